@@ -1,0 +1,400 @@
+//! What a client may do with objects (`OSDCap`).
+//!
+//! ```text
+//! grant   = "allow" spec match [network]  |  "allow" match spec [network]  |  profile [network]
+//! spec    = "*" | some of r w x, class-read, class-write | class NAME [METHOD]
+//! match   = [namespace] tag APPLICATION KEY = VALUE
+//!         | [pool NAME] [namespace NAME[*]] [object_prefix PREFIX]
+//! profile = profile NAME [pool NAME] [namespace NAME[*]]
+//! ```
+//!
+//! Reading and writing must be allowed by one grant together; calls of object classes may be
+//! collected from several grants that each allow the operation's plain part.
+
+use super::{CapsError, network::Network, scanner::Scanner};
+use std::{collections::BTreeMap, net::IpAddr};
+
+/// A pool's `application metadata`: application, key, value.
+pub type ApplicationMetadata = BTreeMap<String, BTreeMap<String, String>>;
+
+/// What an operation is about to do.
+#[derive(Debug, Clone, Copy)]
+pub struct OsdAccess<'a> {
+    pub pool_name: &'a str,
+    pub applications: &'a ApplicationMetadata,
+    pub namespace: &'a str,
+    /// The locator key if the object has one, or else its name.
+    pub object: &'a str,
+    pub may_read: bool,
+    pub may_write: bool,
+    pub classes: &'a [ClassCall<'a>],
+    pub peer: Option<IpAddr>,
+}
+
+/// A call of an object class that is part of the operation.
+#[derive(Debug, Clone, Copy)]
+pub struct ClassCall<'a> {
+    pub class: &'a str,
+    pub method: &'a str,
+    pub reads: bool,
+    pub writes: bool,
+    /// The class is on the list for which `x` suffices (`osd_class_default_list`).
+    pub allowed_by_default: bool,
+}
+
+/// Parsed capabilities of one client for all OSDs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OsdCaps {
+    grants: Vec<Grant>,
+    allows_all: bool,
+}
+
+impl OsdCaps {
+    pub fn parse(text: &str) -> Result<Self, CapsError> {
+        let grants = Scanner::grants("osd", text, read_grant)?;
+        let allows_all = grants.iter().any(Grant::allows_all);
+        Ok(OsdCaps { grants, allows_all })
+    }
+
+    /// What a daemon, or a client without authentication, may do.
+    pub fn allow_all() -> Self {
+        let everything = Grant::new(Match::default(), Spec::of(Permissions::ANY));
+        OsdCaps { grants: vec![everything], allows_all: true }
+    }
+
+    /// Everything may be done from everywhere.
+    pub fn allows_all(&self) -> bool {
+        self.allows_all
+    }
+
+    pub fn allows(&self, access: &OsdAccess<'_>) -> bool {
+        if self.allows_all {
+            return true;
+        }
+        let mut granted = vec![false; access.classes.len()];
+        self.grants.iter().any(|grant| grant.allows(access, &mut granted))
+    }
+}
+
+/// `osd_rwxa_t`
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Permissions(u8);
+
+impl Permissions {
+    const READ: Permissions = Permissions(1 << 1);
+    const WRITE: Permissions = Permissions(1 << 2);
+    const CLASS_READ: Permissions = Permissions(1 << 3);
+    const CLASS_WRITE: Permissions = Permissions(1 << 4);
+    const EXECUTE: Permissions = Permissions(Self::CLASS_READ.0 | Self::CLASS_WRITE.0);
+    const ANY: Permissions = Permissions(0xff);
+
+    fn with(self, other: Permissions) -> Permissions {
+        Permissions(self.0 | other.0)
+    }
+
+    fn contains(self, needed: Permissions) -> bool {
+        self.0 & needed.0 == needed.0
+    }
+
+    fn allow(self, reads: bool, writes: bool) -> bool {
+        (!reads || self.contains(Self::READ)) && (!writes || self.contains(Self::WRITE))
+    }
+
+    fn allow_class(self, call: &ClassCall<'_>) -> bool {
+        (!call.reads || self.contains(Self::CLASS_READ))
+            && (!call.writes || self.contains(Self::CLASS_WRITE))
+    }
+}
+
+/// `OSDCapSpec`: what is allowed where a grant matches.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Spec {
+    permissions: Permissions,
+    class: Option<(String, Option<String>)>,
+}
+
+impl Spec {
+    fn of(permissions: Permissions) -> Self {
+        Spec { permissions, class: None }
+    }
+
+    fn class(class: &str, method: &str) -> Self {
+        let class = Some((class.to_owned(), Some(method.to_owned())));
+        Spec { permissions: Permissions::default(), class }
+    }
+
+    fn allows_class(&self, call: &ClassCall<'_>) -> bool {
+        let by_name = self.class.as_ref().is_some_and(|(class, method)| {
+            class == call.class && method.as_ref().is_none_or(|method| method == call.method)
+        });
+        by_name || (call.allowed_by_default && self.permissions.allow_class(call))
+    }
+}
+
+/// `OSDCapMatch`: the objects that a grant is about.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Match {
+    pool: Option<String>,
+    namespace: Option<NamespacePattern>,
+    tag: Option<PoolTag>,
+    object_prefix: String,
+}
+
+impl Match {
+    fn is_everything(&self) -> bool {
+        *self == Match::default()
+    }
+
+    fn matches(&self, access: &OsdAccess<'_>) -> bool {
+        self.pool.as_ref().is_none_or(|pool| pool == access.pool_name)
+            && self.namespace.as_ref().is_none_or(|pattern| pattern.matches(access.namespace))
+            && self.tag.as_ref().is_none_or(|tag| tag.matches(access.applications))
+            && access.object.starts_with(&self.object_prefix)
+    }
+}
+
+/// A namespace, or the beginning of one in front of a `*`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct NamespacePattern(String);
+
+impl NamespacePattern {
+    fn matches(&self, namespace: &str) -> bool {
+        let by_prefix = self.0.strip_suffix('*').is_some_and(|front| namespace.starts_with(front));
+        by_prefix || self.0 == namespace
+    }
+}
+
+/// `OSDCapPoolTag`: pools by what applications wrote on them; `*` stands for any key or value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct PoolTag {
+    application: String,
+    key: String,
+    value: String,
+}
+
+impl PoolTag {
+    fn matches(&self, applications: &ApplicationMetadata) -> bool {
+        let Some(metadata) = applications.get(&self.application) else { return false };
+        match (self.key.as_str(), self.value.as_str()) {
+            ("*", "*") => true,
+            ("*", value) => metadata.values().any(|found| found == value),
+            (key, "*") => metadata.contains_key(key),
+            (key, value) => metadata.get(key).is_some_and(|found| found == value),
+        }
+    }
+}
+
+/// `OSDCapGrant`. A profile is kept as the parts it stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Grant {
+    parts: Vec<(Match, Spec)>,
+    network: Option<Network>,
+}
+
+impl Grant {
+    fn new(objects: Match, spec: Spec) -> Self {
+        Grant { parts: vec![(objects, spec)], network: None }
+    }
+
+    fn within(mut self, network: Option<String>) -> Self {
+        self.network = network.as_deref().map(Network::parse);
+        self
+    }
+
+    fn allows_all(&self) -> bool {
+        let all = |(objects, spec): &(Match, Spec)| {
+            objects.is_everything() && spec.permissions == Permissions::ANY
+        };
+        self.network.is_none() && self.parts.iter().any(all)
+    }
+
+    /// `granted` collects the class calls that grants so far have allowed.
+    fn allows(&self, access: &OsdAccess<'_>, granted: &mut [bool]) -> bool {
+        self.network.as_ref().is_none_or(|network| network.contains(access.peer))
+            && self.parts.iter().any(|(objects, spec)| {
+                objects.matches(access) && part_allows(spec, access, granted)
+            })
+    }
+}
+
+fn part_allows(spec: &Spec, access: &OsdAccess<'_>, granted: &mut [bool]) -> bool {
+    if !spec.permissions.allow(access.may_read, access.may_write) {
+        return false;
+    }
+    if spec.permissions == Permissions::ANY {
+        return true;
+    }
+    for (granted, call) in granted.iter_mut().zip(access.classes) {
+        *granted |= spec.allows_class(call);
+    }
+    granted.iter().all(|granted| *granted)
+}
+
+fn read_grant(s: &mut Scanner<'_>) -> Option<Grant> {
+    s.attempt(|s| {
+        s.expect("allow")?;
+        let spec = read_spec(s)?;
+        Some(Grant::new(read_match(s), spec).within(s.network_clause()))
+    })
+    .or_else(|| {
+        s.attempt(|s| {
+            s.expect("allow")?;
+            let objects = read_match(s);
+            Some(Grant::new(objects, read_spec(s)?).within(s.network_clause()))
+        })
+    })
+    .or_else(|| s.attempt(read_profile))
+}
+
+fn read_spec(s: &mut Scanner<'_>) -> Option<Spec> {
+    s.attempt(read_permissions).map(Spec::of).or_else(|| s.attempt(read_class))
+}
+
+fn read_permissions(s: &mut Scanner<'_>) -> Option<Permissions> {
+    let any = |s: &mut Scanner<'_>| {
+        s.spaces()?;
+        read_wildcard(s)
+    };
+    if s.attempt(any).is_some() {
+        return Some(Permissions::ANY);
+    }
+    let letters = s.attempt(|s| {
+        s.spaces()?;
+        let found = [
+            (s.literal("r"), Permissions::READ),
+            (s.literal("w"), Permissions::WRITE),
+            (s.literal("x"), Permissions::EXECUTE),
+        ];
+        collect(found)
+    });
+    let classes = [
+        (s.spaced("class-read").is_some(), Permissions::CLASS_READ),
+        (s.spaced("class-write").is_some(), Permissions::CLASS_WRITE),
+    ];
+    match (letters, collect(classes)) {
+        (None, None) => None,
+        (letters, classes) => Some(letters.unwrap_or_default().with(classes.unwrap_or_default())),
+    }
+}
+
+/// The permissions that were found, if any.
+fn collect<const N: usize>(found: [(bool, Permissions); N]) -> Option<Permissions> {
+    found
+        .into_iter()
+        .filter_map(|(is_found, permission)| is_found.then_some(permission))
+        .reduce(Permissions::with)
+}
+
+fn read_class(s: &mut Scanner<'_>) -> Option<Spec> {
+    s.spaced("class")?;
+    s.spaces()?;
+    let class = s.word()?;
+    let method = s.attempt(|s| {
+        s.spaces()?;
+        s.word()
+    });
+    Some(Spec { permissions: Permissions::default(), class: Some((class, method)) })
+}
+
+fn read_match(s: &mut Scanner<'_>) -> Match {
+    if let Some(tag) = s.attempt(read_tag) {
+        return Match { tag: Some(tag), ..Match::default() };
+    }
+    let tagged = s.attempt(|s| {
+        let namespace = Some(read_namespace(s)?);
+        Some(Match { namespace, tag: Some(read_tag(s)?), ..Match::default() })
+    });
+    tagged.unwrap_or_else(|| Match {
+        pool: s.attempt(read_pool),
+        namespace: s.attempt(read_namespace),
+        tag: None,
+        object_prefix: s.attempt(read_object_prefix).unwrap_or_default(),
+    })
+}
+
+fn read_pool(s: &mut Scanner<'_>) -> Option<String> {
+    s.spaces()?;
+    s.label("pool")?;
+    s.word()
+}
+
+fn read_namespace(s: &mut Scanner<'_>) -> Option<NamespacePattern> {
+    s.spaces()?;
+    s.label("namespace")?;
+    let mut namespace = s.word_or_empty()?;
+    if s.star() {
+        namespace.push('*');
+    }
+    Some(NamespacePattern(namespace))
+}
+
+fn read_object_prefix(s: &mut Scanner<'_>) -> Option<String> {
+    s.spaced("object_prefix")?;
+    s.spaces()?;
+    s.word()
+}
+
+fn read_tag(s: &mut Scanner<'_>) -> Option<PoolTag> {
+    s.spaced("tag")?;
+    s.spaces()?;
+    let application = s.word()?;
+    s.spaces()?;
+    let key = read_wildcard(s).or_else(|| s.word())?;
+    s.blanks();
+    s.expect("=")?;
+    s.blanks();
+    let value = read_wildcard(s).or_else(|| s.word())?;
+    Some(PoolTag { application, key, value })
+}
+
+fn read_wildcard(s: &mut Scanner<'_>) -> Option<String> {
+    (s.star() || s.literal("all")).then(|| "*".to_owned())
+}
+
+fn read_profile(s: &mut Scanner<'_>) -> Option<Grant> {
+    s.label("profile")?;
+    let name = s.word()?;
+    let (pool, namespace) = (s.attempt(read_pool), s.attempt(read_namespace));
+    let parts = profile(&name, pool, namespace);
+    Some(Grant { parts, network: None }.within(s.network_clause()))
+}
+
+/// What a profile stands for; one that is not known allows nothing.
+fn profile(
+    name: &str,
+    pool: Option<String>,
+    namespace: Option<NamespacePattern>,
+) -> Vec<(Match, Spec)> {
+    let home = Match { pool: pool.clone(), namespace, ..Match::default() };
+    let anywhere =
+        |prefix: &str| Match { object_prefix: prefix.to_owned(), ..Match::default() };
+    let within = |prefix: &str| Match { object_prefix: prefix.to_owned(), ..home.clone() };
+    // The pool's own image list and settings lie in its default namespace.
+    let info = Match {
+        pool,
+        namespace: Some(NamespacePattern(String::new())),
+        ..anywhere("rbd_info")
+    };
+    let read = Permissions::READ;
+    match name {
+        "read-only" => vec![(home, Spec::of(read))],
+        "read-write" => vec![(home, Spec::of(read.with(Permissions::WRITE)))],
+        "rbd" => vec![
+            (anywhere("rbd_info"), Spec::of(read)),
+            (anywhere("rbd_children"), Spec::of(Permissions::CLASS_READ)),
+            (anywhere("rbd_mirroring"), Spec::of(Permissions::CLASS_READ)),
+            (info, Spec::class("rbd", "metadata_list")),
+            (home, Spec::of(read.with(Permissions::WRITE).with(Permissions::EXECUTE))),
+        ],
+        "rbd-read-only" => vec![
+            (info, Spec::class("rbd", "metadata_list")),
+            (home.clone(), Spec::of(read.with(Permissions::CLASS_READ))),
+            (within("rbd_header."), Spec::class("rbd", "child_attach")),
+            (within("rbd_header."), Spec::class("rbd", "child_detach")),
+        ],
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,41 @@
+//! Read, write and execute, as monitor and manager capabilities grant them.
+
+use std::ops::BitOr;
+
+/// A set of permissions. `*` is more than all three: it stands for whatever may yet be invented,
+/// and is needed for a few things by name.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Rwx(u8);
+
+impl Rwx {
+    pub const NONE: Rwx = Rwx(0);
+    pub const READ: Rwx = Rwx(1 << 1);
+    pub const WRITE: Rwx = Rwx(1 << 2);
+    pub const EXECUTE: Rwx = Rwx(1 << 3);
+    pub const READ_WRITE: Rwx = Rwx(Self::READ.0 | Self::WRITE.0);
+    pub const ALL: Rwx = Rwx(Self::READ.0 | Self::WRITE.0 | Self::EXECUTE.0);
+    /// `*`
+    pub const ANY: Rwx = Rwx(0xff);
+
+    pub fn new(read: bool, write: bool, execute: bool) -> Rwx {
+        let bit = |set, permission| if set { permission } else { Rwx::NONE };
+        bit(read, Rwx::READ) | bit(write, Rwx::WRITE) | bit(execute, Rwx::EXECUTE)
+    }
+
+    /// From letters such as `rw`, as command tables give what a command needs.
+    pub fn from_letters(letters: &str) -> Rwx {
+        Rwx::new(letters.contains('r'), letters.contains('w'), letters.contains('x'))
+    }
+
+    pub fn contains(self, needed: Rwx) -> bool {
+        self.0 & needed.0 == needed.0
+    }
+}
+
+impl BitOr for Rwx {
+    type Output = Rwx;
+
+    fn bitor(self, other: Rwx) -> Rwx {
+        Rwx(self.0 | other.0)
+    }
+}

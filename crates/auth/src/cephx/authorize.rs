@@ -1,0 +1,170 @@
+//! A service's side: open the ticket that a client presents, challenge it, answer it.
+//!
+//! ```text
+//! client                          service
+//!   authorizer (no answer)  ---->   opens the ticket, remembers a challenge
+//!                           <----   challenge, sealed with the session key
+//!   authorizer (answer)     ---->   opens the ticket again, compares the answer
+//!                           <----   nonce + 1 and the connection secret, sealed likewise
+//! ```
+//!
+//! The challenge makes an authorizer useless on any other connection (CVE-2018-1128), so there is
+//! no way to be accepted without one.
+
+use super::{
+    AuthCaps, Authorize, AuthorizeChallenge, AuthorizeReply, Authorizer, RotatingSecrets,
+    ServiceTicketInfo,
+};
+use crate::{CryptoError, CryptoKey, Entropy, KeyUsage, open, seal};
+use codec::{DecodeError, Reader, Writer};
+use types::{EntityName, EntityType, UTime};
+
+/// Why an authorizer is refused. All of them are answered with EACCES.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AuthorizeError {
+    #[error("the authorizer is malformed")]
+    Malformed(#[source] DecodeError),
+    #[error("the authorizer is for service {asked}, this is {own}")]
+    WrongService { asked: EntityType, own: EntityType },
+    #[error("the ticket was sealed with secret {id}, which is not among the rotating secrets")]
+    UnknownSecret { id: u64 },
+    #[error("the ticket cannot be opened")]
+    Ticket(#[source] CryptoError),
+    #[error("the authorizer claims global id {claimed}, its ticket is for {ticket}")]
+    GlobalIdMismatch { claimed: u64, ticket: u64 },
+    #[error("the ticket of {name} expired at {}", expired_at.to_iso())]
+    Expired { name: EntityName, expired_at: UTime },
+    #[error("the authorizer does not show the ticket's session key")]
+    SessionKey(#[source] CryptoError),
+    #[error("the authorizer answers no challenge")]
+    Unanswered,
+    #[error("the authorizer answers another challenge")]
+    WrongAnswer,
+}
+
+/// One incoming connection's authorization (`CephxAuthorizeHandler`). Lives as long as the
+/// connection is being authenticated.
+#[derive(Debug)]
+pub struct AuthorizeHandler {
+    service: EntityType,
+    challenge: Option<u64>,
+}
+
+/// What to do with the connection.
+#[derive(Debug)]
+pub enum AuthorizeStep {
+    /// Send this (AUTH_REPLY_MORE) and await another authorizer.
+    Challenge(Vec<u8>),
+    /// Send `reply` (AUTH_DONE); the peer is known.
+    Accepted { peer: Box<AuthorizedPeer>, reply: Vec<u8> },
+}
+
+/// Who the peer is and what it may do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuthorizedPeer {
+    pub name: EntityName,
+    pub global_id: u64,
+    pub caps: AuthCaps,
+    pub session_key: CryptoKey,
+    pub connection_secret: Vec<u8>,
+    pub expires: UTime,
+}
+
+impl AuthorizeHandler {
+    pub fn new(service: EntityType) -> Self {
+        AuthorizeHandler { service, challenge: None }
+    }
+
+    /// Judges an authorizer. `connection_secret_length` is 0 in crc mode and
+    /// [`crate::CONNECTION_SECRET_LENGTH`] in secure mode.
+    pub fn handle(
+        &mut self,
+        now: UTime,
+        secrets: &RotatingSecrets,
+        authorizer: &[u8],
+        connection_secret_length: usize,
+        entropy: &mut Entropy,
+    ) -> Result<AuthorizeStep, AuthorizeError> {
+        let authorizer: Authorizer =
+            Reader::new(authorizer).value().map_err(AuthorizeError::Malformed)?;
+        let (info, authorize) = open_authorizer(now, &authorizer, self.service, secrets)?;
+        let Some(challenge) = self.challenge else {
+            return self.challenge(&info.session_key, entropy);
+        };
+        match authorize.server_challenge_plus_one {
+            None => Err(AuthorizeError::Unanswered),
+            Some(answer) if answer != challenge.wrapping_add(1) => Err(AuthorizeError::WrongAnswer),
+            Some(_) => accept(info, authorize.nonce, connection_secret_length, entropy),
+        }
+    }
+
+    fn challenge(
+        &mut self,
+        session_key: &CryptoKey,
+        entropy: &mut Entropy,
+    ) -> Result<AuthorizeStep, AuthorizeError> {
+        let server_challenge = entropy.u64();
+        self.challenge = Some(server_challenge);
+        seal(
+            &AuthorizeChallenge { server_challenge },
+            session_key,
+            KeyUsage::AuthorizeChallenge,
+            entropy,
+        )
+        .map(AuthorizeStep::Challenge)
+        .map_err(AuthorizeError::SessionKey)
+    }
+}
+
+/// Opens an authorizer's ticket and checks that its bearer holds the session key.
+pub(super) fn open_authorizer(
+    now: UTime,
+    authorizer: &Authorizer,
+    service: EntityType,
+    secrets: &RotatingSecrets,
+) -> Result<(ServiceTicketInfo, Authorize), AuthorizeError> {
+    if authorizer.service != service {
+        return Err(AuthorizeError::WrongService { asked: authorizer.service, own: service });
+    }
+    let id = authorizer.ticket.secret_id;
+    let secret = secrets.secret(id).ok_or(AuthorizeError::UnknownSecret { id })?;
+    let info =
+        ServiceTicketInfo::open(&authorizer.ticket, secret).map_err(AuthorizeError::Ticket)?;
+    let ticket = &info.ticket;
+    if ticket.global_id != authorizer.global_id {
+        let (claimed, ticket) = (authorizer.global_id, ticket.global_id);
+        return Err(AuthorizeError::GlobalIdMismatch { claimed, ticket });
+    }
+    if ticket.expires < now {
+        let (name, expired_at) = (ticket.name.clone(), ticket.expires);
+        return Err(AuthorizeError::Expired { name, expired_at });
+    }
+    let authorize = open("authorize", &authorizer.sealed, &info.session_key, KeyUsage::Authorize)
+        .map_err(AuthorizeError::SessionKey)?;
+    Ok((info, authorize))
+}
+
+fn accept(
+    info: ServiceTicketInfo,
+    nonce: u64,
+    connection_secret_length: usize,
+    entropy: &mut Entropy,
+) -> Result<AuthorizeStep, AuthorizeError> {
+    let reply = AuthorizeReply {
+        nonce_plus_one: nonce.wrapping_add(1),
+        connection_secret: entropy.bytes(connection_secret_length),
+    };
+    let sealed = seal(&reply, &info.session_key, KeyUsage::AuthorizeReply, entropy)
+        .map_err(AuthorizeError::SessionKey)?;
+    let mut w = Writer::new();
+    w.blob(&sealed);
+    let peer = AuthorizedPeer {
+        name: info.ticket.name,
+        global_id: info.ticket.global_id,
+        caps: info.ticket.caps,
+        session_key: info.session_key,
+        connection_secret: reply.connection_secret,
+        expires: info.ticket.expires,
+    };
+    Ok(AuthorizeStep::Accepted { peer: Box::new(peer), reply: w.into_vec() })
+}

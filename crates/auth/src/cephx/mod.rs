@@ -1,0 +1,35 @@
+//! cephx: how a client proves its key to the monitor, gets tickets, and uses them at services.
+//!
+//! In the order in which a connection meets them:
+//! * [`MonAuthRequest`] opens a connection to a monitor; [`CephxServer`] is the monitor's side of
+//!   the exchange and [`CephxClient`] the client's.
+//! * [`ServiceSecrets`] are the rotating secrets that tickets are sealed with.
+//! * [`ClientAuthorizer`] presents a ticket to a service, whose side is [`AuthorizeHandler`].
+//!
+//! Invariants: nothing that a peer sent is trusted before it has been opened with a key; a refused
+//! exchange leaves no state behind that a later one could use; secrets never appear in errors or
+//! `Debug`. Time and randomness are arguments.
+
+mod authorize;
+mod client;
+mod messages;
+mod none;
+mod principal;
+mod rotating;
+mod server;
+mod ticket;
+
+pub use authorize::{AuthorizeError, AuthorizeHandler, AuthorizeStep, AuthorizedPeer};
+pub use client::{CephxClient, ClientAuthorizer, ClientError, ClientSession};
+pub use messages::{
+    AUTH_MODE_AUTHORIZER, AUTH_MODE_MON, Authenticate, Authorize, AuthorizeChallenge,
+    AuthorizeReply, Authorizer, MonAuthRequest, RequestType, ResponseHeader, ServerChallenge,
+    ServiceTicketRequest, TicketBlob,
+};
+pub use none::NoneAuthorizer;
+pub use principal::{EntityAuth, KeyStore};
+pub use rotating::{ExpiringKey, RotatingSecrets, SERVICES, ServiceSecrets};
+pub use server::{
+    Authenticated, CephxPolicy, CephxReply, CephxServer, GlobalIdStatus, ServerContext, ServerError,
+};
+pub use ticket::{AuthCaps, AuthTicket, ServiceTicket, ServiceTicketInfo};

@@ -1,0 +1,27 @@
+//! Authentication by assertion (`auth none`): names are believed, nothing is secret.
+
+use super::AUTH_MODE_AUTHORIZER;
+use codec::{Decode, Encode, Reader, Result, Writer};
+use types::EntityName;
+
+/// `AuthNoneAuthorizer`: what a client presents to a service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoneAuthorizer {
+    pub name: EntityName,
+    pub global_id: u64,
+}
+
+impl Encode for NoneAuthorizer {
+    fn encode(&self, w: &mut Writer) {
+        w.u8(AUTH_MODE_AUTHORIZER);
+        w.value(&self.name);
+        w.u64(self.global_id);
+    }
+}
+
+impl Decode for NoneAuthorizer {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        r.u8("authorizer version")?;
+        Ok(NoneAuthorizer { name: r.value()?, global_id: r.u64("global id")? })
+    }
+}

@@ -1,0 +1,490 @@
+//! The monitor's side of one client's session.
+//!
+//! ```text
+//! client                             monitor
+//!   MonAuthRequest             ---->   start: a challenge
+//!   AuthSessionKey: answer     ---->   handle_request: auth ticket, connection secret, tickets
+//!   PrincipalSessionKey: TGT   ---->   handle_request: tickets for services, also for renewal
+//!   RotatingKey                ---->   handle_request: a daemon's own service secrets
+//! ```
+//!
+//! Global ids: a client that names one it had before must present the ticket that was made out to
+//! it, or anyone could take over another's sessions (CVE-2021-20288). The ticket need not still be
+//! valid, only be sealed with a secret that we still keep.
+
+use super::{
+    AuthCaps, AuthTicket, Authenticate, AuthorizeError, Authorizer, EntityAuth, KeyStore,
+    RequestType, ResponseHeader, RotatingSecrets, ServerChallenge, ServiceSecrets, ServiceTicket,
+    ServiceTicketInfo, ServiceTicketRequest, authorize::open_authorizer, rotating::after,
+};
+use crate::{CryptoError, CryptoKey, Entropy, KeyType, KeyUsage, seal};
+use codec::{DecodeError, Reader, Writer};
+use std::time::Duration;
+use types::{EntityName, EntityType, Errno, UTime};
+
+const DEFAULT_AUTH_TICKET_TTL: Duration = Duration::from_secs(72 * 3600);
+const DEFAULT_SERVICE_TICKET_TTL: Duration = Duration::from_secs(3600);
+
+/// How long tickets live and which keys are good enough.
+#[derive(Debug, Clone)]
+pub struct CephxPolicy {
+    /// `auth_mon_ticket_ttl`
+    pub auth_ticket_ttl: Duration,
+    /// `auth_service_ticket_ttl`
+    pub service_ticket_ttl: Duration,
+    /// Type of the rotating secrets. Clients never see these, so this need not suit old ones.
+    pub service_key_type: KeyType,
+    /// The key types with which an entity may authenticate.
+    pub allowed_key_types: Vec<KeyType>,
+    /// `auth_allow_insecure_global_id_reclaim`, for clients before the fix of CVE-2021-20288.
+    pub allow_insecure_global_id_reclaim: bool,
+}
+
+impl Default for CephxPolicy {
+    fn default() -> Self {
+        CephxPolicy {
+            auth_ticket_ttl: DEFAULT_AUTH_TICKET_TTL,
+            service_ticket_ttl: DEFAULT_SERVICE_TICKET_TTL,
+            service_key_type: KeyType::Aes256k,
+            allowed_key_types: vec![KeyType::Aes, KeyType::Aes256k],
+            allow_insecure_global_id_reclaim: false,
+        }
+    }
+}
+
+impl CephxPolicy {
+    pub(super) fn ticket_ttl(&self, service: EntityType) -> Duration {
+        if service == EntityType::AUTH { self.auth_ticket_ttl } else { self.service_ticket_ttl }
+    }
+}
+
+/// What a request is judged by.
+pub struct ServerContext<'a> {
+    pub now: UTime,
+    pub keys: &'a dyn KeyStore,
+    pub secrets: &'a ServiceSecrets,
+    pub policy: &'a CephxPolicy,
+    pub entropy: &'a mut Entropy,
+}
+
+/// How a session came by its global id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GlobalIdStatus {
+    NewPending,
+    New,
+    /// A new id for a client that would not be able to reclaim it.
+    NewNotExposed,
+    ReclaimPending,
+    Reclaimed,
+    ReclaimedInsecurely,
+}
+
+/// Why a request is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ServerError {
+    #[error("the request is malformed")]
+    Malformed(#[source] DecodeError),
+    #[error("request type {0:#06x} is unknown")]
+    UnknownRequest(u16),
+    #[error("there is no entity {0}")]
+    UnknownEntity(EntityName),
+    #[error("{name} has a key of type {}, which is not allowed", kind.name())]
+    KeyTypeRefused { name: EntityName, kind: KeyType },
+    #[error("{0} did not prove its key")]
+    WrongKey(EntityName),
+    #[error("{name} presents a ticket for the new global id {global_id}")]
+    SuperfluousTicket { name: EntityName, global_id: u64 },
+    #[error("{name} claims global id {global_id} without its ticket")]
+    GlobalIdRefused { name: EntityName, global_id: u64 },
+    #[error("{0} has no monitor capabilities")]
+    NoMonCaps(EntityName),
+    #[error("there are no rotating secrets for {0}")]
+    NoServiceSecrets(EntityType),
+    #[error("the auth ticket is refused")]
+    AuthTicket(#[source] AuthorizeError),
+    #[error("a key cannot be used")]
+    Crypto(#[from] CryptoError),
+}
+
+impl ServerError {
+    /// What the client is told; which of its secrets was wrong is not its business.
+    pub fn errno(&self) -> Errno {
+        match self {
+            ServerError::Malformed(_) => Errno::PERM,
+            ServerError::UnknownRequest(_) | ServerError::SuperfluousTicket { .. } => Errno::INVAL,
+            _ => Errno::ACCES,
+        }
+    }
+}
+
+/// An answer to a request.
+#[derive(Debug)]
+pub struct CephxReply {
+    pub payload: Vec<u8>,
+    /// Set when this request proved the client's key.
+    pub authenticated: Option<Box<Authenticated>>,
+}
+
+/// What the monitor knows of a client that proved its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Authenticated {
+    pub session_key: CryptoKey,
+    pub connection_secret: Vec<u8>,
+    pub mon_caps: String,
+    /// The client used its pending key, which can now replace the old one.
+    pub used_pending_key: bool,
+}
+
+/// One client's session at the monitor (`CephxServiceHandler`). Lives as long as the connection,
+/// since tickets are renewed over it.
+#[derive(Debug)]
+pub struct CephxServer {
+    name: EntityName,
+    global_id: u64,
+    global_id_status: GlobalIdStatus,
+    server_challenge: u64,
+}
+
+impl CephxServer {
+    /// Opens a session and gives the challenge to send (AUTH_REPLY_MORE). `global_id_is_new` tells
+    /// that the monitor has just assigned `global_id` rather than that the client named it.
+    pub fn start(
+        name: EntityName,
+        global_id: u64,
+        global_id_is_new: bool,
+        entropy: &mut Entropy,
+    ) -> (Self, Vec<u8>) {
+        let server_challenge = entropy.u64().max(1);
+        let global_id_status = if global_id_is_new {
+            GlobalIdStatus::NewPending
+        } else {
+            GlobalIdStatus::ReclaimPending
+        };
+        let server = CephxServer { name, global_id, global_id_status, server_challenge };
+        let payload = codec::encode_to_bytes(&ServerChallenge { server_challenge }).to_vec();
+        (server, payload)
+    }
+
+    pub fn name(&self) -> &EntityName {
+        &self.name
+    }
+
+    pub fn global_id(&self) -> u64 {
+        self.global_id
+    }
+
+    pub fn global_id_status(&self) -> GlobalIdStatus {
+        self.global_id_status
+    }
+
+    /// Answers one request. `connection_secret_length` is `None` for requests in `MAuth` messages,
+    /// where the connection has its secret already; in a handshake it is 0 in crc mode and
+    /// [`crate::CONNECTION_SECRET_LENGTH`] in secure mode.
+    pub fn handle_request(
+        &mut self,
+        mut context: ServerContext<'_>,
+        request: &[u8],
+        connection_secret_length: Option<usize>,
+    ) -> Result<CephxReply, ServerError> {
+        let mut r = Reader::new(request);
+        let number = r.u16("request type").map_err(ServerError::Malformed)?;
+        let context = &mut context;
+        match RequestType::from_number(number).ok_or(ServerError::UnknownRequest(number))? {
+            RequestType::AuthSessionKey => {
+                self.authenticate(context, &mut r, connection_secret_length)
+            }
+            RequestType::PrincipalSessionKey => service_tickets(context, &mut r),
+            RequestType::RotatingKey => self.rotating_key(context),
+        }
+    }
+
+    fn authenticate(
+        &mut self,
+        context: &mut ServerContext<'_>,
+        r: &mut Reader<'_>,
+        connection_secret_length: Option<usize>,
+    ) -> Result<CephxReply, ServerError> {
+        let request: Authenticate = r.value().map_err(ServerError::Malformed)?;
+        let keys = context.keys;
+        let entity = keys
+            .entity_auth(&self.name)
+            .ok_or_else(|| ServerError::UnknownEntity(self.name.clone()))?;
+        let key = self.proven_key(context.policy, entity, &request)?;
+        let old_session_key = self.check_global_id(context, &request)?;
+        let mon_caps = entity.caps_for(EntityType::MON);
+        if mon_caps.is_empty() {
+            return Err(ServerError::NoMonCaps(self.name.clone()));
+        }
+
+        let issuer = Issuer::new(context, EntityType::AUTH)?;
+        let identity = AuthTicket {
+            name: self.name.clone(),
+            global_id: self.global_id,
+            ..AuthTicket::default()
+        };
+        let issued = issuer.issue(identity, key.kind(), context.entropy)?;
+        let session_key = issued.info.session_key.clone();
+
+        let mut w = reply_writer(RequestType::AuthSessionKey);
+        write_tickets(&mut w, key, &[&issued], old_session_key.as_ref(), context.entropy)?;
+        let mut connection_secret = Vec::new();
+        if request.other_keys != 0 {
+            connection_secret = write_connection_secret(
+                &mut w,
+                &session_key,
+                connection_secret_length,
+                context.entropy,
+            )?;
+            let extra = issue_all(context, &issued.info, key.kind(), request.other_keys)?;
+            let mut tickets = Writer::new();
+            if !extra.is_empty() {
+                let extra: Vec<&Issued<'_>> = extra.iter().collect();
+                write_tickets(&mut tickets, &session_key, &extra, None, context.entropy)?;
+            }
+            w.blob(tickets.as_slice());
+        }
+        let authenticated = Authenticated {
+            session_key,
+            connection_secret,
+            mon_caps: mon_caps.to_owned(),
+            used_pending_key: entity.pending_key.as_ref().is_some_and(|p| std::ptr::eq(p, key)),
+        };
+        Ok(CephxReply { payload: w.into_vec(), authenticated: Some(Box::new(authenticated)) })
+    }
+
+    /// The entity's key, or its pending key, whichever answered the challenge.
+    fn proven_key<'a>(
+        &self,
+        policy: &CephxPolicy,
+        entity: &'a EntityAuth,
+        request: &Authenticate,
+    ) -> Result<&'a CryptoKey, ServerError> {
+        let kind = entity.key.kind();
+        if !policy.allowed_key_types.contains(&kind) {
+            return Err(ServerError::KeyTypeRefused { name: self.name.clone(), kind });
+        }
+        std::iter::once(&entity.key)
+            .chain(&entity.pending_key)
+            .find(|key| {
+                let expected = key.answer(self.server_challenge, request.client_challenge);
+                expected.is_ok_and(|expected| expected == request.key)
+            })
+            .ok_or_else(|| ServerError::WrongKey(self.name.clone()))
+    }
+
+    /// Decides on the global id. Gives the old ticket's session key if the new ticket is to be
+    /// sealed with it, so that only the old ticket's owner can read it.
+    fn check_global_id(
+        &mut self,
+        context: &ServerContext<'_>,
+        request: &Authenticate,
+    ) -> Result<Option<CryptoKey>, ServerError> {
+        let (name, global_id) = (self.name.clone(), self.global_id);
+        if self.global_id_status == GlobalIdStatus::NewPending {
+            if !request.old_ticket.blob.is_empty() {
+                return Err(ServerError::SuperfluousTicket { name, global_id });
+            }
+            self.global_id_status = if request.old_ticket_may_be_omitted {
+                GlobalIdStatus::NewNotExposed
+            } else {
+                GlobalIdStatus::New
+            };
+            return Ok(None);
+        }
+        if let Some(old) = open_old_ticket(context.secrets, request, global_id) {
+            self.global_id_status = GlobalIdStatus::Reclaimed;
+            return Ok(Some(old.session_key));
+        }
+        if context.policy.allow_insecure_global_id_reclaim && request.old_ticket_may_be_omitted {
+            self.global_id_status = GlobalIdStatus::ReclaimedInsecurely;
+            return Ok(None);
+        }
+        Err(ServerError::GlobalIdRefused { name, global_id })
+    }
+
+    fn rotating_key(&self, context: &mut ServerContext<'_>) -> Result<CephxReply, ServerError> {
+        let keys = context.keys;
+        let entity = keys
+            .entity_auth(&self.name)
+            .ok_or_else(|| ServerError::UnknownEntity(self.name.clone()))?;
+        let secrets = context
+            .secrets
+            .service(self.name.kind)
+            .ok_or(ServerError::NoServiceSecrets(self.name.kind))?;
+        let sealed = seal(secrets, &entity.key, KeyUsage::RotatingSecret, context.entropy)?;
+        let mut w = reply_writer(RequestType::RotatingKey);
+        w.blob(&sealed);
+        Ok(CephxReply { payload: w.into_vec(), authenticated: None })
+    }
+}
+
+/// Answers a bearer of an auth ticket with tickets for the services it names.
+fn service_tickets(
+    context: &mut ServerContext<'_>,
+    r: &mut Reader<'_>,
+) -> Result<CephxReply, ServerError> {
+    let authorizer: Authorizer = r.value().map_err(ServerError::Malformed)?;
+    let request: ServiceTicketRequest = r.value().map_err(ServerError::Malformed)?;
+    let secrets = service_secrets(context.secrets, EntityType::AUTH)?;
+    let (parent, _) = open_authorizer(context.now, &authorizer, EntityType::AUTH, secrets)
+        .map_err(ServerError::AuthTicket)?;
+    let issued = issue_all(context, &parent, parent.session_key.kind(), request.keys)?;
+    let mut w = reply_writer(RequestType::PrincipalSessionKey);
+    let issued: Vec<&Issued<'_>> = issued.iter().collect();
+    write_tickets(&mut w, &parent.session_key, &issued, None, context.entropy)?;
+    Ok(CephxReply { payload: w.into_vec(), authenticated: None })
+}
+
+/// Makes tickets for those services in `mask` that have secrets. The auth ticket is not among
+/// them: it is only given for a proven key.
+fn issue_all<'a>(
+    context: &mut ServerContext<'a>,
+    parent: &ServiceTicketInfo,
+    kind: KeyType,
+    mask: u32,
+) -> Result<Vec<Issued<'a>>, ServerError> {
+    let keys = context.keys;
+    let entity = keys
+        .entity_auth(&parent.ticket.name)
+        .ok_or_else(|| ServerError::UnknownEntity(parent.ticket.name.clone()))?;
+    let mut issued = Vec::new();
+    for service in super::SERVICES {
+        if service == EntityType::AUTH || mask & u32::from(service.0) == 0 {
+            continue;
+        }
+        let Ok(issuer) = Issuer::new(context, service) else { continue };
+        let caps = AuthCaps::new(entity.caps_for(service));
+        let identity = AuthTicket { caps, ..parent.ticket.clone() };
+        issued.push(issuer.issue(identity, kind, context.entropy)?);
+    }
+    Ok(issued)
+}
+
+fn open_old_ticket(
+    secrets: &ServiceSecrets,
+    request: &Authenticate,
+    global_id: u64,
+) -> Option<ServiceTicketInfo> {
+    let secret = secrets.service(EntityType::AUTH)?.secret(request.old_ticket.secret_id)?;
+    let old = ServiceTicketInfo::open(&request.old_ticket, secret).ok()?;
+    (old.ticket.global_id == global_id).then_some(old)
+}
+
+/// Makes tickets for one service with its current secret.
+struct Issuer<'a> {
+    service: EntityType,
+    now: UTime,
+    ttl: Duration,
+    secret_id: u64,
+    secret: &'a CryptoKey,
+}
+
+/// A ticket before it is sealed.
+struct Issued<'a> {
+    service: EntityType,
+    info: ServiceTicketInfo,
+    validity: UTime,
+    secret_id: u64,
+    secret: &'a CryptoKey,
+}
+
+impl<'a> Issuer<'a> {
+    fn new(context: &ServerContext<'a>, service: EntityType) -> Result<Self, ServerError> {
+        let sealing = service_secrets(context.secrets, service)?
+            .sealing(context.now)
+            .ok_or(ServerError::NoServiceSecrets(service))?;
+        Ok(Issuer {
+            service,
+            now: context.now,
+            ttl: context.policy.ticket_ttl(service).min(sealing.ttl_max),
+            secret_id: sealing.id,
+            secret: sealing.key,
+        })
+    }
+
+    /// `kind` is what the client can handle. A service can handle its secret's type, so a session
+    /// between them uses the lesser of both; the auth ticket's session is only ours.
+    fn issue(
+        self,
+        identity: AuthTicket,
+        kind: KeyType,
+        entropy: &mut Entropy,
+    ) -> Result<Issued<'a>, ServerError> {
+        let kind = match self.service {
+            EntityType::AUTH => kind,
+            _ => kind.min(self.secret.kind()),
+        };
+        let ticket =
+            AuthTicket { created: self.now, expires: after(self.now, self.ttl), ..identity };
+        Ok(Issued {
+            service: self.service,
+            info: ServiceTicketInfo {
+                ticket,
+                session_key: CryptoKey::generate(kind, self.now, entropy),
+            },
+            validity: after(UTime::ZERO, self.ttl),
+            secret_id: self.secret_id,
+            secret: self.secret,
+        })
+    }
+}
+
+fn service_secrets(
+    secrets: &ServiceSecrets,
+    service: EntityType,
+) -> Result<&RotatingSecrets, ServerError> {
+    secrets.service(service).ok_or(ServerError::NoServiceSecrets(service))
+}
+
+fn reply_writer(request: RequestType) -> Writer {
+    let mut w = Writer::new();
+    w.value(&ResponseHeader { request_type: request.number(), status: 0 });
+    w
+}
+
+/// Writes tickets for a holder of `key`: for each its session key, sealed with `key`, and the
+/// ticket itself, sealed once more with `ticket_key` if there is one.
+fn write_tickets(
+    w: &mut Writer,
+    key: &CryptoKey,
+    tickets: &[&Issued<'_>],
+    ticket_key: Option<&CryptoKey>,
+    entropy: &mut Entropy,
+) -> Result<(), ServerError> {
+    w.u8(1);
+    w.count(tickets.len());
+    for issued in tickets {
+        w.u32(issued.service.0.into());
+        w.u8(1);
+        let readable = ServiceTicket {
+            session_key: issued.info.session_key.clone(),
+            validity: issued.validity,
+        };
+        w.blob(&seal(&readable, key, KeyUsage::TicketSessionKey, entropy)?);
+        let ticket = issued.info.seal(issued.secret_id, issued.secret, entropy)?;
+        let ticket = codec::encode_to_bytes(&ticket);
+        w.bool(ticket_key.is_some());
+        match ticket_key {
+            Some(ticket_key) => w.blob(&seal(&ticket, ticket_key, KeyUsage::TicketBlob, entropy)?),
+            None => w.blob(&ticket),
+        }
+    }
+    Ok(())
+}
+
+/// Writes and gives a fresh connection secret; without a length, an empty place for one.
+fn write_connection_secret(
+    w: &mut Writer,
+    session_key: &CryptoKey,
+    length: Option<usize>,
+    entropy: &mut Entropy,
+) -> Result<Vec<u8>, ServerError> {
+    let Some(length) = length else {
+        w.blob(&[]);
+        return Ok(Vec::new());
+    };
+    let secret = bytes::Bytes::from(entropy.bytes(length));
+    let sealed = seal(&secret, session_key, KeyUsage::AuthConnectionSecret, entropy)?;
+    w.sized(|w| w.blob(&sealed));
+    Ok(secret.to_vec())
+}

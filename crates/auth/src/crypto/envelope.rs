@@ -1,0 +1,80 @@
+//! What cephx puts around each encrypted structure: `u8 1 | u64 magic | structure`, encrypted.
+//!
+//! The magic tells a wrong `aes` key from a right one; `aes256k` has its own tag besides.
+
+use super::{CryptoError, CryptoKey, Entropy};
+use codec::{Decode, Encode, Reader, Writer};
+
+/// `AUTH_ENC_MAGIC`.
+const MAGIC: u64 = 0xff00_9cad_8826_aa55;
+const VERSION: u8 = 1;
+
+/// What a key is being used for (`CEPHX_KEY_USAGE_*`). Only `aes256k` binds ciphertext to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyUsage {
+    /// The connection secret that a monitor hands out with the auth ticket.
+    AuthConnectionSecret,
+    /// `CephXServiceTicket`: the session key that belongs to a ticket.
+    TicketSessionKey,
+    /// A new auth ticket, sealed under the session key of the old one.
+    TicketBlob,
+    Authorize,
+    AuthorizeChallenge,
+    AuthorizeReply,
+    RotatingSecret,
+    /// `CephXServiceTicketInfo`: what a service reads in a ticket.
+    TicketInfo,
+}
+
+impl KeyUsage {
+    pub fn number(self) -> u32 {
+        match self {
+            KeyUsage::AuthConnectionSecret => 0x03,
+            KeyUsage::TicketSessionKey => 0x04,
+            KeyUsage::TicketBlob => 0x05,
+            KeyUsage::Authorize => 0x10,
+            KeyUsage::AuthorizeChallenge => 0x11,
+            KeyUsage::AuthorizeReply => 0x12,
+            KeyUsage::RotatingSecret => 0x20,
+            KeyUsage::TicketInfo => 0x30,
+        }
+    }
+}
+
+/// Encrypts `value` in its envelope (`encode_encrypt_enc_bl`; `encode_encrypt` writes the same
+/// bytes behind their length).
+pub fn seal<T: Encode + ?Sized>(
+    value: &T,
+    key: &CryptoKey,
+    usage: KeyUsage,
+    entropy: &mut Entropy,
+) -> Result<Vec<u8>, CryptoError> {
+    key.encrypt(usage.number(), &enveloped(value), entropy)
+}
+
+/// Decrypts a value and checks its envelope. Bytes behind the value are a newer writer's.
+pub fn open<T: Decode>(
+    what: &'static str,
+    sealed: &[u8],
+    key: &CryptoKey,
+    usage: KeyUsage,
+) -> Result<T, CryptoError> {
+    let plaintext = key
+        .decrypt(usage.number(), sealed)?
+        .ok_or(CryptoError::Undecryptable { what })?;
+    let mut reader = Reader::new(&plaintext);
+    let malformed = |source| CryptoError::Malformed { what, source };
+    reader.u8("envelope version").map_err(malformed)?;
+    if reader.u64("envelope magic").map_err(malformed)? != MAGIC {
+        return Err(CryptoError::Undecryptable { what });
+    }
+    reader.value().map_err(malformed)
+}
+
+pub(super) fn enveloped<T: Encode + ?Sized>(value: &T) -> Vec<u8> {
+    let mut w = Writer::new();
+    w.u8(VERSION);
+    w.u64(MAGIC);
+    w.value(value);
+    w.into_vec()
+}

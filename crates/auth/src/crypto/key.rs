@@ -1,0 +1,209 @@
+//! A secret with its type and date.
+
+use super::{CryptoError, Entropy, aes_cbc, aes256k, envelope};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use codec::{Decode, Encode, Reader, Writer, encode_to_bytes};
+use hmac::{Hmac, Mac};
+use sha2::Sha256;
+use std::{fmt, str::FromStr};
+use types::UTime;
+
+/// `CEPH_CRYPTO_*`. Ordered from weak to strong: where two peers meet, the lesser is used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum KeyType {
+    #[default]
+    None,
+    /// AES-128; all that clients before Ceph 20.2 know.
+    Aes,
+    /// AES256-CTS-HMAC384-192 of RFC 8009 (`CEPH_CRYPTO_AES256KRB5`).
+    Aes256k,
+}
+
+impl KeyType {
+    pub fn name(self) -> &'static str {
+        match self {
+            KeyType::None => "none",
+            KeyType::Aes => "aes",
+            KeyType::Aes256k => "aes256k",
+        }
+    }
+
+    pub fn number(self) -> u16 {
+        self as u16
+    }
+
+    pub fn from_number(number: u16) -> Option<Self> {
+        [KeyType::None, KeyType::Aes, KeyType::Aes256k].into_iter().find(|k| k.number() == number)
+    }
+
+    /// The least number of secret bytes.
+    fn secret_length(self) -> usize {
+        match self {
+            KeyType::None => 0,
+            KeyType::Aes => aes_cbc::KEY_LENGTH,
+            KeyType::Aes256k => aes256k::KEY_LENGTH,
+        }
+    }
+}
+
+impl FromStr for KeyType {
+    type Err = KeyTextError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        [KeyType::None, KeyType::Aes, KeyType::Aes256k]
+            .into_iter()
+            .find(|kind| kind.name().eq_ignore_ascii_case(text))
+            .ok_or_else(|| KeyTextError::UnknownType { name: text.into() })
+    }
+}
+
+/// Why text is no key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KeyTextError {
+    #[error("the key is not base64")]
+    NotBase64(#[source] base64::DecodeError),
+    #[error("the key is malformed")]
+    Malformed(#[source] codec::DecodeError),
+    #[error("unknown key type '{name}', known are none, aes and aes256k")]
+    UnknownType { name: String },
+}
+
+/// `CryptoKey`. Its base64 text ([`fmt::Display`], [`FromStr`]) is what keyrings hold; `Debug`
+/// never shows the secret.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct CryptoKey {
+    kind: KeyType,
+    created: UTime,
+    secret: Vec<u8>,
+}
+
+impl CryptoKey {
+    pub fn generate(kind: KeyType, created: UTime, entropy: &mut Entropy) -> Self {
+        CryptoKey { kind, created, secret: entropy.bytes(kind.secret_length()) }
+    }
+
+    /// `None` if `secret` is too short for `kind`.
+    pub fn from_secret(kind: KeyType, created: UTime, secret: &[u8]) -> Option<Self> {
+        let valid = secret.is_empty() || secret.len() >= kind.secret_length();
+        valid.then(|| CryptoKey { kind, created, secret: secret.to_vec() })
+    }
+
+    pub fn kind(&self) -> KeyType {
+        self.kind
+    }
+
+    pub fn created(&self) -> UTime {
+        self.created
+    }
+
+    pub fn secret(&self) -> &[u8] {
+        &self.secret
+    }
+
+    /// An empty key encrypts nothing and proves nothing.
+    pub fn is_empty(&self) -> bool {
+        self.kind == KeyType::None || self.secret.is_empty()
+    }
+
+    pub fn hmac_sha256(&self, bytes: &[u8]) -> [u8; 32] {
+        let mut mac =
+            <Hmac<Sha256> as Mac>::new_from_slice(&self.secret).expect("any length is a key");
+        mac.update(bytes);
+        mac.finalize().into_bytes().into()
+    }
+
+    /// `cephx_calc_client_server_challenge`: the number with which a client proves that it holds
+    /// this key. `aes` folds the sealed challenges; `aes256k`, whose sealing is randomised, folds
+    /// their HMAC.
+    pub fn answer(&self, server_challenge: u64, client_challenge: u64) -> Result<u64, CryptoError> {
+        let challenges = (server_challenge, client_challenge);
+        let bytes = match self.aes()? {
+            Some(key) => {
+                let sealed = aes_cbc::encrypt(key, &envelope::enveloped(&challenges));
+                let mut w = Writer::new();
+                w.blob(&sealed);
+                w.into_vec()
+            }
+            None => self.hmac_sha256(&encode_to_bytes(&challenges)).to_vec(),
+        };
+        let words = bytes.chunks_exact(8).map(|word| word.try_into().expect("chunks are of 8"));
+        Ok(words.map(u64::from_le_bytes).fold(0, |folded, word| folded ^ word))
+    }
+
+    pub(super) fn encrypt(
+        &self,
+        usage: u32,
+        plaintext: &[u8],
+        entropy: &mut Entropy,
+    ) -> Result<Vec<u8>, CryptoError> {
+        Ok(match self.aes()? {
+            Some(key) => aes_cbc::encrypt(key, plaintext),
+            None => aes256k::encrypt(&self.secret, usage, entropy.array(), plaintext),
+        })
+    }
+
+    pub(super) fn decrypt(
+        &self,
+        usage: u32,
+        sealed: &[u8],
+    ) -> Result<Option<Vec<u8>>, CryptoError> {
+        Ok(match self.aes()? {
+            Some(key) => aes_cbc::decrypt(key, sealed),
+            None => aes256k::decrypt(&self.secret, usage, sealed),
+        })
+    }
+
+    /// The AES-128 key, or `None` for an `aes256k` key.
+    fn aes(&self) -> Result<Option<&[u8; aes_cbc::KEY_LENGTH]>, CryptoError> {
+        match self.kind {
+            _ if self.is_empty() => Err(CryptoError::EmptyKey),
+            KeyType::Aes => Ok(self.secret.first_chunk()),
+            KeyType::Aes256k | KeyType::None => Ok(None),
+        }
+    }
+}
+
+impl Encode for CryptoKey {
+    fn encode(&self, w: &mut Writer) {
+        w.u16(self.kind.number());
+        w.value(&self.created);
+        w.u16(self.secret.len() as u16);
+        w.raw(&self.secret);
+    }
+}
+
+impl Decode for CryptoKey {
+    fn decode(r: &mut Reader<'_>) -> codec::Result<Self> {
+        let at = *r;
+        let number = r.u16("key type")?;
+        let kind =
+            KeyType::from_number(number).ok_or_else(|| at.invalid("key type", number.into()))?;
+        let created = r.value()?;
+        let at = *r;
+        let length = r.u16("secret length")?;
+        let secret = r.take("secret", length.into())?;
+        CryptoKey::from_secret(kind, created, secret)
+            .ok_or_else(|| at.invalid("secret length", length.into()))
+    }
+}
+
+impl fmt::Display for CryptoKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&STANDARD.encode(encode_to_bytes(self)))
+    }
+}
+
+impl fmt::Debug for CryptoKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CryptoKey({}, {} bytes)", self.kind.name(), self.secret.len())
+    }
+}
+
+impl FromStr for CryptoKey {
+    type Err = KeyTextError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let bytes = STANDARD.decode(text.trim()).map_err(KeyTextError::NotBase64)?;
+        Reader::new(&bytes).value().map_err(KeyTextError::Malformed)
+    }
+}

@@ -1,0 +1,30 @@
+//! Who a peer is, what it may do, and how what it says is kept secret.
+//!
+//! * [`crypto`]: keys and the ciphers they stand for.
+//! * [`cephx`]: the exchange of proofs and tickets, for monitor, service and client.
+//! * [`session`]: the ciphers of msgr2's secure mode.
+//! * [`keyring`]: keyring files.
+//! * [`caps`]: the languages in which capabilities are written, and the questions asked of them.
+//!
+//! Sans-I/O: time and entropy are arguments. The crate knows no frame, no message and no map; the
+//! messenger carries its bytes, and the daemons ask it their questions.
+
+pub mod caps;
+pub mod cephx;
+pub mod crypto;
+pub mod keyring;
+pub mod session;
+
+#[cfg(test)]
+mod testing;
+
+pub use caps::{
+    ApplicationMetadata, CapsError, ClassCall, MdsCaps, MgrAccess, MgrCaps, MonAccess, MonCaps, OsdAccess, OsdCaps, Rwx,
+};
+pub use cephx::*;
+pub use crypto::{CryptoError, CryptoKey, Entropy, KeyTextError, KeyType, KeyUsage, open, seal};
+pub use keyring::{Keyring, KeyringError};
+pub use session::{
+    BLOCK_LENGTH, CONNECTION_SECRET_LENGTH, SessionCipher, SessionCiphers, SessionError, Side,
+    TAG_LENGTH,
+};

@@ -1,0 +1,8 @@
+//! Small helps for this crate's tests.
+
+pub fn hex(text: &str) -> Vec<u8> {
+    let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    assert!(digits.len().is_multiple_of(2), "an odd number of digits");
+    let pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+    digits.chunks(2).map(pair).collect()
+}

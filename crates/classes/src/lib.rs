@@ -1,0 +1,137 @@
+//! Object classes: methods that run beside the data, as pure functions.
+//!
+//! A client calls `class.method(input)` on an object (`CEPH_OSD_OP_CALL`); the method reads and
+//! changes that object through [`ObjectContext`] and the caller makes everything it recorded one
+//! atomic part of the operation. Methods know no clock, no store and no placement: what is not in
+//! memory is answered by [`Failure::Missing`], the caller loads it and runs the method again, so a
+//! method must not care how often it runs.
+//!
+//! As in Ceph, reads see the object as it was before the operation, not what the method recorded.
+
+mod hello;
+mod lock;
+mod rbd;
+mod refcount;
+mod version;
+
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use types::{EntityAddr, Errno, RequestId, UTime};
+
+/// Why a method stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// Something it must read is not in memory; the caller knows what, because it was asked.
+    Missing,
+    Errno(Errno),
+}
+
+impl From<Errno> for Failure {
+    fn from(errno: Errno) -> Failure {
+        Failure::Errno(errno)
+    }
+}
+
+pub type Result<T, E = Failure> = std::result::Result<T, E>;
+
+/// Who called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Caller {
+    pub request: RequestId,
+    pub addr: EntityAddr,
+    pub features: u64,
+}
+
+/// One page of an omap: pairs in key order, and whether more follow.
+pub type OmapPage = (BTreeMap<Bytes, Bytes>, bool);
+
+/// The object that a method works on (`cls_method_context_t`).
+pub trait ObjectContext {
+    fn caller(&self) -> &Caller;
+    fn now(&self) -> UTime;
+
+    /// ENOENT if the object does not exist.
+    fn size(&mut self) -> Result<u64>;
+    fn read(&mut self, offset: u64, length: u64) -> Result<Bytes>;
+    /// ENOENT if the object does not exist, ENODATA if the attribute does not.
+    fn xattr(&mut self, name: &[u8]) -> Result<Bytes>;
+    fn xattrs(&mut self) -> Result<BTreeMap<Bytes, Bytes>>;
+    fn omap_header(&mut self) -> Result<Bytes>;
+    fn omap_value(&mut self, key: &Bytes) -> Result<Option<Bytes>>;
+    fn omap_page(&mut self, after: &Bytes, prefix: &Bytes, entries_max: u64) -> Result<OmapPage>;
+
+    /// EEXIST if `exclusive` and the object exists.
+    fn create(&mut self, exclusive: bool) -> Result<()>;
+    fn remove(&mut self) -> Result<()>;
+    fn write(&mut self, offset: u64, data: Bytes) -> Result<()>;
+    fn write_full(&mut self, data: Bytes) -> Result<()>;
+    fn truncate(&mut self, size: u64) -> Result<()>;
+    fn set_xattr(&mut self, name: &[u8], value: Bytes) -> Result<()>;
+    fn omap_set_header(&mut self, header: Bytes) -> Result<()>;
+    fn omap_set(&mut self, pairs: BTreeMap<Bytes, Bytes>) -> Result<()>;
+    fn omap_remove(&mut self, keys: Vec<Bytes>) -> Result<()>;
+}
+
+/// What a method may do; what caps and operation ordering are checked against (`CLS_METHOD_*`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Flags {
+    pub read: bool,
+    pub write: bool,
+}
+
+impl Flags {
+    pub const READ: Flags = Flags { read: true, write: false };
+    pub const WRITE: Flags = Flags { read: false, write: true };
+    pub const READ_WRITE: Flags = Flags { read: true, write: true };
+}
+
+/// Appends its reply to the output, which reaches the caller even with an error, and returns a
+/// result of zero or more.
+pub type Function = fn(&mut dyn ObjectContext, &[u8], &mut Vec<u8>) -> Result<i32>;
+
+#[derive(Debug, Clone, Copy)]
+pub struct Method {
+    pub name: &'static str,
+    pub flags: Flags,
+    pub function: Function,
+}
+
+/// A set of methods under one name.
+#[derive(Debug, Clone, Copy)]
+pub struct Class {
+    pub name: &'static str,
+    /// Whether caps that do not name the class allow it by default (`osd_class_default_list`).
+    pub default_allowed: bool,
+    pub methods: &'static [Method],
+}
+
+impl Class {
+    pub fn method(&self, name: &[u8]) -> Option<&'static Method> {
+        self.methods.iter().find(|method| method.name.as_bytes() == name)
+    }
+}
+
+const CLASSES: &[Class] = &[hello::CLASS, lock::CLASS, rbd::CLASS, refcount::CLASS, version::CLASS];
+
+pub fn class(name: &[u8]) -> Option<&'static Class> {
+    CLASSES.iter().find(|class| class.name.as_bytes() == name)
+}
+
+/// Decodes a method's input; what cannot be decoded is EINVAL, as every class answers.
+fn decode_input<T: codec::Decode>(input: &[u8]) -> Result<T> {
+    T::decode(&mut codec::Reader::new(input)).map_err(|_| Failure::Errno(Errno::INVAL))
+}
+
+/// Decodes what a class stored earlier; damage is EIO.
+fn decode_stored<T: codec::Decode>(stored: &[u8]) -> Result<T> {
+    T::decode(&mut codec::Reader::new(stored)).map_err(|_| Failure::Errno(Errno::IO))
+}
+
+fn encode_output<T: codec::Encode + ?Sized>(value: &T, output: &mut Vec<u8>) {
+    let mut w = codec::Writer::append_to(std::mem::take(output));
+    value.encode(&mut w);
+    *output = w.into_vec();
+}
+
+#[cfg(test)]
+mod test_object;

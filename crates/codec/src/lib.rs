@@ -1,0 +1,22 @@
+//! Ceph's primitive encodings.
+//!
+//! Everything on Ceph's wire is little-endian; containers carry a 32-bit count; most structures are
+//! wrapped in a header `(version u8, compat u8, length u32)` so that old readers can skip what new
+//! writers append (Ceph `doc/dev/encoding.rst`). This crate knows those rules and nothing else: no
+//! message, no map, no socket.
+//!
+//! Invariants:
+//! * A [`Reader`] never reads outside its slice and never allocates more than the slice could hold.
+//! * Every [`DecodeError`] names the field and the offset at which decoding stopped.
+
+mod error;
+mod reader;
+mod traits;
+mod writer;
+
+pub use error::{DecodeError, DecodeErrorKind};
+pub use reader::Reader;
+pub use traits::{Decode, Encode, decode_all, encode_to_bytes};
+pub use writer::Writer;
+
+pub type Result<T, E = DecodeError> = std::result::Result<T, E>;

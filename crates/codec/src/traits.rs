@@ -1,0 +1,170 @@
+//! `Encode` and `Decode`, and their meaning for primitives and containers.
+
+use crate::{Reader, Result, Writer};
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A value with one encoding. Values whose encoding depends on the reader's features have
+/// methods of their own that take them.
+pub trait Encode {
+    fn encode(&self, w: &mut Writer);
+}
+
+pub trait Decode: Sized {
+    fn decode(r: &mut Reader<'_>) -> Result<Self>;
+}
+
+/// Decodes a value that must fill `bytes` entirely.
+pub fn decode_all<T: Decode>(what: &'static str, bytes: &[u8]) -> Result<T> {
+    let mut reader = Reader::new(bytes);
+    let value = T::decode(&mut reader)?;
+    reader.finish(what)?;
+    Ok(value)
+}
+
+pub fn encode_to_bytes<T: Encode + ?Sized>(value: &T) -> Bytes {
+    let mut w = Writer::new();
+    value.encode(&mut w);
+    w.into_bytes()
+}
+
+macro_rules! primitive {
+    ($($type:ident),*) => {$(
+        impl Encode for $type {
+            fn encode(&self, w: &mut Writer) {
+                w.$type(*self);
+            }
+        }
+        impl Decode for $type {
+            fn decode(r: &mut Reader<'_>) -> Result<Self> {
+                r.$type(stringify!($type))
+            }
+        }
+    )*};
+}
+primitive!(u8, u16, u32, u64, i8, i16, i32, i64, bool, f64);
+
+impl<T: Encode + ?Sized> Encode for &T {
+    fn encode(&self, w: &mut Writer) {
+        (**self).encode(w);
+    }
+}
+
+impl Encode for str {
+    fn encode(&self, w: &mut Writer) {
+        w.string(self);
+    }
+}
+
+impl Encode for String {
+    fn encode(&self, w: &mut Writer) {
+        w.string(self);
+    }
+}
+
+impl Decode for String {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        r.string("string")
+    }
+}
+
+impl Encode for Bytes {
+    fn encode(&self, w: &mut Writer) {
+        w.blob(self);
+    }
+}
+
+impl Decode for Bytes {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        r.blob("bytes").map(Bytes::copy_from_slice)
+    }
+}
+
+impl<T: Encode> Encode for Vec<T> {
+    fn encode(&self, w: &mut Writer) {
+        w.list(self, |w, item| item.encode(w));
+    }
+}
+
+impl<T: Decode> Decode for Vec<T> {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        r.list("list", T::decode)
+    }
+}
+
+impl<T: Encode> Encode for BTreeSet<T> {
+    fn encode(&self, w: &mut Writer) {
+        w.count(self.len());
+        self.iter().for_each(|item| item.encode(w));
+    }
+}
+
+impl<T: Decode + Ord> Decode for BTreeSet<T> {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        Ok(r.list("set", T::decode)?.into_iter().collect())
+    }
+}
+
+impl<K: Encode, V: Encode> Encode for BTreeMap<K, V> {
+    fn encode(&self, w: &mut Writer) {
+        w.count(self.len());
+        for (key, value) in self {
+            key.encode(w);
+            value.encode(w);
+        }
+    }
+}
+
+impl<K: Decode + Ord, V: Decode> Decode for BTreeMap<K, V> {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        Ok(r.list("map", |r| Ok((K::decode(r)?, V::decode(r)?)))?.into_iter().collect())
+    }
+}
+
+/// Ceph's `optional`: whether there is a value, then the value.
+impl<T: Encode> Encode for Option<T> {
+    fn encode(&self, w: &mut Writer) {
+        w.bool(self.is_some());
+        self.iter().for_each(|value| value.encode(w));
+    }
+}
+
+impl<T: Decode> Decode for Option<T> {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        if r.bool("presence")? { T::decode(r).map(Some) } else { Ok(None) }
+    }
+}
+
+impl<A: Encode, B: Encode> Encode for (A, B) {
+    fn encode(&self, w: &mut Writer) {
+        self.0.encode(w);
+        self.1.encode(w);
+    }
+}
+
+impl<A: Decode, B: Decode> Decode for (A, B) {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        Ok((A::decode(r)?, B::decode(r)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn containers_round_trip(map: BTreeMap<String, Vec<(u32, i64)>>) {
+            prop_assert_eq!(decode_all::<BTreeMap<_, _>>("map", &encode_to_bytes(&map)).unwrap(), map);
+        }
+
+        #[test]
+        fn every_truncation_is_an_error(map: BTreeMap<String, Vec<u16>>) {
+            let bytes = encode_to_bytes(&map);
+            for end in 0..bytes.len() {
+                prop_assert!(decode_all::<BTreeMap<String, Vec<u16>>>("map", &bytes[..end]).is_err());
+            }
+        }
+    }
+}

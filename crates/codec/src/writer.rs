@@ -1,0 +1,119 @@
+//! An append-only buffer of Ceph primitives.
+
+use crate::Encode;
+use bytes::Bytes;
+
+/// Writes Ceph primitives. Lengths of versioned structures patch themselves.
+#[derive(Debug, Default, Clone)]
+pub struct Writer {
+    bytes: Vec<u8>,
+}
+
+macro_rules! integer {
+    ($($name:ident),*) => {$(
+        pub fn $name(&mut self, value: $name) {
+            self.bytes.extend_from_slice(&value.to_le_bytes());
+        }
+    )*};
+}
+
+impl Writer {
+    pub fn new() -> Self {
+        Writer::default()
+    }
+
+    pub fn with_capacity(capacity: usize) -> Self {
+        Writer { bytes: Vec::with_capacity(capacity) }
+    }
+
+    /// Goes on writing behind what `bytes` already holds.
+    pub fn append_to(bytes: Vec<u8>) -> Self {
+        Writer { bytes }
+    }
+
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    pub fn as_slice(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub fn into_vec(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    pub fn into_bytes(self) -> Bytes {
+        Bytes::from(self.bytes)
+    }
+
+    integer!(u8, u16, u32, u64, i8, i16, i32, i64);
+
+    pub fn bool(&mut self, value: bool) {
+        self.u8(value.into());
+    }
+
+    pub fn f64(&mut self, value: f64) {
+        self.u64(value.to_bits());
+    }
+
+    /// Bytes as they are, without a length.
+    pub fn raw(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    pub fn zeros(&mut self, count: usize) {
+        self.bytes.resize(self.bytes.len() + count, 0);
+    }
+
+    /// A container's element count.
+    pub fn count(&mut self, count: usize) {
+        self.u32(u32::try_from(count).expect("no container of ours has 2^32 elements"));
+    }
+
+    /// Bytes behind a 32-bit length (Ceph's `bufferlist` and `std::string`).
+    pub fn blob(&mut self, bytes: &[u8]) {
+        self.count(bytes.len());
+        self.raw(bytes);
+    }
+
+    pub fn string(&mut self, text: &str) {
+        self.blob(text.as_bytes());
+    }
+
+    pub fn value<T: Encode + ?Sized>(&mut self, value: &T) {
+        value.encode(self);
+    }
+
+    pub fn list<T>(&mut self, items: &[T], mut element: impl FnMut(&mut Self, &T)) {
+        self.count(items.len());
+        for item in items {
+            element(self, item);
+        }
+    }
+
+    /// A structure behind `(version, compat, length)`.
+    pub fn versioned(&mut self, version: u8, compat: u8, body: impl FnOnce(&mut Self)) {
+        self.u8(version);
+        self.u8(compat);
+        self.sized(body);
+    }
+
+    /// `body` behind its 32-bit length.
+    pub fn sized(&mut self, body: impl FnOnce(&mut Self)) {
+        let at = self.len();
+        self.u32(0);
+        body(self);
+        let length = self.len() - at - 4;
+        self.patch_u32(at, u32::try_from(length).expect("no structure of ours reaches 4 GiB"));
+    }
+
+    /// Overwrites four bytes that were written before.
+    pub fn patch_u32(&mut self, at: usize, value: u32) {
+        self.bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    }
+}

@@ -1,0 +1,134 @@
+//! Rules as commands make them.
+
+use crate::map::{CrushMap, is_valid_name};
+use crate::rule::{Op, RULES_MAX, Rule, RuleType, Step};
+use thiserror::Error;
+
+/// What a simple rule is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RuleKind {
+    /// Results close up (`firstn`).
+    Replicated,
+    /// Results keep their positions (`indep`), with more tries since each shard must be found.
+    Erasure,
+}
+
+/// A rule that spreads over buckets of one type below one root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SimpleRule<'a> {
+    pub name: &'a str,
+    pub root: &'a str,
+    /// The type of buckets of which each holds at most one of the devices; empty for devices.
+    pub failure_domain: &'a str,
+    /// Only devices of this class.
+    pub class: Option<&'a str>,
+    pub kind: RuleKind,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum AddRuleError {
+    #[error("rule {name} exists")]
+    NameTaken { name: String },
+    #[error("rule name '{name}' does not match [-_.0-9a-zA-Z]+")]
+    InvalidName { name: String },
+    #[error("root item {root} does not exist")]
+    NoSuchRoot { root: String },
+    #[error("unknown type {failure_domain}")]
+    NoSuchType { failure_domain: String },
+    #[error("device class {class} does not exist")]
+    NoSuchClass { class: String },
+    #[error("root {root} has no devices with class {class}")]
+    EmptyClass { root: String, class: String },
+    #[error("all {} rule ids are taken", RULES_MAX)]
+    Full,
+}
+
+const ERASURE_LEAF_TRIES: i32 = 5;
+const ERASURE_TRIES: i32 = 100;
+/// Choose as many as the pool is large.
+const CHOOSE_ALL: i32 = 0;
+
+impl CrushMap {
+    /// Adds a rule under the first free id, which it returns.
+    pub fn add_simple_rule(&mut self, simple: &SimpleRule<'_>) -> Result<u32, AddRuleError> {
+        self.check_rule_name(simple.name)?;
+        let root = self.item_id(simple.root);
+        let root = root.ok_or_else(|| AddRuleError::NoSuchRoot { root: simple.root.into() })?;
+        let type_id = match simple.failure_domain {
+            "" => Some(crate::TYPE_DEVICE),
+            name => self.type_id(name),
+        };
+        let failure_domain = || simple.failure_domain.to_string();
+        let type_id =
+            type_id.ok_or_else(|| AddRuleError::NoSuchType { failure_domain: failure_domain() })?;
+        let root = match simple.class {
+            None => root,
+            Some(class) => self.root_of_class(root, simple.root, class)?,
+        };
+        let rule = simple_rule(simple.kind, root, type_id);
+        self.add_rule(simple.name, rule)
+    }
+
+    /// Adds a rule under the first free id, which it returns.
+    pub fn add_rule(&mut self, name: &str, rule: Rule) -> Result<u32, AddRuleError> {
+        self.check_rule_name(name)?;
+        let vacant = self.rules.iter().position(Option::is_none).unwrap_or(self.rules.len());
+        if vacant >= RULES_MAX {
+            return Err(AddRuleError::Full);
+        }
+        if vacant == self.rules.len() {
+            self.rules.push(None);
+        }
+        self.rules[vacant] = Some(rule);
+        self.rule_names.set(vacant as i32, name);
+        Ok(vacant as u32)
+    }
+
+    /// Removes a rule; whether it existed. Classes that only it used go with it.
+    pub fn remove_rule(&mut self, id: u32) -> bool {
+        let Some(rule) = self.rules.get_mut(id as usize) else { return false };
+        let existed = rule.take().is_some();
+        if existed {
+            self.rule_names.remove(id as i32);
+            self.rebuild_shadows();
+        }
+        existed
+    }
+
+    fn check_rule_name(&self, name: &str) -> Result<(), AddRuleError> {
+        if !is_valid_name(name) {
+            return Err(AddRuleError::InvalidName { name: name.into() });
+        }
+        match self.rule_id(name) {
+            Some(_) => Err(AddRuleError::NameTaken { name: name.into() }),
+            None => Ok(()),
+        }
+    }
+
+    fn root_of_class(&self, root: i32, name: &str, class: &str) -> Result<i32, AddRuleError> {
+        let Some(class_id) = self.class_id(class) else {
+            return Err(AddRuleError::NoSuchClass { class: class.into() });
+        };
+        let empty = || AddRuleError::EmptyClass { root: name.into(), class: class.into() };
+        self.shadow(root, class_id).ok_or_else(empty)
+    }
+}
+
+fn simple_rule(kind: RuleKind, root: i32, type_id: u16) -> Rule {
+    let is_device = type_id == crate::TYPE_DEVICE;
+    let (rule_type, op) = match (kind, is_device) {
+        (RuleKind::Replicated, false) => (RuleType::REPLICATED, Op::CHOOSELEAF_FIRSTN),
+        (RuleKind::Replicated, true) => (RuleType::REPLICATED, Op::CHOOSE_FIRSTN),
+        (RuleKind::Erasure, false) => (RuleType::ERASURE, Op::CHOOSELEAF_INDEP),
+        (RuleKind::Erasure, true) => (RuleType::ERASURE, Op::CHOOSE_INDEP),
+    };
+    let mut steps = Vec::new();
+    if kind == RuleKind::Erasure {
+        steps.push(Step::new(Op::SET_CHOOSELEAF_TRIES, ERASURE_LEAF_TRIES, 0));
+        steps.push(Step::new(Op::SET_CHOOSE_TRIES, ERASURE_TRIES, 0));
+    }
+    steps.push(Step::new(Op::TAKE, root, 0));
+    steps.push(Step::new(op, CHOOSE_ALL, type_id.into()));
+    steps.push(Step::new(Op::EMIT, 0, 0));
+    Rule::new(rule_type, steps)
+}

@@ -1,0 +1,314 @@
+//! The map itself and questions about it.
+
+use crate::bucket::Bucket;
+use crate::choose_args::{ChooseArgMap, DEFAULT_CHOOSE_ARGS};
+use crate::names::Names;
+use crate::rule::Rule;
+use crate::tunables::Tunables;
+use crate::{TYPE_DEVICE, edit::Location};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// `CrushWrapper`: buckets, rules, tunables, and the names of all of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CrushMap {
+    /// Slot `i` holds the bucket with id `-1 - i`.
+    pub(crate) buckets: Vec<Option<Bucket>>,
+    pub(crate) rules: Vec<Option<Rule>>,
+    pub(crate) max_devices: i32,
+    pub tunables: Tunables,
+    pub(crate) types: Names,
+    pub(crate) names: Names,
+    pub(crate) rule_names: Names,
+    /// Item to class. Shadow buckets have one too.
+    pub(crate) item_classes: BTreeMap<i32, i32>,
+    pub(crate) class_names: Names,
+    /// Bucket to, per class, its shadow bucket: the same tree with that class's devices only.
+    pub(crate) shadows: BTreeMap<i32, BTreeMap<i32, i32>>,
+    pub(crate) choose_args: BTreeMap<i64, ChooseArgMap>,
+}
+
+const DEFAULT_TYPES: [&str; 12] = [
+    "osd",
+    "host",
+    "chassis",
+    "rack",
+    "row",
+    "pdu",
+    "pod",
+    "room",
+    "datacenter",
+    "zone",
+    "region",
+    "root",
+];
+
+/// Whether `name` may name an item or a type. Shadow buckets are told by names that may not.
+pub fn is_valid_name(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    !name.is_empty() && name.bytes().all(allowed)
+}
+
+impl Default for CrushMap {
+    fn default() -> Self {
+        CrushMap::new()
+    }
+}
+
+/// The slot that holds `bucket`; `None` for devices.
+pub(crate) fn slot(bucket: i32) -> Option<usize> {
+    usize::try_from(-1 - i64::from(bucket)).ok()
+}
+
+pub(crate) fn bucket_id(slot: usize) -> i32 {
+    -1 - slot as i32
+}
+
+impl CrushMap {
+    /// A map without buckets and rules, with Ceph's usual types and the optimal tunables.
+    pub fn new() -> Self {
+        let types = DEFAULT_TYPES.iter().enumerate();
+        CrushMap {
+            tunables: Tunables::optimal(),
+            types: types.map(|(id, name)| (id as i32, name.to_string())).collect(),
+            ..CrushMap::empty()
+        }
+    }
+
+    /// A map without anything, types included.
+    pub(crate) fn empty() -> Self {
+        CrushMap {
+            buckets: Vec::new(),
+            rules: Vec::new(),
+            max_devices: 0,
+            tunables: Tunables::legacy(),
+            types: Names::default(),
+            names: Names::default(),
+            rule_names: Names::default(),
+            item_classes: BTreeMap::new(),
+            class_names: Names::default(),
+            shadows: BTreeMap::new(),
+            choose_args: BTreeMap::new(),
+        }
+    }
+
+    /// One more than the highest device id.
+    pub fn max_devices(&self) -> i32 {
+        self.max_devices
+    }
+
+    pub fn bucket(&self, id: i32) -> Option<&Bucket> {
+        self.buckets.get(slot(id)?)?.as_ref()
+    }
+
+    pub(crate) fn bucket_mut(&mut self, id: i32) -> Option<&mut Bucket> {
+        self.buckets.get_mut(slot(id)?)?.as_mut()
+    }
+
+    /// All buckets from id -1 downwards, shadows included.
+    pub fn buckets(&self) -> impl DoubleEndedIterator<Item = &Bucket> {
+        self.buckets.iter().flatten()
+    }
+
+    /// The number of bucket slots, vacant ones included.
+    pub fn max_buckets(&self) -> usize {
+        self.buckets.len()
+    }
+
+    // Names
+
+    pub fn item_name(&self, item: i32) -> Option<&str> {
+        self.names.name(item)
+    }
+
+    pub fn item_id(&self, name: &str) -> Option<i32> {
+        self.names.id(name)
+    }
+
+    /// All named items by rising id, shadow buckets included.
+    pub fn item_names(&self) -> impl DoubleEndedIterator<Item = (i32, &str)> {
+        self.names.iter()
+    }
+
+    pub fn type_name(&self, type_id: u16) -> Option<&str> {
+        self.types.name(type_id.into())
+    }
+
+    pub fn type_id(&self, name: &str) -> Option<u16> {
+        self.types.id(name)?.try_into().ok()
+    }
+
+    /// All types by rising id, devices first.
+    pub fn types(&self) -> impl DoubleEndedIterator<Item = (i32, &str)> {
+        self.types.iter()
+    }
+
+    pub fn set_type_name(&mut self, type_id: u16, name: &str) {
+        self.types.set(type_id.into(), name);
+    }
+
+    /// The type of `item`: devices have [`TYPE_DEVICE`]; `None` where there is no such bucket.
+    pub fn item_type(&self, item: i32) -> Option<u16> {
+        if item >= 0 { Some(TYPE_DEVICE) } else { Some(self.bucket(item)?.type_id) }
+    }
+
+    // Rules
+
+    pub fn rule(&self, id: u32) -> Option<&Rule> {
+        self.rules.get(id as usize)?.as_ref()
+    }
+
+    pub fn rules(&self) -> impl Iterator<Item = (u32, &Rule)> {
+        let numbered = self.rules.iter().enumerate();
+        numbered.filter_map(|(id, rule)| Some((id as u32, rule.as_ref()?)))
+    }
+
+    pub fn rule_name(&self, id: u32) -> Option<&str> {
+        self.rule_names.name(id as i32)
+    }
+
+    pub fn rule_id(&self, name: &str) -> Option<u32> {
+        Some(self.rule_names.id(name)? as u32)
+    }
+
+    // Classes
+
+    pub fn class_name(&self, class: i32) -> Option<&str> {
+        self.class_names.name(class)
+    }
+
+    pub fn class_id(&self, name: &str) -> Option<i32> {
+        self.class_names.id(name)
+    }
+
+    pub fn classes(&self) -> impl Iterator<Item = (i32, &str)> {
+        self.class_names.iter()
+    }
+
+    pub fn item_class(&self, item: i32) -> Option<&str> {
+        self.class_name(*self.item_classes.get(&item)?)
+    }
+
+    pub fn devices_of_class(&self, name: &str) -> BTreeSet<i32> {
+        let Some(class) = self.class_id(name) else { return BTreeSet::new() };
+        let devices = self.item_classes.range(0..);
+        devices.filter(|(_, other)| **other == class).map(|(&device, _)| device).collect()
+    }
+
+    /// The shadow of `bucket` for class `class`.
+    pub fn shadow(&self, bucket: i32, class: i32) -> Option<i32> {
+        self.shadows.get(&bucket)?.get(&class).copied()
+    }
+
+    /// Whether `item` is a shadow bucket, as its name says (`default~ssd`).
+    pub fn is_shadow(&self, item: i32) -> bool {
+        self.item_name(item).is_some_and(|name| !is_valid_name(name))
+    }
+
+    /// A shadow's original and class; any other item with no class.
+    pub fn split_shadow(&self, item: i32) -> Option<(i32, Option<i32>)> {
+        match self.item_name(item)?.split_once('~') {
+            None => Some((item, None)),
+            Some((original, class)) => Some((self.item_id(original)?, Some(self.class_id(class)?))),
+        }
+    }
+
+    // The tree
+
+    /// Buckets that no other bucket holds, lowest id first.
+    pub fn roots(&self) -> BTreeSet<i32> {
+        let children: BTreeSet<i32> =
+            self.buckets().flat_map(|b| b.items.iter().copied()).collect();
+        self.buckets().map(|b| b.id).filter(|id| !children.contains(id)).collect()
+    }
+
+    /// [`CrushMap::roots`] without shadows.
+    pub fn visible_roots(&self) -> BTreeSet<i32> {
+        self.roots().into_iter().filter(|&root| !self.is_shadow(root)).collect()
+    }
+
+    /// The direct children; a device has none.
+    pub fn children(&self, item: i32) -> &[i32] {
+        self.bucket(item).map_or(&[], Bucket::items)
+    }
+
+    /// The first visible bucket that holds `item`; others may, if it was linked.
+    pub fn parent(&self, item: i32) -> Option<i32> {
+        let holders = self.buckets().filter(|bucket| bucket.items.contains(&item));
+        holders.map(|bucket| bucket.id).find(|&id| !self.is_shadow(id))
+    }
+
+    /// Whether any bucket, a shadow too, holds `item`.
+    pub fn is_held(&self, item: i32) -> bool {
+        self.buckets().any(|bucket| bucket.items.contains(&item))
+    }
+
+    /// The ancestors of `item` as (type, name), the nearest first.
+    pub fn full_location(&self, item: i32) -> Vec<(String, String)> {
+        let ancestors = std::iter::successors(self.parent(item), |&parent| self.parent(parent));
+        let describe = |id| {
+            let type_name = self.type_name(self.bucket(id)?.type_id)?;
+            Some((type_name.to_string(), self.item_name(id)?.to_string()))
+        };
+        ancestors.filter_map(describe).collect()
+    }
+
+    /// The nearest visible ancestor of type `type_id`.
+    pub fn ancestor_of_type(&self, item: i32, type_id: u16) -> Option<i32> {
+        let mut ancestors = std::iter::successors(self.parent(item), |&parent| self.parent(parent));
+        ancestors.find(|&ancestor| self.item_type(ancestor) == Some(type_id))
+    }
+
+    /// `root` and everything below it.
+    pub fn subtree(&self, root: i32) -> BTreeSet<i32> {
+        let mut found = BTreeSet::from([root]);
+        let mut queue = vec![root];
+        while let Some(item) = queue.pop() {
+            queue.extend(self.children(item).iter().filter(|&&child| found.insert(child)));
+        }
+        found
+    }
+
+    pub fn subtree_contains(&self, root: i32, item: i32) -> bool {
+        self.subtree(root).contains(&item)
+    }
+
+    /// The devices below `root`.
+    pub fn devices_below(&self, root: i32) -> BTreeSet<i32> {
+        self.subtree(root).split_off(&0)
+    }
+
+    /// A bucket's weight, or a device's in the first bucket that holds it.
+    pub fn item_weight(&self, item: i32) -> Option<u32> {
+        if item < 0 {
+            return Some(self.bucket(item)?.weight);
+        }
+        self.buckets().find_map(|bucket| Some(bucket.item_weight(bucket.position(item)?)))
+    }
+
+    /// The bucket that `location` names most closely, if it holds `item`, and the weight there
+    /// (`CrushWrapper::check_item_loc`).
+    pub fn weight_at(&self, item: i32, location: &Location) -> Option<u32> {
+        let named = |(id, type_name)| (id != 0).then(|| location.get(type_name)).flatten();
+        let nearest = self.types().find_map(named)?;
+        let bucket = self.bucket(self.item_id(nearest)?)?;
+        Some(bucket.item_weight(bucket.position(item)?))
+    }
+
+    // Choose args
+
+    /// Replacement weights for `pool`, its own or those for all.
+    pub fn choose_args_for(&self, pool: i64) -> Option<&ChooseArgMap> {
+        self.choose_args.get(&pool).or_else(|| self.choose_args.get(&DEFAULT_CHOOSE_ARGS))
+    }
+
+    pub fn choose_args(&self) -> impl Iterator<Item = (i64, &ChooseArgMap)> {
+        self.choose_args.iter().map(|(&pool, args)| (pool, args))
+    }
+
+    /// Recomputes what follows from the rest.
+    pub(crate) fn finalize(&mut self) {
+        let held = self.buckets().flat_map(|bucket| bucket.items.iter().copied()).max();
+        let highest = held.max(self.names.id_max()).unwrap_or(-1);
+        self.max_devices = highest.max(-1).saturating_add(1);
+    }
+}

@@ -1,0 +1,110 @@
+//! Rules: short programs that walk the map.
+
+/// Rule ids fit in a byte (`CRUSH_MAX_RULES`).
+pub const RULES_MAX: usize = 256;
+
+/// What a step does (`crush_opcodes`). Unknown operations are kept and ignored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Op(pub u32);
+
+impl Op {
+    pub const NOOP: Op = Op(0);
+    /// Start at item `arg1`.
+    pub const TAKE: Op = Op(1);
+    /// Choose `arg1` items of type `arg2`; zero or less counts from the result size.
+    pub const CHOOSE_FIRSTN: Op = Op(2);
+    pub const CHOOSE_INDEP: Op = Op(3);
+    pub const EMIT: Op = Op(4);
+    pub const CHOOSELEAF_FIRSTN: Op = Op(6);
+    pub const CHOOSELEAF_INDEP: Op = Op(7);
+    pub const SET_CHOOSE_TRIES: Op = Op(8);
+    pub const SET_CHOOSELEAF_TRIES: Op = Op(9);
+    pub const SET_CHOOSE_LOCAL_TRIES: Op = Op(10);
+    pub const SET_CHOOSE_LOCAL_FALLBACK_TRIES: Op = Op(11);
+    pub const SET_CHOOSELEAF_VARY_R: Op = Op(12);
+    pub const SET_CHOOSELEAF_STABLE: Op = Op(13);
+    pub const SET_MSR_DESCENTS: Op = Op(14);
+    pub const SET_MSR_COLLISION_TRIES: Op = Op(15);
+    pub const CHOOSE_MSR: Op = Op(16);
+
+    /// The name in dumps and in decompiled maps.
+    pub fn name(self) -> Option<&'static str> {
+        Some(match self {
+            Op::NOOP => "noop",
+            Op::TAKE => "take",
+            Op::CHOOSE_FIRSTN => "choose_firstn",
+            Op::CHOOSE_INDEP => "choose_indep",
+            Op::EMIT => "emit",
+            Op::CHOOSELEAF_FIRSTN => "chooseleaf_firstn",
+            Op::CHOOSELEAF_INDEP => "chooseleaf_indep",
+            Op::SET_CHOOSE_TRIES => "set_choose_tries",
+            Op::SET_CHOOSELEAF_TRIES => "set_chooseleaf_tries",
+            Op::SET_CHOOSE_LOCAL_TRIES => "set_choose_local_tries",
+            Op::SET_CHOOSE_LOCAL_FALLBACK_TRIES => "set_choose_local_fallback_tries",
+            Op::SET_CHOOSELEAF_VARY_R => "set_chooseleaf_vary_r",
+            Op::SET_CHOOSELEAF_STABLE => "set_chooseleaf_stable",
+            Op::SET_MSR_DESCENTS => "set_msr_descents",
+            Op::SET_MSR_COLLISION_TRIES => "set_msr_collision_tries",
+            Op::CHOOSE_MSR => "choosemsr",
+            _ => return None,
+        })
+    }
+}
+
+/// `crush_rule_step`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    pub op: Op,
+    pub arg1: i32,
+    pub arg2: i32,
+}
+
+impl Step {
+    pub fn new(op: Op, arg1: i32, arg2: i32) -> Self {
+        Step { op, arg1, arg2 }
+    }
+}
+
+/// Which pools a rule serves (`crush_rule_type`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RuleType(pub u8);
+
+impl RuleType {
+    pub const REPLICATED: RuleType = RuleType(1);
+    pub const ERASURE: RuleType = RuleType(3);
+    pub const MSR_FIRSTN: RuleType = RuleType(4);
+    pub const MSR_INDEP: RuleType = RuleType(5);
+
+    pub fn is_msr(self) -> bool {
+        matches!(self, RuleType::MSR_FIRSTN | RuleType::MSR_INDEP)
+    }
+
+    pub fn serves_replicated(self) -> bool {
+        matches!(self, RuleType::REPLICATED | RuleType::MSR_FIRSTN)
+    }
+
+    pub fn serves_erasure(self) -> bool {
+        matches!(self, RuleType::ERASURE | RuleType::MSR_INDEP)
+    }
+}
+
+/// `crush_rule`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    pub rule_type: RuleType,
+    /// Pool sizes the rule was once limited to; only peers older than Quincy are told.
+    pub deprecated_min_size: u8,
+    pub deprecated_max_size: u8,
+    pub steps: Vec<Step>,
+}
+
+impl Rule {
+    pub fn new(rule_type: RuleType, steps: Vec<Step>) -> Self {
+        Rule { rule_type, deprecated_min_size: 1, deprecated_max_size: 100, steps }
+    }
+
+    /// The items that the rule starts from.
+    pub fn takes(&self) -> impl Iterator<Item = i32> + '_ {
+        self.steps.iter().filter(|step| step.op == Op::TAKE).map(|step| step.arg1)
+    }
+}

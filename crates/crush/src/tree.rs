@@ -1,0 +1,97 @@
+//! The map as a tree to look at, in the order of `ceph osd tree` (`CrushTreeDumper`).
+
+use crate::map::CrushMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One line of a tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TreeItem {
+    pub id: i32,
+    /// `None` for a root.
+    pub parent: Option<i32>,
+    pub depth: usize,
+    /// The weight in the parent; a root's own.
+    pub weight: u32,
+    /// What is shown below, in the reverse of the order in which it follows: Ceph's JSON has it so.
+    pub children: Vec<i32>,
+}
+
+/// Which part of the map to show.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TreeView {
+    /// Only the tree at this item.
+    pub root: Option<i32>,
+    pub shadows: bool,
+    /// Leave out buckets with nothing to show below.
+    pub hide_empty: bool,
+}
+
+impl CrushMap {
+    /// Items depth first; siblings by class and then name. `shows_device` filters devices.
+    pub fn tree(&self, view: &TreeView, shows_device: impl Fn(i32) -> bool) -> Vec<TreeItem> {
+        let roots = match view.root {
+            Some(root) => BTreeSet::from([root]),
+            None if view.shadows => self.roots(),
+            None => self.visible_roots(),
+        };
+        let shown = self.shown_items(&roots, view.hide_empty, shows_device);
+        let mut lines = Vec::new();
+        for root in roots.into_iter().filter(|root| shown.contains(root)) {
+            let weight = if root < 0 { self.item_weight(root).unwrap_or(0) } else { 0 };
+            let mut stack =
+                vec![TreeItem { id: root, parent: None, depth: 0, weight, children: Vec::new() }];
+            while let Some(mut item) = stack.pop() {
+                let children = self.sorted_children(&item, &shown);
+                item.children = children.iter().map(|child| child.id).collect();
+                stack.extend(children);
+                lines.push(item);
+            }
+        }
+        lines
+    }
+
+    /// Devices that the filter passes, and buckets unless empty ones are hidden.
+    fn shown_items(
+        &self,
+        roots: &BTreeSet<i32>,
+        hide_empty: bool,
+        shows_device: impl Fn(i32) -> bool,
+    ) -> BTreeSet<i32> {
+        let all: BTreeSet<i32> = roots.iter().flat_map(|&root| self.subtree(root)).collect();
+        let shows = |&item: &i32| {
+            if item >= 0 {
+                shows_device(item)
+            } else {
+                !hide_empty || self.devices_below(item).into_iter().any(&shows_device)
+            }
+        };
+        all.into_iter().filter(shows).collect()
+    }
+
+    /// Children in reverse order, so that the first one ends up on top of a stack.
+    fn sorted_children(&self, parent: &TreeItem, shown: &BTreeSet<i32>) -> Vec<TreeItem> {
+        let Some(bucket) = self.bucket(parent.id) else { return Vec::new() };
+        let mut sorted = BTreeMap::new();
+        for (position, &id) in bucket.items.iter().enumerate().rev() {
+            if shown.contains(&id) {
+                sorted.insert(self.sort_key(id), (id, bucket.item_weight(position)));
+            }
+        }
+        let child = |(id, weight)| TreeItem {
+            id,
+            parent: Some(parent.id),
+            depth: parent.depth + 1,
+            weight,
+            children: Vec::new(),
+        };
+        sorted.into_values().rev().map(child).collect()
+    }
+
+    fn sort_key(&self, item: i32) -> String {
+        if item >= 0 {
+            format!("{}_osd.{item:08}", self.item_class(item).unwrap_or(""))
+        } else {
+            format!("_{}", self.item_name(item).unwrap_or(""))
+        }
+    }
+}

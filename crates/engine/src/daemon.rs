@@ -1,0 +1,126 @@
+//! What a daemon is to its host: sessions, authentication, storage, timers.
+
+use crate::{Message, Time};
+use bytes::Bytes;
+use types::{EntityAddrVec, EntityName, ParticipantName};
+
+/// Names a session between two daemons for one of them. A session outlives the connections that
+/// carry it: the messenger reconnects below. The host numbers accepted sessions from
+/// [`ConnId::ACCEPTED`] upwards, the daemon numbers those it opens itself below that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct ConnId(pub u64);
+
+impl ConnId {
+    /// The first number of accepted sessions.
+    pub const ACCEPTED: u64 = 1 << 32;
+
+    pub fn is_accepted(self) -> bool {
+        self.0 >= ConnId::ACCEPTED
+    }
+}
+
+/// Names a request to storage, chosen by the daemon.
+pub type RequestToken = u64;
+
+/// The other end of an open session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Peer {
+    /// `client.4123`, `osd.3`; of clients the number is the global id.
+    pub participant: ParticipantName,
+    /// Who it proved to be: `client.admin`.
+    pub name: EntityName,
+    pub addrs: EntityAddrVec,
+    pub features: u64,
+    /// What the ticket of an accepted session allows, in the encoding of `auth` for this service;
+    /// empty for sessions that were opened from here.
+    pub caps: Bytes,
+    /// Where the peer was seen to come from (differs from `addrs` behind address translation).
+    pub seen_addr: types::EntityAddr,
+}
+
+/// How a session treats the loss of its connection (Ceph `doc/dev/msgr2.rst`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Policy {
+    /// The session ends with the connection: client sides of monitor, manager and OSD sessions.
+    Lossy,
+    /// Reconnects and delivers each message exactly once, until the peer forgets the session.
+    Lossless,
+}
+
+/// Whom to open a session with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConnectTarget {
+    /// `osd.3`, `mon.0`, `mgr.0`
+    pub participant: ParticipantName,
+    pub addrs: EntityAddrVec,
+    pub policy: Policy,
+}
+
+/// An authentication frame that reached an accepting daemon.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AuthRequest {
+    /// AUTH_REQUEST: a method (`CEPH_AUTH_*`), the connection modes the client prefers (1 crc,
+    /// 2 secure), and the method's payload.
+    Start { method: u32, preferred_modes: Vec<u32>, payload: Bytes, seen_addr: types::EntityAddr },
+    /// AUTH_REQUEST_MORE
+    More { payload: Bytes },
+}
+
+/// What an accepting daemon says to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AuthVerdict {
+    /// AUTH_REPLY_MORE
+    More { payload: Bytes },
+    /// AUTH_DONE. `connection_secret` keys secure mode; both secrets are empty for method none.
+    Done {
+        name: EntityName,
+        global_id: u64,
+        mode: u32,
+        payload: Bytes,
+        session_key: Bytes,
+        connection_secret: Bytes,
+        /// Handed back in [`Peer::caps`].
+        caps: Bytes,
+    },
+    /// AUTH_BAD_METHOD: a negative errno and what would be accepted.
+    BadMethod { result: i32, allowed_methods: Vec<u32>, allowed_modes: Vec<u32> },
+}
+
+/// What a daemon wants done. `R` is its request to storage.
+#[derive(Debug)]
+pub enum Output<R> {
+    /// Sends a message; dropped silently if the session has ended.
+    Send { conn: ConnId, message: Message },
+    /// Opens a session; `handle_opened` or `handle_closed` follows. `conn` is chosen by the daemon
+    /// below [`ConnId::ACCEPTED`] and never reused.
+    Connect { conn: ConnId, target: ConnectTarget },
+    /// Ends a session; no `handle_closed` follows.
+    Close { conn: ConnId },
+    /// Answers `handle_auth`.
+    Auth { conn: ConnId, verdict: AuthVerdict },
+    /// Stops (or resumes) receiving from a session: the daemon's queues are full.
+    Pause { conn: ConnId, paused: bool },
+    /// Asks storage; `handle_completion` follows.
+    Storage(R),
+}
+
+/// A daemon engine. Inputs are `handle_*`; after each, the host drains `poll_output`.
+pub trait Daemon {
+    /// Requests to storage and their completions.
+    type Request;
+    type Completion;
+
+    /// A peer that is connecting to this daemon authenticates.
+    fn handle_auth(&mut self, now: Time, conn: ConnId, request: AuthRequest);
+    /// A session is open: messages may be sent and will arrive.
+    fn handle_opened(&mut self, now: Time, conn: ConnId, peer: Peer);
+    fn handle_message(&mut self, now: Time, conn: ConnId, message: Message);
+    /// A session has ended (or could not be opened); nothing more arrives on it.
+    fn handle_closed(&mut self, now: Time, conn: ConnId);
+    fn handle_completion(&mut self, now: Time, completion: Self::Completion);
+    /// At or after the time that `poll_timeout` told.
+    fn handle_timeout(&mut self, now: Time);
+
+    fn poll_output(&mut self) -> Option<Output<Self::Request>>;
+    fn poll_timeout(&self) -> Option<Time>;
+}

@@ -1,0 +1,56 @@
+//! One message between daemons, as the messenger carries it.
+
+use bytes::Bytes;
+
+/// A typed message, encoded. `front` holds the fields, `data` the bulk payload, which is passed
+/// on by reference and never copied; `middle` is hardly used by Ceph. Encoding and decoding are
+/// the business of crate `wire`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Message {
+    /// `CEPH_MSG_*` or `MSG_*`.
+    pub kind: u16,
+    pub priority: u16,
+    /// The version of the encoding of `front`, and the oldest version that can read it.
+    pub version: u16,
+    pub compat_version: u16,
+    /// Names a request and its reply.
+    pub tid: u64,
+    pub front: Bytes,
+    pub middle: Bytes,
+    pub data: Bytes,
+}
+
+/// `CEPH_MSG_PRIO_*`
+pub mod priority {
+    pub const LOW: u16 = 64;
+    pub const DEFAULT: u16 = 127;
+    pub const HIGH: u16 = 196;
+    pub const HIGHEST: u16 = 255;
+}
+
+impl Message {
+    /// A message of kind `kind` whose fields are `front`.
+    pub fn new(kind: u16, version: u16, compat_version: u16, front: Bytes) -> Self {
+        let priority = priority::DEFAULT;
+        Message { kind, priority, version, compat_version, front, ..Message::default() }
+    }
+
+    pub fn with_tid(mut self, tid: u64) -> Self {
+        self.tid = tid;
+        self
+    }
+
+    pub fn with_data(mut self, data: Bytes) -> Self {
+        self.data = data;
+        self
+    }
+
+    /// Payload bytes in all segments: what the message weighs in queues.
+    pub fn len(&self) -> usize {
+        self.front.len() + self.middle.len() + self.data.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

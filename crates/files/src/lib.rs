@@ -1,0 +1,1 @@
+//! The object store that keeps objects as files in a directory.

@@ -1,0 +1,38 @@
+//! The cluster maps: monitors ([`MonMap`]), OSDs and pools ([`OsdMap`]), manager ([`MgrMap`]);
+//! their increments, their encodings for peers of different ages, and object placement.
+//!
+//! An [`OsdMap`] is the contract between all parties: from the same map every client and daemon
+//! computes the same OSDs for an object, without asking anyone. [`OsdMap::object_to_pg`] and
+//! [`OsdMap::pg_to_osds`] therefore agree bit for bit with Ceph's.
+//!
+//! Invariants:
+//! * `Incremental` of epoch n+1 applied to the map of epoch n gives the map of epoch n+1, and its
+//!   `full_crc` is the checksum of that map's canonical encoding.
+//! * Decoding never panics and never allocates more than the received bytes justify.
+//!
+//! The crate deliberately does not know who changes a map and why, when a map is sent, or how a
+//! command prints it.
+
+mod bits;
+mod checksum;
+mod mgrmap;
+mod monmap;
+pub mod name_hash;
+mod osdmap;
+mod pool;
+mod release;
+mod snaps;
+
+pub use mgrmap::{MgrMap, ModuleInfo, ModuleOption, StandbyInfo};
+pub use monmap::{AuthCiphers, ElectionStrategy, MonFeatures, MonInfo, MonMap};
+pub use osdmap::{
+    ApplyError, Blocklist, ErasureCodeProfile, Incremental, Mapping, Osd, OsdInfo, OsdMap,
+    OsdMapFlags, OsdState, OsdXinfo, Placement, StretchMode, WEIGHT_IN, reencode_full,
+    reencode_incremental,
+};
+pub use pool::{
+    AutoscaleMode, CacheMode, HitSetParams, MergeMeta, OptionType, PeeringCrush, Pool, PoolFlags,
+    PoolOption, PoolOptionValue, PoolOptions, PoolSnap, PoolType, stable_mod,
+};
+pub use release::Release;
+pub use snaps::SnapIntervals;

@@ -1,0 +1,134 @@
+//! `MonMap`: where the monitors are.
+
+mod decode;
+mod encode;
+
+use crate::Release;
+use crate::bits::bit_set;
+use std::collections::{BTreeMap, BTreeSet};
+use types::{EntityAddrVec, Epoch, UTime, Uuid};
+
+/// `MonMap`
+///
+/// `ranks` holds each key of `mon_info` once; a monitor's rank is its place in it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MonMap {
+    pub epoch: Epoch,
+    pub fsid: Uuid,
+    pub last_changed: UTime,
+    pub created: UTime,
+    /// Features that stay required once all monitors had them.
+    pub persistent_features: MonFeatures,
+    pub optional_features: MonFeatures,
+    /// By name, `a` of `mon.a`.
+    pub mon_info: BTreeMap<String, MonInfo>,
+    pub ranks: Vec<String>,
+    pub min_mon_release: Release,
+    pub removed_ranks: BTreeSet<u32>,
+    pub strategy: ElectionStrategy,
+    pub disallowed_leaders: BTreeSet<String>,
+    pub stretch_mode_enabled: bool,
+    pub tiebreaker_mon: String,
+    pub stretch_marked_down_mons: BTreeSet<String>,
+    pub auth: AuthCiphers,
+}
+
+/// `mon_info_t`: one monitor.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MonInfo {
+    pub name: String,
+    pub public_addrs: EntityAddrVec,
+    /// Clients prefer lower values.
+    pub priority: u16,
+    pub weight: u16,
+    /// Place in the CRUSH hierarchy: type -> bucket.
+    pub crush_location: BTreeMap<String, String>,
+    pub time_added: UTime,
+}
+
+/// Which ciphers cephx may use; known to 20.2.4 and later.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuthCiphers {
+    pub epoch: Epoch,
+    pub service: i32,
+    pub allowed: Vec<i32>,
+    pub preferred: i32,
+}
+
+impl AuthCiphers {
+    /// `CEPH_CRYPTO_AES`
+    pub const AES: i32 = 1;
+    /// `CEPH_CRYPTO_AES256KRB5`
+    pub const AES256K: i32 = 2;
+}
+
+/// What a map without these fields means.
+impl Default for AuthCiphers {
+    fn default() -> Self {
+        AuthCiphers {
+            epoch: Epoch(0),
+            service: Self::AES,
+            allowed: vec![Self::AES, Self::AES256K],
+            preferred: Self::AES,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct ElectionStrategy(pub u8);
+
+impl ElectionStrategy {
+    pub const CLASSIC: ElectionStrategy = ElectionStrategy(1);
+    pub const DISALLOW: ElectionStrategy = ElectionStrategy(2);
+    pub const CONNECTIVITY: ElectionStrategy = ElectionStrategy(3);
+}
+
+bit_set! {
+    /// `mon_feature_t`
+    MonFeatures(u64) {
+        KRAKEN = 0, "kraken";
+        LUMINOUS = 1, "luminous";
+        MIMIC = 2, "mimic";
+        OSDMAP_PRUNE = 3, "osdmap-prune";
+        NAUTILUS = 4, "nautilus";
+        OCTOPUS = 5, "octopus";
+        PACIFIC = 6, "pacific";
+        PINGING = 7, "elector-pinging";
+        QUINCY = 8, "quincy";
+        REEF = 9, "reef";
+        SQUID = 10, "squid";
+        TENTACLE = 11, "tentacle";
+        CEPHX_AUTH_AES256K = 31, "cephx_auth_aes256k";
+        NVMEOF_BEACON_DIFF = 32, "nvmeof_beacon_diff";
+    }
+}
+
+impl MonMap {
+    /// A map of the given monitors, ranked in the given order.
+    pub fn new(fsid: Uuid, created: UTime, mons: Vec<MonInfo>) -> Self {
+        MonMap {
+            epoch: Epoch(1),
+            fsid,
+            last_changed: created,
+            created,
+            ranks: mons.iter().map(|mon| mon.name.clone()).collect(),
+            mon_info: mons.into_iter().map(|mon| (mon.name.clone(), mon)).collect(),
+            strategy: ElectionStrategy::CLASSIC,
+            ..MonMap::default()
+        }
+    }
+
+    pub fn rank(&self, name: &str) -> Option<usize> {
+        self.ranks.iter().position(|known| known == name)
+    }
+
+    /// The monitor of a rank.
+    pub fn mon(&self, rank: usize) -> Option<&MonInfo> {
+        self.mon_info.get(self.ranks.get(rank)?)
+    }
+
+    /// Monitors by rank.
+    pub fn mons(&self) -> impl Iterator<Item = &MonInfo> {
+        self.ranks.iter().filter_map(|name| self.mon_info.get(name))
+    }
+}

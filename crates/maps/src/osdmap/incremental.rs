@@ -1,0 +1,84 @@
+//! `OSDMap::Incremental`: what changes from one epoch to the next.
+
+use super::{Blocklist, ErasureCodeProfile, OsdMapFlags, OsdState, OsdXinfo, StretchMode};
+use crate::{Pool, Release, SnapIntervals};
+use bytes::Bytes;
+use crush::CrushMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use types::{EntityAddr, EntityAddrVec, Epoch, OsdId, PgId, PoolId, UTime, Uuid};
+
+/// `OSDMap::Incremental`. A field that is `None` or empty changes nothing.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Incremental {
+    /// The features with which the monitor encodes this and the full map.
+    pub encode_features: u64,
+    pub fsid: Uuid,
+    /// The epoch that this leads to.
+    pub epoch: Epoch,
+    pub modified: UTime,
+    pub new_pool_max: Option<PoolId>,
+    pub new_flags: Option<OsdMapFlags>,
+    /// An encoded full map, instead of all else.
+    pub fullmap: Option<Bytes>,
+    pub crush: Option<Arc<CrushMap>>,
+    pub new_max_osd: Option<i32>,
+    pub new_pools: BTreeMap<PoolId, Pool>,
+    pub new_pool_names: BTreeMap<PoolId, String>,
+    pub old_pools: BTreeSet<PoolId>,
+    pub new_erasure_code_profiles: BTreeMap<String, ErasureCodeProfile>,
+    pub old_erasure_code_profiles: Vec<String>,
+    /// Marks an OSD existing and up; the heartbeat addresses belong to it.
+    pub new_up_client: BTreeMap<OsdId, EntityAddrVec>,
+    pub new_up_cluster: BTreeMap<OsdId, EntityAddrVec>,
+    pub new_heartbeat_back_up: BTreeMap<OsdId, EntityAddrVec>,
+    pub new_heartbeat_front_up: BTreeMap<OsdId, EntityAddrVec>,
+    /// Bits to flip. Nothing set means [`OsdState::UP`]; flipping EXISTS of an existing OSD
+    /// removes it.
+    pub new_state: BTreeMap<OsdId, OsdState>,
+    pub new_weight: BTreeMap<OsdId, u32>,
+    pub new_primary_affinity: BTreeMap<OsdId, u32>,
+    /// An empty list removes the entry.
+    pub new_pg_temp: BTreeMap<PgId, Vec<OsdId>>,
+    /// -1 removes the entry.
+    pub new_primary_temp: BTreeMap<PgId, OsdId>,
+    pub new_up_thru: BTreeMap<OsdId, Epoch>,
+    pub new_last_clean_interval: BTreeMap<OsdId, (Epoch, Epoch)>,
+    pub new_lost: BTreeMap<OsdId, Epoch>,
+    pub new_uuid: BTreeMap<OsdId, Uuid>,
+    pub new_xinfo: BTreeMap<OsdId, OsdXinfo>,
+    pub new_blocklist: Blocklist,
+    pub old_blocklist: Vec<EntityAddr>,
+    pub new_range_blocklist: Blocklist,
+    pub old_range_blocklist: Vec<EntityAddr>,
+    pub new_pg_upmap: BTreeMap<PgId, Vec<OsdId>>,
+    pub old_pg_upmap: BTreeSet<PgId>,
+    pub new_pg_upmap_items: BTreeMap<PgId, Vec<(OsdId, OsdId)>>,
+    pub old_pg_upmap_items: BTreeSet<PgId>,
+    pub new_pg_upmap_primaries: BTreeMap<PgId, OsdId>,
+    pub old_pg_upmap_primaries: BTreeSet<PgId>,
+    pub new_removed_snaps: BTreeMap<PoolId, SnapIntervals>,
+    pub new_purged_snaps: BTreeMap<PoolId, SnapIntervals>,
+    /// No flags remove the entry.
+    pub new_crush_node_flags: BTreeMap<i32, OsdState>,
+    pub new_device_class_flags: BTreeMap<i32, OsdState>,
+    pub cluster_snapshot: String,
+    pub new_nearfull_ratio: Option<f32>,
+    pub new_backfillfull_ratio: Option<f32>,
+    pub new_full_ratio: Option<f32>,
+    pub new_require_min_compat_client: Option<Release>,
+    pub new_require_osd_release: Option<Release>,
+    pub new_last_up_change: Option<UTime>,
+    pub new_last_in_change: Option<UTime>,
+    pub new_stretch: Option<StretchMode>,
+    pub new_allow_crimson: Option<bool>,
+    /// The checksum of the full map that results, in its canonical encoding.
+    pub full_crc: u32,
+}
+
+impl Incremental {
+    /// An empty change to the given epoch.
+    pub fn new(fsid: Uuid, epoch: Epoch, modified: UTime) -> Self {
+        Incremental { fsid, epoch, modified, ..Incremental::default() }
+    }
+}

@@ -1,0 +1,104 @@
+//! What the map says about one OSD.
+
+use crate::bits::bit_set;
+use types::{EntityAddrVec, Epoch, UTime, Uuid};
+
+/// A weight or affinity of one, in 16.16 fixed point.
+pub const WEIGHT_IN: u32 = 0x1_0000;
+
+/// One slot of the OSD map, also for an OSD that does not exist.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Osd {
+    pub state: OsdState,
+    /// 16.16 fixed point: [`WEIGHT_IN`] is in, zero is out.
+    pub weight: u32,
+    /// 16.16 fixed point: [`WEIGHT_IN`] is the usual, zero never primary.
+    pub primary_affinity: u32,
+    pub client_addrs: EntityAddrVec,
+    pub cluster_addrs: EntityAddrVec,
+    pub heartbeat_back_addrs: EntityAddrVec,
+    pub heartbeat_front_addrs: EntityAddrVec,
+    pub uuid: Uuid,
+    pub info: OsdInfo,
+    pub xinfo: OsdXinfo,
+}
+
+/// A slot of an OSD that does not exist.
+impl Default for Osd {
+    fn default() -> Self {
+        Osd {
+            state: OsdState::default(),
+            weight: 0,
+            primary_affinity: WEIGHT_IN,
+            client_addrs: EntityAddrVec::default(),
+            cluster_addrs: EntityAddrVec::default(),
+            heartbeat_back_addrs: EntityAddrVec::default(),
+            heartbeat_front_addrs: EntityAddrVec::default(),
+            uuid: Uuid::default(),
+            info: OsdInfo::default(),
+            xinfo: OsdXinfo::default(),
+        }
+    }
+}
+
+impl Osd {
+    pub fn exists(&self) -> bool {
+        self.state.contains(OsdState::EXISTS)
+    }
+
+    pub fn is_up(&self) -> bool {
+        self.state.contains(OsdState::EXISTS | OsdState::UP)
+    }
+
+    pub fn is_in(&self) -> bool {
+        self.exists() && self.weight != 0
+    }
+}
+
+bit_set! {
+    /// `CEPH_OSD_EXISTS` and so on.
+    OsdState(u32) {
+        EXISTS = 0, "exists";
+        UP = 1, "up";
+        /// Marked out because it was down too long, not by hand.
+        AUTOOUT = 2, "autoout";
+        /// Never marked in.
+        NEW = 3, "new";
+        FULL = 4, "full";
+        NEARFULL = 5, "nearfull";
+        BACKFILLFULL = 6, "backfillfull";
+        DESTROYED = 7, "destroyed";
+        NOUP = 8, "noup";
+        NODOWN = 9, "nodown";
+        NOIN = 10, "noin";
+        NOOUT = 11, "noout";
+        STOP = 12, "stop";
+    }
+}
+
+/// `osd_info_t`: when the OSD was alive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OsdInfo {
+    /// The last interval that ended with a clean shutdown.
+    pub last_clean_begin: Epoch,
+    pub last_clean_end: Epoch,
+    pub up_from: Epoch,
+    /// It certainly lived until here.
+    pub up_thru: Epoch,
+    pub down_at: Epoch,
+    pub lost_at: Epoch,
+}
+
+/// `osd_xinfo_t`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OsdXinfo {
+    pub down_stamp: UTime,
+    /// Zero: certainly not; `u32::MAX`: certainly.
+    pub laggy_probability: u32,
+    pub laggy_interval: u32,
+    pub features: u64,
+    /// Its weight before it was marked out automatically.
+    pub old_weight: u32,
+    pub last_purged_snaps_scrub: UTime,
+    pub dead_epoch: Epoch,
+}

@@ -1,0 +1,334 @@
+//! `pg_pool_t`: the rules of one pool.
+
+mod decode;
+mod encode;
+mod options;
+mod placement;
+
+pub use options::{OptionType, PoolOption, PoolOptionValue, PoolOptions};
+pub use placement::stable_mod;
+
+use crate::bits::bit_set;
+use crate::{SnapIntervals, name_hash};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::str::FromStr;
+use types::{EVersion, Epoch, PgId, PoolId, SnapId, UTime};
+
+/// `pg_pool_t`
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pool {
+    pub kind: PoolType,
+    /// Replicas, or data and coding shards, of each object.
+    pub size: u8,
+    /// Writes are refused while fewer are up.
+    pub min_size: u8,
+    pub crush_rule: u8,
+    /// See [`name_hash`].
+    pub object_hash: u8,
+    pub pg_num: u32,
+    pub pgp_num: u32,
+    pub pg_num_target: u32,
+    pub pgp_num_target: u32,
+    pub pg_num_pending: u32,
+    pub pg_autoscale_mode: AutoscaleMode,
+    pub create_time: UTime,
+    pub flags: PoolFlags,
+    /// The epoch of the last change, snapshots excepted.
+    pub last_change: Epoch,
+    /// Clients resend operations in flight when this epoch passes.
+    pub last_force_op_resend: Epoch,
+    pub last_force_op_resend_prenautilus: Epoch,
+    pub last_force_op_resend_preluminous: Epoch,
+    pub last_pg_merge_meta: MergeMeta,
+    pub snap_seq: SnapId,
+    pub snap_epoch: Epoch,
+    /// Pool snapshots; excludes self-managed ones.
+    pub snaps: BTreeMap<SnapId, PoolSnap>,
+    /// Removed self-managed snapshots (as older releases kept them).
+    pub removed_snaps: SnapIntervals,
+    /// Once the owner; always zero.
+    pub auid: u64,
+    /// Zero: no limit.
+    pub quota_max_bytes: u64,
+    pub quota_max_objects: u64,
+    pub erasure_code_profile: String,
+    pub stripe_width: u32,
+    pub expected_num_objects: u64,
+    pub fast_read: bool,
+    pub options: PoolOptions,
+    /// Application -> key -> value.
+    pub application_metadata: BTreeMap<String, BTreeMap<String, String>>,
+    pub peering_crush: Option<PeeringCrush>,
+    /// Shards that cannot become primary, one bit each.
+    pub nonprimary_shards: [u64; 2],
+    /// Obsolete, but part of the encoding.
+    pub properties: BTreeMap<String, String>,
+    pub tiers: BTreeSet<PoolId>,
+    pub tier_of: Option<PoolId>,
+    pub read_tier: Option<PoolId>,
+    pub write_tier: Option<PoolId>,
+    pub cache_mode: CacheMode,
+    pub target_max_bytes: u64,
+    pub target_max_objects: u64,
+    pub cache_target_dirty_ratio_micro: u32,
+    pub cache_target_dirty_high_ratio_micro: u32,
+    pub cache_target_full_ratio_micro: u32,
+    pub cache_min_flush_age: u32,
+    pub cache_min_evict_age: u32,
+    pub hit_set_params: HitSetParams,
+    pub hit_set_period: u32,
+    pub hit_set_count: u32,
+    pub hit_set_grade_decay_rate: u32,
+    pub hit_set_search_last_n: u32,
+    pub use_gmt_hitset: bool,
+    pub min_read_recency_for_promote: u32,
+    pub min_write_recency_for_promote: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum PoolType {
+    #[default]
+    Replicated,
+    Erasure,
+}
+
+impl PoolType {
+    pub fn number(self) -> u8 {
+        match self {
+            PoolType::Replicated => 1,
+            PoolType::Erasure => 3,
+        }
+    }
+
+    pub fn from_number(number: u8) -> Option<Self> {
+        match number {
+            1 => Some(PoolType::Replicated),
+            3 => Some(PoolType::Erasure),
+            _ => None,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            PoolType::Replicated => "replicated",
+            PoolType::Erasure => "erasure",
+        }
+    }
+}
+
+impl fmt::Display for PoolType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for PoolType {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let both = [PoolType::Replicated, PoolType::Erasure];
+        both.into_iter().find(|kind| kind.name() == text).ok_or(())
+    }
+}
+
+bit_set! {
+    /// `pg_pool_t::FLAG_*`
+    PoolFlags(u64) {
+        /// PGs of different pools are placed independently.
+        HASHPSPOOL = 0, "hashpspool";
+        FULL = 1, "full";
+        EC_OVERWRITES = 2, "ec_overwrites";
+        INCOMPLETE_CLONES = 3, "incomplete_clones";
+        NODELETE = 4, "nodelete";
+        NOPGCHANGE = 5, "nopgchange";
+        NOSIZECHANGE = 6, "nosizechange";
+        WRITE_FADVISE_DONTNEED = 7, "write_fadvise_dontneed";
+        NOSCRUB = 8, "noscrub";
+        NODEEP_SCRUB = 9, "nodeep-scrub";
+        FULL_QUOTA = 10, "full_quota";
+        NEARFULL = 11, "nearfull";
+        BACKFILLFULL = 12, "backfillfull";
+        SELFMANAGED_SNAPS = 13, "selfmanaged_snaps";
+        POOL_SNAPS = 14, "pool_snaps";
+        CREATING = 15, "creating";
+        EIO = 16, "eio";
+        BULK = 17, "bulk";
+        CRIMSON = 18, "crimson";
+        EC_OPTIMIZATIONS = 19, "ec_optimizations";
+    }
+}
+
+/// `pg_pool_t::cache_mode_t`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CacheMode(pub u8);
+
+impl CacheMode {
+    pub const NONE: CacheMode = CacheMode(0);
+
+    pub fn name(self) -> &'static str {
+        const NAMES: [&str; 7] =
+            ["none", "writeback", "forward", "readonly", "readforward", "readproxy", "proxy"];
+        NAMES.get(usize::from(self.0)).copied().unwrap_or("unknown")
+    }
+}
+
+/// `pg_pool_t::pg_autoscale_mode_t`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AutoscaleMode(pub u8);
+
+impl AutoscaleMode {
+    pub const OFF: AutoscaleMode = AutoscaleMode(0);
+    pub const WARN: AutoscaleMode = AutoscaleMode(1);
+    pub const ON: AutoscaleMode = AutoscaleMode(2);
+    pub const UNKNOWN: AutoscaleMode = AutoscaleMode(u8::MAX);
+
+    pub fn name(self) -> &'static str {
+        ["off", "warn", "on"].get(usize::from(self.0)).copied().unwrap_or("???")
+    }
+}
+
+impl FromStr for AutoscaleMode {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        [Self::OFF, Self::WARN, Self::ON].into_iter().find(|mode| mode.name() == text).ok_or(())
+    }
+}
+
+/// `pool_snap_info_t`
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PoolSnap {
+    pub id: SnapId,
+    pub stamp: UTime,
+    pub name: String,
+}
+
+/// `pg_merge_meta_t`: what the last merge of two PGs saw.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MergeMeta {
+    pub source: PgId,
+    pub ready_epoch: Epoch,
+    pub last_epoch_started: Epoch,
+    pub last_epoch_clean: Epoch,
+    pub source_version: EVersion,
+    pub target_version: EVersion,
+}
+
+/// What stretch mode demands of a pool's acting sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PeeringCrush {
+    pub bucket_count: u32,
+    pub bucket_target: u32,
+    pub bucket_barrier: u32,
+    pub mandatory_member: i32,
+}
+
+/// `HitSet::Params`: kept for the encoding; there is no cache tiering.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HitSetParams {
+    #[default]
+    None,
+    ExplicitHash,
+    ExplicitObject,
+    Bloom { false_positive_ppm: u32, target_size: u64, seed: u64 },
+}
+
+impl Default for Pool {
+    fn default() -> Self {
+        Pool {
+            kind: PoolType::Replicated,
+            size: 0,
+            min_size: 0,
+            crush_rule: 0,
+            object_hash: name_hash::RJENKINS,
+            pg_num: 0,
+            pgp_num: 0,
+            pg_num_target: 0,
+            pgp_num_target: 0,
+            pg_num_pending: 0,
+            pg_autoscale_mode: AutoscaleMode::OFF,
+            create_time: UTime::ZERO,
+            flags: PoolFlags::default(),
+            last_change: Epoch(0),
+            last_force_op_resend: Epoch(0),
+            last_force_op_resend_prenautilus: Epoch(0),
+            last_force_op_resend_preluminous: Epoch(0),
+            last_pg_merge_meta: MergeMeta::default(),
+            snap_seq: SnapId(0),
+            snap_epoch: Epoch(0),
+            snaps: BTreeMap::new(),
+            removed_snaps: SnapIntervals::default(),
+            auid: 0,
+            quota_max_bytes: 0,
+            quota_max_objects: 0,
+            erasure_code_profile: String::new(),
+            stripe_width: 0,
+            expected_num_objects: 0,
+            fast_read: false,
+            options: PoolOptions::default(),
+            application_metadata: BTreeMap::new(),
+            peering_crush: None,
+            nonprimary_shards: [0; 2],
+            properties: BTreeMap::new(),
+            tiers: BTreeSet::new(),
+            tier_of: None,
+            read_tier: None,
+            write_tier: None,
+            cache_mode: CacheMode::NONE,
+            target_max_bytes: 0,
+            target_max_objects: 0,
+            cache_target_dirty_ratio_micro: 0,
+            cache_target_dirty_high_ratio_micro: 0,
+            cache_target_full_ratio_micro: 0,
+            cache_min_flush_age: 0,
+            cache_min_evict_age: 0,
+            hit_set_params: HitSetParams::None,
+            hit_set_period: 0,
+            hit_set_count: 0,
+            hit_set_grade_decay_rate: 0,
+            hit_set_search_last_n: 0,
+            use_gmt_hitset: true,
+            min_read_recency_for_promote: 0,
+            min_write_recency_for_promote: 0,
+        }
+    }
+}
+
+impl Pool {
+    /// A pool with the defaults of a new one.
+    pub fn new(kind: PoolType, size: u8, pg_num: u32, crush_rule: u8) -> Self {
+        Pool {
+            kind,
+            size,
+            min_size: size - size / 2,
+            crush_rule,
+            flags: PoolFlags::HASHPSPOOL,
+            ..Pool::default()
+        }
+        .with_pg_num(pg_num)
+    }
+
+    #[must_use]
+    pub fn with_pg_num(mut self, pg_num: u32) -> Self {
+        self.pg_num = pg_num;
+        self.pgp_num = pg_num;
+        self.pg_num_target = pg_num;
+        self.pgp_num_target = pg_num;
+        self.pg_num_pending = pg_num;
+        self
+    }
+
+    pub fn is_replicated(&self) -> bool {
+        self.kind == PoolType::Replicated
+    }
+
+    pub fn is_erasure(&self) -> bool {
+        self.kind == PoolType::Erasure
+    }
+
+    /// Whether every read must find whole objects (no overwrites in place).
+    pub fn requires_aligned_append(&self) -> bool {
+        self.is_erasure() && !self.flags.contains(PoolFlags::EC_OVERWRITES)
+    }
+}

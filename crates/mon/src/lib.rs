@@ -1,0 +1,1 @@
+//! The monitor engine: maps, commands, authentication, health.

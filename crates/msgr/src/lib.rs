@@ -1,0 +1,1 @@
+//! One msgr 2.1 session as a sans-I/O engine.

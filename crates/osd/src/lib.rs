@@ -1,0 +1,1 @@
+//! The OSD engine: operation execution over many placement groups.

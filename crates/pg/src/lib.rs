@@ -1,0 +1,1 @@
+//! One placement group: log, replication, activation after restarts.

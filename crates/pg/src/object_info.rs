@@ -1,0 +1,186 @@
+//! `object_info_t`: what is known about an object besides its content.
+//!
+//! Kept in one attribute beside the data, so that it changes in the same transaction. The format is
+//! our own; other attributes of users carry a prefix and cannot collide with it.
+
+use bytes::Bytes;
+use codec::{Decode, Encode, Reader, Result, Writer};
+use std::collections::BTreeMap;
+use types::{EVersion, EntityAddr, HObject, ParticipantName, PgId, RequestId, SnapId, UTime};
+
+/// The attribute that holds the [`ObjectInfo`].
+pub const INFO_ATTR: Bytes = Bytes::from_static(b"_");
+const USER_ATTR_PREFIX: u8 = b'_';
+
+const FORMAT: u8 = 1;
+const FLAG_OMAP: u8 = 1;
+const FLAG_ALLOC_HINT: u8 = 2;
+
+/// The name under which a user's attribute is stored.
+pub fn user_attr(name: &[u8]) -> Bytes {
+    let mut stored = Vec::with_capacity(name.len() + 1);
+    stored.push(USER_ATTR_PREFIX);
+    stored.extend_from_slice(name);
+    stored.into()
+}
+
+/// The user's name of a stored attribute, or `None` for our own.
+pub fn user_attr_name(stored: &Bytes) -> Option<Bytes> {
+    (stored.len() > 1 && stored[0] == USER_ATTR_PREFIX).then(|| stored.slice(1..))
+}
+
+/// The object in whose omap a placement group keeps its log. Clients cannot name it, because their
+/// objects have names.
+pub fn meta_object(pg: PgId) -> HObject {
+    HObject { pool: pg.pool, snap: SnapId::HEAD, hash: pg.seed, ..HObject::default() }
+}
+
+pub fn is_meta_object(object: &HObject) -> bool {
+    object.name.is_empty()
+}
+
+/// Cookie and client of a watch; a client may watch an object several times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct WatcherKey {
+    pub cookie: u64,
+    pub name: ParticipantName,
+}
+
+/// `watch_info_t`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WatcherInfo {
+    pub timeout_seconds: u32,
+    pub addr: EntityAddr,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AllocHint {
+    pub expected_object_size: u64,
+    pub expected_write_size: u64,
+    pub flags: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ObjectInfo {
+    pub version: EVersion,
+    pub prior_version: EVersion,
+    /// The version as users see it; watches do not advance it.
+    pub user_version: u64,
+    pub size: u64,
+    pub mtime: UTime,
+    pub last_request: RequestId,
+    pub truncate_seq: u32,
+    pub truncate_size: u64,
+    pub has_omap: bool,
+    pub alloc_hint: AllocHint,
+    /// Persistent: a watch survives the OSD, and ends only when its client does not come back.
+    pub watchers: BTreeMap<WatcherKey, WatcherInfo>,
+}
+
+impl Encode for ObjectInfo {
+    fn encode(&self, w: &mut Writer) {
+        let hinted = self.alloc_hint != AllocHint::default();
+        w.u8(FORMAT);
+        w.u8(u8::from(self.has_omap) * FLAG_OMAP + u8::from(hinted) * FLAG_ALLOC_HINT);
+        w.value(&self.version);
+        w.value(&self.prior_version);
+        w.u64(self.user_version);
+        w.u64(self.size);
+        w.value(&self.mtime);
+        encode_request_id(w, &self.last_request);
+        w.u32(self.truncate_seq);
+        w.u64(self.truncate_size);
+        if hinted {
+            w.u64(self.alloc_hint.expected_object_size);
+            w.u64(self.alloc_hint.expected_write_size);
+            w.u32(self.alloc_hint.flags);
+        }
+        w.count(self.watchers.len());
+        for (key, info) in &self.watchers {
+            w.u64(key.cookie);
+            w.value(&key.name);
+            w.u32(info.timeout_seconds);
+            w.value(&info.addr);
+        }
+    }
+}
+
+impl Decode for ObjectInfo {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        let at = *r;
+        let format = r.u8("object info format")?;
+        if format != FORMAT {
+            return Err(at.invalid("object info format", format.into()));
+        }
+        let flags = r.u8("object info flags")?;
+        let mut info = ObjectInfo {
+            has_omap: flags & FLAG_OMAP != 0,
+            version: r.value()?,
+            prior_version: r.value()?,
+            user_version: r.u64("user version")?,
+            size: r.u64("size")?,
+            mtime: r.value()?,
+            last_request: decode_request_id(r)?,
+            truncate_seq: r.u32("truncate sequence")?,
+            truncate_size: r.u64("truncate size")?,
+            ..ObjectInfo::default()
+        };
+        if flags & FLAG_ALLOC_HINT != 0 {
+            info.alloc_hint.expected_object_size = r.u64("expected object size")?;
+            info.alloc_hint.expected_write_size = r.u64("expected write size")?;
+            info.alloc_hint.flags = r.u32("allocation flags")?;
+        }
+        let watchers = r.list("watchers", |r| {
+            let key = WatcherKey { cookie: r.u64("cookie")?, name: r.value()? };
+            let timeout_seconds = r.u32("watch timeout")?;
+            Ok((key, WatcherInfo { timeout_seconds, addr: r.value()? }))
+        })?;
+        info.watchers = watchers.into_iter().collect();
+        Ok(info)
+    }
+}
+
+/// Request ids without the header that Ceph gives them: they are in every log entry.
+pub(crate) fn encode_request_id(w: &mut Writer, id: &RequestId) {
+    w.value(&id.name);
+    w.u64(id.tid);
+    w.i32(id.incarnation);
+}
+
+pub(crate) fn decode_request_id(r: &mut Reader<'_>) -> Result<RequestId> {
+    let name = r.value()?;
+    Ok(RequestId { name, tid: r.u64("tid")?, incarnation: r.i32("incarnation")? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use codec::{decode_all, encode_to_bytes};
+    use types::EntityType;
+
+    #[test]
+    fn object_info_round_trips_and_every_truncation_is_an_error() {
+        let name = ParticipantName::new(EntityType::CLIENT, 4123);
+        let mut info = ObjectInfo {
+            version: EVersion::new(3, 9),
+            user_version: 8,
+            size: 4096,
+            has_omap: true,
+            ..ObjectInfo::default()
+        };
+        info.alloc_hint.flags = 1;
+        info.watchers.insert(WatcherKey { cookie: 7, name }, WatcherInfo::default());
+        let bytes = encode_to_bytes(&info);
+        assert_eq!(decode_all::<ObjectInfo>("info", &bytes).unwrap(), info);
+        for end in 0..bytes.len() {
+            assert!(decode_all::<ObjectInfo>("info", &bytes[..end]).is_err());
+        }
+    }
+
+    #[test]
+    fn attributes_of_users_never_collide_with_ours() {
+        assert_eq!(user_attr(b""), INFO_ATTR, "clients cannot use the empty name");
+        assert_eq!(user_attr_name(&user_attr(b"x")), Some(Bytes::from_static(b"x")));
+        assert_eq!(user_attr_name(&INFO_ATTR), None);
+    }
+}

@@ -1,0 +1,32 @@
+//! One hand-written io_uring loop per core: the host's hands and ears.
+//!
+//! A [`Reactor`] owns a ring, its sockets, its timer and its mailbox. The thread that created it
+//! calls [`Reactor::turn`], which submits everything that was asked since the last turn in one
+//! system call, waits, and turns completions into [`Event`]s. There is no async runtime: engines are
+//! called between the ring and the ring, with nothing in between.
+//!
+//! Invariants:
+//! * Buffers that the kernel may write to or read from are owned by a socket's slot or by the
+//!   buffer pool, and live until the last completion of the operation, whoever closes first.
+//! * A slot is reused only when no operation of its old owner is under way; the generation in each
+//!   operation's user data proves it.
+//! * This crate alone makes system calls for the data path, and (SIMD aside) holds the `unsafe`.
+//!
+//! It deliberately knows nothing of Ceph, sessions or daemons.
+
+mod buffers;
+mod clock;
+mod disk;
+mod mailbox;
+mod reactor;
+mod ring;
+mod signals;
+mod socket;
+
+pub use clock::Clock;
+pub use disk::{AlignedBuffer, DIRECT_ALIGNMENT, DiskFile, FileId};
+pub use mailbox::{Mailbox, Sender, Waker, mailbox};
+pub use reactor::{Config, Event, ListenerId, Reactor};
+pub use ring::kernel_support;
+pub use signals::StopSignals;
+pub use socket::SocketId;

@@ -1,0 +1,569 @@
+//! The loop: submit what was asked, wait, turn completions into events.
+
+use crate::buffers::{GROUP, ProvidedBuffers};
+use crate::disk::{AlignedBuffer, DiskFile, DiskOperation, FileId};
+use crate::mailbox::Waker;
+use crate::ring::{GENERATION_MASK, Operation, UserData, build};
+use crate::socket::{Receiving, SockAddr, Socket, SocketId};
+use bytes::{Bytes, BytesMut};
+use io_uring::types::{Fd, SubmitArgs, Timespec};
+use io_uring::{IoUring, cqueue, opcode, squeue};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use std::collections::VecDeque;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+/// Sizes of a reactor.
+#[derive(Debug, Clone, Copy)]
+pub struct Config {
+    /// Operations that can be submitted in one turn before an extra system call is needed.
+    pub ring_entries: u32,
+    /// Provided receive buffers of 64 KiB each; a power of two.
+    pub receive_buffers: u16,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config { ring_entries: 1024, receive_buffers: 32 }
+    }
+}
+
+/// Names a listening socket of one reactor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ListenerId(u32);
+
+/// Something that happened.
+#[derive(Debug)]
+pub enum Event {
+    Accepted {
+        listener: ListenerId,
+        socket: SocketId,
+        peer: SocketAddr,
+    },
+    Connected {
+        socket: SocketId,
+    },
+    Received {
+        socket: SocketId,
+        bytes: Bytes,
+    },
+    /// The receive path is between two modes: the owner may ask for a direct receive now.
+    ReceiveIdle {
+        socket: SocketId,
+    },
+    /// The send queue is empty.
+    Drained {
+        socket: SocketId,
+    },
+    /// The connection is over, or could not be made; the id is dead.
+    Closed {
+        socket: SocketId,
+        error: Option<io::Error>,
+    },
+    Woken,
+    DiskDone {
+        token: u64,
+        result: io::Result<usize>,
+        buffer: Option<AlignedBuffer>,
+    },
+}
+
+struct Listener {
+    socket: TcpListener,
+}
+
+/// One thread's ring and everything that goes through it.
+pub struct Reactor {
+    // Dropped before what the kernel may still refer to.
+    ring: IoUring,
+    buffers: ProvidedBuffers,
+    sockets: Vec<Option<Socket>>,
+    free_slots: Vec<u32>,
+    next_generation: u32,
+    listeners: Vec<Listener>,
+    files: Vec<DiskFile>,
+    disk_operations: Vec<Option<DiskOperation>>,
+    free_disk: Vec<u32>,
+    waker: Waker,
+    wake_value: Box<u64>,
+    events: VecDeque<Event>,
+}
+
+impl Reactor {
+    pub fn new(config: Config) -> io::Result<Self> {
+        let ring = build(config.ring_entries)?;
+        let buffers = ProvidedBuffers::register(&ring.submitter(), config.receive_buffers)?;
+        let mut this = Reactor {
+            ring,
+            buffers,
+            sockets: Vec::new(),
+            free_slots: Vec::new(),
+            next_generation: 1,
+            listeners: Vec::new(),
+            files: Vec::new(),
+            disk_operations: Vec::new(),
+            free_disk: Vec::new(),
+            waker: Waker::new()?,
+            wake_value: Box::new(0),
+            events: VecDeque::new(),
+        };
+        this.arm_waker();
+        Ok(this)
+    }
+
+    /// Wakes this reactor from other threads; each wake-up is an [`Event::Woken`].
+    pub fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    /// Listens; port 0 lets the kernel choose. Tells the real address.
+    pub fn listen(&mut self, addr: SocketAddr) -> io::Result<(ListenerId, SocketAddr)> {
+        let socket = TcpListener::bind(addr)?;
+        let local = socket.local_addr()?;
+        let id = ListenerId(self.listeners.len() as u32);
+        self.listeners.push(Listener { socket });
+        self.arm_accept(id);
+        Ok((id, local))
+    }
+
+    /// Starts to connect; `Connected` or `Closed` follows.
+    pub fn connect(&mut self, addr: SocketAddr) -> io::Result<SocketId> {
+        let family = if addr.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::CLOEXEC;
+        let fd = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+        let id = self.insert(fd, false);
+        let socket = self.socket_mut(id).expect("just inserted");
+        let sockaddr = Box::new(SockAddr::new(addr));
+        let (pointer, length) = ((&raw const sockaddr.storage).cast(), sockaddr.length);
+        socket.connect_addr = Some(sockaddr);
+        let fd = socket.raw_fd();
+        self.submit_for(
+            id,
+            Operation::Connect,
+            opcode::Connect::new(Fd(fd), pointer, length).build(),
+        );
+        Ok(id)
+    }
+
+    /// Queues bytes; they are sent with what else is queued when the turn ends. Ignored for dead ids.
+    pub fn send(&mut self, id: SocketId, bytes: Bytes) {
+        if let Some(socket) = self.socket_mut(id) {
+            socket.sending.push(bytes);
+        }
+    }
+
+    /// Hands the queue to the kernel; call once per socket and turn, after the last `send`.
+    pub fn flush(&mut self, id: SocketId) {
+        let Some(socket) = self.socket_mut(id) else { return };
+        if socket.closing || !socket.connected || socket.sending.in_flight {
+            return;
+        }
+        if socket.sending.queued_len() == 0 {
+            return;
+        }
+        let header = socket.sending.prepare();
+        let fd = Fd(socket.raw_fd());
+        let flags = (libc::MSG_NOSIGNAL | libc::MSG_WAITALL) as u32;
+        self.submit_for(id, Operation::Send, opcode::SendMsg::new(fd, header).flags(flags).build());
+    }
+
+    /// Bytes that wait to be sent.
+    pub fn send_queue_len(&self, id: SocketId) -> usize {
+        self.socket(id).map_or(0, |socket| socket.sending.queued_len())
+    }
+
+    /// Closes the connection. Nothing more is heard of the id.
+    pub fn close(&mut self, id: SocketId) {
+        let Some(socket) = self.socket_mut(id) else { return };
+        if socket.closing {
+            return;
+        }
+        socket.closing = true;
+        let (connected, receiving) = (socket.connected, socket.receiving);
+        // Ends a pending receive and send; a socket that never connected has nothing to shut.
+        let _ = rustix::net::shutdown(&socket.fd, rustix::net::Shutdown::Both);
+        if !connected {
+            self.cancel(id, Operation::Connect);
+        } else if receiving == Receiving::Multishot {
+            self.cancel(id, Operation::Receive);
+        }
+        self.release_if_done(id);
+    }
+
+    /// Stops or resumes receiving. Some data may still arrive after a pause.
+    pub fn pause(&mut self, id: SocketId, paused: bool) {
+        let Some(socket) = self.socket_mut(id) else { return };
+        socket.paused = paused;
+        match (paused, socket.receiving) {
+            (true, Receiving::Multishot) => self.cancel_receive(id),
+            (false, Receiving::Ready) => self.arm_receive(id),
+            _ => {}
+        }
+    }
+
+    /// Asks that the next `length` bytes arrive in one piece, straight from the kernel (zero: as they
+    /// come). May be called at any time, and must be called on `ReceiveIdle`. Bytes that are on their
+    /// way to the owner when it asks are delivered first; then `ReceiveIdle` lets it correct itself.
+    pub fn receive_direct(&mut self, id: SocketId, length: usize) {
+        let Some(socket) = self.socket_mut(id) else { return };
+        socket.direct_wanted = length;
+        match socket.receiving {
+            Receiving::Multishot if length > 0 => self.cancel_receive(id),
+            Receiving::Ready => self.arm_receive(id),
+            _ => {}
+        }
+    }
+
+    pub fn add_file(&mut self, file: DiskFile) -> FileId {
+        self.files.push(file);
+        FileId(self.files.len() - 1)
+    }
+
+    /// Reads the whole buffer's length; `DiskDone` follows.
+    pub fn read_file(&mut self, file: FileId, token: u64, offset: u64, mut buffer: AlignedBuffer) {
+        let (pointer, length) = (buffer.as_mut_ptr(), buffer.len() as u32);
+        let fd = Fd(self.files[file.0].fd.as_raw_fd());
+        let entry = opcode::Read::new(fd, pointer, length).offset(offset).build();
+        self.submit_disk(token, Some(buffer), entry);
+    }
+
+    /// Writes the whole buffer; `DiskDone` follows. Not durable before a later `sync_file`.
+    pub fn write_file(&mut self, file: FileId, token: u64, offset: u64, buffer: AlignedBuffer) {
+        let (pointer, length) = (buffer.as_ptr(), buffer.len() as u32);
+        let fd = Fd(self.files[file.0].fd.as_raw_fd());
+        let entry = opcode::Write::new(fd, pointer, length).offset(offset).build();
+        self.submit_disk(token, Some(buffer), entry);
+    }
+
+    /// Makes completed writes durable; `DiskDone` follows.
+    pub fn sync_file(&mut self, file: FileId, token: u64) {
+        let fd = Fd(self.files[file.0].fd.as_raw_fd());
+        let flags = io_uring::types::FsyncFlags::DATASYNC;
+        self.submit_disk(token, None, opcode::Fsync::new(fd).flags(flags).build());
+    }
+
+    /// Submits, waits for at least one completion or `timeout`, and gathers events.
+    pub fn turn(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        let wait = if self.events.is_empty() { timeout } else { Some(Duration::ZERO) };
+        self.submit_and_wait(wait)?;
+        loop {
+            let Some(entry) = self.ring.completion().next() else { return Ok(()) };
+            self.complete(&entry);
+        }
+    }
+
+    pub fn poll_event(&mut self) -> Option<Event> {
+        let event = self.events.pop_front()?;
+        if let Event::ReceiveIdle { socket } = event
+            && let Some(socket) = self.socket_mut(socket)
+        {
+            socket.receiving = Receiving::Ready;
+        }
+        Some(event)
+    }
+
+    fn submit_and_wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        let result = match timeout {
+            None => self.ring.submit_and_wait(1),
+            Some(timeout) => {
+                let timespec = Timespec::new().sec(timeout.as_secs()).nsec(timeout.subsec_nanos());
+                let args = SubmitArgs::new().timespec(&timespec);
+                self.ring.submitter().submit_with_args(1, &args)
+            }
+        };
+        match result {
+            Ok(_) => Ok(()),
+            Err(error) => match error.raw_os_error() {
+                // Time is up; a signal; or completions must be reaped first, which comes next.
+                Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
+                _ => Err(error),
+            },
+        }
+    }
+
+    fn complete(&mut self, entry: &cqueue::Entry) {
+        let data = UserData::unpack(entry.user_data());
+        let more = cqueue::more(entry.flags());
+        match data.operation {
+            Operation::Wake => {
+                self.waker.acknowledge();
+                self.arm_waker();
+                self.events.push_back(Event::Woken);
+            }
+            Operation::Accept => self.accepted(ListenerId(data.slot), entry.result(), more),
+            Operation::Disk => self.disk_done(data.slot, entry.result()),
+            Operation::Cancel => {}
+            operation => self.socket_done(data, operation, entry, more),
+        }
+    }
+
+    fn socket_done(
+        &mut self,
+        data: UserData,
+        operation: Operation,
+        entry: &cqueue::Entry,
+        more: bool,
+    ) {
+        let id = SocketId { slot: data.slot, generation: data.generation };
+        let buffer = cqueue::buffer_select(entry.flags());
+        let Some(socket) = self.socket_mut(id) else {
+            unreachable!("a slot outlives its operations");
+        };
+        if !more {
+            socket.operations -= 1;
+        }
+        let closing = socket.closing;
+        match operation {
+            Operation::Connect => self.connect_done(id, entry.result()),
+            Operation::Receive => self.receive_done(id, entry.result(), buffer, more),
+            Operation::ReceiveDirect => self.direct_done(id, entry.result()),
+            Operation::Send => self.send_done(id, entry.result()),
+            _ => unreachable!("{operation:?} has no socket"),
+        }
+        if closing {
+            self.release_if_done(id);
+        }
+    }
+
+    fn accepted(&mut self, listener: ListenerId, result: i32, more: bool) {
+        if result >= 0 {
+            // SAFETY: the kernel just gave us this descriptor; nobody else knows it.
+            let fd = unsafe { OwnedFd::from_raw_fd(result) };
+            if let Some(peer) = peer_of(&fd) {
+                let id = self.insert(fd, true);
+                self.socket(id).expect("just inserted").set_no_delay();
+                self.events.push_back(Event::Accepted { listener, socket: id, peer });
+                self.arm_receive(id);
+            }
+        } else {
+            tracing::warn!(error = %io::Error::from_raw_os_error(-result), "accept failed");
+        }
+        if !more {
+            self.arm_accept(listener);
+        }
+    }
+
+    fn connect_done(&mut self, id: SocketId, result: i32) {
+        let socket = self.socket_mut(id).expect("checked by the caller");
+        socket.connect_addr = None;
+        if socket.closing {
+            return;
+        }
+        if result < 0 {
+            return self.fail(id, Some(io::Error::from_raw_os_error(-result)));
+        }
+        socket.connected = true;
+        socket.set_no_delay();
+        self.events.push_back(Event::Connected { socket: id });
+        self.arm_receive(id);
+    }
+
+    fn receive_done(&mut self, id: SocketId, result: i32, buffer: Option<u16>, more: bool) {
+        let socket = self.socket_mut(id).expect("checked by the caller");
+        let closing = socket.closing;
+        if !more {
+            socket.receiving = Receiving::Idle;
+        }
+        match (result, buffer) {
+            (length @ 1.., Some(buffer)) if !closing => {
+                let bytes = self.buffers.take(buffer, length as usize);
+                self.events.push_back(Event::Received { socket: id, bytes });
+            }
+            (_, Some(buffer)) => self.buffers.put_back(buffer),
+            _ => {}
+        }
+        if closing || more {
+            return;
+        }
+        match -result {
+            0 => self.fail(id, None),
+            // ENOBUFS: all buffers are filled; they come back as this turn's events are handled.
+            errno if errno > 0 && !matches!(errno, libc::ECANCELED | libc::ENOBUFS) => {
+                self.fail(id, Some(io::Error::from_raw_os_error(errno)));
+            }
+            _ => self.events.push_back(Event::ReceiveIdle { socket: id }),
+        }
+    }
+
+    fn direct_done(&mut self, id: SocketId, result: i32) {
+        let socket = self.socket_mut(id).expect("checked by the caller");
+        socket.receiving = Receiving::Idle;
+        let mut buffer = std::mem::take(&mut socket.direct);
+        if socket.closing {
+            return;
+        }
+        if result <= 0 {
+            let error = (result < 0).then(|| io::Error::from_raw_os_error(-result));
+            return self.fail(id, error);
+        }
+        assert!(result as usize <= buffer.capacity(), "the kernel fills at most what it was given");
+        // SAFETY: the kernel wrote `result` bytes at the start of the buffer's spare capacity.
+        unsafe { buffer.set_len(result as usize) };
+        socket.direct_wanted = 0;
+        self.events.push_back(Event::Received { socket: id, bytes: buffer.freeze() });
+        self.events.push_back(Event::ReceiveIdle { socket: id });
+    }
+
+    fn send_done(&mut self, id: SocketId, result: i32) {
+        let socket = self.socket_mut(id).expect("checked by the caller");
+        if result < 0 {
+            socket.sending.in_flight = false;
+            if !socket.closing {
+                self.fail(id, Some(io::Error::from_raw_os_error(-result)));
+            }
+            return;
+        }
+        socket.sending.sent(result as usize);
+        if socket.closing {
+            return;
+        }
+        if socket.sending.queued_len() > 0 {
+            self.flush(id);
+        } else {
+            self.events.push_back(Event::Drained { socket: id });
+        }
+    }
+
+    /// The connection is over from the other side.
+    fn fail(&mut self, id: SocketId, error: Option<io::Error>) {
+        self.events.push_back(Event::Closed { socket: id, error });
+        self.close(id);
+    }
+
+    fn disk_done(&mut self, slot: u32, result: i32) {
+        let operation = self.disk_operations[slot as usize].take().expect("completes once");
+        self.free_disk.push(slot);
+        let result = match result {
+            0.. => Ok(result as usize),
+            errno => Err(io::Error::from_raw_os_error(-errno)),
+        };
+        let (token, buffer) = (operation.token, operation.buffer);
+        self.events.push_back(Event::DiskDone { token, result, buffer });
+    }
+
+    fn arm_waker(&mut self) {
+        let data = UserData { operation: Operation::Wake, generation: 0, slot: 0 };
+        let pointer = (&raw mut *self.wake_value).cast::<u8>();
+        let entry = opcode::Read::new(Fd(self.waker.raw_fd()), pointer, 8).build();
+        self.push(entry.user_data(data.pack()));
+    }
+
+    fn arm_accept(&mut self, listener: ListenerId) {
+        let data = UserData { operation: Operation::Accept, generation: 0, slot: listener.0 };
+        let fd = Fd(self.listeners[listener.0 as usize].socket.as_raw_fd());
+        let entry = opcode::AcceptMulti::new(fd).flags(libc::SOCK_CLOEXEC).build();
+        self.push(entry.user_data(data.pack()));
+    }
+
+    fn arm_receive(&mut self, id: SocketId) {
+        let Some(socket) = self.socket_mut(id) else { return };
+        if socket.closing || socket.paused || socket.receiving != Receiving::Ready {
+            return;
+        }
+        let fd = Fd(socket.raw_fd());
+        match socket.direct_wanted {
+            0 => {
+                socket.receiving = Receiving::Multishot;
+                let entry = opcode::RecvMulti::new(fd, GROUP).build();
+                self.submit_for(id, Operation::Receive, entry);
+            }
+            length => {
+                socket.receiving = Receiving::Direct;
+                socket.direct = BytesMut::with_capacity(length);
+                let pointer = socket.direct.as_mut_ptr();
+                let flags = libc::MSG_WAITALL;
+                let entry = opcode::Recv::new(fd, pointer, length as u32).flags(flags).build();
+                self.submit_for(id, Operation::ReceiveDirect, entry);
+            }
+        }
+    }
+
+    fn cancel_receive(&mut self, id: SocketId) {
+        if let Some(socket) = self.socket_mut(id) {
+            socket.receiving = Receiving::Cancelling;
+            self.cancel(id, Operation::Receive);
+        }
+    }
+
+    fn cancel(&mut self, id: SocketId, operation: Operation) {
+        let target = UserData { operation, generation: id.generation, slot: id.slot }.pack();
+        let data = UserData { operation: Operation::Cancel, generation: 0, slot: 0 };
+        self.push(opcode::AsyncCancel::new(target).build().user_data(data.pack()));
+    }
+
+    fn submit_for(&mut self, id: SocketId, operation: Operation, entry: squeue::Entry) {
+        self.socket_mut(id).expect("checked by the caller").operations += 1;
+        let data = UserData { operation, generation: id.generation, slot: id.slot };
+        self.push(entry.user_data(data.pack()));
+    }
+
+    fn submit_disk(&mut self, token: u64, buffer: Option<AlignedBuffer>, entry: squeue::Entry) {
+        let slot = self.free_disk.pop().unwrap_or_else(|| {
+            self.disk_operations.push(None);
+            self.disk_operations.len() as u32 - 1
+        });
+        self.disk_operations[slot as usize] = Some(DiskOperation { token, buffer });
+        let data = UserData { operation: Operation::Disk, generation: 0, slot };
+        self.push(entry.user_data(data.pack()));
+    }
+
+    fn push(&mut self, entry: squeue::Entry) {
+        loop {
+            // SAFETY: every pointer in an entry is to memory that a slot, a boxed field or a
+            // disk operation of this reactor owns until the entry's last completion.
+            if unsafe { self.ring.submission().push(&entry) }.is_ok() {
+                return;
+            }
+            if let Err(error) = self.ring.submit() {
+                let busy =
+                    matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EAGAIN | libc::EINTR));
+                assert!(busy, "io_uring refuses submissions: {error}");
+            }
+        }
+    }
+
+    fn insert(&mut self, fd: OwnedFd, connected: bool) -> SocketId {
+        let slot = self.free_slots.pop().unwrap_or_else(|| {
+            self.sockets.push(None);
+            self.sockets.len() as u32 - 1
+        });
+        let generation = self.next_generation;
+        self.next_generation = (self.next_generation + 1) & GENERATION_MASK;
+        self.sockets[slot as usize] = Some(Socket::new(fd, generation, connected));
+        SocketId { slot, generation }
+    }
+
+    fn socket(&self, id: SocketId) -> Option<&Socket> {
+        let socket = self.sockets.get(id.slot as usize)?.as_ref()?;
+        (socket.generation == id.generation).then_some(socket)
+    }
+
+    fn socket_mut(&mut self, id: SocketId) -> Option<&mut Socket> {
+        let socket = self.sockets.get_mut(id.slot as usize)?.as_mut()?;
+        (socket.generation == id.generation).then_some(socket)
+    }
+
+    fn release_if_done(&mut self, id: SocketId) {
+        let Some(socket) = self.socket(id) else { return };
+        if socket.closing && socket.operations == 0 {
+            self.sockets[id.slot as usize] = None;
+            self.free_slots.push(id.slot);
+        }
+    }
+}
+
+fn peer_of(fd: &OwnedFd) -> Option<SocketAddr> {
+    rustix::net::getpeername(fd).ok()??.try_into().ok()
+}
+
+impl std::fmt::Debug for Reactor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let sockets = self.sockets.iter().flatten().count();
+        write!(f, "Reactor({sockets} sockets, {} listeners)", self.listeners.len())
+    }
+}
+
+#[cfg(test)]
+mod tests;

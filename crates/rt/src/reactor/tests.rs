@@ -1,0 +1,169 @@
+//! A reactor talking to itself over loopback, and to a file.
+
+use super::*;
+use crate::disk::DIRECT_ALIGNMENT;
+
+struct World {
+    reactor: Reactor,
+    client: SocketId,
+    server: SocketId,
+}
+
+impl World {
+    fn connect() -> World {
+        let mut reactor = Reactor::new(Config { ring_entries: 64, receive_buffers: 4 }).unwrap();
+        let (_, addr) = reactor.listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let client = reactor.connect(addr).unwrap();
+        let (mut server, mut connected) = (None, false);
+        while server.is_none() || !connected {
+            match next(&mut reactor) {
+                Event::Accepted { socket, .. } => server = Some(socket),
+                Event::Connected { socket } => connected = socket == client,
+                other => panic!("unexpected {other:?}"),
+            }
+        }
+        World { reactor, client, server: server.unwrap() }
+    }
+
+    fn send(&mut self, bytes: Vec<u8>) {
+        self.reactor.send(self.client, Bytes::from(bytes));
+        self.reactor.flush(self.client);
+    }
+
+    fn receive(&mut self, length: usize) -> Vec<u8> {
+        let mut received = Vec::new();
+        while received.len() < length {
+            match next(&mut self.reactor) {
+                Event::Received { bytes, .. } => received.extend_from_slice(&bytes),
+                Event::ReceiveIdle { socket } => self.reactor.receive_direct(socket, 0),
+                _ => {}
+            }
+        }
+        received
+    }
+}
+
+fn next(reactor: &mut Reactor) -> Event {
+    loop {
+        if let Some(event) = reactor.poll_event() {
+            return event;
+        }
+        reactor.turn(None).unwrap();
+    }
+}
+
+fn pattern(length: usize) -> Vec<u8> {
+    (0..length).map(|i| (i * 31 + i / 251) as u8).collect()
+}
+
+#[test]
+fn what_is_sent_arrives_in_order_whatever_its_size() {
+    let mut world = World::connect();
+    for length in [1, 4096, 70_000, 3_000_000] {
+        let sent = pattern(length);
+        world.send(sent.clone());
+        assert_eq!(world.receive(length), sent, "{length} bytes");
+    }
+}
+
+#[test]
+fn a_large_piece_is_received_straight_into_one_buffer() {
+    let mut world = World::connect();
+    let sent = pattern(1 << 20);
+    world.send(sent.clone());
+    let mut received = Vec::new();
+    let mut largest = 0;
+    while received.len() < sent.len() {
+        match next(&mut world.reactor) {
+            Event::Received { bytes, .. } => {
+                largest = largest.max(bytes.len());
+                received.extend_from_slice(&bytes);
+                world.reactor.receive_direct(world.server, sent.len() - received.len());
+            }
+            Event::ReceiveIdle { socket } => {
+                world.reactor.receive_direct(socket, sent.len() - received.len());
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(received, sent);
+    assert!(largest > 64 << 10, "the largest piece was {largest}");
+    world.send(pattern(100));
+    assert_eq!(world.receive(100), pattern(100));
+}
+
+#[test]
+fn a_paused_socket_receives_again_when_resumed() {
+    let mut world = World::connect();
+    world.reactor.pause(world.server, true);
+    world.send(pattern(500_000));
+    while !matches!(next(&mut world.reactor), Event::ReceiveIdle { .. } | Event::Drained { .. }) {}
+    world.reactor.pause(world.server, false);
+    assert_eq!(world.receive(500_000).len(), 500_000);
+}
+
+#[test]
+fn a_closed_connection_is_reported_once_and_its_slot_is_reused_under_another_id() {
+    let mut world = World::connect();
+    world.reactor.close(world.client);
+    loop {
+        if let Event::Closed { socket, error } = next(&mut world.reactor) {
+            assert_eq!(socket, world.server);
+            assert!(error.is_none(), "{error:?}");
+            break;
+        }
+    }
+    world.reactor.send(world.client, Bytes::from_static(b"to nobody"));
+    world.reactor.flush(world.client);
+    world.reactor.turn(Some(Duration::ZERO)).unwrap();
+    assert!(world.reactor.poll_event().is_none());
+}
+
+#[test]
+fn a_refused_connection_is_closed_with_its_reason() {
+    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut reactor = Reactor::new(Config::default()).unwrap();
+    let id = reactor.connect(unused).unwrap();
+    match next(&mut reactor) {
+        Event::Closed { socket, error: Some(error) } => {
+            assert_eq!(socket, id);
+            assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+        }
+        other => panic!("unexpected {other:?}"),
+    }
+}
+
+#[test]
+fn another_thread_wakes_the_reactor_and_its_message_is_there() {
+    let mut reactor = Reactor::new(Config::default()).unwrap();
+    let (sender, mut mailbox) = crate::mailbox(4, reactor.waker());
+    let thread = std::thread::spawn(move || sender.send(42).unwrap());
+    assert!(matches!(next(&mut reactor), Event::Woken));
+    thread.join().unwrap();
+    assert_eq!(mailbox.receive(), Some(42));
+}
+
+#[test]
+fn a_file_gives_back_what_was_written_and_flushed() {
+    let path = std::env::temp_dir().join(format!("sepiola-rt-{}", std::process::id()));
+    let mut reactor = Reactor::new(Config::default()).unwrap();
+    let file = reactor.add_file(DiskFile::open(&path).unwrap());
+    let mut buffer = AlignedBuffer::zeroed(2 * DIRECT_ALIGNMENT);
+    buffer.copy_from_slice(&pattern(2 * DIRECT_ALIGNMENT));
+    reactor.write_file(file, 1, 0, buffer);
+    let done = |reactor: &mut Reactor, expected: u64| match next(reactor) {
+        Event::DiskDone { token, result, buffer } => {
+            assert_eq!(token, expected);
+            (result.unwrap(), buffer)
+        }
+        other => panic!("unexpected {other:?}"),
+    };
+    done(&mut reactor, 1);
+    reactor.sync_file(file, 2);
+    done(&mut reactor, 2);
+    reactor.read_file(file, 3, 0, AlignedBuffer::zeroed(2 * DIRECT_ALIGNMENT));
+    let (length, buffer) = done(&mut reactor, 3);
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(length, 2 * DIRECT_ALIGNMENT);
+    assert_eq!(&buffer.unwrap()[..], pattern(2 * DIRECT_ALIGNMENT));
+}

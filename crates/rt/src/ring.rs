@@ -1,0 +1,89 @@
+//! The ring itself: set-up, and the user data that ties a completion to its owner.
+
+use io_uring::IoUring;
+use std::io;
+
+/// What a completion belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Accept,
+    Connect,
+    Receive,
+    ReceiveDirect,
+    Send,
+    Wake,
+    Cancel,
+    Disk,
+}
+
+const OPERATIONS: [Operation; 8] = [
+    Operation::Accept,
+    Operation::Connect,
+    Operation::Receive,
+    Operation::ReceiveDirect,
+    Operation::Send,
+    Operation::Wake,
+    Operation::Cancel,
+    Operation::Disk,
+];
+
+/// Operation (8 bits), generation of the slot (24 bits), slot (32 bits).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct UserData {
+    pub operation: Operation,
+    pub generation: u32,
+    pub slot: u32,
+}
+
+pub(crate) const GENERATION_MASK: u32 = 0x00ff_ffff;
+
+impl UserData {
+    pub fn pack(self) -> u64 {
+        let operation = self.operation as u64;
+        operation << 56 | u64::from(self.generation & GENERATION_MASK) << 32 | u64::from(self.slot)
+    }
+
+    pub fn unpack(raw: u64) -> UserData {
+        let operation = OPERATIONS[(raw >> 56) as usize];
+        let generation = (raw >> 32) as u32 & GENERATION_MASK;
+        UserData { operation, generation, slot: raw as u32 }
+    }
+}
+
+/// A ring for one thread. Completions wait until that thread asks for them (DEFER_TASKRUN, Linux
+/// 6.1), which spares interrupts; older kernels get a plain ring.
+pub(crate) fn build(entries: u32) -> io::Result<IoUring> {
+    let deferred = IoUring::builder()
+        .setup_single_issuer()
+        .setup_defer_taskrun()
+        .setup_cqsize(entries * 4)
+        .build(entries);
+    match deferred {
+        Ok(ring) => Ok(ring),
+        Err(_) => IoUring::builder().setup_cqsize(entries * 4).build(entries),
+    }
+}
+
+/// Whether this kernel can run us: io_uring allowed, with provided buffer rings (Linux 5.19).
+pub fn kernel_support() -> Result<(), String> {
+    let explain = |error: io::Error| {
+        format!(
+            "io_uring is not available ({error}): Sepiola needs Linux 6.1 or newer with \
+             kernel.io_uring_disabled=0 and a container that allows io_uring"
+        )
+    };
+    build(8).map(|_| ()).map_err(explain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn user_data_packs_and_unpacks() {
+        for operation in OPERATIONS {
+            let data = UserData { operation, generation: 0xabcdef, slot: 0xffff_fffe };
+            assert_eq!(UserData::unpack(data.pack()), data);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! One socket's slot: what is under way on it and the memory the kernel uses for that.
+
+use bytes::{Buf, Bytes, BytesMut};
+use std::collections::VecDeque;
+use std::mem::MaybeUninit;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+/// Names a socket of one reactor; never names another one later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SocketId {
+    pub(crate) slot: u32,
+    pub(crate) generation: u32,
+}
+
+/// Parts of one vectored send; the kernel's own bound is 1024.
+const GATHER_MAX: usize = 64;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Receiving {
+    /// Nothing is armed, and the owner has not yet been told so.
+    Idle,
+    /// The owner has seen all that arrived and may say how to go on.
+    Ready,
+    /// A multishot receive into provided buffers is armed.
+    Multishot,
+    /// It is being cancelled; data may still arrive on it.
+    Cancelling,
+    /// A receive straight into `direct` is under way.
+    Direct,
+}
+
+pub(crate) struct Socket {
+    pub fd: OwnedFd,
+    pub generation: u32,
+    /// Operations whose last completion has not come yet: the slot lives that long.
+    pub operations: u32,
+    pub closing: bool,
+    pub connected: bool,
+    pub receiving: Receiving,
+    /// The owner wants no data for now.
+    pub paused: bool,
+    /// How many bytes the owner wants in one piece next.
+    pub direct_wanted: usize,
+    pub direct: BytesMut,
+    pub sending: Box<Sending>,
+    pub connect_addr: Option<Box<SockAddr>>,
+}
+
+impl Socket {
+    pub fn new(fd: OwnedFd, generation: u32, connected: bool) -> Self {
+        Socket {
+            fd,
+            generation,
+            operations: 0,
+            closing: false,
+            connected,
+            receiving: Receiving::Ready,
+            paused: false,
+            direct_wanted: 0,
+            direct: BytesMut::new(),
+            sending: Box::new(Sending::new()),
+            connect_addr: None,
+        }
+    }
+
+    pub fn raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+
+    pub fn set_no_delay(&self) {
+        // Without it small replies wait for acknowledgements; a socket without the option still works.
+        let _ = rustix::net::sockopt::set_tcp_nodelay(&self.fd, true);
+    }
+}
+
+/// The send queue and the one vectored send that may be under way. Boxed: the kernel reads the
+/// header and the vector at their addresses until the send completes.
+pub(crate) struct Sending {
+    queue: VecDeque<Bytes>,
+    queued_len: usize,
+    pub in_flight: bool,
+    vector: [libc::iovec; GATHER_MAX],
+    header: libc::msghdr,
+}
+
+impl Sending {
+    fn new() -> Self {
+        let empty = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+        // SAFETY: all-zero is a valid msghdr: no name, no vector, no control data.
+        let header = unsafe { MaybeUninit::zeroed().assume_init() };
+        Sending {
+            queue: VecDeque::new(),
+            queued_len: 0,
+            in_flight: false,
+            vector: [empty; GATHER_MAX],
+            header,
+        }
+    }
+
+    pub fn push(&mut self, bytes: Bytes) {
+        if !bytes.is_empty() {
+            self.queued_len += bytes.len();
+            self.queue.push_back(bytes);
+        }
+    }
+
+    pub fn queued_len(&self) -> usize {
+        self.queued_len
+    }
+
+    /// Points the header at the head of the queue; the result stays valid until `sent`.
+    pub fn prepare(&mut self) -> *const libc::msghdr {
+        let mut parts = 0;
+        for (part, bytes) in self.vector.iter_mut().zip(&self.queue) {
+            part.iov_base = bytes.as_ptr().cast_mut().cast();
+            part.iov_len = bytes.len();
+            parts += 1;
+        }
+        self.header.msg_iov = self.vector.as_mut_ptr();
+        self.header.msg_iovlen = parts;
+        self.in_flight = true;
+        &self.header
+    }
+
+    /// Forgets the first `length` bytes, which the kernel has taken.
+    pub fn sent(&mut self, mut length: usize) {
+        self.in_flight = false;
+        self.queued_len -= length;
+        while length > 0 {
+            let first = self.queue.front_mut().expect("the kernel sends no more than was queued");
+            if first.len() > length {
+                return first.advance(length);
+            }
+            length -= first.len();
+            self.queue.pop_front();
+        }
+    }
+}
+
+/// A socket address in the kernel's form.
+pub(crate) struct SockAddr {
+    pub storage: libc::sockaddr_storage,
+    pub length: libc::socklen_t,
+}
+
+impl SockAddr {
+    pub fn new(addr: SocketAddr) -> Self {
+        // SAFETY: all-zero is a valid sockaddr_storage.
+        let mut storage: libc::sockaddr_storage = unsafe { MaybeUninit::zeroed().assume_init() };
+        let pointer = &raw mut storage;
+        let length = match addr {
+            SocketAddr::V4(v4) => {
+                // SAFETY: sockaddr_storage is large and aligned enough for every sockaddr.
+                let raw = unsafe { &mut *pointer.cast::<libc::sockaddr_in>() };
+                raw.sin_family = libc::AF_INET as libc::sa_family_t;
+                raw.sin_port = v4.port().to_be();
+                raw.sin_addr.s_addr = u32::from_ne_bytes(v4.ip().octets());
+                size_of::<libc::sockaddr_in>()
+            }
+            SocketAddr::V6(v6) => {
+                // SAFETY: as above.
+                let raw = unsafe { &mut *pointer.cast::<libc::sockaddr_in6>() };
+                raw.sin6_family = libc::AF_INET6 as libc::sa_family_t;
+                raw.sin6_port = v6.port().to_be();
+                raw.sin6_flowinfo = v6.flowinfo();
+                raw.sin6_addr.s6_addr = v6.ip().octets();
+                raw.sin6_scope_id = v6.scope_id();
+                size_of::<libc::sockaddr_in6>()
+            }
+        };
+        SockAddr { storage, length: length as libc::socklen_t }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partial_send_keeps_the_rest_in_order() {
+        let mut sending = Sending::new();
+        for part in [&b"hello "[..], b"", b"wide ", b"world"] {
+            sending.push(Bytes::copy_from_slice(part));
+        }
+        sending.prepare();
+        assert_eq!(sending.header.msg_iovlen, 3);
+        sending.sent(8);
+        assert_eq!(sending.queued_len(), 8);
+        let rest: Vec<u8> = sending.queue.iter().flatten().copied().collect();
+        assert_eq!(rest, b"de world");
+    }
+}

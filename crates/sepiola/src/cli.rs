@@ -1,0 +1,195 @@
+//! Command-line syntax; each subcommand has a module of its own.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Distributed storage that speaks Ceph's protocol.
+#[derive(Debug, Parser)]
+#[command(name = "sepiola", version, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Start a whole cluster in this process: a monitor and some OSDs
+    Up(UpArgs),
+    /// Stop the cluster that runs on a data directory
+    Down(DataArgs),
+    /// Show how the cluster is
+    Status(ClusterArgs),
+    /// Store a file (or standard input) as an object
+    Put(PutArgs),
+    /// Fetch an object into a file (or standard output)
+    Get(GetArgs),
+    /// List the objects of a pool
+    Ls(PoolArgs),
+    /// Remove objects
+    Rm(ObjectsArgs),
+    /// Show size and modification time of an object
+    Stat(ObjectArgs),
+    /// Measure the cluster with the native client
+    Bench(BenchArgs),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AuthMode {
+    Cephx,
+    None,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct DataArgs {
+    /// Where the cluster keeps its configuration and data
+    #[arg(long, env = "SEPIOLA_DATA", default_value = "sepiola-data")]
+    pub data: PathBuf,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct UpArgs {
+    #[command(flatten)]
+    pub data: DataArgs,
+    /// OSDs in a new cluster
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub osds: u32,
+    /// Copies of each object in new pools [default: 3, or the number of OSDs if there are fewer]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10))]
+    pub size: Option<u32>,
+    /// Address of the monitor; the port may be left out
+    #[arg(long, default_value = "127.0.0.1:3300")]
+    pub listen: String,
+    /// How clients prove who they are
+    #[arg(long, value_enum, default_value = "cephx")]
+    pub auth: AuthMode,
+    /// Keep the write-ahead logs in this directory, for instance on a faster device
+    #[arg(long)]
+    pub log: Option<PathBuf>,
+    /// Threads that run the daemons [default: half of the cores, at most one per OSD]
+    #[arg(long)]
+    pub cores: Option<usize>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct ClusterArgs {
+    #[command(flatten)]
+    pub data: DataArgs,
+    /// ceph.conf of the cluster [default: the one in the data directory]
+    #[arg(short, long)]
+    pub conf: Option<PathBuf>,
+    /// Keyring with the client's key [default: the one that the configuration names]
+    #[arg(short, long)]
+    pub keyring: Option<PathBuf>,
+    /// Whom to authenticate as
+    #[arg(short, long, default_value = "client.admin")]
+    pub name: String,
+    /// Encrypt what goes over the wire
+    #[arg(long)]
+    pub secure: bool,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct PoolArgs {
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    #[arg(short, long)]
+    pub pool: String,
+    /// Namespace within the pool
+    #[arg(short = 'N', long, default_value = "")]
+    pub namespace: String,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct ObjectArgs {
+    #[command(flatten)]
+    pub pool: PoolArgs,
+    pub object: String,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct ObjectsArgs {
+    #[command(flatten)]
+    pub pool: PoolArgs,
+    #[arg(required = true)]
+    pub objects: Vec<String>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct PutArgs {
+    #[command(flatten)]
+    pub object: ObjectArgs,
+    /// `-` is standard input
+    pub file: PathBuf,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct GetArgs {
+    #[command(flatten)]
+    pub object: ObjectArgs,
+    /// `-` is standard output
+    pub file: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Workload {
+    Write,
+    Seq,
+    Rand,
+    Mixed,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct BenchArgs {
+    #[command(flatten)]
+    pub pool: PoolArgs,
+    /// What to measure; reads need objects that an earlier write left (--keep)
+    #[arg(value_enum)]
+    pub workload: Workload,
+    /// Seconds of each run
+    #[arg(long, default_value_t = 10)]
+    pub seconds: u64,
+    /// Size of each object, such as 4K or 4M
+    #[arg(short = 'b', long, default_value = "4M")]
+    pub object_size: String,
+    /// Operations in flight
+    #[arg(short = 't', long, default_value_t = 16)]
+    pub threads: usize,
+    /// Runs, of which median and spread are shown
+    #[arg(long, default_value_t = 3)]
+    pub runs: usize,
+    /// Reads among mixed operations, in percent
+    #[arg(long, default_value_t = 70)]
+    pub read_percent: u64,
+    /// Leave the written objects for later reads
+    #[arg(long)]
+    pub keep: bool,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+    /// Processes whose CPU time counts as the daemons' [default: the cluster of the data directory]
+    #[arg(long, value_delimiter = ',')]
+    pub daemon_pids: Vec<u32>,
+}
+
+/// Runs what the command line asks for; errors go to standard error with their causes.
+pub fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Up(args) => crate::up::up(&args),
+        Command::Down(args) => crate::down::down(&args),
+        Command::Status(args) => crate::client::status(&args),
+        Command::Put(args) => crate::client::put(&args),
+        Command::Get(args) => crate::client::get(&args),
+        Command::Ls(args) => crate::client::list(&args),
+        Command::Rm(args) => crate::client::remove(&args),
+        Command::Stat(args) => crate::client::stat(&args),
+        Command::Bench(args) => crate::bench::bench(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("sepiola: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

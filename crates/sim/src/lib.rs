@@ -1,0 +1,1 @@
+//! The deterministic simulator: the same engines under a seed.

@@ -1,0 +1,76 @@
+//! Values under small reusable numbers.
+
+/// Keys carry a generation, so that a key whose value is gone never finds its successor.
+#[derive(Debug)]
+pub struct Slab<T> {
+    slots: Vec<(u32, Option<T>)>,
+    free: Vec<u32>,
+}
+
+impl<T> Default for Slab<T> {
+    fn default() -> Self {
+        Slab { slots: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T> Slab<T> {
+    pub fn new() -> Self {
+        Slab::default()
+    }
+
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub fn insert(&mut self, value: T) -> u64 {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push((0, None));
+            (self.slots.len() - 1) as u32
+        });
+        let (generation, slot) = &mut self.slots[index as usize];
+        *slot = Some(value);
+        u64::from(*generation) << 32 | u64::from(index)
+    }
+
+    pub fn get(&self, key: u64) -> Option<&T> {
+        let (generation, slot) = self.slots.get(key as u32 as usize)?;
+        slot.as_ref().filter(|_| *generation == (key >> 32) as u32)
+    }
+
+    pub fn get_mut(&mut self, key: u64) -> Option<&mut T> {
+        let (generation, slot) = self.slots.get_mut(key as u32 as usize)?;
+        slot.as_mut().filter(|_| *generation == (key >> 32) as u32)
+    }
+
+    pub fn remove(&mut self, key: u64) -> Option<T> {
+        let index = key as u32;
+        let (generation, slot) = self.slots.get_mut(index as usize)?;
+        if *generation != (key >> 32) as u32 {
+            return None;
+        }
+        let value = slot.take()?;
+        *generation = generation.wrapping_add(1);
+        self.free.push(index);
+        Some(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stale_key_finds_nothing() {
+        let mut slab = Slab::new();
+        let first = slab.insert("a");
+        assert_eq!(slab.remove(first), Some("a"));
+        let second = slab.insert("b");
+        assert_ne!(first, second);
+        assert_eq!((slab.get(first), slab.get(second), slab.len()), (None, Some(&"b"), 1));
+        assert_eq!(slab.remove(first), None);
+    }
+}

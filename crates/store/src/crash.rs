@@ -1,0 +1,309 @@
+//! A store with a crash model, for the simulator.
+//!
+//! A commit waits in a queue until its flush is due; reads see what is durable and nothing else.
+//! [`CrashStore::crash`] loses the queue except for a prefix of random length: a real device may have
+//! flushed transactions whose completion nobody saw, each as a whole, in their order.
+//!
+//! Reads are delayed too, and show the state at the time at which they are answered, so that callers
+//! that rely on more than the interface promises are found out. With the same seed and the same
+//! calls the store does the same.
+//!
+//! The host calls [`CrashStore::advance`] when [`CrashStore::next_event`] is due, then drains
+//! completions. It may instead [`CrashStore::flush`] whenever it likes.
+
+use crate::mem::MemStore;
+use crate::{Completion, ObjectStore, Outcome, Request, RequestKind, StoreError, Transaction};
+use engine::{Duration, RequestToken, Time};
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::RangeInclusive;
+use stdx::Prng;
+
+/// How slow and how faulty the store is.
+#[derive(Debug, Clone)]
+pub struct CrashOptions {
+    pub commit_delay: RangeInclusive<Duration>,
+    pub read_delay: RangeInclusive<Duration>,
+    /// So many of a million reads of data fail with `Corrupt`.
+    pub read_errors_per_million: u64,
+    /// `MemStore`'s, if not given.
+    pub capacity: Option<u64>,
+}
+
+impl Default for CrashOptions {
+    fn default() -> Self {
+        CrashOptions {
+            commit_delay: Duration::from_micros(20)..=Duration::from_millis(5),
+            read_delay: Duration::from_micros(5)..=Duration::from_millis(1),
+            read_errors_per_million: 0,
+            capacity: None,
+        }
+    }
+}
+
+impl CrashOptions {
+    /// A store that does everything at the next `advance` and fails never.
+    pub fn immediate() -> Self {
+        let at_once = Duration::ZERO..=Duration::ZERO;
+        CrashOptions { commit_delay: at_once.clone(), read_delay: at_once, ..Default::default() }
+    }
+}
+
+#[derive(Debug)]
+struct Pending {
+    due: Time,
+    token: RequestToken,
+    transaction: Transaction,
+}
+
+#[derive(Debug)]
+pub struct CrashStore {
+    prng: Prng,
+    options: CrashOptions,
+    durable: MemStore,
+    /// In the order of submission; `due` never descends.
+    commits: VecDeque<Pending>,
+    /// By due time; the number keeps those of one instant apart.
+    reads: BTreeMap<(Time, u64), Request>,
+    reads_submitted: u64,
+    completions: VecDeque<Completion>,
+}
+
+impl ObjectStore for CrashStore {
+    fn submit(&mut self, now: Time, request: Request) {
+        let Request { token, kind } = request;
+        match kind {
+            RequestKind::Commit(transaction) => {
+                let drawn = now + self.draw(true);
+                let due = self.commits.back().map_or(drawn, |last| last.due.max(drawn));
+                self.commits.push_back(Pending { due, token, transaction });
+            }
+            kind => {
+                let due = now + self.draw(false);
+                self.reads_submitted += 1;
+                self.reads.insert((due, self.reads_submitted), Request { token, kind });
+            }
+        }
+    }
+
+    fn poll_completion(&mut self) -> Option<Completion> {
+        self.completions.pop_front()
+    }
+}
+
+impl CrashStore {
+    pub fn new(seed: u64, options: CrashOptions) -> Self {
+        CrashStore {
+            prng: Prng::new(seed),
+            durable: options.capacity.map_or_else(MemStore::new, MemStore::with_capacity),
+            options,
+            commits: VecDeque::new(),
+            reads: BTreeMap::new(),
+            reads_submitted: 0,
+            completions: VecDeque::new(),
+        }
+    }
+
+    /// When something becomes ready next; now if completions wait.
+    pub fn next_event(&self) -> Option<Time> {
+        if !self.completions.is_empty() {
+            return Some(Time::ZERO);
+        }
+        let commit = self.commits.front().map(|pending| pending.due);
+        let read = self.reads.keys().next().map(|(due, _)| *due);
+        commit.into_iter().chain(read).min()
+    }
+
+    /// Does what is due, in the order in which it is due.
+    pub fn advance(&mut self, now: Time) {
+        loop {
+            let commit = self.commits.front().map(|pending| pending.due).filter(|due| *due <= now);
+            let read = self.reads.keys().next().map(|(due, _)| *due).filter(|due| *due <= now);
+            match (commit, read) {
+                (Some(commit), read) if read.is_none_or(|read| commit <= read) => {
+                    self.flush_first()
+                }
+                (_, Some(_)) => self.answer_first(),
+                _ => break,
+            }
+        }
+    }
+
+    /// Makes all that was submitted durable and answers all reads.
+    pub fn flush(&mut self) {
+        self.advance(Time::FAR_FUTURE);
+    }
+
+    /// Makes a random part, in submission order, of what was submitted durable.
+    pub fn flush_some(&mut self) {
+        let count = self.prng.below(self.commits.len() as u64 + 1);
+        (0..count).for_each(|_| self.flush_first());
+    }
+
+    /// The machine dies and comes back: all requests and completions are gone, and of the commits
+    /// that were not yet flushed a random prefix happens to be durable.
+    pub fn crash(&mut self) {
+        self.flush_some();
+        self.commits.clear();
+        self.reads.clear();
+        self.completions.clear();
+    }
+
+    /// The disk is lost.
+    pub fn wipe(&mut self) {
+        self.crash();
+        self.durable = self.options.capacity.map_or_else(MemStore::new, MemStore::with_capacity);
+    }
+
+    /// What a restart would find if nothing in flight survived.
+    pub fn durable(&self) -> &MemStore {
+        &self.durable
+    }
+
+    /// Commits that are not durable yet.
+    pub fn commits_pending(&self) -> usize {
+        self.commits.len()
+    }
+
+    fn flush_first(&mut self) {
+        let Some(Pending { token, transaction, .. }) = self.commits.pop_front() else { return };
+        let outcome = self.durable.apply(&transaction).map(|()| Outcome::Committed);
+        self.completions.push_back(Completion { token, outcome });
+    }
+
+    fn answer_first(&mut self) {
+        let Some((_, Request { token, kind })) = self.reads.pop_first() else { return };
+        let outcome = match self.read_error(&kind) {
+            Some(error) => Err(error),
+            None => self.durable.execute(kind),
+        };
+        self.completions.push_back(Completion { token, outcome });
+    }
+
+    fn read_error(&mut self, kind: &RequestKind) -> Option<StoreError> {
+        let RequestKind::Read { collection, object, offset, length } = kind else { return None };
+        let faulty = self.options.read_errors_per_million > 0
+            && self.prng.chance(self.options.read_errors_per_million, 1_000_000);
+        let exists = self.durable.object(*collection, object).is_some();
+        let error =
+            || StoreError::Corrupt { object: object.clone(), offset: *offset, length: *length };
+        (faulty && exists).then(error)
+    }
+
+    fn draw(&mut self, commit: bool) -> Duration {
+        let range = if commit { &self.options.commit_delay } else { &self.options.read_delay };
+        let (low, high) = (range.start().as_nanos() as u64, range.end().as_nanos() as u64);
+        Duration::from_nanos(low + self.prng.below(high.saturating_sub(low) + 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Change, Collection};
+    use bytes::Bytes;
+    use types::{HObject, PoolId};
+
+    fn object(number: u32) -> HObject {
+        let name = Bytes::from(number.to_string());
+        HObject::head(PoolId(1), Bytes::new(), Bytes::new(), name, number)
+    }
+
+    fn commit(token: u64, changes: Vec<Change>) -> Request {
+        let changes = changes.into_iter().map(|change| (Collection::default(), change)).collect();
+        Request { token, kind: RequestKind::Commit(Transaction { changes }) }
+    }
+
+    fn touch_two(token: u64) -> Request {
+        let names = [object(token as u32 * 2), object(token as u32 * 2 + 1)];
+        commit(token, names.map(|object| Change::Touch { object }).into())
+    }
+
+    fn store_with_collection(seed: u64) -> CrashStore {
+        let mut store = CrashStore::new(seed, CrashOptions::default());
+        store.submit(Time::ZERO, commit(0, vec![Change::CreateCollection]));
+        store.flush();
+        assert_eq!(store.poll_completion().unwrap().outcome, Ok(Outcome::Committed));
+        store
+    }
+
+    fn durable_objects(store: &CrashStore) -> usize {
+        store.durable().objects(Collection::default()).count()
+    }
+
+    #[test]
+    fn a_crash_keeps_a_prefix_of_whole_transactions_and_all_that_completed() {
+        let mut lengths = std::collections::BTreeSet::new();
+        for seed in 0..200 {
+            let mut store = store_with_collection(seed);
+            (1..=8).for_each(|token| store.submit(Time::ZERO, touch_two(token)));
+            let due = store.next_event().unwrap();
+            store.advance(due);
+            let acked = std::iter::from_fn(|| store.poll_completion()).count();
+            store.crash();
+            let count = durable_objects(&store);
+            assert!(count.is_multiple_of(2) && count >= acked * 2, "seed {seed}");
+            let names: Vec<_> = store.durable().objects(Collection::default()).collect();
+            let prefix = (2..count as u32 + 2).map(object);
+            assert!(prefix.into_iter().all(|name| names.iter().any(|(n, _)| **n == name)));
+            assert!(store.poll_completion().is_none() && store.next_event().is_none());
+            lengths.insert(count);
+        }
+        assert_eq!(lengths.len(), 8, "every prefix that holds the first commit occurs");
+    }
+
+    #[test]
+    fn commits_complete_in_order_and_reads_see_only_what_is_durable() {
+        let mut store = store_with_collection(1);
+        (1..=20).for_each(|token| store.submit(Time(token), touch_two(token)));
+        let list = RequestKind::List {
+            collection: Collection::default(),
+            from: HObject::default(),
+            entries_max: 100,
+        };
+        store.submit(Time::ZERO, Request { token: 100, kind: list });
+        let mut committed = 0;
+        while let Some(due) = store.next_event() {
+            store.advance(due);
+            while let Some(completion) = store.poll_completion() {
+                match completion.outcome.unwrap() {
+                    Outcome::List(names, None) => assert_eq!(names.len(), committed * 2),
+                    Outcome::Committed => {
+                        committed += 1;
+                        assert_eq!(completion.token, committed as u64);
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        assert_eq!(committed, 20);
+    }
+
+    #[test]
+    fn a_seed_replays_exactly() {
+        let run = || {
+            let mut store = store_with_collection(42);
+            (1..=20).for_each(|token| store.submit(Time(token), touch_two(token)));
+            store.flush_some();
+            store.crash();
+            (durable_objects(&store), store.prng.next_u64())
+        };
+        assert_eq!(run(), run());
+    }
+
+    #[test]
+    fn read_errors_come_as_often_as_asked() {
+        let options =
+            CrashOptions { read_errors_per_million: 1_000_000, ..CrashOptions::immediate() };
+        let mut store = CrashStore::new(1, options);
+        let touch = Change::Touch { object: object(1) };
+        store.submit(Time::ZERO, commit(0, vec![Change::CreateCollection, touch]));
+        let (collection, object) = (Collection::default(), object(1));
+        let read = RequestKind::Read { collection, object: object.clone(), offset: 0, length: 9 };
+        store.flush();
+        store.submit(Time::ZERO, Request { token: 1, kind: read });
+        store.flush();
+        store.poll_completion();
+        let outcome = store.poll_completion().unwrap().outcome;
+        assert_eq!(outcome, Err(StoreError::Corrupt { object, offset: 0, length: 9 }));
+    }
+}

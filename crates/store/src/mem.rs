@@ -1,0 +1,320 @@
+//! The executable definition of an object store.
+//!
+//! [`MemStore`] holds everything in memory, applies a transaction when it is submitted and answers
+//! reads at once. What the interface leaves open is decided here, and other stores follow it:
+//! * A commit that names a collection which is absent at that point of the transaction fails with
+//!   `NoCollection` and changes nothing; so do reads. Creating a collection that exists and removing
+//!   one that does not are no changes.
+//! * A write of no bytes creates the object and leaves its size.
+//! * The clone of an absent object is absence: the target is removed.
+//! * A page of omap pairs has at least one pair (if one is left and any were asked for), even if
+//!   that pair alone exceeds `bytes_max`.
+//! * A commit that adds bytes fails with `NoSpace`, changing nothing, when they would not fit;
+//!   commits that add none always succeed.
+
+mod data;
+
+use crate::{
+    Change, Collection, Completion, ObjectMeta, ObjectStore, OmapPage, Outcome, ReadData, Request,
+    RequestKind, StoreError, Transaction, Usage,
+};
+use bytes::Bytes;
+use data::SparseData;
+use engine::Time;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
+use types::HObject;
+
+/// Far more than any test writes.
+const CAPACITY_DEFAULT: u64 = 1 << 40;
+
+/// One object.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MemObject {
+    pub data: SparseData,
+    pub attrs: BTreeMap<Bytes, Bytes>,
+    pub omap_header: Bytes,
+    pub omap: BTreeMap<Bytes, Bytes>,
+}
+
+#[derive(Debug, Clone)]
+pub struct MemStore {
+    capacity: u64,
+    collections: BTreeMap<Collection, BTreeMap<HObject, MemObject>>,
+    completions: VecDeque<Completion>,
+}
+
+/// Two stores are equal if they hold the same.
+impl PartialEq for MemStore {
+    fn eq(&self, other: &Self) -> bool {
+        self.collections == other.collections
+    }
+}
+
+impl Default for MemStore {
+    fn default() -> Self {
+        MemStore::new()
+    }
+}
+
+impl ObjectStore for MemStore {
+    fn submit(&mut self, _now: Time, request: Request) {
+        let outcome = self.execute(request.kind);
+        self.completions.push_back(Completion { token: request.token, outcome });
+    }
+
+    fn poll_completion(&mut self) -> Option<Completion> {
+        self.completions.pop_front()
+    }
+}
+
+impl MemStore {
+    pub fn new() -> Self {
+        MemStore::with_capacity(CAPACITY_DEFAULT)
+    }
+
+    /// A store that is full when it holds `capacity` bytes.
+    pub fn with_capacity(capacity: u64) -> Self {
+        MemStore { capacity, collections: BTreeMap::new(), completions: VecDeque::new() }
+    }
+
+    /// Answers a request without queueing.
+    pub fn execute(&mut self, kind: RequestKind) -> Result<Outcome, StoreError> {
+        match kind {
+            RequestKind::Commit(transaction) => {
+                self.apply(&transaction).map(|()| Outcome::Committed)
+            }
+            read => self.answer(&read),
+        }
+    }
+
+    /// Applies all of the transaction or, with an error, nothing.
+    pub fn apply(&mut self, transaction: &Transaction) -> Result<(), StoreError> {
+        self.check(transaction)?;
+        for (collection, change) in &transaction.changes {
+            self.apply_change(*collection, change);
+        }
+        Ok(())
+    }
+
+    pub fn collections(&self) -> impl Iterator<Item = Collection> + '_ {
+        self.collections.keys().copied()
+    }
+
+    /// The objects of a collection in `HObject` order; none if there is no such collection.
+    pub fn objects(&self, collection: Collection) -> impl Iterator<Item = (&HObject, &MemObject)> {
+        self.collections.get(&collection).into_iter().flatten()
+    }
+
+    pub fn object(&self, collection: Collection, object: &HObject) -> Option<&MemObject> {
+        self.collections.get(&collection)?.get(object)
+    }
+
+    pub fn usage(&self) -> Usage {
+        let objects = || self.collections.values().flat_map(BTreeMap::values);
+        let data: u64 = objects().map(|object| object.data.allocated()).sum();
+        let bytes_omap = objects().map(MemObject::omap_bytes).sum();
+        let bytes_meta = objects().map(|object| pairs_len(&object.attrs)).sum();
+        let bytes_used = data + bytes_omap + bytes_meta;
+        Usage {
+            bytes_total: self.capacity,
+            bytes_available: self.capacity.saturating_sub(bytes_used),
+            bytes_used,
+            bytes_omap,
+            bytes_meta,
+            objects: objects().count() as u64,
+        }
+    }
+
+    pub fn check_invariants(&self) {
+        for object in self.collections.values().flat_map(BTreeMap::values) {
+            object.data.check_invariants();
+        }
+    }
+
+    fn check(&self, transaction: &Transaction) -> Result<(), StoreError> {
+        let mut made = BTreeSet::new();
+        let mut removed = BTreeSet::new();
+        for (collection, change) in &transaction.changes {
+            match change {
+                Change::CreateCollection => {
+                    made.insert(*collection);
+                }
+                Change::RemoveCollection => {
+                    made.remove(collection);
+                    removed.insert(*collection);
+                }
+                _ if made.contains(collection) => {}
+                _ if removed.contains(collection) || !self.collections.contains_key(collection) => {
+                    return Err(StoreError::NoCollection(*collection));
+                }
+                _ => {}
+            }
+        }
+        self.check_space(transaction)
+    }
+
+    fn check_space(&self, transaction: &Transaction) -> Result<(), StoreError> {
+        let needed = transaction.bytes_added();
+        // Cheap for the usual store, which is nowhere near full.
+        if needed == 0 || self.capacity == CAPACITY_DEFAULT {
+            return Ok(());
+        }
+        let available = self.usage().bytes_available;
+        if needed > available { Err(StoreError::NoSpace { needed, available }) } else { Ok(()) }
+    }
+
+    fn apply_change(&mut self, collection: Collection, change: &Change) {
+        match change {
+            Change::CreateCollection => {
+                self.collections.entry(collection).or_default();
+                return;
+            }
+            Change::RemoveCollection => {
+                self.collections.remove(&collection);
+                return;
+            }
+            _ => {}
+        }
+        let objects = self.collections.get_mut(&collection).expect("checked before");
+        match change {
+            Change::Remove { object } => {
+                objects.remove(object);
+            }
+            Change::Clone { object, target } => match objects.get(object).cloned() {
+                Some(copy) => {
+                    objects.insert(target.clone(), copy);
+                }
+                None => {
+                    objects.remove(target);
+                }
+            },
+            change => {
+                let name = change.object().expect("changes of collections are done above");
+                objects.entry(name.clone()).or_default().apply(change);
+            }
+        }
+    }
+
+    fn answer(&self, kind: &RequestKind) -> Result<Outcome, StoreError> {
+        match kind {
+            RequestKind::Commit(_) => unreachable!("commits are applied, not answered"),
+            RequestKind::Meta { collection, object } => {
+                let meta = self.members(*collection)?.get(object).map(MemObject::meta);
+                Ok(Outcome::Meta(meta))
+            }
+            RequestKind::Read { collection, object, offset, length } => {
+                let object = self.existing(*collection, object)?;
+                Ok(Outcome::Read(object.data.read(*offset, *length)))
+            }
+            RequestKind::OmapHeader { collection, object } => {
+                Ok(Outcome::OmapHeader(self.existing(*collection, object)?.omap_header.clone()))
+            }
+            RequestKind::OmapGet { collection, object, keys } => {
+                let omap = &self.existing(*collection, object)?.omap;
+                let pair = |key: &Bytes| Some((key.clone(), omap.get(key)?.clone()));
+                Ok(Outcome::OmapPairs(keys.iter().filter_map(pair).collect()))
+            }
+            RequestKind::OmapList { collection, object, after, prefix, entries_max, bytes_max } => {
+                let object = self.existing(*collection, object)?;
+                let page = object.omap_page(after.as_ref(), prefix, *entries_max, *bytes_max);
+                Ok(Outcome::OmapPage(page))
+            }
+            RequestKind::List { collection, from, entries_max } => {
+                let mut names = self.members(*collection)?.range(from..).map(|(name, _)| name);
+                let page = names.by_ref().take(*entries_max).cloned().collect();
+                Ok(Outcome::List(page, names.next().cloned()))
+            }
+            RequestKind::Collections => Ok(Outcome::Collections(self.collections().collect())),
+            RequestKind::Usage => Ok(Outcome::Usage(self.usage())),
+        }
+    }
+
+    fn members(&self, at: Collection) -> Result<&BTreeMap<HObject, MemObject>, StoreError> {
+        self.collections.get(&at).ok_or(StoreError::NoCollection(at))
+    }
+
+    fn existing(&self, at: Collection, object: &HObject) -> Result<&MemObject, StoreError> {
+        let absent = || StoreError::NoObject { collection: at, object: object.clone() };
+        self.members(at)?.get(object).ok_or_else(absent)
+    }
+}
+
+impl MemObject {
+    pub fn meta(&self) -> ObjectMeta {
+        let has_omap = !self.omap.is_empty() || !self.omap_header.is_empty();
+        ObjectMeta { size: self.data.size(), attrs: self.attrs.clone(), has_omap }
+    }
+
+    pub fn read(&self, offset: u64, length: u64) -> ReadData {
+        self.data.read(offset, length)
+    }
+
+    fn omap_bytes(&self) -> u64 {
+        self.omap_header.len() as u64 + pairs_len(&self.omap)
+    }
+
+    fn omap_page(
+        &self,
+        after: Option<&Bytes>,
+        prefix: &Bytes,
+        entries_max: usize,
+        bytes_max: usize,
+    ) -> OmapPage {
+        let start = match after {
+            Some(after) if after >= prefix => Bound::Excluded(after),
+            _ => Bound::Included(prefix),
+        };
+        let mut page = OmapPage::default();
+        let mut bytes = 0;
+        for (key, value) in self.omap.range::<Bytes, _>((start, Bound::Unbounded)) {
+            if !key.starts_with(prefix) {
+                break;
+            }
+            bytes += key.len() + value.len();
+            let full = page.pairs.len() == entries_max;
+            if full || (bytes > bytes_max && !page.pairs.is_empty()) {
+                page.more = true;
+                break;
+            }
+            page.pairs.insert(key.clone(), value.clone());
+        }
+        page
+    }
+
+    fn apply(&mut self, change: &Change) {
+        match change {
+            Change::Touch { .. } => {}
+            Change::Write { offset, data, .. } => self.data.write(*offset, data.clone()),
+            Change::Zero { offset, length, .. } => self.data.zero(*offset, *length),
+            Change::Truncate { size, .. } => self.data.truncate(*size),
+            Change::SetAttrs { attrs, .. } => self.attrs.extend(attrs.clone()),
+            Change::RemoveAttr { name, .. } => {
+                self.attrs.remove(name);
+            }
+            Change::OmapSetHeader { header, .. } => self.omap_header = header.clone(),
+            Change::OmapSet { pairs, .. } => self.omap.extend(pairs.clone()),
+            Change::OmapRemove { keys, .. } => keys.iter().for_each(|key| {
+                self.omap.remove(key);
+            }),
+            Change::OmapRemoveRange { first, last, .. } => {
+                self.omap.retain(|key, _| key < first || key >= last);
+            }
+            Change::OmapClear { .. } => {
+                self.omap.clear();
+                self.omap_header = Bytes::new();
+            }
+            Change::CreateCollection
+            | Change::RemoveCollection
+            | Change::Remove { .. }
+            | Change::Clone { .. } => unreachable!("not a change within one object"),
+        }
+    }
+}
+
+fn pairs_len(pairs: &BTreeMap<Bytes, Bytes>) -> u64 {
+    pairs.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,316 @@
+//! Transactions: what changes, together.
+
+use bytes::Bytes;
+use codec::{Decode, DecodeErrorKind, Encode, Reader, Result, Writer};
+use std::collections::BTreeMap;
+use std::fmt;
+use types::{HObject, PgId};
+
+/// A set of objects that move together: those of one placement group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Collection(pub PgId);
+
+impl fmt::Display for Collection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Encode for Collection {
+    fn encode(&self, w: &mut Writer) {
+        w.value(&self.0);
+    }
+}
+
+impl Decode for Collection {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        r.value().map(Collection)
+    }
+}
+
+/// Changes that become durable together or not at all, applied in their order.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Transaction {
+    pub changes: Vec<(Collection, Change)>,
+}
+
+/// One change. All but `Remove` and the collection's create the object if it does not exist; `Remove` of an
+/// absent object does nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    CreateCollection,
+    /// Removes the collection and all that is in it.
+    RemoveCollection,
+    Touch {
+        object: HObject,
+    },
+    Write {
+        object: HObject,
+        offset: u64,
+        data: Bytes,
+    },
+    /// Makes the range read as zeros (a hole where possible); never changes the size.
+    Zero {
+        object: HObject,
+        offset: u64,
+        length: u64,
+    },
+    /// Cuts or extends (with a hole) to `size`.
+    Truncate {
+        object: HObject,
+        size: u64,
+    },
+    Remove {
+        object: HObject,
+    },
+    SetAttrs {
+        object: HObject,
+        attrs: BTreeMap<Bytes, Bytes>,
+    },
+    RemoveAttr {
+        object: HObject,
+        name: Bytes,
+    },
+    OmapSetHeader {
+        object: HObject,
+        header: Bytes,
+    },
+    OmapSet {
+        object: HObject,
+        pairs: BTreeMap<Bytes, Bytes>,
+    },
+    OmapRemove {
+        object: HObject,
+        keys: Vec<Bytes>,
+    },
+    /// Removes keys from `first` (inclusive) to `last` (exclusive).
+    OmapRemoveRange {
+        object: HObject,
+        first: Bytes,
+        last: Bytes,
+    },
+    /// Removes all keys and the header.
+    OmapClear {
+        object: HObject,
+    },
+    /// Makes `target` an exact copy of `object` (data, attributes, omap), replacing what it was.
+    Clone {
+        object: HObject,
+        target: HObject,
+    },
+}
+
+impl Transaction {
+    pub fn new() -> Self {
+        Transaction::default()
+    }
+
+    pub fn push(&mut self, collection: Collection, change: Change) {
+        self.changes.push((collection, change));
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// Bytes of object data in it.
+    pub fn data_len(&self) -> u64 {
+        let data = |change: &Change| match change {
+            Change::Write { data, .. } => data.len() as u64,
+            _ => 0,
+        };
+        self.changes.iter().map(|(_, change)| data(change)).sum()
+    }
+
+    /// Bytes that the transaction adds at most: data, omap and attributes. What a clone adds is left
+    /// out, for only the store knows it.
+    pub fn bytes_added(&self) -> u64 {
+        self.changes.iter().map(|(_, change)| change.bytes_added()).sum()
+    }
+
+    /// Splits into fields and bulk data: write payloads are not copied into the fields but listed
+    /// in order, each with its length in the fields. [`Transaction::join`] is the inverse.
+    pub fn split(&self, w: &mut Writer) -> Vec<Bytes> {
+        let mut payloads = Vec::new();
+        w.count(self.changes.len());
+        for (collection, change) in &self.changes {
+            w.value(collection);
+            change.encode_fields(w, &mut payloads);
+        }
+        payloads
+    }
+
+    /// Reads what `split` wrote; payloads are slices of `data`, which is not copied.
+    pub fn join(r: &mut Reader<'_>, data: &Bytes) -> Result<Transaction> {
+        let mut taken = 0;
+        let changes = r.list("changes", |r| {
+            let collection = r.value()?;
+            Ok((collection, Change::decode_fields(r, data, &mut taken)?))
+        })?;
+        Ok(Transaction { changes })
+    }
+}
+
+impl Change {
+    /// The object that is changed, if it is one object.
+    pub fn object(&self) -> Option<&HObject> {
+        use Change::*;
+        match self {
+            CreateCollection | RemoveCollection => None,
+            Clone { target, .. } => Some(target),
+            Touch { object }
+            | Write { object, .. }
+            | Zero { object, .. }
+            | Truncate { object, .. }
+            | Remove { object }
+            | SetAttrs { object, .. }
+            | RemoveAttr { object, .. }
+            | OmapSetHeader { object, .. }
+            | OmapSet { object, .. }
+            | OmapRemove { object, .. }
+            | OmapRemoveRange { object, .. }
+            | OmapClear { object } => Some(object),
+        }
+    }
+
+    fn bytes_added(&self) -> u64 {
+        let pairs = |pairs: &BTreeMap<Bytes, Bytes>| -> u64 {
+            pairs.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum()
+        };
+        match self {
+            Change::Write { data, .. } => data.len() as u64,
+            Change::SetAttrs { attrs, .. } => pairs(attrs),
+            Change::OmapSetHeader { header, .. } => header.len() as u64,
+            Change::OmapSet { pairs: added, .. } => pairs(added),
+            _ => 0,
+        }
+    }
+
+    fn encode_fields(&self, w: &mut Writer, payloads: &mut Vec<Bytes>) {
+        match self {
+            Change::CreateCollection => w.u8(0),
+            Change::RemoveCollection => w.u8(1),
+            Change::Touch { object } => tagged(w, 2, object),
+            Change::Write { object, offset, data } => {
+                tagged(w, 3, object);
+                w.u64(*offset);
+                w.count(data.len());
+                payloads.push(data.clone());
+            }
+            Change::Zero { object, offset, length } => {
+                tagged(w, 4, object);
+                w.u64(*offset);
+                w.u64(*length);
+            }
+            Change::Truncate { object, size } => {
+                tagged(w, 5, object);
+                w.u64(*size);
+            }
+            Change::Remove { object } => tagged(w, 6, object),
+            Change::SetAttrs { object, attrs } => {
+                tagged(w, 7, object);
+                w.value(attrs);
+            }
+            Change::RemoveAttr { object, name } => {
+                tagged(w, 8, object);
+                w.blob(name);
+            }
+            Change::OmapSetHeader { object, header } => {
+                tagged(w, 9, object);
+                w.blob(header);
+            }
+            Change::OmapSet { object, pairs } => {
+                tagged(w, 10, object);
+                w.value(pairs);
+            }
+            Change::OmapRemove { object, keys } => {
+                tagged(w, 11, object);
+                w.value(keys);
+            }
+            Change::OmapRemoveRange { object, first, last } => {
+                tagged(w, 12, object);
+                w.blob(first);
+                w.blob(last);
+            }
+            Change::OmapClear { object } => tagged(w, 13, object),
+            Change::Clone { object, target } => {
+                tagged(w, 14, object);
+                w.value(target);
+            }
+        }
+    }
+
+    fn decode_fields(r: &mut Reader<'_>, data: &Bytes, taken: &mut usize) -> Result<Change> {
+        let at = *r;
+        let tag = r.u8("change")?;
+        match tag {
+            0 => return Ok(Change::CreateCollection),
+            1 => return Ok(Change::RemoveCollection),
+            _ => {}
+        }
+        let object = r.value()?;
+        Ok(match tag {
+            2 => Change::Touch { object },
+            3 => {
+                let offset = r.u64("write offset")?;
+                let length = r.u32("write length")? as usize;
+                Change::Write { object, offset, data: payload(r, data, taken, length)? }
+            }
+            4 => Change::Zero { object, offset: r.u64("zero offset")?, length: r.u64("length")? },
+            5 => Change::Truncate { object, size: r.u64("size")? },
+            6 => Change::Remove { object },
+            7 => Change::SetAttrs { object, attrs: r.value()? },
+            8 => Change::RemoveAttr { object, name: r.value()? },
+            9 => Change::OmapSetHeader { object, header: r.value()? },
+            10 => Change::OmapSet { object, pairs: r.value()? },
+            11 => Change::OmapRemove { object, keys: r.value()? },
+            12 => Change::OmapRemoveRange { object, first: r.value()?, last: r.value()? },
+            13 => Change::OmapClear { object },
+            14 => Change::Clone { object, target: r.value()? },
+            _ => return Err(at.invalid("change", tag.into())),
+        })
+    }
+}
+
+fn tagged(w: &mut Writer, tag: u8, object: &HObject) {
+    w.u8(tag);
+    w.value(object);
+}
+
+fn payload(r: &Reader<'_>, data: &Bytes, taken: &mut usize, length: usize) -> Result<Bytes> {
+    let available = data.len() - *taken;
+    if length > available {
+        return Err(r.error("write data", DecodeErrorKind::Truncated { needed: length, available }));
+    }
+    let start = *taken;
+    *taken += length;
+    Ok(data.slice(start..*taken))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transaction_splits_and_joins_without_copying_data() {
+        let object = HObject::default();
+        let collection = Collection::default();
+        let payload = Bytes::from(vec![7; 4096]);
+        let mut transaction = Transaction::new();
+        transaction.push(collection, Change::CreateCollection);
+        transaction.push(
+            collection,
+            Change::Write { object: object.clone(), offset: 9, data: payload.clone() },
+        );
+        transaction.push(collection, Change::Clone { object: object.clone(), target: object });
+        let mut w = Writer::new();
+        let payloads = transaction.split(&mut w);
+        assert_eq!(payloads[0].as_ptr(), payload.as_ptr());
+        let joined = Transaction::join(&mut Reader::new(w.as_slice()), &payloads[0]).unwrap();
+        assert_eq!(joined, transaction);
+        for end in 0..w.len() {
+            let mut r = Reader::new(&w.as_slice()[..end]);
+            assert!(Transaction::join(&mut r, &payloads[0]).is_err());
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! Shared nouns as newtypes: epochs, ids, names, addresses, versions, object names, errno values.
+//!
+//! Pure values with their encodings. Knows no message, no map, no rule of any protocol exchange.
+
+mod addr;
+mod entity;
+pub mod errno;
+pub mod features;
+mod ids;
+mod object;
+mod time;
+mod version;
+
+pub use addr::{AddrType, EntityAddr, EntityAddrVec, ParseAddrError};
+pub use entity::{EntityName, EntityType, ParticipantName};
+pub use errno::Errno;
+pub use ids::{Epoch, OsdId, PgId, PoolId, SnapId, Uuid};
+pub use object::HObject;
+pub use time::UTime;
+pub use version::{EVersion, RequestId};

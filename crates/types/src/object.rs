@@ -1,0 +1,140 @@
+//! `hobject_t`: the full name of an object within the cluster, in listing order.
+
+use crate::{PoolId, SnapId};
+use bytes::Bytes;
+use codec::{Decode, Encode, Reader, Result, Writer};
+use std::cmp::Ordering;
+use std::fmt;
+
+/// Names are bytes: Ceph does not demand UTF-8.
+///
+/// The order is the one in which a pool is listed: by the bit-reversed placement hash, so that a
+/// placement group, and each part into which it may later split, is one contiguous range.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct HObject {
+    pub pool: PoolId,
+    pub namespace: Bytes,
+    /// The locator key; empty if the name itself decides the placement.
+    pub key: Bytes,
+    pub name: Bytes,
+    pub snap: SnapId,
+    /// The placement hash (rjenkins of namespace and key or name).
+    pub hash: u32,
+    /// Sorts behind all objects; used as a cursor only.
+    pub max: bool,
+}
+
+impl HObject {
+    /// The writable object `name`.
+    pub fn head(pool: PoolId, namespace: Bytes, key: Bytes, name: Bytes, hash: u32) -> Self {
+        // Ceph keeps no key that equals the name.
+        let key = if key == name { Bytes::new() } else { key };
+        HObject { pool, namespace, key, name, snap: SnapId::HEAD, hash, max: false }
+    }
+
+    /// A cursor behind everything.
+    pub fn max() -> Self {
+        HObject { max: true, pool: PoolId(i64::MIN), ..HObject::default() }
+    }
+
+    /// A cursor before all objects with the given bit-reversed hash or more.
+    pub fn hash_start(pool: PoolId, hash: u32) -> Self {
+        HObject { pool, hash, ..HObject::default() }
+    }
+
+    pub fn reversed_hash(&self) -> u32 {
+        self.hash.reverse_bits()
+    }
+
+    fn effective_key(&self) -> &Bytes {
+        if self.key.is_empty() { &self.name } else { &self.key }
+    }
+
+    fn order(&self) -> (bool, PoolId, u32, &Bytes, &Bytes, &Bytes, SnapId) {
+        let key = self.effective_key();
+        (self.max, self.pool, self.reversed_hash(), &self.namespace, key, &self.name, self.snap)
+    }
+}
+
+impl Ord for HObject {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.order().cmp(&other.order())
+    }
+}
+
+impl PartialOrd for HObject {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Encode for HObject {
+    fn encode(&self, w: &mut Writer) {
+        w.versioned(4, 3, |w| {
+            w.blob(&self.key);
+            w.blob(&self.name);
+            w.value(&self.snap);
+            w.u32(self.hash);
+            w.bool(self.max);
+            w.blob(&self.namespace);
+            w.value(&self.pool);
+        });
+    }
+}
+
+impl Decode for HObject {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        r.versioned("object", 4, |r, _| {
+            let key = r.value()?;
+            let name = r.value()?;
+            let snap = r.value()?;
+            let hash = r.u32("hash")?;
+            let max = r.bool("max")?;
+            let namespace = r.value()?;
+            let pool = r.value()?;
+            Ok(HObject { pool, namespace, key, name, snap, hash, max })
+        })
+    }
+}
+
+impl fmt::Display for HObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.max {
+            return f.write_str("MAX");
+        }
+        let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned();
+        let hash = self.reversed_hash();
+        write!(f, "{}:{hash:08x}:{}:", self.pool, text(&self.namespace))?;
+        write!(f, "{}:{}:", text(&self.key), text(&self.name))?;
+        match self.snap {
+            SnapId::HEAD => f.write_str("head"),
+            snap => write!(f, "{:x}", snap.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use codec::{decode_all, encode_to_bytes};
+
+    fn object(name: &'static str, hash: u32) -> HObject {
+        let name = Bytes::from_static(name.as_bytes());
+        HObject::head(PoolId(1), Bytes::new(), Bytes::new(), name, hash)
+    }
+
+    #[test]
+    fn objects_sort_by_reversed_hash_and_round_trip() {
+        let (low, high) = (object("b", 0x0000_0002), object("a", 0x0000_0001));
+        assert!(low < high && high < HObject::max());
+        assert!(HObject::hash_start(PoolId(1), 2) < low);
+        assert_eq!(decode_all::<HObject>("object", &encode_to_bytes(&low)).unwrap(), low);
+    }
+
+    #[test]
+    fn a_key_equal_to_the_name_is_dropped() {
+        let name = Bytes::from_static(b"x");
+        let object = HObject::head(PoolId(1), Bytes::new(), name.clone(), name, 0);
+        assert!(object.key.is_empty());
+    }
+}

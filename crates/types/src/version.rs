@@ -1,0 +1,76 @@
+//! Versions of objects and identities of requests.
+
+use crate::{Epoch, ParticipantName};
+use codec::{Decode, Encode, Reader, Result, Writer};
+use std::fmt;
+
+/// `eversion_t`: the epoch in which a write was ordered and its number within the placement group.
+/// Ordered by epoch first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct EVersion {
+    pub epoch: Epoch,
+    pub version: u64,
+}
+
+impl EVersion {
+    pub const ZERO: EVersion = EVersion { epoch: Epoch(0), version: 0 };
+
+    pub fn new(epoch: u32, version: u64) -> Self {
+        EVersion { epoch: Epoch(epoch), version }
+    }
+}
+
+impl Encode for EVersion {
+    fn encode(&self, w: &mut Writer) {
+        w.u64(self.version);
+        w.value(&self.epoch);
+    }
+}
+
+impl Decode for EVersion {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        let version = r.u64("version")?;
+        Ok(EVersion { version, epoch: r.value()? })
+    }
+}
+
+impl fmt::Display for EVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}'{}", self.epoch, self.version)
+    }
+}
+
+/// `osd_reqid_t`: names one request of one client for ever, so that a resent one is answered
+/// from the log instead of being executed again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct RequestId {
+    pub name: ParticipantName,
+    pub tid: u64,
+    pub incarnation: i32,
+}
+
+impl Encode for RequestId {
+    fn encode(&self, w: &mut Writer) {
+        w.versioned(2, 2, |w| {
+            w.value(&self.name);
+            w.u64(self.tid);
+            w.i32(self.incarnation);
+        });
+    }
+}
+
+impl Decode for RequestId {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        r.versioned("request id", 2, |r, _| {
+            let name = r.value()?;
+            let tid = r.u64("tid")?;
+            Ok(RequestId { name, tid, incarnation: r.i32("incarnation")? })
+        })
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}:{}", self.name, self.incarnation, self.tid)
+    }
+}

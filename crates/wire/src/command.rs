@@ -1,0 +1,56 @@
+//! Commands in JSON, to monitors, managers and OSDs, and their replies.
+
+use types::Uuid;
+
+message! {
+    /// `MMonCommand`: a command to the monitor; `input` is what the user gave with `-i`.
+    MonCommand = 50, version 1, compat 1, paxos(version), data(input) {
+        fsid: Uuid;
+        /// Normally one JSON object.
+        command: Vec<String>;
+    }
+}
+
+message! {
+    /// `MMonCommandAck`: `output` is the command's standard output.
+    MonCommandAck = 51, version 1, compat 1, paxos(version), data(output) {
+        /// 0 or a negative errno.
+        result: i32;
+        /// A message for people (standard error).
+        text: String;
+        /// The command again.
+        command: Vec<String>;
+    }
+}
+
+message! {
+    /// `MCommand`: a command to one daemon (`ceph tell osd.3 …`).
+    Command = 97, version 1, compat 1, data(input) {
+        fsid: Uuid;
+        command: Vec<String>;
+    }
+}
+
+message! {
+    /// `MCommandReply`
+    CommandReply = 98, version 1, compat 1, data(output) {
+        result: i32;
+        text: String;
+    }
+}
+
+message! {
+    /// `MMgrCommand`: a command to the manager, since Octopus.
+    MgrCommand = 0x709, version 1, compat 1, data(input) {
+        fsid: Uuid;
+        command: Vec<String>;
+    }
+}
+
+message! {
+    /// `MMgrCommandReply`
+    MgrCommandReply = 0x70a, version 1, compat 1, data(output) {
+        result: i32;
+        text: String;
+    }
+}

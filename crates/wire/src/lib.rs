@@ -1,0 +1,71 @@
+//! msgr2 frames and one file per Ceph message.
+//!
+//! [`frame`] is the outer layer: how bytes on a connection become messages. Everything else is the
+//! inner layer: what the fields of an [`engine::Message`] mean, one plain struct per message, which
+//! implements [`MessageBody`]. Structures that travel inside messages or as payloads of operations
+//! lie beside them.
+//!
+//! Invariants:
+//! * Bulk data is never copied: what a message carries in its data segment stays a slice of it.
+//! * Decoding accepts what a newer writer appends, and everything that supported clients send.
+//!
+//! Knows no session, no map's meaning, no execution of operations.
+
+#[macro_use]
+mod body;
+
+pub mod auth_exchange;
+pub mod command;
+pub mod config;
+pub mod copy;
+pub mod frame;
+pub mod internal;
+pub mod listing;
+pub mod locator;
+pub mod log;
+pub mod mgr_map;
+pub mod mgr_session;
+pub mod mon_map;
+pub mod mon_subscribe;
+pub mod mon_version;
+pub mod op;
+pub mod osd_backoff;
+pub mod osd_boot;
+pub mod osd_map;
+pub mod osd_op;
+pub mod osd_reply;
+pub mod osd_reports;
+pub mod osd_request;
+pub mod ping;
+pub mod pool_op;
+pub mod pool_stats;
+pub mod snapshots;
+pub mod statfs;
+pub mod watch;
+
+pub use auth_exchange::{Auth, AuthReply};
+pub use body::MessageBody;
+pub use command::{
+    Command, CommandReply, MgrCommand, MgrCommandReply, MonCommand, MonCommandAck,
+};
+pub use config::Config;
+pub use locator::{ObjectLocator, Redirect, ShardPgId};
+pub use log::{Log, LogAck, LogEntry};
+pub use mgr_map::MgrMapMessage;
+pub use mgr_session::{MgrClose, MgrConfigure, MgrOpen, MgrReport};
+pub use mon_map::{MonGetMap, MonMapMessage};
+pub use mon_subscribe::{MonSubscribe, MonSubscribeAck, SubscribeItem};
+pub use mon_version::{MonGetVersion, MonGetVersionReply};
+pub use osd_backoff::{BackoffOp, OsdBackoff};
+pub use osd_boot::{OsdBoot, OsdSuperblock};
+pub use osd_map::OsdMapMessage;
+pub use osd_op::OsdOp;
+pub use osd_reply::{OpResult, OsdReply};
+pub use osd_reports::{OsdAlive, OsdBeacon, OsdFailure, OsdMarkMeDown, OsdPgTemp};
+pub use osd_request::OsdRequest;
+pub use ping::Ping;
+pub use pool_op::{PoolOp, PoolOpKind, PoolOpReply};
+pub use pool_stats::{GetPoolStats, GetPoolStatsReply, PoolStat};
+pub use snapshots::SnapContext;
+pub use statfs::{Statfs, StatfsReply};
+pub use watch::WatchNotify;

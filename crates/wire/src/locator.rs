@@ -1,0 +1,118 @@
+//! Where an object is: locators, redirects, and placement groups with a shard.
+
+use bytes::Bytes;
+use codec::{Decode, Encode, Reader, Result, Writer};
+use std::fmt;
+use types::{PgId, PoolId};
+
+/// `spg_t`: a placement group, and of erasure-coded pools the shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ShardPgId {
+    pub pg: PgId,
+    /// [`ShardPgId::NO_SHARD`] in replicated pools.
+    pub shard: i8,
+}
+
+impl ShardPgId {
+    pub const NO_SHARD: i8 = -1;
+
+    pub fn replicated(pg: PgId) -> Self {
+        ShardPgId { pg, shard: Self::NO_SHARD }
+    }
+}
+
+impl Default for ShardPgId {
+    fn default() -> Self {
+        ShardPgId::replicated(PgId::default())
+    }
+}
+
+impl Encode for ShardPgId {
+    fn encode(&self, w: &mut Writer) {
+        w.versioned(1, 1, |w| {
+            w.value(&self.pg);
+            w.i8(self.shard);
+        });
+    }
+}
+
+impl Decode for ShardPgId {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        r.versioned("placement group", 1, |r, _| {
+            Ok(ShardPgId { pg: r.value()?, shard: r.i8("shard")? })
+        })
+    }
+}
+
+impl fmt::Display for ShardPgId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.shard {
+            Self::NO_SHARD => self.pg.fmt(f),
+            shard => write!(f, "{}s{shard}", self.pg),
+        }
+    }
+}
+
+/// `object_locator_t`: all of an object's address but its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectLocator {
+    pub pool: PoolId,
+    /// Decides the placement instead of the name, if not empty.
+    pub key: Bytes,
+    pub namespace: Bytes,
+    /// The placement hash itself, or [`ObjectLocator::NO_HASH`]; with a hash there is no key.
+    pub hash: i64,
+}
+
+impl ObjectLocator {
+    pub const NO_HASH: i64 = -1;
+
+    pub fn pool(pool: PoolId) -> Self {
+        ObjectLocator { pool, ..ObjectLocator::default() }
+    }
+}
+
+impl Default for ObjectLocator {
+    fn default() -> Self {
+        let (key, namespace) = (Bytes::new(), Bytes::new());
+        ObjectLocator { pool: PoolId(-1), key, namespace, hash: Self::NO_HASH }
+    }
+}
+
+impl Encode for ObjectLocator {
+    fn encode(&self, w: &mut Writer) {
+        // A reader that does not know the hash would misplace the object.
+        let compat = if self.hash == Self::NO_HASH { 3 } else { 6 };
+        w.versioned(6, compat, |w| {
+            w.value(&self.pool);
+            w.i32(-1); // once the preferred OSD
+            w.blob(&self.key);
+            w.blob(&self.namespace);
+            w.i64(self.hash);
+        });
+    }
+}
+
+impl Decode for ObjectLocator {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        r.versioned("object locator", 6, |r, version| {
+            let pool = r.value()?;
+            r.skip("preferred OSD", 4)?;
+            let key = r.value()?;
+            let namespace = if version >= 5 { r.value()? } else { Bytes::new() };
+            let hash = if version >= 6 { r.i64("locator hash")? } else { Self::NO_HASH };
+            Ok(ObjectLocator { pool, key, namespace, hash })
+        })
+    }
+}
+
+structure! {
+    /// `request_redirect_t`: the object is elsewhere.
+    Redirect, version 1, compat 1 {
+        locator: ObjectLocator;
+        /// Empty: the name stays.
+        object: Bytes;
+        /// Once instructions for the other OSD; always 0.
+        reserved: u32;
+    }
+}

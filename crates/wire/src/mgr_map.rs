@@ -1,0 +1,23 @@
+//! The manager map on its way.
+
+use bytes::Bytes;
+use codec::Result;
+use engine::Message;
+
+/// `MMgrMap`: a manager map, encoded by crate `maps`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MgrMapMessage {
+    pub map: Bytes,
+}
+
+impl crate::MessageBody for MgrMapMessage {
+    const KIND: u16 = 0x704;
+
+    fn encode(&self, _features: u64) -> Message {
+        Message::new(Self::KIND, 1, 1, self.map.clone())
+    }
+
+    fn decode(message: &Message) -> Result<Self> {
+        Ok(MgrMapMessage { map: message.front.clone() })
+    }
+}

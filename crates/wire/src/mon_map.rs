@@ -1,0 +1,15 @@
+//! The monitor map on its way.
+
+use bytes::Bytes;
+
+message! {
+    /// `MMonGetMap`: asks for the monitor map once.
+    MonGetMap = 5, version 1, compat 1 {}
+}
+
+message! {
+    /// `MMonMap`: a monitor map, encoded by crate `maps`.
+    MonMapMessage = 4, version 1, compat 1 {
+        map: Bytes;
+    }
+}

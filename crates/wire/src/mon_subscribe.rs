@@ -1,0 +1,53 @@
+//! Subscriptions: which maps a participant wants to be sent.
+
+use codec::{Decode, Encode, Reader, Result, Writer};
+use std::collections::BTreeMap;
+use types::Uuid;
+
+message! {
+    /// `MMonSubscribe`: `what` names maps: `monmap`, `osdmap`, `mgrmap`, `config`, …
+    MonSubscribe = 15, version 3, compat 1 {
+        what: BTreeMap<String, SubscribeItem>;
+        hostname: String, since 3;
+    }
+}
+
+message! {
+    /// `MMonSubscribeAck`: only clients without [`types::features::MON_STATEFUL_SUB`] need it.
+    MonSubscribeAck = 16, version 1, compat 1 {
+        /// Seconds until the subscription must be renewed.
+        interval_seconds: u32;
+        fsid: Uuid;
+    }
+}
+
+/// `ceph_mon_subscribe_item`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SubscribeItem {
+    /// The first version that is wanted; 0 means the current one, whole.
+    pub start: u64,
+    pub flags: u8,
+}
+
+impl SubscribeItem {
+    /// `CEPH_SUBSCRIBE_ONETIME`
+    pub const ONETIME: u8 = 1;
+
+    pub fn is_onetime(self) -> bool {
+        self.flags & Self::ONETIME != 0
+    }
+}
+
+impl Encode for SubscribeItem {
+    fn encode(&self, w: &mut Writer) {
+        w.u64(self.start);
+        w.u8(self.flags);
+    }
+}
+
+impl Decode for SubscribeItem {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        let start = r.u64("subscription start")?;
+        Ok(SubscribeItem { start, flags: r.u8("subscription flags")? })
+    }
+}

@@ -1,0 +1,46 @@
+//! Backoffs: an OSD asks a client to hold operations on a range of objects.
+
+use crate::ShardPgId;
+use codec::{Decode, Encode, Reader, Result, Writer};
+use types::{Epoch, HObject};
+
+/// `CEPH_OSD_BACKOFF_OP_*`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BackoffOp {
+    #[default]
+    Block = 1,
+    AckBlock = 2,
+    Unblock = 3,
+}
+
+impl Encode for BackoffOp {
+    fn encode(&self, w: &mut Writer) {
+        w.u8(*self as u8);
+    }
+}
+
+impl Decode for BackoffOp {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        let at = *r;
+        match r.u8("backoff operation")? {
+            1 => Ok(BackoffOp::Block),
+            2 => Ok(BackoffOp::AckBlock),
+            3 => Ok(BackoffOp::Unblock),
+            other => Err(at.invalid("backoff operation", other.into())),
+        }
+    }
+}
+
+message! {
+    /// `MOSDBackoff`
+    OsdBackoff = 61, version 1, compat 1 {
+        pg: ShardPgId;
+        map_epoch: Epoch;
+        op: BackoffOp;
+        /// Names the backoff within the session.
+        id: u64;
+        /// The range `[begin, end)`; if both are equal, that one object.
+        begin: HObject;
+        end: HObject;
+    }
+}

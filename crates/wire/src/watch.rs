@@ -1,0 +1,161 @@
+//! Watch and notify: the message to watchers, and the payloads of the operations.
+
+use bytes::Bytes;
+use codec::{Decode, Encode, Reader, Result, Writer};
+use engine::Message;
+use std::collections::{BTreeMap, BTreeSet};
+use types::{EntityAddr, ParticipantName};
+
+/// `CEPH_WATCH_EVENT_*`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WatchEvent {
+    /// Someone notified; the watcher acknowledges with `NOTIFY_ACK`.
+    #[default]
+    Notify = 1,
+    /// To the notifier: all watchers have acknowledged, or the time is up.
+    NotifyComplete = 2,
+    /// The watch has ended.
+    Disconnect = 3,
+}
+
+/// `MWatchNotify`
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WatchNotify {
+    pub event: WatchEvent,
+    /// The watcher's (or of completions the notifier's) own number for it.
+    pub cookie: u64,
+    pub version: u64,
+    /// The OSD's number of the notification.
+    pub notify_id: u64,
+    /// The notification, or of completions an encoded [`NotifyResult`].
+    pub payload: Bytes,
+    /// Of completions: 0 or a negative errno.
+    pub result: i32,
+    /// The global id of who notified.
+    pub notifier: u64,
+}
+
+impl crate::MessageBody for WatchNotify {
+    const KIND: u16 = 44;
+
+    fn encode(&self, _features: u64) -> Message {
+        let mut w = Writer::with_capacity(64 + self.payload.len());
+        w.u8(1);
+        w.u8(self.event as u8);
+        w.u64(self.cookie);
+        w.u64(self.version);
+        w.u64(self.notify_id);
+        w.blob(&self.payload);
+        w.i32(self.result);
+        w.u64(self.notifier);
+        Message::new(Self::KIND, 3, 1, w.into_bytes())
+    }
+
+    fn decode(message: &Message) -> Result<Self> {
+        let mut r = Reader::new(&message.front);
+        let has_payload = r.u8("payload version")? >= 1;
+        let at = r;
+        let event = match r.u8("watch event")? {
+            1 => WatchEvent::Notify,
+            2 => WatchEvent::NotifyComplete,
+            3 => WatchEvent::Disconnect,
+            other => return Err(at.invalid("watch event", other.into())),
+        };
+        let cookie = r.u64("cookie")?;
+        let version = r.u64("version")?;
+        let notify_id = r.u64("notify id")?;
+        let payload = if has_payload { r.value()? } else { Bytes::new() };
+        let result = if message.version >= 2 { r.i32("result")? } else { 0 };
+        let notifier = if message.version >= 3 { r.u64("notifier")? } else { 0 };
+        Ok(WatchNotify { event, cookie, version, notify_id, payload, result, notifier })
+    }
+}
+
+/// The input of `NOTIFY`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NotifyRequest {
+    /// 0: the OSD's default.
+    pub timeout_seconds: u32,
+    pub payload: Bytes,
+}
+
+impl Encode for NotifyRequest {
+    fn encode(&self, w: &mut Writer) {
+        w.u32(1);
+        w.u32(self.timeout_seconds);
+        w.blob(&self.payload);
+    }
+}
+
+impl Decode for NotifyRequest {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        r.u32("notify version")?;
+        let timeout_seconds = r.u32("notify timeout")?;
+        Ok(NotifyRequest { timeout_seconds, payload: r.value()? })
+    }
+}
+
+/// The input of `NOTIFY_ACK`. The reply may be missing.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NotifyAck {
+    pub notify_id: u64,
+    pub cookie: u64,
+    pub reply: Bytes,
+}
+
+impl Encode for NotifyAck {
+    fn encode(&self, w: &mut Writer) {
+        w.u64(self.notify_id);
+        w.u64(self.cookie);
+        w.blob(&self.reply);
+    }
+}
+
+impl Decode for NotifyAck {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        let notify_id = r.u64("notify id")?;
+        let cookie = r.u64("cookie")?;
+        let reply = if r.is_empty() { Bytes::new() } else { r.value()? };
+        Ok(NotifyAck { notify_id, cookie, reply })
+    }
+}
+
+/// A watcher: global id and cookie.
+pub type WatcherKey = (u64, u64);
+
+/// What the notifier gets in the end: the replies, and who did not reply in time.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NotifyResult {
+    pub replies: BTreeMap<WatcherKey, Bytes>,
+    pub missed: BTreeSet<WatcherKey>,
+}
+
+impl Encode for NotifyResult {
+    fn encode(&self, w: &mut Writer) {
+        w.value(&self.replies);
+        w.value(&self.missed);
+    }
+}
+
+impl Decode for NotifyResult {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        Ok(NotifyResult { replies: r.value()?, missed: r.value()? })
+    }
+}
+
+structure! {
+    /// `watch_item_t`
+    Watcher, version 2, compat 1 {
+        name: ParticipantName;
+        cookie: u64;
+        timeout_seconds: u32;
+        addr: EntityAddr, since 2;
+    }
+}
+
+structure! {
+    /// `obj_list_watch_response_t`: the reply to `LIST_WATCHERS`.
+    WatcherListing, version 1, compat 1 {
+        entries: Vec<Watcher>;
+    }
+}

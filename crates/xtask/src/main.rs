@@ -1,0 +1,40 @@
+//! Developer commands: `cargo xtask test | tidy | interop | soak | fuzz`.
+//!
+//! Each command says what it runs before it runs it, so that a person can run the same by hand.
+
+mod packages;
+mod run;
+mod test;
+mod tidy;
+
+use anyhow::{Result, bail};
+
+const HELP: &str = "\
+cargo xtask COMMAND
+
+  test                            installs what the tests need, then runs all of them
+  tidy                            house rules: arrows between rooms, module headers, doc paths, sizes
+  interop [--clients V] [CHECK…]  stock Ceph clients (16.2, 18.2, 20.2) against a fresh cluster
+  soak [--first-seed S] --seeds N long simulations; a failing seed is printed and replays exactly
+  fuzz [--seconds N] [TARGET…]    fuzzes the decoders (needs a nightly toolchain and cargo-fuzz)
+";
+
+fn main() -> Result<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let (command, rest) = match args.split_first() {
+        Some((command, rest)) => (command.as_str(), rest),
+        None => ("help", &[][..]),
+    };
+    match command {
+        "test" => test::test(),
+        "tidy" => tidy::tidy(),
+        "interop" => test::interop(rest),
+        "soak" => test::soak(rest),
+        "fuzz" => test::fuzz(rest),
+        "help" | "--help" | "-h" => {
+            print!("{HELP}");
+            Ok(())
+        }
+        other => bail!("there is no command {other:?}\n\n{HELP}"),
+    }
+}

@@ -1,0 +1,34 @@
+//! Running other programs, visibly.
+
+use anyhow::{Context, Result, bail};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The top of the workspace.
+pub fn root() -> PathBuf {
+    let manifest = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    manifest.ancestors().nth(2).expect("crates/xtask lies two levels deep").to_owned()
+}
+
+pub fn cargo(args: &[&str]) -> Result<()> {
+    run(Command::new(env!("CARGO")).args(args))
+}
+
+/// Runs to the end at the top of the workspace; failure is an error that names the command.
+pub fn run(command: &mut Command) -> Result<()> {
+    let shown = shown(command);
+    println!("+ {shown}");
+    let status =
+        command.current_dir(root()).status().with_context(|| format!("starting `{shown}`"))?;
+    if !status.success() {
+        bail!("`{shown}` failed: {status}");
+    }
+    Ok(())
+}
+
+fn shown(command: &Command) -> String {
+    let program = PathBuf::from(command.get_program());
+    let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let args = command.get_args().map(|arg| arg.to_string_lossy().into_owned());
+    std::iter::once(name).chain(args).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,57 @@
+//! The test commands.
+
+use crate::packages::{TEST_PACKAGES, ensure};
+use crate::run::{cargo, root, run};
+use crate::tidy;
+use anyhow::Result;
+use std::process::Command;
+
+/// Seeds that `test` simulates; `soak` takes any number.
+const TEST_SEEDS: &str = "40";
+
+/// All tests: house rules, unit and property tests, short simulations, stock clients.
+pub fn test() -> Result<()> {
+    tidy::tidy()?;
+    ensure(&TEST_PACKAGES)?;
+    cargo(&["test", "--workspace", "--quiet"])?;
+    soak(&["--seeds".to_owned(), TEST_SEEDS.to_owned()])?;
+    cargo(&["build", "--release", "--package", "sepiola", "--package", "interop"])?;
+    run(Command::new(root().join("target/release/interop")).args(["--clients", "host", "--short"]))
+}
+
+/// Everything the stock clients of all supported releases can be asked to do.
+pub fn interop(args: &[String]) -> Result<()> {
+    ensure(&TEST_PACKAGES)?;
+    ensure(&["debootstrap"])?;
+    cargo(&["build", "--release", "--package", "sepiola", "--package", "interop"])?;
+    run(Command::new(root().join("target/release/interop")).args(args))
+}
+
+/// Long simulations.
+pub fn soak(args: &[String]) -> Result<()> {
+    cargo(&["build", "--release", "--quiet", "--package", "sim"])?;
+    run(Command::new(root().join("target/release/soak")).args(args))
+}
+
+/// Fuzzes each decoder for a while.
+pub fn fuzz(args: &[String]) -> Result<()> {
+    let mut seconds = "30".to_owned();
+    let mut targets = Vec::new();
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--seconds" => seconds = args.next().cloned().unwrap_or(seconds),
+            target => targets.push(target.to_owned()),
+        }
+    }
+    if targets.is_empty() {
+        let output =
+            Command::new("cargo").args(["+nightly", "fuzz", "list"]).current_dir(root()).output()?;
+        targets = String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect();
+    }
+    for target in targets {
+        let limit = format!("-max_total_time={seconds}");
+        run(Command::new("cargo").args(["+nightly", "fuzz", "run", &target, "--", &limit]))?;
+    }
+    Ok(())
+}

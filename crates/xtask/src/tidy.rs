@@ -1,0 +1,249 @@
+//! House rules that a compiler does not check.
+//!
+//! One rule per function; each returns what it found, as `file: what is wrong and what to do`.
+
+use crate::run::root;
+use anyhow::{Result, bail};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Which rooms a room may use. Arrows point down: hosts, engines, formats, values.
+const ARROWS: [(&str, &[&str]); 21] = [
+    ("stdx", &[]),
+    ("codec", &["stdx"]),
+    ("types", &["codec"]),
+    ("engine", &["types"]),
+    ("crush", &["codec", "types"]),
+    ("maps", &["codec", "types", "crush", "stdx"]),
+    ("wire", &["codec", "types", "maps", "engine"]),
+    ("auth", &["codec", "types", "stdx"]),
+    ("msgr", &["codec", "types", "engine", "wire", "auth", "stdx"]),
+    ("store", &["codec", "types", "engine", "stdx"]),
+    ("classes", &["codec", "types"]),
+    ("pg", &["codec", "types", "engine", "store", "maps", "wire", "stdx"]),
+    ("osd", &["codec", "types", "engine", "store", "maps", "wire", "auth", "pg", "classes", "stdx"]),
+    ("mon", &["codec", "types", "engine", "maps", "wire", "auth", "crush", "stdx"]),
+    ("rados", &["codec", "types", "engine", "maps", "wire", "auth", "msgr", "crush", "stdx"]),
+    ("rt", &["engine", "types", "stdx"]),
+    ("files", &["codec", "types", "engine", "store", "stdx"]),
+    (
+        "sim",
+        &[
+            "codec", "types", "engine", "stdx", "crush", "maps", "wire", "auth", "msgr", "store",
+            "pg", "osd", "mon", "rados",
+        ],
+    ),
+    (
+        "sepiola",
+        &[
+            "codec", "types", "engine", "crush", "maps", "wire", "auth", "msgr", "store", "files",
+            "pg", "osd", "mon", "rados", "rt", "stdx",
+        ],
+    ),
+    ("interop", &[]),
+    ("xtask", &[]),
+];
+
+/// Rooms whose logic must not touch the outside world, and words that would.
+const ENGINES: [&str; 15] = [
+    "stdx", "codec", "types", "engine", "crush", "maps", "wire", "auth", "msgr", "store", "classes",
+    "pg", "osd", "mon", "rados",
+];
+const OUTSIDE: [(&str, &str); 8] = [
+    ("std::fs", "files belong to hosts"),
+    ("std::thread", "threads belong to hosts"),
+    ("std::env", "the environment belongs to hosts"),
+    ("TcpStream", "sockets belong to crate rt"),
+    ("Instant::now", "time is an argument"),
+    ("SystemTime::now", "time is an argument"),
+    ("RandomState", "iteration order must not depend on a random seed"),
+    ("async fn", "engines are driven by calls"),
+];
+
+/// Product files above this are looked at; none may be above the second bound.
+const FILE_LINES_MAX: usize = 1000;
+/// How many product files may have more than 500 lines. Lower it when you can.
+const LONG_FILES_MAX: usize = 40;
+const LONG_FILE_LINES: usize = 500;
+
+pub fn tidy() -> Result<()> {
+    let sources = sources()?;
+    let mut findings = Vec::new();
+    findings.extend(arrows()?);
+    findings.extend(headers(&sources));
+    findings.extend(outside_world(&sources));
+    findings.extend(sizes(&sources));
+    findings.extend(paths_in_docs()?);
+    findings.extend(machine_paths(&sources)?);
+    findings.extend(dependencies_are_explained()?);
+    if findings.is_empty() {
+        println!("tidy: {} source files are in order", sources.len());
+        return Ok(());
+    }
+    bail!("tidy found:\n  {}", findings.join("\n  "))
+}
+
+struct Source {
+    /// Relative to the workspace.
+    path: PathBuf,
+    room: String,
+    text: String,
+}
+
+impl Source {
+    fn is_test(&self) -> bool {
+        let path = self.path.to_string_lossy();
+        path.contains("/tests/") || path.ends_with("tests.rs") || path.contains("/examples/")
+    }
+
+    /// The text before the inline tests.
+    fn product(&self) -> &str {
+        self.text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default()
+    }
+}
+
+fn sources() -> Result<Vec<Source>> {
+    let mut sources = Vec::new();
+    for room in fs::read_dir(root().join("crates"))? {
+        let room = room?;
+        let name = room.file_name().to_string_lossy().into_owned();
+        for path in files_below(&room.path(), "rs")? {
+            let text = fs::read_to_string(&path)?;
+            let path = path.strip_prefix(root())?.to_owned();
+            sources.push(Source { path, room: name.clone(), text });
+        }
+    }
+    Ok(sources)
+}
+
+fn files_below(dir: &Path, extension: &str) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.is_dir() && !path.ends_with("target") && !path.ends_with(".git") {
+            found.extend(files_below(&path, extension)?);
+        } else if path.extension().is_some_and(|e| e == extension) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Dependencies between rooms follow the table.
+fn arrows() -> Result<Vec<String>> {
+    let allowed: BTreeMap<&str, &[&str]> = ARROWS.into_iter().collect();
+    let rooms: BTreeSet<&str> = allowed.keys().copied().collect();
+    let mut findings = Vec::new();
+    for room in fs::read_dir(root().join("crates"))? {
+        let name = room?.file_name().to_string_lossy().into_owned();
+        let Some(may_use) = allowed.get(name.as_str()) else {
+            findings.push(format!("crates/{name}: not in the table of rooms in tidy.rs"));
+            continue;
+        };
+        let manifest = fs::read_to_string(root().join("crates").join(&name).join("Cargo.toml"))?;
+        let product = manifest.split("[dev-dependencies]").next().unwrap_or_default();
+        for line in product.lines() {
+            let used = line.split(['.', ' ', '=']).next().unwrap_or_default();
+            if used != name && rooms.contains(used) && !may_use.contains(&used) {
+                findings.push(format!("crates/{name}: must not use {used}"));
+            }
+        }
+    }
+    Ok(findings)
+}
+
+fn headers(sources: &[Source]) -> Vec<String> {
+    let bare = sources.iter().filter(|source| !source.text.starts_with("//!"));
+    bare.map(|source| format!("{}: begin with what the module is (//!)", source.path.display()))
+        .collect()
+}
+
+fn outside_world(sources: &[Source]) -> Vec<String> {
+    let mut findings = Vec::new();
+    let engines = sources.iter().filter(|source| ENGINES.contains(&source.room.as_str()));
+    for source in engines.filter(|source| !source.is_test()) {
+        for (word, why) in OUTSIDE {
+            let code = source.product().lines().filter(|line| !line.trim_start().starts_with("//"));
+            if code.into_iter().any(|line| line.contains(word)) {
+                findings.push(format!("{}: {word}: {why}", source.path.display()));
+            }
+        }
+    }
+    findings
+}
+
+fn sizes(sources: &[Source]) -> Vec<String> {
+    let product: Vec<(&Source, usize)> = sources
+        .iter()
+        .filter(|source| !source.is_test())
+        .map(|source| (source, source.product().lines().count()))
+        .collect();
+    let mut findings: Vec<String> = product
+        .iter()
+        .filter(|(_, lines)| *lines > FILE_LINES_MAX)
+        .map(|(source, lines)| format!("{}: {lines} lines; split it", source.path.display()))
+        .collect();
+    let long = product.iter().filter(|(_, lines)| *lines > LONG_FILE_LINES).count();
+    if long > LONG_FILES_MAX {
+        findings.push(format!("{long} files have over {LONG_FILE_LINES} lines; {LONG_FILES_MAX} may"));
+    }
+    findings
+}
+
+/// Paths that the documents name in backquotes exist.
+fn paths_in_docs() -> Result<Vec<String>> {
+    let mut findings = Vec::new();
+    for document in documents()? {
+        let text = fs::read_to_string(&document)?;
+        for quoted in text.split('`').skip(1).step_by(2) {
+            let is_path = ["crates/", "docs/", "fuzz/", ".ci/"].iter().any(|p| quoted.starts_with(p));
+            let plain = quoted.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c));
+            if is_path && plain && !root().join(quoted).exists() {
+                findings.push(format!("{}: names {quoted}, which does not exist", shown(&document)));
+            }
+        }
+    }
+    Ok(findings)
+}
+
+fn documents() -> Result<Vec<PathBuf>> {
+    let mut documents = files_below(&root().join("docs"), "md")?;
+    documents.extend(["README.md", "CHANGELOG.md"].map(|name| root().join(name)));
+    Ok(documents)
+}
+
+fn shown(path: &Path) -> String {
+    path.strip_prefix(root()).unwrap_or(path).display().to_string()
+}
+
+/// Nothing in the project depends on where somebody's checkout lies.
+fn machine_paths(sources: &[Source]) -> Result<Vec<String>> {
+    let words = [concat!("/wo", "rk/"), concat!("/ro", "ot/."), concat!("/ho", "me/")];
+    let mut texts: Vec<(String, String)> = Vec::new();
+    for source in sources {
+        texts.push((source.path.display().to_string(), source.text.clone()));
+    }
+    for document in documents()? {
+        texts.push((shown(&document), fs::read_to_string(&document)?));
+    }
+    let found = texts.iter().filter(|(_, text)| words.iter().any(|word| text.contains(word)));
+    Ok(found.map(|(path, _)| format!("{path}: names a path of one machine")).collect())
+}
+
+/// Each library has its line in docs/DEPENDENCIES.md.
+fn dependencies_are_explained() -> Result<Vec<String>> {
+    let manifest = fs::read_to_string(root().join("Cargo.toml"))?;
+    let explained = fs::read_to_string(root().join("docs/DEPENDENCIES.md"))?;
+    let libraries = manifest
+        .split("# libraries;")
+        .nth(1)
+        .and_then(|rest| rest.split("\n[").next())
+        .unwrap_or_default();
+    let names = libraries.lines().skip(1).filter_map(|line| line.split_once(" =")).map(|(n, _)| n);
+    Ok(names
+        .filter(|name| !explained.contains(&format!("`{name}`")))
+        .map(|name| format!("docs/DEPENDENCIES.md: say in one line why {name} is used"))
+        .collect())
+}
