@@ -186,7 +186,8 @@ mod tests {
 
     #[test]
     fn loose_spelling_is_accepted() {
-        let key = CryptoKey::from_secret(crate::KeyType::Aes, Default::default(), &[1; 16]).unwrap();
+        let key =
+            CryptoKey::from_secret(crate::KeyType::Aes, Default::default(), &[1; 16]).unwrap();
         let text = format!(
             "# comment\n[global]\nfsid = x\n  [ client.a ]  ; one\nkey={key}\ncaps_mon = allow r ; c\n\
              caps osd = 'allow \"x\"' # more\nauid = 0\n"

@@ -19,9 +19,18 @@ pub mod session;
 mod testing;
 
 pub use caps::{
-    ApplicationMetadata, CapsError, ClassCall, MdsCaps, MgrAccess, MgrCaps, MonAccess, MonCaps, OsdAccess, OsdCaps, Rwx,
+    ApplicationMetadata, CapsError, ClassCall, MdsCaps, MgrAccess, MgrCaps, MonAccess, MonCaps,
+    OsdAccess, OsdCaps, Rwx,
 };
-pub use cephx::*;
+pub use cephx::{
+    AUTH_MODE_AUTHORIZER, AUTH_MODE_MON, AuthCaps, AuthTicket, Authenticate, Authenticated,
+    Authorize, AuthorizeChallenge, AuthorizeError, AuthorizeHandler, AuthorizeReply, AuthorizeStep,
+    AuthorizedPeer, Authorizer, CephxClient, CephxPolicy, CephxReply, CephxServer,
+    ClientAuthorizer, ClientError, ClientSession, EntityAuth, ExpiringKey, GlobalIdStatus,
+    KeyStore, MonAuthRequest, NoneAuthorizer, RequestType, ResponseHeader, RotatingSecrets,
+    SERVICES, ServerChallenge, ServerContext, ServerError, ServiceSecrets, ServiceTicket,
+    ServiceTicketInfo, ServiceTicketRequest, TicketBlob,
+};
 pub use crypto::{CryptoError, CryptoKey, Entropy, KeyTextError, KeyType, KeyUsage, open, seal};
 pub use keyring::{Keyring, KeyringError};
 pub use session::{

@@ -39,6 +39,12 @@ impl CrushMap {
         Ok(outcome)
     }
 
+    /// Brings up to date what follows from the tree, after each change of it.
+    fn settle(&mut self) {
+        self.rebuild_shadows();
+        self.finalize();
+    }
+
     fn first_vacant_slot(&self) -> usize {
         self.buckets.iter().position(Option::is_none).unwrap_or(self.buckets.len())
     }

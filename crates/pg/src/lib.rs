@@ -1,1 +1,3 @@
-//! One placement group: log, replication, activation after restarts.
+//! One placement group: its log, replication, and agreement after restarts.
+mod object_info;
+pub use object_info::*;

@@ -1,1 +1,43 @@
 //! The native RADOS client engine.
+//!
+//! A [`Client`] finds a monitor, keeps the OSD map, and sends operations to the OSDs that the map
+//! names. It is an [`engine::Daemon`] without storage: the host connects its sessions and passes
+//! messages; authentication of sessions that it opens is asked of it by [`Client::begin_auth`],
+//! [`Client::continue_auth`] and [`Client::finish_auth`].
+//!
+//! ```text
+//! Client::new(config, entropy);  start(now)
+//!   fetch_map, submit, list, command, watch, notify    -> OpId
+//!   poll_completion                                    -> (OpId, Result<Reply, Errno>)
+//!   poll_watch_event                                   -> WatchEvent
+//! ```
+//!
+//! Invariants:
+//! * An operation keeps its transaction id however often it is sent, so an OSD executes it once.
+//! * Operations on one OSD are sent in the order in which they were submitted, also again.
+//! * Every submitted operation completes: with a reply, an error, or [`types::Errno::TIMEDOUT`] if
+//!   the configuration sets a time.
+//!
+//! It deliberately does not know striping, images, file names, or how many bytes are in flight: the
+//! caller bounds its own requests.
+
+mod auth;
+mod client;
+mod config;
+mod effects;
+mod listing;
+mod locate;
+mod monitor;
+mod objecter;
+mod operation;
+mod session;
+mod watch;
+
+pub use auth::{AuthFailure, AuthSecrets, AuthStart};
+pub use client::Client;
+pub use config::{Config, Credentials};
+pub use listing::{ListPage, ListRequest};
+pub use operation::{
+    CommandOutput, CommandTarget, Completion, OpId, Operation, OperationReply, Place, Reply,
+};
+pub use watch::{WatchEvent, WatchId};

@@ -49,7 +49,13 @@ pub enum Event {
         socket: SocketId,
         bytes: Bytes,
     },
-    /// The receive path is between two modes: the owner may ask for a direct receive now.
+    /// What [`Reactor::receive_into`] was given, with more in it.
+    Filled {
+        socket: SocketId,
+        buffer: BytesMut,
+    },
+    /// Nothing is being received and all that was has been delivered: the owner says how to go on, by
+    /// [`Reactor::receive`] or [`Reactor::receive_into`].
     ReceiveIdle {
         socket: SocketId,
     },
@@ -203,17 +209,33 @@ impl Reactor {
         }
     }
 
-    /// Asks that the next `length` bytes arrive in one piece, straight from the kernel (zero: as they
-    /// come). May be called at any time, and must be called on `ReceiveIdle`. Bytes that are on their
-    /// way to the owner when it asks are delivered first; then `ReceiveIdle` lets it correct itself.
-    pub fn receive_direct(&mut self, id: SocketId, length: usize) {
-        let Some(socket) = self.socket_mut(id) else { return };
-        socket.direct_wanted = length;
-        match socket.receiving {
-            Receiving::Multishot if length > 0 => self.cancel_receive(id),
-            Receiving::Ready => self.arm_receive(id),
-            _ => {}
+    /// Stops receiving into provided buffers; `ReceiveIdle` follows what is still on its way.
+    pub fn stop_receiving(&mut self, id: SocketId) {
+        if self.socket(id).is_some_and(|socket| socket.receiving == Receiving::Multishot) {
+            self.cancel_receive(id);
         }
+    }
+
+    /// Answers `ReceiveIdle`: receives into provided buffers, whatever comes.
+    pub fn receive(&mut self, id: SocketId) {
+        self.arm_receive(id);
+    }
+
+    /// Answers `ReceiveIdle`: appends the next `length` bytes to `buffer`, straight from the kernel.
+    /// `Filled` follows, full unless the connection ended.
+    pub fn receive_into(&mut self, id: SocketId, mut buffer: BytesMut, length: usize) {
+        let Some(socket) = self.socket_mut(id) else { return };
+        if socket.closing || socket.receiving != Receiving::Ready {
+            return;
+        }
+        buffer.reserve(length);
+        let length = length.min(u32::MAX as usize) as u32;
+        socket.receiving = Receiving::Direct;
+        socket.direct = buffer;
+        let pointer = socket.direct.spare_capacity_mut().as_mut_ptr().cast();
+        let entry = opcode::Recv::new(Fd(socket.raw_fd()), pointer, length);
+        let entry = entry.flags(libc::MSG_WAITALL).build();
+        self.submit_for(id, Operation::ReceiveDirect, entry);
     }
 
     pub fn add_file(&mut self, file: DiskFile) -> FileId {
@@ -398,11 +420,11 @@ impl Reactor {
             let error = (result < 0).then(|| io::Error::from_raw_os_error(-result));
             return self.fail(id, error);
         }
-        assert!(result as usize <= buffer.capacity(), "the kernel fills at most what it was given");
+        let length = buffer.len() + result as usize;
+        assert!(length <= buffer.capacity(), "the kernel fills at most what it was given");
         // SAFETY: the kernel wrote `result` bytes at the start of the buffer's spare capacity.
-        unsafe { buffer.set_len(result as usize) };
-        socket.direct_wanted = 0;
-        self.events.push_back(Event::Received { socket: id, bytes: buffer.freeze() });
+        unsafe { buffer.set_len(length) };
+        self.events.push_back(Event::Filled { socket: id, buffer });
         self.events.push_back(Event::ReceiveIdle { socket: id });
     }
 
@@ -462,22 +484,9 @@ impl Reactor {
         if socket.closing || socket.paused || socket.receiving != Receiving::Ready {
             return;
         }
-        let fd = Fd(socket.raw_fd());
-        match socket.direct_wanted {
-            0 => {
-                socket.receiving = Receiving::Multishot;
-                let entry = opcode::RecvMulti::new(fd, GROUP).build();
-                self.submit_for(id, Operation::Receive, entry);
-            }
-            length => {
-                socket.receiving = Receiving::Direct;
-                socket.direct = BytesMut::with_capacity(length);
-                let pointer = socket.direct.as_mut_ptr();
-                let flags = libc::MSG_WAITALL;
-                let entry = opcode::Recv::new(fd, pointer, length as u32).flags(flags).build();
-                self.submit_for(id, Operation::ReceiveDirect, entry);
-            }
-        }
+        socket.receiving = Receiving::Multishot;
+        let entry = opcode::RecvMulti::new(Fd(socket.raw_fd()), GROUP).build();
+        self.submit_for(id, Operation::Receive, entry);
     }
 
     fn cancel_receive(&mut self, id: SocketId) {

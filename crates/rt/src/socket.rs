@@ -40,8 +40,6 @@ pub(crate) struct Socket {
     pub receiving: Receiving,
     /// The owner wants no data for now.
     pub paused: bool,
-    /// How many bytes the owner wants in one piece next.
-    pub direct_wanted: usize,
     pub direct: BytesMut,
     pub sending: Box<Sending>,
     pub connect_addr: Option<Box<SockAddr>>,
@@ -57,7 +55,6 @@ impl Socket {
             connected,
             receiving: Receiving::Ready,
             paused: false,
-            direct_wanted: 0,
             direct: BytesMut::new(),
             sending: Box::new(Sending::new()),
             connect_addr: None,

@@ -1,6 +1,13 @@
 //! The `sepiola` command.
 
+mod bench;
 mod cli;
+mod client;
+mod control;
+mod datadir;
+mod down;
+mod host;
+mod up;
 
 use std::process::ExitCode;
 

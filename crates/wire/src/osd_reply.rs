@@ -117,6 +117,12 @@ impl crate::MessageBody for OsdReply {
         for op in &mut ops {
             op.result = r.i32("operation result")?;
         }
+        let version = r.value()?;
+        let user_version = r.u64("user version")?;
+        let redirect = r.value()?;
+        if message.version >= VERSION {
+            r.skip("trace", BLKIN_TRACE_LEN)?;
+        }
         Ok(OsdReply {
             object,
             pg,
@@ -126,9 +132,9 @@ impl crate::MessageBody for OsdReply {
             map_epoch,
             ops,
             retry_attempt,
-            version: r.value()?,
-            user_version: r.u64("user version")?,
-            redirect: r.value()?,
+            version,
+            user_version,
+            redirect,
         })
     }
 }

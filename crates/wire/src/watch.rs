@@ -27,12 +27,14 @@ pub struct WatchNotify {
     pub version: u64,
     /// The OSD's number of the notification.
     pub notify_id: u64,
-    /// The notification, or of completions an encoded [`NotifyResult`].
+    /// The notification.
     pub payload: Bytes,
     /// Of completions: 0 or a negative errno.
     pub result: i32,
     /// The global id of who notified.
     pub notifier: u64,
+    /// Of completions an encoded [`NotifyResult`]; travels in the data segment.
+    pub outcome: Bytes,
 }
 
 impl crate::MessageBody for WatchNotify {
@@ -48,7 +50,7 @@ impl crate::MessageBody for WatchNotify {
         w.blob(&self.payload);
         w.i32(self.result);
         w.u64(self.notifier);
-        Message::new(Self::KIND, 3, 1, w.into_bytes())
+        Message::new(Self::KIND, 3, 1, w.into_bytes()).with_data(self.outcome.clone())
     }
 
     fn decode(message: &Message) -> Result<Self> {
@@ -67,7 +69,8 @@ impl crate::MessageBody for WatchNotify {
         let payload = if has_payload { r.value()? } else { Bytes::new() };
         let result = if message.version >= 2 { r.i32("result")? } else { 0 };
         let notifier = if message.version >= 3 { r.u64("notifier")? } else { 0 };
-        Ok(WatchNotify { event, cookie, version, notify_id, payload, result, notifier })
+        let outcome = message.data.clone();
+        Ok(WatchNotify { event, cookie, version, notify_id, payload, result, notifier, outcome })
     }
 }
 

@@ -16,6 +16,7 @@ use super::{
     network::Network,
     scanner::Scanner,
 };
+use crate::AuthCaps;
 use std::{collections::BTreeMap, net::IpAddr};
 
 /// What an entity is about to ask.
@@ -42,6 +43,15 @@ impl MgrCaps {
         let grants = Scanner::grants("mgr", text, read_grant)?;
         let grants = grants.into_iter().map(Grant::resolve).collect::<Result<_, _>>()?;
         Ok(MgrCaps { grants })
+    }
+
+    /// What a ticket grants; no text grants nothing.
+    pub fn granted(caps: &AuthCaps) -> Result<Self, CapsError> {
+        match caps.text.as_str() {
+            _ if caps.allow_all => Ok(MgrCaps::allow_all()),
+            "" => Ok(MgrCaps::default()),
+            text => MgrCaps::parse(text),
+        }
     }
 
     pub fn allow_all() -> Self {
@@ -82,9 +92,18 @@ enum Subject {
     /// A profile that is known and stands for nothing here.
     Nothing,
     Service(String),
-    Module { module: String, constraints: Constraints },
-    Profile { profile: String, constraints: Constraints },
-    Command { prefix: String, constraints: Constraints },
+    Module {
+        module: String,
+        constraints: Constraints,
+    },
+    Profile {
+        profile: String,
+        constraints: Constraints,
+    },
+    Command {
+        prefix: String,
+        constraints: Constraints,
+    },
 }
 
 impl Grant {

@@ -16,6 +16,7 @@ use super::{
     network::Network,
     scanner::Scanner,
 };
+use crate::AuthCaps;
 use std::{collections::BTreeMap, net::IpAddr};
 use types::EntityName;
 
@@ -41,6 +42,15 @@ pub struct MonCaps {
 impl MonCaps {
     pub fn parse(text: &str) -> Result<Self, CapsError> {
         Scanner::grants("mon", text, read_grant).map(|grants| MonCaps { grants })
+    }
+
+    /// What a ticket grants; no text grants nothing.
+    pub fn granted(caps: &AuthCaps) -> Result<Self, CapsError> {
+        match caps.text.as_str() {
+            _ if caps.allow_all => Ok(MonCaps::allow_all()),
+            "" => Ok(MonCaps::default()),
+            text => MonCaps::parse(text),
+        }
     }
 
     pub fn allow_all() -> Self {
@@ -95,7 +105,10 @@ pub(super) enum Subject {
     FileSystem,
     Service(String),
     Profile(String),
-    Command { prefix: String, constraints: Constraints },
+    Command {
+        prefix: String,
+        constraints: Constraints,
+    },
 }
 
 impl Grant {

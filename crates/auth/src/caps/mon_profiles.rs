@@ -12,7 +12,8 @@ use types::EntityName;
 
 /// An address with a nonce: one client instance, not all of a host.
 const ONE_CLIENT: &str = "[^/]+/[0-9]+";
-const RBD_OSD_CAPS: &str = r#"([ ,]*profile(=|[ ]+)['"]?rbd[^ ,'"]*['"]?([ ]+pool(=|[ ]+)['"]?[^,'"]+['"]?)?)+"#;
+const RBD_OSD_CAPS: &str =
+    r#"([ ,]*profile(=|[ ]+)['"]?rbd[^ ,'"]*['"]?([ ]+pool(=|[ ]+)['"]?[^,'"]+['"]?)?)+"#;
 
 /// `name` is whose profile it is: some may touch only what is filed under their own name.
 pub(super) fn expand(profile: &str, name: &EntityName) -> Vec<Grant> {
@@ -43,9 +44,7 @@ fn by_name(profile: &str) -> Vec<Grant> {
             &[("mon", "allow profile mds"), ("osd", "allow rwx"), ("mds", "allow")],
         ),
         "bootstrap-mgr" => bootstrap("mgr.", &[("mon", "allow profile mgr")]),
-        "bootstrap-rgw" => {
-            bootstrap("client.rgw.", &[("mon", "allow rw"), ("osd", "allow rwx")])
-        }
+        "bootstrap-rgw" => bootstrap("client.rgw.", &[("mon", "allow rw"), ("osd", "allow rwx")]),
         "bootstrap-rbd" => bootstrap_rbd("profile rbd"),
         "bootstrap-rbd-mirror" => bootstrap_rbd("profile rbd-mirror"),
         "fs-client" => read(&["mon", "mds", "osd", "pg"]),
@@ -55,7 +54,8 @@ fn by_name(profile: &str) -> Vec<Grant> {
         }
         "crash" => read(&["mon"]),
         "cephfs-mirror" => {
-            let peers = key_command("config-key get", Constraint::Prefix("cephfs/mirror/peer/".into()));
+            let peers =
+                key_command("config-key get", Constraint::Prefix("cephfs/mirror/peer/".into()));
             [read(&["mon", "mds", "osd", "pg"]), vec![peers]].concat()
         }
         "role-definer" => vec![on("mon", Rwx::READ), on("auth", Rwx::ALL)],
@@ -93,8 +93,7 @@ fn mgr() -> Vec<Grant> {
     let mut grants = vec![on("mgr", Rwx::ALL), on("auth", Rwx::ALL)];
     let services = ["log", "mon", "mds", "fs", "osd", "config-key", "config"];
     grants.extend(services.map(|service| on(service, Rwx::READ_WRITE)));
-    let commands =
-        ["auth get-or-create", "auth caps", "auth rm", "smart", "heap", "dump_mempools"];
+    let commands = ["auth get-or-create", "auth caps", "auth rm", "smart", "heap", "dump_mempools"];
     grants.extend(commands.map(command));
     grants
 }
@@ -123,9 +122,9 @@ fn rbd(profile: &str) -> Vec<Grant> {
 /// May make keys for entities of one kind, with these capabilities exactly.
 fn bootstrap(entity_prefix: &str, caps: &[(&str, &str)]) -> Vec<Grant> {
     let entity = ("entity".to_owned(), Constraint::Prefix(entity_prefix.to_owned()));
-    let caps = caps.iter().map(|(service, text)| {
-        (format!("caps_{service}"), Constraint::Equal((*text).to_owned()))
-    });
+    let caps = caps
+        .iter()
+        .map(|(service, text)| (format!("caps_{service}"), Constraint::Equal((*text).to_owned())));
     let constraints = std::iter::once(entity).chain(caps).collect();
     let subject = Subject::Command { prefix: "auth get-or-create".to_owned(), constraints };
     vec![
@@ -152,9 +151,7 @@ fn bootstrap_rbd(mon_caps: &str) -> Vec<Grant> {
 fn private_keys(name: &EntityName) -> Vec<Grant> {
     let prefix = format!("daemon-private/{name}/");
     ["get", "put", "set", "exists", "delete"]
-        .map(|verb| {
-            key_command(&format!("config-key {verb}"), Constraint::Prefix(prefix.clone()))
-        })
+        .map(|verb| key_command(&format!("config-key {verb}"), Constraint::Prefix(prefix.clone())))
         .into()
 }
 

@@ -12,6 +12,7 @@
 //! collected from several grants that each allow the operation's plain part.
 
 use super::{CapsError, network::Network, scanner::Scanner};
+use crate::AuthCaps;
 use std::{collections::BTreeMap, net::IpAddr};
 
 /// A pool's `application metadata`: application, key, value.
@@ -54,6 +55,15 @@ impl OsdCaps {
         let grants = Scanner::grants("osd", text, read_grant)?;
         let allows_all = grants.iter().any(Grant::allows_all);
         Ok(OsdCaps { grants, allows_all })
+    }
+
+    /// What a ticket grants; no text grants nothing.
+    pub fn granted(caps: &AuthCaps) -> Result<Self, CapsError> {
+        match caps.text.as_str() {
+            _ if caps.allow_all => Ok(OsdCaps::allow_all()),
+            "" => Ok(OsdCaps::default()),
+            text => OsdCaps::parse(text),
+        }
     }
 
     /// What a daemon, or a client without authentication, may do.
@@ -366,15 +376,11 @@ fn profile(
     namespace: Option<NamespacePattern>,
 ) -> Vec<(Match, Spec)> {
     let home = Match { pool: pool.clone(), namespace, ..Match::default() };
-    let anywhere =
-        |prefix: &str| Match { object_prefix: prefix.to_owned(), ..Match::default() };
+    let anywhere = |prefix: &str| Match { object_prefix: prefix.to_owned(), ..Match::default() };
     let within = |prefix: &str| Match { object_prefix: prefix.to_owned(), ..home.clone() };
     // The pool's own image list and settings lie in its default namespace.
-    let info = Match {
-        pool,
-        namespace: Some(NamespacePattern(String::new())),
-        ..anywhere("rbd_info")
-    };
+    let info =
+        Match { pool, namespace: Some(NamespacePattern(String::new())), ..anywhere("rbd_info") };
     let read = Permissions::READ;
     match name {
         "read-only" => vec![(home, Spec::of(read))],

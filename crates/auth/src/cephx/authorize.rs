@@ -75,6 +75,12 @@ impl AuthorizeHandler {
         AuthorizeHandler { service, challenge: None }
     }
 
+    /// As if `challenge` had been sent.
+    #[cfg(test)]
+    pub(super) fn resumed(service: EntityType, challenge: u64) -> Self {
+        AuthorizeHandler { service, challenge: Some(challenge) }
+    }
+
     /// Judges an authorizer. `connection_secret_length` is 0 in crc mode and
     /// [`crate::CONNECTION_SECRET_LENGTH`] in secure mode.
     pub fn handle(

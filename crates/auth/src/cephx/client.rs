@@ -18,9 +18,6 @@ use codec::{DecodeError, Reader, Writer};
 use std::{collections::BTreeMap, time::Duration};
 use types::{EntityName, EntityType, UTime};
 
-/// No reply holds more tickets than there are bits in a service mask.
-const TICKETS_MAX: usize = 32;
-
 /// Why a reply is not accepted, or a request cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClientError {
@@ -84,6 +81,18 @@ impl CephxClient {
         self.global_id
     }
 
+    /// Gives up the global id and all tickets, after a monitor refused to let us keep the id.
+    pub fn forget_identity(&mut self) {
+        self.global_id = 0;
+        self.tickets.clear();
+    }
+
+    /// Pretends to have been assigned `global_id`.
+    #[cfg(test)]
+    pub(super) fn claim(&mut self, global_id: u64) {
+        self.global_id = global_id;
+    }
+
     /// Opens a connection to a monitor.
     pub fn initial_request(&mut self) -> Vec<u8> {
         self.server_challenge = None;
@@ -125,7 +134,8 @@ impl CephxClient {
         if self.is_due(now, EntityType::AUTH) {
             return self.authenticate(entropy).map(Some);
         }
-        let due: Vec<_> = self.wanted.iter().filter(|service| self.is_due(now, **service)).collect();
+        let due: Vec<_> =
+            self.wanted.iter().filter(|service| self.is_due(now, **service)).collect();
         if due.is_empty() {
             return Ok(None);
         }
@@ -244,7 +254,7 @@ impl CephxClient {
         r: &mut Reader<'_>,
     ) -> Result<(), ClientError> {
         r.u8("ticket reply version").map_err(ClientError::Malformed)?;
-        let count = r.count("tickets").map_err(ClientError::Malformed)?.min(TICKETS_MAX);
+        let count = r.count("tickets").map_err(ClientError::Malformed)?;
         for _ in 0..count {
             self.read_ticket(now, key, r)?;
         }
@@ -371,7 +381,8 @@ type TicketParts<'a> = (EntityType, &'a [u8], bool, &'a [u8]);
 fn read_ticket_parts<'a>(r: &mut Reader<'a>) -> codec::Result<TicketParts<'a>> {
     let at = *r;
     let service = r.u32("ticket service")?;
-    let service = u8::try_from(service).map_err(|_| at.invalid("ticket service", service.into()))?;
+    let service =
+        u8::try_from(service).map_err(|_| at.invalid("ticket service", service.into()))?;
     r.u8("service ticket version")?;
     let readable = r.blob("session key")?;
     let is_sealed = r.bool("ticket is sealed")?;

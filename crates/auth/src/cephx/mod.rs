@@ -19,6 +19,11 @@ mod rotating;
 mod server;
 mod ticket;
 
+#[cfg(test)]
+mod golden;
+#[cfg(test)]
+mod tests;
+
 pub use authorize::{AuthorizeError, AuthorizeHandler, AuthorizeStep, AuthorizedPeer};
 pub use client::{CephxClient, ClientAuthorizer, ClientError, ClientSession};
 pub use messages::{

@@ -13,13 +13,8 @@ use types::{EntityType, UTime};
 const SECRETS_KEPT: usize = 3;
 
 /// The services that tickets are made for.
-pub const SERVICES: [EntityType; 5] = [
-    EntityType::AUTH,
-    EntityType::MON,
-    EntityType::OSD,
-    EntityType::MDS,
-    EntityType::MGR,
-];
+pub const SERVICES: [EntityType; 5] =
+    [EntityType::AUTH, EntityType::MON, EntityType::OSD, EntityType::MDS, EntityType::MGR];
 
 /// `ExpiringCryptoKey`
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -210,8 +205,7 @@ mod tests {
     }
 
     fn rotated(now: UTime) -> (RotatingSecrets, Entropy) {
-        let (mut secrets, mut entropy) =
-            (RotatingSecrets::default(), Entropy::from_seed([0; 32]));
+        let (mut secrets, mut entropy) = (RotatingSecrets::default(), Entropy::from_seed([0; 32]));
         assert!(secrets.rotate(now, HOUR, KeyType::Aes, &mut entropy));
         (secrets, entropy)
     }

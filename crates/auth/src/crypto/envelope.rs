@@ -59,9 +59,8 @@ pub fn open<T: Decode>(
     key: &CryptoKey,
     usage: KeyUsage,
 ) -> Result<T, CryptoError> {
-    let plaintext = key
-        .decrypt(usage.number(), sealed)?
-        .ok_or(CryptoError::Undecryptable { what })?;
+    let plaintext =
+        key.decrypt(usage.number(), sealed)?.ok_or(CryptoError::Undecryptable { what })?;
     let mut reader = Reader::new(&plaintext);
     let malformed = |source| CryptoError::Malformed { what, source };
     reader.u8("envelope version").map_err(malformed)?;

@@ -8,6 +8,9 @@ use sha2::Sha256;
 use std::{fmt, str::FromStr};
 use types::UTime;
 
+/// Its length is encoded in sixteen bits.
+const SECRET_LENGTH_MAX: usize = u16::MAX as usize;
+
 /// `CEPH_CRYPTO_*`. Ordered from weak to strong: where two peers meet, the lesser is used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum KeyType {
@@ -82,9 +85,10 @@ impl CryptoKey {
         CryptoKey { kind, created, secret: entropy.bytes(kind.secret_length()) }
     }
 
-    /// `None` if `secret` is too short for `kind`.
+    /// `None` if `secret` is too short for `kind`, or longer than any key.
     pub fn from_secret(kind: KeyType, created: UTime, secret: &[u8]) -> Option<Self> {
-        let valid = secret.is_empty() || secret.len() >= kind.secret_length();
+        let lengths = kind.secret_length()..=SECRET_LENGTH_MAX;
+        let valid = secret.is_empty() || lengths.contains(&secret.len());
         valid.then(|| CryptoKey { kind, created, secret: secret.to_vec() })
     }
 
@@ -205,5 +209,56 @@ impl FromStr for CryptoKey {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let bytes = STANDARD.decode(text.trim()).map_err(KeyTextError::NotBase64)?;
         Reader::new(&bytes).value().map_err(KeyTextError::Malformed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use codec::decode_all;
+
+    /// Printed by `ceph-authtool --gen-print-key` of 16.2.15 and, for `aes256k`, of 20.2.4.
+    const PRINTED: [(&str, KeyType, usize); 2] = [
+        ("AQCLKQBrkEMKGxAA48ZITKwHx8DA1F0ZZVjelw==", KeyType::Aes, 16),
+        ("AgCLKQBrLyZyHiAA/jIiDLcy2LH8GIeKEPNCpRdRLgpTwehbkiSesUVSiAY=", KeyType::Aes256k, 32),
+    ];
+
+    #[test]
+    fn printed_keys_are_read_and_printed_unchanged() {
+        for (text, kind, length) in PRINTED {
+            let key: CryptoKey = text.parse().unwrap();
+            assert_eq!((key.kind(), key.secret().len()), (kind, length));
+            assert_eq!(key.to_string(), text);
+            let bytes = encode_to_bytes(&key);
+            for end in 0..bytes.len() {
+                assert!(decode_all::<CryptoKey>("key", &bytes[..end]).is_err());
+            }
+        }
+    }
+
+    /// The vector of Ceph's own HMAC test.
+    #[test]
+    fn signatures_agree_with_ceph() {
+        let secret: Vec<u8> = (0..16).map(|i| i * 0x11).collect();
+        let key = CryptoKey::from_secret(KeyType::Aes, UTime::ZERO, &secret).unwrap();
+        let expected = "42c7027e8be06dca2c0b444373fefdbeac5b4034eca44a69de3a291634ed8df9";
+        assert_eq!(key.hmac_sha256(b"blablabla").to_vec(), crate::testing::hex(expected));
+    }
+
+    #[test]
+    fn short_secrets_unknown_types_and_other_text_are_refused() {
+        assert!(CryptoKey::from_secret(KeyType::Aes256k, UTime::ZERO, &[1; 16]).is_none());
+        assert!(CryptoKey::from_secret(KeyType::Aes, UTime::ZERO, &[1; 70_000]).is_none());
+        assert!(matches!("no key!".parse::<CryptoKey>(), Err(KeyTextError::NotBase64(_))));
+        assert!(matches!("CQAAAA==".parse::<CryptoKey>(), Err(KeyTextError::Malformed(_))));
+        assert_eq!("AES256K".parse::<KeyType>(), Ok(KeyType::Aes256k));
+        assert!("des".parse::<KeyType>().is_err());
+    }
+
+    #[test]
+    fn an_empty_key_proves_nothing_and_debug_shows_nothing() {
+        assert_eq!(CryptoKey::default().answer(1, 2), Err(CryptoError::EmptyKey));
+        let key = CryptoKey::from_secret(KeyType::Aes, UTime::ZERO, &[0xab; 16]).unwrap();
+        assert_eq!(format!("{key:?}"), "CryptoKey(aes, 16 bytes)");
     }
 }

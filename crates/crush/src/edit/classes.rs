@@ -39,7 +39,7 @@ impl CrushMap {
             None => {
                 let class = self.class_id_or_new(class);
                 self.item_classes.insert(device, class);
-                self.rebuild_shadows();
+                self.settle();
                 Ok(true)
             }
         }
@@ -52,9 +52,21 @@ impl CrushMap {
         }
         let had_class = self.item_classes.remove(&device).is_some();
         if had_class {
-            self.rebuild_shadows();
+            self.settle();
         }
         Ok(had_class)
+    }
+
+    /// Gives all devices below `root` a class, whichever they had.
+    pub fn set_subtree_class(&mut self, root: i32, class: &str) -> Result<(), ClassError> {
+        if !is_valid_name(class) {
+            return Err(ClassError::InvalidName { class: class.into() });
+        }
+        let class = self.class_id_or_new(class);
+        let devices = self.devices_below(root).into_iter().map(|device| (device, class));
+        self.item_classes.extend(devices);
+        self.settle();
+        Ok(())
     }
 
     fn class_id_or_new(&mut self, name: &str) -> i32 {

@@ -85,7 +85,7 @@ impl CrushMap {
             };
             if weight_now != weight {
                 map.adjust_in_location(item, weight, location, true)?;
-                map.rebuild_shadows();
+                map.settle();
             }
             let renamed = map.item_name(item) != Some(name);
             if renamed {
@@ -183,9 +183,8 @@ impl CrushMap {
         if self.adjust_in_location(item, weight, location, replacements)? == 0 {
             return Err(InsertError::Nowhere { item, location: location.clone() });
         }
-        self.max_devices = self.max_devices.max(item.saturating_add(1));
         validate::check_trees(self)?;
-        self.rebuild_shadows();
+        self.settle();
         Ok(())
     }
 

@@ -21,7 +21,7 @@ impl CrushMap {
         self.check_removable(item)?;
         self.detach_everywhere(item);
         self.forget(item);
-        self.rebuild_shadows();
+        self.settle();
         Ok(())
     }
 
@@ -43,7 +43,7 @@ impl CrushMap {
         if !self.is_held(item) {
             self.forget(item);
         }
-        self.rebuild_shadows();
+        self.settle();
         Ok(())
     }
 
@@ -53,7 +53,7 @@ impl CrushMap {
         if item >= 0 && !self.is_held(item) {
             self.names.remove(item);
         }
-        self.rebuild_shadows();
+        self.settle();
         Ok(())
     }
 
@@ -62,7 +62,7 @@ impl CrushMap {
         if item >= 0 {
             self.names.remove(item);
         }
-        self.rebuild_shadows();
+        self.settle();
     }
 
     fn check_removable(&self, item: i32) -> Result<(), RemoveError> {

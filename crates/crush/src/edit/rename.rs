@@ -26,7 +26,7 @@ impl CrushMap {
             return Err(RenameError::NotABucket { name: source.into() });
         }
         self.names.set(item, target);
-        self.rebuild_shadows();
+        self.settle();
         Ok(())
     }
 

@@ -90,7 +90,7 @@ impl CrushMap {
         let existed = rule.take().is_some();
         if existed {
             self.rule_names.remove(id as i32);
-            self.rebuild_shadows();
+            self.settle();
         }
         existed
     }

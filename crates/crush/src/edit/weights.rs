@@ -45,7 +45,7 @@ impl CrushMap {
                     changed += usize::from(map.adjust_in_bucket(device, weight, bucket, true)?);
                 }
             }
-            map.rebuild_shadows();
+            map.settle();
             Ok(changed)
         })
     }
@@ -57,7 +57,7 @@ impl CrushMap {
             for root in map.visible_roots() {
                 map.reweight_bucket(root, &mut done)?;
             }
-            map.rebuild_shadows();
+            map.settle();
             Ok(())
         })
     }

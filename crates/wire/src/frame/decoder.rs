@@ -70,9 +70,11 @@ impl Decoder {
     /// first. After an error nothing more can be decoded.
     pub fn decode(&mut self, chunk: &mut Bytes) -> Result<Option<Frame>, FrameError> {
         loop {
+            if self.preamble.is_none() && !self.fill_head(chunk) {
+                return Ok(None);
+            }
             let preamble = match self.preamble {
                 Some(preamble) => preamble,
-                None if !self.fill_head(chunk) => return Ok(None),
                 None => self.open_head()?,
             };
             let Some(body) = self.collect(chunk, preamble) else { return Ok(None) };

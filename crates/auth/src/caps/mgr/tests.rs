@@ -34,7 +34,8 @@ fn valid_text_is_accepted() {
 
 #[test]
 fn invalid_text_is_refused() {
-    for text in ["", "allow", "allow module foo", "allow command foo x", "allow r w", "module foo r"]
+    for text in
+        ["", "allow", "allow module foo", "allow command foo x", "allow r w", "module foo r"]
     {
         assert!(MgrCaps::parse(text).is_err(), "{text}");
     }

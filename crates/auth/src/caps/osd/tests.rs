@@ -183,9 +183,13 @@ fn namespaces_match_whole_or_by_prefix() {
     assert!(in_namespace("allow r", "any") && in_namespace("allow r", ""));
     assert!(in_namespace("allow r namespace=a", "a"));
     assert!(!in_namespace("allow r namespace=a", "ab") && !in_namespace("allow r namespace=a", ""));
-    assert!(in_namespace("allow r namespace=a*", "ab") && in_namespace("allow r namespace=a*", "a"));
+    assert!(
+        in_namespace("allow r namespace=a*", "ab") && in_namespace("allow r namespace=a*", "a")
+    );
     assert!(!in_namespace("allow r namespace=a*", "ba"));
-    assert!(in_namespace("allow r namespace=\"\"", "") && !in_namespace("allow r namespace=''", "a"));
+    assert!(
+        in_namespace("allow r namespace=\"\"", "") && !in_namespace("allow r namespace=''", "a")
+    );
     assert!(in_namespace("profile rbd pool=pool namespace=n", "n"));
     assert!(!in_namespace("profile rbd pool=pool namespace=n", "m"));
 }
@@ -245,4 +249,14 @@ fn rbd_profiles_reach_what_images_need() {
     assert!(!elsewhere("profile rbd pool=other", "rbd_directory"));
     assert!(reads("profile read-only") && !writes("profile read-only"));
     assert!(writes("profile read-write") && !reads("profile unheard-of"));
+}
+
+#[test]
+fn a_ticket_without_text_grants_nothing() {
+    let nothing = OsdCaps::granted(&AuthCaps::default()).unwrap();
+    assert_eq!(nothing, OsdCaps::default());
+    let all = AuthCaps { allow_all: true, text: String::new() };
+    assert!(OsdCaps::granted(&all).unwrap().allows_all());
+    assert!(OsdCaps::granted(&AuthCaps::new("allow *")).unwrap().allows_all());
+    assert!(OsdCaps::granted(&AuthCaps::new("allow everything")).is_err());
 }

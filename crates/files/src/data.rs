@@ -1,0 +1,350 @@
+//! The data of one object: its size, where it lies, and a checksum for every block.
+//!
+//! Data is written in whole blocks only: a write of part of a block reads the rest, checks it, and
+//! writes both. A block whose checksum is [`HOLE`] was never written and reads as zeros, whatever the
+//! medium holds there; so slots and files need no cleaning before they are used again. The part of
+//! the last block beyond the object's size is zeros.
+//!
+//! Everything here can be done twice: see the argument on replay in `docs/internals/file-store.md`.
+
+use crate::media::{Location, Media};
+use crate::slots::{Slots, class_for};
+use bytes::Bytes;
+use std::collections::BTreeSet;
+use std::io;
+use store::ReadData;
+
+/// The unit of checksums and of allocation.
+pub const BLOCK: u64 = 4096;
+/// The checksum of a block that was never written.
+pub const HOLE: u32 = 0;
+/// Objects do not grow beyond: their checksums are held in memory as a whole.
+pub const OBJECT_SIZE_MAX: u64 = 4 << 30;
+/// Checksums are stored in pieces of so many.
+pub const SUMS_PER_CHUNK: usize = 64;
+/// Holes smaller than this are not given back to the file system.
+const PUNCH_MIN: u64 = 64 << 10;
+
+/// What changing data needs besides the object: it belongs to the thread that applies transactions.
+#[derive(Debug)]
+pub struct Hand<'a> {
+    pub media: &'a Media,
+    pub slots: &'a mut Slots,
+    /// Blocks in use by all objects.
+    pub blocks: &'a mut u64,
+    /// The log is being replayed: blocks may be newer than their checksums.
+    pub replaying: bool,
+}
+
+#[derive(Debug, Clone)]
+pub struct Data {
+    pub size: u64,
+    pub location: Location,
+    /// By block; may end before the object does, in a hole.
+    sums: Vec<u32>,
+    /// Chunks of checksums, except the first, that the database does not have yet.
+    dirty_chunks: BTreeSet<u32>,
+}
+
+/// Why data could not be read.
+#[derive(Debug)]
+pub enum ReadError {
+    /// It is not in memory, and waiting was not allowed.
+    WouldBlock,
+    /// Blocks that do not match their checksums, or that the device did not deliver.
+    Corrupt { offset: u64, length: u64 },
+}
+
+impl Data {
+    pub fn empty() -> Self {
+        Data::new(0, Location::Nowhere, Vec::new())
+    }
+
+    /// Data as it is stored.
+    pub fn new(size: u64, location: Location, sums: Vec<u32>) -> Self {
+        Data { size, location, sums, dirty_chunks: BTreeSet::new() }
+    }
+
+    pub fn sums(&self) -> &[u32] {
+        &self.sums
+    }
+
+    pub fn blocks(&self) -> u64 {
+        self.sums.iter().filter(|sum| **sum != HOLE).count() as u64
+    }
+
+    /// The checksums of a chunk.
+    pub fn chunk(&self, number: u32) -> &[u32] {
+        let start = (number as usize * SUMS_PER_CHUNK).min(self.sums.len());
+        &self.sums[start..self.sums.len().min(start + SUMS_PER_CHUNK)]
+    }
+
+    pub fn take_dirty_chunks(&mut self) -> BTreeSet<u32> {
+        std::mem::take(&mut self.dirty_chunks)
+    }
+
+    /// All chunks but the first have to be stored: the object is a new copy.
+    pub fn mark_all_dirty(&mut self) {
+        self.dirty_chunks = (1..self.sums.len().div_ceil(SUMS_PER_CHUNK) as u32).collect();
+    }
+
+    /// Ranges of blocks that are no holes, in bytes, within `start..end` blocks.
+    pub fn runs(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
+        let mut runs: Vec<(u64, u64)> = Vec::new();
+        let end = end.min(self.sums.len() as u64);
+        for block in (start..end).filter(|block| self.sum(*block) != HOLE) {
+            let offset = block * BLOCK;
+            match runs.last_mut() {
+                Some((first, length)) if *first + *length == offset => *length += BLOCK,
+                _ => runs.push((offset, BLOCK)),
+            }
+        }
+        runs
+    }
+
+    pub fn read(
+        &self,
+        media: &Media,
+        offset: u64,
+        length: u64,
+        may_wait: bool,
+    ) -> Result<ReadData, ReadError> {
+        let end = offset.saturating_add(length).min(self.size);
+        if offset >= end {
+            return Ok(ReadData::default());
+        }
+        let (first, last) = (offset / BLOCK, end.div_ceil(BLOCK));
+        let base = first * BLOCK;
+        let mut buffer = vec![0; ((last - first) * BLOCK) as usize];
+        let runs = self.runs(first, last);
+        for &(start, length) in &runs {
+            let part = &mut buffer[(start - base) as usize..][..length as usize];
+            self.read_run(media, start, part, may_wait)?;
+        }
+        let clip = |(start, length): (u64, u64)| {
+            let (from, to) = (start.max(offset), (start + length).min(end));
+            (from, to - from)
+        };
+        let data = Bytes::from(buffer).slice((offset - base) as usize..(end - base) as usize);
+        Ok(ReadData { data, extents: runs.into_iter().map(clip).collect() })
+    }
+
+    /// Blocks that do not match their checksums, as ranges of bytes.
+    pub fn verify(&self, media: &Media) -> Vec<(u64, u64)> {
+        let mut bad = Vec::new();
+        let mut buffer = vec![0; BLOCK as usize];
+        for block in (0..self.sums.len() as u64).filter(|block| self.sum(*block) != HOLE) {
+            if self.read_run(media, block * BLOCK, &mut buffer, true).is_err() {
+                bad.push((block * BLOCK, BLOCK));
+            }
+        }
+        bad
+    }
+
+    fn read_run(
+        &self,
+        media: &Media,
+        start: u64,
+        buffer: &mut [u8],
+        may_wait: bool,
+    ) -> Result<(), ReadError> {
+        let length = buffer.len() as u64;
+        if !media.read_cached(self.location, start, buffer) {
+            if !may_wait {
+                return Err(ReadError::WouldBlock);
+            }
+            let read = media.read(self.location, start, buffer);
+            read.map_err(|_| ReadError::Corrupt { offset: start, length })?;
+        }
+        let sums = &self.sums[(start / BLOCK) as usize..];
+        let mut blocks = buffer.chunks_exact(BLOCK as usize).zip(sums);
+        match blocks.position(|(block, sum)| checksum(block) != *sum) {
+            None => Ok(()),
+            Some(at) => {
+                let bad = 1 + blocks.take_while(|(block, sum)| checksum(block) != **sum).count();
+                let (offset, length) = (start + at as u64 * BLOCK, bad as u64 * BLOCK);
+                Err(ReadError::Corrupt { offset, length })
+            }
+        }
+    }
+
+    pub fn write(&mut self, hand: &mut Hand<'_>, id: u64, offset: u64, data: &[u8]) -> io::Result<()> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        let end = offset + data.len() as u64;
+        self.make_room(hand, id, end)?;
+        let head = (offset.next_multiple_of(BLOCK) - offset).min(data.len() as u64) as usize;
+        let (head, rest) = data.split_at(head);
+        let (middle, tail) = rest.split_at(rest.len() - rest.len() % BLOCK as usize);
+        if !head.is_empty() {
+            self.write_part(hand, offset, head)?;
+        }
+        if !middle.is_empty() {
+            let start = offset + head.len() as u64;
+            hand.media.write(self.location, start, middle)?;
+            for (index, block) in middle.chunks_exact(BLOCK as usize).enumerate() {
+                self.set_sum(hand, start / BLOCK + index as u64, checksum(block));
+            }
+        }
+        if !tail.is_empty() {
+            self.write_part(hand, end - tail.len() as u64, tail)?;
+        }
+        self.size = self.size.max(end);
+        Ok(())
+    }
+
+    pub fn zero(&mut self, hand: &mut Hand<'_>, offset: u64, length: u64) -> io::Result<()> {
+        let end = offset.saturating_add(length).min(self.size);
+        if offset >= end {
+            return Ok(());
+        }
+        // Up to the object's end is up to the end of its last block.
+        let whole_end = if end == self.size { end.next_multiple_of(BLOCK) } else { end };
+        let first_whole = offset.div_ceil(BLOCK);
+        let last_whole = (whole_end / BLOCK).max(first_whole);
+        let head_end = end.min(first_whole * BLOCK);
+        self.zero_part(hand, offset, head_end)?;
+        if whole_end / BLOCK >= first_whole {
+            self.zero_part(hand, last_whole * BLOCK, end)?;
+        }
+        let known = self.sums.len() as u64;
+        for block in first_whole..last_whole.min(known) {
+            self.set_sum(hand, block, HOLE);
+        }
+        let length = (last_whole - first_whole) * BLOCK;
+        match self.location {
+            Location::File(id) if length >= PUNCH_MIN => {
+                hand.media.punch(id, first_whole * BLOCK, length)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub fn truncate(&mut self, hand: &mut Hand<'_>, size: u64) -> io::Result<()> {
+        if size < self.size {
+            let blocks = size.div_ceil(BLOCK);
+            if !size.is_multiple_of(BLOCK) {
+                self.zero_part(hand, size, blocks * BLOCK)?;
+            }
+            self.cut_sums(hand, blocks);
+            if let Location::File(id) = self.location {
+                hand.media.truncate(id, blocks * BLOCK)?;
+            }
+        }
+        self.size = size;
+        Ok(())
+    }
+
+    /// Gives up all data. The caller removes the file, if there is one.
+    pub fn release(&mut self, hand: &mut Hand<'_>) {
+        self.cut_sums(hand, 0);
+        if let Location::Slot(slot) = self.location {
+            hand.slots.release(slot);
+        }
+        *self = Data::empty();
+    }
+
+    /// Sees to it that `end` bytes fit, moving what is there if need be.
+    fn make_room(&mut self, hand: &mut Hand<'_>, id: u64, end: u64) -> io::Result<()> {
+        if end <= self.location.capacity() {
+            return Ok(());
+        }
+        let old = self.location;
+        let new = match class_for(end) {
+            Some(class) => Location::Slot(hand.slots.allocate(class)),
+            None => {
+                hand.media.create(id)?;
+                Location::File(id)
+            }
+        };
+        for (offset, length) in self.runs(0, u64::MAX) {
+            let mut buffer = vec![0; length as usize];
+            hand.media.read(old, offset, &mut buffer)?;
+            hand.media.write(new, offset, &buffer)?;
+        }
+        if let Location::Slot(slot) = old {
+            hand.slots.release(slot);
+        }
+        self.location = new;
+        Ok(())
+    }
+
+    /// Writes within one block.
+    fn write_part(&mut self, hand: &mut Hand<'_>, offset: u64, data: &[u8]) -> io::Result<()> {
+        let block = offset / BLOCK;
+        let start = block * BLOCK;
+        let within = (offset - start) as usize;
+        let mut buffer = [0; BLOCK as usize];
+        // Beyond the size there are only zeros to keep.
+        let live_end = self.size.min(start + BLOCK);
+        let covered = within == 0 && offset + data.len() as u64 >= live_end;
+        let intact = covered || self.load_block(hand, block, &mut buffer);
+        buffer[within..within + data.len()].copy_from_slice(data);
+        hand.media.write(self.location, start, &buffer)?;
+        let sum = checksum(&buffer);
+        // Damage to the part that was not overwritten must not become valid.
+        self.set_sum(hand, block, if intact { sum } else { damaged(sum) });
+        Ok(())
+    }
+
+    /// Zeros within one block.
+    fn zero_part(&mut self, hand: &mut Hand<'_>, offset: u64, end: u64) -> io::Result<()> {
+        if offset >= end || self.sum(offset / BLOCK) == HOLE {
+            return Ok(());
+        }
+        self.write_part(hand, offset, &[0; BLOCK as usize][..(end - offset) as usize])
+    }
+
+    /// Whether the block is what it should be.
+    fn load_block(&self, hand: &Hand<'_>, block: u64, buffer: &mut [u8]) -> bool {
+        if self.sum(block) == HOLE {
+            return true;
+        }
+        let read = hand.media.read(self.location, block * BLOCK, buffer);
+        read.is_ok() && (hand.replaying || checksum(buffer) == self.sum(block))
+    }
+
+    fn sum(&self, block: u64) -> u32 {
+        self.sums.get(block as usize).copied().unwrap_or(HOLE)
+    }
+
+    fn set_sum(&mut self, hand: &mut Hand<'_>, block: u64, sum: u32) {
+        let index = block as usize;
+        if self.sums.len() <= index {
+            self.sums.resize(index + 1, HOLE);
+        }
+        let old = std::mem::replace(&mut self.sums[index], sum);
+        *hand.blocks = *hand.blocks + u64::from(sum != HOLE) - u64::from(old != HOLE);
+        self.mark_dirty(index);
+    }
+
+    fn cut_sums(&mut self, hand: &mut Hand<'_>, blocks: u64) {
+        let Some(cut) = self.sums.get(blocks as usize..) else { return };
+        *hand.blocks -= cut.iter().filter(|sum| **sum != HOLE).count() as u64;
+        let cut = blocks as usize..self.sums.len();
+        self.dirty_chunks.extend(
+            (cut.start / SUMS_PER_CHUNK..cut.end.div_ceil(SUMS_PER_CHUNK))
+                .map(|chunk| chunk as u32)
+                .filter(|chunk| *chunk > 0),
+        );
+        self.sums.truncate(blocks as usize);
+    }
+
+    fn mark_dirty(&mut self, index: usize) {
+        let chunk = (index / SUMS_PER_CHUNK) as u32;
+        if chunk > 0 {
+            self.dirty_chunks.insert(chunk);
+        }
+    }
+}
+
+/// CRC-32C, except that zero, which marks holes, becomes one.
+pub fn checksum(block: &[u8]) -> u32 {
+    crc_fast::crc32_iscsi(block).max(1)
+}
+
+/// A checksum that the block with checksum `sum` does not have.
+fn damaged(sum: u32) -> u32 {
+    (!sum).max(2)
+}

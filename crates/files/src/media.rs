@@ -1,0 +1,364 @@
+//! Where object data lies: slots of the slab files for small objects, a file each for others.
+//!
+//! This module moves bytes between memory and the page cache and remembers what must be synced. It
+//! does not know what a block means, whether it is intact, or which of them are in use.
+
+use crate::slots::{CLASSES, Slot};
+use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, ioctl_ficlone, syncfs};
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSliceMut};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use crate::lock;
+
+/// Fewer dirty files than this are synced one by one, more by syncing the file system.
+const FILES_SYNCED_SINGLY_MAX: usize = 16;
+/// Object files are spread over so many directories.
+const DIRECTORIES: u64 = 256;
+/// The unit in which data is copied from file to file.
+const COPY_STEP: usize = 1 << 20;
+
+/// The place of one object's data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Location {
+    /// No data was ever written.
+    Nowhere,
+    Slot(Slot),
+    /// A file of its own, named after the object's id.
+    File(u64),
+}
+
+impl Location {
+    /// So many bytes fit.
+    pub fn capacity(&self) -> u64 {
+        match self {
+            Location::Nowhere => 0,
+            Location::Slot(slot) => CLASSES[usize::from(slot.class)],
+            Location::File(_) => u64::MAX,
+        }
+    }
+}
+
+/// What has been written and not yet synced.
+#[derive(Debug, Default)]
+pub struct DirtyFiles {
+    slabs: [bool; CLASSES.len()],
+    files: BTreeSet<u64>,
+    /// Directories changed too.
+    created: bool,
+}
+
+impl DirtyFiles {
+    pub fn is_empty(&self) -> bool {
+        self.slabs == [false; CLASSES.len()] && self.files.is_empty() && !self.created
+    }
+}
+
+#[derive(Debug)]
+pub struct Media {
+    objects: PathBuf,
+    /// For syncing the file system and asking for its free space.
+    root: File,
+    slabs: [File; CLASSES.len()],
+    open: Mutex<OpenFiles>,
+    dirty: Mutex<DirtyFiles>,
+    sync: bool,
+}
+
+/// Open object files, evicted in the order of opening, except that each use buys one more round.
+#[derive(Debug)]
+struct OpenFiles {
+    files: HashMap<u64, (Arc<File>, bool)>,
+    order: VecDeque<u64>,
+    count_max: usize,
+}
+
+impl Media {
+    pub fn open(root: &Path, open_files_max: usize, sync: bool) -> io::Result<Media> {
+        let objects = root.join("objects");
+        for directory in 0..DIRECTORIES {
+            std::fs::create_dir_all(objects.join(format!("{directory:02x}")))?;
+        }
+        let slab = |capacity: u64| {
+            let path = root.join(format!("slots-{}k", capacity >> 10));
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
+        };
+        let slabs = [slab(CLASSES[0])?, slab(CLASSES[1])?, slab(CLASSES[2])?];
+        let open = OpenFiles::new(open_files_max);
+        let (open, dirty) = (Mutex::new(open), Mutex::new(DirtyFiles::default()));
+        Ok(Media { objects, root: File::open(root)?, slabs, open, dirty, sync })
+    }
+
+    pub fn write(&self, at: Location, offset: u64, data: &[u8]) -> io::Result<()> {
+        match at {
+            Location::Nowhere => unreachable!("room is made before data is written"),
+            Location::Slot(slot) => {
+                let slab = usize::from(slot.class);
+                self.slabs[slab].write_all_at(data, slot_start(slot) + offset)?;
+                lock(&self.dirty).slabs[slab] = true;
+            }
+            Location::File(id) => {
+                self.writable(id)?.write_all_at(data, offset)?;
+                lock(&self.dirty).files.insert(id);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads up to the end of the file; what lies beyond keeps what is in `buffer`.
+    pub fn read(&self, at: Location, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        match at {
+            Location::Nowhere => Ok(()),
+            Location::Slot(slot) => {
+                let slab = &self.slabs[usize::from(slot.class)];
+                read_to_end(slab, slot_start(slot) + offset, buffer)
+            }
+            Location::File(id) => read_to_end(&*self.readable(id)?, offset, buffer),
+        }
+    }
+
+    /// Reads if that needs neither a disk access nor an open: `false` if it would.
+    pub fn read_cached(&self, at: Location, offset: u64, buffer: &mut [u8]) -> bool {
+        let read = |file: &File, offset| {
+            let length = buffer.len();
+            let mut slices = [IoSliceMut::new(buffer)];
+            preadv2(file, &mut slices, offset, ReadWriteFlags::NOWAIT) == Ok(length)
+        };
+        match at {
+            Location::Nowhere => true,
+            Location::Slot(slot) => {
+                read(&self.slabs[usize::from(slot.class)], slot_start(slot) + offset)
+            }
+            Location::File(id) => {
+                let file = lock(&self.open).find(id);
+                file.is_some_and(|file| read(&file, offset))
+            }
+        }
+    }
+
+    /// Makes an empty file for object `id`, whatever was there.
+    pub fn create(&self, id: u64) -> io::Result<()> {
+        let path = self.path(id);
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
+        lock(&self.open).insert(id, Arc::new(file));
+        let mut dirty = lock(&self.dirty);
+        dirty.files.insert(id);
+        dirty.created = true;
+        Ok(())
+    }
+
+    /// Gives the space beyond `size` back. What is readable does not depend on it.
+    pub fn truncate(&self, id: u64, size: u64) -> io::Result<()> {
+        self.writable(id)?.set_len(size)?;
+        lock(&self.dirty).files.insert(id);
+        Ok(())
+    }
+
+    /// Gives the space of a range back, where the file system can.
+    pub fn punch(&self, id: u64, offset: u64, length: u64) -> io::Result<()> {
+        let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match fallocate(self.writable(id)?, mode, offset, length) {
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub fn remove(&self, id: u64) -> io::Result<()> {
+        lock(&self.open).remove(id);
+        lock(&self.dirty).files.remove(&id);
+        match std::fs::remove_file(self.path(id)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes the file of object `target` hold the ranges of `source`, durably.
+    pub fn copy(&self, source: Location, target: u64, ranges: &[(u64, u64)]) -> io::Result<()> {
+        self.create(target)?;
+        let file = self.writable(target)?;
+        let cloned = match source {
+            Location::File(id) => ioctl_ficlone(&*file, &*self.readable(id)?).is_ok(),
+            _ => false,
+        };
+        if !cloned {
+            let mut buffer = Vec::new();
+            for &(offset, length) in ranges {
+                self.copy_range(source, &file, offset, length, &mut buffer)?;
+            }
+        }
+        if self.sync {
+            file.sync_all()?;
+            File::open(self.directory(target))?.sync_all()?;
+        }
+        Ok(())
+    }
+
+    fn copy_range(
+        &self,
+        source: Location,
+        target: &File,
+        offset: u64,
+        length: u64,
+        buffer: &mut Vec<u8>,
+    ) -> io::Result<()> {
+        let end = offset + length;
+        for start in (offset..end).step_by(COPY_STEP) {
+            buffer.clear();
+            buffer.resize((end - start).min(COPY_STEP as u64) as usize, 0);
+            self.read(source, start, buffer)?;
+            target.write_all_at(buffer, start)?;
+        }
+        Ok(())
+    }
+
+    pub fn take_dirty(&self) -> DirtyFiles {
+        std::mem::take(&mut *lock(&self.dirty))
+    }
+
+    /// Makes durable what was written to `dirty`, and perhaps more.
+    pub fn sync(&self, dirty: &DirtyFiles) -> io::Result<()> {
+        if !self.sync || dirty.is_empty() {
+            return Ok(());
+        }
+        if dirty.created || dirty.files.len() > FILES_SYNCED_SINGLY_MAX {
+            return Ok(syncfs(&self.root)?);
+        }
+        for (slab, _) in self.slabs.iter().zip(dirty.slabs).filter(|(_, dirty)| *dirty) {
+            slab.sync_data()?;
+        }
+        for id in &dirty.files {
+            match self.readable(*id) {
+                Ok(file) => file.sync_data()?,
+                // Removed in the meantime.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes of the file system that unprivileged writers may still use.
+    pub fn bytes_available(&self) -> io::Result<u64> {
+        let stat = rustix::fs::fstatvfs(&self.root)?;
+        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+
+    /// The ids that have a file.
+    pub fn files(&self) -> io::Result<BTreeSet<u64>> {
+        let mut ids = BTreeSet::new();
+        for directory in std::fs::read_dir(&self.objects)? {
+            for entry in std::fs::read_dir(directory?.path())? {
+                let name = entry?.file_name();
+                let id = name.to_str().and_then(|name| u64::from_str_radix(name, 16).ok());
+                ids.extend(id);
+            }
+        }
+        Ok(ids)
+    }
+
+    fn directory(&self, id: u64) -> PathBuf {
+        self.objects.join(format!("{:02x}", id % DIRECTORIES))
+    }
+
+    fn path(&self, id: u64) -> PathBuf {
+        self.directory(id).join(format!("{id:016x}"))
+    }
+
+    fn readable(&self, id: u64) -> io::Result<Arc<File>> {
+        self.open_file(id, OFlags::RDWR)
+    }
+
+    /// A file that somebody removed comes back; the blocks that were lost with it fail their
+    /// checksums until they are written again.
+    fn writable(&self, id: u64) -> io::Result<Arc<File>> {
+        self.open_file(id, OFlags::RDWR | OFlags::CREATE)
+    }
+
+    fn open_file(&self, id: u64, flags: OFlags) -> io::Result<Arc<File>> {
+        if let Some(file) = lock(&self.open).find(id) {
+            return Ok(file);
+        }
+        let mode = Mode::from_raw_mode(0o644);
+        let fd = rustix::fs::open(self.path(id), flags | OFlags::CLOEXEC, mode)?;
+        let file = Arc::new(File::from(fd));
+        lock(&self.open).insert(id, file.clone());
+        Ok(file)
+    }
+}
+
+impl OpenFiles {
+    fn new(count_max: usize) -> Self {
+        OpenFiles { files: HashMap::new(), order: VecDeque::new(), count_max: count_max.max(1) }
+    }
+
+    fn find(&mut self, id: u64) -> Option<Arc<File>> {
+        let (file, used) = self.files.get_mut(&id)?;
+        *used = true;
+        Some(file.clone())
+    }
+
+    fn insert(&mut self, id: u64, file: Arc<File>) {
+        if self.files.insert(id, (file, false)).is_none() {
+            self.order.push_back(id);
+        }
+        while self.files.len() > self.count_max {
+            let Some(oldest) = self.order.pop_front() else { break };
+            match self.files.get_mut(&oldest) {
+                Some((_, used)) if *used => {
+                    *used = false;
+                    self.order.push_back(oldest);
+                }
+                _ => {
+                    self.files.remove(&oldest);
+                }
+            }
+        }
+    }
+
+    fn remove(&mut self, id: u64) {
+        if self.files.remove(&id).is_some() {
+            self.order.retain(|other| *other != id);
+        }
+    }
+}
+
+fn slot_start(slot: Slot) -> u64 {
+    slot.index * CLASSES[usize::from(slot.class)]
+}
+
+fn read_to_end(file: &File, mut offset: u64, mut buffer: &mut [u8]) -> io::Result<()> {
+    while !buffer.is_empty() {
+        match file.read_at(buffer, offset) {
+            Ok(0) => break,
+            Ok(count) => {
+                offset += count as u64;
+                buffer = &mut buffer[count..];
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn open_files_stay_bounded_and_keep_those_in_use() {
+        let file = Arc::new(File::open("/dev/null").unwrap());
+        let mut open = OpenFiles::new(4);
+        for id in 0..100 {
+            open.insert(id, file.clone());
+            assert!(open.find(0).is_some(), "used after every insert");
+            assert!(open.files.len() <= 4 && open.order.len() == open.files.len());
+        }
+        open.remove(0);
+        assert!(open.find(0).is_none());
+    }
+}

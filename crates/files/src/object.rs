@@ -1,0 +1,213 @@
+//! One object in memory, and its record in the database (the *onode*).
+
+use crate::data::{Data, SUMS_PER_CHUNK};
+use crate::lock;
+use crate::media::Location;
+use crate::omap::Overlay;
+use crate::slots::Slot;
+use bytes::Bytes;
+use codec::{Reader, Result, Writer};
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard};
+use store::Collection;
+use types::HObject;
+
+/// The version of the onode's encoding.
+const ONODE_VERSION: u8 = 1;
+
+/// A name and what is known about it. There is at most one `Object` per name in memory; whoever
+/// reads or changes the object's state or data holds the lock on its body.
+#[derive(Debug)]
+pub struct Object {
+    pub collection: Collection,
+    pub name: HObject,
+    pub body: Mutex<Body>,
+    /// Used since the cache last looked.
+    pub referenced: AtomicBool,
+}
+
+#[derive(Debug)]
+pub struct Body {
+    /// Absence is remembered too.
+    pub exists: bool,
+    /// Names this incarnation in the database and, if its data is in a file, the file. Never reused.
+    pub id: u64,
+    pub data: Data,
+    pub attrs: BTreeMap<Bytes, Bytes>,
+    pub omap: Omap,
+}
+
+#[derive(Debug, Default)]
+pub struct Omap {
+    pub header: Bytes,
+    /// Whether the object ever had a key: if not, there is nothing to look for.
+    pub used: bool,
+    /// Changes since the last freeze.
+    pub current: Overlay,
+    /// Changes that the running checkpoint is writing.
+    pub frozen: Option<Arc<Overlay>>,
+}
+
+/// The stored part of an object, except omap and the checksums behind the first chunk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Onode {
+    pub id: u64,
+    pub size: u64,
+    pub location: Location,
+    pub attrs: BTreeMap<Bytes, Bytes>,
+    pub omap_header: Bytes,
+    pub omap_used: bool,
+    /// All checksums there are; the first chunk of them follows.
+    pub sums_len: u32,
+    pub first_sums: Vec<u32>,
+}
+
+impl Object {
+    pub fn new(collection: Collection, name: HObject, body: Body) -> Arc<Object> {
+        let (body, referenced) = (Mutex::new(body), AtomicBool::new(false));
+        Arc::new(Object { collection, name, body, referenced })
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, Body> {
+        lock(&self.body)
+    }
+}
+
+impl Body {
+    pub fn absent() -> Self {
+        Body {
+            exists: false,
+            id: 0,
+            data: Data::empty(),
+            attrs: BTreeMap::new(),
+            omap: Omap::default(),
+        }
+    }
+
+    /// A new, empty object.
+    pub fn new(id: u64) -> Self {
+        let omap = Omap { current: Overlay::cleared(), ..Omap::default() };
+        Body { exists: true, id, omap, ..Body::absent() }
+    }
+
+    pub fn stored(onode: Onode, sums: Vec<u32>) -> Self {
+        let omap = Omap { header: onode.omap_header, used: onode.omap_used, ..Omap::default() };
+        let data = Data::new(onode.size, onode.location, sums);
+        Body { exists: true, id: onode.id, data, attrs: onode.attrs, omap }
+    }
+
+    pub fn onode(&self) -> Onode {
+        Onode {
+            id: self.id,
+            size: self.data.size,
+            location: self.data.location,
+            attrs: self.attrs.clone(),
+            omap_header: self.omap.header.clone(),
+            omap_used: self.omap.used,
+            sums_len: self.data.sums().len() as u32,
+            first_sums: self.data.chunk(0).to_vec(),
+        }
+    }
+
+    /// Roughly the memory it takes.
+    pub fn weight(&self) -> usize {
+        let attrs: usize = self.attrs.iter().map(|(name, value)| name.len() + value.len() + 80).sum();
+        512 + attrs + self.data.sums().len() * 4 + self.omap.header.len()
+    }
+}
+
+impl Omap {
+    /// From top to bottom; what is below them is in the database.
+    pub fn layers(&self) -> Vec<&Overlay> {
+        std::iter::once(&self.current).chain(self.frozen.as_deref()).collect()
+    }
+}
+
+impl Onode {
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut w = Writer::new();
+        w.u8(ONODE_VERSION);
+        w.u64(self.id);
+        w.u64(self.size);
+        match self.location {
+            Location::Nowhere => w.u8(0),
+            Location::Slot(slot) => {
+                w.u8(1);
+                w.u8(slot.class);
+                w.u64(slot.index);
+            }
+            Location::File(_) => w.u8(2),
+        }
+        w.value(&self.attrs);
+        w.blob(&self.omap_header);
+        w.bool(self.omap_used);
+        w.u32(self.sums_len);
+        write_sums(&mut w, &self.first_sums);
+        w.into_vec()
+    }
+
+    pub fn from_bytes(bytes: &[u8]) -> Result<Onode> {
+        let mut r = Reader::new(bytes);
+        let at = r;
+        match r.u8("onode version")? {
+            ONODE_VERSION => {}
+            other => return Err(at.invalid("onode version", other.into())),
+        }
+        let id = r.u64("id")?;
+        let size = r.u64("size")?;
+        let at = r;
+        let location = match r.u8("location")? {
+            0 => Location::Nowhere,
+            1 => Location::Slot(Slot { class: r.u8("class")?, index: r.u64("slot")? }),
+            2 => Location::File(id),
+            other => return Err(at.invalid("location", other.into())),
+        };
+        let attrs = r.value()?;
+        let omap_header = r.value()?;
+        let omap_used = r.bool("omap used")?;
+        let sums_len = r.u32("checksums")?;
+        let first_sums = read_sums(&mut r, (sums_len as usize).min(SUMS_PER_CHUNK))?;
+        r.finish("onode")?;
+        Ok(Onode { id, size, location, attrs, omap_header, omap_used, sums_len, first_sums })
+    }
+}
+
+pub fn write_sums(w: &mut Writer, sums: &[u32]) {
+    sums.iter().for_each(|sum| w.u32(*sum));
+}
+
+pub fn read_sums(r: &mut Reader<'_>, count: usize) -> Result<Vec<u32>> {
+    let raw = r.take("checksums", count.saturating_mul(4))?;
+    Ok(raw.chunks_exact(4).map(|raw| u32::from_le_bytes(raw.try_into().expect("four"))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn onode() -> Onode {
+        Onode {
+            id: 7,
+            size: 5000,
+            location: Location::Slot(Slot { class: 1, index: 99 }),
+            attrs: BTreeMap::from([(Bytes::from("_"), Bytes::from("info"))]),
+            omap_header: Bytes::from("header"),
+            omap_used: true,
+            sums_len: 2,
+            first_sums: vec![1, 2],
+        }
+    }
+
+    #[test]
+    fn onodes_round_trip_and_every_truncation_is_an_error() {
+        for location in [Location::Nowhere, Location::File(7), onode().location] {
+            let onode = Onode { location, ..onode() };
+            let bytes = onode.to_bytes();
+            assert_eq!(Onode::from_bytes(&bytes).unwrap(), onode);
+            for end in 0..bytes.len() {
+                assert!(Onode::from_bytes(&bytes[..end]).is_err());
+            }
+        }
+    }
+}

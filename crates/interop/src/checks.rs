@@ -1,0 +1,246 @@
+//! What is checked, with whom, and how.
+
+use crate::clients::Clients;
+use crate::cluster::Cluster;
+use crate::upstream;
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Check {
+    Commands,
+    Rados,
+    Librados,
+    Caps,
+    Bench,
+    Fio,
+    BadInput,
+    SourceTree,
+    Upstream,
+}
+
+/// How clients connect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    Crc,
+    Secure,
+    NoAuth,
+}
+
+impl Check {
+    pub const ALL: [Check; 9] = [
+        Check::Commands,
+        Check::Rados,
+        Check::Librados,
+        Check::Caps,
+        Check::Bench,
+        Check::Fio,
+        Check::BadInput,
+        Check::SourceTree,
+        Check::Upstream,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Check::Commands => "commands",
+            Check::Rados => "rados",
+            Check::Librados => "librados",
+            Check::Caps => "caps",
+            Check::Bench => "bench",
+            Check::Fio => "fio",
+            Check::BadInput => "bad-input",
+            Check::SourceTree => "source-tree",
+            Check::Upstream => "upstream",
+        }
+    }
+
+    /// Interpreter and script of the checks that are one script.
+    fn script(self) -> Option<(&'static str, &'static str)> {
+        Some(match self {
+            Check::Commands => ("bash", include_str!("../checks/commands.sh")),
+            Check::Rados => ("bash", include_str!("../checks/rados.sh")),
+            Check::Librados => ("python3", include_str!("../checks/librados.py")),
+            Check::Caps => ("bash", include_str!("../checks/caps.sh")),
+            Check::Bench => ("bash", include_str!("../checks/bench.sh")),
+            Check::Fio => ("bash", include_str!("../checks/fio.sh")),
+            Check::BadInput | Check::SourceTree | Check::Upstream => return None,
+        })
+    }
+}
+
+impl Mode {
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Crc => "crc",
+            Mode::Secure => "secure",
+            Mode::NoAuth => "no-auth",
+        }
+    }
+
+    fn client_args(self) -> &'static str {
+        match self {
+            Mode::Secure => {
+                "--ms_client_mode=secure --ms_service_mode=secure --ms_mon_client_mode=secure"
+            }
+            Mode::Crc | Mode::NoAuth => {
+                "--ms_client_mode=crc --ms_service_mode=crc --ms_mon_client_mode=crc"
+            }
+        }
+    }
+}
+
+/// The combinations that make sense for these clients.
+pub fn plan(clients: &Clients, short: bool) -> Vec<(Check, Mode)> {
+    let mut plan: Vec<(Check, Mode)> = Vec::new();
+    for check in Check::ALL {
+        match check {
+            Check::Rados | Check::Librados => {
+                plan.extend([Mode::Crc, Mode::Secure].map(|mode| (check, mode)));
+            }
+            Check::Bench | Check::Fio if !short => {
+                plan.extend([Mode::Crc, Mode::Secure].map(|mode| (check, mode)));
+            }
+            Check::Upstream if clients.name() != "20.2" => {}
+            Check::SourceTree | Check::BadInput if *clients != Clients::Host => {}
+            _ => plan.push((check, Mode::Crc)),
+        }
+    }
+    if !short {
+        plan.push((Check::Rados, Mode::NoAuth));
+    }
+    plan
+}
+
+pub struct Run<'a> {
+    pub clients: &'a Clients,
+    pub check: Check,
+    pub mode: Mode,
+    pub short: bool,
+    pub directory: &'a Path,
+}
+
+impl Run<'_> {
+    pub fn environment(&self, cluster: &Cluster) -> Vec<(&'static str, String)> {
+        vec![
+            ("CEPH_CONF", cluster.conf().display().to_string()),
+            ("CEPH_ARGS", self.mode.client_args().to_owned()),
+            ("SCRATCH", self.directory.display().to_string()),
+            ("SHORT", if self.short { "1" } else { "0" }.to_owned()),
+        ]
+    }
+
+    fn write_script(&self, name: &str, text: &str) -> Result<PathBuf> {
+        let path = self.directory.join(name);
+        fs::write(&path, text)?;
+        Ok(path)
+    }
+}
+
+/// Runs one check on a cluster of its own.
+pub fn execute(run: &Run<'_>) -> Result<()> {
+    let auth = if run.mode == Mode::NoAuth { "none" } else { "cephx" };
+    let mut cluster = Cluster::start(run.directory, auth)?;
+    let result = match run.check {
+        Check::SourceTree => source_tree(run, &mut cluster),
+        Check::BadInput => bad_input(run, &cluster),
+        Check::Upstream => upstream::run(run, &cluster),
+        check => {
+            let (interpreter, text) = check.script().context("a script")?;
+            let path = run.write_script(check.name(), text)?;
+            let mut command = run.clients.command(interpreter, &run.environment(&cluster));
+            finish(command.arg(path))
+        }
+    };
+    cluster.check_alive()?;
+    result
+}
+
+/// Runs to the end; what it said is shown, indented, and is the error if it fails.
+fn finish(command: &mut Command) -> Result<()> {
+    let output = command.output()?;
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        bail!("{}: {}", output.status, tail(&text));
+    }
+    String::from_utf8_lossy(&output.stdout).lines().for_each(|line| println!("  {line}"));
+    Ok(())
+}
+
+/// The last lines, which hold the reason.
+fn tail(text: &str) -> String {
+    const LINES: usize = 15;
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(LINES)..].join("\n    ")
+}
+
+const SOURCE_TREE: &str = include_str!("../checks/source_tree.py");
+const KILLS: [u64; 4] = [1500, 2500, 2000, 3000];
+
+/// A kernel source tree stored file by file while the cluster is killed again and again; everything
+/// that was acknowledged must read back.
+fn source_tree(run: &Run<'_>, cluster: &mut Cluster) -> Result<()> {
+    let script = run.write_script("source_tree.py", SOURCE_TREE)?;
+    let journal = run.directory.join("journal");
+    let tarball = linux_source()?;
+    let (limit, kills) = if run.short { ("4000", &KILLS[..2]) } else { ("25000", &KILLS[..]) };
+    let environment = run.environment(cluster);
+    let mut create = run.clients.command("ceph", &environment);
+    finish(create.args(["osd", "pool", "create", "source-tree", "32"]))?;
+    let python = |args: &[&str]| {
+        let mut command = run.clients.command("python3", &environment);
+        command.arg(&script).args(args);
+        command
+    };
+    let (tarball, journal) = (tarball.display().to_string(), journal.display().to_string());
+    let store = ["store", &tarball, &journal, limit];
+    for pause_ms in kills {
+        let mut child = python(&store).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        // Not a wait for something to become true: the moment of the kill is arbitrary by intent.
+        std::thread::sleep(Duration::from_millis(*pause_ms));
+        cluster.kill()?;
+        cluster.up()?;
+        finish(&mut python(&["verify", &journal]))?;
+        stop(&mut child)?;
+    }
+    finish(&mut python(&store))?;
+    finish(&mut python(&["verify", &journal]))?;
+    cluster.kill()?;
+    cluster.up()?;
+    finish(&mut python(&["verify", &journal]))
+}
+
+fn stop(child: &mut Child) -> Result<()> {
+    child.kill()?;
+    child.wait()?;
+    Ok(())
+}
+
+fn linux_source() -> Result<PathBuf> {
+    let found = fs::read_dir("/usr/src")?.filter_map(|entry| Some(entry.ok()?.path())).find(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("linux-source-") && name.ends_with(".tar.xz")
+    });
+    found.context("there is no /usr/src/linux-source-*.tar.xz: install linux-source")
+}
+
+/// Memory that a daemon may keep after the attacks, for buffers it had not needed before.
+const GROWTH_KIB_MAX: u64 = 48 << 10;
+
+fn bad_input(run: &Run<'_>, cluster: &Cluster) -> Result<()> {
+    let script = run.write_script("bad_input.py", include_str!("../checks/bad_input.py"))?;
+    let before = cluster.memory_kib()?;
+    for seed in 1..=3 {
+        let mut environment = run.environment(cluster);
+        environment.push(("SEED", seed.to_string()));
+        finish(run.clients.command("python3", &environment).arg(&script))?;
+    }
+    let after = cluster.memory_kib()?;
+    println!("  memory {before} KiB before, {after} KiB after");
+    if after > before + GROWTH_KIB_MAX {
+        bail!("memory grew from {before} to {after} KiB");
+    }
+    Ok(())
+}

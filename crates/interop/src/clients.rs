@@ -1,0 +1,112 @@
+//! Stock clients: those of this machine, and those of other Debian releases in chroots.
+
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Where a set of client programs comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Clients {
+    /// Installed on this machine (16.2 on Debian 12).
+    Host,
+    /// A Debian release in a chroot, made on first use: trixie has 18.2, sid 20.2.
+    Chroot { suite: &'static str, root: PathBuf },
+}
+
+const SHARED_PACKAGES: &str = "ceph-common python3-rados fio";
+
+impl Clients {
+    pub fn parse(name: &str) -> Result<Vec<Clients>> {
+        Ok(match name {
+            "host" | "16.2" => vec![Clients::Host],
+            "18.2" => vec![Clients::chroot("trixie")?],
+            "20.2" => vec![Clients::chroot("sid")?],
+            "all" => vec![Clients::Host, Clients::chroot("trixie")?, Clients::chroot("sid")?],
+            other => bail!("there are no clients {other:?}: host, 16.2, 18.2, 20.2 or all"),
+        })
+    }
+
+    fn chroot(suite: &'static str) -> Result<Clients> {
+        let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+        let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+        let cache = cache.or(home).context("neither XDG_CACHE_HOME nor HOME is set")?;
+        Ok(Clients::Chroot { suite, root: cache.join("ceph-clients").join(suite) })
+    }
+
+    pub fn name(&self) -> &'static str {
+        match self {
+            Clients::Host => "host",
+            Clients::Chroot { suite: "trixie", .. } => "18.2",
+            Clients::Chroot { .. } => "20.2",
+        }
+    }
+
+    /// Makes the chroot if there is none, and lets it see `shared` under the same path.
+    pub fn prepare(&self, shared: &Path) -> Result<()> {
+        let Clients::Chroot { suite, root } = self else { return Ok(()) };
+        let root_path = root.display();
+        if !root.join(".complete").exists() {
+            let packages = match *suite {
+                "sid" => format!("{SHARED_PACKAGES} ceph-test"),
+                _ => SHARED_PACKAGES.to_owned(),
+            };
+            println!("making a chroot with Debian {suite}'s clients in {root_path}");
+            fs::create_dir_all(root)?;
+            shell(&format!(
+                "set -e
+                mirror=$(awk '/^URIs:/{{print $2; exit}}' /etc/apt/sources.list.d/debian.sources)
+                [ -x {root_path}/usr/bin/apt-get ] || debootstrap --variant=minbase {suite} {root_path} $mirror
+                for d in proc sys dev; do mountpoint -q {root_path}/$d || mount --rbind /$d {root_path}/$d; done
+                printf '#!/bin/sh\\nexit 101\\n' >{root_path}/usr/sbin/policy-rc.d
+                chmod +x {root_path}/usr/sbin/policy-rc.d
+                chroot {root_path} env DEBIAN_FRONTEND=noninteractive sh -c \
+                  'apt-get update -qq && apt-get install -y -qq --no-install-recommends {packages}'
+                touch {root_path}/.complete"
+            ))?;
+        }
+        let inside = format!("{root_path}{}", shared.display());
+        shell(&format!(
+            "set -e
+            for d in proc sys dev; do
+              mountpoint -q {root_path}/$d || {{ mount --rbind /$d {root_path}/$d; mount --make-rslave {root_path}/$d; }}
+            done
+            mkdir -p {inside}
+            mountpoint -q {inside} || mount --bind {} {inside}",
+            shared.display()
+        ))
+    }
+
+    /// Undoes what `prepare` mounted for `shared`.
+    pub fn release(&self, shared: &Path) {
+        if let Clients::Chroot { root, .. } = self {
+            let inside = format!("{}{}", root.display(), shared.display());
+            let _ = shell(&format!("umount -l {inside}"));
+        }
+    }
+
+    /// A command that runs `program` where these clients are, with nothing but the given environment.
+    pub fn command(&self, program: &str, environment: &[(&str, String)]) -> Command {
+        let path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+        let mut command = match self {
+            Clients::Host => Command::new("env"),
+            Clients::Chroot { root, .. } => {
+                let mut command = Command::new("chroot");
+                command.arg(root).arg("/usr/bin/env");
+                command
+            }
+        };
+        command.args(["-i", path, "LC_ALL=C", "HOME=/tmp"]);
+        command.args(environment.iter().map(|(name, value)| format!("{name}={value}")));
+        command.arg(program).stdin(Stdio::null());
+        command
+    }
+}
+
+fn shell(script: &str) -> Result<()> {
+    let output = Command::new("sh").args(["-c", script]).stdin(Stdio::null()).output()?;
+    if !output.status.success() {
+        bail!("{}\n{}", String::from_utf8_lossy(&output.stderr).trim(), output.status);
+    }
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! A throw-away Sepiola cluster: started, killed, restarted.
+
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// How long a start may take; it takes well under two seconds.
+const START_TIME_MAX: Duration = Duration::from_secs(60);
+/// The line that `sepiola up` prints when clients may come.
+const HEALTHY: &str = "healthy";
+
+pub struct Cluster {
+    binary: PathBuf,
+    data: PathBuf,
+    auth: &'static str,
+    process: Option<Child>,
+}
+
+impl Cluster {
+    /// Starts a fresh cluster below `scratch`, at a port that the kernel chooses.
+    pub fn start(scratch: &Path, auth: &'static str) -> Result<Cluster> {
+        let binary = std::env::current_exe()?.with_file_name("sepiola");
+        let data = scratch.join("cluster");
+        let mut cluster = Cluster { binary, data, auth, process: None };
+        cluster.up()?;
+        Ok(cluster)
+    }
+
+    pub fn conf(&self) -> PathBuf {
+        self.data.join("ceph.conf")
+    }
+
+    pub fn pid(&self) -> Option<u32> {
+        self.process.as_ref().map(Child::id)
+    }
+
+    /// Starts the process and waits until it says that the cluster is healthy.
+    pub fn up(&mut self) -> Result<()> {
+        let log = fs::File::options().create(true).append(true).open(self.data.with_extension("log"))?;
+        let mut child = Command::new(&self.binary)
+            .args(["up", "--listen", "127.0.0.1:0", "--auth", self.auth, "--data"])
+            .arg(&self.data)
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .with_context(|| format!("starting {}", self.binary.display()))?;
+        let stdout = child.stdout.take().context("its standard output")?;
+        self.process = Some(child);
+        let (lines, said) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                let _ = lines.send(line);
+            }
+        });
+        loop {
+            match said.recv_timeout(START_TIME_MAX) {
+                Ok(line) if line.contains(HEALTHY) => return Ok(()),
+                Ok(_) => {}
+                Err(_) => bail!("sepiola up did not become healthy; see {}", self.log().display()),
+            }
+        }
+    }
+
+    pub fn log(&self) -> PathBuf {
+        self.data.with_extension("log")
+    }
+
+    /// SIGKILL: whatever was not flushed is lost to the process.
+    pub fn kill(&mut self) -> Result<()> {
+        if let Some(mut child) = self.process.take() {
+            child.kill()?;
+            child.wait()?;
+        }
+        Ok(())
+    }
+
+    /// Fails if the process has ended by itself.
+    pub fn check_alive(&mut self) -> Result<()> {
+        if let Some(child) = &mut self.process
+            && let Some(status) = child.try_wait()?
+        {
+            bail!("sepiola ended by itself ({status}); see {}", self.log().display());
+        }
+        Ok(())
+    }
+
+    /// Resident memory in KiB.
+    pub fn memory_kib(&self) -> Result<u64> {
+        let pid = self.pid().context("the cluster is not running")?;
+        let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).context("VmRSS")?;
+        line.split_whitespace().nth(1).context("VmRSS")?.parse().context("VmRSS")
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let _ = self.kill();
+    }
+}

@@ -1,0 +1,199 @@
+//! Object -> placement group -> OSDs, as every client and daemon must compute it.
+//!
+//! The stages for a placement group: CRUSH gives *raw* devices, upmaps exchange some of them by
+//! hand, dropping what is down gives *up*, primary affinity picks its primary; a temporary
+//! mapping, set while data moves, overrides the result as *acting*.
+
+use super::{OsdMap, WEIGHT_IN};
+use crate::{Pool, PoolFlags};
+use crush::Workspace;
+use crush::hash::hash2;
+use types::{OsdId, PgId, PoolId};
+
+/// The OSDs of one placement group. Members of erasure-coded sets that are absent are
+/// [`OsdId::NONE`]; replicated sets leave them out.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Mapping {
+    /// Who should hold the data.
+    pub up: Vec<OsdId>,
+    pub up_primary: Option<OsdId>,
+    /// Who serves it now.
+    pub acting: Vec<OsdId>,
+    pub acting_primary: Option<OsdId>,
+}
+
+/// Maps many placement groups of one map with buffers that are used again.
+#[derive(Debug)]
+pub struct Placement<'a> {
+    map: &'a OsdMap,
+    /// What CRUSH is told of each OSD.
+    weights: Vec<u32>,
+    workspace: Workspace,
+}
+
+impl OsdMap {
+    /// The placement group of an object, and the hash that led to it (which `PgId { pool, seed:
+    /// hash }` carries where the protocol wants a raw id). `None` if there is no such pool.
+    pub fn object_to_pg(
+        &self,
+        pool: PoolId,
+        namespace: &[u8],
+        key: &[u8],
+        name: &[u8],
+    ) -> Option<(PgId, u32)> {
+        let rules = self.pool(pool)?;
+        let hash = rules.object_hash(namespace, key, name);
+        Some((rules.pg_of_hash(pool, hash), hash))
+    }
+
+    /// The placement group that a raw id stands for.
+    pub fn raw_pg_to_pg(&self, raw: PgId) -> Option<PgId> {
+        Some(self.pool(raw.pool)?.raw_pg_to_pg(raw))
+    }
+
+    /// Where a placement group, given by its own or a raw id, lives. Empty without the pool.
+    pub fn pg_to_osds(&self, pg: PgId) -> Mapping {
+        self.placement().pg_to_osds(pg)
+    }
+
+    pub fn placement(&self) -> Placement<'_> {
+        let weights = self.osds.iter().map(|osd| osd.weight).collect();
+        Placement { map: self, weights, workspace: Workspace::default() }
+    }
+
+    /// All placement groups of a pool.
+    pub fn pgs(&self, pool: PoolId) -> impl Iterator<Item = PgId> + use<> {
+        let pg_num = self.pool(pool).map_or(0, |rules| rules.pg_num);
+        (0..pg_num).map(move |seed| PgId { pool, seed })
+    }
+
+    fn is_marked_out(&self, id: OsdId) -> bool {
+        let slot = usize::try_from(id.0).ok().and_then(|index| self.osds.get(index));
+        slot.is_some_and(|osd| osd.weight == 0)
+    }
+}
+
+impl Placement<'_> {
+    /// See [`OsdMap::pg_to_osds`].
+    pub fn pg_to_osds(&mut self, pg: PgId) -> Mapping {
+        let Some(pool) = self.map.pool(pg.pool) else { return Mapping::default() };
+        let pg = pool.raw_pg_to_pg(pg);
+        let raw = self.raw(pool, pg);
+        let mut up = self.only_up(pool, &raw);
+        let up_primary = self.choose_primary(pool, pool.placement_seed(pg), &mut up);
+        let (temporary, temporary_primary) = self.temporary(pool, pg);
+        let (acting, acting_primary) = match temporary {
+            Some(acting) => (acting, temporary_primary),
+            None => (up.clone(), temporary_primary.or(up_primary)),
+        };
+        Mapping { up, up_primary, acting, acting_primary }
+    }
+
+    /// CRUSH's choice with upmaps, whether up or not.
+    fn raw(&mut self, pool: &Pool, pg: PgId) -> Vec<OsdId> {
+        let crush = &self.map.crush;
+        let mut devices = Vec::new();
+        crush.do_rule_into(
+            &mut self.workspace,
+            pool.crush_rule.into(),
+            pool.placement_seed(pg),
+            pool.size.into(),
+            &self.weights,
+            crush.choose_args_for(pg.pool.0),
+            &mut devices,
+        );
+        let mut raw: Vec<OsdId> = devices.into_iter().map(OsdId).collect();
+        self.keep(pool, &mut raw, |osd| self.map.exists(osd));
+        self.apply_upmap(pg, &mut raw);
+        raw
+    }
+
+    fn only_up(&self, pool: &Pool, raw: &[OsdId]) -> Vec<OsdId> {
+        let mut up = raw.to_vec();
+        self.keep(pool, &mut up, |osd| self.map.is_up(osd));
+        up
+    }
+
+    /// Drops OSDs, or blanks their places if places matter.
+    fn keep(&self, pool: &Pool, osds: &mut Vec<OsdId>, wanted: impl Fn(OsdId) -> bool) {
+        if pool.can_shift_osds() {
+            osds.retain(|osd| wanted(*osd));
+        } else {
+            osds.iter_mut().filter(|osd| !wanted(**osd)).for_each(|osd| *osd = OsdId::NONE);
+        }
+    }
+
+    fn apply_upmap(&self, pg: PgId, raw: &mut Vec<OsdId>) {
+        let map = self.map;
+        if let Some(whole) = map.pg_upmap.get(&pg) {
+            if whole.iter().any(|osd| map.is_marked_out(*osd)) {
+                // The entry is stale; then exchanges do not apply either.
+                return;
+            }
+            raw.clone_from(whole);
+        }
+        for (from, to) in map.pg_upmap_items.get(&pg).into_iter().flatten() {
+            let place = raw.iter().position(|osd| osd == from);
+            if let (Some(place), false, false) = (place, raw.contains(to), map.is_marked_out(*to)) {
+                raw[place] = *to;
+            }
+        }
+        if let Some(primary) = map.pg_upmap_primaries.get(&pg) {
+            let known = usize::try_from(primary.0).is_ok_and(|index| index < map.osds.len());
+            let place = raw.iter().skip(1).position(|osd| osd == primary);
+            if let (Some(place), true, false) = (place, known, map.is_marked_out(*primary)) {
+                raw.swap(0, place + 1);
+            }
+        }
+    }
+
+    /// The primary of `up`; it moves to the front where places do not matter.
+    fn choose_primary(&self, pool: &Pool, seed: u32, up: &mut [OsdId]) -> Option<OsdId> {
+        let place = self.primary_by_affinity(seed, up)?;
+        let primary = up[place];
+        if pool.can_shift_osds() {
+            up[..=place].rotate_right(1);
+        }
+        Some(primary)
+    }
+
+    /// An OSD with affinity below one declines in proportion, by a hash of group and OSD. If all
+    /// decline, it is the first after all.
+    fn primary_by_affinity(&self, seed: u32, up: &[OsdId]) -> Option<usize> {
+        let declines = |osd: OsdId| {
+            let affinity = self.map.osd(osd).map_or(WEIGHT_IN, |osd| osd.primary_affinity);
+            affinity < WEIGHT_IN && hash2(seed, osd.0 as u32) >> 16 >= affinity
+        };
+        let present = || up.iter().enumerate().filter(|(_, osd)| **osd != OsdId::NONE);
+        let willing = present().find(|(_, osd)| !declines(**osd));
+        willing.or_else(|| present().next()).map(|(place, _)| place)
+    }
+
+    /// The acting set and primary that were set for the time of a move. A set of which no one is
+    /// left does not count.
+    fn temporary(&self, pool: &Pool, pg: PgId) -> (Option<Vec<OsdId>>, Option<OsdId>) {
+        let mut set = self.map.pg_temp.get(&pg).cloned().unwrap_or_default();
+        self.keep(pool, &mut set, |osd| self.map.is_up(osd));
+        let first = set.iter().copied().find(|osd| *osd != OsdId::NONE);
+        let primary = self.map.primary_temp.get(&pg).copied().or(first);
+        let acting = (!set.is_empty()).then(|| undo_primaries_first(pool, set));
+        (acting, primary)
+    }
+}
+
+/// Pools with `ec_optimizations` store temporary sets with the shards that may be primary in
+/// front, so that old clients pick one of them.
+fn undo_primaries_first(pool: &Pool, set: Vec<OsdId>) -> Vec<OsdId> {
+    let size = usize::from(pool.size);
+    if !pool.flags.contains(PoolFlags::EC_OPTIMIZATIONS) || set.len() != size {
+        return set;
+    }
+    let (primaries, others) = set.split_at(size.saturating_sub(pool.nonprimary_shard_count()));
+    let (mut primaries, mut others) = (primaries.iter(), others.iter());
+    (0..size)
+        .filter_map(|shard| {
+            if pool.is_nonprimary_shard(shard) { others.next() } else { primaries.next() }
+        })
+        .copied()
+        .collect()
+}

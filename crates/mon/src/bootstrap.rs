@@ -1,0 +1,204 @@
+//! The birth of a cluster: what an empty control store is filled with.
+
+use crate::control::Transaction;
+use crate::keys::{self, Service};
+use auth::{CryptoKey, EntityAuth, Entropy, KeyType, Keyring, ServiceSecrets};
+use crush::{CrushMap, InsertError, Location, RuleKind, SimpleRule};
+use maps::{Incremental, MgrMap, MonFeatures, MonInfo, MonMap, OsdMap, OsdMapFlags, OsdState};
+use maps::Release;
+use std::sync::Arc;
+use types::{EntityAddrVec, EntityName, Epoch, OsdId, UTime, Uuid};
+
+/// The rule that new replicated pools use.
+pub const DEFAULT_RULE: &str = "replicated_rule";
+pub const DEFAULT_ROOT: &str = "default";
+/// Global ids below are never given to clients.
+const GLOBAL_ID_FIRST: u64 = 4100;
+/// The mgr map's client id of our manager.
+pub const MANAGER_GLOBAL_ID: u64 = GLOBAL_ID_FIRST - 1;
+/// Devices weigh one (a tebibyte, by convention) until their size is known.
+const DEVICE_WEIGHT: u32 = 0x1_0000;
+
+/// What a new cluster shall be like.
+#[derive(Debug, Clone)]
+pub struct Parameters {
+    pub mon_name: String,
+    pub mon_addrs: EntityAddrVec,
+    pub mgr_name: String,
+    pub mgr_addrs: EntityAddrVec,
+    /// OSDs that get a place and a key at once: 0 to `osd_count - 1`.
+    pub osd_count: u32,
+    /// The CRUSH bucket of those OSDs.
+    pub host: String,
+    /// What the default rule spreads copies over: `osd` or `host`.
+    pub failure_domain: String,
+    pub device_class: Option<String>,
+    /// `osd_pool_default_size`
+    pub pool_size: u8,
+    pub key_type: KeyType,
+}
+
+/// A new cluster.
+#[derive(Debug)]
+pub struct Bootstrap {
+    pub fsid: Uuid,
+    /// To be committed to an empty control store before a monitor starts on it.
+    pub transaction: Transaction,
+    /// Keys of client.admin and of the OSDs.
+    pub keyring: Keyring,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BootstrapError {
+    #[error("the OSDs cannot be placed under host {host}")]
+    Placement {
+        host: String,
+        #[source]
+        source: InsertError,
+    },
+    #[error("host name '{0}' cannot name a CRUSH bucket")]
+    Host(String),
+    #[error("the default rule cannot be made")]
+    Rule(#[source] crush::AddRuleError),
+    #[error("device class '{0}' cannot be used")]
+    Class(String),
+    #[error("the first map cannot be made")]
+    Map(#[from] maps::ApplyError),
+}
+
+/// Makes a cluster. `entropy` must be fresh: all keys come from it.
+pub fn bootstrap(
+    parameters: &Parameters,
+    now: UTime,
+    entropy: &mut Entropy,
+) -> Result<Bootstrap, BootstrapError> {
+    let fsid = Uuid::from_entropy(entropy.array());
+    let mut transaction = Transaction::default();
+    for service in Service::ALL {
+        transaction.compare.push((service.version_key(), None));
+        transaction.put(service.version_key(), "1");
+    }
+    let keyring = keyring(parameters, now, entropy);
+    for (name, entity) in &keyring.entities {
+        transaction.put(keys::auth(name), codec::encode_to_bytes(entity));
+    }
+    let monmap = first_monmap(parameters, fsid, now);
+    transaction.put(keys::monmap(monmap.epoch), codec::encode_to_bytes(&monmap));
+    transaction.put(keys::MGRMAP, codec::encode_to_bytes(&first_mgrmap(parameters, now)));
+    transaction.put(keys::SECRETS, codec::encode_to_bytes(&ServiceSecrets::default()));
+    transaction.put(keys::GLOBAL_ID, GLOBAL_ID_FIRST.to_string());
+    let size = parameters.pool_size.to_string();
+    transaction.put(keys::config("global", "osd_pool_default_size"), size);
+    write_first_osdmap(&mut transaction, parameters, fsid, now, entropy)?;
+    Ok(Bootstrap { fsid, transaction, keyring })
+}
+
+fn keyring(parameters: &Parameters, now: UTime, entropy: &mut Entropy) -> Keyring {
+    let mut keyring = Keyring::default();
+    let mut add = |name: EntityName, caps: &[(&str, &str)]| {
+        let key = CryptoKey::generate(parameters.key_type, now, entropy);
+        let mut entity = EntityAuth::new(key);
+        for (service, text) in caps {
+            entity = entity.with_caps(service, text);
+        }
+        keyring.entities.insert(name, entity);
+    };
+    let everything =
+        [("mds", "allow *"), ("mgr", "allow *"), ("mon", "allow *"), ("osd", "allow *")];
+    add(EntityName::client("admin"), &everything);
+    for osd in 0..parameters.osd_count {
+        add(EntityName::osd(osd as i32), &OSD_CAPS);
+    }
+    keyring
+}
+
+/// What an OSD's key allows.
+pub const OSD_CAPS: [(&str, &str); 3] =
+    [("mgr", "allow profile osd"), ("mon", "allow profile osd"), ("osd", "allow *")];
+
+fn first_monmap(parameters: &Parameters, fsid: Uuid, now: UTime) -> MonMap {
+    let mon = MonInfo {
+        name: parameters.mon_name.clone(),
+        public_addrs: parameters.mon_addrs.clone(),
+        time_added: now,
+        ..MonInfo::default()
+    };
+    let mut map = MonMap::new(fsid, now, vec![mon]);
+    map.min_mon_release = Release::REEF;
+    map.persistent_features = MonFeatures(MonFeatures::REEF.0 * 2 - 1);
+    map
+}
+
+fn first_mgrmap(parameters: &Parameters, now: UTime) -> MgrMap {
+    MgrMap {
+        epoch: Epoch(1),
+        active_gid: MANAGER_GLOBAL_ID,
+        active_name: parameters.mgr_name.clone(),
+        active_addrs: parameters.mgr_addrs.clone(),
+        active_change: now,
+        active_mgr_features: types::features::SUPPORTED,
+        available: true,
+        ..MgrMap::default()
+    }
+}
+
+fn write_first_osdmap(
+    transaction: &mut Transaction,
+    parameters: &Parameters,
+    fsid: Uuid,
+    now: UTime,
+    entropy: &mut Entropy,
+) -> Result<(), BootstrapError> {
+    let mut base = OsdMap::new(fsid);
+    base.created = now;
+    let mut inc = Incremental::new(fsid, Epoch(1), now);
+    inc.crush = Some(Arc::new(first_crush_map(parameters)?));
+    inc.new_max_osd = Some(parameters.osd_count as i32);
+    inc.new_flags = Some(OsdMapFlags::BASE);
+    inc.new_full_ratio = Some(0.95);
+    inc.new_backfillfull_ratio = Some(0.90);
+    inc.new_nearfull_ratio = Some(0.85);
+    inc.new_require_osd_release = Some(Release::REEF);
+    inc.new_require_min_compat_client = Some(Release::LUMINOUS);
+    for osd in (0..parameters.osd_count as i32).map(OsdId) {
+        inc.new_state.insert(osd, OsdState::EXISTS | OsdState::NEW);
+        inc.new_uuid.insert(osd, Uuid::from_entropy(entropy.array()));
+    }
+    let profile = [("k", "2"), ("m", "2"), ("plugin", "jerasure"), ("technique", "reed_sol_van")];
+    let profile = profile.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    inc.new_erasure_code_profiles.insert("default".to_owned(), profile.into());
+    let map = inc.seal(&base)?;
+    transaction.put(keys::osdmap_incremental(Epoch(1)), codec::encode_to_bytes(&inc));
+    transaction.put(keys::osdmap_full(Epoch(1)), codec::encode_to_bytes(&map));
+    Ok(())
+}
+
+/// A root, one host, its OSDs, and the default rule.
+fn first_crush_map(parameters: &Parameters) -> Result<CrushMap, BootstrapError> {
+    let host = &parameters.host;
+    let place = |source| BootstrapError::Placement { host: host.clone(), source };
+    let mut crush = CrushMap::new();
+    let root_type = crush.type_id("root").unwrap_or_default();
+    crush.add_bucket(DEFAULT_ROOT, root_type).map_err(place)?;
+    let levels = [format!("root={DEFAULT_ROOT}"), format!("host={host}")];
+    let location = Location::parse(levels.iter().map(String::as_str))
+        .map_err(|_| BootstrapError::Host(host.clone()))?;
+    for osd in 0..parameters.osd_count as i32 {
+        let name = format!("osd.{osd}");
+        crush.insert_item(osd, DEVICE_WEIGHT, &name, &location).map_err(place)?;
+        if let Some(class) = &parameters.device_class {
+            let set = crush.set_device_class(osd, class);
+            set.map_err(|_| BootstrapError::Class(class.clone()))?;
+        }
+    }
+    let rule = SimpleRule {
+        name: DEFAULT_RULE,
+        root: DEFAULT_ROOT,
+        failure_domain: &parameters.failure_domain,
+        class: None,
+        kind: RuleKind::Replicated,
+    };
+    crush.add_simple_rule(&rule).map_err(BootstrapError::Rule)?;
+    Ok(crush)
+}
+

@@ -1,0 +1,119 @@
+//! A change under way: what one operation wants to write, and its translation to a transaction.
+//!
+//! Everything that changes the OSD map collects in one [`Incremental`]. A change is decided on a
+//! committed [`State`] and is worthless once another transaction went first: then the operation is
+//! run again on the newer state.
+
+use crate::control::Transaction;
+use crate::keys::{self, Service};
+use crate::state::{FULL_MAPS_KEPT, INCREMENTALS_KEPT, State};
+use bytes::Bytes;
+use crush::CrushMap;
+use maps::{ApplyError, Incremental, Pool};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use types::{Epoch, PoolId, UTime};
+
+#[derive(Debug)]
+pub struct Change {
+    now: UTime,
+    incremental: Option<Incremental>,
+    transaction: Transaction,
+}
+
+impl Change {
+    pub fn new(now: UTime) -> Self {
+        Change { now, incremental: None, transaction: Transaction::default() }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.incremental.is_none() && self.transaction.is_empty()
+    }
+
+    pub fn touches_osdmap(&self) -> bool {
+        self.incremental.is_some()
+    }
+
+    pub fn put(&mut self, key: impl Into<String>, value: impl Into<Bytes>) {
+        self.transaction.put(key, value);
+    }
+
+    pub fn delete(&mut self, key: impl Into<String>) {
+        self.transaction.delete(key);
+    }
+
+    /// The change to the OSD map, which is begun if it is not yet there.
+    pub fn osdmap(&mut self, state: &State) -> &mut Incremental {
+        let (map, now) = (&state.osdmap, self.now);
+        self.incremental.get_or_insert_with(|| Incremental::new(map.fsid, map.epoch.next(), now))
+    }
+
+    /// A pool as it will be; what is changed of it takes effect.
+    pub fn pool(&mut self, state: &State, id: PoolId) -> Option<&mut Pool> {
+        let epoch = state.osdmap.epoch.next();
+        let pool = self.pool_unmarked(state, id)?;
+        pool.last_change = epoch;
+        Some(pool)
+    }
+
+    /// Like [`Change::pool`] for changes to the pool's snapshots, which count apart.
+    pub fn pool_snapshots(&mut self, state: &State, id: PoolId) -> Option<&mut Pool> {
+        let epoch = state.osdmap.epoch.next();
+        let pool = self.pool_unmarked(state, id)?;
+        pool.snap_epoch = epoch;
+        Some(pool)
+    }
+
+    fn pool_unmarked(&mut self, state: &State, id: PoolId) -> Option<&mut Pool> {
+        let current = state.osdmap.pool(id)?;
+        let incremental = self.osdmap(state);
+        Some(incremental.new_pools.entry(id).or_insert_with(|| current.clone()))
+    }
+
+    /// The CRUSH map as it will be.
+    pub fn crush(&mut self, state: &State) -> &mut CrushMap {
+        let crush = self.osdmap(state).crush.get_or_insert_with(|| state.osdmap.crush.clone());
+        Arc::make_mut(crush)
+    }
+
+    /// The CRUSH map that this change leads to, without touching it.
+    pub fn crush_after<'a>(&'a self, state: &'a State) -> &'a CrushMap {
+        let changed = self.incremental.as_ref().and_then(|incremental| incremental.crush.as_ref());
+        changed.unwrap_or(&state.osdmap.crush)
+    }
+
+    /// What is to be committed. Every part that is written to must still be as `state` has it.
+    pub fn finish(mut self, state: &State) -> Result<Transaction, ApplyError> {
+        if let Some(incremental) = self.incremental.take() {
+            self.write_osdmap(state, incremental)?;
+        }
+        let mut transaction = self.transaction;
+        let services: BTreeSet<Service> =
+            transaction.writes.keys().filter_map(|key| Service::of_key(key)).collect();
+        for service in services {
+            let (version, revision) = state.version(service);
+            transaction.compare.push((service.version_key(), revision));
+            transaction.put(service.version_key(), (version + 1).to_string());
+        }
+        Ok(transaction)
+    }
+
+    fn write_osdmap(
+        &mut self,
+        state: &State,
+        mut incremental: Incremental,
+    ) -> Result<(), ApplyError> {
+        let next = incremental.seal(&state.osdmap)?;
+        let epoch = next.epoch;
+        self.put(keys::osdmap_incremental(epoch), codec::encode_to_bytes(&incremental));
+        self.put(keys::osdmap_full(epoch), codec::encode_to_bytes(&next));
+        let oldest = |kept: usize| Epoch((epoch.0 + 1).saturating_sub(kept as u32));
+        for old in state.full_maps.range(..oldest(FULL_MAPS_KEPT)).map(|(epoch, _)| *epoch) {
+            self.delete(keys::osdmap_full(old));
+        }
+        for old in state.incrementals.range(..oldest(INCREMENTALS_KEPT)).map(|(epoch, _)| *epoch) {
+            self.delete(keys::osdmap_incremental(old));
+        }
+        Ok(())
+    }
+}

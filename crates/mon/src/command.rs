@@ -1,0 +1,159 @@
+//! Commands: how they are described, read, allowed and run.
+//!
+//! A command arrives as one JSON object. [`Registry`] finds its description by prefix,
+//! [`Arguments`] are validated against the description's [`Signature`], and the handler gets a
+//! [`Context`]. A handler reads the committed state, collects what it wants to change, and answers;
+//! it knows neither sessions nor the control store, and may be run again if the store's content
+//! changed before its change was committed.
+
+mod arguments;
+mod output;
+mod registry;
+mod signature;
+
+pub use arguments::Arguments;
+pub use output::{Format, number, pretty};
+pub use registry::{Found, Registry};
+pub use signature::{Kind, Param, Signature};
+
+use crate::change::Change;
+use crate::monitor::Overview;
+use crate::state::State;
+use crate::statistics::Statistics;
+use auth::Entropy;
+use bytes::Bytes;
+use engine::Time;
+use serde_json::Value;
+use types::{EntityAddrVec, EntityName, Errno};
+
+/// One command as it is announced to clients.
+#[derive(Debug, Clone, Copy)]
+pub struct Command {
+    /// Prefix and parameters in the syntax of `src/mon/MonCommands.h`.
+    pub signature: &'static str,
+    pub help: &'static str,
+    /// What capabilities call its service.
+    pub module: &'static str,
+    /// Letters of what it needs: `r`, `rw`, `rwx`.
+    pub permission: &'static str,
+    pub handler: Handler,
+}
+
+pub type Handler = fn(&mut Context<'_>) -> Result<Answer, Refusal>;
+
+/// Shortens the tables of the families.
+pub const fn command(
+    signature: &'static str,
+    help: &'static str,
+    module: &'static str,
+    permission: &'static str,
+    handler: Handler,
+) -> Command {
+    Command { signature, help, module, permission, handler }
+}
+
+/// All that a handler may look at.
+pub struct Context<'a> {
+    pub state: &'a State,
+    pub stats: &'a Statistics,
+    pub overview: &'a Overview,
+    pub registry: &'a Registry,
+    pub now: Time,
+    pub caller: &'a Caller,
+    pub arguments: Arguments,
+    /// What the user gave with `-i`.
+    pub input: Bytes,
+    pub format: Format,
+    pub entropy: &'a mut Entropy,
+    pub change: Change,
+}
+
+/// Who gave the command.
+#[derive(Debug, Clone, Default)]
+pub struct Caller {
+    pub name: EntityName,
+    pub addrs: EntityAddrVec,
+}
+
+/// What the client gets.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Answer {
+    /// Zero or a negative errno.
+    pub result: i32,
+    /// A sentence for people (standard error of `ceph`).
+    pub text: String,
+    /// Standard output of `ceph`.
+    pub output: Bytes,
+}
+
+impl Answer {
+    /// Success with a sentence.
+    pub fn said(text: impl Into<String>) -> Self {
+        Answer { text: text.into(), ..Answer::default() }
+    }
+
+    pub fn output(output: impl Into<Bytes>) -> Self {
+        Answer { output: output.into(), ..Answer::default() }
+    }
+
+    #[must_use]
+    pub fn saying(mut self, text: impl Into<String>) -> Self {
+        self.text = text.into();
+        self
+    }
+
+    #[must_use]
+    pub fn failing(mut self, errno: Errno) -> Self {
+        self.result = errno.negative();
+        self
+    }
+}
+
+/// Why a command was not done.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct Refusal {
+    pub errno: Errno,
+    pub text: String,
+}
+
+impl Refusal {
+    pub fn new(errno: Errno, text: impl Into<String>) -> Self {
+        Refusal { errno, text: text.into() }
+    }
+
+    pub fn invalid(text: impl Into<String>) -> Self {
+        Refusal::new(Errno::INVAL, text)
+    }
+
+    pub fn missing(text: impl Into<String>) -> Self {
+        Refusal::new(Errno::NOENT, text)
+    }
+
+    /// For errors of other crates, whose text says what was wrong.
+    pub fn because(errno: Errno) -> impl Fn(&dyn std::error::Error) -> Refusal {
+        move |error| Refusal::new(errno, error.to_string())
+    }
+}
+
+impl From<Refusal> for Answer {
+    fn from(refusal: Refusal) -> Self {
+        Answer { result: refusal.errno.negative(), text: refusal.text, ..Answer::default() }
+    }
+}
+
+impl Context<'_> {
+    /// JSON for programs, text for people.
+    pub fn show(&self, json: impl FnOnce() -> Value, plain: impl FnOnce() -> String) -> Answer {
+        match self.format {
+            Format::Plain => Answer::output(plain()),
+            format => Answer::output(format.write(&json())),
+        }
+    }
+
+    /// JSON in any case, for what has no other form.
+    pub fn json(&self, value: &Value) -> Answer {
+        let format = if self.format == Format::Plain { Format::JsonPretty } else { self.format };
+        Answer::output(format.write(value))
+    }
+}

@@ -1,0 +1,107 @@
+//! A command's arguments, validated.
+
+use super::{Refusal, Signature};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use types::{OsdId, PgId};
+
+/// Values by parameter name. Every required one is there and every one has its declared type, so
+/// the accessors for required parameters cannot fail in a handler that asks for what its signature
+/// declares; asking for anything else gives an empty value.
+#[derive(Debug, Clone, Default)]
+pub struct Arguments {
+    values: BTreeMap<String, Vec<String>>,
+}
+
+impl Arguments {
+    /// Checks `given` against a signature. Names that the signature does not know are ignored, as
+    /// clients add some of their own.
+    pub fn validate(signature: &Signature, given: &Map<String, Value>) -> Result<Self, Refusal> {
+        let mut values = BTreeMap::new();
+        for param in &signature.params {
+            let items = match given.get(&param.name) {
+                None | Some(Value::Null) if param.required => {
+                    let (name, prefix) = (&param.name, &signature.prefix);
+                    let text = format!("command '{prefix}' needs parameter '{name}'");
+                    return Err(Refusal::invalid(text));
+                }
+                None | Some(Value::Null) => continue,
+                Some(Value::Array(items)) if param.many => items.as_slice(),
+                Some(single) => std::slice::from_ref(single),
+            };
+            let checked = items.iter().map(|item| param.kind.check(&param.name, item));
+            values.insert(param.name.clone(), checked.collect::<Result<Vec<_>, _>>()?);
+        }
+        Ok(Arguments { values })
+    }
+
+    pub fn text(&self, name: &str) -> &str {
+        self.optional(name).unwrap_or_default()
+    }
+
+    pub fn optional(&self, name: &str) -> Option<&str> {
+        self.values.get(name)?.first().map(String::as_str)
+    }
+
+    pub fn list(&self, name: &str) -> &[String] {
+        self.values.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    pub fn int(&self, name: &str) -> Option<i64> {
+        self.optional(name)?.parse().ok()
+    }
+
+    pub fn float(&self, name: &str) -> Option<f64> {
+        self.optional(name)?.parse().ok()
+    }
+
+    pub fn flag(&self, name: &str) -> bool {
+        self.optional(name) == Some("true")
+    }
+
+    pub fn osd(&self, name: &str) -> OsdId {
+        self.optional_osd(name).unwrap_or(OsdId::NONE)
+    }
+
+    pub fn optional_osd(&self, name: &str) -> Option<OsdId> {
+        self.optional(name)?.parse().ok().map(OsdId)
+    }
+
+    pub fn pg(&self, name: &str) -> PgId {
+        self.text(name).parse().unwrap_or_default()
+    }
+
+    /// For the conditions of capabilities.
+    pub fn flattened(&self) -> BTreeMap<String, String> {
+        self.values.iter().map(|(name, items)| (name.clone(), items.join(" "))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn validate(given: Value) -> Result<Arguments, Refusal> {
+        let signature = Signature::parse(
+            "osd down name=ids,type=CephString,n=N name=dead,type=CephBool,req=false",
+        );
+        let Value::Object(given) = given else { panic!() };
+        Arguments::validate(&signature, &given)
+    }
+
+    #[test]
+    fn single_values_and_lists_are_understood_and_strangers_ignored() {
+        let arguments = validate(json!({"ids": ["1", 2], "dead": true, "width": 80})).unwrap();
+        assert_eq!(arguments.list("ids"), ["1", "2"]);
+        assert!(arguments.flag("dead"));
+        assert_eq!(validate(json!({"ids": "all"})).unwrap().list("ids"), ["all"]);
+    }
+
+    #[test]
+    fn what_is_missing_or_wrong_is_named() {
+        assert_eq!(validate(json!({})).unwrap_err().text, "command 'osd down' needs parameter 'ids'");
+        let wrong = validate(json!({"ids": [{"a": 1}]})).unwrap_err();
+        assert!(wrong.text.contains("'ids'"), "{wrong}");
+    }
+}

@@ -1,0 +1,89 @@
+//! The control store: where the monitor's state lies.
+//!
+//! A linearizable key-value store. Every key has the revision of the transaction that last wrote
+//! it; a transaction is applied whole, durably, and only if the keys it compares still have the
+//! revisions it expects. What other writers change arrives as [`Completion::Changed`], in order.
+//!
+//! Invariants that an implementation keeps:
+//! * `Committed { outcome: Ok(_) }` is sent only when the transaction survives a power failure.
+//! * Revisions grow with each transaction; the first is at least 1.
+//! * A `Loaded` shows all transactions that were answered before it and no part of a later one.
+//!   Changes behind it follow as `Changed`; those up to it may, and are ignored by revision.
+//!
+//! [`MemControl`] is the one for simulations and tests.
+
+mod mem;
+
+pub use mem::MemControl;
+
+use bytes::Bytes;
+use engine::RequestToken;
+use std::collections::BTreeMap;
+
+/// The number of a transaction in the store's history.
+pub type Revision = u64;
+
+/// What the monitor asks of the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Request {
+    /// All keys that begin with `prefix`, as of one revision.
+    Range { token: RequestToken, prefix: String },
+    Commit { token: RequestToken, transaction: Transaction },
+}
+
+/// What the store answers, or tells unasked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Completion {
+    Loaded { token: RequestToken, entries: Vec<Entry>, revision: Revision },
+    Committed { token: RequestToken, outcome: Result<Revision, CommitError> },
+    /// Other writers changed these keys.
+    Changed { events: Vec<Event> },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CommitError {
+    /// A compared key has another revision; nothing was written.
+    #[error("the control store was changed by another monitor")]
+    Conflict,
+    /// Whether anything was written is unknown.
+    #[error("the control store failed: {reason}")]
+    Failed { reason: String },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    pub key: String,
+    pub value: Bytes,
+    pub revision: Revision,
+}
+
+/// One changed key; no value means that it was deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    pub key: String,
+    pub value: Option<Bytes>,
+    pub revision: Revision,
+}
+
+/// Writes that happen together or not at all.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Transaction {
+    /// Keys and the revisions they must have; `None`: the key must be absent.
+    pub compare: Vec<(String, Option<Revision>)>,
+    /// New values; `None` deletes.
+    pub writes: BTreeMap<String, Option<Bytes>>,
+}
+
+impl Transaction {
+    pub fn put(&mut self, key: impl Into<String>, value: impl Into<Bytes>) {
+        self.writes.insert(key.into(), Some(value.into()));
+    }
+
+    pub fn delete(&mut self, key: impl Into<String>) {
+        self.writes.insert(key.into(), None);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.writes.is_empty()
+    }
+}

@@ -1,0 +1,154 @@
+//! The names of keys in the control store.
+//!
+//! ```text
+//! osdmap/full/<epoch>  osdmap/inc/<epoch>     encoded maps
+//! osd/metadata/<id>                           JSON object
+//! auth/<entity>        EntityAuth             secrets  ServiceSecrets
+//! config/<who>/<name>  config-key/<key>       plain text
+//! config-history/<n>   log/<n>  health/mutes  JSON, LogEntry, JSON
+//! monmap/<epoch>  mgrmap                      encoded maps
+//! meta/global-id                              decimal: the first global id that was never reserved
+//! version/<service>                           decimal; compared by every transaction
+//! ```
+//!
+//! Numbers are padded with zeros so that keys sort by them.
+
+use types::{EntityName, Epoch, OsdId};
+
+/// The parts of the state that are changed independently. Each has a version key: a transaction
+/// that writes to a part compares and rewrites it, so of two monitors that decide on the same
+/// part at once one fails and decides again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Service {
+    Auth,
+    Config,
+    ConfigKey,
+    Health,
+    Log,
+    Meta,
+    MgrMap,
+    MonMap,
+    OsdMap,
+}
+
+impl Service {
+    pub const ALL: [Service; 9] = [
+        Service::Auth,
+        Service::Config,
+        Service::ConfigKey,
+        Service::Health,
+        Service::Log,
+        Service::Meta,
+        Service::MgrMap,
+        Service::MonMap,
+        Service::OsdMap,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Service::Auth => "auth",
+            Service::Config => "config",
+            Service::ConfigKey => "config-key",
+            Service::Health => "health",
+            Service::Log => "log",
+            Service::Meta => "meta",
+            Service::MgrMap => "mgrmap",
+            Service::MonMap => "monmap",
+            Service::OsdMap => "osdmap",
+        }
+    }
+
+    pub fn version_key(self) -> String {
+        format!("version/{}", self.name())
+    }
+
+    pub fn from_version_key(key: &str) -> Option<Service> {
+        let name = key.strip_prefix("version/")?;
+        Service::ALL.into_iter().find(|service| service.name() == name)
+    }
+
+    /// The part that a key belongs to.
+    pub fn of_key(key: &str) -> Option<Service> {
+        match key.split('/').next()? {
+            "osdmap" | "osd" => Some(Service::OsdMap),
+            "auth" | "secrets" => Some(Service::Auth),
+            "config" | "config-history" => Some(Service::Config),
+            "config-key" => Some(Service::ConfigKey),
+            "health" => Some(Service::Health),
+            "log" => Some(Service::Log),
+            "monmap" => Some(Service::MonMap),
+            "mgrmap" => Some(Service::MgrMap),
+            "meta" => Some(Service::Meta),
+            _ => None,
+        }
+    }
+}
+
+pub const SECRETS: &str = "secrets";
+pub const GLOBAL_ID: &str = "meta/global-id";
+pub const MGRMAP: &str = "mgrmap";
+pub const HEALTH_MUTES: &str = "health/mutes";
+
+pub fn osdmap_full(epoch: Epoch) -> String {
+    format!("osdmap/full/{:010}", epoch.0)
+}
+
+pub fn osdmap_incremental(epoch: Epoch) -> String {
+    format!("osdmap/inc/{:010}", epoch.0)
+}
+
+pub fn osd_metadata(osd: OsdId) -> String {
+    format!("osd/metadata/{}", osd.0)
+}
+
+pub fn auth(entity: &EntityName) -> String {
+    format!("auth/{entity}")
+}
+
+pub fn config(who: &str, name: &str) -> String {
+    format!("config/{who}/{name}")
+}
+
+pub fn config_history(number: u64) -> String {
+    format!("config-history/{number:010}")
+}
+
+pub fn config_key(key: &str) -> String {
+    format!("config-key/{key}")
+}
+
+pub fn log(sequence: u64) -> String {
+    format!("log/{sequence:020}")
+}
+
+pub fn monmap(epoch: Epoch) -> String {
+    format!("monmap/{:010}", epoch.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_belongs_to_a_service_that_has_a_version() {
+        let keys = [
+            osdmap_full(Epoch(1)),
+            osd_metadata(OsdId(3)),
+            auth(&EntityName::client("admin")),
+            config("global", "x"),
+            config_history(1),
+            config_key("a/b"),
+            log(1),
+            monmap(Epoch(1)),
+            MGRMAP.to_owned(),
+            HEALTH_MUTES.to_owned(),
+            GLOBAL_ID.to_owned(),
+            SECRETS.to_owned(),
+        ];
+        for key in keys {
+            let service = Service::of_key(&key).unwrap_or_else(|| panic!("{key}"));
+            assert_eq!(Service::from_version_key(&service.version_key()), Some(service));
+        }
+        assert!(osdmap_full(Epoch(9)) < osdmap_full(Epoch(10)));
+    }
+}

@@ -1,0 +1,236 @@
+//! What the monitor knows durably: the decoded content of the control store.
+//!
+//! Invariant: the state follows from the store's keys alone. It only changes by [`State::apply`],
+//! for the keys of the monitor's own transactions as well as for those of others, so a restart
+//! leads to the same state.
+
+use crate::control::{Entry, Revision};
+use crate::keys::{self, Service};
+use auth::{EntityAuth, ServiceSecrets};
+use bytes::Bytes;
+use codec::{Decode, decode_all};
+use maps::{MgrMap, MonMap, OsdMap};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use types::{EntityName, Epoch, OsdId};
+use wire::LogEntry;
+
+/// How many old OSD maps are kept: whole, and as differences. A reader that is further behind gets
+/// the newest map whole.
+pub const FULL_MAPS_KEPT: usize = 50;
+pub const INCREMENTALS_KEPT: usize = 500;
+/// Entries of the cluster log that are kept.
+pub const LOG_ENTRIES_KEPT: usize = 1000;
+/// Steps of the configuration's history that are kept.
+pub const CONFIG_HISTORY_KEPT: usize = 200;
+
+#[derive(Debug, Clone, Default)]
+pub struct State {
+    pub monmap: MonMap,
+    pub mgrmap: MgrMap,
+    pub osdmap: OsdMap,
+    pub full_maps: BTreeMap<Epoch, Bytes>,
+    pub incrementals: BTreeMap<Epoch, Bytes>,
+    pub osd_metadata: BTreeMap<OsdId, BTreeMap<String, String>>,
+    pub entities: BTreeMap<EntityName, EntityAuth>,
+    pub secrets: ServiceSecrets,
+    /// Section (`global`, `osd`, `osd.3`, `osd/class:ssd`) -> option -> value.
+    pub config: BTreeMap<String, BTreeMap<String, String>>,
+    pub config_history: BTreeMap<u64, Value>,
+    pub config_keys: BTreeMap<String, Bytes>,
+    pub log: BTreeMap<u64, LogEntry>,
+    pub mutes: Vec<Mute>,
+    /// The first global id that no monitor has reserved.
+    pub global_id_next: u64,
+    versions: BTreeMap<Service, (u64, Revision)>,
+}
+
+/// A health check that is not to be shown.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Mute {
+    pub code: String,
+    pub sticky: bool,
+    pub summary: String,
+    pub count: u64,
+    /// Seconds since 1970; zero is never.
+    #[serde(default)]
+    pub expires_at: u64,
+}
+
+/// A key holds what this release cannot read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("key {key} of the control store cannot be read")]
+pub struct CorruptKey {
+    pub key: String,
+    #[source]
+    pub source: Option<codec::DecodeError>,
+}
+
+impl State {
+    /// The state that a store's content means.
+    pub fn load(entries: &[Entry]) -> Result<State, CorruptKey> {
+        let mut state = State::default();
+        for entry in entries {
+            state.apply(&entry.key, Some(&entry.value), entry.revision)?;
+        }
+        Ok(state)
+    }
+
+    /// How often a part was changed, and by which transaction last.
+    pub fn version(&self, service: Service) -> (u64, Option<Revision>) {
+        match self.versions.get(&service) {
+            Some((version, revision)) => (*version, Some(*revision)),
+            None => (0, None),
+        }
+    }
+
+    /// Brings one key up to date; `None` means that it was deleted.
+    pub fn apply(
+        &mut self,
+        key: &str,
+        value: Option<&Bytes>,
+        revision: Revision,
+    ) -> Result<(), CorruptKey> {
+        let applied = self.apply_key(key, value, revision);
+        applied.map_err(|source| CorruptKey { key: key.to_owned(), source })
+    }
+
+    fn apply_key(
+        &mut self,
+        key: &str,
+        value: Option<&Bytes>,
+        revision: Revision,
+    ) -> Result<(), Option<codec::DecodeError>> {
+        if let Some(service) = Service::from_version_key(key) {
+            let version = value.map(|text| number(text)).transpose()?.unwrap_or(0);
+            self.versions.insert(service, (version, revision));
+            return Ok(());
+        }
+        let (group, rest) = key.split_once('/').unwrap_or((key, ""));
+        match (group, rest.split_once('/').unwrap_or((rest, ""))) {
+            ("osdmap", ("full", epoch)) => self.apply_full_map(epoch_of(epoch)?, value)?,
+            ("osdmap", ("inc", epoch)) => set(&mut self.incrementals, epoch_of(epoch)?, value.cloned()),
+            ("osd", ("metadata", id)) => {
+                let id = OsdId(id.parse().map_err(|_| None)?);
+                set(&mut self.osd_metadata, id, value.map(|value| json(value)).transpose()?);
+            }
+            ("auth", _) => {
+                let entity = rest.parse().map_err(|()| None)?;
+                set(&mut self.entities, entity, decoded("entity", value)?);
+            }
+            ("secrets", _) => self.secrets = decoded("secrets", value)?.unwrap_or_default(),
+            ("config", _) => self.apply_config(rest, value)?,
+            ("config-history", _) => {
+                let number = rest.parse().map_err(|_| None)?;
+                set(&mut self.config_history, number, value.map(|value| json(value)).transpose()?);
+            }
+            ("config-key", _) => set(&mut self.config_keys, rest.to_owned(), value.cloned()),
+            ("log", _) => {
+                let sequence = rest.parse().map_err(|_| None)?;
+                set(&mut self.log, sequence, decoded("log entry", value)?);
+            }
+            ("health", _) => {
+                self.mutes = value.map(|value| json(value)).transpose()?.unwrap_or_default();
+            }
+            ("monmap", _) => {
+                if let Some(map) = decoded::<MonMap>("monitor map", value)?
+                    && map.epoch >= self.monmap.epoch
+                {
+                    self.monmap = map;
+                }
+            }
+            ("mgrmap", _) => self.mgrmap = decoded("manager map", value)?.unwrap_or_default(),
+            ("meta", _) => {
+                self.global_id_next = value.map(|text| number(text)).transpose()?.unwrap_or(0);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn apply_full_map(
+        &mut self,
+        epoch: Epoch,
+        value: Option<&Bytes>,
+    ) -> Result<(), Option<codec::DecodeError>> {
+        if let Some(bytes) = value
+            && epoch > self.osdmap.epoch
+        {
+            self.osdmap = decode_all("OSD map", bytes).map_err(Some)?;
+        }
+        set(&mut self.full_maps, epoch, value.cloned());
+        Ok(())
+    }
+
+    /// A section may hold slashes (masks), an option's name does not.
+    fn apply_config(
+        &mut self,
+        path: &str,
+        value: Option<&Bytes>,
+    ) -> Result<(), Option<codec::DecodeError>> {
+        let (who, name) = path.rsplit_once('/').ok_or(None)?;
+        let section = self.config.entry(who.to_owned()).or_default();
+        set(section, name.to_owned(), value.map(|value| text(value)).transpose()?);
+        self.config.retain(|_, options| !options.is_empty());
+        Ok(())
+    }
+
+    /// A past OSD map, if it is still kept.
+    pub fn osdmap_at(&self, epoch: Epoch) -> Option<OsdMap> {
+        if epoch == self.osdmap.epoch {
+            return Some(self.osdmap.clone());
+        }
+        decode_all("OSD map", self.full_maps.get(&epoch)?).ok()
+    }
+
+    /// The options of an entity: later sections, which say more, win over earlier ones.
+    pub fn config_for(&self, who: &EntityName) -> BTreeMap<String, (String, String)> {
+        let mut options = BTreeMap::new();
+        for section in ["global".to_owned(), who.kind.to_string(), who.to_string()] {
+            for (name, value) in self.config.get(&section).into_iter().flatten() {
+                options.insert(name.clone(), (value.clone(), section.clone()));
+            }
+        }
+        options
+    }
+
+    /// One option as the monitor itself sees it.
+    pub fn mon_option(&self, name: &str) -> Option<&str> {
+        let in_section = |section: &str| self.config.get(section)?.get(name).map(String::as_str);
+        in_section("mon").or_else(|| in_section("global"))
+    }
+}
+
+fn set<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) {
+    match value {
+        Some(value) => {
+            map.insert(key, value);
+        }
+        None => {
+            map.remove(&key);
+        }
+    }
+}
+
+fn decoded<T: Decode>(
+    what: &'static str,
+    value: Option<&Bytes>,
+) -> Result<Option<T>, Option<codec::DecodeError>> {
+    value.map(|bytes| decode_all(what, bytes)).transpose().map_err(Some)
+}
+
+fn text(value: &Bytes) -> Result<String, Option<codec::DecodeError>> {
+    String::from_utf8(value.to_vec()).map_err(|_| None)
+}
+
+fn number(value: &Bytes) -> Result<u64, Option<codec::DecodeError>> {
+    text(value)?.parse().map_err(|_| None)
+}
+
+fn json<T: serde::de::DeserializeOwned>(value: &Bytes) -> Result<T, Option<codec::DecodeError>> {
+    serde_json::from_slice(value).map_err(|_| None)
+}
+
+fn epoch_of(text: &str) -> Result<Epoch, Option<codec::DecodeError>> {
+    text.parse().map(Epoch).map_err(|_| None)
+}

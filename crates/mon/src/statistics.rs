@@ -1,0 +1,329 @@
+//! What OSDs report about themselves and their placement groups, kept in memory only.
+//!
+//! After a restart everything is unknown until the OSDs have reported again.
+
+use engine::Time;
+use maps::OsdMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+use types::{OsdId, PgId, PoolId};
+use wire::internal::{OsdUsage, PgStat, StatsReport, pg_state};
+
+/// Rates are averages over this many periods of [`RATE_PERIOD`].
+const RATE_PERIODS_KEPT: u64 = 5;
+const RATE_PERIOD: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Default)]
+pub struct Statistics {
+    osds: BTreeMap<OsdId, OsdReport>,
+    pgs: BTreeMap<PgId, (OsdId, PgStat)>,
+    traffic: VecDeque<(u64, BTreeMap<PoolId, Traffic>)>,
+    /// Counts reports, as the version of the placement group map.
+    pub version: u64,
+    pub stamp: Time,
+}
+
+#[derive(Debug, Clone)]
+pub struct OsdReport {
+    pub usage: OsdUsage,
+    pub received: Time,
+    pub health: BTreeMap<String, String>,
+}
+
+/// Client and recovery traffic, as counts or per second.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Traffic {
+    pub reads: u64,
+    pub read_bytes: u64,
+    pub writes: u64,
+    pub write_bytes: u64,
+    pub recovered_objects: u64,
+    pub recovered_bytes: u64,
+}
+
+/// Sums over placement groups.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    pub pgs: u64,
+    pub objects: u64,
+    pub clones: u64,
+    pub copies: u64,
+    pub degraded: u64,
+    pub misplaced: u64,
+    pub unfound: u64,
+    pub bytes: u64,
+    pub omap_bytes: u64,
+    pub omap_keys: u64,
+    pub log_size: u64,
+    pub reads: u64,
+    pub read_bytes: u64,
+    pub writes: u64,
+    pub write_bytes: u64,
+    pub recovered_objects: u64,
+    pub recovered_bytes: u64,
+    pub scrub_errors: u64,
+    pub up: u64,
+    pub acting: u64,
+}
+
+impl Totals {
+    fn add(&mut self, stat: &PgStat) {
+        self.pgs += 1;
+        self.objects += stat.objects;
+        self.clones += stat.clones;
+        self.copies += stat.copies;
+        self.degraded += stat.degraded;
+        self.misplaced += stat.misplaced;
+        self.unfound += stat.unfound;
+        self.bytes += stat.bytes;
+        self.omap_bytes += stat.omap_bytes;
+        self.omap_keys += stat.omap_keys;
+        self.log_size += stat.log_size;
+        self.reads += stat.reads;
+        self.read_bytes += stat.read_bytes;
+        self.writes += stat.writes;
+        self.write_bytes += stat.write_bytes;
+        self.recovered_objects += stat.recovered_objects;
+        self.recovered_bytes += stat.recovered_bytes;
+        self.scrub_errors += stat.scrub_errors;
+        self.up += stat.up.len() as u64;
+        self.acting += stat.acting.len() as u64;
+    }
+
+    pub fn of<'a>(stats: impl IntoIterator<Item = &'a PgStat>) -> Totals {
+        let mut totals = Totals::default();
+        stats.into_iter().for_each(|stat| totals.add(stat));
+        totals
+    }
+}
+
+impl Traffic {
+    fn between(before: &PgStat, after: &PgStat) -> Traffic {
+        Traffic {
+            reads: after.reads.saturating_sub(before.reads),
+            read_bytes: after.read_bytes.saturating_sub(before.read_bytes),
+            writes: after.writes.saturating_sub(before.writes),
+            write_bytes: after.write_bytes.saturating_sub(before.write_bytes),
+            recovered_objects: after.recovered_objects.saturating_sub(before.recovered_objects),
+            recovered_bytes: after.recovered_bytes.saturating_sub(before.recovered_bytes),
+        }
+    }
+
+    fn add(&mut self, other: Traffic) {
+        self.reads += other.reads;
+        self.read_bytes += other.read_bytes;
+        self.writes += other.writes;
+        self.write_bytes += other.write_bytes;
+        self.recovered_objects += other.recovered_objects;
+        self.recovered_bytes += other.recovered_bytes;
+    }
+
+    fn divided(self, divisor: u64) -> Traffic {
+        Traffic {
+            reads: self.reads / divisor,
+            read_bytes: self.read_bytes / divisor,
+            writes: self.writes / divisor,
+            write_bytes: self.write_bytes / divisor,
+            recovered_objects: self.recovered_objects / divisor,
+            recovered_bytes: self.recovered_bytes / divisor,
+        }
+    }
+}
+
+impl Statistics {
+    /// Takes a report; what it says of pools that do not exist, or what is older than what is
+    /// known, is ignored.
+    pub fn record(&mut self, now: Time, map: &OsdMap, report: StatsReport) {
+        self.version += 1;
+        self.stamp = now;
+        let osd = report.osd;
+        if report.is_complete {
+            self.pgs.retain(|pg, (from, _)| *from != osd || report.pgs.contains_key(pg));
+        }
+        for (pg, stat) in report.pgs {
+            if map.pool(pg.pool).is_some_and(|pool| pg.seed < pool.pg_num) {
+                self.record_pg(now, osd, pg, stat);
+            }
+        }
+        let entry = OsdReport { usage: report.usage, received: now, health: report.health };
+        self.osds.insert(osd, entry);
+    }
+
+    fn record_pg(&mut self, now: Time, osd: OsdId, pg: PgId, stat: PgStat) {
+        let stamp = |stat: &PgStat| (stat.reported_epoch, stat.reported_sequence);
+        let known = self.pgs.get(&pg);
+        if let Some((from, before)) = known {
+            if *from != osd && stamp(&stat).0 < stamp(before).0 {
+                return;
+            }
+            if *from == osd {
+                let traffic = Traffic::between(before, &stat);
+                self.count_traffic(now, pg.pool, traffic);
+            }
+        }
+        self.pgs.insert(pg, (osd, stat));
+    }
+
+    fn count_traffic(&mut self, now: Time, pool: PoolId, traffic: Traffic) {
+        if traffic == Traffic::default() {
+            return;
+        }
+        let period = period_of(now);
+        if self.traffic.back().is_none_or(|(last, _)| *last != period) {
+            self.traffic.push_back((period, BTreeMap::new()));
+            let oldest = period.saturating_sub(RATE_PERIODS_KEPT);
+            self.traffic.retain(|(period, _)| *period >= oldest);
+        }
+        if let Some((_, pools)) = self.traffic.back_mut() {
+            pools.entry(pool).or_default().add(traffic);
+        }
+    }
+
+    /// Forgets what the map no longer has.
+    pub fn retain(&mut self, map: &OsdMap) {
+        self.pgs.retain(|pg, _| map.pool(pg.pool).is_some_and(|pool| pg.seed < pool.pg_num));
+        self.osds.retain(|osd, _| map.exists(*osd));
+    }
+
+    pub fn osd(&self, osd: OsdId) -> Option<&OsdReport> {
+        self.osds.get(&osd)
+    }
+
+    pub fn osds(&self) -> impl Iterator<Item = (OsdId, &OsdReport)> {
+        self.osds.iter().map(|(osd, report)| (*osd, report))
+    }
+
+    /// What the OSDs that are in have together.
+    pub fn usage(&self, map: &OsdMap) -> OsdUsage {
+        let mut sum = OsdUsage::default();
+        for (_, report) in self.osds().filter(|(osd, _)| map.is_in(*osd)) {
+            let usage = &report.usage;
+            sum.bytes_total += usage.bytes_total;
+            sum.bytes_available += usage.bytes_available;
+            sum.bytes_used += usage.bytes_used;
+            sum.bytes_omap += usage.bytes_omap;
+            sum.bytes_meta += usage.bytes_meta;
+            sum.objects += usage.objects;
+        }
+        sum
+    }
+
+    pub fn pg(&self, pg: PgId) -> Option<&PgStat> {
+        self.pgs.get(&pg).map(|(_, stat)| stat)
+    }
+
+    pub fn pgs(&self) -> impl Iterator<Item = (PgId, &PgStat)> {
+        self.pgs.iter().map(|(pg, (_, stat))| (*pg, stat))
+    }
+
+    /// A group's state as of now: stale if whoever reported it is down, zero (unknown) if nobody
+    /// ever did.
+    pub fn pg_state(&self, map: &OsdMap, pg: PgId) -> u64 {
+        match self.pgs.get(&pg) {
+            None => 0,
+            Some((from, stat)) if map.is_up(*from) => stat.state,
+            Some((_, stat)) => stat.state | pg_state::STALE,
+        }
+    }
+
+    /// Every placement group of the map with its state.
+    pub fn pg_states<'a>(&'a self, map: &'a OsdMap) -> impl Iterator<Item = (PgId, u64)> + 'a {
+        let pgs = map.pools.keys().flat_map(|pool| map.pgs(*pool));
+        pgs.map(|pg| (pg, self.pg_state(map, pg)))
+    }
+
+    /// How many groups are in each state, the most frequent first.
+    pub fn pgs_by_state(&self, map: &OsdMap) -> Vec<(u64, u64)> {
+        let mut counts = BTreeMap::<u64, u64>::new();
+        for (_, state) in self.pg_states(map) {
+            *counts.entry(state).or_default() += 1;
+        }
+        let mut counts: Vec<(u64, u64)> = counts.into_iter().collect();
+        counts.sort_by_key(|(state, count)| (std::cmp::Reverse(*count), *state));
+        counts
+    }
+
+    pub fn totals(&self) -> Totals {
+        Totals::of(self.pgs().map(|(_, stat)| stat))
+    }
+
+    pub fn pool_totals(&self, pool: PoolId) -> Totals {
+        let first = PgId { pool, seed: 0 };
+        let last = PgId { pool, seed: u32::MAX };
+        Totals::of(self.pgs.range(first..=last).map(|(_, (_, stat))| stat))
+    }
+
+    /// Traffic per second of one pool, or of all.
+    pub fn rate(&self, now: Time, pool: Option<PoolId>) -> Traffic {
+        let newest = period_of(now);
+        let mut sum = Traffic::default();
+        for (_, pools) in
+            self.traffic.iter().filter(|(period, _)| period + RATE_PERIODS_KEPT >= newest)
+        {
+            let wanted = pools.iter().filter(|(id, _)| pool.is_none_or(|pool| pool == **id));
+            wanted.for_each(|(_, traffic)| sum.add(*traffic));
+        }
+        sum.divided(RATE_PERIODS_KEPT)
+    }
+}
+
+fn period_of(now: Time) -> u64 {
+    now.0 / RATE_PERIOD.as_nanos() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use maps::{Pool, PoolType};
+    use types::{Epoch, Uuid};
+
+    fn map() -> OsdMap {
+        let mut map = OsdMap::new(Uuid::default());
+        map.pools.insert(PoolId(1), Pool::new(PoolType::Replicated, 3, 8, 0));
+        map
+    }
+
+    fn report(writes: u64, sequence: u64) -> StatsReport {
+        let stat = PgStat {
+            state: pg_state::ACTIVE | pg_state::CLEAN,
+            reported_epoch: Epoch(3),
+            reported_sequence: sequence,
+            objects: 2,
+            writes,
+            write_bytes: writes * 100,
+            ..PgStat::default()
+        };
+        let pgs = [(PgId { pool: PoolId(1), seed: 0 }, stat)].into();
+        StatsReport { osd: OsdId(0), pgs, ..StatsReport::default() }
+    }
+
+    #[test]
+    fn rates_follow_the_counters_and_fade() {
+        let (mut stats, map) = (Statistics::default(), map());
+        let second = |n: u64| Time(n * 1_000_000_000);
+        stats.record(second(100), &map, report(10, 1));
+        stats.record(second(101), &map, report(60, 2));
+        assert_eq!(stats.rate(second(101), None).writes, 10);
+        assert_eq!(stats.rate(second(101), Some(PoolId(2))).writes, 0);
+        assert_eq!(stats.rate(second(120), None), Traffic::default());
+        assert_eq!(stats.pool_totals(PoolId(1)).writes, 60);
+    }
+
+    #[test]
+    fn groups_that_nobody_reported_are_unknown_and_those_of_the_dead_are_stale() {
+        let (mut stats, map) = (Statistics::default(), map());
+        stats.record(Time(1), &map, report(1, 1));
+        let states = stats.pgs_by_state(&map);
+        assert_eq!(states[0], (0, 7));
+        assert_eq!(states[1].0 & pg_state::STALE, pg_state::STALE);
+    }
+
+    #[test]
+    fn groups_of_removed_pools_are_forgotten() {
+        let (mut stats, mut map) = (Statistics::default(), map());
+        stats.record(Time(1), &map, report(1, 1));
+        map.pools.clear();
+        stats.retain(&map);
+        assert_eq!(stats.totals(), Totals::default());
+    }
+}

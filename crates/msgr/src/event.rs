@@ -1,0 +1,83 @@
+//! What a session tells its host.
+
+use crate::Introduction;
+use bytes::Bytes;
+use engine::{AuthRequest, Message, Peer};
+use std::net::SocketAddr;
+use thiserror::Error;
+use types::EntityAddr;
+use wire::frame::{BannerError, FrameError, Tag};
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Open a connection to this address, then `handle_connected` or `handle_disconnected`.
+    /// Whatever socket the session had is dead.
+    Connect { addr: SocketAddr },
+    /// Close the socket; the session waits, for a time or for its peer, and goes on later.
+    Disconnect,
+    /// Accepting: answer with [`crate::Session::handle_auth_verdict`].
+    AuthRequest(AuthRequest),
+    /// Connecting: answer with [`crate::Session::authenticate`].
+    AuthBegin,
+    /// Connecting: the peer does not take the method or mode; authenticate otherwise, or close.
+    AuthBadMethod { method: u32, result: i32, allowed_methods: Vec<u32>, allowed_modes: Vec<u32> },
+    /// Connecting: answer with [`crate::Session::continue_auth`].
+    AuthMore { payload: Bytes },
+    /// Connecting: answer with [`crate::Session::finish_auth`].
+    AuthDone { global_id: u64, mode: u32, payload: Bytes },
+    /// Accepting, lossless: look for a session with that peer and call
+    /// [`crate::Session::admit`].
+    Introduced(Introduction),
+    /// Messages may be sent and will arrive.
+    Opened(Peer),
+    Message(Message),
+    /// The session is over: close the socket, drop the session.
+    Closed { reason: CloseReason },
+}
+
+/// Why a session, or a connection of it, ended.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum CloseReason {
+    #[error("the connection was lost")]
+    ConnectionLost,
+    #[error("the handshake was not finished in time")]
+    HandshakeTimeout,
+    #[error("the peer was silent for too long")]
+    Silent,
+    #[error("the peer did not come back in time")]
+    StandbyTimeout,
+    #[error(transparent)]
+    Banner(#[from] BannerError),
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    #[error("unexpected frame {0:?}")]
+    Unexpected(Tag),
+    #[error("a handshake of more than {limit} bytes")]
+    HandshakeLength { limit: usize },
+    #[error("the peer is a {found}, expected was a {expected}")]
+    PeerKind { expected: String, found: String },
+    #[error("{name} may not act as a {kind}")]
+    PeerName { kind: String, name: String },
+    #[error("the peer's signature of the handshake is wrong")]
+    Signature,
+    #[error("the connection secret is too short for secure mode")]
+    Secret,
+    #[error("connection mode {0} is not known")]
+    Mode(u32),
+    #[error("the peer told no address of its own")]
+    NoAddress,
+    #[error("the peer looks for {target}, which is not here")]
+    WrongTarget { target: EntityAddr },
+    #[error("features {0:#x} are required and missing")]
+    MissingFeatures(u64),
+    #[error("the peer claims message {claimed}, the last that was sent is {sent}")]
+    AckBeyondSent { claimed: u64, sent: u64 },
+    #[error("the peer has forgotten the session")]
+    Forgotten,
+    #[error("the peer has started a new session")]
+    Replaced,
+    #[error("a newer connection of the peer exists")]
+    Stale,
+    #[error("more than {limit} bytes wait to be sent")]
+    QueueFull { limit: usize },
+}

@@ -1,0 +1,121 @@
+//! Messages on their way out.
+//!
+//! Sequence numbers are not stored: message `i` of the queue has the number `acked + 1 + i`. A
+//! retaining queue keeps what was sent until it is acknowledged, to send it again on the next
+//! connection.
+
+use engine::Message;
+use std::collections::VecDeque;
+
+/// What a queued message weighs besides its payload.
+const MESSAGE_WEIGHT: usize = 128;
+
+#[derive(Debug, Default)]
+pub(crate) struct SendQueue {
+    messages: VecDeque<Message>,
+    /// How many at the front were sent on the present connection.
+    sent: usize,
+    /// The last message that needs no keeping.
+    acked: u64,
+    /// The last number ever given out.
+    highest_sent: u64,
+    queued_bytes: usize,
+    pub retain: bool,
+}
+
+impl SendQueue {
+    pub fn new(retain: bool) -> Self {
+        SendQueue { retain, ..SendQueue::default() }
+    }
+
+    pub fn push(&mut self, message: Message) {
+        self.queued_bytes += weight(&message);
+        self.messages.push_back(message);
+    }
+
+    /// The next message and its number.
+    pub fn take_next(&mut self) -> Option<(u64, Message)> {
+        if self.retain {
+            let message = self.messages.get(self.sent)?.clone();
+            self.sent += 1;
+            let seq = self.acked + self.sent as u64;
+            self.highest_sent = self.highest_sent.max(seq);
+            return Some((seq, message));
+        }
+        let message = self.messages.pop_front()?;
+        self.queued_bytes -= weight(&message);
+        self.acked += 1;
+        self.highest_sent = self.acked;
+        Some((self.acked, message))
+    }
+
+    /// The peer cannot have more than this.
+    pub fn highest_sent(&self) -> u64 {
+        self.highest_sent
+    }
+
+    /// Forgets messages up to `seq`, which must have been sent before (on any connection).
+    pub fn acknowledge(&mut self, seq: u64) {
+        while self.acked < seq {
+            let Some(message) = self.messages.pop_front() else { return };
+            self.queued_bytes -= weight(&message);
+            self.sent = self.sent.saturating_sub(1);
+            self.acked += 1;
+        }
+    }
+
+    /// Everything that was not acknowledged will be sent again.
+    pub fn rewind(&mut self) {
+        self.sent = 0;
+    }
+
+    pub fn clear(&mut self) {
+        *self = SendQueue::new(self.retain);
+    }
+
+    /// Messages that were neither acknowledged nor, without retention, sent.
+    pub fn queued_bytes(&self) -> usize {
+        self.queued_bytes
+    }
+}
+
+fn weight(message: &Message) -> usize {
+    message.len() + MESSAGE_WEIGHT
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+
+    fn queue(retain: bool) -> SendQueue {
+        let mut queue = SendQueue::new(retain);
+        (0..4).for_each(|tid| {
+            queue.push(Message::new(1, 1, 1, Bytes::from_static(b"abc")).with_tid(tid))
+        });
+        queue
+    }
+
+    #[test]
+    fn unacknowledged_messages_come_again_with_the_same_numbers() {
+        let mut queue = queue(true);
+        let first: Vec<u64> = (0..3).map(|_| queue.take_next().unwrap().0).collect();
+        assert_eq!(first, [1, 2, 3]);
+        queue.acknowledge(1);
+        queue.rewind();
+        let again: Vec<(u64, u64)> =
+            std::iter::from_fn(|| queue.take_next()).map(|(seq, m)| (seq, m.tid)).collect();
+        assert_eq!(again, [(2, 1), (3, 2), (4, 3)]);
+        queue.acknowledge(4);
+        assert_eq!((queue.queued_bytes(), queue.highest_sent()), (0, 4));
+    }
+
+    #[test]
+    fn without_retention_nothing_is_kept() {
+        let mut queue = queue(false);
+        assert!(std::iter::from_fn(|| queue.take_next()).map(|(seq, _)| seq).eq(1..=4));
+        assert_eq!((queue.queued_bytes(), queue.highest_sent()), (0, 4));
+        queue.rewind();
+        assert!(queue.take_next().is_none());
+    }
+}

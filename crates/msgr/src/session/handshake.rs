@@ -1,0 +1,202 @@
+//! From the banner to the signatures: who are you, and can you prove it?
+
+use super::{Session, Step};
+use crate::event::{CloseReason, Event};
+use crate::link::Phase;
+use auth::Side;
+use bytes::Bytes;
+use engine::{AuthRequest, AuthVerdict};
+use types::{EntityAddr, EntityName, EntityType};
+use wire::frame::{Control, Frame};
+
+/// What authentication found out about the other end.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Credentials {
+    /// Of an accepted peer.
+    pub name: EntityName,
+    /// Accepting: the peer's; connecting: what the peer gave to this end.
+    pub global_id: u64,
+    pub caps: Bytes,
+    /// The method that is being tried.
+    pub method: u32,
+    pub mode: u32,
+}
+
+impl Session {
+    pub(super) fn advance_banner(&mut self) -> Result<Step, CloseReason> {
+        let Some(link) = &mut self.link else { return Ok(Step::Idle) };
+        if link.take_banner()?.is_none() {
+            return Ok(Step::Idle);
+        }
+        link.phase = Phase::Hello;
+        let hello = Control::Hello { kind: self.config.kind, peer_addr: self.seen_addr };
+        link.send(&hello);
+        Ok(Step::Progress)
+    }
+
+    pub(super) fn shake(&mut self, frame: Frame) -> Result<Step, CloseReason> {
+        let link = self.link.as_ref().expect("a frame came from it");
+        let Frame::Control(control) = frame else {
+            return Err(CloseReason::Unexpected(wire::frame::Tag::Message));
+        };
+        match (link.phase, link.side, control) {
+            (Phase::Hello, _, Control::Hello { kind, peer_addr }) => {
+                self.handle_hello(kind, peer_addr)?
+            }
+            (Phase::Signature, _, Control::AuthSignature { signature }) => {
+                self.link.as_mut().expect("checked above").check_signature(&signature)?;
+                self.begin_session();
+            }
+            (Phase::Auth, Side::Accepting, control) => self.handle_auth_request(control)?,
+            (Phase::Auth, Side::Connecting, control) => self.handle_auth_reply(control)?,
+            (_, _, control) => return Err(CloseReason::Unexpected(control.tag())),
+        }
+        Ok(Step::Progress)
+    }
+
+    fn handle_hello(&mut self, kind: EntityType, own_addr: EntityAddr) -> Result<(), CloseReason> {
+        self.own_addr = own_addr;
+        let link = self.link.as_mut().expect("a frame came from it");
+        link.phase = Phase::Auth;
+        match link.side {
+            Side::Accepting => {
+                self.peer_kind = kind;
+                self.policy = self.config.accepted_policy(kind);
+                self.queue.retain = self.policy == engine::Policy::Lossless;
+                Ok(())
+            }
+            Side::Connecting if kind != self.peer_kind => Err(CloseReason::PeerKind {
+                expected: self.peer_kind.to_string(),
+                found: kind.to_string(),
+            }),
+            Side::Connecting => {
+                self.ask_host(Event::AuthBegin);
+                Ok(())
+            }
+        }
+    }
+
+    fn ask_host(&mut self, event: Event) {
+        self.awaits_host = true;
+        self.events.push_back(event);
+    }
+
+    fn handle_auth_request(&mut self, control: Control) -> Result<(), CloseReason> {
+        let request = match control {
+            Control::AuthRequest { method, preferred_modes, payload } => {
+                self.credentials.method = method;
+                let seen_addr = self.seen_addr;
+                AuthRequest::Start { method, preferred_modes, payload, seen_addr }
+            }
+            Control::AuthRequestMore { payload } => AuthRequest::More { payload },
+            other => return Err(CloseReason::Unexpected(other.tag())),
+        };
+        self.ask_host(Event::AuthRequest(request));
+        Ok(())
+    }
+
+    fn handle_auth_reply(&mut self, control: Control) -> Result<(), CloseReason> {
+        let event = match control {
+            Control::AuthBadMethod { method, result, allowed_methods, allowed_modes } => {
+                Event::AuthBadMethod { method, result, allowed_methods, allowed_modes }
+            }
+            Control::AuthReplyMore { payload } => Event::AuthMore { payload },
+            Control::AuthDone { global_id, mode, payload } => {
+                self.credentials.global_id = global_id;
+                self.credentials.mode = mode;
+                Event::AuthDone { global_id, mode, payload }
+            }
+            other => return Err(CloseReason::Unexpected(other.tag())),
+        };
+        self.ask_host(event);
+        Ok(())
+    }
+
+    fn is_authenticating(&self, side: Side) -> bool {
+        let link = self.link.as_ref();
+        self.awaits_host && link.is_some_and(|link| link.phase == Phase::Auth && link.side == side)
+    }
+
+    /// Connecting: the method, the modes in the order of preference, and what the method says
+    /// first. Answers `AuthBegin` and `AuthBadMethod`.
+    pub fn authenticate(&mut self, method: u32, preferred_modes: Vec<u32>, payload: Bytes) {
+        if self.is_authenticating(Side::Connecting) {
+            self.awaits_host = false;
+            self.send_control(&Control::AuthRequest { method, preferred_modes, payload });
+        }
+    }
+
+    /// Connecting: answers `AuthMore`.
+    pub fn continue_auth(&mut self, payload: Bytes) {
+        if self.is_authenticating(Side::Connecting) {
+            self.awaits_host = false;
+            self.send_control(&Control::AuthRequestMore { payload });
+        }
+    }
+
+    /// Connecting: answers `AuthDone`, with empty secrets for method none.
+    pub fn finish_auth(&mut self, session_key: &[u8], connection_secret: &[u8]) {
+        if self.is_authenticating(Side::Connecting) {
+            self.awaits_host = false;
+            self.sign(self.credentials.mode, session_key, connection_secret);
+        }
+    }
+
+    /// Connecting: the host cannot, or will not, authenticate. The session is over.
+    pub fn refuse_auth(&mut self, reason: CloseReason) {
+        if self.is_authenticating(Side::Connecting) {
+            self.finish(reason);
+        }
+    }
+
+    /// Accepting: answers `AuthRequest`.
+    pub fn handle_auth_verdict(&mut self, now: engine::Time, verdict: AuthVerdict) {
+        self.now = now;
+        if !self.is_authenticating(Side::Accepting) {
+            return;
+        }
+        self.awaits_host = false;
+        match verdict {
+            AuthVerdict::More { payload } => self.send_control(&Control::AuthReplyMore { payload }),
+            AuthVerdict::BadMethod { result, allowed_methods, allowed_modes } => {
+                let method = self.credentials.method;
+                self.send_control(&Control::AuthBadMethod {
+                    method,
+                    result,
+                    allowed_methods,
+                    allowed_modes,
+                });
+            }
+            AuthVerdict::Done {
+                name,
+                global_id,
+                mode,
+                payload,
+                session_key,
+                connection_secret,
+                caps,
+            } => {
+                if !self.may_act_as(&name) {
+                    let (kind, name) = (self.peer_kind.to_string(), name.to_string());
+                    return self.fail(CloseReason::PeerName { kind, name });
+                }
+                let method = self.credentials.method;
+                self.credentials = Credentials { name, global_id, caps, method, mode };
+                self.send_control(&Control::AuthDone { global_id, mode, payload });
+                self.sign(mode, &session_key, &connection_secret);
+            }
+        }
+    }
+
+    /// A daemon may act as a client (`ceph -n mon.`), but nobody else as a daemon.
+    fn may_act_as(&self, name: &EntityName) -> bool {
+        self.peer_kind == EntityType::CLIENT || self.peer_kind == name.kind
+    }
+
+    fn sign(&mut self, mode: u32, session_key: &[u8], connection_secret: &[u8]) {
+        let link = self.link.as_mut().expect("the host answers an event of this connection");
+        if let Err(reason) = link.sign(mode, session_key, connection_secret) {
+            self.fail(reason);
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Calls of object classes: the context through which methods see the object.
+
+use super::context::{Context, Stop};
+use super::read::clipped;
+use bytes::Bytes;
+use classes::{Caller, Failure, ObjectContext, OmapPage, Result as ClassResult};
+use std::collections::BTreeMap;
+use types::{Errno, UTime};
+use wire::OsdOp;
+
+impl Context<'_> {
+    pub(super) fn call(&mut self, op: &OsdOp) -> Result<i32, Stop> {
+        let (class, method, input) = op.call_input()?;
+        let method = classes::class(&class).and_then(|class| class.method(&method));
+        let Some(method) = method else { return Err(Errno::NOTSUPP.into()) };
+        self.user_modify |= method.flags.write;
+        let mut object = ClassObject { context: self, reads: 0, writes: 0 };
+        let mut output = Vec::new();
+        let outcome = (method.function)(&mut object, &input, &mut output);
+        let (reads, writes) = (object.reads, object.writes);
+        if outcome == Err(Failure::Missing) {
+            return Err(Stop::Missing);
+        }
+        // A method that does more than it is registered for is broken, and so is its call.
+        if reads > 0 && !method.flags.read || writes > 0 && !method.flags.write {
+            return Err(Errno::IO.into());
+        }
+        self.output = output.into();
+        outcome.map_err(|failure| match failure {
+            Failure::Errno(errno) => errno.into(),
+            Failure::Missing => Stop::Missing,
+        })
+    }
+}
+
+struct ClassObject<'c, 'a> {
+    context: &'c mut Context<'a>,
+    reads: u32,
+    writes: u32,
+}
+
+fn failure(stop: Stop) -> Failure {
+    match stop {
+        Stop::Missing => Failure::Missing,
+        Stop::Code(code) => Failure::Errno(Errno(-code)),
+    }
+}
+
+impl ClassObject<'_, '_> {
+    fn wrote(&mut self, outcome: Result<i32, Stop>) -> ClassResult<()> {
+        self.writes += 1;
+        outcome.map(|_| ()).map_err(failure)
+    }
+}
+
+impl ObjectContext for ClassObject<'_, '_> {
+    fn caller(&self) -> &Caller {
+        self.context.input.caller
+    }
+
+    fn now(&self) -> UTime {
+        self.context.input.now
+    }
+
+    fn size(&mut self) -> ClassResult<u64> {
+        match self.context.exists {
+            true => Ok(self.context.info.size),
+            false => Err(Errno::NOENT.into()),
+        }
+    }
+
+    fn read(&mut self, offset: u64, length: u64) -> ClassResult<Bytes> {
+        self.reads += 1;
+        if !self.context.exists {
+            return Err(Errno::NOENT.into());
+        }
+        match clipped(offset, length, self.context.info.size) {
+            0 => Ok(Bytes::new()),
+            length => {
+                let read = self.context.load_data(offset, length).map_err(failure)?;
+                Ok(read.data.clone())
+            }
+        }
+    }
+
+    fn xattr(&mut self, name: &[u8]) -> ClassResult<Bytes> {
+        self.reads += 1;
+        self.context.stored_xattr(name).cloned().map_err(failure)
+    }
+
+    fn xattrs(&mut self) -> ClassResult<BTreeMap<Bytes, Bytes>> {
+        self.reads += 1;
+        self.context.stored_xattrs().cloned().map_err(failure)
+    }
+
+    fn omap_header(&mut self) -> ClassResult<Bytes> {
+        self.reads += 1;
+        self.context.stored_omap_header().map_err(failure)
+    }
+
+    fn omap_value(&mut self, key: &Bytes) -> ClassResult<Option<Bytes>> {
+        self.reads += 1;
+        let pairs = self.context.omap_pairs(vec![key.clone()]).map_err(failure)?;
+        Ok(pairs.and_then(|pairs| pairs.get(key)).cloned())
+    }
+
+    fn omap_page(&mut self, after: &Bytes, prefix: &Bytes, entries: u64) -> ClassResult<OmapPage> {
+        self.reads += 1;
+        let page = self.context.omap_page(after.clone(), prefix.clone(), entries);
+        let page = page.map_err(failure)?;
+        Ok(page.map_or_else(OmapPage::default, |page| (page.pairs.clone(), page.more)))
+    }
+
+    fn create(&mut self, exclusive: bool) -> ClassResult<()> {
+        if exclusive && self.context.exists {
+            return Err(Errno::EXIST.into());
+        }
+        self.context.create();
+        let outcome = self.context.touch();
+        self.wrote(outcome)
+    }
+
+    fn remove(&mut self) -> ClassResult<()> {
+        let outcome = self.context.delete();
+        self.wrote(outcome)
+    }
+
+    fn write(&mut self, offset: u64, data: Bytes) -> ClassResult<()> {
+        let outcome = self.context.write_at(offset, data);
+        self.wrote(outcome)
+    }
+
+    fn write_full(&mut self, data: Bytes) -> ClassResult<()> {
+        let outcome = self.context.write_full(data);
+        self.wrote(outcome)
+    }
+
+    fn truncate(&mut self, size: u64) -> ClassResult<()> {
+        let outcome = self.context.truncate(size);
+        self.wrote(outcome)
+    }
+
+    fn set_xattr(&mut self, name: &[u8], value: Bytes) -> ClassResult<()> {
+        let outcome = self.context.set_xattr(name, value);
+        self.wrote(outcome)
+    }
+
+    fn omap_set_header(&mut self, header: Bytes) -> ClassResult<()> {
+        let outcome = self.context.omap_set_header(header);
+        self.wrote(outcome)
+    }
+
+    fn omap_set(&mut self, pairs: BTreeMap<Bytes, Bytes>) -> ClassResult<()> {
+        let outcome = self.context.omap_set(pairs);
+        self.wrote(outcome)
+    }
+
+    fn omap_remove(&mut self, keys: Vec<Bytes>) -> ClassResult<()> {
+        let outcome = self.context.omap_remove(keys);
+        self.wrote(outcome)
+    }
+}

@@ -1,0 +1,204 @@
+//! The state of one execution, and what it leaves behind.
+
+use super::{Answer, Input, Need};
+use bytes::Bytes;
+use pg::{INFO_ATTR, ObjectInfo, WatcherInfo, WatcherKey};
+use std::collections::BTreeMap;
+use store::Change;
+use types::Errno;
+
+/// Why an operation stopped early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stop {
+    Missing,
+    /// A negative errno, or below that a position (`CMPEXT`).
+    Code(i32),
+}
+
+impl From<Errno> for Stop {
+    fn from(errno: Errno) -> Stop {
+        Stop::Code(errno.negative())
+    }
+}
+
+/// Input that cannot be decoded is the caller's error.
+impl From<codec::DecodeError> for Stop {
+    fn from(_: codec::DecodeError) -> Stop {
+        Errno::INVAL.into()
+    }
+}
+
+/// What happens once the request has taken effect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    Connect { key: WatcherKey, info: WatcherInfo, will_ping: bool },
+    Disconnect { key: WatcherKey, tell_client: bool },
+    Ping { key: WatcherKey },
+    Notify { notify_id: u64, cookie: u64, timeout_seconds: u32, payload: Bytes },
+    Acknowledge { notify_id: u64, cookie: Option<u64>, reply: Bytes },
+}
+
+/// A change of the users' attributes, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AttrDelta {
+    Set(Bytes, Bytes),
+    Remove(Bytes),
+    Clear,
+}
+
+/// How the placement group's totals change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StatDelta {
+    pub objects: i64,
+    pub bytes: i64,
+}
+
+/// What came out of a request.
+#[derive(Debug, Default)]
+pub struct Execution {
+    /// 0 or more, or a negative errno: then nothing changes.
+    pub result: i32,
+    /// Result and output of each operation that ran.
+    pub outputs: Vec<(i32, Bytes)>,
+    /// Empty if the request changes nothing.
+    pub changes: Vec<Change>,
+    pub exists: bool,
+    pub info: ObjectInfo,
+    pub attrs: Vec<AttrDelta>,
+    pub effects: Vec<Effect>,
+    pub delta: StatDelta,
+}
+
+impl Execution {
+    pub fn modifies(&self) -> bool {
+        !self.changes.is_empty()
+    }
+}
+
+pub(super) struct Context<'a> {
+    pub input: Input<'a>,
+    pub exists: bool,
+    pub info: ObjectInfo,
+    pub changes: Vec<Change>,
+    /// Attributes to store in the end, under their stored names.
+    pub stored_attrs: BTreeMap<Bytes, Bytes>,
+    pub attrs: Vec<AttrDelta>,
+    /// The object counts as modified although nothing of its content changes.
+    pub touched: bool,
+    pub user_modify: bool,
+    /// A copied object keeps its time.
+    pub keep_mtime: bool,
+    pub effects: Vec<Effect>,
+    pub needs: Vec<Need>,
+    /// The result so far: some operations leave it as it is.
+    pub result: i32,
+    /// Of the operation that runs.
+    pub output: Bytes,
+    pub outputs: Vec<(i32, Bytes)>,
+}
+
+impl<'a> Context<'a> {
+    pub fn new(input: Input<'a>) -> Self {
+        Context {
+            input,
+            exists: input.state.exists,
+            info: input.state.info.clone(),
+            changes: Vec::new(),
+            stored_attrs: BTreeMap::new(),
+            attrs: Vec::new(),
+            touched: false,
+            user_modify: false,
+            keep_mtime: false,
+            effects: Vec::new(),
+            needs: Vec::new(),
+            result: 0,
+            output: Bytes::new(),
+            outputs: Vec::new(),
+        }
+    }
+
+    /// What was loaded for `need`; asks for it if it was not.
+    pub fn load(&mut self, need: Need) -> Result<&'a Answer, Stop> {
+        match self.input.loaded.find(&need) {
+            Some(Answer::Failed(code)) => Err(Stop::Code(*code)),
+            Some(answer) => Ok(answer),
+            None => {
+                self.needs.push(need);
+                Err(Stop::Missing)
+            }
+        }
+    }
+
+    /// Marks the object as modified without changing its content.
+    pub fn touch(&mut self) -> Result<i32, Stop> {
+        self.touched = true;
+        Ok(0)
+    }
+
+    pub fn create(&mut self) {
+        if !self.exists {
+            self.exists = true;
+            self.touched = true;
+            self.changes.push(Change::Touch { object: self.input.object.clone() });
+        }
+    }
+
+    pub fn finish(mut self, result: i32) -> Execution {
+        let state = self.input.state;
+        let mut execution = Execution {
+            result,
+            outputs: std::mem::take(&mut self.outputs),
+            exists: state.exists,
+            ..Execution::default()
+        };
+        if result < 0 {
+            execution.info = state.info.clone();
+            return execution;
+        }
+        execution.effects = std::mem::take(&mut self.effects);
+        if self.changes.is_empty() && !self.touched {
+            execution.info = state.info.clone();
+            return execution;
+        }
+        execution.delta = self.delta();
+        self.seal();
+        execution.changes = self.changes;
+        execution.exists = self.exists;
+        execution.info = self.info;
+        execution.attrs = self.attrs;
+        execution
+    }
+
+    /// Gives the modified object its versions and stores its info.
+    fn seal(&mut self) {
+        let (input, object) = (&self.input, self.input.object);
+        if self.user_modify {
+            let next = input.last_user_version.max(self.info.user_version) + 1;
+            self.info.user_version = next.max(input.version.version);
+        }
+        if !self.exists {
+            // Kept for the log entry and the reply.
+            let user_version = self.info.user_version;
+            self.info = ObjectInfo { user_version, ..ObjectInfo::default() };
+            return;
+        }
+        self.info.version = input.version;
+        self.info.prior_version = input.state.info.version;
+        self.info.last_request = input.caller.request;
+        if !self.keep_mtime && input.mtime != types::UTime::ZERO {
+            self.info.mtime = input.mtime;
+        }
+        let mut attrs = std::mem::take(&mut self.stored_attrs);
+        attrs.insert(INFO_ATTR, codec::encode_to_bytes(&self.info));
+        self.changes.push(Change::SetAttrs { object: object.clone(), attrs });
+    }
+
+    fn delta(&self) -> StatDelta {
+        let before = self.input.state;
+        let size = |exists: bool, size: u64| if exists { size as i64 } else { 0 };
+        StatDelta {
+            objects: i64::from(self.exists) - i64::from(before.exists),
+            bytes: size(self.exists, self.info.size) - size(before.exists, before.info.size),
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Execution of a request's operations as a pure function over a view of the object.
+//!
+//! [`execute`] looks at the object's state, which is in memory, and at what was loaded from the
+//! store, and either says what more it needs ([`Verdict::Missing`]; the caller loads that and calls
+//! again) or what came out: a result and output per operation, the changes for the store, and the
+//! object's new state. Nothing has happened before the caller submits the changes, so operations
+//! are atomic by construction.
+//!
+//! As in Ceph, reads of data, attributes and omap see the object as it was before the request;
+//! only its existence, size and versions follow the operations one by one.
+//!
+//! Knows no placement group, no session, no replication.
+
+mod checksum;
+mod class;
+mod context;
+mod copy;
+mod omap;
+mod read;
+mod view;
+mod watch;
+mod write;
+mod xattr;
+mod xxhash;
+
+pub use context::{AttrDelta, Effect, Execution, StatDelta};
+pub use view::{Answer, CopiedObject, CopyRequest, Loaded, Need, ObjectState};
+
+use crate::limits;
+use classes::Caller;
+use context::{Context, Stop};
+use pg::WatcherKey;
+use types::{EVersion, Errno, HObject, SnapId, UTime};
+use wire::OsdOp;
+use wire::op::{OpCode, op_flags};
+
+/// Everything that decides the outcome.
+#[derive(Clone, Copy)]
+pub struct Input<'a> {
+    pub object: &'a HObject,
+    pub ops: &'a [OsdOp],
+    /// Whether any of them may write: then absence of the object is no error by itself.
+    pub may_write: bool,
+    pub state: &'a ObjectState,
+    pub loaded: &'a Loaded,
+    pub caller: &'a Caller,
+    pub now: UTime,
+    /// The client's time of the request: the object's new mtime.
+    pub mtime: UTime,
+    /// The version that a change gets, and the newest user version in the placement group.
+    pub version: EVersion,
+    pub last_user_version: u64,
+    /// The first free number for a notification.
+    pub notify_id: u64,
+    /// Whether a watcher's session is there.
+    pub is_connected: &'a dyn Fn(&WatcherKey) -> bool,
+}
+
+#[derive(Debug)]
+pub enum Verdict {
+    Done(Box<Execution>),
+    /// Load these and execute again.
+    Missing(Vec<Need>),
+}
+
+pub fn execute(input: &Input<'_>) -> Verdict {
+    let mut context = Context::new(*input);
+    if let Err(errno) = check_snapshot(input) {
+        return Verdict::Done(Box::new(context.finish(errno.negative())));
+    }
+    if !input.may_write && !input.state.exists {
+        return Verdict::Done(Box::new(context.finish(Errno::NOENT.negative())));
+    }
+    let mut result = 0;
+    for op in input.ops {
+        result = context.run(op);
+        if result < 0 {
+            break;
+        }
+    }
+    match context.needs.is_empty() {
+        true => Verdict::Done(Box::new(context.finish(result))),
+        false => Verdict::Missing(std::mem::take(&mut context.needs)),
+    }
+}
+
+/// Only the head exists, and `LIST_SNAPS` alone is asked of the snapshot directory.
+fn check_snapshot(input: &Input<'_>) -> Result<(), Errno> {
+    let on_directory = input.object.snap == SnapId::DIR;
+    if input.ops.iter().any(|op| (op.code == OpCode::LIST_SNAPS) != on_directory) {
+        return Err(Errno::INVAL);
+    }
+    match input.object.snap {
+        SnapId::HEAD | SnapId::DIR => Ok(()),
+        _ if input.may_write => Err(Errno::INVAL),
+        _ => Err(Errno::NOENT),
+    }
+}
+
+impl Context<'_> {
+    /// Runs one operation; what it returns decides whether the next one runs.
+    fn run(&mut self, op: &OsdOp) -> i32 {
+        if op.code.writes() && !sets_user_version_itself(op.code) {
+            self.user_modify = true;
+        }
+        let outcome = self.dispatch(op);
+        let output = std::mem::take(&mut self.output);
+        let result = match outcome {
+            Ok(result) => result,
+            // The rest runs only to find out what else is missing.
+            Err(Stop::Missing) => 0,
+            Err(Stop::Code(code)) => code,
+        };
+        self.outputs.push((result, output));
+        self.result = match result < 0 && op.flags & op_flags::FAILOK != 0 {
+            true => 0,
+            false => result,
+        };
+        self.result
+    }
+
+    fn dispatch(&mut self, op: &OsdOp) -> Result<i32, Stop> {
+        match op.code {
+            OpCode::READ | OpCode::SYNC_READ => self.read(op),
+            OpCode::SPARSE_READ => self.sparse_read(op),
+            OpCode::MAPEXT => self.map_extents(op),
+            OpCode::STAT => self.stat(),
+            OpCode::CMPEXT => self.compare_extent(op),
+            OpCode::CHECKSUM => self.checksum(op),
+            OpCode::ASSERT_VER => self.assert_version(op),
+            OpCode::LIST_SNAPS => self.list_snaps(),
+            OpCode::LIST_WATCHERS => self.list_watchers(),
+            OpCode::NOTIFY => self.notify(op),
+            OpCode::NOTIFY_ACK => self.notify_ack(op),
+            OpCode::WATCH => self.watch(op),
+
+            OpCode::WRITE => self.write_op(op),
+            OpCode::WRITEFULL => self.write_full_op(op),
+            OpCode::APPEND => self.append(op),
+            OpCode::WRITESAME => self.write_same(op),
+            OpCode::ZERO => self.zero(op),
+            OpCode::TRUNCATE | OpCode::TRIMTRUNC => self.truncate_op(op),
+            OpCode::CREATE => self.create_op(op),
+            OpCode::DELETE => self.delete(),
+            OpCode::STARTSYNC => self.touch(),
+            OpCode::SETALLOCHINT => self.set_alloc_hint(op),
+
+            OpCode::GETXATTR => self.xattr(op),
+            OpCode::GETXATTRS => self.xattrs(),
+            OpCode::CMPXATTR => self.compare_xattr(op),
+            OpCode::SETXATTR => self.set_xattr_op(op),
+            OpCode::RMXATTR => self.remove_xattr(op),
+
+            OpCode::OMAPGETKEYS => self.omap_keys(op),
+            OpCode::OMAPGETVALS => self.omap_values(op),
+            OpCode::OMAPGETHEADER => self.omap_header(),
+            OpCode::OMAPGETVALSBYKEYS => self.omap_values_by_keys(op),
+            OpCode::OMAP_CMP => self.omap_compare(op),
+            OpCode::OMAPSETVALS => self.omap_set_op(op),
+            OpCode::OMAPSETHEADER => self.omap_set_header(op.input.clone()),
+            OpCode::OMAPCLEAR => self.omap_clear(),
+            OpCode::OMAPRMKEYS => self.omap_remove_op(op),
+            OpCode::OMAPRMKEYRANGE => self.omap_remove_range(op),
+
+            OpCode::CALL => self.call(op),
+            OpCode::COPY_GET => self.copy_get(op),
+            OpCode::COPY_FROM | OpCode::COPY_FROM2 => self.copy_from(op),
+
+            OpCode::ISDIRTY => self.is_dirty(),
+            OpCode::CACHE_FLUSH | OpCode::CACHE_TRY_FLUSH | OpCode::CACHE_EVICT => {
+                Err(Errno::INVAL.into())
+            }
+            _ => Err(Errno::NOTSUPP.into()),
+        }
+    }
+}
+
+/// Operations that are no modification to a user, or bring a version along.
+fn sets_user_version_itself(code: OpCode) -> bool {
+    matches!(code, OpCode::WATCH | OpCode::COPY_FROM | OpCode::COPY_FROM2 | OpCode::UNDIRTY)
+}
+
+/// Refuses what reaches beyond the largest object.
+fn check_extent(offset: u64, length: u64) -> Result<(), Stop> {
+    let max = limits::OBJECT_SIZE_MAX;
+    if offset >= max || length > max || offset + length > max {
+        return Err(Errno::FBIG.into());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,201 @@
+//! Operations on the omap.
+
+use super::context::{Context, Stop};
+use super::{Answer, Need};
+use crate::limits;
+use bytes::Bytes;
+use codec::{Reader, Writer};
+use std::collections::BTreeMap;
+use store::{Change, OmapPage};
+use types::Errno;
+use wire::OsdOp;
+use wire::op::compare;
+
+/// A string of the input, not copied.
+fn piece(r: &mut Reader<'_>, input: &Bytes, field: &'static str) -> Result<Bytes, Stop> {
+    Ok(input.slice_ref(r.blob(field)?))
+}
+
+impl<'a> Context<'a> {
+    pub(super) fn omap_page(
+        &mut self,
+        after: Bytes,
+        prefix: Bytes,
+        entries_max: u64,
+    ) -> Result<Option<&'a OmapPage>, Stop> {
+        if !self.info.has_omap || !self.input.state.exists {
+            return Ok(None);
+        }
+        let entries_max = entries_max.min(limits::OMAP_ENTRIES_PER_REQUEST_MAX) as usize;
+        let bytes_max = limits::OMAP_BYTES_PER_REQUEST_MAX;
+        match self.load(Need::OmapList { after, prefix, entries_max, bytes_max })? {
+            Answer::OmapPage(page) => Ok(Some(page)),
+            other => unreachable!("an omap page was answered by {other:?}"),
+        }
+    }
+
+    pub(super) fn omap_pairs(
+        &mut self,
+        keys: Vec<Bytes>,
+    ) -> Result<Option<&'a BTreeMap<Bytes, Bytes>>, Stop> {
+        if !self.info.has_omap || !self.input.state.exists || keys.is_empty() {
+            return Ok(None);
+        }
+        match self.load(Need::OmapGet { keys })? {
+            Answer::OmapPairs(pairs) => Ok(Some(pairs)),
+            other => unreachable!("omap values were answered by {other:?}"),
+        }
+    }
+
+    pub(super) fn stored_omap_header(&mut self) -> Result<Bytes, Stop> {
+        if !self.info.has_omap || !self.input.state.exists {
+            return Ok(Bytes::new());
+        }
+        match self.load(Need::OmapHeader)? {
+            Answer::OmapHeader(header) => Ok(header.clone()),
+            other => unreachable!("an omap header was answered by {other:?}"),
+        }
+    }
+
+    pub(super) fn omap_keys(&mut self, op: &OsdOp) -> Result<i32, Stop> {
+        let mut r = Reader::new(&op.input);
+        let after = piece(&mut r, &op.input, "start after")?;
+        let entries_max = r.u64("entries")?;
+        let page = self.omap_page(after, Bytes::new(), entries_max)?;
+        let mut w = Writer::new();
+        w.count(page.map_or(0, |page| page.pairs.len()));
+        page.iter().flat_map(|page| page.pairs.keys()).for_each(|key| w.value(key));
+        w.bool(page.is_some_and(|page| page.more));
+        self.output = w.into_bytes();
+        Ok(self.result)
+    }
+
+    pub(super) fn omap_values(&mut self, op: &OsdOp) -> Result<i32, Stop> {
+        let mut r = Reader::new(&op.input);
+        let after = piece(&mut r, &op.input, "start after")?;
+        let entries_max = r.u64("entries")?;
+        let prefix = piece(&mut r, &op.input, "prefix")?;
+        let page = self.omap_page(after, prefix, entries_max)?;
+        let mut w = Writer::new();
+        match page {
+            Some(page) => w.value(&page.pairs),
+            None => w.count(0),
+        }
+        w.bool(page.is_some_and(|page| page.more));
+        self.output = w.into_bytes();
+        Ok(self.result)
+    }
+
+    pub(super) fn omap_header(&mut self) -> Result<i32, Stop> {
+        self.output = self.stored_omap_header()?;
+        Ok(self.result)
+    }
+
+    pub(super) fn omap_values_by_keys(&mut self, op: &OsdOp) -> Result<i32, Stop> {
+        let mut r = Reader::new(&op.input);
+        let mut keys = r.list("keys", |r| Ok(op.input.slice_ref(r.blob("key")?)))?;
+        keys.sort_unstable();
+        keys.dedup();
+        self.output = match self.omap_pairs(keys)? {
+            Some(pairs) => codec::encode_to_bytes(pairs),
+            None => codec::encode_to_bytes(&0u32),
+        };
+        Ok(self.result)
+    }
+
+    /// Compares values with what is stored, on the left; an absent key has an empty value.
+    pub(super) fn omap_compare(&mut self, op: &OsdOp) -> Result<i32, Stop> {
+        if !self.exists {
+            return Err(Errno::NOENT.into());
+        }
+        let mut r = Reader::new(&op.input);
+        let assertions = r.list("assertions", |r| {
+            let key = op.input.slice_ref(r.blob("key")?);
+            let value = op.input.slice_ref(r.blob("value")?);
+            Ok((key, (value, r.i32("comparison")?)))
+        })?;
+        let assertions: BTreeMap<_, _> = assertions.into_iter().collect();
+        let stored = self.omap_pairs(assertions.keys().cloned().collect())?;
+        let empty = Bytes::new();
+        for (key, (value, operator)) in &assertions {
+            let stored = stored.and_then(|stored| stored.get(key)).unwrap_or(&empty);
+            let holds = match u8::try_from(*operator) {
+                Ok(compare::EQ) => stored == value,
+                Ok(compare::LT) => stored < value,
+                Ok(compare::GT) => stored > value,
+                _ => return Err(Errno::INVAL.into()),
+            };
+            if !holds {
+                return Err(Errno::CANCELED.into());
+            }
+        }
+        Ok(self.result)
+    }
+
+    pub(super) fn omap_set_op(&mut self, op: &OsdOp) -> Result<i32, Stop> {
+        let mut r = Reader::new(&op.input);
+        let pairs = r.list("pairs", |r| {
+            let key = op.input.slice_ref(r.blob("key")?);
+            Ok((key, op.input.slice_ref(r.blob("value")?)))
+        })?;
+        self.omap_set(pairs.into_iter().collect())
+    }
+
+    pub(super) fn omap_set(&mut self, pairs: BTreeMap<Bytes, Bytes>) -> Result<i32, Stop> {
+        self.create();
+        self.touched = true;
+        self.info.has_omap = true;
+        let object = self.input.object.clone();
+        self.changes.push(Change::OmapSet { object, pairs });
+        Ok(0)
+    }
+
+    pub(super) fn omap_set_header(&mut self, header: Bytes) -> Result<i32, Stop> {
+        self.create();
+        self.info.has_omap = true;
+        let object = self.input.object.clone();
+        self.changes.push(Change::OmapSetHeader { object, header });
+        Ok(0)
+    }
+
+    fn require_existing(&self) -> Result<(), Stop> {
+        if self.exists { Ok(()) } else { Err(Errno::NOENT.into()) }
+    }
+
+    pub(super) fn omap_clear(&mut self) -> Result<i32, Stop> {
+        self.require_existing()?;
+        if self.info.has_omap {
+            self.info.has_omap = false;
+            self.changes.push(Change::OmapClear { object: self.input.object.clone() });
+        }
+        Ok(0)
+    }
+
+    pub(super) fn omap_remove_op(&mut self, op: &OsdOp) -> Result<i32, Stop> {
+        self.require_existing()?;
+        let mut r = Reader::new(&op.input);
+        let keys = r.list("keys", |r| Ok(op.input.slice_ref(r.blob("key")?)))?;
+        self.omap_remove(keys)
+    }
+
+    pub(super) fn omap_remove(&mut self, keys: Vec<Bytes>) -> Result<i32, Stop> {
+        self.require_existing()?;
+        let object = self.input.object.clone();
+        self.changes.push(Change::OmapRemove { object, keys });
+        Ok(0)
+    }
+
+    pub(super) fn omap_remove_range(&mut self, op: &OsdOp) -> Result<i32, Stop> {
+        self.require_existing()?;
+        let mut r = Reader::new(&op.input);
+        let first = piece(&mut r, &op.input, "first key")?;
+        let last = piece(&mut r, &op.input, "last key")?;
+        if first < last {
+            let object = self.input.object.clone();
+            self.changes.push(Change::OmapRemoveRange { object, first, last });
+        } else {
+            self.touched = true;
+        }
+        Ok(0)
+    }
+}

@@ -1,0 +1,85 @@
+//! What execution sees: the object's state, and what was loaded from the store.
+
+use bytes::Bytes;
+use pg::ObjectInfo;
+use std::collections::BTreeMap;
+use store::{OmapPage, ReadData};
+use types::{HObject, UTime};
+
+/// An object as the writes before this request leave it. Always in memory while it is worked on.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ObjectState {
+    pub exists: bool,
+    pub info: ObjectInfo,
+    /// The users' attributes under the users' names.
+    pub xattrs: BTreeMap<Bytes, Bytes>,
+}
+
+/// Something to load before execution can go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Need {
+    Data { offset: u64, length: u64 },
+    OmapHeader,
+    OmapGet { keys: Vec<Bytes> },
+    OmapList { after: Bytes, prefix: Bytes, entries_max: usize, bytes_max: usize },
+    Copy(Box<CopyRequest>),
+}
+
+/// An object to fetch from wherever it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CopyRequest {
+    pub source: HObject,
+    /// The user version it must have; 0 if any will do.
+    pub version: u64,
+    /// The request flags (`CEPH_OSD_FLAG_*`) that the copier asked for.
+    pub request_flags: u32,
+}
+
+/// A fetched object.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CopiedObject {
+    pub user_version: u64,
+    pub mtime: UTime,
+    pub truncate_seq: u32,
+    pub truncate_size: u64,
+    pub xattrs: BTreeMap<Bytes, Bytes>,
+    /// Pieces in order, without gaps.
+    pub data: Vec<Bytes>,
+    pub omap_header: Bytes,
+    pub omap: BTreeMap<Bytes, Bytes>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    Data(ReadData),
+    OmapHeader(Bytes),
+    OmapPairs(BTreeMap<Bytes, Bytes>),
+    OmapPage(OmapPage),
+    Copied(Box<CopiedObject>),
+    /// A negative errno.
+    Failed(i32),
+}
+
+/// Answers to needs. A request has a handful of them.
+#[derive(Debug, Clone, Default)]
+pub struct Loaded {
+    answers: Vec<(Need, Answer)>,
+}
+
+impl Loaded {
+    pub fn insert(&mut self, need: Need, answer: Answer) {
+        self.answers.push((need, answer));
+    }
+
+    pub fn find(&self, need: &Need) -> Option<&Answer> {
+        self.answers.iter().find(|(known, _)| known == need).map(|(_, answer)| answer)
+    }
+
+    pub fn clear(&mut self) {
+        self.answers.clear();
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.answers.is_empty()
+    }
+}

@@ -1,0 +1,110 @@
+//! Watching an object and notifying its watchers: what is stored, and what is to happen then.
+
+use super::context::{Context, Effect, Stop};
+use crate::limits;
+use codec::Reader;
+use pg::{WatcherInfo, WatcherKey};
+use types::Errno;
+use wire::OsdOp;
+use wire::op::watch_op;
+use wire::osd_op::WatchArguments;
+use wire::watch::{NotifyAck, NotifyRequest, Watcher, WatcherListing};
+
+/// ENOTCONN: the watch is not known (any more).
+const NOT_CONNECTED: Errno = Errno(107);
+
+impl Context<'_> {
+    pub(super) fn watch(&mut self, op: &OsdOp) -> Result<i32, Stop> {
+        if !self.exists {
+            return Err(Errno::NOENT.into());
+        }
+        let arguments = op.watch_arguments();
+        let caller = self.input.caller;
+        let key = WatcherKey { cookie: arguments.cookie, name: caller.request.name };
+        let timeout_seconds = match arguments.timeout_seconds {
+            0 => limits::WATCH_TIMEOUT_SECONDS_DEFAULT,
+            seconds => seconds,
+        };
+        let info = WatcherInfo { timeout_seconds, addr: caller.addr };
+        self.apply_watch(&arguments, key, info)
+    }
+
+    fn apply_watch(
+        &mut self,
+        arguments: &WatchArguments,
+        key: WatcherKey,
+        info: WatcherInfo,
+    ) -> Result<i32, Stop> {
+        let known = self.info.watchers.contains_key(&key);
+        match arguments.op {
+            watch_op::WATCH | watch_op::LEGACY_WATCH => {
+                if !known {
+                    self.info.watchers.insert(key, info);
+                    self.touched = true;
+                }
+                let will_ping = arguments.op == watch_op::WATCH;
+                self.effects.push(Effect::Connect { key, info, will_ping });
+            }
+            watch_op::RECONNECT | watch_op::PING if !known => return Err(NOT_CONNECTED.into()),
+            watch_op::RECONNECT => {
+                self.effects.push(Effect::Connect { key, info, will_ping: true });
+            }
+            watch_op::PING => {
+                if !(self.input.is_connected)(&key) {
+                    return Err(Errno::TIMEDOUT.into());
+                }
+                self.effects.push(Effect::Ping { key });
+            }
+            watch_op::UNWATCH => {
+                if self.info.watchers.remove(&key).is_some() {
+                    self.touched = true;
+                    self.effects.push(Effect::Disconnect { key, tell_client: false });
+                }
+            }
+            _ => {}
+        }
+        Ok(0)
+    }
+
+    pub(super) fn list_watchers(&mut self) -> Result<i32, Stop> {
+        let entry = |(key, info): (&WatcherKey, &WatcherInfo)| Watcher {
+            name: key.name,
+            cookie: key.cookie,
+            timeout_seconds: info.timeout_seconds,
+            addr: info.addr,
+        };
+        let entries = self.info.watchers.iter().map(entry).collect();
+        self.output = codec::encode_to_bytes(&WatcherListing { entries });
+        Ok(0)
+    }
+
+    pub(super) fn notify(&mut self, op: &OsdOp) -> Result<i32, Stop> {
+        let request: NotifyRequest = Reader::new(&op.input).value().unwrap_or_default();
+        let timeout_seconds = match request.timeout_seconds {
+            0 => limits::NOTIFY_TIMEOUT_SECONDS_DEFAULT,
+            seconds => seconds,
+        };
+        let sent = self.effects.iter().filter(|effect| matches!(effect, Effect::Notify { .. }));
+        let notify_id = self.input.notify_id + sent.count() as u64;
+        let (cookie, payload) = (op.notify_cookie(), request.payload);
+        self.effects.push(Effect::Notify { notify_id, cookie, timeout_seconds, payload });
+        self.output = codec::encode_to_bytes(&notify_id);
+        Ok(self.result)
+    }
+
+    pub(super) fn notify_ack(&mut self, op: &OsdOp) -> Result<i32, Stop> {
+        let effect = match Reader::new(&op.input).value::<NotifyAck>() {
+            Ok(NotifyAck { notify_id, cookie, reply }) => {
+                Effect::Acknowledge { notify_id, cookie: Some(cookie), reply }
+            }
+            // Old clients put the notification's number where others have the watch's cookie.
+            Err(_) => Effect::Acknowledge {
+                notify_id: op.watch_arguments().cookie,
+                cookie: None,
+                reply: Default::default(),
+            },
+        };
+        self.effects.push(effect);
+        Ok(self.result)
+    }
+}

@@ -1,0 +1,121 @@
+//! Operations on the users' attributes.
+
+use super::context::{AttrDelta, Context, Stop};
+use crate::limits;
+use bytes::Bytes;
+use codec::Reader;
+use pg::user_attr;
+use std::collections::BTreeMap;
+use store::Change;
+use types::Errno;
+use wire::OsdOp;
+use wire::op::compare;
+
+impl<'a> Context<'a> {
+    /// An attribute as it was before the request.
+    pub(super) fn stored_xattr(&self, name: &[u8]) -> Result<&'a Bytes, Stop> {
+        if !self.input.state.exists {
+            return Err(Errno::NOENT.into());
+        }
+        self.input.state.xattrs.get(name).ok_or(Errno::NODATA.into())
+    }
+
+    pub(super) fn stored_xattrs(&self) -> Result<&'a BTreeMap<Bytes, Bytes>, Stop> {
+        match self.input.state.exists {
+            true => Ok(&self.input.state.xattrs),
+            false => Err(Errno::NOENT.into()),
+        }
+    }
+
+    pub(super) fn xattr(&mut self, op: &OsdOp) -> Result<i32, Stop> {
+        let (name, _) = op.xattr_input()?;
+        self.output = self.stored_xattr(&name)?.clone();
+        Ok(0)
+    }
+
+    pub(super) fn xattrs(&mut self) -> Result<i32, Stop> {
+        self.output = codec::encode_to_bytes(self.stored_xattrs()?);
+        Ok(0)
+    }
+
+    /// 1 if the comparison holds: the given value stands on the left.
+    pub(super) fn compare_xattr(&mut self, op: &OsdOp) -> Result<i32, Stop> {
+        let arguments = op.xattr_arguments();
+        let mut r = Reader::new(&op.input);
+        let name = r.take("attribute name", arguments.name_len as usize)?;
+        let stored = match self.stored_xattr(name) {
+            Ok(value) => value.clone(),
+            Err(stop) if stop == Stop::from(Errno::NODATA) => Bytes::new(),
+            Err(stop) => return Err(stop),
+        };
+        let holds = match arguments.compare_mode {
+            compare::MODE_STRING => {
+                let given = r.take("attribute value", arguments.value_len as usize)?;
+                compared(arguments.compare, given, &stored[..])?
+            }
+            compare::MODE_U64 => {
+                compared(arguments.compare, r.u64("attribute value")?, decimal(&stored)?)?
+            }
+            _ => return Err(Errno::INVAL.into()),
+        };
+        if holds { Ok(1) } else { Err(Errno::CANCELED.into()) }
+    }
+
+    pub(super) fn set_xattr_op(&mut self, op: &OsdOp) -> Result<i32, Stop> {
+        let (name, value) = op.xattr_input()?;
+        self.set_xattr(&name, value)
+    }
+
+    pub(super) fn set_xattr(&mut self, name: &[u8], value: Bytes) -> Result<i32, Stop> {
+        if name.len() > limits::XATTR_NAME_LEN_MAX {
+            return Err(Errno::NAMETOOLONG.into());
+        }
+        if name.is_empty() {
+            return Err(Errno::INVAL.into());
+        }
+        self.create();
+        self.touched = true;
+        let stored = user_attr(name);
+        self.attrs.push(AttrDelta::Set(stored.slice(1..), value.clone()));
+        self.stored_attrs.insert(stored, value);
+        Ok(0)
+    }
+
+    pub(super) fn remove_xattr(&mut self, op: &OsdOp) -> Result<i32, Stop> {
+        let (name, _) = op.xattr_input()?;
+        if !self.exists {
+            return Err(Errno::NOENT.into());
+        }
+        if name.is_empty() {
+            return Err(Errno::INVAL.into());
+        }
+        let stored = user_attr(&name);
+        self.stored_attrs.remove(&stored);
+        self.attrs.push(AttrDelta::Remove(name));
+        let object = self.input.object.clone();
+        self.changes.push(Change::RemoveAttr { object, name: stored });
+        Ok(0)
+    }
+}
+
+fn compared<T: PartialOrd>(operator: u8, left: T, right: T) -> Result<bool, Stop> {
+    Ok(match operator {
+        compare::EQ => left == right,
+        compare::NE => left != right,
+        compare::GT => left > right,
+        compare::GTE => left >= right,
+        compare::LT => left < right,
+        compare::LTE => left <= right,
+        _ => return Err(Errno::INVAL.into()),
+    })
+}
+
+/// The decimal number at the start of an attribute; an empty one counts as 0.
+fn decimal(value: &[u8]) -> Result<u64, Stop> {
+    if value.is_empty() {
+        return Ok(0);
+    }
+    let digits = value.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let digits = std::str::from_utf8(&value[..digits]).expect("digits are ASCII");
+    digits.parse().map_err(|_| Errno::INVAL.into())
+}

@@ -1,0 +1,50 @@
+//! Bounds, each with Ceph's name and default where it has one.
+
+use engine::Duration;
+
+/// `osd_max_object_size`
+pub const OBJECT_SIZE_MAX: u64 = 128 << 20;
+/// `osd_max_write_size`: of all data in one request.
+pub const REQUEST_DATA_MAX: usize = 90 << 20;
+/// `osd_max_object_name_len`, also for locator keys.
+pub const OBJECT_NAME_LEN_MAX: usize = 2048;
+/// `osd_max_object_namespace_len`
+pub const NAMESPACE_LEN_MAX: usize = 256;
+/// `osd_max_attr_name_len`
+pub const XATTR_NAME_LEN_MAX: usize = 100;
+/// `osd_max_omap_entries_per_request`
+pub const OMAP_ENTRIES_PER_REQUEST_MAX: u64 = 1024;
+/// Far below `osd_max_omap_bytes_per_request`: a page is held in memory, and clients ask for more.
+pub const OMAP_BYTES_PER_REQUEST_MAX: usize = 64 << 20;
+/// `osd_max_write_op_reply_len`: output of an operation that writes.
+pub const WRITE_REPLY_LEN_MAX: usize = 64;
+/// `osd_max_pgls`
+pub const LISTING_ENTRIES_MAX: u64 = 1024;
+/// `osd_copyfrom_max_chunk`
+pub const COPY_CHUNK_MAX: u64 = 8 << 20;
+/// `osd_client_watch_timeout`
+pub const WATCH_TIMEOUT_SECONDS_DEFAULT: u32 = 30;
+/// `osd_default_notify_timeout`
+pub const NOTIFY_TIMEOUT_SECONDS_DEFAULT: u32 = 30;
+/// Operations in one request; librados itself never comes near.
+pub const REQUEST_OPS_MAX: usize = 1024;
+
+/// Bytes of requests of one session that may be in work before it is paused, and below which it
+/// is resumed.
+pub const SESSION_BYTES_MAX: usize = 64 << 20;
+pub const SESSION_BYTES_RESUME: usize = 32 << 20;
+/// Requests of one session likewise.
+pub const SESSION_REQUESTS_MAX: usize = 4096;
+
+/// Objects of one placement group whose state is kept in memory while nothing works on them.
+pub const OBJECTS_CACHED_MAX: usize = 1024;
+
+/// How often timers are looked at while there is something to time.
+pub const TICK: Duration = Duration::from_millis(500);
+/// How often the monitor is told how things are.
+pub const REPORT_INTERVAL: Duration = Duration::from_secs(5);
+/// How long the monitor may take to mark a booting OSD up before it is asked again.
+pub const BOOT_RETRY: Duration = Duration::from_secs(5);
+/// The share of the disk that must stay free: beyond it, writes that add bytes are refused
+/// (`osd_failsafe_full_ratio`).
+pub const FAILSAFE_FREE_PERCENT: u64 = 3;

@@ -1,0 +1,52 @@
+//! What the parts of a client want done, collected in order.
+
+use crate::{Completion, OpId, Reply, WatchEvent};
+use engine::{ConnId, ConnectTarget, Duration, Message, Output, Policy, Time};
+use std::collections::VecDeque;
+use types::{EntityAddrVec, Errno, ParticipantName};
+
+/// The first pause before a lost session is opened again; it doubles up to the last.
+const RECONNECT_FIRST: Duration = Duration::from_millis(50);
+const RECONNECT_DOUBLINGS: u32 = 6;
+
+#[derive(Debug, Default)]
+pub(crate) struct Effects {
+    pub outputs: VecDeque<Output<()>>,
+    pub completions: VecDeque<Completion>,
+    pub watch_events: VecDeque<WatchEvent>,
+    last_conn: u64,
+    last_tid: u64,
+}
+
+impl Effects {
+    pub fn send(&mut self, conn: ConnId, message: Message) {
+        self.outputs.push_back(Output::Send { conn, message });
+    }
+
+    pub fn connect(&mut self, participant: ParticipantName, addrs: EntityAddrVec) -> ConnId {
+        self.last_conn += 1;
+        let conn = ConnId(self.last_conn);
+        let target = ConnectTarget { participant, addrs, policy: Policy::Lossy };
+        self.outputs.push_back(Output::Connect { conn, target });
+        conn
+    }
+
+    pub fn close(&mut self, conn: ConnId) {
+        self.outputs.push_back(Output::Close { conn });
+    }
+
+    /// Names a request; also its transaction id.
+    pub fn next_id(&mut self) -> OpId {
+        self.last_tid += 1;
+        OpId(self.last_tid)
+    }
+
+    pub fn complete(&mut self, id: OpId, outcome: Result<Reply, Errno>) {
+        self.completions.push_back((id, outcome));
+    }
+}
+
+/// When to try again after `failures` failures in a row.
+pub(crate) fn retry_time(now: Time, failures: u32) -> Time {
+    now + RECONNECT_FIRST * (1 << failures.min(RECONNECT_DOUBLINGS))
+}

@@ -1,0 +1,80 @@
+//! Where an operation goes by a given map.
+
+use crate::Place;
+use maps::{Mapping, OsdMap, OsdMapFlags, Pool, PoolFlags};
+use std::collections::BTreeMap;
+use types::{Epoch, OsdId, PgId};
+use wire::op::request_flags;
+
+/// Where an operation is sent. If this changes from one map to the next, the operation is sent
+/// again, because the OSDs may have forgotten it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub pg: PgId,
+    pub hash: u32,
+    pub mapping: Mapping,
+    /// The pool's last demand that all operations be sent again.
+    pub resend_epoch: Epoch,
+}
+
+impl Target {
+    pub fn primary(&self) -> Option<OsdId> {
+        self.mapping.acting_primary
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Located {
+    /// There is no such pool, in this map.
+    NoPool,
+    /// The pool's data is not to be accessed at all.
+    PoolError,
+    /// Cluster or pool are full or paused, or no OSD serves the placement group.
+    Waits,
+    At(OsdId, Target),
+}
+
+/// Finds placement groups' OSDs, and remembers them for one map.
+#[derive(Debug, Default)]
+pub(crate) struct Locator {
+    mappings: BTreeMap<PgId, Mapping>,
+}
+
+impl Locator {
+    /// To be called with every new map.
+    pub fn forget(&mut self) {
+        self.mappings.clear();
+    }
+
+    /// `hash` stands for the object's name in operations on placement groups.
+    pub fn locate(&mut self, map: &OsdMap, place: &Place, hash: Option<u32>, flags: u32) -> Located {
+        let Some(pool) = map.pool(place.pool) else { return Located::NoPool };
+        if pool.flags.contains(PoolFlags::EIO) {
+            return Located::PoolError;
+        }
+        if is_paused(map, pool, flags) {
+            return Located::Waits;
+        }
+        let hash = hash
+            .unwrap_or_else(|| pool.object_hash(&place.namespace, &place.key, &place.object));
+        let pg = pool.pg_of_hash(place.pool, hash);
+        let mapping = self.mappings.entry(pg).or_insert_with(|| map.pg_to_osds(pg)).clone();
+        let resend_epoch = pool.last_force_op_resend;
+        match mapping.acting_primary {
+            Some(osd) if map.is_up(osd) => {
+                Located::At(osd, Target { pg, hash, mapping, resend_epoch })
+            }
+            _ => Located::Waits,
+        }
+    }
+}
+
+fn is_paused(map: &OsdMap, pool: &Pool, flags: u32) -> bool {
+    let reads = flags & request_flags::READ != 0;
+    let writes = flags & request_flags::WRITE != 0;
+    let insists = flags & (request_flags::FULL_TRY | request_flags::FULL_FORCE) != 0;
+    let is_full = map.flags.contains(OsdMapFlags::FULL) || pool.flags.contains(PoolFlags::FULL);
+    (reads && map.flags.contains(OsdMapFlags::PAUSERD))
+        || (writes && map.flags.contains(OsdMapFlags::PAUSEWR))
+        || (writes && is_full && !insists)
+}

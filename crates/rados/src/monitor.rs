@@ -1,0 +1,240 @@
+//! The session with a monitor: finding one, subscriptions, commands, questions for versions.
+
+use crate::effects::{Effects, retry_time};
+use crate::operation::CommandOutput;
+use crate::{OpId, Reply};
+use bytes::Bytes;
+use engine::{ConnId, Duration, Message, Time};
+use maps::MonMap;
+use std::collections::BTreeMap;
+use types::{EntityAddrVec, EntityType, Epoch, Errno, ParticipantName, Uuid, features};
+use wire::{
+    Auth, MessageBody, MonCommand, MonCommandAck, MonGetVersion, MonGetVersionReply, MonSubscribe,
+    SubscribeItem,
+};
+
+/// A monitor that has not let us in by then is given up.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+struct Command {
+    command: String,
+    input: Bytes,
+    deadline: Option<Time>,
+}
+
+#[derive(Debug)]
+enum Link {
+    /// Until then.
+    Waiting(Time),
+    Opening {
+        conn: ConnId,
+        deadline: Time,
+    },
+    Open(ConnId),
+}
+
+#[derive(Debug)]
+pub(crate) struct MonitorLink {
+    seeds: Vec<EntityAddrVec>,
+    map: Option<MonMap>,
+    link: Link,
+    /// Counts attempts, and so chooses the monitor.
+    attempts: u32,
+    failures: u32,
+    /// The epoch from which OSD maps are wanted; 0 is the current one.
+    osd_map_start: u64,
+    commands: BTreeMap<OpId, Command>,
+    /// Questions for the newest OSD map.
+    questions: BTreeMap<OpId, ()>,
+}
+
+impl MonitorLink {
+    pub fn new(seeds: Vec<EntityAddrVec>) -> Self {
+        MonitorLink {
+            seeds,
+            map: None,
+            link: Link::Waiting(Time::ZERO),
+            attempts: 0,
+            failures: 0,
+            osd_map_start: 0,
+            commands: BTreeMap::new(),
+            questions: BTreeMap::new(),
+        }
+    }
+
+    pub fn owns(&self, conn: ConnId) -> bool {
+        match self.link {
+            Link::Opening { conn: own, .. } | Link::Open(own) => own == conn,
+            Link::Waiting(_) => false,
+        }
+    }
+
+    pub fn fsid(&self) -> Option<Uuid> {
+        self.map.as_ref().map(|map| map.fsid)
+    }
+
+    fn open_conn(&self) -> Option<ConnId> {
+        match self.link {
+            Link::Open(conn) => Some(conn),
+            _ => None,
+        }
+    }
+
+    fn candidates(&self) -> Vec<EntityAddrVec> {
+        let known = self.map.iter().flat_map(|map| map.mon_info.values());
+        let known: Vec<_> = known.map(|info| info.public_addrs.clone()).collect();
+        if known.is_empty() { self.seeds.clone() } else { known }
+    }
+
+    fn connect(&mut self, now: Time, fx: &mut Effects) {
+        let candidates = self.candidates();
+        let Some(count) = u32::try_from(candidates.len()).ok().filter(|count| *count > 0) else {
+            self.link = Link::Waiting(Time::FAR_FUTURE);
+            return;
+        };
+        let rank = self.attempts % count;
+        self.attempts = self.attempts.wrapping_add(1);
+        let name = ParticipantName::new(EntityType::MON, rank.into());
+        let conn = fx.connect(name, candidates[rank as usize].clone());
+        self.link = Link::Opening { conn, deadline: now + OPEN_TIMEOUT };
+    }
+
+    pub fn handle_opened(&mut self, conn: ConnId, fx: &mut Effects) {
+        self.link = Link::Open(conn);
+        self.failures = 0;
+        self.subscribe(fx);
+        let questions: Vec<OpId> = self.questions.keys().copied().collect();
+        questions.into_iter().for_each(|id| self.send_question(id, fx));
+        self.send_commands(fx);
+    }
+
+    pub fn handle_closed(&mut self, now: Time) {
+        self.link = Link::Waiting(retry_time(now, self.failures));
+        self.failures += 1;
+    }
+
+    /// From now on, OSD maps from `start` on are wanted.
+    pub fn want_osd_maps(&mut self, start: Epoch) {
+        self.osd_map_start = start.0.into();
+    }
+
+    pub fn subscribe(&mut self, fx: &mut Effects) {
+        let Some(conn) = self.open_conn() else { return };
+        let monmap_start = self.map.as_ref().map_or(0, |map| u64::from(map.epoch.0) + 1);
+        let item = |start| SubscribeItem { start, flags: 0 };
+        let what = [
+            ("monmap".to_owned(), item(monmap_start)),
+            ("osdmap".to_owned(), item(self.osd_map_start)),
+        ];
+        let subscribe = MonSubscribe { what: what.into(), hostname: String::new() };
+        fx.send(conn, subscribe.encode(features::SUPPORTED));
+    }
+
+    pub fn handle_map(&mut self, map: MonMap, fx: &mut Effects) {
+        let is_first = self.map.is_none();
+        self.map = Some(map);
+        if is_first {
+            self.send_commands(fx);
+        }
+    }
+
+    pub fn command(
+        &mut self,
+        id: OpId,
+        command: String,
+        input: Bytes,
+        deadline: Option<Time>,
+        fx: &mut Effects,
+    ) {
+        self.commands.insert(id, Command { command, input, deadline });
+        self.send_command(id, fx);
+    }
+
+    /// Commands name the cluster, so none is sent before the monitor map is here.
+    fn send_command(&self, id: OpId, fx: &mut Effects) {
+        let (Some(conn), Some(fsid)) = (self.open_conn(), self.fsid()) else { return };
+        let Some(command) = self.commands.get(&id) else { return };
+        let message = MonCommand {
+            version: 0,
+            fsid,
+            command: vec![command.command.clone()],
+            input: command.input.clone(),
+        };
+        fx.send(conn, message.encode(features::SUPPORTED).with_tid(id.0));
+    }
+
+    fn send_commands(&self, fx: &mut Effects) {
+        self.commands.keys().for_each(|id| self.send_command(*id, fx));
+    }
+
+    pub fn handle_command_ack(&mut self, tid: u64, ack: MonCommandAck, fx: &mut Effects) {
+        let id = OpId(tid);
+        if self.commands.remove(&id).is_some() {
+            let MonCommandAck { result, text, output, .. } = ack;
+            fx.complete(id, Ok(Reply::Command(CommandOutput { result, text, output })));
+        }
+    }
+
+    /// Asks which OSD map is the newest.
+    pub fn ask_newest(&mut self, id: OpId, fx: &mut Effects) {
+        self.questions.insert(id, ());
+        self.send_question(id, fx);
+    }
+
+    fn send_question(&self, id: OpId, fx: &mut Effects) {
+        let Some(conn) = self.open_conn() else { return };
+        let question = MonGetVersion { handle: id.0, what: "osdmap".to_owned() };
+        fx.send(conn, question.encode(features::SUPPORTED).with_tid(id.0));
+    }
+
+    /// The question that a reply answers.
+    pub fn handle_version(&mut self, reply: &MonGetVersionReply) -> Option<OpId> {
+        let id = OpId(reply.handle);
+        self.questions.remove(&id).map(|()| id)
+    }
+
+    pub fn renew_tickets(&self, protocol: u32, payload: Bytes, fx: &mut Effects) {
+        let Some(conn) = self.open_conn() else { return };
+        let monmap_epoch = self.map.as_ref().map_or(0, |map| map.epoch.0);
+        let message = Auth { version: 0, protocol, payload, monmap_epoch };
+        fx.send(conn, message.encode(features::SUPPORTED));
+    }
+
+    pub fn handle_timeout(&mut self, now: Time, fx: &mut Effects) {
+        match self.link {
+            Link::Waiting(until) if until <= now => self.connect(now, fx),
+            Link::Opening { conn, deadline } if deadline <= now => {
+                fx.close(conn);
+                self.connect(now, fx);
+            }
+            _ => {}
+        }
+        let is_late = |command: &Command| command.deadline.is_some_and(|at| at <= now);
+        let late: Vec<OpId> =
+            self.commands.iter().filter(|(_, c)| is_late(c)).map(|(id, _)| *id).collect();
+        for id in late {
+            self.commands.remove(&id);
+            fx.complete(id, Err(Errno::TIMEDOUT));
+        }
+    }
+
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let link = match self.link {
+            Link::Waiting(until) => Some(until),
+            Link::Opening { deadline, .. } => Some(deadline),
+            Link::Open(_) => None,
+        };
+        let commands = self.commands.values().filter_map(|command| command.deadline);
+        commands.chain(link).min()
+    }
+}
+
+/// The message as the body of its kind, or `None` with a line in the log.
+pub(crate) fn decoded<T: MessageBody>(message: &Message) -> Option<T> {
+    let decoded = T::decode(message);
+    if let Err(error) = &decoded {
+        tracing::warn!(kind = message.kind, %error, "a message does not decode");
+    }
+    decoded.ok()
+}

@@ -1,0 +1,135 @@
+//! What is asked of a client, and what comes of it.
+
+use crate::{ListPage, WatchId};
+use bytes::Bytes;
+use types::{EVersion, Epoch, Errno, OsdId, PoolId, SnapId};
+use wire::op::{OpCode, request_flags};
+use wire::watch::NotifyResult;
+use wire::{OpResult, OsdOp, SnapContext};
+
+/// Names a request of the client; also its transaction id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OpId(pub u64);
+
+/// An object's full name, but for its hash.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Place {
+    pub pool: PoolId,
+    pub namespace: Bytes,
+    /// Decides the placement instead of the name, if not empty.
+    pub key: Bytes,
+    pub object: Bytes,
+}
+
+impl Place {
+    pub fn new(pool: PoolId, object: impl Into<Bytes>) -> Self {
+        Place { pool, object: object.into(), ..Place::default() }
+    }
+}
+
+/// Operations on one object, done together or not at all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Operation {
+    pub place: Place,
+    pub ops: Vec<OsdOp>,
+    /// The snapshot that is read.
+    pub snap: SnapId,
+    /// The snapshots that a write must preserve.
+    pub snap_context: SnapContext,
+    /// In addition to those that follow from the operations, see
+    /// [`wire::op::request_flags`]. Calls of classes that write need
+    /// [`request_flags::WRITE`].
+    pub flags: u32,
+}
+
+impl Operation {
+    pub fn new(place: Place, ops: Vec<OsdOp>) -> Self {
+        let snap_context = SnapContext::default();
+        Operation { place, ops, snap: SnapId::HEAD, snap_context, flags: 0 }
+    }
+
+    /// All flags of the request.
+    pub(crate) fn request_flags(&self) -> u32 {
+        let of_op = |op: &OsdOp| match op.code {
+            code if code.is_pg() => request_flags::READ | request_flags::PGOP,
+            OpCode::CALL => request_flags::READ | request_flags::EXEC,
+            // Both kinds of notify and of watch count as writes or reads by their code.
+            code => {
+                let read = if code.reads() { request_flags::READ } else { 0 };
+                let write = if code.writes() { request_flags::WRITE } else { 0 };
+                read | write
+            }
+        };
+        let common =
+            request_flags::ONDISK | request_flags::KNOWN_REDIR | request_flags::SUPPORTSPOOLEIO;
+        self.ops.iter().map(of_op).fold(self.flags | common, |flags, more| flags | more)
+    }
+}
+
+/// Who executes a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CommandTarget {
+    Monitor,
+    Osd(OsdId),
+}
+
+/// What a request gave. Errors of the request as a whole are [`Errno`]s instead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reply {
+    /// To [`crate::Client::submit`].
+    Operation(OperationReply),
+    /// To [`crate::Client::command`]; the command itself may have failed.
+    Command(CommandOutput),
+    /// To [`crate::Client::list`].
+    Page(ListPage),
+    /// To [`crate::Client::fetch_map`]: the map is at least this new.
+    Map(Epoch),
+    /// To [`crate::Client::watch`].
+    Watching(WatchId),
+    /// To [`crate::Client::notify`].
+    Notified(NotifyResult),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OperationReply {
+    /// 0 or more.
+    pub result: i32,
+    /// The position of a write in its placement group's log.
+    pub version: EVersion,
+    /// The object's version.
+    pub user_version: u64,
+    /// One per operation.
+    pub ops: Vec<OpResult>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CommandOutput {
+    /// 0 or more, or a negative errno.
+    pub result: i32,
+    /// For people.
+    pub text: String,
+    pub output: Bytes,
+}
+
+pub type Completion = (OpId, Result<Reply, Errno>);
+
+/// The errno of a negative result.
+pub(crate) fn check(result: i32) -> Result<i32, Errno> {
+    if result < 0 { Err(Errno(result.saturating_neg())) } else { Ok(result) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_follow_from_the_operations() {
+        let flags = |ops| Operation::new(Place::default(), ops).request_flags();
+        let has = |flags: u32, wanted: u32| flags & wanted == wanted;
+        let write = flags(vec![OsdOp::stat(), OsdOp::remove()]);
+        assert!(has(write, request_flags::READ | request_flags::WRITE | request_flags::ONDISK));
+        assert!(!has(flags(vec![OsdOp::read(0, 1)]), request_flags::WRITE));
+        let list = flags(vec![OsdOp::list(1, 0, &types::HObject::default())]);
+        assert!(has(list, request_flags::PGOP | request_flags::READ));
+    }
+}

@@ -1,0 +1,156 @@
+//! Sessions with OSDs, and the ranges of objects that they asked us to hold back.
+
+use crate::effects::{Effects, retry_time};
+use engine::{ConnId, Time};
+use std::collections::BTreeMap;
+use types::{EntityAddrVec, EntityType, HObject, OsdId, ParticipantName};
+use wire::{OsdBackoff, ShardPgId};
+
+/// A range `[begin, end)` that may not be sent, or one object if both are equal.
+#[derive(Debug)]
+struct Backoff {
+    begin: HObject,
+    end: HObject,
+}
+
+impl Backoff {
+    fn covers(&self, object: &HObject) -> bool {
+        let is_single = self.begin == self.end;
+        *object == self.begin || (!is_single && *object >= self.begin && *object < self.end)
+    }
+}
+
+#[derive(Debug)]
+enum State {
+    Waiting(Time),
+    Opening(ConnId),
+    Open(ConnId),
+}
+
+#[derive(Debug)]
+struct Session {
+    addrs: EntityAddrVec,
+    state: State,
+    failures: u32,
+    backoffs: BTreeMap<(ShardPgId, u64), Backoff>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Sessions {
+    sessions: BTreeMap<OsdId, Session>,
+    conns: BTreeMap<ConnId, OsdId>,
+}
+
+impl Sessions {
+    pub fn osd_of(&self, conn: ConnId) -> Option<OsdId> {
+        self.conns.get(&conn).copied()
+    }
+
+    /// The open session with `osd`; begins to open one if there is none.
+    pub fn open(
+        &mut self,
+        osd: OsdId,
+        addrs: &EntityAddrVec,
+        fx: &mut Effects,
+    ) -> Option<ConnId> {
+        if self.sessions.get(&osd).is_some_and(|session| session.addrs != *addrs) {
+            self.close(osd, fx);
+        }
+        match self.sessions.get(&osd).map(|session| &session.state) {
+            Some(State::Open(conn)) => Some(*conn),
+            Some(_) => None,
+            None => {
+                let state = State::Opening(self.connect(osd, addrs, fx));
+                let addrs = addrs.clone();
+                let backoffs = BTreeMap::new();
+                self.sessions.insert(osd, Session { addrs, state, failures: 0, backoffs });
+                None
+            }
+        }
+    }
+
+    fn connect(&mut self, osd: OsdId, addrs: &EntityAddrVec, fx: &mut Effects) -> ConnId {
+        let name = ParticipantName::new(EntityType::OSD, osd.0.into());
+        let conn = fx.connect(name, addrs.clone());
+        self.conns.insert(conn, osd);
+        conn
+    }
+
+    /// Ends the session with an OSD that went down or moved.
+    pub fn close(&mut self, osd: OsdId, fx: &mut Effects) {
+        let Some(session) = self.sessions.remove(&osd) else { return };
+        if let State::Opening(conn) | State::Open(conn) = session.state {
+            self.conns.remove(&conn);
+            fx.close(conn);
+        }
+    }
+
+    /// Ends sessions whose OSD is not `wanted` any more.
+    pub fn retain(&mut self, wanted: impl Fn(OsdId, &EntityAddrVec) -> bool, fx: &mut Effects) {
+        let gone = self.sessions.iter().filter(|(osd, session)| !wanted(**osd, &session.addrs));
+        let gone: Vec<OsdId> = gone.map(|(osd, _)| *osd).collect();
+        gone.into_iter().for_each(|osd| self.close(osd, fx));
+    }
+
+    pub fn handle_opened(&mut self, conn: ConnId) -> Option<OsdId> {
+        let osd = self.osd_of(conn)?;
+        let session = self.sessions.get_mut(&osd)?;
+        session.state = State::Open(conn);
+        Some(osd)
+    }
+
+    /// The OSD whose session has ended. A new one is opened after a pause.
+    pub fn handle_closed(&mut self, now: Time, conn: ConnId) -> Option<OsdId> {
+        let osd = self.conns.remove(&conn)?;
+        let session = self.sessions.get_mut(&osd)?;
+        session.state = State::Waiting(retry_time(now, session.failures));
+        session.failures += 1;
+        session.backoffs.clear();
+        Some(osd)
+    }
+
+    /// The OSD has answered something.
+    pub fn handle_alive(&mut self, osd: OsdId) {
+        if let Some(session) = self.sessions.get_mut(&osd) {
+            session.failures = 0;
+        }
+    }
+
+    pub fn handle_timeout(&mut self, now: Time, fx: &mut Effects) {
+        let due = |session: &Session| matches!(session.state, State::Waiting(at) if at <= now);
+        let due: Vec<OsdId> =
+            self.sessions.iter().filter(|(_, s)| due(s)).map(|(osd, _)| *osd).collect();
+        for osd in due {
+            let addrs = self.sessions[&osd].addrs.clone();
+            let conn = self.connect(osd, &addrs, fx);
+            if let Some(session) = self.sessions.get_mut(&osd) {
+                session.state = State::Opening(conn);
+            }
+        }
+    }
+
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let waiting = |session: &Session| match session.state {
+            State::Waiting(at) => Some(at),
+            _ => None,
+        };
+        self.sessions.values().filter_map(waiting).min()
+    }
+
+    pub fn block(&mut self, osd: OsdId, backoff: OsdBackoff) {
+        let Some(session) = self.sessions.get_mut(&osd) else { return };
+        let OsdBackoff { pg, id, begin, end, .. } = backoff;
+        session.backoffs.insert((pg, id), Backoff { begin, end });
+    }
+
+    pub fn unblock(&mut self, osd: OsdId, backoff: &OsdBackoff) {
+        let Some(session) = self.sessions.get_mut(&osd) else { return };
+        session.backoffs.remove(&(backoff.pg, backoff.id));
+    }
+
+    pub fn is_blocked(&self, osd: OsdId, pg: ShardPgId, object: &HObject) -> bool {
+        let Some(session) = self.sessions.get(&osd) else { return false };
+        let mut of_pg = session.backoffs.range((pg, 0)..=(pg, u64::MAX));
+        of_pg.any(|(_, backoff)| backoff.covers(object))
+    }
+}

@@ -1,0 +1,331 @@
+//! One thread: a reactor, the daemons on it, and all their sessions.
+//!
+//! A turn hands everything that arrived to the daemons, lets them speak until nobody has anything
+//! left to say, and then gives each socket all that was written for it in one system call.
+
+use super::links::{Directory, LinkEnd, NodeAddress, Parcel, Post};
+use super::node::{Hosted, NodeOutput};
+use super::wire::{Listening, Wire, WireEvent, WireId};
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use engine::{ConnId, ConnectTarget, Peer, Time};
+use rt::{Clock, Config, Event, ListenerId, Mailbox, Reactor, Sender, Waker, mailbox};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::time::Duration;
+use types::{EntityAddrVec, EntityName, ParticipantName, features};
+
+/// Parcels that a core's mailbox holds before senders have to wait.
+const MAILBOX_CAPACITY: usize = 4096;
+/// How often sessions are asked whether their time is up; keepalives need no better.
+const SESSION_SWEEP: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CoreConfig {
+    pub index: usize,
+    /// Seeds session cookies and nonces of connections; from the system's entropy.
+    pub seed: u64,
+}
+
+/// What a session of a daemon runs over.
+#[derive(Debug, Clone, Copy)]
+enum Link {
+    Wire(WireId),
+    Local(LinkEnd),
+}
+
+struct Slot<N> {
+    node: N,
+    links: BTreeMap<ConnId, Link>,
+}
+
+pub struct Core<N> {
+    config: CoreConfig,
+    clock: Clock,
+    now: Time,
+    reactor: Reactor,
+    wire: Wire,
+    slots: Vec<Slot<N>>,
+    next_accepted: u64,
+    /// Parcels for daemons of this core.
+    parcels: VecDeque<Parcel>,
+    post: Post,
+    directory: Directory,
+    mailbox: Mailbox<Parcel>,
+    sender: Sender<Parcel>,
+    next_sweep: Time,
+}
+
+impl<N: Hosted> Core<N> {
+    pub fn new(config: CoreConfig, clock: Clock) -> Result<Self> {
+        let reactor = Reactor::new(Config::default()).context("setting up io_uring")?;
+        let (sender, mailbox) = mailbox(MAILBOX_CAPACITY, reactor.waker());
+        Ok(Core {
+            config,
+            clock,
+            now: clock.now(),
+            reactor,
+            wire: Wire::new(config.seed),
+            slots: Vec::new(),
+            next_accepted: ConnId::ACCEPTED,
+            parcels: VecDeque::new(),
+            post: Post::new(Vec::new()),
+            directory: Directory::default(),
+            mailbox,
+            sender,
+            next_sweep: Time::ZERO,
+        })
+    }
+
+    pub fn waker(&self) -> Waker {
+        self.reactor.waker()
+    }
+
+    /// The way into this core's mailbox.
+    pub fn sender(&self) -> Sender<Parcel> {
+        self.sender.clone()
+    }
+
+    /// Where the next daemon that is added will live.
+    pub fn next_address(&self) -> NodeAddress {
+        NodeAddress { core: self.config.index, node: self.slots.len() }
+    }
+
+    pub fn add(&mut self, node: N) -> NodeAddress {
+        let address = self.next_address();
+        self.slots.push(Slot { node, links: BTreeMap::new() });
+        address
+    }
+
+    pub fn node_mut(&mut self, node: usize) -> &mut N {
+        &mut self.slots[node].node
+    }
+
+    /// Tells where the other daemons are; before the first turn.
+    pub fn introduce(&mut self, directory: Directory, cores: Vec<Sender<Parcel>>) {
+        self.directory = directory;
+        self.post = Post::new(cores);
+    }
+
+    /// Listens for sessions to a daemon, which presents itself there as `listening` says.
+    pub fn listen(&mut self, addr: SocketAddr, listening: Listening) -> Result<SocketAddr> {
+        let (id, local) =
+            self.reactor.listen(addr).with_context(|| format!("listening on {addr}"))?;
+        self.wire.add_listener(id, local, listening);
+        Ok(local)
+    }
+
+    /// One turn of the loop; waits at most until `deadline`.
+    pub fn turn(&mut self, deadline: Time) -> Result<()> {
+        let waiting = self.post.offer_all();
+        let until = if waiting { self.now } else { self.wake_time().min(deadline) };
+        let timeout = until.since(self.clock.now());
+        self.reactor.turn(Some(timeout)).context("waiting for io_uring")?;
+        self.now = self.clock.now();
+        while let Some(event) = self.reactor.poll_event() {
+            self.handle_event(event);
+        }
+        while let Some(parcel) = self.mailbox.receive() {
+            self.deliver(parcel);
+        }
+        self.run_nodes();
+        self.sweep_sessions();
+        self.settle();
+        self.wire.transmit(&mut self.reactor);
+        Ok(())
+    }
+
+    /// Lets the daemons act on what the caller asked of them between turns.
+    pub fn settle(&mut self) {
+        loop {
+            let mut quiet = self.run_wire();
+            while let Some(parcel) = self.parcels.pop_front() {
+                self.deliver(parcel);
+                quiet = false;
+            }
+            for node in 0..self.slots.len() {
+                while let Some(output) = self.slots[node].node.poll_output(self.now) {
+                    self.perform(node, output);
+                    quiet = false;
+                }
+            }
+            if quiet {
+                return;
+            }
+        }
+    }
+
+    fn wake_time(&self) -> Time {
+        let timeouts = self.slots.iter().filter_map(|slot| slot.node.poll_timeout());
+        timeouts.min().unwrap_or(Time::FAR_FUTURE).min(self.next_sweep)
+    }
+
+    fn run_nodes(&mut self) {
+        for slot in &mut self.slots {
+            slot.node.pump_storage(self.now);
+            if slot.node.poll_timeout().is_some_and(|due| due <= self.now) {
+                slot.node.handle_timeout(self.now);
+            }
+        }
+    }
+
+    fn sweep_sessions(&mut self) {
+        if self.now >= self.next_sweep {
+            self.next_sweep = self.now + SESSION_SWEEP;
+            self.wire.handle_timeout(self.now);
+        }
+    }
+
+    fn handle_event(&mut self, event: Event) {
+        match event {
+            Event::Accepted { listener, socket, peer } => self.accepted(listener, socket, peer),
+            Event::Connected { socket } => self.wire.connected(self.now, socket),
+            Event::Received { socket, bytes } => self.received(socket, bytes),
+            Event::Filled { socket, buffer } => {
+                self.wire.filled(self.now, socket, buffer);
+                self.run_wire();
+            }
+            Event::ReceiveIdle { socket } => self.wire.receive_idle(&mut self.reactor, socket),
+            Event::Drained { socket } => self.wire.drained(socket),
+            Event::Closed { socket, error } => self.wire.disconnected(self.now, socket, error),
+            Event::Woken | Event::DiskDone { .. } => {}
+        }
+    }
+
+    fn accepted(&mut self, listener: ListenerId, socket: rt::SocketId, peer: SocketAddr) {
+        let conn = ConnId(self.next_accepted);
+        self.next_accepted += 1;
+        if let Some((node, id)) = self.wire.accept(self.now, listener, socket, peer, conn) {
+            self.slots[node].links.insert(conn, Link::Wire(id));
+        }
+    }
+
+    fn received(&mut self, socket: rt::SocketId, bytes: Bytes) {
+        self.wire.received(self.now, socket, bytes);
+        // Messages are handed over as they are decoded, so that a long chunk does not pile up.
+        self.run_wire();
+        self.wire.after_received(&mut self.reactor, socket);
+    }
+
+    fn run_wire(&mut self) -> bool {
+        let mut quiet = true;
+        while let Some((id, event)) = self.wire.poll_event(self.now, &mut self.reactor) {
+            self.handle_wire(id, event);
+            quiet = false;
+        }
+        quiet
+    }
+
+    fn handle_wire(&mut self, id: WireId, event: WireEvent) {
+        let (node, conn) = self.wire.owner(id);
+        let slot = &mut self.slots[node];
+        match event {
+            WireEvent::Auth(request) => slot.node.handle_auth(self.now, conn, request),
+            WireEvent::Connecting(step) => {
+                let answer = slot.node.authenticate(self.now, conn, step);
+                self.wire.answer(id, answer);
+            }
+            WireEvent::Opened(peer) => slot.node.handle_opened(self.now, conn, peer),
+            WireEvent::Message(message) => slot.node.handle_message(self.now, conn, message),
+            WireEvent::Closed => {
+                slot.links.remove(&conn);
+                slot.node.handle_closed(self.now, conn);
+                self.wire.remove(id);
+            }
+        }
+    }
+
+    fn perform(&mut self, node: usize, output: NodeOutput) {
+        match output {
+            NodeOutput::Send { conn, message } => match self.slots[node].links.get(&conn) {
+                Some(Link::Wire(id)) => self.wire.send(*id, message),
+                Some(Link::Local(end)) => {
+                    let to = *end;
+                    self.dispatch(Parcel::Message { to, message });
+                }
+                None => {}
+            },
+            NodeOutput::Connect { conn, target } => self.connect(node, conn, &target),
+            NodeOutput::Close { conn } => match self.slots[node].links.remove(&conn) {
+                Some(Link::Wire(id)) => self.wire.close(&mut self.reactor, id),
+                Some(Link::Local(to)) => self.dispatch(Parcel::Closed { to }),
+                None => {}
+            },
+            NodeOutput::Auth { conn, verdict } => {
+                if let Some(Link::Wire(id)) = self.slots[node].links.get(&conn) {
+                    self.wire.verdict(self.now, *id, verdict);
+                }
+            }
+            NodeOutput::Pause { conn, paused } => {
+                if let Some(Link::Wire(id)) = self.slots[node].links.get(&conn) {
+                    self.wire.pause(&mut self.reactor, *id, paused);
+                }
+            }
+        }
+    }
+
+    fn connect(&mut self, node: usize, conn: ConnId, target: &ConnectTarget) {
+        let here = NodeAddress { core: self.config.index, node };
+        if let Some(address) = self.directory.find(target.participant) {
+            let from = LinkEnd { address: here, conn };
+            // The other end numbers the session in its own space, above what wires there use.
+            let to = LinkEnd { address, conn: local_conn(here, conn) };
+            self.slots[node].links.insert(conn, Link::Local(to));
+            let me = local_peer(self.slots[node].node.participant());
+            self.dispatch(Parcel::Opened { to, from, peer: Box::new(me) });
+            let other = local_peer(target.participant);
+            return self.slots[node].node.handle_opened(self.now, conn, other);
+        }
+        let me = self.slots[node].node.participant();
+        let id = self.wire.connect(self.now, node, me, conn, target);
+        self.slots[node].links.insert(conn, Link::Wire(id));
+    }
+
+    fn dispatch(&mut self, parcel: Parcel) {
+        if parcel.destination().address.core == self.config.index {
+            self.parcels.push_back(parcel);
+        } else {
+            self.post.send(parcel);
+        }
+    }
+
+    fn deliver(&mut self, parcel: Parcel) {
+        let slot = &mut self.slots[parcel.destination().address.node];
+        match parcel {
+            Parcel::Opened { to, from, peer } => {
+                slot.links.insert(to.conn, Link::Local(from));
+                slot.node.handle_opened(self.now, to.conn, *peer);
+            }
+            // A message that crossed with the end of its session is dropped, as on any network.
+            Parcel::Message { to, message } => {
+                if slot.links.contains_key(&to.conn) {
+                    slot.node.handle_message(self.now, to.conn, message);
+                }
+            }
+            Parcel::Closed { to } => {
+                if slot.links.remove(&to.conn).is_some() {
+                    slot.node.handle_closed(self.now, to.conn);
+                }
+            }
+        }
+    }
+}
+
+/// The number that the accepting end of a local link knows it by: unique, because it holds the
+/// opener's address and its own number.
+fn local_conn(from: NodeAddress, conn: ConnId) -> ConnId {
+    const LOCAL: u64 = 1 << 63;
+    ConnId(LOCAL | (from.core as u64) << 48 | (from.node as u64) << 33 | conn.0)
+}
+
+/// Daemons of one process trust each other.
+fn local_peer(participant: ParticipantName) -> Peer {
+    Peer {
+        participant,
+        name: EntityName::new(participant.kind, participant.number.to_string()),
+        addrs: EntityAddrVec::default(),
+        features: features::SUPPORTED,
+        caps: Bytes::new(),
+        seen_addr: types::EntityAddr::default(),
+    }
+}

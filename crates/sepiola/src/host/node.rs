@@ -1,0 +1,154 @@
+//! A daemon and its storage as one thing that a core can run.
+
+use bytes::Bytes;
+use engine::{
+    AuthRequest, AuthVerdict, ConnId, ConnectTarget, Daemon, Message, Output, Peer, Time,
+};
+use types::ParticipantName;
+
+/// What keeps a daemon's state. Completions are polled for after each request and whenever the
+/// core was woken.
+pub trait Storage {
+    type Request;
+    type Completion;
+
+    fn submit(&mut self, now: Time, request: Self::Request);
+    fn poll_completion(&mut self) -> Option<Self::Completion>;
+}
+
+/// For daemons that keep nothing.
+#[derive(Debug, Default)]
+pub struct NoStorage;
+
+impl Storage for NoStorage {
+    type Request = ();
+    type Completion = ();
+
+    fn submit(&mut self, _now: Time, (): ()) {}
+
+    fn poll_completion(&mut self) -> Option<()> {
+        None
+    }
+}
+
+/// What is left of a daemon's outputs once storage requests are taken care of.
+#[derive(Debug)]
+pub enum NodeOutput {
+    Send { conn: ConnId, message: Message },
+    Connect { conn: ConnId, target: ConnectTarget },
+    Close { conn: ConnId },
+    Auth { conn: ConnId, verdict: AuthVerdict },
+    Pause { conn: ConnId, paused: bool },
+}
+
+/// What is asked of a daemon that opens a session, to prove who it is.
+#[derive(Debug)]
+pub enum ConnectingStep {
+    Begin,
+    More { payload: Bytes },
+    Done { global_id: u64, payload: Bytes },
+    BadMethod { result: i32 },
+}
+
+/// What it says.
+#[derive(Debug)]
+pub enum ConnectingAnswer {
+    Start { method: u32, preferred_modes: Vec<u32>, payload: Bytes },
+    More { payload: Bytes },
+    Finish { session_key: Bytes, connection_secret: Bytes },
+    Refuse,
+}
+
+/// What a core runs.
+pub trait Hosted {
+    /// Who it is to its peers.
+    fn participant(&self) -> ParticipantName;
+    fn handle_auth(&mut self, now: Time, conn: ConnId, request: AuthRequest);
+    /// Daemons of a cluster reach each other by local links only, so they refuse.
+    fn authenticate(&mut self, _now: Time, _conn: ConnId, _step: ConnectingStep) -> ConnectingAnswer {
+        ConnectingAnswer::Refuse
+    }
+    fn handle_opened(&mut self, now: Time, conn: ConnId, peer: Peer);
+    fn handle_message(&mut self, now: Time, conn: ConnId, message: Message);
+    fn handle_closed(&mut self, now: Time, conn: ConnId);
+    fn handle_timeout(&mut self, now: Time);
+    /// Hands completions of storage to the daemon.
+    fn pump_storage(&mut self, now: Time);
+    fn poll_output(&mut self, now: Time) -> Option<NodeOutput>;
+    fn poll_timeout(&self) -> Option<Time>;
+}
+
+/// A daemon with its storage.
+pub struct DaemonNode<D, S> {
+    participant: ParticipantName,
+    daemon: D,
+    storage: S,
+}
+
+impl<D, S> DaemonNode<D, S> {
+    pub fn new(participant: ParticipantName, daemon: D, storage: S) -> Self {
+        DaemonNode { participant, daemon, storage }
+    }
+}
+
+impl<D, S> Hosted for DaemonNode<D, S>
+where
+    D: Daemon,
+    S: Storage<Request = D::Request, Completion = D::Completion>,
+{
+    fn participant(&self) -> ParticipantName {
+        self.participant
+    }
+
+    fn handle_auth(&mut self, now: Time, conn: ConnId, request: AuthRequest) {
+        self.daemon.handle_auth(now, conn, request);
+    }
+
+    fn handle_opened(&mut self, now: Time, conn: ConnId, peer: Peer) {
+        self.daemon.handle_opened(now, conn, peer);
+    }
+
+    fn handle_message(&mut self, now: Time, conn: ConnId, message: Message) {
+        self.daemon.handle_message(now, conn, message);
+    }
+
+    fn handle_closed(&mut self, now: Time, conn: ConnId) {
+        self.daemon.handle_closed(now, conn);
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.daemon.handle_timeout(now);
+    }
+
+    fn pump_storage(&mut self, now: Time) {
+        while let Some(completion) = self.storage.poll_completion() {
+            self.daemon.handle_completion(now, completion);
+        }
+    }
+
+    fn poll_output(&mut self, now: Time) -> Option<NodeOutput> {
+        loop {
+            return Some(match self.daemon.poll_output() {
+                Some(Output::Storage(request)) => {
+                    self.storage.submit(now, request);
+                    continue;
+                }
+                Some(Output::Send { conn, message }) => NodeOutput::Send { conn, message },
+                Some(Output::Connect { conn, target }) => NodeOutput::Connect { conn, target },
+                Some(Output::Close { conn }) => NodeOutput::Close { conn },
+                Some(Output::Auth { conn, verdict }) => NodeOutput::Auth { conn, verdict },
+                Some(Output::Pause { conn, paused }) => NodeOutput::Pause { conn, paused },
+                None => {
+                    // Requests may have been answered at once, and the answers may ask for more.
+                    let completion = self.storage.poll_completion()?;
+                    self.daemon.handle_completion(now, completion);
+                    continue;
+                }
+            });
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.daemon.poll_timeout()
+    }
+}

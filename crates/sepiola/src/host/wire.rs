@@ -1,0 +1,392 @@
+//! Sessions over sockets: the sessions of all daemons of one core, and the sockets that carry them.
+
+use super::node::{ConnectingAnswer, ConnectingStep};
+use bytes::{Bytes, BytesMut};
+use engine::{AuthRequest, AuthVerdict, ConnId, ConnectTarget, Message, Peer, Time};
+use msgr::{CloseReason, Config, Event, Session};
+use rt::{ListenerId, Reactor, SocketId};
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use stdx::Prng;
+use types::{AddrType, EntityAddr, EntityAddrVec, EntityType, ParticipantName};
+
+/// What a socket is given before it has sent some of it; the rest waits as messages, which cost
+/// less memory than frames and can still be dropped with their session.
+const SOCKET_QUEUE_MAX: usize = 1 << 20;
+
+/// Names a session of this core; never names another one later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WireId(u64);
+
+/// As whom connections at a listener are met, and for which daemon.
+#[derive(Debug, Clone, Copy)]
+pub struct Listening {
+    pub node: usize,
+    pub participant: ParticipantName,
+}
+
+/// What a session tells its daemon.
+#[derive(Debug)]
+pub enum WireEvent {
+    Auth(AuthRequest),
+    Connecting(ConnectingStep),
+    Opened(Peer),
+    Message(Message),
+    Closed,
+}
+
+struct Entry {
+    session: Session,
+    socket: Option<SocketId>,
+    node: usize,
+    conn: ConnId,
+    /// The daemon wants no messages for now.
+    paused: bool,
+    /// In `to_transmit`.
+    dirty: bool,
+}
+
+pub struct Wire {
+    listeners: BTreeMap<ListenerId, (Arc<Config>, Listening)>,
+    entries: BTreeMap<WireId, Entry>,
+    by_socket: BTreeMap<SocketId, WireId>,
+    next_id: u64,
+    prng: Prng,
+    nonce: u32,
+    /// Sessions that may have events.
+    to_poll: VecDeque<WireId>,
+    /// Sessions that may have something to send.
+    to_transmit: Vec<WireId>,
+    pieces: Vec<Bytes>,
+}
+
+impl Wire {
+    pub fn new(seed: u64) -> Self {
+        let mut prng = Prng::new(seed);
+        let nonce = prng.next_u64() as u32;
+        Wire {
+            listeners: BTreeMap::new(),
+            entries: BTreeMap::new(),
+            by_socket: BTreeMap::new(),
+            next_id: 0,
+            prng,
+            nonce,
+            to_poll: VecDeque::new(),
+            to_transmit: Vec::new(),
+            pieces: Vec::new(),
+        }
+    }
+
+    pub fn add_listener(&mut self, id: ListenerId, addr: SocketAddr, listening: Listening) {
+        let addrs = EntityAddrVec::one(EntityAddr::msgr2(addr, 0));
+        let who = listening.participant;
+        let config = Arc::new(Config::daemon(who.kind, who.number, addrs));
+        self.listeners.insert(id, (config, listening));
+    }
+
+    pub fn owner(&self, id: WireId) -> (usize, ConnId) {
+        let entry = &self.entries[&id];
+        (entry.node, entry.conn)
+    }
+
+    /// A connection has come in: the node that it is for, and the session's name.
+    pub fn accept(
+        &mut self,
+        now: Time,
+        listener: ListenerId,
+        socket: SocketId,
+        peer: SocketAddr,
+        conn: ConnId,
+    ) -> Option<(usize, WireId)> {
+        let (config, listening) = self.listeners.get(&listener)?;
+        let (config, node) = (config.clone(), listening.node);
+        let seen = EntityAddr { kind: AddrType::Msgr2, nonce: 0, socket: Some(peer) };
+        let session = Session::accept(config, now, seen, self.prng.next_u64());
+        Some((node, self.insert(session, Some(socket), node, conn)))
+    }
+
+    /// A daemon opens a session.
+    pub fn connect(
+        &mut self,
+        now: Time,
+        node: usize,
+        me: ParticipantName,
+        conn: ConnId,
+        target: &ConnectTarget,
+    ) -> WireId {
+        let config = match me.kind {
+            EntityType::CLIENT => Config::client(self.nonce),
+            kind => Config::daemon(kind, me.number, EntityAddrVec::default()),
+        };
+        let seed = self.prng.next_u64();
+        let session = Session::connect(Arc::new(config), now, target.clone(), seed);
+        self.insert(session, None, node, conn)
+    }
+
+    fn insert(
+        &mut self,
+        session: Session,
+        socket: Option<SocketId>,
+        node: usize,
+        conn: ConnId,
+    ) -> WireId {
+        let id = WireId(self.next_id);
+        self.next_id += 1;
+        if let Some(socket) = socket {
+            self.by_socket.insert(socket, id);
+        }
+        let entry = Entry { session, socket, node, conn, paused: false, dirty: false };
+        self.entries.insert(id, entry);
+        self.touch(id);
+        id
+    }
+
+    pub fn connected(&mut self, now: Time, socket: SocketId) {
+        self.on_socket(socket, |session| session.handle_connected(now));
+    }
+
+    pub fn received(&mut self, now: Time, socket: SocketId, bytes: Bytes) {
+        self.on_socket(socket, |session| session.handle_received(now, bytes));
+    }
+
+    pub fn filled(&mut self, now: Time, socket: SocketId, buffer: BytesMut) {
+        self.on_socket(socket, |session| session.handle_filled(now, buffer));
+    }
+
+    pub fn disconnected(&mut self, now: Time, socket: SocketId, error: Option<io::Error>) {
+        if let Some(error) = error {
+            tracing::debug!(%error, "a connection was lost");
+        }
+        self.on_socket(socket, |session| session.handle_disconnected(now));
+        if let Some(id) = self.by_socket.remove(&socket)
+            && let Some(entry) = self.entries.get_mut(&id)
+        {
+            entry.socket = None;
+        }
+    }
+
+    fn on_socket(&mut self, socket: SocketId, act: impl FnOnce(&mut Session)) {
+        if let Some(id) = self.by_socket.get(&socket).copied() {
+            act(&mut self.entry(id).session);
+            self.touch(id);
+        }
+    }
+
+    /// After everything that had arrived was looked at: the rest of a large segment is received
+    /// straight into its buffer.
+    pub fn after_received(&mut self, reactor: &mut Reactor, socket: SocketId) {
+        let session = self.by_socket.get(&socket).and_then(|id| self.entries.get(id));
+        if session.is_some_and(|entry| entry.session.receive_hint().is_some()) {
+            reactor.stop_receiving(socket);
+        }
+    }
+
+    pub fn receive_idle(&mut self, reactor: &mut Reactor, socket: SocketId) {
+        let Some(id) = self.by_socket.get(&socket).copied() else { return };
+        let session = &mut self.entry(id).session;
+        match session.receive_hint().zip(session.take_receive_buffer()) {
+            Some((length, buffer)) => reactor.receive_into(socket, buffer, length),
+            None => reactor.receive(socket),
+        }
+    }
+
+    pub fn drained(&mut self, socket: SocketId) {
+        if let Some(id) = self.by_socket.get(&socket).copied() {
+            self.mark_dirty(id);
+        }
+    }
+
+    pub fn send(&mut self, id: WireId, message: Message) {
+        if let Some(entry) = self.entries.get_mut(&id)
+            && entry.session.send(message).is_err()
+        {
+            tracing::debug!("a message to a closed session was dropped");
+        }
+        self.mark_dirty(id);
+    }
+
+    pub fn verdict(&mut self, now: Time, id: WireId, verdict: AuthVerdict) {
+        self.entry(id).session.handle_auth_verdict(now, verdict);
+        self.touch(id);
+    }
+
+    pub fn answer(&mut self, id: WireId, answer: ConnectingAnswer) {
+        let session = &mut self.entry(id).session;
+        match answer {
+            ConnectingAnswer::Start { method, preferred_modes, payload } => {
+                session.authenticate(method, preferred_modes, payload);
+            }
+            ConnectingAnswer::More { payload } => session.continue_auth(payload),
+            ConnectingAnswer::Finish { session_key, connection_secret } => {
+                session.finish_auth(&session_key, &connection_secret);
+            }
+            ConnectingAnswer::Refuse => session.refuse_auth(CloseReason::Signature),
+        }
+        self.touch(id);
+    }
+
+    pub fn pause(&mut self, reactor: &mut Reactor, id: WireId, paused: bool) {
+        let entry = self.entry(id);
+        entry.paused = paused;
+        if let Some(socket) = entry.socket {
+            reactor.pause(socket, paused);
+        }
+        self.touch(id);
+    }
+
+    /// The daemon wants no more of it: what was sent before still goes out.
+    pub fn close(&mut self, reactor: &mut Reactor, id: WireId) {
+        if let Some(mut entry) = self.entries.remove(&id) {
+            give(&mut self.pieces, reactor, &mut entry);
+            entry.session.close();
+            self.forget_socket(reactor, entry.socket);
+        }
+    }
+
+    fn forget_socket(&mut self, reactor: &mut Reactor, socket: Option<SocketId>) {
+        if let Some(socket) = socket {
+            self.by_socket.remove(&socket);
+            reactor.close(socket);
+        }
+    }
+
+    /// What happened next in any session that the daemons do not pause.
+    pub fn poll_event(&mut self, now: Time, reactor: &mut Reactor) -> Option<(WireId, WireEvent)> {
+        while let Some(id) = self.to_poll.front().copied() {
+            let event = match self.entries.get_mut(&id) {
+                Some(entry) if !entry.paused => entry.session.poll_event(),
+                _ => None,
+            };
+            match event {
+                Some(event) => {
+                    if let Some(event) = self.translate(now, reactor, id, event) {
+                        return Some((id, event));
+                    }
+                }
+                None => {
+                    self.to_poll.pop_front();
+                }
+            }
+        }
+        None
+    }
+
+    fn translate(
+        &mut self,
+        now: Time,
+        reactor: &mut Reactor,
+        id: WireId,
+        event: Event,
+    ) -> Option<WireEvent> {
+        Some(match event {
+            Event::Message(message) => WireEvent::Message(message),
+            Event::AuthRequest(request) => WireEvent::Auth(request),
+            Event::AuthBegin => WireEvent::Connecting(ConnectingStep::Begin),
+            Event::AuthMore { payload } => WireEvent::Connecting(ConnectingStep::More { payload }),
+            Event::AuthDone { global_id, payload, .. } => {
+                WireEvent::Connecting(ConnectingStep::Done { global_id, payload })
+            }
+            Event::AuthBadMethod { result, .. } => {
+                WireEvent::Connecting(ConnectingStep::BadMethod { result })
+            }
+            Event::Opened(peer) => WireEvent::Opened(peer),
+            Event::Connect { addr } => {
+                self.dial(now, reactor, id, addr);
+                return None;
+            }
+            Event::Disconnect => {
+                let socket = self.entry(id).socket.take();
+                self.forget_socket(reactor, socket);
+                return None;
+            }
+            // Accepted sessions are lossy here: there is no older one that they could belong to.
+            Event::Introduced(_) => {
+                self.entry(id).session.close();
+                WireEvent::Closed
+            }
+            Event::Closed { reason } => {
+                tracing::debug!(%reason, "a session has ended");
+                // A last control frame tells the peer why.
+                let mut entry = self.entries.remove(&id).expect("it just had an event");
+                give(&mut self.pieces, reactor, &mut entry);
+                let socket = entry.socket.take();
+                self.entries.insert(id, entry);
+                self.forget_socket(reactor, socket);
+                WireEvent::Closed
+            }
+        })
+    }
+
+    fn dial(&mut self, now: Time, reactor: &mut Reactor, id: WireId, addr: SocketAddr) {
+        let old = self.entry(id).socket.take();
+        self.forget_socket(reactor, old);
+        match reactor.connect(addr) {
+            Ok(socket) => {
+                self.by_socket.insert(socket, id);
+                self.entry(id).socket = Some(socket);
+            }
+            Err(error) => {
+                tracing::warn!(%addr, %error, "cannot connect");
+                self.entry(id).session.handle_disconnected(now);
+            }
+        }
+    }
+
+    /// The daemon has been told that the session is closed.
+    pub fn remove(&mut self, id: WireId) {
+        self.entries.remove(&id);
+    }
+
+    pub fn handle_timeout(&mut self, now: Time) {
+        let due = |entry: &Entry| entry.session.poll_timeout().is_some_and(|time| time <= now);
+        let ids: Vec<WireId> =
+            self.entries.iter().filter(|(_, entry)| due(entry)).map(|(id, _)| *id).collect();
+        for id in ids {
+            self.entry(id).session.handle_timeout(now);
+            self.touch(id);
+        }
+    }
+
+    /// Gives each socket what its session has to say, in one call to the kernel.
+    pub fn transmit(&mut self, reactor: &mut Reactor) {
+        for id in std::mem::take(&mut self.to_transmit) {
+            if let Some(entry) = self.entries.get_mut(&id) {
+                entry.dirty = false;
+                give(&mut self.pieces, reactor, entry);
+            }
+        }
+    }
+
+    fn touch(&mut self, id: WireId) {
+        self.to_poll.push_back(id);
+        self.mark_dirty(id);
+    }
+
+    fn mark_dirty(&mut self, id: WireId) {
+        if let Some(entry) = self.entries.get_mut(&id)
+            && !entry.dirty
+        {
+            entry.dirty = true;
+            self.to_transmit.push(id);
+        }
+    }
+
+    fn entry(&mut self, id: WireId) -> &mut Entry {
+        self.entries.get_mut(&id).expect("the core knows living sessions only")
+    }
+}
+
+/// Moves what a session has to send to its socket; the rest follows when that has drained.
+fn give(pieces: &mut Vec<Bytes>, reactor: &mut Reactor, entry: &mut Entry) {
+    let Some(socket) = entry.socket else { return };
+    while reactor.send_queue_len(socket) < SOCKET_QUEUE_MAX
+        && entry.session.poll_transmit(pieces) > 0
+    {
+        for piece in pieces.drain(..) {
+            reactor.send(socket, piece);
+        }
+    }
+    reactor.flush(socket);
+}
