@@ -15,7 +15,9 @@
 //! Readers share one snapshot, which is renewed after each checkpoint.
 
 use crate::data::SUMS_PER_CHUNK;
-use crate::key::{collection_end, collection_key, id_key, object_key, read_collection, read_object};
+use crate::key::{
+    collection_end, collection_key, id_key, object_key, read_collection, read_object,
+};
 use crate::log::LogPosition;
 use crate::object::{Body, Onode, read_sums};
 use crate::omap::Overlay;
@@ -209,11 +211,11 @@ impl Snapshot {
     }
 
     /// Names in a collection, ascending, from `from` on.
-    pub fn names<'a>(
-        &'a self,
+    pub fn names(
+        &self,
         collection: Collection,
         from: &HObject,
-    ) -> Result<impl Iterator<Item = Result<HObject>> + 'a> {
+    ) -> Result<impl Iterator<Item = Result<HObject>> + use<>> {
         let first = object_key(collection, from);
         let last = collection_end(collection);
         let range = (Bound::Included(first.as_slice()), Bound::Excluded(last.as_slice()));
@@ -240,7 +242,7 @@ impl Snapshot {
         &self,
         id: u64,
         start: Bound<&Bytes>,
-    ) -> Result<impl Iterator<Item = Result<(Bytes, Bytes)>>> {
+    ) -> Result<impl Iterator<Item = Result<(Bytes, Bytes)>> + use<>> {
         let first = start.map(|key| id_key(id, key));
         let last = id_key(id + 1, &[]);
         let range = (first.as_ref().map(Vec::as_slice), Bound::Excluded(last.as_slice()));
@@ -350,11 +352,11 @@ fn remove_range(table: &mut WriteTable<'_>, first: &[u8], last: &[u8]) -> Result
     table.retain_in(first..last, |_, _| false).map_err(redb)
 }
 
-fn keys_in<'a>(
-    table: &'a ReadTable,
+fn keys_in(
+    table: &ReadTable,
     first: Bound<&[u8]>,
     last: Bound<&[u8]>,
-) -> Result<impl Iterator<Item = Result<Vec<u8>>> + 'a> {
+) -> Result<impl Iterator<Item = Result<Vec<u8>>> + use<>> {
     let entries = table.range::<&[u8]>((first, last)).map_err(redb)?;
     Ok(entries.map(|entry| Ok(entry.map_err(redb)?.0.value().to_vec())))
 }

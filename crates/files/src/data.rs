@@ -44,6 +44,8 @@ pub struct Data {
     sums: Vec<u32>,
     /// Chunks of checksums, except the first, that the database does not have yet.
     dirty_chunks: BTreeSet<u32>,
+    /// Whether the database may have chunks besides the first.
+    chunked: bool,
 }
 
 /// Why data could not be read.
@@ -62,7 +64,12 @@ impl Data {
 
     /// Data as it is stored.
     pub fn new(size: u64, location: Location, sums: Vec<u32>) -> Self {
-        Data { size, location, sums, dirty_chunks: BTreeSet::new() }
+        let chunked = sums.len() > SUMS_PER_CHUNK;
+        Data { size, location, sums, dirty_chunks: BTreeSet::new(), chunked }
+    }
+
+    pub fn is_chunked(&self) -> bool {
+        self.chunked
     }
 
     pub fn sums(&self) -> &[u32] {
@@ -168,7 +175,13 @@ impl Data {
         }
     }
 
-    pub fn write(&mut self, hand: &mut Hand<'_>, id: u64, offset: u64, data: &[u8]) -> io::Result<()> {
+    pub fn write(
+        &mut self,
+        hand: &mut Hand<'_>,
+        id: u64,
+        offset: u64,
+        data: &[u8],
+    ) -> io::Result<()> {
         if data.is_empty() {
             return Ok(());
         }
@@ -335,6 +348,7 @@ impl Data {
         let chunk = (index / SUMS_PER_CHUNK) as u32;
         if chunk > 0 {
             self.dirty_chunks.insert(chunk);
+            self.chunked = true;
         }
     }
 }

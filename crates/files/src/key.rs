@@ -123,10 +123,12 @@ mod tests {
 
     fn any_object() -> impl Strategy<Value = HObject> {
         let numbers = (-2i64..3, prop_oneof![Just(0u32), Just(1), any::<u32>()], any::<u64>());
-        (numbers, any_name(), any_name(), any_name()).prop_map(|((pool, hash, snap), n, k, name)| {
-            let snap = SnapId(snap);
-            HObject { snap, ..HObject::head(PoolId(pool), n, k, name, hash) }
-        })
+        (numbers, any_name(), any_name(), any_name()).prop_map(
+            |((pool, hash, snap), n, k, name)| {
+                let snap = SnapId(snap);
+                HObject { snap, ..HObject::head(PoolId(pool), n, k, name, hash) }
+            },
+        )
     }
 
     fn collection(pool: i64, seed: u32) -> Collection {

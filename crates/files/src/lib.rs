@@ -1,1 +1,270 @@
-//! The object store that keeps objects as files in a directory.
+//! The object store that keeps objects as files in a directory of any Linux file system.
+//!
+//! Format, invariants and the argument for recovery: `docs/internals/file-store.md`.
+//!
+//! A commit takes this way: [`FileStore::submit`](store::ObjectStore::submit) queues it; the
+//! committing thread ([`commit`]) writes all that is queued to the log ([`log`]) with one flush,
+//! applies it to the objects in memory and to their files in the page cache ([`apply`], [`data`],
+//! [`media`]), and completes it. Now and then a checkpoint ([`checkpoint`]) syncs the files and
+//! writes what changed in memory into the database ([`base`]), after which that part of the log is
+//! free. Opening the store replays the rest of the log.
+//!
+//! A read is answered within `submit` if object and data are in memory, else by a reader thread
+//! ([`read`]). What reads see is always durable, because a transaction is applied after its flush.
+//!
+//! Invariants:
+//! * Only the committing thread changes objects.
+//! * A request that was accepted is completed, whatever fails; a failing device stops the store.
+
+// An error names its object; it is rare and never on a hot path.
+#![allow(clippy::result_large_err)]
+
+mod apply;
+mod base;
+mod cache;
+mod checkpoint;
+mod clones;
+mod commit;
+mod completions;
+mod data;
+mod error;
+mod key;
+mod log;
+mod media;
+mod object;
+mod omap;
+mod read;
+mod record;
+mod slots;
+mod verify;
+
+#[cfg(test)]
+#[path = "../tests/common/scratch.rs"]
+mod scratch;
+
+pub use completions::Waker;
+pub use error::FilesError;
+pub use verify::Fault;
+
+use apply::Applier;
+use base::{Base, State, Update};
+use cache::{Cache, Store};
+use checkpoint::Checkpointer;
+use commit::{Committer, Queue, Space, Stop, Work};
+use completions::Completions;
+use engine::Time;
+use log::Log;
+use media::Media;
+use read::Readers;
+use slots::Slots;
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use store::{Completion, ObjectStore, Request, RequestKind};
+
+/// Ids behind the last known one whose files a crash may have left: copies for a clone whose record
+/// was not written.
+const LEFTOVER_IDS: u64 = 64;
+
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where the log is; `log` in the directory if not given. May be on another device.
+    pub log: Option<PathBuf>,
+    /// Used when the log is created.
+    pub log_size: u64,
+    /// Whether to flush at all. Without, a crash of the machine (not of the process) loses data.
+    pub sync: bool,
+    /// For objects and database pages in memory.
+    pub cache_size: usize,
+    pub open_files_max: usize,
+    /// A checkpoint is made at least so often, if there is something to do.
+    pub checkpoint_interval: Duration,
+    /// What the store may take of the file system's space, if not all of it.
+    pub capacity: Option<u64>,
+    /// Space of the file system that is left free: for metadata, and for deleting.
+    pub reserve: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            log: None,
+            log_size: 256 << 20,
+            sync: true,
+            cache_size: 64 << 20,
+            open_files_max: 256,
+            checkpoint_interval: Duration::from_secs(10),
+            capacity: None,
+            reserve: 128 << 20,
+        }
+    }
+}
+
+pub struct FileStore {
+    store: Arc<Store>,
+    queue: Arc<Queue>,
+    completions: Arc<Completions>,
+    /// Taken from the threads, or answered at once.
+    ready: VecDeque<Completion>,
+    readers: Readers,
+    committer: Option<JoinHandle<()>>,
+}
+
+impl FileStore {
+    /// Opens the store in `directory`, creating it if there is none, and replays its log.
+    pub fn open(
+        directory: &Path,
+        options: &Options,
+        waker: Waker,
+    ) -> Result<FileStore, FilesError> {
+        std::fs::create_dir_all(directory).map_err(FilesError::at(directory))?;
+        let media = Media::open(directory, options.open_files_max, options.sync);
+        let media = media.map_err(FilesError::at(directory))?;
+        let (base, state) = Base::open(&directory.join("metadata.redb"), options.cache_size / 4)?;
+        let log_path = options.log.clone().unwrap_or_else(|| directory.join("log"));
+        let state = match state {
+            Some(state) => state,
+            None => create(&base, &log_path, options)?,
+        };
+        let store = Arc::new(new_store(base, media, options)?);
+        let (applier, log) = recover(&store, &state, &log_path, options.sync)?;
+        start(store, applier, log, state.log.position, options, waker)
+    }
+
+    /// Waits until all that was submitted is in the database; completions are not taken.
+    pub fn checkpoint(&self) {
+        let (done, wait) = std::sync::mpsc::sync_channel(1);
+        self.queue.push(Work::Checkpoint(done));
+        // If the store has failed, the answer never comes: the sender is dropped.
+        let _ = wait.recv();
+    }
+
+    /// Checks the whole store, after a checkpoint.
+    pub fn verify(&mut self) -> Result<Vec<Fault>, FilesError> {
+        self.checkpoint();
+        verify::verify(&self.store)
+    }
+
+    /// Stops as a killed process would: without a checkpoint, and what was not logged is lost.
+    pub fn abandon(mut self) {
+        self.stop(Stop::Abandon);
+    }
+
+    fn stop(&mut self, stop: Stop) {
+        self.queue.stop(stop);
+        if let Some(committer) = self.committer.take() {
+            let _ = committer.join();
+        }
+    }
+}
+
+/// Closes the store: all that was submitted is committed, and a checkpoint made.
+impl Drop for FileStore {
+    fn drop(&mut self) {
+        self.stop(Stop::Close);
+    }
+}
+
+impl ObjectStore for FileStore {
+    /// Reads may be complete when this returns; the waker is not called for those.
+    fn submit(&mut self, _now: Time, request: Request) {
+        let Request { token, kind } = request;
+        match kind {
+            RequestKind::Commit(transaction) => {
+                self.queue.push(Work::Commit { token, transaction });
+            }
+            kind => match read::answer_now(&self.store, &kind) {
+                Some(outcome) => self.ready.push_back(Completion { token, outcome }),
+                None => self.readers.push(Request { token, kind }),
+            },
+        }
+    }
+
+    fn poll_completion(&mut self) -> Option<Completion> {
+        if self.ready.is_empty() {
+            self.ready = self.completions.take();
+        }
+        self.ready.pop_front()
+    }
+}
+
+/// A new store: first its log, then the state that says it exists.
+fn create(base: &Base, log_path: &Path, options: &Options) -> Result<State, FilesError> {
+    let mut instance = [0; 16];
+    let filled = rustix::rand::getrandom(&mut instance, rustix::rand::GetRandomFlags::empty());
+    filled.map_err(|error| FilesError::Io { what: "getrandom", error: error.into() })?;
+    Log::create(log_path, instance, options.log_size, options.sync)?;
+    let state = State { instance, next_id: 1, ..State::default() };
+    base.write(&Update { state: state.clone(), ..Update::default() })?;
+    Ok(state)
+}
+
+fn new_store(base: Base, media: Media, options: &Options) -> Result<Store, FilesError> {
+    let snapshot = base.snapshot();
+    let io = |error| FilesError::Io { what: "removing a dead file", error };
+    for id in snapshot.dead_files()? {
+        media.remove(id).map_err(io)?;
+    }
+    let cache = Cache::new(snapshot.collections()?, options.cache_size / 4 * 3);
+    Ok(Store::new(base, media, cache, options.capacity, options.reserve))
+}
+
+/// Brings the state to the end of the log.
+fn recover(
+    store: &Arc<Store>,
+    state: &State,
+    log_path: &Path,
+    sync: bool,
+) -> Result<(Applier, Log), FilesError> {
+    let mut slots = Slots::default();
+    store.base.snapshot().slots()?.iter().for_each(|chunk| slots.load(chunk));
+    let mut applier = Applier::new(store.clone(), state, slots);
+    let replay = |record| applier.replay(&record);
+    let log = Log::open(log_path, state.instance, state.log, sync, replay)?;
+    let io = |error| FilesError::Io { what: "removing a leftover file", error };
+    for id in applier.next_id()..applier.next_id() + LEFTOVER_IDS {
+        store.media.remove(id).map_err(io)?;
+    }
+    let replayed = log.head().sequence - state.log.sequence;
+    tracing::debug!("replayed {replayed} transactions");
+    Ok((applier, log))
+}
+
+fn start(
+    store: Arc<Store>,
+    applier: Applier,
+    log: Log,
+    frozen_position: u64,
+    options: &Options,
+    waker: Waker,
+) -> Result<FileStore, FilesError> {
+    let io = |error| FilesError::Io { what: "starting a thread", error };
+    let queue = Arc::new(Queue::default());
+    let completions = Arc::new(Completions::new(waker));
+    let committer = Committer {
+        store: store.clone(),
+        queue: queue.clone(),
+        completions: completions.clone(),
+        applier,
+        log,
+        checkpointer: Checkpointer::start(store.clone()).map_err(io)?,
+        checkpoint_interval: options.checkpoint_interval,
+        collections: lock(&store.cache).collections.clone(),
+        space: Space::new(),
+        pending: VecDeque::new(),
+        frozen_at: Instant::now(),
+        frozen_position,
+    };
+    let thread = std::thread::Builder::new().name("store-commit".into());
+    let committer = Some(thread.spawn(move || committer.run()).map_err(io)?);
+    let readers = Readers::start(&store, &completions).map_err(io)?;
+    let ready = VecDeque::new();
+    Ok(FileStore { store, queue, completions, ready, readers, committer })
+}
+
+/// A thread that panicked leaves the store failed, which is checked elsewhere.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -83,7 +83,12 @@ pub struct Log {
 
 impl Log {
     /// Makes a new log of about `size` bytes, replacing a file of that name.
-    pub fn create(path: &Path, instance: [u8; 16], size: u64, sync: bool) -> Result<(), FilesError> {
+    pub fn create(
+        path: &Path,
+        instance: [u8; 16],
+        size: u64,
+        sync: bool,
+    ) -> Result<(), FilesError> {
         let ring = (size.max(LOG_SIZE_MIN) - RING_START) / BLOCK * BLOCK;
         let file = File::create(path).map_err(FilesError::at(path))?;
         if fallocate(&file, FallocateFlags::empty(), 0, RING_START + ring).is_err() {
@@ -304,7 +309,8 @@ fn read_header(file: &File, path: &Path, instance: [u8; 16]) -> Result<u64, File
 
 /// Past the page cache where the file system allows it.
 fn open_direct(path: &Path) -> io::Result<File> {
-    let open = |flags| rustix::fs::open(path, flags | OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
+    let open =
+        |flags| rustix::fs::open(path, flags | OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
     let fd = open(OFlags::DIRECT).or_else(|_| open(OFlags::empty()))?;
     Ok(File::from(fd))
 }

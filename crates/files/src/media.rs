@@ -123,7 +123,7 @@ impl Media {
 
     /// Reads if that needs neither a disk access nor an open: `false` if it would.
     pub fn read_cached(&self, at: Location, offset: u64, buffer: &mut [u8]) -> bool {
-        let read = |file: &File, offset| {
+        let mut read = |file: &File, offset| {
             let length = buffer.len();
             let mut slices = [IoSliceMut::new(buffer)];
             preadv2(file, &mut slices, offset, ReadWriteFlags::NOWAIT) == Ok(length)
@@ -143,7 +143,8 @@ impl Media {
     /// Makes an empty file for object `id`, whatever was there.
     pub fn create(&self, id: u64) -> io::Result<()> {
         let path = self.path(id);
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
+        let file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
         lock(&self.open).insert(id, Arc::new(file));
         let mut dirty = lock(&self.dirty);
         dirty.files.insert(id);

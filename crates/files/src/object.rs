@@ -112,7 +112,8 @@ impl Body {
 
     /// Roughly the memory it takes.
     pub fn weight(&self) -> usize {
-        let attrs: usize = self.attrs.iter().map(|(name, value)| name.len() + value.len() + 80).sum();
+        let attrs: usize =
+            self.attrs.iter().map(|(name, value)| name.len() + value.len() + 80).sum();
         512 + attrs + self.data.sums().len() * 4 + self.omap.header.len()
     }
 }

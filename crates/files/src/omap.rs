@@ -154,7 +154,8 @@ fn merged<'a, E: 'a>(
     base: impl Iterator<Item = Result<(Bytes, Bytes), E>> + 'a,
     start: Bound<&Bytes>,
 ) -> impl Iterator<Item = Result<(Bytes, Bytes), E>> + 'a {
-    let ranges = layers.iter().map(|layer| layer.pairs.range::<Bytes, _>((start, Bound::Unbounded)));
+    let ranges =
+        layers.iter().map(|layer| layer.pairs.range::<Bytes, _>((start, Bound::Unbounded)));
     let mut ranges: Vec<_> = ranges.map(Iterator::peekable).collect();
     let hidden = layers.iter().any(|layer| layer.cleared);
     let mut base = base.take_while(move |_| !hidden).peekable();

@@ -78,8 +78,8 @@ impl Slots {
 
     /// Slots in use, released ones not counted.
     pub fn used(&self) -> u64 {
-        let set = |bitmap: &Bitmap| bitmap.words.iter().map(|w| u64::from(w.count_ones())).sum();
-        let all: u64 = self.classes.iter().map(set).sum::<u64>();
+        let words = self.classes.iter().flat_map(|bitmap| &bitmap.words);
+        let all: u64 = words.map(|word| u64::from(word.count_ones())).sum();
         all - (self.released.len() + self.frozen.len()) as u64
     }
 

@@ -1,1 +1,38 @@
-//! The monitor engine: maps, commands, authentication, health.
+//! The monitor: keeper of the cluster's maps, and stand-in for Ceph's manager.
+//!
+//! [`Monitor`] is a sans-I/O engine ([`engine::Daemon`]). Its durable state lies in a control store
+//! behind [`control`]; an empty store is filled by [`bootstrap()`]. In reading order:
+//!
+//! * [`control`], `keys`, [`state`]: the store's contract, its keys, and what they mean.
+//! * `change`: what one operation wants to write, as one compare-and-swap transaction.
+//! * [`monitor`]: sessions, authentication, subscriptions, messages, and the queue of operations.
+//! * [`statistics`], `health`: what OSDs report, and what is to be said about it.
+//! * [`command`], `commands`: the machinery of commands, and one file per family.
+//! * `dump`, `table`: how maps and numbers are shown. No decision is made there.
+//!
+//! Invariants:
+//! * A change is visible, and answered, only after its transaction is durable.
+//! * Epochs of maps follow each other without gaps, and each has its incremental.
+//! * Nothing that a client sends makes the monitor panic or keeps it from answering.
+//!
+//! It deliberately does not know frames, sockets, or how the control store keeps its promises.
+
+mod bootstrap;
+mod change;
+pub mod command;
+mod commands;
+pub mod control;
+mod dump;
+mod health;
+mod keys;
+pub mod monitor;
+pub mod state;
+pub mod statistics;
+mod table;
+
+pub use bootstrap::{Bootstrap, BootstrapError, DEFAULT_RULE, Parameters, bootstrap};
+pub use monitor::{AuthMode, Monitor, Settings};
+
+/// What the daemons call themselves. Scripts look for `ceph version X`.
+pub const VERSION: &str =
+    concat!("sepiola version ", env!("CARGO_PKG_VERSION"), ", like ceph version 18.2.0 reef (stable)");

@@ -6,10 +6,13 @@ use types::{EntityAddr, EntityAddrVec, EntityType, features};
 /// A peer that does not get through the handshake by then is dropped (Ceph's
 /// `ms_connection_ready_timeout`).
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// A silent peer is asked whether it is there …
+/// The end that connected asks a silent peer whether it is there …
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(20);
-/// … and given up after this.
+/// … and gives it up after this.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
+/// The end that accepted never asks, for kernel clients do not know the question; it drops
+/// connections that nobody used for so long (Ceph's `ms_connection_idle_timeout`).
+const IDLE_MAX: Duration = Duration::from_secs(900);
 /// How long an accepted lossless session waits for its peer to come back.
 const STANDBY_MAX: Duration = Duration::from_secs(900);
 /// What may wait to be sent to a peer that does not read.
@@ -32,6 +35,7 @@ pub struct Config {
     pub handshake_timeout: Duration,
     pub keepalive_interval: Duration,
     pub silence_max: Duration,
+    pub idle_max: Duration,
     pub standby_max: Duration,
     pub queued_bytes_max: usize,
 }
@@ -57,6 +61,7 @@ impl Config {
             handshake_timeout: HANDSHAKE_TIMEOUT,
             keepalive_interval: KEEPALIVE_INTERVAL,
             silence_max: SILENCE_MAX,
+            idle_max: IDLE_MAX,
             standby_max: STANDBY_MAX,
             queued_bytes_max: QUEUED_BYTES_MAX,
         }

@@ -12,7 +12,9 @@ use wire::frame::{BannerError, FrameError, Tag};
 pub enum Event {
     /// Open a connection to this address, then `handle_connected` or `handle_disconnected`.
     /// Whatever socket the session had is dead.
-    Connect { addr: SocketAddr },
+    Connect {
+        addr: SocketAddr,
+    },
     /// Close the socket; the session waits, for a time or for its peer, and goes on later.
     Disconnect,
     /// Accepting: answer with [`crate::Session::handle_auth_verdict`].
@@ -20,11 +22,22 @@ pub enum Event {
     /// Connecting: answer with [`crate::Session::authenticate`].
     AuthBegin,
     /// Connecting: the peer does not take the method or mode; authenticate otherwise, or close.
-    AuthBadMethod { method: u32, result: i32, allowed_methods: Vec<u32>, allowed_modes: Vec<u32> },
+    AuthBadMethod {
+        method: u32,
+        result: i32,
+        allowed_methods: Vec<u32>,
+        allowed_modes: Vec<u32>,
+    },
     /// Connecting: answer with [`crate::Session::continue_auth`].
-    AuthMore { payload: Bytes },
+    AuthMore {
+        payload: Bytes,
+    },
     /// Connecting: answer with [`crate::Session::finish_auth`].
-    AuthDone { global_id: u64, mode: u32, payload: Bytes },
+    AuthDone {
+        global_id: u64,
+        mode: u32,
+        payload: Bytes,
+    },
     /// Accepting, lossless: look for a session with that peer and call
     /// [`crate::Session::admit`].
     Introduced(Introduction),
@@ -32,7 +45,9 @@ pub enum Event {
     Opened(Peer),
     Message(Message),
     /// The session is over: close the socket, drop the session.
-    Closed { reason: CloseReason },
+    Closed {
+        reason: CloseReason,
+    },
 }
 
 /// Why a session, or a connection of it, ended.
@@ -44,6 +59,8 @@ pub enum CloseReason {
     HandshakeTimeout,
     #[error("the peer was silent for too long")]
     Silent,
+    #[error("the connection was idle for too long")]
+    Idle,
     #[error("the peer did not come back in time")]
     StandbyTimeout,
     #[error(transparent)]

@@ -14,10 +14,10 @@ use crate::config::Config;
 use crate::event::{CloseReason, Event};
 use crate::link::{Link, Phase};
 use crate::queue::SendQueue;
+pub use admission::{Admission, Introduction};
 use auth::Side;
 use bytes::{Bytes, BytesMut};
 use engine::{ConnectTarget, Duration, Message, Peer, Policy, Time};
-pub use admission::{Admission, Introduction};
 use handshake::Credentials;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -292,8 +292,8 @@ impl Session {
         }
     }
 
-    /// Appends what is to be sent next to `pieces`, up to about [`exchange::TRANSMIT_LENGTH`], and
-    /// returns its length; 0 if there is nothing. What was given out counts as sent.
+    /// Appends what is to be sent next to `pieces`, about a system call's worth, and returns its
+    /// length; 0 if there is nothing. What was given out counts as sent.
     pub fn poll_transmit(&mut self, pieces: &mut Vec<Bytes>) -> usize {
         let start = pieces.len();
         if self.state == State::Open {

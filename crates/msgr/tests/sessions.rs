@@ -37,7 +37,7 @@ fn a_session_opens_and_carries_messages_both_ways_in_both_modes() {
             assert_eq!((world.hosts[0].opened, world.hosts[1].opened), (1, 1));
             let server = accepted(&world);
             (2..100).for_each(|tid| {
-                world.session(0, client).send(message(tid, 3 << tid.min(18))).unwrap();
+                world.session(0, client).send(message(tid, 3 << (tid % 19))).unwrap();
                 world.session(1, server).send(message(tid, 100)).unwrap();
             });
             world.run();
@@ -84,7 +84,17 @@ fn a_silent_peer_is_asked_and_then_given_up() {
     assert!(world.hosts[0].closed.is_empty());
     world.linked = false;
     while world.advance(2 * MINUTE) {}
-    assert_eq!(world.hosts[0].closed[0], CloseReason::Silent);
+    assert_eq!(world.hosts[0].closed, [CloseReason::Silent]);
+}
+
+#[test]
+fn an_accepted_connection_that_nobody_uses_is_dropped() {
+    let mut world = World::new(1, Policy::Lossy, false);
+    world.connect(0, Policy::Lossy);
+    world.run();
+    world.hosts[0].sessions.clear();
+    while world.advance(60 * MINUTE) {}
+    assert_eq!(world.hosts[1].closed, [CloseReason::Idle]);
 }
 
 #[test]

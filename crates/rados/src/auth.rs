@@ -1,9 +1,7 @@
 //! The connecting side of authentication, to monitors and to OSDs.
 
 use crate::{Config, Credentials};
-use ::auth::{
-    CephxClient, ClientAuthorizer, ClientError, Entropy, MonAuthRequest, NoneAuthorizer,
-};
+use ::auth::{CephxClient, ClientAuthorizer, ClientError, Entropy, MonAuthRequest, NoneAuthorizer};
 use bytes::Bytes;
 use engine::{ConnId, Time};
 use std::collections::BTreeMap;
@@ -100,8 +98,7 @@ impl Authenticator {
     }
 
     pub fn proceed(&mut self, conn: ConnId, payload: &[u8]) -> Result<Bytes, AuthFailure> {
-        let handshake =
-            self.handshakes.get_mut(&conn).ok_or(AuthFailure::UnknownSession(conn))?;
+        let handshake = self.handshakes.get_mut(&conn).ok_or(AuthFailure::UnknownSession(conn))?;
         let answer = match (handshake, &mut self.cephx) {
             (Handshake::Monitor, Some(cephx)) => {
                 cephx.handle_challenge(payload, &mut self.entropy)?
@@ -121,8 +118,7 @@ impl Authenticator {
         global_id: u64,
         payload: &[u8],
     ) -> Result<AuthSecrets, AuthFailure> {
-        let handshake =
-            self.handshakes.remove(&conn).ok_or(AuthFailure::UnknownSession(conn))?;
+        let handshake = self.handshakes.remove(&conn).ok_or(AuthFailure::UnknownSession(conn))?;
         match (handshake, &mut self.cephx) {
             (Handshake::Monitor, Some(cephx)) => {
                 let session = cephx.handle_done(now.wall(), global_id, payload)?;
@@ -130,15 +126,19 @@ impl Authenticator {
                 let session_key = Bytes::copy_from_slice(session.session_key.secret());
                 Ok(AuthSecrets { session_key, connection_secret: session.connection_secret.into() })
             }
-            (Handshake::Service(authorizer), _) => {
+            (Handshake::Service(authorizer), Some(_)) => {
                 let connection_secret = authorizer.handle_done(payload)?.into();
                 let session_key = Bytes::copy_from_slice(authorizer.session_key().secret());
                 Ok(AuthSecrets { session_key, connection_secret })
             }
-            _ => {
-                self.global_id = global_id;
+            (_, None) => {
+                // Monitors give the id; services may repeat it or not.
+                if global_id != 0 {
+                    self.global_id = global_id;
+                }
                 Ok(AuthSecrets::default())
             }
+            (Handshake::None, Some(_)) => Err(AuthFailure::Unexpected),
         }
     }
 

@@ -5,7 +5,6 @@ use maps::Pool;
 use types::{HObject, PoolId};
 use wire::OsdOp;
 use wire::listing::{ListedObject, PgListing};
-use wire::op::OpCode;
 
 /// Asks for one page.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,11 +72,6 @@ fn seed_bits(seed: u32, pg_num: u32) -> u32 {
     let half = 1 << (bits - 1);
     let is_split = seed >= half || seed + half < pg_num;
     if is_split { bits } else { bits - 1 }
-}
-
-/// Whether an operation is a listing.
-pub(crate) fn is_listing(op: &OsdOp) -> bool {
-    op.code == OpCode::PGNLS
 }
 
 #[cfg(test)]

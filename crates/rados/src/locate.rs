@@ -3,6 +3,7 @@
 use crate::Place;
 use maps::{Mapping, OsdMap, OsdMapFlags, Pool, PoolFlags};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use types::{Epoch, OsdId, PgId};
 use wire::op::request_flags;
 
@@ -12,7 +13,7 @@ use wire::op::request_flags;
 pub(crate) struct Target {
     pub pg: PgId,
     pub hash: u32,
-    pub mapping: Mapping,
+    pub mapping: Arc<Mapping>,
     /// The pool's last demand that all operations be sent again.
     pub resend_epoch: Epoch,
 }
@@ -37,7 +38,7 @@ pub(crate) enum Located {
 /// Finds placement groups' OSDs, and remembers them for one map.
 #[derive(Debug, Default)]
 pub(crate) struct Locator {
-    mappings: BTreeMap<PgId, Mapping>,
+    mappings: BTreeMap<PgId, Arc<Mapping>>,
 }
 
 impl Locator {
@@ -47,7 +48,13 @@ impl Locator {
     }
 
     /// `hash` stands for the object's name in operations on placement groups.
-    pub fn locate(&mut self, map: &OsdMap, place: &Place, hash: Option<u32>, flags: u32) -> Located {
+    pub fn locate(
+        &mut self,
+        map: &OsdMap,
+        place: &Place,
+        hash: Option<u32>,
+        flags: u32,
+    ) -> Located {
         let Some(pool) = map.pool(place.pool) else { return Located::NoPool };
         if pool.flags.contains(PoolFlags::EIO) {
             return Located::PoolError;
@@ -55,10 +62,10 @@ impl Locator {
         if is_paused(map, pool, flags) {
             return Located::Waits;
         }
-        let hash = hash
-            .unwrap_or_else(|| pool.object_hash(&place.namespace, &place.key, &place.object));
+        let hash =
+            hash.unwrap_or_else(|| pool.object_hash(&place.namespace, &place.key, &place.object));
         let pg = pool.pg_of_hash(place.pool, hash);
-        let mapping = self.mappings.entry(pg).or_insert_with(|| map.pg_to_osds(pg)).clone();
+        let mapping = self.mappings.entry(pg).or_insert_with(|| map.pg_to_osds(pg).into()).clone();
         let resend_epoch = pool.last_force_op_resend;
         match mapping.acting_primary {
             Some(osd) if map.is_up(osd) => {

@@ -6,7 +6,7 @@ use crate::{OpId, Reply};
 use bytes::Bytes;
 use engine::{ConnId, Duration, Message, Time};
 use maps::MonMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use types::{EntityAddrVec, EntityType, Epoch, Errno, ParticipantName, Uuid, features};
 use wire::{
     Auth, MessageBody, MonCommand, MonCommandAck, MonGetVersion, MonGetVersionReply, MonSubscribe,
@@ -46,7 +46,7 @@ pub(crate) struct MonitorLink {
     osd_map_start: u64,
     commands: BTreeMap<OpId, Command>,
     /// Questions for the newest OSD map.
-    questions: BTreeMap<OpId, ()>,
+    questions: BTreeSet<OpId>,
 }
 
 impl MonitorLink {
@@ -59,7 +59,7 @@ impl MonitorLink {
             failures: 0,
             osd_map_start: 0,
             commands: BTreeMap::new(),
-            questions: BTreeMap::new(),
+            questions: BTreeSet::new(),
         }
     }
 
@@ -104,8 +104,7 @@ impl MonitorLink {
         self.link = Link::Open(conn);
         self.failures = 0;
         self.subscribe(fx);
-        let questions: Vec<OpId> = self.questions.keys().copied().collect();
-        questions.into_iter().for_each(|id| self.send_question(id, fx));
+        self.questions.iter().for_each(|id| self.send_question(*id, fx));
         self.send_commands(fx);
     }
 
@@ -178,7 +177,7 @@ impl MonitorLink {
 
     /// Asks which OSD map is the newest.
     pub fn ask_newest(&mut self, id: OpId, fx: &mut Effects) {
-        self.questions.insert(id, ());
+        self.questions.insert(id);
         self.send_question(id, fx);
     }
 
@@ -191,7 +190,7 @@ impl MonitorLink {
     /// The question that a reply answers.
     pub fn handle_version(&mut self, reply: &MonGetVersionReply) -> Option<OpId> {
         let id = OpId(reply.handle);
-        self.questions.remove(&id).map(|()| id)
+        self.questions.remove(&id).then_some(id)
     }
 
     pub fn renew_tickets(&self, protocol: u32, payload: Bytes, fx: &mut Effects) {

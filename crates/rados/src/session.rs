@@ -46,13 +46,13 @@ impl Sessions {
         self.conns.get(&conn).copied()
     }
 
+    pub fn is_open(&self, conn: ConnId) -> bool {
+        let session = self.osd_of(conn).and_then(|osd| self.sessions.get(&osd));
+        session.is_some_and(|session| matches!(session.state, State::Open(own) if own == conn))
+    }
+
     /// The open session with `osd`; begins to open one if there is none.
-    pub fn open(
-        &mut self,
-        osd: OsdId,
-        addrs: &EntityAddrVec,
-        fx: &mut Effects,
-    ) -> Option<ConnId> {
+    pub fn open(&mut self, osd: OsdId, addrs: &EntityAddrVec, fx: &mut Effects) -> Option<ConnId> {
         if self.sessions.get(&osd).is_some_and(|session| session.addrs != *addrs) {
             self.close(osd, fx);
         }

@@ -3,6 +3,8 @@
 mod bench;
 mod cli;
 mod client;
+mod cluster;
+mod connection;
 mod control;
 mod datadir;
 mod down;

@@ -60,6 +60,7 @@ errnos! {
     OVERFLOW = 75, "value too large for defined data type";
     ILSEQ = 84, "invalid or incomplete multibyte or wide character";
     NOTSUPP = 95, "operation not supported";
+    NOTCONN = 107, "transport endpoint is not connected";
     TIMEDOUT = 110, "connection timed out";
     CONNREFUSED = 111, "connection refused";
     ALREADY = 114, "operation already in progress";

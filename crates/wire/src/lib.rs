@@ -45,9 +45,7 @@ pub mod watch;
 
 pub use auth_exchange::{Auth, AuthReply};
 pub use body::MessageBody;
-pub use command::{
-    Command, CommandReply, MgrCommand, MgrCommandReply, MonCommand, MonCommandAck,
-};
+pub use command::{Command, CommandReply, MgrCommand, MgrCommandReply, MonCommand, MonCommandAck};
 pub use config::Config;
 pub use locator::{ObjectLocator, Redirect, ShardPgId};
 pub use log::{Log, LogAck, LogEntry};

@@ -2,7 +2,7 @@
 
 use crate::op::OpCode;
 use bytes::Bytes;
-use codec::{DecodeErrorKind, Encode, Reader, Result, Writer};
+use codec::{DecodeErrorKind, Reader, Result, Writer};
 use types::SnapId;
 
 /// The size of a `ceph_osd_op`: code, flags, arguments, payload length.
@@ -252,7 +252,8 @@ impl OsdOp {
     pub fn xattr_input(&self) -> Result<(Bytes, Bytes)> {
         let arguments = self.xattr_arguments();
         let (name, value) = (arguments.name_len as usize, arguments.value_len as usize);
-        let [name, value] = self.split_input(["attribute name", "attribute value"], [name, value])?;
+        let [name, value] =
+            self.split_input(["attribute name", "attribute value"], [name, value])?;
         Ok((name, value))
     }
 
@@ -269,7 +270,8 @@ impl OsdOp {
             usize::from(arguments.method_len),
             arguments.input_len as usize,
         ];
-        let [class, method, input] = self.split_input(["class", "method", "class input"], lengths)?;
+        let [class, method, input] =
+            self.split_input(["class", "method", "class input"], lengths)?;
         Ok((class, method, input))
     }
 
@@ -372,13 +374,6 @@ impl OsdOp {
         let arguments = r.array("operation arguments")?;
         let payload_len = r.u32("payload length")? as usize;
         Ok((OsdOp { code, flags, arguments, input: Bytes::new() }, payload_len))
-    }
-}
-
-/// An operation without its payload, for counting bytes in logs and tests.
-impl Encode for OsdOp {
-    fn encode(&self, w: &mut Writer) {
-        self.encode_head(w, self.input.len());
     }
 }
 

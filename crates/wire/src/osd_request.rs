@@ -104,10 +104,8 @@ impl crate::MessageBody for OsdRequest {
         let mut r = Reader::new(&message.front);
         let version = message.version;
         if version < VERSION_OLDEST {
-            let kind = DecodeErrorKind::TooOld {
-                version: version as u8,
-                oldest: VERSION_OLDEST as u8,
-            };
+            let kind =
+                DecodeErrorKind::TooOld { version: version as u8, oldest: VERSION_OLDEST as u8 };
             return Err(r.error("request", kind));
         }
         let place = Place::decode(&mut r, version)?;

@@ -38,13 +38,22 @@ fn daemon_messages_round_trip() {
         OsdSuperblock { whoami: OsdId(3), weight: 1.5, mounted: Epoch(9), ..Default::default() };
     let metadata = [("hostname".to_owned(), "here".to_owned())].into();
     let cluster_addrs = addrs();
-    check(OsdBoot { superblock, metadata, cluster_addrs, features: SUPPORTED, ..Default::default() });
+    check(OsdBoot {
+        superblock,
+        metadata,
+        cluster_addrs,
+        features: SUPPORTED,
+        ..Default::default()
+    });
     check(OsdFailure { target: OsdId(1), target_addrs: addrs(), flags: 3, ..Default::default() });
     check(OsdMarkMeDown { target_addrs: addrs(), request_ack: true, ..Default::default() });
     check(OsdBeacon { pgs: vec![pg()], report_interval_seconds: 300, ..Default::default() });
     check(Config { options: [("a".to_owned(), "b".to_owned())].into() });
     check(Ping {});
-    check(Log { entries: vec![LogEntry { text: "x".into(), ..Default::default() }], ..Default::default() });
+    check(Log {
+        entries: vec![LogEntry { text: "x".into(), ..Default::default() }],
+        ..Default::default()
+    });
     check(GetPoolStats { pools: vec!["rbd".into()], ..Default::default() });
     check(GetPoolStatsReply {
         stats: [("rbd".to_owned(), PoolStat::default())].into(),
@@ -59,7 +68,8 @@ fn daemon_messages_round_trip() {
 
 #[test]
 fn internal_messages_round_trip() {
-    let stat = PgStat { state: 3, acting: vec![OsdId(0), OsdId(2)], objects: 9, ..Default::default() };
+    let stat =
+        PgStat { state: 3, acting: vec![OsdId(0), OsdId(2)], objects: 9, ..Default::default() };
     check(StatsReport { osd: OsdId(1), pgs: [(pg(), stat)].into(), ..Default::default() });
     check(internal::RotatingSecrets { service: 4, secrets: "opaque".into() });
 }
@@ -119,7 +129,8 @@ fn a_listing_request_names_its_place_by_hash() {
 #[test]
 fn write_data_is_a_slice_of_the_message() {
     let payload = Bytes::from(vec![7; 4096]);
-    let message = request(vec![OsdOp::stat(), OsdOp::write_full(payload.clone())]).encode(SUPPORTED);
+    let message =
+        request(vec![OsdOp::stat(), OsdOp::write_full(payload.clone())]).encode(SUPPORTED);
     assert_eq!(message.data.as_ptr(), payload.as_ptr());
     let decoded = OsdRequest::decode(&message).unwrap();
     assert_eq!(decoded.ops[1].input.as_ptr(), payload.as_ptr());

@@ -25,8 +25,8 @@ impl Format {
 
     pub fn write(self, value: &Value) -> String {
         match self {
-            Format::Json => format!("\n{value}"),
-            Format::Plain | Format::JsonPretty => format!("\n{}", pretty(value)),
+            Format::Json => value.to_string(),
+            Format::Plain | Format::JsonPretty => pretty(value),
         }
     }
 }

@@ -58,8 +58,7 @@ impl Session {
     /// Accepting: answers `Introduced`. `existing` is the host's lossless session with that peer,
     /// whichever end started it.
     pub fn admit(&mut self, mut existing: Option<&mut Session>) -> Admission {
-        let State::Introduced(introduction) =
-            std::mem::replace(&mut self.state, State::Handshake)
+        let State::Introduced(introduction) = std::mem::replace(&mut self.state, State::Handshake)
         else {
             return Admission::Refused;
         };
@@ -170,7 +169,8 @@ impl Session {
     fn impostor(&self, existing: &Session) -> Option<CloseReason> {
         let known = existing.target.is_none();
         let same_name = !known || self.credentials.name == existing.credentials.name;
-        let same_kind = existing.peer_kind == EntityType::ANY || self.peer_kind == existing.peer_kind;
+        let same_kind =
+            existing.peer_kind == EntityType::ANY || self.peer_kind == existing.peer_kind;
         (!same_name || !same_kind).then(|| CloseReason::PeerName {
             kind: self.peer_kind.to_string(),
             name: self.credentials.name.to_string(),

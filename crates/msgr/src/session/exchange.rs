@@ -2,6 +2,7 @@
 
 use super::{Session, Step};
 use crate::event::CloseReason;
+use auth::Side;
 use bytes::Bytes;
 use engine::{Duration, Message, Policy, Time};
 use wire::frame::{COPY_LENGTH_MAX, Control, Frame, MessageHeader};
@@ -100,21 +101,32 @@ impl Session {
     }
 
     pub(super) fn open_deadline(&self) -> Time {
-        let patience = match self.keepalive_sent {
-            true => self.config.silence_max,
-            false => self.config.keepalive_interval,
+        let patience = match (self.asks_silent_peer(), self.keepalive_sent) {
+            (false, _) => self.config.idle_max,
+            (true, true) => self.config.silence_max,
+            (true, false) => self.config.keepalive_interval,
         };
         let silence = self.last_received + patience;
         self.ack_deadline().map_or(silence, |deadline| deadline.min(silence))
     }
 
+    fn asks_silent_peer(&self) -> bool {
+        self.link.as_ref().is_some_and(|link| link.side == Side::Connecting)
+    }
+
     /// An acknowledgement that is due goes out with the next `poll_transmit`.
     pub(super) fn open_timeout(&mut self) {
-        if self.now >= self.last_received + self.config.silence_max {
+        let silence = self.now.since(self.last_received);
+        if !self.asks_silent_peer() {
+            if silence >= self.config.idle_max {
+                self.fail(CloseReason::Idle);
+            }
+            return;
+        }
+        if silence >= self.config.silence_max {
             return self.fail(CloseReason::Silent);
         }
-        let quiet = self.now >= self.last_received + self.config.keepalive_interval;
-        if quiet && !self.keepalive_sent {
+        if silence >= self.config.keepalive_interval && !self.keepalive_sent {
             self.keepalive_sent = true;
             self.send_control(&Control::Keepalive2 { stamp: self.now.wall() });
         }

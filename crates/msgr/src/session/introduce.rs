@@ -1,7 +1,7 @@
 //! From the signatures to an open session: a new one, or one that goes on.
 
-use super::{Session, State, Step};
 use super::admission::{Introduction, IntroductionKind};
+use super::{Session, State, Step};
 use crate::config::contains;
 use crate::event::{CloseReason, Event};
 use auth::Side;

@@ -131,8 +131,13 @@ impl<N: Hosted> Core<N> {
         self.run_nodes();
         self.sweep_sessions();
         self.settle();
-        self.wire.transmit(&mut self.reactor);
+        self.transmit();
         Ok(())
+    }
+
+    /// Sends what `settle` has left to be sent.
+    pub fn transmit(&mut self) {
+        self.wire.transmit(&mut self.reactor);
     }
 
     /// Lets the daemons act on what the caller asked of them between turns.

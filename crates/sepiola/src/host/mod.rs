@@ -14,5 +14,7 @@ mod wire;
 
 pub use core::{Core, CoreConfig};
 pub use links::{Directory, NodeAddress};
-pub use node::{DaemonNode, Hosted, NoStorage, Storage};
+pub use node::{
+    ConnectingAnswer, ConnectingStep, DaemonNode, Hosted, NoStorage, NodeOutput, Storage,
+};
 pub use wire::Listening;

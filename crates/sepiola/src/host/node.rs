@@ -89,6 +89,10 @@ impl<D, S> DaemonNode<D, S> {
     pub fn new(participant: ParticipantName, daemon: D, storage: S) -> Self {
         DaemonNode { participant, daemon, storage }
     }
+
+    pub fn daemon_mut(&mut self) -> &mut D {
+        &mut self.daemon
+    }
 }
 
 impl<D, S> Hosted for DaemonNode<D, S>

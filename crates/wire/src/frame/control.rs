@@ -16,30 +16,74 @@ pub const SIGNATURE_LENGTH: usize = 32;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Control {
     /// The first frame of both ends: what the sender is, and where it sees the receiver.
-    Hello { kind: EntityType, peer_addr: EntityAddr },
-    AuthRequest { method: u32, preferred_modes: Vec<u32>, payload: Bytes },
-    AuthBadMethod { method: u32, result: i32, allowed_methods: Vec<u32>, allowed_modes: Vec<u32> },
-    AuthReplyMore { payload: Bytes },
-    AuthRequestMore { payload: Bytes },
-    AuthDone { global_id: u64, mode: u32, payload: Bytes },
-    AuthSignature { signature: [u8; SIGNATURE_LENGTH] },
+    Hello {
+        kind: EntityType,
+        peer_addr: EntityAddr,
+    },
+    AuthRequest {
+        method: u32,
+        preferred_modes: Vec<u32>,
+        payload: Bytes,
+    },
+    AuthBadMethod {
+        method: u32,
+        result: i32,
+        allowed_methods: Vec<u32>,
+        allowed_modes: Vec<u32>,
+    },
+    AuthReplyMore {
+        payload: Bytes,
+    },
+    AuthRequestMore {
+        payload: Bytes,
+    },
+    AuthDone {
+        global_id: u64,
+        mode: u32,
+        payload: Bytes,
+    },
+    AuthSignature {
+        signature: [u8; SIGNATURE_LENGTH],
+    },
     ClientIdent(ClientIdent),
     ServerIdent(ServerIdent),
-    IdentMissingFeatures { features: u64 },
+    IdentMissingFeatures {
+        features: u64,
+    },
     SessionReconnect(Reconnect),
     /// The sender does not know the session; `full`: messages that were on their way are lost.
-    SessionReset { full: bool },
-    SessionRetry { connect_seq: u64 },
-    SessionRetryGlobal { global_seq: u64 },
+    SessionReset {
+        full: bool,
+    },
+    SessionRetry {
+        connect_seq: u64,
+    },
+    SessionRetryGlobal {
+        global_seq: u64,
+    },
     /// The last message of the session that arrived at the sender.
-    SessionReconnectOk { message_seq: u64 },
+    SessionReconnectOk {
+        message_seq: u64,
+    },
     /// The sender is connecting in the other direction and its connection wins.
     Wait,
-    Keepalive2 { stamp: UTime },
-    Keepalive2Ack { stamp: UTime },
-    Ack { seq: u64 },
-    CompressionRequest { wanted: bool, methods: Vec<u32> },
-    CompressionDone { agreed: bool, method: u32 },
+    Keepalive2 {
+        stamp: UTime,
+    },
+    Keepalive2Ack {
+        stamp: UTime,
+    },
+    Ack {
+        seq: u64,
+    },
+    CompressionRequest {
+        wanted: bool,
+        methods: Vec<u32>,
+    },
+    CompressionDone {
+        agreed: bool,
+        method: u32,
+    },
 }
 
 /// `ClientIdentFrame`: starts a session.

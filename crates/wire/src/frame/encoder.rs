@@ -57,12 +57,7 @@ impl Encoder {
     }
 
     /// Appends what became ready to `pieces`; the rest waits for [`Encoder::flush`].
-    pub fn message(
-        &mut self,
-        header: &MessageHeader,
-        late: [&Bytes; 3],
-        pieces: &mut Vec<Bytes>,
-    ) {
+    pub fn message(&mut self, header: &MessageHeader, late: [&Bytes; 3], pieces: &mut Vec<Bytes>) {
         let header = header.to_array();
         let lengths = [header.len(), late[0].len(), late[1].len(), late[2].len()];
         let preamble = Preamble::new(Tag::Message, lengths);

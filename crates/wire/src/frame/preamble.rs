@@ -122,7 +122,8 @@ impl Preamble {
         bytes[1] = self.count;
         for (index, length) in self.lengths[..self.count()].iter().enumerate() {
             let at = 2 + index * 6;
-            let alignment = if index == SEGMENTS_MAX - 1 { ALIGNMENT_DATA } else { ALIGNMENT_SMALL };
+            let alignment =
+                if index == SEGMENTS_MAX - 1 { ALIGNMENT_DATA } else { ALIGNMENT_SMALL };
             bytes[at..at + 4].copy_from_slice(&length.to_le_bytes());
             bytes[at + 4..at + 6].copy_from_slice(&alignment.to_le_bytes());
         }
@@ -252,10 +253,7 @@ mod tests {
         for bit in 0..bytes.len() * 8 {
             let mut flipped = bytes;
             flipped[bit / 8] ^= 1 << (bit % 8);
-            assert!(matches!(
-                Preamble::decode(&flipped),
-                Err(FrameError::PreambleChecksum { .. })
-            ));
+            assert!(matches!(Preamble::decode(&flipped), Err(FrameError::PreambleChecksum { .. })));
         }
     }
 }

@@ -80,12 +80,7 @@ fn decode(decoder: &mut Decoder, mut chunk: Bytes) -> Result<Vec<Frame>, FrameEr
 fn message(front: usize, middle: usize, data: usize) -> Frame {
     let header = MessageHeader { seq: 3, tid: 9, kind: 42, priority: 127, ..Default::default() };
     let fill = |length: usize, byte: u8| Bytes::from(vec![byte; length]);
-    Frame::Message {
-        header,
-        front: fill(front, 1),
-        middle: fill(middle, 2),
-        data: fill(data, 3),
-    }
+    Frame::Message { header, front: fill(front, 1), middle: fill(middle, 2), data: fill(data, 3) }
 }
 
 fn controls() -> Vec<Control> {

@@ -1,0 +1,411 @@
+//! Carries transactions out, in memory and in the page cache, and gathers what a checkpoint writes.
+//!
+//! Used by the one thread that commits, and before it starts by the replay of the log. Both do the
+//! same; what depended on chance or on the state of the medium at the time of the first execution
+//! (ids, copies for clones) is in the record.
+
+use crate::FilesError;
+use crate::base::{State, Update};
+use crate::cache::{Changed, Store};
+use crate::clones::{Origin, clone_origins};
+use crate::data::{Data, Hand};
+use crate::key::{id_key, object_key};
+use crate::lock;
+use crate::log::LogPosition;
+use crate::media::{DirtyFiles, Location};
+use crate::object::{Body, Object, write_sums};
+use crate::omap::{PageRequest, page};
+use crate::record::{CloneBase, Record};
+use crate::slots::Slots;
+use codec::Writer;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use store::{Change, Collection, Transaction};
+use types::HObject;
+
+/// Objects of a removed collection are removed in steps of so many.
+const REMOVAL_STEP: usize = 1000;
+
+type Result<T, E = FilesError> = std::result::Result<T, E>;
+
+pub struct Applier {
+    store: Arc<Store>,
+    instance: [u8; 16],
+    next_id: u64,
+    objects: u64,
+    blocks: u64,
+    slots: Slots,
+    replaying: bool,
+    /// Since the last freeze.
+    collections: BTreeMap<Collection, bool>,
+    dead: Vec<u64>,
+    dead_files: Vec<u64>,
+}
+
+/// What one checkpoint makes durable: files first, then the database.
+pub struct Frozen {
+    pub dirty_files: DirtyFiles,
+    pub update: Update,
+}
+
+impl Applier {
+    pub fn new(store: Arc<Store>, state: &State, slots: Slots) -> Self {
+        let applier = Applier {
+            store,
+            instance: state.instance,
+            next_id: state.next_id,
+            objects: state.objects,
+            blocks: state.blocks,
+            slots,
+            replaying: false,
+            collections: BTreeMap::new(),
+            dead: Vec::new(),
+            dead_files: Vec::new(),
+        };
+        applier.publish_counts();
+        applier
+    }
+
+    pub fn replay(&mut self, record: &Record) -> Result<()> {
+        self.replaying = true;
+        let result = self.apply(record);
+        self.replaying = false;
+        result
+    }
+
+    pub fn next_id(&self) -> u64 {
+        self.next_id
+    }
+
+    /// Decides what the log must say besides the transaction. All transactions before this one must
+    /// have been applied if it contains clones.
+    pub fn prepare(&mut self, transaction: Transaction) -> Result<Record> {
+        let first_id = self.next_id;
+        let origins = clone_origins(&transaction);
+        let clones = origins.iter().map(|origin| self.copy_base(origin)).collect::<Result<_>>();
+        match clones {
+            Ok(clones) => Ok(Record { next_id: self.next_id, clones, transaction }),
+            Err(error) => {
+                self.dead_files.extend(first_id..self.next_id);
+                Err(error)
+            }
+        }
+    }
+
+    /// Bytes that the clones of a transaction copy.
+    pub fn clone_bytes(&self, transaction: &Transaction) -> Result<u64> {
+        let mut bytes = 0;
+        for (collection, name) in clone_origins(transaction).iter().filter_map(|o| o.base) {
+            bytes += self.load(collection, name)?.lock().data.blocks() * crate::data::BLOCK;
+        }
+        Ok(bytes)
+    }
+
+    /// A prepared record that will not be applied.
+    pub fn discard(&mut self, record: Record) {
+        self.dead_files.extend(record.clones.iter().map(|base| base.id));
+    }
+
+    fn copy_base(&mut self, origin: &Origin<'_>) -> Result<CloneBase> {
+        let id = self.take_id();
+        let Some((collection, name)) = origin.base else {
+            return Ok(CloneBase { id, size: 0, sums: Vec::new() });
+        };
+        let source = self.load(collection, name)?;
+        let body = source.lock();
+        let runs = body.data.runs(0, u64::MAX);
+        if !runs.is_empty() {
+            let copied = self.store.media.copy(body.data.location, id, &runs);
+            copied.map_err(|error| FilesError::Io { what: "copying an object", error })?;
+        }
+        Ok(CloneBase { id, size: body.data.size, sums: body.data.sums().to_vec() })
+    }
+
+    pub fn apply(&mut self, record: &Record) -> Result<()> {
+        self.next_id = record.next_id;
+        let transaction = &record.transaction;
+        let origins =
+            if record.clones.is_empty() { Vec::new() } else { clone_origins(transaction) };
+        let mut clones = record.clones.iter().zip(&origins);
+        let mut touched = Touched::default();
+        for (collection, change) in &transaction.changes {
+            match change {
+                Change::CreateCollection => self.set_collection(*collection, true),
+                Change::RemoveCollection => {
+                    touched.mark_in(&self.store);
+                    self.remove_collection(*collection)?;
+                }
+                Change::Clone { object, target } => {
+                    let (base, origin) = clones.next().ok_or(FilesError::CloneWithoutCopy)?;
+                    let source = touched.object(&self.store, *collection, object)?;
+                    let target = touched.object(&self.store, *collection, target)?;
+                    self.clone_object(&source, &target, base)?;
+                    self.repeat(transaction, origin, &target)?;
+                }
+                change => {
+                    let name = change.object().expect("changes of collections are done above");
+                    let object = touched.object(&self.store, *collection, name)?;
+                    self.change_object(&mut object.lock(), change)?;
+                }
+            }
+        }
+        touched.mark_in(&self.store);
+        self.publish_counts();
+        Ok(())
+    }
+
+    fn change_object(&mut self, body: &mut Body, change: &Change) -> Result<()> {
+        if let Change::Remove { .. } = change {
+            self.remove_object(body);
+            return Ok(());
+        }
+        if !body.exists {
+            *body = Body::new(self.take_id());
+            self.objects += 1;
+        }
+        match change {
+            Change::SetAttrs { attrs, .. } => body.attrs.extend(attrs.clone()),
+            Change::RemoveAttr { name, .. } => {
+                body.attrs.remove(name);
+            }
+            Change::OmapSetHeader { header, .. } => body.omap.header = header.clone(),
+            Change::OmapSet { pairs, .. } => {
+                body.omap.used |= !pairs.is_empty();
+                body.omap.current.set(pairs);
+            }
+            // Nothing to remove from.
+            Change::OmapRemove { .. } | Change::OmapRemoveRange { .. } if !body.omap.used => {}
+            Change::OmapRemove { keys, .. } => {
+                keys.iter().for_each(|key| body.omap.current.remove(key));
+            }
+            Change::OmapRemoveRange { first, last, .. } => {
+                body.omap.current.remove_range(first, last);
+            }
+            Change::OmapClear { .. } => {
+                body.omap.header.clear();
+                body.omap.current.clear();
+            }
+            change => self.change_data(body, change)?,
+        }
+        Ok(())
+    }
+
+    fn change_data(&mut self, body: &mut Body, change: &Change) -> Result<()> {
+        let id = body.id;
+        let hand = &mut Hand {
+            media: &self.store.media,
+            slots: &mut self.slots,
+            blocks: &mut self.blocks,
+            replaying: self.replaying,
+        };
+        let done = match change {
+            Change::Write { offset, data, .. } => body.data.write(hand, id, *offset, data),
+            Change::Zero { offset, length, .. } => body.data.zero(hand, *offset, *length),
+            Change::Truncate { size, .. } => body.data.truncate(hand, *size),
+            _ => Ok(()),
+        };
+        done.map_err(|error| FilesError::Io { what: "writing object data", error })
+    }
+
+    fn remove_object(&mut self, body: &mut Body) {
+        if !body.exists {
+            return;
+        }
+        self.objects -= 1;
+        if body.omap.used || body.data.is_chunked() {
+            self.dead.push(body.id);
+        }
+        if let Location::File(id) = body.data.location {
+            self.dead_files.push(id);
+        }
+        body.data.release(&mut Hand {
+            media: &self.store.media,
+            slots: &mut self.slots,
+            blocks: &mut self.blocks,
+            replaying: self.replaying,
+        });
+        *body = Body::absent();
+    }
+
+    fn clone_object(&mut self, source: &Object, target: &Object, base: &CloneBase) -> Result<()> {
+        let copy = self.copy_metadata(&source.lock(), base)?;
+        let mut body = target.lock();
+        self.remove_object(&mut body);
+        let Some(copy) = copy else {
+            self.dead_files.push(base.id);
+            return Ok(());
+        };
+        self.objects += 1;
+        self.blocks += copy.data.blocks();
+        *body = copy;
+        Ok(())
+    }
+
+    /// All of the source but its data, which is the base's.
+    fn copy_metadata(&self, source: &Body, base: &CloneBase) -> Result<Option<Body>> {
+        if !source.exists {
+            return Ok(None);
+        }
+        let mut copy = Body::new(base.id);
+        let mut data = Data::new(base.size, Location::Nowhere, base.sums.clone());
+        if data.blocks() > 0 {
+            data.location = Location::File(base.id);
+        }
+        data.mark_all_dirty();
+        copy.data = data;
+        copy.attrs = source.attrs.clone();
+        copy.omap.header = source.omap.header.clone();
+        if source.omap.used {
+            copy.omap.used = true;
+            let request = PageRequest::everything();
+            let snapshot = self.store.base.snapshot();
+            let stored = snapshot.omap_pairs(source.id, request.start())?;
+            copy.omap.current.set(&page(&source.omap.layers(), stored, &request)?.pairs);
+        }
+        Ok(Some(copy))
+    }
+
+    /// Applies to a clone what the transaction had changed in its source.
+    fn repeat(
+        &mut self,
+        transaction: &Transaction,
+        origin: &Origin<'_>,
+        target: &Object,
+    ) -> Result<()> {
+        let mut body = target.lock();
+        if !body.exists {
+            return Ok(());
+        }
+        for place in &origin.changes {
+            self.change_data(&mut body, &transaction.changes[*place].1)?;
+        }
+        Ok(())
+    }
+
+    fn set_collection(&mut self, collection: Collection, exists: bool) {
+        let mut cache = lock(&self.store.cache);
+        if exists {
+            cache.collections.insert(collection);
+        } else {
+            cache.collections.remove(&collection);
+        }
+        self.collections.insert(collection, exists);
+    }
+
+    fn remove_collection(&mut self, collection: Collection) -> Result<()> {
+        self.set_collection(collection, false);
+        let mut from = Some(HObject { pool: types::PoolId(i64::MIN), ..HObject::default() });
+        while let Some(start) = from {
+            let (names, next) = self.store.names(collection, &start, REMOVAL_STEP)?;
+            let mut touched = Touched::default();
+            for name in &names {
+                let object = touched.object(&self.store, collection, name)?;
+                self.remove_object(&mut object.lock());
+            }
+            touched.mark_in(&self.store);
+            from = next;
+        }
+        Ok(())
+    }
+
+    fn load(&self, collection: Collection, name: &HObject) -> Result<Arc<Object>> {
+        let object = self.store.object(collection, name, true)?;
+        Ok(object.expect("waiting for an object always brings one"))
+    }
+
+    fn take_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id - 1
+    }
+
+    fn publish_counts(&self) {
+        self.store.counts.objects.store(self.objects, Ordering::Relaxed);
+        self.store.counts.blocks.store(self.blocks, Ordering::Relaxed);
+    }
+
+    /// Takes out all changes since the last freeze. The state it describes is that at `log`.
+    pub fn freeze(&mut self, log: LogPosition) -> Frozen {
+        let changed = {
+            let mut cache = lock(&self.store.cache);
+            debug_assert!(cache.frozen.is_empty(), "one checkpoint at a time");
+            cache.frozen = std::mem::take(&mut cache.dirty);
+            cache.frozen.clone()
+        };
+        let mut update = Update {
+            state: State {
+                instance: self.instance,
+                next_id: self.next_id,
+                objects: self.objects,
+                blocks: self.blocks,
+                log,
+            },
+            collections: std::mem::take(&mut self.collections),
+            dead: std::mem::take(&mut self.dead),
+            dead_files: std::mem::take(&mut self.dead_files),
+            slots: self.slots.freeze(),
+            ..Update::default()
+        };
+        freeze_objects(&changed, &mut update);
+        Frozen { dirty_files: self.store.media.take_dirty(), update }
+    }
+
+    /// The checkpoint has finished.
+    pub fn thaw(&mut self) {
+        self.slots.thaw();
+    }
+}
+
+fn freeze_objects(changed: &Changed, update: &mut Update) {
+    for ((collection, name), (object, _)) in changed {
+        let mut body = object.lock();
+        let key = object_key(*collection, name);
+        if !body.exists {
+            update.onodes.push((key, None));
+            continue;
+        }
+        update.onodes.push((key, Some(body.onode().to_bytes())));
+        for chunk in body.data.take_dirty_chunks() {
+            let mut w = Writer::new();
+            write_sums(&mut w, body.data.chunk(chunk));
+            let sums = (!w.is_empty()).then(|| w.into_vec());
+            update.checksums.push((id_key(body.id, &chunk.to_be_bytes()), sums));
+        }
+        if !body.omap.current.is_empty() && body.omap.used {
+            let overlay = Arc::new(std::mem::take(&mut body.omap.current));
+            body.omap.frozen = Some(overlay.clone());
+            update.omaps.push((body.id, overlay));
+        }
+    }
+}
+
+/// Gives up the frozen layers, which are in the base now.
+pub fn thaw_objects(changed: &Changed) {
+    changed.values().for_each(|(object, _)| object.lock().omap.frozen = None);
+}
+
+/// Objects that one transaction has changed so far.
+#[derive(Default)]
+struct Touched {
+    objects: Vec<Arc<Object>>,
+}
+
+impl Touched {
+    fn object(&mut self, store: &Store, at: Collection, name: &HObject) -> Result<Arc<Object>> {
+        let known = self.objects.iter().rev().take(8);
+        if let Some(object) = known.into_iter().find(|o| o.collection == at && o.name == *name) {
+            return Ok(object.clone());
+        }
+        let object = store.object(at, name, true)?;
+        let object = object.expect("waiting for an object always brings one");
+        self.objects.push(object.clone());
+        Ok(object)
+    }
+
+    fn mark_in(&mut self, store: &Store) {
+        let objects = std::mem::take(&mut self.objects);
+        let exists: Vec<bool> = objects.iter().map(|object| object.lock().exists).collect();
+        let mut cache = lock(&store.cache);
+        objects.iter().zip(exists).for_each(|(object, exists)| cache.mark(object, exists));
+    }
+}

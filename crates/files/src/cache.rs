@@ -1,0 +1,267 @@
+//! What is known in memory: objects, which of them the database does not have yet, and the rest of
+//! the store's shared state.
+//!
+//! Invariants:
+//! * There is at most one [`Object`] per name. An object that is dirty, frozen or in use by someone
+//!   is not evicted.
+//! * Under the lock, the base's snapshot, overlaid with `frozen`, overlaid with `dirty`, is the state.
+//! * Locks are taken in the order body, cache, snapshot.
+
+use crate::base::{Base, Snapshot};
+use crate::media::Media;
+use crate::object::{Body, Object};
+use crate::{FilesError, lock};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use store::{Collection, StoreError};
+use types::HObject;
+
+/// How many objects one insertion looks at for eviction.
+const EVICTION_TRIES: usize = 8;
+/// References to an object that only the cache knows: from its map and from its queue.
+const REFERENCES_IDLE: usize = 2;
+
+/// State that the threads of one store share.
+pub struct Store {
+    pub base: Base,
+    pub media: Media,
+    pub cache: Mutex<Cache>,
+    pub counts: Counts,
+    pub capacity: Option<u64>,
+    pub reserve: u64,
+    /// Set once a device has failed: from then on every request fails.
+    failure: OnceLock<String>,
+}
+
+/// Published by the thread that applies transactions.
+#[derive(Debug, Default)]
+pub struct Counts {
+    pub objects: AtomicU64,
+    pub blocks: AtomicU64,
+}
+
+/// Objects that changed and whether they exist.
+pub type Changed = BTreeMap<(Collection, HObject), (Arc<Object>, bool)>;
+
+#[derive(Debug, Default)]
+pub struct Cache {
+    pub collections: BTreeSet<Collection>,
+    objects: HashMap<Collection, HashMap<HObject, Arc<Object>>>,
+    /// Candidates for eviction with their weights, oldest first.
+    queue: VecDeque<(Arc<Object>, usize)>,
+    weight: usize,
+    weight_max: usize,
+    /// Changed since the last freeze.
+    pub dirty: Changed,
+    /// Changed before it; the running checkpoint is writing them.
+    pub frozen: Changed,
+    /// How many checkpoints have finished.
+    pub checkpoints: u64,
+}
+
+impl Store {
+    pub fn new(
+        base: Base,
+        media: Media,
+        cache: Cache,
+        capacity: Option<u64>,
+        reserve: u64,
+    ) -> Self {
+        let cache = Mutex::new(cache);
+        let counts = Counts::default();
+        Store { base, media, cache, counts, capacity, reserve, failure: OnceLock::new() }
+    }
+
+    /// The object of that name, which may be absent; `None` if it is not in memory and `may_wait`
+    /// is false.
+    pub fn object(
+        &self,
+        collection: Collection,
+        name: &HObject,
+        may_wait: bool,
+    ) -> Result<Option<Arc<Object>>, FilesError> {
+        loop {
+            let checkpoints = {
+                let cache = lock(&self.cache);
+                if let Some(object) = cache.find(collection, name) {
+                    return Ok(Some(object));
+                }
+                cache.checkpoints
+            };
+            if !may_wait {
+                return Ok(None);
+            }
+            let body = self.base.snapshot().body(collection, name)?;
+            let mut cache = lock(&self.cache);
+            if let Some(object) = cache.find(collection, name) {
+                return Ok(Some(object));
+            }
+            // After a checkpoint, what was read may be out of date.
+            if cache.checkpoints == checkpoints {
+                return Ok(Some(cache.insert(collection, name.clone(), body)));
+            }
+        }
+    }
+
+    /// Names in a collection from `from` on, and the next one if there are more.
+    pub fn names(
+        &self,
+        collection: Collection,
+        from: &HObject,
+        entries_max: usize,
+    ) -> Result<(Vec<HObject>, Option<HObject>), FilesError> {
+        if from.max {
+            return Ok((Vec::new(), None));
+        }
+        let wanted = entries_max.saturating_add(1);
+        let (snapshot, changed) = {
+            let cache = lock(&self.cache);
+            (self.base.snapshot(), cache.changed_from(collection, from, wanted))
+        };
+        let mut names = merge_names(&snapshot, collection, from, changed, wanted)?;
+        let next = (names.len() > entries_max).then(|| names.swap_remove(entries_max));
+        Ok((names, next))
+    }
+
+    /// Ends a checkpoint: its objects are in the base now.
+    pub fn thaw(&self) -> Changed {
+        let mut cache = lock(&self.cache);
+        cache.checkpoints += 1;
+        std::mem::take(&mut cache.frozen)
+    }
+
+    pub fn bytes_used(&self) -> u64 {
+        self.counts.blocks.load(Ordering::Relaxed) * crate::data::BLOCK
+    }
+
+    pub fn bytes_available(&self) -> std::io::Result<u64> {
+        let device = self.media.bytes_available()?.saturating_sub(self.reserve);
+        let share = self.capacity.map(|capacity| capacity.saturating_sub(self.bytes_used()));
+        Ok(share.map_or(device, |share| share.min(device)))
+    }
+
+    pub fn fail(&self, error: &FilesError) {
+        let text = error.chain();
+        if self.failure.set(text.clone()).is_ok() {
+            tracing::error!("the object store stops: {text}");
+        }
+    }
+
+    pub fn failure(&self) -> Option<StoreError> {
+        self.failure.get().map(|text| StoreError::Device(text.clone()))
+    }
+}
+
+impl Cache {
+    pub fn new(collections: BTreeSet<Collection>, weight_max: usize) -> Self {
+        Cache { collections, weight_max, ..Cache::default() }
+    }
+
+    fn find(&self, collection: Collection, name: &HObject) -> Option<Arc<Object>> {
+        let object = self.objects.get(&collection)?.get(name)?;
+        object.referenced.store(true, Ordering::Relaxed);
+        Some(object.clone())
+    }
+
+    fn insert(&mut self, collection: Collection, name: HObject, body: Body) -> Arc<Object> {
+        let weight = body.weight();
+        let object = Object::new(collection, name.clone(), body);
+        self.objects.entry(collection).or_default().insert(name, object.clone());
+        self.queue.push_back((object.clone(), weight));
+        self.weight += weight;
+        self.evict(EVICTION_TRIES);
+        object
+    }
+
+    /// Looks at every object once; for the end of a checkpoint, when many have become clean.
+    pub fn evict_all(&mut self) {
+        self.evict(self.queue.len());
+    }
+
+    fn evict(&mut self, tries: usize) {
+        for _ in 0..tries {
+            if self.weight <= self.weight_max {
+                return;
+            }
+            let Some((object, weight)) = self.queue.pop_front() else { return };
+            let busy = Arc::strong_count(&object) > REFERENCES_IDLE;
+            if busy || object.referenced.swap(false, Ordering::Relaxed) {
+                // It may have grown; a lock that is taken is looked at next time.
+                let now = object.body.try_lock().map_or(weight, |body| body.weight());
+                self.weight = self.weight - weight + now;
+                self.queue.push_back((object, now));
+                continue;
+            }
+            self.weight -= weight;
+            if let Some(objects) = self.objects.get_mut(&object.collection) {
+                objects.remove(&object.name);
+                if objects.is_empty() {
+                    self.objects.remove(&object.collection);
+                }
+            }
+        }
+    }
+
+    /// Notes that an object changed.
+    pub fn mark(&mut self, object: &Arc<Object>, exists: bool) {
+        let key = (object.collection, object.name.clone());
+        self.dirty.insert(key, (object.clone(), exists));
+    }
+
+    /// Changed names from `from` on with whether they exist, up to `live_max` that do; and the name
+    /// behind which nothing was looked at.
+    fn changed_from(
+        &self,
+        collection: Collection,
+        from: &HObject,
+        live_max: usize,
+    ) -> ChangedNames {
+        let range = || (collection, from.clone())..=(collection, HObject::max());
+        let mut dirty = self.dirty.range(range()).peekable();
+        let mut frozen = self.frozen.range(range()).peekable();
+        let mut names = ChangedNames::default();
+        while names.live < live_max {
+            let next = dirty.peek().into_iter().chain(frozen.peek()).map(|(key, _)| *key).min();
+            let Some(key) = next else { return names };
+            let above = dirty.next_if(|(other, _)| *other == key);
+            let below = frozen.next_if(|(other, _)| *other == key);
+            let exists = above.or(below).is_some_and(|(_, (_, exists))| *exists);
+            names.live += usize::from(exists);
+            names.exists.insert(key.1.clone(), exists);
+        }
+        names.end = names.exists.keys().next_back().cloned();
+        names
+    }
+}
+
+#[derive(Debug, Default)]
+struct ChangedNames {
+    exists: BTreeMap<HObject, bool>,
+    live: usize,
+    end: Option<HObject>,
+}
+
+fn merge_names(
+    snapshot: &Snapshot,
+    collection: Collection,
+    from: &HObject,
+    changed: ChangedNames,
+    wanted: usize,
+) -> Result<Vec<HObject>, FilesError> {
+    let mut names = Vec::new();
+    let mut stored = snapshot.names(collection, from)?;
+    while names.len() < wanted {
+        let Some(name) = stored.next().transpose()? else { break };
+        if changed.end.as_ref().is_some_and(|end| name > *end) {
+            break;
+        }
+        if !changed.exists.contains_key(&name) {
+            names.push(name);
+        }
+    }
+    names.extend(changed.exists.into_iter().filter(|(_, exists)| *exists).map(|(name, _)| name));
+    names.sort_unstable();
+    names.truncate(wanted);
+    Ok(names)
+}

@@ -1,0 +1,103 @@
+//! What the data of a clone consists of.
+//!
+//! A clone cannot be redone from its source: when the log is replayed, the source may long have
+//! changed. So the data that the source had *before the transaction* is copied to the clone's file,
+//! durably, before the transaction is logged; and what the transaction itself changed in the source
+//! before it cloned it is applied again, to the copy. This module finds out which object to copy, and
+//! which changes those are.
+
+use std::collections::{BTreeMap, BTreeSet};
+use store::{Change, Collection, Transaction};
+use types::HObject;
+
+type Name<'a> = (Collection, &'a HObject);
+
+/// The data of an object at some point of a transaction.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Origin<'a> {
+    /// The object whose data before the transaction it starts from; `None` for no data.
+    pub base: Option<Name<'a>>,
+    /// The changes since, by their place in the transaction.
+    pub changes: Vec<usize>,
+}
+
+/// The origins of the clones of a transaction, in order.
+pub fn clone_origins(transaction: &Transaction) -> Vec<Origin<'_>> {
+    let mut objects: BTreeMap<Name<'_>, Origin<'_>> = BTreeMap::new();
+    let mut removed: BTreeSet<Collection> = BTreeSet::new();
+    let mut clones = Vec::new();
+    for (place, (collection, change)) in transaction.changes.iter().enumerate() {
+        let untouched = |name| {
+            let base = (!removed.contains(collection)).then_some((*collection, name));
+            Origin { base, changes: Vec::new() }
+        };
+        match change {
+            Change::RemoveCollection => {
+                objects.retain(|(other, _), _| other != collection);
+                removed.insert(*collection);
+            }
+            Change::Remove { object } => {
+                objects.insert((*collection, object), Origin::default());
+            }
+            Change::Clone { object, target } => {
+                let known = objects.get(&(*collection, object)).cloned();
+                let origin = known.unwrap_or_else(|| untouched(object));
+                objects.insert((*collection, target), origin.clone());
+                clones.push(origin);
+            }
+            Change::Write { object, .. }
+            | Change::Zero { object, .. }
+            | Change::Truncate { object, .. } => {
+                let origin = objects.entry((*collection, object));
+                origin.or_insert_with(|| untouched(object)).changes.push(place);
+            }
+            _ => {}
+        }
+    }
+    clones
+}
+
+pub fn has_clones(transaction: &Transaction) -> bool {
+    transaction.changes.iter().any(|(_, change)| matches!(change, Change::Clone { .. }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PG: Collection = Collection(types::PgId { pool: types::PoolId(1), seed: 0 });
+
+    fn object(hash: u32) -> HObject {
+        HObject { hash, ..HObject::default() }
+    }
+
+    fn truncate(hash: u32) -> Change {
+        Change::Truncate { object: object(hash), size: 1 }
+    }
+
+    fn clone(from: u32, to: u32) -> Change {
+        Change::Clone { object: object(from), target: object(to) }
+    }
+
+    fn origins(changes: Vec<Change>) -> Vec<(Option<u32>, Vec<usize>)> {
+        let changes = changes.into_iter().map(|change| (PG, change)).collect();
+        let transaction = Transaction { changes };
+        let origins = clone_origins(&transaction);
+        origins.into_iter().map(|o| (o.base.map(|(_, name)| name.hash), o.changes)).collect()
+    }
+
+    #[test]
+    fn a_clone_starts_from_its_source_before_the_transaction() {
+        let chain = vec![truncate(1), clone(1, 2), truncate(1), truncate(2), clone(2, 3)];
+        assert_eq!(origins(chain), [(Some(1), vec![0]), (Some(1), vec![0, 3])]);
+        assert_eq!(origins(vec![clone(5, 5), clone(5, 6)]), [(Some(5), vec![]), (Some(5), vec![])]);
+    }
+
+    #[test]
+    fn what_was_removed_before_has_no_base() {
+        let remade = vec![Change::Remove { object: object(1) }, truncate(1), clone(1, 2)];
+        assert_eq!(origins(remade), [(None, vec![1])]);
+        let emptied = vec![truncate(1), Change::RemoveCollection, clone(1, 2)];
+        assert_eq!(origins(emptied), [(None, vec![])]);
+    }
+}

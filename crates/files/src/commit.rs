@@ -1,0 +1,413 @@
+//! The committing thread: takes what has been submitted, logs it with one flush, applies it, and
+//! completes it, in order.
+//!
+//! It is the only one that changes the state of the store, so it alone decides what is refused: a
+//! transaction is admitted before it is logged, and once it is logged it must succeed. If then a
+//! device fails, the store stops: this and every later request completes with the device's error.
+
+use crate::apply::Applier;
+use crate::cache::Store;
+use crate::checkpoint::Checkpointer;
+use crate::clones::has_clones;
+use crate::completions::Completions;
+use crate::data::{BLOCK, OBJECT_SIZE_MAX};
+use crate::log::Log;
+use crate::record::{Encoded, Record};
+use crate::{FilesError, lock};
+use engine::RequestToken;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+use store::{Change, Collection, Completion, Outcome, StoreError, Transaction};
+
+/// A batch is written when its records reach this size.
+const BATCH_LEN_MAX: usize = 4 << 20;
+/// The free space is asked for again after so many bytes or so much time.
+const SPACE_BYTES: u64 = 16 << 20;
+const SPACE_AGE: Duration = Duration::from_secs(1);
+
+pub enum Work {
+    Commit {
+        token: RequestToken,
+        transaction: Transaction,
+    },
+    /// Answered when all that was submitted before is in the database.
+    Checkpoint(SyncSender<()>),
+}
+
+/// How the thread is to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// With a checkpoint.
+    Close,
+    /// As it is: what was not logged is lost.
+    Abandon,
+}
+
+/// What has been submitted.
+#[derive(Default)]
+pub struct Queue {
+    state: Mutex<QueueState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct QueueState {
+    work: VecDeque<Work>,
+    stop: Option<Stop>,
+    waiting: bool,
+}
+
+impl Queue {
+    pub fn push(&self, work: Work) {
+        let mut state = lock(&self.state);
+        state.work.push_back(work);
+        if state.waiting {
+            state.waiting = false;
+            self.changed.notify_one();
+        }
+    }
+
+    pub fn stop(&self, stop: Stop) {
+        lock(&self.state).stop.get_or_insert(stop);
+        self.changed.notify_one();
+    }
+
+    /// Waits for work, until the deadline at most.
+    fn take(&self, deadline: Option<Instant>) -> (VecDeque<Work>, Option<Stop>) {
+        let mut state = lock(&self.state);
+        while state.work.is_empty() && state.stop.is_none() {
+            state.waiting = true;
+            let unpoisoned = std::sync::PoisonError::into_inner;
+            match deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
+                Some(Duration::ZERO) => break,
+                Some(left) => {
+                    let waited = self.changed.wait_timeout(state, left);
+                    state = waited.unwrap_or_else(|poison| poison.into_inner()).0;
+                }
+                None => state = self.changed.wait(state).unwrap_or_else(unpoisoned),
+            }
+        }
+        state.waiting = false;
+        (std::mem::take(&mut state.work), state.stop)
+    }
+}
+
+pub struct Committer {
+    pub store: Arc<Store>,
+    pub queue: Arc<Queue>,
+    pub completions: Arc<Completions>,
+    pub applier: Applier,
+    pub log: Log,
+    pub checkpointer: Checkpointer,
+    pub checkpoint_interval: Duration,
+    /// Those that exist once all that was admitted is applied.
+    pub collections: BTreeSet<Collection>,
+    pub space: Space,
+    /// Taken and not completed.
+    pub pending: VecDeque<RequestToken>,
+    pub frozen_at: Instant,
+    /// The log's position at the last freeze.
+    pub frozen_position: u64,
+}
+
+/// Transactions that are logged together, and the answers that wait for them.
+#[derive(Default)]
+struct Batch {
+    records: Vec<Record>,
+    encoded: Vec<Encoded>,
+    encoded_len: usize,
+    outcomes: Vec<(RequestToken, Result<Outcome, StoreError>)>,
+}
+
+impl Committer {
+    /// Runs until it is told to stop or a device fails.
+    pub fn run(mut self) {
+        let run = std::panic::AssertUnwindSafe(|| self.run_until_stopped());
+        match std::panic::catch_unwind(run) {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => self.store.fail(&error),
+            Err(_) => self.store.fail(&FilesError::Panicked),
+        }
+        self.refuse_everything();
+    }
+
+    fn run_until_stopped(&mut self) -> Result<(), FilesError> {
+        loop {
+            let (work, stop) = self.queue.take(self.checkpoint_due());
+            if stop == Some(Stop::Abandon) {
+                return Ok(());
+            }
+            self.note_finished_checkpoint();
+            self.process(work)?;
+            if stop == Some(Stop::Close) {
+                return self.checkpoint_and_wait();
+            }
+            self.begin_checkpoint_if_due()?;
+        }
+    }
+
+    fn refuse_everything(&mut self) {
+        let error = || self.store.failure().expect("it has just failed");
+        let refuse = |token| Completion { token, outcome: Err(error()) };
+        self.completions.push(self.pending.drain(..).map(refuse));
+        loop {
+            let (work, stop) = self.queue.take(None);
+            let token = |work| match work {
+                Work::Commit { token, .. } => Some(token),
+                Work::Checkpoint(_) => None,
+            };
+            self.completions.push(work.into_iter().filter_map(token).map(refuse));
+            if stop.is_some() {
+                return;
+            }
+        }
+    }
+
+    fn process(&mut self, work: VecDeque<Work>) -> Result<(), FilesError> {
+        let token = |work: &Work| match work {
+            Work::Commit { token, .. } => Some(*token),
+            Work::Checkpoint(_) => None,
+        };
+        self.pending.extend(work.iter().filter_map(token));
+        let mut batch = Batch::default();
+        for item in work {
+            match item {
+                Work::Commit { token, transaction } => {
+                    if has_clones(&transaction) {
+                        // Copies are made of what is there.
+                        self.write(&mut batch)?;
+                    }
+                    self.admit(token, transaction, &mut batch)?;
+                }
+                Work::Checkpoint(done) => {
+                    self.write(&mut batch)?;
+                    self.checkpoint_and_wait()?;
+                    // Nobody may be waiting any more.
+                    let _ = done.send(());
+                }
+            }
+        }
+        self.write(&mut batch)
+    }
+
+    fn admit(
+        &mut self,
+        token: RequestToken,
+        transaction: Transaction,
+        batch: &mut Batch,
+    ) -> Result<(), FilesError> {
+        let (record, encoded) = match self.prepare(transaction)? {
+            Ok(prepared) => prepared,
+            Err(refused) => {
+                batch.outcomes.push((token, Err(refused)));
+                return Ok(());
+            }
+        };
+        if batch.encoded_len + encoded.len() > self.batch_len_max() {
+            self.write(batch)?;
+        }
+        project(&mut self.collections, &record.transaction);
+        batch.encoded_len += encoded.len();
+        batch.encoded.push(encoded);
+        batch.records.push(record);
+        batch.outcomes.push((token, Ok(Outcome::Committed)));
+        Ok(())
+    }
+
+    fn batch_len_max(&self) -> usize {
+        BATCH_LEN_MAX.min(self.log.record_len_max() as usize)
+    }
+
+    /// Either the record to log, or why the transaction is refused.
+    fn prepare(
+        &mut self,
+        transaction: Transaction,
+    ) -> Result<Result<(Record, Encoded), StoreError>, FilesError> {
+        let checked = check_collections(&self.collections, &transaction)
+            .and_then(|()| check_sizes(&transaction));
+        if let Err(refused) = checked {
+            return Ok(Err(refused));
+        }
+        let clone_bytes = self.applier.clone_bytes(&transaction)?;
+        let needed = bytes_needed(&transaction) + clone_bytes;
+        if let Err(refused) = self.space.take(&self.store, needed)? {
+            return Ok(Err(refused));
+        }
+        let record = match self.applier.prepare(transaction) {
+            Ok(record) => record,
+            Err(error) if error.is_no_space() => {
+                return Ok(Err(StoreError::NoSpace { needed, available: 0 }));
+            }
+            Err(error) => return Err(error),
+        };
+        let encoded = record.encode();
+        let (needed, available) = (encoded.len() as u64, self.log.record_len_max());
+        if needed > available {
+            self.applier.discard(record);
+            return Ok(Err(StoreError::NoSpace { needed, available }));
+        }
+        Ok(Ok((record, encoded)))
+    }
+
+    /// Logs, applies and completes a batch, and leaves it empty.
+    fn write(&mut self, batch: &mut Batch) -> Result<(), FilesError> {
+        let Batch { records, encoded, encoded_len, outcomes } = std::mem::take(batch);
+        if !records.is_empty() {
+            while !self.log.has_room(encoded_len) {
+                self.make_room()?;
+            }
+            let path = self.log.path().to_owned();
+            self.log.append(&encoded).map_err(FilesError::at(&path))?;
+            records.iter().try_for_each(|record| self.applier.apply(record))?;
+        }
+        self.pending.drain(..outcomes.len());
+        let completion = |(token, outcome)| Completion { token, outcome };
+        self.completions.push(outcomes.into_iter().map(completion));
+        Ok(())
+    }
+
+    /// Waits for the running checkpoint or, if none is running, makes one.
+    fn make_room(&mut self) -> Result<(), FilesError> {
+        if !self.checkpointer.is_running() {
+            self.begin_checkpoint()?;
+        }
+        let position = self.checkpointer.wait()?;
+        self.finish_checkpoint(position);
+        Ok(())
+    }
+
+    fn checkpoint_due(&self) -> Option<Instant> {
+        let dirty = self.log.head().position != self.frozen_position;
+        let idle = dirty && !self.checkpointer.is_running();
+        idle.then(|| self.frozen_at + self.checkpoint_interval)
+    }
+
+    fn begin_checkpoint_if_due(&mut self) -> Result<(), FilesError> {
+        let since = self.log.head().position - self.frozen_position;
+        let much = since > self.log.size() / 2 && !self.checkpointer.is_running();
+        let late = self.checkpoint_due().is_some_and(|due| due <= Instant::now());
+        if much || late { self.begin_checkpoint() } else { Ok(()) }
+    }
+
+    fn begin_checkpoint(&mut self) -> Result<(), FilesError> {
+        let head = self.log.head();
+        self.frozen_at = Instant::now();
+        self.frozen_position = head.position;
+        self.checkpointer.begin(self.applier.freeze(head))
+    }
+
+    fn note_finished_checkpoint(&mut self) {
+        if let Some(position) = self.checkpointer.poll() {
+            self.finish_checkpoint(position);
+        }
+    }
+
+    fn finish_checkpoint(&mut self, position: u64) {
+        self.log.trim(position);
+        self.applier.thaw();
+    }
+
+    fn checkpoint_and_wait(&mut self) -> Result<(), FilesError> {
+        if self.checkpointer.is_running() {
+            self.make_room()?;
+        }
+        self.make_room()
+    }
+}
+
+/// Free space, asked for now and then and counted down in between.
+#[derive(Debug)]
+pub struct Space {
+    available: u64,
+    taken: u64,
+    asked_at: Option<Instant>,
+}
+
+impl Space {
+    pub fn new() -> Self {
+        Space { available: 0, taken: 0, asked_at: None }
+    }
+
+    fn take(&mut self, store: &Store, needed: u64) -> Result<Result<(), StoreError>, FilesError> {
+        if needed == 0 {
+            return Ok(Ok(()));
+        }
+        let fresh = self.asked_at.is_some_and(|at| at.elapsed() < SPACE_AGE);
+        let short = self.taken + needed > self.available;
+        if !fresh || short || self.taken > SPACE_BYTES {
+            let asked = store.bytes_available();
+            self.available =
+                asked.map_err(|error| FilesError::Io { what: "asking for free space", error })?;
+            self.asked_at = Some(Instant::now());
+            self.taken = 0;
+        }
+        let available = self.available - self.taken.min(self.available);
+        if needed > available {
+            return Ok(Err(StoreError::NoSpace { needed, available }));
+        }
+        self.taken += needed;
+        Ok(Ok(()))
+    }
+}
+
+/// Data takes whole blocks.
+fn bytes_needed(transaction: &Transaction) -> u64 {
+    let padding = |change: &Change| match change {
+        Change::Write { offset, data, .. } => {
+            let end = offset + data.len() as u64;
+            offset % BLOCK + end.next_multiple_of(BLOCK) - end
+        }
+        _ => 0,
+    };
+    let padding: u64 = transaction.changes.iter().map(|(_, change)| padding(change)).sum();
+    transaction.bytes_added() + padding
+}
+
+fn check_collections(
+    existing: &BTreeSet<Collection>,
+    transaction: &Transaction,
+) -> Result<(), StoreError> {
+    let mut made = BTreeSet::new();
+    let mut removed = BTreeSet::new();
+    for (collection, change) in &transaction.changes {
+        match change {
+            Change::CreateCollection => {
+                made.insert(*collection);
+            }
+            Change::RemoveCollection => {
+                made.remove(collection);
+                removed.insert(*collection);
+            }
+            _ if made.contains(collection) => {}
+            _ if existing.contains(collection) && !removed.contains(collection) => {}
+            _ => return Err(StoreError::NoCollection(*collection)),
+        }
+    }
+    Ok(())
+}
+
+fn project(collections: &mut BTreeSet<Collection>, transaction: &Transaction) {
+    for (collection, change) in &transaction.changes {
+        match change {
+            Change::CreateCollection => collections.insert(*collection),
+            Change::RemoveCollection => collections.remove(collection),
+            _ => continue,
+        };
+    }
+}
+
+fn check_sizes(transaction: &Transaction) -> Result<(), StoreError> {
+    for (_, change) in &transaction.changes {
+        let end = match change {
+            Change::Write { offset, data, .. } => offset.saturating_add(data.len() as u64),
+            Change::Truncate { size, .. } => *size,
+            _ => continue,
+        };
+        if end > OBJECT_SIZE_MAX {
+            return Err(StoreError::NoSpace { needed: end, available: OBJECT_SIZE_MAX });
+        }
+    }
+    Ok(())
+}

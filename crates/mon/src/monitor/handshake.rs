@@ -1,0 +1,301 @@
+//! Authentication of those who connect.
+//!
+//! A first payload of mode "monitor" starts the exchange in which a client proves its key; one of
+//! mode "authorizer" presents a ticket for the manager, whose part this process plays as well.
+
+use super::session::Caps;
+use super::{AuthMode, Monitor};
+use auth::{
+    AuthorizeHandler, AuthorizeStep, CONNECTION_SECRET_LENGTH, CephxServer, MonAuthRequest,
+    NoneAuthorizer, RotatingSecrets, ServerContext,
+};
+use bytes::Bytes;
+use codec::Reader;
+use engine::{AuthRequest, AuthVerdict, ConnId, Time};
+use std::time::Duration;
+use types::{EntityName, EntityType, Errno};
+
+/// `CEPH_AUTH_*`
+const METHOD_NONE: u32 = 1;
+const METHOD_CEPHX: u32 = 2;
+/// `CEPH_CON_MODE_*`
+const MODE_CRC: u32 = 1;
+const MODE_SECURE: u32 = 2;
+/// First bytes of payloads for services; those for monitors are above.
+const AUTHORIZER_MODE_MAX: u8 = 9;
+/// How long a peer may take to authenticate.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
+
+#[derive(Debug)]
+pub(super) struct Handshake {
+    started: Time,
+    mode: u32,
+    step: Step,
+}
+
+#[derive(Debug)]
+enum Step {
+    Cephx(CephxServer),
+    Authorizer(AuthorizeHandler),
+    /// Proven; the session is about to open.
+    Done(Option<CephxServer>),
+    /// Waits until global ids have been reserved.
+    AwaitsGlobalId(AuthRequest),
+}
+
+impl Handshake {
+    pub fn into_cephx(self) -> Option<CephxServer> {
+        match self.step {
+            Step::Done(cephx) => cephx,
+            _ => None,
+        }
+    }
+}
+
+/// Why a peer is not let in.
+#[derive(Debug)]
+struct Refused(Errno);
+
+impl Monitor {
+    pub(super) fn authenticate(&mut self, now: Time, conn: ConnId, request: AuthRequest) {
+        let outcome = match request {
+            AuthRequest::Start { method, .. } if method != self.method() => {
+                Err(Refused(Errno::NOTSUPP))
+            }
+            AuthRequest::Start { ref preferred_modes, ref payload, .. } => {
+                match self.choose_mode(preferred_modes) {
+                    None => Err(Refused(Errno::NOTSUPP)),
+                    Some(mode) => {
+                        let payload = payload.clone();
+                        self.start(now, conn, mode, &payload, request)
+                    }
+                }
+            }
+            AuthRequest::More { payload } => self.proceed(now, conn, &payload),
+        };
+        match outcome {
+            Ok(Some(verdict)) => self.verdict(conn, verdict),
+            Ok(None) => {}
+            Err(Refused(errno)) => {
+                self.handshakes.remove(&conn);
+                let verdict = AuthVerdict::BadMethod {
+                    result: errno.negative(),
+                    allowed_methods: vec![self.method()],
+                    allowed_modes: self.settings.connection_modes.clone(),
+                };
+                self.verdict(conn, verdict);
+            }
+        }
+    }
+
+    fn method(&self) -> u32 {
+        match self.settings.auth {
+            AuthMode::Cephx => METHOD_CEPHX,
+            AuthMode::None => METHOD_NONE,
+        }
+    }
+
+    fn choose_mode(&self, preferred: &[u32]) -> Option<u32> {
+        // Without keys there is nothing to make a connection secure with.
+        let possible = |mode: &u32| self.settings.auth == AuthMode::Cephx || *mode == MODE_CRC;
+        let accepted = |mode: &u32| self.settings.connection_modes.contains(mode);
+        preferred.iter().copied().find(|mode| accepted(mode) && possible(mode))
+    }
+
+    fn start(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        mode: u32,
+        payload: &Bytes,
+        request: AuthRequest,
+    ) -> Result<Option<AuthVerdict>, Refused> {
+        let is_authorizer = payload.first().is_some_and(|first| *first <= AUTHORIZER_MODE_MAX);
+        if is_authorizer {
+            return match self.settings.auth {
+                AuthMode::None => self.believe_authorizer(now, conn, payload).map(Some),
+                AuthMode::Cephx => {
+                    let step = Step::Authorizer(AuthorizeHandler::new(EntityType::MGR));
+                    self.handshakes.insert(conn, Handshake { started: now, mode, step });
+                    self.proceed(now, conn, payload)
+                }
+            };
+        }
+        let asked: MonAuthRequest =
+            Reader::new(payload).value().map_err(|_| Refused(Errno::INVAL))?;
+        let is_new = asked.global_id == 0;
+        let Some(global_id) = self.global_id_for(asked.global_id) else {
+            let step = Step::AwaitsGlobalId(request);
+            self.handshakes.insert(conn, Handshake { started: now, mode, step });
+            return Ok(None);
+        };
+        if self.settings.auth == AuthMode::None {
+            return Ok(Some(self.believe(now, conn, asked.name, global_id)));
+        }
+        let (server, challenge) =
+            CephxServer::start(asked.name, global_id, is_new, &mut self.entropy);
+        let step = Step::Cephx(server);
+        self.handshakes.insert(conn, Handshake { started: now, mode, step });
+        Ok(Some(AuthVerdict::More { payload: challenge.into() }))
+    }
+
+    /// The id that a client asks to keep, or a new one if there is one left.
+    fn global_id_for(&mut self, asked: u64) -> Option<u64> {
+        if asked != 0 { Some(asked) } else { self.global_ids.next() }
+    }
+
+    fn proceed(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        payload: &[u8],
+    ) -> Result<Option<AuthVerdict>, Refused> {
+        let handshake = self.handshakes.remove(&conn).ok_or(Refused(Errno::INVAL))?;
+        let Handshake { started, mode, step } = handshake;
+        let (verdict, step) = match step {
+            Step::Cephx(server) => self.prove(now, server, mode, payload)?,
+            Step::Authorizer(handler) => self.authorize(now, handler, mode, payload)?,
+            Step::Done(_) | Step::AwaitsGlobalId(_) => return Err(Refused(Errno::INVAL)),
+        };
+        self.handshakes.insert(conn, Handshake { started, mode, step });
+        Ok(Some(verdict))
+    }
+
+    fn prove(
+        &mut self,
+        now: Time,
+        mut server: CephxServer,
+        mode: u32,
+        payload: &[u8],
+    ) -> Result<(AuthVerdict, Step), Refused> {
+        let context = ServerContext {
+            now: now.wall(),
+            keys: &self.state.entities,
+            secrets: &self.state.secrets,
+            policy: &self.settings.cephx,
+            entropy: &mut self.entropy,
+        };
+        let reply = server.handle_request(context, payload, Some(secret_length(mode)));
+        let reply = reply.map_err(|error| {
+            tracing::debug!(%error, name = %server.name(), "authentication refused");
+            Refused(error.errno())
+        })?;
+        let Some(authenticated) = reply.authenticated else {
+            let verdict = AuthVerdict::More { payload: reply.payload.into() };
+            return Ok((verdict, Step::Cephx(server)));
+        };
+        if authenticated.used_pending_key {
+            self.enqueue(super::Job::PromotePendingKey(server.name().clone()));
+        }
+        let verdict = AuthVerdict::Done {
+            name: server.name().clone(),
+            global_id: server.global_id(),
+            mode,
+            payload: reply.payload.into(),
+            session_key: Bytes::copy_from_slice(authenticated.session_key.secret()),
+            connection_secret: authenticated.connection_secret.into(),
+            caps: Caps::encode_mon(&authenticated.mon_caps),
+        };
+        Ok((verdict, Step::Done(Some(server))))
+    }
+
+    fn authorize(
+        &mut self,
+        now: Time,
+        mut handler: AuthorizeHandler,
+        mode: u32,
+        payload: &[u8],
+    ) -> Result<(AuthVerdict, Step), Refused> {
+        let none = RotatingSecrets::default();
+        let secrets = self.state.secrets.service(EntityType::MGR).unwrap_or(&none);
+        let entropy = &mut self.entropy;
+        let step = handler.handle(now.wall(), secrets, payload, secret_length(mode), entropy);
+        match step {
+            Err(error) => {
+                tracing::debug!(%error, "authorizer refused");
+                Err(Refused(Errno::ACCES))
+            }
+            Ok(AuthorizeStep::Challenge(challenge)) => {
+                let verdict = AuthVerdict::More { payload: challenge.into() };
+                Ok((verdict, Step::Authorizer(handler)))
+            }
+            Ok(AuthorizeStep::Accepted { peer, reply }) => {
+                let verdict = AuthVerdict::Done {
+                    name: peer.name.clone(),
+                    global_id: peer.global_id,
+                    mode,
+                    payload: reply.into(),
+                    session_key: Bytes::copy_from_slice(peer.session_key.secret()),
+                    connection_secret: peer.connection_secret.into(),
+                    caps: Caps::encode_mgr(peer.caps.allow_all, &peer.caps.text),
+                };
+                Ok((verdict, Step::Done(None)))
+            }
+        }
+    }
+
+    fn believe(&mut self, now: Time, conn: ConnId, name: EntityName, global_id: u64) -> AuthVerdict {
+        self.handshakes
+            .insert(conn, Handshake { started: now, mode: MODE_CRC, step: Step::Done(None) });
+        AuthVerdict::Done {
+            name,
+            global_id,
+            mode: MODE_CRC,
+            payload: Bytes::new(),
+            session_key: Bytes::new(),
+            connection_secret: Bytes::new(),
+            caps: Caps::encode_mon("allow *"),
+        }
+    }
+
+    fn believe_authorizer(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        payload: &[u8],
+    ) -> Result<AuthVerdict, Refused> {
+        let asserted: NoneAuthorizer =
+            Reader::new(payload).value().map_err(|_| Refused(Errno::INVAL))?;
+        let mut verdict = self.believe(now, conn, asserted.name, asserted.global_id);
+        if let AuthVerdict::Done { caps, .. } = &mut verdict {
+            *caps = Caps::encode_mgr(true, "");
+        }
+        Ok(verdict)
+    }
+
+    /// New global ids are there.
+    pub(super) fn serve_waiting_handshakes(&mut self, now: Time) {
+        let waiting = |handshake: &Handshake| matches!(handshake.step, Step::AwaitsGlobalId(_));
+        let conns: Vec<ConnId> = self
+            .handshakes
+            .iter()
+            .filter(|(_, handshake)| waiting(handshake))
+            .map(|(conn, _)| *conn)
+            .collect();
+        for conn in conns {
+            if let Some(Handshake { step: Step::AwaitsGlobalId(request), .. }) =
+                self.handshakes.remove(&conn)
+            {
+                self.authenticate(now, conn, request);
+            }
+        }
+    }
+
+    /// Drops those who took too long.
+    pub(super) fn expire_handshakes(&mut self, now: Time) {
+        let expired: Vec<ConnId> = self
+            .handshakes
+            .iter()
+            .filter(|(_, handshake)| now.since(handshake.started) > HANDSHAKE_TIMEOUT)
+            .map(|(conn, _)| *conn)
+            .collect();
+        for conn in expired {
+            self.handshakes.remove(&conn);
+            self.outputs.push_back(engine::Output::Close { conn });
+        }
+    }
+}
+
+fn secret_length(mode: u32) -> usize {
+    if mode == MODE_SECURE { CONNECTION_SECRET_LENGTH } else { 0 }
+}

@@ -1,0 +1,321 @@
+//! Operations that may change the state, one after the other.
+
+use super::Monitor;
+use super::osds::OsdJob;
+use super::session::Caps;
+use crate::bootstrap::MANAGER_GLOBAL_ID;
+use crate::change::Change;
+use crate::command::{Answer, Arguments, Caller, Context, Format, Refusal};
+use crate::keys;
+use crate::state::LOG_ENTRIES_KEPT;
+use auth::{MgrAccess, MonAccess, Rwx};
+use bytes::Bytes;
+use engine::{ConnId, Message, Time};
+use serde_json::{Map, Value};
+use std::ops::Range;
+use types::{EntityName, Epoch, Errno};
+use wire::{
+    CommandReply, LogEntry, MessageBody, MgrCommandReply, MonCommandAck, PoolOp, PoolOpReply,
+};
+
+/// Global ids that are reserved at once.
+pub(super) const GLOBAL_IDS_PER_RESERVATION: u64 = 1000;
+
+#[derive(Debug, Clone)]
+pub(super) enum Job {
+    /// The first of a run: addresses, secrets, global ids.
+    Start,
+    ReserveGlobalIds,
+    RotateSecrets,
+    PromotePendingKey(EntityName),
+    Command(Box<CommandJob>),
+    PoolOp { conn: ConnId, tid: u64, op: PoolOp },
+    Log { entries: Vec<LogEntry> },
+    Osd(OsdJob),
+    /// Flags and marks that follow from time and usage.
+    Housekeeping,
+}
+
+/// A command and where its answer goes.
+#[derive(Debug, Clone)]
+pub(super) struct CommandJob {
+    pub conn: ConnId,
+    pub tid: u64,
+    pub channel: Channel,
+    pub command: Vec<String>,
+    pub input: Bytes,
+}
+
+/// The messages that carry commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Channel {
+    Monitor,
+    Manager,
+    Tell,
+}
+
+/// What happens once a change is durable.
+#[derive(Debug, Default)]
+pub(super) struct Effects {
+    pub messages: Vec<(ConnId, Message)>,
+    pub global_ids: Option<Range<u64>>,
+    /// The operation takes several steps and is to be run again.
+    pub again: bool,
+}
+
+impl Effects {
+    pub fn message(conn: ConnId, message: Message) -> Self {
+        Effects { messages: vec![(conn, message)], ..Effects::default() }
+    }
+}
+
+impl Monitor {
+    /// Decides what an operation changes in the state as it is now.
+    pub(super) fn run(&mut self, now: Time, job: &Job) -> (Change, Effects) {
+        let mut change = Change::new(now.wall());
+        let effects = match job {
+            Job::Start => self.start_run(now, &mut change),
+            Job::ReserveGlobalIds => self.reserve_global_ids(&mut change),
+            Job::RotateSecrets => {
+                self.rotate_secrets(now, &mut change);
+                Effects::default()
+            }
+            Job::PromotePendingKey(name) => self.promote_pending_key(name, &mut change),
+            Job::Command(command) => return self.run_command(now, command),
+            Job::PoolOp { conn, tid, op } => {
+                let reply = self.run_pool_op(*conn, op, now, &mut change);
+                Effects::message(*conn, reply.with_tid(*tid))
+            }
+            Job::Log { entries } => {
+                self.append_log(entries.clone(), &mut change);
+                Effects::default()
+            }
+            Job::Osd(job) => self.run_osd_job(now, job, &mut change),
+            Job::Housekeeping => {
+                self.plan_housekeeping(now, &mut change);
+                Effects::default()
+            }
+        };
+        (change, effects)
+    }
+
+    /// Answers an operation that cannot be done.
+    pub(super) fn reject(&mut self, job: Job, reason: &str) {
+        match job {
+            Job::Command(command) => {
+                let answer = Answer::from(Refusal::new(Errno::IO, reason));
+                let message = self.answer(&command, answer);
+                self.send(command.conn, message);
+            }
+            Job::PoolOp { conn, tid, .. } => {
+                let reply = PoolOpReply {
+                    fsid: self.state.monmap.fsid,
+                    result: Errno::IO.negative(),
+                    epoch: self.state.osdmap.epoch.0,
+                    ..PoolOpReply::default()
+                };
+                let message = reply.encode(0).with_tid(tid);
+                self.send(conn, message);
+            }
+            job => tracing::warn!(?job, reason, "an operation was dropped"),
+        }
+    }
+
+    fn start_run(&mut self, now: Time, change: &mut Change) -> Effects {
+        self.announce_addresses(now, change);
+        self.rotate_secrets(now, change);
+        self.reserve_global_ids(change)
+    }
+
+    /// The maps must say where this monitor and its manager listen in this run.
+    fn announce_addresses(&mut self, now: Time, change: &mut Change) {
+        let settings = &self.settings;
+        let mut monmap = self.state.monmap.clone();
+        if let Some(mon) = monmap.mon_info.get_mut(&settings.mon_name)
+            && mon.public_addrs != settings.mon_addrs
+        {
+            mon.public_addrs = settings.mon_addrs.clone();
+            monmap.epoch = monmap.epoch.next();
+            monmap.last_changed = now.wall();
+            change.put(keys::monmap(monmap.epoch), codec::encode_to_bytes(&monmap));
+            change.delete(keys::monmap(self.state.monmap.epoch));
+        }
+        let mut mgrmap = self.state.mgrmap.clone();
+        if mgrmap.active_addrs != settings.mgr_addrs || mgrmap.active_name != settings.mgr_name {
+            mgrmap.epoch = Epoch(mgrmap.epoch.0 + 1);
+            mgrmap.active_gid = MANAGER_GLOBAL_ID;
+            mgrmap.active_addrs = settings.mgr_addrs.clone();
+            mgrmap.active_name = settings.mgr_name.clone();
+            mgrmap.active_change = now.wall();
+            mgrmap.available = true;
+            change.put(keys::MGRMAP, codec::encode_to_bytes(&mgrmap));
+        }
+    }
+
+    fn reserve_global_ids(&mut self, change: &mut Change) -> Effects {
+        let first = self.state.global_id_next;
+        let end = first + GLOBAL_IDS_PER_RESERVATION;
+        change.put(keys::GLOBAL_ID, end.to_string());
+        // What is left of an earlier reservation is kept if the new one continues it.
+        let start = if self.global_ids.end == first { self.global_ids.start } else { first };
+        Effects { global_ids: Some(start..end), ..Effects::default() }
+    }
+
+    fn rotate_secrets(&mut self, now: Time, change: &mut Change) {
+        let mut secrets = self.state.secrets.clone();
+        if secrets.rotate(now.wall(), &self.settings.cephx, &mut self.entropy) {
+            change.put(keys::SECRETS, codec::encode_to_bytes(&secrets));
+        }
+    }
+
+    fn promote_pending_key(&mut self, name: &EntityName, change: &mut Change) -> Effects {
+        if let Some(mut entity) = self.state.entities.get(name).cloned()
+            && let Some(key) = entity.pending_key.take()
+        {
+            entity.key = key;
+            change.put(keys::auth(name), codec::encode_to_bytes(&entity));
+        }
+        Effects::default()
+    }
+
+    /// Entries get the next numbers of the log; the oldest ones go.
+    pub(super) fn append_log(&self, entries: Vec<LogEntry>, change: &mut Change) {
+        crate::commands::append_log(&self.state, entries, change);
+        let kept_from = self
+            .state
+            .log
+            .last_key_value()
+            .map_or(0, |(newest, _)| newest.saturating_sub(LOG_ENTRIES_KEPT as u64));
+        for old in self.state.log.range(..kept_from).map(|(sequence, _)| *sequence) {
+            change.delete(keys::log(old));
+        }
+    }
+
+    /// Whether a command only reads, so that it need not wait for its turn.
+    pub(super) fn is_read_only(&self, command: &[String]) -> bool {
+        let Ok(given) = parse(command) else { return true };
+        let prefix = given.get("prefix").and_then(Value::as_str).unwrap_or_default();
+        match self.registry.find(prefix) {
+            Ok(found) => found.iter().all(|(_, command)| !command.permission.contains('w')),
+            Err(_) => true,
+        }
+    }
+
+    pub(super) fn run_command(&mut self, now: Time, job: &CommandJob) -> (Change, Effects) {
+        let (answer, change) = match self.execute(now, job) {
+            Ok(done) => done,
+            Err(refusal) => (Answer::from(refusal), Change::new(now.wall())),
+        };
+        let message = self.answer(job, answer);
+        (change, Effects::message(job.conn, message))
+    }
+
+    fn execute(&mut self, now: Time, job: &CommandJob) -> Result<(Answer, Change), Refusal> {
+        let given = parse(&job.command)?;
+        let prefix = given.get("prefix").and_then(Value::as_str);
+        let prefix = prefix.ok_or_else(|| Refusal::invalid("the command has no 'prefix'"))?;
+        let change = Change::new(now.wall());
+        if prefix == "get_command_descriptions" {
+            let descriptions = self.registry.descriptions().to_string();
+            return Ok((Answer::output(descriptions), change));
+        }
+        let format = given.get("format").and_then(Value::as_str).unwrap_or_default();
+        let format = Format::from_name(format).ok_or_else(|| {
+            Refusal::invalid(format!("format '{format}' is unknown, known are plain, json, json-pretty"))
+        })?;
+        let candidates = self.registry.find(prefix)?;
+        let validated: Vec<_> = candidates
+            .iter()
+            .map(|(signature, command)| (Arguments::validate(signature, &given), *command))
+            .collect();
+        let caller = self.caller(job.conn);
+        // Of several signatures, the first that fits; if none does, the last one's complaint.
+        let fitting = validated.iter().position(|(arguments, _)| arguments.is_ok());
+        let index = fitting.unwrap_or(validated.len() - 1);
+        let (arguments, command) = validated.into_iter().nth(index).expect("the index is valid");
+        let words = arguments.as_ref().map(Arguments::flattened).unwrap_or_default();
+        if !self.may_run(job.conn, prefix, command.module, command.permission, &words) {
+            return Err(Refusal::new(Errno::ACCES, "access denied"));
+        }
+        let mut context = Context {
+            state: &self.state,
+            stats: &self.stats,
+            overview: &self.overview,
+            registry: &self.registry,
+            now,
+            caller: &caller,
+            arguments: arguments?,
+            input: job.input.clone(),
+            format,
+            entropy: &mut self.entropy,
+            change,
+        };
+        let answer = (command.handler)(&mut context)?;
+        Ok((answer, context.change))
+    }
+
+    fn may_run(
+        &self,
+        conn: ConnId,
+        prefix: &str,
+        module: &str,
+        permission: &str,
+        arguments: &std::collections::BTreeMap<String, String>,
+    ) -> bool {
+        let Some(session) = self.sessions.get(&conn) else { return false };
+        let needed = Rwx::from_letters(permission);
+        let peer = session.peer.seen_addr.socket.map(|socket| socket.ip());
+        let name = &session.peer.name;
+        match &session.caps {
+            Caps::Mon(caps) => caps.allows(&MonAccess {
+                name,
+                service: module,
+                command: prefix,
+                arguments,
+                needed,
+                peer,
+            }),
+            Caps::Mgr(caps) => caps.allows(&MgrAccess {
+                service: module,
+                module: "",
+                command: prefix,
+                arguments,
+                needed,
+                peer,
+            }),
+        }
+    }
+
+    fn caller(&self, conn: ConnId) -> Caller {
+        let peer = self.sessions.get(&conn).map(|session| &session.peer);
+        peer.map(|peer| Caller { name: peer.name.clone(), addrs: peer.addrs.clone() })
+            .unwrap_or_default()
+    }
+
+    fn answer(&self, job: &CommandJob, answer: Answer) -> Message {
+        let Answer { result, text, output } = answer;
+        let message = match job.channel {
+            Channel::Monitor => MonCommandAck {
+                version: self.state.osdmap.epoch.0.into(),
+                result,
+                text,
+                command: job.command.clone(),
+                output,
+            }
+            .encode(0),
+            Channel::Manager => MgrCommandReply { result, text, output }.encode(0),
+            Channel::Tell => CommandReply { result, text, output }.encode(0),
+        };
+        message.with_tid(job.tid)
+    }
+}
+
+/// A command's pieces are one JSON object.
+fn parse(command: &[String]) -> Result<Map<String, Value>, Refusal> {
+    let text = command.concat();
+    match serde_json::from_str(&text) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(_) => Err(Refusal::invalid("the command is not a JSON object")),
+        Err(error) => Err(Refusal::invalid(format!("the command is not valid JSON: {error}"))),
+    }
+}

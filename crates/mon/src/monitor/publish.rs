@@ -1,0 +1,255 @@
+//! Subscriptions, and the sending of what was subscribed to.
+
+use super::Monitor;
+use super::session::{Session, Subscription};
+use crate::keys::Service;
+use crate::state::State;
+use auth::Rwx;
+use bytes::Bytes;
+use engine::{ConnId, Message, Time};
+use std::collections::BTreeMap;
+use types::Epoch;
+use wire::internal::RotatingSecrets;
+use wire::{
+    Config, Log, LogEntry, MessageBody, MgrMapMessage, MonMapMessage, MonSubscribe,
+    MonSubscribeAck, OsdMapMessage, SubscribeItem,
+};
+
+/// Incrementals in one message; a reader that needs more gets several messages.
+const INCREMENTALS_PER_MESSAGE: usize = 40;
+/// What peers without stateful subscriptions are told.
+const RENEW_INTERVAL_SECONDS: u32 = 300;
+/// `log-debug` to `log-error`, by severity.
+const LOG_LEVELS: [&str; 5] = ["log-debug", "log-info", "log-sec", "log-warn", "log-error"];
+
+impl Monitor {
+    pub(super) fn subscribe(&mut self, now: Time, conn: ConnId, message: MonSubscribe) {
+        let Some(session) = self.sessions.get_mut(&conn) else { return };
+        for (what, item) in &message.what {
+            if let Some(subscription) = subscription(&self.state, session, what, *item) {
+                session.subscriptions.insert(what.clone(), subscription);
+            }
+        }
+        if !types::features::has(session.peer.features, types::features::MON_STATEFUL_SUB) {
+            let fsid = self.state.monmap.fsid;
+            let ack = MonSubscribeAck { interval_seconds: RENEW_INTERVAL_SECONDS, fsid };
+            let message = ack.encode(session.peer.features);
+            self.send(conn, message);
+        }
+        self.serve_subscriptions(now, conn);
+    }
+
+    /// Sends everybody what is new.
+    pub(super) fn publish(&mut self, now: Time) {
+        let conns: Vec<ConnId> = self.sessions.keys().copied().collect();
+        for conn in conns {
+            self.serve_subscriptions(now, conn);
+        }
+    }
+
+    fn serve_subscriptions(&mut self, _now: Time, conn: ConnId) {
+        let Some(session) = self.sessions.get_mut(&conn) else { return };
+        let mut messages = Vec::new();
+        let mut subscriptions = std::mem::take(&mut session.subscriptions);
+        subscriptions.retain(|what, subscription| {
+            let before = messages.len();
+            serve(&self.state, session, what, subscription, &mut messages);
+            messages.len() == before || !subscription.onetime
+        });
+        session.subscriptions = subscriptions;
+        for message in messages {
+            self.send(conn, message);
+        }
+    }
+
+    /// The maps that an OSD needs to go on from `from`, once, and all later ones.
+    pub(super) fn keep_informed(&mut self, now: Time, conn: ConnId, from: Epoch) {
+        let Some(session) = self.sessions.get_mut(&conn) else { return };
+        let next = u64::from(from.0).max(1);
+        let subscription = Subscription { next, onetime: false };
+        session.subscriptions.entry("osdmap".to_owned()).or_insert(subscription);
+        self.serve_subscriptions(now, conn);
+    }
+
+    /// Sends the rotating secrets to the services that asked for them.
+    pub(super) fn push_secrets(&mut self) {
+        let conns: Vec<ConnId> = self
+            .sessions
+            .iter()
+            .filter(|(_, session)| session.secrets_for.is_some())
+            .map(|(conn, _)| *conn)
+            .collect();
+        for conn in conns {
+            self.send_secrets(conn);
+        }
+    }
+
+    pub(super) fn send_secrets(&mut self, conn: ConnId) {
+        let Some(session) = self.sessions.get(&conn) else { return };
+        let Some(service) = session.secrets_for else { return };
+        let Some(secrets) = self.state.secrets.service(service) else { return };
+        let secrets = codec::encode_to_bytes(secrets);
+        let message = RotatingSecrets { service: service.0.into(), secrets };
+        let message = message.encode(session.peer.features);
+        self.send(conn, message);
+    }
+}
+
+/// What a subscription to `what` begins with; `None` for things that are unknown or not allowed.
+fn subscription(
+    state: &State,
+    session: &Session,
+    what: &str,
+    item: SubscribeItem,
+) -> Option<Subscription> {
+    let service = match what {
+        "osdmap" => "osd",
+        "monmap" | "mgrmap" | "config" => "mon",
+        _ if what.starts_with("log-") => "mon",
+        _ if what.starts_with("kv:") => "config-key",
+        _ => return None,
+    };
+    // Everybody needs these to work at all, whatever its capabilities.
+    let is_open = matches!(what, "monmap" | "config" | "mgrmap");
+    if !is_open && !session.may(service, Rwx::READ) {
+        return None;
+    }
+    let next = match what {
+        // Only what is logged from now on.
+        _ if what.starts_with("log-") => {
+            state.log.last_key_value().map_or(1, |(newest, _)| newest + 1)
+        }
+        _ => item.start,
+    };
+    Some(Subscription { next, onetime: item.is_onetime() })
+}
+
+fn serve(
+    state: &State,
+    session: &Session,
+    what: &str,
+    subscription: &mut Subscription,
+    messages: &mut Vec<Message>,
+) {
+    let features = session.peer.features;
+    let mut versioned = |version: u64, message: &dyn Fn() -> Message| {
+        if subscription.next <= version {
+            messages.push(message());
+            subscription.next = version + 1;
+        }
+    };
+    match what {
+        "monmap" => versioned(state.monmap.epoch.0.into(), &|| monmap(state, features)),
+        "mgrmap" => versioned(state.mgrmap.epoch.0.into(), &|| {
+            let map = codec::encode_to_bytes(&state.mgrmap);
+            MgrMapMessage { map }.encode(features)
+        }),
+        "config" => versioned(state.version(Service::Config).0, &|| {
+            let options = state.config_for(&session.peer.name);
+            let options = options.into_iter().map(|(name, (value, _))| (name, value)).collect();
+            Config { options }.encode(features)
+        }),
+        "osdmap" => osdmaps(state, features, subscription, messages),
+        _ if what.starts_with("kv:") => {
+            let prefix = &what["kv:".len()..];
+            versioned(state.version(Service::ConfigKey).0, &|| key_values(state, prefix));
+        }
+        _ => log_entries(state, features, what, subscription, messages),
+    }
+}
+
+pub(super) fn monmap(state: &State, features: u64) -> Message {
+    MonMapMessage { map: codec::encode_to_bytes(&state.monmap) }.encode(features)
+}
+
+/// `MKVData`: everything below a prefix of the configuration keys.
+fn key_values(state: &State, prefix: &str) -> Message {
+    const KIND: u16 = 54;
+    let mut w = codec::Writer::new();
+    w.u64(state.version(Service::ConfigKey).0);
+    w.string(prefix);
+    w.bool(false);
+    let matching: Vec<_> =
+        state.config_keys.iter().filter(|(key, _)| key.starts_with(prefix)).collect();
+    w.count(matching.len());
+    for (key, value) in matching {
+        w.string(key);
+        w.bool(true);
+        w.blob(value);
+    }
+    Message::new(KIND, 1, 1, w.into_bytes())
+}
+
+/// All maps from `subscription.next`: as differences as far as they are kept, else the newest.
+fn osdmaps(
+    state: &State,
+    features: u64,
+    subscription: &mut Subscription,
+    messages: &mut Vec<Message>,
+) {
+    let newest = state.osdmap.epoch;
+    if subscription.next > newest.0.into() {
+        return;
+    }
+    let first = Epoch(subscription.next as u32);
+    subscription.next = u64::from(newest.0) + 1;
+    let oldest = state.incrementals.first_key_value().map(|(epoch, _)| *epoch);
+    if first.0 == 0 || oldest.is_none_or(|oldest| first < oldest) {
+        messages.extend(full_map(state, features, newest));
+        return;
+    }
+    let maps: Vec<(Epoch, Bytes)> =
+        state.incrementals.range(first..).map(|(epoch, bytes)| (*epoch, bytes.clone())).collect();
+    for chunk in maps.chunks(INCREMENTALS_PER_MESSAGE) {
+        let reencode = |bytes: &Bytes| maps::reencode_incremental(bytes, features);
+        let incrementals =
+            chunk.iter().filter_map(|(epoch, bytes)| Some((*epoch, reencode(bytes).ok()?)));
+        let message = OsdMapMessage {
+            fsid: state.osdmap.fsid,
+            incrementals: incrementals.collect(),
+            full: BTreeMap::new(),
+            oldest: oldest.unwrap_or(newest),
+            newest,
+        };
+        messages.push(message.encode(features));
+    }
+}
+
+/// One map as a whole.
+pub(super) fn full_map(state: &State, features: u64, epoch: Epoch) -> Option<Message> {
+    let map = if epoch == state.osdmap.epoch {
+        state.osdmap.to_bytes(features)
+    } else {
+        maps::reencode_full(state.full_maps.get(&epoch)?, features).ok()?
+    };
+    let message = OsdMapMessage {
+        fsid: state.osdmap.fsid,
+        incrementals: BTreeMap::new(),
+        full: [(epoch, map)].into(),
+        oldest: epoch,
+        newest: state.osdmap.epoch,
+    };
+    Some(message.encode(features))
+}
+
+fn log_entries(
+    state: &State,
+    features: u64,
+    what: &str,
+    subscription: &mut Subscription,
+    messages: &mut Vec<Message>,
+) {
+    let severity_min = LOG_LEVELS.iter().position(|level| *level == what).unwrap_or(0) as u16;
+    let new = state.log.range(subscription.next..);
+    let entries: Vec<LogEntry> = new
+        .filter(|(_, entry)| entry.severity >= severity_min)
+        .map(|(_, entry)| entry.clone())
+        .collect();
+    if let Some((newest, _)) = state.log.last_key_value() {
+        subscription.next = subscription.next.max(newest + 1);
+    }
+    if !entries.is_empty() {
+        let version = subscription.next - 1;
+        messages.push(Log { version, fsid: state.monmap.fsid, entries }.encode(features));
+    }
+}

@@ -1,0 +1,118 @@
+//! Open sessions: who the peer is, what it may do, what it wants to be sent.
+
+use super::{Monitor, PeerSummary};
+use auth::{CephxServer, MgrCaps, MonCaps, Rwx};
+use bytes::Bytes;
+use engine::{ConnId, Peer, Time};
+use std::collections::BTreeMap;
+use types::{EntityType, OsdId};
+
+/// Marks of the two kinds of capabilities in [`Peer::caps`].
+const MON_CAPS: u8 = b'M';
+const MGR_CAPS: u8 = b'G';
+
+#[derive(Debug)]
+pub(super) struct Session {
+    pub peer: Peer,
+    pub caps: Caps,
+    /// For the renewal of tickets.
+    pub cephx: Option<CephxServer>,
+    pub subscriptions: BTreeMap<String, Subscription>,
+    /// The service whose rotating secrets are sent when they change.
+    pub secrets_for: Option<EntityType>,
+}
+
+/// What a peer wants of a map, or of another versioned thing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Subscription {
+    /// The next version to send.
+    pub next: u64,
+    pub onetime: bool,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Caps {
+    Mon(MonCaps),
+    Mgr(MgrCaps),
+}
+
+impl Caps {
+    /// What is handed to the host with a verdict.
+    pub fn encode_mon(text: &str) -> Bytes {
+        [&[MON_CAPS], text.as_bytes()].concat().into()
+    }
+
+    pub fn encode_mgr(allow_all: bool, text: &str) -> Bytes {
+        let text = if allow_all { "allow *" } else { text };
+        [&[MGR_CAPS], text.as_bytes()].concat().into()
+    }
+
+    /// Sessions that never authenticated here lie within the process and are trusted. Text that
+    /// does not parse allows nothing.
+    fn decode(bytes: &[u8]) -> Caps {
+        let text = |rest: &[u8]| String::from_utf8_lossy(rest).into_owned();
+        match bytes.split_first() {
+            None => Caps::Mon(MonCaps::allow_all()),
+            Some((&MGR_CAPS, rest)) => Caps::Mgr(MgrCaps::parse(&text(rest)).unwrap_or_default()),
+            Some((_, rest)) => Caps::Mon(MonCaps::parse(&text(rest)).unwrap_or_default()),
+        }
+    }
+}
+
+impl Session {
+    /// The OSD that the peer is.
+    pub fn osd(&self) -> Option<OsdId> {
+        let participant = self.peer.participant;
+        let number = i32::try_from(participant.number).ok()?;
+        (participant.kind == EntityType::OSD).then_some(OsdId(number))
+    }
+
+    /// Whether a message to one of the monitor's services is allowed.
+    pub fn may(&self, service: &str, needed: Rwx) -> bool {
+        let ip = self.peer.seen_addr.socket.map(|socket| socket.ip());
+        match &self.caps {
+            Caps::Mon(caps) => caps.allows_service(&self.peer.name, service, needed, ip),
+            Caps::Mgr(_) => false,
+        }
+    }
+
+    /// A link within the process.
+    pub fn is_trusted(&self) -> bool {
+        self.peer.caps.is_empty()
+    }
+
+    fn summary(&self) -> PeerSummary {
+        PeerSummary {
+            kind: self.peer.participant.kind,
+            name: self.peer.name.clone(),
+            addrs: self.peer.addrs.clone(),
+            features: self.peer.features,
+            global_id: self.peer.participant.number as u64,
+        }
+    }
+}
+
+impl Monitor {
+    pub(super) fn open_session(&mut self, now: Time, conn: ConnId, peer: Peer) {
+        let cephx = self.handshakes.remove(&conn).and_then(|handshake| handshake.into_cephx());
+        let caps = Caps::decode(&peer.caps);
+        let subscriptions = BTreeMap::new();
+        let session = Session { peer, caps, cephx, subscriptions, secrets_for: None };
+        if let Some(osd) = session.osd() {
+            self.liveness.heard(osd, now);
+        }
+        self.overview.peers.insert(conn.0, session.summary());
+        self.sessions.insert(conn, session);
+    }
+
+    pub(super) fn close_session(&mut self, now: Time, conn: ConnId) {
+        self.handshakes.remove(&conn);
+        self.overview.peers.remove(&conn.0);
+        let Some(session) = self.sessions.remove(&conn) else { return };
+        if let Some(osd) = session.osd()
+            && !self.sessions.values().any(|other| other.osd() == Some(osd))
+        {
+            self.liveness.lost(osd, now);
+        }
+    }
+}

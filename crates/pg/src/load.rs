@@ -1,0 +1,89 @@
+//! Reading info and log from the store when the OSD starts.
+
+use crate::{LogEntry, Pg, PgInfo, PgLog, State, Tag, info};
+use bytes::Bytes;
+use store::{Outcome, RequestKind, StoreError};
+use types::{OsdId, PgId};
+
+const PAGE_ENTRIES_MAX: usize = 512;
+const PAGE_BYTES_MAX: usize = 1 << 20;
+
+impl Pg {
+    /// The copy in an existing collection. Ready when [`Pg::is_loaded`].
+    pub fn load(id: PgId, whoami: OsdId) -> Self {
+        let mut pg = Pg::new(id, whoami);
+        pg.created = true;
+        pg.state = State::Loading;
+        pg.load_page(None);
+        pg
+    }
+
+    pub fn is_loaded(&self) -> bool {
+        self.state != State::Loading
+    }
+
+    fn load_page(&mut self, after: Option<Bytes>) {
+        let kind = RequestKind::OmapList {
+            collection: self.collection,
+            object: self.meta.clone(),
+            after,
+            prefix: Bytes::new(),
+            entries_max: PAGE_ENTRIES_MAX,
+            bytes_max: PAGE_BYTES_MAX,
+        };
+        self.ask_store(Tag::Load, kind);
+    }
+
+    pub(crate) fn loaded(&mut self, outcome: Result<Outcome, StoreError>) {
+        let page = match outcome {
+            Ok(Outcome::OmapPage(page)) => page,
+            // A collection that was created, and no more.
+            Err(StoreError::NoObject { .. }) => Default::default(),
+            Ok(other) => unreachable!("an omap page was answered by {other:?}"),
+            Err(error) => return self.fail(&error),
+        };
+        let last = page.pairs.last_key_value().map(|(key, _)| key.clone());
+        for (key, value) in page.pairs {
+            if let Err(error) = self.load_pair(&key, &value) {
+                tracing::error!(pg = %self.id, %error, "the stored log is damaged");
+                self.state = State::Failed;
+                return;
+            }
+        }
+        match page.more {
+            true => self.load_page(last),
+            false => self.finish_load(),
+        }
+    }
+
+    /// The info sorts before the log.
+    fn load_pair(&mut self, key: &Bytes, value: &Bytes) -> codec::Result<()> {
+        if *key == info::INFO_KEY {
+            self.info = codec::decode_all::<PgInfo>("group info", value)?;
+            self.log = PgLog::new(self.info.log_tail, []);
+        } else if info::is_log_key(key) {
+            let entry: LogEntry = codec::decode_all("log entry", value)?;
+            if entry.version <= self.log.head() {
+                return Err(codec::Reader::new(value).invalid("version", entry.version.version));
+            }
+            self.log.push(entry);
+        } else if let Some(object) = info::decode_missing_key(key) {
+            self.missing.insert(object);
+        }
+        Ok(())
+    }
+
+    fn finish_load(&mut self) {
+        if self.log.head() != self.info.last_update {
+            let (head, last_update) = (self.log.head(), self.info.last_update);
+            tracing::error!(pg = %self.id, %head, %last_update, "the stored log has an end of its own");
+            self.state = State::Failed;
+            return;
+        }
+        self.committed = self.info.log_tail;
+        self.state = State::Stray;
+        if self.epoch.0 > 0 {
+            self.start_interval();
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Writes: the primary orders them, stores them and has them stored by the other members.
+
+use crate::message::{Body, Replicate};
+use crate::{EntryKind, LogEntry, Output, Pg, State, Tag, info};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use store::{Change, Transaction};
+use types::{EVersion, Epoch, HObject, OsdId, RequestId, UTime};
+
+/// A write as the OSD hands it over.
+#[derive(Debug, Clone, Default)]
+pub struct Write {
+    /// Named again when the write is durable, or interrupted.
+    pub ticket: u64,
+    pub object: HObject,
+    pub kind: EntryKind,
+    pub prior_version: EVersion,
+    pub user_version: u64,
+    pub request: RequestId,
+    pub mtime: UTime,
+    pub result: i32,
+    pub returns: Vec<(i32, Bytes)>,
+    pub changes: Vec<Change>,
+    /// How the totals of the group change.
+    pub objects: i64,
+    pub bytes: i64,
+}
+
+/// A write that is not durable everywhere.
+#[derive(Debug)]
+pub(crate) struct InFlight {
+    pub version: EVersion,
+    pub ticket: u64,
+    /// Bits of the acting members that have not stored it.
+    waiting: u32,
+}
+
+/// A set of members must fit its bits.
+pub(crate) const MEMBERS_MAX: usize = 32;
+
+impl Pg {
+    /// The version that the next write will get.
+    pub fn next_version(&self) -> EVersion {
+        EVersion { epoch: self.epoch, version: self.info.last_update.version + 1 }
+    }
+
+    /// Orders a write behind all others. Only while the group is active.
+    pub fn submit(&mut self, write: Write) -> EVersion {
+        assert!(self.is_active(), "writes come to active groups");
+        let version = self.next_version();
+        let Write { ticket, object, kind, request, mtime, result, returns, changes, .. } = write;
+        let (prior_version, user_version) = (write.prior_version, write.user_version);
+        let entry = LogEntry {
+            version,
+            prior_version,
+            user_version,
+            kind,
+            object,
+            request,
+            mtime,
+            result,
+            returns,
+        };
+        let trim = self.log.trim_target().unwrap_or_default();
+        self.info.last_update = version;
+        self.info.last_user_version = self.info.last_user_version.max(user_version);
+        self.info.count(write.objects, write.bytes);
+        if trim != EVersion::ZERO {
+            self.info.log_tail = trim;
+        }
+        let mut transaction = Transaction { changes: Vec::with_capacity(changes.len() + 2) };
+        changes.into_iter().for_each(|change| transaction.push(self.collection, change));
+        let mut replicate = Replicate {
+            entry: codec::encode_to_bytes(&entry),
+            info: codec::encode_to_bytes(&self.info),
+            committed: self.committed,
+            trim,
+            transaction,
+        };
+        self.send_to_replicas(&replicate);
+        self.append(&mut replicate, entry);
+        let waiting = (1u32 << self.members.acting.len()) - 1;
+        self.in_flight.push_back(InFlight { version, ticket, waiting });
+        self.commit(Tag::Write(version, self.interval), replicate.transaction);
+        version
+    }
+
+    fn send_to_replicas(&mut self, replicate: &Replicate) {
+        if self.members.acting.len() < 2 {
+            return;
+        }
+        let message = replicate.encode(&self.header());
+        for index in 0..self.members.acting.len() {
+            let to = self.members.acting[index];
+            if to != self.whoami {
+                self.outputs.push_back(Output::Send { to, message: message.clone() });
+            }
+        }
+    }
+
+    /// Adds the log entry to the log and to the transaction.
+    fn append(&mut self, replicate: &mut Replicate, entry: LogEntry) {
+        let pairs = BTreeMap::from([
+            (info::INFO_KEY, replicate.info.clone()),
+            (info::log_key(entry.version), replicate.entry.clone()),
+        ]);
+        let object = self.meta.clone();
+        replicate.transaction.push(self.collection, Change::OmapSet { object, pairs });
+        self.log.push(entry);
+        if replicate.trim != EVersion::ZERO {
+            self.log.trim(replicate.trim);
+            let (first, _) = info::log_keys();
+            let beyond = EVersion { version: replicate.trim.version + 1, ..replicate.trim };
+            self.remove_meta(&mut replicate.transaction, (first, info::log_key(beyond)));
+        }
+    }
+
+    pub(crate) fn told_to_replicate(&mut self, mut write: Replicate) {
+        if self.state != State::ReplicaActive {
+            return;
+        }
+        let (Ok(entry), Ok(mut info)) = (
+            codec::decode_all::<LogEntry>("log entry", &write.entry),
+            codec::decode_all::<crate::PgInfo>("group info", &write.info),
+        ) else {
+            tracing::error!(pg = %self.id, "a write of the primary does not decode");
+            return;
+        };
+        if entry.version <= self.log.head() {
+            return;
+        }
+        let version = entry.version;
+        self.committed = self.committed.max(write.committed);
+        // This copy's log may reach less far back than the primary's.
+        let tail = self.log.tail().max(write.trim);
+        if info.log_tail != tail {
+            info.log_tail = tail;
+            write.info = codec::encode_to_bytes(&info);
+        }
+        self.info = info;
+        self.append(&mut write, entry);
+        self.info.log_tail = self.log.tail();
+        self.commit(Tag::Write(version, self.interval), write.transaction);
+    }
+
+    pub(crate) fn stored_write(&mut self, version: EVersion, interval: Epoch) {
+        if interval != self.interval {
+            return;
+        }
+        match self.state {
+            State::Active => self.told_replicated(self.whoami, version),
+            State::ReplicaActive => {
+                let primary = self.members.primary.expect("an active group has a primary");
+                self.send(primary, &Body::Replicated(version));
+            }
+            _ => {}
+        }
+    }
+
+    /// A member has stored all writes up to `version`.
+    pub(crate) fn told_replicated(&mut self, from: OsdId, version: EVersion) {
+        let Some(member) = self.members.acting.iter().position(|osd| *osd == from) else { return };
+        for write in self.in_flight.iter_mut().take_while(|write| write.version <= version) {
+            write.waiting &= !(1 << member);
+        }
+        while self.in_flight.front().is_some_and(|write| write.waiting == 0) {
+            let write = self.in_flight.pop_front().expect("there is a front");
+            self.committed = write.version;
+            self.outputs.push_back(Output::Committed { ticket: write.ticket });
+        }
+    }
+
+    /// Whether a replica may answer a read of the object: what it has is durable everywhere.
+    pub fn can_serve_read(&self, object: &HObject) -> bool {
+        match self.state {
+            State::Active => true,
+            State::ReplicaActive => {
+                !self.log.above(self.committed).any(|entry| entry.object == *object)
+            }
+            _ => false,
+        }
+    }
+}

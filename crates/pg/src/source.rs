@@ -1,0 +1,210 @@
+//! Serving the content of this copy to another member: objects in pieces, and listings with versions.
+
+use crate::message::{Body, Cursor, Listing, Push};
+use crate::{INFO_ATTR, ObjectInfo, Pg, Tag, is_meta_object};
+use std::collections::BTreeMap;
+use store::{ObjectMeta, Outcome, RequestKind, StoreError};
+use types::{EVersion, HObject, OsdId};
+
+/// Data and omap in one piece of an object.
+const PIECE_DATA_MAX: u64 = 1 << 20;
+const PIECE_OMAP_ENTRIES_MAX: usize = 1024;
+const PIECE_OMAP_BYTES_MAX: usize = 1 << 20;
+/// Objects in one page of a listing.
+const PAGE_OBJECTS_MAX: usize = 128;
+
+/// Reads in progress; those of an earlier interval are forgotten, their completions ignored.
+#[derive(Debug, Default)]
+pub(crate) struct Sources {
+    last: u64,
+    pieces: BTreeMap<u64, Piece>,
+    scans: BTreeMap<u64, Scan>,
+}
+
+impl Sources {
+    pub fn clear(&mut self) {
+        self.pieces.clear();
+        self.scans.clear();
+    }
+
+    fn number(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+}
+
+/// A piece of an object that is being read for `to`.
+#[derive(Debug)]
+struct Piece {
+    to: OsdId,
+    meta: ObjectMeta,
+    push: Push,
+}
+
+/// Names and versions that are being read, for another member or for our own comparison.
+#[derive(Debug)]
+struct Scan {
+    to: Option<OsdId>,
+    from: HObject,
+    objects: Vec<(HObject, Option<EVersion>)>,
+    left: usize,
+    next: Option<HObject>,
+}
+
+impl Pg {
+    pub(crate) fn pulled(&mut self, to: OsdId, object: HObject, cursor: Cursor) {
+        let push = Push { object: object.clone(), cursor, ..Push::default() };
+        let job = self.sources.number();
+        self.sources.pieces.insert(job, Piece { to, meta: ObjectMeta::default(), push });
+        self.ask_store(Tag::Source(job), RequestKind::Meta { collection: self.collection, object });
+    }
+
+    pub(crate) fn source_read(&mut self, job: u64, outcome: Result<Outcome, StoreError>) {
+        let Some(mut piece) = self.sources.pieces.remove(&job) else { return };
+        let next = match outcome {
+            Ok(Outcome::Meta(None)) | Err(StoreError::NoObject { .. }) => None,
+            Err(StoreError::NoCollection(_)) => None,
+            Ok(outcome) => self.next_read(&mut piece, outcome),
+            Err(error) => {
+                let object = &piece.push.object;
+                tracing::error!(pg = %self.id, %object, %error, "an object cannot be read");
+                return;
+            }
+        };
+        match next {
+            Some(kind) => {
+                self.sources.pieces.insert(job, piece);
+                self.ask_store(Tag::Source(job), kind);
+            }
+            None => self.send(piece.to, &Body::Push(Box::new(piece.push))),
+        }
+    }
+
+    /// Takes what was read and says what to read next for the same piece.
+    fn next_read(&self, piece: &mut Piece, outcome: Outcome) -> Option<RequestKind> {
+        let (collection, object) = (self.collection, piece.push.object.clone());
+        let push = &mut piece.push;
+        match outcome {
+            Outcome::Meta(Some(meta)) => {
+                push.size = meta.size;
+                if push.cursor.is_start() {
+                    push.attrs = Some(meta.attrs.clone());
+                }
+                piece.meta = meta;
+                let offset = push.cursor.data_offset;
+                if push.cursor.omap_after.is_none() && offset < push.size {
+                    let length = PIECE_DATA_MAX.min(push.size - offset);
+                    return Some(RequestKind::Read { collection, object, offset, length });
+                }
+            }
+            Outcome::Read(read) => {
+                let end = push.cursor.data_offset + read.data.len() as u64;
+                push.data = read.data;
+                if end < push.size && !push.data.is_empty() {
+                    push.next = Some(Cursor { data_offset: end, omap_after: None });
+                    return None;
+                }
+            }
+            Outcome::OmapHeader(header) => {
+                push.omap_header = header;
+                return Some(self.omap_page(piece));
+            }
+            Outcome::OmapPage(page) => {
+                if let (true, Some((last, _))) = (page.more, page.pairs.last_key_value()) {
+                    let omap_after = Some(last.clone());
+                    push.next = Some(Cursor { data_offset: push.size, omap_after });
+                }
+                push.omap = page.pairs;
+                return None;
+            }
+            _ => return None,
+        }
+        // The data is complete.
+        match (piece.meta.has_omap, &piece.push.cursor.omap_after) {
+            (false, _) => None,
+            (true, None) => Some(RequestKind::OmapHeader { collection, object }),
+            (true, Some(_)) => Some(self.omap_page(piece)),
+        }
+    }
+
+    fn omap_page(&self, piece: &Piece) -> RequestKind {
+        RequestKind::OmapList {
+            collection: self.collection,
+            object: piece.push.object.clone(),
+            after: piece.push.cursor.omap_after.clone(),
+            prefix: bytes::Bytes::new(),
+            entries_max: PIECE_OMAP_ENTRIES_MAX,
+            bytes_max: PIECE_OMAP_BYTES_MAX,
+        }
+    }
+
+    pub(crate) fn asked_to_list(&mut self, to: OsdId, from: HObject) {
+        match self.created {
+            true => self.scan(Some(to), from),
+            false => self.send(to, &Body::Listing(Listing { from, ..Listing::default() })),
+        }
+    }
+
+    /// Lists objects with their versions from `from` on.
+    pub(crate) fn scan(&mut self, to: Option<OsdId>, from: HObject) {
+        let job = self.sources.number();
+        let scan = Scan { to, from: from.clone(), objects: Vec::new(), left: 0, next: None };
+        self.sources.scans.insert(job, scan);
+        let (collection, entries_max) = (self.collection, PAGE_OBJECTS_MAX);
+        self.ask_store(Tag::ScanPage(job), RequestKind::List { collection, from, entries_max });
+    }
+
+    pub(crate) fn scan_page(&mut self, job: u64, outcome: Result<Outcome, StoreError>) {
+        let Some(scan) = self.sources.scans.get_mut(&job) else { return };
+        match outcome {
+            Ok(Outcome::List(objects, next)) => {
+                scan.next = next;
+                let objects = objects.into_iter().filter(|object| !is_meta_object(object));
+                scan.objects = objects.map(|object| (object, None)).collect();
+                scan.left = scan.objects.len();
+            }
+            Err(StoreError::NoCollection(_)) => {}
+            other => {
+                tracing::error!(pg = %self.id, ?other, "objects cannot be listed");
+                return;
+            }
+        }
+        let names: Vec<HObject> = scan.objects.iter().map(|(object, _)| object.clone()).collect();
+        for (index, object) in names.into_iter().enumerate() {
+            let kind = RequestKind::Meta { collection: self.collection, object };
+            self.ask_store(Tag::ScanObject(job, index), kind);
+        }
+        self.end_scan(job);
+    }
+
+    pub(crate) fn scan_object(
+        &mut self,
+        job: u64,
+        index: usize,
+        outcome: Result<Outcome, StoreError>,
+    ) {
+        let Some(scan) = self.sources.scans.get_mut(&job) else { return };
+        scan.left -= 1;
+        if let Ok(Outcome::Meta(Some(meta))) = outcome {
+            // An object whose info is damaged has no version, and so never counts as equal.
+            let info = meta.attrs.get(&INFO_ATTR);
+            let info = info.and_then(|info| codec::decode_all::<ObjectInfo>("info", info).ok());
+            scan.objects[index].1 = Some(info.map_or(EVersion::ZERO, |info| info.version));
+        }
+        self.end_scan(job);
+    }
+
+    fn end_scan(&mut self, job: u64) {
+        if self.sources.scans.get(&job).is_none_or(|scan| scan.left > 0) {
+            return;
+        }
+        let Scan { to, from, objects, next, .. } =
+            self.sources.scans.remove(&job).expect("it was just there");
+        let objects = objects.into_iter().filter_map(|(object, version)| Some((object, version?)));
+        let objects = objects.collect();
+        match to {
+            Some(to) => self.send(to, &Body::Listing(Listing { from, objects, next })),
+            None => self.scanned_own(objects, next),
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! The client as a whole: which part hears of what.
+
+use crate::auth::Authenticator;
+use crate::effects::Effects;
+use crate::monitor::{MonitorLink, decoded};
+use crate::objecter::{MapProgress, Objecter};
+use crate::{
+    AuthFailure, AuthSecrets, AuthStart, CommandTarget, Completion, Config, ListRequest, OpId,
+    Operation, Place, Reply, WatchEvent, WatchId,
+};
+use ::auth::Entropy;
+use bytes::Bytes;
+use engine::{AuthRequest, ConnId, Daemon, Duration, Message, Output, Peer, Time};
+use maps::{MonMap, OsdMap};
+use std::collections::BTreeMap;
+use types::{EntityType, Epoch, PoolId};
+use wire::watch::NotifyRequest;
+use wire::{
+    AuthReply, CommandReply, MessageBody, MonCommandAck, MonGetVersionReply, MonMapMessage,
+    OsdBackoff, OsdMapMessage, OsdReply, WatchNotify,
+};
+
+/// When nothing says how long a watch may be silent (Ceph's `osd_client_watch_timeout`).
+const WATCH_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// On whose behalf the newest epoch was asked for.
+#[derive(Debug)]
+enum Asker {
+    /// [`Client::fetch_map`]; with the answer, the epoch that is waited for.
+    Fetch(Option<Epoch>),
+    /// An operation whose pool is unknown.
+    Operation(OpId),
+}
+
+/// A RADOS client. See the crate's description for the order of calls.
+#[derive(Debug)]
+pub struct Client {
+    auth: Authenticator,
+    monitor: MonitorLink,
+    objecter: Objecter,
+    askers: BTreeMap<OpId, Asker>,
+    timeout: Option<Duration>,
+    next_renewal: Option<Time>,
+    effects: Effects,
+}
+
+impl Client {
+    pub fn new(config: Config, entropy: Entropy) -> Self {
+        Client {
+            monitor: MonitorLink::new(config.monitors.clone()),
+            objecter: Objecter::new(config.timeout),
+            askers: BTreeMap::new(),
+            timeout: config.timeout,
+            next_renewal: None,
+            effects: Effects::default(),
+            auth: Authenticator::new(config, entropy),
+        }
+    }
+
+    /// Begins to look for a monitor.
+    pub fn start(&mut self, now: Time) {
+        self.handle_timeout(now);
+    }
+
+    /// The newest map that has come; `None` at first.
+    pub fn osd_map(&self) -> Option<&OsdMap> {
+        self.objecter.map()
+    }
+
+    pub fn pool_id(&self, name: &str) -> Option<PoolId> {
+        self.osd_map()?.pool_id(name)
+    }
+
+    /// Operations that have not completed.
+    pub fn in_flight(&self) -> usize {
+        self.objecter.in_flight()
+    }
+
+    /// Completes when the map that is the newest at the monitor now is here.
+    pub fn fetch_map(&mut self) -> OpId {
+        let id = self.effects.next_id();
+        self.askers.insert(id, Asker::Fetch(None));
+        self.monitor.ask_newest(id, &mut self.effects);
+        id
+    }
+
+    pub fn submit(&mut self, now: Time, operation: Operation) -> OpId {
+        let id = self.objecter.submit(now, operation, &mut self.effects);
+        self.ask_about_pools();
+        id
+    }
+
+    pub fn list(&mut self, now: Time, request: ListRequest) -> OpId {
+        let id = self.objecter.list(now, request, &mut self.effects);
+        self.ask_about_pools();
+        id
+    }
+
+    /// Executes a command (`{"prefix": …}`).
+    pub fn command(
+        &mut self,
+        now: Time,
+        target: CommandTarget,
+        command: impl Into<String>,
+        input: Bytes,
+    ) -> OpId {
+        let fx = &mut self.effects;
+        match target {
+            CommandTarget::Osd(osd) => self.objecter.command(now, osd, command.into(), input, fx),
+            CommandTarget::Monitor => {
+                let id = fx.next_id();
+                let deadline = self.timeout.map(|timeout| now + timeout);
+                self.monitor.command(id, command.into(), input, deadline, fx);
+                id
+            }
+        }
+    }
+
+    /// Watches an object until [`Client::unwatch`] or [`WatchEvent::Lost`].
+    pub fn watch(&mut self, now: Time, place: Place, timeout: Option<Duration>) -> OpId {
+        let timeout = timeout.unwrap_or(WATCH_TIMEOUT);
+        let id = self.objecter.watch(now, place, timeout, &mut self.effects);
+        self.ask_about_pools();
+        id
+    }
+
+    pub fn unwatch(&mut self, now: Time, watch: WatchId) -> OpId {
+        self.objecter.unwatch(now, watch, &mut self.effects)
+    }
+
+    /// Notifies all watchers of an object and waits for their replies.
+    pub fn notify(&mut self, now: Time, place: Place, request: &NotifyRequest) -> OpId {
+        let id = self.objecter.notify(now, place, request, &mut self.effects);
+        self.ask_about_pools();
+        id
+    }
+
+    /// Answers a notification.
+    pub fn acknowledge(&mut self, now: Time, watch: WatchId, notify_id: u64, reply: Bytes) {
+        self.objecter.acknowledge(now, watch, notify_id, reply, &mut self.effects);
+    }
+
+    pub fn poll_completion(&mut self) -> Option<Completion> {
+        self.effects.completions.pop_front()
+    }
+
+    pub fn poll_watch_event(&mut self) -> Option<WatchEvent> {
+        self.effects.watch_events.pop_front()
+    }
+
+    /// The first words of a session that is being opened.
+    pub fn begin_auth(&mut self, conn: ConnId) -> Result<AuthStart, AuthFailure> {
+        let service = if self.monitor.owns(conn) { EntityType::MON } else { EntityType::OSD };
+        self.auth.begin(conn, service)
+    }
+
+    /// The answer to AUTH_REPLY_MORE.
+    pub fn continue_auth(&mut self, conn: ConnId, payload: &[u8]) -> Result<Bytes, AuthFailure> {
+        self.auth.proceed(conn, payload)
+    }
+
+    /// What AUTH_DONE gives.
+    pub fn finish_auth(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        global_id: u64,
+        payload: &[u8],
+    ) -> Result<AuthSecrets, AuthFailure> {
+        let secrets = self.auth.finish(now, conn, global_id, payload)?;
+        self.next_renewal = self.auth.next_renewal();
+        Ok(secrets)
+    }
+
+    fn ask_about_pools(&mut self) {
+        for operation in self.objecter.take_unknown_pools() {
+            let id = self.effects.next_id();
+            self.askers.insert(id, Asker::Operation(operation));
+            self.monitor.ask_newest(id, &mut self.effects);
+        }
+    }
+
+    fn handle_maps(&mut self, now: Time, maps: &OsdMapMessage) {
+        let progress = self.objecter.handle_maps(maps, &mut self.effects);
+        match progress {
+            MapProgress::Nothing => return,
+            MapProgress::Newer => self.monitor.want_osd_maps(self.objecter.epoch().next()),
+            MapProgress::Gap => {
+                // The current map, whole, bridges every gap.
+                self.monitor.want_osd_maps(Epoch(0));
+                self.monitor.subscribe(&mut self.effects);
+            }
+        }
+        self.objecter.tend_watches(now, &mut self.effects);
+        self.complete_fetches();
+        self.ask_about_pools();
+    }
+
+    fn handle_version(&mut self, reply: &MonGetVersionReply) {
+        let Some(question) = self.monitor.handle_version(reply) else { return };
+        let newest = Epoch(u32::try_from(reply.version).unwrap_or(u32::MAX));
+        match self.askers.get_mut(&question) {
+            Some(Asker::Fetch(epoch)) => {
+                *epoch = Some(newest);
+                self.complete_fetches();
+            }
+            Some(Asker::Operation(operation)) => {
+                let operation = *operation;
+                self.askers.remove(&question);
+                self.objecter.handle_newest(operation, newest, &mut self.effects);
+            }
+            None => {}
+        }
+    }
+
+    fn complete_fetches(&mut self) {
+        let epoch = self.objecter.epoch();
+        let is_here = |asker: &Asker| matches!(asker, Asker::Fetch(Some(at)) if *at <= epoch);
+        let done: Vec<OpId> =
+            self.askers.iter().filter(|(_, a)| is_here(a)).map(|(id, _)| *id).collect();
+        for id in done {
+            self.askers.remove(&id);
+            self.effects.complete(id, Ok(Reply::Map(epoch)));
+        }
+    }
+
+    fn handle_from_monitor(&mut self, now: Time, message: &Message) {
+        match message.kind {
+            MonMapMessage::KIND => self.handle_monitor_map(message),
+            OsdMapMessage::KIND => {
+                if let Some(maps) = decoded(message) {
+                    self.handle_maps(now, &maps);
+                }
+            }
+            MonCommandAck::KIND => {
+                if let Some(ack) = decoded(message) {
+                    self.monitor.handle_command_ack(message.tid, ack, &mut self.effects);
+                }
+            }
+            MonGetVersionReply::KIND => {
+                if let Some(reply) = decoded(message) {
+                    self.handle_version(&reply);
+                }
+            }
+            AuthReply::KIND => {
+                if let Some(reply) = decoded(message) {
+                    self.handle_tickets(now, &reply);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn handle_monitor_map(&mut self, message: &Message) {
+        let Some(body) = decoded::<MonMapMessage>(message) else { return };
+        match codec::decode_all::<MonMap>("monmap", &body.map) {
+            Ok(map) => self.monitor.handle_map(map, &mut self.effects),
+            Err(error) => tracing::warn!(%error, "the monitor map does not decode"),
+        }
+    }
+
+    fn handle_tickets(&mut self, now: Time, reply: &AuthReply) {
+        if let Err(error) = self.auth.handle_renewal(now, &reply.payload) {
+            tracing::warn!(%error, "tickets were not renewed");
+        }
+        self.next_renewal = self.auth.next_renewal();
+        self.renew_tickets(now);
+    }
+
+    fn renew_tickets(&mut self, now: Time) {
+        let due = self.next_renewal.is_some_and(|at| at <= now);
+        if !due {
+            return;
+        }
+        if let Some((protocol, payload)) = self.auth.renewal(now) {
+            self.monitor.renew_tickets(protocol, payload, &mut self.effects);
+        }
+        // If no reply comes, the question is asked again.
+        self.next_renewal = Some(now + RENEWAL_RETRY);
+    }
+
+    fn handle_from_osd(&mut self, now: Time, conn: ConnId, message: &Message) {
+        let fx = &mut self.effects;
+        match message.kind {
+            OsdReply::KIND => {
+                if let Some(reply) = decoded(message) {
+                    self.objecter.handle_reply(now, conn, message.tid, reply, fx);
+                }
+            }
+            OsdBackoff::KIND => {
+                if let Some(backoff) = decoded(message) {
+                    self.objecter.handle_backoff(conn, backoff, fx);
+                }
+            }
+            WatchNotify::KIND => {
+                if let Some(notify) = decoded(message) {
+                    self.objecter.handle_watch_notify(notify, fx);
+                }
+            }
+            CommandReply::KIND => {
+                if let Some(reply) = decoded(message) {
+                    self.objecter.handle_command_reply(message.tid, reply, fx);
+                }
+            }
+            OsdMapMessage::KIND => {
+                if let Some(maps) = decoded(message) {
+                    self.handle_maps(now, &maps);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Between questions for new tickets that are not answered.
+const RENEWAL_RETRY: Duration = Duration::from_secs(10);
+
+impl Daemon for Client {
+    type Request = ();
+    type Completion = ();
+
+    /// Nobody connects to a client.
+    fn handle_auth(&mut self, _now: Time, conn: ConnId, _request: AuthRequest) {
+        self.effects.close(conn);
+    }
+
+    fn handle_opened(&mut self, now: Time, conn: ConnId, _peer: Peer) {
+        self.auth.forget(conn);
+        if self.monitor.owns(conn) {
+            self.monitor.handle_opened(conn, &mut self.effects);
+        } else {
+            self.objecter.handle_opened(conn, &mut self.effects);
+            self.objecter.tend_watches(now, &mut self.effects);
+        }
+    }
+
+    fn handle_message(&mut self, now: Time, conn: ConnId, message: Message) {
+        if self.monitor.owns(conn) {
+            self.handle_from_monitor(now, &message);
+        } else if self.objecter.osd_of(conn).is_some() {
+            self.handle_from_osd(now, conn, &message);
+        }
+    }
+
+    fn handle_closed(&mut self, now: Time, conn: ConnId) {
+        self.auth.forget(conn);
+        if self.monitor.owns(conn) {
+            self.monitor.handle_closed(now);
+        } else {
+            self.objecter.handle_closed(now, conn);
+            self.objecter.tend_watches(now, &mut self.effects);
+        }
+    }
+
+    fn handle_completion(&mut self, _now: Time, (): ()) {}
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.monitor.handle_timeout(now, &mut self.effects);
+        self.objecter.handle_timeout(now, &mut self.effects);
+        self.renew_tickets(now);
+    }
+
+    fn poll_output(&mut self) -> Option<Output<()>> {
+        self.effects.outputs.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        let parts = [self.monitor.poll_timeout(), self.objecter.poll_timeout(), self.next_renewal];
+        parts.into_iter().flatten().min()
+    }
+}

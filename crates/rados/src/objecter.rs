@@ -1,0 +1,346 @@
+//! Operations under way: where each goes, when it is sent again, what its reply means.
+
+mod commands;
+mod replies;
+mod watches;
+
+use crate::effects::Effects;
+use crate::listing::ListRequest;
+use crate::locate::{Located, Locator, Target};
+use crate::session::Sessions;
+use crate::watch::Watch;
+use crate::{OpId, Operation, WatchId};
+use commands::OsdCommand;
+use engine::{ConnId, Duration, Time};
+use maps::{Incremental, OsdMap};
+use std::collections::{BTreeMap, VecDeque};
+use types::{Epoch, Errno, HObject, OsdId, RequestId, UTime, features};
+use wire::op::request_flags;
+use wire::{MessageBody, OsdMapMessage, OsdRequest, ShardPgId};
+
+/// Who waits for an operation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Purpose {
+    Submitted,
+    Listing(ListRequest),
+    /// Registers for the first time.
+    Watch(WatchId),
+    Rewatch(WatchId),
+    Ping(WatchId),
+    /// Ends with the notification's outcome, not with its reply.
+    Notify,
+    /// Nobody.
+    Acknowledgement,
+}
+
+#[derive(Debug)]
+struct Pending {
+    operation: Operation,
+    purpose: Purpose,
+    flags: u32,
+    mtime: UTime,
+    target: Option<(OsdId, Target)>,
+    sent_on: Option<ConnId>,
+    attempts: i32,
+    /// The newest epoch there is: without the pool in it, there is no pool.
+    newest_epoch: Option<Epoch>,
+    has_asked: bool,
+}
+
+impl Pending {
+    /// Listings are placed by the position at which they begin.
+    fn hash(&self) -> Option<u32> {
+        match &self.purpose {
+            Purpose::Listing(request) => Some(request.start().hash),
+            _ => None,
+        }
+    }
+
+    fn object(&self, hash: u32) -> HObject {
+        let place = &self.operation.place;
+        let (namespace, key) = (place.namespace.clone(), place.key.clone());
+        let head = HObject::head(place.pool, namespace, key, place.object.clone(), hash);
+        HObject { snap: self.operation.snap, ..head }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Objecter {
+    map: Option<OsdMap>,
+    locator: Locator,
+    sessions: Sessions,
+    ops: BTreeMap<OpId, Pending>,
+    /// In the order of time, as all have the same patience; may name what is done already.
+    deadlines: VecDeque<(Time, OpId)>,
+    commands: BTreeMap<OpId, OsdCommand>,
+    watches: BTreeMap<WatchId, Watch>,
+    /// Operations whose pool is not in the map, which may be too old.
+    unknown_pools: Vec<OpId>,
+    timeout: Option<Duration>,
+}
+
+/// What a message with maps led to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MapProgress {
+    Nothing,
+    Newer,
+    /// What is between our map and the message is missing, or the message is broken.
+    Gap,
+}
+
+impl Objecter {
+    pub fn new(timeout: Option<Duration>) -> Self {
+        Objecter { timeout, ..Objecter::default() }
+    }
+
+    pub fn map(&self) -> Option<&OsdMap> {
+        self.map.as_ref()
+    }
+
+    pub fn epoch(&self) -> Epoch {
+        self.map.as_ref().map_or(Epoch(0), |map| map.epoch)
+    }
+
+    pub fn osd_of(&self, conn: ConnId) -> Option<OsdId> {
+        self.sessions.osd_of(conn)
+    }
+
+    pub fn in_flight(&self) -> usize {
+        self.ops.len()
+    }
+
+    pub fn submit(&mut self, now: Time, operation: Operation, fx: &mut Effects) -> OpId {
+        self.add(now, operation, Purpose::Submitted, fx)
+    }
+
+    pub fn list(&mut self, now: Time, request: ListRequest, fx: &mut Effects) -> OpId {
+        let place = crate::Place {
+            pool: request.pool,
+            namespace: request.wire_namespace(),
+            ..Default::default()
+        };
+        let operation = Operation::new(place, vec![request.op()]);
+        self.add(now, operation, Purpose::Listing(request), fx)
+    }
+
+    fn add(&mut self, now: Time, operation: Operation, purpose: Purpose, fx: &mut Effects) -> OpId {
+        let id = fx.next_id();
+        self.insert(now, id, operation, purpose, fx);
+        id
+    }
+
+    fn insert(
+        &mut self,
+        now: Time,
+        id: OpId,
+        operation: Operation,
+        purpose: Purpose,
+        fx: &mut Effects,
+    ) {
+        let pending = Pending {
+            flags: operation.request_flags(),
+            operation,
+            purpose,
+            mtime: now.wall(),
+            target: None,
+            sent_on: None,
+            attempts: 0,
+            newest_epoch: None,
+            has_asked: false,
+        };
+        self.ops.insert(id, pending);
+        if let Some(timeout) = self.timeout {
+            self.deadlines.push_back((now + timeout, id));
+        }
+        self.pump(id, fx);
+    }
+
+    /// Sends an operation if it has not been sent to where it belongs now.
+    fn pump(&mut self, id: OpId, fx: &mut Effects) {
+        let (Some(map), Some(pending)) = (&self.map, self.ops.get_mut(&id)) else { return };
+        let place = &pending.operation.place;
+        match self.locator.locate(map, place, pending.hash(), pending.flags) {
+            Located::NoPool => self.pump_without_pool(id, fx),
+            Located::PoolError => self.fail(id, Errno::IO, fx),
+            Located::Waits => {
+                pending.target = None;
+                pending.sent_on = None;
+            }
+            Located::At(osd, target) => {
+                let addrs = map.client_addrs(osd).cloned().unwrap_or_default();
+                let conn = self.sessions.open(osd, &addrs, fx);
+                let target = Some((osd, target));
+                if conn.is_some() && conn == pending.sent_on && target == pending.target {
+                    return;
+                }
+                pending.target = target;
+                pending.sent_on = None;
+                if let Some(conn) = conn {
+                    self.send(id, conn, fx);
+                }
+            }
+        }
+    }
+
+    fn pump_without_pool(&mut self, id: OpId, fx: &mut Effects) {
+        let epoch = self.epoch();
+        let Some(pending) = self.ops.get_mut(&id) else { return };
+        match pending.newest_epoch {
+            Some(newest) if newest <= epoch => self.fail(id, Errno::NOENT, fx),
+            Some(_) => {}
+            None if pending.has_asked => {}
+            None => {
+                pending.has_asked = true;
+                self.unknown_pools.push(id);
+            }
+        }
+    }
+
+    /// Operations for which the newest epoch must be asked for.
+    pub fn take_unknown_pools(&mut self) -> Vec<OpId> {
+        std::mem::take(&mut self.unknown_pools)
+    }
+
+    /// The newest epoch, asked for on behalf of an operation.
+    pub fn handle_newest(&mut self, id: OpId, newest: Epoch, fx: &mut Effects) {
+        if let Some(pending) = self.ops.get_mut(&id) {
+            pending.newest_epoch = Some(newest);
+            self.pump(id, fx);
+        }
+    }
+
+    fn send(&mut self, id: OpId, conn: ConnId, fx: &mut Effects) {
+        let (Some(map), Some(pending)) = (&self.map, self.ops.get_mut(&id)) else { return };
+        let Some((osd, target)) = &pending.target else { return };
+        let object = pending.object(target.hash);
+        let pg = shard_pg(map, target);
+        if self.sessions.is_blocked(*osd, pg, &object) {
+            return;
+        }
+        let retry = if pending.attempts > 0 { request_flags::RETRY } else { 0 };
+        let request = OsdRequest {
+            pg,
+            map_epoch: map.epoch,
+            flags: pending.flags | retry,
+            request_id: RequestId::default(),
+            client_incarnation: 0,
+            mtime: pending.mtime,
+            object,
+            ops: pending.operation.ops.clone(),
+            snap_context: pending.operation.snap_context.clone(),
+            retry_attempt: pending.attempts,
+            features: features::SUPPORTED,
+        };
+        pending.attempts += 1;
+        pending.sent_on = Some(conn);
+        fx.send(conn, request.encode(features::SUPPORTED).with_tid(id.0));
+    }
+
+    /// Applies maps that follow the one that is here, then sends again what must be.
+    pub fn handle_maps(&mut self, maps: &OsdMapMessage, fx: &mut Effects) -> MapProgress {
+        let before = self.epoch();
+        let outcome = self.apply_maps(maps);
+        let epoch = self.epoch();
+        if epoch > before {
+            self.map_changed(fx);
+        }
+        let has_newer = maps.range().is_some_and(|(_, last)| last > epoch);
+        match outcome {
+            Err(error) => {
+                tracing::warn!(%error, "an OSD map does not decode");
+                MapProgress::Gap
+            }
+            Ok(()) if has_newer => MapProgress::Gap,
+            Ok(()) if epoch > before => MapProgress::Newer,
+            Ok(()) => MapProgress::Nothing,
+        }
+    }
+
+    fn apply_maps(&mut self, maps: &OsdMapMessage) -> Result<(), MapError> {
+        if self.map.is_none() {
+            let Some(full) = maps.full.values().next() else { return Ok(()) };
+            self.map = Some(codec::decode_all("osdmap", full)?);
+        }
+        let Some(map) = &mut self.map else { return Ok(()) };
+        loop {
+            let next = map.epoch.next();
+            if let Some(incremental) = maps.incrementals.get(&next) {
+                map.apply(&codec::decode_all::<Incremental>("osdmap increment", incremental)?)?;
+            } else if let Some((_, full)) = maps.full.range(next..).next() {
+                *map = codec::decode_all("osdmap", full)?;
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    fn map_changed(&mut self, fx: &mut Effects) {
+        self.locator.forget();
+        if let Some(map) = &self.map {
+            self.sessions.retain(|osd, addrs| map.client_addrs(osd) == Some(addrs), fx);
+        }
+        self.pump_all(fx);
+    }
+
+    fn pump_all(&mut self, fx: &mut Effects) {
+        let ids: Vec<OpId> = self.ops.keys().copied().collect();
+        ids.into_iter().for_each(|id| self.pump(id, fx));
+        self.pump_commands(fx);
+    }
+
+    pub fn handle_opened(&mut self, conn: ConnId, fx: &mut Effects) {
+        if self.sessions.handle_opened(conn).is_some() {
+            self.pump_all(fx);
+        }
+    }
+
+    /// What was sent on the session is sent again on the next.
+    pub fn handle_closed(&mut self, now: Time, conn: ConnId) {
+        self.sessions.handle_closed(now, conn);
+        let lost = |sent_on: &mut Option<ConnId>| {
+            if *sent_on == Some(conn) {
+                *sent_on = None;
+            }
+        };
+        self.ops.values_mut().for_each(|pending| lost(&mut pending.sent_on));
+        self.commands.values_mut().for_each(|command| lost(&mut command.sent_on));
+    }
+
+    pub fn handle_timeout(&mut self, now: Time, fx: &mut Effects) {
+        while let Some((deadline, id)) = self.deadlines.front().copied() {
+            if deadline > now {
+                break;
+            }
+            self.deadlines.pop_front();
+            self.fail(id, Errno::TIMEDOUT, fx);
+            self.fail_command(id, Errno::TIMEDOUT, fx);
+        }
+        self.sessions.handle_timeout(now, fx);
+        self.tend_watches(now, fx);
+    }
+
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let deadline = self.deadlines.front().map(|(deadline, _)| *deadline);
+        let pings = self.watches.values().map(|watch| watch.next_ping);
+        deadline.into_iter().chain(self.sessions.poll_timeout()).chain(pings).min()
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum MapError {
+    #[error(transparent)]
+    Decode(#[from] codec::DecodeError),
+    #[error(transparent)]
+    Apply(#[from] maps::ApplyError),
+}
+
+/// In erasure-coded pools the request names the primary's shard.
+fn shard_pg(map: &OsdMap, target: &Target) -> ShardPgId {
+    let replicated = ShardPgId::replicated(target.pg);
+    let is_erasure = map.pool(target.pg.pool).is_some_and(|pool| pool.is_erasure());
+    let place = target.mapping.acting.iter().position(|osd| Some(*osd) == target.primary());
+    match place.and_then(|place| i8::try_from(place).ok()).filter(|_| is_erasure) {
+        Some(shard) => ShardPgId { shard, ..replicated },
+        None => replicated,
+    }
+}

@@ -1,0 +1,156 @@
+//! What OSDs answer, and to whom the answers go.
+
+use super::{Objecter, Pending, Purpose};
+use crate::effects::Effects;
+use crate::operation::check;
+use crate::{ListPage, OpId, OperationReply, Reply, listing};
+use bytes::Bytes;
+use engine::{ConnId, Time};
+use types::{Errno, features};
+use wire::listing::PgListing;
+use wire::op::request_flags;
+use wire::watch::NotifyResult;
+use wire::{BackoffOp, MessageBody, OsdBackoff, OsdReply, Redirect};
+
+impl Objecter {
+    pub fn handle_reply(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        tid: u64,
+        reply: OsdReply,
+        fx: &mut Effects,
+    ) {
+        let id = OpId(tid);
+        if let Some(osd) = self.sessions.osd_of(conn) {
+            self.sessions.handle_alive(osd);
+        }
+        let Some(pending) = self.ops.get_mut(&id) else { return };
+        // An operation that was sent again is answered by the last time's reply only.
+        let is_stale = reply.retry_attempt >= 0 && reply.retry_attempt != pending.attempts - 1;
+        if pending.sent_on != Some(conn) || is_stale {
+            return;
+        }
+        match reply.redirect {
+            Some(redirect) => self.redirect(id, redirect, fx),
+            None => self.finish(now, id, conn, reply, fx),
+        }
+    }
+
+    fn redirect(&mut self, id: OpId, redirect: Redirect, fx: &mut Effects) {
+        let Some(pending) = self.ops.get_mut(&id) else { return };
+        let place = &mut pending.operation.place;
+        place.pool = redirect.locator.pool;
+        place.namespace = redirect.locator.namespace;
+        place.key = redirect.locator.key;
+        if !redirect.object.is_empty() {
+            place.object = redirect.object;
+        }
+        pending.flags |=
+            request_flags::REDIRECTED | request_flags::IGNORE_CACHE | request_flags::IGNORE_OVERLAY;
+        pending.target = None;
+        self.pump(id, fx);
+    }
+
+    fn finish(&mut self, now: Time, id: OpId, conn: ConnId, reply: OsdReply, fx: &mut Effects) {
+        let result = check(reply.result);
+        let purpose = self.ops.get(&id).map(|pending| pending.purpose.clone());
+        if purpose == Some(Purpose::Notify) && result.is_ok() {
+            // Its outcome comes in a message of its own.
+            return;
+        }
+        let Some(pending) = self.ops.remove(&id) else { return };
+        match &pending.purpose {
+            Purpose::Submitted => fx.complete(id, result.map(|_| operation_reply(reply))),
+            Purpose::Notify => fx.complete(id, result.map(|_| operation_reply(reply))),
+            Purpose::Listing(_) => {
+                let page = result.and_then(|_| self.page(&pending, &reply));
+                fx.complete(id, page.map(Reply::Page));
+            }
+            Purpose::Watch(watch) | Purpose::Rewatch(watch) => {
+                let target = pending.target.map(|(_, target)| target);
+                let is_first = matches!(pending.purpose, Purpose::Watch(_));
+                self.watch_registered(now, *watch, target.map(|target| (target, conn)), result, fx);
+                if is_first {
+                    fx.complete(id, result.map(|_| Reply::Watching(*watch)));
+                }
+            }
+            Purpose::Ping(watch) => self.watch_pinged(now, *watch, result, fx),
+            Purpose::Acknowledgement => {}
+        }
+    }
+
+    fn page(&self, pending: &Pending, reply: &OsdReply) -> Result<ListPage, Errno> {
+        let output = reply.ops.first().map(|op| op.output.clone()).unwrap_or_default();
+        let listing: PgListing =
+            codec::decode_all("listing", &output).map_err(|_| Errno::BADMSG)?;
+        let (pool, hash) = (pending.operation.place.pool, pending.hash().unwrap_or(0));
+        let rules = self.map.as_ref().and_then(|map| map.pool(pool));
+        Ok(listing::page(rules, pool, hash, listing))
+    }
+
+    /// A notification of ours, whose cookie is its operation's id, is complete.
+    pub fn handle_notified(&mut self, id: OpId, result: i32, outcome: &Bytes, fx: &mut Effects) {
+        let waits = self.ops.get(&id).is_some_and(|pending| pending.purpose == Purpose::Notify);
+        if !waits {
+            return;
+        }
+        self.ops.remove(&id);
+        let outcome = match outcome.is_empty() {
+            true => Ok(NotifyResult::default()),
+            false => codec::decode_all("notify outcome", outcome).map_err(|_| Errno::BADMSG),
+        };
+        fx.complete(id, check(result).and(outcome).map(Reply::Notified));
+    }
+
+    pub fn handle_backoff(&mut self, conn: ConnId, backoff: OsdBackoff, fx: &mut Effects) {
+        let Some(osd) = self.sessions.osd_of(conn) else { return };
+        match backoff.op {
+            BackoffOp::Block => {
+                let ack = OsdBackoff { op: BackoffOp::AckBlock, ..backoff.clone() };
+                fx.send(conn, ack.encode(features::SUPPORTED));
+                self.sessions.block(osd, backoff);
+            }
+            BackoffOp::Unblock => {
+                self.sessions.unblock(osd, &backoff);
+                self.send_blocked(osd, conn, fx);
+            }
+            BackoffOp::AckBlock => {}
+        }
+    }
+
+    /// After a backoff ended, all that it may have covered is sent, what was sent before it too:
+    /// the OSD has dropped it.
+    fn send_blocked(&mut self, osd: types::OsdId, conn: ConnId, fx: &mut Effects) {
+        let is_there = |pending: &Pending| {
+            pending.target.as_ref().is_some_and(|(target_osd, _)| *target_osd == osd)
+        };
+        let ids: Vec<OpId> =
+            self.ops.iter().filter(|(_, p)| is_there(p)).map(|(id, _)| *id).collect();
+        ids.into_iter().for_each(|id| self.send(id, conn, fx));
+    }
+
+    pub(super) fn fail(&mut self, id: OpId, error: Errno, fx: &mut Effects) {
+        let Some(pending) = self.ops.remove(&id) else { return };
+        match pending.purpose {
+            Purpose::Rewatch(watch) | Purpose::Ping(watch) => self.lose_watch(watch, error, fx),
+            Purpose::Watch(watch) => {
+                self.watches.remove(&watch);
+                fx.complete(id, Err(error));
+            }
+            Purpose::Acknowledgement => {}
+            Purpose::Submitted | Purpose::Listing(_) | Purpose::Notify => {
+                fx.complete(id, Err(error));
+            }
+        }
+    }
+}
+
+fn operation_reply(reply: OsdReply) -> Reply {
+    Reply::Operation(OperationReply {
+        result: reply.result,
+        version: reply.version,
+        user_version: reply.user_version,
+        ops: reply.ops,
+    })
+}

@@ -1,0 +1,76 @@
+//! Watches: registrations with an object that outlive sessions and maps.
+
+use crate::locate::Target;
+use crate::{OpId, Place};
+use bytes::Bytes;
+use engine::{ConnId, Duration, Time};
+use types::Errno;
+use wire::OsdOp;
+use wire::op::watch_op;
+use wire::osd_op::WatchArguments;
+
+/// Pings per watch timeout.
+const PINGS: u32 = 3;
+
+/// Names a watch; also its cookie at the OSD.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WatchId(pub u64);
+
+/// What a watch tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WatchEvent {
+    /// Someone notified; answer with [`crate::Client::acknowledge`].
+    Notified {
+        watch: WatchId,
+        notify_id: u64,
+        /// The global id of who did.
+        notifier: u64,
+        payload: Bytes,
+    },
+    /// The watch has ended; notifications may have been missed.
+    Lost { watch: WatchId, error: Errno },
+}
+
+#[derive(Debug)]
+pub(crate) struct Watch {
+    pub place: Place,
+    pub timeout: Duration,
+    /// Counts registrations, so that a late one is told from a newer.
+    pub generation: u32,
+    /// Where and on which session it is registered.
+    pub registered: Option<(Target, ConnId)>,
+    /// The operation that registers or pings.
+    pub operation: Option<OpId>,
+    pub next_ping: Time,
+}
+
+impl Watch {
+    pub fn new(place: Place, timeout: Duration) -> Self {
+        Watch {
+            place,
+            timeout,
+            generation: 0,
+            registered: None,
+            operation: None,
+            next_ping: Time::FAR_FUTURE,
+        }
+    }
+
+    pub fn ping_interval(&self) -> Duration {
+        self.timeout / PINGS
+    }
+
+    /// The operation that (again) registers, pings or ends the watch.
+    pub fn op(&self, id: WatchId, op: u8) -> OsdOp {
+        OsdOp::watch(WatchArguments {
+            cookie: id.0,
+            op,
+            generation: self.generation,
+            timeout_seconds: u32::try_from(self.timeout.as_secs()).unwrap_or(u32::MAX),
+        })
+    }
+
+    pub fn registration(&self) -> u8 {
+        if self.generation == 0 { watch_op::WATCH } else { watch_op::RECONNECT }
+    }
+}

@@ -1,0 +1,168 @@
+//! What a measurement came to, as a table or JSON.
+
+use super::histogram::Histogram;
+use crate::cli::BenchArgs;
+use anyhow::Result;
+use serde::Serialize;
+use std::time::Duration;
+use stdx::format_bytes;
+
+/// One run.
+#[derive(Debug, Clone, Copy)]
+pub struct RunResult {
+    pub operations: u64,
+    pub elapsed: Duration,
+    pub daemons_cpu: Duration,
+    pub client_cpu: Duration,
+}
+
+/// The median of the runs, with the least and the greatest.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+struct Spread {
+    median: f64,
+    min: f64,
+    max: f64,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Report {
+    workload: String,
+    object_size: u64,
+    in_flight: usize,
+    seconds: u64,
+    runs: usize,
+    iops: Option<Spread>,
+    mib_per_second: Option<Spread>,
+    /// Mean, p50, p90, p99, p99.9 and maximum of each run, in milliseconds.
+    latency_ms: Vec<(&'static str, Spread)>,
+    /// `None` if the daemons' processes are not known.
+    daemons_cpu_us_per_op: Option<Spread>,
+    client_cpu_us_per_op: Option<Spread>,
+    #[serde(skip)]
+    results: Vec<RunResult>,
+    #[serde(skip)]
+    latencies: Vec<Histogram>,
+    #[serde(skip)]
+    knows_daemons: bool,
+}
+
+const PERCENTILES: [(&str, f64); 5] =
+    [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("p99.9", 99.9), ("max", 100.0)];
+
+impl Report {
+    pub fn new(args: &BenchArgs, object_size: u64, knows_daemons: bool) -> Self {
+        Report {
+            workload: format!("{:?}", args.workload).to_lowercase(),
+            object_size,
+            in_flight: args.threads,
+            seconds: args.seconds,
+            runs: args.runs,
+            iops: None,
+            mib_per_second: None,
+            latency_ms: Vec::new(),
+            daemons_cpu_us_per_op: None,
+            client_cpu_us_per_op: None,
+            results: Vec::new(),
+            latencies: Vec::new(),
+            knows_daemons,
+        }
+    }
+
+    pub fn add(&mut self, result: RunResult, latencies: &Histogram) {
+        self.results.push(result);
+        self.latencies.push(latencies.clone());
+    }
+
+    pub fn print(mut self, json: bool) -> Result<()> {
+        self.summarise();
+        if json {
+            println!("{}", serde_json::to_string_pretty(&self)?);
+        } else {
+            print!("{}", self.table());
+        }
+        Ok(())
+    }
+
+    fn summarise(&mut self) {
+        let over = |value: &dyn Fn(&RunResult) -> f64| spread(self.results.iter().map(value));
+        let iops = |run: &RunResult| run.operations as f64 / run.elapsed.as_secs_f64();
+        let mib = self.object_size as f64 / f64::from(1 << 20);
+        let cpu = |time: Duration, run: &RunResult| time.as_secs_f64() * 1e6 / run.operations as f64;
+        let (all_iops, all_mib) = (over(&iops), over(&|run| iops(run) * mib));
+        let daemons = over(&|run| cpu(run.daemons_cpu, run));
+        let client = over(&|run| cpu(run.client_cpu, run));
+        self.iops = Some(all_iops);
+        self.mib_per_second = Some(all_mib);
+        self.daemons_cpu_us_per_op = self.knows_daemons.then_some(daemons);
+        self.client_cpu_us_per_op = Some(client);
+        let ms = |latency: Duration| latency.as_secs_f64() * 1e3;
+        self.latency_ms = vec![("mean", spread(self.latencies.iter().map(|h| ms(h.mean()))))];
+        for (name, percent) in PERCENTILES {
+            let values = self.latencies.iter().map(|h| ms(h.percentile(percent)));
+            self.latency_ms.push((name, spread(values)));
+        }
+    }
+
+    fn table(&self) -> String {
+        let mut text = format!(
+            "{} of {} objects, {} in flight, {} runs of {} s: median (min..max)\n",
+            self.workload,
+            format_bytes(self.object_size),
+            self.in_flight,
+            self.runs,
+            self.seconds
+        );
+        let mut row = |name: String, value: Spread| {
+            let Spread { median, min, max } = value;
+            let number = |value: f64| format!("{value:.*}", digits(value));
+            let (median, min, max) = (number(median), number(min), number(max));
+            text.push_str(&format!("  {name:<24} {median:>10} ({min}..{max})\n"));
+        };
+        if let (Some(iops), Some(mib)) = (self.iops, self.mib_per_second) {
+            row("operations/s".to_owned(), iops);
+            row("MiB/s".to_owned(), mib);
+        }
+        for (name, value) in &self.latency_ms {
+            row(format!("latency {name}, ms"), *value);
+        }
+        if let Some(value) = self.daemons_cpu_us_per_op {
+            row("daemon CPU, us/op".to_owned(), value);
+        }
+        if let Some(value) = self.client_cpu_us_per_op {
+            row("client CPU, us/op".to_owned(), value);
+        }
+        text
+    }
+}
+
+fn digits(value: f64) -> usize {
+    match value {
+        value if value >= 1000.0 => 0,
+        value if value >= 10.0 => 1,
+        _ => 3,
+    }
+}
+
+fn spread(values: impl Iterator<Item = f64>) -> Spread {
+    let mut sorted: Vec<f64> = values.collect();
+    sorted.sort_by(f64::total_cmp);
+    let (min, max) = (sorted[0], sorted[sorted.len() - 1]);
+    let middle = sorted.len() / 2;
+    let median = match sorted.len() % 2 {
+        1 => sorted[middle],
+        _ => (sorted[middle - 1] + sorted[middle]) / 2.0,
+    };
+    Spread { median, min, max }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_spread_of_runs_is_median_least_and_greatest() {
+        let found = spread([3.0, 1.0, 10.0].into_iter());
+        assert_eq!(found, Spread { median: 3.0, min: 1.0, max: 10.0 });
+        assert_eq!(spread([1.0, 2.0].into_iter()).median, 1.5);
+    }
+}

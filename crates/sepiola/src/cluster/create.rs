@@ -1,0 +1,136 @@
+//! A new cluster: keys, first maps, empty stores, and the settings that a restart needs.
+
+use crate::cli::{AuthMode, ClusterArgs, DataArgs, UpArgs};
+use crate::connection::fill_random;
+use crate::control;
+use crate::datadir::{DataDir, write_file};
+use crate::up::{hostname, write_keyring};
+use anyhow::{Context, Result, bail};
+use auth::{Entropy, KeyType};
+use mon::Parameters;
+use rt::Clock;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use types::{EntityAddr, EntityAddrVec, Uuid};
+
+/// Copies of each object unless asked otherwise.
+const SIZE_DEFAULT: u32 = 3;
+const SETTINGS_MODE: u32 = 0o644;
+pub const MON_NAME: &str = "a";
+pub const MGR_NAME: &str = "x";
+
+/// What is decided once, when a cluster is created.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub fsid: Uuid,
+    pub osds: u32,
+    pub mon_addr: SocketAddr,
+    pub auth: AuthMode,
+    /// Where logs lie, if not beside the data.
+    pub log: Option<PathBuf>,
+}
+
+/// The same, as the file has it.
+#[derive(Serialize, Deserialize)]
+struct SettingsFile {
+    fsid: String,
+    osds: u32,
+    mon_addr: SocketAddr,
+    auth: String,
+    log: Option<PathBuf>,
+}
+
+impl Settings {
+    pub fn load(dir: &DataDir) -> Result<Settings> {
+        let path = path(dir);
+        let text = fs::read_to_string(&path)
+            .with_context(|| format!("reading the cluster's settings {}", path.display()))?;
+        let file: SettingsFile =
+            serde_json::from_str(&text).with_context(|| format!("reading {}", path.display()))?;
+        let Ok(fsid) = file.fsid.parse() else {
+            bail!("{}: {:?} is not a cluster id", path.display(), file.fsid);
+        };
+        let auth = if file.auth == "none" { AuthMode::None } else { AuthMode::Cephx };
+        Ok(Settings { fsid, osds: file.osds, mon_addr: file.mon_addr, auth, log: file.log })
+    }
+
+    fn save(&self, dir: &DataDir) -> Result<()> {
+        let auth = if self.auth == AuthMode::None { "none" } else { "cephx" };
+        let file = SettingsFile {
+            fsid: self.fsid.to_string(),
+            osds: self.osds,
+            mon_addr: self.mon_addr,
+            auth: auth.to_owned(),
+            log: self.log.clone(),
+        };
+        write_file(&path(dir), &(serde_json::to_string_pretty(&file)? + "\n"), SETTINGS_MODE)
+    }
+}
+
+fn path(dir: &DataDir) -> PathBuf {
+    dir.path().join("cluster.json")
+}
+
+/// Makes everything that [`super::RunningCluster::start`] expects. The control store comes last:
+/// a data directory without one counts as new.
+pub fn create(dir: &DataDir, args: &UpArgs, listen: SocketAddr) -> Result<()> {
+    let size = args.size.unwrap_or(SIZE_DEFAULT.min(args.osds));
+    if size > args.osds {
+        bail!("--size {size} needs as many OSDs; there are {} (--osds)", args.osds);
+    }
+    let mon_addr = choose_port(listen)?;
+    let addrs = EntityAddrVec::one(EntityAddr::msgr2(mon_addr, 0));
+    let parameters = Parameters {
+        mon_name: MON_NAME.to_owned(),
+        mon_addrs: addrs.clone(),
+        mgr_name: MGR_NAME.to_owned(),
+        // Told anew at each start.
+        mgr_addrs: addrs,
+        osd_count: args.osds,
+        host: hostname(),
+        failure_domain: "osd".to_owned(),
+        device_class: Some("ssd".to_owned()),
+        pool_size: u8::try_from(size).context("--size")?,
+        key_type: KeyType::Aes,
+    };
+    let mut seed = [0; 32];
+    fill_random(&mut seed)?;
+    let now = Clock::start().now().wall();
+    let made = mon::bootstrap(&parameters, now, &mut Entropy::from_seed(seed))
+        .context("making the first maps")?;
+    let log = args.log.as_deref().map(std::path::absolute).transpose()?;
+    for id in 0..args.osds as i32 {
+        fs::create_dir_all(dir.osd(id)).with_context(|| format!("making {}", dir.osd(id).display()))?;
+    }
+    if let Some(log) = &log {
+        fs::create_dir_all(log).with_context(|| format!("making {}", log.display()))?;
+    }
+    let settings = Settings { fsid: made.fsid, osds: args.osds, mon_addr, auth: args.auth, log };
+    settings.save(dir)?;
+    let admin = types::EntityName::client("admin");
+    let mut keyring = made.keyring;
+    keyring.entities.retain(|name, _| *name == admin);
+    write_keyring(dir, &keyring.to_string())?;
+    control::initialise(&dir.control(), &made.transaction)
+}
+
+/// The monitor's address is in every client's configuration, so its port is decided once.
+fn choose_port(listen: SocketAddr) -> Result<SocketAddr> {
+    let probe = TcpListener::bind(listen).with_context(|| {
+        format!("listening on {listen}: if another monitor runs there, choose a port by --listen")
+    })?;
+    Ok(probe.local_addr()?)
+}
+
+/// How the commands of this machine reach the cluster as administrator.
+pub fn admin_args(dir: &DataDir) -> ClusterArgs {
+    ClusterArgs {
+        data: DataArgs { data: Path::new(dir.path()).to_owned() },
+        conf: None,
+        keyring: None,
+        name: "client.admin".to_owned(),
+        secure: false,
+    }
+}

@@ -1,0 +1,198 @@
+//! Which daemons run on which core, and how each is made.
+
+use super::address;
+use super::create::{MGR_NAME, MON_NAME, Settings};
+use super::node::{Disk, Node};
+use crate::cli::AuthMode;
+use crate::connection::fill_random;
+use crate::control::Control;
+use crate::datadir::DataDir;
+use crate::host::{Core, DaemonNode, Directory, Listening, NodeAddress};
+use crate::up::hostname;
+use anyhow::{Context, Result};
+use auth::CephxPolicy;
+use files::{FileStore, Options};
+use mon::Monitor;
+use osd::Osd;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use types::{EntityAddr, EntityAddrVec, EntityType, OsdId, ParticipantName, Uuid};
+
+/// crc and secure
+const CONNECTION_MODES: [u32; 2] = [1, 2];
+
+/// The daemons of this process and their places: the monitor first, OSDs in turn over all cores.
+pub struct Plan {
+    dir: DataDir,
+    settings: Settings,
+    places: Vec<(Role, NodeAddress)>,
+    cores: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Mon,
+    Osd(i32),
+}
+
+/// The sockets of one core.
+#[derive(Debug, Default)]
+pub struct Sockets {
+    pub mon: Option<SocketAddr>,
+    pub mgr: Option<SocketAddr>,
+    osds: Vec<(i32, SocketAddr)>,
+}
+
+impl Role {
+    fn participant(self) -> ParticipantName {
+        match self {
+            Role::Mon => ParticipantName::new(EntityType::MON, 0),
+            Role::Osd(id) => ParticipantName::new(EntityType::OSD, id.into()),
+        }
+    }
+}
+
+impl Plan {
+    pub fn new(dir: &DataDir, settings: &Settings, cores: Option<usize>) -> Result<Self> {
+        let available = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let osds = settings.osds as usize;
+        // The other half is for the clients that run on the same machine.
+        let cores = cores.unwrap_or(available / 2).clamp(1, osds.max(1));
+        let roles = std::iter::once(Role::Mon).chain((0..settings.osds as i32).map(Role::Osd));
+        let mut counts = vec![0; cores];
+        let mut place = |core: usize| {
+            counts[core] += 1;
+            address(core, counts[core] - 1)
+        };
+        let places = roles
+            .map(|role| match role {
+                Role::Mon => (role, place(0)),
+                Role::Osd(id) => (role, place(id as usize % cores)),
+            })
+            .collect();
+        Ok(Plan { dir: dir.clone(), settings: settings.clone(), places, cores })
+    }
+
+    pub fn cores(&self) -> usize {
+        self.cores
+    }
+
+    pub fn directory(&self) -> Directory {
+        let mut directory = Directory::default();
+        for (role, place) in &self.places {
+            directory.insert(role.participant(), *place);
+        }
+        directory
+    }
+
+    fn of_core(&self, core: usize) -> impl Iterator<Item = (Role, NodeAddress)> {
+        self.places.iter().copied().filter(move |(_, place)| place.core == core)
+    }
+
+    /// Listens for the daemons of one core. OSDs and the manager take any port: the maps tell which.
+    pub fn open_sockets(&self, index: usize, core: &mut Core<Node>) -> Result<Sockets> {
+        let mut sockets = Sockets::default();
+        let mon_addr = self.settings.mon_addr;
+        let any_port = SocketAddr::new(mon_addr.ip(), 0);
+        for (role, place) in self.of_core(index) {
+            let node = place.node;
+            let participant = role.participant();
+            match role {
+                Role::Mon => {
+                    sockets.mon = Some(core.listen(mon_addr, Listening { node, participant })?);
+                    let participant = ParticipantName::new(EntityType::MGR, 0);
+                    sockets.mgr = Some(core.listen(any_port, Listening { node, participant })?);
+                }
+                Role::Osd(id) => {
+                    let addr = core.listen(any_port, Listening { node, participant })?;
+                    sockets.osds.push((id, addr));
+                }
+            }
+        }
+        Ok(sockets)
+    }
+
+    pub fn add_daemons(
+        &self,
+        index: usize,
+        core: &mut Core<Node>,
+        sockets: &Sockets,
+        mgr_addr: SocketAddr,
+    ) -> Result<()> {
+        for (role, place) in self.of_core(index) {
+            let participant = role.participant();
+            let node = match role {
+                Role::Mon => {
+                    let control = Control::open(&self.dir.control(), core.waker())?;
+                    let node = DaemonNode::new(participant, self.monitor(mgr_addr)?, control);
+                    Node::Mon(Box::new(node))
+                }
+                Role::Osd(id) => {
+                    let addr = sockets.osds.iter().find(|(osd, _)| *osd == id).map(|(_, a)| *a);
+                    let addr = addr.context("an OSD without a socket")?;
+                    let disk = self.disk(id, core)?;
+                    let node = DaemonNode::new(participant, self.osd(id, addr)?, Disk(disk));
+                    Node::Osd(Box::new(node))
+                }
+            };
+            let added = core.add(node);
+            assert_eq!(added, place, "daemons are added in the order of the plan");
+        }
+        Ok(())
+    }
+
+    fn monitor(&self, mgr_addr: SocketAddr) -> Result<Monitor> {
+        let settings = mon::Settings {
+            mon_name: MON_NAME.to_owned(),
+            mon_addrs: addrs(self.settings.mon_addr),
+            mgr_name: MGR_NAME.to_owned(),
+            mgr_addrs: addrs(mgr_addr),
+            auth: match self.settings.auth {
+                AuthMode::Cephx => mon::AuthMode::Cephx,
+                AuthMode::None => mon::AuthMode::None,
+            },
+            connection_modes: CONNECTION_MODES.to_vec(),
+            cephx: CephxPolicy::default(),
+            hostname: hostname(),
+        };
+        Ok(Monitor::new(settings, seed()?))
+    }
+
+    fn osd(&self, id: i32, addr: SocketAddr) -> Result<Osd> {
+        let config = osd::Config {
+            id: OsdId(id),
+            fsid: self.settings.fsid,
+            addrs: addrs(addr),
+            mon_addrs: addrs(self.settings.mon_addr),
+            auth_none: self.settings.auth == AuthMode::None,
+            connection_modes: CONNECTION_MODES.to_vec(),
+            hostname: hostname(),
+        };
+        Ok(Osd::new(config, seed()?))
+    }
+
+    fn disk(&self, id: i32, core: &Core<Node>) -> Result<FileStore> {
+        let waker = core.waker();
+        let log: Option<PathBuf> =
+            self.settings.log.as_ref().map(|log| log.join(format!("osd.{id}.log")));
+        let options = Options { log, ..Options::default() };
+        let path = self.dir.osd(id);
+        FileStore::open(&path, options, Arc::new(move || waker.wake()))
+            .with_context(|| format!("opening the store of osd.{id} in {}", path.display()))
+    }
+}
+
+fn addrs(addr: SocketAddr) -> EntityAddrVec {
+    EntityAddrVec::one(EntityAddr::msgr2(addr, 0))
+}
+
+fn seed() -> Result<[u8; 32]> {
+    let mut seed = [0; 32];
+    fill_random(&mut seed)?;
+    Ok(seed)
+}
+
+pub fn random_seed() -> Result<u64> {
+    Ok(u64::from_le_bytes(seed()?[..8].try_into().expect("eight bytes")))
+}

@@ -1,0 +1,302 @@
+//! A connection to a cluster, for commands that ask one thing after another.
+
+use crate::cli::ClusterArgs;
+use crate::datadir::DataDir;
+use crate::host::{
+    ConnectingAnswer, ConnectingStep, Core, CoreConfig, DaemonNode, Hosted, NoStorage, NodeOutput,
+};
+use anyhow::{Context, Result, anyhow, bail};
+use auth::{Entropy, Keyring};
+use bytes::Bytes;
+use engine::{AuthRequest, ConnId, Message, Peer, Time};
+use rados::{
+    Client, CommandOutput, CommandTarget, Config, Credentials, ListPage, ListRequest, OpId,
+    Operation, OperationReply, Reply,
+};
+use rt::Clock;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use types::{EntityAddrVec, EntityName, EntityType, Errno, ParticipantName, PoolId};
+
+/// After this without an answer a request of a person is given up.
+const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
+/// Longest wait of one turn, so that callers can look around.
+const TURN_TIME_MAX: Duration = Duration::from_millis(500);
+
+/// The client as something that a core can run.
+pub struct ClientNode {
+    inner: DaemonNode<Client, NoStorage>,
+    /// Why the cluster does not let us in: asking again would not help.
+    refused: Option<String>,
+}
+
+impl ClientNode {
+    pub fn client(&mut self) -> &mut Client {
+        self.inner.daemon_mut()
+    }
+}
+
+impl Hosted for ClientNode {
+    fn participant(&self) -> ParticipantName {
+        self.inner.participant()
+    }
+
+    fn handle_auth(&mut self, now: Time, conn: ConnId, request: AuthRequest) {
+        self.inner.handle_auth(now, conn, request);
+    }
+
+    fn authenticate(&mut self, now: Time, conn: ConnId, step: ConnectingStep) -> ConnectingAnswer {
+        let client = self.inner.daemon_mut();
+        let answer = match step {
+            ConnectingStep::Begin => {
+                client.begin_auth(conn).map(|start| ConnectingAnswer::Start {
+                    method: start.method,
+                    preferred_modes: start.preferred_modes,
+                    payload: start.payload,
+                })
+            }
+            ConnectingStep::More { payload } => client
+                .continue_auth(conn, &payload)
+                .map(|payload| ConnectingAnswer::More { payload }),
+            ConnectingStep::Done { global_id, payload } => {
+                client.finish_auth(now, conn, global_id, &payload).map(|secrets| {
+                    ConnectingAnswer::Finish {
+                        session_key: secrets.session_key,
+                        connection_secret: secrets.connection_secret,
+                    }
+                })
+            }
+            ConnectingStep::BadMethod { result } => {
+                let errno = Errno(result.saturating_neg());
+                self.refused = Some(format!("the cluster refuses the key or the name: {errno}"));
+                return ConnectingAnswer::Refuse;
+            }
+        };
+        answer.unwrap_or_else(|error| {
+            self.refused = Some(format!("authentication failed: {error}"));
+            ConnectingAnswer::Refuse
+        })
+    }
+
+    fn handle_opened(&mut self, now: Time, conn: ConnId, peer: Peer) {
+        self.inner.handle_opened(now, conn, peer);
+    }
+
+    fn handle_message(&mut self, now: Time, conn: ConnId, message: Message) {
+        self.inner.handle_message(now, conn, message);
+    }
+
+    fn handle_closed(&mut self, now: Time, conn: ConnId) {
+        self.inner.handle_closed(now, conn);
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.inner.handle_timeout(now);
+    }
+
+    fn pump_storage(&mut self, now: Time) {
+        self.inner.pump_storage(now);
+    }
+
+    fn poll_output(&mut self, now: Time) -> Option<NodeOutput> {
+        self.inner.poll_output(now)
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.inner.poll_timeout()
+    }
+}
+
+/// A client on a core of its own.
+pub struct Connection {
+    core: Core<ClientNode>,
+    clock: Clock,
+    answers: BTreeMap<OpId, Result<Reply, Errno>>,
+}
+
+impl Connection {
+    /// Connects as the command line says, and waits for the map.
+    pub fn open(args: &ClusterArgs) -> Result<Self> {
+        let mut connection = Connection::start(config(args)?)?;
+        let epoch = connection.ask(|client, _| client.fetch_map()).context("connecting to the cluster")?;
+        let Reply::Map(_) = epoch else { bail!("the client answered something else than a map") };
+        Ok(connection)
+    }
+
+    pub fn start(config: Config) -> Result<Self> {
+        let clock = Clock::start();
+        let mut seed = [0; 32];
+        fill_random(&mut seed)?;
+        let core_seed = u64::from_le_bytes(seed[..8].try_into().expect("eight bytes"));
+        let mut core = Core::new(CoreConfig { index: 0, seed: core_seed }, clock)?;
+        let mut client = Client::new(config, Entropy::from_seed(seed));
+        client.start(clock.now());
+        let me = ParticipantName::new(EntityType::CLIENT, -1);
+        core.add(ClientNode { inner: DaemonNode::new(me, client, NoStorage), refused: None });
+        Ok(Connection { core, clock, answers: BTreeMap::new() })
+    }
+
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    pub fn client(&mut self) -> &mut Client {
+        self.core.node_mut(0).client()
+    }
+
+    /// Sends what was asked, and waits for something to arrive.
+    pub fn turn(&mut self) -> Result<()> {
+        self.core.settle();
+        self.core.transmit();
+        self.core.turn(self.clock.now() + TURN_TIME_MAX)
+    }
+
+    /// Asks one thing and waits for its answer.
+    pub fn ask(&mut self, request: impl FnOnce(&mut Client, Time) -> OpId) -> Result<Reply> {
+        let now = self.now();
+        let id = request(self.client(), now);
+        loop {
+            while let Some((done, answer)) = self.client().poll_completion() {
+                self.answers.insert(done, answer);
+            }
+            if let Some(answer) = self.answers.remove(&id) {
+                return answer.map_err(|errno| anyhow!("{errno}"));
+            }
+            self.turn()?;
+            if let Some(reason) = self.core.node_mut(0).refused.take() {
+                bail!(reason);
+            }
+        }
+    }
+
+    pub fn operate(&mut self, operation: Operation) -> Result<OperationReply> {
+        match self.ask(|client, now| client.submit(now, operation))? {
+            Reply::Operation(reply) => Ok(reply),
+            other => bail!("unexpected answer {other:?}"),
+        }
+    }
+
+    pub fn list(&mut self, request: ListRequest) -> Result<ListPage> {
+        match self.ask(|client, now| client.list(now, request))? {
+            Reply::Page(page) => Ok(page),
+            other => bail!("unexpected answer {other:?}"),
+        }
+    }
+
+    /// A monitor command: its output, or its error with what the monitor said.
+    pub fn command(&mut self, command: &serde_json::Value) -> Result<CommandOutput> {
+        let text = command.to_string();
+        let ask = |client: &mut Client, now| {
+            client.command(now, CommandTarget::Monitor, text, Bytes::new())
+        };
+        match self.ask(ask)? {
+            Reply::Command(output) if output.result < 0 => {
+                bail!("{}: {}", Errno(-output.result), output.text)
+            }
+            Reply::Command(output) => Ok(output),
+            other => bail!("unexpected answer {other:?}"),
+        }
+    }
+
+    pub fn pool(&mut self, name: &str) -> Result<PoolId> {
+        self.client().pool_id(name).with_context(|| {
+            format!("there is no pool {name:?}; `ceph osd pool create {name}` makes one")
+        })
+    }
+}
+
+pub fn fill_random(bytes: &mut [u8]) -> Result<()> {
+    let got = rustix::rand::getrandom(&mut *bytes, rustix::rand::GetRandomFlags::empty())?;
+    if got < bytes.len() {
+        bail!("the kernel gave {got} of {} random bytes", bytes.len());
+    }
+    Ok(())
+}
+
+/// What a ceph.conf says, as far as a client needs it.
+#[derive(Debug, Default)]
+struct Conf {
+    mon_host: String,
+    keyring: Option<PathBuf>,
+    auth_none: bool,
+}
+
+fn config(args: &ClusterArgs) -> Result<Config> {
+    let dir = DataDir::new(&args.data.data);
+    let path = args.conf.clone().unwrap_or_else(|| dir.conf());
+    let text = fs::read_to_string(&path).with_context(|| {
+        format!("reading {}; start a cluster with `sepiola up`, or name one with --conf", path.display())
+    })?;
+    let conf = parse_conf(&text);
+    let name: EntityName = args
+        .name
+        .parse()
+        .map_err(|()| anyhow!("{:?} is not a name like client.admin", args.name))?;
+    let credentials = match conf.auth_none {
+        true => Credentials::None,
+        false => key(args.keyring.as_deref().or(conf.keyring.as_deref()), &name)?,
+    };
+    let mut config = Config::new(name, credentials, monitors(&conf.mon_host)?);
+    config.timeout = Some(REQUEST_TIME_MAX);
+    config.prefers_secure = args.secure;
+    Ok(config)
+}
+
+fn parse_conf(text: &str) -> Conf {
+    let mut conf = Conf::default();
+    for line in text.lines() {
+        let Some((name, value)) = line.split_once('=') else { continue };
+        let value = value.trim();
+        match name.trim().replace(' ', "_").as_str() {
+            "mon_host" => conf.mon_host = value.to_owned(),
+            "keyring" => conf.keyring = Some(PathBuf::from(value)),
+            "auth_client_required" => conf.auth_none = value == "none",
+            _ => {}
+        }
+    }
+    conf
+}
+
+fn key(keyring: Option<&Path>, name: &EntityName) -> Result<Credentials> {
+    let path = keyring.context("no keyring: name one with --keyring")?;
+    let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    let keyring: Keyring =
+        text.parse().with_context(|| format!("reading the keyring {}", path.display()))?;
+    let key = keyring.key(name).with_context(|| format!("no key of {name} in {}", path.display()))?;
+    Ok(Credentials::Key(key.clone()))
+}
+
+/// `[v2:10.0.0.1:3300/0,v1:…],[…]` or plain `host:port` lists.
+fn monitors(mon_host: &str) -> Result<Vec<EntityAddrVec>> {
+    let words = mon_host.split([',', ' ', ';', '[', ']']).filter(|word| !word.is_empty());
+    let mut monitors = Vec::new();
+    for word in words.filter(|word| !word.starts_with("v1:")) {
+        let addr = word.parse().with_context(|| format!("reading mon_host = {mon_host}"))?;
+        monitors.push(EntityAddrVec::one(addr));
+    }
+    if monitors.is_empty() {
+        bail!("the configuration names no monitor (mon_host)");
+    }
+    Ok(monitors)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn monitors_are_read_in_the_forms_that_ceph_writes() {
+        let found = monitors("[v2:127.0.0.1:3300/0,v1:127.0.0.1:6789/0],10.0.0.2:3300").unwrap();
+        let shown: Vec<String> = found.iter().map(EntityAddrVec::to_string).collect();
+        assert_eq!(shown, ["v2:127.0.0.1:3300/0", "v2:10.0.0.2:3300/0"]);
+        assert!(monitors("").is_err());
+    }
+
+    #[test]
+    fn a_configuration_is_read_with_spaces_or_underscores() {
+        let conf = parse_conf("[global]\nmon host = a:1\nkeyring=/k\n auth_client_required = none\n");
+        assert_eq!((conf.mon_host.as_str(), conf.auth_none), ("a:1", true));
+    }
+}

@@ -1,0 +1,152 @@
+//! `sepiola up`: a whole cluster in one process.
+
+use crate::cli::{AuthMode, UpArgs};
+use crate::cluster::{self, RunningCluster};
+use crate::connection::Connection;
+use crate::datadir::{DataDir, write_file};
+use anyhow::{Context, Result, bail};
+use rt::StopSignals;
+use serde_json::{Value, json};
+use std::fs;
+use std::io::{IsTerminal, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const MON_PORT: u16 = 3300;
+/// After this an unhealthy cluster is shown as it is.
+const HEALTHY_TIME_MAX: Duration = Duration::from_secs(30);
+const SECRET_MODE: u32 = 0o600;
+const CONF_MODE: u32 = 0o644;
+
+pub fn up(args: &UpArgs) -> Result<()> {
+    rt::kernel_support().map_err(|reason| anyhow::anyhow!(reason))?;
+    start_log();
+    let signals = StopSignals::block()?;
+    let start = Instant::now();
+    let dir = DataDir::new(&args.data.data);
+    dir.create()?;
+    let _lock = dir.lock()?;
+    let is_new = !dir.exists();
+    if is_new {
+        cluster::create(&dir, args, parse_listen(&args.listen)?)?;
+    } else if args.log.is_some() {
+        println!("the cluster exists: its logs stay where they are");
+    }
+    let running = RunningCluster::start(&dir, args)?;
+    write_conf(&dir, &running)?;
+    let verb = if is_new { "created" } else { "found" };
+    println!("cluster {} {verb} in {}", running.fsid(), dir.path().display());
+    let health = wait_until_healthy(&dir, &running)?;
+    println!("{health} after {:.1} s", start.elapsed().as_secs_f64());
+    print_next(&dir, &running);
+    std::io::stdout().flush()?;
+    signals.wait();
+    println!("stopping");
+    running.stop()
+}
+
+/// Events go to standard error; `SEPIOLA_LOG=debug` shows more.
+fn start_log() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("SEPIOLA_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+    let is_terminal = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(is_terminal)
+        .init();
+}
+
+fn parse_listen(text: &str) -> Result<SocketAddr> {
+    if let Ok(addr) = text.parse::<SocketAddr>() {
+        return Ok(addr);
+    }
+    match text.parse::<IpAddr>() {
+        Ok(ip) => Ok(SocketAddr::new(ip, MON_PORT)),
+        Err(_) => bail!("--listen {text}: expected an address like 192.168.0.10 or 127.0.0.1:3300"),
+    }
+}
+
+/// What clients need to find the cluster and prove who they are.
+fn write_conf(dir: &DataDir, running: &RunningCluster) -> Result<()> {
+    let auth = match running.auth() {
+        AuthMode::Cephx => "cephx",
+        AuthMode::None => "none",
+    };
+    let conf = format!(
+        "[global]\n\
+         fsid = {}\n\
+         mon_host = [v2:{}/0]\n\
+         auth_cluster_required = {auth}\n\
+         auth_service_required = {auth}\n\
+         auth_client_required = {auth}\n\
+         keyring = {}\n",
+        running.fsid(),
+        running.mon_addr(),
+        dir.admin_keyring().display()
+    );
+    write_file(&dir.conf(), &conf, CONF_MODE)
+}
+
+pub fn write_keyring(dir: &DataDir, keyring: &str) -> Result<()> {
+    write_file(&dir.admin_keyring(), keyring, SECRET_MODE)
+}
+
+/// Asks as a client would, so that what is said here is what clients see.
+fn wait_until_healthy(dir: &DataDir, running: &RunningCluster) -> Result<String> {
+    let mut connection = Connection::open(&cluster::admin_args(dir))?;
+    let start = Instant::now();
+    loop {
+        running.check()?;
+        let output = connection.command(&json!({"prefix": "status", "format": "json"}))?;
+        let status: Value = serde_json::from_slice(&output.output).context("reading the status")?;
+        let osds = &status["osdmap"];
+        let all_up = osds["num_osds"] == osds["num_up_osds"];
+        let is_ok = status["health"]["status"] == "HEALTH_OK";
+        if all_up && is_ok {
+            return Ok(format!("healthy: {} OSDs up", osds["num_up_osds"]));
+        }
+        if start.elapsed() > HEALTHY_TIME_MAX {
+            let output = connection.command(&json!({"prefix": "health", "detail": "detail"}))?;
+            return Ok(String::from_utf8_lossy(&output.output).trim().to_owned());
+        }
+        connection.turn()?;
+    }
+}
+
+fn print_next(dir: &DataDir, running: &RunningCluster) {
+    let conf = shown(&dir.conf());
+    println!(
+        "\nNext, with Ceph's own tools (Debian: apt-get install ceph-common):\n\n  \
+           export CEPH_CONF={conf}\n  \
+           ceph -s\n  \
+           ceph osd pool create data\n  \
+           rados -p data put hello /etc/hostname\n  \
+           rados -p data bench 5 write\n\n\
+         or with this binary:\n\n  \
+           sepiola put --data {data} --pool data hello /etc/hostname\n  \
+           sepiola bench --data {data} --pool data write -b 4K\n\n\
+         The monitor listens on {mon}. Ctrl-C (or sepiola down --data {data}) stops the cluster;\n\
+         `sepiola up` brings it back with its data.",
+        data = shown(dir.path()),
+        mon = running.mon_addr(),
+    );
+}
+
+/// Relative to the current directory if it lies below.
+fn shown(path: &Path) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    match path.strip_prefix(&here) {
+        Ok(below) if !below.as_os_str().is_empty() => below.display().to_string(),
+        _ => path.display().to_string(),
+    }
+}
+
+/// The name of this machine, for the CRUSH map.
+pub fn hostname() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name: String =
+        name.trim().chars().filter(|c| c.is_ascii_alphanumeric() || "-_.".contains(*c)).collect();
+    if name.is_empty() { "localhost".to_owned() } else { name }
+}

@@ -1,0 +1,343 @@
+//! Messages handed over as they are, after a delay.
+//!
+//! A session of a client begins with the same authentication as a real one; only its frames are
+//! missing. Sessions between daemons open without, as those within one process do.
+
+use super::{Arrival, AuthAnswer, AuthStep, Context, NetworkEvent, NodeId};
+use crate::world::Event;
+use bytes::Bytes;
+use engine::{
+    AuthRequest, AuthVerdict, ConnId, ConnectTarget, Duration, Message, Peer, Time,
+};
+use std::collections::{BTreeMap, VecDeque};
+use types::{EntityAddr, EntityType, ParticipantName, features};
+
+/// After which an attempt to reach a process that does not answer is given up.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const OPENER: usize = 0;
+const ACCEPTOR: usize = 1;
+
+#[derive(Default)]
+pub struct Direct {
+    links: BTreeMap<u64, Link>,
+    conns: BTreeMap<(NodeId, ConnId), (u64, usize)>,
+    links_made: u64,
+}
+
+struct Link {
+    ends: [End; 2],
+    target: ParticipantName,
+    /// Whom the acceptor takes the opener for.
+    peer: Option<Peer>,
+    /// Nothing more is sent.
+    is_cut: bool,
+}
+
+struct End {
+    node: NodeId,
+    conn: ConnId,
+    /// It knows nothing of the link, or nothing any more.
+    is_gone: bool,
+    is_paused: bool,
+    /// The first parcel's time is on the agenda.
+    is_scheduled: bool,
+    inbox: VecDeque<(Time, Parcel)>,
+}
+
+enum Parcel {
+    Auth(AuthRequest),
+    Step(AuthStep),
+    /// The acceptor's; the opener learns of it in turn.
+    Opened(Box<Peer>),
+    Message(Message),
+    Closed,
+}
+
+impl End {
+    fn new(node: NodeId, conn: ConnId) -> Self {
+        let inbox = VecDeque::new();
+        End { node, conn, is_gone: false, is_paused: false, is_scheduled: false, inbox }
+    }
+}
+
+impl Direct {
+    pub fn connect(
+        &mut self,
+        cx: &mut Context<'_>,
+        node: NodeId,
+        conn: ConnId,
+        target: &ConnectTarget,
+    ) {
+        self.links_made += 1;
+        let id = self.links_made;
+        let found = cx.find(target);
+        let acceptor = found.unwrap_or(node);
+        let accepted = ConnId(ConnId::ACCEPTED + id);
+        let mut ends = [End::new(node, conn), End::new(acceptor, accepted)];
+        let reachable = found.is_some() && !cx.weather.is_cut(node, acceptor);
+        ends[ACCEPTOR].is_gone = !reachable;
+        let link =
+            Link { ends, target: target.participant, peer: None, is_cut: !reachable };
+        self.links.insert(id, link);
+        self.conns.insert((node, conn), (id, OPENER));
+        if !reachable {
+            let wait = if found.is_some() { CONNECT_TIMEOUT } else { cx.weather.delay(cx.prng) };
+            return self.post_after(cx, id, OPENER, Parcel::Closed, wait);
+        }
+        self.conns.insert((acceptor, accepted), (id, ACCEPTOR));
+        if cx.presences[node].is_client {
+            cx.deliver(node, conn, Arrival::Connecting(AuthStep::Begin));
+        } else {
+            let peer = trusted_peer(cx, node, cx.presences[node].participant());
+            self.post(cx, id, ACCEPTOR, Parcel::Opened(Box::new(peer)));
+        }
+    }
+
+    pub fn send(&mut self, cx: &mut Context<'_>, node: NodeId, conn: ConnId, message: Message) {
+        if let Some((link, end)) = self.conns.get(&(node, conn)).copied() {
+            self.post(cx, link, 1 - end, Parcel::Message(message));
+        }
+    }
+
+    pub fn close(&mut self, cx: &mut Context<'_>, node: NodeId, conn: ConnId) {
+        if let Some((link, end)) = self.conns.get(&(node, conn)).copied() {
+            self.leave(cx, link, end);
+        }
+    }
+
+    pub fn pause(&mut self, cx: &mut Context<'_>, node: NodeId, conn: ConnId, paused: bool) {
+        let Some((id, end)) = self.conns.get(&(node, conn)).copied() else { return };
+        if let Some(link) = self.links.get_mut(&id) {
+            link.ends[end].is_paused = paused;
+            self.schedule(cx, id, end);
+        }
+    }
+
+    pub fn answer(
+        &mut self,
+        cx: &mut Context<'_>,
+        node: NodeId,
+        conn: ConnId,
+        answer: AuthAnswer,
+    ) {
+        let Some((id, OPENER)) = self.conns.get(&(node, conn)).copied() else { return };
+        let request = match answer {
+            AuthAnswer::Start { method, preferred_modes, payload } => {
+                let seen_addr = seen_addr(cx, node);
+                AuthRequest::Start { method, preferred_modes, payload, seen_addr }
+            }
+            AuthAnswer::More { payload } => AuthRequest::More { payload },
+            AuthAnswer::Finished { .. } => return self.open_client(cx, id),
+            AuthAnswer::GivesUp => {
+                self.leave(cx, id, OPENER);
+                return cx.deliver(node, conn, Arrival::Closed);
+            }
+        };
+        self.post(cx, id, ACCEPTOR, Parcel::Auth(request));
+    }
+
+    /// Both ends are satisfied with each other.
+    fn open_client(&mut self, cx: &mut Context<'_>, id: u64) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        let Some(peer) = link.peer.take() else { return };
+        let [opener, acceptor] = &link.ends;
+        let daemon = trusted_peer(cx, acceptor.node, link.target);
+        cx.deliver(opener.node, opener.conn, Arrival::Opened(daemon));
+        self.post(cx, id, ACCEPTOR, Parcel::Opened(Box::new(peer)));
+    }
+
+    pub fn verdict(
+        &mut self,
+        cx: &mut Context<'_>,
+        node: NodeId,
+        conn: ConnId,
+        verdict: AuthVerdict,
+    ) {
+        let Some((id, ACCEPTOR)) = self.conns.get(&(node, conn)).copied() else { return };
+        let step = match verdict {
+            AuthVerdict::More { payload } => AuthStep::More { payload },
+            AuthVerdict::Done { name, global_id, mode, payload, caps, .. } => {
+                let Some(link) = self.links.get_mut(&id) else { return };
+                let opener = link.ends[OPENER].node;
+                let number = i64::try_from(global_id).unwrap_or(i64::MAX);
+                link.peer = Some(Peer {
+                    participant: ParticipantName::new(EntityType::CLIENT, number),
+                    name,
+                    addrs: cx.presences[opener].addrs.clone(),
+                    features: features::SUPPORTED,
+                    caps,
+                    seen_addr: seen_addr(cx, opener),
+                });
+                AuthStep::Done { global_id, mode, payload }
+            }
+            AuthVerdict::BadMethod { .. } => {
+                self.leave(cx, id, ACCEPTOR);
+                return cx.deliver(node, conn, Arrival::Closed);
+            }
+        };
+        self.post(cx, id, OPENER, Parcel::Step(step));
+    }
+
+    pub fn handle(&mut self, cx: &mut Context<'_>, event: NetworkEvent) {
+        let NetworkEvent::Parcel { link: id, end } = event else { return };
+        let Some(link) = self.links.get_mut(&id) else { return };
+        link.ends[end].is_scheduled = false;
+        if link.is_held(cx, end) {
+            return;
+        }
+        let Some((_, parcel)) = link.ends[end].inbox.pop_front() else { return };
+        self.arrive(cx, id, end, parcel);
+        self.schedule(cx, id, end);
+    }
+
+    fn arrive(&mut self, cx: &mut Context<'_>, id: u64, end: usize, parcel: Parcel) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        let (node, conn) = (link.ends[end].node, link.ends[end].conn);
+        let arrival = match parcel {
+            Parcel::Auth(request) => Arrival::Auth(request),
+            Parcel::Step(step) => Arrival::Connecting(step),
+            Parcel::Message(message) => Arrival::Message(message),
+            Parcel::Opened(peer) => {
+                let opener = link.ends[OPENER].node;
+                if end == ACCEPTOR && !cx.presences[opener].is_client {
+                    let daemon = trusted_peer(cx, node, link.target);
+                    self.post(cx, id, OPENER, Parcel::Opened(Box::new(daemon)));
+                }
+                Arrival::Opened(*peer)
+            }
+            Parcel::Closed => {
+                self.forget(id, end);
+                Arrival::Closed
+            }
+        };
+        cx.deliver(node, conn, arrival);
+    }
+
+    fn post(&mut self, cx: &mut Context<'_>, id: u64, end: usize, parcel: Parcel) {
+        let delay = cx.weather.delay(cx.prng);
+        let is_cut = self.links.get(&id).is_none_or(|link| link.is_cut);
+        if !is_cut {
+            self.post_after(cx, id, end, parcel, delay);
+        }
+    }
+
+    fn post_after(
+        &mut self,
+        cx: &mut Context<'_>,
+        id: u64,
+        end: usize,
+        parcel: Parcel,
+        delay: Duration,
+    ) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        if link.ends[end].is_gone {
+            return;
+        }
+        let due = cx.agenda.now() + delay;
+        let inbox = &mut link.ends[end].inbox;
+        let due = inbox.back().map_or(due, |(last, _)| due.max(*last));
+        inbox.push_back((due, parcel));
+        self.schedule(cx, id, end);
+    }
+
+    fn schedule(&mut self, cx: &mut Context<'_>, id: u64, end: usize) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        if link.ends[end].is_scheduled || link.is_held(cx, end) {
+            return;
+        }
+        if let Some((due, _)) = link.ends[end].inbox.front() {
+            let due = *due;
+            link.ends[end].is_scheduled = true;
+            cx.agenda.at(due, Event::Network(NetworkEvent::Parcel { link: id, end }));
+        }
+    }
+
+    /// The end knows nothing of the link from now on; the other one learns of it.
+    fn leave(&mut self, cx: &mut Context<'_>, id: u64, end: usize) {
+        let keeps_flight = cx.prng.chance(1, 2);
+        let Some(link) = self.links.get_mut(&id) else { return };
+        link.is_cut = true;
+        if !keeps_flight {
+            link.ends[1 - end].inbox.clear();
+        }
+        let delay = cx.weather.delay(cx.prng);
+        self.post_after(cx, id, 1 - end, Parcel::Closed, delay);
+        self.forget(id, end);
+    }
+
+    fn forget(&mut self, id: u64, end: usize) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        link.ends[end].is_gone = true;
+        link.ends[end].inbox.clear();
+        self.conns.remove(&(link.ends[end].node, link.ends[end].conn));
+        if link.ends.iter().all(|end| end.is_gone) {
+            self.links.remove(&id);
+        }
+    }
+
+    pub fn node_died(&mut self, cx: &mut Context<'_>, node: NodeId) {
+        let conns = self.conns.range((node, ConnId(0))..(node + 1, ConnId(0)));
+        let ends: Vec<(u64, usize)> = conns.map(|(_, end)| *end).collect();
+        ends.into_iter().for_each(|(id, end)| self.leave(cx, id, end));
+    }
+
+    pub fn cut(&mut self, cx: &mut Context<'_>, node: NodeId, share: u64) {
+        let conns = self.conns.range((node, ConnId(0))..(node + 1, ConnId(0)));
+        let links: Vec<u64> = conns.map(|(_, (id, _))| *id).collect();
+        for id in links {
+            if cx.prng.chance(share, 100) {
+                self.cut_link(cx, id);
+            }
+        }
+    }
+
+    fn cut_link(&mut self, cx: &mut Context<'_>, id: u64) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        if link.is_cut {
+            return;
+        }
+        link.is_cut = true;
+        link.ends.iter_mut().for_each(|end| end.inbox.clear());
+        for end in [OPENER, ACCEPTOR] {
+            let delay = cx.weather.delay(cx.prng);
+            self.post_after(cx, id, end, Parcel::Closed, delay);
+        }
+    }
+
+    pub fn resume(&mut self, cx: &mut Context<'_>) {
+        let ids: Vec<u64> = self.links.keys().copied().collect();
+        for id in ids {
+            self.schedule(cx, id, OPENER);
+            self.schedule(cx, id, ACCEPTOR);
+        }
+    }
+}
+
+impl Link {
+    /// Whether what comes next at that end has to wait.
+    fn is_held(&self, cx: &Context<'_>, end: usize) -> bool {
+        let here = &self.ends[end];
+        match here.inbox.front() {
+            Some((_, Parcel::Closed)) => false,
+            Some((_, Parcel::Message(_))) if here.is_paused => true,
+            _ => cx.weather.is_cut(here.node, self.ends[1 - end].node),
+        }
+    }
+}
+
+/// A daemon, for those that need no proof.
+fn trusted_peer(cx: &Context<'_>, node: NodeId, participant: ParticipantName) -> Peer {
+    let presence = &cx.presences[node];
+    Peer {
+        participant,
+        name: presence.name.clone(),
+        addrs: presence.addrs.clone(),
+        features: features::SUPPORTED,
+        caps: Bytes::new(),
+        seen_addr: seen_addr(cx, node),
+    }
+}
+
+fn seen_addr(cx: &Context<'_>, node: NodeId) -> EntityAddr {
+    cx.presences[node].addrs.msgr2().unwrap_or_default()
+}

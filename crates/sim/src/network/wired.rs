@@ -1,0 +1,416 @@
+//! Sessions of `msgr` over streams of bytes that arrive late, in pieces, and break anywhere.
+//!
+//! Daemons know each other: the network answers their authentication. Clients use their own.
+
+mod sockets;
+
+use super::{Arrival, AuthAnswer, AuthStep, Context, NetworkEvent, NodeId};
+use crate::world::Event as WorldEvent;
+use bytes::Bytes;
+use engine::{AuthRequest, AuthVerdict, ConnId, ConnectTarget, Message, Policy, Time};
+use msgr::{Admission, CloseReason, Config, Event, MODE_CRC, Session};
+use sockets::Sockets;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use types::{EntityAddrVec, EntityType, ParticipantName};
+
+/// Of the authentication between daemons; the simulation's own.
+const METHOD_TRUSTED: u32 = 1;
+
+#[derive(Default)]
+pub struct Wired {
+    sessions: BTreeMap<u64, Entry>,
+    conns: BTreeMap<(NodeId, ConnId), u64>,
+    sessions_made: u64,
+    sockets: Sockets,
+}
+
+struct Entry {
+    session: Session,
+    socket: Option<u64>,
+    node: NodeId,
+    conn: ConnId,
+    /// The other end proves nothing, because it is a daemon.
+    trusts: Option<NodeId>,
+    paused: bool,
+    /// What the agenda has for it.
+    timeout: Option<Time>,
+}
+
+impl Wired {
+    pub fn connect(
+        &mut self,
+        cx: &mut Context<'_>,
+        node: NodeId,
+        conn: ConnId,
+        target: &ConnectTarget,
+    ) {
+        let seed = cx.prng.next_u64();
+        let config = config_of(cx, node, cx.presences[node].participant());
+        let session = Session::connect(config, cx.clock, target.clone(), seed);
+        let id = self.insert(session, node, conn);
+        self.entry(id).trusts = (!cx.presences[node].is_client).then_some(node);
+        self.drive(cx, id);
+    }
+
+    fn insert(&mut self, session: Session, node: NodeId, conn: ConnId) -> u64 {
+        self.sessions_made += 1;
+        let id = self.sessions_made;
+        let entry =
+            Entry { session, socket: None, node, conn, trusts: None, paused: false, timeout: None };
+        self.sessions.insert(id, entry);
+        self.conns.insert((node, conn), id);
+        id
+    }
+
+    fn entry(&mut self, id: u64) -> &mut Entry {
+        self.sessions.get_mut(&id).expect("the session exists")
+    }
+
+    fn find(&self, node: NodeId, conn: ConnId) -> Option<u64> {
+        self.conns.get(&(node, conn)).copied()
+    }
+
+    pub fn send(&mut self, cx: &mut Context<'_>, node: NodeId, conn: ConnId, message: Message) {
+        let Some(id) = self.find(node, conn) else { return };
+        // A session that has just ended reports it by an event.
+        let _ = self.entry(id).session.send(message);
+        self.drive(cx, id);
+    }
+
+    pub fn close(&mut self, cx: &mut Context<'_>, node: NodeId, conn: ConnId) {
+        let Some(id) = self.find(node, conn) else { return };
+        self.transmit(cx, id);
+        self.entry(id).session.close();
+        self.remove(cx, id);
+    }
+
+    fn remove(&mut self, cx: &mut Context<'_>, id: u64) {
+        self.release(cx, id);
+        if let Some(entry) = self.sessions.remove(&id) {
+            self.conns.remove(&(entry.node, entry.conn));
+        }
+    }
+
+    pub fn pause(&mut self, cx: &mut Context<'_>, node: NodeId, conn: ConnId, paused: bool) {
+        let Some(id) = self.find(node, conn) else { return };
+        self.entry(id).paused = paused;
+        self.drive(cx, id);
+        self.resume(cx);
+    }
+
+    pub fn verdict(
+        &mut self,
+        cx: &mut Context<'_>,
+        node: NodeId,
+        conn: ConnId,
+        verdict: AuthVerdict,
+    ) {
+        let Some(id) = self.find(node, conn) else { return };
+        let clock = cx.clock;
+        self.entry(id).session.handle_auth_verdict(clock, verdict);
+        self.drive(cx, id);
+    }
+
+    pub fn answer(
+        &mut self,
+        cx: &mut Context<'_>,
+        node: NodeId,
+        conn: ConnId,
+        answer: AuthAnswer,
+    ) {
+        let Some(id) = self.find(node, conn) else { return };
+        let session = &mut self.entry(id).session;
+        match answer {
+            AuthAnswer::Start { method, preferred_modes, payload } => {
+                session.authenticate(method, preferred_modes, payload);
+            }
+            AuthAnswer::More { payload } => session.continue_auth(payload),
+            AuthAnswer::Finished { session_key, connection_secret } => {
+                session.finish_auth(&session_key, &connection_secret);
+            }
+            AuthAnswer::GivesUp => session.refuse_auth(CloseReason::Signature),
+        }
+        self.drive(cx, id);
+    }
+
+    pub fn handle(&mut self, cx: &mut Context<'_>, event: NetworkEvent) {
+        match event {
+            NetworkEvent::Parcel { .. } => {}
+            NetworkEvent::Bytes { socket, end } => self.bytes_due(cx, socket, end),
+            NetworkEvent::Dialed { session, socket } => self.dialed(cx, session, socket),
+            NetworkEvent::Lost { session, socket } => self.lost(cx, session, socket),
+            NetworkEvent::Timeout { session } => self.timeout(cx, session),
+        }
+    }
+
+    fn timeout(&mut self, cx: &mut Context<'_>, id: u64) {
+        if let Some(entry) = self.sessions.get_mut(&id) {
+            entry.timeout = None;
+            entry.session.handle_timeout(cx.clock);
+            self.drive(cx, id);
+        }
+    }
+
+    /// The connection that the session asked for comes about, or not.
+    fn dialed(&mut self, cx: &mut Context<'_>, id: u64, socket: u64) {
+        let Some(entry) = self.sessions.get_mut(&id) else { return };
+        if entry.socket != Some(socket) {
+            return;
+        }
+        let (node, clock) = (entry.node, cx.clock);
+        let acceptor = self.sockets.acceptor(socket).filter(|to| cx.presences[to.0].is_up);
+        let Some((to, participant)) = acceptor.filter(|to| !cx.weather.is_cut(node, to.0)) else {
+            self.sockets.remove(socket);
+            self.entry(id).socket = None;
+            self.entry(id).session.handle_disconnected(clock);
+            return self.drive(cx, id);
+        };
+        self.entry(id).session.handle_connected(clock);
+        let config = config_of(cx, to, participant);
+        let seen = cx.presences[node].addrs.msgr2().unwrap_or_default();
+        let accepted = Session::accept(config, clock, seen, cx.prng.next_u64());
+        let conn = ConnId(ConnId::ACCEPTED + self.sessions_made);
+        let accepted = self.insert(accepted, to, conn);
+        self.entry(accepted).socket = Some(socket);
+        self.entry(accepted).trusts = (!cx.presences[node].is_client).then_some(node);
+        self.sockets.join(socket, [id, accepted]);
+        self.drive(cx, accepted);
+        self.drive(cx, id);
+    }
+
+    fn lost(&mut self, cx: &mut Context<'_>, id: u64, socket: u64) {
+        let Some(entry) = self.sessions.get_mut(&id) else { return };
+        if entry.socket == Some(socket) {
+            entry.socket = None;
+            entry.session.handle_disconnected(cx.clock);
+            self.drive(cx, id);
+        }
+    }
+
+    fn bytes_due(&mut self, cx: &mut Context<'_>, socket: u64, end: usize) {
+        let clock = cx.clock;
+        let Some((id, other)) = self.sockets.ends(socket, end) else { return };
+        let Some(entry) = self.sessions.get_mut(&id) else { return };
+        let peer = other.and_then(|other| self.sessions.get(&other)).map(|other| other.node);
+        let Some(entry_node) = (entry_of(&self.sessions, id)).map(|entry| entry.node) else {
+            return;
+        };
+        let entry = self.sessions.get_mut(&id).expect("it was just there");
+        let held = entry.paused || peer.is_some_and(|peer| cx.weather.is_cut(entry_node, peer));
+        let Some(chunk) = self.sockets.take(cx, socket, end, held) else { return };
+        if entry.socket != Some(socket) {
+            return;
+        }
+        if let Some(lacking) = entry.session.receive_hint()
+            && let Some(mut buffer) = entry.session.take_receive_buffer()
+        {
+            // As a host that receives straight into the session's buffer.
+            let direct = chunk.len().min(lacking);
+            buffer.extend_from_slice(&chunk[..direct]);
+            entry.session.handle_filled(clock, buffer);
+            if direct < chunk.len() {
+                self.drive(cx, id);
+                if let Some(entry) = self.sessions.get_mut(&id) {
+                    entry.session.handle_received(clock, chunk.slice(direct..));
+                }
+            }
+        } else {
+            entry.session.handle_received(clock, chunk);
+        }
+        self.drive(cx, id);
+    }
+
+    /// Lets a session say what happened and what is to be sent.
+    fn drive(&mut self, cx: &mut Context<'_>, id: u64) {
+        while let Some(entry) = self.sessions.get_mut(&id) {
+            let Some(event) = (!entry.paused).then(|| entry.session.poll_event()).flatten() else {
+                break;
+            };
+            self.happened(cx, id, event);
+        }
+        self.transmit(cx, id);
+        let Some(entry) = self.sessions.get_mut(&id) else { return };
+        let due = entry.session.poll_timeout();
+        if let Some(due) = due
+            && entry.timeout.is_none_or(|scheduled| due < scheduled)
+        {
+            entry.timeout = Some(due);
+            let wait = due.since(cx.clock);
+            cx.agenda.after(wait, WorldEvent::Network(NetworkEvent::Timeout { session: id }));
+        }
+    }
+
+    fn transmit(&mut self, cx: &mut Context<'_>, id: u64) {
+        let Some(entry) = self.sessions.get_mut(&id) else { return };
+        let mut pieces = Vec::new();
+        while entry.session.poll_transmit(&mut pieces) > 0 {}
+        if let Some(socket) = entry.socket
+            && !pieces.is_empty()
+        {
+            self.sockets.send(cx, socket, id, pieces);
+        }
+    }
+
+    fn happened(&mut self, cx: &mut Context<'_>, id: u64, event: Event) {
+        let (node, conn) = (self.entry(id).node, self.entry(id).conn);
+        let arrival = match event {
+            Event::Message(message) => Arrival::Message(message),
+            Event::Opened(peer) => Arrival::Opened(peer),
+            Event::Connect { addr } => return self.dial(cx, id, addr),
+            Event::Disconnect => return self.release(cx, id),
+            Event::Introduced(introduction) => return self.admit(cx, id, &introduction.addrs),
+            Event::Closed { .. } => {
+                self.transmit(cx, id);
+                self.remove(cx, id);
+                Arrival::Closed
+            }
+            auth => match self.entry(id).trusts {
+                Some(daemon) => return self.trust(cx, id, daemon, auth),
+                None => match auth_arrival(auth) {
+                    Some(arrival) => arrival,
+                    None => {
+                        return self.entry(id).session.refuse_auth(CloseReason::Signature);
+                    }
+                },
+            },
+        };
+        cx.deliver(node, conn, arrival);
+    }
+
+    /// Daemons do not prove who they are: the session's other end is the daemon that opened it.
+    fn trust(&mut self, cx: &mut Context<'_>, id: u64, opener: NodeId, event: Event) {
+        let clock = cx.clock;
+        let name = cx.presences[opener].name.clone();
+        let session = &mut self.entry(id).session;
+        match event {
+            Event::AuthBegin => {
+                session.authenticate(METHOD_TRUSTED, vec![MODE_CRC], Bytes::new());
+            }
+            Event::AuthDone { .. } => session.finish_auth(&[], &[]),
+            Event::AuthRequest(_) => {
+                let verdict = AuthVerdict::Done {
+                    name,
+                    global_id: 0,
+                    mode: MODE_CRC,
+                    payload: Bytes::new(),
+                    session_key: Bytes::new(),
+                    connection_secret: Bytes::new(),
+                    caps: Bytes::new(),
+                };
+                session.handle_auth_verdict(clock, verdict);
+            }
+            _ => session.refuse_auth(CloseReason::Signature),
+        }
+    }
+
+    fn dial(&mut self, cx: &mut Context<'_>, id: u64, addr: std::net::SocketAddr) {
+        self.release(cx, id);
+        let listener = |presence: &super::Presence| {
+            presence.addrs.0.iter().position(|own| own.socket == Some(addr))
+        };
+        let found = cx.presences.iter().enumerate().find_map(|(node, presence)| {
+            // A monitor listens as the manager at its second address.
+            let index = listener(presence)?;
+            Some((node, presence.participants[index.min(presence.participants.len() - 1)]))
+        });
+        let socket = self.sockets.make(found);
+        self.entry(id).socket = Some(socket);
+        let delay = cx.weather.delay(cx.prng);
+        cx.agenda.after(delay, WorldEvent::Network(NetworkEvent::Dialed { session: id, socket }));
+    }
+
+    /// The session closes the socket it has, if any; the other end learns of it.
+    fn release(&mut self, cx: &mut Context<'_>, id: u64) {
+        let Some(socket) = self.sessions.get_mut(&id).and_then(|entry| entry.socket.take()) else {
+            return;
+        };
+        self.sockets.close(cx, socket, Some(id));
+    }
+
+    fn admit(&mut self, cx: &mut Context<'_>, id: u64, peer: &EntityAddrVec) {
+        let mut entry = self.sessions.remove(&id).expect("it reported an event");
+        let node = entry.node;
+        let existing = self.sessions.iter_mut().find(|(_, other)| {
+            other.node == node && other.session.registry_key() == Some(peer)
+        });
+        let (existing_id, mut existing) = existing.map(|(id, entry)| (*id, entry)).unzip();
+        let admission = entry.session.admit(existing.as_mut().map(|entry| &mut entry.session));
+        if admission != Admission::Adopted {
+            self.sessions.insert(id, entry);
+        } else {
+            let socket = entry.socket.expect("it was introduced over a socket");
+            self.conns.remove(&(node, entry.conn));
+            let adopter = existing_id.expect("someone adopted it");
+            self.release(cx, adopter);
+            self.entry(adopter).socket = Some(socket);
+            self.sockets.hand_over(socket, id, adopter);
+        }
+        if let Some(existing) = existing_id {
+            self.drive(cx, existing);
+        }
+    }
+
+    pub fn node_died(&mut self, cx: &mut Context<'_>, node: NodeId) {
+        let dead: Vec<u64> =
+            self.sessions.iter().filter(|(_, entry)| entry.node == node).map(|(id, _)| *id).collect();
+        for id in dead {
+            self.remove(cx, id);
+        }
+    }
+
+    pub fn cut(&mut self, cx: &mut Context<'_>, node: NodeId, share: u64) {
+        let sockets: BTreeSet<u64> = self
+            .sessions
+            .values()
+            .filter(|entry| entry.node == node)
+            .filter_map(|entry| entry.socket)
+            .collect();
+        for socket in sockets {
+            if cx.prng.chance(share, 100) {
+                self.sockets.close(cx, socket, None);
+            }
+        }
+    }
+
+    pub fn resume(&mut self, cx: &mut Context<'_>) {
+        self.sockets.resume(cx);
+    }
+}
+
+fn entry_of(sessions: &BTreeMap<u64, Entry>, id: u64) -> Option<&Entry> {
+    sessions.get(&id)
+}
+
+fn auth_arrival(event: Event) -> Option<Arrival> {
+    Some(match event {
+        Event::AuthRequest(request) => Arrival::Auth(request),
+        Event::AuthBegin => Arrival::Connecting(AuthStep::Begin),
+        Event::AuthMore { payload } => Arrival::Connecting(AuthStep::More { payload }),
+        Event::AuthDone { global_id, mode, payload } => {
+            Arrival::Connecting(AuthStep::Done { global_id, mode, payload })
+        }
+        _ => return None,
+    })
+}
+
+/// As whom a process presents itself at the listener of `participant`.
+fn config_of(cx: &Context<'_>, node: NodeId, participant: ParticipantName) -> Arc<Config> {
+    let presence = &cx.presences[node];
+    if presence.is_client {
+        let nonce = presence.addrs.msgr2().map_or(0, |addr| addr.nonce);
+        return Arc::new(Config::client(nonce));
+    }
+    let mut config =
+        Config::daemon(participant.kind, participant.number, presence.addrs.clone());
+    if participant.kind == EntityType::OSD {
+        config.lossless_peers = EntityType::OSD;
+    }
+    Arc::new(config)
+}
+
+// Referred to by the documentation of the policy that daemons ask for.
+#[allow(unused_imports)]
+use Policy as _;
+#[allow(unused_imports)]
+use AuthRequest as _;

@@ -1,0 +1,141 @@
+//! Connections between sessions: two streams of bytes each, late and in pieces.
+
+use crate::network::{Context, NetworkEvent, NodeId};
+use crate::world::Event;
+use bytes::{Bytes, BytesMut};
+use engine::Time;
+use std::collections::{BTreeMap, VecDeque};
+use types::ParticipantName;
+
+/// A piece of a stream that arrives at once.
+const CHUNK_MAX: u64 = 16 << 10;
+/// Some pieces are tiny, so that frames are cut in their headers too.
+const CHUNK_TINY: u64 = 40;
+
+#[derive(Default)]
+pub struct Sockets {
+    sockets: BTreeMap<u64, Socket>,
+    made: u64,
+}
+
+struct Socket {
+    /// End 0 dialed.
+    sessions: [Option<u64>; 2],
+    acceptor: Option<(NodeId, ParticipantName)>,
+    /// On the way to that end.
+    streams: [Stream; 2],
+}
+
+#[derive(Default)]
+struct Stream {
+    chunks: VecDeque<(Time, Bytes)>,
+    is_scheduled: bool,
+}
+
+impl Sockets {
+    /// A connection that is being made, to whoever listens there.
+    pub fn make(&mut self, acceptor: Option<(NodeId, ParticipantName)>) -> u64 {
+        self.made += 1;
+        let socket = Socket { sessions: [None, None], acceptor, streams: Default::default() };
+        self.sockets.insert(self.made, socket);
+        self.made
+    }
+
+    pub fn acceptor(&self, socket: u64) -> Option<(NodeId, ParticipantName)> {
+        self.sockets.get(&socket)?.acceptor
+    }
+
+    pub fn join(&mut self, socket: u64, sessions: [u64; 2]) {
+        if let Some(socket) = self.sockets.get_mut(&socket) {
+            socket.sessions = sessions.map(Some);
+        }
+    }
+
+    /// The connection belongs to another session of the same process from now on.
+    pub fn hand_over(&mut self, socket: u64, from: u64, to: u64) {
+        let Some(socket) = self.sockets.get_mut(&socket) else { return };
+        for session in &mut socket.sessions {
+            if *session == Some(from) {
+                *session = Some(to);
+            }
+        }
+    }
+
+    /// The session at that end, and the one at the other.
+    pub fn ends(&self, socket: u64, end: usize) -> Option<(u64, Option<u64>)> {
+        let socket = self.sockets.get(&socket)?;
+        Some((socket.sessions[end]?, socket.sessions[1 - end]))
+    }
+
+    pub fn remove(&mut self, socket: u64) {
+        self.sockets.remove(&socket);
+    }
+
+    /// What is on its way is lost. Its ends learn of it, except the one that closes it.
+    pub fn close(&mut self, cx: &mut Context<'_>, id: u64, closer: Option<u64>) {
+        let Some(socket) = self.sockets.remove(&id) else { return };
+        for session in socket.sessions.into_iter().flatten() {
+            if Some(session) != closer {
+                let delay = cx.weather.delay(cx.prng);
+                let lost = NetworkEvent::Lost { session, socket: id };
+                cx.agenda.after(delay, Event::Network(lost));
+            }
+        }
+    }
+
+    pub fn send(&mut self, cx: &mut Context<'_>, id: u64, from: u64, pieces: Vec<Bytes>) {
+        let Some(socket) = self.sockets.get_mut(&id) else { return };
+        let end = if socket.sessions[0] == Some(from) { 1 } else { 0 };
+        let mut bytes = BytesMut::new();
+        pieces.iter().for_each(|piece| bytes.extend_from_slice(piece));
+        let mut bytes = bytes.freeze();
+        let stream = &mut socket.streams[end];
+        let mut due = cx.agenda.now() + cx.weather.delay(cx.prng);
+        while !bytes.is_empty() {
+            let longest = if cx.prng.chance(1, 8) { CHUNK_TINY } else { CHUNK_MAX };
+            let length = (1 + cx.prng.below(longest)).min(bytes.len() as u64) as usize;
+            due = due.max(stream.chunks.back().map_or(due, |(last, _)| *last));
+            stream.chunks.push_back((due, bytes.split_to(length)));
+            if cx.prng.chance(1, 4) {
+                due = due + cx.weather.delay(cx.prng);
+            }
+        }
+        self.schedule(cx, id, end);
+    }
+
+    fn schedule(&mut self, cx: &mut Context<'_>, id: u64, end: usize) {
+        let Some(socket) = self.sockets.get_mut(&id) else { return };
+        let stream = &mut socket.streams[end];
+        if let (false, Some((due, _))) = (stream.is_scheduled, stream.chunks.front()) {
+            stream.is_scheduled = true;
+            let event = NetworkEvent::Bytes { socket: id, end };
+            cx.agenda.at(*due, Event::Network(event));
+        }
+    }
+
+    /// The chunk that is due, unless the receiver is `held` back: then `resume` goes on.
+    pub fn take(
+        &mut self,
+        cx: &mut Context<'_>,
+        id: u64,
+        end: usize,
+        held: bool,
+    ) -> Option<Bytes> {
+        let stream = &mut self.sockets.get_mut(&id)?.streams[end];
+        stream.is_scheduled = false;
+        if held {
+            return None;
+        }
+        let (_, chunk) = stream.chunks.pop_front()?;
+        self.schedule(cx, id, end);
+        Some(chunk)
+    }
+
+    pub fn resume(&mut self, cx: &mut Context<'_>) {
+        let ids: Vec<u64> = self.sockets.keys().copied().collect();
+        for id in ids {
+            self.schedule(cx, id, 0);
+            self.schedule(cx, id, 1);
+        }
+    }
+}
