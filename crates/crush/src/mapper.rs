@@ -21,7 +21,7 @@ const ITEM_UNDEFINED: i32 = 0x7fff_fffe;
 
 /// Items that one execution may examine. Sound maps stay below by orders of magnitude; a rule
 /// with absurd tries stops here with what it has.
-const EXAMINED_MAX: u64 = 1 << 28;
+const EXAMINED_MAX: u64 = 1 << 23;
 
 /// Buffers that outlive one execution, so that mapping many inputs allocates nothing.
 #[derive(Debug, Default)]

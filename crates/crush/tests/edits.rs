@@ -29,7 +29,8 @@ fn edits_leave_the_map_that_crushtool_leaves() {
             }
             before = unhex(expected);
             assert_eq!(outcome, Some(()), "{path:?}: {edit}");
-            let after: CrushMap = decode_all("map", &before).unwrap_or_else(|e| panic!("{path:?}: {edit}: {e} {map:?}"));
+            let after: CrushMap = decode_all("map", &before)
+                .unwrap_or_else(|e| panic!("{path:?}: {edit}: {e} {map:?}"));
             if encode(&map) != encode(&after) {
                 assert_eq!(map, after, "{path:?}: {edit}");
             }

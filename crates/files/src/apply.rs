@@ -32,7 +32,10 @@ type Result<T, E = FilesError> = std::result::Result<T, E>;
 pub struct Applier {
     store: Arc<Store>,
     instance: [u8; 16],
+    /// Above all ids that are in use or reserved by a record.
     next_id: u64,
+    /// The next of the ids that the record which is being applied reserved.
+    reserved_id: u64,
     objects: u64,
     blocks: u64,
     slots: Slots,
@@ -55,6 +58,7 @@ impl Applier {
             store,
             instance: state.instance,
             next_id: state.next_id,
+            reserved_id: 0,
             objects: state.objects,
             blocks: state.blocks,
             slots,
@@ -85,7 +89,11 @@ impl Applier {
         let origins = clone_origins(&transaction);
         let clones = origins.iter().map(|origin| self.copy_base(origin)).collect::<Result<_>>();
         match clones {
-            Ok(clones) => Ok(Record { next_id: self.next_id, clones, transaction }),
+            Ok(clones) => {
+                let reserved_id = self.next_id;
+                self.next_id += ids_needed(&transaction);
+                Ok(Record { reserved_id, clones, transaction })
+            }
             Err(error) => {
                 self.dead_files.extend(first_id..self.next_id);
                 Err(error)
@@ -123,8 +131,9 @@ impl Applier {
     }
 
     pub fn apply(&mut self, record: &Record) -> Result<()> {
-        self.next_id = record.next_id;
         let transaction = &record.transaction;
+        self.reserved_id = record.reserved_id;
+        self.next_id = self.next_id.max(record.reserved_id + ids_needed(transaction));
         let origins =
             if record.clones.is_empty() { Vec::new() } else { clone_origins(transaction) };
         let mut clones = record.clones.iter().zip(&origins);
@@ -161,7 +170,8 @@ impl Applier {
             return Ok(());
         }
         if !body.exists {
-            *body = Body::new(self.take_id());
+            *body = Body::new(self.reserved_id);
+            self.reserved_id += 1;
             self.objects += 1;
         }
         match change {
@@ -377,6 +387,11 @@ fn freeze_objects(changed: &Changed, update: &mut Update) {
             update.omaps.push((body.id, overlay));
         }
     }
+}
+
+/// As many objects as a transaction may create, clones aside.
+fn ids_needed(transaction: &Transaction) -> u64 {
+    transaction.changes.len() as u64
 }
 
 /// Gives up the frozen layers, which are in the base now.

@@ -144,11 +144,6 @@ impl Log {
         self.head
     }
 
-    /// Bytes from the tail to the head.
-    pub fn used(&self) -> u64 {
-        self.head.position - self.tail
-    }
-
     pub fn size(&self) -> u64 {
         self.size
     }

@@ -21,8 +21,8 @@ pub struct CloneBase {
 /// A transaction with what was decided about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// The id of the first object that applying it creates.
-    pub next_id: u64,
+    /// Applying it gives new objects ids from this one on, at most as many as it has changes.
+    pub reserved_id: u64,
     /// One per `Change::Clone`, in order.
     pub clones: Vec<CloneBase>,
     pub transaction: Transaction,
@@ -41,7 +41,7 @@ const FIXED_LEN: usize = 4 + 8;
 impl Record {
     pub fn encode(&self) -> Encoded {
         let mut w = Writer::with_capacity(512);
-        w.u64(self.next_id);
+        w.u64(self.reserved_id);
         w.list(&self.clones, |w, base| {
             w.u64(base.id);
             w.u64(base.size);
@@ -66,7 +66,7 @@ impl Record {
         }
         r.skip("record data", needed)?;
         let mut f = Reader::new(fields);
-        let next_id = f.u64("next id")?;
+        let reserved_id = f.u64("reserved id")?;
         let clones = f.list("clones", |r| {
             let (id, size) = (r.u64("clone id")?, r.u64("clone size")?);
             let count = r.count("clone checksums")?;
@@ -74,7 +74,7 @@ impl Record {
         })?;
         let transaction = Transaction::join(&mut f, &body.slice(start..start + needed))?;
         f.finish("record")?;
-        Ok(Record { next_id, clones, transaction })
+        Ok(Record { reserved_id, clones, transaction })
     }
 }
 
@@ -106,7 +106,7 @@ mod tests {
             transaction.push(Collection::default(), write);
         }
         let clones = vec![CloneBase { id: 3, size: 9000, sums: vec![1, 0, 2] }];
-        let record = Record { next_id: 77, clones, transaction };
+        let record = Record { reserved_id: 77, clones, transaction };
         let encoded = record.encode();
         let mut bytes = Vec::new();
         encoded.write(&mut bytes);

@@ -134,9 +134,8 @@ impl OsdMapFlags {
     );
 
     /// Flags of the years before `require_osd_release`.
-    pub(crate) const LEGACY_REQUIRE: OsdMapFlags = OsdMapFlags(
-        Self::REQUIRE_JEWEL.0 | Self::REQUIRE_KRAKEN.0 | Self::REQUIRE_LUMINOUS.0,
-    );
+    pub(crate) const LEGACY_REQUIRE: OsdMapFlags =
+        OsdMapFlags(Self::REQUIRE_JEWEL.0 | Self::REQUIRE_KRAKEN.0 | Self::REQUIRE_LUMINOUS.0);
 }
 
 impl OsdMap {
@@ -201,3 +200,6 @@ impl OsdMap {
         self.pool_names.iter().find(|(_, known)| *known == name).map(|(id, _)| *id)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -231,7 +231,11 @@ pub enum HitSetParams {
     None,
     ExplicitHash,
     ExplicitObject,
-    Bloom { false_positive_ppm: u32, target_size: u64, seed: u64 },
+    Bloom {
+        false_positive_ppm: u32,
+        target_size: u64,
+        seed: u64,
+    },
 }
 
 impl Default for Pool {

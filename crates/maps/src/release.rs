@@ -23,9 +23,27 @@ impl Release {
     pub const TENTACLE: Release = Release(20);
 
     const NAMES: [&'static str; 21] = [
-        "unknown", "argonaut", "bobtail", "cuttlefish", "dumpling", "emperor", "firefly", "giant",
-        "hammer", "infernalis", "jewel", "kraken", "luminous", "mimic", "nautilus", "octopus",
-        "pacific", "quincy", "reef", "squid", "tentacle",
+        "unknown",
+        "argonaut",
+        "bobtail",
+        "cuttlefish",
+        "dumpling",
+        "emperor",
+        "firefly",
+        "giant",
+        "hammer",
+        "infernalis",
+        "jewel",
+        "kraken",
+        "luminous",
+        "mimic",
+        "nautilus",
+        "octopus",
+        "pacific",
+        "quincy",
+        "reef",
+        "squid",
+        "tentacle",
     ];
 
     pub fn name(self) -> &'static str {

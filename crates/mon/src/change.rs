@@ -9,7 +9,7 @@ use crate::keys::{self, Service};
 use crate::state::{FULL_MAPS_KEPT, INCREMENTALS_KEPT, State};
 use bytes::Bytes;
 use crush::CrushMap;
-use maps::{ApplyError, Incremental, Pool};
+use maps::{ApplyError, Incremental, OsdState, Pool};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use types::{Epoch, PoolId, UTime};
@@ -103,6 +103,13 @@ impl Change {
         state: &State,
         mut incremental: Incremental,
     ) -> Result<(), ApplyError> {
+        let moves_up = |bits: &OsdState| bits.is_empty() || bits.contains(OsdState::UP);
+        if !incremental.new_up_client.is_empty() || incremental.new_state.values().any(moves_up) {
+            incremental.new_last_up_change = Some(self.now);
+        }
+        if !incremental.new_weight.is_empty() {
+            incremental.new_last_in_change = Some(self.now);
+        }
         let next = incremental.seal(&state.osdmap)?;
         let epoch = next.epoch;
         self.put(keys::osdmap_incremental(epoch), codec::encode_to_bytes(&incremental));

@@ -90,6 +90,8 @@ pub struct Monitor {
     next_token: u64,
     outputs: VecDeque<Output<Request>>,
     next_tick: Option<Time>,
+    /// The rotation that the services were last told of.
+    secrets_pushed: u64,
 }
 
 #[derive(Debug)]
@@ -138,6 +140,7 @@ impl Monitor {
             next_token: 0,
             outputs: VecDeque::new(),
             next_tick: None,
+            secrets_pushed: 0,
         };
         monitor.load(VecDeque::new());
         monitor

@@ -1,3 +1,44 @@
-//! The OSD engine: operation execution over many placement groups.
+//! The OSD engine: many placement groups on one disk, clients, and the operations they ask for.
+//!
+//! ```text
+//! request ─ admission ─ group active? ─ object's queue ─ execute ─ group's log ─ store + members ─ reply
+//! ```
+//!
+//! [`Osd`] is a daemon engine: sessions, timers and the disk belong to its host. It loads its
+//! groups, boots at the monitor, follows the maps, and from then on everything is caused by
+//! messages and by completions of the store.
+//!
+//! Invariants:
+//! * Per object, requests take effect in the order in which they arrived on a session. Writes are
+//!   pipelined: each sees the state that the ones before it will leave. What a reply says is durable.
+//! * A request is either answered, or its client will send it again (because of a newer map that it
+//!   gets, or because its session ends).
+//! * Nothing depends on the order of a hash map.
+
+mod admission;
+mod authentication;
+mod commands;
+mod config;
+mod copying;
 pub mod execute;
+mod groups;
 mod limits;
+mod listing;
+mod maps_history;
+mod monitor;
+mod objects;
+mod osd;
+mod peers;
+mod placement;
+mod replies;
+mod report;
+mod request;
+mod session;
+mod storage;
+mod watches;
+
+pub use config::{Config, VERSION};
+pub use osd::Osd;
+
+#[cfg(test)]
+mod cluster_tests;

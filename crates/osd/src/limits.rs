@@ -48,3 +48,5 @@ pub const BOOT_RETRY: Duration = Duration::from_secs(5);
 /// The share of the disk that must stay free: beyond it, writes that add bytes are refused
 /// (`osd_failsafe_full_ratio`).
 pub const FAILSAFE_FREE_PERCENT: u64 = 3;
+/// Messages of other OSDs that are held for a map that has not come yet.
+pub const EARLY_MESSAGES_MAX: usize = 65_536;

@@ -26,7 +26,8 @@ pub(crate) fn log_key(version: EVersion) -> Bytes {
     key.into()
 }
 
-pub(crate) fn is_log_key(key: &[u8]) -> bool {
+/// Whether a pair of the meta object is a log entry.
+pub fn is_log_key(key: &[u8]) -> bool {
     key.len() == LOG_KEY_LEN && key[0] == LOG_PREFIX
 }
 
@@ -74,6 +75,9 @@ pub struct PgInfo {
     /// The last epoch in which the group became active with this copy taking part. A copy with a
     /// newer one knows of every write that was acknowledged before.
     pub last_epoch_started: Epoch,
+    /// This copy was active, as the members then were, at least up to this epoch: whatever was
+    /// written until then, it has.
+    pub active_through: Epoch,
     pub last_user_version: u64,
     pub objects: u64,
     pub bytes: u64,
@@ -104,6 +108,7 @@ impl Encode for PgInfo {
         w.value(&self.last_update);
         w.value(&self.log_tail);
         w.value(&self.last_epoch_started);
+        w.value(&self.active_through);
         w.u64(self.last_user_version);
         w.u64(self.objects);
         w.u64(self.bytes);
@@ -123,6 +128,7 @@ impl Decode for PgInfo {
             last_update: r.value()?,
             log_tail: r.value()?,
             last_epoch_started: r.value()?,
+            active_through: r.value()?,
             last_user_version: r.u64("user version")?,
             objects: r.u64("objects")?,
             bytes: r.u64("bytes")?,

@@ -14,7 +14,8 @@
 //! * The log, the info and the data of a write are stored in one transaction.
 //! * A write is confirmed when all acting members have stored it; a group becomes active when all
 //!   acting members are equal and have stored that they are (`last_epoch_started`). So the copy with
-//!   the newest `last_epoch_started` and then the longest log has all confirmed writes.
+//!   the newest `last_epoch_started` and then the longest log has all confirmed writes, unless OSDs
+//!   that are down now were active by themselves later; then the group waits for them.
 //! * A copy that is being changed into another's is marked as incomplete on disk until it is equal,
 //!   and never serves as an authority meanwhile.
 //! * What belongs to an earlier interval (set of members) has no effect.
@@ -32,14 +33,14 @@ mod replicate;
 mod source;
 mod state;
 
-pub use info::{Completeness, PgInfo};
+pub use info::{Completeness, PgInfo, is_log_key};
 pub use log::{EntryKind, LOG_ENTRIES_KEPT, LOG_ENTRIES_MAX, LogEntry, PgLog};
 pub use object_info::{
     AllocHint, INFO_ATTR, ObjectInfo, WatcherInfo, WatcherKey, is_meta_object, meta_object,
     user_attr, user_attr_name,
 };
 pub use replicate::Write;
-pub use state::{Members, Output, Pg, State, Tag};
+pub use state::{Members, Others, Output, Pg, State, Tag};
 
 #[cfg(test)]
 mod tests;

@@ -38,7 +38,7 @@ impl Pg {
     fn ask_everyone(&mut self) {
         self.state = State::GetInfo;
         self.peers.clear();
-        let others = self.others.iter().chain(&self.members.acting).copied();
+        let others = self.others.up.iter().chain(&self.members.acting).copied();
         self.waiting = others.filter(|osd| *osd != self.whoami).collect();
         for osd in self.waiting.clone() {
             self.send(osd, &Body::Query);
@@ -50,12 +50,12 @@ impl Pg {
     pub(crate) fn others_changed(&mut self) {
         match self.state {
             State::GetInfo => {
-                let up = &self.others;
+                let up = &self.others.up;
                 self.waiting.retain(|osd| up.contains(osd));
                 self.choose_authority();
             }
             State::GetLog | State::Recovering
-                if self.authority.is_some_and(|osd| !self.others.contains(&osd)) =>
+                if self.authority.is_some_and(|osd| !self.others.up.contains(&osd)) =>
             {
                 self.forget_peers();
                 self.ask_everyone();
@@ -104,14 +104,17 @@ impl Pg {
         let known = self.peers.iter().filter_map(|(osd, info)| Some((*osd, info.as_ref()?)));
         let known = known.chain([(self.whoami, &self.info)]);
         let (whole, broken): (Vec<_>, Vec<_>) = known.partition(|(_, info)| info.is_complete());
-        let rank = |info: &PgInfo| (info.last_epoch_started, info.last_update);
+        let rank = |info: &PgInfo| {
+            (info.last_epoch_started, info.last_update, info.active_through)
+        };
         let best = whole.iter().max_by_key(|(osd, info)| {
             let member = self.members.acting.contains(osd);
             (rank(info), Reverse(info.log_tail), *osd == self.whoami, member, Reverse(*osd))
         });
         let newest_broken = broken.iter().map(|(_, info)| rank(info)).max();
+        let newest = |info| newest_broken.is_none_or(|broken| rank(info) >= broken);
         match best {
-            Some((osd, info)) if newest_broken.is_none_or(|broken| rank(info) >= broken) => {
+            Some((osd, info)) if newest(info) && !self.may_have_missed(info) => {
                 let osd = *osd;
                 self.follow(osd);
             }
@@ -120,6 +123,17 @@ impl Pg {
                 self.state = State::Incomplete;
             }
         }
+    }
+
+    /// Whether OSDs that are down may have been active without everyone who has answered, after
+    /// the best copy last was. It takes as many of them as the pool demands: had anyone who answered
+    /// taken part, its copy would tell.
+    fn may_have_missed(&self, best: &PgInfo) -> bool {
+        let potential = |osd: &OsdId| self.others.raw.contains(osd) || best.last_acting.contains(osd);
+        let later = |down_at: Epoch| down_at > best.active_through.next();
+        let down = self.others.down.iter();
+        let doubtful = down.filter(|(osd, down_at)| potential(osd) && later(*down_at)).count();
+        doubtful >= self.members.min_size.max(1)
     }
 
     fn follow(&mut self, authority: OsdId) {
@@ -200,6 +214,7 @@ impl Pg {
         }
         self.state = State::Activating;
         self.info.last_epoch_started = self.epoch;
+        self.info.active_through = self.epoch;
         self.info.last_acting = self.members.acting.clone();
         self.waiting = self.members.acting.iter().copied().collect();
         for member in self.members.acting.clone() {

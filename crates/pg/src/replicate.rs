@@ -63,6 +63,7 @@ impl Pg {
         };
         let trim = self.log.trim_target().unwrap_or_default();
         self.info.last_update = version;
+        self.info.active_through = self.epoch;
         self.info.last_user_version = self.info.last_user_version.max(user_version);
         self.info.count(write.objects, write.bytes);
         if trim != EVersion::ZERO {

@@ -23,6 +23,17 @@ pub struct Members {
     pub min_size: usize,
 }
 
+/// The OSDs around a group that are not its acting members, but may have been.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Others {
+    /// All OSDs that are up.
+    pub up: Vec<OsdId>,
+    /// OSDs that are down and may come back, and since when.
+    pub down: Vec<(OsdId, Epoch)>,
+    /// Whom CRUSH gives for the group, up or not.
+    pub raw: Vec<OsdId>,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// Reads its log from the store.
@@ -111,8 +122,7 @@ pub struct Pg {
     pub(crate) epoch: Epoch,
     pub(crate) interval: Epoch,
     pub(crate) members: Members,
-    /// All OSDs that are up: any may hold an old copy.
-    pub(crate) others: Vec<OsdId>,
+    pub(crate) others: Others,
 
     /// Writes that are not durable everywhere, oldest first.
     pub(crate) in_flight: VecDeque<InFlight>,
@@ -150,7 +160,7 @@ impl Pg {
             epoch: Epoch(0),
             interval: Epoch(0),
             members: Members::default(),
-            others: Vec::new(),
+            others: Others::default(),
             in_flight: VecDeque::new(),
             committed: EVersion::ZERO,
             commits_pending: 0,
@@ -216,20 +226,21 @@ impl Pg {
     }
 
     /// The map has a new epoch, with these members of the group.
-    pub fn handle_map(&mut self, epoch: Epoch, members: Members, others: &[OsdId]) {
+    pub fn handle_map(&mut self, epoch: Epoch, members: Members, others: Others) {
         assert!(epoch >= self.epoch, "epoch {epoch} follows {}", self.epoch);
-        let first = self.epoch == Epoch(0);
-        let changed = members != self.members || first;
+        let before = self.epoch;
+        let changed = members != self.members || before == Epoch(0);
         let others_changed = others != self.others;
-        self.epoch = epoch;
-        if others_changed {
-            self.others = others.to_vec();
+        if matches!(self.state, State::Active | State::ReplicaActive) {
+            self.info.active_through = self.epoch;
         }
+        self.epoch = epoch;
+        self.others = others;
         if changed {
-            self.interval = match first && members.primary != Some(self.whoami) {
-                // The others may have come together before we looked: the primary will tell.
-                true => self.interval_floor(&members),
-                false => epoch,
+            self.interval = match members.primary == Some(self.whoami) {
+                true => epoch,
+                // If maps were skipped, the primary will tell in which of them it began.
+                false => self.interval_floor(before, &members),
             };
             self.members = members;
             if self.state != State::Loading {
@@ -240,10 +251,11 @@ impl Pg {
         }
     }
 
-    /// The earliest interval in which this OSD, as it runs now, can take part.
-    fn interval_floor(&self, members: &Members) -> Epoch {
+    /// The earliest interval in which this OSD, as it runs now, can take part, if nothing is known
+    /// of the epochs after `before`.
+    fn interval_floor(&self, before: Epoch, members: &Members) -> Epoch {
         let own = members.acting.iter().position(|osd| *osd == self.whoami);
-        own.map_or(Epoch(0), |own| members.up_from[own])
+        own.map_or(before.next(), |own| members.up_from[own].max(before.next()))
     }
 
     /// A message of another OSD whose epoch is not beyond ours.

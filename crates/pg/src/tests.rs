@@ -33,6 +33,7 @@ struct Node {
     store: MemStore,
     up: bool,
     up_from: Epoch,
+    down_at: Epoch,
     completions: VecDeque<(Tag, Result<store::Outcome, store::StoreError>)>,
 }
 
@@ -59,6 +60,7 @@ impl World {
             store: MemStore::new(),
             up: true,
             up_from: Epoch(1),
+            down_at: Epoch(0),
             completions: VecDeque::new(),
         };
         World {
@@ -100,7 +102,10 @@ impl World {
             ["until", osd, state] => self.run_until(osds(&[osd])[0], state),
             ["restart", osd] => self.restart(osds(&[osd])[0], false),
             ["wipe", osd] => self.restart(osds(&[osd])[0], true),
-            ["down", osd] => self.nodes[osds(&[osd])[0].0 as usize].up = false,
+            ["down", osd] => {
+                let node = &mut self.nodes[osds(&[osd])[0].0 as usize];
+                (node.up, node.down_at) = (false, Epoch(self.epoch + 1));
+            }
             ["up", osd] => self.nodes[osds(&[osd])[0].0 as usize].up = true,
             ["states"] => {
                 let states = self.nodes.iter().map(|node| format!("{:?}", node.pg.state()));
@@ -124,10 +129,14 @@ impl World {
             size: 3,
             min_size: self.min_size,
         };
-        let up = (0..self.nodes.len()).filter(|index| self.nodes[*index].up);
-        let up: Vec<OsdId> = up.map(|index| OsdId(index as i32)).collect();
+        let all = || (0..self.nodes.len()).map(|index| (OsdId(index as i32), &self.nodes[index]));
+        let others = Others {
+            up: all().filter(|(_, node)| node.up).map(|(osd, _)| osd).collect(),
+            down: all().filter(|(_, n)| !n.up).map(|(osd, n)| (osd, n.down_at)).collect(),
+            raw: all().take(3).map(|(osd, _)| osd).collect(),
+        };
         for node in self.nodes.iter_mut().filter(|node| node.up) {
-            node.pg.handle_map(Epoch(self.epoch), members.clone(), &up);
+            node.pg.handle_map(Epoch(self.epoch), members.clone(), others.clone());
         }
         self.drain();
     }
@@ -406,8 +415,43 @@ fn an_interrupted_recovery_is_no_authority() {
          restart 0
          map 6 2
          run
+         states => Stray Replica Incomplete
+         up 1
+         restart 1
+         map 7 2
+         run
          get 2 b => three
          equal 0 2",
+    );
+}
+
+#[test]
+fn a_copy_waits_for_those_who_may_have_gone_on_without_it() {
+    World::new(2).run_script(
+        "min 1
+         map 2 0 1
+         run
+         write a one
+         run
+         down 1
+         map 3 0
+         run
+         states => Active ReplicaActive
+         write a two
+         run
+         confirmed => 2
+         down 0
+         up 1
+         restart 1
+         map 4 1
+         run
+         states => Active Incomplete
+         up 0
+         restart 0
+         map 5 1 0
+         run
+         states => ReplicaActive Active
+         get 1 a => two",
     );
 }
 

@@ -42,7 +42,8 @@ fn pair() -> (Client, Monitor) {
     let mut entropy = Entropy::from_seed([3; 32]);
     let name = EntityName::client("test");
     let key = CryptoKey::generate(KeyType::Aes, START.wall(), &mut entropy);
-    let entity = EntityAuth::new(key.clone()).with_caps("mon", "allow r").with_caps("osd", "allow *");
+    let entity =
+        EntityAuth::new(key.clone()).with_caps("mon", "allow r").with_caps("osd", "allow *");
     let keys = [(name.clone(), entity)].into();
     let policy = CephxPolicy::default();
     let mut secrets = ServiceSecrets::default();

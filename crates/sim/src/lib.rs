@@ -1,1 +1,27 @@
-//! The deterministic simulator: the same engines under a seed.
+//! The deterministic simulator: a whole cluster, its clients, its network and its disks under one
+//! seed, in one thread and in virtual time.
+//!
+//! The engines are the very ones that `rt` drives over sockets and files. A seed decides the size of
+//! the cluster, the load and the faults ([`scenario`]), every delay, and what a crash leaves on a
+//! disk. The same seed always does the same, so whatever goes wrong once can be watched again.
+//!
+//! * [`world`]: time, processes and faults. [`network`]: links, with or without `msgr` sessions.
+//! * [`process`]: a daemon and its disk. [`cluster`]: what a scenario builds.
+//! * [`workload`], [`model`], [`history`]: what clients ask, what objects are, what was answered.
+//! * [`check`]: one checker per file. [`run`]: one seed from beginning to end.
+//!
+//! See `docs/internals/simulator.md`.
+
+pub mod agenda;
+pub mod check;
+pub mod cluster;
+pub mod faults;
+pub mod history;
+pub mod model;
+pub mod network;
+pub mod process;
+pub mod run;
+pub mod scenario;
+pub mod trace;
+pub mod workload;
+pub mod world;

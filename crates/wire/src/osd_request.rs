@@ -44,8 +44,10 @@ impl OsdRequest {
         self.flags & flag != 0
     }
 
+    /// Whether it is about the placement group. Librados does not set [`request_flags::PGOP`] for
+    /// listings, so the operations tell.
     pub fn is_pg_op(&self) -> bool {
-        self.has_flag(request_flags::PGOP)
+        self.has_flag(request_flags::PGOP) || self.ops.iter().any(|op| op.code.is_pg())
     }
 
     /// The identity of the request: the same when it is sent again.

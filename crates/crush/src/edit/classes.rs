@@ -89,9 +89,7 @@ impl CrushMap {
     pub(super) fn rebuild_shadows(&mut self) {
         let before = self.shadows.clone();
         self.drop_dead_classes();
-        for root in self.roots() {
-            self.drop_shadow_tree(root);
-        }
+        self.drop_shadows();
         self.shadows.clear();
         let classes: Vec<i32> = self.classes().map(|(class, _)| class).collect();
         if classes.is_empty() {
@@ -119,14 +117,27 @@ impl CrushMap {
         dead.into_iter().for_each(|class| self.class_names.remove(class));
     }
 
-    fn drop_shadow_tree(&mut self, root: i32) {
-        if !self.is_shadow(root) || self.bucket(root).is_none() {
-            return;
+    /// Drops shadow roots, and then what becomes a root by that. A shadow that some visible bucket
+    /// holds, which no sound map has, stays.
+    fn drop_shadows(&mut self) {
+        let mut holders: BTreeMap<i32, usize> = BTreeMap::new();
+        for child in self.buckets().flat_map(|bucket| &bucket.items) {
+            *holders.entry(*child).or_default() += 1;
         }
-        for child in self.children(root).to_vec() {
-            self.drop_shadow_tree(child);
+        let mut unheld: Vec<i32> = self.roots().into_iter().collect();
+        while let Some(root) = unheld.pop() {
+            if !self.is_shadow(root) {
+                continue;
+            }
+            for child in self.children(root).iter().filter(|&&child| child < 0) {
+                let count = holders.entry(*child).or_default();
+                *count = count.saturating_sub(1);
+                if *count == 0 {
+                    unheld.push(*child);
+                }
+            }
+            self.drop_bucket(root);
         }
-        self.drop_bucket(root);
     }
 
     /// The shadow of `original`, which is made if it is not there yet. Buckets without a name

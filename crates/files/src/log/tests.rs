@@ -12,7 +12,7 @@ fn record(number: u64, length: usize) -> Record {
     let data = Bytes::from(vec![number as u8; length]);
     let write = Change::Write { object, offset: number, data };
     let transaction = Transaction { changes: vec![(Collection::default(), write)] };
-    Record { next_id: number, clones: Vec::new(), transaction }
+    Record { reserved_id: number, clones: Vec::new(), transaction }
 }
 
 fn recover(path: &Path, start: LogPosition) -> (Log, Vec<Record>) {
@@ -131,7 +131,7 @@ fn a_full_log_says_so() {
         append(&mut log, &[record(count, 50_000)]);
         count += 1;
     }
-    assert!(log.used() <= log.size() && count >= 18);
+    assert!(log.head().position <= log.size() && count >= 18);
     let middle = log.head().position / 2;
     log.trim(middle);
     assert!(log.has_room(record(0, 50_000).encode().len()));

@@ -74,7 +74,8 @@ impl OsdMap {
             return Err(ApplyError::NoHeartbeatAddrs(*osd));
         }
         let removed = |pool: &&PoolId| {
-            self.removed_snaps_queue.contains_key(*pool) || inc.new_removed_snaps.contains_key(*pool)
+            self.removed_snaps_queue.contains_key(*pool)
+                || inc.new_removed_snaps.contains_key(*pool)
         };
         match inc.new_purged_snaps.keys().find(|pool| !removed(pool)) {
             Some(pool) => Err(ApplyError::NotRemoved(*pool)),
@@ -256,7 +257,7 @@ impl OsdMap {
         let Some(crush) = &inc.crush else { return };
         self.crush = Arc::clone(crush);
         if self.require_osd_release >= Release::LUMINOUS {
-            self.crush_version += 1;
+            self.crush_version = self.crush_version.wrapping_add(1);
         }
         self.device_class_flags.retain(|class, _| crush.class_name(*class).is_some());
     }

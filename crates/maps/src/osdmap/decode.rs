@@ -81,7 +81,9 @@ impl OsdMap {
         if self.max_osd() != max_osd {
             return Err(at.invalid("max_osd", max_osd as u64));
         }
-        self.decode_each(r, "osd_weight", |r, osd| r.u32("weight").map(|weight| osd.weight = weight))?;
+        self.decode_each(r, "osd_weight", |r, osd| {
+            r.u32("weight").map(|weight| osd.weight = weight)
+        })?;
         self.decode_each(r, "client_addrs", |r, osd| r.value().map(|v| osd.client_addrs = v))
     }
 

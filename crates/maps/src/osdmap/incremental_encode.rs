@@ -34,7 +34,8 @@ impl Incremental {
             let reef = has_upmap_primaries(features);
             let version = if reef { VERSION } else { VERSION_NAUTILUS };
             w.versioned(version, 1, |w| self.encode_client_section(w, features));
-            let ranges = !self.new_range_blocklist.is_empty() || !self.old_range_blocklist.is_empty();
+            let ranges =
+                !self.new_range_blocklist.is_empty() || !self.old_range_blocklist.is_empty();
             let crimson = self.new_allow_crimson.is_some();
             let version = osd_version(self.new_stretch.is_some(), ranges, crimson);
             w.versioned(version, 1, |w| self.encode_osd_section(w, version, features));

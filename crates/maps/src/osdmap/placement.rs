@@ -89,6 +89,12 @@ impl Placement<'_> {
         Mapping { up, up_primary, acting, acting_primary }
     }
 
+    /// Who CRUSH and upmaps choose for a placement group, whether up or not.
+    pub fn pg_to_raw(&mut self, pg: PgId) -> Vec<OsdId> {
+        let Some(pool) = self.map.pool(pg.pool) else { return Vec::new() };
+        self.raw(pool, pool.raw_pg_to_pg(pg))
+    }
+
     /// CRUSH's choice with upmaps, whether up or not.
     fn raw(&mut self, pool: &Pool, pg: PgId) -> Vec<OsdId> {
         let crush = &self.map.crush;
@@ -191,9 +197,11 @@ fn undo_primaries_first(pool: &Pool, set: Vec<OsdId>) -> Vec<OsdId> {
     let (primaries, others) = set.split_at(size.saturating_sub(pool.nonprimary_shard_count()));
     let (mut primaries, mut others) = (primaries.iter(), others.iter());
     (0..size)
-        .filter_map(|shard| {
-            if pool.is_nonprimary_shard(shard) { others.next() } else { primaries.next() }
-        })
+        .filter_map(
+            |shard| {
+                if pool.is_nonprimary_shard(shard) { others.next() } else { primaries.next() }
+            },
+        )
         .copied()
         .collect()
 }

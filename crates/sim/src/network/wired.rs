@@ -7,7 +7,7 @@ mod sockets;
 use super::{Arrival, AuthAnswer, AuthStep, Context, NetworkEvent, NodeId};
 use crate::world::Event as WorldEvent;
 use bytes::Bytes;
-use engine::{AuthRequest, AuthVerdict, ConnId, ConnectTarget, Message, Policy, Time};
+use engine::{AuthVerdict, ConnId, ConnectTarget, Message, Time};
 use msgr::{Admission, CloseReason, Config, Event, MODE_CRC, Session};
 use sockets::Sockets;
 use std::collections::{BTreeMap, BTreeSet};
@@ -191,13 +191,9 @@ impl Wired {
     fn bytes_due(&mut self, cx: &mut Context<'_>, socket: u64, end: usize) {
         let clock = cx.clock;
         let Some((id, other)) = self.sockets.ends(socket, end) else { return };
-        let Some(entry) = self.sessions.get_mut(&id) else { return };
         let peer = other.and_then(|other| self.sessions.get(&other)).map(|other| other.node);
-        let Some(entry_node) = (entry_of(&self.sessions, id)).map(|entry| entry.node) else {
-            return;
-        };
-        let entry = self.sessions.get_mut(&id).expect("it was just there");
-        let held = entry.paused || peer.is_some_and(|peer| cx.weather.is_cut(entry_node, peer));
+        let Some(entry) = self.sessions.get_mut(&id) else { return };
+        let held = entry.paused || peer.is_some_and(|peer| cx.weather.is_cut(entry.node, peer));
         let Some(chunk) = self.sockets.take(cx, socket, end, held) else { return };
         if entry.socket != Some(socket) {
             return;
@@ -378,10 +374,6 @@ impl Wired {
     }
 }
 
-fn entry_of(sessions: &BTreeMap<u64, Entry>, id: u64) -> Option<&Entry> {
-    sessions.get(&id)
-}
-
 fn auth_arrival(event: Event) -> Option<Arrival> {
     Some(match event {
         Event::AuthRequest(request) => Arrival::Auth(request),
@@ -408,9 +400,3 @@ fn config_of(cx: &Context<'_>, node: NodeId, participant: ParticipantName) -> Ar
     }
     Arc::new(config)
 }
-
-// Referred to by the documentation of the policy that daemons ask for.
-#[allow(unused_imports)]
-use Policy as _;
-#[allow(unused_imports)]
-use AuthRequest as _;

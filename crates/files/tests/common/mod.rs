@@ -1,0 +1,245 @@
+//! A store driven synchronously, random transactions, and comparison with the reference.
+#![allow(dead_code)]
+
+pub mod scratch;
+
+use bytes::Bytes;
+use engine::Time;
+use files::{FileStore, Options};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+use stdx::Prng;
+use store::mem::MemStore;
+use store::{
+    Change, Collection, Completion, ObjectStore, Outcome, Request, RequestKind, StoreError,
+    Transaction,
+};
+use types::{HObject, PgId, PoolId};
+
+pub struct Driver {
+    pub store: FileStore,
+    woken: Receiver<()>,
+    next_token: u64,
+}
+
+pub fn options() -> Options {
+    Options {
+        log_size: 2 << 20,
+        cache_size: 1 << 20,
+        open_files_max: 3,
+        checkpoint_interval: Duration::from_millis(20),
+        reserve: 0,
+        ..Options::default()
+    }
+}
+
+impl Driver {
+    pub fn open(directory: &Path, options: &Options) -> Driver {
+        let (wake, woken) = channel();
+        let waker = Arc::new(move || wake.send(()).unwrap_or(()));
+        let store = FileStore::open(directory, options, waker).unwrap();
+        Driver { store, woken, next_token: 0 }
+    }
+
+    pub fn submit(&mut self, kind: RequestKind) -> u64 {
+        self.next_token += 1;
+        self.store.submit(Time::ZERO, Request { token: self.next_token, kind });
+        self.next_token
+    }
+
+    pub fn next(&mut self) -> Completion {
+        loop {
+            if let Some(completion) = self.store.poll_completion() {
+                return completion;
+            }
+            self.woken.recv().unwrap();
+        }
+    }
+
+    /// Does one request; nothing else may be in flight.
+    pub fn execute(&mut self, kind: RequestKind) -> Result<Outcome, StoreError> {
+        let token = self.submit(kind);
+        let completion = self.next();
+        assert_eq!(completion.token, token);
+        completion.outcome
+    }
+
+    pub fn commit(&mut self, transaction: Transaction) -> Result<Outcome, StoreError> {
+        self.execute(RequestKind::Commit(transaction))
+    }
+}
+
+pub fn collection(seed: u64) -> Collection {
+    Collection(PgId { pool: PoolId(1), seed: seed as u32 })
+}
+
+pub fn object(number: u64) -> HObject {
+    let name = Bytes::from(format!("object\0{number}"));
+    let hash = (number as u32).wrapping_mul(0x9e37_79b9);
+    HObject::head(PoolId(1), Bytes::from("space"), Bytes::new(), name, hash)
+}
+
+pub fn one(collection: Collection, change: Change) -> Transaction {
+    Transaction { changes: vec![(collection, change)] }
+}
+
+/// Random transactions over a few objects of two collections; the same seed gives the same.
+pub struct Generator {
+    pub prng: Prng,
+    pub objects: u64,
+    /// Keeps collections: what is concurrent may not lose the ground under it.
+    pub keep_collections: bool,
+}
+
+impl Generator {
+    pub fn new(seed: u64) -> Self {
+        Generator { prng: Prng::new(seed), objects: 6, keep_collections: false }
+    }
+
+    pub fn transaction(&mut self) -> Transaction {
+        let changes = self.prng.range(1..5);
+        let collection = collection(self.prng.below(2));
+        let mut transaction = Transaction::new();
+        if !self.keep_collections && self.prng.chance(1, 60) {
+            transaction.push(collection, Change::RemoveCollection);
+        }
+        if !self.keep_collections {
+            transaction.push(collection, Change::CreateCollection);
+        }
+        (0..changes).for_each(|_| transaction.push(collection, self.change()));
+        transaction
+    }
+
+    fn object(&mut self) -> HObject {
+        object(self.prng.below(self.objects))
+    }
+
+    /// Mostly small, sometimes of the size at which objects move to files or get more checksums.
+    fn offset(&mut self) -> u64 {
+        let limit = *self.prng.choose(&[100, 5000, 5000, 20_000, 70_000, 400_000]);
+        let offset = self.prng.below(limit);
+        if self.prng.chance(1, 3) { offset / 4096 * 4096 } else { offset }
+    }
+
+    fn data(&mut self) -> Bytes {
+        let limit = *self.prng.choose(&[1, 50, 4096, 4096, 9000, 30_000, 100_000]);
+        let length = if self.prng.chance(1, 2) { limit } else { self.prng.below(limit + 1) };
+        let mut data = vec![0; length as usize];
+        self.prng.fill(&mut data);
+        data.into()
+    }
+
+    fn key(&mut self) -> Bytes {
+        let length = self.prng.range(1..3);
+        (0..length).map(|_| self.prng.below(5) as u8).collect::<Vec<u8>>().into()
+    }
+
+    fn pairs(&mut self) -> BTreeMap<Bytes, Bytes> {
+        let count = self.prng.below(6);
+        (0..count).map(|_| (self.key(), Bytes::from(self.prng.next_u64().to_string()))).collect()
+    }
+
+    pub fn change(&mut self) -> Change {
+        let object = self.object();
+        match self.prng.below(30) {
+            0..=9 => Change::Write { object, offset: self.offset(), data: self.data() },
+            10..=11 => Change::Zero { object, offset: self.offset(), length: self.offset() },
+            12..=13 => Change::Truncate { object, size: self.offset() },
+            14 => Change::Remove { object },
+            15 => Change::Touch { object },
+            16..=17 => Change::SetAttrs { object, attrs: self.pairs() },
+            18 => Change::RemoveAttr { object, name: self.key() },
+            19 => Change::OmapSetHeader { object, header: self.key() },
+            20..=22 => Change::OmapSet { object, pairs: self.pairs() },
+            23 => Change::OmapRemove { object, keys: vec![self.key(), self.key()] },
+            24 => Change::OmapRemoveRange { object, first: self.key(), last: self.key() },
+            25 if self.prng.chance(1, 2) => Change::OmapClear { object },
+            _ => Change::Clone { object, target: self.object() },
+        }
+    }
+
+    /// A read of something.
+    pub fn read(&mut self) -> RequestKind {
+        let (collection, object) = (collection(self.prng.below(2)), self.object());
+        match self.prng.below(7) {
+            0 => RequestKind::Meta { collection, object },
+            1..=2 => {
+                let (offset, length) = (self.offset(), self.offset());
+                RequestKind::Read { collection, object, offset, length }
+            }
+            3 => RequestKind::OmapHeader { collection, object },
+            4 => RequestKind::OmapGet { collection, object, keys: vec![self.key(), self.key()] },
+            5 => RequestKind::OmapList {
+                collection,
+                object,
+                after: self.prng.chance(1, 2).then(|| self.key()),
+                prefix: if self.prng.chance(1, 2) { self.key() } else { Bytes::new() },
+                entries_max: self.prng.range(1..9) as usize,
+                bytes_max: self.prng.range(1..200) as usize,
+            },
+            _ => {
+                let entries_max = self.prng.range(1..5) as usize;
+                RequestKind::List { collection, from: object, entries_max }
+            }
+        }
+    }
+}
+
+/// Compares one answer. Extents may be larger than the reference's.
+pub fn compare_read(store: &mut Driver, model: &mut MemStore, kind: RequestKind) {
+    let found = store.execute(kind.clone());
+    let expected = model.execute(kind.clone());
+    match (found, expected) {
+        (Ok(Outcome::Read(found)), Ok(Outcome::Read(expected))) => {
+            assert!(found.data == expected.data, "{kind:?}");
+            for (start, length) in expected.extents {
+                let covers = |&(at, len): &(u64, u64)| at <= start && start + length <= at + len;
+                assert!(found.extents.iter().any(covers), "{kind:?}: {:?}", found.extents);
+            }
+        }
+        (found, expected) => assert!(found == expected, "{kind:?}: {}", brief(&found)),
+    }
+}
+
+/// Without megabytes of data.
+fn brief(outcome: &Result<Outcome, StoreError>) -> String {
+    let mut text = format!("{outcome:?}");
+    text.truncate(1000);
+    text
+}
+
+/// Compares all there is.
+pub fn compare(store: &mut Driver, model: &mut MemStore) {
+    compare_read(store, model, RequestKind::Collections);
+    for collection in model.collections().collect::<Vec<_>>() {
+        let (from, entries_max) = (HObject::default(), usize::MAX);
+        compare_read(store, model, RequestKind::List { collection, from, entries_max });
+        let names: Vec<HObject> = model.objects(collection).map(|(name, _)| name.clone()).collect();
+        for object in names {
+            let named = object.clone();
+            compare_read(store, model, RequestKind::Meta { collection, object: named });
+            let named = object.clone();
+            compare_read(store, model, RequestKind::OmapHeader { collection, object: named });
+            let (object_, offset, length) = (object.clone(), 0, u64::MAX);
+            let read = RequestKind::Read { collection, object: object_, offset, length };
+            compare_read(store, model, read);
+            let list = RequestKind::OmapList {
+                collection,
+                object,
+                after: None,
+                prefix: Bytes::new(),
+                entries_max: usize::MAX,
+                bytes_max: usize::MAX,
+            };
+            compare_read(store, model, list);
+        }
+    }
+}
+
+pub fn assert_sound(store: &mut Driver) {
+    let faults = store.store.verify().unwrap();
+    assert!(faults.is_empty(), "{faults:?}");
+}

@@ -1,0 +1,67 @@
+//! The store does what `MemStore` does, whatever is reopened, checkpointed or abandoned in between.
+
+mod common;
+
+use common::scratch::Scratch;
+use common::{Driver, Generator, assert_sound, compare, compare_read, options};
+use files::Options;
+use store::RequestKind;
+use store::mem::MemStore;
+
+fn run(seed: u64, steps: usize, options: &Options) {
+    let scratch = Scratch::new("model");
+    let mut generator = Generator::new(seed);
+    let mut model = MemStore::new();
+    let mut store = Driver::open(scratch.path(), options);
+    for _ in 0..steps {
+        // Several at once share a batch.
+        let burst = generator.prng.range(1..5);
+        for _ in 0..burst {
+            let transaction = generator.transaction();
+            model.apply(&transaction).unwrap();
+            store.submit(RequestKind::Commit(transaction));
+        }
+        (0..burst).for_each(|_| drop(store.next().outcome.unwrap()));
+        for _ in 0..2 {
+            compare_read(&mut store, &mut model, generator.read());
+        }
+        match generator.prng.below(60) {
+            0 => {
+                drop(store);
+                store = Driver::open(scratch.path(), options);
+                compare(&mut store, &mut model);
+            }
+            1..=3 => {
+                store.store.abandon();
+                store = Driver::open(scratch.path(), options);
+                compare(&mut store, &mut model);
+            }
+            4..=6 => store.store.checkpoint(),
+            7 => assert_sound(&mut store),
+            _ => {}
+        }
+    }
+    compare(&mut store, &mut model);
+    assert_sound(&mut store);
+}
+
+#[test]
+fn the_store_equals_the_reference_with_a_log_that_wraps_and_a_cache_that_is_too_small() {
+    let options = Options { cache_size: 8 << 10, ..options() };
+    for seed in 0..6 {
+        run(seed, 150, &options);
+    }
+}
+
+#[test]
+fn the_store_equals_the_reference_when_checkpoints_are_rare() {
+    let options = Options {
+        log_size: 64 << 20,
+        checkpoint_interval: std::time::Duration::from_secs(1000),
+        sync: false,
+        ..options()
+    };
+    for seed in 100..106 {
+        run(seed, 150, &options);
+    }
+}

@@ -1,0 +1,12 @@
+//! How maps and statistics are shown, with the field names of Ceph 18.2.
+//!
+//! Pure translation: what is to be shown was decided before.
+
+pub mod addrs;
+pub mod crush;
+pub mod maps;
+pub mod osdmap;
+pub mod pgs;
+pub mod pool;
+pub mod tree;
+pub mod usage;

@@ -1,0 +1,434 @@
+//! Placement groups and their statistics.
+
+use super::osdmap::stamp;
+use crate::statistics::{Statistics, Totals};
+use crate::table::Table;
+use maps::OsdMap;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use types::{OsdId, PgId, PoolId};
+use wire::internal::{OsdUsage, PgStat, pg_state};
+
+/// The epoch in which a group came into being is not kept; the map's first stands for it.
+const NO_EPOCH: u32 = 0;
+
+/// How many groups the map puts on each OSD.
+pub fn pgs_per_osd(map: &OsdMap) -> BTreeMap<OsdId, u64> {
+    let mut counts = BTreeMap::new();
+    for mapping in all_mappings(map) {
+        for osd in mapping.up.into_iter().filter(|osd| *osd != OsdId::NONE) {
+            *counts.entry(osd).or_default() += 1;
+        }
+    }
+    counts
+}
+
+/// For how many groups each OSD is primary.
+pub fn primaries_per_osd(map: &OsdMap) -> BTreeMap<OsdId, u64> {
+    let mut counts = BTreeMap::new();
+    for primary in all_mappings(map).filter_map(|mapping| mapping.acting_primary) {
+        *counts.entry(primary).or_default() += 1;
+    }
+    counts
+}
+
+fn all_mappings(map: &OsdMap) -> impl Iterator<Item = maps::Mapping> + '_ {
+    let mut placement = map.placement();
+    let pgs = map.pools.keys().flat_map(|pool| map.pgs(*pool));
+    pgs.map(move |pg| placement.pg_to_osds(pg))
+}
+
+/// A group with what is known of it.
+pub struct Row {
+    pub pg: PgId,
+    pub state: u64,
+    pub stat: PgStat,
+}
+
+/// All groups that exist. What nobody reported is unknown, with the map's idea of where it is.
+pub fn rows(map: &OsdMap, stats: &Statistics) -> Vec<Row> {
+    let mut placement = map.placement();
+    let row = |(pg, state): (PgId, u64)| {
+        let stat = stats.pg(pg).cloned().unwrap_or_else(|| {
+            let mapping = placement.pg_to_osds(pg);
+            PgStat { up: mapping.up, acting: mapping.acting, ..PgStat::default() }
+        });
+        Row { pg, state, stat }
+    };
+    stats.pg_states(map).map(row).collect()
+}
+
+fn ids(osds: &[OsdId]) -> Vec<i32> {
+    osds.iter().map(|osd| osd.0).collect()
+}
+
+fn primary(osds: &[OsdId]) -> i32 {
+    osds.iter().find(|osd| **osd != OsdId::NONE).map_or(-1, |osd| osd.0)
+}
+
+/// `[0,NONE,2]`
+pub fn set_text(osds: &[OsdId]) -> String {
+    let name = |osd: &OsdId| match *osd {
+        OsdId::NONE => "NONE".to_owned(),
+        osd => osd.to_string(),
+    };
+    format!("[{}]", osds.iter().map(name).collect::<Vec<_>>().join(","))
+}
+
+pub fn brief_json(row: &Row) -> Value {
+    json!({
+        "pgid": row.pg.to_string(),
+        "state": pg_state::to_text(row.state),
+        "up": ids(&row.stat.up),
+        "acting": ids(&row.stat.acting),
+        "up_primary": primary(&row.stat.up),
+        "acting_primary": primary(&row.stat.acting),
+    })
+}
+
+pub fn json(row: &Row) -> Value {
+    let stat = &row.stat;
+    let mut object = Map::new();
+    for part in [times(row), log(row)] {
+        if let Value::Object(part) = part {
+            object.extend(part);
+        }
+    }
+    object.insert("stat_sum".to_owned(), stat_sum(&Totals::of([stat])));
+    let sets = json!({
+        "up": ids(&stat.up),
+        "acting": ids(&stat.acting),
+        "avail_no_missing": [],
+        "object_location_counts": [],
+        "blocked_by": [],
+        "up_primary": primary(&stat.up),
+        "acting_primary": primary(&stat.acting),
+        "purged_snaps": [],
+    });
+    if let Value::Object(sets) = sets {
+        object.extend(sets);
+    }
+    Value::Object(object)
+}
+
+fn times(row: &Row) -> Value {
+    let stat = &row.stat;
+    let active = stamp(stat.last_active);
+    json!({
+        "pgid": row.pg.to_string(),
+        "version": stat.version.to_string(),
+        "reported_seq": stat.reported_sequence,
+        "reported_epoch": stat.reported_epoch.0,
+        "state": pg_state::to_text(row.state),
+        "last_fresh": active,
+        "last_change": stamp(stat.last_change),
+        "last_active": active,
+        "last_peered": active,
+        "last_clean": stamp(stat.last_clean),
+        "last_became_active": stamp(stat.last_change),
+        "last_became_peered": stamp(stat.last_change),
+        "last_unstale": active,
+        "last_undegraded": active,
+        "last_fullsized": active,
+        "mapping_epoch": NO_EPOCH,
+    })
+}
+
+fn log(row: &Row) -> Value {
+    let stat = &row.stat;
+    json!({
+        "log_start": "0'0",
+        "ondisk_log_start": "0'0",
+        "created": NO_EPOCH,
+        "last_epoch_clean": stat.reported_epoch.0,
+        "parent": "0.0",
+        "parent_split_bits": 0,
+        "last_scrub": "0'0",
+        "last_scrub_stamp": stamp(stat.last_scrub),
+        "last_deep_scrub": "0'0",
+        "last_deep_scrub_stamp": stamp(stat.last_deep_scrub),
+        "last_clean_scrub_stamp": stamp(stat.last_scrub),
+        "objects_scrubbed": 0,
+        "log_size": stat.log_size,
+        "log_dups_size": 0,
+        "ondisk_log_size": stat.log_size,
+        "stats_invalid": false,
+        "dirty_stats_invalid": false,
+        "omap_stats_invalid": false,
+        "hitset_stats_invalid": false,
+        "hitset_bytes_stats_invalid": false,
+        "pin_stats_invalid": false,
+        "manifest_stats_invalid": false,
+        "snaptrimq_len": 0,
+        "last_scrub_duration": 0,
+        "scrub_schedule": "",
+        "scrub_duration": 0,
+        "objects_trimmed": 0,
+        "snaptrim_duration": 0,
+    })
+}
+
+/// Counters that we have; the others of `object_stat_sum_t` are zero.
+pub fn stat_sum(totals: &Totals) -> Value {
+    let mut sum = Map::new();
+    let known = [
+        ("num_bytes", totals.bytes),
+        ("num_objects", totals.objects),
+        ("num_object_clones", totals.clones),
+        ("num_object_copies", totals.copies),
+        ("num_objects_missing_on_primary", 0),
+        ("num_objects_missing", 0),
+        ("num_objects_degraded", totals.degraded),
+        ("num_objects_misplaced", totals.misplaced),
+        ("num_objects_unfound", totals.unfound),
+        ("num_objects_dirty", totals.objects),
+        ("num_whiteouts", 0),
+        ("num_read", totals.reads),
+        ("num_read_kb", totals.read_bytes >> 10),
+        ("num_write", totals.writes),
+        ("num_write_kb", totals.write_bytes >> 10),
+        ("num_scrub_errors", totals.scrub_errors),
+        ("num_shallow_scrub_errors", 0),
+        ("num_deep_scrub_errors", totals.scrub_errors),
+        ("num_objects_recovered", totals.recovered_objects),
+        ("num_bytes_recovered", totals.recovered_bytes),
+        ("num_keys_recovered", 0),
+        ("num_objects_omap", 0),
+        ("num_objects_hit_set_archive", 0),
+        ("num_bytes_hit_set_archive", 0),
+        ("num_flush", 0),
+        ("num_flush_kb", 0),
+        ("num_evict", 0),
+        ("num_evict_kb", 0),
+        ("num_promote", 0),
+        ("num_flush_mode_high", 0),
+        ("num_flush_mode_low", 0),
+        ("num_evict_mode_some", 0),
+        ("num_evict_mode_full", 0),
+        ("num_objects_pinned", 0),
+        ("num_legacy_snapsets", 0),
+        ("num_large_omap_objects", 0),
+        ("num_objects_manifest", 0),
+        ("num_omap_bytes", totals.omap_bytes),
+        ("num_omap_keys", totals.omap_keys),
+        ("num_objects_repaired", 0),
+    ];
+    sum.extend(known.map(|(name, value)| (name.to_owned(), json!(value))));
+    Value::Object(sum)
+}
+
+/// `store_statfs_t`
+pub fn statfs(total: u64, available: u64, allocated: u64, omap: u64, meta: u64) -> Value {
+    json!({
+        "total": total,
+        "available": available,
+        "internally_reserved": 0,
+        "allocated": allocated,
+        "data_stored": allocated,
+        "data_compressed": 0,
+        "data_compressed_allocated": 0,
+        "data_compressed_original": 0,
+        "omap_allocated": omap,
+        "internal_metadata": meta,
+    })
+}
+
+/// Sums of a pool, or of all (`pool_stat_t`).
+pub fn sums_json(totals: &Totals, stores: u64) -> Value {
+    json!({
+        "stat_sum": stat_sum(totals),
+        "store_stats": statfs(0, 0, totals.bytes, totals.omap_bytes, 0),
+        "log_size": totals.log_size,
+        "ondisk_log_size": totals.log_size,
+        "up": totals.up,
+        "acting": totals.acting,
+        "num_store_stats": stores,
+    })
+}
+
+pub fn pool_json(map: &OsdMap, stats: &Statistics, pool: PoolId) -> Value {
+    let totals = stats.pool_totals(pool);
+    let mut object = Map::new();
+    object.insert("poolid".to_owned(), json!(pool.0));
+    let pgs = map.pool(pool).map_or(0, |pool| pool.pg_num);
+    object.insert("num_pg".to_owned(), json!(pgs));
+    if let Value::Object(sums) = sums_json(&totals, map.in_count() as u64) {
+        object.extend(sums);
+    }
+    Value::Object(object)
+}
+
+/// `osd_stat_t` of one OSD, or of all.
+pub fn osd_json(usage: &OsdUsage, osds: u64, pgs: u64) -> Value {
+    let data = usage.bytes_used.saturating_sub(usage.bytes_omap + usage.bytes_meta);
+    let milliseconds = |microseconds: u64| microseconds / 1000;
+    json!({
+        "up_from": NO_EPOCH,
+        "seq": 0,
+        "num_pgs": pgs,
+        "num_osds": osds,
+        "num_per_pool_osds": osds,
+        "num_per_pool_omap_osds": osds,
+        "kb": usage.bytes_total >> 10,
+        "kb_used": usage.bytes_used >> 10,
+        "kb_used_data": data >> 10,
+        "kb_used_omap": usage.bytes_omap >> 10,
+        "kb_used_meta": usage.bytes_meta >> 10,
+        "kb_avail": usage.bytes_available >> 10,
+        "statfs": statfs(
+            usage.bytes_total,
+            usage.bytes_available,
+            data,
+            usage.bytes_omap,
+            usage.bytes_meta
+        ),
+        "hb_peers": [],
+        "snap_trim_queue_len": 0,
+        "num_snap_trimming": 0,
+        "num_shards_repaired": 0,
+        "op_queue_age_hist": { "histogram": [], "upper_bound": 1 },
+        "perf_stat": {
+            "commit_latency_ms": milliseconds(usage.commit_latency_us),
+            "apply_latency_ms": milliseconds(usage.apply_latency_us),
+            "commit_latency_ns": usage.commit_latency_us * 1000,
+            "apply_latency_ns": usage.apply_latency_us * 1000,
+        },
+        "alerts": [],
+        "network_ping_times": [],
+    })
+}
+
+pub fn brief_table(rows: &[Row]) -> String {
+    let columns = ["PG_STAT", "STATE", "UP", "^UP_PRIMARY", "ACTING", "^ACTING_PRIMARY"];
+    let mut table = Table::new(&columns);
+    for row in rows {
+        table.row([
+            row.pg.to_string(),
+            pg_state::to_text(row.state),
+            set_text(&row.stat.up),
+            primary(&row.stat.up).to_string(),
+            set_text(&row.stat.acting),
+            primary(&row.stat.acting).to_string(),
+        ]);
+    }
+    table.to_string()
+}
+
+/// `pg ls`
+pub fn list_table(rows: &[Row], now: engine::Time) -> String {
+    let mut table = Table::new(&[
+        "PG", "^OBJECTS", "^DEGRADED", "^MISPLACED", "^UNFOUND", "^BYTES", "^OMAP_BYTES*",
+        "^OMAP_KEYS*", "^LOG", "STATE", "^SINCE", "^VERSION", "^REPORTED", "^UP", "^ACTING",
+        "SCRUB_STAMP", "DEEP_SCRUB_STAMP",
+    ]);
+    for Row { pg, state, stat } in rows {
+        let since = now.since(engine::Time(stat.last_change.as_nanos())).as_secs();
+        let set = |osds: &[OsdId]| format!("{}p{}", set_text(osds), primary(osds));
+        table.row([
+            pg.to_string(),
+            stat.objects.to_string(),
+            stat.degraded.to_string(),
+            stat.misplaced.to_string(),
+            stat.unfound.to_string(),
+            stat.bytes.to_string(),
+            stat.omap_bytes.to_string(),
+            stat.omap_keys.to_string(),
+            stat.log_size.to_string(),
+            pg_state::to_text(*state),
+            crate::table::age(since),
+            stat.version.to_string(),
+            format!("{}:{}", stat.reported_epoch, stat.reported_sequence),
+            set(&stat.up),
+            set(&stat.acting),
+            stamp(stat.last_scrub),
+            stamp(stat.last_deep_scrub),
+        ]);
+    }
+    table.to_string()
+}
+
+/// `pg dump pgs`
+pub fn dump_table(rows: &[Row]) -> String {
+    let mut table = Table::new(&[
+        "PG_STAT", "^OBJECTS", "^MISSING_ON_PRIMARY", "^DEGRADED", "^MISPLACED", "^UNFOUND",
+        "^BYTES", "^OMAP_BYTES*", "^OMAP_KEYS*", "^LOG", "^DISK_LOG", "STATE", "STATE_STAMP",
+        "^VERSION", "^REPORTED", "UP", "^UP_PRIMARY", "ACTING", "^ACTING_PRIMARY",
+    ]);
+    for Row { pg, state, stat } in rows {
+        table.row([
+            pg.to_string(),
+            stat.objects.to_string(),
+            "0".to_owned(),
+            stat.degraded.to_string(),
+            stat.misplaced.to_string(),
+            stat.unfound.to_string(),
+            stat.bytes.to_string(),
+            stat.omap_bytes.to_string(),
+            stat.omap_keys.to_string(),
+            stat.log_size.to_string(),
+            stat.log_size.to_string(),
+            pg_state::to_text(*state),
+            stamp(stat.last_change),
+            stat.version.to_string(),
+            format!("{}:{}", stat.reported_epoch, stat.reported_sequence),
+            set_text(&stat.up),
+            primary(&stat.up).to_string(),
+            set_text(&stat.acting),
+            primary(&stat.acting).to_string(),
+        ]);
+    }
+    table.to_string()
+}
+
+pub fn pool_table(map: &OsdMap, stats: &Statistics) -> String {
+    let mut table = Table::new(&[
+        "POOLID", "^OBJECTS", "^MISSING_ON_PRIMARY", "^DEGRADED", "^MISPLACED", "^UNFOUND",
+        "^BYTES", "^OMAP_BYTES*", "^OMAP_KEYS*", "^LOG", "^DISK_LOG",
+    ]);
+    for id in map.pools.keys().rev() {
+        let totals = stats.pool_totals(*id);
+        let numbers = [
+            totals.objects,
+            0,
+            totals.degraded,
+            totals.misplaced,
+            totals.unfound,
+            totals.bytes,
+            totals.omap_bytes,
+            totals.omap_keys,
+            totals.log_size,
+            totals.log_size,
+        ];
+        table.row([id.to_string()].into_iter().chain(numbers.map(|number| number.to_string())));
+    }
+    table.to_string()
+}
+
+pub fn osd_table(map: &OsdMap, stats: &Statistics) -> String {
+    use crate::table::bytes;
+    let mut table = Table::new(&[
+        "OSD_STAT", "^USED", "^AVAIL", "^USED_RAW", "^TOTAL", "^HB_PEERS", "^PG_SUM",
+        "^PRIMARY_PG_SUM",
+    ]);
+    let (held, led) = (pgs_per_osd(map), primaries_per_osd(map));
+    for (osd, report) in stats.osds() {
+        let usage = &report.usage;
+        let count = |counts: &BTreeMap<OsdId, u64>| counts.get(&osd).copied().unwrap_or(0);
+        table.row([
+            osd.to_string(),
+            bytes(usage.bytes_used),
+            bytes(usage.bytes_available),
+            bytes(usage.bytes_used),
+            bytes(usage.bytes_total),
+            "[]".to_owned(),
+            count(&held).to_string(),
+            count(&led).to_string(),
+        ]);
+    }
+    let sum = stats.usage(map);
+    let mut last = vec!["sum".to_owned()];
+    last.extend([sum.bytes_used, sum.bytes_available, sum.bytes_used, sum.bytes_total].map(bytes));
+    last.resize(8, String::new());
+    table.row(last);
+    table.to_string()
+}

@@ -1,0 +1,52 @@
+//! How much fits where.
+
+use crate::statistics::Statistics;
+use maps::{OsdMap, Pool};
+use std::collections::BTreeMap;
+use types::{OsdId, PoolId};
+
+/// How many raw bytes a byte of a pool takes.
+pub fn raw_bytes_per_byte(map: &OsdMap, id: PoolId) -> f64 {
+    let Some(pool) = map.pool(id) else { return 1.0 };
+    if pool.is_replicated() {
+        return f64::from(pool.size.max(1));
+    }
+    let profile = map.erasure_code_profiles.get(&pool.erasure_code_profile);
+    let shards = |name: &str| -> Option<f64> { profile?.get(name)?.parse().ok() };
+    match (shards("k"), shards("m")) {
+        (Some(k), Some(m)) if k > 0.0 => (k + m) / k,
+        _ => f64::from(pool.size.max(1)),
+    }
+}
+
+/// The OSDs a pool's rule can choose and the share of data that each gets.
+pub fn rule_shares(map: &OsdMap, pool: &Pool) -> BTreeMap<OsdId, f64> {
+    let Some(rule) = map.crush.rule(pool.crush_rule.into()) else { return BTreeMap::new() };
+    let mut weights = BTreeMap::<OsdId, f64>::new();
+    for root in rule.takes() {
+        for device in map.crush.devices_below(root) {
+            let Some(osd) = map.osd(OsdId(device)).filter(|osd| osd.is_in()) else { continue };
+            let weight = f64::from(map.crush.item_weight(device).unwrap_or(0));
+            *weights.entry(OsdId(device)).or_default() += weight * f64::from(osd.weight);
+        }
+    }
+    let sum: f64 = weights.values().sum();
+    weights.retain(|_, weight| *weight > 0.0);
+    weights.into_iter().map(|(osd, weight)| (osd, weight / sum)).collect()
+}
+
+/// What can still be stored in a pool before its first OSD is full (`MAX AVAIL`).
+pub fn pool_available(map: &OsdMap, stats: &Statistics, id: PoolId) -> u64 {
+    (raw_available(map, stats, id) / raw_bytes_per_byte(map, id)) as u64
+}
+
+pub fn raw_available(map: &OsdMap, stats: &Statistics, id: PoolId) -> f64 {
+    let Some(pool) = map.pool(id) else { return 0.0 };
+    let projected = rule_shares(map, pool).into_iter().filter_map(|(osd, share)| {
+        let usage = &stats.osd(osd)?.usage;
+        let unusable = usage.bytes_total as f64 * (1.0 - f64::from(map.full_ratio));
+        Some((usage.bytes_available as f64 - unusable).max(0.0) / share)
+    });
+    let least = projected.fold(f64::INFINITY, f64::min);
+    if least.is_finite() { least } else { 0.0 }
+}

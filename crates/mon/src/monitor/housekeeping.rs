@@ -1,0 +1,103 @@
+//! What follows from time alone: rotation of secrets, expiry, flags of full pools.
+
+use super::Monitor;
+use super::job::{GLOBAL_IDS_PER_RESERVATION, Job};
+use crate::change::Change;
+use crate::keys;
+use engine::Time;
+use maps::PoolFlags;
+use types::{EntityAddr, PoolId};
+
+impl Monitor {
+    /// Once per tick: finds out whether anything is due, and queues it.
+    pub(super) fn keep_house(&mut self, now: Time) {
+        self.expire_handshakes(now);
+        if !matches!(self.phase, super::Phase::Serving) {
+            return;
+        }
+        let is_queued = |monitor: &Monitor, wanted: fn(&Job) -> bool| {
+            monitor.jobs.iter().any(wanted)
+                || monitor.in_flight.as_ref().is_some_and(|in_flight| wanted(&in_flight.job))
+        };
+        let left = self.global_ids.end - self.global_ids.start;
+        if left < GLOBAL_IDS_PER_RESERVATION / 2
+            && !is_queued(self, |job| matches!(job, Job::ReserveGlobalIds | Job::Start))
+        {
+            self.enqueue(Job::ReserveGlobalIds);
+        }
+        let rotation = self.state.secrets.next_rotation();
+        if rotation.is_none_or(|due| due <= now.wall())
+            && !is_queued(self, |job| matches!(job, Job::RotateSecrets | Job::Start))
+        {
+            self.enqueue(Job::RotateSecrets);
+        }
+        let version = self.state.secrets.version();
+        if self.secrets_pushed != version {
+            self.secrets_pushed = version;
+            self.push_secrets();
+        }
+        let mut draft = Change::new(now.wall());
+        self.plan_housekeeping(now, &mut draft);
+        if !draft.is_empty() && !is_queued(self, |job| matches!(job, Job::Housekeeping)) {
+            self.enqueue(Job::Housekeeping);
+        }
+    }
+
+    pub(super) fn plan_housekeeping(&self, now: Time, change: &mut Change) {
+        self.plan_liveness(now, change);
+        self.plan_quotas(change);
+        self.plan_blocklist(now, change);
+        self.plan_mutes(now, change);
+    }
+
+    /// A pool over its quota takes no more writes, until it is below again.
+    fn plan_quotas(&self, change: &mut Change) {
+        let quota_flags = PoolFlags::FULL_QUOTA | PoolFlags::FULL;
+        let map = &self.state.osdmap;
+        let changed: Vec<(PoolId, bool)> = map
+            .pools
+            .iter()
+            .filter(|(_, pool)| {
+                pool.quota_max_bytes > 0
+                    || pool.quota_max_objects > 0
+                    || pool.flags.contains(PoolFlags::FULL_QUOTA)
+            })
+            .filter_map(|(id, pool)| {
+                let totals = self.stats.pool_totals(*id);
+                let over = |limit: u64, used: u64| limit > 0 && used >= limit;
+                let is_over = over(pool.quota_max_bytes, totals.bytes)
+                    || over(pool.quota_max_objects, totals.objects);
+                (is_over != pool.flags.contains(PoolFlags::FULL_QUOTA)).then_some((*id, is_over))
+            })
+            .collect();
+        for (id, is_over) in changed {
+            if let Some(pool) = change.pool(&self.state, id) {
+                pool.flags.set(quota_flags, is_over);
+            }
+        }
+    }
+
+    fn plan_blocklist(&self, now: Time, change: &mut Change) {
+        let map = &self.state.osdmap;
+        let expired = |list: &maps::Blocklist| -> Vec<EntityAddr> {
+            list.iter().filter(|(_, until)| **until < now.wall()).map(|(addr, _)| *addr).collect()
+        };
+        let (addresses, ranges) = (expired(&map.blocklist), expired(&map.range_blocklist));
+        if !addresses.is_empty() || !ranges.is_empty() {
+            let incremental = change.osdmap(&self.state);
+            incremental.old_blocklist = addresses;
+            incremental.old_range_blocklist = ranges;
+        }
+    }
+
+    fn plan_mutes(&self, now: Time, change: &mut Change) {
+        let second = u64::from(now.wall().seconds);
+        let is_over = |expires_at: u64| expires_at != 0 && expires_at <= second;
+        if self.state.mutes.iter().any(|mute| is_over(mute.expires_at)) {
+            let kept: Vec<_> =
+                self.state.mutes.iter().filter(|mute| !is_over(mute.expires_at)).collect();
+            change.put(keys::HEALTH_MUTES, serde_json::to_vec(&kept).unwrap_or_default());
+        }
+    }
+}
+

@@ -1,0 +1,137 @@
+//! Operations on pools that librados asks for without a command (`MPoolOp`).
+
+use super::Monitor;
+use crate::change::Change;
+use crate::commands::pools::{self, NewPool};
+use auth::Rwx;
+use codec::encode_to_bytes;
+use engine::{ConnId, Message, Time};
+use maps::{Pool, PoolFlags, PoolSnap};
+use types::{Errno, PoolId, SnapId};
+use wire::{MessageBody, PoolOp, PoolOpKind, PoolOpReply};
+
+/// What is told about a success: the id of a new snapshot.
+type Outcome = Result<Option<SnapId>, Errno>;
+
+impl Monitor {
+    pub(super) fn run_pool_op(
+        &mut self,
+        conn: ConnId,
+        op: &PoolOp,
+        now: Time,
+        change: &mut Change,
+    ) -> Message {
+        let may_write = |session: &super::Session| session.may("osd", Rwx::WRITE);
+        let outcome = match self.sessions.get(&conn).is_some_and(may_write) {
+            true => self.decide_pool_op(op, now, change),
+            false => Err(Errno::PERM),
+        };
+        let current = self.state.osdmap.epoch;
+        let epoch = if change.touches_osdmap() { current.next() } else { current };
+        let (result, response) = match outcome {
+            Ok(snap) => (0, snap.map(|snap| encode_to_bytes(&snap))),
+            Err(errno) => (errno.negative(), None),
+        };
+        let reply = PoolOpReply {
+            version: epoch.0.into(),
+            fsid: self.state.monmap.fsid,
+            result,
+            epoch: epoch.0,
+            response,
+        };
+        reply.encode(0)
+    }
+
+    fn decide_pool_op(&mut self, op: &PoolOp, now: Time, change: &mut Change) -> Outcome {
+        let id = PoolId(op.pool.into());
+        if op.op == PoolOpKind::Create {
+            return self.create_pool(op, change);
+        }
+        let Some(pool) = self.state.osdmap.pool(id).cloned() else {
+            return if op.op == PoolOpKind::Delete { Ok(None) } else { Err(Errno::NOENT) };
+        };
+        let state = &self.state;
+        match op.op {
+            PoolOpKind::Create => Ok(None),
+            PoolOpKind::Delete => {
+                pools::remove(state, change, id).map_err(|refusal| refusal.errno)?;
+                Ok(None)
+            }
+            PoolOpKind::AuidChange => Err(Errno::NOTSUPP),
+            PoolOpKind::CreateSnap => {
+                check_mode(&pool, PoolFlags::SELFMANAGED_SNAPS)?;
+                if op.name.is_empty() {
+                    return Err(Errno::INVAL);
+                }
+                if pool.snaps.values().any(|snap| snap.name == op.name) {
+                    return Err(Errno::EXIST);
+                }
+                let pool = change.pool_snapshots(state, id).ok_or(Errno::NOENT)?;
+                take_pool_snapshot(pool, &op.name, now);
+                Ok(None)
+            }
+            PoolOpKind::DeleteSnap => {
+                check_mode(&pool, PoolFlags::SELFMANAGED_SNAPS)?;
+                let found = pool.snaps.values().find(|snap| snap.name == op.name);
+                let snap = found.map(|snap| snap.id).ok_or(Errno::NOENT)?;
+                remove_pool_snapshot(state, change, id, snap);
+                Ok(None)
+            }
+            PoolOpKind::CreateUnmanagedSnap => {
+                check_mode(&pool, PoolFlags::POOL_SNAPS)?;
+                let pool = change.pool_snapshots(state, id).ok_or(Errno::NOENT)?;
+                pool.flags.insert(PoolFlags::SELFMANAGED_SNAPS);
+                // The first number is never given out: 1 tells old readers of this mode.
+                pool.snap_seq = SnapId(pool.snap_seq.0.max(1) + 1);
+                Ok(Some(pool.snap_seq))
+            }
+            PoolOpKind::DeleteUnmanagedSnap => {
+                check_mode(&pool, PoolFlags::POOL_SNAPS)?;
+                if op.snap > pool.snap_seq {
+                    return Err(Errno::NOENT);
+                }
+                let queue = state.osdmap.removed_snaps_queue.get(&id);
+                if queue.is_none_or(|queue| !queue.contains(op.snap)) {
+                    change.pool_snapshots(state, id);
+                    change.osdmap(state).new_removed_snaps.entry(id).or_default().insert(op.snap);
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    fn create_pool(&mut self, op: &PoolOp, change: &mut Change) -> Outcome {
+        if self.state.osdmap.pool_id(&op.name).is_some() {
+            return Ok(None);
+        }
+        let rule = u8::try_from(op.crush_rule).ok();
+        let new = NewPool { name: &op.name, rule, ..NewPool::default() };
+        pools::create(&self.state, change, &new).map_err(|refusal| refusal.errno)?;
+        Ok(None)
+    }
+}
+
+/// A pool has either snapshots of its own or those that its clients manage.
+fn check_mode(pool: &Pool, other: PoolFlags) -> Result<(), Errno> {
+    if pool.flags.contains(other) { Err(Errno::INVAL) } else { Ok(()) }
+}
+
+pub(crate) fn take_pool_snapshot(pool: &mut Pool, name: &str, now: Time) {
+    pool.flags.insert(PoolFlags::POOL_SNAPS);
+    pool.snap_seq = SnapId(pool.snap_seq.0 + 1);
+    let id = pool.snap_seq;
+    pool.snaps.insert(id, PoolSnap { id, stamp: now.wall(), name: name.to_owned() });
+}
+
+pub(crate) fn remove_pool_snapshot(
+    state: &crate::state::State,
+    change: &mut Change,
+    id: PoolId,
+    snap: SnapId,
+) {
+    if let Some(pool) = change.pool_snapshots(state, id) {
+        pool.snaps.remove(&snap);
+        pool.snap_seq = SnapId(pool.snap_seq.0 + 1);
+    }
+    change.osdmap(state).new_removed_snaps.entry(id).or_default().insert(snap);
+}

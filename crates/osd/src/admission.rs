@@ -1,0 +1,235 @@
+//! From a message to a request that waits for its object: everything that can be said about it
+//! without looking at the object.
+
+use crate::osd::Early;
+use crate::request::{Call, Nature, Origin, Request, is_member};
+use crate::{Osd, limits};
+use auth::OsdAccess;
+use classes::Caller;
+use engine::{ConnId, Message, Output, Time};
+use maps::{OsdMapFlags, PoolFlags};
+use types::{Errno, PgId};
+use wire::op::request_flags::{FULL_FORCE, FULL_TRY, PARALLELEXEC};
+use wire::{MessageBody, OsdRequest};
+
+/// `EMSGSIZE`: more data than one request may carry.
+const TOO_BIG: Errno = Errno(90);
+
+impl Osd {
+    pub(crate) fn take_request(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        message: &Message,
+    ) -> codec::Result<()> {
+        let request = OsdRequest::decode(message)?;
+        let Some(session) = self.sessions.get_mut(&conn) else { return Ok(()) };
+        let bytes = message.len();
+        session.requests += 1;
+        session.bytes += bytes;
+        let id = request.id(session.peer.participant, message.tid);
+        let (addr, features) = (session.addr(), session.peer.features);
+        let caller = Caller { request: id, addr, features };
+        let map_epoch = request.map_epoch;
+        let key = self.requests.insert(Request {
+            origin: Origin::Client { conn },
+            pg: request.pg.pg,
+            message: request,
+            tid: message.tid,
+            id,
+            bytes,
+            nature: Nature::default(),
+            caller,
+            attempt: 0,
+            loaded: Default::default(),
+            outstanding: 0,
+            outcome: None,
+        });
+        self.throttle(conn);
+        self.share_map(conn, map_epoch);
+        self.admit(now, key);
+        Ok(())
+    }
+
+    /// Pauses a session that has too much in work, and resumes it when that has gone down.
+    pub(crate) fn throttle(&mut self, conn: ConnId) {
+        let Some(session) = self.sessions.get_mut(&conn) else { return };
+        let full = session.bytes > limits::SESSION_BYTES_MAX
+            || session.requests > limits::SESSION_REQUESTS_MAX;
+        let low = session.bytes <= limits::SESSION_BYTES_RESUME
+            && session.requests <= limits::SESSION_REQUESTS_MAX / 2;
+        let paused = if session.paused { !low } else { full };
+        if paused != session.paused {
+            session.paused = paused;
+            self.outputs.push_back(Output::Pause { conn, paused });
+        }
+    }
+
+    /// Checks a request and hands it on to its group.
+    pub(crate) fn admit(&mut self, now: Time, key: u64) {
+        let Some(request) = self.requests.get(key) else { return };
+        let needed = request.message.map_epoch;
+        if needed > self.epoch() || !self.is_up() {
+            let needed = needed.max(self.epoch().next());
+            self.early.push((needed, Early::Request(key)));
+            return;
+        }
+        match self.route(key) {
+            Some(pg) => self.enter_group(now, pg, key),
+            // The client learns from a newer map where to send it, or that there is no such pool.
+            None => self.forget_request(key),
+        }
+    }
+
+    /// The group of this OSD that should serve the request.
+    fn route(&mut self, key: u64) -> Option<PgId> {
+        let request = self.requests.get_mut(key)?;
+        let pool = self.map.pool(request.message.pg.pg.pool)?;
+        let pg = pool.raw_pg_to_pg(request.message.pg.pg);
+        request.pg = pg;
+        request.message.object.pool = pg.pool;
+        let is_listing = request.message.ops.iter().any(|op| op.code.is_pg());
+        if !is_listing && pool.pg_of_hash(pg.pool, request.message.object.hash) != pg {
+            return None;
+        }
+        let group = self.groups.get(&pg)?;
+        let since = group.primary_since.unwrap_or_default();
+        let members = group.pg.members();
+        if group.pg.is_primary() {
+            // What was sent to an earlier primary is sent again to this one.
+            return (request.message.map_epoch >= since).then_some(pg);
+        }
+        is_member(self.config.id, &members.acting).then_some(pg)
+    }
+
+    /// Refuses what may not be, and queues the rest.
+    fn enter_group(&mut self, now: Time, pg: PgId, key: u64) {
+        let request = self.requests.get(key).expect("it was just routed");
+        let (nature, calls) = match Nature::of(&request.message) {
+            Ok(known) => known,
+            Err(errno) => return self.reply_error(key, errno),
+        };
+        let request = self.requests.get_mut(key).expect("it was just there");
+        request.nature = nature;
+        let group = &self.groups[&pg];
+        if !group.pg.is_primary() && !request.allows_replica() {
+            return self.forget_request(key);
+        }
+        if let Err(errno) = self.check(key, &calls) {
+            return self.reply_error(key, errno);
+        }
+        if self.is_held_back(key) {
+            return self.forget_request(key);
+        }
+        self.start(now, pg, key);
+    }
+
+    fn check(&self, key: u64, calls: &[Call]) -> Result<(), Errno> {
+        let request = self.requests.get(key).expect("the caller has it");
+        let message = &request.message;
+        if message.has_flag(PARALLELEXEC) || message.ops.is_empty() {
+            return Err(Errno::INVAL);
+        }
+        if message.ops.len() > limits::REQUEST_OPS_MAX {
+            return Err(Errno::TOOBIG);
+        }
+        self.check_caps(request, calls)?;
+        if request.nature.is_pg_op {
+            return Ok(());
+        }
+        let object = &message.object;
+        if object.name.len() > limits::OBJECT_NAME_LEN_MAX
+            || object.key.len() > limits::OBJECT_NAME_LEN_MAX
+            || object.namespace.len() > limits::NAMESPACE_LEN_MAX
+        {
+            return Err(Errno::NAMETOOLONG);
+        }
+        if object.name.is_empty() {
+            return Err(Errno::INVAL);
+        }
+        self.check_blocklist(request)?;
+        let data: usize = message.ops.iter().map(|op| op.input.len()).sum();
+        if request.may_write() && data > limits::REQUEST_DATA_MAX {
+            return Err(TOO_BIG);
+        }
+        self.check_space(request)
+    }
+
+    fn check_caps(&self, request: &Request, calls: &[Call]) -> Result<(), Errno> {
+        let Origin::Client { conn } = request.origin else { return Ok(()) };
+        let session = self.sessions.get(&conn).ok_or(Errno::PERM)?;
+        if session.caps.allows_all() {
+            return Ok(());
+        }
+        let pool = self.map.pool(request.pg.pool).ok_or(Errno::PERM)?;
+        let object = &request.message.object;
+        let name = if object.key.is_empty() { &object.name } else { &object.key };
+        let calls: Vec<_> = calls.iter().map(Call::as_access).collect();
+        let access = OsdAccess {
+            pool_name: self.map.pool_name(request.pg.pool).unwrap_or_default(),
+            applications: &pool.application_metadata,
+            namespace: &String::from_utf8_lossy(&object.namespace),
+            object: &String::from_utf8_lossy(name),
+            may_read: request.nature.may_read,
+            may_write: request.nature.may_write,
+            classes: &calls,
+            peer: session.peer.seen_addr.socket.map(|socket| socket.ip()),
+        };
+        if session.caps.allows(&access) { Ok(()) } else { Err(Errno::PERM) }
+    }
+
+    fn check_blocklist(&self, request: &Request) -> Result<(), Errno> {
+        let Origin::Client { conn } = request.origin else { return Ok(()) };
+        let Some(session) = self.sessions.get(&conn) else { return Ok(()) };
+        match self.map.is_any_blocklisted(&session.peer.addrs) {
+            true => Err(Errno::BLOCKLISTED),
+            false => Ok(()),
+        }
+    }
+
+    /// A disk that is nearly full takes nothing that is not a deletion by its nature.
+    fn check_space(&self, request: &Request) -> Result<(), Errno> {
+        use wire::op::OpCode;
+        let frees = |code: OpCode| {
+            matches!(code, OpCode::DELETE | OpCode::TRUNCATE | OpCode::OMAPCLEAR | OpCode::WATCH)
+                || !code.writes()
+        };
+        let only_frees = request.message.ops.iter().all(|op| frees(op.code));
+        let refuses = self.reporting.is_disk_full()
+            && request.may_write()
+            && !only_frees
+            && !request.message.has_flag(FULL_FORCE);
+        if refuses { Err(Errno::NOSPC) } else { Ok(()) }
+    }
+
+    /// Whether the map tells clients to wait: they will send the request again when it no longer
+    /// does.
+    fn is_held_back(&self, key: u64) -> bool {
+        let request = self.requests.get(key).expect("the caller has it");
+        if request.origin == Origin::WatchTimeout {
+            return false;
+        }
+        let flags = self.map.flags;
+        let forced = request.message.flags & (FULL_TRY | FULL_FORCE) != 0;
+        let writes = request.may_write();
+        let full = writes && !forced && flags.contains(OsdMapFlags::FULL);
+        full || writes && flags.contains(OsdMapFlags::PAUSEWR)
+            || !writes && flags.contains(OsdMapFlags::PAUSERD)
+    }
+
+    /// What a pool that is full says to a write that would add to it; `Ok(false)` drops it, since
+    /// its client should have waited.
+    pub(crate) fn may_grow(&self, request: &Request) -> Result<bool, Errno> {
+        let Some(pool) = self.map.pool(request.pg.pool) else { return Ok(false) };
+        let full = pool.flags.contains(PoolFlags::FULL);
+        match request.message.flags {
+            _ if !full => Ok(true),
+            flags if flags & FULL_FORCE != 0 => Ok(true),
+            flags if flags & FULL_TRY != 0 => {
+                let by_quota = pool.flags.contains(PoolFlags::FULL_QUOTA);
+                Err(if by_quota { Errno::DQUOT } else { Errno::NOSPC })
+            }
+            _ => Ok(false),
+        }
+    }
+}

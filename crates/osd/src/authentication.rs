@@ -1,0 +1,119 @@
+//! Who connects, and what the ticket allows.
+
+use crate::Osd;
+use auth::{
+    AuthCaps, AuthorizeHandler, AuthorizeStep, CONNECTION_SECRET_LENGTH, NoneAuthorizer,
+};
+use bytes::Bytes;
+use engine::{AuthRequest, AuthVerdict, ConnId, Output, Time};
+use types::{EntityType, Errno};
+
+/// `CEPH_AUTH_*`
+const METHOD_NONE: u32 = 1;
+const METHOD_CEPHX: u32 = 2;
+/// `CEPH_CON_MODE_*`
+const MODE_CRC: u32 = 1;
+const MODE_SECURE: u32 = 2;
+
+/// A peer that has begun to authenticate.
+#[derive(Debug)]
+pub(crate) struct Handshake {
+    mode: u32,
+    handler: AuthorizeHandler,
+}
+
+impl Osd {
+    pub(crate) fn authenticate(&mut self, now: Time, conn: ConnId, request: AuthRequest) {
+        let verdict = match request {
+            AuthRequest::Start { method, preferred_modes, payload, .. } => {
+                self.start_handshake(now, conn, method, &preferred_modes, &payload)
+            }
+            AuthRequest::More { payload } => match self.handshakes.remove(&conn) {
+                Some(handshake) => self.authorize(now, conn, handshake, &payload),
+                None => Err(Errno::INVAL),
+            },
+        };
+        let verdict = verdict.unwrap_or_else(|errno| AuthVerdict::BadMethod {
+            result: errno.negative(),
+            allowed_methods: vec![self.auth_method()],
+            allowed_modes: self.config.connection_modes.clone(),
+        });
+        self.outputs.push_back(Output::Auth { conn, verdict });
+    }
+
+    fn auth_method(&self) -> u32 {
+        if self.config.auth_none { METHOD_NONE } else { METHOD_CEPHX }
+    }
+
+    fn start_handshake(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        method: u32,
+        preferred_modes: &[u32],
+        payload: &Bytes,
+    ) -> Result<AuthVerdict, Errno> {
+        if method != self.auth_method() {
+            return Err(Errno::NOTSUPP);
+        }
+        // Without keys there is nothing to make a connection secure with.
+        let accepted = |mode: &&u32| {
+            self.config.connection_modes.contains(mode)
+                && (**mode == MODE_CRC || !self.config.auth_none)
+        };
+        let mode = *preferred_modes.iter().find(accepted).ok_or(Errno::NOTSUPP)?;
+        if self.config.auth_none {
+            return believe(payload);
+        }
+        let handler = AuthorizeHandler::new(EntityType::OSD);
+        self.authorize(now, conn, Handshake { mode, handler }, payload)
+    }
+
+    fn authorize(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        mut handshake: Handshake,
+        payload: &[u8],
+    ) -> Result<AuthVerdict, Errno> {
+        let mode = handshake.mode;
+        let secret_length = if mode == MODE_SECURE { CONNECTION_SECRET_LENGTH } else { 0 };
+        let (secrets, entropy) = (&self.secrets, &mut self.entropy);
+        let step = handshake.handler.handle(now.wall(), secrets, payload, secret_length, entropy);
+        match step {
+            Err(error) => {
+                tracing::debug!(%error, "an authorizer was refused");
+                Err(Errno::ACCES)
+            }
+            Ok(AuthorizeStep::Challenge(challenge)) => {
+                self.handshakes.insert(conn, handshake);
+                Ok(AuthVerdict::More { payload: challenge.into() })
+            }
+            Ok(AuthorizeStep::Accepted { peer, reply }) => Ok(AuthVerdict::Done {
+                name: peer.name,
+                global_id: peer.global_id,
+                mode,
+                payload: reply.into(),
+                session_key: Bytes::copy_from_slice(peer.session_key.secret()),
+                connection_secret: peer.connection_secret.into(),
+                caps: codec::encode_to_bytes(&peer.caps),
+            }),
+        }
+    }
+}
+
+/// Without authentication, whoever comes may do everything.
+fn believe(payload: &Bytes) -> Result<AuthVerdict, Errno> {
+    let asserted: NoneAuthorizer =
+        codec::Reader::new(payload).value().map_err(|_| Errno::INVAL)?;
+    let caps = AuthCaps { allow_all: true, text: String::new() };
+    Ok(AuthVerdict::Done {
+        name: asserted.name,
+        global_id: asserted.global_id,
+        mode: MODE_CRC,
+        payload: Bytes::new(),
+        session_key: Bytes::new(),
+        connection_secret: Bytes::new(),
+        caps: codec::encode_to_bytes(&caps),
+    })
+}

@@ -1,0 +1,181 @@
+//! A group with what the OSD keeps for it: objects in work, waiting requests, watches.
+
+use crate::execute::ObjectState;
+use crate::request::Origin;
+use crate::storage::Pending;
+use crate::watches::Watch;
+use crate::Osd;
+use engine::Time;
+use pg::{Output, Pg, WatcherKey};
+use std::collections::{BTreeMap, VecDeque};
+use stdx::FastMap;
+use types::{EVersion, Epoch, HObject, PgId};
+
+/// Operations since the OSD was started.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Counters {
+    pub reads: u64,
+    pub read_bytes: u64,
+    pub writes: u64,
+    pub write_bytes: u64,
+}
+
+/// An object that something works on, or did lately.
+#[derive(Debug, Default)]
+pub(crate) struct ObjectContext {
+    /// As the writes in flight will leave it; `None` until loaded.
+    pub state: Option<ObjectState>,
+    pub is_loading: bool,
+    /// Reads that load what they need: no write begins meanwhile.
+    pub readers: usize,
+    /// A write that loads what it needs: nothing else begins meanwhile.
+    pub has_writer: bool,
+    pub writes_in_flight: usize,
+    /// Requests in order of arrival.
+    pub queue: VecDeque<u64>,
+}
+
+impl ObjectContext {
+    pub fn is_idle(&self) -> bool {
+        !self.is_loading
+            && self.readers == 0
+            && !self.has_writer
+            && self.writes_in_flight == 0
+            && self.queue.is_empty()
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub pg: Pg,
+    pub serial: u64,
+    /// Since when this OSD is the primary.
+    pub primary_since: Option<Epoch>,
+    pub objects: FastMap<HObject, ObjectContext>,
+    /// The keys of `objects`, oldest first, for forgetting.
+    pub cached: VecDeque<HObject>,
+    /// Changes when `objects` is cleared.
+    pub generation: u64,
+    /// Requests that came while the group was not active.
+    pub waiting: VecDeque<u64>,
+    /// Requests that were sent again while their first write is on its way.
+    pub repeated: BTreeMap<EVersion, Vec<u64>>,
+    pub watches: BTreeMap<HObject, BTreeMap<WatcherKey, Watch>>,
+    pub counters: Counters,
+}
+
+impl Group {
+    pub fn new(pg: Pg, serial: u64) -> Self {
+        Group {
+            pg,
+            serial,
+            primary_since: None,
+            objects: FastMap::default(),
+            cached: VecDeque::new(),
+            generation: 0,
+            waiting: VecDeque::new(),
+            repeated: BTreeMap::new(),
+            watches: BTreeMap::new(),
+            counters: Counters::default(),
+        }
+    }
+
+    pub fn check_invariants(&self) {
+        self.pg.check_invariants();
+        for context in self.objects.values() {
+            assert!(!(context.has_writer && context.readers > 0), "a write waits for reads");
+            assert!(context.state.is_some() || context.writes_in_flight == 0);
+        }
+    }
+}
+
+impl Osd {
+    /// Does what a group wants done.
+    pub(crate) fn pump_group(&mut self, now: Time, pg: PgId) {
+        while let Some(group) = self.groups.get_mut(&pg) {
+            let Some(output) = group.pg.poll_output() else { return };
+            let serial = group.serial;
+            match output {
+                Output::Send { to, message } => self.send_to_osd(to, message),
+                Output::Storage { tag, kind } => {
+                    self.ask_store(Pending::Group { pg, serial, tag }, kind);
+                }
+                Output::Committed { ticket } => self.committed(now, pg, ticket),
+                Output::Interrupted { tickets } => self.interrupted(now, pg, &tickets),
+                Output::Activated => self.activated(now, pg),
+                Output::Removed => self.forget_group(now, pg),
+            }
+        }
+    }
+
+    fn activated(&mut self, now: Time, pg: PgId) {
+        self.reporting.request(now);
+        let Some(group) = self.groups.get_mut(&pg) else { return };
+        for key in std::mem::take(&mut group.waiting) {
+            self.start(now, pg, key);
+        }
+    }
+
+    /// The members changed: every request begins anew when the group is active again, here if this
+    /// OSD is still the primary, else where its client sends it.
+    fn interrupted(&mut self, now: Time, pg: PgId, tickets: &[u64]) {
+        self.reporting.request(now);
+        self.discard_watches(pg);
+        let Some(group) = self.groups.get_mut(&pg) else { return };
+        let mut keys: Vec<u64> = tickets.to_vec();
+        // In the order in which the objects were first used, which is the same on every run.
+        for object in std::mem::take(&mut group.cached) {
+            keys.extend(group.objects.get(&object).into_iter().flat_map(|c| c.queue.iter()));
+        }
+        keys.extend(std::mem::take(&mut group.repeated).into_values().flatten());
+        keys.extend(std::mem::take(&mut group.waiting));
+        keys.extend(self.loading_requests(pg));
+        keys.sort_unstable();
+        keys.dedup();
+        let group = self.groups.get_mut(&pg).expect("it was just there");
+        group.objects.clear();
+        group.generation += 1;
+        let stays = group.pg.is_primary();
+        self.requeue(pg, keys, stays);
+    }
+
+    fn loading_requests(&self, pg: PgId) -> Vec<u64> {
+        let loading = self.storage.iter().filter_map(|(_, pending)| match pending {
+            Pending::Need { request, .. } | Pending::Listing { request, .. } => Some(*request),
+            _ => None,
+        });
+        let copying = self.copies.requests();
+        let in_group = |key: &u64| self.requests.get(*key).is_some_and(|r| r.pg == pg);
+        loading.chain(copying).filter(in_group).collect()
+    }
+
+    fn requeue(&mut self, pg: PgId, keys: Vec<u64>, stays: bool) {
+        let mut requests: Vec<(u64, u64)> = Vec::new();
+        for key in keys {
+            let Some(request) = self.requests.get_mut(key) else { continue };
+            request.reset();
+            match stays && request.origin != Origin::WatchTimeout {
+                true => requests.push((request.tid, key)),
+                false => self.forget_request(key),
+            }
+        }
+        // A client numbers its requests in their order.
+        requests.sort_unstable();
+        let group = self.groups.get_mut(&pg).expect("the caller has it");
+        group.waiting.extend(requests.into_iter().map(|(_, key)| key));
+    }
+
+    /// The pool is gone: nobody waits for these any more.
+    pub(crate) fn drop_requests(&mut self, now: Time, pg: PgId) {
+        self.interrupted(now, pg, &[]);
+        let Some(group) = self.groups.get_mut(&pg) else { return };
+        for key in std::mem::take(&mut group.waiting) {
+            self.forget_request(key);
+        }
+    }
+
+    fn forget_group(&mut self, now: Time, pg: PgId) {
+        self.drop_requests(now, pg);
+        self.groups.remove(&pg);
+    }
+}

@@ -1,0 +1,39 @@
+//! The latest map increments as they came, for clients that are behind.
+
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use types::Epoch;
+
+/// Increments that are kept; who is further behind gets the whole map.
+const INCREMENTS_MAX: usize = 200;
+
+#[derive(Debug, Default)]
+pub(crate) struct MapsHistory {
+    increments: BTreeMap<Epoch, Bytes>,
+}
+
+impl MapsHistory {
+    pub fn push(&mut self, epoch: Epoch, encoded: Bytes) {
+        self.increments.insert(epoch, encoded);
+        while self.increments.len() > INCREMENTS_MAX {
+            self.increments.pop_first();
+        }
+    }
+
+    pub fn clear(&mut self) {
+        self.increments.clear();
+    }
+
+    /// The increments that lead from `from` to `to`, encoded for a reader with `features`; `None`
+    /// if not all are there.
+    pub fn range(&self, from: Epoch, to: Epoch, features: u64) -> Option<BTreeMap<Epoch, Bytes>> {
+        let mut increments = BTreeMap::new();
+        let mut epoch = from.next();
+        while epoch <= to {
+            let encoded = self.increments.get(&epoch)?;
+            increments.insert(epoch, maps::reencode_incremental(encoded, features).ok()?);
+            epoch = epoch.next();
+        }
+        Some(increments)
+    }
+}

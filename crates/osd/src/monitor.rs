@@ -1,0 +1,196 @@
+//! The session with the monitor: booting, maps, secrets.
+
+use crate::osd::Stage;
+use crate::{Osd, VERSION, limits};
+use auth::RotatingSecrets;
+use engine::{ConnId, ConnectTarget, Output, Policy, Time};
+use maps::{Incremental, OsdMap};
+use std::collections::BTreeMap;
+use types::features::SUPPORTED;
+use types::{EntityType, ParticipantName};
+use wire::internal::{RotatingSecrets as RotatingSecretsMessage, RotatingSecretsRequest};
+use wire::{MessageBody, MonSubscribe, OsdBoot, OsdMapMessage, OsdSuperblock, SubscribeItem};
+
+/// The monitor that is spoken to; there is one.
+const MON_RANK: i64 = 0;
+
+#[derive(Debug, Default)]
+pub(crate) struct MonitorLink {
+    conn: Option<ConnId>,
+    open: bool,
+    /// When to connect, or to boot, again.
+    next_attempt: Option<Time>,
+}
+
+impl MonitorLink {
+    pub fn is(&self, conn: ConnId) -> bool {
+        self.conn == Some(conn)
+    }
+
+    /// The session, if it is open.
+    pub fn conn(&self) -> Option<ConnId> {
+        self.conn.filter(|_| self.open)
+    }
+
+    pub fn next_attempt(&self) -> Option<Time> {
+        self.next_attempt
+    }
+}
+
+impl Osd {
+    pub(crate) fn connect_to_monitor(&mut self) {
+        let conn = self.new_conn();
+        self.monitor = MonitorLink { conn: Some(conn), open: false, next_attempt: None };
+        let target = ConnectTarget {
+            participant: ParticipantName::new(EntityType::MON, MON_RANK),
+            addrs: self.config.mon_addrs.clone(),
+            policy: Policy::Lossy,
+        };
+        self.outputs.push_back(Output::Connect { conn, target });
+    }
+
+    pub(crate) fn monitor_opened(&mut self, now: Time) {
+        self.monitor.open = true;
+        let Some(conn) = self.monitor.conn() else { return };
+        let start = if self.epoch().0 == 0 { 0 } else { u64::from(self.epoch().0) + 1 };
+        let what = BTreeMap::from([("osdmap".to_owned(), SubscribeItem { start, flags: 0 })]);
+        let subscribe = MonSubscribe { what, hostname: self.config.hostname.clone() };
+        self.send(conn, subscribe.encode(SUPPORTED));
+        let secrets = RotatingSecretsRequest { service: EntityType::OSD.0.into() };
+        self.send(conn, secrets.encode(SUPPORTED));
+        if self.stage == Stage::Booting {
+            self.boot(now);
+        }
+        self.reporting.request(now);
+    }
+
+    pub(crate) fn monitor_closed(&mut self, now: Time) {
+        self.monitor = MonitorLink { next_attempt: Some(now + limits::BOOT_RETRY), ..Default::default() };
+    }
+
+    pub(crate) fn monitor_timeout(&mut self, now: Time) {
+        if self.monitor.next_attempt.is_none_or(|due| now < due) {
+            return;
+        }
+        self.monitor.next_attempt = None;
+        match self.monitor.conn() {
+            None => self.connect_to_monitor(),
+            Some(_) if self.stage == Stage::Booting => self.boot(now),
+            Some(_) => {}
+        }
+    }
+
+    /// Reports for duty; again after a while if the map does not show it.
+    fn boot(&mut self, now: Time) {
+        let Some(conn) = self.monitor.conn() else { return };
+        self.monitor.next_attempt = Some(now + limits::BOOT_RETRY);
+        let config = &self.config;
+        let metadata = [
+            ("ceph_version", VERSION.to_owned()),
+            ("ceph_version_short", env!("CARGO_PKG_VERSION").to_owned()),
+            ("hostname", config.hostname.clone()),
+            ("front_addr", config.addrs.to_string()),
+            ("back_addr", config.addrs.to_string()),
+            ("osd_objectstore", "sepiola".to_owned()),
+            ("arch", std::env::consts::ARCH.to_owned()),
+        ];
+        let epoch = self.epoch();
+        let boot = OsdBoot {
+            version: epoch.0.into(),
+            superblock: OsdSuperblock {
+                cluster_fsid: config.fsid,
+                whoami: config.id,
+                current_epoch: epoch,
+                oldest_map: epoch,
+                newest_map: epoch,
+                ..OsdSuperblock::default()
+            },
+            heartbeat_back_addrs: config.addrs.clone(),
+            cluster_addrs: config.addrs.clone(),
+            boot_epoch: types::Epoch(0),
+            heartbeat_front_addrs: config.addrs.clone(),
+            metadata: metadata.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            features: SUPPORTED,
+        };
+        self.send(conn, boot.encode(SUPPORTED));
+    }
+
+    pub(crate) fn take_secrets(&mut self, message: &RotatingSecretsMessage) {
+        match codec::decode_all::<RotatingSecrets>("secrets", &message.secrets) {
+            Ok(secrets) => self.secrets = secrets,
+            Err(error) => tracing::error!(%error, "the monitor's secrets do not decode"),
+        }
+    }
+
+    /// Takes the maps one by one, so that no change of members goes unnoticed.
+    pub(crate) fn take_maps(&mut self, now: Time, message: OsdMapMessage) {
+        let first = message.full.keys().chain(message.incrementals.keys()).min().copied();
+        let Some(first) = first else { return };
+        let mut epoch = first.max(self.epoch().next());
+        loop {
+            if let Some(encoded) = message.incrementals.get(&epoch)
+                && epoch == self.epoch().next()
+                && self.epoch().0 > 0
+            {
+                match codec::decode_all::<Incremental>("increment", encoded) {
+                    Ok(increment) if self.apply(&increment) => {
+                        self.history.push(epoch, encoded.clone());
+                    }
+                    _ => return self.ask_for_full_map(),
+                }
+            } else if let Some(encoded) = message.full.get(&epoch) {
+                match codec::decode_all::<OsdMap>("map", encoded) {
+                    Ok(map) => self.map = map,
+                    Err(error) => {
+                        tracing::error!(%epoch, %error, "the map does not decode");
+                        return;
+                    }
+                }
+                self.history.clear();
+            } else if epoch > message.newest.max(first) {
+                return;
+            } else {
+                epoch = epoch.next();
+                continue;
+            }
+            self.map_changed(now);
+            epoch = epoch.next();
+        }
+    }
+
+    fn apply(&mut self, increment: &Incremental) -> bool {
+        let applied = self.map.apply(increment);
+        if let Err(error) = &applied {
+            tracing::error!(epoch = %increment.epoch, %error, "an increment does not fit the map");
+        }
+        applied.is_ok()
+    }
+
+    /// Our map and the monitor's have parted: begin with a whole one.
+    fn ask_for_full_map(&mut self) {
+        let Some(conn) = self.monitor.conn() else { return };
+        let item = SubscribeItem { start: 0, flags: 0 };
+        let what = BTreeMap::from([("osdmap".to_owned(), item)]);
+        let subscribe = MonSubscribe { what, hostname: self.config.hostname.clone() };
+        self.send(conn, subscribe.encode(SUPPORTED));
+    }
+
+    /// Compares what the map says about this OSD with what is true.
+    pub(crate) fn check_own_state(&mut self, now: Time) {
+        let own = self.map.osd(self.config.id).filter(|osd| osd.is_up());
+        let is_up = own.is_some_and(|osd| osd.client_addrs == self.config.addrs);
+        match (self.stage, is_up) {
+            (Stage::Booting, true) => {
+                self.stage = Stage::Up;
+                self.monitor.next_attempt = None;
+                tracing::info!(osd = %self.config.id, epoch = %self.epoch(), "up");
+            }
+            (Stage::Up, false) => {
+                tracing::warn!(osd = %self.config.id, "marked down although alive; booting again");
+                self.stage = Stage::Booting;
+                self.boot(now);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! The daemon: its state, and the dispatch of what arrives.
+
+use crate::authentication::Handshake;
+use crate::config::Config;
+use crate::copying::Copies;
+use crate::groups::Group;
+use crate::maps_history::MapsHistory;
+use crate::monitor::MonitorLink;
+use crate::peers::Peers;
+use crate::report::Reporting;
+use crate::request::Request;
+use crate::session::Session;
+use crate::storage::Pending;
+use crate::watches::Notifications;
+use auth::{Entropy, RotatingSecrets};
+use engine::{AuthRequest, ConnId, Daemon, Message, Output, Peer, Time};
+use maps::OsdMap;
+use std::collections::{BTreeMap, VecDeque};
+use stdx::Slab;
+use store::{Completion, RequestKind};
+use types::{Epoch, OsdId, PgId};
+use wire::internal::{RotatingSecrets as RotatingSecretsMessage, StatsAck};
+use wire::{Command, MessageBody, OsdMapMessage, OsdReply, OsdRequest, Ping};
+
+/// How far the OSD has come since it was started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Reads which groups it has, then their logs.
+    Loading,
+    /// Waits for the monitor to mark it up.
+    Booting,
+    Up,
+}
+
+#[derive(Debug)]
+pub struct Osd {
+    pub(crate) config: Config,
+    pub(crate) entropy: Entropy,
+    pub(crate) stage: Stage,
+    pub(crate) map: OsdMap,
+    pub(crate) history: MapsHistory,
+    pub(crate) secrets: RotatingSecrets,
+    pub(crate) handshakes: BTreeMap<ConnId, Handshake>,
+    pub(crate) sessions: BTreeMap<ConnId, Session>,
+    pub(crate) monitor: MonitorLink,
+    pub(crate) peers: Peers,
+    pub(crate) groups: BTreeMap<PgId, Group>,
+    /// Requests in work; their keys are the tickets of their writes.
+    pub(crate) requests: Slab<Request>,
+    /// What was asked of the store, by token.
+    pub(crate) storage: Slab<Pending>,
+    /// What came from ahead of our map, with its epoch.
+    pub(crate) early: Vec<(Epoch, Early)>,
+    pub(crate) copies: Copies,
+    pub(crate) notifications: Notifications,
+    pub(crate) reporting: Reporting,
+    pub(crate) next_tick: Time,
+    pub(crate) next_conn: u64,
+    /// Counts groups made, so that completions for a forgotten one are recognised.
+    pub(crate) group_serial: u64,
+    pub(crate) outputs: VecDeque<Output<store::Request>>,
+}
+
+/// Something that makes sense only with a newer map.
+#[derive(Debug)]
+pub(crate) enum Early {
+    Request(u64),
+    Group { from: OsdId, message: Message },
+}
+
+impl Osd {
+    /// `seed` must come from the system's random source, except in simulations and tests.
+    pub fn new(config: Config, seed: [u8; 32]) -> Self {
+        let mut osd = Osd {
+            map: OsdMap::new(config.fsid),
+            config,
+            entropy: Entropy::from_seed(seed),
+            stage: Stage::Loading,
+            history: MapsHistory::default(),
+            secrets: RotatingSecrets::default(),
+            handshakes: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            monitor: MonitorLink::default(),
+            peers: Peers::default(),
+            groups: BTreeMap::new(),
+            requests: Slab::new(),
+            storage: Slab::new(),
+            early: Vec::new(),
+            copies: Copies::default(),
+            notifications: Notifications::default(),
+            reporting: Reporting::default(),
+            next_tick: Time::ZERO,
+            next_conn: 1,
+            group_serial: 0,
+            outputs: VecDeque::new(),
+        };
+        osd.ask_store(Pending::Collections, RequestKind::Collections);
+        osd
+    }
+
+    pub fn id(&self) -> OsdId {
+        self.config.id
+    }
+
+    pub fn map(&self) -> &OsdMap {
+        &self.map
+    }
+
+    /// Whether the map says that this OSD is up, and it knows.
+    pub fn is_up(&self) -> bool {
+        self.stage == Stage::Up
+    }
+
+    /// The copies on this OSD.
+    pub fn groups(&self) -> impl Iterator<Item = &pg::Pg> {
+        self.groups.values().map(|group| &group.pg)
+    }
+
+    pub fn check_invariants(&self) {
+        self.groups.values().for_each(Group::check_invariants);
+    }
+
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.map.epoch
+    }
+
+    pub(crate) fn send(&mut self, conn: ConnId, message: Message) {
+        self.outputs.push_back(Output::Send { conn, message });
+    }
+
+    /// A number for a session that we open.
+    pub(crate) fn new_conn(&mut self) -> ConnId {
+        self.next_conn += 1;
+        ConnId(self.next_conn - 1)
+    }
+
+    fn dispatch(&mut self, now: Time, conn: ConnId, message: Message) -> codec::Result<()> {
+        match message.kind {
+            OsdRequest::KIND => self.take_request(now, conn, &message)?,
+            OsdReply::KIND => self.take_reply(now, conn, &message)?,
+            kind if pg::message::is_pg_message(kind) => self.take_group_message(now, conn, message)?,
+            Command::KIND => {
+                let tid = message.tid;
+                self.take_command(conn, tid, Command::decode(&message)?);
+            }
+            OsdMapMessage::KIND if self.monitor.is(conn) => {
+                self.take_maps(now, OsdMapMessage::decode(&message)?);
+            }
+            RotatingSecretsMessage::KIND if self.monitor.is(conn) => {
+                self.take_secrets(&RotatingSecretsMessage::decode(&message)?);
+            }
+            StatsAck::KIND | Ping::KIND => {}
+            kind => tracing::debug!(kind, "a message of this kind is not for an OSD"),
+        }
+        Ok(())
+    }
+}
+
+impl Daemon for Osd {
+    type Request = store::Request;
+    type Completion = Completion;
+
+    fn handle_auth(&mut self, now: Time, conn: ConnId, request: AuthRequest) {
+        self.authenticate(now, conn, request);
+    }
+
+    fn handle_opened(&mut self, now: Time, conn: ConnId, peer: Peer) {
+        self.handshakes.remove(&conn);
+        if self.monitor.is(conn) {
+            self.monitor_opened(now);
+        } else if conn.is_accepted() {
+            self.sessions.insert(conn, Session::new(peer));
+        }
+    }
+
+    fn handle_message(&mut self, now: Time, conn: ConnId, message: Message) {
+        if let Err(error) = self.dispatch(now, conn, message) {
+            tracing::warn!(?conn, %error, "a message does not decode; its session ends");
+            self.outputs.push_back(Output::Close { conn });
+            self.forget_session(now, conn);
+        }
+    }
+
+    fn handle_closed(&mut self, now: Time, conn: ConnId) {
+        self.handshakes.remove(&conn);
+        if self.monitor.is(conn) {
+            self.monitor_closed(now);
+        } else if conn.is_accepted() {
+            self.forget_session(now, conn);
+        } else {
+            self.peer_closed(now, conn);
+        }
+    }
+
+    fn handle_completion(&mut self, now: Time, completion: Completion) {
+        self.complete(now, completion);
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.monitor_timeout(now);
+        self.tick(now);
+        self.report_if_due(now);
+    }
+
+    fn poll_output(&mut self) -> Option<Output<store::Request>> {
+        self.outputs.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        let tick = self.notifications.is_ticking().then_some(self.next_tick);
+        let due = [self.monitor.next_attempt(), self.reporting.due(), tick];
+        due.into_iter().flatten().min()
+    }
+}

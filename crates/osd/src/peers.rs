@@ -1,0 +1,126 @@
+//! Sessions to other OSDs. Each OSD sends over sessions that it opened itself, so that the order of
+//! its messages is theirs.
+
+use crate::osd::Early;
+use crate::{Osd, limits};
+use engine::{ConnId, ConnectTarget, Message, Output, Policy, Time};
+use pg::message::Body;
+use std::collections::BTreeMap;
+use types::features::SUPPORTED;
+use types::{EntityAddrVec, EntityType, OsdId, ParticipantName};
+use wire::{MessageBody, OsdFailure};
+
+#[derive(Debug, Default)]
+pub(crate) struct Peers {
+    links: BTreeMap<OsdId, (ConnId, EntityAddrVec)>,
+    by_conn: BTreeMap<ConnId, OsdId>,
+}
+
+impl Osd {
+    /// Sends to another OSD as the map knows it; what it cannot be told is lost with the interval.
+    pub(crate) fn send_to_osd(&mut self, to: OsdId, message: Message) {
+        let conn = match self.peers.links.get(&to) {
+            Some((conn, _)) => *conn,
+            None => match self.connect_to_osd(to) {
+                Some(conn) => conn,
+                None => return,
+            },
+        };
+        self.send(conn, message);
+    }
+
+    fn connect_to_osd(&mut self, to: OsdId) -> Option<ConnId> {
+        let addrs = self.map.client_addrs(to)?.clone();
+        let conn = self.new_conn();
+        let participant = ParticipantName::new(EntityType::OSD, to.0.into());
+        let target = ConnectTarget { participant, addrs: addrs.clone(), policy: Policy::Lossless };
+        self.peers.links.insert(to, (conn, addrs));
+        self.peers.by_conn.insert(conn, to);
+        self.outputs.push_back(Output::Connect { conn, target });
+        Some(conn)
+    }
+
+    /// Ends sessions to OSDs that are down or have another address now.
+    pub(crate) fn peers_changed(&mut self) {
+        let map = &self.map;
+        let gone: Vec<OsdId> = self
+            .peers
+            .links
+            .iter()
+            .filter(|(osd, (_, addrs))| map.client_addrs(**osd) != Some(addrs))
+            .map(|(osd, _)| *osd)
+            .collect();
+        for osd in gone {
+            let (conn, _) = self.peers.links.remove(&osd).expect("it was just listed");
+            self.peers.by_conn.remove(&conn);
+            self.outputs.push_back(Output::Close { conn });
+        }
+    }
+
+    /// A session to another OSD broke, and with it messages may be lost that will never be repeated:
+    /// the monitor must count that OSD as failed, so that all begin a new interval.
+    pub(crate) fn peer_closed(&mut self, _now: Time, conn: ConnId) {
+        let Some(osd) = self.peers.by_conn.remove(&conn) else { return };
+        let Some((_, addrs)) = self.peers.links.remove(&osd) else { return };
+        tracing::warn!(own = %self.config.id, peer = %osd, "the session to another OSD broke");
+        let Some(monitor) = self.monitor.conn() else { return };
+        let failure = OsdFailure {
+            version: self.epoch().0.into(),
+            fsid: self.config.fsid,
+            target: osd,
+            target_addrs: addrs,
+            epoch: self.epoch(),
+            flags: OsdFailure::FAILED | OsdFailure::IMMEDIATE,
+            failed_for_seconds: 0,
+        };
+        self.send(monitor, failure.encode(SUPPORTED));
+    }
+
+    /// Who is at the other end, if it is an OSD.
+    pub(crate) fn osd_of(&self, conn: ConnId) -> Option<OsdId> {
+        if let Some(osd) = self.peers.by_conn.get(&conn) {
+            return Some(*osd);
+        }
+        let session = self.sessions.get(&conn).filter(|session| session.is_osd())?;
+        i32::try_from(session.peer.participant.number).ok().map(OsdId)
+    }
+
+    pub(crate) fn take_group_message(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        message: Message,
+    ) -> codec::Result<()> {
+        match self.osd_of(conn) {
+            Some(from) => self.deliver_group_message(now, from, message),
+            None => tracing::warn!(?conn, "only OSDs may speak as members of a group"),
+        }
+        Ok(())
+    }
+
+    pub(crate) fn deliver_group_message(&mut self, now: Time, from: OsdId, message: Message) {
+        let (header, body) = match Body::decode(&message) {
+            Ok(decoded) => decoded,
+            Err(error) => {
+                tracing::error!(%from, %error, "a member's message does not decode");
+                return;
+            }
+        };
+        if header.epoch > self.epoch() || !self.is_up() {
+            if self.early.len() < limits::EARLY_MESSAGES_MAX {
+                let needed = header.epoch.max(self.epoch().next());
+                self.early.push((needed, Early::Group { from, message }));
+            }
+            return;
+        }
+        let Some(group) = self.groups.get_mut(&header.pg) else {
+            if body == Body::Query {
+                let nothing = Body::Info(None).encode(&header);
+                self.send_to_osd(from, nothing);
+            }
+            return;
+        };
+        group.pg.handle_message(from, &header, body);
+        self.pump_group(now, header.pg);
+    }
+}

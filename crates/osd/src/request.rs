@@ -1,0 +1,152 @@
+//! A request in work.
+
+use crate::execute::{Execution, Loaded};
+use auth::ClassCall;
+use classes::Caller;
+use engine::ConnId;
+use types::{EVersion, Errno, HObject, OsdId, PgId, RequestId};
+use wire::OsdRequest;
+use wire::op::{OpCode, request_flags, watch_op};
+
+/// Who gets the reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Client { conn: ConnId },
+    /// Our own fetching of an object that lies here, for the copy with this number.
+    Copy { copy: u64 },
+    /// Our own removal of a watch whose time is over.
+    WatchTimeout,
+}
+
+/// What a request does, from its operations' codes and the methods they call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Nature {
+    pub may_read: bool,
+    pub may_write: bool,
+    pub class_reads: bool,
+    pub class_writes: bool,
+    /// Waits for writes before it as writes do.
+    pub ordered: bool,
+    pub is_pg_op: bool,
+}
+
+/// A class call, kept for the check of capabilities.
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    class: String,
+    method: String,
+    flags: classes::Flags,
+    allowed_by_default: bool,
+}
+
+impl Call {
+    pub fn as_access(&self) -> ClassCall<'_> {
+        ClassCall {
+            class: &self.class,
+            method: &self.method,
+            reads: self.flags.read,
+            writes: self.flags.write,
+            allowed_by_default: self.allowed_by_default,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub origin: Origin,
+    pub message: OsdRequest,
+    pub tid: u64,
+    pub id: RequestId,
+    /// What it weighs in its session's account.
+    pub bytes: usize,
+    pub pg: PgId,
+    pub nature: Nature,
+    pub caller: Caller,
+    /// Changes with each try, so that what was loaded for an earlier one is recognised.
+    pub attempt: u32,
+    pub loaded: Loaded,
+    /// Loads on their way.
+    pub outstanding: usize,
+    /// The outcome of a write that is on its way to the disks, and its version.
+    pub outcome: Option<(Box<Execution>, EVersion)>,
+}
+
+impl Request {
+    pub fn object(&self) -> &HObject {
+        &self.message.object
+    }
+
+    pub fn may_write(&self) -> bool {
+        self.nature.may_write || self.nature.class_writes
+    }
+
+    pub fn is_ordered(&self) -> bool {
+        self.may_write() || self.nature.ordered
+    }
+
+    pub fn wants_returns(&self) -> bool {
+        self.message.has_flag(request_flags::RETURNVEC)
+    }
+
+    /// Whether a replica may answer.
+    pub fn allows_replica(&self) -> bool {
+        let flags = request_flags::BALANCE_READS | request_flags::LOCALIZE_READS;
+        self.message.flags & flags != 0 && !self.may_write()
+    }
+
+    /// Begins anew, as if it had just arrived.
+    pub fn reset(&mut self) {
+        self.attempt += 1;
+        self.loaded.clear();
+        self.outstanding = 0;
+        self.outcome = None;
+    }
+
+    /// What its log entry remembers: our own requests are not asked for again.
+    pub fn logged_id(&self) -> RequestId {
+        match self.origin {
+            Origin::Client { .. } => self.id,
+            Origin::Copy { .. } | Origin::WatchTimeout => RequestId::default(),
+        }
+    }
+}
+
+impl Nature {
+    /// Fails if a class or method is called that does not exist, or an input is too short.
+    pub fn of(message: &OsdRequest) -> Result<(Nature, Vec<Call>), Errno> {
+        let mut nature = Nature {
+            ordered: message.has_flag(request_flags::RWORDERED),
+            ..Nature::default()
+        };
+        let mut calls = Vec::new();
+        for op in &message.ops {
+            let is_ping =
+                op.code == OpCode::WATCH && op.watch_arguments().op == watch_op::PING;
+            nature.ordered |= is_ping;
+            nature.may_write |= op.code.writes() && !is_ping;
+            // A watch depends on those that are there.
+            nature.may_read |= op.code.reads() || op.code == OpCode::WATCH;
+            nature.is_pg_op |= op.code.is_pg();
+            if op.code.is_call() {
+                let (class, method, _) = op.call_input().map_err(|_| Errno::INVAL)?;
+                let known = classes::class(&class);
+                let found = known.and_then(|class| Some((class, class.method(&method)?)));
+                let (class, method) = found.ok_or(Errno::NOTSUPP)?;
+                nature.class_reads |= method.flags.read;
+                nature.class_writes |= method.flags.write;
+                calls.push(Call {
+                    class: class.name.to_owned(),
+                    method: method.name.to_owned(),
+                    flags: method.flags,
+                    allowed_by_default: class.default_allowed,
+                });
+            }
+        }
+        Ok((nature, calls))
+    }
+}
+
+/// Where a request that cannot be served here should have gone.
+pub(crate) fn is_member(osd: OsdId, acting: &[OsdId]) -> bool {
+    acting.contains(&osd)
+}

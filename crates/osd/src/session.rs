@@ -1,0 +1,62 @@
+//! A session that a client (or another OSD) opened.
+
+use auth::{AuthCaps, OsdCaps};
+use engine::Peer;
+use pg::WatcherKey;
+use std::collections::BTreeSet;
+use types::{EntityAddr, EntityType, Epoch, HObject, PgId};
+
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub peer: Peer,
+    pub caps: OsdCaps,
+    /// The newest map that the peer is known to have.
+    pub map_epoch: Epoch,
+    /// Requests in work, and their size.
+    pub requests: usize,
+    pub bytes: usize,
+    pub paused: bool,
+    /// Watches that are connected by this session.
+    pub watches: BTreeSet<(PgId, HObject, WatcherKey)>,
+}
+
+impl Session {
+    /// Other OSDs may do everything; of clients the ticket tells.
+    pub fn new(peer: Peer) -> Self {
+        let caps = match peer.participant.kind {
+            EntityType::OSD => OsdCaps::allow_all(),
+            _ => caps_of(&peer),
+        };
+        Session {
+            peer,
+            caps,
+            map_epoch: Epoch(0),
+            requests: 0,
+            bytes: 0,
+            paused: false,
+            watches: BTreeSet::new(),
+        }
+    }
+
+    pub fn is_osd(&self) -> bool {
+        self.peer.participant.kind == EntityType::OSD
+    }
+
+    /// The address under which watchers and lockers are known.
+    pub fn addr(&self) -> EntityAddr {
+        self.peer.addrs.0.first().copied().unwrap_or(self.peer.seen_addr)
+    }
+}
+
+fn caps_of(peer: &Peer) -> OsdCaps {
+    let Ok(caps) = codec::decode_all::<AuthCaps>("caps", &peer.caps) else {
+        return OsdCaps::default();
+    };
+    if caps.allow_all {
+        return OsdCaps::allow_all();
+    }
+    OsdCaps::parse(&caps.text).unwrap_or_else(|error| {
+        tracing::warn!(name = %peer.name, %error, "capabilities cannot be understood");
+        OsdCaps::default()
+    })
+}

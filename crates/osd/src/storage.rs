@@ -1,0 +1,97 @@
+//! What was asked of the store, and what its answers mean.
+
+use crate::execute::{Answer, Need};
+use crate::groups::Group;
+use crate::osd::Stage;
+use crate::Osd;
+use engine::{Output, Time};
+use pg::{Pg, Tag};
+use store::{Completion, Outcome, Request, RequestKind, StoreError};
+use types::{Errno, HObject, PgId};
+
+#[derive(Debug)]
+pub(crate) enum Pending {
+    Collections,
+    Group { pg: PgId, serial: u64, tag: Tag },
+    /// The state of an object, for its context.
+    State { pg: PgId, object: HObject, generation: u64 },
+    /// Something that a request needs.
+    Need { request: u64, attempt: u32, need: Need },
+    /// A page of names for a listing.
+    Listing { request: u64, attempt: u32 },
+    Usage,
+}
+
+impl Osd {
+    pub(crate) fn ask_store(&mut self, pending: Pending, kind: RequestKind) {
+        let token = self.storage.insert(pending);
+        self.outputs.push_back(Output::Storage(Request { token, kind }));
+    }
+
+    pub(crate) fn complete(&mut self, now: Time, completion: Completion) {
+        let Some(pending) = self.storage.remove(completion.token) else { return };
+        let outcome = completion.outcome;
+        match pending {
+            Pending::Collections => self.load_groups(now, outcome),
+            Pending::Group { pg, serial, tag } => {
+                if let Some(group) = self.groups.get_mut(&pg).filter(|g| g.serial == serial) {
+                    group.pg.handle_completion(tag, outcome);
+                    self.pump_group(now, pg);
+                    self.finish_loading(now);
+                }
+            }
+            Pending::State { pg, object, generation } => {
+                self.state_loaded(now, pg, object, generation, outcome);
+            }
+            Pending::Need { request, attempt, need } => {
+                let answer = answer(outcome, &need);
+                self.need_loaded(now, request, attempt, need, answer);
+            }
+            Pending::Listing { request, attempt } => self.listed(request, attempt, outcome),
+            Pending::Usage => self.usage_known(now, outcome),
+        }
+    }
+
+    fn load_groups(&mut self, now: Time, outcome: Result<Outcome, StoreError>) {
+        let collections = match outcome {
+            Ok(Outcome::Collections(collections)) => collections,
+            other => {
+                tracing::error!(osd = %self.config.id, ?other, "the store cannot be read");
+                return;
+            }
+        };
+        for collection in collections {
+            self.group_serial += 1;
+            let group = Group::new(Pg::load(collection.0, self.config.id), self.group_serial);
+            self.groups.insert(collection.0, group);
+            self.pump_group(now, collection.0);
+        }
+        self.finish_loading(now);
+    }
+
+    /// When all groups are read, the OSD reports for duty.
+    fn finish_loading(&mut self, now: Time) {
+        let loaded = || self.groups.values().all(|group| group.pg.is_loaded());
+        if self.stage == Stage::Loading && loaded() {
+            self.stage = Stage::Booting;
+            self.connect_to_monitor();
+            self.reporting.request(now);
+        }
+    }
+}
+
+/// What the store says, in the terms of execution.
+fn answer(outcome: Result<Outcome, StoreError>, need: &Need) -> Answer {
+    match outcome {
+        Ok(Outcome::Read(read)) => Answer::Data(read),
+        Ok(Outcome::OmapHeader(header)) => Answer::OmapHeader(header),
+        Ok(Outcome::OmapPairs(pairs)) => Answer::OmapPairs(pairs),
+        Ok(Outcome::OmapPage(page)) => Answer::OmapPage(page),
+        Ok(other) => unreachable!("{need:?} was answered by {other:?}"),
+        Err(StoreError::NoObject { .. }) => Answer::Failed(Errno::NOENT.negative()),
+        Err(error) => {
+            tracing::error!(%error, "an object cannot be read");
+            Answer::Failed(Errno::IO.negative())
+        }
+    }
+}

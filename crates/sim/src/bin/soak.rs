@@ -1,0 +1,91 @@
+//! Runs seeds until one fails, or all are done.
+
+use sim::run::{Failure, Options, Report, run};
+use std::process::ExitCode;
+use std::time::Instant;
+
+const USAGE: &str = "soak [--first-seed S] [--seeds N] [--seed X [--trace]] [--keep-going]";
+const SEEDS_DEFAULT: u64 = 40;
+/// A line of progress at least this often.
+const PROGRESS_SECONDS: u64 = 10;
+
+struct Arguments {
+    first_seed: u64,
+    seeds: u64,
+    trace: bool,
+    keep_going: bool,
+}
+
+fn main() -> ExitCode {
+    let arguments = match parse(std::env::args().skip(1)) {
+        Ok(arguments) => arguments,
+        Err(problem) => {
+            eprintln!("soak: {problem}\nusage: {USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    // A panic is reported with its seed; where it happened is all that is said at once.
+    std::panic::set_hook(Box::new(|info| eprintln!("{info}")));
+    soak(&arguments)
+}
+
+fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
+    let mut arguments =
+        Arguments { first_seed: 1, seeds: SEEDS_DEFAULT, trace: false, keep_going: false };
+    while let Some(word) = words.next() {
+        let mut number = || {
+            let text = words.next().ok_or(format!("{word} needs a number"))?;
+            text.parse::<u64>().map_err(|_| format!("{word}: '{text}' is not a number"))
+        };
+        match word.as_str() {
+            "--first-seed" => arguments.first_seed = number()?,
+            "--seeds" => arguments.seeds = number()?,
+            "--seed" => (arguments.first_seed, arguments.seeds) = (number()?, 1),
+            "--trace" => arguments.trace = true,
+            "--keep-going" => arguments.keep_going = true,
+            _ => return Err(format!("'{word}' is not known")),
+        }
+    }
+    Ok(arguments)
+}
+
+fn soak(arguments: &Arguments) -> ExitCode {
+    let options = Options { trace: arguments.trace };
+    let started = Instant::now();
+    let (mut requests, mut events, mut undecided, mut failures) = (0, 0, 0, 0u64);
+    let mut said = 0;
+    for number in 0..arguments.seeds {
+        match run(arguments.first_seed + number, &options) {
+            Ok(Report { requests: more, events: of_seed, undecided: unsure, .. }) => {
+                requests += more;
+                events += of_seed;
+                undecided += unsure;
+            }
+            Err(failure) => {
+                report(&failure);
+                failures += 1;
+                if !arguments.keep_going {
+                    return ExitCode::FAILURE;
+                }
+            }
+        }
+        let seconds = started.elapsed().as_secs();
+        if seconds >= said + PROGRESS_SECONDS {
+            said = seconds;
+            println!("{} of {} seeds, {seconds} s", number + 1, arguments.seeds);
+        }
+    }
+    let (seeds, seconds) = (arguments.seeds, started.elapsed().as_secs_f64());
+    println!(
+        "{seeds} seeds, {failures} failed: {requests} requests, {events} events, \
+         {undecided} histories undecided, {seconds:.1} s"
+    );
+    if failures > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn report(failure: &Failure) {
+    let Failure { seed, what, scenario, last_lines } = failure;
+    println!("{last_lines}");
+    println!("seed {seed} failed: {what}\n{scenario}");
+    println!("replay: cargo xtask soak --first-seed {seed} --seeds 1 (or soak --seed {seed} --trace)");
+}

@@ -1,0 +1,66 @@
+//! The log of a placement group tells the truth: for each object its last entry names the version
+//! that the object has, or its deletion; versions ascend; no request is in it twice.
+
+use super::replicas::{all_groups, store_of};
+use crate::world::World;
+use pg::{EntryKind, INFO_ATTR, LogEntry, ObjectInfo, meta_object};
+use std::collections::{BTreeMap, BTreeSet};
+use store::Collection;
+use store::mem::MemStore;
+use types::PgId;
+
+pub fn check(world: &World) -> Result<(), String> {
+    let map = &world.monitor().hosted.daemon.as_ref().expect("all is healed").state().osdmap;
+    for pg in all_groups(map) {
+        for osd in map.pg_to_osds(pg).acting {
+            check_copy(store_of(world, osd), pg).map_err(|why| format!("{pg} on osd.{osd}: {why}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn check_copy(store: &MemStore, pg: PgId) -> Result<(), String> {
+    let collection = Collection(pg);
+    let Some(meta) = store.object(collection, &meta_object(pg)) else { return Ok(()) };
+    let mut entries: Vec<LogEntry> = Vec::new();
+    for (key, value) in &meta.omap {
+        if pg::is_log_key(key) {
+            entries.push(codec::decode_all("log entry", value).map_err(|e| e.to_string())?);
+        }
+    }
+    check_order(&entries)?;
+    check_requests(&entries)?;
+    let last: BTreeMap<_, _> = entries.iter().map(|entry| (&entry.object, entry)).collect();
+    for (object, entry) in last {
+        let stored = store.object(collection, object).map(|object| &object.attrs);
+        let info = stored.and_then(|attrs| attrs.get(&INFO_ATTR));
+        let info = info.map(|info| codec::decode_all::<ObjectInfo>("object info", info));
+        match (entry.kind, info) {
+            (EntryKind::Delete, None) => {}
+            (EntryKind::Modify, Some(Ok(info))) if info.version == entry.version => {}
+            (kind, info) => {
+                let version = entry.version;
+                return Err(format!("{object} is {info:?}, the log says {kind:?} at {version}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_order(entries: &[LogEntry]) -> Result<(), String> {
+    let ascends = |pair: &[LogEntry]| pair[0].version < pair[1].version;
+    match entries.windows(2).find(|pair| !ascends(pair)) {
+        Some(pair) => Err(format!("{} follows {}", pair[1].version, pair[0].version)),
+        None => Ok(()),
+    }
+}
+
+fn check_requests(entries: &[LogEntry]) -> Result<(), String> {
+    let mut seen = BTreeSet::new();
+    for entry in entries.iter().filter(|entry| entry.has_request()) {
+        if !seen.insert(entry.request) {
+            return Err(format!("request {} was executed twice", entry.request));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,6 @@
+//! Checkers, one per file: each looks at what a run left behind and says what is wrong, if anything.
+
+pub mod linearizable;
+pub mod log;
+pub mod once;
+pub mod replicas;

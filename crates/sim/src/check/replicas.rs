@@ -1,0 +1,57 @@
+//! All members of a placement group hold the same objects, to the last byte.
+//!
+//! Looks at what is durable, once nothing happens any more. The object that holds a group's log is
+//! left to another checker.
+
+use crate::world::World;
+use maps::OsdMap;
+use pg::is_meta_object;
+use store::Collection;
+use store::mem::{MemObject, MemStore};
+use types::{HObject, OsdId, PgId, PoolId};
+
+pub fn check(world: &World) -> Result<(), String> {
+    let map = &world.monitor().hosted.daemon.as_ref().expect("all is healed").state().osdmap;
+    for pg in all_groups(map) {
+        let acting = map.pg_to_osds(pg).acting;
+        if acting.len() < world.scenario.size.into() {
+            return Err(format!("{pg} has only {acting:?} although all OSDs run"));
+        }
+        let (first, others) = acting.split_first().expect("there are members");
+        for other in others {
+            check_pair(world, pg, *first, *other)?;
+        }
+    }
+    Ok(())
+}
+
+pub fn all_groups(map: &OsdMap) -> Vec<PgId> {
+    let of_pool = |pool: PoolId, pg_num: u32| (0..pg_num).map(move |seed| PgId { pool, seed });
+    map.pools.iter().flat_map(|(id, pool)| of_pool(*id, pool.pg_num)).collect()
+}
+
+pub fn store_of(world: &World, osd: OsdId) -> &MemStore {
+    let found = world.osds().find(|process| process.config.id == osd);
+    found.expect("the map has no other OSDs").hosted.disk.durable()
+}
+
+fn check_pair(world: &World, pg: PgId, a: OsdId, b: OsdId) -> Result<(), String> {
+    let objects = |osd| -> Vec<(&HObject, &MemObject)> {
+        let store = store_of(world, osd).objects(Collection(pg));
+        store.filter(|(name, _)| !is_meta_object(name)).collect()
+    };
+    let (of_a, of_b) = (objects(a), objects(b));
+    let names = |of: &[(&HObject, &MemObject)]| -> Vec<HObject> {
+        of.iter().map(|(name, _)| (*name).clone()).collect()
+    };
+    if names(&of_a) != names(&of_b) {
+        let (a_names, b_names) = (names(&of_a), names(&of_b));
+        return Err(format!("{pg}: osd.{a} has {a_names:?}, osd.{b} has {b_names:?}"));
+    }
+    for ((name, in_a), (_, in_b)) in of_a.iter().zip(&of_b) {
+        if in_a != in_b {
+            return Err(format!("{pg}: {name} is {in_a:?} on osd.{a} and {in_b:?} on osd.{b}"));
+        }
+    }
+    Ok(())
+}

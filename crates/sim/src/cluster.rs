@@ -1,0 +1,163 @@
+//! The cluster that a scenario asks for, before anything runs.
+
+use crate::network::Presence;
+use crate::process::{ClientProcess, ControlDisk, MonitorProcess, OsdProcess, StoreDisk};
+use crate::scenario::Scenario;
+use crate::workload::{Target, Workload};
+use crate::world::{Body, START, World};
+use auth::{CephxPolicy, Entropy, KeyType};
+use engine::Duration;
+use mon::control::MemControl;
+use mon::{AuthMode, Parameters, Settings};
+use rados::{Config, Credentials};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use store::crash::CrashOptions;
+use stdx::Prng;
+use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, OsdId, ParticipantName};
+
+const MON_HOST: u8 = 1;
+const OSD_HOSTS: u8 = 10;
+const CLIENT_HOSTS: u8 = 100;
+const MON_PORT: u16 = 3300;
+const MGR_PORT: u16 = 6789;
+/// An OSD takes another port at every start.
+const OSD_PORT_FIRST: u16 = 6800;
+/// crc and secure
+const CONNECTION_MODES: [u32; 2] = [1, 2];
+pub const POOL: &str = "data";
+
+fn addr(host: u8, port: u16, nonce: u32) -> EntityAddr {
+    EntityAddr::msgr2(SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, host)), port), nonce)
+}
+
+pub fn osd_addrs(osd: OsdId, start: u32) -> EntityAddrVec {
+    let port = OSD_PORT_FIRST + (start % 20_000) as u16;
+    EntityAddrVec::one(addr(OSD_HOSTS + osd.0 as u8, port, 0))
+}
+
+/// A world in which nothing runs yet.
+pub fn build(scenario: Scenario, printed: bool) -> World {
+    let mut seeds = Prng::new(scenario.seed.wrapping_add(1));
+    let mon_addrs = EntityAddrVec::one(addr(MON_HOST, MON_PORT, 0));
+    let mgr_addrs = EntityAddrVec::one(addr(MON_HOST, MGR_PORT, 0));
+    let parameters = parameters(&scenario, &mon_addrs, &mgr_addrs);
+    let mut entropy = Entropy::from_seed([scenario.seed as u8; 32]);
+    let made = mon::bootstrap(&parameters, START.wall(), &mut entropy);
+    let made = made.expect("the parameters make a cluster");
+    let mut control = MemControl::new();
+    control.commit(&made.transaction).expect("the store is empty");
+
+    let admin = EntityName::client("admin");
+    let credentials = match scenario.uses_cephx {
+        true => Credentials::Key(made.keyring.entities[&admin].key.clone()),
+        false => Credentials::None,
+    };
+    let mut nodes = Vec::new();
+    nodes.push(monitor(&scenario, control, &mon_addrs, &mgr_addrs, seeds.next_u64()));
+    for id in (0..scenario.osds as i32).map(OsdId) {
+        let config = osd::Config {
+            id,
+            fsid: made.fsid,
+            addrs: osd_addrs(id, 0),
+            mon_addrs: mon_addrs.clone(),
+            auth_none: !scenario.uses_cephx,
+            connection_modes: CONNECTION_MODES.to_vec(),
+            hostname: "virtual".to_owned(),
+        };
+        nodes.push(osd(&scenario, config, seeds.next_u64()));
+    }
+    for number in 0..scenario.clients {
+        let mut config = Config::new(admin.clone(), credentials.clone(), vec![mon_addrs.clone()]);
+        config.prefers_secure = scenario.prefers_secure && scenario.uses_cephx;
+        nodes.push(client(number, config));
+    }
+    let workload = Workload::new(seeds.fork(), targets(&scenario));
+    World::new(scenario, nodes, workload, &mut seeds, printed)
+}
+
+fn parameters(
+    scenario: &Scenario,
+    mon_addrs: &EntityAddrVec,
+    mgr_addrs: &EntityAddrVec,
+) -> Parameters {
+    Parameters {
+        mon_name: "a".to_owned(),
+        mon_addrs: mon_addrs.clone(),
+        mgr_name: "x".to_owned(),
+        mgr_addrs: mgr_addrs.clone(),
+        osd_count: scenario.osds as u32,
+        host: "virtual".to_owned(),
+        failure_domain: "osd".to_owned(),
+        device_class: None,
+        pool_size: scenario.size,
+        key_type: KeyType::Aes,
+    }
+}
+
+fn monitor(
+    scenario: &Scenario,
+    control: MemControl,
+    mon_addrs: &EntityAddrVec,
+    mgr_addrs: &EntityAddrVec,
+    seed: u64,
+) -> (Body, Presence) {
+    let settings = Settings {
+        mon_name: "a".to_owned(),
+        mon_addrs: mon_addrs.clone(),
+        mgr_name: "x".to_owned(),
+        mgr_addrs: mgr_addrs.clone(),
+        auth: if scenario.uses_cephx { AuthMode::Cephx } else { AuthMode::None },
+        connection_modes: CONNECTION_MODES.to_vec(),
+        cephx: CephxPolicy::default(),
+        hostname: "virtual".to_owned(),
+    };
+    let process = MonitorProcess::new(settings, ControlDisk::new(control, seed));
+    let presence = Presence {
+        participants: vec![
+            ParticipantName::new(EntityType::MON, 0),
+            ParticipantName::new(EntityType::MGR, 0),
+        ],
+        name: EntityName::new(EntityType::MON, "0"),
+        addrs: EntityAddrVec([mon_addrs.0.clone(), mgr_addrs.0.clone()].concat()),
+        is_client: false,
+        is_up: false,
+    };
+    (Body::Monitor(Box::new(process)), presence)
+}
+
+fn osd(scenario: &Scenario, config: osd::Config, seed: u64) -> (Body, Presence) {
+    let (low, high) = scenario.commit_us;
+    let options = CrashOptions {
+        commit_delay: Duration::from_micros(low)..=Duration::from_micros(high.max(low)),
+        ..CrashOptions::default()
+    };
+    let presence = Presence {
+        participants: vec![ParticipantName::new(EntityType::OSD, config.id.0.into())],
+        name: EntityName::osd(config.id.0),
+        addrs: config.addrs.clone(),
+        is_client: false,
+        is_up: false,
+    };
+    (Body::Osd(Box::new(OsdProcess::new(config, StoreDisk::new(seed, options)))), presence)
+}
+
+fn client(number: usize, config: Config) -> (Body, Presence) {
+    let presence = Presence {
+        participants: vec![ParticipantName::new(EntityType::CLIENT, number as i64)],
+        name: config.name.clone(),
+        addrs: EntityAddrVec::one(addr(CLIENT_HOSTS + number as u8, 0, number as u32 + 1)),
+        is_client: true,
+        is_up: false,
+    };
+    (Body::Client(Box::new(ClientProcess::new(config))), presence)
+}
+
+/// About a third of the objects are journals.
+fn targets(scenario: &Scenario) -> Vec<Target> {
+    let target = |index: usize| Target {
+        pool: POOL.to_owned(),
+        name: format!("object.{index}"),
+        is_journal: index % 3 == 0,
+    };
+    (0..scenario.objects).map(target).collect()
+}

@@ -1,0 +1,293 @@
+//! What an object is to its users: actions, what they give, and a sequential object that says what
+//! each must give.
+//!
+//! Semantics are Ceph's: reading an absent object is ENOENT, most writes create, a guard that does
+//! not hold is ECANCELED and changes nothing.
+
+use bytes::Bytes;
+use codec::{Reader, Writer};
+use std::collections::BTreeMap;
+use types::{Errno, UTime};
+use wire::op::{OpCode, compare};
+use wire::{OpResult, OsdOp};
+
+/// An incarnation of a client: who holds a lock.
+pub type ActorId = u32;
+
+/// The one lock that objects have here.
+const LOCK_NAME: &[u8] = b"l";
+const LOCK_ATTR_PREFIX: &[u8] = b"lock.";
+const LOCK_EXCLUSIVE: u8 = 1;
+const LOCK_COOKIE: &[u8] = b"";
+/// The attribute that guards.
+const GUARD: &[u8] = b"guard";
+const PAIRS_MAX: u64 = 1000;
+
+/// One request to an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    Write { offset: u64, data: Bytes },
+    WriteFull { data: Bytes },
+    Append { data: Bytes },
+    Truncate { size: u64 },
+    Create,
+    Remove,
+    /// Sets the guard and replaces the data, if the guard is as expected.
+    Swap { expected: Bytes, new: Bytes, data: Bytes },
+    /// Sets the guard, and a pair of the omap, and appends: three parts in one request.
+    Mix { guard: Bytes, key: Bytes, data: Bytes },
+    OmapSet { key: Bytes, value: Bytes },
+    OmapRemove { key: Bytes },
+    Lock,
+    Unlock,
+    Read,
+    /// Data, guard and omap at once.
+    Look,
+}
+
+/// What an action gave.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Observation {
+    pub data: Option<Bytes>,
+    pub guard: Option<Bytes>,
+    pub omap: Option<BTreeMap<Bytes, Bytes>>,
+}
+
+pub type Outcome = Result<Observation, Errno>;
+
+impl Action {
+    pub fn is_write(&self) -> bool {
+        !matches!(self, Action::Read | Action::Look)
+    }
+
+    /// The unique data that it puts into the object, if any.
+    pub fn payload(&self) -> Option<&Bytes> {
+        match self {
+            Action::Write { data, .. }
+            | Action::WriteFull { data }
+            | Action::Append { data }
+            | Action::Swap { data, .. }
+            | Action::Mix { data, .. } => Some(data),
+            _ => None,
+        }
+    }
+
+    pub fn to_ops(&self) -> Vec<OsdOp> {
+        match self.clone() {
+            Action::Write { offset, data } => vec![OsdOp::write(offset, data)],
+            Action::WriteFull { data } => vec![OsdOp::write_full(data)],
+            Action::Append { data } => vec![OsdOp::append(data)],
+            Action::Truncate { size } => vec![OsdOp::truncate(size)],
+            Action::Create => vec![OsdOp::create(true)],
+            Action::Remove => vec![OsdOp::remove()],
+            Action::Swap { expected, new, data } => vec![
+                guard_is(&expected),
+                OsdOp::xattr(OpCode::SETXATTR, GUARD, &new),
+                OsdOp::write_full(data),
+            ],
+            Action::Mix { guard, key, data } => vec![
+                OsdOp::xattr(OpCode::SETXATTR, GUARD, &guard),
+                omap_set(&key, &guard),
+                OsdOp::append(data),
+            ],
+            Action::OmapSet { key, value } => vec![omap_set(&key, &value)],
+            Action::OmapRemove { key } => {
+                let input = codec::encode_to_bytes(&vec![key]);
+                vec![OsdOp::new(OpCode::OMAPRMKEYS).with_input(input)]
+            }
+            Action::Lock => vec![OsdOp::call("lock", "lock", &lock_input())],
+            Action::Unlock => vec![OsdOp::call("lock", "unlock", &unlock_input())],
+            Action::Read => vec![OsdOp::read(0, 0)],
+            Action::Look => {
+                vec![OsdOp::read(0, 0), OsdOp::new(OpCode::GETXATTRS), omap_list()]
+            }
+        }
+    }
+
+    /// Whether the request is a write although no single operation tells.
+    pub fn calls_writing_class(&self) -> bool {
+        matches!(self, Action::Lock | Action::Unlock)
+    }
+
+    /// What the reply to it says.
+    pub fn observe(&self, ops: &[OpResult]) -> codec::Result<Observation> {
+        let mut seen = Observation::default();
+        let output = |index: usize| ops.get(index).map_or(Bytes::new(), |op| op.output.clone());
+        match self {
+            Action::Read => seen.data = Some(output(0)),
+            Action::Look => {
+                seen.data = Some(output(0));
+                let attrs: BTreeMap<Bytes, Bytes> =
+                    codec::decode_all("attributes", &output(1))?;
+                let guard = attrs.into_iter().find(|(name, _)| name == GUARD);
+                seen.guard = Some(guard.map_or(Bytes::new(), |(_, value)| value));
+                let output = output(2);
+                let mut r = Reader::new(&output);
+                seen.omap = Some(r.value()?);
+            }
+            _ => {}
+        }
+        Ok(seen)
+    }
+}
+
+fn guard_is(expected: &[u8]) -> OsdOp {
+    let mut op = OsdOp::xattr(OpCode::CMPXATTR, GUARD, expected);
+    op.arguments[8] = compare::EQ;
+    op.arguments[9] = compare::MODE_STRING;
+    op
+}
+
+fn omap_set(key: &Bytes, value: &Bytes) -> OsdOp {
+    let pairs = BTreeMap::from([(key.clone(), value.clone())]);
+    OsdOp::new(OpCode::OMAPSETVALS).with_input(codec::encode_to_bytes(&pairs))
+}
+
+fn omap_list() -> OsdOp {
+    let mut w = Writer::new();
+    w.blob(b"");
+    w.u64(PAIRS_MAX);
+    w.blob(b"");
+    OsdOp::new(OpCode::OMAPGETVALS).with_input(w.into_bytes())
+}
+
+/// `cls_lock_lock_op`
+fn lock_input() -> Bytes {
+    let mut w = Writer::new();
+    w.versioned(1, 1, |w| {
+        w.blob(LOCK_NAME);
+        w.u8(LOCK_EXCLUSIVE);
+        w.blob(LOCK_COOKIE);
+        w.blob(b"");
+        w.blob(b"");
+        w.value(&UTime::ZERO);
+        w.u8(0);
+    });
+    w.into_bytes()
+}
+
+/// `cls_lock_unlock_op`
+fn unlock_input() -> Bytes {
+    let mut w = Writer::new();
+    w.versioned(1, 1, |w| {
+        w.blob(LOCK_NAME);
+        w.blob(LOCK_COOKIE);
+    });
+    w.into_bytes()
+}
+
+/// Whether an attribute belongs to the lock class.
+pub fn is_lock_attr(name: &[u8]) -> bool {
+    name.starts_with(LOCK_ATTR_PREFIX)
+}
+
+/// The sequential object; `None` in the state that it is part of means absence.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
+pub struct Object {
+    pub exists: bool,
+    pub data: Vec<u8>,
+    pub guard: Bytes,
+    pub omap: BTreeMap<Bytes, Bytes>,
+    pub holder: Option<ActorId>,
+}
+
+impl Object {
+    /// What `action` must give, and its effect.
+    pub fn apply(&mut self, actor: ActorId, action: &Action) -> Outcome {
+        match action {
+            Action::Write { offset, data } => self.write(*offset as usize, data),
+            Action::WriteFull { data } => {
+                self.data.clear();
+                self.write(0, data);
+            }
+            Action::Append { data } => self.write(self.data.len(), data),
+            Action::Truncate { size } if self.exists => self.data.resize(*size as usize, 0),
+            Action::Truncate { .. } => {}
+            Action::Create if self.exists => return Err(Errno::EXIST),
+            Action::Create => self.exists = true,
+            Action::Remove if self.exists => *self = Object::default(),
+            Action::Remove => return Err(Errno::NOENT),
+            Action::Swap { expected, new, data } => {
+                if !self.exists {
+                    return Err(Errno::NOENT);
+                }
+                if self.guard != expected {
+                    return Err(Errno::CANCELED);
+                }
+                self.guard = new.clone();
+                self.data.clear();
+                self.write(0, data);
+            }
+            Action::Mix { guard, key, data } => {
+                self.guard = guard.clone();
+                self.omap.insert(key.clone(), guard.clone());
+                self.write(self.data.len(), data);
+            }
+            Action::OmapSet { key, value } => {
+                self.exists = true;
+                self.omap.insert(key.clone(), value.clone());
+            }
+            Action::OmapRemove { .. } if !self.exists => return Err(Errno::NOENT),
+            Action::OmapRemove { key } => {
+                self.omap.remove(key);
+            }
+            Action::Lock => match self.holder {
+                Some(holder) if holder == actor => return Err(Errno::EXIST),
+                Some(_) => return Err(Errno::BUSY),
+                None => {
+                    self.exists = true;
+                    self.holder = Some(actor);
+                }
+            },
+            Action::Unlock if self.holder == Some(actor) => self.holder = None,
+            Action::Unlock => return Err(Errno::NOENT),
+            Action::Read | Action::Look if !self.exists => return Err(Errno::NOENT),
+            Action::Read => {
+                let data = Some(Bytes::copy_from_slice(&self.data));
+                return Ok(Observation { data, ..Observation::default() });
+            }
+            Action::Look => return Ok(self.observation()),
+        }
+        Ok(Observation::default())
+    }
+
+    pub fn observation(&self) -> Observation {
+        Observation {
+            data: Some(Bytes::copy_from_slice(&self.data)),
+            guard: Some(self.guard.clone()),
+            omap: Some(self.omap.clone()),
+        }
+    }
+
+    fn write(&mut self, offset: usize, data: &[u8]) {
+        self.exists = true;
+        let end = offset + data.len();
+        if self.data.len() < end {
+            self.data.resize(end, 0);
+        }
+        self.data[offset..end].copy_from_slice(data);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sequential_object_does_what_ceph_documents() {
+        let mut object = Object::default();
+        let append = |text: &'static str| Action::Append { data: Bytes::from_static(text.as_bytes()) };
+        assert_eq!(object.apply(1, &Action::Read), Err(Errno::NOENT));
+        assert!(object.apply(1, &append("ab")).is_ok());
+        assert!(object.apply(2, &append("c")).is_ok());
+        assert_eq!(object.data, b"abc");
+        assert_eq!(object.apply(1, &Action::Create), Err(Errno::EXIST));
+        assert!(object.apply(1, &Action::Lock).is_ok());
+        assert_eq!(object.apply(2, &Action::Lock), Err(Errno::BUSY));
+        assert_eq!(object.apply(1, &Action::Lock), Err(Errno::EXIST));
+        let swap = Action::Swap { expected: "x".into(), new: "y".into(), data: "d".into() };
+        assert_eq!(object.apply(1, &swap), Err(Errno::CANCELED));
+        assert!(object.apply(1, &Action::Remove).is_ok());
+        assert_eq!(object, Object::default());
+    }
+}

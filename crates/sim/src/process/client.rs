@@ -1,0 +1,175 @@
+//! A client's process: the native client and the requests that its user waits for.
+
+use super::{Disk, Hosted, Process, ProcessOutput, delegate_process};
+use crate::model::{Action, ActorId};
+use crate::network::{AuthAnswer, AuthStep};
+use auth::Entropy;
+use bytes::Bytes;
+use engine::{AuthRequest, ConnId, Daemon, Message, Peer, Time};
+use rados::{
+    Client, CommandOutput, CommandTarget, Config, OpId, Operation, OperationReply, Place, Reply,
+};
+use std::collections::BTreeMap;
+use types::Errno;
+use wire::op::request_flags;
+
+/// What a client waits for.
+#[derive(Debug, Clone)]
+pub enum Submitted {
+    /// The index of the request in the history.
+    Request(usize),
+    Command(String),
+    Map,
+}
+
+/// What it was told.
+#[derive(Debug)]
+pub enum Told {
+    Request(usize, Result<OperationReply, Errno>),
+    Command(String, Result<CommandOutput, Errno>),
+    Map,
+}
+
+/// Clients keep nothing.
+#[derive(Debug, Default)]
+pub struct NoDisk;
+
+impl Disk for NoDisk {
+    type Request = ();
+    type Completion = ();
+
+    fn submit(&mut self, _now: Time, (): ()) {}
+
+    fn poll_completion(&mut self) -> Option<()> {
+        None
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        None
+    }
+
+    fn advance(&mut self, _now: Time) {}
+
+    fn crash(&mut self) {}
+}
+
+pub struct ClientProcess {
+    pub hosted: Hosted<Client, NoDisk>,
+    config: Config,
+    /// Another one after each start.
+    pub actor: ActorId,
+    submitted: BTreeMap<OpId, Submitted>,
+}
+
+impl ClientProcess {
+    pub fn new(config: Config) -> Self {
+        let hosted = Hosted::new(NoDisk);
+        ClientProcess { hosted, config, actor: 0, submitted: BTreeMap::new() }
+    }
+
+    pub fn start(&mut self, now: Time, actor: ActorId, seed: [u8; 32]) {
+        let mut client = Client::new(self.config.clone(), Entropy::from_seed(seed));
+        client.start(now);
+        self.hosted.daemon = Some(client);
+        self.actor = actor;
+        self.submitted.clear();
+    }
+
+    pub fn in_flight(&self) -> usize {
+        self.submitted.len()
+    }
+
+    /// Asks for the newest map.
+    pub fn fetch_map(&mut self) {
+        if let Some(client) = &mut self.hosted.daemon {
+            let id = client.fetch_map();
+            self.submitted.insert(id, Submitted::Map);
+        }
+    }
+
+    /// Whether the client knows that pool.
+    pub fn knows_pool(&self, pool: &str) -> bool {
+        self.hosted.daemon.as_ref().is_some_and(|client| client.pool_id(pool).is_some())
+    }
+
+    /// `request` is its index in the history.
+    pub fn submit(&mut self, now: Time, request: usize, pool: &str, name: &str, action: &Action) {
+        let Some(client) = &mut self.hosted.daemon else { return };
+        let pool = client.pool_id(pool).expect("the caller has asked whether it is known");
+        let place = Place::new(pool, Bytes::copy_from_slice(name.as_bytes()));
+        let mut operation = Operation::new(place, action.to_ops());
+        if action.calls_writing_class() {
+            operation.flags |= request_flags::WRITE;
+        }
+        let id = client.submit(now, operation);
+        self.submitted.insert(id, Submitted::Request(request));
+    }
+
+    pub fn command(&mut self, now: Time, command: &str) {
+        let Some(client) = &mut self.hosted.daemon else { return };
+        let id = client.command(now, CommandTarget::Monitor, command, Bytes::new());
+        self.submitted.insert(id, Submitted::Command(command.to_owned()));
+    }
+
+    /// What the client has been told since.
+    pub fn poll_told(&mut self) -> Option<Told> {
+        let (id, outcome) = self.hosted.daemon.as_mut()?.poll_completion()?;
+        let submitted = self.submitted.remove(&id).expect("what completes was submitted, once");
+        Some(match submitted {
+            Submitted::Request(request) => Told::Request(
+                request,
+                outcome.map(|reply| match reply {
+                    Reply::Operation(reply) => reply,
+                    other => panic!("an operation was answered by {other:?}"),
+                }),
+            ),
+            Submitted::Command(command) => Told::Command(
+                command,
+                outcome.map(|reply| match reply {
+                    Reply::Command(output) => output,
+                    other => panic!("a command was answered by {other:?}"),
+                }),
+            ),
+            Submitted::Map => Told::Map,
+        })
+    }
+
+    fn try_authenticate(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        step: AuthStep,
+    ) -> Result<AuthAnswer, rados::AuthFailure> {
+        let Some(client) = &mut self.hosted.daemon else { return Ok(AuthAnswer::GivesUp) };
+        Ok(match step {
+            AuthStep::Begin => {
+                let start = client.begin_auth(conn)?;
+                AuthAnswer::Start {
+                    method: start.method,
+                    preferred_modes: start.preferred_modes,
+                    payload: start.payload,
+                }
+            }
+            AuthStep::More { payload } => {
+                AuthAnswer::More { payload: client.continue_auth(conn, &payload)? }
+            }
+            AuthStep::Done { global_id, payload, .. } => {
+                let secrets = client.finish_auth(now, conn, global_id, &payload)?;
+                AuthAnswer::Finished {
+                    session_key: secrets.session_key,
+                    connection_secret: secrets.connection_secret,
+                }
+            }
+        })
+    }
+}
+
+impl Process for ClientProcess {
+    delegate_process!();
+
+    fn authenticate(&mut self, now: Time, conn: ConnId, step: AuthStep) -> AuthAnswer {
+        self.try_authenticate(now, conn, step).unwrap_or(AuthAnswer::GivesUp)
+    }
+
+    fn check_invariants(&self) {}
+}

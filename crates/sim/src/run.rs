@@ -1,0 +1,152 @@
+//! One seed from beginning to end: build, load, faults, healing, and the judgement.
+
+use crate::check::{linearizable, log, once, replicas};
+use crate::cluster;
+use crate::model::Action;
+use crate::scenario::Scenario;
+use crate::world::{World, create_pool_command};
+use engine::Duration;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// How long a new cluster may take until its pool is made.
+const BOOT_LIMIT: Duration = Duration::from_secs(120);
+/// How long a healed cluster may take until every request is answered.
+const LIVENESS_LIMIT: Duration = Duration::from_secs(400);
+/// The same for one that has nothing else to do than to answer.
+const REPLY_LIMIT: Duration = Duration::from_secs(120);
+/// For what was acknowledged to become what all copies hold.
+const QUIET: Duration = Duration::from_secs(15);
+
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Print every line of the log.
+    pub trace: bool,
+}
+
+/// What became of a seed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    pub seed: u64,
+    /// The same for the same seed.
+    pub hash: u64,
+    pub events: u64,
+    pub requests: usize,
+    pub answered: usize,
+    /// Objects whose history was too entangled to judge.
+    pub undecided: usize,
+}
+
+/// A seed that shows something wrong.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    pub seed: u64,
+    pub what: String,
+    pub scenario: String,
+    pub last_lines: String,
+}
+
+pub fn run(seed: u64, options: &Options) -> Result<Report, Box<Failure>> {
+    let scenario = Scenario::draw(seed);
+    let mut world = cluster::build(scenario, options.trace);
+    let verdict = catch_unwind(AssertUnwindSafe(|| play(&mut world)));
+    let verdict = verdict.unwrap_or_else(|panic| Err(format!("panic: {}", panic_text(&*panic))));
+    verdict.map_err(|what| {
+        Box::new(Failure {
+            seed,
+            what,
+            scenario: format!("{:?}", world.scenario),
+            last_lines: world.trace.last_lines(),
+        })
+    })
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| "of an unknown kind".to_owned())
+}
+
+fn play(world: &mut World) -> Result<Report, String> {
+    boot(world)?;
+    world.set_busy(true);
+    world.run_until(world.scenario.duration, |_| false);
+    world.heal();
+    if !world.run_until(LIVENESS_LIMIT, |world| world.in_flight() == 0) {
+        return Err(unanswered(world));
+    }
+    look_at_everything(world)?;
+    world.run_until(QUIET, |_| false);
+    judge(world)
+}
+
+fn boot(world: &mut World) -> Result<(), String> {
+    (0..world.nodes.len()).for_each(|node| world.start(node));
+    let command = create_pool_command(cluster::POOL, world.scenario.pg_num, world.scenario.size);
+    let client = world.cast.clients[0];
+    world.command(client, &command);
+    let made = world.run_until(BOOT_LIMIT, |world| !world.commands_done.is_empty());
+    match (made, world.commands_done.first()) {
+        (true, Some((_, Ok(0)))) => Ok(()),
+        (_, outcome) => Err(format!("the pool was not made: {outcome:?}")),
+    }
+}
+
+fn unanswered(world: &World) -> String {
+    let entries = world.history.entries().iter().enumerate();
+    let waiting = entries.filter(|(_, entry)| entry.completed.is_none());
+    let waiting: Vec<String> =
+        waiting.take(5).map(|(index, entry)| format!("{index}: {entry:?}")).collect();
+    let count = world.in_flight();
+    format!("{count} requests are never answered, among them:\n{}", waiting.join("\n"))
+}
+
+/// Every object is read once all is over, so that what was acknowledged must show.
+fn look_at_everything(world: &mut World) -> Result<(), String> {
+    let client = world.cast.clients[0];
+    for object in 0..world.workload.targets.len() {
+        let asked = world.run_until(REPLY_LIMIT, |world| {
+            world.in_flight() == 0 && world.request(client, object, Action::Look)
+        });
+        if !asked {
+            return Err(format!("object {object} could not be looked at"));
+        }
+    }
+    match world.run_until(REPLY_LIMIT, |world| world.in_flight() == 0) {
+        true => Ok(()),
+        false => Err(unanswered(world)),
+    }
+}
+
+fn judge(world: &mut World) -> Result<Report, String> {
+    once::check_seen(&world.history)?;
+    for (object, target) in world.workload.targets.iter().enumerate() {
+        let last = world.history.of_object(object).last();
+        let last = last.and_then(|entry| entry.completed.as_ref());
+        let data = last.and_then(|last| last.outcome.as_ref().ok()?.data.clone());
+        if target.is_journal {
+            once::check_journal(&world.history, object, &data.unwrap_or_default())?;
+        }
+    }
+    let mut undecided = 0;
+    for object in 0..world.workload.targets.len() {
+        match linearizable::check(world.history.of_object(object)) {
+            linearizable::Verdict::Linearizable => {}
+            linearizable::Verdict::Undecided => undecided += 1,
+            linearizable::Verdict::Violated(why) => {
+                let name = &world.workload.targets[object].name;
+                return Err(format!("{name} is not linearizable:\n{why}"));
+            }
+        }
+    }
+    replicas::check(world)?;
+    log::check(world)?;
+    let entries = world.history.entries();
+    Ok(Report {
+        seed: world.scenario.seed,
+        hash: world.trace.hash(),
+        events: world.events,
+        requests: entries.len(),
+        answered: entries.iter().filter(|entry| entry.completed.is_some()).count(),
+        undecided,
+    })
+}

@@ -1,0 +1,108 @@
+//! What clients ask for: random requests to few objects, so that they meet.
+
+use crate::history::ObjectId;
+use crate::model::{Action, ActorId};
+use bytes::Bytes;
+use stdx::Prng;
+
+const FILLER_MAX: u64 = 40;
+/// Now and then a payload is long enough for several blocks and frames.
+const FILLER_LONG_MAX: u64 = 9_000;
+const LONG_ONE_IN: u64 = 60;
+const OFFSET_MAX: u64 = 96;
+const KEYS: u64 = 5;
+
+/// An object that clients share.
+#[derive(Debug, Clone)]
+pub struct Target {
+    pub pool: String,
+    pub name: String,
+    /// Only appended to and read.
+    pub is_journal: bool,
+}
+
+pub struct Workload {
+    prng: Prng,
+    pub targets: Vec<Target>,
+    payloads_made: u64,
+    /// The guard that a client saw last, per object.
+    guards: Vec<Bytes>,
+}
+
+impl Workload {
+    pub fn new(prng: Prng, targets: Vec<Target>) -> Self {
+        let guards = vec![Bytes::new(); targets.len()];
+        Workload { prng, targets, payloads_made: 0, guards }
+    }
+
+    /// The next request of a client.
+    pub fn next(&mut self, actor: ActorId) -> (ObjectId, Action) {
+        let object = self.prng.below(self.targets.len() as u64) as usize;
+        let action = match self.targets[object].is_journal {
+            true => self.journal_action(actor),
+            false => self.any_action(actor, object),
+        };
+        (object, action)
+    }
+
+    pub fn saw_guard(&mut self, object: ObjectId, guard: &Bytes) {
+        self.guards[object] = guard.clone();
+    }
+
+    /// In milliseconds on average; the distribution has a long tail.
+    pub fn think_us(&mut self, average: u64) -> u64 {
+        let spread = self.prng.below(2 * average + 1);
+        if self.prng.chance(1, 40) { spread * 10 } else { spread }
+    }
+
+    fn journal_action(&mut self, actor: ActorId) -> Action {
+        match self.prng.below(10) {
+            0..7 => Action::Append { data: self.payload(actor) },
+            7 => Action::Look,
+            _ => Action::Read,
+        }
+    }
+
+    fn any_action(&mut self, actor: ActorId, object: ObjectId) -> Action {
+        match self.prng.below(30) {
+            0..5 => Action::Append { data: self.payload(actor) },
+            5..8 => {
+                let offset = self.prng.below(OFFSET_MAX);
+                Action::Write { offset, data: self.payload(actor) }
+            }
+            8..11 => Action::WriteFull { data: self.payload(actor) },
+            11 => Action::Truncate { size: self.prng.below(OFFSET_MAX) },
+            12 => Action::Create,
+            13 => Action::Remove,
+            14..17 => Action::Swap {
+                expected: self.guards[object].clone(),
+                new: self.payload(actor),
+                data: self.payload(actor),
+            },
+            17..19 => Action::Mix {
+                guard: self.payload(actor),
+                key: self.key(),
+                data: self.payload(actor),
+            },
+            19..21 => Action::OmapSet { key: self.key(), value: self.payload(actor) },
+            21 => Action::OmapRemove { key: self.key() },
+            22 => Action::Lock,
+            23 => Action::Unlock,
+            24..26 => Action::Read,
+            _ => Action::Look,
+        }
+    }
+
+    fn key(&mut self) -> Bytes {
+        format!("key.{}", self.prng.below(KEYS)).into()
+    }
+
+    /// Bytes that nobody else writes.
+    fn payload(&mut self, actor: ActorId) -> Bytes {
+        self.payloads_made += 1;
+        let long = self.prng.chance(1, LONG_ONE_IN);
+        let length = self.prng.below(if long { FILLER_LONG_MAX } else { FILLER_MAX }) as usize;
+        let filler = char::from(b'a' + (actor % 26) as u8).to_string().repeat(length);
+        format!("<{actor}.{}:{filler}>", self.payloads_made).into()
+    }
+}

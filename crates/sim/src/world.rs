@@ -1,0 +1,510 @@
+//! The virtual world: processes, the network between them, and time.
+//!
+//! One event at a time: something arrives, a timer is due, a client thinks of something, a fault
+//! happens. After each, the processes that it touched are drained and their invariants checked.
+
+use crate::agenda::Agenda;
+use crate::faults::{Cast, Fault};
+use crate::history::History;
+use crate::network::{
+    Arrival, Context, Delivery, Direct, Network, NetworkEvent, NodeId, Presence, Weather, Wired,
+};
+use crate::process::{
+    ClientProcess, MonitorProcess, OsdProcess, Process, ProcessOutput, Told,
+};
+use crate::scenario::Scenario;
+use crate::trace::Trace;
+use crate::workload::Workload;
+use engine::{Duration, Time};
+use rados::OperationReply;
+use std::collections::VecDeque;
+use stdx::Prng;
+use types::Errno;
+
+/// Where virtual time begins.
+pub const START: Time = Time(1_750_000_000_000_000_000);
+/// Events within one instant; more are a live-lock.
+const EVENTS_PER_INSTANT_MAX: u64 = 200_000;
+/// A client that has nothing to do, or cannot, looks again after this.
+const IDLE: Duration = Duration::from_millis(200);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    Network(NetworkEvent),
+    /// A timer or the disk of a process is due.
+    Wake(NodeId),
+    /// A client makes its next request; the number of its start tells whether it is still the same.
+    Think { node: NodeId, start: u32 },
+    Fault(Fault),
+    /// The next fault is drawn.
+    Mischief,
+}
+
+pub enum Body {
+    Monitor(Box<MonitorProcess>),
+    Osd(Box<OsdProcess>),
+    Client(Box<ClientProcess>),
+}
+
+pub struct Node {
+    pub body: Body,
+    /// When the agenda wakes it.
+    wake: Option<Time>,
+    starts: u32,
+}
+
+impl Node {
+    pub fn new(body: Body) -> Self {
+        Node { body, wake: None, starts: 0 }
+    }
+
+    pub fn process(&mut self) -> &mut dyn Process {
+        match &mut self.body {
+            Body::Monitor(process) => &mut **process,
+            Body::Osd(process) => &mut **process,
+            Body::Client(process) => &mut **process,
+        }
+    }
+}
+
+pub struct World {
+    pub scenario: Scenario,
+    pub agenda: Agenda<Event>,
+    /// How far clocks have jumped.
+    skew: Duration,
+    network: Network,
+    pub weather: Weather,
+    presences: Vec<Presence>,
+    deliveries: VecDeque<Delivery>,
+    pub nodes: Vec<Node>,
+    pub cast: Cast,
+    network_prng: Prng,
+    pub fault_prng: Prng,
+    seeds: Prng,
+    pub trace: Trace,
+    pub history: History,
+    pub workload: Workload,
+    /// Clients make requests, and faults happen.
+    pub is_busy: bool,
+    pub commands_done: Vec<(String, Result<i32, Errno>)>,
+    pools_made: u32,
+    actors_made: u32,
+    instant: (Time, u64),
+    pub events: u64,
+}
+
+impl World {
+    pub fn new(
+        scenario: Scenario,
+        nodes: Vec<(Body, Presence)>,
+        workload: Workload,
+        seeds: &mut Prng,
+        printed: bool,
+    ) -> Self {
+        let (nodes, presences): (Vec<Node>, Vec<Presence>) =
+            nodes.into_iter().map(|(body, presence)| (Node::new(body), presence)).unzip();
+        let network = match scenario.is_wired {
+            true => Network::Wired(Wired::default()),
+            false => Network::Direct(Direct::default()),
+        };
+        let of_kind = |wanted: fn(&Body) -> bool| {
+            let nodes = nodes.iter().enumerate();
+            nodes.filter(|(_, node)| wanted(&node.body)).map(|(index, _)| index).collect::<Vec<_>>()
+        };
+        let cast = Cast {
+            monitor: of_kind(|body| matches!(body, Body::Monitor(_)))[0],
+            osds: of_kind(|body| matches!(body, Body::Osd(_))),
+            clients: of_kind(|body| matches!(body, Body::Client(_))),
+        };
+        let (delay_min_us, delay_max_us) = scenario.delay_us;
+        World {
+            scenario,
+            agenda: Agenda::new(START),
+            skew: Duration::ZERO,
+            network,
+            weather: Weather::fair(delay_min_us, delay_max_us),
+            presences,
+            deliveries: VecDeque::new(),
+            nodes,
+            cast,
+            network_prng: seeds.fork(),
+            fault_prng: seeds.fork(),
+            seeds: seeds.fork(),
+            trace: Trace::new(START, printed),
+            history: History::default(),
+            workload,
+            is_busy: false,
+            commands_done: Vec::new(),
+            pools_made: 0,
+            actors_made: 0,
+            instant: (START, 0),
+            events: 0,
+        }
+    }
+
+    /// What clocks show.
+    pub fn clock(&self) -> Time {
+        self.agenda.now() + self.skew
+    }
+
+    /// Does what comes next, unless it is later than `limit`.
+    pub fn step(&mut self, limit: Time) -> bool {
+        let Some(event) = self.agenda.next(limit) else { return false };
+        self.events += 1;
+        let now = self.agenda.now();
+        let count = if self.instant.0 == now { self.instant.1 + 1 } else { 0 };
+        assert!(count < EVENTS_PER_INSTANT_MAX, "the cluster spins without time passing");
+        self.instant = (now, count);
+        match event {
+            Event::Network(event) => self.network(|network, cx| network.handle(cx, event)),
+            Event::Wake(node) => self.wake(node),
+            Event::Think { node, start } => self.think(node, start),
+            Event::Fault(fault) => self.fault(fault),
+            Event::Mischief => self.mischief(),
+        }
+        self.settle();
+        true
+    }
+
+    /// Goes on until `done`, or until `limit`; says whether it came to be.
+    pub fn run_until(&mut self, limit: Duration, mut done: impl FnMut(&mut World) -> bool) -> bool {
+        let limit = self.agenda.now() + limit;
+        loop {
+            if done(self) {
+                return true;
+            }
+            if !self.step(limit) {
+                self.agenda.skip_to(limit);
+                return done(self);
+            }
+        }
+    }
+
+    fn network(&mut self, act: impl FnOnce(&mut Network, &mut Context<'_>)) {
+        let mut context = Context {
+            clock: self.agenda.now() + self.skew,
+            agenda: &mut self.agenda,
+            prng: &mut self.network_prng,
+            presences: &self.presences,
+            weather: &self.weather,
+            deliveries: &mut self.deliveries,
+        };
+        act(&mut self.network, &mut context);
+    }
+
+    fn settle(&mut self) {
+        while let Some(delivery) = self.deliveries.pop_front() {
+            self.deliver(delivery);
+        }
+    }
+
+    fn deliver(&mut self, Delivery { node, conn, arrival }: Delivery) {
+        let now = self.clock();
+        let name = self.presences[node].participant();
+        if !self.nodes[node].process().is_up() {
+            return;
+        }
+        match arrival {
+            Arrival::Message(message) => {
+                let (kind, tid, length) = (message.kind, message.tid, message.len());
+                self.line(format_args!("{name} {} < {kind:#x} tid {tid} {length} bytes", conn.0));
+                self.nodes[node].process().handle_message(now, conn, message);
+            }
+            Arrival::Opened(peer) => {
+                self.line(format_args!("{name} {} opened with {}", conn.0, peer.participant));
+                self.nodes[node].process().handle_opened(now, conn, peer);
+            }
+            Arrival::Closed => {
+                self.line(format_args!("{name} {} closed", conn.0));
+                self.nodes[node].process().handle_closed(now, conn);
+            }
+            Arrival::Auth(request) => self.nodes[node].process().handle_auth(now, conn, request),
+            Arrival::Connecting(step) => {
+                let answer = self.nodes[node].process().authenticate(now, conn, step);
+                self.network(|network, cx| network.answer(cx, node, conn, answer));
+            }
+        }
+        self.touch(node);
+    }
+
+    fn line(&mut self, what: std::fmt::Arguments<'_>) {
+        self.trace.line(self.agenda.now(), what);
+    }
+
+    fn wake(&mut self, node: NodeId) {
+        self.nodes[node].wake = None;
+        let now = self.clock();
+        if self.nodes[node].process().poll_timeout().is_some_and(|due| due <= now) {
+            self.nodes[node].process().handle_timeout(now);
+        }
+        self.touch(node);
+    }
+
+    /// Lets a process speak, and plans when it is woken.
+    pub fn touch(&mut self, node: NodeId) {
+        let now = self.clock();
+        while let Some(output) = self.nodes[node].process().poll_output(now) {
+            self.perform(node, output);
+        }
+        while let Body::Client(client) = &mut self.nodes[node].body {
+            let Some(told) = client.poll_told() else { break };
+            self.told(node, told);
+        }
+        self.nodes[node].process().check_invariants();
+        self.plan_wake(node);
+    }
+
+    fn plan_wake(&mut self, node: NodeId) {
+        let skew = self.skew;
+        let Some(due) = self.nodes[node].process().poll_timeout() else { return };
+        let due = (due - skew).max(self.agenda.now());
+        if self.nodes[node].wake.is_none_or(|wake| due < wake) {
+            self.nodes[node].wake = Some(due);
+            self.agenda.at(due, Event::Wake(node));
+        }
+    }
+
+    fn perform(&mut self, node: NodeId, output: ProcessOutput) {
+        self.network(|network, cx| match output {
+            ProcessOutput::Send { conn, message } => network.send(cx, node, conn, message),
+            ProcessOutput::Connect { conn, target } => network.connect(cx, node, conn, &target),
+            ProcessOutput::Close { conn } => network.close(cx, node, conn),
+            ProcessOutput::Auth { conn, verdict } => network.verdict(cx, node, conn, verdict),
+            ProcessOutput::Pause { conn, paused } => network.pause(cx, node, conn, paused),
+        });
+    }
+
+    fn told(&mut self, node: NodeId, told: Told) {
+        match told {
+            Told::Map => {}
+            Told::Command(command, outcome) => {
+                self.line(format_args!("client {node} command {command}: {outcome:?}"));
+                let outcome = outcome.map(|output| output.result);
+                self.commands_done.push((command, outcome));
+            }
+            Told::Request(request, outcome) => self.answered(request, outcome),
+        }
+    }
+
+    fn answered(&mut self, request: usize, reply: Result<OperationReply, Errno>) {
+        let now = self.agenda.now();
+        let version = reply.as_ref().map_or(types::EVersion::ZERO, |reply| reply.version);
+        let entry = self.history.entry(request);
+        let outcome = reply.and_then(|reply| {
+            let observed = entry.action.observe(&reply.ops);
+            Ok(observed.expect("replies to reads decode"))
+        });
+        let object = entry.object;
+        match &outcome {
+            Ok(_) => self.line(format_args!("request {request} done at {version}")),
+            Err(errno) => self.line(format_args!("request {request} failed: {errno:?}")),
+        }
+        if let Ok(observation) = &outcome
+            && let Some(guard) = &observation.guard
+        {
+            self.workload.saw_guard(object, guard);
+        }
+        self.history.complete(request, now, outcome, version);
+    }
+
+    /// A client makes a request, if it may, and plans the next.
+    fn think(&mut self, node: NodeId, start: u32) {
+        if self.nodes[node].starts != start || !self.is_busy {
+            return;
+        }
+        let (in_flight_max, average) = (self.scenario.in_flight_max, self.scenario.think_us);
+        let wait = Duration::from_micros(self.workload.think_us(average));
+        let Body::Client(client) = &mut self.nodes[node].body else { return };
+        let ready = client.hosted.daemon.is_some() && client.in_flight() < in_flight_max;
+        if ready {
+            let (object, action) = self.workload.next(client.actor);
+            self.request(node, object, action);
+        }
+        self.agenda.after(wait, Event::Think { node, start });
+    }
+
+    /// A client makes a request; false if it does not know the pool yet, and asks.
+    pub fn request(
+        &mut self,
+        node: NodeId,
+        object: crate::history::ObjectId,
+        action: crate::model::Action,
+    ) -> bool {
+        let (at, clock) = (self.agenda.now(), self.clock());
+        let target = self.workload.targets[object].clone();
+        let Body::Client(client) = &mut self.nodes[node].body else { return false };
+        if !client.knows_pool(&target.pool) {
+            if client.in_flight() == 0 {
+                client.fetch_map();
+            }
+            self.touch(node);
+            return false;
+        }
+        let request = self.history.invoke(at, client.actor, object, action.clone());
+        client.submit(clock, request, &target.pool, &target.name, &action);
+        let actor = client.actor;
+        self.line(format_args!("request {request} of actor {actor}: {} {action:?}", target.name));
+        self.touch(node);
+        true
+    }
+
+    pub fn command(&mut self, node: NodeId, command: &str) {
+        let now = self.clock();
+        if let Body::Client(client) = &mut self.nodes[node].body {
+            client.command(now, command);
+        }
+        self.touch(node);
+        self.settle();
+    }
+
+    pub fn start(&mut self, node: NodeId) {
+        if self.nodes[node].process().is_up() {
+            return;
+        }
+        let now = self.clock();
+        let seed = self.seed();
+        self.nodes[node].starts += 1;
+        let start = self.nodes[node].starts;
+        self.presences[node].is_up = true;
+        let name = self.presences[node].participant();
+        self.line(format_args!("{name} (node {node}) starts"));
+        match &mut self.nodes[node].body {
+            Body::Monitor(process) => process.start(seed),
+            Body::Osd(process) => {
+                let addrs = crate::cluster::osd_addrs(process.config.id, start);
+                self.presences[node].addrs = addrs.clone();
+                process.start(addrs, seed);
+            }
+            Body::Client(process) => {
+                self.actors_made += 1;
+                process.start(now, self.actors_made, seed);
+                self.agenda.after(IDLE, Event::Think { node, start });
+            }
+        }
+        self.touch(node);
+    }
+
+    fn seed(&mut self) -> [u8; 32] {
+        let mut seed = [0; 32];
+        self.seeds.fill(&mut seed);
+        seed
+    }
+
+    /// Lets clients make requests and faults happen, or not.
+    pub fn set_busy(&mut self, busy: bool) {
+        self.is_busy = busy;
+        if !busy {
+            return;
+        }
+        for node in self.cast.clients.clone() {
+            let start = self.nodes[node].starts;
+            self.agenda.after(Duration::ZERO, Event::Think { node, start });
+        }
+        self.plan_mischief();
+    }
+
+    fn plan_mischief(&mut self) {
+        let interval = self.scenario.faults.interval_ms;
+        if interval > 0 && self.scenario.faults.weights().iter().sum::<u64>() > 0 {
+            let wait = Duration::from_millis(self.fault_prng.below(2 * interval) + 1);
+            self.agenda.after(wait, Event::Mischief);
+        }
+    }
+
+    fn mischief(&mut self) {
+        if !self.is_busy {
+            return;
+        }
+        let (fault, over) =
+            crate::faults::draw(&mut self.fault_prng, &self.scenario.faults, &self.cast);
+        if let Some((wait, end)) = over {
+            self.agenda.after(wait, Event::Fault(end));
+        }
+        self.fault(fault);
+        self.plan_mischief();
+    }
+
+    pub fn fault(&mut self, fault: Fault) {
+        self.line(format_args!("fault: {fault:?}"));
+        match fault {
+            Fault::Crash(nodes) => nodes.into_iter().for_each(|node| self.crash(node)),
+            Fault::Start(nodes) => nodes.into_iter().for_each(|node| self.start(node)),
+            Fault::Cut { node, share } => self.network(|network, cx| network.cut(cx, node, share)),
+            Fault::Partition(apart) => {
+                for a in 0..self.nodes.len() {
+                    for b in 0..self.nodes.len() {
+                        if apart.contains(&a) && !apart.contains(&b) {
+                            self.weather.partition(a, b);
+                        }
+                    }
+                }
+            }
+            Fault::Storm { factor } => self.weather.storm_factor = factor,
+            Fault::Mend => {
+                self.weather.mend();
+                self.network(|network, cx| network.resume(cx));
+            }
+            Fault::ClockJump(by) => {
+                self.skew += by;
+                (0..self.nodes.len()).for_each(|node| self.touch(node));
+            }
+            Fault::CreatePool => self.create_another_pool(),
+        }
+    }
+
+    fn crash(&mut self, node: NodeId) {
+        if self.nodes[node].process().is_up() {
+            self.nodes[node].process().crash();
+            self.presences[node].is_up = false;
+            self.network(|network, cx| network.node_died(cx, node));
+            // What was delivered to it and not looked at is lost with it.
+            self.deliveries.retain(|delivery| delivery.node != node);
+        }
+    }
+
+    fn create_another_pool(&mut self) {
+        self.pools_made += 1;
+        let size = self.scenario.size;
+        let command = create_pool_command(&format!("more.{}", self.pools_made), 2, size);
+        let client = self.cast.clients[0];
+        self.command(client, &command);
+    }
+
+    /// All faults are over: everything runs and everything gets through.
+    pub fn heal(&mut self) {
+        self.set_busy(false);
+        self.fault(Fault::Mend);
+        let all = 0..self.nodes.len();
+        self.fault(Fault::Start(all.collect()));
+        self.settle();
+    }
+
+    /// Requests that clients wait for.
+    pub fn in_flight(&self) -> usize {
+        let of = |node: &Node| match &node.body {
+            Body::Client(client) => client.in_flight(),
+            _ => 0,
+        };
+        self.nodes.iter().map(of).sum()
+    }
+
+    pub fn osds(&self) -> impl Iterator<Item = &OsdProcess> {
+        self.nodes.iter().filter_map(|node| match &node.body {
+            Body::Osd(osd) => Some(&**osd),
+            _ => None,
+        })
+    }
+
+    pub fn monitor(&self) -> &MonitorProcess {
+        match &self.nodes[self.cast.monitor].body {
+            Body::Monitor(monitor) => monitor,
+            _ => unreachable!("the cast knows the monitor"),
+        }
+    }
+}
+
+pub fn create_pool_command(name: &str, pg_num: u32, size: u8) -> String {
+    format!(
+        r#"{{"prefix":"osd pool create","pool":"{name}","pg_num":{pg_num},"pgp_num":{pg_num},"size":{size},"pg_autoscale_mode":"off"}}"#
+    )
+}
