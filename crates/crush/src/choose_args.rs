@@ -85,6 +85,10 @@ impl ChooseArgMap {
         self.args.iter().map(|(&slot, arg)| (bucket_id(slot), arg))
     }
 
+    pub(crate) fn has_weights(&self) -> bool {
+        self.args.values().any(|arg| !arg.weight_sets.is_empty())
+    }
+
     /// How many weight sets the buckets have, which is the same for all in a sound map.
     pub(crate) fn positions(&self) -> usize {
         let mut lengths = self.args.values().map(|arg| arg.weight_sets.len());

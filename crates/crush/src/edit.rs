@@ -62,7 +62,7 @@ impl CrushMap {
 
     /// Forgets a bucket and all that belongs to it.
     fn drop_bucket(&mut self, id: i32) {
-        let Some(slot) = slot(id) else { return };
+        let Some(slot) = slot(id).filter(|&slot| slot < self.buckets.len()) else { return };
         self.buckets[slot] = None;
         self.names.remove(id);
         self.shadows.remove(&id);

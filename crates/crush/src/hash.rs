@@ -76,3 +76,17 @@ pub fn hash5(mut a: u32, mut b: u32, mut c: u32, mut d: u32, mut e: u32) -> u32 
     mix(&mut y, &mut e, &mut hash);
     hash
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_are_those_of_ceph() {
+        assert_eq!(hash1(12), 0x53a8_0375);
+        assert_eq!(hash2(12, 34), 0xea0b_ce8f);
+        assert_eq!(hash3(12, 34, 56), 0x763c_2aaf);
+        assert_eq!(hash4(12, 34, 56, 78), 0x0bf4_5d91);
+        assert_eq!(hash5(12, 34, 56, 78, 90), 0x8e89_01f2);
+    }
+}

@@ -24,6 +24,7 @@ mod logarithm;
 mod map;
 mod mapper;
 mod names;
+mod requirements;
 mod rule;
 mod straw;
 mod tree;

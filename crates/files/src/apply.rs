@@ -13,10 +13,11 @@ use crate::key::{id_key, object_key};
 use crate::lock;
 use crate::log::LogPosition;
 use crate::media::{DirtyFiles, Location};
-use crate::object::{Body, Object, write_sums};
+use crate::object::{Attrs, Body, Object, write_sums};
 use crate::omap::{PageRequest, page};
 use crate::record::{CloneBase, Record};
 use crate::slots::Slots;
+use bytes::Bytes;
 use codec::Writer;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -175,11 +176,20 @@ impl Applier {
             self.objects += 1;
         }
         match change {
-            Change::SetAttrs { attrs, .. } => body.attrs.extend(attrs.clone()),
-            Change::RemoveAttr { name, .. } => {
-                body.attrs.remove(name);
+            Change::SetAttrs { attrs, .. } => {
+                let mut map = body.attrs.to_map();
+                map.extend(attrs.clone());
+                body.attrs = Attrs::from_map(&map);
             }
-            Change::OmapSetHeader { header, .. } => body.omap.header = header.clone(),
+            Change::RemoveAttr { name, .. } => {
+                let mut map = body.attrs.to_map();
+                if map.remove(name).is_some() {
+                    body.attrs = Attrs::from_map(&map);
+                }
+            }
+            Change::OmapSetHeader { header, .. } => {
+                body.omap.header = Bytes::copy_from_slice(header);
+            }
             Change::OmapSet { pairs, .. } => {
                 body.omap.used |= !pairs.is_empty();
                 body.omap.current.set(pairs);

@@ -11,7 +11,9 @@ use crate::base::{Base, Snapshot};
 use crate::media::Media;
 use crate::object::{Body, Object};
 use crate::{FilesError, lock};
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::borrow::Borrow;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use store::{Collection, StoreError};
@@ -19,6 +21,7 @@ use types::HObject;
 
 /// How many objects one insertion looks at for eviction.
 const EVICTION_TRIES: usize = 8;
+const EVICTION_STEP: usize = 256;
 /// References to an object that only the cache knows: from its map and from its queue.
 const REFERENCES_IDLE: usize = 2;
 
@@ -47,7 +50,7 @@ pub type Changed = BTreeMap<(Collection, HObject), (Arc<Object>, bool)>;
 #[derive(Debug, Default)]
 pub struct Cache {
     pub collections: BTreeSet<Collection>,
-    objects: HashMap<Collection, HashMap<HObject, Arc<Object>>>,
+    objects: HashMap<Collection, HashSet<ByName>>,
     /// Candidates for eviction with their weights, oldest first.
     queue: VecDeque<(Arc<Object>, usize)>,
     weight: usize,
@@ -59,6 +62,30 @@ pub struct Cache {
     /// How many checkpoints have finished.
     pub checkpoints: u64,
 }
+
+/// An object that is found by its name.
+#[derive(Debug)]
+struct ByName(Arc<Object>);
+
+impl Borrow<HObject> for ByName {
+    fn borrow(&self) -> &HObject {
+        &self.0.name
+    }
+}
+
+impl Hash for ByName {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.name.hash(state);
+    }
+}
+
+impl PartialEq for ByName {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.name == other.0.name
+    }
+}
+
+impl Eq for ByName {}
 
 impl Store {
     pub fn new(
@@ -99,7 +126,7 @@ impl Store {
             }
             // After a checkpoint, what was read may be out of date.
             if cache.checkpoints == checkpoints {
-                return Ok(Some(cache.insert(collection, name.clone(), body)));
+                return Ok(Some(cache.insert(collection, name, body)));
             }
         }
     }
@@ -131,6 +158,16 @@ impl Store {
         std::mem::take(&mut cache.frozen)
     }
 
+    /// Looks at every object once, for eviction; after a checkpoint, when many have become clean.
+    pub fn evict(&self) {
+        let mut left = lock(&self.cache).queue.len();
+        while left > 0 {
+            // In steps, so that others get at the cache in between.
+            lock(&self.cache).evict(EVICTION_STEP);
+            left = left.saturating_sub(EVICTION_STEP);
+        }
+    }
+
     pub fn bytes_used(&self) -> u64 {
         self.counts.blocks.load(Ordering::Relaxed) * crate::data::BLOCK
     }
@@ -159,24 +196,19 @@ impl Cache {
     }
 
     fn find(&self, collection: Collection, name: &HObject) -> Option<Arc<Object>> {
-        let object = self.objects.get(&collection)?.get(name)?;
+        let ByName(object) = self.objects.get(&collection)?.get(name)?;
         object.referenced.store(true, Ordering::Relaxed);
         Some(object.clone())
     }
 
-    fn insert(&mut self, collection: Collection, name: HObject, body: Body) -> Arc<Object> {
+    fn insert(&mut self, collection: Collection, name: &HObject, body: Body) -> Arc<Object> {
         let weight = body.weight();
-        let object = Object::new(collection, name.clone(), body);
-        self.objects.entry(collection).or_default().insert(name, object.clone());
+        let object = Object::new(collection, name, body);
+        self.objects.entry(collection).or_default().insert(ByName(object.clone()));
         self.queue.push_back((object.clone(), weight));
         self.weight += weight;
         self.evict(EVICTION_TRIES);
         object
-    }
-
-    /// Looks at every object once; for the end of a checkpoint, when many have become clean.
-    pub fn evict_all(&mut self) {
-        self.evict(self.queue.len());
     }
 
     fn evict(&mut self, tries: usize) {

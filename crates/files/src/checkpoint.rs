@@ -6,7 +6,6 @@
 use crate::FilesError;
 use crate::apply::{Frozen, thaw_objects};
 use crate::cache::Store;
-use crate::lock;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -81,7 +80,7 @@ fn checkpoint(store: &Store, frozen: &Frozen) -> Result<(), FilesError> {
     let changed = store.thaw();
     thaw_objects(&changed);
     drop(changed);
-    lock(&store.cache).evict_all();
+    store.evict();
     for id in &frozen.update.dead_files {
         store.media.remove(*id).map_err(io("removing an object's file"))?;
     }

@@ -23,6 +23,8 @@ use store::{Change, Collection, Completion, Outcome, StoreError, Transaction};
 
 /// A batch is written when its records reach this size.
 const BATCH_LEN_MAX: usize = 4 << 20;
+/// A checkpoint is made when the log has grown by so much: it bounds the memory for what is dirty.
+const CHECKPOINT_BYTES: u64 = 64 << 20;
 /// The free space is asked for again after so many bytes or so much time.
 const SPACE_BYTES: u64 = 16 << 20;
 const SPACE_AGE: Duration = Duration::from_secs(1);
@@ -286,7 +288,8 @@ impl Committer {
 
     fn begin_checkpoint_if_due(&mut self) -> Result<(), FilesError> {
         let since = self.log.head().position - self.frozen_position;
-        let much = since > self.log.size() / 2 && !self.checkpointer.is_running();
+        let enough = (self.log.size() / 2).min(CHECKPOINT_BYTES);
+        let much = since > enough && !self.checkpointer.is_running();
         let late = self.checkpoint_due().is_some_and(|due| due <= Instant::now());
         if much || late { self.begin_checkpoint() } else { Ok(()) }
     }

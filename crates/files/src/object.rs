@@ -6,7 +6,7 @@ use crate::media::Location;
 use crate::omap::Overlay;
 use crate::slots::Slot;
 use bytes::Bytes;
-use codec::{Reader, Result, Writer};
+use codec::{Reader, Result, Writer, encode_to_bytes};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -15,6 +15,8 @@ use types::HObject;
 
 /// The version of the onode's encoding.
 const ONODE_VERSION: u8 = 1;
+/// The memory of an object without what varies: its structure, name and places in the cache.
+const OBJECT_WEIGHT: usize = 900;
 
 /// A name and what is known about it. There is at most one `Object` per name in memory; whoever
 /// reads or changes the object's state or data holds the lock on its body.
@@ -34,9 +36,14 @@ pub struct Body {
     /// Names this incarnation in the database and, if its data is in a file, the file. Never reused.
     pub id: u64,
     pub data: Data,
-    pub attrs: BTreeMap<Bytes, Bytes>,
+    pub attrs: Attrs,
     pub omap: Omap,
 }
+
+/// Attributes as they are stored, in one piece of memory that belongs to nobody else. (The maps that
+/// requests bring refer to the messages they came in, and would keep those.)
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Attrs(Bytes);
 
 #[derive(Debug, Default)]
 pub struct Omap {
@@ -55,7 +62,7 @@ pub struct Onode {
     pub id: u64,
     pub size: u64,
     pub location: Location,
-    pub attrs: BTreeMap<Bytes, Bytes>,
+    pub attrs: Attrs,
     pub omap_header: Bytes,
     pub omap_used: bool,
     /// All checksums there are; the first chunk of them follows.
@@ -64,7 +71,11 @@ pub struct Onode {
 }
 
 impl Object {
-    pub fn new(collection: Collection, name: HObject, body: Body) -> Arc<Object> {
+    pub fn new(collection: Collection, name: &HObject, body: Body) -> Arc<Object> {
+        // The name that is asked for refers to a message, which must not live as long as this.
+        let own = |bytes: &Bytes| Bytes::copy_from_slice(bytes);
+        let (namespace, key, own_name) = (own(&name.namespace), own(&name.key), own(&name.name));
+        let name = HObject { namespace, key, name: own_name, ..*name };
         let (body, referenced) = (Mutex::new(body), AtomicBool::new(false));
         Arc::new(Object { collection, name, body, referenced })
     }
@@ -80,7 +91,7 @@ impl Body {
             exists: false,
             id: 0,
             data: Data::empty(),
-            attrs: BTreeMap::new(),
+            attrs: Attrs::default(),
             omap: Omap::default(),
         }
     }
@@ -112,9 +123,31 @@ impl Body {
 
     /// Roughly the memory it takes.
     pub fn weight(&self) -> usize {
-        let attrs: usize =
-            self.attrs.iter().map(|(name, value)| name.len() + value.len() + 80).sum();
-        512 + attrs + self.data.sums().len() * 4 + self.omap.header.len()
+        let sums = size_of_val(self.data.sums());
+        OBJECT_WEIGHT + self.attrs.0.len() + sums + self.omap.header.len()
+    }
+}
+
+impl Attrs {
+    pub fn from_map(map: &BTreeMap<Bytes, Bytes>) -> Attrs {
+        if map.is_empty() { Attrs::default() } else { Attrs(encode_to_bytes(map)) }
+    }
+
+    /// Names and values refer to the attributes' memory.
+    pub fn to_map(&self) -> BTreeMap<Bytes, Bytes> {
+        // They were checked when they were made.
+        self.decode().unwrap_or_default()
+    }
+
+    fn decode(&self) -> Result<BTreeMap<Bytes, Bytes>> {
+        if self.0.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let mut r = Reader::new(&self.0);
+        let part = |r: &mut Reader<'_>| r.blob("attribute").map(|raw| self.0.slice_ref(raw));
+        let pairs = r.list("attributes", |r| Ok((part(r)?, part(r)?)))?;
+        r.finish("attributes")?;
+        Ok(pairs.into_iter().collect())
     }
 }
 
@@ -140,7 +173,7 @@ impl Onode {
             }
             Location::File(_) => w.u8(2),
         }
-        w.value(&self.attrs);
+        w.blob(&self.attrs.0);
         w.blob(&self.omap_header);
         w.bool(self.omap_used);
         w.u32(self.sums_len);
@@ -164,7 +197,8 @@ impl Onode {
             2 => Location::File(id),
             other => return Err(at.invalid("location", other.into())),
         };
-        let attrs = r.value()?;
+        let attrs = Attrs(r.value()?);
+        attrs.decode()?;
         let omap_header = r.value()?;
         let omap_used = r.bool("omap used")?;
         let sums_len = r.u32("checksums")?;
@@ -192,7 +226,7 @@ mod tests {
             id: 7,
             size: 5000,
             location: Location::Slot(Slot { class: 1, index: 99 }),
-            attrs: BTreeMap::from([(Bytes::from("_"), Bytes::from("info"))]),
+            attrs: Attrs::from_map(&BTreeMap::from([("_".into(), "info".into())])),
             omap_header: Bytes::from("header"),
             omap_used: true,
             sums_len: 2,

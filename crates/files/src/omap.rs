@@ -31,8 +31,9 @@ impl Overlay {
     }
 
     pub fn set(&mut self, pairs: &BTreeMap<Bytes, Bytes>) {
-        // The keys are copied out of the message that brought them, which would stay in memory.
-        let owned = |(key, value): (&Bytes, &Bytes)| (key.clone(), Some(value.clone()));
+        // Copied out of the message that brought them, which would stay in memory.
+        let own = |bytes: &Bytes| Bytes::copy_from_slice(bytes);
+        let owned = |(key, value): (&Bytes, &Bytes)| (own(key), Some(own(value)));
         self.pairs.extend(pairs.iter().map(owned));
     }
 
@@ -40,7 +41,7 @@ impl Overlay {
         if self.hides(key) {
             self.pairs.remove(key);
         } else {
-            self.pairs.insert(key.clone(), None);
+            self.pairs.insert(Bytes::copy_from_slice(key), None);
         }
     }
 
@@ -54,7 +55,7 @@ impl Overlay {
             self.pairs.remove(&key);
         }
         if !self.cleared {
-            self.hide_range(first.clone(), last.clone());
+            self.hide_range(Bytes::copy_from_slice(first), Bytes::copy_from_slice(last));
         }
     }
 

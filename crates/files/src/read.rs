@@ -154,7 +154,7 @@ fn read_failure(name: &HObject, error: ReadError) -> Failure {
 
 fn meta(store: &Store, body: &Body, may_wait: bool) -> Answer<ObjectMeta> {
     let has_omap = !body.omap.header.is_empty() || has_pairs(store, body, may_wait)?;
-    Ok(ObjectMeta { size: body.data.size, attrs: body.attrs.clone(), has_omap })
+    Ok(ObjectMeta { size: body.data.size, attrs: body.attrs.to_map(), has_omap })
 }
 
 fn has_pairs(store: &Store, body: &Body, may_wait: bool) -> Answer<bool> {

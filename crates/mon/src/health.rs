@@ -6,11 +6,14 @@ use engine::Time;
 use maps::{OsdMap, OsdMapFlags, OsdState, PoolFlags};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use std::time::Duration;
 use types::{PgId, PoolId};
 use wire::internal::pg_state;
 
 /// Detail lines per check; more would not be read.
 const DETAILS_MAX: usize = 50;
+/// Groups of a pool that is younger need not have been reported yet.
+const CREATION_GRACE: Duration = Duration::from_secs(10);
 /// A pool without an application is worth a warning once it holds data.
 const APPLICATION_HINT: &str = "use 'ceph osd pool application enable <pool-name> <app-name>', \
      where <app-name> is 'cephfs', 'rbd', 'rgw', or freeform for custom applications.";
@@ -58,13 +61,13 @@ pub struct Health {
 }
 
 /// Looks at everything.
-pub fn health(state: &State, stats: &Statistics, _now: Time) -> Health {
+pub fn health(state: &State, stats: &Statistics, now: Time) -> Health {
     let mut health = Health::default();
     let map = &state.osdmap;
     check_osds(&mut health, map);
     check_flags(&mut health, map);
     check_space(&mut health, map, stats);
-    check_groups(&mut health, map, stats);
+    check_groups(&mut health, map, stats, now);
     check_pools(&mut health, state, stats);
     for (osd, report) in stats.osds() {
         for (name, message) in &report.health {
@@ -274,12 +277,16 @@ fn check_space(health: &mut Health, map: &OsdMap, stats: &Statistics) {
     health.add("OSD_FULL", Severity::Error, full.len(), summary, details);
 }
 
-fn check_groups(health: &mut Health, map: &OsdMap, stats: &Statistics) {
+fn check_groups(health: &mut Health, map: &OsdMap, stats: &Statistics, now: Time) {
     let mut inactive = Vec::new();
     let mut by_bad_state = BTreeMap::<&str, usize>::new();
     let mut degraded = Vec::new();
     let mut damaged = Vec::new();
-    for (pg, state) in stats.pg_states(map) {
+    let is_new = |pg: PgId| {
+        let created = map.pool(pg.pool).map_or(0, |pool| pool.create_time.as_nanos());
+        now.since(Time(created)) < CREATION_GRACE
+    };
+    for (pg, state) in stats.pg_states(map).filter(|(pg, state)| *state != 0 || !is_new(*pg)) {
         if state & (pg_state::ACTIVE | pg_state::PEERED) != pg_state::ACTIVE
             || state & pg_state::STALE != 0
         {
@@ -400,7 +407,9 @@ mod tests {
         let mut state = State::default();
         state.osdmap.pools.insert(PoolId(1), Pool::new(PoolType::Replicated, 3, 8, 0));
         state.osdmap.pool_names.insert(PoolId(1), "p".to_owned());
-        let checks = health(&state, &Statistics::default(), Time(0)).checks;
+        let later = Time(CREATION_GRACE.as_nanos() as u64);
+        assert!(!health(&state, &Statistics::default(), Time(0)).checks.contains_key("PG_AVAILABILITY"));
+        let checks = health(&state, &Statistics::default(), later).checks;
         let summary = &checks["PG_AVAILABILITY"].summary;
         assert_eq!(summary, "Reduced data availability: 8 pgs inactive");
     }

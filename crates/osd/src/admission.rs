@@ -31,20 +31,10 @@ impl Osd {
         let (addr, features) = (session.addr(), session.peer.features);
         let caller = Caller { request: id, addr, features };
         let map_epoch = request.map_epoch;
-        let key = self.requests.insert(Request {
-            origin: Origin::Client { conn },
-            pg: request.pg.pg,
-            message: request,
-            tid: message.tid,
-            id,
-            bytes,
-            nature: Nature::default(),
-            caller,
-            attempt: 0,
-            loaded: Default::default(),
-            outstanding: 0,
-            outcome: None,
-        });
+        let origin = Origin::Client { conn };
+        let mut request = Request::new(origin, request, message.tid, caller);
+        request.bytes = bytes;
+        let key = self.requests.insert(request);
         self.throttle(conn);
         self.share_map(conn, map_epoch);
         self.admit(now, key);

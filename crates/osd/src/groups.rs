@@ -62,6 +62,8 @@ pub(crate) struct Group {
     pub repeated: BTreeMap<EVersion, Vec<u64>>,
     pub watches: BTreeMap<HObject, BTreeMap<WatcherKey, Watch>>,
     pub counters: Counters,
+    /// The state that was last reported, and since when.
+    pub reported: (u64, types::UTime),
 }
 
 impl Group {
@@ -77,6 +79,7 @@ impl Group {
             repeated: BTreeMap::new(),
             watches: BTreeMap::new(),
             counters: Counters::default(),
+            reported: Default::default(),
         }
     }
 

@@ -54,6 +54,8 @@ pub struct Osd {
     pub(crate) copies: Copies,
     pub(crate) notifications: Notifications,
     pub(crate) reporting: Reporting,
+    /// When the present input came.
+    pub(crate) now: Time,
     pub(crate) next_tick: Time,
     pub(crate) next_conn: u64,
     /// Counts groups made, so that completions for a forgotten one are recognised.
@@ -89,6 +91,7 @@ impl Osd {
             copies: Copies::default(),
             notifications: Notifications::default(),
             reporting: Reporting::default(),
+            now: Time::ZERO,
             next_tick: Time::ZERO,
             next_conn: 1,
             group_serial: 0,
@@ -161,10 +164,12 @@ impl Daemon for Osd {
     type Completion = Completion;
 
     fn handle_auth(&mut self, now: Time, conn: ConnId, request: AuthRequest) {
+        self.now = now;
         self.authenticate(now, conn, request);
     }
 
     fn handle_opened(&mut self, now: Time, conn: ConnId, peer: Peer) {
+        self.now = now;
         self.handshakes.remove(&conn);
         if self.monitor.is(conn) {
             self.monitor_opened(now);
@@ -174,6 +179,7 @@ impl Daemon for Osd {
     }
 
     fn handle_message(&mut self, now: Time, conn: ConnId, message: Message) {
+        self.now = now;
         if let Err(error) = self.dispatch(now, conn, message) {
             tracing::warn!(?conn, %error, "a message does not decode; its session ends");
             self.outputs.push_back(Output::Close { conn });
@@ -182,6 +188,7 @@ impl Daemon for Osd {
     }
 
     fn handle_closed(&mut self, now: Time, conn: ConnId) {
+        self.now = now;
         self.handshakes.remove(&conn);
         if self.monitor.is(conn) {
             self.monitor_closed(now);
@@ -193,10 +200,12 @@ impl Daemon for Osd {
     }
 
     fn handle_completion(&mut self, now: Time, completion: Completion) {
+        self.now = now;
         self.complete(now, completion);
     }
 
     fn handle_timeout(&mut self, now: Time) {
+        self.now = now;
         self.monitor_timeout(now);
         self.tick(now);
         self.report_if_due(now);

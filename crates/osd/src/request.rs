@@ -25,8 +25,6 @@ pub(crate) struct Nature {
     pub may_write: bool,
     pub class_reads: bool,
     pub class_writes: bool,
-    /// Waits for writes before it as writes do.
-    pub ordered: bool,
     pub is_pg_op: bool,
 }
 
@@ -67,21 +65,37 @@ pub(crate) struct Request {
     pub loaded: Loaded,
     /// Loads on their way.
     pub outstanding: usize,
+    /// Its object knows that it is loading.
+    pub is_marked: bool,
     /// The outcome of a write that is on its way to the disks, and its version.
     pub outcome: Option<(Box<Execution>, EVersion)>,
 }
 
 impl Request {
+    pub fn new(origin: Origin, message: OsdRequest, tid: u64, caller: Caller) -> Self {
+        Request {
+            origin,
+            pg: message.pg.pg,
+            message,
+            tid,
+            id: caller.request,
+            bytes: 0,
+            nature: Nature::default(),
+            caller,
+            attempt: 0,
+            loaded: Loaded::default(),
+            outstanding: 0,
+            is_marked: false,
+            outcome: None,
+        }
+    }
+
     pub fn object(&self) -> &HObject {
         &self.message.object
     }
 
     pub fn may_write(&self) -> bool {
         self.nature.may_write || self.nature.class_writes
-    }
-
-    pub fn is_ordered(&self) -> bool {
-        self.may_write() || self.nature.ordered
     }
 
     pub fn wants_returns(&self) -> bool {
@@ -99,6 +113,7 @@ impl Request {
         self.attempt += 1;
         self.loaded.clear();
         self.outstanding = 0;
+        self.is_marked = false;
         self.outcome = None;
     }
 
@@ -114,15 +129,12 @@ impl Request {
 impl Nature {
     /// Fails if a class or method is called that does not exist, or an input is too short.
     pub fn of(message: &OsdRequest) -> Result<(Nature, Vec<Call>), Errno> {
-        let mut nature = Nature {
-            ordered: message.has_flag(request_flags::RWORDERED),
-            ..Nature::default()
-        };
+        // Reads wait for the writes before them anyway, so RWORDERED asks for nothing more.
+        let mut nature = Nature::default();
         let mut calls = Vec::new();
         for op in &message.ops {
             let is_ping =
                 op.code == OpCode::WATCH && op.watch_arguments().op == watch_op::PING;
-            nature.ordered |= is_ping;
             nature.may_write |= op.code.writes() && !is_ping;
             // A watch depends on those that are there.
             nature.may_read |= op.code.reads() || op.code == OpCode::WATCH;

@@ -120,13 +120,14 @@ impl StartingCore {
     ) -> Result<StartingCore> {
         let (tell_ready, ready) = sync_channel(1);
         let (go, wait_go) = sync_channel(1);
-        let thread = std::thread::Builder::new().name(format!("core {index}")).spawn(move || {
-            let result = run_core(index, &plan, &stop, clock, &tell_ready, &wait_go);
-            if let Err(error) = &result {
-                tracing::error!("core {index} ends: {error:#}");
-            }
-            result
-        })?;
+        let thread =
+            std::thread::Builder::new().name(format!("core {index}")).spawn(move || {
+                let result = run_core(index, &plan, &stop, clock, &tell_ready, &wait_go);
+                if let Err(error) = &result {
+                    tracing::error!("core {index} ends: {error:#}");
+                }
+                result
+            })?;
         Ok(StartingCore { ready, go, thread })
     }
 

@@ -50,24 +50,20 @@ impl Hosted for ClientNode {
     fn authenticate(&mut self, now: Time, conn: ConnId, step: ConnectingStep) -> ConnectingAnswer {
         let client = self.inner.daemon_mut();
         let answer = match step {
-            ConnectingStep::Begin => {
-                client.begin_auth(conn).map(|start| ConnectingAnswer::Start {
-                    method: start.method,
-                    preferred_modes: start.preferred_modes,
-                    payload: start.payload,
-                })
-            }
+            ConnectingStep::Begin => client.begin_auth(conn).map(|start| ConnectingAnswer::Start {
+                method: start.method,
+                preferred_modes: start.preferred_modes,
+                payload: start.payload,
+            }),
             ConnectingStep::More { payload } => client
                 .continue_auth(conn, &payload)
                 .map(|payload| ConnectingAnswer::More { payload }),
-            ConnectingStep::Done { global_id, payload } => {
-                client.finish_auth(now, conn, global_id, &payload).map(|secrets| {
-                    ConnectingAnswer::Finish {
-                        session_key: secrets.session_key,
-                        connection_secret: secrets.connection_secret,
-                    }
-                })
-            }
+            ConnectingStep::Done { global_id, payload } => client
+                .finish_auth(now, conn, global_id, &payload)
+                .map(|secrets| ConnectingAnswer::Finish {
+                    session_key: secrets.session_key,
+                    connection_secret: secrets.connection_secret,
+                }),
             ConnectingStep::BadMethod { result } => {
                 let errno = Errno(result.saturating_neg());
                 self.refused = Some(format!("the cluster refuses the key or the name: {errno}"));
@@ -120,7 +116,8 @@ impl Connection {
     /// Connects as the command line says, and waits for the map.
     pub fn open(args: &ClusterArgs) -> Result<Self> {
         let mut connection = Connection::start(config(args)?)?;
-        let epoch = connection.ask(|client, _| client.fetch_map()).context("connecting to the cluster")?;
+        let epoch =
+            connection.ask(|client, _| client.fetch_map()).context("connecting to the cluster")?;
         let Reply::Map(_) = epoch else { bail!("the client answered something else than a map") };
         Ok(connection)
     }
@@ -227,7 +224,10 @@ fn config(args: &ClusterArgs) -> Result<Config> {
     let dir = DataDir::new(&args.data.data);
     let path = args.conf.clone().unwrap_or_else(|| dir.conf());
     let text = fs::read_to_string(&path).with_context(|| {
-        format!("reading {}; start a cluster with `sepiola up`, or name one with --conf", path.display())
+        format!(
+            "reading {}; start a cluster with `sepiola up`, or name one with --conf",
+            path.display()
+        )
     })?;
     let conf = parse_conf(&text);
     let name: EntityName = args
@@ -264,7 +264,8 @@ fn key(keyring: Option<&Path>, name: &EntityName) -> Result<Credentials> {
     let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
     let keyring: Keyring =
         text.parse().with_context(|| format!("reading the keyring {}", path.display()))?;
-    let key = keyring.key(name).with_context(|| format!("no key of {name} in {}", path.display()))?;
+    let key =
+        keyring.key(name).with_context(|| format!("no key of {name} in {}", path.display()))?;
     Ok(Credentials::Key(key.clone()))
 }
 
@@ -296,7 +297,8 @@ mod tests {
 
     #[test]
     fn a_configuration_is_read_with_spaces_or_underscores() {
-        let conf = parse_conf("[global]\nmon host = a:1\nkeyring=/k\n auth_client_required = none\n");
+        let conf =
+            parse_conf("[global]\nmon host = a:1\nkeyring=/k\n auth_client_required = none\n");
         assert_eq!((conf.mon_host.as_str(), conf.auth_none), ("a:1", true));
     }
 }

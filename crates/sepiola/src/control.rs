@@ -49,9 +49,9 @@ impl ControlStore {
                 Err(error) => panic!("the control store cannot be read: {error}"),
             },
             Request::Commit { token, transaction } => {
-                let outcome = self.commit(&transaction).unwrap_or_else(|error| {
-                    Err(CommitError::Failed { reason: error.to_string() })
-                });
+                let outcome = self
+                    .commit(&transaction)
+                    .unwrap_or_else(|error| Err(CommitError::Failed { reason: error.to_string() }));
                 Completion::Committed { token, outcome }
             }
         }

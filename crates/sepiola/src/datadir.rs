@@ -81,7 +81,8 @@ impl DataDir {
             );
         }
         rustix::fs::ftruncate(&file, 0)?;
-        fs::File::from(file.try_clone()?).write_all(format!("{}\n", std::process::id()).as_bytes())?;
+        fs::File::from(file.try_clone()?)
+            .write_all(format!("{}\n", std::process::id()).as_bytes())?;
         Ok(DataLock { _file: file, pid_path })
     }
 

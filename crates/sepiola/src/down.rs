@@ -20,7 +20,9 @@ pub fn down(args: &DataArgs) -> Result<()> {
     let start = Instant::now();
     while dir.running().is_some() {
         if start.elapsed() > STOP_TIME_MAX {
-            bail!("process {pid} has not stopped within {STOP_TIME_MAX:?}; its data is safe, `kill -9 {pid}` ends it");
+            bail!(
+                "process {pid} has not stopped within {STOP_TIME_MAX:?}; its data is safe, `kill -9 {pid}` ends it"
+            );
         }
         std::thread::sleep(POLL_INTERVAL);
     }

@@ -46,6 +46,13 @@ impl<T> Slab<T> {
         slot.as_mut().filter(|_| *generation == (key >> 32) as u32)
     }
 
+    /// All values with their keys, in the order of their slots.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
+        self.slots.iter().enumerate().filter_map(|(index, (generation, slot))| {
+            Some((u64::from(*generation) << 32 | index as u64, slot.as_ref()?))
+        })
+    }
+
     pub fn remove(&mut self, key: u64) -> Option<T> {
         let index = key as u32;
         let (generation, slot) = self.slots.get_mut(index as usize)?;

@@ -150,7 +150,7 @@ impl CrushMap {
         reserved: &BTreeSet<i32>,
     ) -> Option<i32> {
         let name = format!("{}~{}", self.item_name(original)?, self.class_name(class)?);
-        if let Some(shadow) = self.item_id(&name) {
+        if let Some(shadow) = self.shadow(original, class) {
             return Some(shadow);
         }
         let bucket = self.bucket(original)?;

@@ -85,6 +85,7 @@ impl CrushMap {
             };
             if weight_now != weight {
                 map.adjust_in_location(item, weight, location, true)?;
+                map.settle_weights();
                 map.settle();
             }
             let renamed = map.item_name(item) != Some(name);
@@ -184,6 +185,7 @@ impl CrushMap {
             return Err(InsertError::Nowhere { item, location: location.clone() });
         }
         validate::check_trees(self)?;
+        self.settle_weights();
         self.settle();
         Ok(())
     }

@@ -21,6 +21,7 @@ impl CrushMap {
         self.check_removable(item)?;
         self.detach_everywhere(item);
         self.forget(item);
+        self.settle_weights();
         self.settle();
         Ok(())
     }
@@ -43,6 +44,7 @@ impl CrushMap {
         if !self.is_held(item) {
             self.forget(item);
         }
+        self.settle_weights();
         self.settle();
         Ok(())
     }
@@ -53,6 +55,7 @@ impl CrushMap {
         if item >= 0 && !self.is_held(item) {
             self.names.remove(item);
         }
+        self.settle_weights();
         self.settle();
         Ok(())
     }
@@ -62,6 +65,7 @@ impl CrushMap {
         if item >= 0 {
             self.names.remove(item);
         }
+        self.settle_weights();
         self.settle();
     }
 

@@ -1,11 +1,12 @@
 //! Weights of items, and of all their ancestors with them.
 
+use crate::Algorithm;
 use crate::bucket::BucketError;
-use crate::choose_args::ChooseArg;
+use crate::choose_args::{ChooseArg, ChooseArgMap};
 use crate::edit::Location;
 use crate::map::{CrushMap, slot};
 use crate::weight::WEIGHT_MAX;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -30,7 +31,10 @@ impl CrushMap {
         WeightError::check(weight)?;
         self.atomically(|map| match map.adjust_everywhere(item, weight, true)? {
             0 => Err(WeightError::NotHeld { item }),
-            changed => Ok(changed),
+            changed => {
+                map.settle_weights();
+                Ok(changed)
+            }
         })
     }
 
@@ -45,6 +49,7 @@ impl CrushMap {
                     changed += usize::from(map.adjust_in_bucket(device, weight, bucket, true)?);
                 }
             }
+            map.settle_weights();
             map.settle();
             Ok(changed)
         })
@@ -57,6 +62,7 @@ impl CrushMap {
             for root in map.visible_roots() {
                 map.reweight_bucket(root, &mut done)?;
             }
+            map.settle_sums();
             map.settle();
             Ok(())
         })
@@ -76,15 +82,8 @@ impl CrushMap {
                 continue;
             }
             let weight = self.reweight_bucket(child, done)?;
-            let sums: Vec<_> =
-                self.choose_args.values().map(|map| map.arg(child).map(ChooseArg::sums)).collect();
             let bucket = self.bucket_mut(id).expect("it has children");
             bucket.set_item_weight(position, weight, straw_version)?;
-            for (map, sums) in self.choose_args.values_mut().zip(sums) {
-                if let (Some(arg), Some(sums)) = (map.arg_mut(id), sums) {
-                    arg.set_weights(position, &sums);
-                }
-            }
         }
         let bucket = self.bucket_mut(id).expect("children exist");
         bucket.settle_weight()?;
@@ -126,8 +125,7 @@ impl CrushMap {
     }
 
     /// Sets the weight of `item` in `bucket` and the weights of all ancestors; whether it is held
-    /// there. `replacements` says whether replacement weights are overwritten too; in any case
-    /// those of the ancestors are brought to the new sums.
+    /// there. `replacements` says whether replacement weights of the item are overwritten too.
     pub(super) fn adjust_in_bucket(
         &mut self,
         item: i32,
@@ -145,38 +143,49 @@ impl CrushMap {
             args.for_each(|arg| arg.set_weight(position, weight));
         }
         self.adjust_everywhere(bucket, weight_now, false)?;
-        self.sum_replacements(bucket);
         Ok(true)
     }
 
-    /// Brings the replacement weights of `bucket` in its ancestors to the sums of its items'.
-    fn sum_replacements(&mut self, bucket: i32) {
-        if self.choose_args.is_empty() {
-            return;
-        }
-        let holders = self.holders(bucket);
-        let own: Vec<_> = holders.iter().map(|&id| self.replacement_basis(id, bucket)).collect();
-        for map in self.choose_args.values_mut() {
-            let Some(sums) = map.arg(bucket).map(ChooseArg::sums).filter(|s| !s.is_empty()) else {
-                continue;
-            };
-            for (&holder, (position, weights)) in holders.iter().zip(&own) {
-                let Some(slot) = slot(holder).filter(|_| weights.is_some()) else { continue };
+    /// After weights changed: where a set of replacement weights has any, all buckets that can have
+    /// some get them, and the sums are made right.
+    pub(super) fn settle_weights(&mut self) {
+        let mut sets = std::mem::take(&mut self.choose_args);
+        for map in sets.values_mut().filter(|map| map.has_weights()) {
+            let positions = map.positions();
+            for bucket in self.buckets().filter(|b| b.algorithm() == Algorithm::Straw2) {
+                let slot = slot(bucket.id).expect("buckets have slots");
                 let arg = map.args.entry(slot).or_default();
                 if arg.weight_sets.is_empty() {
-                    arg.weight_sets = vec![weights.clone().unwrap_or_default(); sums.len()];
+                    arg.weight_sets = vec![bucket.item_weights(); positions];
                 }
-                arg.set_weights(*position, &sums);
             }
         }
-        holders.into_iter().for_each(|holder| self.sum_replacements(holder));
+        self.choose_args = sets;
+        self.settle_sums();
     }
 
-    /// Where `holder` holds `item`, and the weights that new replacements start from, if its
-    /// algorithm can have any.
-    fn replacement_basis(&self, holder: i32, item: i32) -> (usize, Option<Vec<u32>>) {
-        let bucket = self.bucket(holder).expect("it was found holding something");
-        let fits = bucket.algorithm() == crate::Algorithm::Straw2;
-        (bucket.position(item).unwrap_or(0), fits.then(|| bucket.item_weights()))
+    /// Makes a bucket's replacement weights in its parents the sums of those of its items.
+    pub(super) fn settle_sums(&mut self) {
+        let mut sets = std::mem::take(&mut self.choose_args);
+        for map in sets.values_mut() {
+            let mut done = BTreeSet::new();
+            self.roots().into_iter().for_each(|root| self.sum_replacements(root, map, &mut done));
+        }
+        self.choose_args = sets;
+    }
+
+    fn sum_replacements(&self, bucket: i32, map: &mut ChooseArgMap, done: &mut BTreeSet<i32>) {
+        if !done.insert(bucket) {
+            return;
+        }
+        for (position, &child) in self.children(bucket).iter().enumerate() {
+            if child < 0 {
+                self.sum_replacements(child, map, done);
+                let sums = map.arg(child).map(ChooseArg::sums).unwrap_or_default();
+                if let Some(arg) = map.arg_mut(bucket).filter(|_| !sums.is_empty()) {
+                    arg.set_weights(position, &sums);
+                }
+            }
+        }
     }
 }

@@ -90,7 +90,8 @@ fn daemon_pids(args: &BenchArgs) -> Vec<u32> {
 }
 
 fn progress(args: &BenchArgs) -> ProgressBar {
-    let target = if args.json { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+    let target =
+        if args.json { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
     let style = ProgressStyle::with_template("{spinner} {pos} operations, {elapsed}");
     ProgressBar::with_draw_target(None, target).with_style(style.expect("a constant template"))
 }

@@ -87,7 +87,8 @@ impl Report {
         let over = |value: &dyn Fn(&RunResult) -> f64| spread(self.results.iter().map(value));
         let iops = |run: &RunResult| run.operations as f64 / run.elapsed.as_secs_f64();
         let mib = self.object_size as f64 / f64::from(1 << 20);
-        let cpu = |time: Duration, run: &RunResult| time.as_secs_f64() * 1e6 / run.operations as f64;
+        let cpu =
+            |time: Duration, run: &RunResult| time.as_secs_f64() * 1e6 / run.operations as f64;
         let (all_iops, all_mib) = (over(&iops), over(&|run| iops(run) * mib));
         let daemons = over(&|run| cpu(run.daemons_cpu, run));
         let client = over(&|run| cpu(run.client_cpu, run));

@@ -136,7 +136,11 @@ impl Load {
     }
 
     /// Takes what has completed.
-    pub fn collect(&mut self, connection: &mut Connection, latencies: &mut Histogram) -> Result<()> {
+    pub fn collect(
+        &mut self,
+        connection: &mut Connection,
+        latencies: &mut Histogram,
+    ) -> Result<()> {
         let now = connection.now();
         while let Some((id, answer)) = connection.client().poll_completion() {
             let Some(started) = self.in_flight.remove(&id) else { continue };

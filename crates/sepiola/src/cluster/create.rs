@@ -102,7 +102,8 @@ pub fn create(dir: &DataDir, args: &UpArgs, listen: SocketAddr) -> Result<()> {
         .context("making the first maps")?;
     let log = args.log.as_deref().map(std::path::absolute).transpose()?;
     for id in 0..args.osds as i32 {
-        fs::create_dir_all(dir.osd(id)).with_context(|| format!("making {}", dir.osd(id).display()))?;
+        fs::create_dir_all(dir.osd(id))
+            .with_context(|| format!("making {}", dir.osd(id).display()))?;
     }
     if let Some(log) = &log {
         fs::create_dir_all(log).with_context(|| format!("making {}", log.display()))?;

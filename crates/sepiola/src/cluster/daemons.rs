@@ -41,7 +41,7 @@ enum Role {
 pub struct Sockets {
     pub mon: Option<SocketAddr>,
     pub mgr: Option<SocketAddr>,
-    osds: Vec<(i32, SocketAddr)>,
+    osds: Vec<(i32, EntityAddr)>,
 }
 
 impl Role {
@@ -100,13 +100,16 @@ impl Plan {
             let participant = role.participant();
             match role {
                 Role::Mon => {
-                    sockets.mon = Some(core.listen(mon_addr, Listening { node, participant })?);
+                    sockets.mon =
+                        Some(core.listen(mon_addr, Listening { node, participant, nonce: 0 })?);
                     let participant = ParticipantName::new(EntityType::MGR, 0);
-                    sockets.mgr = Some(core.listen(any_port, Listening { node, participant })?);
+                    let listening = Listening { node, participant, nonce: 0 };
+                    sockets.mgr = Some(core.listen(any_port, listening)?);
                 }
                 Role::Osd(id) => {
-                    let addr = core.listen(any_port, Listening { node, participant })?;
-                    sockets.osds.push((id, addr));
+                    let nonce = random_seed()? as u32;
+                    let addr = core.listen(any_port, Listening { node, participant, nonce })?;
+                    sockets.osds.push((id, EntityAddr::msgr2(addr, nonce)));
                 }
             }
         }
@@ -159,11 +162,11 @@ impl Plan {
         Ok(Monitor::new(settings, seed()?))
     }
 
-    fn osd(&self, id: i32, addr: SocketAddr) -> Result<Osd> {
+    fn osd(&self, id: i32, addr: EntityAddr) -> Result<Osd> {
         let config = osd::Config {
             id: OsdId(id),
             fsid: self.settings.fsid,
-            addrs: addrs(addr),
+            addrs: EntityAddrVec::one(addr),
             mon_addrs: addrs(self.settings.mon_addr),
             auth_none: self.settings.auth == AuthMode::None,
             connection_modes: CONNECTION_MODES.to_vec(),
@@ -178,7 +181,7 @@ impl Plan {
             self.settings.log.as_ref().map(|log| log.join(format!("osd.{id}.log")));
         let options = Options { log, ..Options::default() };
         let path = self.dir.osd(id);
-        FileStore::open(&path, options, Arc::new(move || waker.wake()))
+        FileStore::open(&path, &options, Arc::new(move || waker.wake()))
             .with_context(|| format!("opening the store of osd.{id} in {}", path.display()))
     }
 }

@@ -65,7 +65,12 @@ pub trait Hosted {
     fn participant(&self) -> ParticipantName;
     fn handle_auth(&mut self, now: Time, conn: ConnId, request: AuthRequest);
     /// Daemons of a cluster reach each other by local links only, so they refuse.
-    fn authenticate(&mut self, _now: Time, _conn: ConnId, _step: ConnectingStep) -> ConnectingAnswer {
+    fn authenticate(
+        &mut self,
+        _now: Time,
+        _conn: ConnId,
+        _step: ConnectingStep,
+    ) -> ConnectingAnswer {
         ConnectingAnswer::Refuse
     }
     fn handle_opened(&mut self, now: Time, conn: ConnId, peer: Peer);

@@ -25,6 +25,8 @@ pub struct WireId(u64);
 pub struct Listening {
     pub node: usize,
     pub participant: ParticipantName,
+    /// Tells incarnations of a daemon at the same address apart.
+    pub nonce: u32,
 }
 
 /// What a session tells its daemon.
@@ -80,7 +82,7 @@ impl Wire {
     }
 
     pub fn add_listener(&mut self, id: ListenerId, addr: SocketAddr, listening: Listening) {
-        let addrs = EntityAddrVec::one(EntityAddr::msgr2(addr, 0));
+        let addrs = EntityAddrVec::one(EntityAddr::msgr2(addr, listening.nonce));
         let who = listening.participant;
         let config = Arc::new(Config::daemon(who.kind, who.number, addrs));
         self.listeners.insert(id, (config, listening));

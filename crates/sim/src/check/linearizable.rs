@@ -33,8 +33,16 @@ struct Step<'a> {
 struct Search<'a> {
     steps: Vec<Step<'a>>,
     seen: BTreeSet<(Vec<u64>, Object)>,
-    /// The prefix of steps that are all taken; only those behind are looked at.
+    /// The longest order that was found.
     longest: Vec<usize>,
+}
+
+/// A step that may come next.
+struct Candidate {
+    step: usize,
+    after: Object,
+    /// Where to go on if it may not.
+    next: usize,
 }
 
 /// A choice that may be taken back.
@@ -70,16 +78,16 @@ impl Search<'_> {
                 return Verdict::Linearizable;
             }
             match self.candidate(&taken, &object, next) {
-                Some((step, after)) => {
+                Some(Candidate { step, after, next: following }) => {
                     taken[step / 64] |= 1 << (step % 64);
                     if self.seen.insert((taken.clone(), after.clone())) {
                         let object = std::mem::replace(&mut object, after);
-                        frames.push(Frame { step, object, next: step + 1 });
+                        frames.push(Frame { step, object, next: following });
                         self.note(&frames);
                         next = 0;
                     } else {
                         taken[step / 64] &= !(1 << (step % 64));
-                        next = step + 1;
+                        next = following;
                     }
                 }
                 None => {
@@ -107,24 +115,27 @@ impl Search<'_> {
         steps.all(|(index, step)| step.entry.completed.is_none() || has(taken, index))
     }
 
-    /// The first step from `from` on that may come next, and the object after it.
-    fn candidate(&self, taken: &[u64], object: &Object, from: usize) -> Option<(usize, Object)> {
-        let left = || self.steps.iter().enumerate().filter(|(index, _)| !has(taken, *index));
+    /// The first step that may come next, and the object after it. Steps are tried in their order,
+    /// those that were answered before those that were not; `from` counts in this order.
+    fn candidate(&self, taken: &[u64], object: &Object, from: usize) -> Option<Candidate> {
+        let count = self.steps.len();
+        let left = || (0..count).filter(|index| !has(taken, *index));
         // Whatever was invoked after some request returned comes after that request.
-        let limit = left().map(|(_, step)| step.returned).min()?;
-        let possible = left().filter(|(index, _)| *index >= from);
-        for (index, step) in possible {
-            if step.entry.invoked > limit {
-                break;
-            }
-            if !self.may_come(taken, step) {
+        let limit = left().map(|index| self.steps[index].returned).min()?;
+        let possible = left().take_while(|index| self.steps[*index].entry.invoked <= limit);
+        let (answered, others): (Vec<usize>, Vec<usize>) =
+            possible.partition(|index| self.steps[*index].entry.completed.is_some());
+        let answered = answered.into_iter().map(|index| (index, index));
+        let others = others.into_iter().map(|index| (count + index, index));
+        for (position, index) in answered.chain(others).filter(|(position, _)| *position >= from) {
+            let Step { entry, .. } = &self.steps[index];
+            if !self.may_come(taken, &self.steps[index]) {
                 continue;
             }
             let mut after = object.clone();
-            let outcome = after.apply(step.entry.actor, &step.entry.action);
-            let agrees = step.entry.completed.as_ref().is_none_or(|seen| seen.outcome == outcome);
-            if agrees {
-                return Some((index, after));
+            let outcome = after.apply(entry.actor, &entry.action);
+            if entry.completed.as_ref().is_none_or(|seen| seen.outcome == outcome) {
+                return Some(Candidate { step: index, after, next: position + 1 });
             }
         }
         None

@@ -1,0 +1,102 @@
+//! The commands, one file per family. Each file has its table of descriptions first.
+
+mod auth;
+mod blocklist;
+mod config;
+mod config_key;
+mod crush;
+mod crush_classes;
+mod crush_edit;
+mod crush_rules;
+mod df;
+mod erasure_code;
+mod file_system;
+mod log;
+mod mgr;
+mod misc;
+mod mon;
+mod osd;
+mod osd_life;
+mod osd_marks;
+mod osd_mapping;
+mod osd_usage;
+mod pg;
+mod pool_application;
+mod pool_create;
+mod pool_settings;
+pub(crate) mod pools;
+mod status;
+
+pub(crate) use crush_edit::crush_create_or_move;
+pub(crate) use log::append as append_log;
+
+use crate::command::{Context, Refusal, Registry};
+use serde_json::{Map, Value, json};
+use types::{OsdId, PoolId};
+
+/// All commands.
+pub fn registry() -> Registry {
+    Registry::new(&[
+        status::COMMANDS,
+        df::COMMANDS,
+        mon::COMMANDS,
+        log::COMMANDS,
+        auth::COMMANDS,
+        config::COMMANDS,
+        config_key::COMMANDS,
+        osd::COMMANDS,
+        osd_usage::COMMANDS,
+        osd_marks::COMMANDS,
+        osd_life::COMMANDS,
+        osd_mapping::COMMANDS,
+        blocklist::COMMANDS,
+        pools::COMMANDS,
+        pool_create::COMMANDS,
+        pool_settings::COMMANDS,
+        pool_application::COMMANDS,
+        crush::COMMANDS,
+        crush_edit::COMMANDS,
+        crush_classes::COMMANDS,
+        crush_rules::COMMANDS,
+        erasure_code::COMMANDS,
+        pg::COMMANDS,
+        mgr::COMMANDS,
+        file_system::COMMANDS,
+        misc::COMMANDS,
+    ])
+}
+
+/// The pool that an argument names.
+fn pool_named(context: &Context<'_>, argument: &str) -> Result<PoolId, Refusal> {
+    let name = context.arguments.text(argument);
+    let id = context.state.osdmap.pool_id(name);
+    id.ok_or_else(|| Refusal::missing(format!("unrecognized pool '{name}'")))
+}
+
+/// OSDs as lists give them: `3`, `osd.3`, and `all` or `any` for those that `or_all` says.
+fn osds_listed(
+    items: &[String],
+    or_all: impl FnOnce() -> Vec<OsdId>,
+) -> Result<Vec<OsdId>, Refusal> {
+    if items.iter().any(|item| matches!(item.as_str(), "all" | "any" | "*")) {
+        return Ok(or_all());
+    }
+    let parse = |item: &String| {
+        let digits = item.strip_prefix("osd.").unwrap_or(item);
+        let number: Option<i32> = digits.parse().ok().filter(|number| *number >= 0);
+        number.map(OsdId).ok_or_else(|| {
+            Refusal::invalid(format!("unable to parse osd id \"{item}\", expected osd.3 or 3"))
+        })
+    };
+    items.iter().map(parse).collect()
+}
+
+/// How many daemons have each value of a metadata property.
+fn count_values<'a>(values: impl Iterator<Item = &'a str>) -> Value {
+    let mut counts = Map::new();
+    for value in values {
+        let count = counts.get(value).and_then(Value::as_u64).unwrap_or(0);
+        counts.insert(value.to_owned(), json!(count + 1));
+    }
+    Value::Object(counts)
+}

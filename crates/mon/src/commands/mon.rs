@@ -1,0 +1,205 @@
+//! The monitor map and the monitor itself.
+
+use super::count_values;
+use crate::command::{Answer, Command, Context, Refusal, command};
+use crate::dump::maps::{ELECTION_EPOCH, monmap, monmap_plain};
+use maps::MonFeatures;
+use serde_json::{Value, json};
+use types::Errno;
+
+pub const COMMANDS: &[Command] = &[
+    command(
+        "mon dump name=epoch,type=CephInt,range=0,req=false",
+        "dump formatted monmap (optionally from epoch)",
+        "mon",
+        "r",
+        dump,
+    ),
+    command("mon stat", "summarize monitor status", "mon", "r", stat),
+    command(
+        "mon getmap name=epoch,type=CephInt,range=0,req=false",
+        "get monmap",
+        "mon",
+        "r",
+        getmap,
+    ),
+    command(
+        "mon metadata name=id,type=CephString,req=false",
+        "fetch metadata for mon <id>",
+        "mon",
+        "r",
+        metadata,
+    ),
+    command(
+        "mon count-metadata name=property,type=CephString",
+        "count mons by metadata field property",
+        "mon",
+        "r",
+        count_metadata,
+    ),
+    command("mon versions", "check running versions of monitors", "mon", "r", versions),
+    command(
+        "mon feature ls name=with_value,type=CephBool,req=false",
+        "list available mon map features to be set/unset",
+        "mon",
+        "r",
+        features,
+    ),
+    command(
+        "mon ok-to-stop name=ids,type=CephString,n=N",
+        "check whether mon(s) can be safely stopped without reducing immediate availability",
+        "mon",
+        "r",
+        ok_to_stop,
+    ),
+    command("mon enable-msgr2", "enable the msgr2 protocol on port 3300", "mon", "rw", |_| {
+        Ok(Answer::said("all monitors have already enabled msgr2"))
+    }),
+    command("mon scrub", "scrub the monitor stores", "mon", "rw", |_| Ok(Answer::default())),
+    command("mon add name=name,type=CephString name=addr,type=CephIPAddr", "add a monitor", "mon", "rw", membership),
+    command("mon rm name=name,type=CephString", "remove a monitor", "mon", "rw", membership),
+];
+
+/// Only the present map is kept.
+fn check_epoch(context: &Context<'_>) -> Result<(), Refusal> {
+    let current = i64::from(context.state.monmap.epoch.0);
+    match context.arguments.int("epoch") {
+        Some(epoch) if epoch != 0 && epoch != current => {
+            Err(Refusal::missing(format!("there is no monmap of epoch {epoch}, only {current}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn dump(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    check_epoch(context)?;
+    let map = &context.state.monmap;
+    let json = || {
+        let mut value = monmap(map);
+        value["quorum"] = json!((0..map.ranks.len()).collect::<Vec<_>>());
+        value
+    };
+    let answer = context.show(json, || monmap_plain(map));
+    Ok(answer.saying(format!("dumped monmap epoch {}", map.epoch)))
+}
+
+fn stat(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    let map = &context.state.monmap;
+    let leader = &context.overview.mon_name;
+    let quorum = map.ranks.iter().enumerate();
+    let json = || {
+        let quorum = quorum.map(|(rank, name)| json!({ "rank": rank, "name": name }));
+        json!({
+            "epoch": map.epoch.0,
+            "min_mon_release_name": map.min_mon_release.name(),
+            "num_mons": map.ranks.len(),
+            "leader": leader,
+            "quorum": quorum.collect::<Vec<_>>(),
+        })
+    };
+    let plain = || {
+        let mons = map.mons().map(|mon| format!("{}={}", mon.name, mon.public_addrs));
+        let ranks: Vec<String> = (0..map.ranks.len()).map(|rank| rank.to_string()).collect();
+        format!(
+            "e{}: {} mons at {{{}}} removed_ranks: {{}} disallowed_leaders: {{}}, election epoch \
+             {ELECTION_EPOCH}, leader 0 {leader}, quorum {} {}\n",
+            map.epoch,
+            map.ranks.len(),
+            mons.collect::<Vec<_>>().join(","),
+            ranks.join(","),
+            map.ranks.join(","),
+        )
+    };
+    Ok(context.show(json, plain))
+}
+
+fn getmap(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    check_epoch(context)?;
+    let map = &context.state.monmap;
+    let bytes = codec::encode_to_bytes(map);
+    Ok(Answer::output(bytes).saying(format!("got monmap epoch {}", map.epoch)))
+}
+
+/// What is said of this process.
+pub fn own_metadata(context: &Context<'_>, name: &str, addrs: String) -> Value {
+    json!({
+        "name": name,
+        "addrs": addrs,
+        "arch": std::env::consts::ARCH,
+        "ceph_release": "reef",
+        "ceph_version": crate::VERSION,
+        "ceph_version_short": "18.2.0",
+        "hostname": context.overview.hostname,
+        "os": "Linux",
+    })
+}
+
+fn metadata(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    let mons = context.state.monmap.mons();
+    let all = mons.map(|mon| own_metadata(context, &mon.name, mon.public_addrs.to_string()));
+    let all: Vec<Value> = all.collect();
+    match context.arguments.optional("id") {
+        None => Ok(context.json(&json!(all))),
+        Some(id) => {
+            let found = all.iter().find(|one| one["name"] == id);
+            let found = found.ok_or_else(|| Refusal::missing(format!("mon.{id} does not exist")))?;
+            Ok(context.json(found))
+        }
+    }
+}
+
+fn count_metadata(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    let property = context.arguments.text("property");
+    let mons = context.state.monmap.mons();
+    let all = mons.map(|mon| own_metadata(context, &mon.name, mon.public_addrs.to_string()));
+    let values: Vec<String> =
+        all.map(|one| one[property].as_str().unwrap_or("unknown").to_owned()).collect();
+    Ok(context.json(&count_values(values.iter().map(String::as_str))))
+}
+
+fn versions(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    Ok(context.json(&json!({ crate::VERSION: context.state.monmap.ranks.len() })))
+}
+
+fn features(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    let map = &context.state.monmap;
+    let names = |features: MonFeatures| features.names().collect::<Vec<_>>();
+    let supported = names(map.persistent_features);
+    let required = MonFeatures(map.persistent_features.0 | map.optional_features.0);
+    let json = || {
+        json!({
+            "all": { "supported": supported, "persistent": supported },
+            "monmap": {
+                "persistent": supported,
+                "optional": names(map.optional_features),
+                "required": names(required),
+            },
+        })
+    };
+    let plain = || {
+        let list = supported.join(",");
+        format!(
+            "all features\n\tsupported: [{list}]\n\tpersistent: [{list}]\non current monmap (epoch \
+             {})\n\tpersistent: [{list}]\n\trequired: [{}]\n",
+            map.epoch,
+            names(required).join(",")
+        )
+    };
+    Ok(context.show(json, plain))
+}
+
+fn ok_to_stop(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    let map = &context.state.monmap;
+    let named = context.arguments.list("ids").iter().filter(|id| map.rank(id).is_some()).count();
+    if named == 0 {
+        return Ok(Answer::said("quorum should be preserved"));
+    }
+    let text = format!("not enough monitors would be available after stopping {named} of {}", map.ranks.len());
+    Err(Refusal::new(Errno::BUSY, text))
+}
+
+fn membership(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    let name = context.arguments.text("name");
+    let text = format!("mon.{name}: monitors are added and removed by starting them on the same control store, not by command");
+    Err(Refusal::new(Errno::NOTSUPP, text))
+}

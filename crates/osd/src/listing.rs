@@ -1,0 +1,167 @@
+//! Listing the objects of a group (`PGNLS`, and `PGLS` of old).
+
+use crate::Osd;
+use crate::limits;
+use crate::storage::Pending;
+use bytes::Bytes;
+use codec::{Reader, Writer};
+use store::{Collection, Outcome, RequestKind, StoreError};
+use types::{Errno, HObject, PgId, SnapId};
+use wire::OsdOp;
+use wire::listing::{ListedObject, PgListing};
+use wire::op::OpCode;
+
+/// What a client names that wants all namespaces (`LIBRADOS_ALL_NSPACES`).
+const ALL_NAMESPACES: &[u8] = b"\x01";
+
+impl Osd {
+    pub(crate) fn list(&mut self, key: u64) {
+        if let Err(errno) = self.try_list(key) {
+            self.reply_error(key, errno);
+        }
+    }
+
+    fn try_list(&mut self, key: u64) -> Result<(), Errno> {
+        let request = self.requests.get(key).expect("the caller has it");
+        // Clients send one at a time.
+        let [op] = request.message.ops.as_slice() else { return Err(Errno::INVAL) };
+        match op.code {
+            OpCode::PGNLS | OpCode::PGLS => {}
+            OpCode::PGNLS_FILTER | OpCode::PGLS_FILTER | OpCode::SCRUBLS => {
+                return Err(Errno::NOTSUPP);
+            }
+            _ => return Err(Errno::INVAL),
+        }
+        if request.message.object.snap != SnapId::HEAD {
+            return Err(Errno::INVAL);
+        }
+        let pool = self.map.pool(request.pg.pool).ok_or(Errno::NOENT)?;
+        let (start, end) = range_of(request.pg, pool.pg_num);
+        let cursor: HObject = Reader::new(&op.input).value().map_err(|_| Errno::INVAL)?;
+        let is_beginning = cursor.name.is_empty() && cursor.hash == 0 && !cursor.max;
+        let from = match is_beginning {
+            true => start,
+            false if cursor < start || !cursor.max && cursor >= end => return Err(Errno::INVAL),
+            false => cursor,
+        };
+        let entries_max = entries_max(op) as usize;
+        let (collection, attempt) = (Collection(request.pg), request.attempt);
+        let kind = RequestKind::List { collection, from, entries_max };
+        self.ask_store(Pending::Listing { request: key, attempt }, kind);
+        Ok(())
+    }
+
+    pub(crate) fn listed(
+        &mut self,
+        key: u64,
+        attempt: u32,
+        outcome: Result<Outcome, StoreError>,
+    ) {
+        let Some(request) = self.requests.get(key).filter(|r| r.attempt == attempt) else { return };
+        let (objects, next) = match outcome {
+            Ok(Outcome::List(objects, next)) => (objects, next),
+            Err(StoreError::NoCollection(_)) => (Vec::new(), None),
+            other => {
+                tracing::error!(?other, "objects cannot be listed");
+                return self.reply_error(key, Errno::IO);
+            }
+        };
+        let namespace = &request.message.object.namespace;
+        let wanted = |object: &&HObject| {
+            !pg::is_meta_object(object)
+                && object.snap == SnapId::HEAD
+                && (*namespace == ALL_NAMESPACES || object.namespace == *namespace)
+        };
+        let objects: Vec<&HObject> = objects.iter().filter(wanted).collect();
+        let is_last = next.is_none();
+        let pg_num = self.map.pool(request.pg.pool).map_or(1, |pool| pool.pg_num);
+        let handle = next.unwrap_or_else(|| range_of(request.pg, pg_num).1);
+        let is_new = request.message.ops[0].code == OpCode::PGNLS;
+        let output = match is_new {
+            true => encode_listing(&objects, handle),
+            false => encode_old_listing(&objects, if is_last { HObject::max() } else { handle }),
+        };
+        self.reply_listing(key, i32::from(is_last), output);
+    }
+
+    fn reply_listing(&mut self, key: u64, result: i32, output: Bytes) {
+        let Some(request) = self.requests.get(key) else { return };
+        let info = self.groups[&request.pg].pg.info();
+        let (version, user_version) = (info.last_update, info.last_user_version);
+        let mut execution = crate::execute::Execution { result, ..Default::default() };
+        execution.outputs.push((result, output));
+        execution.info.user_version = user_version;
+        self.reply_written(key, &execution, version);
+    }
+}
+
+fn entries_max(op: &OsdOp) -> u64 {
+    op.list_arguments().0.clamp(1, limits::LISTING_ENTRIES_MAX)
+}
+
+fn encode_listing(objects: &[&HObject], handle: HObject) -> Bytes {
+    let entry = |object: &&HObject| ListedObject {
+        namespace: object.namespace.clone(),
+        name: object.name.clone(),
+        key: object.key.clone(),
+    };
+    let entries = objects.iter().map(entry).collect();
+    codec::encode_to_bytes(&PgListing { handle, entries })
+}
+
+/// `pg_ls_response_t`
+fn encode_old_listing(objects: &[&HObject], handle: HObject) -> Bytes {
+    let mut w = Writer::new();
+    w.u8(1);
+    w.value(&handle);
+    w.list(objects, |w, object| {
+        w.blob(&object.name);
+        w.blob(&object.key);
+    });
+    w.into_bytes()
+}
+
+/// The first object that a group may hold, and the first that is behind all of them: in listing
+/// order a group is one range, because that order reverses the bits of the hash.
+fn range_of(pg: PgId, pg_num: u32) -> (HObject, HObject) {
+    let start = HObject::hash_start(pg.pool, pg.seed);
+    let first = u64::from(pg.seed.reverse_bits());
+    let end = (first | u64::from(u32::MAX) >> split_bits(pg, pg_num)) + 1;
+    let end = match u32::try_from(end) {
+        Ok(end) => HObject {
+            snap: SnapId::HEAD,
+            ..HObject::hash_start(pg.pool, end.reverse_bits())
+        },
+        Err(_) => HObject::max(),
+    };
+    (start, end)
+}
+
+/// How many low bits of the hash select the group.
+fn split_bits(pg: PgId, pg_num: u32) -> u32 {
+    if pg_num <= 1 {
+        return 0;
+    }
+    let bits = u32::BITS - pg_num.leading_zeros();
+    let half = 1 << (bits - 1);
+    if pg.seed % half < pg_num % half { bits } else { bits - 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::PoolId;
+
+    #[test]
+    fn the_ranges_of_all_groups_follow_each_other() {
+        for pg_num in [1, 2, 3, 8, 12, 100] {
+            let pgs = (0..pg_num).map(|seed| PgId { pool: PoolId(1), seed });
+            let mut ranges: Vec<_> = pgs.map(|pg| range_of(pg, pg_num)).collect();
+            ranges.sort();
+            for pair in ranges.windows(2) {
+                assert_eq!(pair[0].1.hash, pair[1].0.hash, "of {pg_num}");
+            }
+            assert!(ranges.last().unwrap().1.max);
+        }
+    }
+}

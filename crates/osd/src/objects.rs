@@ -1,0 +1,465 @@
+//! The queue of each object: which request may run when, and running it.
+//!
+//! Requests run in order of arrival. Writes run ahead of the disks: each sees the state that those
+//! before it will leave. Whatever looks at more than that state (data, omap), or says something to
+//! a client without writing, waits until the writes before it are durable.
+
+use crate::execute::{
+    Answer, AttrDelta, Execution, Input, Need, ObjectState, Verdict, execute,
+};
+use crate::groups::ObjectContext;
+use crate::request::Origin;
+use crate::storage::Pending;
+use crate::{Osd, limits};
+use bytes::Bytes;
+use engine::Time;
+use pg::{EntryKind, INFO_ATTR, ObjectInfo, Write, WatcherKey, user_attr_name};
+use store::{Collection, ObjectMeta, Outcome, RequestKind, StoreError};
+use types::{Errno, HObject, PgId, SnapId};
+
+/// How far a request has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    /// It is done with its object, or on its way to the disks.
+    Ran,
+    /// It waits for what it loads.
+    Loading,
+    /// It must wait until the writes in flight are durable.
+    Blocked,
+}
+
+impl Osd {
+    /// Lets a request that was admitted run, or wait for its turn.
+    pub(crate) fn start(&mut self, now: Time, pg: PgId, key: u64) {
+        let Some(request) = self.requests.get_mut(key) else { return };
+        let Some(group) = self.groups.get_mut(&pg) else { return self.forget_request(key) };
+        let object = head_of(request.object());
+        if group.pg.is_primary() {
+            if !group.pg.is_active() {
+                group.waiting.push_back(key);
+                return;
+            }
+        } else if request.nature.is_pg_op || !group.pg.can_serve_read(&object) {
+            // The client asks the primary then.
+            return self.reply_error(key, Errno::AGAIN);
+        }
+        if request.nature.is_pg_op {
+            return self.list(key);
+        }
+        if request.may_write() && self.answer_repeated(pg, key) {
+            return;
+        }
+        let group = self.groups.get_mut(&pg).expect("it was just there");
+        if !group.objects.contains_key(&object) {
+            group.objects.insert(object.clone(), ObjectContext::default());
+            group.cached.push_back(object.clone());
+        }
+        let context = group.objects.get_mut(&object).expect("it was just inserted");
+        context.queue.push_back(key);
+        self.pump_object(now, pg, &object);
+    }
+
+    /// A request that was executed before is answered as it was then.
+    fn answer_repeated(&mut self, pg: PgId, key: u64) -> bool {
+        let request = self.requests.get(key).expect("the caller has it");
+        let Origin::Client { .. } = request.origin else { return false };
+        let group = self.groups.get_mut(&pg).expect("the caller has it");
+        let Some(entry) = group.pg.log().find_request(&request.id) else { return false };
+        let version = entry.version;
+        if version > group.pg.committed() {
+            group.repeated.entry(version).or_default().push(key);
+            return true;
+        }
+        let entry = entry.clone();
+        self.reply_from_log(key, &entry);
+        true
+    }
+
+    /// Runs what may run of an object's queue.
+    pub(crate) fn pump_object(&mut self, now: Time, pg: PgId, object: &HObject) {
+        loop {
+            let Some(group) = self.groups.get_mut(&pg) else { return };
+            let Some(context) = group.objects.get_mut(object) else { return };
+            let Some(key) = context.queue.front().copied() else { break };
+            if context.state.is_none() {
+                if !context.is_loading {
+                    context.is_loading = true;
+                    let generation = group.generation;
+                    self.load_state(pg, object, generation);
+                }
+                return;
+            }
+            let Some(request) = self.requests.get(key) else {
+                context.queue.pop_front();
+                continue;
+            };
+            let writes = request.may_write();
+            let must_wait = context.has_writer
+                || writes && context.readers > 0
+                || !writes && context.writes_in_flight > 0;
+            if must_wait {
+                return;
+            }
+            context.queue.pop_front();
+            match self.run(now, pg, object, key) {
+                Progress::Ran | Progress::Loading => {}
+                Progress::Blocked => {
+                    let context = self.context_mut(pg, object);
+                    context.expect("writes are in flight").queue.push_front(key);
+                    return;
+                }
+            }
+        }
+        self.forget_idle_objects(pg, object);
+    }
+
+    fn context_mut(&mut self, pg: PgId, object: &HObject) -> Option<&mut ObjectContext> {
+        self.groups.get_mut(&pg)?.objects.get_mut(object)
+    }
+
+    /// The request is about to load what it needs; others must respect that.
+    fn mark_loading(&mut self, pg: PgId, object: &HObject, key: u64) {
+        let request = self.requests.get_mut(key).expect("the caller has it");
+        if std::mem::replace(&mut request.is_marked, true) {
+            return;
+        }
+        let writes = request.may_write();
+        let context = self.context_mut(pg, object).expect("the request was in its queue");
+        match writes {
+            true => context.has_writer = true,
+            false => context.readers += 1,
+        }
+    }
+
+    fn run(&mut self, now: Time, pg: PgId, object: &HObject, key: u64) -> Progress {
+        if self.is_abandoned(key) {
+            self.forget_request(key);
+            return Progress::Ran;
+        }
+        let verdict = self.execute(now, pg, object, key);
+        let request = self.requests.get(key).expect("the caller has it");
+        let writes = request.may_write();
+        let busy = self.context_mut(pg, object).is_some_and(|c| c.writes_in_flight > 0);
+        match verdict {
+            Verdict::Missing(_) if busy => Progress::Blocked,
+            Verdict::Missing(needs) => {
+                self.mark_loading(pg, object, key);
+                self.load_needs(now, pg, object, key, needs);
+                Progress::Loading
+            }
+            Verdict::Done(execution) => {
+                self.notifications.reserve(&execution.effects);
+                let modifies = execution.result >= 0 && execution.modifies();
+                if !modifies && writes && busy {
+                    // What it says is true only if the writes before it come to be.
+                    return Progress::Blocked;
+                }
+                match modifies {
+                    true => self.submit(now, pg, object, key, execution),
+                    false => self.finish_unmodified(now, pg, object, key, &execution),
+                }
+                Progress::Ran
+            }
+        }
+    }
+
+    /// Whether nobody waits for the request any more.
+    fn is_abandoned(&self, key: u64) -> bool {
+        let request = self.requests.get(key).expect("the caller has it");
+        match request.origin {
+            Origin::Client { conn } => !self.sessions.contains_key(&conn),
+            Origin::Copy { copy } => !self.copies.is_known(copy),
+            Origin::WatchTimeout => false,
+        }
+    }
+
+    fn execute(&mut self, now: Time, pg: PgId, object: &HObject, key: u64) -> Verdict {
+        let group = &self.groups[&pg];
+        let request = self.requests.get(key).expect("the caller has it");
+        let state = group.objects[object].state.as_ref().expect("it is loaded before");
+        let watches = group.watches.get(object);
+        let is_connected = |key: &WatcherKey| {
+            watches.and_then(|watches| watches.get(key)).is_some_and(|watch| watch.conn.is_some())
+        };
+        execute(&Input {
+            object: request.object(),
+            ops: &request.message.ops,
+            may_write: request.may_write(),
+            state,
+            loaded: &request.loaded,
+            caller: &request.caller,
+            now: now.wall(),
+            mtime: request.message.mtime,
+            version: group.pg.next_version(),
+            last_user_version: group.pg.info().last_user_version,
+            notify_id: self.notifications.next_id(self.map.epoch),
+            is_connected: &is_connected,
+        })
+    }
+
+    fn load_needs(&mut self, now: Time, pg: PgId, object: &HObject, key: u64, needs: Vec<Need>) {
+        let request = self.requests.get_mut(key).expect("the caller has it");
+        request.outstanding = needs.len();
+        let attempt = request.attempt;
+        for need in needs {
+            let (collection, object) = (Collection(pg), object.clone());
+            let kind = match need.clone() {
+                Need::Data { offset, length } => {
+                    RequestKind::Read { collection, object, offset, length }
+                }
+                Need::OmapHeader => RequestKind::OmapHeader { collection, object },
+                Need::OmapGet { keys } => RequestKind::OmapGet { collection, object, keys },
+                Need::OmapList { after, prefix, entries_max, bytes_max } => {
+                    let after = Some(after);
+                    RequestKind::OmapList {
+                        collection,
+                        object,
+                        after,
+                        prefix,
+                        entries_max,
+                        bytes_max,
+                    }
+                }
+                Need::Copy(request) => {
+                    self.begin_copy(now, key, attempt, *request);
+                    continue;
+                }
+            };
+            self.ask_store(Pending::Need { request: key, attempt, need }, kind);
+        }
+    }
+
+    /// Something that a request needs has come; when all has, it runs again.
+    pub(crate) fn need_loaded(
+        &mut self,
+        now: Time,
+        key: u64,
+        attempt: u32,
+        need: Need,
+        answer: Answer,
+    ) {
+        let Some(request) = self.requests.get_mut(key) else { return };
+        if request.attempt != attempt {
+            return;
+        }
+        request.loaded.insert(need, answer);
+        request.outstanding -= 1;
+        if request.outstanding > 0 {
+            return;
+        }
+        let (pg, object, writes) = (request.pg, head_of(request.object()), request.may_write());
+        if self.run(now, pg, &object, key) == Progress::Loading {
+            return; // still marked
+        }
+        if let Some(context) = self.context_mut(pg, &object) {
+            match writes {
+                true => context.has_writer = false,
+                false => context.readers -= 1,
+            }
+        }
+        self.pump_object(now, pg, &object);
+    }
+
+    fn load_state(&mut self, pg: PgId, object: &HObject, generation: u64) {
+        let kind = RequestKind::Meta { collection: Collection(pg), object: object.clone() };
+        self.ask_store(Pending::State { pg, object: object.clone(), generation }, kind);
+    }
+
+    pub(crate) fn state_loaded(
+        &mut self,
+        now: Time,
+        pg: PgId,
+        object: HObject,
+        generation: u64,
+        outcome: Result<Outcome, StoreError>,
+    ) {
+        let Some(group) = self.groups.get_mut(&pg).filter(|g| g.generation == generation) else {
+            return;
+        };
+        let Some(context) = group.objects.get_mut(&object) else { return };
+        context.is_loading = false;
+        match decode_state(outcome) {
+            Ok(state) => {
+                context.state = Some(state);
+                self.adopt_watchers(now, pg, &object);
+                self.pump_object(now, pg, &object);
+            }
+            Err(errno) => {
+                tracing::error!(%object, %errno, "the object's state cannot be read");
+                for key in std::mem::take(&mut context.queue) {
+                    self.reply_error(key, errno);
+                }
+            }
+        }
+    }
+
+    /// Hands a write to its group; the reply waits until it is durable.
+    fn submit(
+        &mut self,
+        now: Time,
+        pg: PgId,
+        object: &HObject,
+        key: u64,
+        mut execution: Box<Execution>,
+    ) {
+        if let Err(errno) = self.settle_returns(key, &mut execution) {
+            return self.reply_error(key, errno);
+        }
+        if execution.delta.bytes > 0 || execution.delta.objects > 0 {
+            match self.may_grow(self.requests.get(key).expect("the caller has it")) {
+                Ok(true) => {}
+                Ok(false) => return self.forget_request(key),
+                Err(errno) => return self.reply_error(key, errno),
+            }
+        }
+        let request = self.requests.get_mut(key).expect("the caller has it");
+        let group = self.groups.get_mut(&pg).expect("the caller has it");
+        let context = group.objects.get_mut(object).expect("the caller has it");
+        let state = context.state.as_mut().expect("it is loaded before");
+        let prior_version = state.info.version;
+        apply_to_state(state, &execution);
+        context.writes_in_flight += 1;
+        let returns = match request.wants_returns() {
+            true => execution.outputs.clone(),
+            false => Vec::new(),
+        };
+        group.counters.writes += 1;
+        group.counters.write_bytes += request.bytes as u64;
+        let write = Write {
+            ticket: key,
+            object: object.clone(),
+            kind: if execution.exists { EntryKind::Modify } else { EntryKind::Delete },
+            prior_version,
+            user_version: execution.info.user_version,
+            request: request.logged_id(),
+            mtime: request.message.mtime,
+            result: execution.result,
+            returns,
+            changes: std::mem::take(&mut execution.changes),
+            objects: execution.delta.objects,
+            bytes: execution.delta.bytes,
+        };
+        let version = group.pg.submit(write);
+        request.outcome = Some((execution, version));
+        // The request's data is in the transaction; what is left of it is only answered.
+        request.message.ops.iter_mut().for_each(|op| op.input = Bytes::new());
+        self.pump_group(now, pg);
+    }
+
+    /// A write answers with results and outputs only if it was asked to, and then with little.
+    fn settle_returns(&self, key: u64, execution: &mut Execution) -> Result<(), Errno> {
+        let request = self.requests.get(key).expect("the caller has it");
+        if !request.wants_returns() {
+            execution.result = 0;
+            execution.outputs.iter_mut().for_each(|(_, output)| *output = Bytes::new());
+            return Ok(());
+        }
+        let too_long = |(_, output): &(i32, Bytes)| output.len() > limits::WRITE_REPLY_LEN_MAX;
+        match execution.outputs.iter().any(too_long) {
+            true => Err(Errno::OVERFLOW),
+            false => Ok(()),
+        }
+    }
+
+    /// A write is durable on all members: its client is told.
+    pub(crate) fn committed(&mut self, now: Time, pg: PgId, key: u64) {
+        let Some(request) = self.requests.get_mut(key) else { return };
+        let (execution, version) = request.outcome.take().expect("a write has its outcome");
+        let object = head_of(request.object());
+        self.perform_effects(now, pg, &object, key, &execution);
+        self.reply_written(key, &execution, version);
+        if let Some(context) = self.context_mut(pg, &object) {
+            context.writes_in_flight -= 1;
+        }
+        let group = self.groups.get_mut(&pg).expect("it has just committed");
+        for key in group.repeated.remove(&version).unwrap_or_default() {
+            self.start(now, pg, key);
+        }
+        self.pump_object(now, pg, &object);
+    }
+
+    fn finish_unmodified(
+        &mut self,
+        now: Time,
+        pg: PgId,
+        object: &HObject,
+        key: u64,
+        execution: &Execution,
+    ) {
+        let group = self.groups.get_mut(&pg).expect("the caller has it");
+        if !group.pg.is_active() && !group.pg.can_serve_read(object) {
+            // A write overtook the read on this replica.
+            return self.reply_error(key, Errno::AGAIN);
+        }
+        group.counters.reads += 1;
+        let bytes = execution.outputs.iter().map(|(_, output)| output.len() as u64);
+        group.counters.read_bytes += bytes.sum::<u64>();
+        if execution.result >= 0 {
+            self.perform_effects(now, pg, object, key, execution);
+        }
+        self.reply_unmodified(key, pg, execution);
+    }
+
+    /// Keeps the number of remembered objects bounded. Replicas remember none: writes pass them by.
+    fn forget_idle_objects(&mut self, pg: PgId, object: &HObject) {
+        let Some(group) = self.groups.get_mut(&pg) else { return };
+        if !group.pg.is_primary() {
+            if group.objects.get(object).is_some_and(ObjectContext::is_idle) {
+                group.objects.remove(object);
+                group.cached.retain(|cached| cached != object);
+            }
+            return;
+        }
+        if group.objects.len() <= limits::OBJECTS_CACHED_MAX {
+            return;
+        }
+        let Some(oldest) = group.cached.pop_front() else { return };
+        let watched = group.watches.contains_key(&oldest);
+        match !watched && group.objects.get(&oldest).is_some_and(ObjectContext::is_idle) {
+            true => drop(group.objects.remove(&oldest)),
+            false => group.cached.push_back(oldest),
+        }
+    }
+
+}
+
+/// The object that a request is about: there are no others yet.
+pub(crate) fn head_of(object: &HObject) -> HObject {
+    HObject { snap: SnapId::HEAD, ..object.clone() }
+}
+
+fn decode_state(outcome: Result<Outcome, StoreError>) -> Result<ObjectState, Errno> {
+    match outcome {
+        Ok(Outcome::Meta(None)) | Err(StoreError::NoCollection(_)) => Ok(ObjectState::default()),
+        Ok(Outcome::Meta(Some(meta))) => state_of(&meta).ok_or(Errno::IO),
+        _ => Err(Errno::IO),
+    }
+}
+
+fn state_of(meta: &ObjectMeta) -> Option<ObjectState> {
+    let info: ObjectInfo = codec::decode_all("object info", meta.attrs.get(&INFO_ATTR)?).ok()?;
+    let users = |(name, value): (&Bytes, &Bytes)| Some((user_attr_name(name)?, value.clone()));
+    let xattrs = meta.attrs.iter().filter_map(users).collect();
+    Some(ObjectState { exists: true, info, xattrs })
+}
+
+fn apply_to_state(state: &mut ObjectState, execution: &Execution) {
+    for delta in &execution.attrs {
+        match delta {
+            AttrDelta::Clear => state.xattrs.clear(),
+            AttrDelta::Remove(name) => {
+                state.xattrs.remove(name);
+            }
+            AttrDelta::Set(name, value) => {
+                // Copied, or a small attribute would keep a large message in memory.
+                let value = Bytes::copy_from_slice(value);
+                state.xattrs.insert(name.clone(), value);
+            }
+        }
+    }
+    state.exists = execution.exists;
+    state.info = match execution.exists {
+        true => execution.info.clone(),
+        false => ObjectInfo::default(),
+    };
+}

@@ -1,0 +1,116 @@
+//! Replies to clients, and the end of requests.
+
+use crate::Osd;
+use crate::execute::Execution;
+use crate::request::Origin;
+use engine::{ConnId, Message, Time};
+use pg::LogEntry;
+use types::{EVersion, Errno, PgId};
+use wire::{MessageBody, OpResult, OsdReply};
+
+impl Osd {
+    /// Ends a request without an answer: its client sends it again, or is gone.
+    pub(crate) fn forget_request(&mut self, key: u64) {
+        let Some(request) = self.requests.remove(key) else { return };
+        match request.origin {
+            Origin::Client { conn } => self.discharge(conn, request.bytes),
+            Origin::Copy { copy } => self.copy_interrupted(copy),
+            Origin::WatchTimeout => {}
+        }
+    }
+
+    fn discharge(&mut self, conn: ConnId, bytes: usize) {
+        if let Some(session) = self.sessions.get_mut(&conn) {
+            session.requests -= 1;
+            session.bytes -= bytes;
+            if session.paused {
+                self.throttle(conn);
+            }
+        }
+    }
+
+    /// Ends a request with an answer.
+    fn answer(&mut self, key: u64, reply: impl FnOnce(OsdReply) -> OsdReply) {
+        let Some(request) = self.requests.remove(key) else { return };
+        let reply = reply(OsdReply::to(&request.message, 0, self.epoch()));
+        match request.origin {
+            Origin::Client { conn } => {
+                let features = request.caller.features;
+                let message = reply.encode(features).with_tid(request.tid);
+                self.send(conn, message);
+                self.discharge(conn, request.bytes);
+            }
+            Origin::Copy { copy } => self.copy_replied(copy, reply),
+            Origin::WatchTimeout => {}
+        }
+    }
+
+    pub(crate) fn reply_error(&mut self, key: u64, errno: Errno) {
+        self.answer(key, |reply| OsdReply { result: errno.negative(), ..reply });
+    }
+
+    /// What changed nothing says the object's version, or what an absent object's next one exceeds.
+    pub(crate) fn reply_unmodified(&mut self, key: u64, pg: PgId, execution: &Execution) {
+        let group = &self.groups[&pg];
+        let (version, user_version) = match Errno(-execution.result) {
+            Errno::NOENT => (group.pg.info().last_update, group.pg.info().last_user_version),
+            _ => (EVersion::ZERO, execution.info.user_version),
+        };
+        self.answer(key, |mut reply| {
+            reply.result = execution.result;
+            fill(&mut reply.ops, execution);
+            reply.set_versions(version, user_version);
+            reply
+        });
+    }
+
+    pub(crate) fn reply_written(&mut self, key: u64, execution: &Execution, version: EVersion) {
+        self.answer(key, |mut reply| {
+            reply.result = execution.result;
+            fill(&mut reply.ops, execution);
+            reply.set_versions(version, execution.info.user_version);
+            reply
+        });
+    }
+
+    /// The answer that an earlier execution of the same request had.
+    pub(crate) fn reply_from_log(&mut self, key: u64, entry: &LogEntry) {
+        self.answer(key, |mut reply| {
+            reply.result = entry.result;
+            for (op, (result, output)) in reply.ops.iter_mut().zip(&entry.returns) {
+                op.result = *result;
+                op.output = output.clone();
+            }
+            reply.set_versions(entry.version, entry.user_version);
+            reply
+        });
+    }
+
+    /// A reply to one of our own requests to another OSD.
+    pub(crate) fn take_reply(
+        &mut self,
+        _now: Time,
+        conn: ConnId,
+        message: &Message,
+    ) -> codec::Result<()> {
+        if self.osd_of(conn).is_some() {
+            let reply = OsdReply::decode(message)?;
+            self.copy_replied(message.tid, reply);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn forget_session(&mut self, now: Time, conn: ConnId) {
+        let Some(session) = self.sessions.remove(&conn) else { return };
+        self.disconnect_watches(now, conn, session.watches);
+        self.notifications.forget_notifier(conn);
+        // Its requests end when their turn comes; what they have written stays.
+    }
+}
+
+fn fill(ops: &mut [OpResult], execution: &Execution) {
+    for (op, (result, output)) in ops.iter_mut().zip(&execution.outputs) {
+        op.result = *result;
+        op.output = output.clone();
+    }
+}

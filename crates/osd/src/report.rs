@@ -1,0 +1,136 @@
+//! What the monitor is told about this OSD and the groups whose primary it is.
+
+use crate::groups::Group;
+use crate::storage::Pending;
+use crate::{Osd, limits};
+use engine::{Duration, Time};
+use pg::{Pg, State};
+use std::collections::BTreeMap;
+use store::{Outcome, RequestKind, StoreError, Usage};
+use types::features::SUPPORTED;
+use types::{Epoch, PgId, UTime};
+use wire::MessageBody;
+use wire::internal::{OsdUsage, PgStat, StatsReport, pg_state};
+
+/// Changes are gathered for so long.
+const GATHER: Duration = Duration::from_millis(50);
+
+#[derive(Debug, Default)]
+pub(crate) struct Reporting {
+    due: Option<Time>,
+    usage: Usage,
+    is_asking: bool,
+    sequence: u64,
+}
+
+impl Reporting {
+    pub fn due(&self) -> Option<Time> {
+        self.due.filter(|_| !self.is_asking)
+    }
+
+    /// Something changed that the monitor should know soon.
+    pub fn request(&mut self, now: Time) {
+        let soon = now + GATHER;
+        self.due = Some(self.due.map_or(soon, |due| due.min(soon)));
+    }
+
+    /// Whether so little is free that only deletions are safe.
+    pub fn is_disk_full(&self) -> bool {
+        let Usage { bytes_total, bytes_available, .. } = self.usage;
+        bytes_total > 0 && bytes_available < bytes_total / 100 * limits::FAILSAFE_FREE_PERCENT
+    }
+}
+
+impl Osd {
+    pub(crate) fn report_if_due(&mut self, now: Time) {
+        if self.reporting.due().is_some_and(|due| due <= now) {
+            self.reporting.is_asking = true;
+            self.reporting.due = Some(now + limits::REPORT_INTERVAL);
+            self.ask_store(Pending::Usage, RequestKind::Usage);
+        }
+    }
+
+    pub(crate) fn usage_known(&mut self, now: Time, outcome: Result<Outcome, StoreError>) {
+        self.reporting.is_asking = false;
+        if let Ok(Outcome::Usage(usage)) = outcome {
+            self.reporting.usage = usage;
+        }
+        let Some(monitor) = self.monitor.conn() else { return };
+        self.reporting.sequence += 1;
+        let report = StatsReport {
+            fsid: self.config.fsid,
+            osd: self.config.id,
+            map_epoch: self.epoch(),
+            usage: usage_report(&self.reporting.usage),
+            pgs: self.stats(now),
+            is_complete: true,
+            health: BTreeMap::new(),
+        };
+        let tid = self.reporting.sequence;
+        self.send(monitor, report.encode(SUPPORTED).with_tid(tid));
+    }
+
+    fn stats(&mut self, now: Time) -> BTreeMap<PgId, PgStat> {
+        let (epoch, sequence) = (self.epoch(), self.reporting.sequence);
+        let primaries = self.groups.iter_mut().filter(|(_, group)| group.pg.is_primary());
+        primaries.map(|(pg, group)| (*pg, stat(group, now.wall(), epoch, sequence))).collect()
+    }
+}
+
+fn usage_report(usage: &Usage) -> OsdUsage {
+    OsdUsage {
+        bytes_total: usage.bytes_total,
+        bytes_available: usage.bytes_available,
+        bytes_used: usage.bytes_used,
+        bytes_omap: usage.bytes_omap,
+        bytes_meta: usage.bytes_meta,
+        objects: usage.objects,
+        ..OsdUsage::default()
+    }
+}
+
+fn stat(group: &mut Group, now: UTime, epoch: Epoch, sequence: u64) -> PgStat {
+    let state = state_bits(&group.pg);
+    if group.reported.0 != state {
+        group.reported = (state, now);
+    }
+    let (pg, info, members) = (&group.pg, group.pg.info(), group.pg.members());
+    let when = |is: bool| if is { now } else { UTime::ZERO };
+    let absent = members.size.saturating_sub(members.acting.len()) as u64;
+    PgStat {
+        state,
+        version: info.last_update,
+        reported_epoch: epoch,
+        reported_sequence: sequence,
+        last_change: group.reported.1,
+        last_active: when(pg.is_active()),
+        last_clean: when(pg.is_clean()),
+        up: members.up.clone(),
+        acting: members.acting.clone(),
+        log_size: pg.log().len() as u64,
+        objects: info.objects,
+        copies: info.objects * members.size as u64,
+        degraded: info.objects * absent + pg.objects_missing() as u64,
+        bytes: info.bytes,
+        reads: group.counters.reads,
+        read_bytes: group.counters.read_bytes,
+        writes: group.counters.writes,
+        write_bytes: group.counters.write_bytes,
+        ..PgStat::default()
+    }
+}
+
+fn state_bits(pg: &Pg) -> u64 {
+    use pg_state::*;
+    let short = pg.members().acting.len() < pg.members().size;
+    let shortage = if short { UNDERSIZED | DEGRADED } else { 0 };
+    match pg.state() {
+        State::Active if short => ACTIVE | shortage,
+        State::Active => ACTIVE | CLEAN,
+        State::Activating => ACTIVATING | shortage,
+        State::Inactive => PEERED | shortage,
+        State::Incomplete => INCOMPLETE | shortage,
+        State::Failed => DOWN,
+        _ => PEERING | shortage,
+    }
+}

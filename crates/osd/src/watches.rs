@@ -1,0 +1,399 @@
+//! Watches and notifications: what lives in memory only.
+//!
+//! That someone watches an object is stored with the object. Here is which session a watch is
+//! connected by, and when it ends for want of one. A notification goes to all watchers, collects
+//! their acknowledgements, and is complete when all are there or its time is up.
+
+use crate::execute::{Effect, Execution};
+use crate::request::{Origin, Request};
+use crate::{Osd, limits};
+use bytes::Bytes;
+use classes::Caller;
+use engine::{ConnId, Duration, Time};
+use pg::{WatcherInfo, WatcherKey};
+use std::collections::{BTreeMap, BTreeSet};
+use types::features::SUPPORTED;
+use types::{Epoch, Errno, HObject, PgId, RequestId};
+use wire::op::watch_op;
+use wire::osd_op::WatchArguments;
+use wire::watch::{NotifyResult, WatchEvent, WatchNotify};
+use wire::{MessageBody, OsdOp, OsdRequest, ShardPgId};
+
+#[derive(Debug)]
+pub(crate) struct Watch {
+    pub conn: Option<ConnId>,
+    timeout: Duration,
+    /// The client pings; else the session alone tells that it is there.
+    will_ping: bool,
+    last_ping: Time,
+    /// When it ends unless the client shows up.
+    deadline: Option<Time>,
+    /// Notifications that it has not acknowledged.
+    notifications: BTreeSet<u64>,
+}
+
+#[derive(Debug)]
+struct Notification {
+    pg: PgId,
+    object: HObject,
+    notifier: ConnId,
+    notifier_id: u64,
+    cookie: u64,
+    version: u64,
+    payload: Bytes,
+    deadline: Time,
+    waiting: BTreeSet<WatcherKey>,
+    replies: BTreeMap<(u64, u64), Bytes>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Notifications {
+    count: u64,
+    active: BTreeMap<u64, Notification>,
+    watches: usize,
+}
+
+impl Notifications {
+    pub fn next_id(&self, epoch: Epoch) -> u64 {
+        u64::from(epoch.0) << 32 | (self.count + 1) & u64::from(u32::MAX)
+    }
+
+    /// The numbers of these notifications are taken.
+    pub fn reserve(&mut self, effects: &[Effect]) {
+        let sent = effects.iter().filter(|effect| matches!(effect, Effect::Notify { .. }));
+        self.count += sent.count() as u64;
+    }
+
+    pub fn is_ticking(&self) -> bool {
+        self.watches > 0 || !self.active.is_empty()
+    }
+
+    pub fn forget_notifier(&mut self, conn: ConnId) {
+        self.active.retain(|_, notification| notification.notifier != conn);
+    }
+}
+
+/// A watcher as replies name it: global id and cookie.
+fn reply_key(key: &WatcherKey) -> (u64, u64) {
+    (key.name.number as u64, key.cookie)
+}
+
+impl Osd {
+    pub(crate) fn perform_effects(
+        &mut self,
+        now: Time,
+        pg: PgId,
+        object: &HObject,
+        key: u64,
+        execution: &Execution,
+    ) {
+        if execution.effects.is_empty() {
+            return;
+        }
+        let request = self.requests.get(key).expect("the caller has it");
+        let (origin, client) = (request.origin, request.caller.request.name);
+        for effect in &execution.effects {
+            match effect.clone() {
+                Effect::Connect { key, info, will_ping } => {
+                    if let Origin::Client { conn } = origin {
+                        self.connect_watch(now, pg, object, key, info, conn, will_ping);
+                    }
+                }
+                Effect::Disconnect { key, tell_client } => {
+                    let tell_client = tell_client || origin == Origin::WatchTimeout;
+                    self.end_watch(pg, object, key, tell_client);
+                }
+                Effect::Ping { key } => {
+                    if let Some(watch) = self.watch_mut(pg, object, &key) {
+                        watch.last_ping = now;
+                        watch.deadline = Some(now + watch.timeout);
+                    }
+                }
+                Effect::Notify { notify_id, cookie, timeout_seconds, payload } => {
+                    let Origin::Client { conn } = origin else { continue };
+                    let notification = Notification {
+                        pg,
+                        object: object.clone(),
+                        notifier: conn,
+                        notifier_id: client.number as u64,
+                        cookie,
+                        version: execution.info.user_version,
+                        payload,
+                        deadline: now + Duration::from_secs(timeout_seconds.into()),
+                        waiting: BTreeSet::new(),
+                        replies: BTreeMap::new(),
+                    };
+                    self.notify(now, notify_id, notification);
+                }
+                Effect::Acknowledge { notify_id, cookie, reply } => {
+                    self.acknowledge(pg, object, client, notify_id, cookie, &reply);
+                }
+            }
+        }
+    }
+
+    fn watch_mut(&mut self, pg: PgId, object: &HObject, key: &WatcherKey) -> Option<&mut Watch> {
+        self.groups.get_mut(&pg)?.watches.get_mut(object)?.get_mut(key)
+    }
+
+    fn add_watch(&mut self, now: Time, pg: PgId, object: &HObject, key: WatcherKey, info: WatcherInfo) {
+        let Some(group) = self.groups.get_mut(&pg) else { return };
+        let timeout = Duration::from_secs(info.timeout_seconds.into());
+        let watches = group.watches.entry(object.clone()).or_default();
+        watches.entry(key).or_insert_with(|| {
+            self.notifications.watches += 1;
+            Watch {
+                conn: None,
+                timeout,
+                will_ping: true,
+                last_ping: now,
+                deadline: Some(now + timeout),
+                notifications: BTreeSet::new(),
+            }
+        });
+        self.start_ticking(now);
+    }
+
+    fn start_ticking(&mut self, now: Time) {
+        if self.next_tick <= now {
+            self.next_tick = now + limits::TICK;
+        }
+    }
+
+    /// Watches of an object that was just loaded: they wait for their clients to come back.
+    pub(crate) fn adopt_watchers(&mut self, now: Time, pg: PgId, object: &HObject) {
+        let Some(group) = self.groups.get(&pg).filter(|group| group.pg.is_primary()) else { return };
+        let state = group.objects.get(object).and_then(|context| context.state.as_ref());
+        let watchers = state.map(|state| state.info.watchers.clone()).unwrap_or_default();
+        for (key, info) in watchers {
+            self.add_watch(now, pg, object, key, info);
+        }
+    }
+
+    fn connect_watch(
+        &mut self,
+        now: Time,
+        pg: PgId,
+        object: &HObject,
+        key: WatcherKey,
+        info: WatcherInfo,
+        conn: ConnId,
+        will_ping: bool,
+    ) {
+        self.add_watch(now, pg, object, key, info);
+        let Some(session) = self.sessions.get_mut(&conn) else { return };
+        session.watches.insert((pg, object.clone(), key));
+        let watch = self.watch_mut(pg, object, &key).expect("it was just added");
+        if watch.conn == Some(conn) {
+            return;
+        }
+        let old = watch.conn.replace(conn);
+        watch.will_ping = will_ping;
+        watch.last_ping = now;
+        watch.deadline = will_ping.then(|| now + watch.timeout);
+        let missed: Vec<u64> = watch.notifications.iter().copied().collect();
+        if let Some(session) = old.and_then(|old| self.sessions.get_mut(&old)) {
+            session.watches.remove(&(pg, object.clone(), key));
+        }
+        missed.into_iter().for_each(|notify_id| self.tell_watcher(notify_id, key.cookie, conn));
+    }
+
+    pub(crate) fn disconnect_watches(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        watches: BTreeSet<(PgId, HObject, WatcherKey)>,
+    ) {
+        for (pg, object, key) in watches {
+            let Some(watch) = self.watch_mut(pg, &object, &key) else { continue };
+            if watch.conn == Some(conn) {
+                watch.conn = None;
+                watch.deadline.get_or_insert(now + watch.timeout);
+            }
+        }
+    }
+
+    fn end_watch(&mut self, pg: PgId, object: &HObject, key: WatcherKey, tell_client: bool) {
+        let Some(group) = self.groups.get_mut(&pg) else { return };
+        let Some(watches) = group.watches.get_mut(object) else { return };
+        let Some(watch) = watches.remove(&key) else { return };
+        if watches.is_empty() {
+            group.watches.remove(object);
+        }
+        self.notifications.watches -= 1;
+        if let Some(conn) = watch.conn {
+            if let Some(session) = self.sessions.get_mut(&conn) {
+                session.watches.remove(&(pg, object.clone(), key));
+            }
+            if tell_client {
+                let event = WatchEvent::Disconnect;
+                let end = WatchNotify { event, cookie: key.cookie, ..WatchNotify::default() };
+                self.send(conn, end.encode(SUPPORTED));
+            }
+        }
+        for notify_id in watch.notifications {
+            if let Some(notification) = self.notifications.active.get_mut(&notify_id) {
+                notification.waiting.remove(&key);
+            }
+            self.complete_if_done(notify_id);
+        }
+    }
+
+    fn notify(&mut self, now: Time, notify_id: u64, mut notification: Notification) {
+        let Some(group) = self.groups.get_mut(&notification.pg) else { return };
+        let mut told = Vec::new();
+        for (key, watch) in group.watches.get_mut(&notification.object).into_iter().flatten() {
+            if watch.will_ping && watch.last_ping + watch.timeout < now {
+                watch.conn = None; // as good as gone
+                continue;
+            }
+            watch.notifications.insert(notify_id);
+            notification.waiting.insert(*key);
+            told.extend(watch.conn.map(|conn| (key.cookie, conn)));
+        }
+        self.notifications.active.insert(notify_id, notification);
+        for (cookie, conn) in told {
+            self.tell_watcher(notify_id, cookie, conn);
+        }
+        self.start_ticking(now);
+        self.complete_if_done(notify_id);
+    }
+
+    fn tell_watcher(&mut self, notify_id: u64, cookie: u64, conn: ConnId) {
+        let Some(notification) = self.notifications.active.get(&notify_id) else { return };
+        let event = WatchNotify {
+            event: WatchEvent::Notify,
+            cookie,
+            version: notification.version,
+            notify_id,
+            payload: notification.payload.clone(),
+            result: 0,
+            notifier: notification.notifier_id,
+            outcome: Bytes::new(),
+        };
+        self.send(conn, event.encode(SUPPORTED));
+    }
+
+    fn acknowledge(
+        &mut self,
+        pg: PgId,
+        object: &HObject,
+        client: types::ParticipantName,
+        notify_id: u64,
+        cookie: Option<u64>,
+        reply: &Bytes,
+    ) {
+        let Some(group) = self.groups.get_mut(&pg) else { return };
+        for (key, watch) in group.watches.get_mut(object).into_iter().flatten() {
+            let meant = key.name == client && cookie.is_none_or(|cookie| cookie == key.cookie);
+            if !meant || !watch.notifications.remove(&notify_id) {
+                continue;
+            }
+            if let Some(notification) = self.notifications.active.get_mut(&notify_id) {
+                notification.waiting.remove(key);
+                notification.replies.insert(reply_key(key), reply.clone());
+            }
+        }
+        self.complete_if_done(notify_id);
+    }
+
+    fn complete_if_done(&mut self, notify_id: u64) {
+        let active = self.notifications.active.get(&notify_id);
+        if active.is_some_and(|notification| notification.waiting.is_empty()) {
+            self.complete_notification(notify_id, 0);
+        }
+    }
+
+    fn complete_notification(&mut self, notify_id: u64, result: i32) {
+        let Some(notification) = self.notifications.active.remove(&notify_id) else { return };
+        let missed = notification.waiting.iter().map(reply_key).collect();
+        for key in &notification.waiting {
+            if let Some(watch) = self.watch_mut(notification.pg, &notification.object, key) {
+                watch.notifications.remove(&notify_id);
+            }
+        }
+        let outcome = NotifyResult { replies: notification.replies, missed };
+        let event = WatchNotify {
+            event: WatchEvent::NotifyComplete,
+            cookie: notification.cookie,
+            version: notification.version,
+            notify_id,
+            payload: Bytes::new(),
+            result,
+            notifier: notification.notifier_id,
+            outcome: codec::encode_to_bytes(&outcome),
+        };
+        self.send(notification.notifier, event.encode(SUPPORTED));
+    }
+
+    /// The members of a group change: clients will watch and notify again.
+    pub(crate) fn discard_watches(&mut self, pg: PgId) {
+        let Some(group) = self.groups.get_mut(&pg) else { return };
+        for (object, watches) in std::mem::take(&mut group.watches) {
+            for (key, watch) in watches {
+                self.notifications.watches -= 1;
+                if let Some(session) = watch.conn.and_then(|conn| self.sessions.get_mut(&conn)) {
+                    session.watches.remove(&(pg, object.clone(), key));
+                }
+            }
+        }
+        self.notifications.active.retain(|_, notification| notification.pg != pg);
+    }
+
+    /// Ends what has lasted too long.
+    pub(crate) fn tick(&mut self, now: Time) {
+        if !self.notifications.is_ticking() || now < self.next_tick {
+            return;
+        }
+        self.next_tick = now + limits::TICK;
+        let active = &self.notifications.active;
+        let late = active.iter().filter(|(_, notification)| notification.deadline <= now);
+        let late: Vec<u64> = late.map(|(notify_id, _)| *notify_id).collect();
+        for notify_id in late {
+            self.complete_notification(notify_id, Errno::TIMEDOUT.negative());
+        }
+        let mut ended = Vec::new();
+        for (pg, group) in &mut self.groups {
+            let active = group.pg.is_active();
+            let watches = group.watches.iter_mut().filter(|_| active);
+            for (object, watches) in watches {
+                for (key, watch) in watches {
+                    if watch.deadline.is_some_and(|deadline| deadline <= now) {
+                        // Should the removal be lost, it is tried again.
+                        watch.deadline = Some(now + watch.timeout);
+                        ended.push((*pg, object.clone(), *key));
+                    }
+                }
+            }
+        }
+        for (pg, object, key) in ended {
+            self.remove_watcher(now, pg, object, key);
+        }
+    }
+
+    /// Removes a watcher whose time is over from its object, by a request of our own.
+    fn remove_watcher(&mut self, now: Time, pg: PgId, object: HObject, key: WatcherKey) {
+        let op = WatchArguments {
+            cookie: key.cookie,
+            op: watch_op::UNWATCH,
+            ..WatchArguments::default()
+        };
+        let request = RequestId { name: key.name, ..RequestId::default() };
+        let caller = Caller { request, ..Caller::default() };
+        let message = OsdRequest {
+            pg: ShardPgId::replicated(PgId { pool: pg.pool, seed: object.hash }),
+            map_epoch: self.epoch(),
+            flags: 0,
+            request_id: request,
+            client_incarnation: 0,
+            mtime: types::UTime::ZERO,
+            object,
+            ops: vec![OsdOp::watch(op)],
+            snap_context: Default::default(),
+            retry_attempt: 0,
+            features: 0,
+        };
+        let request = self.requests.insert(Request::new(Origin::WatchTimeout, message, 0, caller));
+        self.admit(now, request);
+    }
+}
