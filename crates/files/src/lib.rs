@@ -126,7 +126,7 @@ impl FileStore {
         let log_path = options.log.clone().unwrap_or_else(|| directory.join("log"));
         let state = match state {
             Some(state) => state,
-            None => create(&base, &log_path, options)?,
+            None => create(&base, directory, &log_path, options)?,
         };
         let store = Arc::new(new_store(base, media, options)?);
         let (applier, log) = recover(&store, &state, &log_path, options.sync)?;
@@ -191,14 +191,31 @@ impl ObjectStore for FileStore {
 }
 
 /// A new store: first its log, then the state that says it exists.
-fn create(base: &Base, log_path: &Path, options: &Options) -> Result<State, FilesError> {
+fn create(
+    base: &Base,
+    directory: &Path,
+    log_path: &Path,
+    options: &Options,
+) -> Result<State, FilesError> {
     let mut instance = [0; 16];
     let filled = rustix::rand::getrandom(&mut instance, rustix::rand::GetRandomFlags::empty());
     filled.map_err(|error| FilesError::Io { what: "getrandom", error: error.into() })?;
     Log::create(log_path, instance, options.log_size, options.sync)?;
+    if options.sync {
+        let parents = [Some(directory), Some(&directory.join("objects")), log_path.parent()];
+        parents.into_iter().flatten().try_for_each(sync_directory)?;
+    }
     let state = State { instance, next_id: 1, ..State::default() };
     base.write(&Update { state: state.clone(), ..Update::default() })?;
     Ok(state)
+}
+
+/// Makes the names in a directory durable.
+fn sync_directory(path: &Path) -> Result<(), FilesError> {
+    // The parent of a bare file name.
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    let synced = std::fs::File::open(path).and_then(|directory| directory.sync_all());
+    synced.map_err(FilesError::at(path))
 }
 
 fn new_store(base: Base, media: Media, options: &Options) -> Result<Store, FilesError> {

@@ -87,7 +87,7 @@ impl Clients {
 
     /// A command that runs `program` where these clients are, with nothing but the given environment.
     pub fn command(&self, program: &str, environment: &[(&str, String)]) -> Command {
-        let path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+        let path = "PATH=/usr/sbin:/usr/bin:/sbin:/bin";
         let mut command = match self {
             Clients::Host => Command::new("env"),
             Clients::Chroot { root, .. } => {

@@ -21,7 +21,9 @@ mod pool_ops;
 mod publish;
 mod session;
 
+pub(crate) use osds::{OSD_ID_MAX, mark_down};
 pub use overview::{Overview, PeerSummary};
+pub(crate) use pool_ops::{remove_pool_snapshot, take_pool_snapshot};
 
 use crate::command::Registry;
 use crate::control::{CommitError, Completion, Entry, Event, Request, Revision, Transaction};

@@ -1,9 +1,7 @@
 //! Who connects, and what the ticket allows.
 
 use crate::Osd;
-use auth::{
-    AuthCaps, AuthorizeHandler, AuthorizeStep, CONNECTION_SECRET_LENGTH, NoneAuthorizer,
-};
+use auth::{AuthCaps, AuthorizeHandler, AuthorizeStep, CONNECTION_SECRET_LENGTH, NoneAuthorizer};
 use bytes::Bytes;
 use engine::{AuthRequest, AuthVerdict, ConnId, Output, Time};
 use types::{EntityType, Errno};
@@ -104,8 +102,7 @@ impl Osd {
 
 /// Without authentication, whoever comes may do everything.
 fn believe(payload: &Bytes) -> Result<AuthVerdict, Errno> {
-    let asserted: NoneAuthorizer =
-        codec::Reader::new(payload).value().map_err(|_| Errno::INVAL)?;
+    let asserted: NoneAuthorizer = codec::Reader::new(payload).value().map_err(|_| Errno::INVAL)?;
     let caps = AuthCaps { allow_all: true, text: String::new() };
     Ok(AuthVerdict::Done {
         name: asserted.name,

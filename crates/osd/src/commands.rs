@@ -48,7 +48,10 @@ impl Osd {
             "dump_ops_in_flight" => self.requests_in_work(),
             other => {
                 let known = COMMANDS.map(|(name, _)| name).join(", ");
-                return refused(format!("osd.{} has no command {other:?}; it has {known}", self.id()));
+                return refused(format!(
+                    "osd.{} has no command {other:?}; it has {known}",
+                    self.id()
+                ));
             }
         };
         let mut text = serde_json::to_string_pretty(&output).expect("values have no odd keys");

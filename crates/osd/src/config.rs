@@ -3,8 +3,11 @@
 use types::{EntityAddrVec, OsdId, Uuid};
 
 /// What the daemons call themselves. Scripts look for `ceph version X`.
-pub const VERSION: &str =
-    concat!("sepiola version ", env!("CARGO_PKG_VERSION"), ", like ceph version 18.2.0 reef (stable)");
+pub const VERSION: &str = concat!(
+    "sepiola version ",
+    env!("CARGO_PKG_VERSION"),
+    ", like ceph version 18.2.0 reef (stable)"
+);
 
 #[derive(Debug, Clone)]
 pub struct Config {

@@ -145,7 +145,8 @@ impl Osd {
     /// Pieces are asked for again of those who are primary now.
     pub(crate) fn resend_copies(&mut self, now: Time) {
         let requests = &self.requests;
-        let wanted = |copy: &Copy| requests.get(copy.request).is_some_and(|r| r.attempt == copy.attempt);
+        let wanted =
+            |copy: &Copy| requests.get(copy.request).is_some_and(|r| r.attempt == copy.attempt);
         self.copies.active.retain(|_, copy| wanted(copy));
         let moved = self.copies.active.iter().filter(|(_, copy)| {
             let pool = self.map.pool(copy.source.pool);

@@ -1,10 +1,10 @@
 //! A group with what the OSD keeps for it: objects in work, waiting requests, watches.
 
+use crate::Osd;
 use crate::execute::ObjectState;
 use crate::request::Origin;
 use crate::storage::Pending;
 use crate::watches::Watch;
-use crate::Osd;
 use engine::Time;
 use pg::{Output, Pg, WatcherKey};
 use std::collections::{BTreeMap, VecDeque};

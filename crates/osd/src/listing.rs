@@ -51,12 +51,7 @@ impl Osd {
         Ok(())
     }
 
-    pub(crate) fn listed(
-        &mut self,
-        key: u64,
-        attempt: u32,
-        outcome: Result<Outcome, StoreError>,
-    ) {
+    pub(crate) fn listed(&mut self, key: u64, attempt: u32, outcome: Result<Outcome, StoreError>) {
         let Some(request) = self.requests.get(key).filter(|r| r.attempt == attempt) else { return };
         let (objects, next) = match outcome {
             Ok(Outcome::List(objects, next)) => (objects, next),
@@ -128,10 +123,9 @@ fn range_of(pg: PgId, pg_num: u32) -> (HObject, HObject) {
     let first = u64::from(pg.seed.reverse_bits());
     let end = (first | u64::from(u32::MAX) >> split_bits(pg, pg_num)) + 1;
     let end = match u32::try_from(end) {
-        Ok(end) => HObject {
-            snap: SnapId::HEAD,
-            ..HObject::hash_start(pg.pool, end.reverse_bits())
-        },
+        Ok(end) => {
+            HObject { snap: SnapId::HEAD, ..HObject::hash_start(pg.pool, end.reverse_bits()) }
+        }
         Err(_) => HObject::max(),
     };
     (start, end)

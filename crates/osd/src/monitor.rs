@@ -65,7 +65,8 @@ impl Osd {
     }
 
     pub(crate) fn monitor_closed(&mut self, now: Time) {
-        self.monitor = MonitorLink { next_attempt: Some(now + limits::BOOT_RETRY), ..Default::default() };
+        self.monitor =
+            MonitorLink { next_attempt: Some(now + limits::BOOT_RETRY), ..Default::default() };
     }
 
     pub(crate) fn monitor_timeout(&mut self, now: Time) {

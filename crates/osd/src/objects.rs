@@ -4,16 +4,14 @@
 //! before it will leave. Whatever looks at more than that state (data, omap), or says something to
 //! a client without writing, waits until the writes before it are durable.
 
-use crate::execute::{
-    Answer, AttrDelta, Execution, Input, Need, ObjectState, Verdict, execute,
-};
+use crate::execute::{Answer, AttrDelta, Execution, Input, Need, ObjectState, Verdict, execute};
 use crate::groups::ObjectContext;
-use crate::request::Origin;
+use crate::request::{Origin, Request};
 use crate::storage::Pending;
 use crate::{Osd, limits};
 use bytes::Bytes;
 use engine::Time;
-use pg::{EntryKind, INFO_ATTR, ObjectInfo, Write, WatcherKey, user_attr_name};
+use pg::{EntryKind, INFO_ATTR, ObjectInfo, WatcherKey, Write, user_attr_name};
 use store::{Collection, ObjectMeta, Outcome, RequestKind, StoreError};
 use types::{Errno, HObject, PgId, SnapId};
 
@@ -46,10 +44,6 @@ impl Osd {
         if request.nature.is_pg_op {
             return self.list(key);
         }
-        if request.may_write() && self.answer_repeated(pg, key) {
-            return;
-        }
-        let group = self.groups.get_mut(&pg).expect("it was just there");
         if !group.objects.contains_key(&object) {
             group.objects.insert(object.clone(), ObjectContext::default());
             group.cached.push_back(object.clone());
@@ -134,6 +128,10 @@ impl Osd {
     fn run(&mut self, now: Time, pg: PgId, object: &HObject, key: u64) -> Progress {
         if self.is_abandoned(key) {
             self.forget_request(key);
+            return Progress::Ran;
+        }
+        // Only now: the same request may have waited in the queue twice.
+        if self.requests.get(key).is_some_and(Request::may_write) && self.answer_repeated(pg, key) {
             return Progress::Ran;
         }
         let verdict = self.execute(now, pg, object, key);
@@ -420,7 +418,6 @@ impl Osd {
             false => group.cached.push_back(oldest),
         }
     }
-
 }
 
 /// The object that a request is about: there are no others yet.

@@ -141,7 +141,9 @@ impl Osd {
         match message.kind {
             OsdRequest::KIND => self.take_request(now, conn, &message)?,
             OsdReply::KIND => self.take_reply(now, conn, &message)?,
-            kind if pg::message::is_pg_message(kind) => self.take_group_message(now, conn, message)?,
+            kind if pg::message::is_pg_message(kind) => {
+                self.take_group_message(now, conn, message)?
+            }
             Command::KIND => {
                 let tid = message.tid;
                 self.take_command(conn, tid, Command::decode(&message)?);

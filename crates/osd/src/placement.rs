@@ -1,8 +1,8 @@
 //! What a new map means for the groups on this OSD.
 
-use crate::osd::{Early, Stage};
 use crate::Osd;
 use crate::groups::Group;
+use crate::osd::{Early, Stage};
 use engine::{ConnId, Time};
 use pg::{Members, Others};
 use types::{Epoch, OsdId, PgId};
@@ -59,7 +59,8 @@ impl Osd {
                     size: pool.size.into(),
                     min_size: pool.min_size.into(),
                 };
-                let raw = placement.pg_to_raw(pg);
+                let mut raw = placement.pg_to_raw(pg);
+                raw.extend(map.pg_temp.get(&pg).into_iter().flatten());
                 let others = Others { raw, ..others.clone() };
                 self.place_group(map.epoch, pg, members, others);
             }

@@ -11,9 +11,13 @@ use wire::op::{OpCode, request_flags, watch_op};
 /// Who gets the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
-    Client { conn: ConnId },
+    Client {
+        conn: ConnId,
+    },
     /// Our own fetching of an object that lies here, for the copy with this number.
-    Copy { copy: u64 },
+    Copy {
+        copy: u64,
+    },
     /// Our own removal of a watch whose time is over.
     WatchTimeout,
 }
@@ -133,8 +137,7 @@ impl Nature {
         let mut nature = Nature::default();
         let mut calls = Vec::new();
         for op in &message.ops {
-            let is_ping =
-                op.code == OpCode::WATCH && op.watch_arguments().op == watch_op::PING;
+            let is_ping = op.code == OpCode::WATCH && op.watch_arguments().op == watch_op::PING;
             nature.may_write |= op.code.writes() && !is_ping;
             // A watch depends on those that are there.
             nature.may_read |= op.code.reads() || op.code == OpCode::WATCH;

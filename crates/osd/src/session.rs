@@ -23,10 +23,7 @@ pub(crate) struct Session {
 impl Session {
     /// Other OSDs may do everything; of clients the ticket tells.
     pub fn new(peer: Peer) -> Self {
-        let caps = match peer.participant.kind {
-            EntityType::OSD => OsdCaps::allow_all(),
-            _ => caps_of(&peer),
-        };
+        let caps = if is_osd(&peer) { OsdCaps::allow_all() } else { caps_of(&peer) };
         Session {
             peer,
             caps,
@@ -39,13 +36,18 @@ impl Session {
     }
 
     pub fn is_osd(&self) -> bool {
-        self.peer.participant.kind == EntityType::OSD
+        is_osd(&self.peer)
     }
 
     /// The address under which watchers and lockers are known.
     pub fn addr(&self) -> EntityAddr {
         self.peer.addrs.0.first().copied().unwrap_or(self.peer.seen_addr)
     }
+}
+
+/// What it calls itself is not enough: its proven name must say so too.
+fn is_osd(peer: &Peer) -> bool {
+    peer.participant.kind == EntityType::OSD && peer.name.kind == EntityType::OSD
 }
 
 fn caps_of(peer: &Peer) -> OsdCaps {

@@ -1,9 +1,9 @@
 //! What was asked of the store, and what its answers mean.
 
+use crate::Osd;
 use crate::execute::{Answer, Need};
 use crate::groups::Group;
 use crate::osd::Stage;
-use crate::Osd;
 use engine::{Output, Time};
 use pg::{Pg, Tag};
 use store::{Completion, Outcome, Request, RequestKind, StoreError};
@@ -12,13 +12,28 @@ use types::{Errno, HObject, PgId};
 #[derive(Debug)]
 pub(crate) enum Pending {
     Collections,
-    Group { pg: PgId, serial: u64, tag: Tag },
+    Group {
+        pg: PgId,
+        serial: u64,
+        tag: Tag,
+    },
     /// The state of an object, for its context.
-    State { pg: PgId, object: HObject, generation: u64 },
+    State {
+        pg: PgId,
+        object: HObject,
+        generation: u64,
+    },
     /// Something that a request needs.
-    Need { request: u64, attempt: u32, need: Need },
+    Need {
+        request: u64,
+        attempt: u32,
+        need: Need,
+    },
     /// A page of names for a listing.
-    Listing { request: u64, attempt: u32 },
+    Listing {
+        request: u64,
+        attempt: u32,
+    },
     Usage,
 }
 

@@ -136,7 +136,14 @@ impl Osd {
         self.groups.get_mut(&pg)?.watches.get_mut(object)?.get_mut(key)
     }
 
-    fn add_watch(&mut self, now: Time, pg: PgId, object: &HObject, key: WatcherKey, info: WatcherInfo) {
+    fn add_watch(
+        &mut self,
+        now: Time,
+        pg: PgId,
+        object: &HObject,
+        key: WatcherKey,
+        info: WatcherInfo,
+    ) {
         let Some(group) = self.groups.get_mut(&pg) else { return };
         let timeout = Duration::from_secs(info.timeout_seconds.into());
         let watches = group.watches.entry(object.clone()).or_default();
@@ -162,7 +169,9 @@ impl Osd {
 
     /// Watches of an object that was just loaded: they wait for their clients to come back.
     pub(crate) fn adopt_watchers(&mut self, now: Time, pg: PgId, object: &HObject) {
-        let Some(group) = self.groups.get(&pg).filter(|group| group.pg.is_primary()) else { return };
+        let Some(group) = self.groups.get(&pg).filter(|group| group.pg.is_primary()) else {
+            return;
+        };
         let state = group.objects.get(object).and_then(|context| context.state.as_ref());
         let watchers = state.map(|state| state.info.watchers.clone()).unwrap_or_default();
         for (key, info) in watchers {

@@ -44,12 +44,7 @@ fn is_ascending(tail: EVersion, entries: &[LogEntry], head: EVersion) -> bool {
 }
 
 impl Pg {
-    pub(crate) fn begin_catch_up(
-        &mut self,
-        source: OsdId,
-        info: PgInfo,
-        entries: Vec<LogEntry>,
-    ) {
+    pub(crate) fn begin_catch_up(&mut self, source: OsdId, info: PgInfo, entries: Vec<LogEntry>) {
         if !info.is_complete() || !is_ascending(info.log_tail, &entries, info.last_update) {
             tracing::error!(pg = %self.id, %source, "the log to follow contradicts its info");
             return;
@@ -183,11 +178,7 @@ impl Pg {
     }
 
     /// A page of our own objects, to be compared with the source's page.
-    pub(crate) fn scanned_own(
-        &mut self,
-        objects: Vec<(HObject, EVersion)>,
-        next: Option<HObject>,
-    ) {
+    pub(crate) fn scanned_own(&mut self, objects: Vec<(HObject, EVersion)>, next: Option<HObject>) {
         let Some(catch_up) = &mut self.catch_up else { return };
         let Some(comparison) = &mut catch_up.comparison else { return };
         let Some(page) = &comparison.page else { return };

@@ -220,7 +220,10 @@ mod tests {
         let first = entry(1, 1).request;
         assert!(log.find_request(&first).is_some());
         log.trim(EVersion::new(1, 2));
-        assert_eq!((log.tail(), log.head(), log.len()), (EVersion::new(1, 2), EVersion::new(1, 3), 1));
+        assert_eq!(
+            (log.tail(), log.head(), log.len()),
+            (EVersion::new(1, 2), EVersion::new(1, 3), 1)
+        );
         assert!(log.find_request(&first).is_none());
     }
 

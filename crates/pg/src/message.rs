@@ -321,7 +321,8 @@ mod tests {
             next: Some(Cursor { data_offset: 7, omap_after: Some(Bytes::from_static(b"k")) }),
             ..Push::default()
         };
-        let listing = Listing { objects: vec![(object.clone(), EVersion::ZERO)], ..Default::default() };
+        let listing =
+            Listing { objects: vec![(object.clone(), EVersion::ZERO)], ..Default::default() };
         for body in [
             Body::Query,
             Body::Info(Some(PgInfo::default())),

@@ -104,9 +104,7 @@ impl Pg {
         let known = self.peers.iter().filter_map(|(osd, info)| Some((*osd, info.as_ref()?)));
         let known = known.chain([(self.whoami, &self.info)]);
         let (whole, broken): (Vec<_>, Vec<_>) = known.partition(|(_, info)| info.is_complete());
-        let rank = |info: &PgInfo| {
-            (info.last_epoch_started, info.last_update, info.active_through)
-        };
+        let rank = |info: &PgInfo| (info.last_epoch_started, info.last_update, info.active_through);
         let best = whole.iter().max_by_key(|(osd, info)| {
             let member = self.members.acting.contains(osd);
             (rank(info), Reverse(info.log_tail), *osd == self.whoami, member, Reverse(*osd))
@@ -129,7 +127,8 @@ impl Pg {
     /// the best copy last was. It takes as many of them as the pool demands: had anyone who answered
     /// taken part, its copy would tell.
     fn may_have_missed(&self, best: &PgInfo) -> bool {
-        let potential = |osd: &OsdId| self.others.raw.contains(osd) || best.last_acting.contains(osd);
+        let potential =
+            |osd: &OsdId| self.others.raw.contains(osd) || best.last_acting.contains(osd);
         let later = |down_at: Epoch| down_at > best.active_through.next();
         let down = self.others.down.iter();
         let doubtful = down.filter(|(osd, down_at)| potential(osd) && later(*down_at)).count();

@@ -30,7 +30,7 @@ pub struct Others {
     pub up: Vec<OsdId>,
     /// OSDs that are down and may come back, and since when.
     pub down: Vec<(OsdId, Epoch)>,
-    /// Whom CRUSH gives for the group, up or not.
+    /// Whom the map gives for the group, up or not.
     pub raw: Vec<OsdId>,
 }
 
@@ -92,13 +92,23 @@ impl Tag {
 /// What the OSD is to do.
 #[derive(Debug)]
 pub enum Output {
-    Send { to: OsdId, message: Message },
-    Storage { tag: Tag, kind: RequestKind },
+    Send {
+        to: OsdId,
+        message: Message,
+    },
+    Storage {
+        tag: Tag,
+        kind: RequestKind,
+    },
     /// The write with this ticket is durable on all acting members.
-    Committed { ticket: u64 },
+    Committed {
+        ticket: u64,
+    },
     /// The members changed: nothing is served, and of these writes it is not known whether they
     /// will have happened. Their requests are to be tried again when the group is active.
-    Interrupted { tickets: Vec<u64> },
+    Interrupted {
+        tickets: Vec<u64>,
+    },
     /// Requests are served (again).
     Activated,
     /// The copy is gone; forget this group.

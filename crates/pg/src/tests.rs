@@ -210,8 +210,14 @@ impl World {
                 return true;
             }
             let ready = |node: &Node| {
-                let commit = |tag: &Tag| !matches!(tag, Tag::Load | Tag::Source(_) | Tag::ScanPage(_) | Tag::ScanObject(..));
-                let next = node.completions.iter().position(|(tag, _)| with_commits || !commit(tag));
+                let commit = |tag: &Tag| {
+                    !matches!(
+                        tag,
+                        Tag::Load | Tag::Source(_) | Tag::ScanPage(_) | Tag::ScanObject(..)
+                    )
+                };
+                let next =
+                    node.completions.iter().position(|(tag, _)| with_commits || !commit(tag));
                 next.filter(|_| node.up)
             };
             let Some((index, at)) =

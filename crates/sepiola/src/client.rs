@@ -132,7 +132,7 @@ fn stat_object(connection: &mut Connection, place: &Place) -> Result<(u64, UTime
 }
 
 fn first_output(reply: OperationReply) -> Bytes {
-    reply.ops.into_iter().next().map(|op| op.data).unwrap_or_default()
+    reply.ops.into_iter().next().map(|op| op.output).unwrap_or_default()
 }
 
 fn open_input(path: &Path) -> Result<(Box<dyn Read>, Option<u64>)> {

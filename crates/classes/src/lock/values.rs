@@ -42,9 +42,7 @@ impl Encode for LockerId {
 
 impl Decode for LockerId {
     fn decode(r: &mut Reader<'_>) -> Result<Self> {
-        r.versioned("locker id", 1, |r, _| {
-            Ok(LockerId { locker: r.value()?, cookie: r.value()? })
-        })
+        r.versioned("locker id", 1, |r, _| Ok(LockerId { locker: r.value()?, cookie: r.value()? }))
     }
 }
 

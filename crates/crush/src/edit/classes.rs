@@ -69,6 +69,20 @@ impl CrushMap {
         Ok(())
     }
 
+    /// Adds a class without devices, which lasts until the tree is next edited, or finds it.
+    pub fn add_class(&mut self, name: &str) -> Result<i32, ClassError> {
+        if !is_valid_name(name) {
+            return Err(ClassError::InvalidName { class: name.into() });
+        }
+        Ok(self.class_id_or_new(name))
+    }
+
+    /// Takes a class away from all its devices; it goes with that unless a rule needs it.
+    pub fn remove_class(&mut self, class: i32) {
+        self.item_classes.retain(|&item, &mut other| item < 0 || other != class);
+        self.settle();
+    }
+
     fn class_id_or_new(&mut self, name: &str) -> i32 {
         if let Some(class) = self.class_id(name) {
             return class;

@@ -91,9 +91,8 @@ const CRC32C_TABLE: [u32; 256] = {
 
 /// Ceph's crc32c: any initial value, and no inversion at either end.
 fn crc32c(seed: u32, data: &[u8]) -> u32 {
-    data.iter().fold(seed, |crc, byte| {
-        crc >> 8 ^ CRC32C_TABLE[((crc ^ u32::from(*byte)) & 0xff) as usize]
-    })
+    data.iter()
+        .fold(seed, |crc, byte| crc >> 8 ^ CRC32C_TABLE[((crc ^ u32::from(*byte)) & 0xff) as usize])
 }
 
 #[cfg(test)]

@@ -124,7 +124,9 @@ impl<'a> Context<'a> {
         let stored = stored.iter().copied().chain(std::iter::repeat(0));
         match op.input.iter().zip(stored).position(|(given, stored)| *given != stored) {
             None => Ok(0),
-            Some(position) => Err(Stop::Code(MISMATCH_BASE.saturating_sub_unsigned(position as u32))),
+            Some(position) => {
+                Err(Stop::Code(MISMATCH_BASE.saturating_sub_unsigned(position as u32)))
+            }
         }
     }
 

@@ -86,7 +86,7 @@ impl Load {
         let reply = connection
             .operate(Operation::new(place, vec![OsdOp::read(0, 0)]))
             .context("no objects of this size to read: run `sepiola bench write --keep` first")?;
-        let data = reply.ops.into_iter().next().map(|op| op.data).unwrap_or_default();
+        let data = reply.ops.into_iter().next().map(|op| op.output).unwrap_or_default();
         Ok(codec::decode_all("count", &data)?)
     }
 
@@ -148,7 +148,7 @@ impl Load {
             if let rados::Reply::Operation(reply) = reply
                 && started.is_read
             {
-                let length = reply.ops.first().map_or(0, |op| op.data.len() as u64);
+                let length = reply.ops.first().map_or(0, |op| op.output.len() as u64);
                 if length != self.object_size {
                     bail!("a read gave {length} bytes of {}", self.object_size);
                 }

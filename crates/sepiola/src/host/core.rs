@@ -276,9 +276,10 @@ impl<N: Hosted> Core<N> {
             // The other end numbers the session in its own space, above what wires there use.
             let to = LinkEnd { address, conn: local_conn(here, conn) };
             self.slots[node].links.insert(conn, Link::Local(to));
-            let me = local_peer(self.slots[node].node.participant());
+            let participant = self.slots[node].node.participant();
+            let me = local_peer(participant, self.wire.addrs_of(participant));
             self.dispatch(Parcel::Opened { to, from, peer: Box::new(me) });
-            let other = local_peer(target.participant);
+            let other = local_peer(target.participant, target.addrs.clone());
             return self.slots[node].node.handle_opened(self.now, conn, other);
         }
         let me = self.slots[node].node.participant();
@@ -324,11 +325,11 @@ fn local_conn(from: NodeAddress, conn: ConnId) -> ConnId {
 }
 
 /// Daemons of one process trust each other.
-fn local_peer(participant: ParticipantName) -> Peer {
+fn local_peer(participant: ParticipantName, addrs: EntityAddrVec) -> Peer {
     Peer {
         participant,
         name: EntityName::new(participant.kind, participant.number.to_string()),
-        addrs: EntityAddrVec::default(),
+        addrs,
         features: features::SUPPORTED,
         caps: Bytes::new(),
         seen_addr: types::EntityAddr::default(),

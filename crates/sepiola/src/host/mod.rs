@@ -13,7 +13,7 @@ mod node;
 mod wire;
 
 pub use core::{Core, CoreConfig};
-pub use links::{Directory, NodeAddress};
+pub use links::{Directory, NodeAddress, Parcel};
 pub use node::{
     ConnectingAnswer, ConnectingStep, DaemonNode, Hosted, NoStorage, NodeOutput, Storage,
 };

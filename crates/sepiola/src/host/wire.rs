@@ -88,6 +88,13 @@ impl Wire {
         self.listeners.insert(id, (config, listening));
     }
 
+    /// Where a daemon of this core is listened for.
+    pub fn addrs_of(&self, participant: ParticipantName) -> EntityAddrVec {
+        let mut configs = self.listeners.values();
+        let found = configs.find(|(_, listening)| listening.participant == participant);
+        found.map(|(config, _)| config.addrs.clone()).unwrap_or_default()
+    }
+
     pub fn owner(&self, id: WireId) -> (usize, ConnId) {
         let entry = &self.entries[&id];
         (entry.node, entry.conn)

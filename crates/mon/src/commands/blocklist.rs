@@ -1,0 +1,102 @@
+//! Addresses that OSDs must not serve.
+
+use crate::command::{Answer, Command, Context, Refusal, command};
+use crate::dump::{addrs, osdmap::stamp};
+use serde_json::{Value, json};
+use std::time::Duration;
+use types::{AddrType, EntityAddr};
+
+/// `mon_osd_blocklist_default_expire`
+const EXPIRE_DEFAULT_SECONDS: f64 = 3600.0;
+
+pub const COMMANDS: &[Command] = &[
+    command(
+        "osd blocklist name=range,type=CephString,goodchars=[range],req=false \
+         name=blocklistop,type=CephChoices,strings=add|rm name=addr,type=CephEntityAddr \
+         name=expire,type=CephFloat,range=0.0,req=false",
+        "add (optionally until <expire> seconds from now) or remove <addr> from blocklist",
+        "osd",
+        "rw",
+        |context| edit(context, "blocklistop"),
+    ),
+    command("osd blocklist ls", "show blocklisted clients", "osd", "r", list),
+    command("osd blocklist clear", "clear all blocklisted clients", "osd", "rw", clear),
+    command(
+        "osd blacklist name=blacklistop,type=CephChoices,strings=add|rm \
+         name=addr,type=CephEntityAddr name=expire,type=CephFloat,range=0.0,req=false",
+        "add (optionally until <expire> seconds from now) or remove <addr> from blacklist",
+        "osd",
+        "rw",
+        |context| edit(context, "blacklistop"),
+    ),
+    command("osd blacklist ls", "show blacklisted clients", "osd", "r", list),
+    command("osd blacklist clear", "clear all blacklisted clients", "osd", "rw", clear),
+];
+
+fn invalid(text: &str) -> Refusal {
+    Refusal::invalid(format!("'{text}' is no address, expected one such as 10.0.0.1:0/1234 or a range 10.0.0.0/24"))
+}
+
+/// Entries name no protocol; of a range the nonce is the length of its prefix.
+fn parse(text: &str, is_range: bool) -> Result<EntityAddr, Refusal> {
+    let mut addr: EntityAddr = text.parse().map_err(|_| invalid(text))?;
+    addr.kind = AddrType::Any;
+    if is_range {
+        let bits = if addr.socket.is_some_and(|socket| socket.is_ipv4()) { 32 } else { 128 };
+        if !text.contains('/') || addr.nonce > bits {
+            return Err(invalid(text));
+        }
+    }
+    Ok(addr)
+}
+
+fn edit(context: &mut Context<'_>, operation: &str) -> Result<Answer, Refusal> {
+    let is_range = context.arguments.optional("range") == Some("range");
+    let addr = parse(context.arguments.text("addr"), is_range)?;
+    let map = &context.state.osdmap;
+    let known = if is_range { &map.range_blocklist } else { &map.blocklist };
+    let name = addrs::plain(&addr);
+    if context.arguments.text(operation) == "rm" {
+        if !known.contains_key(&addr) {
+            return Ok(Answer::said(format!("{name} isn't blocklisted")));
+        }
+        let incremental = context.change.osdmap(context.state);
+        let list =
+            if is_range { &mut incremental.old_range_blocklist } else { &mut incremental.old_blocklist };
+        list.push(addr);
+        return Ok(Answer::said(format!("un-blocklisting {name}")));
+    }
+    let seconds = context.arguments.float("expire").unwrap_or(EXPIRE_DEFAULT_SECONDS);
+    let expires = context.now + Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+    // Times in maps have 32 bits of seconds.
+    let until = types::UTime::from_nanos(expires.0.min(u64::from(u32::MAX) * 1_000_000_000));
+    let incremental = context.change.osdmap(context.state);
+    let list = if is_range { &mut incremental.new_range_blocklist } else { &mut incremental.new_blocklist };
+    list.insert(addr, until);
+    Ok(Answer::said(format!("blocklisting {name} until {} ({seconds} sec)", until.to_iso())))
+}
+
+fn list(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    let map = &context.state.osdmap;
+    let entries = || map.blocklist.iter().chain(&map.range_blocklist);
+    let json = || {
+        let entry = |(addr, until): (&EntityAddr, &types::UTime)| {
+            json!({ "addr": addrs::plain(addr), "until": stamp(*until) })
+        };
+        Value::from(entries().map(entry).collect::<Vec<_>>())
+    };
+    let plain = || {
+        entries().map(|(addr, until)| format!("{} {}\n", addrs::plain(addr), stamp(*until))).collect()
+    };
+    Ok(context.show(json, plain).saying(format!("listed {} entries", entries().count())))
+}
+
+fn clear(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    let map = &context.state.osdmap;
+    if !map.blocklist.is_empty() || !map.range_blocklist.is_empty() {
+        let incremental = context.change.osdmap(context.state);
+        incremental.old_blocklist = map.blocklist.keys().copied().collect();
+        incremental.old_range_blocklist = map.range_blocklist.keys().copied().collect();
+    }
+    Ok(Answer::said(" removed all blocklist entries"))
+}

@@ -1,0 +1,306 @@
+//! OSDs that come into being and that are taken out of it.
+
+use super::crush_edit::crush_remove;
+use super::osd::existing;
+use super::osds_listed;
+use crate::bootstrap::OSD_CAPS;
+use crate::command::{Answer, Command, Context, Refusal, command};
+use crate::keys;
+use crate::monitor::OSD_ID_MAX;
+use auth::{CryptoKey, EntityAuth};
+use maps::OsdState;
+use serde_json::{Value, json};
+use types::{EntityName, Errno, OsdId, PgId, Uuid};
+use wire::internal::pg_state;
+
+macro_rules! with_force {
+    ($prefix:literal) => {
+        concat!(
+            $prefix,
+            " name=id,type=CephOsdName name=force,type=CephBool,req=false ",
+            "name=yes_i_really_mean_it,type=CephBool,req=false"
+        )
+    };
+}
+
+pub const COMMANDS: &[Command] = &[
+    command(
+        "osd new name=uuid,type=CephUUID,req=true name=id,type=CephOsdName,req=false",
+        "Create a new OSD. If supplied, the `id` to be replaced needs to exist and have been \
+         previously destroyed. Reads secrets from JSON file via `-i <file>`.",
+        "osd",
+        "rw",
+        new,
+    ),
+    command(
+        "osd create name=uuid,type=CephUUID,req=false name=id,type=CephOsdName,req=false",
+        "create new osd (with optional UUID and ID)",
+        "osd",
+        "rw",
+        new,
+    ),
+    command("osd rm name=ids,type=CephString,n=N", "remove osd(s) <id> [<id>...]", "osd", "rw", remove),
+    command(with_force!("osd destroy"), "mark osd as being destroyed. Keeps the ID intact (allowing reuse), but removes cephx keys.", "osd", "rw", destroy),
+    command(with_force!("osd purge"), "purge all osd data from the monitors including the OSD id and CRUSH position", "osd", "rw", purge),
+    command(with_force!("osd purge-new"), "purge all traces of an OSD that was partially created but never started", "osd", "rw", purge),
+    command(
+        "osd lost name=id,type=CephOsdName name=yes_i_really_mean_it,type=CephBool,req=false",
+        "mark osd as permanently lost. THIS DESTROYS DATA IF NO MORE REPLICAS EXIST, BE CAREFUL",
+        "osd",
+        "rw",
+        lost,
+    ),
+    command("osd setmaxosd name=newmax,type=CephInt,range=0", "set new maximum osd value", "osd", "rw", setmaxosd),
+    command(
+        "osd ok-to-stop name=ids,type=CephString,n=N name=max,type=CephInt,req=false",
+        "check whether osd(s) can be safely stopped without reducing immediate data availability",
+        "osd",
+        "r",
+        ok_to_stop,
+    ),
+    command(
+        "osd safe-to-destroy name=ids,type=CephString,n=N",
+        "check whether osd(s) can be safely destroyed without reducing data durability",
+        "osd",
+        "r",
+        safe_to_destroy,
+    ),
+];
+
+fn new(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    let map = &context.state.osdmap;
+    let uuid = match context.arguments.optional("uuid") {
+        None => None,
+        Some(text) => Some(text.parse::<Uuid>().map_err(|()| {
+            Refusal::invalid(format!("'{text}' is not a uuid"))
+        })?),
+    };
+    let same = uuid.and_then(|uuid| map.existing_osds().find(|(_, osd)| osd.uuid == uuid));
+    if let Some((osd, _)) = same {
+        return Ok(created(context, osd));
+    }
+    let osd = match context.arguments.optional_osd("id") {
+        Some(osd) => {
+            let known = map.osd(osd);
+            if known.is_some_and(|known| !known.state.contains(OsdState::DESTROYED)) {
+                let text = format!("osd.{osd} has already been created and was not destroyed");
+                return Err(Refusal::new(Errno::EXIST, text));
+            }
+            osd
+        }
+        None => (0..).map(OsdId).find(|osd| !map.exists(*osd)).unwrap_or(OsdId::NONE),
+    };
+    if osd.0 >= OSD_ID_MAX {
+        let text = format!("osd.{osd} is beyond the highest number, {}", OSD_ID_MAX - 1);
+        return Err(Refusal::new(Errno::RANGE, text));
+    }
+    let key = new_key(context)?;
+    let known = map.osd(osd).map(|known| known.state).unwrap_or_default();
+    let incremental = context.change.osdmap(context.state);
+    if osd.0 >= map.max_osd() {
+        incremental.new_max_osd = Some(osd.0 + 1);
+    }
+    let wanted = OsdState::EXISTS | OsdState::NEW;
+    let flips = (wanted.0 & !known.0) | (OsdState::DESTROYED.0 & known.0);
+    incremental.new_state.insert(osd, OsdState(flips));
+    incremental.new_weight.insert(osd, 0);
+    if let Some(uuid) = uuid {
+        incremental.new_uuid.insert(osd, uuid);
+    }
+    if let Some(key) = key {
+        let entity = OSD_CAPS
+            .iter()
+            .fold(EntityAuth::new(key), |entity, (service, caps)| entity.with_caps(service, caps));
+        context.change.put(keys::auth(&EntityName::osd(osd.0)), codec::encode_to_bytes(&entity));
+    }
+    Ok(created(context, osd))
+}
+
+fn created(context: &Context<'_>, osd: OsdId) -> Answer {
+    context.show(|| json!({ "osdid": osd.0 }), || format!("{osd}\n"))
+}
+
+/// `{"cephx_secret": "…"}` as input.
+fn new_key(context: &Context<'_>) -> Result<Option<CryptoKey>, Refusal> {
+    if context.input.is_empty() {
+        return Ok(None);
+    }
+    let secrets: Value = serde_json::from_slice(&context.input)
+        .map_err(|error| Refusal::invalid(format!("the input is not JSON: {error}")))?;
+    let Some(secret) = secrets["cephx_secret"].as_str() else { return Ok(None) };
+    let key = secret.parse().map_err(|error: auth::KeyTextError| {
+        Refusal::invalid(format!("cephx_secret: {error}"))
+    })?;
+    Ok(Some(key))
+}
+
+/// Takes an OSD that is down out of the map.
+fn forget(context: &mut Context<'_>, osd: OsdId) {
+    let known = context.state.osdmap.osd(osd).map(|known| known.state).unwrap_or_default();
+    let incremental = context.change.osdmap(context.state);
+    // Flipping all bits that are set leaves nothing.
+    incremental.new_state.insert(osd, OsdState(known.0 | OsdState::EXISTS.0));
+    context.change.delete(keys::osd_metadata(osd));
+}
+
+fn remove(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    let map = &context.state.osdmap;
+    let all = || map.existing_osds().map(|(osd, _)| osd).collect();
+    let osds = osds_listed(context.arguments.list("ids"), all)?;
+    if let Some(up) = osds.iter().find(|osd| map.is_up(**osd)) {
+        let text = format!("osd.{up} is still up; must be down before removal. ");
+        return Err(Refusal::new(Errno::BUSY, text));
+    }
+    let mut text = Vec::new();
+    for osd in osds {
+        if map.exists(osd) {
+            forget(context, osd);
+            text.push(format!("removed osd.{osd}"));
+        } else {
+            text.push(format!("osd.{osd} does not exist. "));
+        }
+    }
+    Ok(Answer::said(text.join(", ")))
+}
+
+fn confirm(context: &Context<'_>, what: &str) -> Result<(), Refusal> {
+    if context.arguments.flag("yes_i_really_mean_it") || context.arguments.flag("force") {
+        return Ok(());
+    }
+    let osd = context.arguments.osd("id");
+    Err(Refusal::new(
+        Errno::PERM,
+        format!("Are you SURE?  Did you verify with 'ceph osd safe-to-destroy'?  This will {what} osd.{osd}; \
+                 pass --yes-i-really-mean-it to proceed anyway"),
+    ))
+}
+
+/// The OSD, which must be down.
+fn stopped(context: &Context<'_>) -> Result<OsdId, Refusal> {
+    let osd = existing(context, "id")?;
+    match context.state.osdmap.is_up(osd) {
+        true => Err(Refusal::new(Errno::BUSY, format!("osd.{osd} is not `down`."))),
+        false => Ok(osd),
+    }
+}
+
+fn destroy(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    confirm(context, "destroy the keys of")?;
+    let osd = stopped(context)?;
+    let known = context.state.osdmap.osd(osd).map(|known| known.state).unwrap_or_default();
+    let incremental = context.change.osdmap(context.state);
+    let flips = (OsdState::DESTROYED | OsdState::NEW).0 & !known.0;
+    incremental.new_state.insert(osd, OsdState(flips | OsdState::DESTROYED.0 & !known.0));
+    incremental.new_uuid.insert(osd, Uuid::default());
+    context.change.delete(keys::auth(&EntityName::osd(osd.0)));
+    Ok(Answer::said(format!("destroyed osd.{osd}")))
+}
+
+fn purge(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    confirm(context, "remove all traces of")?;
+    let osd = context.arguments.osd("id");
+    if context.state.osdmap.exists(osd) {
+        stopped(context)?;
+        forget(context, osd);
+    }
+    crush_remove(context.state, &mut context.change, osd);
+    if context.state.entities.contains_key(&EntityName::osd(osd.0)) {
+        context.change.delete(keys::auth(&EntityName::osd(osd.0)));
+    }
+    Ok(Answer::said(format!("purged osd.{osd}")))
+}
+
+fn lost(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    confirm(context, "declare lost what only it has:")?;
+    let osd = stopped(context)?;
+    let epoch = context.state.osdmap.osd(osd).map_or(types::Epoch(0), |known| known.info.down_at);
+    context.change.osdmap(context.state).new_lost.insert(osd, epoch);
+    Ok(Answer::said(format!("marked osd lost in epoch {epoch}")))
+}
+
+fn setmaxosd(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    let new = context.arguments.int("newmax").unwrap_or(0);
+    let map = &context.state.osdmap;
+    if new > i64::from(OSD_ID_MAX) {
+        return Err(Refusal::new(Errno::RANGE, format!("max_osd {new} is above {OSD_ID_MAX}")));
+    }
+    let new = new as i32;
+    if let Some((osd, _)) = map.existing_osds().find(|(osd, _)| osd.0 >= new) {
+        let text = format!("cannot shrink max_osd to {new} because osd.{osd} (and possibly others) still in use");
+        return Err(Refusal::new(Errno::BUSY, text));
+    }
+    if new != map.max_osd() {
+        context.change.osdmap(context.state).new_max_osd = Some(new);
+    }
+    Ok(Answer::said(format!("set new max_osd = {new}")))
+}
+
+/// Groups that the OSDs hold, with whether each would stay available without them.
+fn groups_after(context: &Context<'_>, osds: &[OsdId]) -> Vec<(PgId, bool)> {
+    let (map, stats) = (&context.state.osdmap, context.stats);
+    let mut placement = map.placement();
+    let mut groups = Vec::new();
+    for (pg, state) in stats.pg_states(map) {
+        let acting = placement.pg_to_osds(pg).acting;
+        if !acting.iter().any(|osd| osds.contains(osd)) {
+            continue;
+        }
+        let left = acting.iter().filter(|osd| **osd != OsdId::NONE && !osds.contains(osd)).count();
+        let min_size = map.pool(pg.pool).map_or(0, |pool| usize::from(pool.min_size));
+        groups.push((pg, state & pg_state::ACTIVE != 0 && left >= min_size));
+    }
+    groups
+}
+
+fn ok_to_stop(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    let map = &context.state.osdmap;
+    let all = || map.existing_osds().map(|(osd, _)| osd).collect();
+    let osds = osds_listed(context.arguments.list("ids"), all)?;
+    let groups = groups_after(context, &osds);
+    let names = |wanted: bool| -> Vec<String> {
+        groups.iter().filter(|(_, ok)| *ok == wanted).map(|(pg, _)| pg.to_string()).collect()
+    };
+    let (ok, bad) = (names(true), names(false));
+    let value = json!({
+        "ok_to_stop": bad.is_empty(),
+        "osds": osds.iter().map(|osd| osd.0).collect::<Vec<_>>(),
+        "num_ok_pgs": ok.len(),
+        "num_not_ok_pgs": bad.len(),
+        "bad_become_inactive": bad,
+        "ok_become_degraded": ok,
+    });
+    let answer = context.json(&value);
+    if bad.is_empty() {
+        return Ok(answer);
+    }
+    let count = bad.len();
+    let text = format!("unsafe to stop osd(s) at this time ({count} PGs are or would become offline)");
+    Ok(answer.saying(text).failing(Errno::BUSY))
+}
+
+fn safe_to_destroy(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    let map = &context.state.osdmap;
+    let all = || map.existing_osds().map(|(osd, _)| osd).collect();
+    let osds = osds_listed(context.arguments.list("ids"), all)?;
+    let held = crate::dump::pgs::pgs_per_osd(map);
+    let (active, safe): (Vec<OsdId>, Vec<OsdId>) =
+        osds.iter().partition(|osd| held.get(osd).copied().unwrap_or(0) > 0);
+    let ids = |osds: &[OsdId]| osds.iter().map(|osd| osd.0).collect::<Vec<_>>();
+    let names = |osds: &[OsdId]| osds.iter().map(OsdId::to_string).collect::<Vec<_>>().join(",");
+    let json = || {
+        json!({
+            "safe_to_destroy": ids(&safe),
+            "active": ids(&active),
+            "missing_stats": [],
+            "stored_pgs": [],
+        })
+    };
+    let answer = context.show(json, String::new);
+    if active.is_empty() {
+        let text = format!("OSD(s) {} are safe to destroy without reducing data durability. ", names(&safe));
+        return Ok(answer.saying(text));
+    }
+    let pgs: u64 = active.iter().filter_map(|osd| held.get(osd)).sum();
+    let text = format!("OSD(s) {} have {pgs} pgs currently mapped to them. ", names(&active));
+    Ok(answer.saying(text).failing(Errno::BUSY))
+}

@@ -1,0 +1,369 @@
+//! Pools: their list, their end, their snapshots; and the making of new ones for all who ask.
+
+use super::pool_named;
+use super::status::{client_rate_fields, rate_fields, rate_plain};
+use crate::bootstrap::DEFAULT_RULE;
+use crate::change::Change;
+use crate::command::{Answer, Command, Context, Refusal, command};
+use crate::dump::pool;
+use crate::monitor::{remove_pool_snapshot, take_pool_snapshot};
+use crate::state::State;
+use maps::{OsdMap, Pool, PoolFlags, PoolType};
+use serde_json::{Map, Value, json};
+use types::{Errno, OsdId, PoolId};
+
+/// Placement groups of one pool; more than any disk could hold.
+pub const PG_NUM_MAX: u32 = 65_536;
+/// `mon_max_pg_per_osd`
+const PGS_PER_OSD_DEFAULT: u64 = 250;
+const PG_NUM_DEFAULT: u32 = 32;
+const SIZE_MAX: u8 = 10;
+const NAME_LENGTH_MAX: usize = 128;
+
+macro_rules! deletion {
+    ($prefix:literal) => {
+        concat!(
+            $prefix,
+            " name=pool,type=CephPoolname name=pool2,type=CephPoolname,req=false ",
+            "name=yes_i_really_really_mean_it,type=CephBool,req=false ",
+            "name=yes_i_really_really_mean_it_not_faking,type=CephBool,req=false"
+        )
+    };
+}
+
+pub const COMMANDS: &[Command] = &[
+    command("osd lspools", "list pools", "osd", "r", lspools),
+    command("osd pool ls name=detail,type=CephChoices,strings=detail,req=false", "list pools", "osd", "r", list),
+    command(
+        "osd pool stats name=pool_name,type=CephPoolname,req=false",
+        "obtain stats from all pools, or from specified pool",
+        "osd",
+        "r",
+        stats,
+    ),
+    command(deletion!("osd pool delete"), "delete pool", "osd", "rw", delete),
+    command(deletion!("osd pool rm"), "remove pool", "osd", "rw", delete),
+    command(
+        "osd pool rename name=srcpool,type=CephPoolname name=destpool,type=CephPoolname \
+         name=yes_i_really_mean_it,type=CephBool,req=false",
+        "rename <srcpool> to <destpool>",
+        "osd",
+        "rw",
+        rename,
+    ),
+    command(
+        "osd pool mksnap name=pool,type=CephPoolname name=snap,type=CephString",
+        "make snapshot <snap> in <pool>",
+        "osd",
+        "rw",
+        mksnap,
+    ),
+    command(
+        "osd pool rmsnap name=pool,type=CephPoolname name=snap,type=CephString",
+        "remove snapshot <snap> from <pool>",
+        "osd",
+        "rw",
+        rmsnap,
+    ),
+];
+
+/// What a new pool shall be like; what is left open has defaults.
+#[derive(Debug, Default)]
+pub(crate) struct NewPool<'a> {
+    pub name: &'a str,
+    pub kind: PoolType,
+    pub pg_num: Option<u32>,
+    pub pgp_num: Option<u32>,
+    pub rule: Option<u8>,
+    pub size: Option<u8>,
+    pub profile: &'a str,
+    pub stripe_width: u32,
+}
+
+/// A number among the options of monitors.
+fn option_number(state: &State, name: &str) -> Option<u64> {
+    state.mon_option(name)?.parse().ok()
+}
+
+/// Puts a new pool into the map.
+pub(crate) fn create(
+    state: &State,
+    change: &mut Change,
+    new: &NewPool<'_>,
+) -> Result<PoolId, Refusal> {
+    check_name(new.name)?;
+    let map = &state.osdmap;
+    let size = match new.size {
+        Some(size) => size,
+        None => option_number(state, "osd_pool_default_size").unwrap_or(3) as u8,
+    };
+    if size == 0 || size > SIZE_MAX && new.kind == PoolType::Replicated {
+        return Err(Refusal::invalid(format!("pool size {size} is not in the range 1 to {SIZE_MAX}")));
+    }
+    let default = option_number(state, "osd_pool_default_pg_num").map(|number| number as u32);
+    let pg_num = new.pg_num.filter(|number| *number > 0).or(default).unwrap_or(PG_NUM_DEFAULT);
+    let pgp_num = new.pgp_num.filter(|number| *number > 0).unwrap_or(pg_num);
+    check_pg_num(state, None, pg_num, size)?;
+    if pgp_num > pg_num {
+        let text = format!("'pgp_num' must be greater than 0 and lower or equal than 'pg_num', which in this case is {pg_num}");
+        return Err(Refusal::new(Errno::RANGE, text));
+    }
+    let rule = match new.rule {
+        Some(rule) => rule,
+        None => default_rule(map)?,
+    };
+    if map.crush.rule(rule.into()).is_none() {
+        return Err(Refusal::missing(format!("crush rule {rule} does not exist")));
+    }
+    let mut pool = Pool::new(new.kind, size, pg_num, rule);
+    pool.pgp_num = pgp_num;
+    pool.pgp_num_target = pgp_num;
+    if let Some(min_size) =
+        option_number(state, "osd_pool_default_min_size").filter(|number| *number > 0)
+    {
+        pool.min_size = (min_size as u8).min(size);
+    }
+    new.profile.clone_into(&mut pool.erasure_code_profile);
+    pool.stripe_width = new.stripe_width;
+    pool.last_change = map.epoch.next();
+    let incremental = change.osdmap(state);
+    pool.create_time = incremental.modified;
+    let id = PoolId(map.pool_max.0.max(0) + 1);
+    incremental.new_pool_max = Some(id);
+    incremental.new_pools.insert(id, pool);
+    incremental.new_pool_names.insert(id, new.name.to_owned());
+    Ok(id)
+}
+
+fn check_name(name: &str) -> Result<(), Refusal> {
+    let is_printable = name.chars().all(|c| !c.is_control());
+    if name.is_empty() || name.len() > NAME_LENGTH_MAX || !is_printable {
+        let text = format!("pool name '{name}' is invalid: it must have 1 to {NAME_LENGTH_MAX} printable characters");
+        return Err(Refusal::invalid(text));
+    }
+    Ok(())
+}
+
+fn default_rule(map: &OsdMap) -> Result<u8, Refusal> {
+    let named = map.crush.rule_id(DEFAULT_RULE);
+    let any = || map.crush.rules().find(|(_, rule)| rule.rule_type.serves_replicated());
+    let id = named.or_else(|| any().map(|(id, _)| id));
+    let id = id.and_then(|id| u8::try_from(id).ok());
+    id.ok_or_else(|| Refusal::missing("No suitable CRUSH rule exists, check 'osd crush rule ls'"))
+}
+
+/// Whether the OSDs can bear a pool with that many groups.
+pub fn check_pg_num(
+    state: &State,
+    changed: Option<PoolId>,
+    pg_num: u32,
+    size: u8,
+) -> Result<(), Refusal> {
+    if pg_num == 0 || pg_num > PG_NUM_MAX {
+        let text = format!("'pg_num' must be greater than 0 and less than or equal to {PG_NUM_MAX}, it is {pg_num}");
+        return Err(Refusal::new(Errno::RANGE, text));
+    }
+    let map = &state.osdmap;
+    let others = map.pools.iter().filter(|(id, _)| Some(**id) != changed);
+    let used: u64 = others.map(|(_, pool)| u64::from(pool.pg_num) * u64::from(pool.size)).sum();
+    let osds = (map.in_count() as u64).max(1);
+    let limit = option_number(state, "mon_max_pg_per_osd").unwrap_or(PGS_PER_OSD_DEFAULT);
+    // As in Ceph, at least three OSDs are expected to come.
+    let allowed = limit * osds.max(3);
+    let wanted = used + u64::from(pg_num) * u64::from(size);
+    if limit > 0 && wanted > allowed {
+        let text = format!(
+            "pg_num {pg_num} size {size} for this pool would result in {} cumulative PGs per OSD ({wanted} \
+             total PG replicas on {osds} 'in' root OSDs by crush rule) which exceeds the \
+             mon_max_pg_per_osd value of {limit}",
+            wanted / osds,
+        );
+        return Err(Refusal::new(Errno::RANGE, text));
+    }
+    Ok(())
+}
+
+/// Takes a pool out of the map.
+pub(crate) fn remove(state: &State, change: &mut Change, id: PoolId) -> Result<(), Refusal> {
+    let map = &state.osdmap;
+    let Some(pool) = map.pool(id) else { return Ok(()) };
+    if state.mon_option("mon_allow_pool_delete") == Some("false") {
+        let text = "pool deletion is disabled; you must first set the mon_allow_pool_delete config \
+                    option to true before you can destroy a pool";
+        return Err(Refusal::new(Errno::PERM, text));
+    }
+    if pool.flags.contains(PoolFlags::NODELETE) {
+        let text = "pool deletion is disabled; you must unset nodelete flag for the pool first";
+        return Err(Refusal::new(Errno::PERM, text));
+    }
+    let incremental = change.osdmap(state);
+    incremental.new_pools.remove(&id);
+    incremental.old_pools.insert(id);
+    let ours = |pg: &&types::PgId| pg.pool == id;
+    for pg in map.pg_temp.keys().filter(ours) {
+        incremental.new_pg_temp.insert(*pg, Vec::new());
+    }
+    for pg in map.primary_temp.keys().filter(ours) {
+        incremental.new_primary_temp.insert(*pg, OsdId(-1));
+    }
+    incremental.old_pg_upmap.extend(map.pg_upmap.keys().filter(ours));
+    incremental.old_pg_upmap_items.extend(map.pg_upmap_items.keys().filter(ours));
+    incremental.old_pg_upmap_primaries.extend(map.pg_upmap_primaries.keys().filter(ours));
+    Ok(())
+}
+
+fn lspools(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    let names = &context.state.osdmap.pool_names;
+    let json = || {
+        let pool = |(id, name): (&PoolId, &String)| json!({ "poolnum": id.0, "poolname": name });
+        Value::from(names.iter().map(pool).collect::<Vec<_>>())
+    };
+    Ok(context.show(json, || names.iter().map(|(id, name)| format!("{id} {name}\n")).collect()))
+}
+
+fn list(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    let map = &context.state.osdmap;
+    if context.arguments.optional("detail").is_none() {
+        let names: Vec<&String> = map.pool_names.values().collect();
+        let plain = || names.iter().map(|name| format!("{name}\n")).collect();
+        return Ok(context.show(|| json!(names), plain));
+    }
+    let detailed = |(id, one): (&PoolId, &Pool)| {
+        let mut value = pool::json(map, *id, one);
+        // Here the number has another name than in `osd dump`.
+        if let Value::Object(object) = &mut value {
+            object.shift_remove("pool");
+            object.shift_insert(0, "pool_id".to_owned(), json!(id.0));
+        }
+        value
+    };
+    let json = || Value::from(map.pools.iter().map(detailed).collect::<Vec<_>>());
+    let plain = || {
+        let lines: String = map.pools.iter().map(|(id, one)| pool::line(map, *id, one)).collect();
+        lines + "\n"
+    };
+    Ok(context.show(json, plain))
+}
+
+fn stats(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    let map = &context.state.osdmap;
+    let pools: Vec<PoolId> = match context.arguments.optional("pool_name") {
+        None => map.pools.keys().copied().collect(),
+        Some(_) => vec![pool_named(context, "pool_name")?],
+    };
+    let object = |fields: Vec<(&'static str, u64)>| -> Map<String, Value> {
+        fields.into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect()
+    };
+    let json = || {
+        let pool = |id: &PoolId| {
+            let (totals, rate) = (context.stats.pool_totals(*id), context.stats.rate(context.now, Some(*id)));
+            let client = client_rate_fields(&rate);
+            let recovery: Vec<_> =
+                rate_fields(&rate).into_iter().filter(|field| !client.contains(field)).collect();
+            let mut degraded = Vec::new();
+            if totals.degraded > 0 {
+                degraded.extend([("degraded_objects", totals.degraded), ("degraded_total", totals.copies)]);
+            }
+            json!({
+                "pool_name": map.pool_name(*id),
+                "pool_id": id.0,
+                "recovery": object(degraded),
+                "recovery_rate": object(recovery),
+                "client_io_rate": object(client),
+            })
+        };
+        Value::from(pools.iter().map(pool).collect::<Vec<_>>())
+    };
+    let plain = || {
+        let mut text = String::new();
+        for id in &pools {
+            text += &format!("pool {} id {id}\n", map.pool_name(*id).unwrap_or_default());
+            let rate = context.stats.rate(context.now, Some(*id));
+            text += &match rate.reads + rate.writes {
+                0 => "  nothing is going on\n\n".to_owned(),
+                _ => format!("  client io {}\n\n", rate_plain(&rate)),
+            };
+        }
+        text
+    };
+    Ok(context.show(json, plain))
+}
+
+fn delete(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    let name = context.arguments.text("pool").to_owned();
+    let Some(id) = context.state.osdmap.pool_id(&name) else {
+        return Ok(Answer::said(format!("pool '{name}' does not exist")));
+    };
+    let not_faking = context.arguments.flag("yes_i_really_really_mean_it_not_faking");
+    let is_repeated = context.arguments.optional("pool2") == Some(&name);
+    let is_sure = context.arguments.flag("yes_i_really_really_mean_it") && is_repeated;
+    if !is_sure && !not_faking {
+        let text = format!(
+            "WARNING: this will *PERMANENTLY DESTROY* all data stored in pool {name}.  If you are \
+             *ABSOLUTELY CERTAIN* that is what you want, pass the pool name *twice*, followed by \
+             --yes-i-really-really-mean-it."
+        );
+        return Err(Refusal::new(Errno::PERM, text));
+    }
+    remove(context.state, &mut context.change, id)?;
+    Ok(Answer::said(format!("pool '{name}' removed")))
+}
+
+fn rename(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    let (from, to) =
+        (context.arguments.text("srcpool").to_owned(), context.arguments.text("destpool").to_owned());
+    let map = &context.state.osdmap;
+    match (map.pool_id(&from), map.pool_id(&to)) {
+        (None, Some(_)) => Ok(Answer::said(format!(
+            "pool '{from}' does not exist; pool '{to}' does -- assuming successful rename"
+        ))),
+        (None, None) => Err(Refusal::missing(format!("unrecognized pool '{from}'"))),
+        (Some(_), Some(_)) => {
+            Err(Refusal::new(Errno::EXIST, format!("pool '{to}' already exists")))
+        }
+        (Some(id), None) => {
+            check_name(&to)?;
+            let text = format!("pool '{from}' renamed to '{to}'");
+            context.change.osdmap(context.state).new_pool_names.insert(id, to);
+            Ok(Answer::said(text))
+        }
+    }
+}
+
+/// The pool, unless its clients manage snapshots themselves.
+fn pool_with_snapshots(context: &Context<'_>) -> Result<PoolId, Refusal> {
+    let id = pool_named(context, "pool")?;
+    let pool = context.state.osdmap.pool(id);
+    if pool.is_some_and(|pool| pool.flags.contains(PoolFlags::SELFMANAGED_SNAPS)) {
+        let name = context.arguments.text("pool");
+        let text = format!("pool {name} is in unmanaged snaps mode");
+        return Err(Refusal::invalid(text));
+    }
+    Ok(id)
+}
+
+fn mksnap(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    let id = pool_with_snapshots(context)?;
+    let (pool, snap) = (context.arguments.text("pool").to_owned(), context.arguments.text("snap").to_owned());
+    let exists = |pool: &Pool| pool.snaps.values().any(|known| known.name == snap);
+    if context.state.osdmap.pool(id).is_some_and(exists) {
+        return Ok(Answer::said(format!("pool {pool} snap {snap} already exists")));
+    }
+    let now = context.now;
+    if let Some(changed) = context.change.pool_snapshots(context.state, id) {
+        take_pool_snapshot(changed, &snap, now);
+    }
+    Ok(Answer::said(format!("created pool {pool} snap {snap}")))
+}
+
+fn rmsnap(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    let id = pool_with_snapshots(context)?;
+    let (pool, snap) = (context.arguments.text("pool").to_owned(), context.arguments.text("snap").to_owned());
+    let known = context.state.osdmap.pool(id);
+    let found = known.and_then(|pool| pool.snaps.values().find(|known| known.name == snap));
+    let Some(found) = found else {
+        return Ok(Answer::said(format!("pool {pool} snap {snap} does not exist")));
+    };
+    remove_pool_snapshot(context.state, &mut context.change, id, found.id);
+    Ok(Answer::said(format!("removed pool {pool} snap {snap}")))
+}

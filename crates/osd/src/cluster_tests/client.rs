@@ -1,0 +1,117 @@
+//! A client that appends numbered records to objects, several at a time, and remembers which were
+//! acknowledged.
+
+use super::world::World;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use stdx::Prng;
+use types::Epoch;
+use wire::OsdOp;
+use wire::op::request_flags;
+
+const OBJECTS: u64 = 6;
+const OUTSTANDING_MAX: usize = 12;
+const RECORD_LEN: usize = 8;
+
+pub fn payload(text: &str) -> Bytes {
+    Bytes::copy_from_slice(text.as_bytes())
+}
+
+struct Append {
+    object: String,
+    record: u64,
+}
+
+pub struct Client {
+    prng: Prng,
+    outstanding: BTreeMap<u64, Append>,
+    /// Per object, records in the order in which they were sent.
+    sent: BTreeMap<String, Vec<u64>>,
+    acknowledged: BTreeMap<String, Vec<u64>>,
+    records: u64,
+    epoch: Epoch,
+}
+
+impl Client {
+    pub fn new(seed: u64) -> Self {
+        Client {
+            prng: Prng::new(seed ^ 0xc11e_u64),
+            outstanding: BTreeMap::new(),
+            sent: BTreeMap::new(),
+            acknowledged: BTreeMap::new(),
+            records: 0,
+            epoch: Epoch(0),
+        }
+    }
+
+    /// Takes replies, sends again what a new map may have lost, and now and then a new record.
+    pub fn act(&mut self, world: &mut World) {
+        for (tid, reply) in std::mem::take(&mut world.replies) {
+            let Some(append) = self.outstanding.remove(&tid) else { continue };
+            assert_eq!(reply.result, 0, "appending {} to {}", append.record, append.object);
+            self.acknowledged.entry(append.object).or_default().push(append.record);
+        }
+        if world.monitor.map.epoch != self.epoch {
+            self.epoch = world.monitor.map.epoch;
+            self.resend(world);
+        }
+        if self.outstanding.len() < OUTSTANDING_MAX && self.prng.chance(1, 3) {
+            self.append(world);
+        }
+    }
+
+    fn append(&mut self, world: &mut World) {
+        let object = format!("object{}", self.prng.below(OBJECTS));
+        self.records += 1;
+        let record = self.records;
+        let tid = world.next_tid();
+        self.sent.entry(object.clone()).or_default().push(record);
+        self.outstanding.insert(tid, Append { object: object.clone(), record });
+        send(world, &object, record, tid);
+    }
+
+    fn resend(&mut self, world: &mut World) {
+        for (tid, append) in &self.outstanding {
+            send(world, &append.object, append.record, *tid);
+        }
+    }
+
+    /// Waits until everything is answered.
+    pub fn finish(&mut self, world: &mut World) {
+        for _ in 0..30 {
+            world.settle();
+            self.act_quietly(world);
+            if self.outstanding.is_empty() {
+                return;
+            }
+            self.resend(world);
+        }
+        panic!("{} appends are never answered", self.outstanding.len());
+    }
+
+    fn act_quietly(&mut self, world: &mut World) {
+        for (tid, reply) in std::mem::take(&mut world.replies) {
+            let Some(append) = self.outstanding.remove(&tid) else { continue };
+            assert_eq!(reply.result, 0);
+            self.acknowledged.entry(append.object).or_default().push(append.record);
+        }
+    }
+
+    /// Every record that was sent is there exactly once, and in order of sending.
+    pub fn check(&self, world: &mut World) {
+        for (object, sent) in &self.sent {
+            let reply = world.call(object, vec![OsdOp::read(0, 0)]);
+            let records = reply.ops[0].output.chunks_exact(RECORD_LEN);
+            let records: Vec<u64> =
+                records.map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap())).collect();
+            assert_eq!(&records, sent, "of {object}");
+            let acknowledged = self.acknowledged[object].len();
+            assert_eq!(acknowledged, sent.len(), "of {object}");
+        }
+    }
+}
+
+fn send(world: &mut World, object: &str, record: u64, tid: u64) {
+    let data = Bytes::copy_from_slice(&record.to_le_bytes());
+    world.send(None, object, vec![OsdOp::append(data)], request_flags::WRITE, tid);
+}

@@ -1,0 +1,130 @@
+//! As much of a monitor as OSDs need: it marks them up and down and sends maps.
+
+use bytes::Bytes;
+use engine::{ConnId, Message};
+use maps::{Incremental, OsdMap, OsdState, Pool, PoolType};
+use std::collections::BTreeMap;
+use types::features::SUPPORTED;
+use types::{EntityAddrVec, Epoch, OsdId, PgId, PoolId, UTime, Uuid};
+use wire::{MessageBody, MonSubscribe, OsdBoot, OsdFailure, OsdMapMessage};
+
+pub const POOL: PoolId = PoolId(1);
+pub const PG_NUM: u32 = 4;
+
+pub struct Monitor {
+    pub map: OsdMap,
+    increments: BTreeMap<Epoch, Bytes>,
+    subscribers: BTreeMap<ConnId, OsdId>,
+}
+
+impl Monitor {
+    /// A map with one pool whose groups are on all `osds`, each with another primary.
+    pub fn new(osds: i32, size: u8) -> Self {
+        let fsid = Uuid([7; 16]);
+        let mut increment = Incremental::new(fsid, Epoch(1), UTime::ZERO);
+        increment.new_max_osd = Some(osds);
+        increment.new_pool_max = Some(POOL);
+        let pool = Pool::new(PoolType::Replicated, size, PG_NUM, 0);
+        increment.new_pools.insert(POOL, pool);
+        increment.new_pool_names.insert(POOL, "pool".to_owned());
+        for seed in 0..PG_NUM {
+            let acting = (0..i32::from(size)).map(|n| OsdId((seed as i32 + n) % osds)).collect();
+            increment.new_pg_temp.insert(PgId { pool: POOL, seed }, acting);
+        }
+        let mut monitor = Monitor {
+            map: OsdMap::new(fsid),
+            increments: BTreeMap::new(),
+            subscribers: BTreeMap::new(),
+        };
+        monitor.publish(increment);
+        monitor
+    }
+
+    fn next(&self) -> Incremental {
+        Incremental::new(self.map.fsid, self.map.epoch.next(), UTime::ZERO)
+    }
+
+    fn publish(&mut self, mut increment: Incremental) {
+        self.map = increment.seal(&self.map).expect("the change fits the map");
+        self.increments.insert(self.map.epoch, increment.to_bytes(SUPPORTED));
+    }
+
+    pub fn mark_down(&mut self, osd: OsdId) -> Vec<(ConnId, Message)> {
+        if !self.map.is_up(osd) {
+            return Vec::new();
+        }
+        let mut increment = self.next();
+        increment.new_state.insert(osd, OsdState::UP);
+        self.publish(increment);
+        self.tell_all()
+    }
+
+    fn mark_up(&mut self, osd: OsdId, addrs: &EntityAddrVec) -> Vec<(ConnId, Message)> {
+        let mut increment = self.next();
+        increment.mark_up(osd, addrs.clone(), addrs.clone(), addrs.clone(), addrs.clone());
+        increment.new_weight.insert(osd, maps::WEIGHT_IN);
+        self.publish(increment);
+        self.tell_all()
+    }
+
+    fn tell_all(&self) -> Vec<(ConnId, Message)> {
+        let newest = self.map.epoch;
+        self.subscribers.keys().map(|conn| (*conn, self.maps_from(newest))).collect()
+    }
+
+    fn maps_from(&self, first: Epoch) -> Message {
+        let increments = self.increments.range(first..);
+        let mut message = OsdMapMessage {
+            fsid: self.map.fsid,
+            incrementals: increments.map(|(epoch, bytes)| (*epoch, bytes.clone())).collect(),
+            oldest: Epoch(1),
+            newest: self.map.epoch,
+            ..OsdMapMessage::default()
+        };
+        if first.0 == 0 {
+            message.incrementals.clear();
+            message.full.insert(self.map.epoch, self.map.to_bytes(SUPPORTED));
+        }
+        message.encode(SUPPORTED)
+    }
+
+    pub fn forget(&mut self, conn: ConnId) {
+        self.subscribers.remove(&conn);
+    }
+
+    pub fn handle(
+        &mut self,
+        conn: ConnId,
+        from: OsdId,
+        message: &Message,
+    ) -> Vec<(ConnId, Message)> {
+        match message.kind {
+            MonSubscribe::KIND => {
+                let subscribe = MonSubscribe::decode(message).unwrap();
+                let start = subscribe.what["osdmap"].start;
+                self.subscribers.insert(conn, from);
+                match start > u64::from(self.map.epoch.0) {
+                    true => Vec::new(),
+                    false => vec![(conn, self.maps_from(Epoch(start as u32)))],
+                }
+            }
+            OsdBoot::KIND => {
+                let addrs = OsdBoot::decode(message).unwrap().cluster_addrs;
+                let mut messages = Vec::new();
+                if self.map.client_addrs(from) != Some(&addrs) {
+                    messages.extend(self.mark_down(from));
+                    messages.extend(self.mark_up(from, &addrs));
+                }
+                messages
+            }
+            OsdFailure::KIND => {
+                let failure = OsdFailure::decode(message).unwrap();
+                match self.map.client_addrs(failure.target) == Some(&failure.target_addrs) {
+                    true => self.mark_down(failure.target),
+                    false => Vec::new(),
+                }
+            }
+            _ => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,542 @@
+//! The cluster, its links and its time.
+
+use super::monitor::{Monitor, POOL};
+use crate::{Config, Osd};
+use bytes::Bytes;
+use engine::{ConnId, Daemon, Message, Output, Peer, Time};
+use pg::is_meta_object;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+use stdx::Prng;
+use store::crash::{CrashOptions, CrashStore};
+use store::mem::MemObject;
+use store::{Collection, ObjectStore};
+use types::features::SUPPORTED;
+use types::{
+    EntityAddr, EntityAddrVec, EntityName, EntityType, HObject, OsdId, ParticipantName, PgId,
+};
+use wire::op::{OpCode, request_flags};
+use wire::osd_op::CopyFromArguments;
+use wire::watch::WatchNotify;
+use wire::{
+    MessageBody, ObjectLocator, OsdOp, OsdReply, OsdRequest, ShardPgId, copy::CopySource,
+    listing::PgListing,
+};
+
+const OSDS: i32 = 3;
+const SIZE: u8 = 3;
+/// More steps than any test needs to become quiet.
+const STEPS_MAX: usize = 200_000;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Node {
+    Osd(OsdId),
+    Monitor,
+    Client,
+}
+
+/// One end of a link.
+type End = (Node, ConnId);
+
+struct Machine {
+    osd: Option<Osd>,
+    store: CrashStore,
+    starts: u32,
+}
+
+pub struct World {
+    now: Time,
+    prng: Prng,
+    machines: Vec<Machine>,
+    pub monitor: Monitor,
+    links: BTreeMap<End, End>,
+    /// Messages on their way, by sender.
+    queues: BTreeMap<End, VecDeque<Message>>,
+    accepted: u64,
+    /// The client's sessions; a number is not used again.
+    sessions: BTreeMap<OsdId, ConnId>,
+    pub replies: Vec<(u64, OsdReply)>,
+    events: Vec<WatchNotify>,
+    tids: u64,
+}
+
+fn addrs(osd: OsdId, nonce: u32) -> EntityAddrVec {
+    let mut addr: EntityAddr = format!("v2:10.0.0.1:{}/0", 6800 + osd.0).parse().unwrap();
+    addr.nonce = nonce;
+    EntityAddrVec::one(addr)
+}
+
+fn peer(node: Node) -> Peer {
+    let participant = match node {
+        Node::Osd(osd) => ParticipantName::new(EntityType::OSD, osd.0.into()),
+        Node::Monitor => ParticipantName::new(EntityType::MON, 0),
+        Node::Client => ParticipantName::new(EntityType::CLIENT, 4100),
+    };
+    let caps = auth::AuthCaps { allow_all: true, text: String::new() };
+    Peer {
+        participant,
+        name: EntityName::new(participant.kind, "x"),
+        addrs: EntityAddrVec::default(),
+        features: SUPPORTED,
+        caps: codec::encode_to_bytes(&caps),
+        seen_addr: EntityAddr::default(),
+    }
+}
+
+impl World {
+    pub fn started(seed: u64) -> Self {
+        World::with_size(seed, SIZE)
+    }
+
+    /// A cluster whose pool keeps so many copies.
+    pub fn with_size(seed: u64, size: u8) -> Self {
+        let machine = |id: i32| Machine {
+            osd: None,
+            store: CrashStore::new(seed * 1000 + id as u64, CrashOptions::default()),
+            starts: 0,
+        };
+        let mut world = World {
+            now: Time(1_000_000_000),
+            prng: Prng::new(seed),
+            machines: (0..OSDS).map(machine).collect(),
+            monitor: Monitor::new(OSDS, size),
+            links: BTreeMap::new(),
+            queues: BTreeMap::new(),
+            accepted: ConnId::ACCEPTED,
+            sessions: BTreeMap::new(),
+            replies: Vec::new(),
+            events: Vec::new(),
+            tids: 1000,
+        };
+        (0..OSDS).for_each(|id| world.restart(OsdId(id)));
+        world.settle();
+        world
+    }
+
+    fn machine(&mut self, osd: OsdId) -> &mut Machine {
+        &mut self.machines[osd.0 as usize]
+    }
+
+    pub fn is_running(&self, osd: OsdId) -> bool {
+        self.machines[osd.0 as usize].osd.is_some()
+    }
+
+    pub fn restart(&mut self, osd: OsdId) {
+        let fsid = self.monitor.map.fsid;
+        let machine = self.machine(osd);
+        if machine.osd.is_some() {
+            return;
+        }
+        machine.starts += 1;
+        let config = Config {
+            id: osd,
+            fsid,
+            addrs: addrs(osd, machine.starts),
+            mon_addrs: EntityAddrVec::default(),
+            auth_none: false,
+            connection_modes: vec![1, 2],
+            hostname: "host".to_owned(),
+        };
+        machine.osd = Some(Osd::new(config, [osd.0 as u8; 32]));
+        self.drain();
+    }
+
+    pub fn crash(&mut self, osd: OsdId) {
+        let machine = self.machine(osd);
+        if machine.osd.take().is_none() {
+            return;
+        }
+        machine.store.crash();
+        let ends: Vec<End> =
+            self.links.keys().filter(|(node, _)| *node == Node::Osd(osd)).copied().collect();
+        ends.into_iter().for_each(|end| self.cut(end));
+        let messages = self.monitor.mark_down(osd);
+        self.send_all(Node::Monitor, messages);
+        self.drain();
+    }
+
+    /// Breaks a link; the other end is told.
+    fn cut(&mut self, end: End) {
+        self.queues.remove(&end);
+        let Some(other) = self.links.remove(&end) else { return };
+        self.links.remove(&other);
+        self.queues.remove(&other);
+        match other.0 {
+            Node::Osd(osd) => {
+                let now = self.now;
+                if let Some(osd) = &mut self.machine(osd).osd {
+                    osd.handle_closed(now, other.1);
+                }
+            }
+            Node::Monitor => self.monitor.forget(other.1),
+            Node::Client => self.sessions.retain(|_, conn| *conn != other.1),
+        }
+    }
+
+    fn send_all(&mut self, from: Node, messages: Vec<(ConnId, Message)>) {
+        for (conn, message) in messages {
+            if self.links.contains_key(&(from, conn)) {
+                self.queues.entry((from, conn)).or_default().push_back(message);
+            }
+        }
+    }
+
+    fn connect(&mut self, from: End, to: Node) {
+        self.accepted += 1;
+        let other = (to, ConnId(self.accepted));
+        self.links.insert(from, other);
+        self.links.insert(other, from);
+        let now = self.now;
+        for ((node, conn), at) in [(from, to), (other, from.0)] {
+            if let Node::Osd(osd) = node
+                && let Some(osd) = &mut self.machine(osd).osd
+            {
+                osd.handle_opened(now, conn, peer(at));
+            }
+        }
+    }
+
+    fn drain(&mut self) {
+        for id in 0..OSDS {
+            let node = Node::Osd(OsdId(id));
+            let now = self.now;
+            while let Some(machine) = self.machines.get_mut(id as usize)
+                && let Some(osd) = &mut machine.osd
+                && let Some(output) = osd.poll_output()
+            {
+                match output {
+                    Output::Send { conn, message } => self.send_all(node, vec![(conn, message)]),
+                    Output::Storage(request) => machine.store.submit(now, request),
+                    Output::Close { conn } => self.cut((node, conn)),
+                    Output::Connect { conn, target } => {
+                        let to = match target.participant.kind {
+                            EntityType::MON => Node::Monitor,
+                            _ => Node::Osd(OsdId(target.participant.number as i32)),
+                        };
+                        let reachable = match to {
+                            Node::Osd(osd) => self.is_running(osd),
+                            _ => true,
+                        };
+                        match reachable {
+                            true => self.connect((node, conn), to),
+                            false => {
+                                let osd = self.machines[id as usize].osd.as_mut().unwrap();
+                                osd.handle_closed(now, conn);
+                            }
+                        }
+                    }
+                    Output::Pause { .. } | Output::Auth { .. } => {}
+                }
+            }
+        }
+    }
+
+    fn deliver(&mut self, from: End) {
+        let queue = self.queues.get_mut(&from).expect("the caller found it");
+        let message = queue.pop_front().expect("queues are not empty");
+        if queue.is_empty() {
+            self.queues.remove(&from);
+        }
+        let (to, conn) = self.links[&from];
+        match to {
+            Node::Osd(osd) => {
+                let now = self.now;
+                if let Some(osd) = &mut self.machine(osd).osd {
+                    osd.handle_message(now, conn, message);
+                }
+            }
+            Node::Monitor => {
+                let Node::Osd(osd) = from.0 else { return };
+                let messages = self.monitor.handle(conn, osd, &message);
+                self.send_all(Node::Monitor, messages);
+            }
+            Node::Client => match message.kind {
+                OsdReply::KIND => {
+                    self.replies.push((message.tid, OsdReply::decode(&message).unwrap()));
+                }
+                WatchNotify::KIND => self.events.push(WatchNotify::decode(&message).unwrap()),
+                _ => {}
+            },
+        }
+        self.drain();
+    }
+
+    /// One thing that could happen now happens; false if time must pass first.
+    fn step(&mut self) -> bool {
+        let busy: Vec<End> = self.queues.keys().copied().collect();
+        let mut stores = Vec::new();
+        for (id, machine) in self.machines.iter_mut().enumerate() {
+            machine.store.advance(self.now);
+            if machine.osd.is_some() && machine.store.next_event() == Some(Time::ZERO) {
+                stores.push(id);
+            }
+        }
+        let choices = busy.len() + stores.len();
+        if choices == 0 {
+            return false;
+        }
+        let choice = self.prng.below(choices as u64) as usize;
+        match busy.get(choice) {
+            Some(end) => self.deliver(*end),
+            None => {
+                let now = self.now;
+                let machine = &mut self.machines[stores[choice - busy.len()]];
+                if let Some(completion) = machine.store.poll_completion() {
+                    machine.osd.as_mut().unwrap().handle_completion(now, completion);
+                }
+                self.drain();
+            }
+        }
+        let osds = self.machines.iter().filter_map(|machine| machine.osd.as_ref());
+        osds.for_each(Osd::check_invariants);
+        true
+    }
+
+    /// Goes on to the next time at which something happens; at most to `limit`.
+    fn pass_time(&mut self, limit: Time) -> bool {
+        let running = self.machines.iter().filter(|machine| machine.osd.is_some());
+        let events = running.filter_map(|machine| machine.store.next_event()).min();
+        let timers = self.machines.iter().filter_map(|m| m.osd.as_ref()?.poll_timeout()).min();
+        let Some(next) = events.into_iter().chain(timers).min() else { return false };
+        if next > limit {
+            return false;
+        }
+        self.now = self.now.max(next);
+        let now = self.now;
+        for machine in &mut self.machines {
+            if let Some(osd) = &mut machine.osd
+                && osd.poll_timeout().is_some_and(|due| due <= now)
+            {
+                osd.handle_timeout(now);
+            }
+        }
+        self.drain();
+        true
+    }
+
+    pub fn random_step(&mut self) {
+        match self.prng.below(60) {
+            0 => {
+                let osd = OsdId(self.prng.below(OSDS as u64) as i32);
+                self.crash(osd);
+            }
+            1..4 => {
+                let osd = OsdId(self.prng.below(OSDS as u64) as i32);
+                self.restart(osd);
+            }
+            _ => {
+                if !self.step() {
+                    self.pass_time(Time::FAR_FUTURE);
+                }
+            }
+        }
+    }
+
+    pub fn heal(&mut self) {
+        (0..OSDS).for_each(|id| self.restart(OsdId(id)));
+        self.settle();
+    }
+
+    /// Lets everything happen that happens within a second.
+    pub fn settle(&mut self) {
+        self.wait(1);
+    }
+
+    pub fn wait(&mut self, seconds: u64) {
+        let limit = self.now + Duration::from_secs(seconds);
+        for _ in 0..STEPS_MAX {
+            if !self.step() && !self.pass_time(limit) {
+                self.now = limit;
+                return;
+            }
+        }
+        panic!("the cluster does not become quiet");
+    }
+
+    pub fn next_tid(&mut self) -> u64 {
+        self.tids += 1;
+        self.tids
+    }
+
+    fn object(&self, name: &str) -> (PgId, HObject) {
+        let (pg, hash) = self.monitor.map.object_to_pg(POOL, b"", b"", name.as_bytes()).unwrap();
+        let name = Bytes::copy_from_slice(name.as_bytes());
+        (pg, HObject::head(POOL, Bytes::new(), Bytes::new(), name, hash))
+    }
+
+    pub fn primary_of(&self, name: &str) -> OsdId {
+        let (pg, _) = self.object(name);
+        self.monitor.map.pg_to_osds(pg).acting_primary.expect("the cluster is healthy")
+    }
+
+    pub fn replicas_of(&self, name: &str) -> Vec<OsdId> {
+        let (pg, _) = self.object(name);
+        self.monitor.map.pg_to_osds(pg).acting[1..].to_vec()
+    }
+
+    /// Sends a request if its target runs.
+    pub fn send(&mut self, to: Option<OsdId>, name: &str, ops: Vec<OsdOp>, flags: u32, tid: u64) {
+        let (pg, object) = self.object(name);
+        let to = to.or(self.monitor.map.pg_to_osds(pg).acting_primary);
+        let Some(to) = to.filter(|to| self.is_running(*to)) else { return };
+        self.send_request(to, pg, object, ops, flags, tid);
+    }
+
+    fn send_request(
+        &mut self,
+        to: OsdId,
+        pg: PgId,
+        object: HObject,
+        ops: Vec<OsdOp>,
+        flags: u32,
+        tid: u64,
+    ) {
+        let conn = match self.sessions.get(&to) {
+            Some(conn) => *conn,
+            None => {
+                self.accepted += 1;
+                let conn = ConnId(self.accepted);
+                self.sessions.insert(to, conn);
+                self.connect((Node::Client, conn), Node::Osd(to));
+                conn
+            }
+        };
+        let request = OsdRequest {
+            pg: ShardPgId::replicated(pg),
+            map_epoch: self.monitor.map.epoch,
+            flags,
+            request_id: Default::default(),
+            client_incarnation: 0,
+            mtime: self.now.wall(),
+            object,
+            ops,
+            snap_context: Default::default(),
+            retry_attempt: 0,
+            features: SUPPORTED,
+        };
+        let message = request.encode(SUPPORTED).with_tid(tid);
+        self.send_all(Node::Client, vec![(conn, message)]);
+        self.drain();
+    }
+
+    pub fn call(&mut self, name: &str, ops: Vec<OsdOp>) -> OsdReply {
+        let tid = self.next_tid();
+        self.call_with_tid(name, ops, tid)
+    }
+
+    pub fn call_with_tid(&mut self, name: &str, ops: Vec<OsdOp>, tid: u64) -> OsdReply {
+        self.send(None, name, ops, request_flags::READ | request_flags::WRITE, tid);
+        self.await_reply(tid)
+    }
+
+    pub fn call_at(&mut self, osd: OsdId, name: &str, ops: Vec<OsdOp>, flags: u32) -> OsdReply {
+        let tid = self.next_tid();
+        self.send(Some(osd), name, ops, flags, tid);
+        self.await_reply(tid)
+    }
+
+    fn await_reply(&mut self, tid: u64) -> OsdReply {
+        for _ in 0..STEPS_MAX {
+            if let Some(at) = self.replies.iter().position(|(known, _)| *known == tid) {
+                return self.replies.remove(at).1;
+            }
+            if !self.step() {
+                assert!(self.pass_time(Time::FAR_FUTURE), "no reply to {tid} comes");
+            }
+        }
+        panic!("no reply to {tid} comes");
+    }
+
+    pub fn copy_from(&self, source: &str) -> OsdOp {
+        let source = CopySource {
+            object: Bytes::copy_from_slice(source.as_bytes()),
+            locator: ObjectLocator::pool(POOL),
+            truncate: None,
+        };
+        let arguments = CopyFromArguments { snap: types::SnapId::HEAD, ..Default::default() };
+        OsdOp::copy_from(arguments, &source)
+    }
+
+    /// The names of all objects, as a client lists them.
+    pub fn list_all(&mut self, page: u64) -> Vec<Bytes> {
+        let mut names = Vec::new();
+        for pg in self.monitor.map.pgs(POOL).collect::<Vec<_>>() {
+            let mut cursor = HObject::default();
+            loop {
+                let tid = self.next_tid();
+                let to = self.monitor.map.pg_to_osds(pg).acting_primary.unwrap();
+                let object =
+                    HObject { snap: types::SnapId::HEAD, ..HObject::hash_start(POOL, pg.seed) };
+                let op = OsdOp::list(page, 0, &cursor);
+                assert_eq!(op.code, OpCode::PGNLS);
+                self.send_request(to, pg, object, vec![op], request_flags::PGOP, tid);
+                let reply = self.await_reply(tid);
+                assert!(reply.result >= 0, "{}", reply.result);
+                let listing: PgListing =
+                    codec::decode_all("listing", &reply.ops[0].output).unwrap();
+                names.extend(listing.entries.into_iter().map(|entry| entry.name));
+                if reply.result == 1 {
+                    break;
+                }
+                cursor = listing.handle;
+            }
+        }
+        names
+    }
+
+    pub fn take_events(&mut self) -> Vec<WatchNotify> {
+        self.settle_briefly();
+        std::mem::take(&mut self.events)
+    }
+
+    /// Delivers what is on its way, without letting timers run.
+    fn settle_briefly(&mut self) {
+        while self.step() {}
+    }
+
+    /// Waits for peace and checks that all groups are whole and all copies equal.
+    pub fn finish(&mut self) {
+        for _ in 0..30 {
+            self.settle();
+            if self.is_clean() {
+                return self.assert_equal();
+            }
+        }
+        let states = self.machines.iter().filter_map(|machine| machine.osd.as_ref());
+        let states: Vec<_> =
+            states.flat_map(|osd| osd.groups().map(|pg| (osd.id(), pg.id(), pg.state()))).collect();
+        panic!("not all groups become clean: {states:?}");
+    }
+
+    fn is_clean(&self) -> bool {
+        let osds = || self.machines.iter().filter_map(|machine| machine.osd.as_ref());
+        let clean = osds().flat_map(|osd| osd.groups().filter(|pg| pg.is_clean())).count();
+        clean == super::monitor::PG_NUM as usize
+    }
+
+    fn assert_equal(&self) {
+        for pg in self.monitor.map.pgs(POOL) {
+            let content = |machine: &Machine| {
+                let objects = machine.store.durable().objects(Collection(pg));
+                let objects = objects.filter(|(name, _)| !is_meta_object(name));
+                objects.map(|(name, object)| (name.clone(), object.clone())).collect::<Vec<_>>()
+            };
+            let acting = self.monitor.map.pg_to_osds(pg).acting;
+            let machines = acting.iter().map(|osd| &self.machines[osd.0 as usize]);
+            let contents: Vec<_> = machines.map(content).collect();
+            for pair in contents.windows(2) {
+                let (ours, theirs) = (&pair[0], &pair[1]);
+                let names = |content: &Vec<(HObject, _)>| {
+                    content.iter().map(|(name, _)| name.to_string()).collect::<Vec<_>>()
+                };
+                assert_eq!(names(ours), names(theirs), "objects of {pg}");
+                for ((name, ours), (_, theirs)) in ours.iter().zip(theirs) {
+                    assert_eq!(ours.attrs, theirs.attrs, "attributes of {name} in {pg}");
+                    let data = |object: &MemObject| object.read(0, u64::MAX).data;
+                    assert_eq!(data(ours), data(theirs), "data of {name} in {pg}");
+                    assert_eq!(ours.omap, theirs.omap, "omap of {name} in {pg}");
+                }
+            }
+        }
+    }
+}
