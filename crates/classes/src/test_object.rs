@@ -179,7 +179,7 @@ fn versions_count_and_conditions_are_enforced() {
         w.versioned(1, 1, |w| {
             w.versioned(1, 1, |w| (w.u64(0), w.string("")).1);
             w.count(condition.iter().len());
-            for (number, comparison) in condition {
+            if let Some((number, comparison)) = condition {
                 w.versioned(1, 1, |w| {
                     w.versioned(1, 1, |w| (w.u64(number), w.string("")).1);
                     w.u32(comparison);

@@ -4,8 +4,8 @@ use crate::control::Transaction;
 use crate::keys::{self, Service};
 use auth::{CryptoKey, EntityAuth, Entropy, KeyType, Keyring, ServiceSecrets};
 use crush::{CrushMap, InsertError, Location, RuleKind, SimpleRule};
-use maps::{Incremental, MgrMap, MonFeatures, MonInfo, MonMap, OsdMap, OsdMapFlags, OsdState};
 use maps::Release;
+use maps::{Incremental, MgrMap, MonFeatures, MonInfo, MonMap, OsdMap, OsdMapFlags, OsdState};
 use std::sync::Arc;
 use types::{EntityAddrVec, EntityName, Epoch, OsdId, UTime, Uuid};
 
@@ -201,4 +201,3 @@ fn first_crush_map(parameters: &Parameters) -> Result<CrushMap, BootstrapError> 
     crush.add_simple_rule(&rule).map_err(BootstrapError::Rule)?;
     Ok(crush)
 }
-

@@ -129,11 +129,6 @@ impl Refusal {
     pub fn missing(text: impl Into<String>) -> Self {
         Refusal::new(Errno::NOENT, text)
     }
-
-    /// For errors of other crates, whose text says what was wrong.
-    pub fn because(errno: Errno) -> impl Fn(&dyn std::error::Error) -> Refusal {
-        move |error| Refusal::new(errno, error.to_string())
-    }
 }
 
 impl From<Refusal> for Answer {

@@ -27,17 +27,32 @@ pub type Revision = u64;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
     /// All keys that begin with `prefix`, as of one revision.
-    Range { token: RequestToken, prefix: String },
-    Commit { token: RequestToken, transaction: Transaction },
+    Range {
+        token: RequestToken,
+        prefix: String,
+    },
+    Commit {
+        token: RequestToken,
+        transaction: Transaction,
+    },
 }
 
 /// What the store answers, or tells unasked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Completion {
-    Loaded { token: RequestToken, entries: Vec<Entry>, revision: Revision },
-    Committed { token: RequestToken, outcome: Result<Revision, CommitError> },
+    Loaded {
+        token: RequestToken,
+        entries: Vec<Entry>,
+        revision: Revision,
+    },
+    Committed {
+        token: RequestToken,
+        outcome: Result<Revision, CommitError>,
+    },
     /// Other writers changed these keys.
-    Changed { events: Vec<Event> },
+    Changed {
+        events: Vec<Event>,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -198,7 +198,8 @@ fn check_osds(health: &mut Health, map: &OsdMap) {
         let levels = map.crush.full_location(osd).into_iter().rev();
         levels.map(|(kind, name)| format!("{kind}={name}")).collect::<Vec<_>>().join(",")
     };
-    let details = down.iter().map(|(id, _)| format!("osd.{id} ({}) is down", place(id.0))).collect();
+    let details =
+        down.iter().map(|(id, _)| format!("osd.{id} ({}) is down", place(id.0))).collect();
     let summary = format!("{} osds down", down.len());
     health.warn("OSD_DOWN", down.len(), summary, details);
     let hosts: Vec<&str> = map
@@ -247,7 +248,10 @@ fn check_flags(health: &mut Health, map: &OsdMap) {
         .filter(|(_, osd)| osd.state.intersects(held))
         .map(|(id, osd)| format!("osd.{id} has flags {}", OsdState(osd.state.0 & held.0)))
         .collect();
-    let summary = format!("{} OSDs or CRUSH {{nodes, device-classes}} have {{NOUP,NODOWN,NOIN,NOOUT}} flags set", details.len());
+    let summary = format!(
+        "{} OSDs or CRUSH {{nodes, device-classes}} have {{NOUP,NODOWN,NOIN,NOOUT}} flags set",
+        details.len()
+    );
     health.warn("OSD_FLAGS", details.len(), summary, details);
 }
 
@@ -321,7 +325,8 @@ fn check_groups(health: &mut Health, map: &OsdMap, stats: &Statistics, now: Time
     let summary = format!("Reduced data availability: {}", parts.join(", "));
     health.warn("PG_AVAILABILITY", inactive.len(), summary, lines(&inactive));
     check_redundancy(health, stats, &degraded, lines(&degraded));
-    let summary = format!("Possible data damage: {} pg{} inconsistent", damaged.len(), plural(damaged.len()));
+    let summary =
+        format!("Possible data damage: {} pg{} inconsistent", damaged.len(), plural(damaged.len()));
     health.add("PG_DAMAGED", Severity::Error, damaged.len(), summary, lines(&damaged));
 }
 
@@ -355,7 +360,8 @@ fn check_pools(health: &mut Health, state: &State, stats: &Statistics) {
         found.filter_map(|(id, _)| map.pool_name(*id).map(str::to_owned)).collect()
     };
     let full = named(&|_, pool| pool.flags.intersects(PoolFlags::FULL | PoolFlags::FULL_QUOTA));
-    let details = full.iter().map(|name| format!("pool '{name}' is full (running out of quota)")).collect();
+    let details =
+        full.iter().map(|name| format!("pool '{name}' is full (running out of quota)")).collect();
     health.warn("POOL_FULL", full.len(), format!("{} pool(s) full", full.len()), details);
 
     let warns = |option: &str| state.mon_option(option) != Some("false");
@@ -386,7 +392,8 @@ mod tests {
     fn muted_checks_are_listed_but_do_not_count() {
         let mut state = State::default();
         state.osdmap.flags = OsdMapFlags::NOOUT;
-        state.osdmap.osds = vec![maps::Osd { state: OsdState::EXISTS | OsdState::UP, ..Default::default() }];
+        state.osdmap.osds =
+            vec![maps::Osd { state: OsdState::EXISTS | OsdState::UP, ..Default::default() }];
         let stats = Statistics::default();
         let loud = health(&state, &stats, Time(0));
         assert_eq!(loud.plain(false), "HEALTH_WARN noout flag(s) set\n");
@@ -408,7 +415,9 @@ mod tests {
         state.osdmap.pools.insert(PoolId(1), Pool::new(PoolType::Replicated, 3, 8, 0));
         state.osdmap.pool_names.insert(PoolId(1), "p".to_owned());
         let later = Time(CREATION_GRACE.as_nanos() as u64);
-        assert!(!health(&state, &Statistics::default(), Time(0)).checks.contains_key("PG_AVAILABILITY"));
+        assert!(
+            !health(&state, &Statistics::default(), Time(0)).checks.contains_key("PG_AVAILABILITY")
+        );
         let checks = health(&state, &Statistics::default(), later).checks;
         let summary = &checks["PG_AVAILABILITY"].summary;
         assert_eq!(summary, "Reduced data availability: 8 pgs inactive");

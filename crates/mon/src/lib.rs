@@ -34,5 +34,8 @@ pub use bootstrap::{Bootstrap, BootstrapError, DEFAULT_RULE, Parameters, bootstr
 pub use monitor::{AuthMode, Monitor, Settings};
 
 /// What the daemons call themselves. Scripts look for `ceph version X`.
-pub const VERSION: &str =
-    concat!("sepiola version ", env!("CARGO_PKG_VERSION"), ", like ceph version 18.2.0 reef (stable)");
+pub const VERSION: &str = concat!(
+    "sepiola version ",
+    env!("CARGO_PKG_VERSION"),
+    ", like ceph version 18.2.0 reef (stable)"
+);

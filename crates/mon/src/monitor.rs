@@ -98,9 +98,14 @@ pub struct Monitor {
 
 #[derive(Debug)]
 enum Phase {
-    Loading { waiting: VecDeque<Input> },
+    Loading {
+        waiting: VecDeque<Input>,
+    },
     /// The store failed and is read again at the given time.
-    Paused { until: Time, waiting: VecDeque<Input> },
+    Paused {
+        until: Time,
+        waiting: VecDeque<Input>,
+    },
     Serving,
 }
 

@@ -5,7 +5,7 @@
 //! leads to the same state.
 
 use crate::control::{Entry, Revision};
-use crate::keys::{self, Service};
+use crate::keys::Service;
 use auth::{EntityAuth, ServiceSecrets};
 use bytes::Bytes;
 use codec::{Decode, decode_all};
@@ -102,17 +102,19 @@ impl State {
         revision: Revision,
     ) -> Result<(), Option<codec::DecodeError>> {
         if let Some(service) = Service::from_version_key(key) {
-            let version = value.map(|text| number(text)).transpose()?.unwrap_or(0);
+            let version = value.map(number).transpose()?.unwrap_or(0);
             self.versions.insert(service, (version, revision));
             return Ok(());
         }
         let (group, rest) = key.split_once('/').unwrap_or((key, ""));
         match (group, rest.split_once('/').unwrap_or((rest, ""))) {
             ("osdmap", ("full", epoch)) => self.apply_full_map(epoch_of(epoch)?, value)?,
-            ("osdmap", ("inc", epoch)) => set(&mut self.incrementals, epoch_of(epoch)?, value.cloned()),
+            ("osdmap", ("inc", epoch)) => {
+                set(&mut self.incrementals, epoch_of(epoch)?, value.cloned())
+            }
             ("osd", ("metadata", id)) => {
                 let id = OsdId(id.parse().map_err(|_| None)?);
-                set(&mut self.osd_metadata, id, value.map(|value| json(value)).transpose()?);
+                set(&mut self.osd_metadata, id, value.map(json).transpose()?);
             }
             ("auth", _) => {
                 let entity = rest.parse().map_err(|()| None)?;
@@ -122,7 +124,7 @@ impl State {
             ("config", _) => self.apply_config(rest, value)?,
             ("config-history", _) => {
                 let number = rest.parse().map_err(|_| None)?;
-                set(&mut self.config_history, number, value.map(|value| json(value)).transpose()?);
+                set(&mut self.config_history, number, value.map(json).transpose()?);
             }
             ("config-key", _) => set(&mut self.config_keys, rest.to_owned(), value.cloned()),
             ("log", _) => {
@@ -130,7 +132,7 @@ impl State {
                 set(&mut self.log, sequence, decoded("log entry", value)?);
             }
             ("health", _) => {
-                self.mutes = value.map(|value| json(value)).transpose()?.unwrap_or_default();
+                self.mutes = value.map(json).transpose()?.unwrap_or_default();
             }
             ("monmap", _) => {
                 if let Some(map) = decoded::<MonMap>("monitor map", value)?
@@ -141,7 +143,7 @@ impl State {
             }
             ("mgrmap", _) => self.mgrmap = decoded("manager map", value)?.unwrap_or_default(),
             ("meta", _) => {
-                self.global_id_next = value.map(|text| number(text)).transpose()?.unwrap_or(0);
+                self.global_id_next = value.map(number).transpose()?.unwrap_or(0);
             }
             _ => {}
         }
@@ -170,7 +172,7 @@ impl State {
     ) -> Result<(), Option<codec::DecodeError>> {
         let (who, name) = path.rsplit_once('/').ok_or(None)?;
         let section = self.config.entry(who.to_owned()).or_default();
-        set(section, name.to_owned(), value.map(|value| text(value)).transpose()?);
+        set(section, name.to_owned(), value.map(text).transpose()?);
         self.config.retain(|_, options| !options.is_empty());
         Ok(())
     }

@@ -41,11 +41,13 @@ impl std::fmt::Display for Table {
             Align::Right => format!("{cell:>width$}"),
         };
         let header = self.header.iter().zip(&widths);
-        let header: Vec<String> = header.map(|((name, align, _), w)| pad(name, *w, *align)).collect();
+        let header: Vec<String> =
+            header.map(|((name, align, _), w)| pad(name, *w, *align)).collect();
         writeln!(f, "{}", header.join("  "))?;
         for row in &self.rows {
             let cells = row.iter().zip(&self.header).zip(&widths);
-            let cells: Vec<String> = cells.map(|((cell, (.., align)), w)| pad(cell, *w, *align)).collect();
+            let cells: Vec<String> =
+                cells.map(|((cell, (.., align)), w)| pad(cell, *w, *align)).collect();
             writeln!(f, "{}", cells.join("  "))?;
         }
         Ok(())
@@ -69,7 +71,7 @@ fn scaled(value: u64, base: u64, units: [&str; 7]) -> String {
         index += 1;
     }
     let whole = value / divisor;
-    let digits = usize::from(value % divisor != 0 && whole < 10);
+    let digits = usize::from(!value.is_multiple_of(divisor) && whole < 10);
     format!("{:.digits$}{}", value as f64 / divisor as f64, units[index])
 }
 

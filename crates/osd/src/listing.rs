@@ -84,7 +84,7 @@ impl Osd {
         let info = self.groups[&request.pg].pg.info();
         let (version, user_version) = (info.last_update, info.last_user_version);
         let mut execution = crate::execute::Execution { result, ..Default::default() };
-        execution.outputs.push((result, output));
+        execution.outputs.push((0, output));
         execution.info.user_version = user_version;
         self.reply_written(key, &execution, version);
     }

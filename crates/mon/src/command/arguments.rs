@@ -100,7 +100,10 @@ mod tests {
 
     #[test]
     fn what_is_missing_or_wrong_is_named() {
-        assert_eq!(validate(json!({})).unwrap_err().text, "command 'osd down' needs parameter 'ids'");
+        assert_eq!(
+            validate(json!({})).unwrap_err().text,
+            "command 'osd down' needs parameter 'ids'"
+        );
         let wrong = validate(json!({"ids": [{"a": 1}]})).unwrap_err();
         assert!(wrong.text.contains("'ids'"), "{wrong}");
     }

@@ -95,7 +95,9 @@ mod tests {
     fn an_unknown_command_is_named_with_its_likely_meaning() {
         let registry = registry();
         let refusal = registry.find("osd pool creat").unwrap_err();
-        assert!(refusal.text.starts_with("unknown command 'osd pool creat'; the closest ones are 'osd pool create'"));
+        assert!(refusal.text.starts_with(
+            "unknown command 'osd pool creat'; the closest ones are 'osd pool create'"
+        ));
         assert!(registry.find("statsu").unwrap_err().text.contains("are 'status'"));
         assert!(registry.find("status").is_ok());
     }
@@ -103,7 +105,8 @@ mod tests {
     #[test]
     fn descriptions_carry_words_and_attributes() {
         let described = registry().descriptions();
-        let expected = serde_json::json!(["osd", "pool", "create", {"name": "pool", "type": "CephPoolname"}]);
+        let expected =
+            serde_json::json!(["osd", "pool", "create", {"name": "pool", "type": "CephPoolname"}]);
         assert_eq!(described["cmd000"]["sig"], expected);
         assert_eq!(described["cmd000"]["flags"], 0);
     }

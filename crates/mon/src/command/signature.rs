@@ -147,12 +147,14 @@ impl Kind {
         match self {
             Kind::Int { min, max } => {
                 let number: i64 = text.parse().ok()?;
-                let fits = min.is_none_or(|min| number >= min) && max.is_none_or(|max| number <= max);
+                let fits =
+                    min.is_none_or(|min| number >= min) && max.is_none_or(|max| number <= max);
                 fits.then(|| number.to_string())
             }
             Kind::Float { min, max } => {
                 let number: f64 = text.parse().ok()?;
-                let fits = min.is_none_or(|min| number >= min) && max.is_none_or(|max| number <= max);
+                let fits =
+                    min.is_none_or(|min| number >= min) && max.is_none_or(|max| number <= max);
                 (fits && number.is_finite()).then(|| text.to_owned())
             }
             Kind::Text { allowed: Some(allowed) } if !matches_class(allowed, text) => None,

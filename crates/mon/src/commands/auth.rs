@@ -25,9 +25,27 @@ pub const COMMANDS: &[Command] = &[
         "rx",
         show,
     ),
-    command("auth get-key name=entity,type=CephString", "display requested key", "auth", "rx", show_key),
-    command("auth print-key name=entity,type=CephString", "display requested key", "auth", "rx", show_key),
-    command("auth print_key name=entity,type=CephString", "display requested key", "auth", "rx", show_key),
+    command(
+        "auth get-key name=entity,type=CephString",
+        "display requested key",
+        "auth",
+        "rx",
+        show_key,
+    ),
+    command(
+        "auth print-key name=entity,type=CephString",
+        "display requested key",
+        "auth",
+        "rx",
+        show_key,
+    ),
+    command(
+        "auth print_key name=entity,type=CephString",
+        "display requested key",
+        "auth",
+        "rx",
+        show_key,
+    ),
     command("auth list", "list authentication state", "auth", "rx", list),
     command("auth ls", "list authentication state", "auth", "rx", list),
     command("auth import", "auth import: read keyring file from -i <file>", "auth", "rwx", import),
@@ -63,8 +81,20 @@ pub const COMMANDS: &[Command] = &[
         "rwx",
         set_caps,
     ),
-    command("auth del name=entity,type=CephString", "delete all caps for <name>", "auth", "rwx", remove),
-    command("auth rm name=entity,type=CephString", "remove all caps for <name>", "auth", "rwx", remove),
+    command(
+        "auth del name=entity,type=CephString",
+        "delete all caps for <name>",
+        "auth",
+        "rwx",
+        remove,
+    ),
+    command(
+        "auth rm name=entity,type=CephString",
+        "remove all caps for <name>",
+        "auth",
+        "rwx",
+        remove,
+    ),
     command(
         "auth rotate name=entity,type=CephString name=key_type,type=CephString,req=false",
         "rotate entity key",
@@ -79,7 +109,13 @@ pub const COMMANDS: &[Command] = &[
         "rwx",
         get_or_create_pending,
     ),
-    command("auth clear-pending name=entity,type=CephString", "clear pending key", "auth", "rwx", clear_pending),
+    command(
+        "auth clear-pending name=entity,type=CephString",
+        "clear pending key",
+        "auth",
+        "rwx",
+        clear_pending,
+    ),
     command(
         "auth commit-pending name=entity,type=CephString",
         "rotate pending key into active position",
@@ -191,8 +227,9 @@ fn input_keyring(context: &Context<'_>) -> Result<Option<Keyring>, Refusal> {
     }
     let text = std::str::from_utf8(&context.input)
         .map_err(|_| Refusal::invalid("the keyring given as input is no text"))?;
-    let keyring: Keyring =
-        text.parse().map_err(|error| Refusal::invalid(format!("error parsing keyring: {error}")))?;
+    let keyring: Keyring = text
+        .parse()
+        .map_err(|error| Refusal::invalid(format!("error parsing keyring: {error}")))?;
     for (service, caps) in keyring.entities.values().flat_map(|entity| &entity.caps) {
         check_caps(service, caps)?;
     }
@@ -216,7 +253,9 @@ fn store(context: &mut Context<'_>, name: &EntityName, entity: &EntityAuth) {
 fn new_key(context: &mut Context<'_>) -> Result<CryptoKey, Refusal> {
     let kind = match context.arguments.optional("key_type") {
         None => KeyType::Aes,
-        Some(text) => text.parse().map_err(|error: auth::KeyTextError| Refusal::invalid(error.to_string()))?,
+        Some(text) => {
+            text.parse().map_err(|error: auth::KeyTextError| Refusal::invalid(error.to_string()))?
+        }
     };
     Ok(CryptoKey::generate(kind, context.now.wall(), context.entropy))
 }

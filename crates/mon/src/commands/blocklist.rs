@@ -34,10 +34,12 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 fn invalid(text: &str) -> Refusal {
-    Refusal::invalid(format!("'{text}' is no address, expected one such as 10.0.0.1:0/1234 or a range 10.0.0.0/24"))
+    Refusal::invalid(format!(
+        "'{text}' is no address, expected one such as 10.0.0.1:0/1234 or a range 10.0.0.0/24"
+    ))
 }
 
-/// Entries name no protocol; of a range the nonce is the length of its prefix.
+/// Entries name no protocol. Of a range the nonce is the length of its prefix.
 fn parse(text: &str, is_range: bool) -> Result<EntityAddr, Refusal> {
     let mut addr: EntityAddr = text.parse().map_err(|_| invalid(text))?;
     addr.kind = AddrType::Any;
@@ -46,6 +48,7 @@ fn parse(text: &str, is_range: bool) -> Result<EntityAddr, Refusal> {
         if !text.contains('/') || addr.nonce > bits {
             return Err(invalid(text));
         }
+        addr.kind = AddrType::Cidr;
     }
     Ok(addr)
 }
@@ -61,8 +64,11 @@ fn edit(context: &mut Context<'_>, operation: &str) -> Result<Answer, Refusal> {
             return Ok(Answer::said(format!("{name} isn't blocklisted")));
         }
         let incremental = context.change.osdmap(context.state);
-        let list =
-            if is_range { &mut incremental.old_range_blocklist } else { &mut incremental.old_blocklist };
+        let list = if is_range {
+            &mut incremental.old_range_blocklist
+        } else {
+            &mut incremental.old_blocklist
+        };
         list.push(addr);
         return Ok(Answer::said(format!("un-blocklisting {name}")));
     }
@@ -71,7 +77,11 @@ fn edit(context: &mut Context<'_>, operation: &str) -> Result<Answer, Refusal> {
     // Times in maps have 32 bits of seconds.
     let until = types::UTime::from_nanos(expires.0.min(u64::from(u32::MAX) * 1_000_000_000));
     let incremental = context.change.osdmap(context.state);
-    let list = if is_range { &mut incremental.new_range_blocklist } else { &mut incremental.new_blocklist };
+    let list = if is_range {
+        &mut incremental.new_range_blocklist
+    } else {
+        &mut incremental.new_blocklist
+    };
     list.insert(addr, until);
     Ok(Answer::said(format!("blocklisting {name} until {} ({seconds} sec)", until.to_iso())))
 }
@@ -80,13 +90,13 @@ fn list(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let map = &context.state.osdmap;
     let entries = || map.blocklist.iter().chain(&map.range_blocklist);
     let json = || {
-        let entry = |(addr, until): (&EntityAddr, &types::UTime)| {
-            json!({ "addr": addrs::plain(addr), "until": stamp(*until) })
-        };
+        let entry = |(addr, until): (&EntityAddr, &types::UTime)| json!({ "addr": addrs::plain(addr), "until": stamp(*until) });
         Value::from(entries().map(entry).collect::<Vec<_>>())
     };
     let plain = || {
-        entries().map(|(addr, until)| format!("{} {}\n", addrs::plain(addr), stamp(*until))).collect()
+        entries()
+            .map(|(addr, until)| format!("{} {}\n", addrs::plain(addr), stamp(*until)))
+            .collect()
     };
     Ok(context.show(json, plain).saying(format!("listed {} entries", entries().count())))
 }

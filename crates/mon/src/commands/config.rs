@@ -65,7 +65,13 @@ pub const COMMANDS: &[Command] = &[
         get,
     ),
     command("config dump", "Show all configuration option(s)", "mon", "r", dump),
-    command("config help name=key,type=CephString", "Describe a configuration option", "config", "r", help),
+    command(
+        "config help name=key,type=CephString",
+        "Describe a configuration option",
+        "config",
+        "r",
+        help,
+    ),
     command("config ls", "List available configuration options", "config", "r", list),
     command(
         "config log name=num,type=CephInt,req=false",
@@ -95,7 +101,13 @@ pub const COMMANDS: &[Command] = &[
         "rw",
         assimilate,
     ),
-    command("config generate-minimal-conf", "Generate a minimal ceph.conf file", "config", "r", minimal),
+    command(
+        "config generate-minimal-conf",
+        "Generate a minimal ceph.conf file",
+        "config",
+        "r",
+        minimal,
+    ),
 ];
 
 fn known(name: &str) -> Option<&'static (&'static str, &'static str, &'static str, &'static str)> {
@@ -126,7 +138,10 @@ fn section(text: &str) -> Result<String, Refusal> {
 fn check_value(name: &str, value: &str) -> Result<(), Refusal> {
     let Some((_, kind, ..)) = known(name) else { return Ok(()) };
     let valid = match *kind {
-        "bool" => matches!(value.to_ascii_lowercase().as_str(), "true" | "false" | "1" | "0" | "yes" | "no"),
+        "bool" => matches!(
+            value.to_ascii_lowercase().as_str(),
+            "true" | "false" | "1" | "0" | "yes" | "no"
+        ),
         "uint" | "secs" => value.parse::<u64>().is_ok(),
         "size" => stdx::parse_bytes(value).is_some(),
         _ => true,
@@ -134,7 +149,9 @@ fn check_value(name: &str, value: &str) -> Result<(), Refusal> {
     if valid {
         return Ok(());
     }
-    Err(Refusal::invalid(format!("error parsing value '{value}' of {name}: expected a value of type {kind}")))
+    Err(Refusal::invalid(format!(
+        "error parsing value '{value}' of {name}: expected a value of type {kind}"
+    )))
 }
 
 /// Writes options and remembers what they were.
@@ -236,7 +253,8 @@ fn get(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         };
         Value::Object(options.iter().map(entry).collect())
     };
-    let rows = || options.iter().map(|(name, value, who)| (who.clone(), name.clone(), value.clone()));
+    let rows =
+        || options.iter().map(|(name, value, who)| (who.clone(), name.clone(), value.clone()));
     Ok(context.show(json, || option_table(rows())))
 }
 
@@ -301,7 +319,9 @@ fn help(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         })
     };
     let plain = || {
-        format!("{name} - {meaning}\n  ({kind}, advanced)\n  Default: {default}\n  Can update at runtime: true\n")
+        format!(
+            "{name} - {meaning}\n  ({kind}, advanced)\n  Default: {default}\n  Can update at runtime: true\n"
+        )
     };
     Ok(context.show(json, plain))
 }
@@ -338,7 +358,8 @@ fn show(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let who = section(context.arguments.text("who"))?;
     let options = options_for(context, &who);
     if let Some(key) = context.arguments.optional("key") {
-        return value_of(&options, &option_name(key)?).map(|value| Answer::output(format!("{value}\n")));
+        return value_of(&options, &option_name(key)?)
+            .map(|value| Answer::output(format!("{value}\n")));
     }
     Ok(running(context, options))
 }
@@ -358,9 +379,7 @@ fn show_with_defaults(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 fn running(context: &Context<'_>, options: Vec<(String, String, String)>) -> Answer {
     let source = |section: &str| if section.is_empty() { "default" } else { "mon" };
     let json = || {
-        let entry = |(name, value, section): &(String, String, String)| {
-            json!({ "name": name, "value": value, "source": source(section) })
-        };
+        let entry = |(name, value, section): &(String, String, String)| json!({ "name": name, "value": value, "source": source(section) });
         Value::from(options.iter().map(entry).collect::<Vec<_>>())
     };
     let plain = || {

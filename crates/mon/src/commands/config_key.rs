@@ -64,7 +64,8 @@ fn set(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         return Err(Refusal::invalid("the key is empty"));
     }
     if value.len() > VALUE_LENGTH_MAX {
-        let text = format!("the value has {} bytes, at most {VALUE_LENGTH_MAX} are allowed", value.len());
+        let text =
+            format!("the value has {} bytes, at most {VALUE_LENGTH_MAX} are allowed", value.len());
         return Err(Refusal::new(Errno::FBIG, text));
     }
     context.change.put(keys::config_key(&key), value);

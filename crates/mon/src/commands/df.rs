@@ -163,8 +163,7 @@ fn percent(usage: &PoolUsage) -> String {
 }
 
 fn pools_brief(context: &Context<'_>) -> Table {
-    let columns =
-        ["POOL", ">ID", ">PGS", ">STORED", ">OBJECTS", ">USED", ">%USED", ">MAX AVAIL"];
+    let columns = ["POOL", ">ID", ">PGS", ">STORED", ">OBJECTS", ">USED", ">%USED", ">MAX AVAIL"];
     let mut table = Table::new(&columns);
     let map = &context.state.osdmap;
     for (id, pool) in &map.pools {
@@ -185,9 +184,23 @@ fn pools_brief(context: &Context<'_>) -> Table {
 
 fn pools_detailed(context: &Context<'_>) -> Table {
     let mut table = Table::new(&[
-        "POOL", ">ID", ">PGS", ">STORED", ">(DATA)", ">(OMAP)", ">OBJECTS", ">USED", ">(DATA)",
-        ">(OMAP)", ">%USED", ">MAX AVAIL", ">QUOTA OBJECTS", ">QUOTA BYTES", ">DIRTY",
-        ">USED COMPR", ">UNDER COMPR",
+        "POOL",
+        ">ID",
+        ">PGS",
+        ">STORED",
+        ">(DATA)",
+        ">(OMAP)",
+        ">OBJECTS",
+        ">USED",
+        ">(DATA)",
+        ">(OMAP)",
+        ">%USED",
+        ">MAX AVAIL",
+        ">QUOTA OBJECTS",
+        ">QUOTA BYTES",
+        ">DIRTY",
+        ">USED COMPR",
+        ">UNDER COMPR",
     ]);
     let map = &context.state.osdmap;
     let quota = |limit: u64, text: fn(u64) -> String| match limit {

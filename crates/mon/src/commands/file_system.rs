@@ -15,11 +15,23 @@ pub const COMMANDS: &[Command] = &[
         "r",
         dump,
     ),
-    command("fs get name=fs_name,type=CephString", "get info about one filesystem", "fs", "r", missing),
-    command("fs status name=fs,type=CephString,req=false", "Show the status of a CephFS filesystem", "mgr", "r", |context| {
-        let json = || json!({ "clients": [], "mds_version": [], "mdsmap": [], "pools": [] });
-        Ok(context.show(json, String::new))
-    }),
+    command(
+        "fs get name=fs_name,type=CephString",
+        "get info about one filesystem",
+        "fs",
+        "r",
+        missing,
+    ),
+    command(
+        "fs status name=fs,type=CephString,req=false",
+        "Show the status of a CephFS filesystem",
+        "mgr",
+        "r",
+        |context| {
+            let json = || json!({ "clients": [], "mds_version": [], "mdsmap": [], "pools": [] });
+            Ok(context.show(json, String::new))
+        },
+    ),
     command(
         "fs new name=fs_name,type=CephString,goodchars=[A-Za-z0-9-_.] name=metadata,type=CephString \
          name=data,type=CephString",
@@ -32,9 +44,13 @@ pub const COMMANDS: &[Command] = &[
         Ok(context.show(|| json!([]), || "[]\n".to_owned()))
     }),
     command("mds stat", "show MDS status", "mds", "r", stat),
-    command("mds metadata name=who,type=CephString,req=false", "fetch metadata for mds <role>", "mds", "r", |context| {
-        Ok(context.json(&json!([])))
-    }),
+    command(
+        "mds metadata name=who,type=CephString,req=false",
+        "fetch metadata for mds <role>",
+        "mds",
+        "r",
+        |context| Ok(context.json(&json!([]))),
+    ),
     command("mds versions", "check running versions of MDSs", "mds", "r", |context| {
         Ok(context.json(&json!({})))
     }),
@@ -61,9 +77,8 @@ fn dump(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 }
 
 fn stat(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let json = || {
-        json!({ "fsmap": fsmap(), "mdsmap_first_committed": 1, "mdsmap_last_committed": 1 })
-    };
+    let json =
+        || json!({ "fsmap": fsmap(), "mdsmap_first_committed": 1, "mdsmap_last_committed": 1 });
     Ok(context.show(json, String::new))
 }
 

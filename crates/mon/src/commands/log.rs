@@ -12,8 +12,13 @@ use wire::LogEntry;
 /// Entries that `log last` shows unless told otherwise.
 const LAST_DEFAULT: i64 = 20;
 /// `clog_type` by number.
-const LEVELS: [(&str, &str); 5] =
-    [("debug", "[DBG]"), ("info", "[INF]"), ("sec", "[SEC]"), ("warn", "[WRN]"), ("error", "[ERR]")];
+const LEVELS: [(&str, &str); 5] = [
+    ("debug", "[DBG]"),
+    ("info", "[INF]"),
+    ("sec", "[SEC]"),
+    ("warn", "[WRN]"),
+    ("error", "[ERR]"),
+];
 
 pub const COMMANDS: &[Command] = &[
     command(
@@ -92,5 +97,9 @@ fn entry_json(entry: &LogEntry) -> Value {
 
 fn line(entry: &LogEntry) -> String {
     let LogEntry { name, rank, sequence, channel, text, .. } = entry;
-    format!("{} {name} ({rank}) {sequence} : {channel} {} {text}\n", entry.stamp.to_iso(), tag(entry))
+    format!(
+        "{} {name} ({rank}) {sequence} : {channel} {} {text}\n",
+        entry.stamp.to_iso(),
+        tag(entry)
+    )
 }

@@ -25,7 +25,13 @@ pub const COMMANDS: &[Command] = &[
         "rw",
         no_module,
     ),
-    command("mgr module disable name=module,type=CephString", "disable mgr module", "mgr", "rw", no_module),
+    command(
+        "mgr module disable name=module,type=CephString",
+        "disable mgr module",
+        "mgr",
+        "rw",
+        no_module,
+    ),
     command(
         "mgr metadata name=who,type=CephString,req=false",
         "dump metadata for all daemons or a specific daemon",
@@ -41,14 +47,32 @@ pub const COMMANDS: &[Command] = &[
         count_metadata,
     ),
     command("mgr versions", "check running versions of ceph-mgr daemons", "mgr", "r", versions),
-    command("mgr fail name=who,type=CephString,req=false", "treat the named manager daemon as failed", "mgr", "rw", fail),
+    command(
+        "mgr fail name=who,type=CephString,req=false",
+        "treat the named manager daemon as failed",
+        "mgr",
+        "rw",
+        fail,
+    ),
     command("service dump", "dump service map", "service", "r", service_dump),
     command("service status", "dump service state", "service", "r", |context| {
         Ok(context.json(&json!({})))
     }),
     command("device ls", "Show devices", "mgr", "r", devices),
-    command("device ls-by-daemon name=who,type=CephString", "Show devices associated with a daemon", "mgr", "r", devices),
-    command("device ls-by-host name=host,type=CephString", "Show devices on a host", "mgr", "r", devices),
+    command(
+        "device ls-by-daemon name=who,type=CephString",
+        "Show devices associated with a daemon",
+        "mgr",
+        "r",
+        devices,
+    ),
+    command(
+        "device ls-by-host name=host,type=CephString",
+        "Show devices on a host",
+        "mgr",
+        "r",
+        devices,
+    ),
     command("crash ls", "Show new and archived crash dumps", "mgr", "r", crashes),
     command("crash ls-new", "Show new crash dumps", "mgr", "r", crashes),
     command("crash stat", "Summarize recorded crashes", "mgr", "r", |context| {
@@ -58,7 +82,9 @@ pub const COMMANDS: &[Command] = &[
     command("telemetry status", "Show current configuration", "mgr", "r", |context| {
         Ok(context.json(&json!({ "enabled": false })))
     }),
-    command("progress", "Show progress of recovery operations", "mgr", "r", |_| Ok(Answer::default())),
+    command("progress", "Show progress of recovery operations", "mgr", "r", |_| {
+        Ok(Answer::default())
+    }),
     command("progress json", "Show machine readable progress information", "mgr", "r", |context| {
         Ok(context.json(&json!({ "events": [], "completed": [] })))
     }),

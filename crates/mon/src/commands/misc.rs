@@ -34,7 +34,9 @@ fn inject(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 
 fn tell(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let target = context.arguments.text("target");
-    Err(Refusal::invalid(format!("commands for {target} go to {target} itself, not through the monitor")))
+    Err(Refusal::invalid(format!(
+        "commands for {target} go to {target} itself, not through the monitor"
+    )))
 }
 
 fn sessions(context: &mut Context<'_>) -> Result<Answer, Refusal> {

@@ -56,7 +56,13 @@ pub const COMMANDS: &[Command] = &[
         Ok(Answer::said("all monitors have already enabled msgr2"))
     }),
     command("mon scrub", "scrub the monitor stores", "mon", "rw", |_| Ok(Answer::default())),
-    command("mon add name=name,type=CephString name=addr,type=CephIPAddr", "add a monitor", "mon", "rw", membership),
+    command(
+        "mon add name=name,type=CephString name=addr,type=CephIPAddr",
+        "add a monitor",
+        "mon",
+        "rw",
+        membership,
+    ),
     command("mon rm name=name,type=CephString", "remove a monitor", "mon", "rw", membership),
 ];
 
@@ -142,7 +148,8 @@ fn metadata(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         None => Ok(context.json(&json!(all))),
         Some(id) => {
             let found = all.iter().find(|one| one["name"] == id);
-            let found = found.ok_or_else(|| Refusal::missing(format!("mon.{id} does not exist")))?;
+            let found =
+                found.ok_or_else(|| Refusal::missing(format!("mon.{id} does not exist")))?;
             Ok(context.json(found))
         }
     }
@@ -194,12 +201,17 @@ fn ok_to_stop(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     if named == 0 {
         return Ok(Answer::said("quorum should be preserved"));
     }
-    let text = format!("not enough monitors would be available after stopping {named} of {}", map.ranks.len());
+    let text = format!(
+        "not enough monitors would be available after stopping {named} of {}",
+        map.ranks.len()
+    );
     Err(Refusal::new(Errno::BUSY, text))
 }
 
 fn membership(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let name = context.arguments.text("name");
-    let text = format!("mon.{name}: monitors are added and removed by starting them on the same control store, not by command");
+    let text = format!(
+        "mon.{name}: monitors are added and removed by starting them on the same control store, not by command"
+    );
     Err(Refusal::new(Errno::NOTSUPP, text))
 }

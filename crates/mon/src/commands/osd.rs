@@ -43,7 +43,13 @@ pub const COMMANDS: &[Command] = &[
         "r",
         show_tree,
     ),
-    command("osd ls name=epoch,type=CephInt,range=0,req=false", "show all OSD ids", "osd", "r", list),
+    command(
+        "osd ls name=epoch,type=CephInt,range=0,req=false",
+        "show all OSD ids",
+        "osd",
+        "r",
+        list,
+    ),
     command(
         "osd ls-tree name=epoch,type=CephInt,range=0,req=false name=name,type=CephString,req=true",
         "show OSD ids under bucket <name> in the CRUSH map",
@@ -51,7 +57,13 @@ pub const COMMANDS: &[Command] = &[
         "r",
         list_below,
     ),
-    command("osd getmap name=epoch,type=CephInt,range=0,req=false", "get OSD map", "osd", "r", getmap),
+    command(
+        "osd getmap name=epoch,type=CephInt,range=0,req=false",
+        "get OSD map",
+        "osd",
+        "r",
+        getmap,
+    ),
     command(
         "osd getcrushmap name=epoch,type=CephInt,range=0,req=false",
         "get CRUSH map",
@@ -100,7 +112,9 @@ fn map_asked<'a>(context: &Context<'a>) -> Result<Cow<'a, OsdMap>, Refusal> {
             let found = context.state.osdmap_at(Epoch(epoch as u32));
             found.map(Cow::Owned).ok_or_else(|| {
                 let newest = context.state.osdmap.epoch;
-                Refusal::missing(format!("there is no map for epoch {epoch}; the newest is {newest}"))
+                Refusal::missing(format!(
+                    "there is no map for epoch {epoch}; the newest is {newest}"
+                ))
             })
         }
     }

@@ -39,10 +39,34 @@ pub const COMMANDS: &[Command] = &[
         "rw",
         new,
     ),
-    command("osd rm name=ids,type=CephString,n=N", "remove osd(s) <id> [<id>...]", "osd", "rw", remove),
-    command(with_force!("osd destroy"), "mark osd as being destroyed. Keeps the ID intact (allowing reuse), but removes cephx keys.", "osd", "rw", destroy),
-    command(with_force!("osd purge"), "purge all osd data from the monitors including the OSD id and CRUSH position", "osd", "rw", purge),
-    command(with_force!("osd purge-new"), "purge all traces of an OSD that was partially created but never started", "osd", "rw", purge),
+    command(
+        "osd rm name=ids,type=CephString,n=N",
+        "remove osd(s) <id> [<id>...]",
+        "osd",
+        "rw",
+        remove,
+    ),
+    command(
+        with_force!("osd destroy"),
+        "mark osd as being destroyed. Keeps the ID intact (allowing reuse), but removes cephx keys.",
+        "osd",
+        "rw",
+        destroy,
+    ),
+    command(
+        with_force!("osd purge"),
+        "purge all osd data from the monitors including the OSD id and CRUSH position",
+        "osd",
+        "rw",
+        purge,
+    ),
+    command(
+        with_force!("osd purge-new"),
+        "purge all traces of an OSD that was partially created but never started",
+        "osd",
+        "rw",
+        purge,
+    ),
     command(
         "osd lost name=id,type=CephOsdName name=yes_i_really_mean_it,type=CephBool,req=false",
         "mark osd as permanently lost. THIS DESTROYS DATA IF NO MORE REPLICAS EXIST, BE CAREFUL",
@@ -50,7 +74,13 @@ pub const COMMANDS: &[Command] = &[
         "rw",
         lost,
     ),
-    command("osd setmaxosd name=newmax,type=CephInt,range=0", "set new maximum osd value", "osd", "rw", setmaxosd),
+    command(
+        "osd setmaxosd name=newmax,type=CephInt,range=0",
+        "set new maximum osd value",
+        "osd",
+        "rw",
+        setmaxosd,
+    ),
     command(
         "osd ok-to-stop name=ids,type=CephString,n=N name=max,type=CephInt,req=false",
         "check whether osd(s) can be safely stopped without reducing immediate data availability",
@@ -71,9 +101,10 @@ fn new(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let map = &context.state.osdmap;
     let uuid = match context.arguments.optional("uuid") {
         None => None,
-        Some(text) => Some(text.parse::<Uuid>().map_err(|()| {
-            Refusal::invalid(format!("'{text}' is not a uuid"))
-        })?),
+        Some(text) => Some(
+            text.parse::<Uuid>()
+                .map_err(|()| Refusal::invalid(format!("'{text}' is not a uuid")))?,
+        ),
     };
     let same = uuid.and_then(|uuid| map.existing_osds().find(|(_, osd)| osd.uuid == uuid));
     if let Some((osd, _)) = same {
@@ -128,9 +159,9 @@ fn new_key(context: &Context<'_>) -> Result<Option<CryptoKey>, Refusal> {
     let secrets: Value = serde_json::from_slice(&context.input)
         .map_err(|error| Refusal::invalid(format!("the input is not JSON: {error}")))?;
     let Some(secret) = secrets["cephx_secret"].as_str() else { return Ok(None) };
-    let key = secret.parse().map_err(|error: auth::KeyTextError| {
-        Refusal::invalid(format!("cephx_secret: {error}"))
-    })?;
+    let key = secret
+        .parse()
+        .map_err(|error: auth::KeyTextError| Refusal::invalid(format!("cephx_secret: {error}")))?;
     Ok(Some(key))
 }
 
@@ -170,8 +201,10 @@ fn confirm(context: &Context<'_>, what: &str) -> Result<(), Refusal> {
     let osd = context.arguments.osd("id");
     Err(Refusal::new(
         Errno::PERM,
-        format!("Are you SURE?  Did you verify with 'ceph osd safe-to-destroy'?  This will {what} osd.{osd}; \
-                 pass --yes-i-really-mean-it to proceed anyway"),
+        format!(
+            "Are you SURE?  Did you verify with 'ceph osd safe-to-destroy'?  This will {what} osd.{osd}; \
+                 pass --yes-i-really-mean-it to proceed anyway"
+        ),
     ))
 }
 
@@ -226,7 +259,9 @@ fn setmaxosd(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     }
     let new = new as i32;
     if let Some((osd, _)) = map.existing_osds().find(|(osd, _)| osd.0 >= new) {
-        let text = format!("cannot shrink max_osd to {new} because osd.{osd} (and possibly others) still in use");
+        let text = format!(
+            "cannot shrink max_osd to {new} because osd.{osd} (and possibly others) still in use"
+        );
         return Err(Refusal::new(Errno::BUSY, text));
     }
     if new != map.max_osd() {
@@ -235,8 +270,15 @@ fn setmaxosd(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(Answer::said(format!("set new max_osd = {new}")))
 }
 
-/// Groups that the OSDs hold, with whether each would stay available without them.
-fn groups_after(context: &Context<'_>, osds: &[OsdId]) -> Vec<(PgId, bool)> {
+/// A group that would lose members.
+struct Group {
+    pg: PgId,
+    is_active: bool,
+    stays_active: bool,
+}
+
+/// Groups that the OSDs hold.
+fn groups_after(context: &Context<'_>, osds: &[OsdId]) -> Vec<Group> {
     let (map, stats) = (&context.state.osdmap, context.stats);
     let mut placement = map.placement();
     let mut groups = Vec::new();
@@ -247,7 +289,8 @@ fn groups_after(context: &Context<'_>, osds: &[OsdId]) -> Vec<(PgId, bool)> {
         }
         let left = acting.iter().filter(|osd| **osd != OsdId::NONE && !osds.contains(osd)).count();
         let min_size = map.pool(pg.pool).map_or(0, |pool| usize::from(pool.min_size));
-        groups.push((pg, state & pg_state::ACTIVE != 0 && left >= min_size));
+        let is_active = state & pg_state::ACTIVE != 0;
+        groups.push(Group { pg, is_active, stays_active: is_active && left >= min_size });
     }
     groups
 }
@@ -257,16 +300,17 @@ fn ok_to_stop(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let all = || map.existing_osds().map(|(osd, _)| osd).collect();
     let osds = osds_listed(context.arguments.list("ids"), all)?;
     let groups = groups_after(context, &osds);
-    let names = |wanted: bool| -> Vec<String> {
-        groups.iter().filter(|(_, ok)| *ok == wanted).map(|(pg, _)| pg.to_string()).collect()
+    let names = |wanted: &dyn Fn(&Group) -> bool| -> Vec<String> {
+        groups.iter().filter(|group| wanted(group)).map(|group| group.pg.to_string()).collect()
     };
-    let (ok, bad) = (names(true), names(false));
+    let (ok, bad) = (names(&|group| group.stays_active), names(&|group| !group.stays_active));
     let value = json!({
         "ok_to_stop": bad.is_empty(),
         "osds": osds.iter().map(|osd| osd.0).collect::<Vec<_>>(),
         "num_ok_pgs": ok.len(),
         "num_not_ok_pgs": bad.len(),
-        "bad_become_inactive": bad,
+        "bad_already_inactive": names(&|group| !group.is_active),
+        "bad_become_inactive": names(&|group| group.is_active && !group.stays_active),
         "ok_become_degraded": ok,
     });
     let answer = context.json(&value);
@@ -274,7 +318,8 @@ fn ok_to_stop(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         return Ok(answer);
     }
     let count = bad.len();
-    let text = format!("unsafe to stop osd(s) at this time ({count} PGs are or would become offline)");
+    let text =
+        format!("unsafe to stop osd(s) at this time ({count} PGs are or would become offline)");
     Ok(answer.saying(text).failing(Errno::BUSY))
 }
 
@@ -297,7 +342,10 @@ fn safe_to_destroy(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     };
     let answer = context.show(json, String::new);
     if active.is_empty() {
-        let text = format!("OSD(s) {} are safe to destroy without reducing data durability. ", names(&safe));
+        let text = format!(
+            "OSD(s) {} are safe to destroy without reducing data durability. ",
+            names(&safe)
+        );
         return Ok(answer.saying(text));
     }
     let pgs: u64 = active.iter().filter_map(|osd| held.get(osd)).sum();

@@ -44,7 +44,13 @@ pub const COMMANDS: &[Command] = &[
         "rw",
         upmap,
     ),
-    command("osd rm-pg-upmap name=pgid,type=CephPgid", "clear pg_upmap mapping for <pgid>", "osd", "rw", rm_upmap),
+    command(
+        "osd rm-pg-upmap name=pgid,type=CephPgid",
+        "clear pg_upmap mapping for <pgid>",
+        "osd",
+        "rw",
+        rm_upmap,
+    ),
     command(
         "osd pg-upmap-items name=pgid,type=CephPgid name=id,type=CephString,n=N",
         "set pg_upmap_items mapping <pgid>:{<id> to <id>, [...]} (developers only)",
@@ -66,13 +72,24 @@ pub const COMMANDS: &[Command] = &[
         "rw",
         upmap_primary,
     ),
-    command("osd rm-pg-upmap-primary name=pgid,type=CephPgid", "clear pg primary setting for <pgid>", "osd", "rw", rm_upmap_primary),
+    command(
+        "osd rm-pg-upmap-primary name=pgid,type=CephPgid",
+        "clear pg primary setting for <pgid>",
+        "osd",
+        "rw",
+        rm_upmap_primary,
+    ),
     command(
         "osd force-create-pg name=pgid,type=CephPgid name=yes_i_really_mean_it,type=CephBool,req=false",
         "force creation of pg <pgid>",
         "osd",
         "rw",
-        |_| Err(Refusal::new(Errno::NOTSUPP, "placement groups are created by their OSDs; none needs to be forced")),
+        |_| {
+            Err(Refusal::new(
+                Errno::NOTSUPP,
+                "placement groups are created by their OSDs; none needs to be forced",
+            ))
+        },
     ),
 ];
 
@@ -82,11 +99,11 @@ fn map_object(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let pool = map.pool_id(name).ok_or_else(missing)?;
     let object = context.arguments.text("object");
     let namespace = context.arguments.optional("nspace").unwrap_or_default();
-    let (pg, hash) = map
-        .object_to_pg(pool, namespace.as_bytes(), b"", object.as_bytes())
-        .ok_or_else(missing)?;
+    let (pg, hash) =
+        map.object_to_pg(pool, namespace.as_bytes(), b"", object.as_bytes()).ok_or_else(missing)?;
     let mapping = map.pg_to_osds(pg);
-    let full = if namespace.is_empty() { object.to_owned() } else { format!("{namespace}/{object}") };
+    let full =
+        if namespace.is_empty() { object.to_owned() } else { format!("{namespace}/{object}") };
     let raw = PgId { pool, seed: hash };
     let primary = |osd: Option<OsdId>| osd.map_or(-1, |osd| osd.0);
     let ids = |osds: &[OsdId]| osds.iter().map(|osd| osd.0).collect::<Vec<_>>();
@@ -203,7 +220,9 @@ fn rm_upmap(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 fn upmap_items(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let (pg, osds) = (group(context)?, listed_osds(context)?);
     if osds.is_empty() || !osds.len().is_multiple_of(2) {
-        return Err(Refusal::invalid("you must specify pairs of osds to exchange: from to [from to ...]"));
+        return Err(Refusal::invalid(
+            "you must specify pairs of osds to exchange: from to [from to ...]",
+        ));
     }
     let items: Vec<(OsdId, OsdId)> = osds.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
     let pairs: Vec<String> = items.iter().map(|(from, to)| format!("{from}->{to}")).collect();

@@ -22,7 +22,9 @@ pub const COMMANDS: &[Command] = &[
     command(flag_choices!("osd set"), "set <key>", "osd", "rw", |context| set(context, true)),
     command(flag_choices!("osd unset"), "unset <key>", "osd", "rw", |context| set(context, false)),
     command("osd pause", "pause osd", "osd", "rw", |context| Ok(set_flag(context, "pause", true))),
-    command("osd unpause", "unpause osd", "osd", "rw", |context| Ok(set_flag(context, "pause", false))),
+    command("osd unpause", "unpause osd", "osd", "rw", |context| {
+        Ok(set_flag(context, "pause", false))
+    }),
     command(
         "osd down name=ids,type=CephString,n=N name=definitely_dead,type=CephBool,req=false",
         "set osd(s) <id> [<id>...] down, or use <any|all> to set all osds down",
@@ -72,17 +74,67 @@ pub const COMMANDS: &[Command] = &[
         "rw",
         |context| set_group(context, false),
     ),
-    command("osd add-noup name=ids,type=CephString,n=N", "mark osd(s) as noup", "osd", "rw", |c| hold(c, OsdState::NOUP, true)),
-    command("osd add-nodown name=ids,type=CephString,n=N", "mark osd(s) as nodown", "osd", "rw", |c| hold(c, OsdState::NODOWN, true)),
-    command("osd add-noin name=ids,type=CephString,n=N", "mark osd(s) as noin", "osd", "rw", |c| hold(c, OsdState::NOIN, true)),
-    command("osd add-noout name=ids,type=CephString,n=N", "mark osd(s) as noout", "osd", "rw", |c| hold(c, OsdState::NOOUT, true)),
-    command("osd rm-noup name=ids,type=CephString,n=N", "clear noup of osd(s)", "osd", "rw", |c| hold(c, OsdState::NOUP, false)),
-    command("osd rm-nodown name=ids,type=CephString,n=N", "clear nodown of osd(s)", "osd", "rw", |c| hold(c, OsdState::NODOWN, false)),
-    command("osd rm-noin name=ids,type=CephString,n=N", "clear noin of osd(s)", "osd", "rw", |c| hold(c, OsdState::NOIN, false)),
-    command("osd rm-noout name=ids,type=CephString,n=N", "clear noout of osd(s)", "osd", "rw", |c| hold(c, OsdState::NOOUT, false)),
-    command("osd set-full-ratio name=ratio,type=CephFloat,range=0.0|1.0", "set usage ratio at which OSDs are marked full", "osd", "rw", |context| ratio(context, "full")),
-    command("osd set-backfillfull-ratio name=ratio,type=CephFloat,range=0.0|1.0", "set usage ratio at which OSDs are marked too full to backfill", "osd", "rw", |context| ratio(context, "backfillfull")),
-    command("osd set-nearfull-ratio name=ratio,type=CephFloat,range=0.0|1.0", "set usage ratio at which OSDs are marked near-full", "osd", "rw", |context| ratio(context, "nearfull")),
+    command("osd add-noup name=ids,type=CephString,n=N", "mark osd(s) as noup", "osd", "rw", |c| {
+        hold(c, OsdState::NOUP, true)
+    }),
+    command(
+        "osd add-nodown name=ids,type=CephString,n=N",
+        "mark osd(s) as nodown",
+        "osd",
+        "rw",
+        |c| hold(c, OsdState::NODOWN, true),
+    ),
+    command("osd add-noin name=ids,type=CephString,n=N", "mark osd(s) as noin", "osd", "rw", |c| {
+        hold(c, OsdState::NOIN, true)
+    }),
+    command(
+        "osd add-noout name=ids,type=CephString,n=N",
+        "mark osd(s) as noout",
+        "osd",
+        "rw",
+        |c| hold(c, OsdState::NOOUT, true),
+    ),
+    command("osd rm-noup name=ids,type=CephString,n=N", "clear noup of osd(s)", "osd", "rw", |c| {
+        hold(c, OsdState::NOUP, false)
+    }),
+    command(
+        "osd rm-nodown name=ids,type=CephString,n=N",
+        "clear nodown of osd(s)",
+        "osd",
+        "rw",
+        |c| hold(c, OsdState::NODOWN, false),
+    ),
+    command("osd rm-noin name=ids,type=CephString,n=N", "clear noin of osd(s)", "osd", "rw", |c| {
+        hold(c, OsdState::NOIN, false)
+    }),
+    command(
+        "osd rm-noout name=ids,type=CephString,n=N",
+        "clear noout of osd(s)",
+        "osd",
+        "rw",
+        |c| hold(c, OsdState::NOOUT, false),
+    ),
+    command(
+        "osd set-full-ratio name=ratio,type=CephFloat,range=0.0|1.0",
+        "set usage ratio at which OSDs are marked full",
+        "osd",
+        "rw",
+        |context| ratio(context, "full"),
+    ),
+    command(
+        "osd set-backfillfull-ratio name=ratio,type=CephFloat,range=0.0|1.0",
+        "set usage ratio at which OSDs are marked too full to backfill",
+        "osd",
+        "rw",
+        |context| ratio(context, "backfillfull"),
+    ),
+    command(
+        "osd set-nearfull-ratio name=ratio,type=CephFloat,range=0.0|1.0",
+        "set usage ratio at which OSDs are marked near-full",
+        "osd",
+        "rw",
+        |context| ratio(context, "nearfull"),
+    ),
     command(
         "osd set-require-min-compat-client name=version,type=CephString \
          name=yes_i_really_mean_it,type=CephBool,req=false",
@@ -180,10 +232,6 @@ fn bring_in(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         let incremental = context.change.osdmap(context.state);
         let weight = if known.xinfo.old_weight > 0 { known.xinfo.old_weight } else { WEIGHT_IN };
         incremental.new_weight.insert(osd, weight);
-        let flipped = OsdState(known.state.0 & (OsdState::AUTOOUT | OsdState::NEW).0);
-        if !flipped.is_empty() {
-            incremental.new_state.insert(osd, flipped);
-        }
         format!("marked in osd.{osd}. ")
     })
 }
@@ -241,7 +289,9 @@ fn set_group(context: &mut Context<'_>, on: bool) -> Result<Answer, Refusal> {
             "noin" => OsdState::NOIN,
             "noout" => OsdState::NOOUT,
             _ => {
-                let text = format!("unrecognized flag '{name}', must be one of {{noup,nodown,noin,noout}}");
+                let text = format!(
+                    "unrecognized flag '{name}', must be one of {{noup,nodown,noin,noout}}"
+                );
                 return Err(Refusal::invalid(text));
             }
         });
@@ -275,7 +325,8 @@ fn ratio(context: &mut Context<'_>, which: &str) -> Result<Answer, Refusal> {
 }
 
 fn release(text: &str) -> Result<Release, Refusal> {
-    text.parse().map_err(|()| Refusal::invalid(format!("{text} is not a recognized client release name")))
+    text.parse()
+        .map_err(|()| Refusal::invalid(format!("{text} is not a recognized client release name")))
 }
 
 fn require_min_compat_client(context: &mut Context<'_>) -> Result<Answer, Refusal> {
@@ -290,7 +341,8 @@ fn require_osd_release(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let release = release(context.arguments.text("release"))?;
     let current = context.state.osdmap.require_osd_release;
     if release < current {
-        let text = format!("require_osd_release cannot be lowered once it has been set to {current}");
+        let text =
+            format!("require_osd_release cannot be lowered once it has been set to {current}");
         return Err(Refusal::new(Errno::PERM, text));
     }
     if release > Release::REEF {

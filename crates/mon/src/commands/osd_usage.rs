@@ -38,7 +38,13 @@ pub const COMMANDS: &[Command] = &[
         last_stat_seq,
     ),
     command("osd reweight-by-utilization", "reweight OSDs by utilization", "osd", "rw", reweight),
-    command("osd test-reweight-by-utilization", "dry run of reweight OSDs by utilization", "osd", "r", reweight),
+    command(
+        "osd test-reweight-by-utilization",
+        "dry run of reweight OSDs by utilization",
+        "osd",
+        "r",
+        reweight,
+    ),
     command(
         "osd status name=bucket,type=CephString,req=false",
         "Show the status of OSDs within a bucket, or all",
@@ -66,9 +72,7 @@ fn df(context: &mut Context<'_>) -> Result<Answer, Refusal> {
             (Some(map.crush.item_id(filter).ok_or_else(missing)?), None)
         }
     };
-    let shows = |osd: OsdId| {
-        class.is_none_or(|class| map.crush.item_class(osd.0) == Some(class))
-    };
+    let shows = |osd: OsdId| class.is_none_or(|class| map.crush.item_class(osd.0) == Some(class));
     let selection = Selection { root, hide_empty: class.is_some(), shows: &shows };
     let usage = Utilization::new(map, context.stats);
     Ok(context.show(|| usage.json(tree, &selection), || usage.plain(tree, &selection)))

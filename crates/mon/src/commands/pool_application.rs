@@ -70,7 +70,9 @@ fn is_enabled(context: &Context<'_>, id: PoolId, app: &str) -> bool {
 
 fn check_length(what: &str, text: &str) -> Result<(), Refusal> {
     if text.is_empty() || text.len() > LENGTH_MAX {
-        return Err(Refusal::invalid(format!("{what} '{text}' must have 1 to {LENGTH_MAX} characters")));
+        return Err(Refusal::invalid(format!(
+            "{what} '{text}' must have 1 to {LENGTH_MAX} characters"
+        )));
     }
     Ok(())
 }
@@ -86,11 +88,15 @@ fn enable(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let count = context.state.osdmap.pool(id).map_or(0, |pool| pool.application_metadata.len());
     if !is_enabled(context, id, &app) {
         if count > 0 && !sure {
-            let text = format!("Are you SURE? Pool '{name}' already has an enabled application; pass --yes-i-really-mean-it to proceed anyway");
+            let text = format!(
+                "Are you SURE? Pool '{name}' already has an enabled application; pass --yes-i-really-mean-it to proceed anyway"
+            );
             return Err(Refusal::new(Errno::PERM, text));
         }
         if count >= APPLICATIONS_MAX {
-            return Err(Refusal::invalid(format!("too many enabled applications on pool '{name}'; max {APPLICATIONS_MAX}")));
+            return Err(Refusal::invalid(format!(
+                "too many enabled applications on pool '{name}'; max {APPLICATIONS_MAX}"
+            )));
         }
         if let Some(pool) = context.change.pool(context.state, id) {
             pool.application_metadata.insert(app.clone(), Default::default());
@@ -116,7 +122,8 @@ fn disable(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 
 fn set(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let (id, name, app) = arguments(context)?;
-    let (key, value) = (context.arguments.text("key").to_owned(), context.arguments.text("value").to_owned());
+    let (key, value) =
+        (context.arguments.text("key").to_owned(), context.arguments.text("value").to_owned());
     check_length("key", &key)?;
     if value.len() > LENGTH_MAX {
         return Err(Refusal::invalid(format!("value of key '{key}' is longer than {LENGTH_MAX}")));
@@ -128,7 +135,9 @@ fn set(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     if let Some(pool) = context.change.pool(context.state, id) {
         let keys = pool.application_metadata.entry(app.clone()).or_default();
         if !keys.contains_key(&key) && keys.len() >= KEYS_MAX {
-            return Err(Refusal::invalid(format!("too many keys set for application '{app}' on pool '{name}'; max {KEYS_MAX}")));
+            return Err(Refusal::invalid(format!(
+                "too many keys set for application '{app}' on pool '{name}'; max {KEYS_MAX}"
+            )));
         }
         keys.insert(key, value);
     }
@@ -143,7 +152,9 @@ fn remove(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     }
     let known = context.state.osdmap.pool(id);
     if !known.is_some_and(|pool| pool.application_metadata[&app].contains_key(&key)) {
-        return Ok(Answer::said(format!("application '{app}' on pool '{name}' does not have key '{key}'")));
+        return Ok(Answer::said(format!(
+            "application '{app}' on pool '{name}' does not have key '{key}'"
+        )));
     }
     if let Some(pool) = context.change.pool(context.state, id)
         && let Some(keys) = pool.application_metadata.get_mut(&app)
@@ -168,8 +179,12 @@ fn get(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     }
     let missing = || Refusal::missing(format!("pool '{name}' has no application '{app}'"));
     let keys = pool.application_metadata.get(&app).ok_or_else(missing)?;
-    let Some(key) = context.arguments.optional("key") else { return Ok(context.json(&json!(keys))) };
-    let missing = || Refusal::missing(format!("application '{app}' on pool '{name}' does not have key '{key}'"));
+    let Some(key) = context.arguments.optional("key") else {
+        return Ok(context.json(&json!(keys)));
+    };
+    let missing = || {
+        Refusal::missing(format!("application '{app}' on pool '{name}' does not have key '{key}'"))
+    };
     let value = keys.get(key).ok_or_else(missing)?;
     Ok(context.show(|| json!({ key: value }), || format!("{value}\n")))
 }

@@ -30,7 +30,13 @@ pub const COMMANDS: &[Command] = &[
         "rw",
         create,
     ),
-    command("osd pool autoscale-status", "report on pool pg_num sizing recommendation and intent", "osd", "r", autoscale),
+    command(
+        "osd pool autoscale-status",
+        "report on pool pg_num sizing recommendation and intent",
+        "osd",
+        "r",
+        autoscale,
+    ),
 ];
 
 fn create(context: &mut Context<'_>) -> Result<Answer, Refusal> {
@@ -80,7 +86,8 @@ fn create_replicated(context: &mut Context<'_>, name: &str) -> Result<PoolId, Re
     // For replicated pools, what stands where the profile would be is the rule.
     let rule = context.arguments.optional("rule");
     let rule = rule.or(context.arguments.optional("erasure_code_profile"));
-    let rule = rule.filter(|rule| !rule.is_empty()).map(|rule| rule_named(context, rule)).transpose()?;
+    let rule =
+        rule.filter(|rule| !rule.is_empty()).map(|rule| rule_named(context, rule)).transpose()?;
     let new = NewPool {
         name,
         rule,
@@ -93,11 +100,13 @@ fn create_replicated(context: &mut Context<'_>, name: &str) -> Result<PoolId, Re
 }
 
 fn create_erasure(context: &mut Context<'_>, name: &str) -> Result<PoolId, Refusal> {
-    let profile = context.arguments.optional("erasure_code_profile").filter(|name| !name.is_empty());
+    let profile =
+        context.arguments.optional("erasure_code_profile").filter(|name| !name.is_empty());
     let profile = profile.unwrap_or("default").to_owned();
     let known = context.state.osdmap.erasure_code_profiles.get(&profile);
-    let known =
-        known.ok_or_else(|| Refusal::missing(format!("erasure code profile '{profile}' does not exist")))?;
+    let known = known.ok_or_else(|| {
+        Refusal::missing(format!("erasure code profile '{profile}' does not exist"))
+    })?;
     let (data, coding) = profile_shape(known)?;
     let rule = match context.arguments.optional("rule").filter(|rule| !rule.is_empty()) {
         Some(rule) => rule_named(context, rule)?,
@@ -170,33 +179,45 @@ fn autoscale(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         capacity => stored as f64 * rate / capacity as f64,
     };
     let json = || {
-        let pool = |(id, pool, totals, rate): (PoolId, &maps::Pool, crate::statistics::Totals, f64)| {
-            json!({
-                "pool_id": id.0,
-                "pool_name": map.pool_name(id),
-                "logical_used": totals.bytes,
-                "raw_used_rate": number(rate),
-                "subtree_capacity": capacity,
-                "capacity_ratio": number(ratio(totals.bytes, rate)),
-                "actual_capacity_ratio": number(ratio(totals.bytes, rate)),
-                "target_bytes": 0,
-                "target_ratio": 0,
-                "effective_target_ratio": 0,
-                "bias": 1,
-                "pg_num_target": pool.pg_num,
-                "pg_num_ideal": pool.pg_num,
-                "pg_num_final": pool.pg_num,
-                "pg_autoscale_mode": pool.pg_autoscale_mode.name(),
-                "would_adjust": false,
-                "bulk": pool.flags.contains(PoolFlags::BULK),
-            })
-        };
+        let pool =
+            |(id, pool, totals, rate): (PoolId, &maps::Pool, crate::statistics::Totals, f64)| {
+                json!({
+                    "pool_id": id.0,
+                    "pool_name": map.pool_name(id),
+                    "logical_used": totals.bytes,
+                    "raw_used_rate": number(rate),
+                    "subtree_capacity": capacity,
+                    "capacity_ratio": number(ratio(totals.bytes, rate)),
+                    "actual_capacity_ratio": number(ratio(totals.bytes, rate)),
+                    "target_bytes": 0,
+                    "target_ratio": 0,
+                    "effective_target_ratio": 0,
+                    "bias": 1,
+                    "pg_num_target": pool.pg_num,
+                    "pg_num_ideal": pool.pg_num,
+                    "pg_num_final": pool.pg_num,
+                    "pg_autoscale_mode": pool.pg_autoscale_mode.name(),
+                    "would_adjust": false,
+                    "bulk": pool.flags.contains(PoolFlags::BULK),
+                })
+            };
         Value::from(rows().map(pool).collect::<Vec<_>>())
     };
     let plain = || {
         let mut table = Table::new(&[
-            "POOL", ">SIZE", ">TARGET SIZE", ">RATE", ">RAW CAPACITY", ">RATIO", ">TARGET RATIO",
-            ">EFFECTIVE RATIO", ">BIAS", ">PG_NUM", ">NEW PG_NUM", "AUTOSCALE", "BULK",
+            "POOL",
+            ">SIZE",
+            ">TARGET SIZE",
+            ">RATE",
+            ">RAW CAPACITY",
+            ">RATIO",
+            ">TARGET RATIO",
+            ">EFFECTIVE RATIO",
+            ">BIAS",
+            ">PG_NUM",
+            ">NEW PG_NUM",
+            "AUTOSCALE",
+            "BULK",
         ]);
         for (id, pool, totals, rate) in rows() {
             let bulk = if pool.flags.contains(PoolFlags::BULK) { "True" } else { "False" };

@@ -34,7 +34,10 @@ macro_rules! variables {
 pub const COMMANDS: &[Command] = &[
     command(variables!("osd pool get", ""), "get pool parameter <var>", "osd", "r", get),
     command(
-        variables!("osd pool set", " name=val,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false"),
+        variables!(
+            "osd pool set",
+            " name=val,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false"
+        ),
         "set pool parameter <var> to <val>",
         "osd",
         "rw",
@@ -148,9 +151,8 @@ fn get(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         object.extend(found.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
         Value::Object(object)
     };
-    let plain = || {
-        found.iter().map(|(name, value)| format!("{name}: {}\n", plain_value(value))).collect()
-    };
+    let plain =
+        || found.iter().map(|(name, value)| format!("{name}: {}\n", plain_value(value))).collect();
     Ok(context.show(json, plain))
 }
 
@@ -166,7 +168,9 @@ fn boolean(text: &str) -> Result<bool, Refusal> {
     match text {
         "true" | "1" | "yes" | "on" => Ok(true),
         "false" | "0" | "no" | "off" => Ok(false),
-        _ => Err(Refusal::invalid(format!("expecting value 'true', 'false', '0', or '1', got '{text}'"))),
+        _ => Err(Refusal::invalid(format!(
+            "expecting value 'true', 'false', '0', or '1', got '{text}'"
+        ))),
     }
 }
 
@@ -188,7 +192,9 @@ fn set(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         "use_gmt_hitset" => pool.use_gmt_hitset = boolean(&text)?,
         "pg_autoscale_mode" => {
             pool.pg_autoscale_mode = text.parse().map_err(|()| {
-                Refusal::invalid(format!("specified invalid mode '{text}', expected on, off or warn"))
+                Refusal::invalid(format!(
+                    "specified invalid mode '{text}', expected on, off or warn"
+                ))
             })?;
         }
         _ => set_other(&mut pool, &variable, &text)?,
@@ -204,11 +210,15 @@ fn set(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 
 fn set_size(context: &Context<'_>, pool: &mut Pool, size: i64) -> Result<(), Refusal> {
     if pool.flags.contains(PoolFlags::NOSIZECHANGE) {
-        let text = "pool size change is disabled; you must unset nosizechange flag for the pool first";
+        let text =
+            "pool size change is disabled; you must unset nosizechange flag for the pool first";
         return Err(Refusal::new(Errno::PERM, text));
     }
     if pool.is_erasure() {
-        return Err(Refusal::new(Errno::NOTSUPP, "can not change the size of an erasure-coded pool"));
+        return Err(Refusal::new(
+            Errno::NOTSUPP,
+            "can not change the size of an erasure-coded pool",
+        ));
     }
     if !(1..=SIZE_MAX).contains(&size) {
         return Err(Refusal::invalid("pool size must be between 1 and 10"));
@@ -233,12 +243,15 @@ fn set_size(context: &Context<'_>, pool: &mut Pool, size: i64) -> Result<(), Ref
 
 fn set_min_size(pool: &mut Pool, min_size: i64) -> Result<(), Refusal> {
     if pool.flags.contains(PoolFlags::NOSIZECHANGE) {
-        let text = "pool min size change is disabled; you must unset nosizechange flag for the pool first";
+        let text =
+            "pool min size change is disabled; you must unset nosizechange flag for the pool first";
         return Err(Refusal::new(Errno::PERM, text));
     }
     let size = i64::from(pool.size);
     if !(1..=size).contains(&min_size) {
-        return Err(Refusal::invalid(format!("pool min_size must be between 1 and size, which is set to {size}")));
+        return Err(Refusal::invalid(format!(
+            "pool min_size must be between 1 and size, which is set to {size}"
+        )));
     }
     pool.min_size = min_size as u8;
     Ok(())
@@ -251,7 +264,8 @@ fn set_pg_num(
     pg_num: i64,
 ) -> Result<(), Refusal> {
     if pool.flags.contains(PoolFlags::NOPGCHANGE) {
-        let text = "pool pg_num change is disabled; you must unset nopgchange flag for the pool first";
+        let text =
+            "pool pg_num change is disabled; you must unset nopgchange flag for the pool first";
         return Err(Refusal::new(Errno::PERM, text));
     }
     let pg_num = u32::try_from(pg_num).unwrap_or(0);
@@ -294,13 +308,18 @@ fn set_other(pool: &mut Pool, variable: &str, text: &str) -> Result<(), Refusal>
     if let Some(flag) = flag(variable) {
         let on = boolean(text)?;
         if flag == PoolFlags::EC_OVERWRITES && !pool.is_erasure() {
-            return Err(Refusal::invalid("ec overwrites can only be enabled for an erasure coded pool"));
+            return Err(Refusal::invalid(
+                "ec overwrites can only be enabled for an erasure coded pool",
+            ));
         }
         pool.flags.set(flag, on);
         return Ok(());
     }
     let option = PoolOption::from_name(variable).ok_or_else(|| {
-        Refusal::new(Errno::NOTSUPP, format!("'{variable}' is about cache tiering, which is not supported"))
+        Refusal::new(
+            Errno::NOTSUPP,
+            format!("'{variable}' is about cache tiering, which is not supported"),
+        )
     })?;
     let value = parse_option(option, variable, text)?;
     // Zero and nothing mean the default again.
@@ -314,7 +333,11 @@ fn set_other(pool: &mut Pool, variable: &str, text: &str) -> Result<(), Refusal>
     Ok(())
 }
 
-fn parse_option(option: PoolOption, variable: &str, text: &str) -> Result<PoolOptionValue, Refusal> {
+fn parse_option(
+    option: PoolOption,
+    variable: &str,
+    text: &str,
+) -> Result<PoolOptionValue, Refusal> {
     Ok(match option.value_type() {
         Some(OptionType::Int) if variable.contains("bytes") || variable.contains("blob") => {
             let size = stdx::parse_bytes(text);
@@ -340,13 +363,16 @@ fn parse_option(option: PoolOption, variable: &str, text: &str) -> Result<PoolOp
 
 fn set_quota(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let id = pool_named(context, "pool")?;
-    let (field, text) = (context.arguments.text("field").to_owned(), context.arguments.text("val").to_owned());
+    let (field, text) =
+        (context.arguments.text("field").to_owned(), context.arguments.text("val").to_owned());
     let number = match field.as_str() {
         "max_bytes" => stdx::parse_bytes(&text),
         _ => parse_count(&text),
     };
     let number = number.ok_or_else(|| {
-        Refusal::invalid(format!("error parsing value '{text}' of {field}, expected a number such as 100 or 10M"))
+        Refusal::invalid(format!(
+            "error parsing value '{text}' of {field}, expected a number such as 100 or 10M"
+        ))
     })?;
     if let Some(pool) = context.change.pool(context.state, id) {
         match field.as_str() {
@@ -389,7 +415,11 @@ fn get_quota(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let plain = || {
         let objects = match objects {
             0 => "N/A".to_owned(),
-            limit => format!("{} objects  (current num objects: {} objects)", count(limit), totals.objects),
+            limit => format!(
+                "{} objects  (current num objects: {} objects)",
+                count(limit),
+                totals.objects
+            ),
         };
         let volume = match volume {
             0 => "N/A".to_owned(),

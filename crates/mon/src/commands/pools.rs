@@ -33,7 +33,13 @@ macro_rules! deletion {
 
 pub const COMMANDS: &[Command] = &[
     command("osd lspools", "list pools", "osd", "r", lspools),
-    command("osd pool ls name=detail,type=CephChoices,strings=detail,req=false", "list pools", "osd", "r", list),
+    command(
+        "osd pool ls name=detail,type=CephChoices,strings=detail,req=false",
+        "list pools",
+        "osd",
+        "r",
+        list,
+    ),
     command(
         "osd pool stats name=pool_name,type=CephPoolname,req=false",
         "obtain stats from all pools, or from specified pool",
@@ -98,14 +104,18 @@ pub(crate) fn create(
         None => option_number(state, "osd_pool_default_size").unwrap_or(3) as u8,
     };
     if size == 0 || size > SIZE_MAX && new.kind == PoolType::Replicated {
-        return Err(Refusal::invalid(format!("pool size {size} is not in the range 1 to {SIZE_MAX}")));
+        return Err(Refusal::invalid(format!(
+            "pool size {size} is not in the range 1 to {SIZE_MAX}"
+        )));
     }
     let default = option_number(state, "osd_pool_default_pg_num").map(|number| number as u32);
     let pg_num = new.pg_num.filter(|number| *number > 0).or(default).unwrap_or(PG_NUM_DEFAULT);
     let pgp_num = new.pgp_num.filter(|number| *number > 0).unwrap_or(pg_num);
     check_pg_num(state, None, pg_num, size)?;
     if pgp_num > pg_num {
-        let text = format!("'pgp_num' must be greater than 0 and lower or equal than 'pg_num', which in this case is {pg_num}");
+        let text = format!(
+            "'pgp_num' must be greater than 0 and lower or equal than 'pg_num', which in this case is {pg_num}"
+        );
         return Err(Refusal::new(Errno::RANGE, text));
     }
     let rule = match new.rule {
@@ -138,7 +148,9 @@ pub(crate) fn create(
 fn check_name(name: &str) -> Result<(), Refusal> {
     let is_printable = name.chars().all(|c| !c.is_control());
     if name.is_empty() || name.len() > NAME_LENGTH_MAX || !is_printable {
-        let text = format!("pool name '{name}' is invalid: it must have 1 to {NAME_LENGTH_MAX} printable characters");
+        let text = format!(
+            "pool name '{name}' is invalid: it must have 1 to {NAME_LENGTH_MAX} printable characters"
+        );
         return Err(Refusal::invalid(text));
     }
     Ok(())
@@ -160,7 +172,9 @@ pub fn check_pg_num(
     size: u8,
 ) -> Result<(), Refusal> {
     if pg_num == 0 || pg_num > PG_NUM_MAX {
-        let text = format!("'pg_num' must be greater than 0 and less than or equal to {PG_NUM_MAX}, it is {pg_num}");
+        let text = format!(
+            "'pg_num' must be greater than 0 and less than or equal to {PG_NUM_MAX}, it is {pg_num}"
+        );
         return Err(Refusal::new(Errno::RANGE, text));
     }
     let map = &state.osdmap;
@@ -256,13 +270,17 @@ fn stats(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     };
     let json = || {
         let pool = |id: &PoolId| {
-            let (totals, rate) = (context.stats.pool_totals(*id), context.stats.rate(context.now, Some(*id)));
+            let (totals, rate) =
+                (context.stats.pool_totals(*id), context.stats.rate(context.now, Some(*id)));
             let client = client_rate_fields(&rate);
             let recovery: Vec<_> =
                 rate_fields(&rate).into_iter().filter(|field| !client.contains(field)).collect();
             let mut degraded = Vec::new();
             if totals.degraded > 0 {
-                degraded.extend([("degraded_objects", totals.degraded), ("degraded_total", totals.copies)]);
+                degraded.extend([
+                    ("degraded_objects", totals.degraded),
+                    ("degraded_total", totals.copies),
+                ]);
             }
             json!({
                 "pool_name": map.pool_name(*id),
@@ -310,8 +328,10 @@ fn delete(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 }
 
 fn rename(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let (from, to) =
-        (context.arguments.text("srcpool").to_owned(), context.arguments.text("destpool").to_owned());
+    let (from, to) = (
+        context.arguments.text("srcpool").to_owned(),
+        context.arguments.text("destpool").to_owned(),
+    );
     let map = &context.state.osdmap;
     match (map.pool_id(&from), map.pool_id(&to)) {
         (None, Some(_)) => Ok(Answer::said(format!(
@@ -344,7 +364,8 @@ fn pool_with_snapshots(context: &Context<'_>) -> Result<PoolId, Refusal> {
 
 fn mksnap(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let id = pool_with_snapshots(context)?;
-    let (pool, snap) = (context.arguments.text("pool").to_owned(), context.arguments.text("snap").to_owned());
+    let (pool, snap) =
+        (context.arguments.text("pool").to_owned(), context.arguments.text("snap").to_owned());
     let exists = |pool: &Pool| pool.snaps.values().any(|known| known.name == snap);
     if context.state.osdmap.pool(id).is_some_and(exists) {
         return Ok(Answer::said(format!("pool {pool} snap {snap} already exists")));
@@ -358,7 +379,8 @@ fn mksnap(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 
 fn rmsnap(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let id = pool_with_snapshots(context)?;
-    let (pool, snap) = (context.arguments.text("pool").to_owned(), context.arguments.text("snap").to_owned());
+    let (pool, snap) =
+        (context.arguments.text("pool").to_owned(), context.arguments.text("snap").to_owned());
     let known = context.state.osdmap.pool(id);
     let found = known.and_then(|pool| pool.snaps.values().find(|known| known.name == snap));
     let Some(found) = found else {

@@ -112,9 +112,9 @@ fn pgmap_summary(context: &Context<'_>) -> Value {
     let (totals, usage) = (stats.totals(), stats.usage(map));
     let by_state = stats.pgs_by_state(map);
     let groups: u64 = by_state.iter().map(|(_, count)| count).sum();
-    let states = by_state.iter().map(|(state, count)| {
-        json!({ "state_name": pg_state::to_text(*state), "count": count })
-    });
+    let states = by_state
+        .iter()
+        .map(|(state, count)| json!({ "state_name": pg_state::to_text(*state), "count": count }));
     let mut summary = Map::new();
     let mut put = |name: &str, value: Value| summary.insert(name.to_owned(), value);
     put("pgs_by_state", states.collect());
@@ -192,9 +192,8 @@ pub fn rate_plain(rate: &Traffic) -> String {
 fn status_plain(context: &Context<'_>) -> String {
     let state = context.state;
     let health = health(state, context.stats, context.now);
-    let since = |time: UTime| {
-        age(u64::from(context.now.wall().seconds.saturating_sub(time.seconds)))
-    };
+    let since =
+        |time: UTime| age(u64::from(context.now.wall().seconds.saturating_sub(time.seconds)));
     let mut text = format!(
         "  cluster:\n    id:     {}\n    health: {}\n",
         state.monmap.fsid,
@@ -297,7 +296,9 @@ fn mute(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let (summary, count) = match all.get(code.as_str()) {
         Some(check) => (check.summary.clone(), check.count),
         None if sticky => (String::new(), 0),
-        None => return Err(Refusal::missing(format!("health alert {code} is not currently raised"))),
+        None => {
+            return Err(Refusal::missing(format!("health alert {code} is not currently raised")));
+        }
     };
     let now = u64::from(context.now.wall().seconds);
     let expires_at = if ttl == 0 { 0 } else { now + ttl };
@@ -377,9 +378,7 @@ fn features(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         for peer in context.overview.peers.values().filter(|peer| peer.kind == kind) {
             *counts.entry(peer.features).or_default() += 1;
         }
-        let group = |(features, count): (u64, u64)| {
-            json!({ "features": format!("{features:#x}"), "release": release(features), "num": count })
-        };
+        let group = |(features, count): (u64, u64)| json!({ "features": format!("{features:#x}"), "release": release(features), "num": count });
         Value::from(counts.into_iter().map(group).collect::<Vec<_>>())
     };
     let own = json!([{

@@ -12,6 +12,7 @@ fn one(addr: &EntityAddr) -> Value {
         AddrType::None => "none",
         AddrType::Legacy => "v1",
         AddrType::Msgr2 => "v2",
+        AddrType::Cidr => "cidr",
         AddrType::Any => "any",
     };
     json!({ "type": kind, "addr": socket(addr), "nonce": addr.nonce })

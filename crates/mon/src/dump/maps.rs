@@ -67,9 +67,9 @@ pub fn mgrmap(map: &MgrMap) -> Value {
         .iter()
         .map(|(release, modules)| (maps::Release(*release as u8).name().to_owned(), json!(modules)))
         .collect();
-    let clients = map.clients.iter().map(|(name, clients)| {
-        json!({ "name": name, "addrvec": addrs::vector(clients)["addrvec"] })
-    });
+    let clients = map.clients.iter().map(
+        |(name, clients)| json!({ "name": name, "addrvec": addrs::vector(clients)["addrvec"] }),
+    );
     json!({
         "epoch": map.epoch.0,
         "flags": map.flags,

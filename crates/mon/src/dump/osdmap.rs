@@ -141,7 +141,8 @@ fn ids(osds: &[OsdId]) -> Vec<i32> {
 
 fn overrides(map: &OsdMap) -> Value {
     let lists = |entries: &BTreeMap<PgId, Vec<OsdId>>| -> Vec<Value> {
-        let entry = |(pg, osds): (&PgId, &Vec<OsdId>)| json!({ "pgid": pg.to_string(), "osds": ids(osds) });
+        let entry =
+            |(pg, osds): (&PgId, &Vec<OsdId>)| json!({ "pgid": pg.to_string(), "osds": ids(osds) });
         entries.iter().map(entry).collect()
     };
     let items = map.pg_upmap_items.iter().map(|(pg, items)| {
@@ -173,10 +174,9 @@ fn blocklist(list: &Blocklist) -> Value {
 
 fn tail(map: &OsdMap) -> Value {
     let queue = |snaps: &BTreeMap<types::PoolId, maps::SnapIntervals>| -> Vec<Value> {
-        let interval = |(begin, length): (types::SnapId, u64)| json!({ "begin": begin.0, "length": length });
-        let pool = |(id, intervals): (&types::PoolId, &maps::SnapIntervals)| {
-            json!({ "pool": id.0, "snaps": intervals.intervals().map(interval).collect::<Vec<_>>() })
-        };
+        let interval =
+            |(begin, length): (types::SnapId, u64)| json!({ "begin": begin.0, "length": length });
+        let pool = |(id, intervals): (&types::PoolId, &maps::SnapIntervals)| json!({ "pool": id.0, "snaps": intervals.intervals().map(interval).collect::<Vec<_>>() });
         snaps.iter().map(pool).collect()
     };
     json!({

@@ -317,9 +317,23 @@ pub fn brief_table(rows: &[Row]) -> String {
 /// `pg ls`
 pub fn list_table(rows: &[Row], now: engine::Time) -> String {
     let mut table = Table::new(&[
-        "PG", "^OBJECTS", "^DEGRADED", "^MISPLACED", "^UNFOUND", "^BYTES", "^OMAP_BYTES*",
-        "^OMAP_KEYS*", "^LOG", "STATE", "^SINCE", "^VERSION", "^REPORTED", "^UP", "^ACTING",
-        "SCRUB_STAMP", "DEEP_SCRUB_STAMP",
+        "PG",
+        "^OBJECTS",
+        "^DEGRADED",
+        "^MISPLACED",
+        "^UNFOUND",
+        "^BYTES",
+        "^OMAP_BYTES*",
+        "^OMAP_KEYS*",
+        "^LOG",
+        "STATE",
+        "^SINCE",
+        "^VERSION",
+        "^REPORTED",
+        "^UP",
+        "^ACTING",
+        "SCRUB_STAMP",
+        "DEEP_SCRUB_STAMP",
     ]);
     for Row { pg, state, stat } in rows {
         let since = now.since(engine::Time(stat.last_change.as_nanos())).as_secs();
@@ -350,9 +364,25 @@ pub fn list_table(rows: &[Row], now: engine::Time) -> String {
 /// `pg dump pgs`
 pub fn dump_table(rows: &[Row]) -> String {
     let mut table = Table::new(&[
-        "PG_STAT", "^OBJECTS", "^MISSING_ON_PRIMARY", "^DEGRADED", "^MISPLACED", "^UNFOUND",
-        "^BYTES", "^OMAP_BYTES*", "^OMAP_KEYS*", "^LOG", "^DISK_LOG", "STATE", "STATE_STAMP",
-        "^VERSION", "^REPORTED", "UP", "^UP_PRIMARY", "ACTING", "^ACTING_PRIMARY",
+        "PG_STAT",
+        "^OBJECTS",
+        "^MISSING_ON_PRIMARY",
+        "^DEGRADED",
+        "^MISPLACED",
+        "^UNFOUND",
+        "^BYTES",
+        "^OMAP_BYTES*",
+        "^OMAP_KEYS*",
+        "^LOG",
+        "^DISK_LOG",
+        "STATE",
+        "STATE_STAMP",
+        "^VERSION",
+        "^REPORTED",
+        "UP",
+        "^UP_PRIMARY",
+        "ACTING",
+        "^ACTING_PRIMARY",
     ]);
     for Row { pg, state, stat } in rows {
         table.row([
@@ -382,8 +412,17 @@ pub fn dump_table(rows: &[Row]) -> String {
 
 pub fn pool_table(map: &OsdMap, stats: &Statistics) -> String {
     let mut table = Table::new(&[
-        "POOLID", "^OBJECTS", "^MISSING_ON_PRIMARY", "^DEGRADED", "^MISPLACED", "^UNFOUND",
-        "^BYTES", "^OMAP_BYTES*", "^OMAP_KEYS*", "^LOG", "^DISK_LOG",
+        "POOLID",
+        "^OBJECTS",
+        "^MISSING_ON_PRIMARY",
+        "^DEGRADED",
+        "^MISPLACED",
+        "^UNFOUND",
+        "^BYTES",
+        "^OMAP_BYTES*",
+        "^OMAP_KEYS*",
+        "^LOG",
+        "^DISK_LOG",
     ]);
     for id in map.pools.keys().rev() {
         let totals = stats.pool_totals(*id);
@@ -407,7 +446,13 @@ pub fn pool_table(map: &OsdMap, stats: &Statistics) -> String {
 pub fn osd_table(map: &OsdMap, stats: &Statistics) -> String {
     use crate::table::bytes;
     let mut table = Table::new(&[
-        "OSD_STAT", "^USED", "^AVAIL", "^USED_RAW", "^TOTAL", "^HB_PEERS", "^PG_SUM",
+        "OSD_STAT",
+        "^USED",
+        "^AVAIL",
+        "^USED_RAW",
+        "^TOTAL",
+        "^HB_PEERS",
+        "^PG_SUM",
         "^PRIMARY_PG_SUM",
     ]);
     let (held, led) = (pgs_per_osd(map), primaries_per_osd(map));

@@ -76,9 +76,7 @@ fn history(pool: &Pool) -> Value {
 }
 
 fn snapshots(pool: &Pool) -> Value {
-    let snap = |snap: &maps::PoolSnap| {
-        json!({ "snapid": snap.id.0, "stamp": snap.stamp.to_iso(), "name": snap.name })
-    };
+    let snap = |snap: &maps::PoolSnap| json!({ "snapid": snap.id.0, "stamp": snap.stamp.to_iso(), "name": snap.name });
     let has_own = pool.flags.contains(maps::PoolFlags::POOL_SNAPS);
     json!({
         "snap_mode": if has_own { "pool" } else { "selfmanaged" },
@@ -130,9 +128,11 @@ fn rest(pool: &Pool) -> Value {
 }
 
 fn options(pool: &Pool) -> Value {
-    let named = pool.options.0.iter().filter_map(|(option, value)| {
-        Some((option.name()?.to_owned(), option_value(value)))
-    });
+    let named = pool
+        .options
+        .0
+        .iter()
+        .filter_map(|(option, value)| Some((option.name()?.to_owned(), option_value(value))));
     Value::Object(named.collect())
 }
 

@@ -149,7 +149,8 @@ pub fn osd_plain(map: &OsdMap, selection: &Selection<'_>) -> String {
     let mut table = Table::new(&columns);
     for item in selection.items(map).into_iter().chain(selection.strays(map)) {
         let cells = leading_cells(&map.crush, &item);
-        let mut cells: Vec<String> = cells.into_iter().chain([type_and_name(&map.crush, &item)]).collect();
+        let mut cells: Vec<String> =
+            cells.into_iter().chain([type_and_name(&map.crush, &item)]).collect();
         if item.id >= 0 {
             let osd = map.osd(OsdId(item.id));
             cells.push(status_word(map, OsdId(item.id)).to_owned());
@@ -244,9 +245,9 @@ impl<'a> Utilization<'a> {
     fn variations(&self) -> (f64, f64, f64) {
         let each: Vec<f64> =
             self.usage.values().map(|usage| self.variation(&Sum::of([usage]))).collect();
-        let (min, max) = each.iter().fold((f64::INFINITY, 0.0f64), |(min, max), value| {
-            (min.min(*value), max.max(*value))
-        });
+        let (min, max) = each
+            .iter()
+            .fold((f64::INFINITY, 0.0f64), |(min, max), value| (min.min(*value), max.max(*value)));
         let squares: f64 = each.iter().map(|value| (value - 1.0).powi(2)).sum();
         let deviation = if each.is_empty() { 0.0 } else { (squares / each.len() as f64).sqrt() };
         (if min.is_finite() { min } else { 0.0 }, max, deviation * self.average)
@@ -274,7 +275,8 @@ impl<'a> Utilization<'a> {
         let mut node = item_fields(&self.map.crush, item);
         let sum = self.sum(item.id);
         let osd = self.map.osd(OsdId(item.id)).filter(|_| item.id >= 0);
-        let reweight = if item.id < 0 { json!(-1) } else { weight(osd.map_or(0, |osd| osd.weight)) };
+        let reweight =
+            if item.id < 0 { json!(-1) } else { weight(osd.map_or(0, |osd| osd.weight)) };
         node.insert("reweight".to_owned(), reweight);
         sum.json(&mut node, "");
         node.insert("utilization".to_owned(), number(sum.utilization()));
@@ -290,8 +292,20 @@ impl<'a> Utilization<'a> {
 
     pub fn plain(&self, tree: bool, selection: &Selection<'_>) -> String {
         let mut columns = vec![
-            ">ID", ">CLASS", "^WEIGHT", "^REWEIGHT", "^SIZE", "^RAW USE", "^DATA", "^OMAP", "^META",
-            "^AVAIL", "^%USE", "^VAR", "^PGS", ">STATUS",
+            ">ID",
+            ">CLASS",
+            "^WEIGHT",
+            "^REWEIGHT",
+            "^SIZE",
+            "^RAW USE",
+            "^DATA",
+            "^OMAP",
+            "^META",
+            "^AVAIL",
+            "^%USE",
+            "^VAR",
+            "^PGS",
+            ">STATUS",
         ];
         if tree {
             columns.push("TYPE NAME");

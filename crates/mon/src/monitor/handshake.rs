@@ -234,7 +234,13 @@ impl Monitor {
         }
     }
 
-    fn believe(&mut self, now: Time, conn: ConnId, name: EntityName, global_id: u64) -> AuthVerdict {
+    fn believe(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        name: EntityName,
+        global_id: u64,
+    ) -> AuthVerdict {
         self.handshakes
             .insert(conn, Handshake { started: now, mode: MODE_CRC, step: Step::Done(None) });
         AuthVerdict::Done {

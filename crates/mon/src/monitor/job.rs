@@ -29,8 +29,14 @@ pub(super) enum Job {
     RotateSecrets,
     PromotePendingKey(EntityName),
     Command(Box<CommandJob>),
-    PoolOp { conn: ConnId, tid: u64, op: PoolOp },
-    Log { entries: Vec<LogEntry> },
+    PoolOp {
+        conn: ConnId,
+        tid: u64,
+        op: PoolOp,
+    },
+    Log {
+        entries: Vec<LogEntry>,
+    },
     Osd(OsdJob),
     /// Flags and marks that follow from time and usage.
     Housekeeping,
@@ -221,7 +227,9 @@ impl Monitor {
         }
         let format = given.get("format").and_then(Value::as_str).unwrap_or_default();
         let format = Format::from_name(format).ok_or_else(|| {
-            Refusal::invalid(format!("format '{format}' is unknown, known are plain, json, json-pretty"))
+            Refusal::invalid(format!(
+                "format '{format}' is unknown, known are plain, json, json-pretty"
+            ))
         })?;
         let candidates = self.registry.find(prefix)?;
         let validated: Vec<_> = candidates

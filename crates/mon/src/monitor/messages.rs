@@ -47,9 +47,9 @@ impl Monitor {
             }
             MonSubscribe::KIND => self.subscribe(now, conn, MonSubscribe::decode(message)?),
             MonGetVersion::KIND => self.tell_version(conn, MonGetVersion::decode(message)?),
-            MonGetMap::KIND => self.reply(conn, |monitor, features| {
-                publish::monmap(&monitor.state, features)
-            }),
+            MonGetMap::KIND => {
+                self.reply(conn, |monitor, features| publish::monmap(&monitor.state, features))
+            }
             MonGetOsdMap::KIND => self.send_osdmaps(conn, MonGetOsdMap::decode(message)?),
             Statfs::KIND => self.tell_usage(conn, tid, Statfs::decode(message)?),
             GetPoolStats::KIND => self.tell_pool_stats(conn, tid, GetPoolStats::decode(message)?),
@@ -115,8 +115,7 @@ impl Monitor {
 
     fn send_osdmaps(&mut self, conn: ConnId, asked: MonGetOsdMap) {
         let range = asked.full_first..=asked.full_last;
-        let epochs: Vec<_> =
-            self.state.full_maps.range(range).map(|(epoch, _)| *epoch).collect();
+        let epochs: Vec<_> = self.state.full_maps.range(range).map(|(epoch, _)| *epoch).collect();
         for epoch in epochs {
             let features = self.sessions.get(&conn).map_or(0, |session| session.peer.features);
             if let Some(message) = publish::full_map(&self.state, features, epoch) {
@@ -261,4 +260,3 @@ impl Monitor {
         self.reply(conn, |_, features| StatsAck {}.encode(features).with_tid(tid));
     }
 }
-

@@ -105,7 +105,9 @@ impl Monitor {
 
     pub(super) fn run_osd_job(&mut self, now: Time, job: &OsdJob, change: &mut Change) -> Effects {
         match job {
-            OsdJob::Boot { conn, addrs, boot } => return self.boot(now, *conn, addrs, boot, change),
+            OsdJob::Boot { conn, addrs, boot } => {
+                return self.boot(now, *conn, addrs, boot, change);
+            }
             OsdJob::Alive { osd, want, current } => self.extend_life(*osd, *want, *current, change),
             OsdJob::Failure(failure) => self.judge_failure(failure, change),
             OsdJob::MarkMeDown { conn, message } => {
@@ -187,10 +189,6 @@ impl Monitor {
         if (was_out_by_itself || !known.exists()) && may_in {
             let weight = if xinfo.old_weight == 0 { WEIGHT_IN } else { xinfo.old_weight };
             incremental.new_weight.insert(osd, weight);
-            let flipped = OsdState(known.state.0 & (OsdState::NEW | OsdState::AUTOOUT).0);
-            if !flipped.is_empty() {
-                incremental.new_state.insert(osd, flipped);
-            }
         }
     }
 
@@ -216,8 +214,8 @@ impl Monitor {
 
     fn judge_failure(&self, failure: &OsdFailure, change: &mut Change) {
         let certain = OsdFailure::FAILED | OsdFailure::IMMEDIATE;
-        let is_current = self.state.osdmap.client_addrs(failure.target)
-            == Some(&failure.target_addrs);
+        let is_current =
+            self.state.osdmap.client_addrs(failure.target) == Some(&failure.target_addrs);
         if failure.flags & certain == certain && is_current && self.may_mark_down(failure.target) {
             mark_down(change.osdmap(&self.state), failure.target);
         }
@@ -237,8 +235,7 @@ impl Monitor {
         change: &mut Change,
     ) -> Effects {
         let osd = message.target;
-        let is_current =
-            self.state.osdmap.client_addrs(osd) == Some(&message.target_addrs);
+        let is_current = self.state.osdmap.client_addrs(osd) == Some(&message.target_addrs);
         if is_current && self.may_mark_down(osd) {
             let incremental = change.osdmap(&self.state);
             mark_down(incremental, osd);
@@ -290,7 +287,7 @@ impl Monitor {
                 incremental.new_xinfo.insert(osd, xinfo);
                 incremental.new_weight.insert(osd, 0);
                 incremental.new_state.insert(osd, OsdState::AUTOOUT);
-                }
+            }
         }
     }
 }

@@ -55,11 +55,10 @@ impl Context<'_> {
                 }
                 self.effects.push(Effect::Ping { key });
             }
-            watch_op::UNWATCH => {
-                if self.info.watchers.remove(&key).is_some() {
-                    self.touched = true;
-                    self.effects.push(Effect::Disconnect { key, tell_client: false });
-                }
+            watch_op::UNWATCH if known => {
+                self.info.watchers.remove(&key);
+                self.touched = true;
+                self.effects.push(Effect::Disconnect { key, tell_client: false });
             }
             _ => {}
         }

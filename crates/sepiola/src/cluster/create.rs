@@ -30,6 +30,8 @@ pub struct Settings {
     pub auth: AuthMode,
     /// Where logs lie, if not beside the data.
     pub log: Option<PathBuf>,
+    /// Bytes that each OSD may take: all share one file system.
+    pub osd_capacity: u64,
 }
 
 /// The same, as the file has it.
@@ -40,6 +42,7 @@ struct SettingsFile {
     mon_addr: SocketAddr,
     auth: String,
     log: Option<PathBuf>,
+    osd_capacity: u64,
 }
 
 impl Settings {
@@ -53,7 +56,8 @@ impl Settings {
             bail!("{}: {:?} is not a cluster id", path.display(), file.fsid);
         };
         let auth = if file.auth == "none" { AuthMode::None } else { AuthMode::Cephx };
-        Ok(Settings { fsid, osds: file.osds, mon_addr: file.mon_addr, auth, log: file.log })
+        let SettingsFile { osds, mon_addr, log, osd_capacity, .. } = file;
+        Ok(Settings { fsid, osds, mon_addr, auth, log, osd_capacity })
     }
 
     fn save(&self, dir: &DataDir) -> Result<()> {
@@ -64,6 +68,7 @@ impl Settings {
             mon_addr: self.mon_addr,
             auth: auth.to_owned(),
             log: self.log.clone(),
+            osd_capacity: self.osd_capacity,
         };
         write_file(&path(dir), &(serde_json::to_string_pretty(&file)? + "\n"), SETTINGS_MODE)
     }
@@ -108,13 +113,25 @@ pub fn create(dir: &DataDir, args: &UpArgs, listen: SocketAddr) -> Result<()> {
     if let Some(log) = &log {
         fs::create_dir_all(log).with_context(|| format!("making {}", log.display()))?;
     }
-    let settings = Settings { fsid: made.fsid, osds: args.osds, mon_addr, auth: args.auth, log };
+    let settings = Settings {
+        fsid: made.fsid,
+        osds: args.osds,
+        mon_addr,
+        auth: args.auth,
+        log,
+        osd_capacity: free_space(dir)? / u64::from(args.osds),
+    };
     settings.save(dir)?;
     let admin = types::EntityName::client("admin");
     let mut keyring = made.keyring;
     keyring.entities.retain(|name, _| *name == admin);
     write_keyring(dir, &keyring.to_string())?;
     control::initialise(&dir.control(), &made.transaction)
+}
+
+fn free_space(dir: &DataDir) -> Result<u64> {
+    let stat = rustix::fs::statvfs(dir.path()).context("asking for the free space")?;
+    Ok(stat.f_bavail * stat.f_frsize)
 }
 
 /// The monitor's address is in every client's configuration, so its port is decided once.

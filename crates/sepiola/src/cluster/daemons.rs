@@ -17,7 +17,7 @@ use osd::Osd;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use types::{EntityAddr, EntityAddrVec, EntityType, OsdId, ParticipantName, Uuid};
+use types::{EntityAddr, EntityAddrVec, EntityType, OsdId, ParticipantName};
 
 /// crc and secure
 const CONNECTION_MODES: [u32; 2] = [1, 2];
@@ -179,7 +179,8 @@ impl Plan {
         let waker = core.waker();
         let log: Option<PathBuf> =
             self.settings.log.as_ref().map(|log| log.join(format!("osd.{id}.log")));
-        let options = Options { log, ..Options::default() };
+        let capacity = Some(self.settings.osd_capacity);
+        let options = Options { log, capacity, ..Options::default() };
         let path = self.dir.osd(id);
         FileStore::open(&path, &options, Arc::new(move || waker.wake()))
             .with_context(|| format!("opening the store of osd.{id} in {}", path.display()))

@@ -1,0 +1,285 @@
+//! A monitor on a control store in memory, with what it says collected.
+
+// Each test program uses its part of this.
+#![allow(dead_code)]
+
+use bytes::Bytes;
+use engine::{ConnId, Daemon, Message, Output, Peer, Time};
+use mon::control::{Completion, MemControl, Request, Transaction};
+use mon::{AuthMode, Monitor, Parameters, Settings, bootstrap};
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::time::Duration;
+use types::{
+    EntityAddr, EntityAddrVec, EntityName, EntityType, Epoch, OsdId, ParticipantName, PgId, UTime,
+    Uuid,
+};
+use wire::internal::{OsdUsage, PgStat, StatsReport, pg_state};
+use wire::{MessageBody, MonCommand, MonCommandAck, OsdBoot, OsdSuperblock};
+
+pub const START: u64 = 1_800_000_000_000_000_000;
+pub const ADMIN: ConnId = ConnId(ConnId::ACCEPTED);
+const OSD_FIRST: u64 = ConnId::ACCEPTED + 1000;
+
+pub struct Cluster {
+    pub monitor: Monitor,
+    pub control: MemControl,
+    pub now: Time,
+    pub sent: Vec<(ConnId, Message)>,
+    pub verdicts: Vec<(ConnId, engine::AuthVerdict)>,
+    pub closed: Vec<ConnId>,
+    /// Another monitor's transactions that go before the next one of this monitor.
+    pub rivals: VecDeque<Transaction>,
+}
+
+pub fn addrs(text: &str) -> EntityAddrVec {
+    EntityAddrVec::one(text.parse().unwrap())
+}
+
+pub fn parameters(osd_count: u32) -> Parameters {
+    Parameters {
+        mon_name: "a".to_owned(),
+        mon_addrs: addrs("v2:127.0.0.1:3300/0"),
+        mgr_name: "x".to_owned(),
+        mgr_addrs: addrs("v2:127.0.0.1:6800/1"),
+        osd_count,
+        host: "alpha".to_owned(),
+        failure_domain: "osd".to_owned(),
+        device_class: Some("hdd".to_owned()),
+        pool_size: 3,
+        key_type: auth::KeyType::Aes,
+    }
+}
+
+pub fn settings() -> Settings {
+    let parameters = parameters(0);
+    Settings {
+        mon_name: parameters.mon_name,
+        mon_addrs: parameters.mon_addrs,
+        mgr_name: parameters.mgr_name,
+        mgr_addrs: parameters.mgr_addrs,
+        auth: AuthMode::Cephx,
+        connection_modes: vec![2, 1],
+        cephx: auth::CephxPolicy::default(),
+        hostname: "alpha".to_owned(),
+    }
+}
+
+impl Cluster {
+    /// A new cluster of three OSDs, none of which has booted.
+    pub fn new() -> Self {
+        let mut entropy = auth::Entropy::from_seed([7; 32]);
+        let new = bootstrap(&parameters(3), UTime::from_nanos(START), &mut entropy).unwrap();
+        let mut control = MemControl::new();
+        control.commit(&new.transaction).unwrap();
+        Cluster::on(control)
+    }
+
+    /// A monitor that starts on an existing store, with the administrator connected.
+    pub fn on(control: MemControl) -> Self {
+        let mut cluster = Cluster {
+            monitor: Monitor::new(settings(), [9; 32]),
+            control,
+            now: Time(START),
+            sent: Vec::new(),
+            verdicts: Vec::new(),
+            closed: Vec::new(),
+            rivals: VecDeque::new(),
+        };
+        cluster.drain();
+        cluster.open(ADMIN, "client.admin", 5000, "allow *");
+        cluster
+    }
+
+    pub fn healthy() -> Self {
+        let mut cluster = Cluster::new();
+        (0..3).for_each(|osd| cluster.boot(osd));
+        cluster
+    }
+
+    /// Does what the monitor wants done until it wants nothing more.
+    pub fn drain(&mut self) {
+        while let Some(output) = self.monitor.poll_output() {
+            match output {
+                Output::Storage(request) => {
+                    if let Request::Commit { .. } = request
+                        && let Some(rival) = self.rivals.pop_front()
+                    {
+                        self.control.commit(&rival).unwrap();
+                    }
+                    let completion: Completion = self.control.execute(&request);
+                    self.monitor.handle_completion(self.now, completion);
+                }
+                Output::Send { conn, message } => self.sent.push((conn, message)),
+                Output::Auth { conn, verdict } => self.verdicts.push((conn, verdict)),
+                Output::Close { conn } => self.closed.push(conn),
+                other => panic!("unexpected {other:?}"),
+            }
+        }
+    }
+
+    /// Opens a session with the given monitor capabilities; empty ones mean a link within the
+    /// process.
+    pub fn open(&mut self, conn: ConnId, name: &str, global_id: i64, caps: &str) {
+        let caps = if caps.is_empty() { String::new() } else { format!("M{caps}") };
+        self.open_with(conn, name, global_id, &caps);
+    }
+
+    /// Opens a session with what the monitor itself wrote into the peer's capabilities.
+    pub fn open_with(&mut self, conn: ConnId, name: &str, global_id: i64, caps: &str) {
+        let name: EntityName = name.parse().unwrap();
+        let caps = caps.to_owned();
+        let addr: EntityAddr = format!("v2:127.0.0.1:7000/{global_id}").parse().unwrap();
+        let peer = Peer {
+            participant: ParticipantName::new(name.kind, global_id),
+            name,
+            addrs: EntityAddrVec::one(addr),
+            features: types::features::SUPPORTED,
+            caps: Bytes::from(caps),
+            seen_addr: addr,
+        };
+        self.monitor.handle_opened(self.now, conn, peer);
+        self.drain();
+    }
+
+    pub fn osd_conn(osd: i32) -> ConnId {
+        ConnId(OSD_FIRST + osd as u64)
+    }
+
+    pub fn send<M: MessageBody>(&mut self, conn: ConnId, tid: u64, message: &M) {
+        let message = message.encode(types::features::SUPPORTED).with_tid(tid);
+        self.monitor.handle_message(self.now, conn, message);
+        self.drain();
+    }
+
+    /// What was sent to a session of one kind since the last look.
+    pub fn take<M: MessageBody>(&mut self, conn: ConnId) -> Vec<M> {
+        let wanted = |(to, message): &(ConnId, Message)| *to == conn && message.kind == M::KIND;
+        let (taken, rest) = std::mem::take(&mut self.sent).into_iter().partition(wanted);
+        self.sent = rest;
+        let taken: Vec<(ConnId, Message)> = taken;
+        taken.iter().map(|(_, message)| M::decode(message).unwrap()).collect()
+    }
+
+    pub fn boot(&mut self, osd: i32) {
+        self.boot_as(osd, 1);
+    }
+
+    /// Boots incarnation `nonce` of an OSD over a link within the process.
+    pub fn boot_as(&mut self, osd: i32, nonce: u32) {
+        let conn = Cluster::osd_conn(osd);
+        let addr: EntityAddr = format!("v2:127.0.0.1:{}/{nonce}", 6900 + osd).parse().unwrap();
+        let peer = Peer {
+            participant: ParticipantName::new(EntityType::OSD, osd.into()),
+            name: EntityName::osd(osd),
+            addrs: EntityAddrVec::one(addr),
+            features: types::features::SUPPORTED,
+            caps: Bytes::new(),
+            seen_addr: addr,
+        };
+        self.monitor.handle_opened(self.now, conn, peer);
+        let superblock = OsdSuperblock {
+            cluster_fsid: self.monitor.fsid(),
+            osd_fsid: Uuid([osd as u8 + 1; 16]),
+            whoami: OsdId(osd),
+            ..OsdSuperblock::default()
+        };
+        let metadata = [("hostname", "alpha"), ("ceph_version", "sepiola version 0.1.0")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let other = |port: i32| addrs(&format!("v2:127.0.0.1:{}/{nonce}", port + osd));
+        let boot = OsdBoot {
+            superblock,
+            metadata: metadata.into(),
+            cluster_addrs: other(7900),
+            heartbeat_back_addrs: other(8900),
+            heartbeat_front_addrs: other(9900),
+            ..OsdBoot::default()
+        };
+        self.send(conn, 0, &boot);
+    }
+
+    /// Reports that an OSD's groups are well and hold `objects` objects each.
+    pub fn report(&mut self, osd: i32, objects: u64) {
+        let map = &self.monitor.state().osdmap;
+        let groups: Vec<PgId> = map.pools.keys().flat_map(|pool| map.pgs(*pool)).collect();
+        let ours = groups.into_iter().filter_map(|pg| {
+            let mapping = map.pg_to_osds(pg);
+            (mapping.acting_primary == Some(OsdId(osd))).then_some((pg, mapping))
+        });
+        let pgs = ours.map(|(pg, mapping)| {
+            let stat = PgStat {
+                state: pg_state::ACTIVE | pg_state::CLEAN,
+                reported_epoch: map.epoch,
+                reported_sequence: self.now.0,
+                up: mapping.up,
+                acting: mapping.acting,
+                objects,
+                bytes: objects * 100,
+                ..PgStat::default()
+            };
+            (pg, stat)
+        });
+        let usage = OsdUsage {
+            bytes_total: 4 << 30,
+            bytes_available: 3 << 30,
+            bytes_used: 1 << 30,
+            ..OsdUsage::default()
+        };
+        let report = StatsReport {
+            osd: OsdId(osd),
+            pgs: pgs.collect(),
+            is_complete: true,
+            usage,
+            ..StatsReport::default()
+        };
+        self.send(Cluster::osd_conn(osd), 1, &report);
+    }
+
+    pub fn advance(&mut self, duration: Duration) {
+        let end = self.now + duration;
+        while let Some(due) = self.monitor.poll_timeout().filter(|due| *due <= end) {
+            self.now = due.max(self.now);
+            self.monitor.handle_timeout(self.now);
+            self.drain();
+        }
+        self.now = end;
+    }
+
+    pub fn command_on(&mut self, conn: ConnId, command: &Value, input: &[u8]) -> MonCommandAck {
+        self.raw_command(conn, &command.to_string(), input)
+    }
+
+    pub fn raw_command(&mut self, conn: ConnId, command: &str, input: &[u8]) -> MonCommandAck {
+        let command = vec![command.to_owned()];
+        let fsid = self.monitor.fsid();
+        let input = Bytes::copy_from_slice(input);
+        self.send(conn, 42, &MonCommand { version: 0, fsid, command, input });
+        let mut replies = self.take::<MonCommandAck>(conn);
+        assert_eq!(replies.len(), 1, "every command is answered once");
+        replies.remove(0)
+    }
+
+    pub fn command(&mut self, command: Value) -> MonCommandAck {
+        self.command_on(ADMIN, &command, b"")
+    }
+
+    /// The JSON output of a command that must succeed.
+    pub fn json(&mut self, mut command: Value) -> Value {
+        command["format"] = json!("json");
+        let reply = self.command(command.clone());
+        assert_eq!(reply.result, 0, "{command}: {}", reply.text);
+        serde_json::from_slice(&reply.output)
+            .unwrap_or_else(|error| panic!("{command}: {error}: {:?}", reply.output))
+    }
+
+    /// The plain output of a command that must succeed.
+    pub fn plain(&mut self, command: Value) -> String {
+        let reply = self.command(command.clone());
+        assert_eq!(reply.result, 0, "{command}: {}", reply.text);
+        String::from_utf8(reply.output.to_vec()).unwrap()
+    }
+
+    pub fn epoch(&self) -> Epoch {
+        self.monitor.state().osdmap.epoch
+    }
+}

@@ -1,0 +1,294 @@
+//! The engine as its host sees it: boot, restart, conflicts, subscriptions, sessions.
+
+mod cluster;
+
+use cluster::{ADMIN, Cluster};
+use engine::{ConnId, Daemon, Message};
+use mon::control::Transaction;
+use serde_json::json;
+use std::time::Duration;
+use types::{EntityType, Epoch, OsdId};
+use wire::internal::{RotatingSecrets, RotatingSecretsRequest};
+use wire::{
+    GetPoolStats, GetPoolStatsReply, MonGetVersion, MonGetVersionReply, MonMapMessage,
+    MonSubscribe, OsdMapMessage, OsdMarkMeDown, PoolOp, PoolOpKind, PoolOpReply, Statfs,
+    StatfsReply, SubscribeItem,
+};
+
+fn subscribe(cluster: &mut Cluster, conn: ConnId, what: &str, start: u64, flags: u8) {
+    let what = [(what.to_owned(), SubscribeItem { start, flags })].into();
+    cluster.send(conn, 0, &MonSubscribe { what, hostname: String::new() });
+}
+
+#[test]
+fn three_osds_boot_and_the_status_says_so() {
+    let mut cluster = Cluster::healthy();
+    let status = cluster.json(json!({ "prefix": "status" }));
+    assert_eq!(status["osdmap"]["num_up_osds"], 3);
+    assert_eq!(status["osdmap"]["num_in_osds"], 3);
+    assert_eq!(status["health"]["status"], "HEALTH_OK");
+    assert_eq!(status["quorum_names"], json!(["a"]));
+    assert_eq!(status["fsid"], cluster.monitor.fsid().to_string());
+    let plain = cluster.plain(json!({ "prefix": "status" }));
+    assert!(plain.contains("osd: 3 osds: 3 up (since 0s), 3 in (since 0s)"), "{plain}");
+    let metadata = cluster.json(json!({ "prefix": "osd metadata", "id": 1 }));
+    assert_eq!(metadata["hostname"], "alpha");
+}
+
+#[test]
+fn a_restart_leads_to_the_same_state() {
+    let mut cluster = Cluster::healthy();
+    cluster.json(json!({ "prefix": "osd dump" }));
+    cluster.command(json!({ "prefix": "osd pool create", "pool": "data", "pg_num": 16 }));
+    cluster.command(
+        json!({ "prefix": "config set", "who": "osd", "name": "osd_max_backfills", "value": "3" }),
+    );
+    cluster.command(json!({ "prefix": "config-key set", "key": "a/b", "val": "c" }));
+    cluster.command(json!({ "prefix": "log", "logtext": ["hello"] }));
+    let questions = [
+        "osd dump",
+        "auth ls",
+        "config dump",
+        "config-key dump",
+        "log last",
+        "mon dump",
+        "osd metadata",
+    ];
+    let ask =
+        |cluster: &mut Cluster| questions.map(|prefix| cluster.json(json!({ "prefix": prefix })));
+    let before = ask(&mut cluster);
+    let mut cluster = Cluster::on(cluster.control);
+    assert_eq!(ask(&mut cluster), before);
+}
+
+#[test]
+fn global_ids_are_never_given_twice_across_restarts() {
+    let cluster = Cluster::new();
+    let first = cluster.monitor.state().global_id_next;
+    let cluster = Cluster::on(cluster.control);
+    assert!(cluster.monitor.is_ready());
+    assert!(cluster.monitor.state().global_id_next > first);
+}
+
+#[test]
+fn a_conflict_is_decided_again_on_the_newer_state() {
+    let mut cluster = Cluster::healthy();
+    let before = cluster.epoch();
+    // A rival monitor writes to the same part of the state first.
+    let mut rival = Transaction::default();
+    rival.put("version/osdmap", "1000");
+    cluster.rivals.push_back(rival);
+    let reply = cluster.command(json!({ "prefix": "osd pool create", "pool": "data" }));
+    assert_eq!((reply.result, reply.text.as_str()), (0, "pool 'data' created"));
+    assert_eq!(cluster.epoch(), before.next());
+    let pools = cluster.json(json!({ "prefix": "osd lspools" }));
+    assert_eq!(pools, json!([{ "poolnum": 1, "poolname": "data" }]));
+}
+
+#[test]
+fn changes_of_other_monitors_are_seen() {
+    let mut cluster = Cluster::new();
+    let mut change = Transaction::default();
+    change.put("config-key/from-afar", "1");
+    let revision = cluster.control.commit(&change).unwrap();
+    let events = mon::control::MemControl::events(&change, revision);
+    cluster.monitor.handle_completion(cluster.now, events);
+    assert_eq!(cluster.json(json!({ "prefix": "config-key ls" })), json!(["from-afar"]));
+}
+
+#[test]
+fn subscribers_get_the_map_and_then_each_difference() {
+    let mut cluster = Cluster::healthy();
+    subscribe(&mut cluster, ADMIN, "osdmap", 0, 0);
+    let maps = cluster.take::<OsdMapMessage>(ADMIN);
+    assert_eq!(maps[0].full.keys().copied().collect::<Vec<_>>(), [cluster.epoch()]);
+    cluster.command(json!({ "prefix": "osd set", "key": "noout" }));
+    let maps = cluster.take::<OsdMapMessage>(ADMIN);
+    assert_eq!(maps[0].incrementals.keys().copied().collect::<Vec<_>>(), [cluster.epoch()]);
+    subscribe(&mut cluster, ADMIN, "osdmap", 2, SubscribeItem::ONETIME);
+    let maps = cluster.take::<OsdMapMessage>(ADMIN);
+    assert_eq!(maps[0].range(), Some((Epoch(2), cluster.epoch())));
+    subscribe(&mut cluster, ADMIN, "monmap", 0, SubscribeItem::ONETIME);
+    assert_eq!(cluster.take::<MonMapMessage>(ADMIN).len(), 1);
+    subscribe(&mut cluster, ADMIN, "no such thing", 0, 0);
+}
+
+#[test]
+fn old_epochs_are_trimmed_and_late_readers_get_the_newest_map() {
+    let mut cluster = Cluster::healthy();
+    for _ in 0..300 {
+        cluster.command(json!({ "prefix": "osd set", "key": "noout" }));
+        cluster.command(json!({ "prefix": "osd unset", "key": "noout" }));
+    }
+    let state = cluster.monitor.state();
+    assert_eq!(state.incrementals.len(), mon::state::INCREMENTALS_KEPT);
+    assert_eq!(state.full_maps.len(), mon::state::FULL_MAPS_KEPT);
+    assert_eq!(cluster.control.range("osdmap/inc/").len(), mon::state::INCREMENTALS_KEPT);
+    subscribe(&mut cluster, ADMIN, "osdmap", 5, SubscribeItem::ONETIME);
+    let maps = cluster.take::<OsdMapMessage>(ADMIN);
+    assert_eq!(maps[0].range(), Some((cluster.epoch(), cluster.epoch())));
+}
+
+#[test]
+fn an_osd_that_returns_unnoticed_ends_its_old_life_first() {
+    let mut cluster = Cluster::healthy();
+    let before = cluster.epoch();
+    cluster.boot_as(1, 2);
+    assert_eq!(cluster.epoch(), before.next().next());
+    let osd = cluster.monitor.state().osdmap.osd(OsdId(1)).unwrap();
+    assert_eq!(osd.info.down_at, before.next());
+    assert_eq!(osd.info.up_from, before.next().next());
+    // The same incarnation again changes nothing.
+    cluster.boot_as(1, 2);
+    assert_eq!(cluster.epoch(), before.next().next());
+}
+
+#[test]
+fn an_osd_says_goodbye_and_is_answered() {
+    let mut cluster = Cluster::healthy();
+    let target_addrs = cluster.monitor.state().osdmap.client_addrs(OsdId(2)).unwrap().clone();
+    let goodbye = OsdMarkMeDown {
+        version: 0,
+        fsid: cluster.monitor.fsid(),
+        target: OsdId(2),
+        target_addrs,
+        epoch: cluster.epoch(),
+        request_ack: true,
+        down_and_dead: true,
+    };
+    let conn = Cluster::osd_conn(2);
+    cluster.send(conn, 0, &goodbye);
+    assert_eq!(cluster.take::<OsdMarkMeDown>(conn).len(), 1);
+    assert!(!cluster.monitor.state().osdmap.is_up(OsdId(2)));
+    let health = cluster.json(json!({ "prefix": "health", "detail": "detail" }));
+    assert_eq!(health["checks"]["OSD_DOWN"]["summary"]["message"], "1 osds down");
+}
+
+#[test]
+fn an_osd_without_a_session_is_marked_down_and_later_out() {
+    let mut cluster = Cluster::healthy();
+    cluster.monitor.handle_closed(cluster.now, Cluster::osd_conn(0));
+    cluster.advance(Duration::from_secs(15));
+    assert!(cluster.monitor.state().osdmap.is_up(OsdId(0)));
+    cluster.advance(Duration::from_secs(10));
+    assert!(!cluster.monitor.state().osdmap.is_up(OsdId(0)));
+    cluster.advance(Duration::from_secs(650));
+    assert!(!cluster.monitor.state().osdmap.is_in(OsdId(0)));
+    cluster.boot_as(0, 2);
+    assert!(cluster.monitor.state().osdmap.is_in(OsdId(0)));
+}
+
+#[test]
+fn an_osd_that_the_map_does_not_know_gets_a_place() {
+    let mut cluster = Cluster::healthy();
+    cluster.boot(5);
+    let tree = cluster.plain(json!({ "prefix": "osd tree" }));
+    assert!(tree.contains("osd.5"), "{tree}");
+    assert_eq!(cluster.monitor.state().osdmap.up_count(), 4);
+}
+
+#[test]
+fn versions_usage_and_pool_statistics_are_told() {
+    let mut cluster = Cluster::healthy();
+    cluster.command(json!({ "prefix": "osd pool create", "pool": "data", "pg_num": 8 }));
+    (0..3).for_each(|osd| cluster.report(osd, 5));
+    cluster.send(ADMIN, 7, &MonGetVersion { handle: 3, what: "osdmap".to_owned() });
+    let version = cluster.take::<MonGetVersionReply>(ADMIN);
+    assert_eq!((version[0].handle, version[0].version), (3, cluster.epoch().0.into()));
+    let fsid = cluster.monitor.fsid();
+    cluster.send(ADMIN, 8, &Statfs { version: 0, fsid, data_pool: None });
+    let usage = cluster.take::<StatfsReply>(ADMIN);
+    assert_eq!((usage[0].kib, usage[0].objects), (12 << 20, 40));
+    let pools = vec!["data".to_owned(), "nope".to_owned()];
+    cluster.send(ADMIN, 9, &GetPoolStats { version: 0, fsid, pools });
+    let stats = cluster.take::<GetPoolStatsReply>(ADMIN);
+    assert_eq!(stats[0].stats.len(), 1);
+    assert_eq!(stats[0].stats["data"].stats.sum.objects, 40);
+    assert_eq!(stats[0].stats["data"].store.allocated, 12_000);
+}
+
+#[test]
+fn pools_and_snapshots_are_made_by_message() {
+    let mut cluster = Cluster::healthy();
+    let fsid = cluster.monitor.fsid();
+    let op = |op, pool, name: &str, snap| PoolOp {
+        version: 0,
+        fsid,
+        pool,
+        op,
+        snap: types::SnapId(snap),
+        name: name.to_owned(),
+        crush_rule: -1,
+    };
+    let mut run = |op: PoolOp| {
+        cluster.send(ADMIN, 1, &op);
+        let reply: PoolOpReply = cluster.take(ADMIN).remove(0);
+        assert_eq!(reply.epoch, cluster.epoch().0);
+        (reply.result, reply.response)
+    };
+    assert_eq!(run(op(PoolOpKind::Create, 0, "p", 0)).0, 0);
+    assert_eq!(run(op(PoolOpKind::Create, 0, "", 0)).0, -22);
+    assert_eq!(run(op(PoolOpKind::CreateSnap, 1, "s", 0)).0, 0);
+    assert_eq!(run(op(PoolOpKind::CreateSnap, 1, "s", 0)).0, -17);
+    assert_eq!(run(op(PoolOpKind::CreateUnmanagedSnap, 1, "", 0)).0, -22);
+    assert_eq!(run(op(PoolOpKind::DeleteSnap, 1, "s", 0)).0, 0);
+    assert_eq!(run(op(PoolOpKind::DeleteSnap, 1, "s", 0)).0, -2);
+    run(op(PoolOpKind::Create, 0, "q", 0));
+    let (result, id) = run(op(PoolOpKind::CreateUnmanagedSnap, 2, "", 0));
+    assert_eq!((result, id.as_deref()), (0, Some(&2u64.to_le_bytes()[..])));
+    assert_eq!(run(op(PoolOpKind::DeleteUnmanagedSnap, 2, "", 2)).0, 0);
+    assert_eq!(run(op(PoolOpKind::DeleteUnmanagedSnap, 2, "", 99)).0, -2);
+    assert_eq!(run(op(PoolOpKind::Delete, 2, "", 0)).0, 0);
+    assert_eq!(run(op(PoolOpKind::Delete, 2, "", 0)).0, 0);
+    assert_eq!(run(op(PoolOpKind::CreateSnap, 2, "s", 0)).0, -2);
+}
+
+#[test]
+fn quotas_raise_and_clear_the_flag() {
+    let mut cluster = Cluster::healthy();
+    cluster.command(json!({ "prefix": "osd pool create", "pool": "data", "pg_num": 8 }));
+    cluster.command(json!({
+        "prefix": "osd pool set-quota", "pool": "data", "field": "max_objects", "val": "30",
+    }));
+    (0..3).for_each(|osd| cluster.report(osd, 5));
+    cluster.advance(Duration::from_secs(2));
+    let pools = cluster.json(json!({ "prefix": "osd pool ls", "detail": "detail" }));
+    assert_eq!(pools[0]["flags_names"], "hashpspool,full,full_quota");
+    let health = cluster.json(json!({ "prefix": "health" }));
+    assert_eq!(health["checks"]["POOL_FULL"]["summary"]["count"], 1);
+    (0..3).for_each(|osd| cluster.report(osd, 1));
+    cluster.advance(Duration::from_secs(2));
+    let pools = cluster.json(json!({ "prefix": "osd pool ls", "detail": "detail" }));
+    assert_eq!(pools[0]["flags_names"], "hashpspool");
+}
+
+#[test]
+fn rotating_secrets_go_to_osds_and_to_nobody_else() {
+    let mut cluster = Cluster::healthy();
+    let request = RotatingSecretsRequest { service: EntityType::OSD.0.into() };
+    let conn = Cluster::osd_conn(0);
+    cluster.send(conn, 0, &request);
+    assert_eq!(cluster.take::<RotatingSecrets>(conn).len(), 1);
+    cluster.send(ADMIN, 0, &request);
+    assert!(cluster.take::<RotatingSecrets>(ADMIN).is_empty());
+    // They are sent again when they rotate.
+    cluster.advance(Duration::from_secs(3 * 3600));
+    assert!(!cluster.take::<RotatingSecrets>(conn).is_empty());
+}
+
+#[test]
+fn unreadable_messages_close_their_session() {
+    let mut cluster = Cluster::new();
+    for kind in [50, 15, 49, 13, 0x7f02] {
+        let conn = ConnId(ConnId::ACCEPTED + 50 + u64::from(kind));
+        cluster.open(conn, "client.admin", 1, "allow *");
+        let message = Message::new(kind, 1, 1, bytes::Bytes::from_static(b"\xff\xff\xff"));
+        cluster.monitor.handle_message(cluster.now, conn, message);
+        cluster.drain();
+        assert!(cluster.closed.contains(&conn), "kind {kind}");
+    }
+    let message = Message::new(0xbeef, 1, 1, bytes::Bytes::from_static(b"\xff"));
+    cluster.monitor.handle_message(cluster.now, ADMIN, message);
+    cluster.drain();
+    assert!(!cluster.closed.contains(&ADMIN));
+}
