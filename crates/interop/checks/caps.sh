@@ -4,7 +4,7 @@ p=caps-$$; ceph osd pool create $p 8 >/dev/null; ceph osd pool create $p-other 8
 trap 'for x in $p $p-other; do ceph osd pool rm $x $x --yes-i-really-really-mean-it >/dev/null; done' EXIT
 as() { local who=$1; shift; ceph auth get client.$who -o "$SCRATCH/$who.keyring" >/dev/null 2>&1; rados -n client.$who -k "$SCRATCH/$who.keyring" "$@"; }
 user() { ceph auth get-or-create client.$1 mon 'allow r' osd "$2" >/dev/null; }
-denied() { local text; if text=$("$@" 2>&1); then echo "allowed: $*"; exit 1; fi; grep -Eq 'Operation not permitted|Permission denied|EPERM|EACCES|\(1\)|\(13\)' <<<"$text" || { echo "$*: $text"; exit 1; }; }
+denied() { local text; if text=$("$@" 2>&1); then echo "allowed: $*"; exit 1; fi; grep -Eq 'Operation not permitted|Permission denied|EPERM|EACCES|bad_auth_method|auth_bad_method|\(1\)|\(13\)' <<<"$text" || { echo "$*: $text"; exit 1; }; }
 echo data >"$SCRATCH/d"
 rados -p $p put seed "$SCRATCH/d"
 user reader "allow r pool=$p"

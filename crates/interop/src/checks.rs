@@ -219,10 +219,11 @@ fn stop(child: &mut Child) -> Result<()> {
 }
 
 fn linux_source() -> Result<PathBuf> {
-    let found = fs::read_dir("/usr/src")?.filter_map(|entry| Some(entry.ok()?.path())).find(|path| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name.starts_with("linux-source-") && name.ends_with(".tar.xz")
-    });
+    let found =
+        fs::read_dir("/usr/src")?.filter_map(|entry| Some(entry.ok()?.path())).find(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with("linux-source-") && name.ends_with(".tar.xz")
+        });
     found.context("there is no /usr/src/linux-source-*.tar.xz: install linux-source")
 }
 

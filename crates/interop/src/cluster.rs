@@ -40,7 +40,8 @@ impl Cluster {
 
     /// Starts the process and waits until it says that the cluster is healthy.
     pub fn up(&mut self) -> Result<()> {
-        let log = fs::File::options().create(true).append(true).open(self.data.with_extension("log"))?;
+        let log =
+            fs::File::options().create(true).append(true).open(self.data.with_extension("log"))?;
         let mut child = Command::new(&self.binary)
             .args(["up", "--listen", "127.0.0.1:0", "--auth", self.auth, "--data"])
             .arg(&self.data)

@@ -12,6 +12,7 @@ use anyhow::{Result, bail};
 use checks::{Check, Mode, Run};
 use clients::Clients;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 const HELP: &str = "\
 interop [--clients host|16.2|18.2|20.2|all] [--short] [--keep] [--list] [CHECK…]
@@ -26,7 +27,17 @@ struct Options {
     only: Vec<String>,
 }
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
+    match check() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("interop: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn check() -> Result<()> {
     let Some(options) = parse()? else { return Ok(()) };
     let scratch = scratch_directory()?;
     let mut failed = Vec::new();

@@ -30,6 +30,10 @@ impl Change {
         self.incremental.is_none() && self.transaction.is_empty()
     }
 
+    pub fn now(&self) -> UTime {
+        self.now
+    }
+
     pub fn touches_osdmap(&self) -> bool {
         self.incremental.is_some()
     }

@@ -221,6 +221,10 @@ impl Monitor {
             self.overview.started = now;
             self.next_tick = Some(now + TICK);
             self.jobs.push_front(Job::Start);
+            // Whoever does not come back after a restart of everything counts as gone.
+            for (osd, _) in self.state.osdmap.existing_osds().filter(|(_, osd)| osd.is_up()) {
+                self.liveness.lost(osd, now);
+            }
         }
         self.publish(now);
         self.pump(now);

@@ -193,9 +193,9 @@ fn too_many_placement_groups_are_refused() {
     let mut cluster = Cluster::healthy();
     let create =
         |pg_num: u32| json!({ "prefix": "osd pool create", "pool": "p", "pg_num": pg_num });
-    let reply = cluster.command(create(1024));
+    let reply = cluster.command(create(2048));
     assert_eq!(reply.result, -34);
-    assert!(reply.text.contains("exceeds the mon_max_pg_per_osd value of 250"), "{}", reply.text);
+    assert!(reply.text.contains("exceeds the mon_max_pg_per_osd value of 1000"), "{}", reply.text);
     assert_eq!(cluster.command(create(100_000)).result, -34);
     assert_eq!(cluster.command(create(128)).result, 0);
 }
@@ -405,13 +405,13 @@ fn crush_trees_are_built_and_taken_down() {
     );
     let tree = cluster.plain(json!({ "prefix": "osd tree" }));
     let expected = "\
-ID  CLASS  WEIGHT   TYPE NAME               STATUS  REWEIGHT  PRI-AFF
--1         4.00000  root default                                     
--5         4.00000      rack r1                                      
--2         4.00000          host alpha                               
- 1    hdd  1.00000              osd.1           up   1.00000  1.00000
- 2    hdd  1.00000              osd.2           up   1.00000  1.00000
- 0   nvme  2.00000              osd.0           up   1.00000  1.00000
+ID  CLASS  WEIGHT   TYPE NAME           STATUS  REWEIGHT  PRI-AFF
+-1         4.00000  root default                                 
+-5         4.00000      rack r1                                  
+-2         4.00000          host alpha                           
+ 1    hdd  1.00000              osd.1       up   1.00000  1.00000
+ 2    hdd  1.00000              osd.2       up   1.00000  1.00000
+ 0   nvme  2.00000              osd.0       up   1.00000  1.00000
 ";
     assert_eq!(tree, expected);
     let raw = cluster.command(json!({ "prefix": "osd getcrushmap" })).output;

@@ -33,6 +33,8 @@ fn three_osds_boot_and_the_status_says_so() {
     assert!(plain.contains("osd: 3 osds: 3 up (since 0s), 3 in (since 0s)"), "{plain}");
     let metadata = cluster.json(json!({ "prefix": "osd metadata", "id": 1 }));
     assert_eq!(metadata["hostname"], "alpha");
+    let log = cluster.plain(json!({ "prefix": "log last", "num": 1 }));
+    assert!(log.ends_with("[INF] osd.2 v2:127.0.0.1:6902/1 boot\n"), "{log}");
 }
 
 #[test]
@@ -114,6 +116,20 @@ fn subscribers_get_the_map_and_then_each_difference() {
 }
 
 #[test]
+fn the_log_is_watched_at_one_level_and_from_now_on() {
+    let mut cluster = Cluster::healthy();
+    let say = |cluster: &mut Cluster| {
+        cluster.command(json!({ "prefix": "log", "logtext": ["hello"] }));
+        let logs = cluster.take::<wire::Log>(ADMIN);
+        logs.iter().flat_map(|log| &log.entries).map(|entry| entry.text.clone()).collect::<Vec<_>>()
+    };
+    subscribe(&mut cluster, ADMIN, "log-info", 0, 0);
+    assert_eq!(say(&mut cluster), ["hello"]);
+    subscribe(&mut cluster, ADMIN, "log-error", 0, 0);
+    assert!(say(&mut cluster).is_empty());
+}
+
+#[test]
 fn old_epochs_are_trimmed_and_late_readers_get_the_newest_map() {
     let mut cluster = Cluster::healthy();
     for _ in 0..300 {
@@ -176,6 +192,14 @@ fn an_osd_without_a_session_is_marked_down_and_later_out() {
     assert!(!cluster.monitor.state().osdmap.is_in(OsdId(0)));
     cluster.boot_as(0, 2);
     assert!(cluster.monitor.state().osdmap.is_in(OsdId(0)));
+}
+
+#[test]
+fn osds_that_do_not_come_back_after_a_restart_are_marked_down() {
+    let mut cluster = Cluster::on(Cluster::healthy().control);
+    cluster.boot_as(0, 2);
+    cluster.advance(Duration::from_secs(25));
+    assert_eq!(cluster.monitor.state().osdmap.up_count(), 1);
 }
 
 #[test]
@@ -260,6 +284,24 @@ fn quotas_raise_and_clear_the_flag() {
     cluster.advance(Duration::from_secs(2));
     let pools = cluster.json(json!({ "prefix": "osd pool ls", "detail": "detail" }));
     assert_eq!(pools[0]["flags_names"], "hashpspool");
+}
+
+#[test]
+fn a_full_disk_stops_the_pools_that_it_serves() {
+    let mut cluster = Cluster::healthy();
+    cluster.command(json!({ "prefix": "osd pool create", "pool": "data", "pg_num": 8 }));
+    cluster.report_with(0, 5, 100 << 20);
+    cluster.advance(Duration::from_secs(2));
+    let dump = cluster.json(json!({ "prefix": "osd dump" }));
+    assert_eq!(dump["osds"][0]["state"], json!(["exists", "full", "up"]));
+    assert_eq!(dump["pools"][0]["flags_names"], "hashpspool,full");
+    let health = cluster.json(json!({ "prefix": "health" }));
+    assert_eq!(health["status"], "HEALTH_ERR");
+    cluster.report_with(0, 5, 3 << 30);
+    cluster.advance(Duration::from_secs(2));
+    let dump = cluster.json(json!({ "prefix": "osd dump" }));
+    assert_eq!(dump["osds"][0]["state"], json!(["exists", "up"]));
+    assert_eq!(dump["pools"][0]["flags_names"], "hashpspool");
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod test;
 mod tidy;
 
 use anyhow::{Result, bail};
+use std::process::ExitCode;
 
 const HELP: &str = "\
 cargo xtask COMMAND
@@ -19,7 +20,17 @@ cargo xtask COMMAND
   fuzz [--seconds N] [TARGET…]    fuzzes the decoders (needs a nightly toolchain and cargo-fuzz)
 ";
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
+    match command() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn command() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let (command, rest) = match args.split_first() {
         Some((command, rest)) => (command.as_str(), rest),

@@ -45,8 +45,10 @@ pub fn fuzz(args: &[String]) -> Result<()> {
         }
     }
     if targets.is_empty() {
-        let output =
-            Command::new("cargo").args(["+nightly", "fuzz", "list"]).current_dir(root()).output()?;
+        let output = Command::new("cargo")
+            .args(["+nightly", "fuzz", "list"])
+            .current_dir(root())
+            .output()?;
         targets = String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect();
     }
     for target in targets {

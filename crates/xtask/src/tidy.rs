@@ -22,7 +22,10 @@ const ARROWS: [(&str, &[&str]); 21] = [
     ("store", &["codec", "types", "engine", "stdx"]),
     ("classes", &["codec", "types"]),
     ("pg", &["codec", "types", "engine", "store", "maps", "wire", "stdx"]),
-    ("osd", &["codec", "types", "engine", "store", "maps", "wire", "auth", "pg", "classes", "stdx"]),
+    (
+        "osd",
+        &["codec", "types", "engine", "store", "maps", "wire", "auth", "pg", "classes", "stdx"],
+    ),
     ("mon", &["codec", "types", "engine", "maps", "wire", "auth", "crush", "stdx"]),
     ("rados", &["codec", "types", "engine", "maps", "wire", "auth", "msgr", "crush", "stdx"]),
     ("rt", &["engine", "types", "stdx"]),
@@ -47,8 +50,8 @@ const ARROWS: [(&str, &[&str]); 21] = [
 
 /// Rooms whose logic must not touch the outside world, and words that would.
 const ENGINES: [&str; 15] = [
-    "stdx", "codec", "types", "engine", "crush", "maps", "wire", "auth", "msgr", "store", "classes",
-    "pg", "osd", "mon", "rados",
+    "stdx", "codec", "types", "engine", "crush", "maps", "wire", "auth", "msgr", "store",
+    "classes", "pg", "osd", "mon", "rados",
 ];
 const OUTSIDE: [(&str, &str); 8] = [
     ("std::fs", "files belong to hosts"),
@@ -187,7 +190,8 @@ fn sizes(sources: &[Source]) -> Vec<String> {
         .collect();
     let long = product.iter().filter(|(_, lines)| *lines > LONG_FILE_LINES).count();
     if long > LONG_FILES_MAX {
-        findings.push(format!("{long} files have over {LONG_FILE_LINES} lines; {LONG_FILES_MAX} may"));
+        findings
+            .push(format!("{long} files have over {LONG_FILE_LINES} lines; {LONG_FILES_MAX} may"));
     }
     findings
 }
@@ -198,10 +202,12 @@ fn paths_in_docs() -> Result<Vec<String>> {
     for document in documents()? {
         let text = fs::read_to_string(&document)?;
         for quoted in text.split('`').skip(1).step_by(2) {
-            let is_path = ["crates/", "docs/", "fuzz/", ".ci/"].iter().any(|p| quoted.starts_with(p));
+            let is_path =
+                ["crates/", "docs/", "fuzz/", ".ci/"].iter().any(|p| quoted.starts_with(p));
             let plain = quoted.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c));
             if is_path && plain && !root().join(quoted).exists() {
-                findings.push(format!("{}: names {quoted}, which does not exist", shown(&document)));
+                findings
+                    .push(format!("{}: names {quoted}, which does not exist", shown(&document)));
             }
         }
     }

@@ -17,7 +17,7 @@ const LOG_DEFAULT: i64 = 10;
 const OPTIONS: &[(&str, &str, &str, &str)] = &[
     ("mon_allow_pool_delete", "bool", "true", "allow pool deletions"),
     ("mon_allow_pool_size_one", "bool", "true", "allow pools with a single copy"),
-    ("mon_max_pg_per_osd", "uint", "250", "placement groups per OSD that a new pool may lead to"),
+    ("mon_max_pg_per_osd", "uint", "1000", "placement groups per OSD that a new pool may lead to"),
     ("mon_osd_down_out_interval", "secs", "600", "time until an OSD that is down is marked out"),
     ("mon_warn_on_pool_no_app", "bool", "true", "warn about pools without an application"),
     ("mon_warn_on_pool_no_redundancy", "bool", "true", "warn about pools with a single copy"),

@@ -14,8 +14,9 @@ use types::{Errno, OsdId, PoolId};
 
 /// Placement groups of one pool; more than any disk could hold.
 pub const PG_NUM_MAX: u32 = 65_536;
-/// `mon_max_pg_per_osd`
-const PGS_PER_OSD_DEFAULT: u64 = 250;
+/// `mon_max_pg_per_osd`. Ceph's default is 250; groups cost less here, and a small cluster should
+/// hold a few dozen pools.
+const PGS_PER_OSD_DEFAULT: u64 = 1000;
 const PG_NUM_DEFAULT: u32 = 32;
 const SIZE_MAX: u8 = 10;
 const NAME_LENGTH_MAX: usize = 128;

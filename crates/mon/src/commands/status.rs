@@ -339,7 +339,7 @@ fn parse_duration(text: &str) -> Option<u64> {
 
 fn version(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let json = || json!({ "version": crate::VERSION, "release": "reef", "release_type": "stable" });
-    Ok(context.show(json, || crate::VERSION.to_owned()))
+    Ok(context.show(json, || format!("{}\n", crate::VERSION)))
 }
 
 fn versions(context: &mut Context<'_>) -> Result<Answer, Refusal> {

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use engine::{ConnId, Message, Time};
 use serde_json::{Map, Value};
 use std::ops::Range;
-use types::{EntityName, Epoch, Errno};
+use types::{EntityName, EntityType, Epoch, Errno, ParticipantName};
 use wire::{
     CommandReply, LogEntry, MessageBody, MgrCommandReply, MonCommandAck, PoolOp, PoolOpReply,
 };
@@ -195,6 +195,23 @@ impl Monitor {
         for old in self.state.log.range(..kept_from).map(|(sequence, _)| *sequence) {
             change.delete(keys::log(old));
         }
+    }
+
+    /// Says something in the cluster log, at most once per operation. Severities are those of
+    /// [`LogEntry`].
+    pub(super) fn note(&self, severity: u16, text: String, change: &mut Change) {
+        let name = EntityName::new(EntityType::MON, &self.settings.mon_name);
+        let entry = LogEntry {
+            name,
+            rank: ParticipantName::new(EntityType::MON, 0),
+            addrs: self.settings.mon_addrs.clone(),
+            stamp: change.now(),
+            sequence: change.now().as_nanos(),
+            severity,
+            text,
+            channel: "cluster".to_owned(),
+        };
+        self.append_log(vec![entry], change);
     }
 
     /// Whether a command only reads, so that it need not wait for its turn.

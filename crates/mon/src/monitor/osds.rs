@@ -158,9 +158,12 @@ impl Monitor {
     fn mark_up(&self, addrs: &EntityAddrVec, boot: &OsdBoot, change: &mut Change) {
         let osd = boot.superblock.whoami;
         let state = &self.state;
-        if !state.osdmap.exists(osd) {
-            self.create_osd(osd, change);
+        if osd.0 >= state.osdmap.max_osd() {
+            change.osdmap(state).new_max_osd = Some(osd.0 + 1);
         }
+        let host = boot.metadata.get("hostname").unwrap_or(&self.settings.hostname);
+        crush_create_or_move(state, change, osd, host);
+        self.note(1, format!("osd.{osd} {addrs} boot"), change);
         let metadata = serde_json::to_vec(&boot.metadata).unwrap_or_default();
         if state.osd_metadata.get(&osd) != Some(&boot.metadata) {
             change.put(keys::osd_metadata(osd), metadata);
@@ -192,17 +195,6 @@ impl Monitor {
         }
     }
 
-    /// An OSD that was added to the configuration of its host and that the map has no slot for.
-    fn create_osd(&self, osd: OsdId, change: &mut Change) {
-        let state = &self.state;
-        let incremental = change.osdmap(state);
-        if osd.0 >= state.osdmap.max_osd() {
-            incremental.new_max_osd = Some(osd.0 + 1);
-        }
-        let host = self.settings.hostname.clone();
-        crush_create_or_move(state, change, osd, &host);
-    }
-
     fn extend_life(&self, osd: OsdId, want: Epoch, current: Epoch, change: &mut Change) {
         let map = &self.state.osdmap;
         let Some(known) = map.osd(osd).filter(|known| known.is_up()) else { return };
@@ -218,6 +210,8 @@ impl Monitor {
             self.state.osdmap.client_addrs(failure.target) == Some(&failure.target_addrs);
         if failure.flags & certain == certain && is_current && self.may_mark_down(failure.target) {
             mark_down(change.osdmap(&self.state), failure.target);
+            let text = format!("osd.{} failed: its port is closed", failure.target);
+            self.note(1, text, change);
         }
     }
 

@@ -27,6 +27,10 @@ impl Monitor {
         let Some(session) = self.sessions.get_mut(&conn) else { return };
         for (what, item) in &message.what {
             if let Some(subscription) = subscription(&self.state, session, what, *item) {
+                // The log is watched at one level at a time.
+                if what.starts_with("log-") {
+                    session.subscriptions.retain(|other, _| !other.starts_with("log-"));
+                }
                 session.subscriptions.insert(what.clone(), subscription);
             }
         }

@@ -200,6 +200,10 @@ impl Cluster {
 
     /// Reports that an OSD's groups are well and hold `objects` objects each.
     pub fn report(&mut self, osd: i32, objects: u64) {
+        self.report_with(osd, objects, 3 << 30);
+    }
+
+    pub fn report_with(&mut self, osd: i32, objects: u64, bytes_available: u64) {
         let map = &self.monitor.state().osdmap;
         let groups: Vec<PgId> = map.pools.keys().flat_map(|pool| map.pgs(*pool)).collect();
         let ours = groups.into_iter().filter_map(|pg| {
@@ -221,8 +225,8 @@ impl Cluster {
         });
         let usage = OsdUsage {
             bytes_total: 4 << 30,
-            bytes_available: 3 << 30,
-            bytes_used: 1 << 30,
+            bytes_available,
+            bytes_used: (4 << 30) - bytes_available,
             ..OsdUsage::default()
         };
         let report = StatsReport {

@@ -1,6 +1,7 @@
 //! A new cluster: keys, first maps, empty stores, and the settings that a restart needs.
 
 use crate::cli::{AuthMode, ClusterArgs, DataArgs, UpArgs};
+use crate::cluster::daemons::random_seed;
 use crate::connection::fill_random;
 use crate::control;
 use crate::datadir::{DataDir, write_file};
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
+use stdx::Prng;
 use types::{EntityAddr, EntityAddrVec, Uuid};
 
 /// Copies of each object unless asked otherwise.
@@ -134,12 +136,29 @@ fn free_space(dir: &DataDir) -> Result<u64> {
     Ok(stat.f_bavail * stat.f_frsize)
 }
 
+/// Where `--listen ADDR:0` looks for a free port: below the ports that the kernel gives to clients,
+/// one of which might otherwise hold the monitor's while the cluster is down.
+const PORTS: std::ops::Range<u64> = 10_000..32_000;
+const PORT_TRIES: usize = 100;
+
 /// The monitor's address is in every client's configuration, so its port is decided once.
 fn choose_port(listen: SocketAddr) -> Result<SocketAddr> {
-    let probe = TcpListener::bind(listen).with_context(|| {
-        format!("listening on {listen}: if another monitor runs there, choose a port by --listen")
-    })?;
-    Ok(probe.local_addr()?)
+    if listen.port() != 0 {
+        TcpListener::bind(listen).with_context(|| {
+            format!(
+                "listening on {listen}: if another monitor runs there, choose a port by --listen"
+            )
+        })?;
+        return Ok(listen);
+    }
+    let mut prng = Prng::new(random_seed()?);
+    for _ in 0..PORT_TRIES {
+        let candidate = SocketAddr::new(listen.ip(), prng.range(PORTS) as u16);
+        if TcpListener::bind(candidate).is_ok() {
+            return Ok(candidate);
+        }
+    }
+    bail!("no free port found on {}; name one by --listen", listen.ip())
 }
 
 /// How the commands of this machine reach the cluster as administrator.

@@ -11,14 +11,19 @@ use bytes::Bytes;
 use engine::{ConnId, ConnectTarget, Peer, Time};
 use rt::{Clock, Config, Event, ListenerId, Mailbox, Reactor, Sender, Waker, mailbox};
 use std::collections::{BTreeMap, VecDeque};
+use std::io;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use types::{EntityAddrVec, EntityName, ParticipantName, features};
 
 /// Parcels that a core's mailbox holds before senders have to wait.
 const MAILBOX_CAPACITY: usize = 4096;
 /// How often sessions are asked whether their time is up; keepalives need no better.
 const SESSION_SWEEP: Duration = Duration::from_secs(1);
+
+/// How long a port may be held by a predecessor that was killed.
+const PORT_TIME_MAX: Duration = Duration::from_secs(5);
+const PORT_RETRY: Duration = Duration::from_millis(10);
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CoreConfig {
@@ -110,9 +115,25 @@ impl<N: Hosted> Core<N> {
     /// Listens for sessions to a daemon, which presents itself there as `listening` says.
     pub fn listen(&mut self, addr: SocketAddr, listening: Listening) -> Result<SocketAddr> {
         let (id, local) =
-            self.reactor.listen(addr).with_context(|| format!("listening on {addr}"))?;
+            self.listen_patiently(addr).with_context(|| format!("listening on {addr}"))?;
         self.wire.add_listener(id, local, listening);
         Ok(local)
+    }
+
+    /// The kernel takes a killed process's ring apart in the background; until it has, the sockets
+    /// in there hold their ports.
+    fn listen_patiently(&mut self, addr: SocketAddr) -> io::Result<(ListenerId, SocketAddr)> {
+        let give_up = Instant::now() + PORT_TIME_MAX;
+        loop {
+            match self.reactor.listen(addr) {
+                Err(error)
+                    if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < give_up =>
+                {
+                    std::thread::sleep(PORT_RETRY);
+                }
+                other => return other,
+            }
+        }
     }
 
     /// One turn of the loop; waits at most until `deadline`.
