@@ -23,9 +23,12 @@ mod osd_usage;
 mod pg;
 mod pool_application;
 mod pool_create;
+mod pool_options;
 mod pool_settings;
 pub(crate) mod pools;
 mod status;
+#[cfg(test)]
+mod testing;
 
 pub(crate) use crush_edit::crush_create_or_move;
 pub(crate) use log::append as append_log;

@@ -364,7 +364,7 @@ fn check_pools(health: &mut Health, state: &State, stats: &Statistics) {
         full.iter().map(|name| format!("pool '{name}' is full (running out of quota)")).collect();
     health.warn("POOL_FULL", full.len(), format!("{} pool(s) full", full.len()), details);
 
-    let warns = |option: &str| state.mon_option(option) != Some("false");
+    let warns = |option: &str| state.mon_switch(option, true);
     if warns("mon_warn_on_pool_no_redundancy") {
         let bare = named(&|_, pool| pool.is_replicated() && pool.size == 1);
         let details = bare.iter().map(|name| format!("pool '{name}' has no replicas configured"));

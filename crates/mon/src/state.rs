@@ -201,6 +201,20 @@ impl State {
         let in_section = |section: &str| self.config.get(section)?.get(name).map(String::as_str);
         in_section("mon").or_else(|| in_section("global"))
     }
+
+    /// A switch as the monitor itself sees it. What is no spelling of a switch counts as not set.
+    pub fn mon_switch(&self, name: &str, default: bool) -> bool {
+        self.mon_option(name).and_then(parse_switch).unwrap_or(default)
+    }
+}
+
+/// The spellings of a boolean option.
+pub fn parse_switch(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "yes" | "on" | "1" => Some(true),
+        "false" | "no" | "off" | "0" => Some(false),
+        _ => None,
+    }
 }
 
 fn set<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) {

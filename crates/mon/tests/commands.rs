@@ -132,8 +132,8 @@ fn pools_are_created_changed_and_removed() {
             (create("q", json!({ "rule": "no" })), -2, "specified rule no doesn't exist"),
             (
                 create("e", json!({ "pool_type": "erasure", "erasure_code_profile": "no" })),
-                -2,
-                "erasure code profile 'no' does not exist",
+                -95,
+                "pool 'e' was not created: erasure-coded pools are not served yet, only replicated ones",
             ),
             (set("size", "3"), 0, "set pool 1 size to 3"),
             (set("min_size", "2"), 0, "set pool 1 min_size to 2"),
@@ -201,39 +201,23 @@ fn too_many_placement_groups_are_refused() {
 }
 
 #[test]
-fn an_erasure_pool_brings_its_rule() {
+fn erasure_profiles_are_kept_though_their_pools_are_not_served() {
     let mut cluster = Cluster::healthy();
     let profile = json!({
         "prefix": "osd erasure-code-profile set", "name": "p21",
         "profile": ["k=2", "m=1", "crush-failure-domain=osd"],
     });
+    let rule = json!({ "prefix": "osd crush rule create-erasure", "name": "e", "profile": "p21" });
     let create = json!({
         "prefix": "osd pool create", "pool": "e", "pg_num": 8, "pool_type": "erasure",
         "erasure_code_profile": "p21",
     });
-    check(&mut cluster, &[(profile, 0, ""), (create, 0, "pool 'e' created")]);
-    let pools = cluster.json(json!({ "prefix": "osd pool ls", "detail": "detail" }));
-    assert_eq!(
-        (&pools[0]["size"], &pools[0]["type"], &pools[0]["crush_rule"]),
-        (&json!(3), &json!(3), &json!(1))
-    );
-    let rules = cluster.json(json!({ "prefix": "osd crush rule ls" }));
-    assert_eq!(rules, json!(["replicated_rule", "e"]));
-    check(
-        &mut cluster,
-        &[
-            (
-                json!({ "prefix": "osd erasure-code-profile rm", "name": "p21" }),
-                -16,
-                "e pool(s) are using the erasure code profile 'p21'",
-            ),
-            (
-                json!({ "prefix": "osd crush rule rm", "name": "e" }),
-                -16,
-                "crush rule e (1) is in use",
-            ),
-        ],
-    );
+    let text =
+        "pool 'e' was not created: erasure-coded pools are not served yet, only replicated ones";
+    check(&mut cluster, &[(profile, 0, ""), (rule, 0, "created rule e at 1"), (create, -95, text)]);
+    assert_eq!(cluster.json(json!({ "prefix": "osd pool ls" })), json!([]));
+    let remove = json!({ "prefix": "osd erasure-code-profile rm", "name": "p21" });
+    check(&mut cluster, &[(remove, 0, "")]);
 }
 
 #[test]
@@ -371,12 +355,12 @@ fn crush_trees_are_built_and_taken_down() {
             (
                 edit(json!({ "prefix": "reweight", "name": "osd.0", "weight": 2.0 })),
                 0,
-                "reweighted item id 0 name 'osd.0' to 2.0 in crush map",
+                "reweighted item id 0 name 'osd.0' to 2 in crush map",
             ),
             (
                 edit(json!({ "prefix": "set-device-class", "class": "nvme", "ids": ["0"] })),
                 -16,
-                "osd.0 has already bound to class 'hdd', can not reset class; use 'ceph osd crush rm-device-class <id>' to remove old class first",
+                "osd.0 has already bound to class 'hdd', can not reset class to 'nvme'; use 'ceph osd crush rm-device-class <id>' to remove old class first",
             ),
             (
                 edit(json!({ "prefix": "rm-device-class", "ids": ["0"] })),
@@ -417,6 +401,13 @@ ID  CLASS  WEIGHT   TYPE NAME           STATUS  REWEIGHT  PRI-AFF
     let raw = cluster.command(json!({ "prefix": "osd getcrushmap" })).output;
     let reply = cluster.command_on(ADMIN, &json!({ "prefix": "osd setcrushmap" }), &raw);
     assert_eq!(reply.result, 0, "{}", reply.text);
+    // The same again, from a client that missed the answer, and one that knew an older map.
+    let (version, epoch) = (reply.text.parse::<i64>().unwrap(), cluster.epoch());
+    let set = |prior: i64| json!({ "prefix": "osd setcrushmap", "prior_version": prior });
+    let reply = cluster.command_on(ADMIN, &set(version - 1), &raw);
+    assert_eq!((reply.result, reply.text.as_str()), (0, version.to_string().as_str()));
+    assert_eq!(cluster.command_on(ADMIN, &set(version - 2), &raw).result, -1);
+    assert_eq!(cluster.epoch(), epoch);
     let reply = cluster.command_on(ADMIN, &json!({ "prefix": "osd setcrushmap" }), b"rubbish");
     assert_eq!(reply.result, -22);
 }
@@ -581,6 +572,9 @@ fn groups_are_listed_by_what_is_asked() {
     assert_eq!(all["pg_stats"].as_array().unwrap().len(), 8);
     let none = cluster.json(json!({ "prefix": "pg ls", "states": ["degraded"] }));
     assert_eq!(none["pg_stats"], json!([]));
+    let wrong = cluster.command(json!({ "prefix": "pg ls", "states": ["perfect"] }));
+    assert_eq!(wrong.result, -22);
+    assert!(wrong.text.starts_with("'perfect' is not a valid pg state"), "{}", wrong.text);
     let count = |cluster: &mut Cluster, osd: i32| {
         let led = cluster.json(json!({ "prefix": "pg ls-by-primary", "osd": osd }));
         led["pg_stats"].as_array().unwrap().len()
@@ -595,4 +589,53 @@ fn groups_are_listed_by_what_is_asked() {
     assert_eq!(cluster.command(stop).result, 0);
     let stop = json!({ "prefix": "osd ok-to-stop", "ids": ["0", "1"] });
     assert_eq!(cluster.command(stop).result, -16);
+}
+
+#[test]
+fn groups_are_stuck_once_they_were_not_clean_for_long() {
+    let mut cluster = Cluster::healthy();
+    cluster.command(json!({ "prefix": "osd pool create", "pool": "data", "pg_num": 8 }));
+    cluster.advance(std::time::Duration::from_secs(30));
+    let stuck = |cluster: &mut Cluster, threshold: Option<u64>| {
+        let command = json!({ "prefix": "pg dump_stuck", "threshold": threshold });
+        cluster.json(command)["stuck_pg_stats"].as_array().unwrap().len()
+    };
+    assert_eq!(stuck(&mut cluster, None), 0);
+    assert_eq!(stuck(&mut cluster, Some(20)), 8);
+    cluster.advance(std::time::Duration::from_secs(31));
+    assert_eq!(stuck(&mut cluster, None), 8);
+}
+
+#[test]
+fn plain_dumps_of_groups_end_in_sums() {
+    let mut cluster = with_data_pool();
+    let sums = cluster.plain(json!({ "prefix": "pg dump", "dumpcontents": ["sum"] }));
+    let rows: Vec<&str> = sums.lines().filter(|line| line.starts_with("sum ")).collect();
+    assert_eq!(rows.len(), 2, "{sums}");
+    assert!(rows[0].split_whitespace().nth(1) == Some("32"), "{sums}");
+    let all = cluster.plain(json!({ "prefix": "pg dump" }));
+    assert_eq!(all.lines().filter(|line| line.starts_with("sum ")).count(), 2, "{all}");
+}
+
+#[test]
+fn scrubs_are_refused_with_a_reason() {
+    let mut cluster = with_data_pool();
+    for verb in ["scrub", "deep-scrub", "repair"] {
+        let reply = cluster.command(json!({ "prefix": format!("pg {verb}"), "pgid": "1.0" }));
+        assert_eq!(reply.result, -95);
+        assert!(reply.text.starts_with("pg 1.0 was left alone"), "{}", reply.text);
+    }
+}
+
+#[test]
+fn a_fresh_cluster_is_healthy_and_objects_without_an_application_are_not() {
+    let mut cluster = Cluster::healthy();
+    let health = json!({ "prefix": "health" });
+    assert_eq!(cluster.plain(health.clone()), "HEALTH_OK\n");
+    cluster.command(json!({ "prefix": "osd pool create", "pool": "data", "pg_num": 8 }));
+    (0..3).for_each(|osd| cluster.report(osd, 0));
+    assert_eq!(cluster.plain(health.clone()), "HEALTH_OK\n");
+    (0..3).for_each(|osd| cluster.report(osd, 1));
+    let expected = "HEALTH_WARN 1 pool(s) do not have an application enabled\n";
+    assert_eq!(cluster.plain(health), expected);
 }

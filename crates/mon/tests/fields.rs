@@ -43,6 +43,7 @@ fn busy_cluster() -> Cluster {
     }
     // One OSD does not report, so that some groups are stuck.
     (0..2).for_each(|osd| cluster.report(osd, 3));
+    cluster.advance(std::time::Duration::from_secs(120));
     cluster
 }
 

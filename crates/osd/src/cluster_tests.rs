@@ -62,6 +62,22 @@ fn a_request_that_is_sent_again_is_answered_once_executed() {
 }
 
 #[test]
+fn a_write_that_failed_fails_again_when_it_is_sent_again() {
+    let mut world = World::started(3);
+    let first = world.call_with_tid("a", vec![OsdOp::remove()], 77);
+    assert_eq!(first.result, Errno::NOENT.negative());
+    assert_eq!(world.call("a", vec![OsdOp::append(payload("kept"))]).result, 0);
+    let second = world.call_with_tid("a", vec![OsdOp::remove()], 77);
+    assert_eq!((first.result, first.user_version), (second.result, second.user_version));
+    let primary = world.primary_of("a");
+    world.crash(primary);
+    world.settle();
+    let third = world.call_with_tid("a", vec![OsdOp::remove()], 77);
+    assert_eq!((first.result, first.version), (third.result, third.version));
+    assert_eq!(world.call("a", vec![OsdOp::read(0, 0)]).ops[0].output, "kept");
+}
+
+#[test]
 fn an_object_is_copied_from_another_group() {
     let mut world = World::started(4);
     let set = OsdOp::xattr(OpCode::SETXATTR, b"name", b"value");

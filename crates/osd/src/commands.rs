@@ -1,9 +1,9 @@
-//! Commands to one OSD (`ceph tell osd.N …`).
+//! Commands to one OSD (`ceph tell osd.N …`), and the way to those to one of its groups.
 
-use crate::{Osd, VERSION};
+use crate::{Osd, VERSION, group_commands};
 use bytes::Bytes;
 use engine::ConnId;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use types::Errno;
 use types::features::SUPPORTED;
 use wire::{Command, CommandReply, MessageBody};
@@ -18,45 +18,62 @@ const COMMANDS: [(&str, &str); 6] = [
     ("help", "list available commands"),
 ];
 
+pub(crate) type Arguments = Map<String, Value>;
+
+/// An answer in words, normally a refusal.
+#[derive(Debug)]
+pub(crate) struct Sentence {
+    errno: Errno,
+    text: String,
+}
+
+impl Sentence {
+    pub fn new(errno: Errno, text: impl Into<String>) -> Self {
+        Sentence { errno, text: text.into() }
+    }
+}
+
 impl Osd {
     pub(crate) fn take_command(&mut self, conn: ConnId, tid: u64, command: Command) {
         let Some(session) = self.sessions.get(&conn) else { return };
-        let (result, text, output) = match session.caps.allows_all() {
+        let answer = match session.caps.allows_all() {
             true => self.run_command(&command),
-            false => (Errno::ACCES.negative(), "access denied".to_owned(), Bytes::new()),
+            false => Err(Sentence::new(Errno::ACCES, "access denied")),
         };
-        let reply = CommandReply { result, text, output };
+        let reply = match answer {
+            Ok(output) => CommandReply { result: 0, text: String::new(), output: printed(&output) },
+            Err(Sentence { errno, text }) => {
+                CommandReply { result: errno.negative(), text, output: Bytes::new() }
+            }
+        };
         self.send(conn, reply.encode(SUPPORTED).with_tid(tid));
     }
 
-    fn run_command(&self, command: &Command) -> (i32, String, Bytes) {
+    fn run_command(&self, command: &Command) -> Result<Value, Sentence> {
         let text = command.command.concat();
         let Ok(Value::Object(arguments)) = serde_json::from_str(&text) else {
-            return refused(format!("{text:?} is not a JSON object"));
+            let text = format!("{text:?} is not a JSON object");
+            return Err(Sentence::new(Errno::INVAL, text));
         };
         let prefix = arguments.get("prefix").and_then(Value::as_str).unwrap_or_default();
-        let output = match prefix {
-            "get_command_descriptions" => descriptions(),
-            "help" => json!(COMMANDS.iter().map(|(name, help)| (*name, *help)).collect::<Vec<_>>()),
-            "version" => json!({
+        match prefix {
+            "get_command_descriptions" => Ok(descriptions()),
+            "help" => Ok(help()),
+            "version" => Ok(json!({
                 "version": VERSION,
                 "release": "reef",
                 "release_type": "stable",
-            }),
-            "status" => self.status(),
-            "perf dump" => self.counters(),
-            "dump_ops_in_flight" => self.requests_in_work(),
+            })),
+            "status" => Ok(self.status()),
+            "perf dump" => Ok(self.counters()),
+            "dump_ops_in_flight" => Ok(self.requests_in_work()),
+            prefix if Osd::is_group_command(prefix) => self.run_group_command(prefix, &arguments),
             other => {
                 let known = COMMANDS.map(|(name, _)| name).join(", ");
-                return refused(format!(
-                    "osd.{} has no command {other:?}; it has {known}",
-                    self.id()
-                ));
+                let text = format!("osd.{} has no command {other:?}; it has {known}", self.id());
+                Err(Sentence::new(Errno::INVAL, text))
             }
-        };
-        let mut text = serde_json::to_string_pretty(&output).expect("values have no odd keys");
-        text.push('\n');
-        (0, String::new(), text.into())
+        }
     }
 
     fn status(&self) -> Value {
@@ -107,24 +124,51 @@ impl Osd {
     }
 }
 
-fn refused(text: String) -> (i32, String, Bytes) {
-    (Errno::INVAL.negative(), text, Bytes::new())
+fn printed(output: &Value) -> Bytes {
+    let mut text = serde_json::to_string_pretty(output).expect("values have no odd keys");
+    text.push('\n');
+    text.into()
+}
+
+fn help() -> Value {
+    let own = COMMANDS.iter().map(|(prefix, help)| ((*prefix).to_owned(), json!(help)));
+    let of_groups = group_commands::COMMANDS.iter();
+    let of_groups = of_groups.map(|(prefix, _, help)| ((*prefix).to_owned(), json!(help)));
+    Value::Object(own.chain(of_groups).collect())
 }
 
 /// What `ceph` parses to know the commands of a daemon.
 fn descriptions() -> Value {
-    let command = |(index, (prefix, help)): (usize, &(&str, &str))| {
-        let words: Vec<Value> = prefix.split(' ').map(|word| json!(word)).collect();
-        let description = json!({
-            "sig": words,
-            "help": help,
-            "module": "osd",
-            "perm": "r",
-            "flags": 0,
-        });
-        (format!("cmd{index:03}"), description)
+    let mut descriptions = Vec::new();
+    for (prefix, help) in COMMANDS {
+        descriptions.push(description(prefix.split(' ').map(|word| json!(word)).collect(), help));
+    }
+    for (prefix, arguments, help) in group_commands::COMMANDS {
+        let arguments: Vec<Value> = arguments.iter().map(|text| argument(text)).collect();
+        let mut new = vec![json!(prefix), argument("name=pgid,type=CephPgid,req=false")];
+        new.extend(arguments.iter().cloned());
+        descriptions.push(description(new, help));
+        let choice = format!("name=cmd,type=CephChoices,strings={prefix}");
+        let mut old = vec![json!("pg"), argument("name=pgid,type=CephPgid"), argument(&choice)];
+        old.extend(arguments);
+        descriptions.push(description(old, help));
+    }
+    let numbered = |(index, value)| (format!("cmd{index:03}"), value);
+    Value::Object(descriptions.into_iter().enumerate().map(numbered).collect())
+}
+
+fn description(signature: Vec<Value>, help: &str) -> Value {
+    json!({ "sig": signature, "help": help, "module": "osd", "perm": "r", "flags": 0 })
+}
+
+/// `name=…,type=…` as an object; what is not required says so.
+fn argument(text: &str) -> Value {
+    let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
+    let value = |name: &str, value: &str| match name {
+        "req" => json!(value == "true"),
+        _ => json!(value),
     };
-    Value::Object(COMMANDS.iter().enumerate().map(command).collect())
+    Value::Object(pairs.map(|(name, text)| (name.to_owned(), value(name, text))).collect())
 }
 
 #[cfg(test)]
@@ -135,6 +179,9 @@ mod tests {
     fn descriptions_name_each_word_of_a_command() {
         let descriptions = descriptions();
         assert_eq!(descriptions["cmd003"]["sig"], json!(["perf", "dump"]));
-        assert_eq!(descriptions.as_object().unwrap().len(), COMMANDS.len());
+        let count = COMMANDS.len() + 2 * group_commands::COMMANDS.len();
+        assert_eq!(descriptions.as_object().unwrap().len(), count);
+        let choice = json!({ "name": "cmd", "type": "CephChoices", "strings": "query" });
+        assert_eq!(descriptions["cmd007"]["sig"][2], choice);
     }
 }

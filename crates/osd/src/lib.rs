@@ -21,6 +21,7 @@ mod commands;
 mod config;
 mod copying;
 pub mod execute;
+mod group_commands;
 mod groups;
 mod limits;
 mod listing;

@@ -11,7 +11,7 @@ use crate::storage::Pending;
 use crate::{Osd, limits};
 use bytes::Bytes;
 use engine::Time;
-use pg::{EntryKind, INFO_ATTR, ObjectInfo, WatcherKey, Write, user_attr_name};
+use pg::{EntryKind, INFO_ATTR, ObjectInfo, Pg, WatcherKey, Write, user_attr_name};
 use store::{Collection, ObjectMeta, Outcome, RequestKind, StoreError};
 use types::{Errno, HObject, PgId, SnapId};
 
@@ -147,12 +147,12 @@ impl Osd {
             }
             Verdict::Done(execution) => {
                 self.notifications.reserve(&execution.effects);
-                let modifies = execution.result >= 0 && execution.modifies();
-                if !modifies && writes && busy {
+                let is_logged = execution.modifies() || writes && is_memorable(&execution);
+                if !is_logged && writes && busy {
                     // What it says is true only if the writes before it come to be.
                     return Progress::Blocked;
                 }
-                match modifies {
+                match is_logged {
                     true => self.submit(now, pg, object, key, execution),
                     false => self.finish_unmodified(now, pg, object, key, &execution),
                 }
@@ -291,7 +291,8 @@ impl Osd {
         }
     }
 
-    /// Hands a write to its group; the reply waits until it is durable.
+    /// Hands a write to its group; the reply waits until it is durable. A write that changes nothing
+    /// is only logged, so that its request gets the same answer if it is sent again.
     fn submit(
         &mut self,
         now: Time,
@@ -300,7 +301,8 @@ impl Osd {
         key: u64,
         mut execution: Box<Execution>,
     ) {
-        if let Err(errno) = self.settle_returns(key, &mut execution) {
+        let modifies = execution.modifies();
+        if modifies && let Err(errno) = self.settle_returns(key, &mut execution) {
             return self.reply_error(key, errno);
         }
         if execution.delta.bytes > 0 || execution.delta.objects > 0 {
@@ -315,9 +317,13 @@ impl Osd {
         let context = group.objects.get_mut(object).expect("the caller has it");
         let state = context.state.as_mut().expect("it is loaded before");
         let prior_version = state.info.version;
-        apply_to_state(state, &execution);
+        if modifies {
+            apply_to_state(state, &execution);
+        } else {
+            execution.info.user_version = seen_user_version(&group.pg, &execution);
+        }
         context.writes_in_flight += 1;
-        let returns = match request.wants_returns() {
+        let returns = match request.wants_returns() || !modifies {
             true => execution.outputs.clone(),
             false => Vec::new(),
         };
@@ -326,7 +332,11 @@ impl Osd {
         let write = Write {
             ticket: key,
             object: object.clone(),
-            kind: if execution.exists { EntryKind::Modify } else { EntryKind::Delete },
+            kind: match execution.exists {
+                _ if !modifies => EntryKind::Unchanged,
+                true => EntryKind::Modify,
+                false => EntryKind::Delete,
+            },
             prior_version,
             user_version: execution.info.user_version,
             request: request.logged_id(),
@@ -352,10 +362,9 @@ impl Osd {
             execution.outputs.iter_mut().for_each(|(_, output)| *output = Bytes::new());
             return Ok(());
         }
-        let too_long = |(_, output): &(i32, Bytes)| output.len() > limits::WRITE_REPLY_LEN_MAX;
-        match execution.outputs.iter().any(too_long) {
-            true => Err(Errno::OVERFLOW),
-            false => Ok(()),
+        match is_memorable(execution) {
+            true => Ok(()),
+            false => Err(Errno::OVERFLOW),
         }
     }
 
@@ -417,6 +426,20 @@ impl Osd {
             true => drop(group.objects.remove(&oldest)),
             false => group.cached.push_back(oldest),
         }
+    }
+}
+
+/// Whether its outputs are short enough for a log entry.
+fn is_memorable(execution: &Execution) -> bool {
+    execution.outputs.iter().all(|(_, output)| output.len() <= limits::WRITE_REPLY_LEN_MAX)
+}
+
+/// The user version that an answer without a change tells: the object's, or, of an absent object,
+/// one that its next one will exceed.
+pub(crate) fn seen_user_version(pg: &Pg, execution: &Execution) -> u64 {
+    match Errno(-execution.result) {
+        Errno::NOENT => pg.info().last_user_version,
+        _ => execution.info.user_version,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::Osd;
 use crate::execute::Execution;
+use crate::objects::seen_user_version;
 use crate::request::Origin;
 use engine::{ConnId, Message, Time};
 use pg::LogEntry;
@@ -49,12 +50,12 @@ impl Osd {
         self.answer(key, |reply| OsdReply { result: errno.negative(), ..reply });
     }
 
-    /// What changed nothing says the object's version, or what an absent object's next one exceeds.
     pub(crate) fn reply_unmodified(&mut self, key: u64, pg: PgId, execution: &Execution) {
         let group = &self.groups[&pg];
-        let (version, user_version) = match Errno(-execution.result) {
-            Errno::NOENT => (group.pg.info().last_update, group.pg.info().last_user_version),
-            _ => (EVersion::ZERO, execution.info.user_version),
+        let user_version = seen_user_version(&group.pg, execution);
+        let version = match Errno(-execution.result) {
+            Errno::NOENT => group.pg.info().last_update,
+            _ => EVersion::ZERO,
         };
         self.answer(key, |mut reply| {
             reply.result = execution.result;

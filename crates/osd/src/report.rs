@@ -120,7 +120,7 @@ fn stat(group: &mut Group, now: UTime, epoch: Epoch, sequence: u64) -> PgStat {
     }
 }
 
-fn state_bits(pg: &Pg) -> u64 {
+pub(crate) fn state_bits(pg: &Pg) -> u64 {
     use pg_state::*;
     let short = pg.members().acting.len() < pg.members().size;
     let shortage = if short { UNDERSIZED | DEGRADED } else { 0 };

@@ -7,7 +7,7 @@
 
 use crate::info::{self, Completeness};
 use crate::message::{Body, Cursor, Listing, Push};
-use crate::{EntryKind, LogEntry, Pg, PgInfo, PgLog, Tag};
+use crate::{LogEntry, Pg, PgInfo, PgLog, Tag};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use store::Change;
@@ -57,7 +57,8 @@ impl Pg {
         let mut needed = self.missing.clone();
         if let Some(common) = common {
             let touched = log.above(common).chain(self.log.above(common));
-            needed.extend(touched.map(|entry| entry.object.clone()));
+            let changed = touched.filter(|entry| entry.changes_object());
+            needed.extend(changed.map(|entry| entry.object.clone()));
         }
         let comparison = common.is_none().then(Comparison::default);
         self.mark_incomplete(&needed, comparison.is_some());
@@ -236,12 +237,5 @@ impl Pg {
     pub fn objects_missing(&self) -> usize {
         let known = self.catch_up.as_ref().map(|c| c.needed.len() + c.pulling.len());
         known.unwrap_or_default()
-    }
-}
-
-impl LogEntry {
-    /// Whether the object is gone after this write.
-    pub fn is_delete(&self) -> bool {
-        self.kind == EntryKind::Delete
     }
 }

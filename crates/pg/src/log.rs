@@ -25,6 +25,9 @@ pub enum EntryKind {
     Modify,
     /// The object is gone afterwards.
     Delete,
+    /// The object stays as it was: a write that failed or had nothing to do. It is remembered so that
+    /// its request, sent again, gets the same answer whatever happened to the object since.
+    Unchanged,
 }
 
 /// `pg_log_entry_t`: one write.
@@ -46,6 +49,11 @@ pub struct LogEntry {
 }
 
 impl LogEntry {
+    /// Whether the object is not what it was before.
+    pub fn changes_object(&self) -> bool {
+        self.kind != EntryKind::Unchanged
+    }
+
     /// Whether a client may ask for it again.
     pub fn has_request(&self) -> bool {
         self.request != RequestId::default()
@@ -77,6 +85,7 @@ impl Decode for LogEntry {
         let kind = match r.u8("log entry kind")? {
             0 => EntryKind::Modify,
             1 => EntryKind::Delete,
+            2 => EntryKind::Unchanged,
             other => return Err(at.invalid("log entry kind", other.into())),
         };
         Ok(LogEntry {

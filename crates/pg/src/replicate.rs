@@ -176,7 +176,8 @@ impl Pg {
         match self.state {
             State::Active => true,
             State::ReplicaActive => {
-                !self.log.above(self.committed).any(|entry| entry.object == *object)
+                let changes = |entry: &LogEntry| entry.changes_object() && entry.object == *object;
+                !self.log.above(self.committed).any(changes)
             }
             _ => false,
         }

@@ -26,12 +26,6 @@ pub struct Completed {
 }
 
 impl Entry {
-    /// Whether it is a write that happened, or may have.
-    pub fn takes_effect(&self) -> bool {
-        let failed = self.completed.as_ref().is_some_and(|completed| completed.outcome.is_err());
-        self.action.is_write() && !failed
-    }
-
     pub fn succeeded(&self) -> bool {
         self.completed.as_ref().is_some_and(|completed| completed.outcome.is_ok())
     }

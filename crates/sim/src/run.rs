@@ -129,6 +129,7 @@ fn judge(world: &mut World) -> Result<Report, String> {
     }
     let mut undecided = 0;
     for object in 0..world.workload.targets.len() {
+        linearizable::check_client_order(world.history.of_object(object))?;
         match linearizable::check(world.history.of_object(object)) {
             linearizable::Verdict::Linearizable => {}
             linearizable::Verdict::Undecided => undecided += 1,

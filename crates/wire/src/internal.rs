@@ -178,6 +178,19 @@ pub mod pg_state {
             NAMES.iter().filter(|(bit, _)| state & bit != 0).map(|(_, name)| *name).collect();
         if names.is_empty() { "unknown".to_owned() } else { names.join("+") }
     }
+
+    /// The bit of one state; that of `unknown` is none.
+    pub fn from_name(name: &str) -> Option<u64> {
+        if name == "unknown" {
+            return Some(0);
+        }
+        NAMES.iter().find(|(_, known)| *known == name).map(|(bit, _)| *bit)
+    }
+
+    /// The names of all states.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        NAMES.iter().map(|(_, name)| *name)
+    }
 }
 
 #[cfg(test)]
@@ -190,5 +203,7 @@ mod tests {
         assert_eq!(pg_state::to_text(pg_state::ACTIVE | pg_state::CLEAN), "active+clean");
         let degraded = pg_state::DEGRADED | pg_state::UNDERSIZED | pg_state::ACTIVE;
         assert_eq!(pg_state::to_text(degraded), "active+undersized+degraded");
+        assert_eq!(pg_state::from_name("degraded"), Some(pg_state::DEGRADED));
+        assert_eq!((pg_state::from_name("unknown"), pg_state::from_name("odd")), (Some(0), None));
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::keys;
-use crate::state::CONFIG_HISTORY_KEPT;
+use crate::state::{CONFIG_HISTORY_KEPT, parse_switch};
 use crate::table::Table;
 use serde_json::{Map, Value, json};
 use types::{EntityName, EntityType};
@@ -25,7 +25,7 @@ const OPTIONS: &[(&str, &str, &str, &str)] = &[
     ("osd_pool_default_min_size", "uint", "0", "copies needed to write; 0: size - size / 2"),
     ("osd_pool_default_pg_num", "uint", "32", "placement groups of new pools"),
     ("osd_pool_default_pgp_num", "uint", "0", "placement groups of new pools for placement"),
-    ("osd_pool_default_pg_autoscale_mode", "str", "on", "autoscaling of new pools"),
+    ("osd_pool_default_pg_autoscale_mode", "str", "off", "autoscaling of new pools"),
     ("osd_pool_default_flag_nodelete", "bool", "false", "whether new pools are protected"),
     ("osd_max_backfills", "uint", "1", "concurrent recoveries per OSD"),
     ("osd_recovery_max_active", "uint", "0", "concurrent recovery requests per OSD"),
@@ -138,10 +138,7 @@ fn section(text: &str) -> Result<String, Refusal> {
 fn check_value(name: &str, value: &str) -> Result<(), Refusal> {
     let Some((_, kind, ..)) = known(name) else { return Ok(()) };
     let valid = match *kind {
-        "bool" => matches!(
-            value.to_ascii_lowercase().as_str(),
-            "true" | "false" | "1" | "0" | "yes" | "no"
-        ),
+        "bool" => parse_switch(value).is_some(),
         "uint" | "secs" => value.parse::<u64>().is_ok(),
         "size" => stdx::parse_bytes(value).is_some(),
         _ => true,

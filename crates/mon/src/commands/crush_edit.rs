@@ -1,110 +1,98 @@
-//! Changes to the CRUSH tree: places, weights, names, tunables.
+//! Changes of the CRUSH tree: what hangs where, and with what weight.
 
-use super::osd::existing;
+use super::crush::{edited, item_named, rename_refused, set_map};
 use crate::bootstrap::DEFAULT_ROOT;
 use crate::change::Change;
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::state::State;
-use codec::{Decode, Reader};
-use crush::{
-    CrushMap, InsertError, Location, Profile, RemoveError, RenameError, WeightError, weight,
-};
+use crush::{CrushMap, InsertError, Location, RemoveError, RenameError, TYPE_DEVICE};
+use crush::{WeightError, weight};
+use maps::OsdState;
 use types::{Errno, OsdId};
+
+/// What an OSD weighs that nobody gave a weight.
+const INITIAL_WEIGHT: u32 = weight::WEIGHT_ONE;
+
+const ADD_BUCKET: &str = "osd crush add-bucket \
+    name=name,type=CephString,goodchars=[A-Za-z0-9-_.] name=type,type=CephString \
+    name=args,type=CephString,n=N,goodchars=[A-Za-z0-9-_.=],req=false";
+const RENAME_BUCKET: &str = "osd crush rename-bucket \
+    name=srcname,type=CephString,goodchars=[A-Za-z0-9-_.] \
+    name=dstname,type=CephString,goodchars=[A-Za-z0-9-_.]";
+const SET: &str = "osd crush set name=id,type=CephOsdName \
+    name=weight,type=CephFloat,range=0.0 \
+    name=args,type=CephString,n=N,goodchars=[A-Za-z0-9-_.=]";
+const ADD: &str = "osd crush add name=id,type=CephOsdName \
+    name=weight,type=CephFloat,range=0.0 \
+    name=args,type=CephString,n=N,goodchars=[A-Za-z0-9-_.=]";
+const CREATE_OR_MOVE: &str = "osd crush create-or-move name=id,type=CephOsdName \
+    name=weight,type=CephFloat,range=0.0 \
+    name=args,type=CephString,n=N,goodchars=[A-Za-z0-9-_.=]";
+const MOVE: &str = "osd crush move name=name,type=CephString,goodchars=[A-Za-z0-9-_.] \
+    name=args,type=CephString,n=N,goodchars=[A-Za-z0-9-_.=]";
+const LINK: &str = "osd crush link name=name,type=CephString \
+    name=args,type=CephString,n=N,goodchars=[A-Za-z0-9-_.=]";
+const RM: &str = "osd crush rm name=name,type=CephString,goodchars=[A-Za-z0-9-_.] \
+    name=ancestor,type=CephString,req=false,goodchars=[A-Za-z0-9-_.]";
+const REMOVE: &str = "osd crush remove name=name,type=CephString,goodchars=[A-Za-z0-9-_.] \
+    name=ancestor,type=CephString,req=false,goodchars=[A-Za-z0-9-_.]";
+const UNLINK: &str = "osd crush unlink name=name,type=CephString,goodchars=[A-Za-z0-9-_.] \
+    name=ancestor,type=CephString,req=false,goodchars=[A-Za-z0-9-_.]";
+const REWEIGHT: &str = "osd crush reweight name=name,type=CephString,goodchars=[A-Za-z0-9-_.] \
+    name=weight,type=CephFloat,range=0.0";
+const REWEIGHT_SUBTREE: &str = "osd crush reweight-subtree \
+    name=name,type=CephString,goodchars=[A-Za-z0-9-_.] name=weight,type=CephFloat,range=0.0";
+
+const REMOVE_HELP: &str = "remove <name> from crush map (everywhere, or just at <ancestor>)";
 
 pub const COMMANDS: &[Command] = &[
     command(
-        "osd setcrushmap name=prior_version,type=CephInt,req=false",
-        "set crush map from input file",
-        "osd",
-        "rw",
-        replace,
-    ),
-    command(
-        "osd crush set name=id,type=CephOsdName name=weight,type=CephFloat,range=0.0 \
-         name=args,type=CephString,n=N,goodchars=[A-Za-z0-9-_.=]",
-        "update crushmap position and weight for <name> to <weight> with location <args>",
-        "osd",
-        "rw",
-        |context| place(context, false),
-    ),
-    command(
-        "osd crush set name=prior_version,type=CephInt,req=false",
-        "set crush map from input file",
-        "osd",
-        "rw",
-        replace,
-    ),
-    command(
-        "osd crush add name=id,type=CephOsdName name=weight,type=CephFloat,range=0.0 \
-         name=args,type=CephString,n=N,goodchars=[A-Za-z0-9-_.=]",
-        "add or update crushmap position and weight for <name> with <weight> and location <args>",
-        "osd",
-        "rw",
-        |context| place(context, true),
-    ),
-    command(
-        "osd crush create-or-move name=id,type=CephOsdName name=weight,type=CephFloat,range=0.0 \
-         name=args,type=CephString,n=N,goodchars=[A-Za-z0-9-_.=]",
-        "create entry or move existing entry for <name> <weight> at/to location <args>",
-        "osd",
-        "rw",
-        create_or_move,
-    ),
-    command(
-        "osd crush add-bucket name=name,type=CephString,goodchars=[A-Za-z0-9-_.] \
-         name=type,type=CephString name=args,type=CephString,n=N,goodchars=[A-Za-z0-9-_.=],req=false",
+        ADD_BUCKET,
         "add no-parent (probably root) crush bucket <name> of type <type> to location <args>",
         "osd",
         "rw",
         add_bucket,
     ),
+    command(RENAME_BUCKET, "rename bucket <srcname> to <dstname>", "osd", "rw", rename_bucket),
     command(
-        "osd crush rename-bucket name=srcname,type=CephString,goodchars=[A-Za-z0-9-_.] \
-         name=dstname,type=CephString,goodchars=[A-Za-z0-9-_.]",
-        "rename bucket <srcname> to <dstname>",
+        SET,
+        "update crushmap position and weight for <name> to <weight> with location <args>",
         "osd",
         "rw",
-        rename_bucket,
+        set,
     ),
+    // Behind the other form of `set`: this one would take any arguments.
     command(
-        "osd crush move name=name,type=CephString,goodchars=[A-Za-z0-9-_.] \
-         name=args,type=CephString,n=N,goodchars=[A-Za-z0-9-_.=]",
-        "move existing entry for <name> to location <args>",
+        "osd crush set name=prior_version,type=CephInt,req=false",
+        "set crush map from input file",
         "osd",
         "rw",
-        move_item,
+        set_map,
     ),
     command(
-        "osd crush link name=name,type=CephString \
-         name=args,type=CephString,n=N,goodchars=[A-Za-z0-9-_.=]",
-        "link existing entry for <name> under location <args>",
+        ADD,
+        "add or update crushmap position and weight for <name> with <weight> and location <args>",
         "osd",
         "rw",
-        link,
+        add,
     ),
     command(
-        "osd crush rm name=name,type=CephString,goodchars=[A-Za-z0-9-_.] \
-         name=ancestor,type=CephString,req=false,goodchars=[A-Za-z0-9-_.]",
-        "remove <name> from crush map (everywhere, or just at <ancestor>)",
+        CREATE_OR_MOVE,
+        "create entry or move existing entry for <name> <weight> at/to location <args>",
         "osd",
         "rw",
-        |context| remove(context, false),
+        create_or_move,
     ),
+    command(MOVE, "move existing entry for <name> to location <args>", "osd", "rw", move_item),
+    command(LINK, "link existing entry for <name> under location <args>", "osd", "rw", link),
+    command(RM, REMOVE_HELP, "osd", "rw", remove),
+    command(REMOVE, REMOVE_HELP, "osd", "rw", remove),
     command(
-        "osd crush remove name=name,type=CephString,goodchars=[A-Za-z0-9-_.] \
-         name=ancestor,type=CephString,req=false,goodchars=[A-Za-z0-9-_.]",
-        "remove <name> from crush map (everywhere, or just at <ancestor>)",
-        "osd",
-        "rw",
-        |context| remove(context, false),
-    ),
-    command(
-        "osd crush unlink name=name,type=CephString,goodchars=[A-Za-z0-9-_.] \
-         name=ancestor,type=CephString,req=false,goodchars=[A-Za-z0-9-_.]",
+        UNLINK,
         "unlink <name> from crush map (everywhere, or just at <ancestor>)",
         "osd",
         "rw",
-        |context| remove(context, true),
+        unlink,
     ),
     command(
         "osd crush reweight-all",
@@ -113,340 +101,404 @@ pub const COMMANDS: &[Command] = &[
         "rw",
         reweight_all,
     ),
+    command(REWEIGHT, "change <name>'s weight to <weight> in crush map", "osd", "rw", reweight),
     command(
-        "osd crush reweight name=name,type=CephString,goodchars=[A-Za-z0-9-_.] \
-         name=weight,type=CephFloat,range=0.0",
-        "change <name>'s weight to <weight> in crush map",
-        "osd",
-        "rw",
-        reweight,
-    ),
-    command(
-        "osd crush reweight-subtree name=name,type=CephString,goodchars=[A-Za-z0-9-_.] \
-         name=weight,type=CephFloat,range=0.0",
+        REWEIGHT_SUBTREE,
         "change all leaf items beneath <name> to <weight> in crush map",
         "osd",
         "rw",
         reweight_subtree,
     ),
-    command(
-        "osd crush tunables \
-         name=profile,type=CephChoices,strings=legacy|argonaut|bobtail|firefly|hammer|jewel|optimal|default",
-        "set crush tunables values to <profile>",
-        "osd",
-        "rw",
-        set_profile,
-    ),
-    command(
-        "osd crush set-tunable name=tunable,type=CephChoices,strings=straw_calc_version \
-         name=value,type=CephInt",
-        "set crush tunable <tunable> to <value>",
-        "osd",
-        "rw",
-        set_tunable,
-    ),
 ];
 
-/// A refusal with the errno that Ceph gives for the kind of error.
-trait Refused {
-    fn refused(self) -> Refusal;
-}
-
-impl Refused for InsertError {
-    fn refused(self) -> Refusal {
-        let errno = match &self {
-            InsertError::NameTaken { .. } | InsertError::AlreadyBelow { .. } => Errno::EXIST,
-            InsertError::NoSuchItem { .. } => Errno::NOENT,
-            _ => Errno::INVAL,
-        };
-        Refusal::new(errno, self.to_string())
-    }
-}
-
-impl Refused for RemoveError {
-    fn refused(self) -> Refusal {
-        let errno = match &self {
-            RemoveError::NoSuchItem { .. } | RemoveError::NotBelow { .. } => Errno::NOENT,
-            RemoveError::NotEmpty { .. } => Errno::NOTEMPTY,
-            RemoveError::InUse { .. } => Errno::BUSY,
-            #[allow(unreachable_patterns)]
-            _ => Errno::INVAL,
-        };
-        Refusal::new(errno, self.to_string())
-    }
-}
-
-impl Refused for WeightError {
-    fn refused(self) -> Refusal {
-        Refusal::invalid(self.to_string())
-    }
-}
-
-/// Runs an edit on a copy; a failed or idle one leaves no trace in the change.
-fn edit<T>(
-    context: &mut Context<'_>,
-    edit: impl FnOnce(&mut CrushMap) -> Result<T, Refusal>,
-) -> Result<T, Refusal> {
-    let mut map = context.change.crush_after(context.state).clone();
-    let value = edit(&mut map)?;
-    if map != *context.change.crush_after(context.state) {
-        *context.change.crush(context.state) = map;
-    }
-    Ok(value)
-}
-
-/// Puts an OSD that has no place yet under a host of the default root.
+/// Gives an OSD that starts a place below its host. One that has a place stays there: it may be an
+/// administrator's choice, and OSDs know no other location than their host.
 pub(crate) fn crush_create_or_move(state: &State, change: &mut Change, osd: OsdId, host: &str) {
-    if state.osdmap.crush.is_held(osd.0) {
+    if change.crush_after(state).is_held(osd.0) {
         return;
     }
     let levels = [format!("root={DEFAULT_ROOT}"), format!("host={host}")];
-    let Ok(location) = Location::parse(levels.iter().map(String::as_str)) else { return };
-    let name = format!("osd.{osd}");
-    let mut map = change.crush_after(state).clone();
-    match map.create_or_move_item(osd.0, weight::WEIGHT_ONE, &name, &location) {
-        Ok(true) => *change.crush(state) = map,
-        Ok(false) => {}
-        Err(error) => tracing::warn!(%osd, %error, "an OSD gets no place in the CRUSH map"),
+    let location = match Location::parse(levels.iter().map(String::as_str)) {
+        Ok(location) => location,
+        Err(error) => {
+            tracing::warn!(%osd, host, %error, "the host's name cannot name a crush bucket");
+            return;
+        }
+    };
+    let placed = edited(state, change, |crush| {
+        let placed = crush.create_or_move_item(osd.0, INITIAL_WEIGHT, &osd_name(osd), &location);
+        placed.map_err(|error| misplaced(&error))
+    });
+    if let Err(error) = placed {
+        tracing::warn!(%osd, host, %error, "the OSD gets no place in the crush map");
     }
 }
 
-/// Takes an OSD out of the tree, if it is there.
-pub(crate) fn crush_remove(state: &State, change: &mut Change, osd: OsdId) {
-    let mut map = change.crush_after(state).clone();
-    if map.remove_item(osd.0).is_ok() {
-        *change.crush(state) = map;
+/// Takes an OSD out of the tree; one without a place is out already.
+pub(super) fn crush_remove(state: &State, change: &mut Change, osd: OsdId) {
+    let removed = edited(state, change, |crush| Ok(crush.remove_item(osd.0)));
+    if let Ok(Err(error)) = removed {
+        tracing::debug!(%osd, %error, "nothing was taken out of the crush map");
+    }
+}
+
+fn osd_name(osd: OsdId) -> String {
+    format!("osd.{osd}")
+}
+
+fn misplaced(error: &InsertError) -> Refusal {
+    let errno = match error {
+        InsertError::NameTaken { .. } => Errno::EXIST,
+        InsertError::NoSuchItem { .. } => Errno::NOENT,
+        _ => Errno::INVAL,
+    };
+    Refusal::new(errno, error.to_string())
+}
+
+fn misweighed(error: &WeightError) -> Refusal {
+    match error {
+        WeightError::NotHeld { .. } => Refusal::missing(error.to_string()),
+        _ => Refusal::invalid(error.to_string()),
     }
 }
 
 fn location(context: &Context<'_>) -> Result<Location, Refusal> {
-    let arguments = context.arguments.list("args").iter().map(String::as_str);
-    Location::parse(arguments).map_err(|error| Refusal::invalid(error.to_string()))
+    let levels = context.arguments.list("args").iter().map(String::as_str);
+    Location::parse(levels).map_err(|error| Refusal::invalid(error.to_string()))
 }
 
-fn weight_argument(context: &Context<'_>) -> Result<u32, Refusal> {
-    let value = context.arguments.float("weight").unwrap_or_default();
-    weight::from_float(value as f32)
-        .ok_or_else(|| Refusal::invalid(format!("weight {value} is out of range")))
+/// The argument `weight` in fixed point, and as it was written.
+fn weight_given(context: &Context<'_>) -> Result<(u32, f64), Refusal> {
+    let given = context.arguments.float("weight").unwrap_or_default();
+    let fixed = weight::from_float(given as f32);
+    let limit = weight::to_float(weight::WEIGHT_MAX);
+    let refused = || Refusal::invalid(format!("weight {given} is not between 0 and {limit}"));
+    Ok((fixed.ok_or_else(refused)?, given))
 }
 
-/// An item's id by its name.
-fn item(context: &Context<'_>, argument: &str) -> Result<i32, Refusal> {
-    let name = context.arguments.text(argument);
-    let missing = || Refusal::missing(format!("item {name} does not exist"));
-    context.state.osdmap.crush.item_id(name).ok_or_else(missing)
-}
-
-fn replace(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let version = context.state.osdmap.crush_version;
-    if let Some(prior) = context.arguments.int("prior_version")
-        && prior != i64::from(version)
-    {
-        let text = format!("prior_version {prior} != crush version {version}");
-        return Err(Refusal::new(Errno::PERM, text));
-    }
-    if context.input.is_empty() {
-        return Err(Refusal::invalid("a crush map is expected as input (-i <file>)"));
-    }
-    let mut reader = Reader::new(&context.input);
-    let map = CrushMap::decode(&mut reader)
-        .map_err(|error| Refusal::invalid(format!("Failed to parse crushmap: {error}")))?;
-    let pools = &context.state.osdmap.pools;
-    if let Some((id, pool)) =
-        pools.iter().find(|(_, pool)| map.rule(pool.crush_rule.into()).is_none())
-    {
-        let text = format!(
-            "pool {id} references crush rule {}, which the new map does not have",
-            pool.crush_rule
-        );
-        return Err(Refusal::invalid(text));
-    }
-    *context.change.crush(context.state) = map;
-    Ok(Answer::said((version + 1).to_string()))
-}
-
-fn place(context: &mut Context<'_>, adds: bool) -> Result<Answer, Refusal> {
-    let osd = existing(context, "id")?;
-    let (location, weight) = (location(context)?, weight_argument(context)?);
-    let name = format!("osd.{osd}");
-    if !adds && !context.state.osdmap.crush.is_held(osd.0) {
-        let text =
-            format!("unable to set item id {osd} name '{name}': does not exist in crush map");
-        return Err(Refusal::missing(text));
-    }
-    edit(context, |map| {
-        map.update_item(osd.0, weight, &name, &location).map_err(Refused::refused)
-    })?;
-    let (verb, shown) = (if adds { "add" } else { "set" }, weight::to_float(weight));
-    Ok(Answer::said(format!(
-        "{verb} item id {osd} name '{name}' weight {shown} at location {{{location}}}: ok"
-    )))
-}
-
-fn create_or_move(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let osd = existing(context, "id")?;
-    let (location, weight) = (location(context)?, weight_argument(context)?);
-    let name = format!("osd.{osd}");
-    edit(context, |map| {
-        map.create_or_move_item(osd.0, weight, &name, &location).map_err(Refused::refused)
-    })?;
-    let shown = weight::to_float(weight);
-    Ok(Answer::said(format!(
-        "create-or-move updating item name '{name}' weight {shown} at location {{{location}}} to crush map"
-    )))
+fn no_such_device(name: &str) -> String {
+    format!("device '{name}' does not appear in the crush map")
 }
 
 fn add_bucket(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let (name, kind) =
-        (context.arguments.text("name").to_owned(), context.arguments.text("type").to_owned());
     let location = location(context)?;
-    let map = &context.state.osdmap.crush;
-    if map.item_id(&name).is_some() {
+    let (name, kind) = (context.arguments.text("name"), context.arguments.text("type"));
+    let crush = &context.state.osdmap.crush;
+    if crush.item_id(name).is_some() {
         return Ok(Answer::said(format!("bucket '{name}' already exists")));
     }
-    let types = || map.types().map(|(_, name)| name).collect::<Vec<_>>().join(", ");
-    let type_id = map.type_id(&kind).filter(|id| *id != ::crush::TYPE_DEVICE).ok_or_else(|| {
-        Refusal::invalid(format!("type '{kind}' does not exist, types are {}", types()))
+    let type_id = crush.type_id(kind).filter(|type_id| *type_id != TYPE_DEVICE);
+    let type_id = type_id.ok_or_else(|| {
+        let buckets = crush.types().filter(|(id, _)| *id != i32::from(TYPE_DEVICE));
+        let known = buckets.map(|(_, name)| name).collect::<Vec<_>>().join(", ");
+        Refusal::invalid(format!("type '{kind}' does not exist, types of buckets are {known}"))
     })?;
-    edit(context, |map| {
-        let bucket = map.add_bucket(&name, type_id).map_err(Refused::refused)?;
-        if !location.is_empty() {
-            map.move_bucket(bucket, &location).map_err(Refused::refused)?;
+    edited(context.state, &mut context.change, |crush| {
+        let bucket = crush.add_bucket(name, type_id).map_err(|error| misplaced(&error))?;
+        match location.is_empty() {
+            true => Ok(()),
+            false => crush.move_bucket(bucket, &location).map_err(|error| misplaced(&error)),
         }
-        Ok(())
     })?;
-    let place =
-        if location.is_empty() { String::new() } else { format!(" to location {{{location}}}") };
-    Ok(Answer::said(format!("added bucket {name} type {kind}{place} to crush map")))
+    let place = match location.is_empty() {
+        true => "to crush map".to_owned(),
+        false => format!("to location {{{location}}}"),
+    };
+    Ok(Answer::said(format!("added bucket {name} type {kind} {place}")))
 }
 
 fn rename_bucket(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let (from, to) = (
-        context.arguments.text("srcname").to_owned(),
-        context.arguments.text("dstname").to_owned(),
-    );
-    let renamed = edit(context, |map| match map.rename_bucket(&from, &to) {
-        Err(RenameError::AlreadyDone { .. }) => Ok(false),
-        Err(error @ RenameError::NoSuchName { .. }) => Err(Refusal::missing(error.to_string())),
-        Err(error @ RenameError::NameTaken { .. }) => {
-            Err(Refusal::new(Errno::EXIST, error.to_string()))
-        }
-        Err(error) => Err(Refusal::invalid(error.to_string())),
-        Ok(()) => Ok(true),
-    })?;
-    Ok(Answer::said(match renamed {
-        true => format!("renamed bucket {from} into {to}"),
-        false => format!("srcname = '{from}' does not exist and dstname = '{to}' already exists"),
-    }))
-}
-
-fn move_item(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let (item, location) = (item(context, "name")?, location(context)?);
-    let name = context.arguments.text("name").to_owned();
-    let moved = edit(context, |map| {
-        if item >= 0 {
-            let weight = map.item_weight(item).unwrap_or(weight::WEIGHT_ONE);
-            return map
-                .create_or_move_item(item, weight, &name, &location)
-                .map_err(Refused::refused);
-        }
-        if map.weight_at(item, &location).is_some() {
-            return Ok(false);
-        }
-        map.move_bucket(item, &location).map_err(Refused::refused)?;
-        Ok(true)
-    })?;
-    Ok(Answer::said(match moved {
-        true => {
-            format!("moved item id {item} name '{name}' to location {{{location}}} in crush map")
-        }
-        false => format!(
-            "no need to move item id {item} name '{name}' to location {{{location}}} in crush map"
-        ),
-    }))
-}
-
-fn link(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let (item, location) = (item(context, "name")?, location(context)?);
-    let name = context.arguments.text("name").to_owned();
-    if context.state.osdmap.crush.weight_at(item, &location).is_some() {
-        return Ok(Answer::said(format!(
-            "no need to move item id {item} name '{name}' to location {{{location}}} in crush map"
-        )));
+    let (from, to) = (context.arguments.text("srcname"), context.arguments.text("dstname"));
+    let renamed =
+        edited(context.state, &mut context.change, |crush| Ok(crush.rename_bucket(from, to)))?;
+    match renamed {
+        Ok(()) => Ok(Answer::said(format!("renamed bucket {from} into {to}"))),
+        Err(RenameError::AlreadyDone { .. }) => Ok(Answer::said(format!(
+            "srcname = '{from}' does not exist and dstname = '{to}' already exists"
+        ))),
+        Err(error) => Err(rename_refused(&error)),
     }
-    edit(context, |map| map.link_bucket(item, &location).map_err(Refused::refused))?;
+}
+
+/// The OSD of the argument `id`, which must have been created.
+fn known_osd(context: &Context<'_>) -> Result<OsdId, Refusal> {
+    let osd = context.arguments.osd("id");
+    let missing = format!("osd.{osd} does not exist. Create it before updating the crush map");
+    if context.state.osdmap.exists(osd) { Ok(osd) } else { Err(Refusal::missing(missing)) }
+}
+
+fn set(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    let (osd, (weight, given), location) =
+        (known_osd(context)?, weight_given(context)?, location(context)?);
+    let described =
+        format!("set item id {} name 'osd.{osd}' weight {given} at location {{{location}}}", osd.0);
+    if context.state.osdmap.crush.item_name(osd.0).is_none() {
+        return Err(Refusal::missing(format!("unable to {described}: does not exist")));
+    }
+    let changed =
+        edited(context.state, &mut context.change, |crush| update(crush, osd, weight, &location))?;
+    Ok(placed(&described, changed))
+}
+
+fn update(
+    crush: &mut CrushMap,
+    osd: OsdId,
+    weight: u32,
+    location: &Location,
+) -> Result<bool, Refusal> {
+    let updated = crush.update_item(osd.0, weight, &osd_name(osd), location);
+    updated.map_err(|error| misplaced(&error))
+}
+
+fn placed(described: &str, changed: bool) -> Answer {
+    Answer::said(match changed {
+        true => format!("{described} to crush map"),
+        false => format!("{described}: no change"),
+    })
+}
+
+fn add(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    let (osd, (weight, given), location) =
+        (known_osd(context)?, weight_given(context)?, location(context)?);
+    let is_there = context.state.osdmap.crush.weight_at(osd.0, &location).is_some();
+    let changed = edited(context.state, &mut context.change, |crush| {
+        if is_there {
+            return update(crush, osd, weight, &location);
+        }
+        let inserted = crush.insert_item(osd.0, weight, &osd_name(osd), &location);
+        inserted.map(|()| true).map_err(|error| misplaced(&error))
+    })?;
+    let action = if is_there { "set" } else { "add" };
+    let described = format!(
+        "{action} item id {} name 'osd.{osd}' weight {given} at location {{{location}}}",
+        osd.0
+    );
+    Ok(placed(&described, changed))
+}
+
+fn create_or_move(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    let (osd, (weight, given), location) =
+        (known_osd(context)?, weight_given(context)?, location(context)?);
+    let changed = edited(context.state, &mut context.change, |crush| {
+        let moved = crush.create_or_move_item(osd.0, weight, &osd_name(osd), &location);
+        moved.map_err(|error| misplaced(&error))
+    })?;
+    let verb = if changed { "updating" } else { "updated" };
     Ok(Answer::said(format!(
-        "linked item id {item} name '{name}' to location {{{location}}} in crush map"
+        "create-or-move {verb} item name 'osd.{osd}' weight {given} at location {{{location}}} to crush \
+         map"
     )))
 }
 
-fn remove(context: &mut Context<'_>, unlinks: bool) -> Result<Answer, Refusal> {
-    let name = context.arguments.text("name").to_owned();
-    let Some(item) = context.state.osdmap.crush.item_id(&name) else {
-        return Ok(Answer::said(format!("device '{name}' does not appear in the crush map")));
-    };
-    let ancestor = match context.arguments.optional("ancestor") {
-        None => None,
-        Some(_) => Some(self::item(context, "ancestor")?),
-    };
-    edit(context, |map| {
-        let done = match (unlinks, ancestor) {
-            (false, None) => map.remove_item(item),
-            (false, Some(ancestor)) => map.remove_item_under(item, ancestor),
-            (true, None) => map.unlink_item(item),
-            (true, Some(ancestor)) => map.unlink_item_under(item, ancestor),
+fn move_item(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    let location = location(context)?;
+    let name = context.arguments.text("name");
+    let crush = &context.state.osdmap.crush;
+    let item = item_named(crush, name)?;
+    let described = format!("item id {item} name '{name}' to location {{{location}}} in crush map");
+    if crush.weight_at(item, &location).is_some() {
+        return Ok(Answer::said(format!("no need to move {described}")));
+    }
+    edited(context.state, &mut context.change, |crush| {
+        let moved = match item {
+            0.. => crush.create_or_move_item(item, 0, name, &location).map(|_| ()),
+            _ => crush.move_bucket(item, &location),
         };
-        done.map_err(Refused::refused)
+        moved.map_err(|error| misplaced(&error))
     })?;
+    Ok(Answer::said(format!("moved {described}")))
+}
+
+fn link(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    let location = location(context)?;
+    let name = context.arguments.text("name");
+    let crush = &context.state.osdmap.crush;
+    let item = item_named(crush, name)?;
+    let described = format!("item id {item} name '{name}' to location {{{location}}}");
+    if crush.weight_at(item, &location).is_some() {
+        return Ok(Answer::said(format!("no need to move {described} in crush map")));
+    }
+    edited(context.state, &mut context.change, |crush| {
+        crush.link_bucket(item, &location).map_err(|error| {
+            let refusal = misplaced(&error);
+            Refusal::new(refusal.errno, format!("cannot link {described}: {refusal}"))
+        })
+    })?;
+    Ok(Answer::said(format!("linked {described} in crush map")))
+}
+
+fn remove(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    take_out(context, false)
+}
+
+fn unlink(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    take_out(context, true)
+}
+
+/// Takes an item out of the tree; what is only unlinked stays if it is a bucket.
+fn take_out(context: &mut Context<'_>, unlink_only: bool) -> Result<Answer, Refusal> {
+    let (name, ancestor) = (context.arguments.text("name"), context.arguments.optional("ancestor"));
+    let map = &context.state.osdmap;
+    let Some(item) = map.crush.item_id(name) else {
+        return Ok(Answer::said(no_such_device(name)));
+    };
+    let ancestor = ancestor.map(|ancestor| {
+        let text = format!("ancestor item '{ancestor}' does not appear in the crush map");
+        map.crush.item_id(ancestor).ok_or_else(|| Refusal::missing(text))
+    });
+    let ancestor = ancestor.transpose()?.filter(|ancestor| *ancestor < 0);
+    let outcome = edited(context.state, &mut context.change, |crush| {
+        Ok(match (unlink_only, ancestor) {
+            (true, Some(ancestor)) => crush.unlink_item_under(item, ancestor),
+            (true, None) => crush.unlink_item(item),
+            (false, Some(ancestor)) => crush.remove_item_under(item, ancestor),
+            (false, None) => crush.remove_item(item),
+        })
+    })?;
+    match outcome {
+        Ok(()) => {}
+        Err(RemoveError::NoSuchItem { .. } | RemoveError::NotBelow { .. }) => {
+            let text = format!("item {item} does not appear in that position");
+            return Ok(Answer::said(text));
+        }
+        Err(error @ RemoveError::NotEmpty { .. }) => {
+            return Err(Refusal::new(Errno::NOTEMPTY, error.to_string()));
+        }
+        Err(error @ RemoveError::InUse { .. }) => {
+            return Err(Refusal::new(Errno::BUSY, error.to_string()));
+        }
+    }
+    if !unlink_only && map.crush_node_flags.contains_key(&item) {
+        let incremental = context.change.osdmap(context.state);
+        incremental.new_crush_node_flags.insert(item, OsdState::default());
+    }
     Ok(Answer::said(format!("removed item id {item} name '{name}' from crush map")))
 }
 
 fn reweight_all(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    edit(context, |map| map.reweight().map_err(Refused::refused))?;
+    edited(context.state, &mut context.change, |crush| {
+        crush.reweight().map_err(|error| misweighed(&error))
+    })?;
     Ok(Answer::said("reweighted crush hierarchy"))
 }
 
 fn reweight(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let (item, weight) = (item(context, "name")?, weight_argument(context)?);
-    let name = context.arguments.text("name").to_owned();
+    let (weight, given) = weight_given(context)?;
+    let name = context.arguments.text("name");
+    let item = context.state.osdmap.crush.item_id(name);
+    let item = item.ok_or_else(|| Refusal::missing(no_such_device(name)))?;
     if item < 0 {
-        return Err(Refusal::invalid(format!("device '{name}' is not a leaf in the crush map")));
+        let text = format!("device '{name}' is not a leaf in the crush map");
+        return Err(Refusal::invalid(text));
     }
-    edit(context, |map| map.set_item_weight(item, weight).map_err(Refused::refused))?;
-    let shown = context.arguments.text("weight");
-    Ok(Answer::said(format!("reweighted item id {item} name '{name}' to {shown} in crush map")))
+    edited(context.state, &mut context.change, |crush| {
+        crush.set_item_weight(item, weight).map_err(|error| misweighed(&error))
+    })?;
+    let text = format!("reweighted item id {item} name '{name}' to {given} in crush map");
+    Ok(Answer::said(text))
 }
 
 fn reweight_subtree(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let (item, weight) = (item(context, "name")?, weight_argument(context)?);
-    let name = context.arguments.text("name").to_owned();
+    let (weight, given) = weight_given(context)?;
+    let name = context.arguments.text("name");
+    let item = context.state.osdmap.crush.item_id(name);
+    let item = item.ok_or_else(|| Refusal::missing(no_such_device(name)))?;
     if item >= 0 {
-        return Err(Refusal::invalid(format!("device '{name}' is a leaf in the crush map")));
+        let text = format!("device '{name}' is not a subtree in the crush map");
+        return Err(Refusal::invalid(text));
     }
-    edit(context, |map| map.set_subtree_weight(item, weight).map_err(Refused::refused))?;
-    let shown = context.arguments.text("weight");
-    Ok(Answer::said(format!("reweighted subtree id {item} name '{name}' to {shown} in crush map")))
+    edited(context.state, &mut context.change, |crush| {
+        crush.set_subtree_weight(item, weight).map_err(|error| misweighed(&error))
+    })?;
+    let text = format!("reweighted subtree id {item} name '{name}' to {given} in crush map");
+    Ok(Answer::said(text))
 }
 
-fn set_profile(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let name = context.arguments.text("profile").to_owned();
-    edit(context, |map| {
-        if let Some(profile) = Profile::from_name(&name) {
-            map.tunables.apply(profile);
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{run, state};
+    use super::*;
+    use serde_json::{Value, json};
+    use types::UTime;
+
+    #[test]
+    fn a_bucket_is_added_moved_renamed_and_removed() {
+        let mut state = state();
+        let mut said = |prefix: &str, given: Value| run(&mut state, prefix, given).unwrap().text;
+        let rack = json!({ "name": "rack1", "type": "rack" });
+        let added = said("osd crush add-bucket", rack.clone());
+        assert_eq!(added, "added bucket rack1 type rack to crush map");
+        assert_eq!(said("osd crush add-bucket", rack), "bucket 'rack1' already exists");
+        let to_root = json!({ "name": "rack1", "args": ["root=default"] });
+        let place = "item id -3 name 'rack1' to location {root=default} in crush map";
+        assert_eq!(said("osd crush move", to_root.clone()), format!("moved {place}"));
+        assert_eq!(said("osd crush move", to_root), format!("no need to move {place}"));
+        let names = json!({ "srcname": "rack1", "dstname": "rack2" });
+        let renamed = said("osd crush rename-bucket", names.clone());
+        assert_eq!(renamed, "renamed bucket rack1 into rack2");
+        let again = "srcname = 'rack1' does not exist and dstname = 'rack2' already exists";
+        assert_eq!(said("osd crush rename-bucket", names), again);
+        let rack = json!({ "name": "rack2" });
+        let removed = said("osd crush rm", rack.clone());
+        assert_eq!(removed, "removed item id -3 name 'rack2' from crush map");
+        let again = "device 'rack2' does not appear in the crush map";
+        assert_eq!(said("osd crush rm", rack), again);
+    }
+
+    #[test]
+    fn weights_are_repeated_as_they_were_given() {
+        let mut state = state();
+        let device = json!({ "name": "osd.0", "weight": 0.01 });
+        let answer = run(&mut state, "osd crush reweight", device).unwrap();
+        assert_eq!(answer.text, "reweighted item id 0 name 'osd.0' to 0.01 in crush map");
+        assert_eq!(state.osdmap.crush.item_weight(0), Some(655));
+        let subtree = json!({ "name": "default", "weight": 2 });
+        let answer = run(&mut state, "osd crush reweight-subtree", subtree).unwrap();
+        assert_eq!(answer.text, "reweighted subtree id -1 name 'default' to 2 in crush map");
+        assert_eq!(state.osdmap.crush.item_weight(-1), Some(0x6_0000));
+        let absurd = json!({ "name": "osd.0", "weight": 1e9 });
+        let refusal = run(&mut state, "osd crush reweight", absurd).unwrap_err();
+        assert_eq!(refusal.errno, Errno::INVAL);
+    }
+
+    #[test]
+    fn an_osd_is_placed_where_it_is_said_to_be() {
+        let mut state = state();
+        let place =
+            |id: i32| json!({ "id": id, "weight": 0.5, "args": ["host=aaa", "root=default"] });
+        let described = "set item id 0 name 'osd.0' weight 0.5 at location {host=aaa,root=default}";
+        let answer = run(&mut state, "osd crush set", place(0)).unwrap();
+        assert_eq!(answer.text, format!("{described} to crush map"));
+        let answer = run(&mut state, "osd crush set", place(0)).unwrap();
+        assert_eq!(answer.text, format!("{described}: no change"));
+        let host = state.osdmap.crush.item_id("aaa").unwrap();
+        assert_eq!(state.osdmap.crush.children(host), [0]);
+        let refusal = run(&mut state, "osd crush set", place(7)).unwrap_err();
+        assert_eq!(refusal.errno, Errno::NOENT);
+    }
+
+    #[test]
+    fn a_starting_osd_without_a_place_gets_one_and_others_stay() {
+        let mut state = state();
+        run(&mut state, "osd crush rm", json!({ "name": "osd.1" })).unwrap();
+        let mut change = Change::new(UTime::ZERO);
+        crush_create_or_move(&state, &mut change, OsdId(1), "no host's name");
+        crush_create_or_move(&state, &mut change, OsdId(2), "other");
+        assert!(change.is_empty());
+        crush_create_or_move(&state, &mut change, OsdId(1), "other");
+        let crush = change.crush_after(&state);
+        assert_eq!(crush.children(crush.item_id("other").unwrap()), [1]);
+        assert_eq!(crush.item_weight(1), Some(INITIAL_WEIGHT));
+    }
+
+    #[test]
+    fn buckets_with_content_or_a_rule_stay() {
+        let mut state = state();
+        let mut remove = |name: &str| run(&mut state, "osd crush rm", json!({ "name": name }));
+        assert_eq!(remove("default").unwrap_err().errno, Errno::NOTEMPTY);
+        for item in ["osd.0", "osd.1", "osd.2", "h"] {
+            remove(item).unwrap();
         }
-        Ok(())
-    })?;
-    Ok(Answer::said(format!("adjusted tunables profile to {name}")))
-}
-
-fn set_tunable(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let value = context.arguments.int("value").unwrap_or(0);
-    let version = u8::try_from(value).ok().filter(|version| *version <= 2);
-    let version =
-        version.ok_or_else(|| Refusal::invalid("value must be 0 or 1; got a larger one"))?;
-    edit(context, |map| {
-        map.tunables.straw_calc_version = version;
-        Ok(())
-    })?;
-    Ok(Answer::said(format!("adjusted tunable straw_calc_version to {version}")))
+        assert_eq!(remove("default").unwrap_err().errno, Errno::BUSY);
+    }
 }

@@ -1,11 +1,16 @@
 //! Placement groups.
 
-use crate::command::{Answer, Command, Context, Refusal, command};
+use crate::command::{Answer, Command, Context, Refusal, command, number};
 use crate::dump::pgs::{self, Row};
-use crate::table::bytes;
+use crate::statistics::Totals;
+use crate::table::{bytes, count};
 use serde_json::{Map, Value, json};
-use types::{Errno, OsdId, PgId, PoolId};
+use types::{Errno, OsdId, PgId, PoolId, UTime};
 use wire::internal::pg_state;
+
+/// `mon_pg_stuck_threshold`
+const STUCK_THRESHOLD_SECONDS: i64 = 60;
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
 const LIST_PARAMS: &str = "list pg with specific pool, osd, state";
 
@@ -57,7 +62,7 @@ pub const COMMANDS: &[Command] = &[
         list_by_primary,
     ),
     command(
-        "pg dump_stuck name=stuckops,type=CephChoices,strings=inactive|unclean|stale|undersized|degraded,n=N,req=false \
+        "pg dump_stuck name=stuckops,type=CephChoices,strings=inactive|unclean|stale|undersized|degraded|peering,n=N,req=false \
          name=threshold,type=CephInt,req=false",
         "show information about stuck pgs",
         "pg",
@@ -103,42 +108,94 @@ pub const COMMANDS: &[Command] = &[
     ),
 ];
 
+/// What `pg stat` says, in Ceph's order: states by their bits.
 fn stat(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let (map, stats) = (&context.state.osdmap, context.stats);
-    let (by_state, totals, usage) = (stats.pgs_by_state(map), stats.totals(), stats.usage(map));
+    let mut by_state = stats.pgs_by_state(map);
+    by_state.sort_unstable();
+    Ok(context.show(|| stat_json(context, &by_state), || stat_plain(context, &by_state)))
+}
+
+fn stat_json(context: &Context<'_>, by_state: &[(u64, u64)]) -> Value {
+    let stats = context.stats;
+    let (totals, usage) = (stats.totals(), stats.usage(&context.state.osdmap));
+    let states = by_state
+        .iter()
+        .map(|(state, count)| json!({ "name": pg_state::to_text(*state), "num": count }));
+    let mut summary = json!({
+        "num_pg_by_state": states.collect::<Vec<_>>(),
+        "num_pgs": by_state.iter().map(|(_, count)| count).sum::<u64>(),
+        "num_bytes": totals.bytes,
+        "total_bytes": usage.bytes_total,
+        "total_avail_bytes": usage.bytes_available,
+        "total_used_bytes": usage.bytes_used,
+        "total_used_raw_bytes": usage.bytes_used,
+    });
+    let rate = stats.rate(context.now, None);
+    if rate.reads > 0 {
+        summary["read_bytes_sec"] = json!(rate.read_bytes);
+    }
+    if rate.writes > 0 {
+        summary["write_bytes_sec"] = json!(rate.write_bytes);
+    }
+    if rate.reads + rate.writes > 0 {
+        summary["io_sec"] = json!(rate.reads + rate.writes);
+    }
+    for (name, some, all) in shortfalls(&totals) {
+        let (objects, total) = (format!("{name}_objects"), format!("{name}_total"));
+        summary[objects] = json!(some);
+        summary[total] = json!(all);
+        summary[format!("{name}_ratio")] = number(some as f64 / all as f64);
+    }
+    json!({ "pg_ready": true, "pg_summary": summary })
+}
+
+fn stat_plain(context: &Context<'_>, by_state: &[(u64, u64)]) -> String {
+    let stats = context.stats;
+    let (totals, usage) = (stats.totals(), stats.usage(&context.state.osdmap));
     let groups: u64 = by_state.iter().map(|(_, count)| count).sum();
-    let json = || {
-        let states = by_state
-            .iter()
-            .map(|(state, count)| json!({ "name": pg_state::to_text(*state), "num": count }));
-        json!({
-            "pg_ready": true,
-            "pg_summary": {
-                "num_pg_by_state": states.collect::<Vec<_>>(),
-                "num_pgs": groups,
-                "num_bytes": totals.bytes,
-                "total_bytes": usage.bytes_total,
-                "total_avail_bytes": usage.bytes_available,
-                "total_used_bytes": usage.bytes_used,
-                "total_used_raw_bytes": usage.bytes_used,
-            },
-        })
-    };
-    let plain = || {
-        let states: Vec<String> = by_state
-            .iter()
-            .map(|(state, count)| format!("{count} {}", pg_state::to_text(*state)))
-            .collect();
-        format!(
-            "{groups} pgs: {}; {} data, {} used, {} / {} avail\n",
-            states.join(", "),
-            bytes(totals.bytes),
-            bytes(usage.bytes_used),
-            bytes(usage.bytes_available),
-            bytes(usage.bytes_total),
-        )
-    };
-    Ok(context.show(json, plain))
+    let states: Vec<String> = by_state
+        .iter()
+        .map(|(state, count)| format!("{count} {}", pg_state::to_text(*state)))
+        .collect();
+    let mut text = format!(
+        "{groups} pgs: {}; {} data, {} used, {} / {} avail",
+        states.join(", "),
+        bytes(totals.bytes),
+        bytes(usage.bytes_used),
+        bytes(usage.bytes_available),
+        bytes(usage.bytes_total),
+    );
+    let rate = stats.rate(context.now, None);
+    let mut client = Vec::new();
+    if rate.reads > 0 {
+        client.push(format!("{}/s rd", bytes(rate.read_bytes)));
+    }
+    if rate.writes > 0 {
+        client.push(format!("{}/s wr", bytes(rate.write_bytes)));
+    }
+    if !client.is_empty() {
+        text += &format!("; {}, {} op/s", client.join(", "), count(rate.reads + rate.writes));
+    }
+    for (name, some, all) in shortfalls(&totals) {
+        let percent = some as f64 * 100.0 / all as f64;
+        text += &format!("; {some}/{all} objects {name} ({percent:.3}%)");
+    }
+    if rate.recovered_objects + rate.recovered_bytes > 0 {
+        let (volume, objects) = (bytes(rate.recovered_bytes), count(rate.recovered_objects));
+        text += &format!("; {volume}/s, {objects} objects/s recovering");
+    }
+    text + "\n"
+}
+
+/// Copies or objects that are not as they should be, of how many.
+fn shortfalls(totals: &Totals) -> impl Iterator<Item = (&'static str, u64, u64)> {
+    let all = [
+        ("degraded", totals.degraded, totals.copies),
+        ("misplaced", totals.misplaced, totals.copies),
+        ("unfound", totals.unfound, totals.objects),
+    ];
+    all.into_iter().filter(|(_, some, all)| *some > 0 && *all > 0)
 }
 
 fn wanted(context: &Context<'_>) -> Vec<String> {
@@ -239,29 +296,58 @@ fn osd_stats(context: &Context<'_>) -> Vec<Value> {
 fn dump_plain(context: &Context<'_>, contents: &[String]) -> String {
     let (map, stats) = (&context.state.osdmap, context.stats);
     let has = |name: &str| contents.iter().any(|wanted| wanted == name);
-    let all = has("all");
-    let mut text = String::new();
-    if all || has("summary") || has("sum") {
-        text += &format!(
-            "version {}\nstamp {}\nlast_osdmap_epoch {}\nlast_pg_scan {}\n",
-            stats.version,
-            stats.stamp.wall().to_iso(),
-            map.epoch,
-            map.epoch
-        );
+    let basics = || {
+        let (version, stamp) = (stats.version, stats.stamp.wall().to_iso());
+        let epoch = map.epoch;
+        format!(
+            "version {version}\nstamp {stamp}\nlast_osdmap_epoch {epoch}\nlast_pg_scan {epoch}\n"
+        )
+    };
+    let rows = || pgs::rows(map, stats);
+    if has("all") {
+        let parts = [
+            basics() + &pgs::dump_table(&rows()),
+            pgs::pool_table(map, stats),
+            pgs::sum_table(stats),
+            pgs::osd_table(map, stats),
+        ];
+        return parts.join("\n");
     }
-    if all || has("pgs") {
-        text += &pgs::dump_table(&pgs::rows(map, stats));
-    } else if has("pgs_brief") {
-        text += &pgs::brief_table(&pgs::rows(map, stats));
+    if has("summary") || has("sum") {
+        let parts = [basics(), pgs::sum_table(stats), pgs::osd_sum_table(map, stats)];
+        return parts.concat();
     }
-    if all || has("pools") {
-        text += &format!("\n{}", pgs::pool_table(map, stats));
+    let mut parts = Vec::new();
+    if has("pgs_brief") {
+        parts.push(pgs::brief_table(&rows()));
     }
-    if all || has("osds") {
-        text += &format!("\n{}", pgs::osd_table(map, stats));
+    if has("pgs") {
+        parts.push(pgs::dump_table(&rows()));
     }
-    text.trim_start_matches('\n').to_owned()
+    if has("pools") {
+        parts.push(pgs::pool_table(map, stats));
+    }
+    if has("osds") {
+        parts.push(pgs::osd_table(map, stats));
+    }
+    parts.join("\n")
+}
+
+/// The states of an argument, as one bit each; `None` for all.
+fn states_asked(context: &Context<'_>) -> Result<Option<Vec<u64>>, Refusal> {
+    let names = context.arguments.list("states");
+    if names.is_empty() || names.iter().any(|name| name == "all") {
+        return Ok(None);
+    }
+    let states = names.iter().map(|name| {
+        pg_state::from_name(name).ok_or_else(|| {
+            let known: Vec<&str> = pg_state::names().collect();
+            let text =
+                format!("'{name}' is not a valid pg state, available choices: {}", known.join("+"));
+            Refusal::invalid(text)
+        })
+    });
+    states.collect::<Result<_, _>>().map(Some)
 }
 
 /// Groups that a listing asks for by pool and states.
@@ -277,12 +363,10 @@ fn selected(context: &Context<'_>) -> Result<Vec<Row>, Refusal> {
         }
         (None, id) => id.map(PoolId),
     };
-    let states = context.arguments.list("states");
+    let states = states_asked(context)?;
+    let holds = |state: u64, wanted: u64| state & wanted != 0 || state == 0 && wanted == 0;
     let fits = |row: &Row| {
-        let text = pg_state::to_text(row.state);
-        let holds =
-            |wanted: &String| wanted == "all" || text.split('+').any(|state| state == wanted);
-        states.is_empty() || states.iter().any(holds)
+        states.as_ref().is_none_or(|states| states.iter().any(|wanted| holds(row.state, *wanted)))
     };
     let rows = pgs::rows(map, context.stats).into_iter();
     Ok(rows.filter(|row| pool.is_none_or(|pool| row.pg.pool == pool) && fits(row)).collect())
@@ -312,22 +396,36 @@ fn list_by_primary(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(listing(context, &rows))
 }
 
-fn dump_stuck(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let kinds = context.arguments.list("stuckops");
-    let is_stuck = |state: u64| {
-        let one = |kind: &str| match kind {
-            "inactive" => state & pg_state::ACTIVE == 0,
-            "unclean" => state & pg_state::CLEAN == 0,
-            "stale" => state & pg_state::STALE != 0,
-            "undersized" => state & pg_state::UNDERSIZED != 0,
-            _ => state & pg_state::DEGRADED != 0,
-        };
-        if kinds.is_empty() { one("unclean") } else { kinds.iter().any(|kind| one(kind)) }
+/// How long a group has been in one of the states that count as stuck; `None` if in none of them.
+fn stuck_since(row: &Row, kinds: &[&str], created: UTime) -> Option<UTime> {
+    let (state, stat) = (row.state, &row.stat);
+    // When a group was last whole is not kept; it was when it was last clean.
+    let since = |kind: &&str| match *kind {
+        "inactive" => (state & pg_state::ACTIVE == 0).then_some(stat.last_active),
+        "stale" => (state & pg_state::STALE != 0).then_some(stat.last_active),
+        "peering" => (state & pg_state::PEERING != 0).then_some(stat.last_active),
+        "undersized" => (state & pg_state::UNDERSIZED != 0).then_some(stat.last_clean),
+        "degraded" => (state & pg_state::DEGRADED != 0).then_some(stat.last_clean),
+        _ => (state & pg_state::CLEAN == 0).then_some(stat.last_clean),
     };
-    let mut rows = pgs::rows(&context.state.osdmap, context.stats);
-    rows.retain(|row| is_stuck(row.state));
+    kinds.iter().filter_map(since).min().map(|since| since.max(created))
+}
+
+fn dump_stuck(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    let map = &context.state.osdmap;
+    let kinds = context.arguments.list("stuckops").iter().map(String::as_str);
+    let kinds: Vec<&str> = if kinds.len() == 0 { vec!["unclean"] } else { kinds.collect() };
+    let threshold = context.arguments.int("threshold").unwrap_or(STUCK_THRESHOLD_SECONDS);
+    let threshold = u64::try_from(threshold).unwrap_or(0).saturating_mul(NANOS_PER_SECOND);
+    let cutoff = context.now.wall().as_nanos().saturating_sub(threshold);
+    let mut rows = pgs::rows(map, context.stats);
+    rows.retain(|row| {
+        let created = map.pool(row.pg.pool).map_or(UTime::ZERO, |pool| pool.create_time);
+        stuck_since(row, &kinds, created).is_some_and(|since| since.as_nanos() < cutoff)
+    });
     let json = || json!({ "pg_ready": true, "stuck_pg_stats": rows.iter().map(pgs::json).collect::<Vec<_>>() });
-    Ok(context.show(json, || pgs::brief_table(&rows)).saying("ok"))
+    let plain = || if rows.is_empty() { String::new() } else { pgs::brief_table(&rows) };
+    Ok(context.show(json, plain).saying("ok"))
 }
 
 fn debug(context: &mut Context<'_>) -> Result<Answer, Refusal> {
@@ -353,7 +451,8 @@ fn scrub(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         None => format!("osd {}", context.arguments.text("who")),
     };
     let text = format!(
-        "{what} was not scrubbed: OSDs check each block when it is read, scrubbing is not supported"
+        "{what} was left alone: scrubs and repairs on demand are not supported yet; until then \
+         OSDs check each block against its checksum whenever it is read"
     );
     Err(Refusal::new(Errno::NOTSUPP, text))
 }

@@ -77,6 +77,14 @@ fn check_length(what: &str, text: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// That word means everything elsewhere.
+fn check_word(what: &str, text: &str) -> Result<(), Refusal> {
+    if text == "all" {
+        return Err(Refusal::invalid(format!("{what} cannot be 'all'")));
+    }
+    Ok(())
+}
+
 fn not_enabled(app: &str, pool: &str) -> Refusal {
     Refusal::missing(format!("application '{app}' is not enabled on pool '{pool}'"))
 }
@@ -124,6 +132,8 @@ fn set(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let (id, name, app) = arguments(context)?;
     let (key, value) =
         (context.arguments.text("key").to_owned(), context.arguments.text("value").to_owned());
+    check_word("key", &key)?;
+    check_word("value", &value)?;
     check_length("key", &key)?;
     if value.len() > LENGTH_MAX {
         return Err(Refusal::invalid(format!("value of key '{key}' is longer than {LENGTH_MAX}")));
@@ -147,6 +157,7 @@ fn set(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 fn remove(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let (id, name, app) = arguments(context)?;
     let key = context.arguments.text("key").to_owned();
+    check_word("key", &key)?;
     if !is_enabled(context, id, &app) {
         return Err(not_enabled(&app, &name));
     }
@@ -187,4 +198,28 @@ fn get(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     };
     let value = keys.get(key).ok_or_else(missing)?;
     Ok(context.show(|| json!({ key: value }), || format!("{value}\n")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{add_pool, run, state};
+    use super::*;
+
+    #[test]
+    fn the_word_all_is_neither_key_nor_value() {
+        let mut state = state();
+        add_pool(&mut state);
+        let enable = json!({ "pool": "x", "app": "rbd" });
+        run(&mut state, "osd pool application enable", enable).unwrap();
+        let mut set = |key: &str, value: &str| {
+            let given = json!({ "pool": "x", "app": "rbd", "key": key, "value": value });
+            run(&mut state, "osd pool application set", given)
+        };
+        assert_eq!(set("all", "1").unwrap_err(), Refusal::invalid("key cannot be 'all'"));
+        assert_eq!(set("k", "all").unwrap_err(), Refusal::invalid("value cannot be 'all'"));
+        set("k", "v").unwrap();
+        let remove = json!({ "pool": "x", "app": "rbd", "key": "all" });
+        let refusal = run(&mut state, "osd pool application rm", remove).unwrap_err();
+        assert_eq!(refusal.errno, Errno::INVAL);
+    }
 }

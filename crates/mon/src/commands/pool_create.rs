@@ -1,16 +1,13 @@
 //! `osd pool create`, and what is said about autoscaling.
 
-use super::erasure_code::{profile_shape, rule_for_profile};
-use super::pools::{self, NewPool};
+use super::pool_options::integer;
+use super::pools::{self, NewPool, check_dot};
 use crate::command::{Answer, Command, Context, Refusal, command, number};
 use crate::dump::usage::raw_bytes_per_byte;
 use crate::table::{Table, bytes};
 use maps::{PoolFlags, PoolOption, PoolOptionValue, PoolType};
 use serde_json::{Value, json};
 use types::{Errno, PoolId};
-
-/// Bytes of one shard of a stripe (`osd_pool_erasure_code_stripe_unit`).
-const STRIPE_UNIT: u32 = 4096;
 
 pub const COMMANDS: &[Command] = &[
     command(
@@ -41,6 +38,7 @@ pub const COMMANDS: &[Command] = &[
 
 fn create(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let name = context.arguments.text("pool").to_owned();
+    check_dot(&name, context.arguments.flag("yes_i_really_mean_it"))?;
     let kind = context.arguments.optional("pool_type").unwrap_or("replicated");
     let kind: PoolType = kind.parse().unwrap_or_default();
     if let Some(id) = context.state.osdmap.pool_id(&name) {
@@ -51,117 +49,69 @@ fn create(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         }
         return Ok(Answer::said(format!("pool '{name}' already exists")));
     }
-    let id = match kind {
-        PoolType::Replicated => create_replicated(context, &name)?,
-        PoolType::Erasure => create_erasure(context, &name)?,
+    if kind == PoolType::Erasure {
+        let text = format!(
+            "pool '{name}' was not created: erasure-coded pools are not served yet, only replicated ones"
+        );
+        return Err(Refusal::new(Errno::NOTSUPP, text));
+    }
+    let (rule, expected_objects) = rule_and_expectation(context)?;
+    let count = |name: &str| context.arguments.int(name).and_then(|count| count.try_into().ok());
+    let new = NewPool {
+        name: &name,
+        rule,
+        pg_num: count("pg_num"),
+        pgp_num: count("pgp_num"),
+        size: count("size"),
     };
-    apply_options(context, id)?;
+    let id = pools::create(context.state, &mut context.change, &new)?;
+    apply_options(context, id, expected_objects);
     Ok(Answer::said(format!("pool '{name}' created")))
 }
 
-fn count(context: &Context<'_>, argument: &str) -> Result<Option<u32>, Refusal> {
-    match context.arguments.int(argument) {
-        None => Ok(None),
-        Some(number) => u32::try_from(number).map(Some).map_err(|_| {
-            Refusal::new(Errno::RANGE, format!("'{argument}' {number} is out of range"))
-        }),
-    }
-}
-
-fn size(context: &Context<'_>) -> Result<Option<u8>, Refusal> {
-    match context.arguments.int("size").filter(|size| *size > 0) {
-        None => Ok(None),
-        Some(size) => u8::try_from(size)
-            .map(Some)
-            .map_err(|_| Refusal::invalid(format!("pool size {size} is out of range"))),
-    }
-}
-
-fn rule_named(context: &Context<'_>, name: &str) -> Result<u8, Refusal> {
-    let id = context.state.osdmap.crush.rule_id(name).and_then(|id| u8::try_from(id).ok());
-    id.ok_or_else(|| Refusal::missing(format!("specified rule {name} doesn't exist")))
-}
-
-fn create_replicated(context: &mut Context<'_>, name: &str) -> Result<PoolId, Refusal> {
-    // For replicated pools, what stands where the profile would be is the rule.
-    let rule = context.arguments.optional("rule");
-    let rule = rule.or(context.arguments.optional("erasure_code_profile"));
-    let rule =
-        rule.filter(|rule| !rule.is_empty()).map(|rule| rule_named(context, rule)).transpose()?;
-    let new = NewPool {
-        name,
-        rule,
-        pg_num: count(context, "pg_num")?,
-        pgp_num: count(context, "pgp_num")?,
-        size: size(context)?,
-        ..NewPool::default()
+/// The rule, and how many objects are expected. Clients that fill in parameters by position have
+/// the rule where an erasure-coded pool would have its profile, and the number where the rule
+/// would be.
+fn rule_and_expectation(context: &Context<'_>) -> Result<(Option<u8>, u64), Refusal> {
+    let text = |name: &str| context.arguments.optional(name).filter(|text| !text.is_empty());
+    let by_name = context.arguments.int("expected_num_objects").unwrap_or(0);
+    let (rule, expected) = match (text("erasure_code_profile"), text("rule")) {
+        (Some(rule), Some(number)) => (Some(rule), integer(number)?),
+        (Some(rule), None) | (None, Some(rule)) => (Some(rule), by_name),
+        (None, None) => (None, by_name),
     };
-    pools::create(context.state, &mut context.change, &new)
+    let refused = |_| Refusal::invalid("'expected_num_objects' must be non-negative");
+    let expected = u64::try_from(expected).map_err(refused)?;
+    let rule = rule.map(|rule| {
+        let id = context.state.osdmap.crush.rule_id(rule).and_then(|id| u8::try_from(id).ok());
+        id.ok_or_else(|| Refusal::missing(format!("specified rule {rule} doesn't exist")))
+    });
+    Ok((rule.transpose()?, expected))
 }
 
-fn create_erasure(context: &mut Context<'_>, name: &str) -> Result<PoolId, Refusal> {
-    let profile =
-        context.arguments.optional("erasure_code_profile").filter(|name| !name.is_empty());
-    let profile = profile.unwrap_or("default").to_owned();
-    let known = context.state.osdmap.erasure_code_profiles.get(&profile);
-    let known = known.ok_or_else(|| {
-        Refusal::missing(format!("erasure code profile '{profile}' does not exist"))
-    })?;
-    let (data, coding) = profile_shape(known)?;
-    let rule = match context.arguments.optional("rule").filter(|rule| !rule.is_empty()) {
-        Some(rule) => rule_named(context, rule)?,
-        None => rule_for_profile(context.state, &mut context.change, name, known)?,
-    };
-    // The rule may be part of this very change, so the check for it must see that.
-    let (pg_num, pgp_num) = (count(context, "pg_num")?, count(context, "pgp_num")?);
-    let is_new = context.state.osdmap.crush.rule(rule.into()).is_none();
-    let new = NewPool {
-        name,
-        kind: PoolType::Erasure,
-        rule: (!is_new).then_some(rule),
-        pg_num,
-        pgp_num,
-        size: Some(data + coding),
-        profile: &profile,
-        stripe_width: u32::from(data) * STRIPE_UNIT,
-    };
-    let id = pools::create(context.state, &mut context.change, &new)?;
-    if let Some(pool) = context.change.osdmap(context.state).new_pools.get_mut(&id) {
-        pool.crush_rule = rule;
-        pool.min_size = data + u8::from(coding > 1);
-    }
-    Ok(id)
-}
-
-fn apply_options(context: &mut Context<'_>, id: PoolId) -> Result<(), Refusal> {
+/// What else was said about the pool that was just made.
+fn apply_options(context: &mut Context<'_>, id: PoolId, expected_objects: u64) {
+    let arguments = &context.arguments;
     let mut options = Vec::new();
     for name in ["pg_num_min", "pg_num_max", "target_size_bytes"] {
-        if let Some(value) = context.arguments.int(name).filter(|value| *value > 0) {
+        if let Some(value) = arguments.int(name).filter(|value| *value > 0) {
             options.push((name, PoolOptionValue::Int(value)));
         }
     }
-    if let Some(ratio) = context.arguments.float("target_size_ratio").filter(|ratio| *ratio > 0.0) {
+    if let Some(ratio) = arguments.float("target_size_ratio").filter(|ratio| *ratio > 0.0) {
         options.push(("target_size_ratio", PoolOptionValue::Double(ratio)));
     }
-    let configured = context.state.mon_option("osd_pool_default_pg_autoscale_mode");
-    let mode = context.arguments.optional("autoscale_mode").or(configured).unwrap_or("on");
-    let mode = mode.parse().unwrap_or(maps::AutoscaleMode::ON);
-    let bulk = context.arguments.flag("bulk");
-    let expected = context.arguments.int("expected_num_objects").unwrap_or(0);
-    let protected = context.state.mon_option("osd_pool_default_flag_nodelete") == Some("true");
-    let Some(pool) = context.change.osdmap(context.state).new_pools.get_mut(&id) else {
-        return Ok(());
-    };
-    pool.pg_autoscale_mode = mode;
+    let mode = arguments.optional("autoscale_mode").and_then(|mode| mode.parse().ok());
+    let bulk = arguments.flag("bulk");
+    let Some(pool) = context.change.osdmap(context.state).new_pools.get_mut(&id) else { return };
+    pool.pg_autoscale_mode = mode.unwrap_or(pool.pg_autoscale_mode);
     pool.flags.set(PoolFlags::BULK, bulk);
-    pool.flags.set(PoolFlags::NODELETE, protected);
-    pool.expected_num_objects = expected.max(0) as u64;
+    pool.expected_num_objects = expected_objects;
     for (name, value) in options {
         if let Some(option) = PoolOption::from_name(name) {
             pool.options.0.insert(option, value);
         }
     }
-    Ok(())
 }
 
 /// Placement groups are never split by themselves; the numbers are shown as they are.
@@ -240,4 +190,96 @@ fn autoscale(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         table.to_string()
     };
     Ok(context.show(json, plain))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{add_pool, run, set_option, state};
+    use super::*;
+    use crate::command::Refusal;
+    use crate::state::State;
+
+    fn create(state: &mut State, given: Value) -> Result<Answer, Refusal> {
+        run(state, "osd pool create", given)
+    }
+
+    #[test]
+    fn a_rule_and_an_expectation_by_position_are_understood() {
+        let mut state = state();
+        let rule = json!({ "name": "myrule", "root": "default", "type": "osd" });
+        run(&mut state, "osd crush rule create-replicated", rule).unwrap();
+        let by_position = json!({
+            "pool": "p", "pg_num": 8, "pgp_num": 8, "pool_type": "replicated",
+            "erasure_code_profile": "myrule", "rule": "1000",
+        });
+        create(&mut state, by_position).unwrap();
+        let by_name = json!({ "pool": "q", "rule": "myrule", "expected_num_objects": 5 });
+        create(&mut state, by_name).unwrap();
+        let shape = |id: i64| {
+            let pool = &state.osdmap.pools[&PoolId(id)];
+            (pool.crush_rule, pool.expected_num_objects, pool.pg_num)
+        };
+        assert_eq!((shape(1), shape(2)), ((1, 1000, 8), (1, 5, 32)));
+        let wrong = json!({ "pool": "r", "erasure_code_profile": "myrule", "rule": "many" });
+        assert_eq!(create(&mut state, wrong).unwrap_err().errno, Errno::INVAL);
+    }
+
+    #[test]
+    fn a_rule_for_other_pools_is_refused() {
+        let mut state = state();
+        let rule = json!({ "name": "e", "profile": "p" });
+        run(&mut state, "osd crush rule create-erasure", rule).unwrap();
+        let refusal = create(&mut state, json!({ "pool": "p", "rule": "e" })).unwrap_err();
+        assert_eq!(refusal, Refusal::invalid("crush rule 1 type does not match pool"));
+    }
+
+    #[test]
+    fn erasure_coded_pools_are_refused_unless_they_exist_as_another_kind() {
+        let mut state = state();
+        add_pool(&mut state);
+        let of_kind = |pool: &str| json!({ "pool": pool, "pool_type": "erasure" });
+        let refusal = create(&mut state, of_kind("e")).unwrap_err();
+        assert_eq!(refusal.errno, Errno::NOTSUPP);
+        assert!(refusal.text.contains("not served yet"), "{refusal}");
+        let refusal = create(&mut state, of_kind("x")).unwrap_err();
+        assert_eq!(refusal.text, "pool 'x' cannot change to type erasure");
+    }
+
+    #[test]
+    fn absurd_defaults_are_refused_and_never_wrap() {
+        let mut state = state();
+        set_option(&mut state, "osd_pool_default_size", "257");
+        let refusal = create(&mut state, json!({ "pool": "p" })).unwrap_err();
+        assert_eq!(refusal.text, "pool size must be between 1 and 10");
+        set_option(&mut state, "osd_pool_default_size", "2");
+        set_option(&mut state, "osd_pool_default_pg_num", "4294967304");
+        assert_eq!(create(&mut state, json!({ "pool": "p" })).unwrap_err().errno, Errno::RANGE);
+        set_option(&mut state, "osd_pool_default_pg_num", "8");
+        set_option(&mut state, "osd_pool_default_min_size", "300");
+        set_option(&mut state, "mon_max_pg_per_osd", "18446744073709551615");
+        create(&mut state, json!({ "pool": "p" })).unwrap();
+        assert_eq!(state.osdmap.pools[&PoolId(1)].min_size, 2);
+    }
+
+    #[test]
+    fn the_limit_per_osd_is_explained_with_the_numbers_it_compared() {
+        let mut state = state();
+        set_option(&mut state, "mon_max_pg_per_osd", "50");
+        let refusal = create(&mut state, json!({ "pool": "p", "pg_num": 64 })).unwrap_err();
+        assert_eq!(
+            refusal.text,
+            "pg_num 64 size 3 for this pool would result in 64 cumulative PGs per OSD (192 total PG \
+             replicas on 3 'in' root OSDs by crush rule) which exceeds the mon_max_pg_per_osd value \
+             of 50"
+        );
+    }
+
+    #[test]
+    fn new_pools_are_not_scaled_and_dotted_names_are_confirmed() {
+        let mut state = state();
+        let dotted = json!({ "pool": ".mgr" });
+        assert_eq!(create(&mut state, dotted).unwrap_err().errno, Errno::PERM);
+        create(&mut state, json!({ "pool": ".mgr", "yes_i_really_mean_it": true })).unwrap();
+        assert_eq!(state.osdmap.pools[&PoolId(1)].pg_autoscale_mode, maps::AutoscaleMode::OFF);
+    }
 }

@@ -1,42 +1,50 @@
 //! `osd pool get`, `osd pool set`, quotas.
 
 use super::pool_named;
-use super::pools::check_pg_num;
+use super::pool_options::{self, UNSET, integer};
+use super::pools::{check_pg_num, check_pgs_per_osd, check_rule, check_size, default_min_size};
 use crate::command::{Answer, Command, Context, Refusal, command};
-use crate::dump::pool::option_value;
+use crate::state::parse_switch;
 use crate::table::{bytes, count};
-use maps::{OptionType, Pool, PoolFlags, PoolOption, PoolOptionValue};
+use maps::{Pool, PoolFlags, PoolOption};
 use serde_json::{Map, Value, json};
 use types::{Errno, PoolId};
 
-const SIZE_MAX: i64 = 10;
-
 macro_rules! variables {
-    ($prefix:literal, $suffix:literal) => {
+    ($prefix:literal, $more:literal) => {
         concat!(
             $prefix,
             " name=pool,type=CephPoolname name=var,type=CephChoices,strings=size|min_size|pg_num|",
-            "pgp_num|pgp_num_actual|crush_rule|hashpspool|nodelete|nopgchange|nosizechange|",
-            "write_fadvise_dontneed|noscrub|nodeep-scrub|use_gmt_hitset|erasure_code_profile|all|",
-            "fast_read|scrub_min_interval|scrub_max_interval|deep_scrub_interval|recovery_priority|",
-            "recovery_op_priority|scrub_priority|compression_mode|compression_algorithm|",
-            "compression_required_ratio|compression_max_blob_size|compression_min_blob_size|",
-            "csum_type|csum_min_block|csum_max_block|allow_ec_overwrites|fingerprint_algorithm|",
-            "pg_autoscale_mode|pg_autoscale_bias|pg_num_min|pg_num_max|target_size_bytes|",
-            "target_size_ratio|dedup_tier|dedup_chunk_algorithm|dedup_cdc_chunk_size|eio|bulk|",
-            "read_ratio|hit_set_type|hit_set_period|hit_set_count|hit_set_fpp|target_max_objects|",
-            "target_max_bytes|read_lease_interval",
-            $suffix
+            "pgp_num|crush_rule|hashpspool|nodelete|nopgchange|nosizechange|write_fadvise_dontneed|",
+            "noscrub|nodeep-scrub|hit_set_type|hit_set_period|hit_set_count|hit_set_fpp|",
+            "use_gmt_hitset|target_max_objects|target_max_bytes|cache_target_dirty_ratio|",
+            "cache_target_dirty_high_ratio|cache_target_full_ratio|cache_min_flush_age|",
+            "cache_min_evict_age|min_read_recency_for_promote|min_write_recency_for_promote|",
+            "fast_read|hit_set_grade_decay_rate|hit_set_search_last_n|scrub_min_interval|",
+            "scrub_max_interval|deep_scrub_interval|recovery_priority|recovery_op_priority|",
+            "scrub_priority|compression_mode|compression_algorithm|compression_required_ratio|",
+            "compression_max_blob_size|compression_min_blob_size|csum_type|csum_min_block|",
+            "csum_max_block|allow_ec_overwrites|fingerprint_algorithm|pg_autoscale_mode|",
+            "pg_autoscale_bias|pg_num_min|pg_num_max|target_size_bytes|target_size_ratio|",
+            "dedup_tier|dedup_chunk_algorithm|dedup_cdc_chunk_size|eio|bulk|read_ratio|",
+            "read_lease_interval|pct_update_delay|allow_ec_optimizations|",
+            $more
         )
     };
 }
 
 pub const COMMANDS: &[Command] = &[
-    command(variables!("osd pool get", ""), "get pool parameter <var>", "osd", "r", get),
+    command(
+        variables!("osd pool get", "erasure_code_profile|all"),
+        "get pool parameter <var>",
+        "osd",
+        "r",
+        get,
+    ),
     command(
         variables!(
             "osd pool set",
-            " name=val,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false"
+            "pgp_num_actual name=val,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false"
         ),
         "set pool parameter <var> to <val>",
         "osd",
@@ -81,11 +89,34 @@ const ALWAYS: [&str; 17] = [
     "pg_autoscale_mode",
 ];
 
+/// Settings of cache tiers, which there are none of.
+const ONLY_TIER: [&str; 15] = [
+    "hit_set_type",
+    "hit_set_period",
+    "hit_set_count",
+    "hit_set_fpp",
+    "target_max_objects",
+    "target_max_bytes",
+    "cache_target_full_ratio",
+    "cache_target_dirty_ratio",
+    "cache_target_dirty_high_ratio",
+    "cache_min_flush_age",
+    "cache_min_evict_age",
+    "min_read_recency_for_promote",
+    "min_write_recency_for_promote",
+    "hit_set_grade_decay_rate",
+    "hit_set_search_last_n",
+];
+
+const ONLY_ERASURE: [&str; 3] =
+    ["allow_ec_overwrites", "erasure_code_profile", "allow_ec_optimizations"];
+
 /// Settings that are flags.
 fn flag(variable: &str) -> Option<PoolFlags> {
     Some(match variable {
         "hashpspool" => PoolFlags::HASHPSPOOL,
         "allow_ec_overwrites" => PoolFlags::EC_OVERWRITES,
+        "allow_ec_optimizations" => PoolFlags::EC_OPTIMIZATIONS,
         "nodelete" => PoolFlags::NODELETE,
         "nopgchange" => PoolFlags::NOPGCHANGE,
         "nosizechange" => PoolFlags::NOSIZECHANGE,
@@ -100,7 +131,7 @@ fn flag(variable: &str) -> Option<PoolFlags> {
 
 /// The value of a setting, `None` if it does not apply or is not set.
 fn value(context: &Context<'_>, pool: &Pool, variable: &str) -> Option<Value> {
-    if matches!(variable, "allow_ec_overwrites" | "erasure_code_profile") && !pool.is_erasure() {
+    if ONLY_ERASURE.contains(&variable) && !pool.is_erasure() {
         return None;
     }
     if let Some(flag) = flag(variable) {
@@ -110,7 +141,7 @@ fn value(context: &Context<'_>, pool: &Pool, variable: &str) -> Option<Value> {
         "size" => json!(pool.size),
         "min_size" => json!(pool.min_size),
         "pg_num" => json!(pool.pg_num),
-        "pgp_num" | "pgp_num_actual" => json!(pool.pgp_num),
+        "pgp_num" => json!(pool.pgp_num),
         "crush_rule" => {
             let id = u32::from(pool.crush_rule);
             let name = context.state.osdmap.crush.rule_name(id).map(str::to_owned);
@@ -120,7 +151,10 @@ fn value(context: &Context<'_>, pool: &Pool, variable: &str) -> Option<Value> {
         "erasure_code_profile" => json!(pool.erasure_code_profile),
         "fast_read" => json!(u8::from(pool.fast_read)),
         "pg_autoscale_mode" => json!(pool.pg_autoscale_mode.name()),
-        _ => option_value(pool.options.0.get(&PoolOption::from_name(variable)?)?),
+        _ => {
+            let option = PoolOption::from_name(variable)?;
+            pool_options::shown(option, pool.options.0.get(&option)?)
+        }
     })
 }
 
@@ -133,6 +167,7 @@ fn get(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let Some(pool) = context.state.osdmap.pool(id) else { return Ok(Answer::default()) };
     let variable = context.arguments.text("var");
     let name = context.arguments.text("pool");
+    check_applicable(pool, name, variable)?;
     let mut found: Vec<(&str, Value)> = Vec::new();
     if variable == "all" {
         let options = PoolOption::all().filter_map(PoolOption::name);
@@ -156,22 +191,24 @@ fn get(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(context.show(json, plain))
 }
 
-fn integer(text: &str) -> Result<i64, Refusal> {
-    text.parse().map_err(|_| {
-        Refusal::invalid(format!(
-            "error parsing integer value '{text}': Expected option value to be integer, got '{text}'"
-        ))
-    })
+fn check_applicable(pool: &Pool, name: &str, variable: &str) -> Result<(), Refusal> {
+    if ONLY_TIER.contains(&variable) {
+        return Err(not_applicable(name, "tier"));
+    }
+    if ONLY_ERASURE.contains(&variable) && !pool.is_erasure() {
+        return Err(not_applicable(name, "erasure"));
+    }
+    Ok(())
 }
 
-fn boolean(text: &str) -> Result<bool, Refusal> {
-    match text {
-        "true" | "1" | "yes" | "on" => Ok(true),
-        "false" | "0" | "no" | "off" => Ok(false),
-        _ => Err(Refusal::invalid(format!(
-            "expecting value 'true', 'false', '0', or '1', got '{text}'"
-        ))),
-    }
+fn not_applicable(name: &str, needed: &str) -> Refusal {
+    let text = format!("pool '{name}' is not a {needed} pool: variable not applicable");
+    Refusal::new(Errno::ACCES, text)
+}
+
+fn boolean(given: &str) -> Result<bool, Refusal> {
+    let text = || format!("expecting value 'true', 'false', '0', or '1', got '{given}'");
+    parse_switch(given).ok_or_else(|| Refusal::invalid(text()))
 }
 
 fn set(context: &mut Context<'_>) -> Result<Answer, Refusal> {
@@ -183,13 +220,12 @@ fn set(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     };
     let before = pool.clone();
     match variable.as_str() {
-        "size" => set_size(context, &mut pool, integer(&text)?)?,
+        "size" => set_size(context, id, &mut pool, integer(&text)?)?,
         "min_size" => set_min_size(&mut pool, integer(&text)?)?,
         "pg_num" => set_pg_num(context, id, &mut pool, integer(&text)?)?,
         "pgp_num" | "pgp_num_actual" => set_pgp_num(&mut pool, integer(&text)?)?,
         "crush_rule" => set_rule(context, &mut pool, &text)?,
-        "fast_read" => pool.fast_read = boolean(&text)?,
-        "use_gmt_hitset" => pool.use_gmt_hitset = boolean(&text)?,
+        "fast_read" => set_fast_read(&mut pool, &text)?,
         "pg_autoscale_mode" => {
             pool.pg_autoscale_mode = text.parse().map_err(|()| {
                 Refusal::invalid(format!(
@@ -197,7 +233,7 @@ fn set(context: &mut Context<'_>) -> Result<Answer, Refusal> {
                 ))
             })?;
         }
-        _ => set_other(&mut pool, &variable, &text)?,
+        _ => set_other(context, &mut pool, &variable, &text)?,
     }
     if pool != before
         && let Some(changed) = context.change.pool(context.state, id)
@@ -205,39 +241,37 @@ fn set(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         let last_change = changed.last_change;
         *changed = Pool { last_change, ..pool };
     }
-    Ok(Answer::said(format!("set pool {id} {variable} to {text}")))
+    Ok(Answer::said(match text.as_str() {
+        UNSET => format!("unset pool {id} {variable}"),
+        text => format!("set pool {id} {variable} to {text}"),
+    }))
 }
 
-fn set_size(context: &Context<'_>, pool: &mut Pool, size: i64) -> Result<(), Refusal> {
+fn set_size(context: &Context<'_>, id: PoolId, pool: &mut Pool, size: i64) -> Result<(), Refusal> {
+    let refused = |errno: Errno, text: &str| Err(Refusal::new(errno, text));
     if pool.flags.contains(PoolFlags::NOSIZECHANGE) {
         let text =
             "pool size change is disabled; you must unset nosizechange flag for the pool first";
-        return Err(Refusal::new(Errno::PERM, text));
+        return refused(Errno::PERM, text);
     }
     if pool.is_erasure() {
-        return Err(Refusal::new(
-            Errno::NOTSUPP,
-            "can not change the size of an erasure-coded pool",
-        ));
+        return refused(Errno::NOTSUPP, "can not change the size of an erasure-coded pool");
     }
-    if !(1..=SIZE_MAX).contains(&size) {
-        return Err(Refusal::invalid("pool size must be between 1 and 10"));
+    let size = check_size(u64::try_from(size).unwrap_or(0))?;
+    if size == 1 && !context.state.mon_switch("mon_allow_pool_size_one", true) {
+        return refused(Errno::PERM, "configuring pool size as 1 is disabled by default.");
     }
-    if size == 1 {
-        let confirmed = context.arguments.flag("yes_i_really_mean_it");
-        if context.state.mon_option("mon_allow_pool_size_one") == Some("false") {
-            let text = "configuring pool size as 1 is disabled by default.";
-            return Err(Refusal::new(Errno::PERM, text));
-        }
-        if !confirmed {
-            let text = "WARNING: setting pool size 1 could lead to data loss without recovery. If you are \
-                        *ABSOLUTELY CERTAIN* that is what you want, pass the flag --yes-i-really-mean-it.";
-            return Err(Refusal::new(Errno::PERM, text));
-        }
+    if size == 1 && !context.arguments.flag("yes_i_really_mean_it") {
+        let text = "WARNING: setting pool size 1 could lead to data loss without recovery. If you are \
+                    *ABSOLUTELY CERTAIN* that is what you want, pass the flag --yes-i-really-mean-it.";
+        return refused(Errno::PERM, text);
     }
-    pool.size = size as u8;
-    let usual = pool.size - pool.size / 2;
-    pool.min_size = if pool.min_size > pool.size { usual } else { pool.min_size.max(1) };
+    check_rule(&context.state.osdmap, pool.crush_rule, pool.kind)?;
+    if size > pool.size {
+        check_pgs_per_osd(context.state, Some(id), pool.pg_num, size, pool.crush_rule)?;
+    }
+    pool.size = size;
+    pool.min_size = default_min_size(context.state, size);
     Ok(())
 }
 
@@ -257,108 +291,91 @@ fn set_min_size(pool: &mut Pool, min_size: i64) -> Result<(), Refusal> {
     Ok(())
 }
 
+fn check_pg_change(pool: &Pool, variable: &str) -> Result<(), Refusal> {
+    if pool.flags.contains(PoolFlags::NOPGCHANGE) {
+        let text = format!(
+            "pool {variable} change is disabled; you must unset nopgchange flag for the pool first"
+        );
+        return Err(Refusal::new(Errno::PERM, text));
+    }
+    Ok(())
+}
+
 fn set_pg_num(
     context: &Context<'_>,
     id: PoolId,
     pool: &mut Pool,
     pg_num: i64,
 ) -> Result<(), Refusal> {
-    if pool.flags.contains(PoolFlags::NOPGCHANGE) {
-        let text =
-            "pool pg_num change is disabled; you must unset nopgchange flag for the pool first";
-        return Err(Refusal::new(Errno::PERM, text));
-    }
-    let pg_num = u32::try_from(pg_num).unwrap_or(0);
-    check_pg_num(context.state, Some(id), pg_num, pool.size)?;
-    if pg_num == pool.pg_num {
+    check_pg_change(pool, "pg_num")?;
+    if pg_num == i64::from(pool.pg_num) {
         return Ok(());
+    }
+    let pg_num = check_pg_num(u64::try_from(pg_num).unwrap_or(0))?;
+    if pg_num > pool.pg_num {
+        check_pgs_per_osd(context.state, Some(id), pg_num, pool.size, pool.crush_rule)?;
     }
     // OSDs neither split nor merge placement groups.
     let text = format!("pg_num can only be set when a pool is created (it is {})", pool.pg_num);
     Err(Refusal::new(Errno::NOTSUPP, text))
 }
 
-fn set_pgp_num(pool: &mut Pool, pgp_num: i64) -> Result<(), Refusal> {
-    let pg_num = i64::from(pool.pg_num);
-    if !(1..=pg_num).contains(&pgp_num) {
-        return Err(Refusal::invalid(format!("specified pgp_num {pgp_num} > pg_num {pg_num}")));
-    }
-    pool.pgp_num = pgp_num as u32;
-    pool.pgp_num_target = pgp_num as u32;
+fn set_pgp_num(pool: &mut Pool, given: i64) -> Result<(), Refusal> {
+    check_pg_change(pool, "pgp_num")?;
+    let pgp_num = u32::try_from(given).ok().filter(|number| *number > 0);
+    let pg_num = pool.pg_num;
+    let pgp_num = pgp_num.filter(|number| *number <= pg_num).ok_or_else(|| {
+        Refusal::invalid(match given {
+            ..=0 => format!("specified pgp_num must > 0, but you set to {given}"),
+            _ => format!("specified pgp_num {given} > pg_num {pg_num}"),
+        })
+    })?;
+    (pool.pgp_num, pool.pgp_num_target) = (pgp_num, pgp_num);
     Ok(())
 }
 
 fn set_rule(context: &Context<'_>, pool: &mut Pool, name: &str) -> Result<(), Refusal> {
-    let crush = &context.state.osdmap.crush;
+    let map = &context.state.osdmap;
+    let id = map.crush.rule_id(name).and_then(|id| u8::try_from(id).ok());
     let missing = || Refusal::missing(format!("crush rule {name} does not exist"));
-    let id = crush.rule_id(name).ok_or_else(missing)?;
-    let rule = crush.rule(id).ok_or_else(missing)?;
-    let serves = match pool.is_erasure() {
-        true => rule.rule_type.serves_erasure(),
-        false => rule.rule_type.serves_replicated(),
-    };
-    if !serves {
-        return Err(Refusal::invalid(format!("crush rule {name} type does not match pool")));
-    }
-    pool.crush_rule = u8::try_from(id).map_err(|_| missing())?;
+    let id = id.ok_or_else(missing)?;
+    check_rule(map, id, pool.kind)?;
+    pool.crush_rule = id;
     Ok(())
 }
 
-fn set_other(pool: &mut Pool, variable: &str, text: &str) -> Result<(), Refusal> {
-    if let Some(flag) = flag(variable) {
-        let on = boolean(text)?;
-        if flag == PoolFlags::EC_OVERWRITES && !pool.is_erasure() {
-            return Err(Refusal::invalid(
-                "ec overwrites can only be enabled for an erasure coded pool",
-            ));
-        }
-        pool.flags.set(flag, on);
-        return Ok(());
+fn set_fast_read(pool: &mut Pool, text: &str) -> Result<(), Refusal> {
+    if pool.is_replicated() {
+        return Err(Refusal::invalid("fast read is not supported in replication pool"));
     }
-    let option = PoolOption::from_name(variable).ok_or_else(|| {
-        Refusal::new(
-            Errno::NOTSUPP,
-            format!("'{variable}' is about cache tiering, which is not supported"),
-        )
-    })?;
-    let value = parse_option(option, variable, text)?;
-    // Zero and nothing mean the default again.
-    match value {
-        PoolOptionValue::Int(0) => pool.options.0.remove(&option),
-        PoolOptionValue::Str(text) if text.is_empty() || text == "unset" => {
-            pool.options.0.remove(&option)
-        }
-        value => pool.options.0.insert(option, value),
-    };
+    pool.fast_read = boolean(text)?;
     Ok(())
 }
 
-fn parse_option(
-    option: PoolOption,
+fn set_other(
+    context: &Context<'_>,
+    pool: &mut Pool,
     variable: &str,
     text: &str,
-) -> Result<PoolOptionValue, Refusal> {
-    Ok(match option.value_type() {
-        Some(OptionType::Int) if variable.contains("bytes") || variable.contains("blob") => {
-            let size = stdx::parse_bytes(text);
-            PoolOptionValue::Int(match size {
-                Some(size) => size as i64,
-                None => integer(text)?,
-            })
+) -> Result<(), Refusal> {
+    if let Some(flag) = flag(variable) {
+        if ONLY_ERASURE.contains(&variable) && !pool.is_erasure() {
+            let text = format!("{variable} can only be enabled for an erasure coded pool");
+            return Err(Refusal::invalid(text));
         }
-        Some(OptionType::Int) => PoolOptionValue::Int(integer(text)?),
-        Some(OptionType::Double) => PoolOptionValue::Double(text.parse().map_err(|_| {
-            Refusal::invalid(format!("error parsing floating point value '{text}'"))
-        })?),
-        _ => {
-            let modes = ["none", "passive", "aggressive", "force", "unset", ""];
-            if variable == "compression_mode" && !modes.contains(&text) {
-                let text = format!("unrecognized compression mode '{text}'");
-                return Err(Refusal::invalid(text));
-            }
-            PoolOptionValue::Str(text.to_owned())
+        if flag == PoolFlags::HASHPSPOOL && !context.arguments.flag("yes_i_really_mean_it") {
+            let text = "are you SURE?  this will remap all placement groups in this pool, this triggers \
+                        large data movement, pass --yes-i-really-mean-it if you really do.";
+            return Err(Refusal::new(Errno::PERM, text));
         }
-    })
+        pool.flags.set(flag, boolean(text)?);
+        return Ok(());
+    }
+    match PoolOption::from_name(variable) {
+        Some(option) => pool_options::set(pool, option, variable, text),
+        // All others are for tiers (`use_gmt_hitset` among them, though every pool shows it).
+        None => Err(not_applicable(context.arguments.text("pool"), "tier")),
+    }
 }
 
 fn set_quota(context: &mut Context<'_>) -> Result<Answer, Refusal> {
@@ -428,4 +445,114 @@ fn get_quota(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         format!("quotas for pool '{name}':\n  max objects: {objects}\n  max bytes  : {volume}\n")
     };
     Ok(context.show(json, plain))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{add_pool, run, set_option, state, text};
+    use super::*;
+    use crate::state::State;
+
+    fn set(state: &mut State, variable: &str, value: &str) -> Result<Answer, Refusal> {
+        run(state, "osd pool set", json!({ "pool": "x", "var": variable, "val": value }))
+    }
+
+    fn set_surely(state: &mut State, variable: &str, value: &str) -> Result<Answer, Refusal> {
+        let given = json!({
+            "pool": "x", "var": variable, "val": value, "yes_i_really_mean_it": true,
+        });
+        run(state, "osd pool set", given)
+    }
+
+    fn pool(state: &State) -> &Pool {
+        &state.osdmap.pools[&PoolId(1)]
+    }
+
+    #[test]
+    fn a_new_size_brings_its_default_min_size_and_must_fit_the_osds() {
+        let mut state = state();
+        add_pool(&mut state);
+        set(&mut state, "min_size", "1").unwrap();
+        set(&mut state, "size", "5").unwrap();
+        assert_eq!((pool(&state).size, pool(&state).min_size), (5, 3));
+        set_option(&mut state, "mon_max_pg_per_osd", "15");
+        assert_eq!(set(&mut state, "size", "9").unwrap_err().errno, Errno::RANGE);
+        set(&mut state, "size", "2").unwrap();
+        assert_eq!((pool(&state).size, pool(&state).min_size), (2, 1));
+        for size in ["0", "-1", "11", "258"] {
+            assert_eq!(set(&mut state, "size", size).unwrap_err().errno, Errno::INVAL);
+        }
+    }
+
+    #[test]
+    fn a_single_copy_needs_consent_in_the_options_and_in_the_command() {
+        let mut state = state();
+        add_pool(&mut state);
+        assert_eq!(set(&mut state, "size", "1").unwrap_err().errno, Errno::PERM);
+        for spelling in ["0", "no", "False", "off"] {
+            set_option(&mut state, "mon_allow_pool_size_one", spelling);
+            let refusal = set_surely(&mut state, "size", "1").unwrap_err();
+            assert_eq!(refusal.text, "configuring pool size as 1 is disabled by default.");
+        }
+        set_option(&mut state, "mon_allow_pool_size_one", "1");
+        set_surely(&mut state, "size", "1").unwrap();
+    }
+
+    #[test]
+    fn what_moves_all_data_needs_consent() {
+        let mut state = state();
+        add_pool(&mut state);
+        let refusal = set(&mut state, "hashpspool", "false").unwrap_err();
+        assert_eq!(refusal.errno, Errno::PERM);
+        set_surely(&mut state, "hashpspool", "false").unwrap();
+        assert!(!pool(&state).flags.contains(PoolFlags::HASHPSPOOL));
+    }
+
+    #[test]
+    fn numbers_of_groups_are_guarded_by_a_flag_and_never_split() {
+        let mut state = state();
+        add_pool(&mut state);
+        assert_eq!(set(&mut state, "pg_num", "16").unwrap_err().errno, Errno::NOTSUPP);
+        assert_eq!(set(&mut state, "pg_num", "-1").unwrap_err().errno, Errno::RANGE);
+        set(&mut state, "pg_num", "8").unwrap();
+        set(&mut state, "pgp_num", "4").unwrap();
+        assert_eq!(pool(&state).pgp_num, 4);
+        assert_eq!(set(&mut state, "pgp_num", "9").unwrap_err().errno, Errno::INVAL);
+        set(&mut state, "nopgchange", "true").unwrap();
+        for variable in ["pg_num", "pgp_num", "pgp_num_actual"] {
+            assert_eq!(set(&mut state, variable, "8").unwrap_err().errno, Errno::PERM);
+        }
+    }
+
+    #[test]
+    fn settings_of_other_kinds_of_pools_do_not_apply() {
+        let mut state = state();
+        add_pool(&mut state);
+        let refusal = set(&mut state, "fast_read", "1").unwrap_err();
+        assert_eq!(refusal.text, "fast read is not supported in replication pool");
+        assert_eq!(set(&mut state, "hit_set_period", "1").unwrap_err().errno, Errno::ACCES);
+        let mut get = |variable: &str| {
+            run(&mut state, "osd pool get", json!({ "pool": "x", "var": variable }))
+        };
+        for (variable, kind) in [
+            ("hit_set_type", "tier"),
+            ("cache_min_evict_age", "tier"),
+            ("erasure_code_profile", "erasure"),
+        ] {
+            let refusal = get(variable).unwrap_err();
+            let expected = format!("pool 'x' is not a {kind} pool: variable not applicable");
+            assert_eq!((refusal.errno, refusal.text), (Errno::ACCES, expected));
+        }
+        assert_eq!(text(&get("use_gmt_hitset").unwrap()), "use_gmt_hitset: true\n");
+    }
+
+    #[test]
+    fn checksums_are_shown_by_name() {
+        let mut state = state();
+        add_pool(&mut state);
+        set(&mut state, "csum_type", "crc32c").unwrap();
+        let given = json!({ "pool": "x", "var": "csum_type" });
+        let shown = run(&mut state, "osd pool get", given).unwrap();
+        assert_eq!(text(&shown), "csum_type: crc32c\n");
+    }
 }

@@ -8,17 +8,22 @@ use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::dump::pool;
 use crate::monitor::{remove_pool_snapshot, take_pool_snapshot};
 use crate::state::State;
-use maps::{OsdMap, Pool, PoolFlags, PoolType};
+use maps::{AutoscaleMode, OsdMap, Pool, PoolFlags, PoolType};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 use types::{Errno, OsdId, PoolId};
 
 /// Placement groups of one pool; more than any disk could hold.
-pub const PG_NUM_MAX: u32 = 65_536;
+const PG_NUM_MAX: u32 = 65_536;
 /// `mon_max_pg_per_osd`. Ceph's default is 250; groups cost less here, and a small cluster should
 /// hold a few dozen pools.
 const PGS_PER_OSD_DEFAULT: u64 = 1000;
-const PG_NUM_DEFAULT: u32 = 32;
-const SIZE_MAX: u8 = 10;
+const PG_NUM_DEFAULT: u64 = 32;
+/// Copies of an object.
+const SIZE_MAX: u64 = 10;
+const SIZE_DEFAULT: u64 = 3;
+/// As in Ceph, limits per OSD assume that there are or will be as many.
+const OSDS_EXPECTED_MIN: u64 = 3;
 const NAME_LENGTH_MAX: usize = 128;
 
 macro_rules! deletion {
@@ -74,22 +79,19 @@ pub const COMMANDS: &[Command] = &[
     ),
 ];
 
-/// What a new pool shall be like; what is left open has defaults.
+/// What a new replicated pool shall be like; what is left open, or zero, has defaults.
 #[derive(Debug, Default)]
 pub(crate) struct NewPool<'a> {
     pub name: &'a str,
-    pub kind: PoolType,
-    pub pg_num: Option<u32>,
-    pub pgp_num: Option<u32>,
+    pub pg_num: Option<u64>,
+    pub pgp_num: Option<u64>,
     pub rule: Option<u8>,
-    pub size: Option<u8>,
-    pub profile: &'a str,
-    pub stripe_width: u32,
+    pub size: Option<u64>,
 }
 
-/// A number among the options of monitors.
+/// A number among the options of monitors; zero stands for none.
 fn option_number(state: &State, name: &str) -> Option<u64> {
-    state.mon_option(name)?.parse().ok()
+    state.mon_option(name)?.parse().ok().filter(|number| *number > 0)
 }
 
 /// Puts a new pool into the map.
@@ -100,42 +102,35 @@ pub(crate) fn create(
 ) -> Result<PoolId, Refusal> {
     check_name(new.name)?;
     let map = &state.osdmap;
-    let size = match new.size {
-        Some(size) => size,
-        None => option_number(state, "osd_pool_default_size").unwrap_or(3) as u8,
-    };
-    if size == 0 || size > SIZE_MAX && new.kind == PoolType::Replicated {
-        return Err(Refusal::invalid(format!(
-            "pool size {size} is not in the range 1 to {SIZE_MAX}"
-        )));
-    }
-    let default = option_number(state, "osd_pool_default_pg_num").map(|number| number as u32);
-    let pg_num = new.pg_num.filter(|number| *number > 0).or(default).unwrap_or(PG_NUM_DEFAULT);
-    let pgp_num = new.pgp_num.filter(|number| *number > 0).unwrap_or(pg_num);
-    check_pg_num(state, None, pg_num, size)?;
-    if pgp_num > pg_num {
-        let text = format!(
-            "'pgp_num' must be greater than 0 and lower or equal than 'pg_num', which in this case is {pg_num}"
-        );
-        return Err(Refusal::new(Errno::RANGE, text));
-    }
+    let given = |number: Option<u64>| number.filter(|number| *number > 0);
+    let size = given(new.size).or_else(|| option_number(state, "osd_pool_default_size"));
+    let size = check_size(size.unwrap_or(SIZE_DEFAULT))?;
     let rule = match new.rule {
         Some(rule) => rule,
         None => default_rule(map)?,
     };
-    if map.crush.rule(rule.into()).is_none() {
-        return Err(Refusal::missing(format!("crush rule {rule} does not exist")));
-    }
-    let mut pool = Pool::new(new.kind, size, pg_num, rule);
-    pool.pgp_num = pgp_num;
-    pool.pgp_num_target = pgp_num;
-    if let Some(min_size) =
-        option_number(state, "osd_pool_default_min_size").filter(|number| *number > 0)
-    {
-        pool.min_size = (min_size as u8).min(size);
-    }
-    new.profile.clone_into(&mut pool.erasure_code_profile);
-    pool.stripe_width = new.stripe_width;
+    check_rule(map, rule, PoolType::Replicated)?;
+    let pg_num = given(new.pg_num).or_else(|| option_number(state, "osd_pool_default_pg_num"));
+    let pg_num = check_pg_num(pg_num.unwrap_or(PG_NUM_DEFAULT))?;
+    check_pgs_per_osd(state, None, pg_num, size, rule)?;
+    let pgp_num = given(new.pgp_num).or(given(new.pg_num));
+    let pgp_num = pgp_num.or_else(|| option_number(state, "osd_pool_default_pgp_num"));
+    let pgp_num = match pgp_num {
+        None => pg_num,
+        Some(number) => {
+            u32::try_from(number).ok().filter(|number| *number <= pg_num).ok_or_else(|| {
+                let text =
+                    "'pgp_num' must be greater than 0 and lower or equal than 'pg_num', which in";
+                Refusal::new(Errno::RANGE, format!("{text} this case is {pg_num}"))
+            })?
+        }
+    };
+    let mut pool = Pool::new(PoolType::Replicated, size, pg_num, rule);
+    (pool.pgp_num, pool.pgp_num_target) = (pgp_num, pgp_num);
+    pool.min_size = default_min_size(state, size);
+    pool.flags.set(PoolFlags::NODELETE, state.mon_switch("osd_pool_default_flag_nodelete", false));
+    let mode = state.mon_option("osd_pool_default_pg_autoscale_mode");
+    pool.pg_autoscale_mode = mode.and_then(|mode| mode.parse().ok()).unwrap_or(AutoscaleMode::OFF);
     pool.last_change = map.epoch.next();
     let incremental = change.osdmap(state);
     pool.create_time = incremental.modified;
@@ -144,6 +139,42 @@ pub(crate) fn create(
     incremental.new_pools.insert(id, pool);
     incremental.new_pool_names.insert(id, new.name.to_owned());
     Ok(id)
+}
+
+/// How many copies must be there to write, unless the pool says otherwise.
+pub(super) fn default_min_size(state: &State, size: u8) -> u8 {
+    match option_number(state, "osd_pool_default_min_size") {
+        Some(configured) => u8::try_from(configured).map_or(size, |number| number.min(size)),
+        None => size - size / 2,
+    }
+}
+
+pub(super) fn check_size(size: u64) -> Result<u8, Refusal> {
+    let fits = |size: &u8| (1..=SIZE_MAX).contains(&u64::from(*size));
+    let text = || Refusal::invalid(format!("pool size must be between 1 and {SIZE_MAX}"));
+    u8::try_from(size).ok().filter(fits).ok_or_else(text)
+}
+
+/// Whether a rule exists and is for such pools.
+pub(super) fn check_rule(map: &OsdMap, rule: u8, kind: PoolType) -> Result<(), Refusal> {
+    let missing = || Refusal::missing(format!("crush rule {rule} does not exist"));
+    let rule_type = map.crush.rule(rule.into()).ok_or_else(missing)?.rule_type;
+    let serves = match kind {
+        PoolType::Replicated => rule_type.serves_replicated(),
+        PoolType::Erasure => rule_type.serves_erasure(),
+    };
+    let text = || Refusal::invalid(format!("crush rule {rule} type does not match pool"));
+    if serves { Ok(()) } else { Err(text()) }
+}
+
+/// Pools with such names are for daemons (`.mgr`), and hidden from some tools.
+pub(super) fn check_dot(name: &str, is_sure: bool) -> Result<(), Refusal> {
+    if name.starts_with('.') && !is_sure {
+        let text = "pool names beginning with . are not allowed; pass --yes-i-really-mean-it if you \
+                    really want one";
+        return Err(Refusal::new(Errno::PERM, text));
+    }
+    Ok(())
 }
 
 fn check_name(name: &str) -> Result<(), Refusal> {
@@ -165,44 +196,56 @@ fn default_rule(map: &OsdMap) -> Result<u8, Refusal> {
     id.ok_or_else(|| Refusal::missing("No suitable CRUSH rule exists, check 'osd crush rule ls'"))
 }
 
-/// Whether the OSDs can bear a pool with that many groups.
-pub fn check_pg_num(
+pub(super) fn check_pg_num(pg_num: u64) -> Result<u32, Refusal> {
+    let fits = |pg_num: &u32| (1..=PG_NUM_MAX).contains(pg_num);
+    u32::try_from(pg_num).ok().filter(fits).ok_or_else(|| {
+        let text =
+            format!("'pg_num' must be greater than 0 and less than or equal to {PG_NUM_MAX}");
+        Refusal::new(Errno::RANGE, text)
+    })
+}
+
+/// The OSDs that are in and that a rule can choose.
+fn osds_of_rule(map: &OsdMap, rule: u8) -> BTreeSet<OsdId> {
+    let takes = map.crush.rule(rule.into()).into_iter().flat_map(|rule| rule.takes());
+    let devices = takes.flat_map(|root| map.crush.devices_below(root));
+    devices.map(OsdId).filter(|osd| map.is_in(*osd)).collect()
+}
+
+/// Whether the OSDs can bear a pool with that many groups, be it new or one that is `changed`.
+pub(super) fn check_pgs_per_osd(
     state: &State,
     changed: Option<PoolId>,
     pg_num: u32,
     size: u8,
+    rule: u8,
 ) -> Result<(), Refusal> {
-    if pg_num == 0 || pg_num > PG_NUM_MAX {
-        let text = format!(
-            "'pg_num' must be greater than 0 and less than or equal to {PG_NUM_MAX}, it is {pg_num}"
-        );
-        return Err(Refusal::new(Errno::RANGE, text));
-    }
     let map = &state.osdmap;
-    let others = map.pools.iter().filter(|(id, _)| Some(**id) != changed);
-    let used: u64 = others.map(|(_, pool)| u64::from(pool.pg_num) * u64::from(pool.size)).sum();
-    let osds = (map.in_count() as u64).max(1);
-    let limit = option_number(state, "mon_max_pg_per_osd").unwrap_or(PGS_PER_OSD_DEFAULT);
-    // As in Ceph, at least three OSDs are expected to come.
-    let allowed = limit * osds.max(3);
-    let wanted = used + u64::from(pg_num) * u64::from(size);
-    if limit > 0 && wanted > allowed {
-        let text = format!(
-            "pg_num {pg_num} size {size} for this pool would result in {} cumulative PGs per OSD ({wanted} \
-             total PG replicas on {osds} 'in' root OSDs by crush rule) which exceeds the \
-             mon_max_pg_per_osd value of {limit}",
-            wanted / osds,
-        );
-        return Err(Refusal::new(Errno::RANGE, text));
+    let copies = |pg_num: u32, size: u8| u64::from(pg_num) * u64::from(size);
+    let others =
+        map.pools.iter().filter(|(id, pool)| Some(**id) != changed && pool.crush_rule == rule);
+    let used = others.map(|(_, pool)| copies(pool.pg_num_target, pool.size));
+    let wanted = used.fold(copies(pg_num, size), u64::saturating_add);
+    let osds = (osds_of_rule(map, rule).len() as u64).max(OSDS_EXPECTED_MIN);
+    let limit = state.mon_option("mon_max_pg_per_osd").and_then(|text| text.parse().ok());
+    let limit: u64 = limit.unwrap_or(PGS_PER_OSD_DEFAULT);
+    if wanted / osds <= limit || limit == 0 {
+        return Ok(());
     }
-    Ok(())
+    let text = format!(
+        "pg_num {pg_num} size {size} for this pool would result in {} cumulative PGs per OSD ({wanted} \
+         total PG replicas on {osds} 'in' root OSDs by crush rule) which exceeds the \
+         mon_max_pg_per_osd value of {limit}",
+        wanted / osds,
+    );
+    Err(Refusal::new(Errno::RANGE, text))
 }
 
 /// Takes a pool out of the map.
 pub(crate) fn remove(state: &State, change: &mut Change, id: PoolId) -> Result<(), Refusal> {
     let map = &state.osdmap;
     let Some(pool) = map.pool(id) else { return Ok(()) };
-    if state.mon_option("mon_allow_pool_delete") == Some("false") {
+    if !state.mon_switch("mon_allow_pool_delete", true) {
         let text = "pool deletion is disabled; you must first set the mon_allow_pool_delete config \
                     option to true before you can destroy a pool";
         return Err(Refusal::new(Errno::PERM, text));
@@ -313,10 +356,11 @@ fn delete(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let Some(id) = context.state.osdmap.pool_id(&name) else {
         return Ok(Answer::said(format!("pool '{name}' does not exist")));
     };
-    let not_faking = context.arguments.flag("yes_i_really_really_mean_it_not_faking");
+    let flag = |name: &str| context.arguments.flag(name);
+    let is_sure =
+        flag("yes_i_really_really_mean_it") || flag("yes_i_really_really_mean_it_not_faking");
     let is_repeated = context.arguments.optional("pool2") == Some(&name);
-    let is_sure = context.arguments.flag("yes_i_really_really_mean_it") && is_repeated;
-    if !is_sure && !not_faking {
+    if !is_sure || !is_repeated {
         let text = format!(
             "WARNING: this will *PERMANENTLY DESTROY* all data stored in pool {name}.  If you are \
              *ABSOLUTELY CERTAIN* that is what you want, pass the pool name *twice*, followed by \
@@ -334,6 +378,7 @@ fn rename(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         context.arguments.text("destpool").to_owned(),
     );
     let map = &context.state.osdmap;
+    check_dot(&to, context.arguments.flag("yes_i_really_mean_it"))?;
     match (map.pool_id(&from), map.pool_id(&to)) {
         (None, Some(_)) => Ok(Answer::said(format!(
             "pool '{from}' does not exist; pool '{to}' does -- assuming successful rename"
@@ -389,4 +434,52 @@ fn rmsnap(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     };
     remove_pool_snapshot(context.state, &mut context.change, id, found.id);
     Ok(Answer::said(format!("removed pool {pool} snap {snap}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{add_pool, run, set_option, state};
+    use super::*;
+
+    #[test]
+    fn only_the_name_given_twice_and_a_flag_delete_a_pool() {
+        let mut state = state();
+        add_pool(&mut state);
+        let faked = json!({ "pool": "x", "yes_i_really_really_mean_it_not_faking": true });
+        let unsure = json!({ "pool": "x", "pool2": "x" });
+        let other = json!({ "pool": "x", "pool2": "y", "yes_i_really_really_mean_it": true });
+        for given in [faked, unsure, other] {
+            let refusal = run(&mut state, "osd pool rm", given).unwrap_err();
+            assert_eq!(refusal.errno, Errno::PERM);
+        }
+        let sure =
+            json!({ "pool": "x", "pool2": "x", "yes_i_really_really_mean_it_not_faking": true });
+        assert_eq!(run(&mut state, "osd pool rm", sure).unwrap().text, "pool 'x' removed");
+        assert!(state.osdmap.pools.is_empty());
+    }
+
+    #[test]
+    fn deletion_is_forbidden_in_any_spelling() {
+        let mut state = state();
+        add_pool(&mut state);
+        let sure = json!({ "pool": "x", "pool2": "x", "yes_i_really_really_mean_it": true });
+        for spelling in ["false", "0", "no", "False", "off"] {
+            set_option(&mut state, "mon_allow_pool_delete", spelling);
+            let refusal = run(&mut state, "osd pool delete", sure.clone()).unwrap_err();
+            assert_eq!(refusal.errno, Errno::PERM, "{spelling}");
+        }
+        set_option(&mut state, "mon_allow_pool_delete", "on");
+        run(&mut state, "osd pool delete", sure).unwrap();
+    }
+
+    #[test]
+    fn names_with_a_dot_in_front_need_confirmation() {
+        let mut state = state();
+        add_pool(&mut state);
+        let names = json!({ "srcpool": "x", "destpool": ".x" });
+        assert_eq!(run(&mut state, "osd pool rename", names).unwrap_err().errno, Errno::PERM);
+        let sure = json!({ "srcpool": "x", "destpool": ".x", "yes_i_really_mean_it": true });
+        run(&mut state, "osd pool rename", sure).unwrap();
+        assert!(state.osdmap.pool_id(".x").is_some());
+    }
 }

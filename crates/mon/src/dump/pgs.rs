@@ -410,9 +410,9 @@ pub fn dump_table(rows: &[Row]) -> String {
     table.to_string()
 }
 
-pub fn pool_table(map: &OsdMap, stats: &Statistics) -> String {
-    let mut table = Table::new(&[
-        "POOLID",
+fn totals_table(first: &str) -> Table {
+    Table::new(&[
+        first,
         "^OBJECTS",
         "^MISSING_ON_PRIMARY",
         "^DEGRADED",
@@ -423,24 +423,52 @@ pub fn pool_table(map: &OsdMap, stats: &Statistics) -> String {
         "^OMAP_KEYS*",
         "^LOG",
         "^DISK_LOG",
-    ]);
+    ])
+}
+
+fn totals_row(table: &mut Table, first: String, totals: &Totals) {
+    let numbers = [
+        totals.objects,
+        0,
+        totals.degraded,
+        totals.misplaced,
+        totals.unfound,
+        totals.bytes,
+        totals.omap_bytes,
+        totals.omap_keys,
+        totals.log_size,
+        totals.log_size,
+    ];
+    table.row([first].into_iter().chain(numbers.map(|number| number.to_string())));
+}
+
+pub fn pool_table(map: &OsdMap, stats: &Statistics) -> String {
+    let mut table = totals_table("POOLID");
     for id in map.pools.keys().rev() {
-        let totals = stats.pool_totals(*id);
-        let numbers = [
-            totals.objects,
-            0,
-            totals.degraded,
-            totals.misplaced,
-            totals.unfound,
-            totals.bytes,
-            totals.omap_bytes,
-            totals.omap_keys,
-            totals.log_size,
-            totals.log_size,
-        ];
-        table.row([id.to_string()].into_iter().chain(numbers.map(|number| number.to_string())));
+        totals_row(&mut table, id.to_string(), &stats.pool_totals(*id));
     }
     table.to_string()
+}
+
+/// Sums over all groups.
+pub fn sum_table(stats: &Statistics) -> String {
+    let mut table = totals_table("PG_STAT");
+    totals_row(&mut table, "sum".to_owned(), &stats.totals());
+    table.to_string()
+}
+
+/// Sums over all OSDs.
+pub fn osd_sum_table(map: &OsdMap, stats: &Statistics) -> String {
+    let mut table = Table::new(&["OSD_STAT", "^USED", "^AVAIL", "^USED_RAW", "^TOTAL"]);
+    table.row(osd_sums(map, stats));
+    table.to_string()
+}
+
+fn osd_sums(map: &OsdMap, stats: &Statistics) -> Vec<String> {
+    use crate::table::bytes;
+    let sum = stats.usage(map);
+    let sizes = [sum.bytes_used, sum.bytes_available, sum.bytes_used, sum.bytes_total];
+    ["sum".to_owned()].into_iter().chain(sizes.map(bytes)).collect()
 }
 
 pub fn osd_table(map: &OsdMap, stats: &Statistics) -> String {
@@ -470,9 +498,7 @@ pub fn osd_table(map: &OsdMap, stats: &Statistics) -> String {
             count(&led).to_string(),
         ]);
     }
-    let sum = stats.usage(map);
-    let mut last = vec!["sum".to_owned()];
-    last.extend([sum.bytes_used, sum.bytes_available, sum.bytes_used, sum.bytes_total].map(bytes));
+    let mut last = osd_sums(map, stats);
     last.resize(8, String::new());
     table.row(last);
     table.to_string()

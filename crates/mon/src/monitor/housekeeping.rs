@@ -32,11 +32,6 @@ impl Monitor {
         {
             self.enqueue(Job::RotateSecrets);
         }
-        let version = self.state.secrets.version();
-        if self.secrets_pushed != version {
-            self.secrets_pushed = version;
-            self.push_secrets();
-        }
         let mut draft = Change::new(now.wall());
         self.plan_housekeeping(now, &mut draft);
         if !draft.is_empty() && !is_queued(self, |job| matches!(job, Job::Housekeeping)) {

@@ -43,8 +43,14 @@ impl Monitor {
         self.serve_subscriptions(now, conn);
     }
 
-    /// Sends everybody what is new.
+    /// Sends everybody what is new. Services learn of new secrets before anybody learns of a map
+    /// that says they are up: clients may come at once.
     pub(super) fn publish(&mut self, now: Time) {
+        let version = self.state.secrets.version();
+        if self.secrets_pushed != version {
+            self.secrets_pushed = version;
+            self.push_secrets();
+        }
         let conns: Vec<ConnId> = self.sessions.keys().copied().collect();
         for conn in conns {
             self.serve_subscriptions(now, conn);

@@ -1,13 +1,10 @@
-//! Linearizability of one object: there is an order of all requests, compatible with real time and,
-//! for writes that succeeded, with each client's order of submission, in which a sequential object
-//! gives every answer that clients saw (Herlihy and Wing; the search is Wing and Gong's with Lowe's
-//! memory of states seen).
-//!
-//! Reads are not held to their client's order: a client that sends its requests again takes the
-//! answer to the last attempt, and by then its later writes may have happened. Ceph's clients do so
-//! as well.
+//! Linearizability of one object: there is an order of all requests, compatible with real time and
+//! with the versions that writes were told, in which a sequential object gives every answer that
+//! clients saw (Herlihy and Wing; the search is Wing and Gong's with Lowe's memory of states seen).
 //!
 //! A request whose client died may have taken effect at any time after it was sent, or never.
+//! What changes nothing is put into the order as soon as it fits: moving it to the front of what is
+//! left never harms. So only requests that were never answered make the search branch.
 
 use crate::history::Entry;
 use crate::model::Object;
@@ -16,6 +13,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::hash::{Hash, Hasher};
 use stdx::FastHasher;
+use types::EVersion;
 
 /// States that are looked at before the search is given up without a verdict.
 const STATES_MAX: usize = 300_000;
@@ -29,139 +27,166 @@ pub enum Verdict {
     Undecided,
 }
 
-/// One request in the search.
 struct Step<'a> {
     entry: &'a Entry,
     returned: Time,
-    /// An earlier write of the same client, which comes first if it has taken effect.
+    /// The write with the next lower version.
     before: Option<usize>,
 }
 
 struct Search<'a> {
+    /// In the order of invocation: what was answered, then what was not.
     steps: Vec<Step<'a>>,
+    answered: usize,
     /// Hashes of what was taken, and the object then.
     seen: BTreeSet<(u64, u64)>,
     /// The longest order that was found.
     longest: Vec<usize>,
 }
 
-/// A step that may come next.
-struct Candidate {
-    step: usize,
-    after: Object,
-    /// Where to go on if it may not.
-    next: usize,
-}
-
-/// A choice that may be taken back.
-struct Frame {
-    step: usize,
+/// An order of some steps, and the object after them.
+#[derive(Clone, Default)]
+struct Path {
+    order: Vec<usize>,
+    taken: Vec<bool>,
+    /// All answered steps before it are taken.
+    first: usize,
     object: Object,
-    /// Where to go on when it is taken back.
-    next: usize,
 }
 
 pub fn check<'a>(entries: impl Iterator<Item = &'a Entry>) -> Verdict {
-    let mut steps: Vec<Step<'a>> = Vec::new();
-    for entry in entries {
-        // A read of unknown result says nothing.
-        if entry.completed.is_none() && !entry.action.is_write() {
-            continue;
-        }
+    // A read of unknown result says nothing.
+    let known = |entry: &&Entry| entry.completed.is_some();
+    let (answered, others): (Vec<&Entry>, Vec<&Entry>) = entries.partition(known);
+    let count = answered.len();
+    let others = others.into_iter().filter(|entry| entry.action.is_write());
+    let mut steps: Vec<Step<'_>> = Vec::new();
+    for entry in answered.into_iter().chain(others) {
         let returned = entry.completed.as_ref().map_or(Time::FAR_FUTURE, |done| done.at);
-        let ordered = entry.takes_effect();
-        let same_actor = |step: &Step<'_>| step.entry.actor == entry.actor;
-        let before = steps.iter().rposition(|step| same_actor(step) && step.entry.takes_effect());
-        let before = before.filter(|_| ordered);
-        steps.push(Step { entry, returned, before });
+        steps.push(Step { entry, returned, before: None });
     }
-    Search { steps, seen: BTreeSet::new(), longest: Vec::new() }.run()
+    chain_versions(&mut steps);
+    Search { steps, answered: count, seen: BTreeSet::new(), longest: Vec::new() }.run()
+}
+
+fn chain_versions(steps: &mut [Step<'_>]) {
+    let mut versions: Vec<(EVersion, usize)> = Vec::new();
+    for (index, step) in steps.iter().enumerate() {
+        let done = step.entry.completed.as_ref();
+        let version = done.filter(|done| done.outcome.is_ok()).map(|done| done.version);
+        if let Some(version) = version.filter(|version| *version != EVersion::ZERO) {
+            versions.push((version, index));
+        }
+    }
+    versions.sort_unstable();
+    for pair in versions.windows(2) {
+        steps[pair[1].1].before = Some(pair[0].1);
+    }
 }
 
 impl Search<'_> {
     fn run(&mut self) -> Verdict {
-        let mut taken = vec![0u64; self.steps.len().div_ceil(64)];
-        let mut object = Object::default();
-        let mut frames: Vec<Frame> = Vec::new();
-        let mut next = 0;
+        let path = Path { taken: vec![false; self.steps.len()], ..Path::default() };
+        // Paths to be continued with these steps, the last one first.
+        let mut open: Vec<(Path, Vec<usize>)> = Vec::new();
+        let mut current = Some(path);
         loop {
-            if self.is_done(&taken) {
+            let Some(mut path) = current.take() else {
+                let Some((path, options)) = open.last_mut() else {
+                    return Verdict::Violated(self.explain());
+                };
+                let option = options.pop().expect("only paths with options are kept");
+                let branch = if options.is_empty() { None } else { Some(path.clone()) };
+                let mut branch = match branch {
+                    Some(branch) => branch,
+                    None => open.pop().expect("it was just looked at").0,
+                };
+                self.take(&mut branch, option);
+                current = Some(branch);
+                continue;
+            };
+            self.take_what_changes_nothing(&mut path);
+            if path.order.len() > self.longest.len() {
+                self.longest = path.order.clone();
+            }
+            if path.first == self.answered {
                 return Verdict::Linearizable;
             }
-            match self.candidate(&taken, &object, next) {
-                Some(Candidate { step, after, next: following }) => {
-                    taken[step / 64] |= 1 << (step % 64);
-                    if self.seen.insert((hash(&taken), hash(&after))) {
-                        let object = std::mem::replace(&mut object, after);
-                        frames.push(Frame { step, object, next: following });
-                        self.note(&frames);
-                        next = 0;
-                    } else {
-                        taken[step / 64] &= !(1 << (step % 64));
-                        next = following;
-                    }
-                }
-                None => {
-                    let Some(frame) = frames.pop() else {
-                        return Verdict::Violated(self.explain());
-                    };
-                    taken[frame.step / 64] &= !(1 << (frame.step % 64));
-                    (object, next) = (frame.object, frame.next);
-                }
-            }
-            if self.seen.len() > STATES_MAX {
+            if self.seen.len() >= STATES_MAX {
                 return Verdict::Undecided;
             }
-        }
-    }
-
-    fn note(&mut self, frames: &[Frame]) {
-        if frames.len() > self.longest.len() {
-            self.longest = frames.iter().map(|frame| frame.step).collect();
-        }
-    }
-
-    fn is_done(&self, taken: &[u64]) -> bool {
-        let mut steps = self.steps.iter().enumerate();
-        steps.all(|(index, step)| step.entry.completed.is_none() || has(taken, index))
-    }
-
-    /// The first step that may come next, and the object after it. Steps are tried in their order,
-    /// those that were answered before those that were not; `from` counts in this order.
-    fn candidate(&self, taken: &[u64], object: &Object, from: usize) -> Option<Candidate> {
-        let count = self.steps.len();
-        let left = || (0..count).filter(|index| !has(taken, *index));
-        // Whatever was invoked after some request returned comes after that request.
-        let limit = left().map(|index| self.steps[index].returned).min()?;
-        let possible = left().take_while(|index| self.steps[*index].entry.invoked <= limit);
-        let (answered, others): (Vec<usize>, Vec<usize>) =
-            possible.partition(|index| self.steps[*index].entry.completed.is_some());
-        let answered = answered.into_iter().map(|index| (index, index));
-        let others = others.into_iter().map(|index| (count + index, index));
-        for (position, index) in answered.chain(others).filter(|(position, _)| *position >= from) {
-            let Step { entry, .. } = &self.steps[index];
-            if !self.may_come(taken, &self.steps[index]) {
-                continue;
-            }
-            let mut after = object.clone();
-            let outcome = after.apply(entry.actor, &entry.action);
-            if entry.completed.as_ref().is_none_or(|seen| seen.outcome == outcome) {
-                return Some(Candidate { step: index, after, next: position + 1 });
+            if self.seen.insert((hash(&path.taken), hash(&path.object))) {
+                let mut options = self.options(&path);
+                // The likeliest is taken first: what was answered, in its order.
+                options.reverse();
+                match options.as_slice() {
+                    [] => {}
+                    [only] => {
+                        self.take(&mut path, *only);
+                        current = Some(path);
+                    }
+                    _ => open.push((path, options)),
+                }
             }
         }
-        None
     }
 
-    /// Whether what the same client sent before is done, unless it may never have arrived.
-    fn may_come(&self, taken: &[u64], step: &Step<'_>) -> bool {
-        let mut before = step.before;
-        while let Some(index) = before {
-            if self.steps[index].entry.completed.is_some() {
-                return has(taken, index);
-            }
-            before = self.steps[index].before;
+    fn take(&self, path: &mut Path, step: usize) {
+        let Entry { actor, action, .. } = self.steps[step].entry;
+        // Whether the answer fits was seen when it became an option.
+        let _ = path.object.apply(*actor, action);
+        path.taken[step] = true;
+        path.order.push(step);
+        while path.first < self.answered && path.taken[path.first] {
+            path.first += 1;
         }
-        true
+    }
+
+    /// Steps that real time and versions allow to come next. Whatever was invoked after some request
+    /// returned comes after that request.
+    fn allowed(&self, path: &Path) -> Vec<usize> {
+        let mut limit = Time::FAR_FUTURE;
+        let mut allowed = Vec::new();
+        let left = |from: usize, to: usize| (from..to).filter(|index| !path.taken[*index]);
+        for index in left(path.first, self.answered) {
+            if self.steps[index].entry.invoked > limit {
+                break;
+            }
+            limit = limit.min(self.steps[index].returned);
+            allowed.push(index);
+        }
+        allowed.extend(left(self.answered, self.steps.len()));
+        let in_time = |index: &usize| self.steps[*index].entry.invoked <= limit;
+        let in_order = |index: &usize| self.steps[*index].before.is_none_or(|i| path.taken[i]);
+        allowed.retain(|index| in_time(index) && in_order(index));
+        allowed
+    }
+
+    fn take_what_changes_nothing(&self, path: &mut Path) {
+        loop {
+            let fits = |index: &usize| {
+                *index < self.answered
+                    && self.result(path, *index).is_some_and(|after| after == path.object)
+            };
+            let Some(step) = self.allowed(path).into_iter().find(fits) else { return };
+            self.take(path, step);
+        }
+    }
+
+    /// What may come next and changes something.
+    fn options(&self, path: &Path) -> Vec<usize> {
+        let changes =
+            |index: &usize| self.result(path, *index).is_some_and(|after| after != path.object);
+        self.allowed(path).into_iter().filter(changes).collect()
+    }
+
+    /// The object after that step, if the step's answer fits.
+    fn result(&self, path: &Path, step: usize) -> Option<Object> {
+        let Entry { actor, action, completed, .. } = self.steps[step].entry;
+        let mut after = path.object.clone();
+        let outcome = after.apply(*actor, action);
+        let fits = completed.as_ref().is_none_or(|seen| seen.outcome == outcome);
+        fits.then_some(after)
     }
 
     fn explain(&self) -> String {
@@ -184,14 +209,24 @@ impl Search<'_> {
     }
 }
 
+/// Writes of one client that succeeded happened in the order in which it asked.
+pub fn check_client_order<'a>(entries: impl Iterator<Item = &'a Entry>) -> Result<(), String> {
+    let mut last: std::collections::BTreeMap<u32, &Entry> = std::collections::BTreeMap::new();
+    let version = |entry: &Entry| entry.completed.as_ref().map_or(EVersion::ZERO, |c| c.version);
+    for entry in entries.filter(|entry| entry.succeeded() && version(entry) != EVersion::ZERO) {
+        if let Some(before) = last.insert(entry.actor, entry)
+            && version(before) >= version(entry)
+        {
+            return Err(format!("out of order:\n  {}\n  {}", describe(before), describe(entry)));
+        }
+    }
+    Ok(())
+}
+
 fn hash(value: &impl Hash) -> u64 {
     let mut hasher = FastHasher::default();
     value.hash(&mut hasher);
     hasher.finish()
-}
-
-fn has(taken: &[u64], index: usize) -> bool {
-    taken[index / 64] >> (index % 64) & 1 == 1
 }
 
 fn describe(entry: &Entry) -> String {
@@ -271,12 +306,15 @@ mod tests {
     }
 
     #[test]
-    fn writes_of_one_client_take_effect_in_their_order() {
-        let history = [
-            (1, 10, 1, append("a"), done()),
-            (2, 9, 1, append("b"), done()),
-            (11, 12, 1, Action::Read, read("ba")),
-        ];
-        assert!(matches!(verdict(&history), Verdict::Violated(_)));
+    fn versions_decide_the_order_of_writes() {
+        let mut history = History::default();
+        for (version, text) in [(2, "a"), (1, "b")] {
+            let index = history.invoke(Time(1), version, 0, append(text));
+            history.complete(index, Time(9), done(), EVersion::new(1, version.into()));
+        }
+        let index = history.invoke(Time(10), 3, 0, Action::Read);
+        history.complete(index, Time(11), read("ab"), EVersion::ZERO);
+        assert!(matches!(check(history.entries().iter()), Verdict::Violated(_)));
+        assert!(check_client_order(history.entries().iter()).is_ok());
     }
 }

@@ -30,7 +30,8 @@ fn check_copy(store: &MemStore, pg: PgId) -> Result<(), String> {
     }
     check_order(&entries)?;
     check_requests(&entries)?;
-    let last: BTreeMap<_, _> = entries.iter().map(|entry| (&entry.object, entry)).collect();
+    let changes = entries.iter().filter(|entry| entry.kind != EntryKind::Unchanged);
+    let last: BTreeMap<_, _> = changes.map(|entry| (&entry.object, entry)).collect();
     for (object, entry) in last {
         let stored = store.object(collection, object).map(|object| &object.attrs);
         let info = stored.and_then(|attrs| attrs.get(&INFO_ATTR));
