@@ -13,6 +13,8 @@ struct Program {
 
 const ERASURE: &str = "erasure-coded pools are not served yet";
 const SNAPSHOTS: &str = "snapshots are not served yet";
+const SPLIT: &str = "placement groups do not split yet";
+const TIER: &str = "cache tiering is not planned";
 
 const PROGRAMS: &[Program] = &[
     Program { name: "ceph_test_rados_api_io", left_out: &[("*EC*", ERASURE)] },
@@ -21,18 +23,31 @@ const PROGRAMS: &[Program] = &[
     Program { name: "ceph_test_rados_api_aio_pp", left_out: &[("*EC*", ERASURE)] },
     Program { name: "ceph_test_rados_api_stat", left_out: &[("*EC*", ERASURE)] },
     Program { name: "ceph_test_rados_api_stat_pp", left_out: &[("*EC*", ERASURE)] },
-    Program { name: "ceph_test_rados_api_list", left_out: &[("*EC*", ERASURE)] },
+    Program {
+        name: "ceph_test_rados_api_list",
+        left_out: &[
+            ("*EC*", ERASURE),
+            ("LibRadosList.EnumerateObjects", SPLIT),
+            ("LibRadosList.EnumerateObjectsSplit", SPLIT),
+        ],
+    },
     Program { name: "ceph_test_rados_api_misc", left_out: &[("*EC*", ERASURE)] },
     Program { name: "ceph_test_rados_api_misc_pp", left_out: &[("*EC*", ERASURE)] },
     Program { name: "ceph_test_rados_api_lock", left_out: &[("*EC*", ERASURE)] },
     Program { name: "ceph_test_rados_api_lock_pp", left_out: &[("*EC*", ERASURE)] },
     Program { name: "ceph_test_rados_api_watch_notify", left_out: &[("*EC*", ERASURE)] },
-    Program { name: "ceph_test_rados_api_watch_notify_pp", left_out: &[("*EC*", ERASURE)] },
+    Program {
+        name: "ceph_test_rados_api_watch_notify_pp",
+        left_out: &[("*EC*", ERASURE), ("*LibRadosWatchNotifyPP.*/1", TIER)],
+    },
     Program { name: "ceph_test_rados_api_c_read_operations", left_out: &[] },
     Program { name: "ceph_test_rados_api_c_write_operations", left_out: &[] },
     Program { name: "ceph_test_rados_api_cmd", left_out: &[] },
     Program { name: "ceph_test_rados_api_cmd_pp", left_out: &[] },
-    Program { name: "ceph_test_rados_api_pool", left_out: &[("*EC*", ERASURE)] },
+    Program {
+        name: "ceph_test_rados_api_pool",
+        left_out: &[("*EC*", ERASURE), ("LibRadosPools.PoolGetBaseTier", TIER)],
+    },
     Program { name: "ceph_test_rados_api_snapshots", left_out: &[("*", SNAPSHOTS)] },
 ];
 
@@ -54,6 +69,9 @@ pub fn run(run: &Run<'_>, cluster: &Cluster) -> Result<()> {
         let failures = failures(&text);
         std::fs::write(run.directory.join(program.name), text.as_bytes())?;
         writeln!(report, "  {}: {passed} passed, {} failed", program.name, failures.len())?;
+        for (pattern, reason) in program.left_out {
+            writeln!(report, "    left out {pattern}: {reason}")?;
+        }
         if !output.status.success() && !patterns.contains(&"*") {
             failed.push(format!("{} ({}) {}", program.name, output.status, failures.join(" ")));
         }

@@ -24,6 +24,7 @@ mod pg;
 mod pool_application;
 mod pool_create;
 mod pool_options;
+mod pool_quota;
 mod pool_settings;
 pub(crate) mod pools;
 mod status;
@@ -56,6 +57,7 @@ pub fn registry() -> Registry {
         pools::COMMANDS,
         pool_create::COMMANDS,
         pool_settings::COMMANDS,
+        pool_quota::COMMANDS,
         pool_application::COMMANDS,
         crush::COMMANDS,
         crush_edit::COMMANDS,

@@ -9,6 +9,7 @@ use classes::Caller;
 use engine::{ConnId, Message, Output, Time};
 use maps::{OsdMapFlags, PoolFlags};
 use types::{Errno, PgId};
+use wire::op::OpCode;
 use wire::op::request_flags::{FULL_FORCE, FULL_TRY, PARALLELEXEC};
 use wire::{MessageBody, OsdRequest};
 
@@ -142,7 +143,7 @@ impl Osd {
         if request.may_write() && data > limits::REQUEST_DATA_MAX {
             return Err(TOO_BIG);
         }
-        self.check_space(request)
+        Ok(())
     }
 
     fn check_caps(&self, request: &Request, calls: &[Call]) -> Result<(), Errno> {
@@ -177,19 +178,19 @@ impl Osd {
         }
     }
 
-    /// A disk that is nearly full takes nothing that is not a deletion by its nature.
-    fn check_space(&self, request: &Request) -> Result<(), Errno> {
-        use wire::op::OpCode;
+    /// Where a member's disk is nearly full, nothing is taken that is not a deletion by its nature.
+    pub(crate) fn check_space(&self, request: &Request) -> Result<(), Errno> {
+        let has_room = self.groups.get(&request.pg).is_some_and(|group| group.pg.has_room());
+        if has_room && !self.reporting.is_disk_full() {
+            return Ok(());
+        }
         let frees = |code: OpCode| {
             matches!(code, OpCode::DELETE | OpCode::TRUNCATE | OpCode::OMAPCLEAR | OpCode::WATCH)
                 || !code.writes()
         };
         let only_frees = request.message.ops.iter().all(|op| frees(op.code));
-        let refuses = self.reporting.is_disk_full()
-            && request.may_write()
-            && !only_frees
-            && !request.message.has_flag(FULL_FORCE);
-        if refuses { Err(Errno::NOSPC) } else { Ok(()) }
+        let may = only_frees || request.message.has_flag(FULL_FORCE);
+        if may { Ok(()) } else { Err(Errno::NOSPC) }
     }
 
     /// Whether the map tells clients to wait: they will send the request again when it no longer

@@ -9,6 +9,7 @@ use engine::Time;
 use pg::{Output, Pg, WatcherKey};
 use std::collections::{BTreeMap, VecDeque};
 use stdx::FastMap;
+use store::RequestKind;
 use types::{EVersion, Epoch, HObject, PgId};
 
 /// Operations since the OSD was started.
@@ -101,11 +102,17 @@ impl Osd {
             match output {
                 Output::Send { to, message } => self.send_to_osd(to, message),
                 Output::Storage { tag, kind } => {
-                    self.ask_store(Pending::Group { pg, serial, tag }, kind);
+                    let bytes = match &kind {
+                        RequestKind::Commit(transaction) => transaction.bytes_added(),
+                        _ => 0,
+                    };
+                    self.reporting.begin_commit(bytes);
+                    self.ask_store(Pending::Group { pg, serial, tag, bytes }, kind);
                 }
                 Output::Committed { ticket } => self.committed(now, pg, ticket),
                 Output::Interrupted { tickets } => self.interrupted(now, pg, &tickets),
                 Output::Activated => self.activated(now, pg),
+                Output::WantsInterval => self.want_interval(now),
                 Output::Removed => self.forget_group(now, pg),
             }
         }

@@ -45,6 +45,8 @@ pub const TICK: Duration = Duration::from_millis(500);
 pub const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 /// How long the monitor may take to mark a booting OSD up before it is asked again.
 pub const BOOT_RETRY: Duration = Duration::from_secs(5);
+/// How long a group rests that a full disk brought to a halt, before it tries again.
+pub const STALL_RETRY: Duration = Duration::from_secs(2);
 /// The share of the disk that must stay free: beyond it, writes that add bytes are refused
 /// (`osd_failsafe_full_ratio`).
 pub const FAILSAFE_FREE_PERCENT: u64 = 3;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use types::features::SUPPORTED;
 use types::{EntityType, ParticipantName};
 use wire::internal::{RotatingSecrets as RotatingSecretsMessage, RotatingSecretsRequest};
-use wire::{MessageBody, MonSubscribe, OsdBoot, OsdMapMessage, OsdSuperblock, SubscribeItem};
+use wire::{MessageBody, MonSubscribe, OsdAlive, OsdBoot, OsdMapMessage, OsdSuperblock, SubscribeItem};
 
 /// The monitor that is spoken to; there is one.
 const MON_RANK: i64 = 0;
@@ -78,6 +78,25 @@ impl Osd {
             None => self.connect_to_monitor(),
             Some(_) if self.stage == Stage::Booting => self.boot(now),
             Some(_) => {}
+        }
+    }
+
+    pub(crate) fn want_interval(&mut self, now: Time) {
+        self.interval_due.get_or_insert(now + limits::STALL_RETRY);
+    }
+
+    /// A new map, although nothing has changed: it ends the intervals of groups that came to a halt.
+    pub(crate) fn ask_for_interval_if_due(&mut self, now: Time) {
+        if self.interval_due.is_none_or(|due| now < due) {
+            return;
+        }
+        self.interval_due = None;
+        if self.groups.values().any(|group| group.pg.wants_interval()) {
+            self.want_interval(now);
+            let Some(conn) = self.monitor.conn() else { return };
+            let want = self.epoch();
+            let alive = OsdAlive { version: want.0.into(), want };
+            self.send(conn, alive.encode(SUPPORTED));
         }
     }
 

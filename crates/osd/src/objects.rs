@@ -302,7 +302,7 @@ impl Osd {
         mut execution: Box<Execution>,
     ) {
         let modifies = execution.modifies();
-        if modifies && let Err(errno) = self.settle_returns(key, &mut execution) {
+        if modifies && let Err(errno) = self.settle(key, &mut execution) {
             return self.reply_error(key, errno);
         }
         if execution.delta.bytes > 0 || execution.delta.objects > 0 {
@@ -355,8 +355,9 @@ impl Osd {
     }
 
     /// A write answers with results and outputs only if it was asked to, and then with little.
-    fn settle_returns(&self, key: u64, execution: &mut Execution) -> Result<(), Errno> {
+    fn settle(&self, key: u64, execution: &mut Execution) -> Result<(), Errno> {
         let request = self.requests.get(key).expect("the caller has it");
+        self.check_space(request)?;
         if !request.wants_returns() {
             execution.result = 0;
             execution.outputs.iter_mut().for_each(|(_, output)| *output = Bytes::new());

@@ -54,6 +54,8 @@ pub struct Osd {
     pub(crate) copies: Copies,
     pub(crate) notifications: Notifications,
     pub(crate) reporting: Reporting,
+    /// When to ask for a new map for groups that cannot go on without one.
+    pub(crate) interval_due: Option<Time>,
     /// When the present input came.
     pub(crate) now: Time,
     pub(crate) next_tick: Time,
@@ -91,6 +93,7 @@ impl Osd {
             copies: Copies::default(),
             notifications: Notifications::default(),
             reporting: Reporting::default(),
+            interval_due: None,
             now: Time::ZERO,
             next_tick: Time::ZERO,
             next_conn: 1,
@@ -209,6 +212,7 @@ impl Daemon for Osd {
     fn handle_timeout(&mut self, now: Time) {
         self.now = now;
         self.monitor_timeout(now);
+        self.ask_for_interval_if_due(now);
         self.tick(now);
         self.report_if_due(now);
     }
@@ -219,7 +223,7 @@ impl Daemon for Osd {
 
     fn poll_timeout(&self) -> Option<Time> {
         let tick = self.notifications.is_ticking().then_some(self.next_tick);
-        let due = [self.monitor.next_attempt(), self.reporting.due(), tick];
+        let due = [self.monitor.next_attempt(), self.reporting.due(), self.interval_due, tick];
         due.into_iter().flatten().min()
     }
 }

@@ -104,6 +104,7 @@ impl Osd {
             *serial += 1;
             Group::new(pg::Pg::new(pg, whoami), *serial)
         });
+        group.pg.set_room(!self.reporting.is_disk_full());
         let was_primary = group.pg.is_primary();
         group.pg.handle_map(epoch, members, others);
         if group.pg.is_primary() && !was_primary {

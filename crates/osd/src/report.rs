@@ -21,6 +21,13 @@ pub(crate) struct Reporting {
     usage: Usage,
     is_asking: bool,
     sequence: u64,
+    /// Bytes of commits on their way, of those done since `usage` was asked for, and of the latter
+    /// when it was asked for anew.
+    in_flight: u64,
+    stored: u64,
+    stored_before: u64,
+    /// As the groups were told.
+    was_full: bool,
 }
 
 impl Reporting {
@@ -37,7 +44,25 @@ impl Reporting {
     /// Whether so little is free that only deletions are safe.
     pub fn is_disk_full(&self) -> bool {
         let Usage { bytes_total, bytes_available, .. } = self.usage;
-        bytes_total > 0 && bytes_available < bytes_total / 100 * limits::FAILSAFE_FREE_PERCENT
+        let taken = self.in_flight + self.stored;
+        let free = bytes_available.saturating_sub(taken);
+        bytes_total > 0 && free < bytes_total / 100 * limits::FAILSAFE_FREE_PERCENT
+    }
+
+    pub fn begin_commit(&mut self, bytes: u64) {
+        self.in_flight += bytes;
+    }
+
+    pub fn end_commit(&mut self, bytes: u64) {
+        self.in_flight -= bytes;
+        self.stored += bytes;
+    }
+
+    /// Commits may have taken so much that the usage should be asked for again. Not all that they
+    /// bring is new, so that what is known may be far too low.
+    fn is_outdated(&self) -> bool {
+        let Usage { bytes_total, bytes_available, .. } = self.usage;
+        bytes_total > 0 && self.stored > bytes_available / 2
     }
 }
 
@@ -45,6 +70,7 @@ impl Osd {
     pub(crate) fn report_if_due(&mut self, now: Time) {
         if self.reporting.due().is_some_and(|due| due <= now) {
             self.reporting.is_asking = true;
+            self.reporting.stored_before = self.reporting.stored;
             self.reporting.due = Some(now + limits::REPORT_INTERVAL);
             self.ask_store(Pending::Usage, RequestKind::Usage);
         }
@@ -54,7 +80,9 @@ impl Osd {
         self.reporting.is_asking = false;
         if let Ok(Outcome::Usage(usage)) = outcome {
             self.reporting.usage = usage;
+            self.reporting.stored -= self.reporting.stored_before;
         }
+        self.check_room(now);
         let Some(monitor) = self.monitor.conn() else { return };
         self.reporting.sequence += 1;
         let report = StatsReport {
@@ -68,6 +96,24 @@ impl Osd {
         };
         let tid = self.reporting.sequence;
         self.send(monitor, report.encode(SUPPORTED).with_tid(tid));
+    }
+
+    /// Tells the groups when the disk becomes full, and when it no longer is.
+    pub(crate) fn check_room(&mut self, now: Time) {
+        if self.reporting.is_outdated() {
+            self.reporting.request(now);
+        }
+        let is_full = self.reporting.is_disk_full();
+        if is_full == self.reporting.was_full {
+            return;
+        }
+        self.reporting.was_full = is_full;
+        tracing::warn!(osd = %self.config.id, is_full, "the disk crosses the limit of fullness");
+        let pgs: Vec<PgId> = self.groups.keys().copied().collect();
+        for pg in pgs {
+            self.groups.get_mut(&pg).expect("it was just there").pg.set_room(!is_full);
+            self.pump_group(now, pg);
+        }
     }
 
     fn stats(&mut self, now: Time) -> BTreeMap<PgId, PgStat> {
@@ -130,6 +176,7 @@ pub(crate) fn state_bits(pg: &Pg) -> u64 {
         State::Activating => ACTIVATING | shortage,
         State::Inactive => PEERED | shortage,
         State::Incomplete => INCOMPLETE | shortage,
+        State::Refused | State::Stalled => PEERED | RECOVERY_TOOFULL | shortage,
         State::Failed => DOWN,
         _ => PEERING | shortage,
     }

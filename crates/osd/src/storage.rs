@@ -16,6 +16,8 @@ pub(crate) enum Pending {
         pg: PgId,
         serial: u64,
         tag: Tag,
+        /// What it adds, if it is a commit.
+        bytes: u64,
     },
     /// The state of an object, for its context.
     State {
@@ -48,12 +50,14 @@ impl Osd {
         let outcome = completion.outcome;
         match pending {
             Pending::Collections => self.load_groups(now, outcome),
-            Pending::Group { pg, serial, tag } => {
+            Pending::Group { pg, serial, tag, bytes } => {
+                self.reporting.end_commit(bytes);
                 if let Some(group) = self.groups.get_mut(&pg).filter(|g| g.serial == serial) {
                     group.pg.handle_completion(tag, outcome);
                     self.pump_group(now, pg);
                     self.finish_loading(now);
                 }
+                self.check_room(now);
             }
             Pending::State { pg, object, generation } => {
                 self.state_loaded(now, pg, object, generation, outcome);

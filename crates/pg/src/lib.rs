@@ -31,6 +31,7 @@ mod object_info;
 mod peering;
 mod replicate;
 mod source;
+mod stall;
 mod state;
 
 pub use info::{Completeness, PgInfo, is_log_key};

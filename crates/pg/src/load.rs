@@ -1,6 +1,6 @@
 //! Reading info and log from the store when the OSD starts.
 
-use crate::{LogEntry, Pg, PgInfo, PgLog, State, Tag, info};
+use crate::{Completeness, LogEntry, Pg, PgInfo, PgLog, State, Tag, info};
 use bytes::Bytes;
 use store::{Outcome, RequestKind, StoreError};
 use types::{OsdId, PgId};
@@ -22,7 +22,7 @@ impl Pg {
         self.state != State::Loading
     }
 
-    fn load_page(&mut self, after: Option<Bytes>) {
+    pub(crate) fn load_page(&mut self, after: Option<Bytes>) {
         let kind = RequestKind::OmapList {
             collection: self.collection,
             object: self.meta.clone(),
@@ -35,10 +35,18 @@ impl Pg {
     }
 
     pub(crate) fn loaded(&mut self, outcome: Result<Outcome, StoreError>) {
+        if self.state != State::Loading {
+            return; // removed meanwhile
+        }
         let page = match outcome {
             Ok(Outcome::OmapPage(page)) => page,
             // A collection that was created, and no more.
             Err(StoreError::NoObject { .. }) => Default::default(),
+            // Its creation was refused.
+            Err(StoreError::NoCollection(_)) => {
+                self.created = false;
+                Default::default()
+            }
             Ok(other) => unreachable!("an omap page was answered by {other:?}"),
             Err(error) => return self.fail(&error),
         };
@@ -62,28 +70,38 @@ impl Pg {
             self.info = codec::decode_all::<PgInfo>("group info", value)?;
             self.log = PgLog::new(self.info.log_tail, []);
         } else if info::is_log_key(key) {
-            let entry: LogEntry = codec::decode_all("log entry", value)?;
-            if entry.version <= self.log.head() {
-                return Err(codec::Reader::new(value).invalid("version", entry.version.version));
-            }
-            self.log.push(entry);
+            self.load_entry(codec::decode_all("log entry", value)?);
         } else if let Some(object) = info::decode_missing_key(key) {
             self.missing.insert(object);
         }
         Ok(())
     }
 
+    /// Versions count up by one. Where one is left out, the store refused that write, and this copy
+    /// ends before it; the objects that later writes changed are not what they should be.
+    fn load_entry(&mut self, entry: LogEntry) {
+        if entry.version <= self.info.log_tail {
+            return; // its trimming was refused
+        }
+        match entry.version.version == self.log.head().version + 1 {
+            true => self.log.push(entry),
+            false => drop(self.missing.insert(entry.object)),
+        }
+    }
+
     fn finish_load(&mut self) {
-        if self.log.head() != self.info.last_update {
-            let (head, last_update) = (self.log.head(), self.info.last_update);
-            tracing::error!(pg = %self.id, %head, %last_update, "the stored log has an end of its own");
-            self.state = State::Failed;
-            return;
+        let (head, last_update) = (self.log.head(), self.info.last_update);
+        if head != last_update {
+            tracing::warn!(pg = %self.id, %head, %last_update, "the stored log has a hole");
+            self.info.last_update = head;
+            if self.info.is_complete() {
+                self.info.completeness = Completeness::Recovering;
+            }
         }
         self.committed = self.info.log_tail;
         self.state = State::Stray;
         if self.epoch.0 > 0 {
-            self.start_interval();
+            self.join_interval();
         }
     }
 }

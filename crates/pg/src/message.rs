@@ -30,6 +30,8 @@ const PUSH: u16 = 0x700b;
 const LIST: u16 = 0x700c;
 const LISTING: u16 = 0x700d;
 const REMOVE: u16 = 0x700e;
+const ROOM: u16 = 0x700f;
+const STALLED: u16 = 0x7010;
 
 /// Whether a message is of this module.
 pub fn is_pg_message(kind: u16) -> bool {
@@ -74,6 +76,10 @@ pub enum Body {
     Listing(Listing),
     /// Primary to a former member: the group is whole without you.
     Remove,
+    /// A member's disk is nearly full, or (true) no longer.
+    Room(bool),
+    /// A member's store refused something for want of room: this interval comes to nothing.
+    Stalled,
 }
 
 /// A write with its log entry.
@@ -205,6 +211,8 @@ impl Body {
                 encode_option(w, listing.next.as_ref());
             }),
             Body::Remove => plain(REMOVE),
+            Body::Room(has_room) => message(header, ROOM, |w| w.bool(*has_room)),
+            Body::Stalled => plain(STALLED),
         }
     }
 
@@ -233,6 +241,8 @@ impl Body {
                 Body::Listing(Listing { from, objects, next: decode_option(r)? })
             }
             REMOVE => Body::Remove,
+            ROOM => Body::Room(r.bool("room")?),
+            STALLED => Body::Stalled,
             other => return Err(r.invalid("kind", other.into())),
         };
         reader.finish("message")?;
@@ -333,6 +343,7 @@ mod tests {
             Body::Push(Box::new(push)),
             Body::Listing(listing),
             Body::Remove,
+            Body::Room(true),
         ] {
             let message = body.encode(&header);
             assert_eq!(Body::decode(&message).unwrap(), (header, body));

@@ -11,9 +11,9 @@ impl Pg {
     /// The members changed: everything begins anew.
     pub(crate) fn start_interval(&mut self) {
         assert!(self.members.acting.len() <= MEMBERS_MAX, "more members than any pool has");
-        let tickets = self.in_flight.drain(..).map(|write| write.ticket).collect();
-        self.outputs.push_back(Output::Interrupted { tickets });
+        self.interrupt_writes();
         self.forget_peers();
+        self.room.begin_interval();
         if self.is_primary() {
             match self.members.acting.len() < self.members.min_size {
                 true => self.state = State::Inactive,
@@ -26,7 +26,7 @@ impl Pg {
         }
     }
 
-    fn forget_peers(&mut self) {
+    pub(crate) fn forget_peers(&mut self) {
         self.peers.clear();
         self.waiting.clear();
         self.authority = None;
@@ -82,6 +82,9 @@ impl Pg {
 
     /// The store has confirmed everything: what we have is certain.
     pub(crate) fn drained(&mut self) {
+        if self.state == State::Refused {
+            return self.read_again();
+        }
         if let Some(primary) = self.asked_by.take() {
             let info = self.created.then(|| self.info.clone());
             self.send(primary, &Body::Info(info));
@@ -232,6 +235,9 @@ impl Pg {
         self.committed = info.last_update;
         self.info = PgInfo { log_tail: self.log.tail(), ..info };
         self.store_activation();
+        if !self.has_room() {
+            self.announce_room();
+        }
     }
 
     fn store_activation(&mut self) {

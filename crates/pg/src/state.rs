@@ -4,6 +4,7 @@ use crate::catch_up::CatchUp;
 use crate::message::{Body, Header};
 use crate::replicate::InFlight;
 use crate::source::Sources;
+use crate::stall::Room;
 use crate::{PgInfo, PgLog, info};
 use bytes::Bytes;
 use engine::Message;
@@ -60,6 +61,10 @@ pub enum State {
     Inactive,
     /// No copy within reach is whole and new enough.
     Incomplete,
+    /// The store had no room for a write; its answers to what else was submitted are awaited.
+    Refused,
+    /// A member's store had no room: waits for another interval.
+    Stalled,
     /// The store failed: nothing is served, the other members still have their copies.
     Failed,
 }
@@ -111,6 +116,8 @@ pub enum Output {
     },
     /// Requests are served (again).
     Activated,
+    /// It takes a newer map to go on, although no OSD came or went. See [`Pg::wants_interval`].
+    WantsInterval,
     /// The copy is gone; forget this group.
     Removed,
 }
@@ -151,6 +158,7 @@ pub struct Pg {
     pub(crate) asked_by: Option<OsdId>,
     pub(crate) catch_up: Option<CatchUp>,
     pub(crate) sources: Sources,
+    pub(crate) room: Room,
     pub(crate) outputs: VecDeque<Output>,
 }
 
@@ -180,6 +188,7 @@ impl Pg {
             asked_by: None,
             catch_up: None,
             sources: Sources::default(),
+            room: Room::default(),
             outputs: VecDeque::new(),
         }
     }
@@ -221,6 +230,16 @@ impl Pg {
         self.state == State::Active
     }
 
+    /// What other OSDs said they have, in this interval.
+    pub fn peers(&self) -> impl Iterator<Item = (OsdId, Option<&PgInfo>)> {
+        self.peers.iter().map(|(osd, info)| (*osd, info.as_ref()))
+    }
+
+    /// The OSDs whose answers the present state waits for.
+    pub fn waiting_for(&self) -> impl Iterator<Item = OsdId> + '_ {
+        self.waiting.iter().copied()
+    }
+
     /// Whether this copy exists, and is neither needed nor asked for.
     pub fn is_stray(&self) -> bool {
         self.state == State::Stray
@@ -246,14 +265,14 @@ impl Pg {
         }
         self.epoch = epoch;
         self.others = others;
-        if changed {
+        if changed || self.wants_interval() && epoch > self.interval {
             self.interval = match members.primary == Some(self.whoami) {
                 true => epoch,
                 // If maps were skipped, the primary will tell in which of them it began.
                 false => self.interval_floor(before, &members),
             };
             self.members = members;
-            if self.state != State::Loading {
+            if !matches!(self.state, State::Loading | State::Refused | State::Failed) {
                 self.start_interval();
             }
         } else if others_changed {
@@ -270,8 +289,15 @@ impl Pg {
 
     /// A message of another OSD whose epoch is not beyond ours.
     pub fn handle_message(&mut self, from: OsdId, header: &Header, body: Body) {
-        if self.state == State::Loading || self.state == State::Failed {
-            return;
+        match self.state {
+            State::Failed => return,
+            State::Loading | State::Refused => {
+                if body == Body::Query {
+                    self.room.asked_meanwhile = Some((from, *header));
+                }
+                return;
+            }
+            _ => {}
         }
         match body {
             Body::Query => self.queried(from, header),
@@ -285,6 +311,8 @@ impl Pg {
             Body::List(start) => self.asked_to_list(from, start),
             Body::Push(push) => self.pushed(from, *push),
             Body::Listing(listing) => self.told_listing(from, listing),
+            Body::Room(has_room) => self.told_room(from, has_room),
+            Body::Stalled => self.told_stalled(from),
             _ if self.members.primary != Some(from) => {}
             Body::LogRequest => self.asked_for_log(from),
             Body::CatchUp(info, entries) => self.told_to_catch_up(from, info, entries),
@@ -297,11 +325,20 @@ impl Pg {
     pub fn handle_completion(&mut self, tag: Tag, outcome: Result<Outcome, StoreError>) {
         if tag.is_commit() {
             self.commits_pending -= 1;
-            if let Err(error) = &outcome {
-                self.fail(error);
-                return;
-            }
         }
+        match (tag, outcome) {
+            (tag, Err(error @ StoreError::NoSpace { .. })) if tag.is_commit() => {
+                self.refused(&error);
+            }
+            (tag, Err(error)) if tag.is_commit() => self.fail(&error),
+            (tag, outcome) => self.dispatch_completion(tag, outcome),
+        }
+        if self.commits_pending == 0 {
+            self.drained();
+        }
+    }
+
+    fn dispatch_completion(&mut self, tag: Tag, outcome: Result<Outcome, StoreError>) {
         match tag {
             Tag::Load => self.loaded(outcome),
             Tag::Write(version, interval) => self.stored_write(version, interval),
@@ -313,9 +350,6 @@ impl Pg {
             Tag::ScanPage(job) => self.scan_page(job, outcome),
             Tag::ScanObject(job, index) => self.scan_object(job, index, outcome),
         }
-        if self.commits_pending == 0 {
-            self.drained();
-        }
     }
 
     /// The store could not do what it must: whatever was submitted since is uncertain here.
@@ -323,9 +357,13 @@ impl Pg {
         if self.state != State::Failed {
             tracing::error!(pg = %self.id, osd = %self.whoami, %error, "the copy is out of service");
             self.state = State::Failed;
-            let tickets = self.in_flight.drain(..).map(|write| write.ticket).collect();
-            self.outputs.push_back(Output::Interrupted { tickets });
+            self.interrupt_writes();
         }
+    }
+
+    pub(crate) fn interrupt_writes(&mut self) {
+        let tickets = self.in_flight.drain(..).map(|write| write.ticket).collect();
+        self.outputs.push_back(Output::Interrupted { tickets });
     }
 
     pub(crate) fn header(&self) -> Header {

@@ -11,6 +11,7 @@
 //! restart OSD          crash, and start again with what the store has
 //! wipe OSD             crash, and start again with an empty disk
 //! down OSD, up OSD     unreachable for queries of others (membership is what `map` says)
+//! commits OSD FATE...  what becomes of the next commits of its store: ok, or full
 //! states               who is in which state
 //! get OSD NAME         the value of an object in a store
 //! equal OSD OSD...     the copies hold the same objects and logs
@@ -31,6 +32,8 @@ const PG: PgId = PgId { pool: PoolId(1), seed: 0 };
 struct Node {
     pg: Pg,
     store: MemStore,
+    /// Whether the store has room for its next commits; for further ones it has.
+    fates: VecDeque<bool>,
     up: bool,
     up_from: Epoch,
     down_at: Epoch,
@@ -53,11 +56,22 @@ fn object(name: &str) -> HObject {
     HObject::head(PG.pool, Bytes::new(), Bytes::new(), name, hash)
 }
 
+impl Node {
+    fn ask_store(&mut self, kind: RequestKind) -> Result<store::Outcome, store::StoreError> {
+        let is_commit = matches!(kind, RequestKind::Commit(_));
+        match is_commit && self.fates.pop_front() == Some(false) {
+            true => Err(store::StoreError::NoSpace { needed: 1, available: 0 }),
+            false => self.store.execute(kind),
+        }
+    }
+}
+
 impl World {
     fn new(nodes: i32) -> Self {
         let node = |id| Node {
             pg: Pg::new(PG, OsdId(id)),
             store: MemStore::new(),
+            fates: VecDeque::new(),
             up: true,
             up_from: Epoch(1),
             down_at: Epoch(0),
@@ -107,6 +121,10 @@ impl World {
                 (node.up, node.down_at) = (false, Epoch(self.epoch + 1));
             }
             ["up", osd] => self.nodes[osds(&[osd])[0].0 as usize].up = true,
+            ["commits", osd, fates @ ..] => {
+                let fates = fates.iter().map(|fate| *fate == "ok");
+                self.nodes[osds(&[osd])[0].0 as usize].fates = fates.collect();
+            }
             ["states"] => {
                 let states = self.nodes.iter().map(|node| format!("{:?}", node.pg.state()));
                 return states.collect::<Vec<_>>().join(" ");
@@ -175,12 +193,12 @@ impl World {
                         self.messages.push_back((OsdId(index as i32), to, message));
                     }
                     Output::Storage { tag, kind } => {
-                        let outcome = node.store.execute(kind);
+                        let outcome = node.ask_store(kind);
                         node.completions.push_back((tag, outcome));
                     }
                     Output::Committed { .. } => self.confirmed += 1,
                     Output::Removed => node.pg = Pg::new(PG, OsdId(index as i32)),
-                    Output::Interrupted { .. } | Output::Activated => {}
+                    Output::Interrupted { .. } | Output::Activated | Output::WantsInterval => {}
                 }
             }
         }
@@ -510,4 +528,119 @@ fn copies_whose_logs_do_not_overlap_are_compared() {
          equal 0 1 2",
     );
     assert!(world.nodes[1].pg.log().len() <= LOG_ENTRIES_MAX);
+}
+
+#[test]
+fn a_write_that_the_primary_has_no_room_for_is_fetched_from_the_others() {
+    World::new(3).run_script(
+        "map 2 0 1 2
+         run
+         write a one
+         run
+         commits 0 full ok
+         write a two
+         write b three
+         run
+         confirmed => 1
+         states => Stalled ReplicaActive ReplicaActive
+         map 3 0 1 2
+         run
+         states => Active ReplicaActive ReplicaActive
+         get 0 a => two
+         get 0 b => three
+         equal 0 1 2
+         write a four
+         run
+         confirmed => 1",
+    );
+}
+
+#[test]
+fn a_replica_without_room_halts_the_group_until_it_has_some() {
+    World::new(3).run_script(
+        "map 2 0 1 2
+         run
+         write a one
+         run
+         commits 2 full ok full
+         write a two
+         write b three
+         run
+         confirmed => 1
+         states => Stalled ReplicaActive Stalled
+         map 3 0 1 2
+         run
+         states => Stalled Replica Stalled
+         map 4 0 1 2
+         run
+         states => Active ReplicaActive ReplicaActive
+         get 2 a => two
+         equal 0 1 2",
+    );
+}
+
+#[test]
+fn a_write_that_nobody_has_room_for_never_happened() {
+    World::new(3).run_script(
+        "map 2 0 1 2
+         run
+         write a one
+         run
+         confirmed => 1
+         commits 0 full
+         commits 1 full
+         commits 2 full
+         write a two
+         run
+         map 3 0 1 2
+         run
+         confirmed => 0
+         states => Active ReplicaActive ReplicaActive
+         get 0 a => one
+         equal 0 1 2",
+    );
+}
+
+#[test]
+fn a_hole_in_the_log_survives_a_restart_and_is_no_authority() {
+    World::new(2).run_script(
+        "min 1
+         map 2 0 1
+         run
+         write a one
+         run
+         commits 0 full ok
+         write a two
+         write b three
+         run
+         down 1
+         restart 0
+         map 3 0
+         run
+         states => Incomplete ReplicaActive
+         up 1
+         map 4 0 1
+         run
+         states => Active ReplicaActive
+         get 0 a => two
+         equal 0 1",
+    );
+}
+
+#[test]
+fn members_that_are_nearly_full_say_so_and_take_it_back() {
+    let mut world = World::new(2);
+    let full = |world: &mut World, is_full: bool| {
+        world.nodes[1].pg.set_room(!is_full);
+        world.drain();
+        world.run(true);
+        world.nodes[0].pg.has_room()
+    };
+    assert!(full(&mut world, true));
+    world.run_script("map 2 0 1\n run");
+    assert!(!world.nodes[0].pg.has_room(), "it is told on activation");
+    assert!(full(&mut world, false));
+    assert!(!full(&mut world, true));
+    world.run_script("map 3 1 0\n run\n states => ReplicaActive Active");
+    assert!(world.nodes[0].pg.has_room() && !world.nodes[1].pg.has_room());
 }

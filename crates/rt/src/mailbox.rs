@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 /// Wakes a reactor from any thread. Wake-ups that come before the reactor has looked are one.
 #[derive(Debug, Clone)]
@@ -76,10 +76,8 @@ pub struct Mailbox<T> {
 
 impl<T> Mailbox<T> {
     pub fn receive(&mut self) -> Option<T> {
-        match self.queue.try_recv() {
-            Ok(message) => Some(message),
-            Err(TryRecvError::Empty | TryRecvError::Disconnected) => None,
-        }
+        // Empty and abandoned are the same to the reader.
+        self.queue.try_recv().ok()
     }
 }
 

@@ -125,10 +125,11 @@ fn print_next(dir: &DataDir, running: &RunningCluster) {
            rados -p data put hello /etc/hostname\n  \
            rados -p data bench 5 write\n\n\
          or with this binary:\n\n  \
-           sepiola put --data {data} --pool data hello /etc/hostname\n  \
-           sepiola bench --data {data} --pool data write -b 4K\n\n\
-         The monitor listens on {mon}. Ctrl-C (or sepiola down --data {data}) stops the cluster;\n\
-         `sepiola up` brings it back with its data.",
+           {me} put --data {data} --pool data hello /etc/hostname\n  \
+           {me} bench --data {data} --pool data write -b 4K\n\n\
+         The monitor listens on {mon}. Ctrl-C (or {me} down --data {data}) stops the cluster;\n\
+         starting it again brings it back with its data.",
+        me = std::env::current_exe().map_or_else(|_| "sepiola".to_owned(), |path| shown(&path)),
         data = shown(dir.path()),
         mon = running.mon_addr(),
     );

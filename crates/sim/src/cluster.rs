@@ -11,8 +11,8 @@ use mon::control::MemControl;
 use mon::{AuthMode, Parameters, Settings};
 use rados::{Config, Credentials};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use store::crash::CrashOptions;
 use stdx::Prng;
+use store::crash::CrashOptions;
 use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, OsdId, ParticipantName};
 
 const MON_HOST: u8 = 1;
@@ -157,7 +157,7 @@ fn targets(scenario: &Scenario) -> Vec<Target> {
     let target = |index: usize| Target {
         pool: POOL.to_owned(),
         name: format!("object.{index}"),
-        is_journal: index % 3 == 0,
+        is_journal: index.is_multiple_of(3),
     };
     (0..scenario.objects).map(target).collect()
 }

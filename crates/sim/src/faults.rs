@@ -16,10 +16,15 @@ pub enum Fault {
     Crash(Vec<NodeId>),
     Start(Vec<NodeId>),
     /// About so many percent of a process's connections break.
-    Cut { node: NodeId, share: u64 },
+    Cut {
+        node: NodeId,
+        share: u64,
+    },
     /// Nothing gets through between these and all others.
     Partition(Vec<NodeId>),
-    Storm { factor: u64 },
+    Storm {
+        factor: u64,
+    },
     /// Partitions and storms are over.
     Mend,
     /// Clocks stand still and then jump, as on a machine that slept.

@@ -26,18 +26,40 @@ const PAIRS_MAX: u64 = 1000;
 /// One request to an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    Write { offset: u64, data: Bytes },
-    WriteFull { data: Bytes },
-    Append { data: Bytes },
-    Truncate { size: u64 },
+    Write {
+        offset: u64,
+        data: Bytes,
+    },
+    WriteFull {
+        data: Bytes,
+    },
+    Append {
+        data: Bytes,
+    },
+    Truncate {
+        size: u64,
+    },
     Create,
     Remove,
     /// Sets the guard and replaces the data, if the guard is as expected.
-    Swap { expected: Bytes, new: Bytes, data: Bytes },
+    Swap {
+        expected: Bytes,
+        new: Bytes,
+        data: Bytes,
+    },
     /// Sets the guard, and a pair of the omap, and appends: three parts in one request.
-    Mix { guard: Bytes, key: Bytes, data: Bytes },
-    OmapSet { key: Bytes, value: Bytes },
-    OmapRemove { key: Bytes },
+    Mix {
+        guard: Bytes,
+        key: Bytes,
+        data: Bytes,
+    },
+    OmapSet {
+        key: Bytes,
+        value: Bytes,
+    },
+    OmapRemove {
+        key: Bytes,
+    },
     Lock,
     Unlock,
     Read,
@@ -117,8 +139,7 @@ impl Action {
             Action::Read => seen.data = Some(output(0)),
             Action::Look => {
                 seen.data = Some(output(0));
-                let attrs: BTreeMap<Bytes, Bytes> =
-                    codec::decode_all("attributes", &output(1))?;
+                let attrs: BTreeMap<Bytes, Bytes> = codec::decode_all("attributes", &output(1))?;
                 let guard = attrs.into_iter().find(|(name, _)| name == GUARD);
                 seen.guard = Some(guard.map_or(Bytes::new(), |(_, value)| value));
                 let output = output(2);
@@ -276,7 +297,8 @@ mod tests {
     #[test]
     fn the_sequential_object_does_what_ceph_documents() {
         let mut object = Object::default();
-        let append = |text: &'static str| Action::Append { data: Bytes::from_static(text.as_bytes()) };
+        let append =
+            |text: &'static str| Action::Append { data: Bytes::from_static(text.as_bytes()) };
         assert_eq!(object.apply(1, &Action::Read), Err(Errno::NOENT));
         assert!(object.apply(1, &append("ab")).is_ok());
         assert!(object.apply(2, &append("c")).is_ok());

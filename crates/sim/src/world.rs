@@ -6,12 +6,11 @@
 use crate::agenda::Agenda;
 use crate::faults::{Cast, Fault};
 use crate::history::History;
+use crate::model::Observation;
 use crate::network::{
     Arrival, Context, Delivery, Direct, Network, NetworkEvent, NodeId, Presence, Weather, Wired,
 };
-use crate::process::{
-    ClientProcess, MonitorProcess, OsdProcess, Process, ProcessOutput, Told,
-};
+use crate::process::{ClientProcess, MonitorProcess, OsdProcess, Process, ProcessOutput, Told};
 use crate::scenario::Scenario;
 use crate::trace::Trace;
 use crate::workload::Workload;
@@ -34,7 +33,10 @@ pub enum Event {
     /// A timer or the disk of a process is due.
     Wake(NodeId),
     /// A client makes its next request; the number of its start tells whether it is still the same.
-    Think { node: NodeId, start: u32 },
+    Think {
+        node: NodeId,
+        start: u32,
+    },
     Fault(Fault),
     /// The next fault is drawn.
     Mischief,
@@ -296,6 +298,10 @@ impl World {
         });
         let object = entry.object;
         match &outcome {
+            Ok(Observation { data: Some(data), .. }) => {
+                let length = data.len();
+                self.line(format_args!("request {request} saw {length} bytes"));
+            }
             Ok(_) => self.line(format_args!("request {request} done at {version}")),
             Err(errno) => self.line(format_args!("request {request} failed: {errno:?}")),
         }

@@ -56,7 +56,7 @@ const ENGINES: [&str; 15] = [
 const OUTSIDE: [(&str, &str); 8] = [
     ("std::fs", "files belong to hosts"),
     ("std::thread", "threads belong to hosts"),
-    ("std::env", "the environment belongs to hosts"),
+    ("std::env::var", "the environment belongs to hosts"),
     ("TcpStream", "sockets belong to crate rt"),
     ("Instant::now", "time is an argument"),
     ("SystemTime::now", "time is an argument"),

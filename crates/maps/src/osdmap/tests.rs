@@ -1,3 +1,5 @@
+//! OSD maps against those of real clusters, and damaged ones.
+
 use super::parts::checksum_around;
 use super::*;
 use bytes::Bytes;

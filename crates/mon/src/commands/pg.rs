@@ -1,6 +1,7 @@
 //! Placement groups.
 
 use crate::command::{Answer, Command, Context, Refusal, command, number};
+use crate::dump::pg_tables;
 use crate::dump::pgs::{self, Row};
 use crate::statistics::Totals;
 use crate::table::{bytes, count};
@@ -306,29 +307,29 @@ fn dump_plain(context: &Context<'_>, contents: &[String]) -> String {
     let rows = || pgs::rows(map, stats);
     if has("all") {
         let parts = [
-            basics() + &pgs::dump_table(&rows()),
-            pgs::pool_table(map, stats),
-            pgs::sum_table(stats),
-            pgs::osd_table(map, stats),
+            basics() + &pg_tables::dump_table(&rows()),
+            pg_tables::pool_table(map, stats),
+            pg_tables::sum_table(stats),
+            pg_tables::osd_table(map, stats),
         ];
         return parts.join("\n");
     }
     if has("summary") || has("sum") {
-        let parts = [basics(), pgs::sum_table(stats), pgs::osd_sum_table(map, stats)];
+        let parts = [basics(), pg_tables::sum_table(stats), pg_tables::osd_sum_table(map, stats)];
         return parts.concat();
     }
     let mut parts = Vec::new();
     if has("pgs_brief") {
-        parts.push(pgs::brief_table(&rows()));
+        parts.push(pg_tables::brief_table(&rows()));
     }
     if has("pgs") {
-        parts.push(pgs::dump_table(&rows()));
+        parts.push(pg_tables::dump_table(&rows()));
     }
     if has("pools") {
-        parts.push(pgs::pool_table(map, stats));
+        parts.push(pg_tables::pool_table(map, stats));
     }
     if has("osds") {
-        parts.push(pgs::osd_table(map, stats));
+        parts.push(pg_tables::osd_table(map, stats));
     }
     parts.join("\n")
 }
@@ -375,7 +376,7 @@ fn selected(context: &Context<'_>) -> Result<Vec<Row>, Refusal> {
 fn listing(context: &Context<'_>, rows: &[Row]) -> Answer {
     let json =
         || json!({ "pg_ready": true, "pg_stats": rows.iter().map(pgs::json).collect::<Vec<_>>() });
-    context.show(json, || pgs::list_table(rows, context.now))
+    context.show(json, || pg_tables::list_table(rows, context.now))
 }
 
 fn list(context: &mut Context<'_>) -> Result<Answer, Refusal> {
@@ -424,7 +425,7 @@ fn dump_stuck(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         stuck_since(row, &kinds, created).is_some_and(|since| since.as_nanos() < cutoff)
     });
     let json = || json!({ "pg_ready": true, "stuck_pg_stats": rows.iter().map(pgs::json).collect::<Vec<_>>() });
-    let plain = || if rows.is_empty() { String::new() } else { pgs::brief_table(&rows) };
+    let plain = || if rows.is_empty() { String::new() } else { pg_tables::brief_table(&rows) };
     Ok(context.show(json, plain).saying("ok"))
 }
 

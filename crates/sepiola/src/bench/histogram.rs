@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn every_value_lies_in_its_bucket_and_buckets_are_narrow() {
         for shift in 0..64 {
-            for value in [1u64 << shift, (1u64 << shift) | (1u64 << shift) / 3] {
+            for value in [1u64 << shift, (1u64 << shift) + (1u64 << shift) / 3] {
                 let index = bucket(value);
                 let above = upper_bound(index);
                 assert!(above >= value && (above - value) as f64 <= value as f64 / 32.0, "{value}");

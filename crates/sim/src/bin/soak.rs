@@ -87,5 +87,7 @@ fn report(failure: &Failure) {
     let Failure { seed, what, scenario, last_lines } = failure;
     println!("{last_lines}");
     println!("seed {seed} failed: {what}\n{scenario}");
-    println!("replay: cargo xtask soak --first-seed {seed} --seeds 1 (or soak --seed {seed} --trace)");
+    println!(
+        "replay: cargo xtask soak --first-seed {seed} --seeds 1 (or soak --seed {seed} --trace)"
+    );
 }

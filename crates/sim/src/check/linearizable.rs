@@ -284,8 +284,11 @@ mod tests {
 
     #[test]
     fn a_stale_read_is_a_violation() {
-        let history =
-            [(1, 2, 1, append("a"), done()), (3, 4, 2, append("b"), done()), (5, 6, 3, Action::Read, read("a"))];
+        let history = [
+            (1, 2, 1, append("a"), done()),
+            (3, 4, 2, append("b"), done()),
+            (5, 6, 3, Action::Read, read("a")),
+        ];
         assert!(matches!(verdict(&history), Verdict::Violated(_)));
     }
 

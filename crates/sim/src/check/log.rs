@@ -13,7 +13,8 @@ pub fn check(world: &World) -> Result<(), String> {
     let map = &world.monitor().hosted.daemon.as_ref().expect("all is healed").state().osdmap;
     for pg in all_groups(map) {
         for osd in map.pg_to_osds(pg).acting {
-            check_copy(store_of(world, osd), pg).map_err(|why| format!("{pg} on osd.{osd}: {why}"))?;
+            check_copy(store_of(world, osd), pg)
+                .map_err(|why| format!("{pg} on osd.{osd}: {why}"))?;
         }
     }
     Ok(())

@@ -56,7 +56,10 @@ pub fn check_journal(history: &History, object: ObjectId, data: &[u8]) -> Result
             Some(position) if data[*position..].starts_with(payload) => {
                 acknowledged.push((*position, entry));
             }
-            _ => return Err(format!("object {object}: acknowledged {payload:?} is lost")),
+            _ => {
+                let data = String::from_utf8_lossy(data);
+                return Err(format!("object {object}: acknowledged {payload:?} is lost: {data}"));
+            }
         }
     }
     acknowledged.sort_by_key(|(position, _)| *position);
@@ -65,7 +68,9 @@ pub fn check_journal(history: &History, object: ObjectId, data: &[u8]) -> Result
         let returned = entry.completed.as_ref().map(|completed| completed.at);
         if returned < invoked_max {
             let payload = entry.action.payload();
-            return Err(format!("object {object}: {payload:?} was returned before what precedes it was asked for"));
+            return Err(format!(
+                "object {object}: {payload:?} was returned before what precedes it was asked for"
+            ));
         }
         invoked_max = invoked_max.max(Some(entry.invoked));
     }

@@ -6,9 +6,7 @@
 use super::{Arrival, AuthAnswer, AuthStep, Context, NetworkEvent, NodeId};
 use crate::world::Event;
 use bytes::Bytes;
-use engine::{
-    AuthRequest, AuthVerdict, ConnId, ConnectTarget, Duration, Message, Peer, Time,
-};
+use engine::{AuthRequest, AuthVerdict, ConnId, ConnectTarget, Duration, Message, Peer, Time};
 use std::collections::{BTreeMap, VecDeque};
 use types::{EntityAddr, EntityType, ParticipantName, features};
 
@@ -76,8 +74,7 @@ impl Direct {
         let mut ends = [End::new(node, conn), End::new(acceptor, accepted)];
         let reachable = found.is_some() && !cx.weather.is_cut(node, acceptor);
         ends[ACCEPTOR].is_gone = !reachable;
-        let link =
-            Link { ends, target: target.participant, peer: None, is_cut: !reachable };
+        let link = Link { ends, target: target.participant, peer: None, is_cut: !reachable };
         self.links.insert(id, link);
         self.conns.insert((node, conn), (id, OPENER));
         if !reachable {
@@ -113,13 +110,7 @@ impl Direct {
         }
     }
 
-    pub fn answer(
-        &mut self,
-        cx: &mut Context<'_>,
-        node: NodeId,
-        conn: ConnId,
-        answer: AuthAnswer,
-    ) {
+    pub fn answer(&mut self, cx: &mut Context<'_>, node: NodeId, conn: ConnId, answer: AuthAnswer) {
         let Some((id, OPENER)) = self.conns.get(&(node, conn)).copied() else { return };
         let request = match answer {
             AuthAnswer::Start { method, preferred_modes, payload } => {

@@ -110,14 +110,28 @@ impl Context<'_> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NetworkEvent {
     /// The first parcel for that end is due.
-    Parcel { link: u64, end: usize },
+    Parcel {
+        link: u64,
+        end: usize,
+    },
     /// The first bytes for that end are due.
-    Bytes { socket: u64, end: usize },
+    Bytes {
+        socket: u64,
+        end: usize,
+    },
     /// The attempt to connect succeeds or fails.
-    Dialed { session: u64, socket: u64 },
+    Dialed {
+        session: u64,
+        socket: u64,
+    },
     /// An end learns that its connection is gone.
-    Lost { session: u64, socket: u64 },
-    Timeout { session: u64 },
+    Lost {
+        session: u64,
+        socket: u64,
+    },
+    Timeout {
+        session: u64,
+    },
 }
 
 /// Either network.
@@ -174,13 +188,7 @@ impl Network {
         }
     }
 
-    pub fn answer(
-        &mut self,
-        cx: &mut Context<'_>,
-        node: NodeId,
-        conn: ConnId,
-        answer: AuthAnswer,
-    ) {
+    pub fn answer(&mut self, cx: &mut Context<'_>, node: NodeId, conn: ConnId, answer: AuthAnswer) {
         match self {
             Network::Direct(network) => network.answer(cx, node, conn, answer),
             Network::Wired(network) => network.answer(cx, node, conn, answer),

@@ -112,13 +112,7 @@ impl Wired {
         self.drive(cx, id);
     }
 
-    pub fn answer(
-        &mut self,
-        cx: &mut Context<'_>,
-        node: NodeId,
-        conn: ConnId,
-        answer: AuthAnswer,
-    ) {
+    pub fn answer(&mut self, cx: &mut Context<'_>, node: NodeId, conn: ConnId, answer: AuthAnswer) {
         let Some(id) = self.find(node, conn) else { return };
         let session = &mut self.entry(id).session;
         match answer {
@@ -327,9 +321,10 @@ impl Wired {
     fn admit(&mut self, cx: &mut Context<'_>, id: u64, peer: &EntityAddrVec) {
         let mut entry = self.sessions.remove(&id).expect("it reported an event");
         let node = entry.node;
-        let existing = self.sessions.iter_mut().find(|(_, other)| {
-            other.node == node && other.session.registry_key() == Some(peer)
-        });
+        let existing = self
+            .sessions
+            .iter_mut()
+            .find(|(_, other)| other.node == node && other.session.registry_key() == Some(peer));
         let (existing_id, mut existing) = existing.map(|(id, entry)| (*id, entry)).unzip();
         let admission = entry.session.admit(existing.as_mut().map(|entry| &mut entry.session));
         if admission != Admission::Adopted {
@@ -348,8 +343,12 @@ impl Wired {
     }
 
     pub fn node_died(&mut self, cx: &mut Context<'_>, node: NodeId) {
-        let dead: Vec<u64> =
-            self.sessions.iter().filter(|(_, entry)| entry.node == node).map(|(id, _)| *id).collect();
+        let dead: Vec<u64> = self
+            .sessions
+            .iter()
+            .filter(|(_, entry)| entry.node == node)
+            .map(|(id, _)| *id)
+            .collect();
         for id in dead {
             self.remove(cx, id);
         }
@@ -393,8 +392,7 @@ fn config_of(cx: &Context<'_>, node: NodeId, participant: ParticipantName) -> Ar
         let nonce = presence.addrs.msgr2().map_or(0, |addr| addr.nonce);
         return Arc::new(Config::client(nonce));
     }
-    let mut config =
-        Config::daemon(participant.kind, participant.number, presence.addrs.clone());
+    let mut config = Config::daemon(participant.kind, participant.number, presence.addrs.clone());
     if participant.kind == EntityType::OSD {
         config.lossless_peers = EntityType::OSD;
     }

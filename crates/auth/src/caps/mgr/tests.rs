@@ -1,3 +1,5 @@
+//! Manager capabilities that Ceph takes and refuses, and what they allow.
+
 use super::*;
 
 fn arguments(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {

@@ -1,3 +1,5 @@
+//! Monitor capabilities that Ceph takes and refuses, and what they allow.
+
 use super::*;
 
 const GOOD: &[&str] = &[

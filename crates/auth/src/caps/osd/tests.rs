@@ -1,3 +1,5 @@
+//! OSD capabilities that Ceph takes and refuses, and what they allow.
+
 use super::*;
 
 const GOOD: &[&str] = &[

@@ -114,13 +114,7 @@ impl Sockets {
     }
 
     /// The chunk that is due, unless the receiver is `held` back: then `resume` goes on.
-    pub fn take(
-        &mut self,
-        cx: &mut Context<'_>,
-        id: u64,
-        end: usize,
-        held: bool,
-    ) -> Option<Bytes> {
+    pub fn take(&mut self, cx: &mut Context<'_>, id: u64, end: usize, held: bool) -> Option<Bytes> {
         let stream = &mut self.sockets.get_mut(&id)?.streams[end];
         stream.is_scheduled = false;
         if held {
