@@ -23,7 +23,12 @@ pub fn decode_all<T: Decode>(what: &'static str, bytes: &[u8]) -> Result<T> {
 }
 
 pub fn encode_to_bytes<T: Encode + ?Sized>(value: &T) -> Bytes {
-    let mut w = Writer::new();
+    encode_with_capacity(value, 0)
+}
+
+/// For hot paths that know how long the encoding usually is.
+pub fn encode_with_capacity<T: Encode + ?Sized>(value: &T, capacity: usize) -> Bytes {
+    let mut w = Writer::with_capacity(capacity);
     value.encode(&mut w);
     w.into_bytes()
 }

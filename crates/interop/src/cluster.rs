@@ -10,8 +10,8 @@ use std::time::Duration;
 
 /// How long a start may take; it takes well under two seconds.
 const START_TIME_MAX: Duration = Duration::from_secs(60);
-/// The line that `sepiola up` prints when clients may come.
-const HEALTHY: &str = "healthy";
+/// How the line begins that `sepiola up` prints when clients may come.
+const READY: [&str; 2] = ["healthy:", "ready:"];
 
 pub struct Cluster {
     binary: PathBuf,
@@ -59,9 +59,9 @@ impl Cluster {
         });
         loop {
             match said.recv_timeout(START_TIME_MAX) {
-                Ok(line) if line.contains(HEALTHY) => return Ok(()),
+                Ok(line) if READY.iter().any(|word| line.starts_with(word)) => return Ok(()),
                 Ok(_) => {}
-                Err(_) => bail!("sepiola up did not become healthy; see {}", self.log().display()),
+                Err(_) => bail!("sepiola up did not become ready; see {}", self.log().display()),
             }
         }
     }

@@ -138,7 +138,6 @@ impl Osd {
         if object.name.is_empty() {
             return Err(Errno::INVAL);
         }
-        self.check_blocklist(request)?;
         let data: usize = message.ops.iter().map(|op| op.input.len()).sum();
         if request.may_write() && data > limits::REQUEST_DATA_MAX {
             return Err(TOO_BIG);
@@ -169,7 +168,8 @@ impl Osd {
         if session.caps.allows(&access) { Ok(()) } else { Err(Errno::PERM) }
     }
 
-    fn check_blocklist(&self, request: &Request) -> Result<(), Errno> {
+    /// Asked when the request runs: the client may have been shut out while it waited.
+    pub(crate) fn check_blocklist(&self, request: &Request) -> Result<(), Errno> {
         let Origin::Client { conn } = request.origin else { return Ok(()) };
         let Some(session) = self.sessions.get(&conn) else { return Ok(()) };
         match self.map.is_any_blocklisted(&session.peer.addrs) {

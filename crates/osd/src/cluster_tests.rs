@@ -9,6 +9,7 @@ mod monitor;
 mod world;
 
 use client::{Client, payload};
+use store::crash::CrashOptions;
 use types::Errno;
 use wire::op::{OpCode, request_flags, watch_op};
 use wire::osd_op::WatchArguments;
@@ -185,9 +186,38 @@ fn locks_are_taken_through_the_class() {
     assert_eq!(world.call("a", unknown).result, Errno::NOTSUPP.negative());
 }
 
+#[test]
+fn full_disks_refuse_writes_on_all_members_and_recover_by_deletions() {
+    let options = CrashOptions { capacity: Some(4 << 20), ..CrashOptions::default() };
+    let mut world = World::with_stores(9, 3, options);
+    let mut written = Vec::new();
+    for round in 0..30 {
+        let names = (0..8).map(|number| format!("object{round}.{number}"));
+        let sent: Vec<(u64, String)> = names.map(|name| (world.next_tid(), name)).collect();
+        for (tid, name) in &sent {
+            let ops = vec![OsdOp::append(vec![1; 20_000].into())];
+            world.send(None, name, ops, request_flags::WRITE, *tid);
+        }
+        for (tid, name) in sent {
+            match world.await_reply(tid).result {
+                0 => written.push(name),
+                code => assert_eq!(code, Errno::NOSPC.negative()),
+            }
+        }
+    }
+    assert!((150..210).contains(&written.len()), "{}", written.len());
+    for name in &written {
+        assert_eq!(world.call(name, vec![OsdOp::remove()]).result, 0);
+    }
+    world.wait(6);
+    assert_eq!(world.call("a", vec![OsdOp::append(payload("again"))]).result, 0);
+    world.finish();
+}
+
 /// Writes from a client while OSDs crash and come back, and everything that can be reordered is.
-fn chaos(seed: u64, size: u8) {
-    let mut world = World::with_size(seed, size);
+fn chaos(seed: u64, size: u8, refusals_per_million: u64) {
+    let options = CrashOptions { refusals_per_million, ..CrashOptions::default() };
+    let mut world = World::with_stores(seed, size, options);
     let mut client = Client::new(seed);
     for _ in 0..800 {
         world.random_step();
@@ -202,13 +232,20 @@ fn chaos(seed: u64, size: u8) {
 #[test]
 fn nothing_acknowledged_is_lost_and_replicas_are_equal() {
     for seed in 0..40 {
-        chaos(seed, 3);
+        chaos(seed, 3, 0);
     }
 }
 
 #[test]
 fn a_pool_of_two_copies_that_serves_with_one_loses_nothing_either() {
     for seed in 0..40 {
-        chaos(seed, 2);
+        chaos(seed, 2, 0);
+    }
+}
+
+#[test]
+fn stores_that_refuse_writes_now_and_then_lose_nothing() {
+    for seed in 0..40 {
+        chaos(seed, 3, 3000);
     }
 }

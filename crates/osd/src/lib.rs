@@ -43,3 +43,5 @@ pub use osd::Osd;
 
 #[cfg(test)]
 mod cluster_tests;
+#[cfg(test)]
+mod session_tests;

@@ -36,8 +36,16 @@ pub const SESSION_BYTES_RESUME: usize = 32 << 20;
 /// Requests of one session likewise.
 pub const SESSION_REQUESTS_MAX: usize = 4096;
 
-/// Objects of one placement group whose state is kept in memory while nothing works on them.
-pub const OBJECTS_CACHED_MAX: usize = 1024;
+/// Objects whose state an OSD keeps in memory while nothing works on them, about a kilobyte each; its
+/// placement groups have equal shares.
+const OBJECTS_CACHED_MAX: usize = 8192;
+/// The least share, for OSDs with very many groups.
+const OBJECTS_CACHED_SHARE_MIN: usize = 32;
+
+/// The share of one group.
+pub fn objects_cached_max(groups: usize) -> usize {
+    (OBJECTS_CACHED_MAX / groups.max(1)).max(OBJECTS_CACHED_SHARE_MIN)
+}
 
 /// How often timers are looked at while there is something to time.
 pub const TICK: Duration = Duration::from_millis(500);

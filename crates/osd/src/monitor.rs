@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use types::features::SUPPORTED;
 use types::{EntityType, ParticipantName};
 use wire::internal::{RotatingSecrets as RotatingSecretsMessage, RotatingSecretsRequest};
-use wire::{MessageBody, MonSubscribe, OsdAlive, OsdBoot, OsdMapMessage, OsdSuperblock, SubscribeItem};
+use wire::{
+    MessageBody, MonSubscribe, OsdAlive, OsdBoot, OsdMapMessage, OsdSuperblock, SubscribeItem,
+};
 
 /// The monitor that is spoken to; there is one.
 const MON_RANK: i64 = 0;
@@ -61,6 +63,7 @@ impl Osd {
         if self.stage == Stage::Booting {
             self.boot(now);
         }
+        self.report_all_broken();
         self.reporting.request(now);
     }
 

@@ -44,11 +44,13 @@ impl Osd {
         if request.nature.is_pg_op {
             return self.list(key);
         }
-        if !group.objects.contains_key(&object) {
-            group.objects.insert(object.clone(), ObjectContext::default());
-            group.cached.push_back(object.clone());
-        }
-        let context = group.objects.get_mut(&object).expect("it was just inserted");
+        let context = match group.objects.get_mut(&object) {
+            Some(context) => context,
+            None => {
+                group.cached.push_back(object.clone());
+                group.objects.entry(object.clone()).or_default()
+            }
+        };
         context.queue.push_back(key);
         self.pump_object(now, pg, &object);
     }
@@ -130,6 +132,11 @@ impl Osd {
             self.forget_request(key);
             return Progress::Ran;
         }
+        let request = self.requests.get(key).expect("it was just there");
+        if let Err(errno) = self.check_blocklist(request) {
+            self.reply_error(key, errno);
+            return Progress::Ran;
+        }
         // Only now: the same request may have waited in the queue twice.
         if self.requests.get(key).is_some_and(Request::may_write) && self.answer_repeated(pg, key) {
             return Progress::Ran;
@@ -137,7 +144,8 @@ impl Osd {
         let verdict = self.execute(now, pg, object, key);
         let request = self.requests.get(key).expect("the caller has it");
         let writes = request.may_write();
-        let busy = self.context_mut(pg, object).is_some_and(|c| c.writes_in_flight > 0);
+        // Reads do not begin while writes are in flight.
+        let busy = writes && self.context_mut(pg, object).is_some_and(|c| c.writes_in_flight > 0);
         match verdict {
             Verdict::Missing(_) if busy => Progress::Blocked,
             Verdict::Missing(needs) => {
@@ -349,8 +357,6 @@ impl Osd {
         };
         let version = group.pg.submit(write);
         request.outcome = Some((execution, version));
-        // The request's data is in the transaction; what is left of it is only answered.
-        request.message.ops.iter_mut().for_each(|op| op.input = Bytes::new());
         self.pump_group(now, pg);
     }
 
@@ -410,6 +416,9 @@ impl Osd {
 
     /// Keeps the number of remembered objects bounded. Replicas remember none: writes pass them by.
     fn forget_idle_objects(&mut self, pg: PgId, object: &HObject) {
+        /// More than one, so that a share that became smaller is reached.
+        const LOOKED_AT: usize = 2;
+        let share = limits::objects_cached_max(self.groups.len());
         let Some(group) = self.groups.get_mut(&pg) else { return };
         if !group.pg.is_primary() {
             if group.objects.get(object).is_some_and(ObjectContext::is_idle) {
@@ -418,14 +427,16 @@ impl Osd {
             }
             return;
         }
-        if group.objects.len() <= limits::OBJECTS_CACHED_MAX {
-            return;
-        }
-        let Some(oldest) = group.cached.pop_front() else { return };
-        let watched = group.watches.contains_key(&oldest);
-        match !watched && group.objects.get(&oldest).is_some_and(ObjectContext::is_idle) {
-            true => drop(group.objects.remove(&oldest)),
-            false => group.cached.push_back(oldest),
+        for _ in 0..LOOKED_AT {
+            if group.objects.len() <= share {
+                return;
+            }
+            let Some(oldest) = group.cached.pop_front() else { return };
+            let watched = group.watches.contains_key(&oldest);
+            match !watched && group.objects.get(&oldest).is_some_and(ObjectContext::is_idle) {
+                true => drop(group.objects.remove(&oldest)),
+                false => group.cached.push_back(oldest),
+            }
         }
     }
 }

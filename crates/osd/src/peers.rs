@@ -7,18 +7,24 @@ use engine::{ConnId, ConnectTarget, Message, Output, Policy, Time};
 use pg::message::Body;
 use std::collections::BTreeMap;
 use types::features::SUPPORTED;
-use types::{EntityAddrVec, EntityType, OsdId, ParticipantName};
+use types::{EntityAddrVec, EntityType, Epoch, OsdId, ParticipantName};
 use wire::{MessageBody, OsdFailure};
 
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     links: BTreeMap<OsdId, (ConnId, EntityAddrVec)>,
     by_conn: BTreeMap<ConnId, OsdId>,
+    /// Those whose session broke, as the map still shows them: what they were sent may be lost, so
+    /// nothing more is sent to them until the map shows them otherwise.
+    broken: BTreeMap<OsdId, (Epoch, EntityAddrVec)>,
 }
 
 impl Osd {
     /// Sends to another OSD as the map knows it; what it cannot be told is lost with the interval.
     pub(crate) fn send_to_osd(&mut self, to: OsdId, message: Message) {
+        if self.peers.broken.contains_key(&to) {
+            return;
+        }
         let conn = match self.peers.links.get(&to) {
             Some((conn, _)) => *conn,
             None => match self.connect_to_osd(to) {
@@ -55,6 +61,12 @@ impl Osd {
             self.peers.by_conn.remove(&conn);
             self.outputs.push_back(Output::Close { conn });
         }
+        let map = &self.map;
+        let is_same = |osd: &OsdId, up_from: &Epoch, addrs: &EntityAddrVec| {
+            map.client_addrs(*osd) == Some(addrs)
+                && map.osd(*osd).is_some_and(|osd| osd.info.up_from == *up_from)
+        };
+        self.peers.broken.retain(|osd, (up_from, addrs)| is_same(osd, up_from, addrs));
     }
 
     /// A session to another OSD broke, and with it messages may be lost that will never be repeated:
@@ -63,6 +75,19 @@ impl Osd {
         let Some(osd) = self.peers.by_conn.remove(&conn) else { return };
         let Some((_, addrs)) = self.peers.links.remove(&osd) else { return };
         tracing::warn!(own = %self.config.id, peer = %osd, "the session to another OSD broke");
+        let up_from = self.map.osd(osd).map_or(Epoch(0), |osd| osd.info.up_from);
+        self.peers.broken.insert(osd, (up_from, addrs));
+        self.report_broken(osd);
+    }
+
+    /// Tells a monitor that may not have heard of it.
+    pub(crate) fn report_all_broken(&mut self) {
+        let broken: Vec<OsdId> = self.peers.broken.keys().copied().collect();
+        broken.into_iter().for_each(|osd| self.report_broken(osd));
+    }
+
+    fn report_broken(&mut self, osd: OsdId) {
+        let Some((_, addrs)) = self.peers.broken.get(&osd).cloned() else { return };
         let Some(monitor) = self.monitor.conn() else { return };
         let failure = OsdFailure {
             version: self.epoch().0.into(),

@@ -4,8 +4,9 @@ use crate::Osd;
 use crate::groups::Group;
 use crate::osd::{Early, Stage};
 use engine::{ConnId, Time};
+use maps::OsdMap;
 use pg::{Members, Others};
-use types::{Epoch, OsdId, PgId};
+use types::{Epoch, OsdId, PgId, UTime};
 use wire::{MessageBody, OsdMapMessage};
 
 impl Osd {
@@ -36,7 +37,6 @@ impl Osd {
             Stage::Booting => return self.idle_groups(now),
             Stage::Up => {}
         }
-        let others = self.surroundings();
         let map = std::mem::take(&mut self.map);
         let mut placement = map.placement();
         for (pool_id, pool) in &map.pools {
@@ -44,6 +44,7 @@ impl Osd {
             if !pool.is_replicated() {
                 continue;
             }
+            let others = surroundings(&map, pool.create_time);
             for pg in map.pgs(*pool_id) {
                 let mapping = placement.pg_to_osds(pg);
                 let is_member = mapping.acting.contains(&self.config.id);
@@ -59,10 +60,7 @@ impl Osd {
                     size: pool.size.into(),
                     min_size: pool.min_size.into(),
                 };
-                let mut raw = placement.pg_to_raw(pg);
-                raw.extend(map.pg_temp.get(&pg).into_iter().flatten());
-                let others = Others { raw, ..others.clone() };
-                self.place_group(map.epoch, pg, members, others);
+                self.place_group(map.epoch, pg, members, others.clone());
             }
         }
         self.map = map;
@@ -82,19 +80,6 @@ impl Osd {
     fn pump_groups(&mut self, now: Time) {
         let pgs: Vec<PgId> = self.groups.keys().copied().collect();
         pgs.into_iter().for_each(|pg| self.pump_group(now, pg));
-    }
-
-    fn surroundings(&self) -> Others {
-        let existing = || self.map.existing_osds();
-        let lost = |osd: &maps::Osd| osd.info.lost_at >= osd.info.down_at && osd.info.lost_at.0 > 0;
-        Others {
-            up: existing().filter(|(_, osd)| osd.is_up()).map(|(id, _)| id).collect(),
-            down: existing()
-                .filter(|(_, osd)| !osd.is_up() && !lost(osd))
-                .map(|(id, osd)| (id, osd.info.down_at))
-                .collect(),
-            raw: Vec::new(),
-        }
     }
 
     fn place_group(&mut self, epoch: Epoch, pg: PgId, members: Members, others: Others) {
@@ -158,5 +143,17 @@ impl Osd {
             message.oldest = *first;
         }
         self.send(conn, message.encode(features));
+    }
+}
+
+/// Which OSDs besides its members may hold a group of a pool that exists since `created`.
+fn surroundings(map: &OsdMap, created: UTime) -> Others {
+    let lost = |osd: &maps::Osd| osd.info.lost_at >= osd.info.down_at && osd.info.lost_at.0 > 0;
+    let absent = |osd: &maps::Osd| !osd.is_up() && !lost(osd) && osd.xinfo.down_stamp >= created;
+    let down = map.existing_osds().filter(|(_, osd)| absent(osd));
+    let up = map.existing_osds().filter(|(_, osd)| osd.is_up());
+    Others {
+        up: up.map(|(id, osd)| (id, osd.info.up_from)).collect(),
+        down: down.map(|(id, osd)| (id, osd.info.down_at)).collect(),
     }
 }

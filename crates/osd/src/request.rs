@@ -131,7 +131,8 @@ impl Request {
 }
 
 impl Nature {
-    /// Fails if a class or method is called that does not exist, or an input is too short.
+    /// Fails if a class or method is called that does not exist, if an input is too short, or if
+    /// a write is to preserve snapshots: to overwrite what they should keep would lose it silently.
     pub fn of(message: &OsdRequest) -> Result<(Nature, Vec<Call>), Errno> {
         // Reads wait for the writes before them anyway, so RWORDERED asks for nothing more.
         let mut nature = Nature::default();
@@ -157,6 +158,10 @@ impl Nature {
                 });
             }
         }
+        let preserves = !message.snap_context.snaps.is_empty();
+        if preserves && (nature.may_write || nature.class_writes) {
+            return Err(Errno::NOTSUPP);
+        }
         Ok((nature, calls))
     }
 }
@@ -164,4 +169,38 @@ impl Nature {
 /// Where a request that cannot be served here should have gone.
 pub(crate) fn is_member(osd: OsdId, acting: &[OsdId]) -> bool {
     acting.contains(&osd)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use types::{PoolId, ShardPgId, SnapId};
+    use wire::{OsdOp, SnapContext};
+
+    fn nature(op: OsdOp, snaps: &[u64]) -> Result<Nature, Errno> {
+        let snaps: Vec<SnapId> = snaps.iter().copied().map(SnapId).collect();
+        let message = OsdRequest {
+            pg: ShardPgId::replicated(PgId { pool: PoolId(1), seed: 0 }),
+            map_epoch: Default::default(),
+            flags: 0,
+            request_id: Default::default(),
+            client_incarnation: 0,
+            mtime: Default::default(),
+            object: HObject::default(),
+            ops: vec![op],
+            snap_context: SnapContext { seq: SnapId(9), snaps },
+            retry_attempt: 0,
+            features: 0,
+        };
+        Nature::of(&message).map(|(nature, _)| nature)
+    }
+
+    #[test]
+    fn writes_that_must_preserve_a_snapshot_are_refused() {
+        let write = || OsdOp::write_full(Bytes::new());
+        assert_eq!(nature(write(), &[7]), Err(Errno::NOTSUPP));
+        assert!(nature(write(), &[]).is_ok_and(|nature| nature.may_write));
+        assert!(nature(OsdOp::read(0, 1), &[7]).is_ok_and(|nature| nature.may_read));
+    }
 }

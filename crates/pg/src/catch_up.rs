@@ -3,7 +3,8 @@
 //! Where the logs overlap, the objects that either of them touched since they parted are fetched
 //! whole; where they do not, all objects are compared by version. While that goes on, the copy is
 //! marked as incomplete on disk, with the names of the objects in doubt, so that an interruption
-//! at any point leaves it known what cannot be trusted.
+//! at any point leaves it known what cannot be trusted. That mark is durable before the first object
+//! changes, and the last object before the mark goes: a store may refuse any one transaction.
 
 use crate::info::{self, Completeness};
 use crate::message::{Body, Cursor, Listing, Push};
@@ -16,9 +17,19 @@ use types::{EVersion, HObject, OsdId};
 /// Objects that are fetched at the same time.
 const PULLS_MAX: usize = 8;
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// It is being stored that the copy is incomplete.
+    Marking,
+    Fetching,
+    /// All is fetched and being stored.
+    Storing,
+}
+
 #[derive(Debug)]
 pub(crate) struct CatchUp {
     source: OsdId,
+    stage: Stage,
     /// What this copy will be.
     info: PgInfo,
     log: PgLog,
@@ -62,11 +73,33 @@ impl Pg {
         }
         let comparison = common.is_none().then(Comparison::default);
         self.mark_incomplete(&needed, comparison.is_some());
-        let pulling = BTreeSet::new();
-        self.catch_up = Some(CatchUp { source, info, log, needed, pulling, comparison });
-        match common {
-            Some(_) => self.pull(),
-            None => self.send(source, &Body::List(HObject::hash_start(self.id.pool, 0))),
+        let (stage, pulling) = (Stage::Marking, BTreeSet::new());
+        self.catch_up = Some(CatchUp { source, stage, info, log, needed, pulling, comparison });
+        self.go_on_catching_up();
+    }
+
+    /// Enters the next stage if nothing is on its way to the store.
+    pub(crate) fn go_on_catching_up(&mut self) {
+        let Some(catch_up) = &mut self.catch_up else { return };
+        if self.commits_pending > 0 {
+            return;
+        }
+        match catch_up.stage {
+            Stage::Fetching => {}
+            Stage::Storing => self.finish_catch_up(),
+            Stage::Marking => {
+                catch_up.stage = Stage::Fetching;
+                match catch_up.comparison {
+                    None => self.pull(),
+                    Some(_) => self.list_from(HObject::hash_start(self.id.pool, 0)),
+                }
+            }
+        }
+    }
+
+    fn list_from(&mut self, start: HObject) {
+        if let Some(catch_up) = &self.catch_up {
+            self.send(catch_up.source, &Body::List(start));
         }
     }
 
@@ -154,12 +187,19 @@ impl Pg {
     /// Goes on with the comparison, or ends.
     fn next_page(&mut self) {
         let Some(catch_up) = &mut self.catch_up else { return };
-        let source = catch_up.source;
-        let Some(comparison) = &mut catch_up.comparison else { return self.finish_catch_up() };
-        let Some(page) = comparison.page.take() else { return };
-        match page.next {
-            Some(next) => self.send(source, &Body::List(next)),
-            None => self.finish_catch_up(),
+        let next = match &mut catch_up.comparison {
+            None => None,
+            Some(comparison) => match comparison.page.take() {
+                Some(page) => page.next,
+                None => return,
+            },
+        };
+        match next {
+            Some(next) => self.list_from(next),
+            None => {
+                catch_up.stage = Stage::Storing;
+                self.go_on_catching_up();
+            }
         }
     }
 

@@ -143,7 +143,19 @@ impl PgLog {
         if entry.has_request() {
             self.by_request.insert(entry.request, entry.version);
         }
+        self.make_room();
         self.entries.push_back(entry);
+    }
+
+    /// A long log gets just the room it may need: doubling would leave half of it unused, in every
+    /// group.
+    fn make_room(&mut self) {
+        let length = self.entries.len();
+        if length == self.entries.capacity()
+            && (LOG_ENTRIES_MAX / 4..LOG_ENTRIES_MAX).contains(&length)
+        {
+            self.entries.reserve_exact(LOG_ENTRIES_MAX + 1 - length);
+        }
     }
 
     /// The version that the log should be trimmed to, if it has become long. Counts the entry that

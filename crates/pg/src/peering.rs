@@ -38,7 +38,8 @@ impl Pg {
     fn ask_everyone(&mut self) {
         self.state = State::GetInfo;
         self.peers.clear();
-        let others = self.others.up.iter().chain(&self.members.acting).copied();
+        let up = self.others.up.iter().map(|(osd, _)| *osd);
+        let others = up.chain(self.members.acting.iter().copied());
         self.waiting = others.filter(|osd| *osd != self.whoami).collect();
         for osd in self.waiting.clone() {
             self.send(osd, &Body::Query);
@@ -46,17 +47,22 @@ impl Pg {
         self.choose_authority();
     }
 
-    /// An OSD came up or went down that is no member.
-    pub(crate) fn others_changed(&mut self) {
+    /// OSDs went down that are no members, or came up.
+    pub(crate) fn others_changed(&mut self, came_up: &[OsdId]) {
+        let up: Vec<OsdId> = self.others.up.iter().map(|(osd, _)| *osd).collect();
+        let is_gone = |osd: OsdId| !up.contains(&osd) || came_up.contains(&osd);
         match self.state {
             State::GetInfo => {
-                let up = &self.others.up;
                 self.waiting.retain(|osd| up.contains(osd));
+                // Whoever is back no longer counts as absent, so its word is needed.
+                let whoami = self.whoami;
+                for osd in came_up.iter().copied().filter(|osd| *osd != whoami) {
+                    self.waiting.insert(osd);
+                    self.send(osd, &Body::Query);
+                }
                 self.choose_authority();
             }
-            State::GetLog | State::Recovering
-                if self.authority.is_some_and(|osd| !self.others.up.contains(&osd)) =>
-            {
+            State::GetLog | State::Recovering if self.authority.is_some_and(is_gone) => {
                 self.forget_peers();
                 self.ask_everyone();
             }
@@ -90,6 +96,7 @@ impl Pg {
             self.send(primary, &Body::Info(info));
         }
         self.choose_authority();
+        self.go_on_catching_up();
     }
 
     pub(crate) fn told_info(&mut self, from: OsdId, info: Option<PgInfo>) {
@@ -128,13 +135,10 @@ impl Pg {
 
     /// Whether OSDs that are down may have been active without everyone who has answered, after
     /// the best copy last was. It takes as many of them as the pool demands: had anyone who answered
-    /// taken part, its copy would tell.
+    /// taken part, its copy would tell. Any OSD counts: members may have changed several times since.
     fn may_have_missed(&self, best: &PgInfo) -> bool {
-        let potential =
-            |osd: &OsdId| self.others.raw.contains(osd) || best.last_acting.contains(osd);
         let later = |down_at: Epoch| down_at > best.active_through.next();
-        let down = self.others.down.iter();
-        let doubtful = down.filter(|(osd, down_at)| potential(osd) && later(*down_at)).count();
+        let doubtful = self.others.down.iter().filter(|(_, down_at)| later(*down_at)).count();
         doubtful >= self.members.min_size.max(1)
     }
 

@@ -35,6 +35,9 @@ pub(crate) struct InFlight {
     waiting: u32,
 }
 
+const ENTRY_LEN_USUAL: usize = 192;
+const INFO_LEN_USUAL: usize = 96;
+
 /// A set of members must fit its bits.
 pub(crate) const MEMBERS_MAX: usize = 32;
 
@@ -72,8 +75,8 @@ impl Pg {
         let mut transaction = Transaction { changes: Vec::with_capacity(changes.len() + 2) };
         changes.into_iter().for_each(|change| transaction.push(self.collection, change));
         let mut replicate = Replicate {
-            entry: codec::encode_to_bytes(&entry),
-            info: codec::encode_to_bytes(&self.info),
+            entry: codec::encode_with_capacity(&entry, ENTRY_LEN_USUAL),
+            info: codec::encode_with_capacity(&self.info, INFO_LEN_USUAL),
             committed: self.committed,
             trim,
             transaction,

@@ -27,12 +27,10 @@ pub struct Members {
 /// The OSDs around a group that are not its acting members, but may have been.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Others {
-    /// All OSDs that are up.
-    pub up: Vec<OsdId>,
-    /// OSDs that are down and may come back, and since when.
+    /// All OSDs that are up, and since when: one that restarted is another one.
+    pub up: Vec<(OsdId, Epoch)>,
+    /// OSDs that are down, may come back and were up when the group existed already; since when.
     pub down: Vec<(OsdId, Epoch)>,
-    /// Whom the map gives for the group, up or not.
-    pub raw: Vec<OsdId>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -260,8 +258,16 @@ impl Pg {
         let before = self.epoch;
         let changed = members != self.members || before == Epoch(0);
         let others_changed = others != self.others;
+        let came_up = others.up.iter().filter(|up| !self.others.up.contains(up));
+        let came_up: Vec<OsdId> = came_up.map(|(osd, _)| *osd).collect();
         if matches!(self.state, State::Active | State::ReplicaActive) {
-            self.info.active_through = self.epoch;
+            let known = std::mem::replace(&mut self.info.active_through, self.epoch);
+            // What went down now cannot have been active without this copy: that must not be
+            // forgotten, or a restart would wait for it.
+            let excludes = |at: Epoch| at > known.next() && at <= self.epoch.next();
+            if !changed && others.down.iter().any(|(_, at)| excludes(*at)) {
+                self.store_info();
+            }
         }
         self.epoch = epoch;
         self.others = others;
@@ -276,15 +282,21 @@ impl Pg {
                 self.start_interval();
             }
         } else if others_changed {
-            self.others_changed();
+            self.others_changed(&came_up);
         }
     }
 
     /// The earliest interval in which this OSD, as it runs now, can take part, if nothing is known
-    /// of the epochs after `before`.
+    /// of the epochs after `before`. That it starts begins no interval of which it is no member.
     fn interval_floor(&self, before: Epoch, members: &Members) -> Epoch {
         let own = members.acting.iter().position(|osd| *osd == self.whoami);
-        own.map_or(before.next(), |own| members.up_from[own].max(before.next()))
+        match own {
+            Some(own) => members.up_from[own].max(before.next()),
+            None if self.members.acting.is_empty() => {
+                members.up_from.iter().copied().max().unwrap_or_default()
+            }
+            None => before.next(),
+        }
     }
 
     /// A message of another OSD whose epoch is not beyond ours.
@@ -327,10 +339,12 @@ impl Pg {
             self.commits_pending -= 1;
         }
         match (tag, outcome) {
-            (tag, Err(error @ StoreError::NoSpace { .. })) if tag.is_commit() => {
-                self.refused(&error);
-            }
-            (tag, Err(error)) if tag.is_commit() => self.fail(&error),
+            (tag, Err(error)) if tag.is_commit() => match error {
+                // Others may fail because one was refused.
+                _ if self.state == State::Refused => {}
+                StoreError::NoSpace { .. } => self.refused(&error),
+                _ => self.fail(&error),
+            },
             (tag, outcome) => self.dispatch_completion(tag, outcome),
         }
         if self.commits_pending == 0 {
@@ -404,6 +418,12 @@ impl Pg {
         let (first, last) = keys;
         let object = self.meta.clone();
         transaction.push(self.collection, Change::OmapRemoveRange { object, first, last });
+    }
+
+    fn store_info(&mut self) {
+        let mut transaction = self.transaction(1);
+        self.set_info(&mut transaction);
+        self.commit(Tag::Progress, transaction);
     }
 
     pub(crate) fn set_info(&self, transaction: &mut Transaction) {

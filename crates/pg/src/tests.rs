@@ -149,9 +149,8 @@ impl World {
         };
         let all = || (0..self.nodes.len()).map(|index| (OsdId(index as i32), &self.nodes[index]));
         let others = Others {
-            up: all().filter(|(_, node)| node.up).map(|(osd, _)| osd).collect(),
+            up: all().filter(|(_, n)| n.up).map(|(osd, n)| (osd, n.up_from)).collect(),
             down: all().filter(|(_, n)| !n.up).map(|(osd, n)| (osd, n.down_at)).collect(),
-            raw: all().take(3).map(|(osd, _)| osd).collect(),
         };
         for node in self.nodes.iter_mut().filter(|node| node.up) {
             node.pg.handle_map(Epoch(self.epoch), members.clone(), others.clone());
@@ -476,6 +475,84 @@ fn a_copy_waits_for_those_who_may_have_gone_on_without_it() {
          run
          states => ReplicaActive Active
          get 1 a => two",
+    );
+}
+
+#[test]
+fn an_empty_copy_waits_for_those_who_have_the_data() {
+    World::new(3).run_script(
+        "min 1
+         map 2 0 1
+         run
+         write a one
+         run
+         down 0
+         down 1
+         map 3 2
+         run
+         states => Active ReplicaActive Incomplete
+         up 0
+         restart 0
+         map 4 2
+         run
+         get 2 a => one",
+    );
+}
+
+#[test]
+fn a_restart_waits_for_nobody_who_could_not_have_gone_on_alone() {
+    World::new(3).run_script(
+        "min 1
+         map 2 0 1
+         run
+         write a one
+         run
+         map 3 0 1
+         map 4 0 1
+         down 2
+         map 5 0 1
+         run
+         restart 0
+         restart 1
+         map 6 0 1
+         run
+         states => Active ReplicaActive Stray",
+    );
+}
+
+#[test]
+fn whoever_comes_back_while_copies_are_compared_is_asked_too() {
+    World::new(3).run_script(
+        "min 1
+         map 2 0 1
+         run
+         down 1
+         map 3 0
+         run
+         write a one
+         run
+         confirmed => 1
+         down 0
+         up 1
+         restart 1
+         map 4 1
+         states => Active GetInfo Stray
+         up 0
+         restart 0
+         map 5 1
+         run
+         get 1 a => one",
+    );
+}
+
+#[test]
+fn an_osd_that_starts_answers_the_primary_of_an_interval_that_began_before() {
+    World::new(3).run_script(
+        "map 2 0 1
+         restart 2
+         map 3 0 1
+         run
+         states => Active ReplicaActive Stray",
     );
 }
 

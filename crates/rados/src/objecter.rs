@@ -239,10 +239,10 @@ impl Objecter {
     /// Applies maps that follow the one that is here, then sends again what must be.
     pub fn handle_maps(&mut self, maps: &OsdMapMessage, fx: &mut Effects) -> MapProgress {
         let before = self.epoch();
-        let outcome = self.apply_maps(maps);
+        let outcome = self.apply_maps(maps, fx);
         let epoch = self.epoch();
         if epoch > before {
-            self.map_changed(fx);
+            self.pump_all(fx);
         }
         let has_newer = maps.range().is_some_and(|(_, last)| last > epoch);
         match outcome {
@@ -256,30 +256,46 @@ impl Objecter {
         }
     }
 
-    fn apply_maps(&mut self, maps: &OsdMapMessage) -> Result<(), MapError> {
+    fn apply_maps(&mut self, maps: &OsdMapMessage, fx: &mut Effects) -> Result<(), MapError> {
         if self.map.is_none() {
             let Some(full) = maps.full.values().next() else { return Ok(()) };
             self.map = Some(codec::decode_all("osdmap", full)?);
+            self.map_stepped(false, fx);
         }
-        let Some(map) = &mut self.map else { return Ok(()) };
-        loop {
+        while let Some(map) = &mut self.map {
             let next = map.epoch.next();
             if let Some(incremental) = maps.incrementals.get(&next) {
                 map.apply(&codec::decode_all::<Incremental>("osdmap increment", incremental)?)?;
-            } else if let Some((_, full)) = maps.full.range(next..).next() {
+                self.map_stepped(false, fx);
+            } else if let Some((epoch, full)) = maps.full.range(next..).next() {
                 *map = codec::decode_all("osdmap", full)?;
+                self.map_stepped(*epoch > next, fx);
             } else {
-                return Ok(());
+                break;
             }
         }
+        Ok(())
     }
 
-    fn map_changed(&mut self, fx: &mut Effects) {
+    /// Each map counts: what an operation was sent to may have been away in one of them, and is not
+    /// what it was although the next map shows it again. What skipped maps said is not known.
+    fn map_stepped(&mut self, skipped: bool, fx: &mut Effects) {
         self.locator.forget();
-        if let Some(map) = &self.map {
-            self.sessions.retain(|osd, addrs| map.client_addrs(osd) == Some(addrs), fx);
+        let Some(map) = &self.map else { return };
+        self.sessions.retain(|osd, addrs| map.client_addrs(osd) == Some(addrs), fx);
+        for pending in self.ops.values_mut().filter(|pending| pending.sent_on.is_some()) {
+            let place = &pending.operation.place;
+            let located = self.locator.locate(map, place, pending.hash(), pending.flags);
+            let stays = match (located, &pending.target) {
+                (Located::At(osd, target), Some((sent_to, sent_as))) => {
+                    osd == *sent_to && target == *sent_as
+                }
+                _ => false,
+            };
+            if skipped || !stays {
+                pending.sent_on = None;
+            }
         }
-        self.pump_all(fx);
     }
 
     fn pump_all(&mut self, fx: &mut Effects) {

@@ -17,6 +17,7 @@
 mod buffers;
 mod clock;
 mod disk;
+mod limits;
 mod mailbox;
 mod reactor;
 mod ring;
@@ -25,8 +26,9 @@ mod socket;
 
 pub use clock::Clock;
 pub use disk::{AlignedBuffer, DIRECT_ALIGNMENT, DiskFile, FileId};
+pub use limits::raise_open_files;
 pub use mailbox::{Mailbox, Sender, Waker, mailbox};
 pub use reactor::{Config, Event, ListenerId, Reactor};
 pub use ring::kernel_support;
-pub use signals::StopSignals;
+pub use signals::{StopSignal, StopSignals};
 pub use socket::SocketId;

@@ -34,7 +34,8 @@ impl Waker {
     }
 
     pub(crate) fn acknowledge(&self) {
-        self.shared.pending.store(false, Ordering::Release);
+        // A swap, not a store: whoever found it set has put its message where the reactor looks next.
+        self.shared.pending.swap(false, Ordering::AcqRel);
     }
 
     pub(crate) fn raw_fd(&self) -> RawFd {

@@ -6,7 +6,7 @@ use crate::mailbox::Waker;
 use crate::ring::{GENERATION_MASK, Operation, UserData, build};
 use crate::socket::{Receiving, SockAddr, Socket, SocketId};
 use bytes::{Bytes, BytesMut};
-use io_uring::types::{Fd, SubmitArgs, Timespec};
+use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::collections::VecDeque;
@@ -14,6 +14,12 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
+
+/// How long nothing is accepted after an accept failed: the usual cause, no free descriptors, does
+/// not go away at once.
+static ACCEPT_PAUSE: Timespec = Timespec::new().nsec(100_000_000);
+/// How long the end of a reactor waits for operations that cannot be cancelled.
+const CANCEL_TIME_MAX: Timespec = Timespec::new().sec(1);
 
 /// Sizes of a reactor.
 #[derive(Debug, Clone, Copy)]
@@ -180,13 +186,17 @@ impl Reactor {
         self.socket(id).map_or(0, |socket| socket.sending.queued_len())
     }
 
-    /// Closes the connection. Nothing more is heard of the id.
+    /// Closes the connection. Nothing more is heard of the id. What is queued is sent as far as the
+    /// kernel takes it at once.
     pub fn close(&mut self, id: SocketId) {
         let Some(socket) = self.socket_mut(id) else { return };
         if socket.closing {
             return;
         }
         socket.closing = true;
+        if socket.connected {
+            socket.send_now();
+        }
         let (connected, receiving) = (socket.connected, socket.receiving);
         // Ends a pending receive and send; a socket that never connected has nothing to shut.
         let _ = rustix::net::shutdown(&socket.fd, rustix::net::Shutdown::Both);
@@ -315,6 +325,7 @@ impl Reactor {
                 self.events.push_back(Event::Woken);
             }
             Operation::Accept => self.accepted(ListenerId(data.slot), entry.result(), more),
+            Operation::AcceptAgain => self.arm_accept(ListenerId(data.slot)),
             Operation::Disk => self.disk_done(data.slot, entry.result()),
             Operation::Cancel => {}
             operation => self.socket_done(data, operation, entry, more),
@@ -362,9 +373,18 @@ impl Reactor {
         } else {
             tracing::warn!(error = %io::Error::from_raw_os_error(-result), "accept failed");
         }
-        if !more {
-            self.arm_accept(listener);
+        match (result, more) {
+            (_, true) => {}
+            (0.., false) => self.arm_accept(listener),
+            (_, false) => self.accept_later(listener),
         }
+    }
+
+    fn accept_later(&mut self, listener: ListenerId) {
+        let operation = Operation::AcceptAgain;
+        let data = UserData { operation, generation: 0, slot: listener.0 };
+        let entry = opcode::Timeout::new(&raw const ACCEPT_PAUSE).build();
+        self.push(entry.user_data(data.pack()));
     }
 
     fn connect_done(&mut self, id: SocketId, result: i32) {
@@ -560,6 +580,16 @@ impl Reactor {
             self.sockets[id.slot as usize] = None;
             self.free_slots.push(id.slot);
         }
+    }
+}
+
+/// The kernel takes a ring apart in the background; before the memory that its operations use is
+/// freed, they must have ended. Ports are free again, too.
+impl Drop for Reactor {
+    fn drop(&mut self) {
+        // Nothing to cancel and a kernel without this call (before 6.0) are no reasons to stay.
+        let _ =
+            self.ring.submitter().register_sync_cancel(Some(CANCEL_TIME_MAX), CancelBuilder::any());
     }
 }
 

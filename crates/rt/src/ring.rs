@@ -7,6 +7,7 @@ use std::io;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
     Accept,
+    AcceptAgain,
     Connect,
     Receive,
     ReceiveDirect,
@@ -16,8 +17,9 @@ pub(crate) enum Operation {
     Disk,
 }
 
-const OPERATIONS: [Operation; 8] = [
+const OPERATIONS: [Operation; 9] = [
     Operation::Accept,
+    Operation::AcceptAgain,
     Operation::Connect,
     Operation::Receive,
     Operation::ReceiveDirect,

@@ -3,6 +3,15 @@
 use std::io;
 use std::mem::MaybeUninit;
 
+/// Who wants us to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopSignal {
+    /// SIGINT: a person at the terminal
+    Interrupt,
+    /// SIGTERM: a program
+    Terminate,
+}
+
 /// Blocks the stop signals in the thread that creates it and in all that it starts afterwards, so
 /// that none of them is interrupted; whoever wants to know asks [`StopSignals::wait`].
 #[derive(Debug)]
@@ -22,12 +31,16 @@ impl StopSignals {
         }
     }
 
-    /// Waits for SIGTERM or SIGINT.
-    pub fn wait(&self) {
+    /// Waits for the next of them.
+    pub fn wait(&self) -> StopSignal {
         let set = stop_set();
         let mut signal = 0;
         // SAFETY: both pointers are valid; an interrupted wait is begun again.
         while unsafe { libc::sigwait(&set, &mut signal) } != 0 {}
+        match signal {
+            libc::SIGINT => StopSignal::Interrupt,
+            _ => StopSignal::Terminate,
+        }
     }
 }
 

@@ -65,6 +65,20 @@ impl Socket {
         self.fd.as_raw_fd()
     }
 
+    /// Sends what is queued as far as the kernel takes it without waiting, if nothing is under way.
+    pub fn send_now(&mut self) {
+        const FLAGS: libc::c_int = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+        while !self.sending.in_flight && self.sending.queued_len() > 0 {
+            let header = self.sending.prepare();
+            // SAFETY: the header and all that it points to are ours and outlive the call.
+            let result = unsafe { libc::sendmsg(self.fd.as_raw_fd(), header, FLAGS) };
+            self.sending.sent(result.max(0) as usize);
+            if result <= 0 {
+                return;
+            }
+        }
+    }
+
     pub fn set_no_delay(&self) {
         // Without it small replies wait for acknowledgements; a socket without the option still works.
         let _ = rustix::net::sockopt::set_tcp_nodelay(&self.fd, true);

@@ -15,23 +15,27 @@ use daemons::Plan;
 use engine::Time;
 use node::Node;
 use rt::{Clock, Sender, Waker};
+use std::any::Any;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{self, Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use types::Uuid;
+
+/// Why whoever runs a cluster is woken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Notice {
+    /// Somebody wants the cluster to stop.
+    StopRequested,
+    /// A core has ended by itself; `stop` tells why.
+    CoreEnded,
+}
 
 /// A cluster whose threads run until it is stopped.
 pub struct RunningCluster {
     settings: Settings,
-    stop: Arc<AtomicBool>,
-    cores: Vec<RunningCore>,
-}
-
-struct RunningCore {
-    waker: Waker,
-    thread: JoinHandle<Result<()>>,
+    threads: Threads,
 }
 
 /// What a core tells when its sockets are open.
@@ -51,27 +55,19 @@ struct Go {
 }
 
 impl RunningCluster {
-    pub fn start(dir: &DataDir, args: &UpArgs) -> Result<Self> {
+    /// Returns when all daemons run, or with the reason why one does not. Afterwards, `notices` is
+    /// told when a core ends.
+    pub fn start(dir: &DataDir, args: &UpArgs, notices: &mpsc::Sender<Notice>) -> Result<Self> {
         let settings = Settings::load(dir)?;
         let plan = Arc::new(Plan::new(dir, &settings, args.cores)?);
-        let stop = Arc::new(AtomicBool::new(false));
-        let clock = Clock::start();
-        let mut starting = Vec::new();
+        let mut threads = Threads::new();
         for index in 0..plan.cores() {
-            starting.push(StartingCore::spawn(index, plan.clone(), stop.clone(), clock)?);
+            threads.spawn(index, plan.clone(), notices.clone())?;
         }
-        let ready: Vec<Ready> =
-            starting.iter_mut().map(StartingCore::wait).collect::<Result<_>>()?;
-        let mgr_addr = ready.iter().find_map(|core| core.mgr_addr).context("no manager")?;
-        debug_assert!(ready.iter().any(|core| core.mon_addr == Some(settings.mon_addr)));
-        let senders = ready.iter().map(|core| core.sender.clone()).collect();
-        let go = Go { directory: plan.directory(), senders, mgr_addr };
-        let mut cores = Vec::new();
-        for (core, ready) in starting.into_iter().zip(ready) {
-            core.go.send(go.clone()).context("a core ended while starting")?;
-            cores.push(RunningCore { waker: ready.waker, thread: core.thread });
+        match threads.start(&plan, &settings) {
+            Ok(()) => Ok(RunningCluster { settings, threads }),
+            Err(NotStarted { core }) => Err(threads.abort(core)),
         }
-        Ok(RunningCluster { settings, stop, cores })
     }
 
     pub fn fsid(&self) -> Uuid {
@@ -86,66 +82,131 @@ impl RunningCluster {
         self.settings.auth
     }
 
-    /// Fails if a core has ended by itself.
-    pub fn check(&self) -> Result<()> {
-        if self.cores.iter().any(|core| core.thread.is_finished()) {
-            bail!("a core has ended; its reason is above");
-        }
-        Ok(())
-    }
-
-    /// Lets every core finish its turn and flush its stores.
+    /// Lets every core finish its turn and flush its stores. Fails if one had ended before.
     pub fn stop(self) -> Result<()> {
-        self.stop.store(true, Ordering::Release);
-        self.cores.iter().for_each(|core| core.waker.wake());
-        for core in self.cores {
-            core.thread.join().map_err(|_| anyhow!("a core panicked"))??;
-        }
-        Ok(())
+        self.threads.stop().into_iter().collect()
     }
 }
 
-struct StartingCore {
-    ready: Receiver<Ready>,
-    go: SyncSender<Go>,
-    thread: JoinHandle<Result<()>>,
+/// A core that ended before the cluster ran.
+struct NotStarted {
+    core: usize,
 }
 
-impl StartingCore {
+/// The threads of all cores.
+struct Threads {
+    /// One for all, so that their times agree.
+    clock: Clock,
+    stop: Arc<AtomicBool>,
+    cores: Vec<CoreThread>,
+}
+
+struct CoreThread {
+    ready: Receiver<Ready>,
+    /// Taken away from cores that wait for it in vain.
+    go: Option<SyncSender<Go>>,
+    running: Receiver<()>,
+    waker: Option<Waker>,
+    handle: JoinHandle<Result<()>>,
+}
+
+impl Threads {
+    fn new() -> Self {
+        Threads { clock: Clock::start(), stop: Arc::default(), cores: Vec::new() }
+    }
+
     fn spawn(
+        &mut self,
         index: usize,
         plan: Arc<Plan>,
-        stop: Arc<AtomicBool>,
-        clock: Clock,
-    ) -> Result<StartingCore> {
+        notices: mpsc::Sender<Notice>,
+    ) -> Result<()> {
         let (tell_ready, ready) = sync_channel(1);
         let (go, wait_go) = sync_channel(1);
-        let thread =
-            std::thread::Builder::new().name(format!("core {index}")).spawn(move || {
-                let result = run_core(index, &plan, &stop, clock, &tell_ready, &wait_go);
-                if let Err(error) = &result {
-                    tracing::error!("core {index} ends: {error:#}");
-                }
-                result
-            })?;
-        Ok(StartingCore { ready, go, thread })
+        let (tell_running, running) = sync_channel(1);
+        let (clock, stop) = (self.clock, self.stop.clone());
+        let thread = std::thread::Builder::new().name(format!("core {index}"));
+        let handle = thread.spawn(move || {
+            let _end = TellEnd(notices);
+            let start = Start { index, plan: &plan, clock, tell_ready, wait_go, tell_running };
+            run_core(&start, &stop).with_context(|| format!("core {index}"))
+        })?;
+        self.cores.push(CoreThread { ready, go: Some(go), running, waker: None, handle });
+        Ok(())
     }
 
-    fn wait(&mut self) -> Result<Ready> {
-        self.ready.recv().map_err(|_| anyhow!("a core could not start; its reason is above"))
+    /// In three steps: all open their sockets, all learn of each other, all run.
+    fn start(&mut self, plan: &Plan, settings: &Settings) -> Result<(), NotStarted> {
+        let mut ready = Vec::new();
+        for (core, thread) in self.cores.iter_mut().enumerate() {
+            let told = thread.ready.recv().map_err(|_| NotStarted { core })?;
+            thread.waker = Some(told.waker.clone());
+            ready.push(told);
+        }
+        let mgr_addr = ready.iter().find_map(|core| core.mgr_addr).expect("a core has the manager");
+        debug_assert!(ready.iter().any(|core| core.mon_addr == Some(settings.mon_addr)));
+        let senders = ready.into_iter().map(|core| core.sender).collect();
+        let go = Go { directory: plan.directory(), senders, mgr_addr };
+        for (core, thread) in self.cores.iter().enumerate() {
+            let sender = thread.go.as_ref().expect("taken at the end only");
+            sender.send(go.clone()).map_err(|_| NotStarted { core })?;
+        }
+        for (core, thread) in self.cores.iter().enumerate() {
+            thread.running.recv().map_err(|_| NotStarted { core })?;
+        }
+        Ok(())
+    }
+
+    fn stop(mut self) -> Vec<Result<()>> {
+        self.stop.store(true, Ordering::Release);
+        for core in &mut self.cores {
+            core.go = None;
+            if let Some(waker) = &core.waker {
+                waker.wake();
+            }
+        }
+        let join = |(index, core): (usize, CoreThread)| match core.handle.join() {
+            Ok(result) => result,
+            Err(panic) => Err(anyhow!("core {index} panicked: {}", panic_text(&*panic))),
+        };
+        self.cores.into_iter().enumerate().map(join).collect()
+    }
+
+    /// Stops what runs, because `core` does not: its reason is the one that counts.
+    fn abort(self, core: usize) -> anyhow::Error {
+        let reason = self.stop().swap_remove(core).err();
+        reason.unwrap_or_else(|| anyhow!("core {core} has ended while starting"))
     }
 }
 
-fn run_core(
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("for an unknown reason")
+}
+
+/// Tells that a thread has ended, whichever way.
+struct TellEnd(mpsc::Sender<Notice>);
+
+impl Drop for TellEnd {
+    fn drop(&mut self) {
+        // Nobody listens any more when the cluster is being stopped.
+        let _ = self.0.send(Notice::CoreEnded);
+    }
+}
+
+struct Start<'a> {
     index: usize,
-    plan: &Plan,
-    stop: &AtomicBool,
+    plan: &'a Plan,
     clock: Clock,
-    tell_ready: &SyncSender<Ready>,
-    wait_go: &Receiver<Go>,
-) -> Result<()> {
+    tell_ready: SyncSender<Ready>,
+    wait_go: Receiver<Go>,
+    tell_running: SyncSender<()>,
+}
+
+fn run_core(start: &Start<'_>, stop: &AtomicBool) -> Result<()> {
+    let (index, plan) = (start.index, start.plan);
     let config = CoreConfig { index, seed: daemons::random_seed()? };
-    let mut core: Core<Node> = Core::new(config, clock)?;
+    let mut core: Core<Node> = Core::new(config, start.clock)?;
     let sockets = plan.open_sockets(index, &mut core)?;
     let ready = Ready {
         sender: core.sender(),
@@ -153,10 +214,11 @@ fn run_core(
         mon_addr: sockets.mon,
         mgr_addr: sockets.mgr,
     };
-    tell_ready.send(ready).context("nobody waits for this core")?;
-    let go = wait_go.recv().context("the other cores did not start")?;
+    start.tell_ready.send(ready).context("nobody waits for it")?;
+    let Ok(go) = start.wait_go.recv() else { bail!("the other cores did not start") };
     core.introduce(go.directory, go.senders);
     plan.add_daemons(index, &mut core, &sockets, go.mgr_addr)?;
+    start.tell_running.send(()).context("nobody waits for it")?;
     while !stop.load(Ordering::Acquire) {
         core.turn(Time::FAR_FUTURE)?;
     }

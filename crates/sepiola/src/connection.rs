@@ -92,8 +92,8 @@ impl Hosted for ClientNode {
         self.inner.handle_timeout(now);
     }
 
-    fn pump_storage(&mut self, now: Time) {
-        self.inner.pump_storage(now);
+    fn pump_storage(&mut self, now: Time) -> bool {
+        self.inner.pump_storage(now)
     }
 
     fn poll_output(&mut self, now: Time) -> Option<NodeOutput> {

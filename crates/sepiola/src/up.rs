@@ -1,16 +1,17 @@
 //! `sepiola up`: a whole cluster in one process.
 
 use crate::cli::{AuthMode, UpArgs};
-use crate::cluster::{self, RunningCluster};
+use crate::cluster::{self, Notice, RunningCluster};
 use crate::connection::Connection;
 use crate::datadir::{DataDir, write_file};
 use anyhow::{Context, Result, bail};
-use rt::StopSignals;
+use rt::{StopSignal, StopSignals};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{IsTerminal, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
 const MON_PORT: u16 = 3300;
@@ -18,11 +19,15 @@ const MON_PORT: u16 = 3300;
 const HEALTHY_TIME_MAX: Duration = Duration::from_secs(30);
 const SECRET_MODE: u32 = 0o600;
 const CONF_MODE: u32 = 0o644;
+/// What shells show for a process that SIGINT ended.
+const INTERRUPTED_EXIT_CODE: i32 = 130;
 
 pub fn up(args: &UpArgs) -> Result<()> {
     rt::kernel_support().map_err(|reason| anyhow::anyhow!(reason))?;
     start_log();
-    let signals = StopSignals::block()?;
+    rt::raise_open_files();
+    let (notify, notices) = channel();
+    watch_signals(StopSignals::block()?, notify.clone())?;
     let start = Instant::now();
     let dir = DataDir::new(&args.data.data);
     dir.create()?;
@@ -33,17 +38,42 @@ pub fn up(args: &UpArgs) -> Result<()> {
     } else if args.log.is_some() {
         println!("the cluster exists: its logs stay where they are");
     }
-    let running = RunningCluster::start(&dir, args)?;
-    write_conf(&dir, &running)?;
+    let running = RunningCluster::start(&dir, args, &notify)?;
     let verb = if is_new { "created" } else { "found" };
     println!("cluster {} {verb} in {}", running.fsid(), dir.path().display());
-    let health = wait_until_healthy(&dir, &running)?;
-    println!("{health} after {:.1} s", start.elapsed().as_secs_f64());
-    print_next(&dir, &running);
-    std::io::stdout().flush()?;
-    signals.wait();
+    let served = serve(&dir, &running, &notices, start);
     println!("stopping");
-    running.stop()
+    // The end of a core is the cause, whatever else failed with it.
+    running.stop().and(served)
+}
+
+/// Returns when the cluster is to stop.
+fn serve(
+    dir: &DataDir,
+    running: &RunningCluster,
+    notices: &Receiver<Notice>,
+    start: Instant,
+) -> Result<()> {
+    write_conf(dir, running)?;
+    let Some(health) = wait_until_healthy(dir, notices)? else { return Ok(()) };
+    println!("{health} after {:.1} s", start.elapsed().as_secs_f64());
+    print_next(dir, running);
+    std::io::stdout().flush()?;
+    notices.recv().context("waiting for the end")?;
+    Ok(())
+}
+
+/// The first signal asks the cluster to stop; an impatient Ctrl-C then ends the process.
+fn watch_signals(signals: StopSignals, notify: Sender<Notice>) -> Result<()> {
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        signals.wait();
+        // If nobody listens, the process is about to end.
+        let _ = notify.send(Notice::StopRequested);
+        while signals.wait() != StopSignal::Interrupt {}
+        eprintln!("sepiola: ended at once; what was acknowledged is in the logs");
+        std::process::exit(INTERRUPTED_EXIT_CODE);
+    })?;
+    Ok(())
 }
 
 /// Events go to standard error; `SEPIOLA_LOG=debug` shows more.
@@ -93,26 +123,38 @@ pub fn write_keyring(dir: &DataDir, keyring: &str) -> Result<()> {
     write_file(&dir.admin_keyring(), keyring, SECRET_MODE)
 }
 
-/// Asks as a client would, so that what is said here is what clients see.
-fn wait_until_healthy(dir: &DataDir, running: &RunningCluster) -> Result<String> {
+/// Asks as a client would, so that what is said here is what clients see. Warnings that do not keep
+/// anybody from working are told and not waited for. `None` if the cluster is to stop before.
+fn wait_until_healthy(dir: &DataDir, notices: &Receiver<Notice>) -> Result<Option<String>> {
     let mut connection = Connection::open(&cluster::admin_args(dir))?;
     let start = Instant::now();
     loop {
-        running.check()?;
+        if notices.try_recv() != Err(TryRecvError::Empty) {
+            return Ok(None);
+        }
         let output = connection.command(&json!({"prefix": "status", "format": "json"}))?;
         let status: Value = serde_json::from_slice(&output.output).context("reading the status")?;
-        let osds = &status["osdmap"];
-        let all_up = osds["num_osds"] == osds["num_up_osds"];
-        let is_ok = status["health"]["status"] == "HEALTH_OK";
-        if all_up && is_ok {
-            return Ok(format!("healthy: {} OSDs up", osds["num_up_osds"]));
+        let osds = &status["osdmap"]["num_up_osds"];
+        let is_ready = *osds == status["osdmap"]["num_osds"] && all_clean(&status["pgmap"]);
+        if is_ready && status["health"]["status"] == "HEALTH_OK" {
+            return Ok(Some(format!("healthy: {osds} OSDs up")));
         }
-        if start.elapsed() > HEALTHY_TIME_MAX {
-            let output = connection.command(&json!({"prefix": "health", "detail": "detail"}))?;
-            return Ok(String::from_utf8_lossy(&output.output).trim().to_owned());
+        if is_ready || start.elapsed() > HEALTHY_TIME_MAX {
+            let output = connection.command(&json!({"prefix": "health"}))?;
+            let health = String::from_utf8_lossy(&output.output).trim().to_owned();
+            let verb = if is_ready { "ready" } else { "not ready" };
+            return Ok(Some(format!("{verb}: {osds} OSDs up, {health}")));
         }
         connection.turn()?;
     }
+}
+
+/// Whether every placement group serves with all its copies.
+fn all_clean(pgmap: &Value) -> bool {
+    let states = pgmap["pgs_by_state"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let clean = states.iter().filter(|state| state["state_name"] == "active+clean");
+    let clean: u64 = clean.filter_map(|state| state["count"].as_u64()).sum();
+    clean == pgmap["num_pgs"].as_u64().unwrap_or(0)
 }
 
 fn print_next(dir: &DataDir, running: &RunningCluster) {

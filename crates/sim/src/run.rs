@@ -4,9 +4,12 @@ use crate::check::{linearizable, log, once, replicas};
 use crate::cluster;
 use crate::model::Action;
 use crate::scenario::Scenario;
-use crate::world::{World, create_pool_command};
+use crate::world::{World, create_pool_command, set_pool_command};
 use engine::Duration;
+use std::collections::BTreeSet;
+use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use types::PgId;
 
 /// How long a new cluster may take until its pool is made.
 const BOOT_LIMIT: Duration = Duration::from_secs(120);
@@ -74,6 +77,9 @@ fn play(world: &mut World) -> Result<Report, String> {
     if !world.run_until(LIVENESS_LIMIT, |world| world.in_flight() == 0) {
         return Err(unanswered(world));
     }
+    if !world.run_until(LIVENESS_LIMIT, |world| is_clean(world)) {
+        return Err(format!("groups are never clean:\n{}", groups(world)));
+    }
     look_at_everything(world)?;
     world.run_until(QUIET, |_| false);
     judge(world)
@@ -81,13 +87,20 @@ fn play(world: &mut World) -> Result<Report, String> {
 
 fn boot(world: &mut World) -> Result<(), String> {
     (0..world.nodes.len()).for_each(|node| world.start(node));
-    let command = create_pool_command(cluster::POOL, world.scenario.pg_num, world.scenario.size);
+    let (pg_num, size, min_size) =
+        (world.scenario.pg_num, world.scenario.size, world.scenario.min_size);
+    command(world, &create_pool_command(cluster::POOL, pg_num, size))?;
+    command(world, &set_pool_command(cluster::POOL, "min_size", &min_size.to_string()))
+}
+
+fn command(world: &mut World, command: &str) -> Result<(), String> {
     let client = world.cast.clients[0];
-    world.command(client, &command);
-    let made = world.run_until(BOOT_LIMIT, |world| !world.commands_done.is_empty());
-    match (made, world.commands_done.first()) {
+    world.commands_done.clear();
+    world.command(client, command);
+    let done = world.run_until(BOOT_LIMIT, |world| !world.commands_done.is_empty());
+    match (done, world.commands_done.first()) {
         (true, Some((_, Ok(0)))) => Ok(()),
-        (_, outcome) => Err(format!("the pool was not made: {outcome:?}")),
+        (_, outcome) => Err(format!("{command}: {outcome:?}")),
     }
 }
 
@@ -96,8 +109,40 @@ fn unanswered(world: &World) -> String {
     let waiting = entries.filter(|(_, entry)| entry.completed.is_none());
     let waiting: Vec<String> =
         waiting.take(5).map(|(index, entry)| format!("{index}: {entry:?}")).collect();
-    let count = world.in_flight();
-    format!("{count} requests are never answered, among them:\n{}", waiting.join("\n"))
+    let (count, waiting) = (world.in_flight(), waiting.join("\n"));
+    let groups = groups(world);
+    format!("{count} requests are never answered, among them:\n{waiting}\n{groups}")
+}
+
+/// What each OSD thinks of the groups that are not clean.
+fn groups(world: &World) -> String {
+    let mut text = String::new();
+    let map = |osd: &crate::process::OsdProcess| osd.hosted.daemon.as_ref().map(|d| d.map().epoch);
+    for osd in world.osds() {
+        let epoch = map(osd).unwrap_or_default();
+        writeln!(text, "osd.{} at epoch {epoch}", osd.config.id).expect("strings grow");
+        let all = osd.hosted.daemon.iter().flat_map(|daemon| daemon.groups());
+        for pg in all.filter(|pg| !pg.is_clean() && pg.state() != pg::State::ReplicaActive) {
+            let (id, state, members) = (pg.id(), pg.state(), pg.members());
+            let (info, interval) = (pg.info(), pg.interval());
+            let waiting: Vec<String> = pg.waiting_for().map(|osd| osd.to_string()).collect();
+            let waiting = waiting.join(" ");
+            writeln!(text, "  {id} {state:?} since {interval} for {waiting}: {members:?} {info:?}")
+                .expect("strings grow");
+        }
+    }
+    text
+}
+
+fn is_clean(world: &World) -> bool {
+    let map = &world.monitor().hosted.daemon.as_ref().expect("all is healed").state().osdmap;
+    let clean: BTreeSet<PgId> = world
+        .osds()
+        .flat_map(|osd| osd.hosted.daemon.iter().flat_map(|daemon| daemon.groups()))
+        .filter(|pg| pg.is_clean())
+        .map(|pg| pg.id())
+        .collect();
+    replicas::all_groups(map).iter().all(|pg| clean.contains(pg))
 }
 
 /// Every object is read once all is over, so that what was acknowledged must show.

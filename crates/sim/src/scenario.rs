@@ -8,6 +8,10 @@ use stdx::Prng;
 
 /// One seed of so many runs over `msgr` sessions, which is slower.
 const WIRED_ONE_IN: u64 = 4;
+/// A group remembers the requests of its last thousand writes. Who is cut off for longer than those
+/// take, and sends a request again, is not recognised, in Ceph neither; so while clients may be
+/// cut off for long, all together must not write faster.
+const THINK_WITH_PARTITIONS_US: u64 = 60_000;
 
 #[derive(Debug, Clone)]
 pub struct Scenario {
@@ -60,10 +64,15 @@ impl Scenario {
         let uses_cephx = p.chance(1, 2);
         let delay_max = *p.choose(&[200, 1_000, 5_000, 30_000]);
         let commit_max = *p.choose(&[300, 5_000, 40_000]);
+        let clients = 1 + p.below(4) as usize;
+        let think_us = *p.choose(&[10_000, 40_000, 150_000]);
+        let faults = FaultMix::draw(p);
+        let is_slow = faults.partition > 0 || faults.storm > 0;
+        let think_min = if is_slow { clients as u64 * THINK_WITH_PARTITIONS_US } else { 0 };
         Scenario {
             seed,
             osds,
-            clients: 1 + p.below(4) as usize,
+            clients,
             size,
             min_size,
             pg_num: 1 << p.below(4),
@@ -72,11 +81,11 @@ impl Scenario {
             uses_cephx,
             prefers_secure: p.chance(1, 3),
             duration: Duration::from_secs(20 + p.below(60)),
-            think_us: *p.choose(&[10_000, 40_000, 150_000]),
+            think_us: think_us.max(think_min),
             in_flight_max: *p.choose(&[1, 2, 4, 8]),
             delay_us: (20 + p.below(100), delay_max),
             commit_us: (20 + p.below(200), commit_max),
-            faults: FaultMix::draw(p),
+            faults,
         }
     }
 }

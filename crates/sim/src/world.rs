@@ -220,8 +220,12 @@ impl World {
                 self.line(format_args!("{name} {} closed", conn.0));
                 self.nodes[node].process().handle_closed(now, conn);
             }
-            Arrival::Auth(request) => self.nodes[node].process().handle_auth(now, conn, request),
+            Arrival::Auth(request) => {
+                self.line(format_args!("{name} {} is authenticated to", conn.0));
+                self.nodes[node].process().handle_auth(now, conn, request);
+            }
             Arrival::Connecting(step) => {
+                self.line(format_args!("{name} {} authenticates: {}", conn.0, step.name()));
                 let answer = self.nodes[node].process().authenticate(now, conn, step);
                 self.network(|network, cx| network.answer(cx, node, conn, answer));
             }
@@ -267,6 +271,10 @@ impl World {
     }
 
     fn perform(&mut self, node: NodeId, output: ProcessOutput) {
+        if let ProcessOutput::Connect { conn, target } = &output {
+            let (name, to) = (self.presences[node].participant(), target.participant);
+            self.line(format_args!("{name} {} connects to {to} at {}", conn.0, target.addrs));
+        }
         self.network(|network, cx| match output {
             ProcessOutput::Send { conn, message } => network.send(cx, node, conn, message),
             ProcessOutput::Connect { conn, target } => network.connect(cx, node, conn, &target),
@@ -513,4 +521,8 @@ pub fn create_pool_command(name: &str, pg_num: u32, size: u8) -> String {
     format!(
         r#"{{"prefix":"osd pool create","pool":"{name}","pg_num":{pg_num},"pgp_num":{pg_num},"size":{size},"pg_autoscale_mode":"off"}}"#
     )
+}
+
+pub fn set_pool_command(pool: &str, variable: &str, value: &str) -> String {
+    format!(r#"{{"prefix":"osd pool set","pool":"{pool}","var":"{variable}","val":"{value}"}}"#)
 }

@@ -25,6 +25,8 @@ pub struct CrashOptions {
     pub read_delay: RangeInclusive<Duration>,
     /// So many of a million reads of data fail with `Corrupt`.
     pub read_errors_per_million: u64,
+    /// So many of a million commits are refused with `NoSpace`.
+    pub refusals_per_million: u64,
     /// `MemStore`'s, if not given.
     pub capacity: Option<u64>,
 }
@@ -35,6 +37,7 @@ impl Default for CrashOptions {
             commit_delay: Duration::from_micros(20)..=Duration::from_millis(5),
             read_delay: Duration::from_micros(5)..=Duration::from_millis(1),
             read_errors_per_million: 0,
+            refusals_per_million: 0,
             capacity: None,
         }
     }
@@ -154,6 +157,11 @@ impl CrashStore {
         self.durable = self.options.capacity.map_or_else(MemStore::new, MemStore::with_capacity);
     }
 
+    /// From now on there is room for everything.
+    pub fn stop_refusing(&mut self) {
+        self.options.refusals_per_million = 0;
+    }
+
     /// What a restart would find if nothing in flight survived.
     pub fn durable(&self) -> &MemStore {
         &self.durable
@@ -166,7 +174,11 @@ impl CrashStore {
 
     fn flush_first(&mut self) {
         let Some(Pending { token, transaction, .. }) = self.commits.pop_front() else { return };
-        let outcome = self.durable.apply(&transaction).map(|()| Outcome::Committed);
+        let refusals = self.options.refusals_per_million;
+        let outcome = match refusals > 0 && self.prng.chance(refusals, 1_000_000) {
+            true => Err(StoreError::NoSpace { needed: transaction.bytes_added(), available: 0 }),
+            false => self.durable.apply(&transaction).map(|()| Outcome::Committed),
+        };
         self.completions.push_back(Completion { token, outcome });
     }
 

@@ -86,7 +86,8 @@ impl Client {
             }
             self.resend(world);
         }
-        panic!("{} appends are never answered", self.outstanding.len());
+        let states = world.states();
+        panic!("{states:?}: {} appends are never answered", self.outstanding.len());
     }
 
     fn act_quietly(&mut self, world: &mut World) {

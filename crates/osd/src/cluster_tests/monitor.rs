@@ -6,7 +6,7 @@ use maps::{Incremental, OsdMap, OsdState, Pool, PoolType};
 use std::collections::BTreeMap;
 use types::features::SUPPORTED;
 use types::{EntityAddrVec, Epoch, OsdId, PgId, PoolId, UTime, Uuid};
-use wire::{MessageBody, MonSubscribe, OsdBoot, OsdFailure, OsdMapMessage};
+use wire::{MessageBody, MonSubscribe, OsdAlive, OsdBoot, OsdFailure, OsdMapMessage};
 
 pub const POOL: PoolId = PoolId(1);
 pub const PG_NUM: u32 = 4;
@@ -123,6 +123,12 @@ impl Monitor {
                     true => self.mark_down(failure.target),
                     false => Vec::new(),
                 }
+            }
+            OsdAlive::KIND => {
+                let mut increment = self.next();
+                increment.new_up_thru.insert(from, self.map.epoch);
+                self.publish(increment);
+                self.tell_all()
             }
             _ => Vec::new(),
         }

@@ -90,9 +90,13 @@ impl World {
 
     /// A cluster whose pool keeps so many copies.
     pub fn with_size(seed: u64, size: u8) -> Self {
+        World::with_stores(seed, size, CrashOptions::default())
+    }
+
+    pub fn with_stores(seed: u64, size: u8, options: CrashOptions) -> Self {
         let machine = |id: i32| Machine {
             osd: None,
-            store: CrashStore::new(seed * 1000 + id as u64, CrashOptions::default()),
+            store: CrashStore::new(seed * 1000 + id as u64, options.clone()),
             starts: 0,
         };
         let mut world = World {
@@ -333,6 +337,7 @@ impl World {
     }
 
     pub fn heal(&mut self) {
+        self.machines.iter_mut().for_each(|machine| machine.store.stop_refusing());
         (0..OSDS).for_each(|id| self.restart(OsdId(id)));
         self.settle();
     }
@@ -435,7 +440,7 @@ impl World {
         self.await_reply(tid)
     }
 
-    fn await_reply(&mut self, tid: u64) -> OsdReply {
+    pub fn await_reply(&mut self, tid: u64) -> OsdReply {
         for _ in 0..STEPS_MAX {
             if let Some(at) = self.replies.iter().position(|(known, _)| *known == tid) {
                 return self.replies.remove(at).1;
@@ -502,10 +507,12 @@ impl World {
                 return self.assert_equal();
             }
         }
-        let states = self.machines.iter().filter_map(|machine| machine.osd.as_ref());
-        let states: Vec<_> =
-            states.flat_map(|osd| osd.groups().map(|pg| (osd.id(), pg.id(), pg.state()))).collect();
-        panic!("not all groups become clean: {states:?}");
+        panic!("not all groups become clean: {:?}", self.states());
+    }
+
+    pub fn states(&self) -> Vec<(OsdId, PgId, pg::State)> {
+        let osds = self.machines.iter().filter_map(|machine| machine.osd.as_ref());
+        osds.flat_map(|osd| osd.groups().map(|pg| (osd.id(), pg.id(), pg.state()))).collect()
     }
 
     fn is_clean(&self) -> bool {

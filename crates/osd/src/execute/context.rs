@@ -7,6 +7,9 @@ use std::collections::BTreeMap;
 use store::Change;
 use types::Errno;
 
+/// Of an encoded [`ObjectInfo`] without watchers.
+const INFO_LEN_USUAL: usize = 112;
+
 /// Why an operation stopped early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
@@ -189,7 +192,7 @@ impl<'a> Context<'a> {
             self.info.mtime = input.mtime;
         }
         let mut attrs = std::mem::take(&mut self.stored_attrs);
-        attrs.insert(INFO_ATTR, codec::encode_to_bytes(&self.info));
+        attrs.insert(INFO_ATTR, codec::encode_with_capacity(&self.info, INFO_LEN_USUAL));
         self.changes.push(Change::SetAttrs { object: object.clone(), attrs });
     }
 

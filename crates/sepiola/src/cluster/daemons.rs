@@ -21,6 +21,8 @@ use types::{EntityAddr, EntityAddrVec, EntityType, OsdId, ParticipantName};
 
 /// crc and secure
 const CONNECTION_MODES: [u32; 2] = [1, 2];
+/// For objects and database pages of each OSD; data is cached by the kernel.
+const STORE_CACHE_LEN: usize = 32 << 20;
 
 /// The daemons of this process and their places: the monitor first, OSDs in turn over all cores.
 pub struct Plan {
@@ -180,7 +182,7 @@ impl Plan {
         let log: Option<PathBuf> =
             self.settings.log.as_ref().map(|log| log.join(format!("osd.{id}.log")));
         let capacity = Some(self.settings.osd_capacity);
-        let options = Options { log, capacity, ..Options::default() };
+        let options = Options { log, capacity, cache_size: STORE_CACHE_LEN, ..Options::default() };
         let path = self.dir.osd(id);
         FileStore::open(&path, &options, Arc::new(move || waker.wake()))
             .with_context(|| format!("opening the store of osd.{id} in {}", path.display()))

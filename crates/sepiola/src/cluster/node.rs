@@ -67,8 +67,8 @@ impl Hosted for Node {
         self.hosted().handle_timeout(now);
     }
 
-    fn pump_storage(&mut self, now: Time) {
-        self.hosted().pump_storage(now);
+    fn pump_storage(&mut self, now: Time) -> bool {
+        self.hosted().pump_storage(now)
     }
 
     fn poll_output(&mut self, now: Time) -> Option<NodeOutput> {

@@ -10,17 +10,19 @@ use anyhow::{Context, Result};
 use bytes::Bytes;
 use engine::{ConnId, ConnectTarget, Peer, Time};
 use rt::{Clock, Config, Event, ListenerId, Mailbox, Reactor, Sender, Waker, mailbox};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
+use stdx::FastMap;
 use types::{EntityAddrVec, EntityName, ParticipantName, features};
 
 /// Parcels that a core's mailbox holds before senders have to wait.
 const MAILBOX_CAPACITY: usize = 4096;
 /// How often sessions are asked whether their time is up; keepalives need no better.
 const SESSION_SWEEP: Duration = Duration::from_secs(1);
-
+/// When a full mailbox is tried again.
+const POST_RETRY: Duration = Duration::from_micros(200);
 /// How long a port may be held by a predecessor that was killed.
 const PORT_TIME_MAX: Duration = Duration::from_secs(5);
 const PORT_RETRY: Duration = Duration::from_millis(10);
@@ -41,7 +43,16 @@ enum Link {
 
 struct Slot<N> {
     node: N,
-    links: BTreeMap<ConnId, Link>,
+    links: FastMap<ConnId, Link>,
+    /// It was told something and may have something to say.
+    touched: bool,
+}
+
+impl<N> Slot<N> {
+    fn touch(&mut self) -> &mut N {
+        self.touched = true;
+        &mut self.node
+    }
 }
 
 pub struct Core<N> {
@@ -98,12 +109,12 @@ impl<N: Hosted> Core<N> {
 
     pub fn add(&mut self, node: N) -> NodeAddress {
         let address = self.next_address();
-        self.slots.push(Slot { node, links: BTreeMap::new() });
+        self.slots.push(Slot { node, links: FastMap::default(), touched: true });
         address
     }
 
     pub fn node_mut(&mut self, node: usize) -> &mut N {
-        &mut self.slots[node].node
+        self.slots[node].touch()
     }
 
     /// Tells where the other daemons are; before the first turn.
@@ -138,9 +149,14 @@ impl<N: Hosted> Core<N> {
 
     /// One turn of the loop; waits at most until `deadline`.
     pub fn turn(&mut self, deadline: Time) -> Result<()> {
-        let waiting = self.post.offer_all();
-        let until = if waiting { self.now } else { self.wake_time().min(deadline) };
-        let timeout = until.since(self.clock.now());
+        let is_post_waiting = self.post.offer_all();
+        let now = self.clock.now();
+        let until = match (self.wire.is_waiting(), is_post_waiting) {
+            (true, _) => now,
+            (false, true) => deadline.min(now + POST_RETRY),
+            (false, false) => self.wake_time().min(deadline),
+        };
+        let timeout = until.since(now);
         self.reactor.turn(Some(timeout)).context("waiting for io_uring")?;
         self.now = self.clock.now();
         while let Some(event) = self.reactor.poll_event() {
@@ -170,6 +186,9 @@ impl<N: Hosted> Core<N> {
                 quiet = false;
             }
             for node in 0..self.slots.len() {
+                if !std::mem::take(&mut self.slots[node].touched) {
+                    continue;
+                }
                 while let Some(output) = self.slots[node].node.poll_output(self.now) {
                     self.perform(node, output);
                     quiet = false;
@@ -188,9 +207,9 @@ impl<N: Hosted> Core<N> {
 
     fn run_nodes(&mut self) {
         for slot in &mut self.slots {
-            slot.node.pump_storage(self.now);
+            slot.touched |= slot.node.pump_storage(self.now);
             if slot.node.poll_timeout().is_some_and(|due| due <= self.now) {
-                slot.node.handle_timeout(self.now);
+                slot.touch().handle_timeout(self.now);
             }
         }
     }
@@ -224,6 +243,19 @@ impl<N: Hosted> Core<N> {
         if let Some((node, id)) = self.wire.accept(self.now, listener, socket, peer, conn) {
             self.slots[node].links.insert(conn, Link::Wire(id));
         }
+        while let Some(id) = self.wire.surplus() {
+            tracing::debug!(%peer, "too many connections: the oldest that says nothing is dropped");
+            self.end(id);
+        }
+    }
+
+    /// A session is over for its daemon, too.
+    fn end(&mut self, id: WireId) {
+        let (node, conn) = self.wire.owner(id);
+        let slot = &mut self.slots[node];
+        slot.links.remove(&conn);
+        slot.touch().handle_closed(self.now, conn);
+        self.wire.remove(&mut self.reactor, id);
     }
 
     fn received(&mut self, socket: rt::SocketId, bytes: Bytes) {
@@ -244,27 +276,23 @@ impl<N: Hosted> Core<N> {
 
     fn handle_wire(&mut self, id: WireId, event: WireEvent) {
         let (node, conn) = self.wire.owner(id);
-        let slot = &mut self.slots[node];
+        let node = self.slots[node].touch();
         match event {
-            WireEvent::Auth(request) => slot.node.handle_auth(self.now, conn, request),
+            WireEvent::Auth(request) => node.handle_auth(self.now, conn, request),
             WireEvent::Connecting(step) => {
-                let answer = slot.node.authenticate(self.now, conn, step);
+                let answer = node.authenticate(self.now, conn, step);
                 self.wire.answer(id, answer);
             }
-            WireEvent::Opened(peer) => slot.node.handle_opened(self.now, conn, peer),
-            WireEvent::Message(message) => slot.node.handle_message(self.now, conn, message),
-            WireEvent::Closed => {
-                slot.links.remove(&conn);
-                slot.node.handle_closed(self.now, conn);
-                self.wire.remove(id);
-            }
+            WireEvent::Opened(peer) => node.handle_opened(self.now, conn, peer),
+            WireEvent::Message(message) => node.handle_message(self.now, conn, message),
+            WireEvent::Closed => self.end(id),
         }
     }
 
     fn perform(&mut self, node: usize, output: NodeOutput) {
         match output {
             NodeOutput::Send { conn, message } => match self.slots[node].links.get(&conn) {
-                Some(Link::Wire(id)) => self.wire.send(*id, message),
+                Some(Link::Wire(id)) => self.wire.send(&mut self.reactor, *id, message),
                 Some(Link::Local(end)) => {
                     let to = *end;
                     self.dispatch(Parcel::Message { to, message });
@@ -273,7 +301,7 @@ impl<N: Hosted> Core<N> {
             },
             NodeOutput::Connect { conn, target } => self.connect(node, conn, &target),
             NodeOutput::Close { conn } => match self.slots[node].links.remove(&conn) {
-                Some(Link::Wire(id)) => self.wire.close(&mut self.reactor, id),
+                Some(Link::Wire(id)) => self.wire.remove(&mut self.reactor, id),
                 Some(Link::Local(to)) => self.dispatch(Parcel::Closed { to }),
                 None => {}
             },
@@ -301,7 +329,7 @@ impl<N: Hosted> Core<N> {
             let me = local_peer(participant, self.wire.addrs_of(participant));
             self.dispatch(Parcel::Opened { to, from, peer: Box::new(me) });
             let other = local_peer(target.participant, target.addrs.clone());
-            return self.slots[node].node.handle_opened(self.now, conn, other);
+            return self.slots[node].touch().handle_opened(self.now, conn, other);
         }
         let me = self.slots[node].node.participant();
         let id = self.wire.connect(self.now, node, me, conn, target);
@@ -321,17 +349,17 @@ impl<N: Hosted> Core<N> {
         match parcel {
             Parcel::Opened { to, from, peer } => {
                 slot.links.insert(to.conn, Link::Local(from));
-                slot.node.handle_opened(self.now, to.conn, *peer);
+                slot.touch().handle_opened(self.now, to.conn, *peer);
             }
             // A message that crossed with the end of its session is dropped, as on any network.
             Parcel::Message { to, message } => {
                 if slot.links.contains_key(&to.conn) {
-                    slot.node.handle_message(self.now, to.conn, message);
+                    slot.touch().handle_message(self.now, to.conn, message);
                 }
             }
             Parcel::Closed { to } => {
                 if slot.links.remove(&to.conn).is_some() {
-                    slot.node.handle_closed(self.now, to.conn);
+                    slot.touch().handle_closed(self.now, to.conn);
                 }
             }
         }
@@ -356,3 +384,6 @@ fn local_peer(participant: ParticipantName, addrs: EntityAddrVec) -> Peer {
         seen_addr: types::EntityAddr::default(),
     }
 }
+
+#[cfg(test)]
+mod tests;

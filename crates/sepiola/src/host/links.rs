@@ -2,8 +2,8 @@
 
 use engine::{ConnId, Message, Peer};
 use rt::Sender;
-use std::collections::BTreeMap;
 use std::collections::VecDeque;
+use stdx::FastMap;
 use types::ParticipantName;
 
 /// Where a daemon of this process lives.
@@ -39,7 +39,7 @@ impl Parcel {
 /// The daemons of this process; fixed when the cores start.
 #[derive(Debug, Clone, Default)]
 pub struct Directory {
-    nodes: BTreeMap<ParticipantName, NodeAddress>,
+    nodes: FastMap<ParticipantName, NodeAddress>,
 }
 
 impl Directory {

@@ -77,8 +77,8 @@ pub trait Hosted {
     fn handle_message(&mut self, now: Time, conn: ConnId, message: Message);
     fn handle_closed(&mut self, now: Time, conn: ConnId);
     fn handle_timeout(&mut self, now: Time);
-    /// Hands completions of storage to the daemon.
-    fn pump_storage(&mut self, now: Time);
+    /// Hands completions of storage to the daemon; whether there were any.
+    fn pump_storage(&mut self, now: Time) -> bool;
     fn poll_output(&mut self, now: Time) -> Option<NodeOutput>;
     fn poll_timeout(&self) -> Option<Time>;
 }
@@ -129,10 +129,13 @@ where
         self.daemon.handle_timeout(now);
     }
 
-    fn pump_storage(&mut self, now: Time) {
+    fn pump_storage(&mut self, now: Time) -> bool {
+        let mut any = false;
         while let Some(completion) = self.storage.poll_completion() {
             self.daemon.handle_completion(now, completion);
+            any = true;
         }
+        any
     }
 
     fn poll_output(&mut self, now: Time) -> Option<NodeOutput> {

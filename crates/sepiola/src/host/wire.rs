@@ -1,4 +1,9 @@
 //! Sessions over sockets: the sessions of all daemons of one core, and the sockets that carry them.
+//!
+//! Invariants:
+//! * A socket is known by at most one session; a session that is gone leaves no socket behind.
+//! * What peers can make us hold is bounded: connections whose peers are not yet known, and what
+//!   waits for a peer that does not read.
 
 use super::node::{ConnectingAnswer, ConnectingStep};
 use bytes::{Bytes, BytesMut};
@@ -9,12 +14,22 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use stdx::Prng;
+use stdx::{FastMap, Prng, Slab};
 use types::{AddrType, EntityAddr, EntityAddrVec, EntityType, ParticipantName};
 
 /// What a socket is given before it has sent some of it; the rest waits as messages, which cost
 /// less memory than frames and can still be dropped with their session.
 const SOCKET_QUEUE_MAX: usize = 1 << 20;
+/// A session with more than this to send is not listened to until it has less than the second: who
+/// does not read answers should not ask.
+const SEND_QUEUE_HIGH: usize = 32 << 20;
+const SEND_QUEUE_LOW: usize = 16 << 20;
+/// What may wait for an accepted peer before its session ends. Answers to what was asked before the
+/// session was choked still come: librados has 100 MiB in flight (`objecter_inflight_op_bytes`), the
+/// kernel's block device 128 requests of 4 MiB.
+const ACCEPTED_QUEUE_MAX: usize = 512 << 20;
+/// Accepted connections whose peers have not proved who they are: beyond it the oldest is dropped.
+const NEWCOMERS_MAX: usize = if cfg!(test) { 8 } else { 1024 };
 
 /// Names a session of this core; never names another one later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,15 +61,40 @@ struct Entry {
     conn: ConnId,
     /// The daemon wants no messages for now.
     paused: bool,
+    /// The peer does not read what it is sent.
+    choked: bool,
+    /// In `to_poll`.
+    queued: bool,
     /// In `to_transmit`.
     dirty: bool,
 }
 
+impl Entry {
+    fn is_silenced(&self) -> bool {
+        self.paused || self.choked
+    }
+
+    /// The end of a session is always told.
+    fn poll_event(&mut self) -> Option<Event> {
+        match self.is_silenced() && !self.session.is_closed() {
+            true => None,
+            false => self.session.poll_event(),
+        }
+    }
+
+    fn tell_socket(&self, reactor: &mut Reactor) {
+        if let Some(socket) = self.socket {
+            reactor.pause(socket, self.is_silenced());
+        }
+    }
+}
+
 pub struct Wire {
     listeners: BTreeMap<ListenerId, (Arc<Config>, Listening)>,
-    entries: BTreeMap<WireId, Entry>,
-    by_socket: BTreeMap<SocketId, WireId>,
-    next_id: u64,
+    entries: Slab<Entry>,
+    by_socket: FastMap<SocketId, WireId>,
+    /// Accepted sessions in order; those that are open by now are looked over.
+    newcomers: VecDeque<WireId>,
     prng: Prng,
     nonce: u32,
     /// Sessions that may have events.
@@ -70,9 +110,9 @@ impl Wire {
         let nonce = prng.next_u64() as u32;
         Wire {
             listeners: BTreeMap::new(),
-            entries: BTreeMap::new(),
-            by_socket: BTreeMap::new(),
-            next_id: 0,
+            entries: Slab::new(),
+            by_socket: FastMap::default(),
+            newcomers: VecDeque::new(),
             prng,
             nonce,
             to_poll: VecDeque::new(),
@@ -84,7 +124,9 @@ impl Wire {
     pub fn add_listener(&mut self, id: ListenerId, addr: SocketAddr, listening: Listening) {
         let addrs = EntityAddrVec::one(EntityAddr::msgr2(addr, listening.nonce));
         let who = listening.participant;
-        let config = Arc::new(Config::daemon(who.kind, who.number, addrs));
+        let mut config = Config::daemon(who.kind, who.number, addrs);
+        config.queued_bytes_max = ACCEPTED_QUEUE_MAX;
+        let config = Arc::new(config);
         self.listeners.insert(id, (config, listening));
     }
 
@@ -96,8 +138,19 @@ impl Wire {
     }
 
     pub fn owner(&self, id: WireId) -> (usize, ConnId) {
-        let entry = &self.entries[&id];
+        let entry = self.entries.get(id.0).expect("the core knows living sessions only");
         (entry.node, entry.conn)
+    }
+
+    #[cfg(test)]
+    pub fn sessions(&self) -> usize {
+        assert!(self.by_socket.len() <= self.entries.len(), "sockets without sessions");
+        self.entries.len()
+    }
+
+    /// Whether `poll_event` has sessions to ask.
+    pub fn is_waiting(&self) -> bool {
+        !self.to_poll.is_empty()
     }
 
     /// A connection has come in: the node that it is for, and the session's name.
@@ -113,7 +166,20 @@ impl Wire {
         let (config, node) = (config.clone(), listening.node);
         let seen = EntityAddr { kind: AddrType::Msgr2, nonce: 0, socket: Some(peer) };
         let session = Session::accept(config, now, seen, self.prng.next_u64());
-        Some((node, self.insert(session, Some(socket), node, conn)))
+        let id = self.insert(session, Some(socket), node, conn);
+        self.newcomers.push_back(id);
+        Some((node, id))
+    }
+
+    /// The oldest connection that has to make room for newer ones.
+    pub fn surplus(&mut self) -> Option<WireId> {
+        while self.newcomers.len() > NEWCOMERS_MAX {
+            let id = self.newcomers.pop_front()?;
+            if self.entries.get(id.0).is_some_and(|entry| !entry.session.is_open()) {
+                return Some(id);
+            }
+        }
+        None
     }
 
     /// A daemon opens a session.
@@ -141,13 +207,12 @@ impl Wire {
         node: usize,
         conn: ConnId,
     ) -> WireId {
-        let id = WireId(self.next_id);
-        self.next_id += 1;
+        let (paused, choked, queued, dirty) = (false, false, false, false);
+        let entry = Entry { session, socket, node, conn, paused, choked, queued, dirty };
+        let id = WireId(self.entries.insert(entry));
         if let Some(socket) = socket {
             self.by_socket.insert(socket, id);
         }
-        let entry = Entry { session, socket, node, conn, paused: false, dirty: false };
-        self.entries.insert(id, entry);
         self.touch(id);
         id
     }
@@ -170,7 +235,7 @@ impl Wire {
         }
         self.on_socket(socket, |session| session.handle_disconnected(now));
         if let Some(id) = self.by_socket.remove(&socket)
-            && let Some(entry) = self.entries.get_mut(&id)
+            && let Some(entry) = self.entries.get_mut(id.0)
         {
             entry.socket = None;
         }
@@ -186,7 +251,7 @@ impl Wire {
     /// After everything that had arrived was looked at: the rest of a large segment is received
     /// straight into its buffer.
     pub fn after_received(&mut self, reactor: &mut Reactor, socket: SocketId) {
-        let session = self.by_socket.get(&socket).and_then(|id| self.entries.get(id));
+        let session = self.by_socket.get(&socket).and_then(|id| self.entries.get(id.0));
         if session.is_some_and(|entry| entry.session.receive_hint().is_some()) {
             reactor.stop_receiving(socket);
         }
@@ -207,11 +272,15 @@ impl Wire {
         }
     }
 
-    pub fn send(&mut self, id: WireId, message: Message) {
-        if let Some(entry) = self.entries.get_mut(&id)
-            && entry.session.send(message).is_err()
-        {
-            tracing::debug!("a message to a closed session was dropped");
+    pub fn send(&mut self, reactor: &mut Reactor, id: WireId, message: Message) {
+        let Some(entry) = self.entries.get_mut(id.0) else { return };
+        if entry.session.send(message).is_err() {
+            // Perhaps this message was the one too many, and the daemon is to be told.
+            return self.touch(id);
+        }
+        if !entry.choked && entry.session.queued_bytes() > SEND_QUEUE_HIGH {
+            entry.choked = true;
+            entry.tell_socket(reactor);
         }
         self.mark_dirty(id);
     }
@@ -239,17 +308,15 @@ impl Wire {
     pub fn pause(&mut self, reactor: &mut Reactor, id: WireId, paused: bool) {
         let entry = self.entry(id);
         entry.paused = paused;
-        if let Some(socket) = entry.socket {
-            reactor.pause(socket, paused);
-        }
+        entry.tell_socket(reactor);
         self.touch(id);
     }
 
-    /// The daemon wants no more of it: what was sent before still goes out.
-    pub fn close(&mut self, reactor: &mut Reactor, id: WireId) {
-        if let Some(mut entry) = self.entries.remove(&id) {
-            give(&mut self.pieces, reactor, &mut entry);
-            entry.session.close();
+    /// Ends a session: its daemon wants no more of it, or was told that it is over. What it still
+    /// has to say, perhaps why, goes out as far as the socket takes it.
+    pub fn remove(&mut self, reactor: &mut Reactor, id: WireId) {
+        if let Some(mut entry) = self.entries.remove(id.0) {
+            fill(&mut self.pieces, reactor, &mut entry);
             self.forget_socket(reactor, entry.socket);
         }
     }
@@ -264,19 +331,15 @@ impl Wire {
     /// What happened next in any session that the daemons do not pause.
     pub fn poll_event(&mut self, now: Time, reactor: &mut Reactor) -> Option<(WireId, WireEvent)> {
         while let Some(id) = self.to_poll.front().copied() {
-            let event = match self.entries.get_mut(&id) {
-                Some(entry) if !entry.paused => entry.session.poll_event(),
-                _ => None,
+            let Some(event) = self.entries.get_mut(id.0).and_then(Entry::poll_event) else {
+                self.to_poll.pop_front();
+                if let Some(entry) = self.entries.get_mut(id.0) {
+                    entry.queued = false;
+                }
+                continue;
             };
-            match event {
-                Some(event) => {
-                    if let Some(event) = self.translate(now, reactor, id, event) {
-                        return Some((id, event));
-                    }
-                }
-                None => {
-                    self.to_poll.pop_front();
-                }
+            if let Some(event) = self.translate(now, reactor, id, event) {
+                return Some((id, event));
             }
         }
         None
@@ -317,12 +380,6 @@ impl Wire {
             }
             Event::Closed { reason } => {
                 tracing::debug!(%reason, "a session has ended");
-                // A last control frame tells the peer why.
-                let mut entry = self.entries.remove(&id).expect("it just had an event");
-                give(&mut self.pieces, reactor, &mut entry);
-                let socket = entry.socket.take();
-                self.entries.insert(id, entry);
-                self.forget_socket(reactor, socket);
                 WireEvent::Closed
             }
         })
@@ -334,7 +391,9 @@ impl Wire {
         match reactor.connect(addr) {
             Ok(socket) => {
                 self.by_socket.insert(socket, id);
-                self.entry(id).socket = Some(socket);
+                let entry = self.entry(id);
+                entry.socket = Some(socket);
+                entry.tell_socket(reactor);
             }
             Err(error) => {
                 tracing::warn!(%addr, %error, "cannot connect");
@@ -343,15 +402,11 @@ impl Wire {
         }
     }
 
-    /// The daemon has been told that the session is closed.
-    pub fn remove(&mut self, id: WireId) {
-        self.entries.remove(&id);
-    }
-
     pub fn handle_timeout(&mut self, now: Time) {
         let due = |entry: &Entry| entry.session.poll_timeout().is_some_and(|time| time <= now);
+        let all = self.entries.iter();
         let ids: Vec<WireId> =
-            self.entries.iter().filter(|(_, entry)| due(entry)).map(|(id, _)| *id).collect();
+            all.filter(|(_, entry)| due(entry)).map(|(key, _)| WireId(key)).collect();
         for id in ids {
             self.entry(id).session.handle_timeout(now);
             self.touch(id);
@@ -361,20 +416,29 @@ impl Wire {
     /// Gives each socket what its session has to say, in one call to the kernel.
     pub fn transmit(&mut self, reactor: &mut Reactor) {
         for id in std::mem::take(&mut self.to_transmit) {
-            if let Some(entry) = self.entries.get_mut(&id) {
-                entry.dirty = false;
-                give(&mut self.pieces, reactor, entry);
+            let Some(entry) = self.entries.get_mut(id.0) else { continue };
+            entry.dirty = false;
+            give(&mut self.pieces, reactor, entry);
+            if entry.choked && entry.session.queued_bytes() < SEND_QUEUE_LOW {
+                entry.choked = false;
+                entry.tell_socket(reactor);
+                self.touch(id);
             }
         }
     }
 
     fn touch(&mut self, id: WireId) {
-        self.to_poll.push_back(id);
+        if let Some(entry) = self.entries.get_mut(id.0)
+            && !entry.queued
+        {
+            entry.queued = true;
+            self.to_poll.push_back(id);
+        }
         self.mark_dirty(id);
     }
 
     fn mark_dirty(&mut self, id: WireId) {
-        if let Some(entry) = self.entries.get_mut(&id)
+        if let Some(entry) = self.entries.get_mut(id.0)
             && !entry.dirty
         {
             entry.dirty = true;
@@ -383,12 +447,19 @@ impl Wire {
     }
 
     fn entry(&mut self, id: WireId) -> &mut Entry {
-        self.entries.get_mut(&id).expect("the core knows living sessions only")
+        self.entries.get_mut(id.0).expect("the core knows living sessions only")
     }
 }
 
 /// Moves what a session has to send to its socket; the rest follows when that has drained.
 fn give(pieces: &mut Vec<Bytes>, reactor: &mut Reactor, entry: &mut Entry) {
+    fill(pieces, reactor, entry);
+    if let Some(socket) = entry.socket {
+        reactor.flush(socket);
+    }
+}
+
+fn fill(pieces: &mut Vec<Bytes>, reactor: &mut Reactor, entry: &mut Entry) {
     let Some(socket) = entry.socket else { return };
     while reactor.send_queue_len(socket) < SOCKET_QUEUE_MAX
         && entry.session.poll_transmit(pieces) > 0
@@ -397,5 +468,4 @@ fn give(pieces: &mut Vec<Bytes>, reactor: &mut Reactor, entry: &mut Entry) {
             reactor.send(socket, piece);
         }
     }
-    reactor.flush(socket);
 }

@@ -6,12 +6,16 @@
 use super::{Arrival, AuthAnswer, AuthStep, Context, NetworkEvent, NodeId};
 use crate::world::Event;
 use bytes::Bytes;
-use engine::{AuthRequest, AuthVerdict, ConnId, ConnectTarget, Duration, Message, Peer, Time};
+use engine::{
+    AuthRequest, AuthVerdict, ConnId, ConnectTarget, Duration, Message, Peer, Policy, Time,
+};
 use std::collections::{BTreeMap, VecDeque};
 use types::{EntityAddr, EntityType, ParticipantName, features};
 
 /// After which an attempt to reach a process that does not answer is given up.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a lossless session may need to find a new connection.
+const RECONNECT_MS_MAX: u64 = 2_000;
 const OPENER: usize = 0;
 const ACCEPTOR: usize = 1;
 
@@ -25,6 +29,7 @@ pub struct Direct {
 struct Link {
     ends: [End; 2],
     target: ParticipantName,
+    policy: Policy,
     /// Whom the acceptor takes the opener for.
     peer: Option<Peer>,
     /// Nothing more is sent.
@@ -74,7 +79,8 @@ impl Direct {
         let mut ends = [End::new(node, conn), End::new(acceptor, accepted)];
         let reachable = found.is_some() && !cx.weather.is_cut(node, acceptor);
         ends[ACCEPTOR].is_gone = !reachable;
-        let link = Link { ends, target: target.participant, peer: None, is_cut: !reachable };
+        let (participant, policy) = (target.participant, target.policy);
+        let link = Link { ends, target: participant, policy, peer: None, is_cut: !reachable };
         self.links.insert(id, link);
         self.conns.insert((node, conn), (id, OPENER));
         if !reachable {
@@ -175,6 +181,10 @@ impl Direct {
         link.ends[end].is_scheduled = false;
         if link.is_held(cx, end) {
             return;
+        }
+        let early = link.ends[end].inbox.front().is_some_and(|(due, _)| *due > cx.agenda.now());
+        if early {
+            return self.schedule(cx, id, end);
         }
         let Some((_, parcel)) = link.ends[end].inbox.pop_front() else { return };
         self.arrive(cx, id, end, parcel);
@@ -287,11 +297,24 @@ impl Direct {
         if link.is_cut {
             return;
         }
+        if link.policy == Policy::Lossless {
+            return self.interrupt_link(cx, id);
+        }
         link.is_cut = true;
         link.ends.iter_mut().for_each(|end| end.inbox.clear());
         for end in [OPENER, ACCEPTOR] {
             let delay = cx.weather.delay(cx.prng);
             self.post_after(cx, id, end, Parcel::Closed, delay);
+        }
+    }
+
+    /// The session outlives its connection: all that is on its way comes later.
+    fn interrupt_link(&mut self, cx: &mut Context<'_>, id: u64) {
+        let pause = Duration::from_millis(1 + cx.prng.below(RECONNECT_MS_MAX));
+        let resumed = cx.agenda.now() + pause;
+        let Some(link) = self.links.get_mut(&id) else { return };
+        for end in &mut link.ends {
+            end.inbox.iter_mut().for_each(|(due, _)| *due = resumed.max(*due));
         }
     }
 

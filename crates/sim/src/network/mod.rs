@@ -52,6 +52,16 @@ pub enum AuthStep {
     Done { global_id: u64, mode: u32, payload: Bytes },
 }
 
+impl AuthStep {
+    pub fn name(&self) -> &'static str {
+        match self {
+            AuthStep::Begin => "begins",
+            AuthStep::More { .. } => "goes on",
+            AuthStep::Done { .. } => "is done",
+        }
+    }
+}
+
 /// What it answers.
 #[derive(Debug)]
 pub enum AuthAnswer {

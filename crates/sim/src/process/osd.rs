@@ -31,5 +31,9 @@ impl Process for OsdProcess {
         AuthAnswer::GivesUp
     }
 
-    fn check_invariants(&self) {}
+    fn check_invariants(&self) {
+        if let Some(osd) = &self.hosted.daemon {
+            osd.check_invariants();
+        }
+    }
 }

@@ -1,0 +1,296 @@
+//! What a single OSD says to clients: who may come, who may do what, and what it does when it cannot.
+
+mod lone;
+
+use auth::{
+    AUTH_MODE_AUTHORIZER, CephxClient, CephxPolicy, CephxServer, CryptoKey, EntityAuth, Entropy,
+    KeyType, NoneAuthorizer, ServerContext, ServiceSecrets,
+};
+use bytes::Bytes;
+use engine::{AuthRequest, AuthVerdict};
+use lone::{CLIENT_ADDR, Lone, POOL};
+use maps::{OsdMapFlags, PoolFlags};
+use std::collections::BTreeMap;
+use store::mem::MemStore;
+use types::{AddrType, EntityAddr, EntityName, EntityType, Errno, UTime};
+use wire::OsdOp;
+use wire::op::{OpCode, request_flags};
+
+const METHOD_NONE: u32 = 1;
+const METHOD_CEPHX: u32 = 2;
+const SECRET_LEN: usize = auth::CONNECTION_SECRET_LENGTH;
+
+fn start(method: u32, payload: Vec<u8>) -> AuthRequest {
+    AuthRequest::Start {
+        method,
+        preferred_modes: vec![2, 1],
+        payload: payload.into(),
+        seen_addr: EntityAddr::default(),
+    }
+}
+
+fn read() -> Vec<OsdOp> {
+    vec![OsdOp::read(0, 0)]
+}
+
+fn append(len: usize) -> Vec<OsdOp> {
+    vec![OsdOp::append(vec![7; len].into())]
+}
+
+fn failed(errno: Errno) -> Option<i32> {
+    Some(errno.negative())
+}
+
+/// A client with a ticket for OSDs, and the secrets by which they know it.
+fn ticket_holder(now: UTime, entropy: &mut Entropy) -> (CephxClient, ServiceSecrets) {
+    let name: EntityName = "client.a".parse().unwrap();
+    let key = CryptoKey::generate(KeyType::Aes, now, entropy);
+    let entity =
+        EntityAuth::new(key.clone()).with_caps("osd", "allow r").with_caps("mon", "allow r");
+    let keys = BTreeMap::from([(name.clone(), entity)]);
+    let policy = CephxPolicy::default();
+    let mut secrets = ServiceSecrets::default();
+    secrets.rotate(now, &policy, entropy);
+    let mut client = CephxClient::new(name.clone(), key, &[EntityType::MON, EntityType::OSD]);
+    client.initial_request();
+    let (mut server, challenge) = CephxServer::start(name, 4100, true, entropy);
+    let answer = client.handle_challenge(&challenge, entropy).unwrap();
+    let context = ServerContext { now, keys: &keys, secrets: &secrets, policy: &policy, entropy };
+    let reply = server.handle_request(context, &answer, Some(SECRET_LEN)).unwrap();
+    client.handle_done(now, 4100, &reply.payload).unwrap();
+    (client, secrets)
+}
+
+#[test]
+fn an_authorizer_proves_who_comes_and_what_it_may_do() {
+    let mut lone = Lone::new();
+    let mut entropy = Entropy::from_seed([9; 32]);
+    let (client, secrets) = ticket_holder(lone.now.wall(), &mut entropy);
+    let mut authorizer = client.authorizer(EntityType::OSD, &mut entropy).unwrap();
+    let first = || start(METHOD_CEPHX, authorizer.payload().to_vec());
+
+    let verdict = lone.authenticate(first());
+    let refused = AuthVerdict::BadMethod {
+        result: Errno::ACCES.negative(),
+        allowed_methods: vec![METHOD_CEPHX],
+        allowed_modes: vec![1, 2],
+    };
+    assert_eq!(verdict, refused, "the OSD has no secrets yet");
+
+    lone.tell_secrets(secrets.service(EntityType::OSD).unwrap());
+    let AuthVerdict::More { payload } = lone.authenticate(first()) else { panic!() };
+    let answer = authorizer.handle_challenge(&payload, &mut entropy).unwrap();
+    let verdict = lone.authenticate(AuthRequest::More { payload: answer.clone().into() });
+    let AuthVerdict::Done { name, global_id, mode, payload, caps, .. } = verdict else { panic!() };
+    assert_eq!((name.to_string(), global_id, mode), ("client.a".to_owned(), 4100, 2));
+    assert_eq!(authorizer.handle_done(&payload).unwrap().len(), SECRET_LEN);
+    let conn = lone.client_with(caps);
+    assert_eq!(lone.call(conn, "a", read()), failed(Errno::NOENT));
+    assert_eq!(lone.call(conn, "a", append(1)), failed(Errno::PERM));
+
+    // The same answer again belongs to no exchange.
+    let again = lone.authenticate(AuthRequest::More { payload: answer.into() });
+    assert!(matches!(again, AuthVerdict::BadMethod { .. }));
+}
+
+#[test]
+fn who_proves_nothing_is_refused_unless_nothing_is_asked_for() {
+    let name: EntityName = "client.a".parse().unwrap();
+    let asserted = codec::encode_to_bytes(&NoneAuthorizer { name: name.clone(), global_id: 5 });
+    assert_eq!(asserted[0], AUTH_MODE_AUTHORIZER);
+    let request = || start(METHOD_NONE, asserted.to_vec());
+    let AuthVerdict::BadMethod { result, allowed_methods, .. } =
+        Lone::new().authenticate(request())
+    else {
+        panic!()
+    };
+    assert_eq!((result, allowed_methods), (Errno::NOTSUPP.negative(), vec![METHOD_CEPHX]));
+
+    let mut lone = Lone::with(MemStore::new(), true);
+    let AuthVerdict::Done { name: believed, mode, caps, .. } = lone.authenticate(request()) else {
+        panic!()
+    };
+    assert_eq!((believed, mode), (name, 1));
+    let conn = lone.client_with(caps);
+    assert_eq!(lone.call(conn, "a", append(1)), Some(0));
+}
+
+#[test]
+fn capabilities_decide_for_each_kind_of_operation() {
+    let mut lone = Lone::new();
+    let admin = lone.client("allow *");
+    assert_eq!(lone.call(admin, "a", append(4)), Some(0));
+    let setxattr = || vec![OsdOp::xattr(OpCode::SETXATTR, b"name", b"value")];
+    let reading_call = || vec![OsdOp::call("version", "read", b"")];
+    // It reads, too.
+    let writing_call = || vec![OsdOp::call("version", "set", b"")];
+    let kinds = [read(), setxattr(), reading_call(), writing_call()];
+    let may = |lone: &mut Lone, caps: &str| {
+        let conn = lone.client(caps);
+        let results = kinds.iter().map(|ops| lone.call(conn, "a", ops.clone()));
+        let may = results.map(|result| result != failed(Errno::PERM));
+        may.map(|may| if may { 'y' } else { 'n' }).collect::<String>()
+    };
+    for (caps, expected) in [
+        ("allow *", "yyyy"),
+        ("allow r", "ynnn"),
+        ("allow w", "nynn"),
+        ("allow rw", "yynn"),
+        ("allow rx", "ynyy"),
+        ("allow rwx", "yyyy"),
+        ("allow x", "nnyy"),
+        ("allow class-read", "nnyn"),
+        ("allow class-write", "nnnn"),
+        ("allow class-read class-write", "nnyy"),
+        ("allow rwx pool=other", "nnnn"),
+        ("allow rwx pool=pool", "yyyy"),
+        ("allow r object_prefix a", "ynnn"),
+        ("allow r object_prefix b", "nnnn"),
+        ("allow r namespace=b", "nnnn"),
+        ("", "nnnn"),
+        ("nonsense", "nnnn"),
+    ] {
+        assert_eq!(may(&mut lone, caps), expected, "{caps:?}");
+    }
+}
+
+#[test]
+fn commands_are_for_those_who_may_do_everything() {
+    let mut lone = Lone::new();
+    let reader = lone.client("allow r");
+    let query = r#"{"prefix": "query", "pgid": "1.0"}"#;
+    assert_eq!(lone.command(reader, query).result, Errno::ACCES.negative());
+    let admin = lone.client("allow *");
+    lone.call(admin, "a", append(10));
+    for text in [query, r#"{"prefix": "pg", "cmd": "query", "pgid": "1.0"}"#] {
+        let reply = lone.command(admin, text);
+        let output: serde_json::Value = serde_json::from_slice(&reply.output).unwrap();
+        assert_eq!(output["state"], "active+clean");
+        assert_eq!(output["acting"], serde_json::json!([0]));
+        assert_eq!(output["info"]["stats"]["stat_sum"]["num_bytes"], 10);
+        assert_eq!(output["recovery_state"][0]["name"], "Started/Primary/Active");
+    }
+    let result = |lone: &mut Lone, text: &str| lone.command(admin, text).result;
+    let unknown = r#"{"prefix": "query", "pgid": "1.7"}"#;
+    assert_eq!(result(&mut lone, unknown), Errno::NOENT.negative());
+    assert_eq!(result(&mut lone, r#"{"prefix": "query"}"#), Errno::INVAL.negative());
+    assert_eq!(result(&mut lone, "query"), Errno::INVAL.negative());
+    let lost = r#"{"prefix": "mark_unfound_lost", "pgid": "1.0", "mulcmd": "delete"}"#;
+    assert_eq!(lone.command(admin, lost).text, "pg has no unfound objects");
+}
+
+#[test]
+fn a_blocklisted_client_is_told_so() {
+    let mut lone = Lone::new();
+    let conn = lone.client("allow *");
+    assert_eq!(lone.call(conn, "a", append(1)), Some(0));
+    let addr: EntityAddr = CLIENT_ADDR.parse().unwrap();
+    let addr = EntityAddr { kind: AddrType::Any, ..addr };
+    let until = UTime { seconds: 2_000_000_000, nanoseconds: 0 };
+    lone.publish(|increment| {
+        increment.new_blocklist.insert(addr, until);
+    });
+    assert_eq!(lone.call(conn, "a", append(1)), Some(-108));
+    assert_eq!(lone.call(conn, "a", read()), Some(-108));
+    lone.publish(|increment| increment.old_blocklist.push(addr));
+    assert_eq!(lone.call(conn, "a", append(1)), Some(0));
+}
+
+#[test]
+fn a_full_pool_takes_deletions_and_tells_those_who_ask() {
+    for (flags, errno) in
+        [(PoolFlags::FULL, Errno::NOSPC), (PoolFlags::FULL | PoolFlags::FULL_QUOTA, Errno::DQUOT)]
+    {
+        let mut lone = Lone::new();
+        let conn = lone.client("allow *");
+        assert_eq!(lone.call(conn, "a", append(100)), Some(0));
+        let mut pool = lone.map.pools[&POOL].clone();
+        pool.flags = pool.flags | flags;
+        lone.publish(|increment| drop(increment.new_pools.insert(POOL, pool)));
+        let with = |lone: &mut Lone, ops, flags| lone.call_with(conn, "a", ops, flags);
+        assert_eq!(with(&mut lone, append(1), 0), None, "it waits for a better map");
+        assert_eq!(with(&mut lone, append(1), request_flags::FULL_TRY), failed(errno));
+        assert_eq!(with(&mut lone, append(1), request_flags::FULL_FORCE), Some(0));
+        // What adds nothing may be.
+        let shrink = vec![OsdOp::write_full(Bytes::from_static(b"x"))];
+        assert_eq!(with(&mut lone, shrink, request_flags::FULL_TRY), Some(0));
+        assert_eq!(with(&mut lone, read(), 0), Some(0));
+        assert_eq!(with(&mut lone, vec![OsdOp::remove()], request_flags::FULL_TRY), Some(0));
+    }
+}
+
+#[test]
+fn a_pause_drops_requests_which_their_clients_repeat() {
+    let mut lone = Lone::new();
+    let conn = lone.client("allow *");
+    assert_eq!(lone.call(conn, "a", append(1)), Some(0));
+    for (flag, reads, writes) in [
+        (OsdMapFlags::PAUSERD, None, Some(0)),
+        (OsdMapFlags::PAUSEWR, Some(0), None),
+        (OsdMapFlags::FULL, Some(0), None),
+    ] {
+        let flags = lone.map.flags;
+        lone.publish(|increment| increment.new_flags = Some(flags | flag));
+        assert_eq!(lone.call(conn, "a", read()), reads);
+        assert_eq!(lone.call(conn, "a", append(1)), writes);
+        lone.publish(|increment| increment.new_flags = Some(flags));
+        assert_eq!(lone.call(conn, "a", read()), Some(0));
+        assert_eq!(lone.call(conn, "a", append(1)), Some(0));
+    }
+}
+
+#[test]
+fn a_session_with_too_much_in_work_is_paused_until_it_has_less() {
+    let mut lone = Lone::new();
+    let conn = lone.client("allow *");
+    // Ahead of the map, they wait.
+    let next = lone.map.epoch.next();
+    let ahead = std::mem::replace(&mut lone.map.epoch, next);
+    for _ in 0..17 {
+        lone.send(conn, "a", vec![OsdOp::write_full(vec![0; 4 << 20].into())], 0);
+    }
+    assert_eq!(lone.pauses, [true]);
+    lone.map.epoch = ahead;
+    lone.publish(|_| {});
+    assert_eq!(lone.replies.len(), 17);
+    assert_eq!(lone.pauses, [true, false]);
+}
+
+#[test]
+fn a_nearly_full_disk_refuses_what_adds_and_takes_it_again_after_deletions() {
+    let mut lone = Lone::with(MemStore::with_capacity(1 << 20), false);
+    let conn = lone.client("allow *");
+    lone.wait(1);
+    let names: Vec<String> = (0..64).map(|number| format!("object{number}")).collect();
+    let results: Vec<_> = names.iter().map(|name| lone.call(conn, name, append(40_000))).collect();
+    let written = results.iter().take_while(|result| **result == Some(0)).count();
+    assert!((10..27).contains(&written), "{written}");
+    assert!(results[written..].iter().all(|result| *result == failed(Errno::NOSPC)));
+    lone.wait(1);
+    let overwrite = vec![OsdOp::write_full(Bytes::from_static(b"small"))];
+    assert_eq!(lone.call(conn, &names[0], overwrite.clone()), failed(Errno::NOSPC));
+    assert_eq!(lone.call_with(conn, &names[0], overwrite, request_flags::FULL_FORCE), Some(0));
+    for name in &names[..written] {
+        assert_eq!(lone.call(conn, name, vec![OsdOp::remove()]), Some(0));
+    }
+    lone.wait(6);
+    assert_eq!(lone.call(conn, "a", append(40_000)), Some(0));
+    assert!(lone.is_active());
+}
+
+#[test]
+fn a_write_that_the_store_refuses_is_tried_again_in_another_interval() {
+    let mut lone = Lone::new();
+    let conn = lone.client("allow *");
+    assert_eq!(lone.call(conn, "a", append(1)), Some(0));
+    lone.refusals = 1;
+    assert_eq!(lone.call(conn, "a", append(2)), None);
+    assert!(!lone.is_active());
+    lone.wait(3);
+    assert!(lone.is_active());
+    let (_, reply) = lone.replies.pop_front().expect("it was executed after all");
+    assert_eq!(reply.result, 0);
+    lone.send(conn, "a", vec![OsdOp::stat()], 0);
+    let (_, reply) = lone.replies.pop_front().unwrap();
+    assert_eq!(reply.ops[0].output[..8], 3u64.to_le_bytes());
+}

@@ -1,0 +1,257 @@
+//! One OSD with one group, whose store and monitor do everything at once.
+
+use crate::{Config, Osd};
+use bytes::Bytes;
+use engine::{AuthRequest, AuthVerdict, ConnId, Daemon, Message, Output, Peer, Time};
+use maps::{Incremental, OsdMap, Pool, PoolType};
+use std::collections::VecDeque;
+use std::time::Duration;
+use store::mem::MemStore;
+use store::{Completion, Request, RequestKind, StoreError};
+use types::features::SUPPORTED;
+use types::{
+    EntityAddrVec, EntityName, EntityType, HObject, OsdId, ParticipantName, PgId, PoolId, Uuid,
+};
+use wire::internal::RotatingSecrets;
+use wire::op::request_flags;
+use wire::{
+    Command, CommandReply, MessageBody, OsdAlive, OsdMapMessage, OsdOp, OsdReply, OsdRequest,
+    ShardPgId,
+};
+
+pub const POOL: PoolId = PoolId(1);
+pub const CLIENT_ADDR: &str = "v2:10.0.0.2:4000/77";
+const OSD: OsdId = OsdId(0);
+const PG: PgId = PgId { pool: POOL, seed: 0 };
+
+pub struct Lone {
+    pub osd: Osd,
+    pub now: Time,
+    pub map: OsdMap,
+    store: MemStore,
+    /// So many of the next commits are refused.
+    pub refusals: usize,
+    monitor: Option<ConnId>,
+    opened: u64,
+    tids: u64,
+    pub replies: VecDeque<(u64, OsdReply)>,
+    pub pauses: Vec<bool>,
+    answers: Vec<CommandReply>,
+    verdicts: Vec<AuthVerdict>,
+}
+
+impl Lone {
+    pub fn new() -> Self {
+        Lone::with(MemStore::new(), false)
+    }
+
+    pub fn with(store: MemStore, auth_none: bool) -> Self {
+        let fsid = Uuid([7; 16]);
+        let addrs = EntityAddrVec::one("v2:10.0.0.1:6800/1".parse().unwrap());
+        let config = Config {
+            id: OSD,
+            fsid,
+            addrs: addrs.clone(),
+            mon_addrs: EntityAddrVec::default(),
+            auth_none,
+            connection_modes: vec![1, 2],
+            hostname: "host".to_owned(),
+        };
+        let mut lone = Lone {
+            osd: Osd::new(config, [1; 32]),
+            now: Time(1_700_000_000_000_000_000),
+            map: OsdMap::new(fsid),
+            store,
+            refusals: 0,
+            monitor: None,
+            opened: ConnId::ACCEPTED,
+            tids: 0,
+            replies: VecDeque::new(),
+            pauses: Vec::new(),
+            answers: Vec::new(),
+            verdicts: Vec::new(),
+        };
+        lone.drain();
+        lone.publish(|increment| {
+            increment.new_max_osd = Some(1);
+            increment.new_pool_max = Some(POOL);
+            increment.new_pools.insert(POOL, Pool::new(PoolType::Replicated, 1, 1, 0));
+            increment.new_pool_names.insert(POOL, "pool".to_owned());
+            increment.new_pg_temp.insert(PG, vec![OSD]);
+            increment.mark_up(OSD, addrs.clone(), addrs.clone(), addrs.clone(), addrs);
+            increment.new_weight.insert(OSD, maps::WEIGHT_IN);
+        });
+        assert!(lone.osd.is_up());
+        lone
+    }
+
+    /// The next map.
+    pub fn publish(&mut self, change: impl FnOnce(&mut Incremental)) {
+        let wall = self.now.wall();
+        let mut increment = Incremental::new(self.map.fsid, self.map.epoch.next(), wall);
+        change(&mut increment);
+        self.map = increment.seal(&self.map).expect("the change fits the map");
+        let mut message = OsdMapMessage { fsid: self.map.fsid, ..OsdMapMessage::default() };
+        message.newest = self.map.epoch;
+        message.incrementals.insert(self.map.epoch, increment.to_bytes(SUPPORTED));
+        message.full.insert(self.map.epoch, self.map.to_bytes(SUPPORTED));
+        let monitor = self.monitor.expect("the OSD connects at once");
+        self.deliver(monitor, message.encode(SUPPORTED));
+    }
+
+    pub fn tell_secrets(&mut self, secrets: &auth::RotatingSecrets) {
+        let secrets = codec::encode_to_bytes(secrets);
+        let message = RotatingSecrets { service: EntityType::OSD.0.into(), secrets };
+        let monitor = self.monitor.expect("the OSD connects at once");
+        self.deliver(monitor, message.encode(SUPPORTED));
+    }
+
+    pub fn authenticate(&mut self, request: AuthRequest) -> AuthVerdict {
+        self.osd.handle_auth(self.now, ConnId(ConnId::ACCEPTED), request);
+        self.drain();
+        self.verdicts.pop().expect("every request is answered at once")
+    }
+
+    /// A session of a client with these capabilities.
+    pub fn client(&mut self, caps: &str) -> ConnId {
+        let caps = auth::AuthCaps { allow_all: false, text: caps.to_owned() };
+        self.client_with(codec::encode_to_bytes(&caps))
+    }
+
+    pub fn client_with(&mut self, caps: Bytes) -> ConnId {
+        self.opened += 1;
+        let conn = ConnId(self.opened);
+        let number = conn.0 as i64;
+        self.open(conn, ParticipantName::new(EntityType::CLIENT, number), caps);
+        conn
+    }
+
+    fn open(&mut self, conn: ConnId, participant: ParticipantName, caps: Bytes) {
+        let addr = CLIENT_ADDR.parse().unwrap();
+        let peer = Peer {
+            participant,
+            name: EntityName::new(participant.kind, "x"),
+            addrs: EntityAddrVec::one(addr),
+            features: SUPPORTED,
+            caps,
+            seen_addr: addr,
+        };
+        self.osd.handle_opened(self.now, conn, peer);
+        self.drain();
+    }
+
+    pub fn deliver(&mut self, conn: ConnId, message: Message) {
+        self.osd.handle_message(self.now, conn, message);
+        self.drain();
+    }
+
+    /// Sends a request and returns its number.
+    pub fn send(&mut self, conn: ConnId, name: &str, ops: Vec<OsdOp>, flags: u32) -> u64 {
+        self.tids += 1;
+        let message = self.request(name, ops, flags).with_tid(self.tids);
+        self.deliver(conn, message);
+        self.tids
+    }
+
+    pub fn request(&self, name: &str, ops: Vec<OsdOp>, flags: u32) -> Message {
+        let (_, hash) = self.map.object_to_pg(POOL, b"", b"", name.as_bytes()).unwrap();
+        let name = Bytes::copy_from_slice(name.as_bytes());
+        let request = OsdRequest {
+            pg: ShardPgId::replicated(PgId { pool: POOL, seed: hash }),
+            map_epoch: self.map.epoch,
+            flags: flags | request_flags::READ | request_flags::WRITE,
+            request_id: Default::default(),
+            client_incarnation: 0,
+            mtime: self.now.wall(),
+            object: HObject::head(POOL, Bytes::new(), Bytes::new(), name, hash),
+            ops,
+            snap_context: Default::default(),
+            retry_attempt: 0,
+            features: SUPPORTED,
+        };
+        request.encode(SUPPORTED)
+    }
+
+    /// The result of a request, unless it waits or was dropped.
+    pub fn call(&mut self, conn: ConnId, name: &str, ops: Vec<OsdOp>) -> Option<i32> {
+        self.call_with(conn, name, ops, 0)
+    }
+
+    pub fn call_with(
+        &mut self,
+        conn: ConnId,
+        name: &str,
+        ops: Vec<OsdOp>,
+        flags: u32,
+    ) -> Option<i32> {
+        let tid = self.send(conn, name, ops, flags);
+        let at = self.replies.iter().position(|(known, _)| *known == tid)?;
+        self.replies.remove(at).map(|(_, reply)| reply.result)
+    }
+
+    pub fn command(&mut self, conn: ConnId, text: &str) -> CommandReply {
+        let command =
+            Command { fsid: self.map.fsid, command: vec![text.to_owned()], input: Bytes::new() };
+        self.deliver(conn, command.encode(SUPPORTED));
+        self.answers.pop().expect("every command is answered at once")
+    }
+
+    /// Lets time pass, in which timers run.
+    pub fn wait(&mut self, seconds: u64) {
+        let end = self.now + Duration::from_secs(seconds);
+        while let Some(due) = self.osd.poll_timeout().filter(|due| *due <= end) {
+            self.now = self.now.max(due);
+            self.osd.handle_timeout(self.now);
+            self.drain();
+        }
+        self.now = end;
+    }
+
+    pub fn is_active(&self) -> bool {
+        self.osd.groups().all(|group| group.is_active())
+    }
+
+    fn drain(&mut self) {
+        while let Some(output) = self.osd.poll_output() {
+            match output {
+                Output::Storage(Request { token, kind }) => {
+                    let outcome = self.ask_store(kind);
+                    self.osd.handle_completion(self.now, Completion { token, outcome });
+                }
+                Output::Connect { conn, .. } => {
+                    self.monitor = Some(conn);
+                    self.open(conn, ParticipantName::new(EntityType::MON, 0), Bytes::new());
+                }
+                Output::Send { conn, message } => self.take(conn, &message),
+                Output::Pause { paused, .. } => self.pauses.push(paused),
+                Output::Auth { verdict, .. } => self.verdicts.push(verdict),
+                Output::Close { conn } => panic!("{conn:?} is closed"),
+            }
+            self.osd.check_invariants();
+        }
+    }
+
+    fn ask_store(&mut self, kind: RequestKind) -> Result<store::Outcome, StoreError> {
+        if self.refusals > 0 && matches!(kind, RequestKind::Commit(_)) {
+            self.refusals -= 1;
+            return Err(StoreError::NoSpace { needed: 1, available: 0 });
+        }
+        self.store.execute(kind)
+    }
+
+    fn take(&mut self, conn: ConnId, message: &Message) {
+        match message.kind {
+            OsdReply::KIND => {
+                self.replies.push_back((message.tid, OsdReply::decode(message).unwrap()));
+            }
+            CommandReply::KIND => self.answers.push(CommandReply::decode(message).unwrap()),
+            OsdAlive::KIND if Some(conn) == self.monitor => {
+                let want = OsdAlive::decode(message).unwrap().want;
+                self.publish(|increment| {
+                    increment.new_up_thru.insert(OSD, want);
+                });
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! Daemons that echo, on cores that are turned by hand: over local links, mailboxes and sockets.
+
+use super::*;
+use crate::host::{ConnectingAnswer, ConnectingStep};
+use engine::{AuthRequest, AuthVerdict, Message, Policy};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use types::EntityType;
+
+const KIND: u16 = 0x7fff;
+const CONN: ConnId = ConnId(1);
+/// CEPH_AUTH_NONE
+const METHOD_NONE: u32 = 1;
+const MODE_CRC: u32 = 1;
+/// More than any of these tests needs, so that one that fails ends.
+const TURNS_MAX: usize = 20_000;
+
+/// Sends messages back, if it is to, and remembers what it was told.
+struct EchoNode {
+    participant: ParticipantName,
+    echoes: bool,
+    outputs: VecDeque<NodeOutput>,
+    opened: Vec<ConnId>,
+    received: Vec<Message>,
+    closed: Vec<ConnId>,
+}
+
+impl EchoNode {
+    fn new(participant: ParticipantName) -> Self {
+        EchoNode {
+            participant,
+            echoes: false,
+            outputs: VecDeque::new(),
+            opened: Vec::new(),
+            received: Vec::new(),
+            closed: Vec::new(),
+        }
+    }
+
+    fn echoing(participant: ParticipantName) -> Self {
+        EchoNode { echoes: true, ..EchoNode::new(participant) }
+    }
+
+    fn connect(&mut self, participant: ParticipantName, addrs: EntityAddrVec) {
+        let target = ConnectTarget { participant, addrs, policy: Policy::Lossy };
+        self.outputs.push_back(NodeOutput::Connect { conn: CONN, target });
+    }
+
+    fn send(&mut self, conn: ConnId, message: Message) {
+        self.outputs.push_back(NodeOutput::Send { conn, message });
+    }
+
+    fn tids(&self) -> Vec<u64> {
+        self.received.iter().map(|message| message.tid).collect()
+    }
+}
+
+impl Hosted for EchoNode {
+    fn participant(&self) -> ParticipantName {
+        self.participant
+    }
+
+    fn handle_auth(&mut self, _now: Time, conn: ConnId, _request: AuthRequest) {
+        let verdict = AuthVerdict::Done {
+            name: EntityName::new(EntityType::CLIENT, "test".to_owned()),
+            global_id: 4100,
+            mode: MODE_CRC,
+            payload: Bytes::new(),
+            session_key: Bytes::new(),
+            connection_secret: Bytes::new(),
+            caps: Bytes::new(),
+        };
+        self.outputs.push_back(NodeOutput::Auth { conn, verdict });
+    }
+
+    fn authenticate(&mut self, _: Time, _: ConnId, step: ConnectingStep) -> ConnectingAnswer {
+        let nothing = Bytes::new();
+        match step {
+            ConnectingStep::Begin => ConnectingAnswer::Start {
+                method: METHOD_NONE,
+                preferred_modes: vec![MODE_CRC],
+                payload: nothing,
+            },
+            ConnectingStep::Done { .. } => ConnectingAnswer::Finish {
+                session_key: nothing.clone(),
+                connection_secret: nothing,
+            },
+            ConnectingStep::More { .. } | ConnectingStep::BadMethod { .. } => {
+                ConnectingAnswer::Refuse
+            }
+        }
+    }
+
+    fn handle_opened(&mut self, _now: Time, conn: ConnId, _peer: Peer) {
+        self.opened.push(conn);
+    }
+
+    fn handle_message(&mut self, _now: Time, conn: ConnId, message: Message) {
+        if self.echoes {
+            self.send(conn, message.clone());
+        }
+        self.received.push(message);
+    }
+
+    fn handle_closed(&mut self, _now: Time, conn: ConnId) {
+        self.closed.push(conn);
+    }
+
+    fn handle_timeout(&mut self, _now: Time) {}
+
+    fn pump_storage(&mut self, _now: Time) -> bool {
+        false
+    }
+
+    fn poll_output(&mut self, _now: Time) -> Option<NodeOutput> {
+        self.outputs.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        None
+    }
+}
+
+type TestCore = Core<EchoNode>;
+
+fn osd(number: i64) -> ParticipantName {
+    ParticipantName::new(EntityType::OSD, number)
+}
+
+fn new_core(index: usize) -> TestCore {
+    let mut core = Core::new(CoreConfig { index, seed: index as u64 }, Clock::start()).unwrap();
+    core.introduce(Directory::default(), vec![core.sender()]);
+    core
+}
+
+/// Turns without waiting.
+fn turn(core: &mut TestCore) {
+    let now = core.clock.now();
+    core.turn(now).unwrap();
+}
+
+/// Turns the cores one after the other until `is_done`.
+fn turn_until(cores: &mut [&mut TestCore], mut is_done: impl FnMut(&mut [&mut TestCore]) -> bool) {
+    for _ in 0..TURNS_MAX {
+        if is_done(cores) {
+            return;
+        }
+        for core in cores.iter_mut() {
+            // Somebody else's work may be what this one waits for.
+            let deadline = core.clock.now() + Duration::from_millis(1);
+            core.turn(deadline).unwrap();
+        }
+    }
+    panic!("what was awaited did not happen");
+}
+
+fn message(tid: u64, data: &Bytes) -> Message {
+    let front = Bytes::from_static(b"front");
+    Message::new(KIND, 1, 1, front).with_tid(tid).with_data(data.clone())
+}
+
+fn pattern(length: usize) -> Bytes {
+    (0..length).map(|i| (i * 31 + i / 251) as u8).collect()
+}
+
+/// A core with an OSD that listens, and where.
+fn server(echoes: bool) -> (TestCore, SocketAddr) {
+    let mut core = new_core(0);
+    let node = if echoes { EchoNode::echoing(osd(0)) } else { EchoNode::new(osd(0)) };
+    core.add(node);
+    let listening = Listening { node: 0, participant: osd(0), nonce: 7 };
+    let addr = core.listen("127.0.0.1:0".parse().unwrap(), listening).unwrap();
+    (core, addr)
+}
+
+/// A core with a client that has a session to it, and the server's number of that session.
+fn client(server: &mut TestCore, addr: SocketAddr) -> (TestCore, ConnId) {
+    let mut client = new_core(0);
+    client.add(EchoNode::new(ParticipantName::new(EntityType::CLIENT, -1)));
+    let addrs = EntityAddrVec::one(types::EntityAddr::msgr2(addr, 7));
+    client.node_mut(0).connect(osd(0), addrs);
+    turn_until(&mut [server, &mut client], |cores| {
+        cores.iter_mut().all(|core| !core.node_mut(0).opened.is_empty())
+    });
+    (client, server.node_mut(0).opened[0])
+}
+
+#[test]
+fn daemons_of_one_core_talk_in_order_and_learn_of_the_end() {
+    let mut core = new_core(0);
+    core.add(EchoNode::new(osd(0)));
+    core.add(EchoNode::echoing(osd(1)));
+    let mut directory = Directory::default();
+    directory.insert(osd(1), NodeAddress { core: 0, node: 1 });
+    core.introduce(directory, vec![core.sender()]);
+
+    core.node_mut(0).connect(osd(1), EntityAddrVec::default());
+    (0..100).for_each(|tid| core.node_mut(0).send(CONN, message(tid, &Bytes::new())));
+    core.settle();
+    assert_eq!(core.node_mut(0).opened, [CONN]);
+    assert!(core.node_mut(0).tids().into_iter().eq(0..100));
+
+    core.node_mut(0).outputs.push_back(NodeOutput::Close { conn: CONN });
+    core.settle();
+    let accepted = core.node_mut(1).opened.clone();
+    assert!(accepted[0].is_accepted());
+    assert_eq!(core.node_mut(1).closed, accepted);
+    assert!(core.slots.iter().all(|slot| slot.links.is_empty()));
+}
+
+#[test]
+fn a_full_mailbox_loses_nothing_and_keeps_order() {
+    let (mut here, mut there) = (new_core(0), new_core(1));
+    here.add(EchoNode::new(osd(0)));
+    there.add(EchoNode::echoing(osd(1)));
+    let mut directory = Directory::default();
+    directory.insert(osd(0), NodeAddress { core: 0, node: 0 });
+    directory.insert(osd(1), NodeAddress { core: 1, node: 0 });
+    let senders = vec![here.sender(), there.sender()];
+    here.introduce(directory.clone(), senders.clone());
+    there.introduce(directory, senders);
+
+    let count = 3 * MAILBOX_CAPACITY as u64;
+    here.node_mut(0).connect(osd(1), EntityAddrVec::default());
+    (0..count).for_each(|tid| here.node_mut(0).send(CONN, message(tid, &Bytes::new())));
+    here.settle();
+    assert!(here.post.offer_all(), "the mailbox is full");
+    turn_until(&mut [&mut here, &mut there], |cores| {
+        cores[0].node_mut(0).received.len() == count as usize
+    });
+    assert!(there.node_mut(0).tids().into_iter().eq(0..count));
+    assert!(here.node_mut(0).tids().into_iter().eq(0..count));
+    assert!(!here.post.offer_all() && !there.post.offer_all());
+}
+
+#[test]
+fn a_large_message_crosses_a_socket_both_ways_in_one_piece() {
+    let (mut server, addr) = server(true);
+    let (mut client, _) = client(&mut server, addr);
+    let data = pattern(4 << 20);
+    client.node_mut(0).send(CONN, message(9, &data));
+    turn_until(&mut [&mut server, &mut client], |cores| !cores[1].node_mut(0).received.is_empty());
+    for core in [&mut server, &mut client] {
+        let received = &core.node_mut(0).received[0];
+        assert!(received.data == data);
+        // It was received to where it stays, as disks like it.
+        assert_eq!(received.data.as_ptr() as usize % rt::DIRECT_ALIGNMENT, 0);
+    }
+}
+
+#[test]
+fn a_connection_that_sends_garbage_is_closed_and_forgotten() {
+    let (mut server, addr) = server(false);
+    let mut stream = TcpStream::connect(addr).unwrap();
+    stream.write_all(&[0xa5; 4096]).unwrap();
+    turn_until(&mut [&mut server], |cores| !cores[0].node_mut(0).closed.is_empty());
+    assert_eq!((server.wire.sessions(), server.slots[0].links.len()), (0, 0));
+    // Our banner, and then the end, one way or the other.
+    let _ = stream.read_to_end(&mut Vec::new());
+}
+
+#[test]
+fn a_connection_that_says_nothing_is_dropped_in_time() {
+    let (mut server, addr) = server(false);
+    let mut stream = TcpStream::connect(addr).unwrap();
+    turn_until(&mut [&mut server], |cores| cores[0].wire.sessions() == 1);
+    let later = server.now + Duration::from_secs(11);
+    server.wire.handle_timeout(later);
+    turn_until(&mut [&mut server], |cores| cores[0].wire.sessions() == 0);
+    assert_eq!(server.node_mut(0).closed.len(), 1);
+    stream.read_to_end(&mut Vec::new()).unwrap();
+}
+
+#[test]
+fn newcomers_beyond_the_bound_push_out_the_oldest_but_no_session() {
+    let (mut server, addr) = server(true);
+    let (mut client, _) = client(&mut server, addr);
+    let mut streams: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(addr).unwrap()).collect();
+    turn_until(&mut [&mut server], |cores| cores[0].node_mut(0).closed.len() == 12);
+    streams[0].read_to_end(&mut Vec::new()).unwrap();
+    client.node_mut(0).send(CONN, message(1, &Bytes::new()));
+    turn_until(&mut [&mut server, &mut client], |cores| !cores[1].node_mut(0).received.is_empty());
+    assert_eq!(server.wire.sessions(), 9);
+}
+
+#[test]
+fn a_peer_that_vanishes_in_the_middle_of_a_message_leaves_nothing_behind() {
+    let (mut server, addr) = server(false);
+    let (mut client, conn) = client(&mut server, addr);
+    client.node_mut(0).send(CONN, message(1, &pattern(64 << 20)));
+    client.settle();
+    client.transmit();
+    turn(&mut client);
+    turn(&mut server);
+    drop(client);
+    turn_until(&mut [&mut server], |cores| !cores[0].node_mut(0).closed.is_empty());
+    assert_eq!(server.node_mut(0).closed, [conn]);
+    assert!(server.node_mut(0).received.is_empty());
+    assert_eq!((server.wire.sessions(), server.slots[0].links.len()), (0, 0));
+}
+
+#[test]
+fn a_paused_session_brings_nothing_until_it_is_resumed() {
+    let (mut server, addr) = server(false);
+    let (mut client, conn) = client(&mut server, addr);
+    server.node_mut(0).outputs.push_back(NodeOutput::Pause { conn, paused: true });
+    turn(&mut server);
+    let data = pattern(100_000);
+    (0..200).for_each(|tid| client.node_mut(0).send(CONN, message(tid, &data)));
+    for _ in 0..200 {
+        turn(&mut client);
+        turn(&mut server);
+    }
+    assert!(server.node_mut(0).received.is_empty());
+    server.node_mut(0).outputs.push_back(NodeOutput::Pause { conn, paused: false });
+    turn_until(&mut [&mut server, &mut client], |cores| cores[0].node_mut(0).received.len() == 200);
+    assert!(server.node_mut(0).tids().into_iter().eq(0..200));
+    assert!(server.node_mut(0).received.iter().all(|message| message.data == data));
+}
+
+#[test]
+fn a_peer_that_does_not_read_is_not_listened_to_until_it_does() {
+    let (mut server, addr) = server(true);
+    let (mut client, _) = client(&mut server, addr);
+    let data = pattern(1 << 20);
+    let count = 100;
+    (0..count).for_each(|tid| client.node_mut(0).send(CONN, message(tid, &data)));
+    client.node_mut(0).outputs.push_back(NodeOutput::Pause { conn: CONN, paused: true });
+    for _ in 0..1000 {
+        turn(&mut client);
+        turn(&mut server);
+    }
+    let heard = server.node_mut(0).received.len();
+    assert!(
+        (32..64).contains(&heard),
+        "{heard} messages were taken from a peer that is not reading"
+    );
+    client.node_mut(0).outputs.push_back(NodeOutput::Pause { conn: CONN, paused: false });
+    turn_until(&mut [&mut server, &mut client], |cores| {
+        cores[1].node_mut(0).received.len() == count as usize
+    });
+    assert!(client.node_mut(0).tids().into_iter().eq(0..count));
+}
+
+#[test]
+fn a_peer_that_never_reads_is_let_go() {
+    let (mut server, addr) = server(false);
+    let (_client, conn) = client(&mut server, addr);
+    let data = pattern(4 << 20);
+    (0..200).for_each(|tid| server.node_mut(0).send(conn, message(tid, &data)));
+    turn_until(&mut [&mut server], |cores| !cores[0].node_mut(0).closed.is_empty());
+    assert_eq!((server.wire.sessions(), server.slots[0].links.len()), (0, 0));
+}
+
+#[test]
+fn a_session_that_its_daemon_closes_still_says_what_it_had_to() {
+    let (mut server, addr) = server(false);
+    let (mut client, conn) = client(&mut server, addr);
+    server.node_mut(0).send(conn, message(5, &pattern(1000)));
+    server.node_mut(0).outputs.push_back(NodeOutput::Close { conn });
+    turn(&mut server);
+    turn_until(&mut [&mut client], |cores| !cores[0].node_mut(0).closed.is_empty());
+    assert_eq!(client.node_mut(0).tids(), [5]);
+    assert!(server.node_mut(0).closed.is_empty());
+    assert_eq!(server.wire.sessions(), 0);
+}
