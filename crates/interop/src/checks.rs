@@ -177,7 +177,7 @@ fn tail(text: &str) -> String {
 }
 
 const SOURCE_TREE: &str = include_str!("../checks/source_tree.py");
-const KILLS: [u64; 4] = [1500, 2500, 2000, 3000];
+const KILLS: [u64; 4] = [2000, 2000, 2500, 3000];
 
 /// A kernel source tree stored file by file while the cluster is killed again and again; everything
 /// that was acknowledged must read back.

@@ -175,8 +175,8 @@ pub(crate) fn is_member(osd: OsdId, acting: &[OsdId]) -> bool {
 mod tests {
     use super::*;
     use bytes::Bytes;
-    use types::{PoolId, ShardPgId, SnapId};
-    use wire::{OsdOp, SnapContext};
+    use types::{PoolId, SnapId};
+    use wire::{OsdOp, ShardPgId, SnapContext};
 
     fn nature(op: OsdOp, snaps: &[u64]) -> Result<Nature, Errno> {
         let snaps: Vec<SnapId> = snaps.iter().copied().map(SnapId).collect();

@@ -8,6 +8,8 @@ use stdx::Prng;
 
 /// One seed of so many runs over `msgr` sessions, which is slower.
 const WIRED_ONE_IN: u64 = 4;
+/// One seed of so many has a single kind of fault.
+const ONE_KIND_ONE_IN: u64 = 4;
 /// A group remembers the requests of its last thousand writes. Who is cut off for longer than those
 /// take, and sends a request again, is not recognised, in Ceph neither; so while clients may be
 /// cut off for long, all together must not write faster.
@@ -106,10 +108,22 @@ impl FaultMix {
             create_pool: weight(1),
             away_ms_max: 0,
         };
+        let mix = if p.chance(1, ONE_KIND_ONE_IN) { FaultMix::of_one_kind(p) } else { mix };
         FaultMix {
             interval_ms: *p.choose(&[0, 500, 2_000, 2_000, 8_000, 8_000, 20_000]),
             away_ms_max: *p.choose(&[200, 3_000, 3_000, 40_000]),
             ..mix
+        }
+    }
+
+    fn of_one_kind(p: &mut Prng) -> Self {
+        let none = FaultMix::default();
+        match p.below(5) {
+            0 => FaultMix { crash_osd: 1, ..none },
+            1 => FaultMix { crash_all: 1, ..none },
+            2 => FaultMix { cut: 1, ..none },
+            3 => FaultMix { crash_osd: 1, clock_jump: 1, ..none },
+            _ => FaultMix { partition: 1, ..none },
         }
     }
 
