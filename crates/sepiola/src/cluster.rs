@@ -229,3 +229,24 @@ fn run_core(start: &Start<'_>, stop: &AtomicBool) -> Result<()> {
 fn address(core: usize, node: usize) -> NodeAddress {
     NodeAddress { core, node }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_core_that_panics_is_noticed_and_its_reason_told() {
+        let (notify, notices) = mpsc::channel();
+        let (_, ready) = sync_channel(1);
+        let (_, running) = sync_channel(1);
+        let handle = std::thread::spawn(move || {
+            let _end = TellEnd(notify);
+            panic!("osd.{} lost its mind", 3)
+        });
+        let mut threads = Threads::new();
+        threads.cores.push(CoreThread { ready, go: None, running, waker: None, handle });
+        assert_eq!(notices.recv(), Ok(Notice::CoreEnded));
+        let reason = threads.stop().pop().unwrap().unwrap_err();
+        assert_eq!(reason.to_string(), "core 0 panicked: osd.3 lost its mind");
+    }
+}

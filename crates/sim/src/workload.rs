@@ -11,6 +11,8 @@ const FILLER_LONG_MAX: u64 = 9_000;
 const LONG_ONE_IN: u64 = 60;
 const OFFSET_MAX: u64 = 96;
 const KEYS: u64 = 5;
+/// One client of so many only reads.
+const READER_ONE_IN: ActorId = 4;
 
 /// An object that clients share.
 #[derive(Debug, Clone)]
@@ -38,6 +40,12 @@ impl Workload {
     /// The next request of a client.
     pub fn next(&mut self, actor: ActorId) -> (ObjectId, Action) {
         let object = self.prng.below(self.targets.len() as u64) as usize;
+        // Who only reads never waits for a write that cannot be replicated, and so sees what an OSD
+        // says that others have given up.
+        if actor % READER_ONE_IN == 0 {
+            let action = if self.prng.chance(1, 2) { Action::Read } else { Action::Look };
+            return (object, action);
+        }
         let action = match self.targets[object].is_journal {
             true => self.journal_action(actor),
             false => self.any_action(actor, object),

@@ -300,10 +300,8 @@ impl World {
         let now = self.agenda.now();
         let version = reply.as_ref().map_or(types::EVersion::ZERO, |reply| reply.version);
         let entry = self.history.entry(request);
-        let outcome = reply.and_then(|reply| {
-            let observed = entry.action.observe(&reply.ops);
-            Ok(observed.expect("replies to reads decode"))
-        });
+        let outcome =
+            reply.map(|reply| entry.action.observe(&reply.ops).expect("replies to reads decode"));
         let object = entry.object;
         match &outcome {
             Ok(Observation { data: Some(data), .. }) => {

@@ -84,7 +84,8 @@ pub fn execute(input: &Input<'_>) -> Verdict {
     }
 }
 
-/// Only the head exists, and `LIST_SNAPS` alone is asked of the snapshot directory.
+/// Only the head exists, and `LIST_SNAPS` alone is asked of the snapshot directory. A snapshot is
+/// not ENOENT: a block device takes that for zeros.
 fn check_snapshot(input: &Input<'_>) -> Result<(), Errno> {
     let on_directory = input.object.snap == SnapId::DIR;
     if input.ops.iter().any(|op| (op.code == OpCode::LIST_SNAPS) != on_directory) {
@@ -93,7 +94,7 @@ fn check_snapshot(input: &Input<'_>) -> Result<(), Errno> {
     match input.object.snap {
         SnapId::HEAD | SnapId::DIR => Ok(()),
         _ if input.may_write => Err(Errno::INVAL),
-        _ => Err(Errno::NOENT),
+        _ => Err(Errno::NOTSUPP),
     }
 }
 

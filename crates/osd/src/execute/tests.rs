@@ -452,7 +452,7 @@ fn what_is_not_supported_says_so() {
     assert_eq!(object.result(OsdOp::stat()), errno(Errno::INVAL));
     assert!(object.run(&[OsdOp::new(OpCode::LIST_SNAPS)]).outputs[0].1.len() > 20);
     object.object.snap = SnapId(4);
-    assert_eq!(object.result(OsdOp::stat()), errno(Errno::NOENT));
+    assert_eq!(object.result(OsdOp::stat()), errno(Errno::NOTSUPP));
     assert_eq!(object.result(OsdOp::write_full(bytes("x"))), errno(Errno::INVAL));
 }
 

@@ -20,8 +20,8 @@ use types::{AddrType, EntityAddr, EntityAddrVec, EntityType, ParticipantName};
 /// What a socket is given before it has sent some of it; the rest waits as messages, which cost
 /// less memory than frames and can still be dropped with their session.
 const SOCKET_QUEUE_MAX: usize = 1 << 20;
-/// A session with more than this to send is not listened to until it has less than the second: who
-/// does not read answers should not ask.
+/// An accepted session with more than this to send is not listened to until it has less than the
+/// second: who does not read answers should not ask. Never at both ends, or both would wait.
 const SEND_QUEUE_HIGH: usize = 32 << 20;
 const SEND_QUEUE_LOW: usize = 16 << 20;
 /// What may wait for an accepted peer before its session ends. Answers to what was asked before the
@@ -278,7 +278,8 @@ impl Wire {
             // Perhaps this message was the one too many, and the daemon is to be told.
             return self.touch(id);
         }
-        if !entry.choked && entry.session.queued_bytes() > SEND_QUEUE_HIGH {
+        let is_behind = entry.session.queued_bytes() > SEND_QUEUE_HIGH;
+        if is_behind && !entry.choked && entry.conn.is_accepted() {
             entry.choked = true;
             entry.tell_socket(reactor);
         }
