@@ -42,7 +42,7 @@ impl Workload {
         let object = self.prng.below(self.targets.len() as u64) as usize;
         // Who only reads never waits for a write that cannot be replicated, and so sees what an OSD
         // says that others have given up.
-        if actor % READER_ONE_IN == 0 {
+        if actor.is_multiple_of(READER_ONE_IN) {
             let action = if self.prng.chance(1, 2) { Action::Read } else { Action::Look };
             return (object, action);
         }
