@@ -71,6 +71,9 @@ pub struct Settings {
     pub cephx: CephxPolicy,
     /// Shown by `node ls` and in metadata.
     pub hostname: String,
+    /// Whether the cluster's OSDs keep what a snapshot must preserve. If not, none can be taken: a
+    /// pool with one would refuse writes.
+    pub serves_snapshots: bool,
 }
 
 /// The monitor engine.

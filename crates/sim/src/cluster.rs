@@ -110,6 +110,7 @@ fn monitor(
         connection_modes: CONNECTION_MODES.to_vec(),
         cephx: CephxPolicy::default(),
         hostname: "virtual".to_owned(),
+        serves_snapshots: false,
     };
     let process = MonitorProcess::new(settings, ControlDisk::new(control, seed));
     let presence = Presence {

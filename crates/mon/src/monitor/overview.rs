@@ -10,6 +10,7 @@ pub struct Overview {
     pub mon_name: String,
     pub mgr_name: String,
     pub hostname: String,
+    pub serves_snapshots: bool,
     pub started: Time,
     /// Open sessions by number, for `features` and `sessions`.
     pub peers: BTreeMap<u64, PeerSummary>,
@@ -30,6 +31,7 @@ impl Overview {
             mon_name: settings.mon_name.clone(),
             mgr_name: settings.mgr_name.clone(),
             hostname: settings.hostname.clone(),
+            serves_snapshots: settings.serves_snapshots,
             ..Overview::default()
         }
     }

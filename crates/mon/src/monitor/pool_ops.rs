@@ -53,6 +53,11 @@ impl Monitor {
         let state = &self.state;
         match op.op {
             PoolOpKind::Create => Ok(None),
+            PoolOpKind::CreateSnap | PoolOpKind::CreateUnmanagedSnap
+                if !self.settings.serves_snapshots =>
+            {
+                Err(Errno::NOTSUPP)
+            }
             PoolOpKind::Delete => {
                 pools::remove(state, change, id).map_err(|refusal| refusal.errno)?;
                 Ok(None)

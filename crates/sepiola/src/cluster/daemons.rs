@@ -160,6 +160,7 @@ impl Plan {
             connection_modes: CONNECTION_MODES.to_vec(),
             cephx: CephxPolicy::default(),
             hostname: hostname(),
+            serves_snapshots: false,
         };
         Ok(Monitor::new(settings, seed()?))
     }
