@@ -38,7 +38,7 @@ pub const SESSION_REQUESTS_MAX: usize = 4096;
 
 /// Objects whose state an OSD keeps in memory while nothing works on them, about a kilobyte each; its
 /// placement groups have equal shares.
-const OBJECTS_CACHED_MAX: usize = 8192;
+const OBJECTS_CACHED_MAX: usize = 32_768;
 /// The least share, for OSDs with very many groups.
 const OBJECTS_CACHED_SHARE_MIN: usize = 32;
 

@@ -41,9 +41,12 @@ pub struct Cast {
 }
 
 impl Cast {
+    fn daemons(&self) -> Vec<NodeId> {
+        [self.monitor].into_iter().chain(self.osds.iter().copied()).collect()
+    }
+
     fn all(&self) -> Vec<NodeId> {
-        let all = [self.monitor].into_iter().chain(self.osds.iter().copied());
-        all.chain(self.clients.iter().copied()).collect()
+        [self.daemons(), self.clients.clone()].concat()
     }
 }
 
@@ -74,7 +77,7 @@ pub fn draw(prng: &mut Prng, mix: &FaultMix, cast: &Cast) -> (Fault, Option<(Dur
             (Fault::Cut { node, share: 10 + prng.below(91) }, None)
         }
         5 => {
-            let apart = cast.all().into_iter().filter(|_| prng.chance(1, 3)).collect();
+            let apart = draw_island(prng, cast);
             let over = Duration::from_millis(1 + prng.below(PARTITION_MS_MAX));
             (Fault::Partition(apart), Some((over, Fault::Mend)))
         }
@@ -86,6 +89,16 @@ pub fn draw(prng: &mut Prng, mix: &FaultMix, cast: &Cast) -> (Fault, Option<(Dur
         7 => (Fault::ClockJump(Duration::from_secs(1 + prng.below(CLOCK_JUMP_S_MAX))), None),
         _ => (Fault::CreatePool, None),
     }
+}
+
+/// Some clients, or some daemons. Never both: an OSD that is cut off from the others while a client
+/// still reaches it would answer reads from a past that others have left, until it learns of it.
+fn draw_island(prng: &mut Prng, cast: &Cast) -> Vec<NodeId> {
+    let (one_in, candidates) = match prng.chance(1, 2) {
+        true => (2, cast.clients.clone()),
+        false => (3, cast.daemons()),
+    };
+    candidates.into_iter().filter(|_| prng.chance(1, one_in)).collect()
 }
 
 /// An index, as often as its weight says.

@@ -450,6 +450,7 @@ impl World {
                         }
                     }
                 }
+                self.network(|network, cx| network.partitioned(cx));
             }
             Fault::Storm { factor } => self.weather.storm_factor = factor,
             Fault::Mend => {

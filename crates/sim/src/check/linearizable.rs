@@ -162,22 +162,30 @@ impl Search<'_> {
         allowed
     }
 
+    /// Reads, and writes that failed. Other writes may change nothing now and something later.
+    fn never_changes(&self, step: usize) -> bool {
+        let Entry { action, completed, .. } = self.steps[step].entry;
+        let failed = completed.as_ref().is_some_and(|completed| completed.outcome.is_err());
+        failed || !action.is_write()
+    }
+
     fn take_what_changes_nothing(&self, path: &mut Path) {
         loop {
-            let fits = |index: &usize| {
-                *index < self.answered
-                    && self.result(path, *index).is_some_and(|after| after == path.object)
-            };
+            let fits =
+                |step: &usize| self.never_changes(*step) && self.result(path, *step).is_some();
             let Some(step) = self.allowed(path).into_iter().find(fits) else { return };
             self.take(path, step);
         }
     }
 
-    /// What may come next and changes something.
+    /// Writes that may come next. One that was never answered matters only if it changes something.
     fn options(&self, path: &Path) -> Vec<usize> {
-        let changes =
-            |index: &usize| self.result(path, *index).is_some_and(|after| after != path.object);
-        self.allowed(path).into_iter().filter(changes).collect()
+        let matters = |step: &usize| {
+            let after = self.result(path, *step);
+            after.is_some_and(|after| *step < self.answered || after != path.object)
+        };
+        let writes = self.allowed(path).into_iter().filter(|step| !self.never_changes(*step));
+        writes.filter(matters).collect()
     }
 
     /// The object after that step, if the step's answer fits.
@@ -306,6 +314,16 @@ mod tests {
         assert_eq!(with_reads("a", "ab"), Verdict::Linearizable);
         assert!(matches!(with_reads("ab", "a"), Verdict::Violated(_)));
         assert!(matches!(with_reads("ab", "abb"), Verdict::Violated(_)));
+    }
+
+    #[test]
+    fn a_write_that_could_have_changed_nothing_may_have_changed_something() {
+        let history = [
+            (1, 10, 1, Action::Truncate { size: 3 }, done()),
+            (2, 0, 2, append("a"), done()),
+            (11, 12, 1, Action::Read, read("a\0\0")),
+        ];
+        assert_eq!(verdict(&history), Verdict::Linearizable);
     }
 
     #[test]

@@ -16,6 +16,8 @@ use types::{EntityAddr, EntityType, ParticipantName, features};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a lossless session may need to find a new connection.
 const RECONNECT_MS_MAX: u64 = 2_000;
+/// How long silence is borne.
+const SILENCE_MS_MAX: u64 = 30_000;
 const OPENER: usize = 0;
 const ACCEPTOR: usize = 1;
 
@@ -176,7 +178,11 @@ impl Direct {
     }
 
     pub fn handle(&mut self, cx: &mut Context<'_>, event: NetworkEvent) {
-        let NetworkEvent::Parcel { link: id, end } = event else { return };
+        let (id, end) = match event {
+            NetworkEvent::Parcel { link, end } => (link, end),
+            NetworkEvent::Silence { link } => return self.silent(cx, link),
+            _ => return,
+        };
         let Some(link) = self.links.get_mut(&id) else { return };
         link.ends[end].is_scheduled = false;
         if link.is_held(cx, end) {
@@ -318,6 +324,23 @@ impl Direct {
         }
     }
 
+    /// Lossy sessions end when nothing is heard for long.
+    pub fn partitioned(&mut self, cx: &mut Context<'_>) {
+        for (id, link) in &self.links {
+            if link.policy == Policy::Lossy && link.crosses_partition(cx) {
+                let patience = Duration::from_millis(cx.prng.below(SILENCE_MS_MAX));
+                let silence = NetworkEvent::Silence { link: *id };
+                cx.agenda.after(patience, Event::Network(silence));
+            }
+        }
+    }
+
+    fn silent(&mut self, cx: &mut Context<'_>, id: u64) {
+        if self.links.get(&id).is_some_and(|link| link.crosses_partition(cx)) {
+            self.cut_link(cx, id);
+        }
+    }
+
     pub fn resume(&mut self, cx: &mut Context<'_>) {
         let ids: Vec<u64> = self.links.keys().copied().collect();
         for id in ids {
@@ -328,13 +351,17 @@ impl Direct {
 }
 
 impl Link {
+    fn crosses_partition(&self, cx: &Context<'_>) -> bool {
+        cx.weather.is_cut(self.ends[OPENER].node, self.ends[ACCEPTOR].node)
+    }
+
     /// Whether what comes next at that end has to wait.
     fn is_held(&self, cx: &Context<'_>, end: usize) -> bool {
         let here = &self.ends[end];
         match here.inbox.front() {
             Some((_, Parcel::Closed)) => false,
             Some((_, Parcel::Message(_))) if here.is_paused => true,
-            _ => cx.weather.is_cut(here.node, self.ends[1 - end].node),
+            _ => self.crosses_partition(cx),
         }
     }
 }

@@ -124,6 +124,10 @@ pub enum NetworkEvent {
         link: u64,
         end: usize,
     },
+    /// An end has heard nothing for too long.
+    Silence {
+        link: u64,
+    },
     /// The first bytes for that end are due.
     Bytes {
         socket: u64,
@@ -225,6 +229,15 @@ impl Network {
         match self {
             Network::Direct(network) => network.cut(cx, node, share),
             Network::Wired(network) => network.cut(cx, node, share),
+        }
+    }
+
+    /// Some processes do not reach each other any more.
+    pub fn partitioned(&mut self, cx: &mut Context<'_>) {
+        match self {
+            Network::Direct(network) => network.partitioned(cx),
+            // Sessions find out by themselves.
+            Network::Wired(_) => {}
         }
     }
 

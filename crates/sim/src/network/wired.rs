@@ -130,7 +130,7 @@ impl Wired {
 
     pub fn handle(&mut self, cx: &mut Context<'_>, event: NetworkEvent) {
         match event {
-            NetworkEvent::Parcel { .. } => {}
+            NetworkEvent::Parcel { .. } | NetworkEvent::Silence { .. } => {}
             NetworkEvent::Bytes { socket, end } => self.bytes_due(cx, socket, end),
             NetworkEvent::Dialed { session, socket } => self.dialed(cx, session, socket),
             NetworkEvent::Lost { session, socket } => self.lost(cx, session, socket),
