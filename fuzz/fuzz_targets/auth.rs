@@ -40,7 +40,8 @@ fn server(bytes: &[u8], entropy: &mut Entropy) {
     let (mut server, _) = CephxServer::start(name, 7, true, entropy);
     let secrets = ServiceSecrets::default();
     let policy = CephxPolicy::default();
-    let context = ServerContext { now: NOW, keys: &keys, secrets: &secrets, policy: &policy, entropy };
+    let context =
+        ServerContext { now: NOW, keys: &keys, secrets: &secrets, policy: &policy, entropy };
     let _ = server.handle_request(context, bytes, Some(64));
 }
 

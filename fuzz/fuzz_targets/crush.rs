@@ -19,5 +19,5 @@ fuzz_target!(|bytes: &[u8]| {
     let mut w = codec::Writer::new();
     map.encode(&mut w, types::features::SUPPORTED);
     let again = CrushMap::decode(&mut Reader::new(w.as_slice()));
-    assert!(again.is_ok(), "what was encoded decodes");
+    assert!(again.is_ok(), "what was encoded decodes: {:?}", again.err());
 });

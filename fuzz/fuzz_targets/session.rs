@@ -11,7 +11,8 @@ use msgr::{Config, Event, MODE_CRC, Session};
 use std::sync::Arc;
 use types::{EntityAddr, EntityAddrVec, EntityName, EntityType};
 
-const BANNER: &[u8] = b"ceph v2\n\x10\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00";
+const BANNER: &[u8] =
+    b"ceph v2\n\x10\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00";
 
 fuzz_target!(|input: &[u8]| {
     let Some((flags, mut bytes)) = input.split_first() else { return };
@@ -48,7 +49,9 @@ fn drain(session: &mut Session, now: Time) {
             Event::Introduced(_) => {
                 session.admit(None);
             }
-            Event::Opened(_) => assert!(matches!(session.policy(), Policy::Lossy | Policy::Lossless)),
+            Event::Opened(_) => {
+                assert!(matches!(session.policy(), Policy::Lossy | Policy::Lossless))
+            }
             _ => {}
         }
     }

@@ -149,7 +149,12 @@ fn decode_names(r: &mut Reader<'_>, field: &'static str) -> Result<Names> {
         if ahead.u32(field)? == 0 {
             *r = ahead;
         }
-        Ok((id, r.string(field)?))
+        let at = *r;
+        match r.string(field)? {
+            // It could not be written again.
+            name if name.is_empty() => Err(at.invalid(field, 0)),
+            name => Ok((id, name)),
+        }
     };
     Ok(r.list(field, entry)?.into_iter().collect())
 }

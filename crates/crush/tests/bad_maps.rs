@@ -62,6 +62,16 @@ proptest! {
     }
 
     #[test]
+    fn a_name_without_letters_is_refused(id: i32) {
+        let mut w = Writer::new();
+        // No buckets, no rules, no devices, no types; one name.
+        [0x0001_0000, 0, 0, 0, 0, 1].into_iter().for_each(|number| w.u32(number));
+        w.i32(id);
+        w.zeros(8);
+        assert!(CrushMap::decode(&mut Reader::new(w.as_slice())).is_err());
+    }
+
+    #[test]
     fn noise_is_refused(mut bytes: Vec<u8>) {
         bytes.splice(0..0, [0, 0, 1, 0]);
         prop_assume!(bytes.len() < 200);
