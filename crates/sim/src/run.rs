@@ -1,6 +1,6 @@
 //! One seed from beginning to end: build, load, faults, healing, and the judgement.
 
-use crate::check::{linearizable, log, once, replicas};
+use crate::check::{linearizable, log, once, quiet, replicas};
 use crate::cluster;
 use crate::model::Action;
 use crate::scenario::Scenario;
@@ -184,6 +184,7 @@ fn judge(world: &mut World) -> Result<Report, String> {
             }
         }
     }
+    quiet::check(world)?;
     replicas::check(world)?;
     log::check(world)?;
     let entries = world.history.entries();

@@ -3,4 +3,5 @@
 pub mod linearizable;
 pub mod log;
 pub mod once;
+pub mod quiet;
 pub mod replicas;
