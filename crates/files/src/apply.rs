@@ -9,7 +9,6 @@ use crate::base::{State, Update};
 use crate::cache::{Changed, Store};
 use crate::clones::{Origin, clone_origins};
 use crate::data::{Data, Hand};
-use crate::key::{id_key, object_key};
 use crate::lock;
 use crate::log::LogPosition;
 use crate::media::{DirtyFiles, Location};
@@ -22,6 +21,7 @@ use codec::Writer;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use store::key::{id_key, object_key};
 use store::{Change, Collection, Transaction};
 use types::HObject;
 

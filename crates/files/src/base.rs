@@ -15,9 +15,6 @@
 //! Readers share one snapshot, which is renewed after each checkpoint.
 
 use crate::data::SUMS_PER_CHUNK;
-use crate::key::{
-    collection_end, collection_key, id_key, object_key, read_collection, read_object,
-};
 use crate::log::LogPosition;
 use crate::object::{Body, Onode, read_sums};
 use crate::omap::Overlay;
@@ -33,6 +30,9 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use store::Collection;
+use store::key::{
+    collection_end, collection_key, id_key, object_key, read_collection, read_object,
+};
 use types::HObject;
 
 type Definition = TableDefinition<'static, &'static [u8], &'static [u8]>;

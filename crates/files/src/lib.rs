@@ -28,7 +28,7 @@ mod commit;
 mod completions;
 mod data;
 mod error;
-mod key;
+
 mod log;
 mod media;
 mod object;

@@ -25,10 +25,11 @@ mod signals;
 mod socket;
 
 pub use clock::Clock;
-pub use disk::{AlignedBuffer, DIRECT_ALIGNMENT, DiskFile, FileId};
+pub use disk::{DiskFile, FileId};
 pub use limits::raise_open_files;
 pub use mailbox::{Mailbox, Sender, Waker, mailbox};
 pub use reactor::{Config, Event, ListenerId, Reactor};
 pub use ring::kernel_support;
 pub use signals::{StopSignal, StopSignals};
 pub use socket::SocketId;
+pub use stdx::{AlignedBuffer, DIRECT_ALIGNMENT};

@@ -1,7 +1,7 @@
 //! The loop: submit what was asked, wait, turn completions into events.
 
 use crate::buffers::{GROUP, ProvidedBuffers};
-use crate::disk::{AlignedBuffer, DiskFile, DiskOperation, FileId};
+use crate::disk::{DiskFile, DiskOperation, FileId};
 use crate::mailbox::Waker;
 use crate::ring::{GENERATION_MASK, Operation, UserData, build};
 use crate::socket::{Receiving, SockAddr, Socket, SocketId};
@@ -14,6 +14,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
+use stdx::AlignedBuffer;
 
 /// How long nothing is accepted after an accept failed: the usual cause, no free descriptors, does
 /// not go away at once.

@@ -1,13 +1,15 @@
 //! What std lacks, in small parts: a seeded random number generator, hash maps with a fixed hasher,
-//! a slab, and sizes for people.
+//! a slab, aligned memory, and sizes for people.
 //!
 //! Deliberately without any source of entropy, time or I/O: engines depend on this crate.
 
+mod aligned;
 mod hash;
 mod prng;
 mod slab;
 mod units;
 
+pub use aligned::{AlignedBuffer, DIRECT_ALIGNMENT};
 pub use hash::{FastHasher, FastMap, FastSet};
 pub use prng::Prng;
 pub use slab::Slab;

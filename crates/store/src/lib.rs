@@ -18,6 +18,7 @@
 
 pub mod crash;
 mod interface;
+pub mod key;
 pub mod mem;
 mod transaction;
 

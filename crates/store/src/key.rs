@@ -1,12 +1,12 @@
-//! Keys of the metadata tables: bytes whose order is the order of what they name.
+//! Keys of metadata tables, for stores that keep ordered ones: bytes whose order is the order of what they name.
 //!
 //! Numbers are big-endian, signed ones with their sign flipped. Names, which may hold any byte and
 //! have any length, write `00` as `00 ff` and end with `00 01`, so that a name sorts before its
 //! extensions and no name's end is mistaken for a byte of it.
 
+use crate::Collection;
 use bytes::Bytes;
 use codec::{Reader, Result};
-use store::Collection;
 use types::{HObject, PgId, PoolId, SnapId};
 
 const ESCAPE: u8 = 0x00;
@@ -31,13 +31,18 @@ pub fn object_key(collection: Collection, object: &HObject) -> Vec<u8> {
     let names = object.namespace.len() + object.key.len() + object.name.len() * 2;
     let mut key = Vec::with_capacity(40 + names);
     push_collection(&mut key, collection);
-    push_signed(&mut key, object.pool.0);
-    key.extend(object.reversed_hash().to_be_bytes());
-    push_name(&mut key, &object.namespace);
-    push_name(&mut key, if object.key.is_empty() { &object.name } else { &object.key });
-    push_name(&mut key, &object.name);
-    key.extend(object.snap.0.to_be_bytes());
+    push_object(&mut key, object);
     key
+}
+
+/// The part of a key that names an object within its collection.
+pub fn push_object(key: &mut Vec<u8>, object: &HObject) {
+    push_signed(key, object.pool.0);
+    key.extend(object.reversed_hash().to_be_bytes());
+    push_name(key, &object.namespace);
+    push_name(key, if object.key.is_empty() { &object.name } else { &object.key });
+    push_name(key, &object.name);
+    key.extend(object.snap.0.to_be_bytes());
 }
 
 pub fn read_collection(key: &[u8]) -> Result<Collection> {
@@ -47,15 +52,20 @@ pub fn read_collection(key: &[u8]) -> Result<Collection> {
 pub fn read_object(key: &[u8]) -> Result<(Collection, HObject)> {
     let mut r = Reader::new(key);
     let collection = take_collection(&mut r)?;
-    let pool = PoolId(take_signed(&mut r)?);
-    let hash = u32::from_be_bytes(r.array("hash")?).reverse_bits();
-    let namespace = take_name(&mut r)?;
-    let key = take_name(&mut r)?;
-    let name = take_name(&mut r)?;
-    let snap = SnapId(u64::from_be_bytes(r.array("snap")?));
+    let object = take_object(&mut r)?;
     r.finish("object key")?;
-    let object = HObject { snap, ..HObject::head(pool, namespace, key, name, hash) };
     Ok((collection, object))
+}
+
+/// What [`push_object`] wrote.
+pub fn take_object(r: &mut Reader<'_>) -> Result<HObject> {
+    let pool = PoolId(take_signed(r)?);
+    let hash = u32::from_be_bytes(r.array("hash")?).reverse_bits();
+    let namespace = take_name(r)?;
+    let key = take_name(r)?;
+    let name = take_name(r)?;
+    let snap = SnapId(u64::from_be_bytes(r.array("snap")?));
+    Ok(HObject { snap, ..HObject::head(pool, namespace, key, name, hash) })
 }
 
 /// The key of something that belongs to an object's id.
