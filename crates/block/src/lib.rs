@@ -1,6 +1,40 @@
 //! The object store on a raw block device or a preallocated file.
 //!
-//! See `docs/internals/disk-format.md` for the bytes and the reasons.
+//! `docs/internals/disk-format.md` has the bytes, and why a crash at any moment loses nothing.
+//!
+//! ```text
+//! engine   transactions, queries, checkpoints, opening
+//! object   onodes, where their blocks lie, who shares them      keys   of the tree
+//! table    changed metadata in memory     scan   over memory and tree
+//! tree     metadata on the device         space  free blocks
+//! log      the write-ahead log            superblock
+//! device   what is asked of devices       disk   simulated ones, with faults
+//! ```
+//!
+//! Invariants:
+//! * A commit completes when its record and its data are durable, in the order of submission.
+//! * What a crash leaves is the state after some prefix of the commits, with all that completed.
+//! * Data is given out only if it has its checksum.
+//! * Memory is bounded by `Options::memory`, whatever the devices hold.
 
+// An error names its object; it is rare and never on a hot path.
+#![allow(clippy::result_large_err)]
+
+mod checksum;
 pub mod device;
+pub mod disk;
+mod engine;
+mod format;
+pub mod keys;
+pub mod log;
+pub mod object;
+mod options;
+pub mod scan;
+pub mod space;
+pub mod superblock;
 pub mod table;
+pub mod tree;
+
+pub use engine::{BlockStore, StoreFailure};
+pub use format::{FormatError, format};
+pub use options::Options;

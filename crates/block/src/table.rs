@@ -1,7 +1,25 @@
 //! Changed metadata that the tree does not hold yet: pairs in memory, ordered by key.
+//!
+//! A [`Table`] holds all changes since some point in time. At most two are in use: the *active* one,
+//! which commits change, and while a checkpoint runs the *frozen* one below it, which is being written
+//! to the tree. A [`View`] looks through both.
+//!
+//! Memory: keys and values that come in may be slices of a message or of a page, which would live
+//! as long as any slice of them. So what is stored is copied, except for values longer than
+//! [`COPIED_MAX`]: those keep what they are a slice of, and cost no time to copy. This is decided
+//! in [`Table::put`] alone.
 
+use crate::tree::Load;
 use bytes::Bytes;
 use std::collections::BTreeMap;
+use std::ops::Bound;
+
+/// Longer values are kept as they came.
+pub const COPIED_MAX: usize = 32 << 10;
+
+/// Memory of an entry besides its bytes: its share of the map's nodes, which are two thirds full, and
+/// what the allocator adds to key and value.
+const ENTRY_OVERHEAD: usize = 144;
 
 /// A change of metadata. Later ones override earlier ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +38,15 @@ pub enum Op {
     },
 }
 
+/// What is known of a key without looking further down.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Lookup {
+    Value(Bytes),
+    Removed,
+    /// Nothing: what lies below decides.
+    Unknown,
+}
+
 /// The changes since some point in time. Where a point lies within a range, the point is newer:
 /// adding a range removes the points that it covers.
 #[derive(Debug, Clone, Default)]
@@ -30,4 +57,326 @@ pub struct Table {
     pub ranges: BTreeMap<Bytes, Bytes>,
     /// Memory in use, roughly.
     pub bytes: usize,
+    /// What taking it into the tree will cost.
+    pub load: Load,
+}
+
+/// An entry of a table, in key order; a range comes before the points within it, which are newer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Entry<'a> {
+    Range { first: &'a Bytes, last: &'a Bytes },
+    Value { key: &'a Bytes, value: &'a Bytes },
+    Removed { key: &'a Bytes },
+}
+
+impl Table {
+    pub fn apply(&mut self, op: Op) {
+        match op {
+            Op::Put { key, value } => self.put(&key, value),
+            Op::Delete { key } => self.delete(&key),
+            Op::DeleteRange { first, last } => self.delete_range(&first, &last),
+        }
+    }
+
+    pub fn put(&mut self, key: &[u8], value: Bytes) {
+        let is_long = value.len() > COPIED_MAX;
+        let value = if is_long { value } else { Bytes::copy_from_slice(&value) };
+        self.set(key, Some(value));
+    }
+
+    pub fn delete(&mut self, key: &[u8]) {
+        if self.is_in_range(key) {
+            self.forget(key);
+        } else {
+            self.set(key, None);
+        }
+    }
+
+    /// Removes all keys from `first` (inclusive) to `last` (exclusive).
+    pub fn delete_range(&mut self, first: &[u8], last: &[u8]) {
+        if first >= last {
+            return;
+        }
+        while let Some(key) = first_key(&self.points, Bound::Included(first), Bound::Excluded(last))
+        {
+            self.forget(&key);
+        }
+        self.add_range(first, last);
+    }
+
+    pub fn get(&self, key: &[u8]) -> Lookup {
+        match self.points.get(key) {
+            Some(Some(value)) => Lookup::Value(value.clone()),
+            Some(None) => Lookup::Removed,
+            None if self.is_in_range(key) => Lookup::Removed,
+            None => Lookup::Unknown,
+        }
+    }
+
+    /// The end of the removed range that `key` lies in. Points on top are not regarded.
+    pub fn range_end(&self, key: &[u8]) -> Option<&Bytes> {
+        if self.ranges.is_empty() {
+            return None;
+        }
+        let until = (Bound::Unbounded, Bound::Included(key));
+        let (_, last) = self.ranges.range::<[u8], _>(until).next_back()?;
+        (key < &last[..]).then_some(last)
+    }
+
+    /// The start of the first removed range behind `key`.
+    pub fn next_range(&self, key: &[u8]) -> Option<&Bytes> {
+        let behind = (Bound::Excluded(key), Bound::Unbounded);
+        self.ranges.range::<[u8], _>(behind).next().map(|(first, _)| first)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.points.is_empty() && self.ranges.is_empty()
+    }
+
+    pub fn clear(&mut self) {
+        *self = Table::default();
+    }
+
+    /// All entries in key order.
+    pub fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
+        let mut points = self.points.iter().peekable();
+        let mut ranges = self.ranges.iter().peekable();
+        std::iter::from_fn(move || {
+            let mut is_point = |key: &Bytes| ranges.peek().is_none_or(|(first, _)| key < *first);
+            match points.next_if(|(key, _)| is_point(key)) {
+                Some((key, Some(value))) => Some(Entry::Value { key, value }),
+                Some((key, None)) => Some(Entry::Removed { key }),
+                None => ranges.next().map(|(first, last)| Entry::Range { first, last }),
+            }
+        })
+    }
+
+    pub fn check_invariants(&self) {
+        let points = self.points.iter().map(|(key, value)| cost(key.len(), value_len(value)));
+        let ranges = self.ranges.iter().map(|(first, last)| cost(first.len(), last.len()));
+        assert_eq!(self.bytes, points.chain(ranges).sum::<usize>(), "bytes are all entries'");
+        let mut end: Option<&Bytes> = None;
+        for (first, last) in &self.ranges {
+            assert!(first < last && end.is_none_or(|end| end < first), "range {first:?}..{last:?}");
+            end = Some(last);
+        }
+        for (key, value) in &self.points {
+            assert!(value.is_some() || !self.is_in_range(key), "{key:?} is removed twice");
+        }
+    }
+
+    fn is_in_range(&self, key: &[u8]) -> bool {
+        self.range_end(key).is_some()
+    }
+
+    fn set(&mut self, key: &[u8], value: Option<Bytes>) {
+        self.count(key, &value);
+        // Copying the key even if it is there is cheaper than looking twice if it is not.
+        if let Some(old) = self.points.insert(Bytes::copy_from_slice(key), value) {
+            self.discount(key, &old);
+        }
+    }
+
+    fn forget(&mut self, key: &[u8]) {
+        if let Some(value) = self.points.remove(key) {
+            self.discount(key, &value);
+        }
+    }
+
+    fn count(&mut self, key: &[u8], value: &Option<Bytes>) {
+        self.bytes += cost(key.len(), value_len(value));
+        self.load.add(point_load(key, value));
+    }
+
+    fn discount(&mut self, key: &[u8], value: &Option<Bytes>) {
+        self.bytes -= cost(key.len(), value_len(value));
+        self.load.subtract(point_load(key, value));
+    }
+
+    /// Adds a range as one with all that it overlaps or touches.
+    fn add_range(&mut self, first: &[u8], last: &[u8]) {
+        let (mut first, mut last) = (first, Bytes::copy_from_slice(last));
+        let until = (Bound::Unbounded, Bound::Included(first));
+        let before = self.ranges.range::<[u8], _>(until).next_back();
+        let joined = before.filter(|(_, end)| first <= &end[..]).map(|(start, _)| start.clone());
+        first = joined.as_deref().unwrap_or(first);
+        let (from, to) = (Bound::Included(first), last.clone());
+        while let Some(start) = first_key(&self.ranges, from, Bound::Included(&to)) {
+            let end = self.ranges.remove(&start).expect("it was just found");
+            self.bytes -= cost(start.len(), end.len());
+            self.load.subtract(Load::range(start.len(), end.len()));
+            last = last.max(end);
+        }
+        self.bytes += cost(first.len(), last.len());
+        self.load.add(Load::range(first.len(), last.len()));
+        self.ranges.insert(Bytes::copy_from_slice(first), last);
+    }
+}
+
+fn cost(key_len: usize, value_len: usize) -> usize {
+    key_len + value_len + ENTRY_OVERHEAD
+}
+
+fn point_load(key: &[u8], value: &Option<Bytes>) -> Load {
+    Load::point(key.len(), value.as_ref().map(Bytes::len))
+}
+
+fn value_len(value: &Option<Bytes>) -> usize {
+    value.as_ref().map_or(0, Bytes::len)
+}
+
+fn first_key<V>(map: &BTreeMap<Bytes, V>, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Option<Bytes> {
+    map.range::<[u8], _>((from, to)).next().map(|(key, _)| key.clone())
+}
+
+/// The active table over the frozen one.
+#[derive(Debug, Clone, Copy)]
+pub struct View<'a> {
+    pub active: &'a Table,
+    pub frozen: Option<&'a Table>,
+}
+
+impl<'a> View<'a> {
+    /// `Unknown` means that the tree decides.
+    pub fn get(&self, key: &[u8]) -> Lookup {
+        match (self.active.get(key), self.frozen) {
+            (Lookup::Unknown, Some(frozen)) => frozen.get(key),
+            (known, _) => known,
+        }
+    }
+
+    /// The value, from `tree` if memory does not decide.
+    pub fn get_or<Fault>(
+        &self,
+        key: &[u8],
+        tree: impl FnOnce(&[u8]) -> Result<Option<Bytes>, Fault>,
+    ) -> Result<Option<Bytes>, Fault> {
+        match self.get(key) {
+            Lookup::Value(value) => Ok(Some(value)),
+            Lookup::Removed => Ok(None),
+            Lookup::Unknown => tree(key),
+        }
+    }
+
+    /// Newest first.
+    pub fn layers(&self) -> impl Iterator<Item = &'a Table> + use<'a> {
+        [Some(self.active), self.frozen].into_iter().flatten()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Few keys, of which some are prefixes of others.
+    pub fn any_key() -> impl Strategy<Value = Bytes> {
+        prop::collection::vec(prop_oneof![Just(0u8), Just(1), Just(0xff)], 0..4)
+            .prop_map(Bytes::from)
+    }
+
+    pub fn any_ops() -> impl Strategy<Value = Vec<Op>> {
+        let op = prop_oneof![
+            4 => (any_key(), any::<u16>()).prop_map(|(key, number)| {
+                Op::Put { key, value: number.to_le_bytes().to_vec().into() }
+            }),
+            2 => any_key().prop_map(|key| Op::Delete { key }),
+            1 => (any_key(), any_key()).prop_map(|(first, last)| Op::DeleteRange { first, last }),
+        ];
+        prop::collection::vec(op, 0..32)
+    }
+
+    pub fn table_of(ops: &[Op]) -> Table {
+        let mut table = Table::default();
+        ops.iter().for_each(|op| table.apply(op.clone()));
+        table
+    }
+
+    /// What the operations make of what lies below.
+    pub fn apply_to(model: &mut BTreeMap<Bytes, Bytes>, ops: &[Op]) {
+        for op in ops.iter().cloned() {
+            match op {
+                Op::Put { key, value } => drop(model.insert(key, value)),
+                Op::Delete { key } => drop(model.remove(&key)),
+                Op::DeleteRange { first, last } => {
+                    model.retain(|key, _| *key < first || last <= *key);
+                }
+            }
+        }
+    }
+
+    fn replay(model: &mut BTreeMap<Bytes, Bytes>, table: &Table) {
+        for entry in table.iter() {
+            let op = match entry {
+                Entry::Range { first, last } => {
+                    Op::DeleteRange { first: first.clone(), last: last.clone() }
+                }
+                Entry::Value { key, value } => Op::Put { key: key.clone(), value: value.clone() },
+                Entry::Removed { key } => Op::Delete { key: key.clone() },
+            };
+            apply_to(model, &[op]);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_view_over_a_tree_knows_what_all_changes_together_made(
+            tree in prop::collection::btree_map(any_key(), any_key(), 0..16),
+            (older, newer) in (any_ops(), any_ops()),
+        ) {
+            let mut model = tree.clone();
+            apply_to(&mut model, &older);
+            apply_to(&mut model, &newer);
+            let (frozen, active) = (table_of(&older), table_of(&newer));
+            frozen.check_invariants();
+            active.check_invariants();
+            let view = View { active: &active, frozen: Some(&frozen) };
+            for key in model.keys().chain(tree.keys()).chain(frozen.points.keys()) {
+                let found = view.get_or(key, |key| Ok::<_, ()>(tree.get(key).cloned())).unwrap();
+                prop_assert_eq!(found.as_ref(), model.get(key));
+            }
+        }
+
+        #[test]
+        fn entries_in_their_order_make_what_the_operations_made(
+            tree in prop::collection::btree_map(any_key(), any_key(), 0..16), ops in any_ops(),
+        ) {
+            let (mut expected, mut found) = (tree.clone(), tree);
+            apply_to(&mut expected, &ops);
+            replay(&mut found, &table_of(&ops));
+            prop_assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn ranges_that_touch_become_one_and_hold_no_points() {
+        let mut table = Table::default();
+        table.put(b"b5", "gone".into());
+        table.delete_range(b"b", b"c");
+        table.delete_range(b"d", b"e");
+        table.delete_range(b"c", b"d");
+        assert_eq!(table.ranges, [("b".into(), "e".into())].into());
+        table.delete(b"b6");
+        assert!(table.points.is_empty());
+        table.put(b"c1", "new".into());
+        assert_eq!(table.get(b"c1"), Lookup::Value("new".into()));
+        assert_eq!((table.get(b"c2"), table.get(b"e")), (Lookup::Removed, Lookup::Unknown));
+        table.check_invariants();
+        table.clear();
+        assert!(table.is_empty() && table.bytes == 0);
+    }
+
+    #[test]
+    fn what_is_stored_does_not_keep_the_message_it_came_in() {
+        let message = Bytes::from(vec![7; 3 * COPIED_MAX]);
+        let mut table = Table::default();
+        let key = message.slice(..10);
+        table.apply(Op::Put { key, value: message.slice(..COPIED_MAX) });
+        assert!(message.is_unique());
+        let long = message.slice(..COPIED_MAX + 1);
+        table.put(b"long", long.clone());
+        assert_eq!(table.get(b"long"), Lookup::Value(long.clone()));
+        let Lookup::Value(stored) = table.get(b"long") else { panic!("it was put") };
+        assert_eq!(stored.as_ptr(), long.as_ptr());
+    }
 }

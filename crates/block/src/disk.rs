@@ -1,0 +1,416 @@
+//! Simulated devices, with everything that real ones do to those who trust them too much.
+//!
+//! A [`FaultyDisk`] is one store's main device and, if there is one, its fast device:
+//! * Operations take a while and overtake each other. A read shows each block as it was at some time
+//!   between its submission and its completion.
+//! * A write that completed is *volatile* until a flush that was submitted afterwards completes,
+//!   unless it was asked to be durable or the device has no cache. In a crash each volatile block,
+//!   and each block of the writes in flight, survives or not, independently of all others.
+//! * On demand or by chance: blocks that cannot be read until they are written anew, writes that fail
+//!   half-done, flushes that fail and lose data, flipped bits, misdirected writes, dead devices.
+//!
+//! What no store may do is an assertion: unaligned memory, addresses outside of the device, writes
+//! that overlap a write in flight (their order would be undefined).
+//!
+//! The same seed and the same calls give the same. Only blocks that were written take memory, and a
+//! clone shares them, so that a test may fork a disk at every operation.
+//!
+//! The host calls [`FaultyDisk::advance`] when [`FaultyDisk::next_event`] is due, then drains
+//! [`FaultyDisk::poll`]. A [`Driver`] is such a host, for one store in virtual time.
+
+mod blocks;
+mod driver;
+mod medium;
+mod options;
+
+pub use driver::{Driver, Hosted};
+pub use options::{Counters, CrashPolicy, DiskOptions, Faults, Unwritten, View};
+
+use crate::device::{BLOCK, Device, Io, IoDone, IoError, IoId};
+use bytes::Bytes;
+use engine::{Duration, Time};
+use medium::Medium;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use stdx::Prng;
+
+const MILLION: u64 = 1_000_000;
+
+#[derive(Debug, Clone)]
+struct Pending {
+    io: Io,
+    note: Note,
+    fails: bool,
+}
+
+/// What was settled about an operation when it was submitted.
+#[derive(Debug, Clone)]
+enum Note {
+    None,
+    /// The read takes what was there at its submission.
+    Sampled(Bytes),
+    /// The flush covers completions up to this one.
+    Covers(u64),
+}
+
+#[derive(Debug, Clone)]
+pub struct FaultyDisk {
+    prng: Prng,
+    options: DiskOptions,
+    main: Medium,
+    fast: Option<Medium>,
+    /// By due time; the number of the operation keeps those of one instant apart.
+    pending: BTreeMap<(Time, u64), Pending>,
+    ids: BTreeSet<IoId>,
+    operations: u64,
+    /// The numbers of operations that are to fail.
+    doomed: BTreeSet<u64>,
+    done: VecDeque<IoDone>,
+}
+
+impl FaultyDisk {
+    pub fn new(seed: u64, options: DiskOptions) -> Self {
+        let mut prng = Prng::new(seed);
+        let mut medium = |blocks, cache| {
+            let garbage = (options.unwritten == Unwritten::Garbage).then(|| prng.next_u64());
+            Medium::new(blocks, cache, garbage)
+        };
+        FaultyDisk {
+            main: medium(options.main_blocks, options.main_cache),
+            fast: (options.fast_blocks > 0)
+                .then(|| medium(options.fast_blocks, options.fast_cache)),
+            prng,
+            options,
+            pending: BTreeMap::new(),
+            ids: BTreeSet::new(),
+            operations: 0,
+            doomed: BTreeSet::new(),
+            done: VecDeque::new(),
+        }
+    }
+
+    /// From here on, chance comes from another seed: clones go different ways.
+    pub fn reseed(&mut self, seed: u64) {
+        self.prng = Prng::new(seed);
+    }
+
+    pub fn submit(&mut self, now: Time, io: Io) {
+        let (id, device) = name(&io);
+        assert!(self.ids.insert(id), "{id:?} is in flight already: {}", describe(&io));
+        self.operations += 1;
+        let note = self.begin(&io);
+        let fails = self.doomed.remove(&self.operations) || self.draw_fault(&io);
+        let fails = fails || self.medium(device).dead;
+        let due = now + self.draw_delay(&io);
+        self.pending.insert((due, self.operations), Pending { io, note, fails });
+    }
+
+    /// When something becomes ready next; now if something waits to be polled.
+    pub fn next_event(&self) -> Option<Time> {
+        match self.done.is_empty() {
+            true => self.pending.keys().next().map(|(due, _)| *due),
+            false => Some(Time::ZERO),
+        }
+    }
+
+    /// Does what is due, in the order in which it is due.
+    pub fn advance(&mut self, now: Time) {
+        while self.advance_one(now) {}
+    }
+
+    /// Does the first operation that is due, if one is.
+    pub fn advance_one(&mut self, now: Time) -> bool {
+        let Some(first) = self.pending.first_entry().filter(|first| first.key().0 <= now) else {
+            return false;
+        };
+        let Pending { io, note, fails } = first.remove();
+        let (id, device) = name(&io);
+        let fails = fails || self.medium(device).dead;
+        let result = self.finish(&io, note, fails);
+        self.ids.remove(&id);
+        self.done.push_back(IoDone { id, result });
+        true
+    }
+
+    pub fn poll(&mut self) -> Option<IoDone> {
+        self.done.pop_front()
+    }
+
+    /// Operations that were submitted so far.
+    pub fn operations(&self) -> u64 {
+        self.operations
+    }
+
+    pub fn in_flight(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Does the operations at once, however slow and faulty the devices are, and flushes: to format.
+    pub fn perform(&mut self, operations: Vec<Io>) {
+        for io in operations {
+            self.operations += 1;
+            let note = self.begin(&io);
+            self.finish(&io, note, false).expect("faults are switched off");
+        }
+        for medium in self.media() {
+            medium.flush(u64::MAX);
+        }
+    }
+
+    // Crashes.
+
+    /// The power fails and comes back, with a policy by chance.
+    pub fn crash(&mut self) -> CrashPolicy {
+        // The first is the one that says most.
+        let policy = match self.prng.chance(1, 2) {
+            true => CrashPolicy::ALL[0],
+            false => *self.prng.choose(&CrashPolicy::ALL),
+        };
+        self.crash_with(policy);
+        policy
+    }
+
+    /// The power fails and comes back: operations in flight and those that were not polled are gone,
+    /// and of what was volatile the policy keeps some.
+    pub fn crash_with(&mut self, policy: CrashPolicy) {
+        self.forget_operations();
+        let writes: BTreeSet<u64> = self.media().flat_map(|medium| medium.unsettled()).collect();
+        let writes: Vec<u64> = writes.into_iter().collect();
+        let last = writes.last().copied();
+        let one = (!writes.is_empty()).then(|| *self.prng.choose(&writes));
+        let whole: BTreeSet<u64> = writes.into_iter().filter(|_| self.prng.chance(1, 2)).collect();
+        let mut prng = self.prng.fork();
+        // Now nearly all is kept, now nearly nothing.
+        let chance = prng.range(1..8);
+        for medium in self.media() {
+            medium.crash(|write| match policy {
+                CrashPolicy::KeepAll => true,
+                CrashPolicy::KeepNone => false,
+                CrashPolicy::Blocks => prng.chance(chance, 8),
+                CrashPolicy::Writes => whole.contains(&write),
+                CrashPolicy::OnlyOne => one == Some(write),
+                CrashPolicy::OnlyLast => last == Some(write),
+                CrashPolicy::AllButOne => one != Some(write),
+            });
+        }
+    }
+
+    /// The process dies, the machine does not: blocks of writes in flight are written or not, and
+    /// what was volatile still is.
+    pub fn restart(&mut self) {
+        self.forget_operations();
+        let mut prng = self.prng.fork();
+        for medium in self.media() {
+            medium.abandon(&mut prng);
+        }
+    }
+
+    fn forget_operations(&mut self) {
+        self.pending.clear();
+        self.ids.clear();
+        self.done.clear();
+    }
+
+    // Faults on demand.
+
+    pub fn set_faults(&mut self, faults: Faults) {
+        self.options.faults = faults;
+    }
+
+    /// The operation that is submitted as the `number`th from now on (1 is the next) fails.
+    pub fn fail_operation(&mut self, number: u64) {
+        self.doomed.insert(self.operations + number);
+    }
+
+    /// The device answers nothing but errors.
+    pub fn kill(&mut self, device: Device) {
+        self.medium(device).dead = true;
+    }
+
+    /// The devices live and do what they are asked; what is damaged stays so.
+    pub fn heal(&mut self) {
+        self.options.faults = Faults::default();
+        self.doomed.clear();
+        for medium in self.media() {
+            medium.dead = false;
+        }
+    }
+
+    /// The block cannot be read until it is written.
+    pub fn make_unreadable(&mut self, device: Device, block: u64) {
+        self.medium(device).unreadable.insert(block);
+    }
+
+    /// Flips a bit of what the block holds, whether durable or not.
+    pub fn corrupt(&mut self, device: Device, block: u64, bit: usize) {
+        assert!(bit < BLOCK * 8, "bit {bit} is not in a block");
+        self.medium(device).change(block, |content| content[bit / 8] ^= 1 << (bit % 8));
+    }
+
+    /// Puts something else into the block: what a misdirected write may leave there.
+    pub fn overwrite(&mut self, device: Device, block: u64, content: &[u8]) {
+        assert_eq!(content.len(), BLOCK, "a block is written as a whole");
+        self.medium(device).change(block, |old| old.copy_from_slice(content));
+    }
+
+    // Looking from outside.
+
+    /// What a restart would read.
+    pub fn read_now(&self, device: Device, block: u64, blocks: u32, view: View) -> Bytes {
+        self.medium_of(device).read_now(block, blocks, view)
+    }
+
+    /// The disk as a crash leaves it that keeps nothing volatile.
+    pub fn durable_image(&self) -> FaultyDisk {
+        let mut image = self.clone();
+        image.crash_with(CrashPolicy::KeepNone);
+        image
+    }
+
+    /// Equal for devices that hold the same. Blocks that were never written count as such.
+    pub fn content_hash(&self, device: Device, view: View) -> u64 {
+        self.medium_of(device).content_hash(view)
+    }
+
+    /// Blocks that were ever written, ascending.
+    pub fn written_blocks(&self, device: Device) -> Vec<u64> {
+        self.medium_of(device).written_blocks()
+    }
+
+    pub fn counters(&self, device: Device) -> Counters {
+        self.medium_of(device).counters
+    }
+
+    pub fn has_device(&self, device: Device) -> bool {
+        device == Device::Main || self.fast.is_some()
+    }
+
+    // What operations do.
+
+    fn begin(&mut self, io: &Io) -> Note {
+        let number = self.operations;
+        match io {
+            Io::Read { device, block, blocks, .. } => {
+                self.medium(*device).begin_read(*block, *blocks);
+                match self.prng.chance(1, 2) {
+                    true => Note::None,
+                    false => Note::Sampled(self.read(*device, *block, *blocks)),
+                }
+            }
+            Io::Write { device, block, data, .. } => {
+                let rate = self.options.faults.misdirected_writes_per_million;
+                let misdirected = rate > 0 && self.prng.chance(rate, MILLION);
+                let drift = if misdirected { self.prng.next_u64() } else { 0 };
+                self.medium(*device).begin_write(number, *block, data, drift);
+                Note::None
+            }
+            Io::Flush { device, .. } => Note::Covers(self.medium(*device).begin_flush()),
+            Io::Discard { device, block, blocks, .. } => {
+                let mut prng = self.prng.fork();
+                self.medium(*device).begin_discard(number, *block, *blocks, &mut prng);
+                Note::None
+            }
+        }
+    }
+
+    fn finish(&mut self, io: &Io, note: Note, fails: bool) -> Result<Bytes, IoError> {
+        let mut prng = self.prng.fork();
+        let failure = || IoError(format!("{} failed", describe(io)));
+        match (io, note) {
+            (Io::Read { device, block, blocks, .. }, note) => {
+                if fails || self.medium(*device).is_unreadable(*block, *blocks) {
+                    return Err(failure());
+                }
+                return Ok(match note {
+                    Note::Sampled(sample) => sample,
+                    _ => self.read(*device, *block, *blocks),
+                });
+            }
+            (Io::Write { device, block, .. } | Io::Discard { device, block, .. }, _) if fails => {
+                self.medium(*device).fail_write(*block, &mut prng)
+            }
+            (Io::Write { device, block, durable, .. }, _) => {
+                self.medium(*device).finish_write(*block, *durable)
+            }
+            (Io::Discard { device, block, .. }, _) => {
+                self.medium(*device).finish_write(*block, false)
+            }
+            (Io::Flush { device, .. }, Note::Covers(mark)) => match fails {
+                true => self.medium(*device).fail_flush(mark, &mut prng),
+                false => self.medium(*device).flush(mark),
+            },
+            (Io::Flush { .. }, _) => unreachable!("flushes know what they cover"),
+        }
+        if fails { Err(failure()) } else { Ok(Bytes::new()) }
+    }
+
+    fn read(&mut self, device: Device, block: u64, blocks: u32) -> Bytes {
+        let mut prng = self.prng.fork();
+        self.medium(device).read(block, blocks, &mut prng)
+    }
+
+    fn draw_fault(&mut self, io: &Io) -> bool {
+        let faults = &self.options.faults;
+        let rate = match io {
+            Io::Read { .. } => faults.read_errors_per_million,
+            Io::Write { .. } | Io::Discard { .. } => faults.write_errors_per_million,
+            Io::Flush { .. } => faults.flush_errors_per_million,
+        };
+        rate > 0 && self.prng.chance(rate, MILLION)
+    }
+
+    fn draw_delay(&mut self, io: &Io) -> Duration {
+        let range = match io {
+            Io::Read { .. } => &self.options.read_delay,
+            Io::Write { .. } | Io::Discard { .. } => &self.options.write_delay,
+            Io::Flush { .. } => &self.options.flush_delay,
+        };
+        let (low, high) = (range.start().as_nanos() as u64, range.end().as_nanos() as u64);
+        Duration::from_nanos(low + self.prng.below(high.saturating_sub(low) + 1))
+    }
+
+    fn media(&mut self) -> impl Iterator<Item = &mut Medium> {
+        std::iter::once(&mut self.main).chain(self.fast.as_mut())
+    }
+
+    fn medium(&mut self, device: Device) -> &mut Medium {
+        match device {
+            Device::Main => &mut self.main,
+            Device::Fast => self.fast.as_mut().expect("there is no fast device"),
+        }
+    }
+
+    fn medium_of(&self, device: Device) -> &Medium {
+        match device {
+            Device::Main => &self.main,
+            Device::Fast => self.fast.as_ref().expect("there is no fast device"),
+        }
+    }
+}
+
+fn name(io: &Io) -> (IoId, Device) {
+    match *io {
+        Io::Read { id, device, .. }
+        | Io::Write { id, device, .. }
+        | Io::Flush { id, device }
+        | Io::Discard { id, device, .. } => (id, device),
+    }
+}
+
+/// Without the data.
+fn describe(io: &Io) -> String {
+    let (_, device) = name(io);
+    match io {
+        Io::Read { block, blocks, .. } => format!("read of {blocks} at {block} of {device:?}"),
+        Io::Write { block, data, .. } => {
+            let blocks = data.iter().map(Bytes::len).sum::<usize>() / BLOCK;
+            format!("write of {blocks} at {block} of {device:?}")
+        }
+        Io::Flush { .. } => format!("flush of {device:?}"),
+        Io::Discard { block, blocks, .. } => {
+            format!("discard of {blocks} at {block} of {device:?}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

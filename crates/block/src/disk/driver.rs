@@ -1,0 +1,172 @@
+//! A host for one store on simulated devices, in virtual time.
+//!
+//! The driver never waits: [`Driver::step`] does the one thing that is due next (an operation of a
+//! device or a timer of the store) and moves the clock there. What the store wants done afterwards
+//! is on its way to the devices before `step` returns.
+
+use super::FaultyDisk;
+use crate::BlockStore;
+use crate::device::{Io, IoDone};
+use engine::{RequestToken, Time};
+use store::{Completion, ObjectStore, Outcome, Request, RequestKind, StoreError};
+
+/// No request takes so many steps; a store that needs more hangs.
+const STEPS_MAX: u64 = 2_000_000;
+
+/// What a host does with a store, besides passing requests.
+pub trait Hosted: ObjectStore {
+    fn poll_io(&mut self) -> Option<Io>;
+    fn handle_io(&mut self, now: Time, done: IoDone);
+    fn poll_timeout(&self) -> Option<Time>;
+    fn handle_timeout(&mut self, now: Time);
+    /// Whether it may be asked: it is open, or it failed.
+    fn is_ready(&self) -> bool;
+}
+
+impl Hosted for BlockStore {
+    fn poll_io(&mut self) -> Option<Io> {
+        BlockStore::poll_io(self)
+    }
+
+    fn handle_io(&mut self, now: Time, done: IoDone) {
+        BlockStore::handle_io(self, now, done);
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        BlockStore::poll_timeout(self)
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        BlockStore::handle_timeout(self, now);
+    }
+
+    fn is_ready(&self) -> bool {
+        self.is_open() || self.failure().is_some()
+    }
+}
+
+#[derive(Debug)]
+pub struct Driver<S> {
+    store: S,
+    disk: FaultyDisk,
+    now: Time,
+    steps: u64,
+    tokens: RequestToken,
+}
+
+impl<S: Hosted> Driver<S> {
+    /// The store has just been opened: it is told of nothing yet.
+    pub fn new(store: S, disk: FaultyDisk, now: Time) -> Self {
+        let mut driver = Driver { store, disk, now, steps: 0, tokens: 0 };
+        driver.submit_io();
+        driver
+    }
+
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// Does something with the store that requests do not do.
+    pub fn with_store<R>(&mut self, action: impl FnOnce(&mut S) -> R) -> R {
+        let result = action(&mut self.store);
+        self.submit_io();
+        result
+    }
+
+    pub fn disk(&self) -> &FaultyDisk {
+        &self.disk
+    }
+
+    /// For faults; operations are the driver's business.
+    pub fn disk_mut(&mut self) -> &mut FaultyDisk {
+        &mut self.disk
+    }
+
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Operations done and timers gone off so far.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    pub fn submit(&mut self, kind: RequestKind) -> RequestToken {
+        self.tokens += 1;
+        self.store.submit(self.now, Request { token: self.tokens, kind });
+        self.submit_io();
+        self.tokens
+    }
+
+    pub fn poll_completion(&mut self) -> Option<Completion> {
+        self.store.poll_completion()
+    }
+
+    /// Does what is due next; false if nothing is going to happen any more.
+    pub fn step(&mut self) -> bool {
+        let operation = self.disk.next_event();
+        let timer = self.store.poll_timeout();
+        let Some(due) = operation.into_iter().chain(timer).min() else { return false };
+        self.now = self.now.max(due);
+        self.steps += 1;
+        if operation.is_some_and(|operation| operation <= self.now) {
+            self.disk.advance_one(self.now);
+            while let Some(done) = self.disk.poll() {
+                self.store.handle_io(self.now, done);
+            }
+        } else {
+            self.store.handle_timeout(self.now);
+        }
+        self.submit_io();
+        true
+    }
+
+    /// Waits until the store is open, or has failed.
+    pub fn run_until_ready(&mut self) {
+        self.run_until("open", |driver| driver.store.is_ready());
+    }
+
+    /// Waits until the devices have nothing to do, whatever timers say.
+    pub fn run_until_idle(&mut self) {
+        self.run_until("become idle", |driver| driver.disk.next_event().is_none());
+    }
+
+    /// The completion that comes next.
+    pub fn next_completion(&mut self) -> Completion {
+        let mut next = None;
+        self.run_until("answer", |driver| {
+            next = driver.poll_completion();
+            next.is_some()
+        });
+        next.expect("waited for it")
+    }
+
+    /// Does one request; no other may be in flight.
+    pub fn execute(&mut self, kind: RequestKind) -> Result<Outcome, StoreError> {
+        let token = self.submit(kind);
+        let completion = self.next_completion();
+        assert_eq!(completion.token, token, "an answer to another request");
+        completion.outcome
+    }
+
+    /// The store is gone; what it leaves on its devices is for the caller to decide.
+    pub fn into_disk(self) -> FaultyDisk {
+        self.disk
+    }
+
+    fn run_until(&mut self, what: &str, mut condition: impl FnMut(&mut Self) -> bool) {
+        for _ in 0..STEPS_MAX {
+            if condition(self) {
+                return;
+            }
+            assert!(self.step(), "the store does not {what}, and nothing is on its way");
+        }
+        panic!("the store does not {what} within {STEPS_MAX} steps");
+    }
+
+    fn submit_io(&mut self) {
+        while let Some(io) = self.store.poll_io() {
+            self.disk.submit(self.now, io);
+        }
+    }
+}

@@ -1,0 +1,423 @@
+//! Checkpoints: what changed in memory goes to the tree, small data goes home, the log is trimmed.
+//!
+//! ```text
+//! freeze ─ homes and pages, side by side ─ page bitmap ─ flush ─ superblock ─ install
+//! ```
+//!
+//! Clients go on meanwhile: their changes gather in the active table and behind the frozen part of
+//! the log. Each step does a bounded amount of work, and a bounded number of writes is on its way.
+
+use super::homes::HomeWrite;
+use super::mounted::{Mounted, Use};
+use super::waits::Waiter;
+use crate::checksum::crc32c;
+use crate::device::{BLOCK, Device, Extent};
+use crate::keys;
+use crate::log::{Counters, LogPoint};
+use crate::superblock::{self, METADATA_RUNS_MAX, PageBitmap, Superblock};
+use crate::table::Table;
+use crate::tree::{self, Applied, Apply, PageSource, Step};
+use bytes::Bytes;
+use codec::encode_to_bytes;
+use stdx::AlignedBuffer;
+use store::StoreError;
+
+/// Writes of a checkpoint on their way at the same time.
+const WRITES_IN_FLIGHT_MAX: usize = 16;
+/// Pages that one step of the tree may write.
+const STEP_PAGES: usize = 64;
+/// Pages that are written in one operation.
+const PAGES_PER_WRITE_MAX: usize = 64;
+/// A checkpoint begins when the log is this full, in parts of [`LOG_PARTS`].
+const LOG_PART_BEGIN: u64 = 3;
+const LOG_PARTS: u64 = 8;
+/// Runs of blocks that are lent to the tree: the first has this part of the space, within bounds, and
+/// later ones this part of what the tree has. So there are never many.
+const RUN_SPACE_SHARE: u64 = 512;
+const RUN_BLOCKS_MIN: u64 = 64;
+const RUN_BLOCKS_FIRST_MAX: u64 = 16 << 10;
+const RUN_GROWTH_SHARE: u64 = 4;
+/// Runs are taken back while the tree has so many times the pages that it may need.
+const PAGES_KEPT_FACTOR: u64 = 2;
+
+#[derive(Debug)]
+enum Phase {
+    /// Batches up to the frozen end become durable.
+    Settling,
+    /// Homes and pages are written.
+    Writing,
+    /// Everything is written and being flushed.
+    Flushing,
+    /// The superblock is being written.
+    Recording,
+}
+
+pub(crate) struct Checkpoint {
+    phase: Phase,
+    /// Replay will start here.
+    point: LogPoint,
+    /// The last batch before it.
+    seq: u64,
+    /// As of that batch.
+    counters: Counters,
+    /// Runs of blocks that the tree has given back: free when the superblock is durable.
+    returned: Vec<Extent>,
+    /// Small data below this block is on its way home.
+    home_cursor: u64,
+    homes_done: bool,
+    apply: Apply,
+    applied: Option<Applied>,
+    is_reading: bool,
+    writes_in_flight: usize,
+    superblock: Option<Superblock>,
+}
+
+impl Mounted {
+    /// Begins a checkpoint if it is time, and moves a running one forward.
+    pub fn run_checkpoint(&mut self) {
+        if self.checkpoint.is_some() {
+            self.try_advance();
+        }
+        // The one before may have ended just now.
+        if self.checkpoint.is_none() {
+            self.want_checkpoint &= self.has_changes() || self.page_surplus(&Table::default()) > 0;
+            if self.is_checkpoint_due() {
+                self.begin_checkpoint();
+                self.try_advance();
+            }
+        }
+    }
+
+    fn try_advance(&mut self) {
+        if let Err(error) = self.advance_checkpoint() {
+            self.fail(error);
+        }
+    }
+
+    fn is_checkpoint_due(&self) -> bool {
+        let used = self.log.used_blocks() * LOG_PARTS;
+        (self.has_changes() || self.want_checkpoint)
+            && !self.waits.has_expired()
+            && (self.want_checkpoint
+                || used > self.log.capacity() * LOG_PART_BEGIN
+                || self.meta.active.bytes > self.budget.table_bytes
+                || self.homes.waiting() * BLOCK > self.budget.home_bytes)
+    }
+
+    fn has_changes(&self) -> bool {
+        !self.meta.active.is_empty() || self.log.used_blocks() > 0
+    }
+
+    fn begin_checkpoint(&mut self) {
+        self.want_checkpoint = false;
+        self.seal();
+        self.homes.freeze();
+        let mut frozen = std::mem::take(&mut self.meta.active);
+        let returned = self.take_back_pages(&frozen);
+        self.freeze_space(&mut frozen);
+        self.meta.frozen = Some(frozen);
+        self.checkpoint = Some(Checkpoint {
+            phase: Phase::Settling,
+            point: self.commits.sealed,
+            seq: self.commits.sealed_seq,
+            counters: self.counters,
+            returned,
+            home_cursor: 0,
+            homes_done: false,
+            apply: Apply::new(self.root(), self.superblock.sequence + 1),
+            applied: None,
+            is_reading: false,
+            writes_in_flight: 0,
+            superblock: None,
+        });
+    }
+
+    /// Adds the bitmap of the space as of now to the changes, and makes sure that the tree has the
+    /// pages that they can need. What is lent to the tree changes the bitmap in turn.
+    fn freeze_space(&mut self, frozen: &mut Table) {
+        loop {
+            for (chunk, bits) in self.space.snapshot_dirty() {
+                match bits.iter().all(|byte| *byte == 0) {
+                    true => frozen.delete(&keys::bitmap(chunk)),
+                    false => frozen.put(&keys::bitmap(chunk), Bytes::copy_from_slice(&bits)),
+                }
+            }
+            let needed =
+                tree::pages_bound(&frozen.load, self.root().as_ref()) + self.bitmap_pages();
+            let missing = needed.saturating_sub(self.pages.free_pages());
+            if missing == 0 {
+                return;
+            }
+            if !self.lend_pages(missing) {
+                tracing::warn!(missing, "the metadata tree may run out of pages");
+                return;
+            }
+        }
+    }
+
+    /// Takes back runs of which the tree needs no page, not even for what is being frozen. They are free
+    /// as of this checkpoint, but must not be used before it is durable.
+    fn take_back_pages(&mut self, frozen: &Table) -> Vec<Extent> {
+        let mut returned = Vec::new();
+        if self.meta_device != Device::Main {
+            return returned;
+        }
+        if self.page_surplus(frozen) > 0 {
+            self.pages.rewind();
+        }
+        while let Some(run) = self.pages.take_free_run(self.page_surplus(frozen)) {
+            let seq = self.commits.sealed_seq;
+            self.space.pin(run).expect("runs lie in the space");
+            self.space.free_after(seq, run).expect("a run of the tree is in use");
+            returned.push(run);
+        }
+        returned
+    }
+
+    /// Free pages beyond those that the changes may need.
+    fn page_surplus(&self, frozen: &Table) -> u64 {
+        let bound = tree::pages_bound(&frozen.load, self.root().as_ref());
+        let kept = PAGES_KEPT_FACTOR * (bound + self.bitmap_pages()) + RUN_BLOCKS_MIN;
+        self.pages.free_pages().saturating_sub(kept)
+    }
+
+    /// Lends a run of blocks to the tree; the more it has, the larger.
+    fn lend_pages(&mut self, missing: u64) -> bool {
+        if self.meta_device != Device::Main || self.pages.runs().count() >= METADATA_RUNS_MAX {
+            return false;
+        }
+        let first =
+            (self.space.total() / RUN_SPACE_SHARE).clamp(RUN_BLOCKS_MIN, RUN_BLOCKS_FIRST_MAX);
+        let growth =
+            ((self.pages.used_pages() + self.pages.free_pages()) / RUN_GROWTH_SHARE).max(first);
+        let run = self.space.allocate_run(RUN_BLOCKS_MIN.min(missing), missing.max(growth));
+        let run = run.or_else(|| self.space.allocate_run(1, missing));
+        match run {
+            Some(run) => self.pages.add_run(run),
+            None => return false,
+        }
+        true
+    }
+
+    pub fn resume_checkpoint(&mut self) {
+        if let Some(checkpoint) = &mut self.checkpoint {
+            checkpoint.is_reading = false;
+        }
+    }
+
+    /// A write or flush of the checkpoint is done.
+    pub fn checkpoint_progress(&mut self) {
+        if let Some(checkpoint) = &mut self.checkpoint {
+            checkpoint.writes_in_flight -= 1;
+        }
+    }
+
+    fn advance_checkpoint(&mut self) -> Result<(), StoreError> {
+        let Some(checkpoint) = &self.checkpoint else { return Ok(()) };
+        match checkpoint.phase {
+            Phase::Settling if self.commits.durable >= checkpoint.seq => {
+                self.set_phase(Phase::Writing);
+                self.write_homes();
+                self.write_pages()
+            }
+            Phase::Writing => {
+                self.write_homes();
+                self.write_pages()
+            }
+            Phase::Flushing if checkpoint.writes_in_flight == 0 => {
+                self.write_superblock();
+                Ok(())
+            }
+            Phase::Recording if checkpoint.writes_in_flight == 0 => {
+                self.install();
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn set_phase(&mut self, phase: Phase) {
+        if let Some(checkpoint) = &mut self.checkpoint {
+            checkpoint.phase = phase;
+        }
+    }
+
+    fn write_homes(&mut self) {
+        let Some(checkpoint) = &mut self.checkpoint else { return };
+        while checkpoint.writes_in_flight < WRITES_IN_FLIGHT_MAX && !checkpoint.homes_done {
+            match self.homes.next_write(checkpoint.home_cursor) {
+                Some(HomeWrite { extent, data }) => {
+                    checkpoint.home_cursor = extent.end();
+                    checkpoint.writes_in_flight += 1;
+                    self.io.write(Use::Home { extent }, Device::Main, extent.start, data, false);
+                }
+                None => checkpoint.homes_done = true,
+            }
+        }
+    }
+
+    fn write_pages(&mut self) -> Result<(), StoreError> {
+        let Some(checkpoint) = &mut self.checkpoint else { return Ok(()) };
+        let frozen = self.meta.frozen.as_ref().expect("frozen while a checkpoint runs");
+        while checkpoint.applied.is_none()
+            && !checkpoint.is_reading
+            && checkpoint.writes_in_flight < WRITES_IN_FLIGHT_MAX
+        {
+            let tree = &mut self.meta.tree;
+            let step = checkpoint.apply.step(tree, frozen, &mut self.pages, STEP_PAGES);
+            let step = step.map_err(|error| StoreError::Device(error.to_string()))?;
+            let mut writer = PageWriter::default();
+            while let Some((page, bytes)) = checkpoint.apply.poll_write() {
+                writer.add(page, bytes);
+            }
+            for (page, data) in writer.runs {
+                checkpoint.writes_in_flight += 1;
+                self.io.write(Use::Checkpoint, self.meta_device, page, data, false);
+            }
+            match step {
+                Step::Progress => {}
+                Step::Done(applied) => checkpoint.applied = Some(applied),
+                Step::Need(pages) => {
+                    checkpoint.is_reading = true;
+                    self.read_pages(Waiter::Checkpoint, pages);
+                    break;
+                }
+            }
+        }
+        self.finish_writing()
+    }
+
+    /// When all pages are known, the bitmap of pages follows, and then the flush.
+    fn finish_writing(&mut self) -> Result<(), StoreError> {
+        let Some(checkpoint) = &self.checkpoint else { return Ok(()) };
+        let Some(applied) = &checkpoint.applied else { return Ok(()) };
+        if !checkpoint.homes_done {
+            return Ok(());
+        }
+        if checkpoint.superblock.is_none() {
+            let applied = applied.clone();
+            let superblock = self.next_superblock(&applied)?;
+            let checkpoint = self.checkpoint.as_mut().expect("looked at above");
+            checkpoint.superblock = Some(superblock);
+        }
+        let checkpoint = self.checkpoint.as_mut().expect("looked at above");
+        if checkpoint.writes_in_flight == 0 {
+            checkpoint.phase = Phase::Flushing;
+            for device in self.devices_to_flush() {
+                self.io.flush(Use::Checkpoint, device);
+                self.checkpoint.as_mut().expect("looked at above").writes_in_flight += 1;
+            }
+            return self.advance_checkpoint();
+        }
+        Ok(())
+    }
+
+    /// The state as of the checkpoint; writes the bitmap of pages on the way.
+    fn next_superblock(&mut self, applied: &Applied) -> Result<Superblock, StoreError> {
+        let checkpoint = self.checkpoint.as_ref().expect("the caller looked at it");
+        let mut superblock = self.superblock.clone();
+        superblock.sequence += 1;
+        superblock.log = checkpoint.point;
+        superblock.counters = checkpoint.counters;
+        let omap_bytes = self.superblock.counters.omap_bytes;
+        superblock.counters.omap_bytes =
+            omap_bytes.saturating_add_signed(applied.changes.omap_bytes);
+        superblock.tree_root = applied.root.as_ref().map(encode_to_bytes).unwrap_or_default();
+        let replaced = self.superblock.metadata.bitmap.extents.iter();
+        let leaving: Vec<Extent> = applied.freed.iter().chain(replaced).copied().collect();
+        for extent in leaving {
+            self.pages.free_later(extent).map_err(|error| StoreError::Device(error.to_string()))?;
+        }
+        superblock.metadata.runs = self.pages.runs().collect();
+        superblock.metadata.bitmap = self.write_page_bitmap()?;
+        Ok(superblock)
+    }
+
+    /// Pages for the bitmap of pages.
+    pub(super) fn bitmap_pages(&self) -> u64 {
+        self.pages.encoded_length().div_ceil(BLOCK) as u64
+    }
+
+    /// The bitmap holds itself, too: the pages that it needs are allocated first.
+    fn write_page_bitmap(&mut self) -> Result<PageBitmap, StoreError> {
+        let mut extents = Vec::new();
+        let mut missing = self.bitmap_pages();
+        while missing > 0 {
+            let extent = self.pages.allocate_run(missing);
+            let extent = extent.ok_or_else(|| no_page(missing))?;
+            missing -= extent.count;
+            extents.push(extent);
+        }
+        let bytes = self.pages.encode();
+        let crc = crc32c(&bytes);
+        let mut image = AlignedBuffer::zeroed(bytes.len().div_ceil(BLOCK).max(1) * BLOCK);
+        image[..bytes.len()].copy_from_slice(&bytes);
+        let image = Bytes::from(image);
+        let mut start = 0;
+        for extent in &extents {
+            let end = start + extent.count as usize * BLOCK;
+            let piece = image.slice(start..end);
+            start = end;
+            self.checkpoint.as_mut().expect("the caller has it").writes_in_flight += 1;
+            let device = self.meta_device;
+            self.io.write(Use::Checkpoint, device, extent.start, vec![piece], false);
+        }
+        Ok(PageBitmap { extents, bytes: bytes.len() as u64, crc })
+    }
+
+    fn write_superblock(&mut self) {
+        let checkpoint = self.checkpoint.as_mut().expect("the caller has it");
+        checkpoint.phase = Phase::Recording;
+        let superblock = checkpoint.superblock.as_ref().expect("made when everything was written");
+        let slots = superblock::slots(self.options.main_blocks, superblock.sequence);
+        let block = superblock.encode();
+        for slot in slots {
+            checkpoint.writes_in_flight += 1;
+            let durable = self.options.flush_main;
+            self.io.write(Use::Checkpoint, Device::Main, slot, vec![block.clone()], durable);
+        }
+    }
+
+    /// The checkpoint is what a restart will find: what it replaced may go.
+    fn install(&mut self) {
+        let Some(checkpoint) = self.checkpoint.take() else { return };
+        let applied = checkpoint.applied.expect("complete");
+        self.superblock = checkpoint.superblock.expect("complete");
+        self.meta.tree.install(&applied);
+        self.waits.expire();
+        self.pages.commit();
+        self.meta.frozen = None;
+        self.log.trim(checkpoint.point);
+        let free = self.space.durable(self.commits.durable);
+        self.discard(free);
+        for run in checkpoint.returned {
+            let free = self.space.unpin(run).expect("pinned when it was taken back");
+            self.discard(free);
+        }
+        self.resume_if_room();
+    }
+}
+
+/// Puts pages that lie side by side into one operation.
+#[derive(Default)]
+struct PageWriter {
+    runs: Vec<(u64, Vec<Bytes>)>,
+}
+
+impl PageWriter {
+    fn add(&mut self, page: u64, bytes: Bytes) {
+        let pages = |run: &Vec<Bytes>| run.iter().map(|piece| piece.len() / BLOCK).sum::<usize>();
+        match self.runs.last_mut() {
+            Some((start, run))
+                if *start + pages(run) as u64 == page && run.len() < PAGES_PER_WRITE_MAX =>
+            {
+                run.push(bytes);
+            }
+            _ => self.runs.push((page, vec![bytes])),
+        }
+    }
+}
+
+fn no_page(missing: u64) -> StoreError {
+    StoreError::Device(format!("{missing} pages are missing for the bitmap of pages"))
+}

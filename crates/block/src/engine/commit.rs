@@ -1,0 +1,418 @@
+//! Commits: from the queue into the log, and out again as durable.
+//!
+//! Transactions are executed in the order in which they came. What one turn of the host brings goes
+//! into one batch of the log; a batch is durable when its own writes are and all batches before it.
+
+use super::effects::{Effects, Interrupt};
+use super::execute::{Executor, Loaded};
+use super::mounted::{Mounted, Use};
+use super::waits::Waiter;
+use crate::device::Device;
+use crate::keys;
+use crate::log::{LogPoint, Room, SealedBatch};
+use bytes::Bytes;
+use engine::RequestToken;
+use std::collections::VecDeque;
+use store::{Change, Completion, Outcome, StoreError, Transaction};
+
+/// Batches whose writes or flush are on their way. More would be smaller ones: a flush costs the same.
+const BATCHES_IN_FLIGHT_MAX: usize = 2;
+/// Transactions behind the first whose metadata is fetched ahead.
+const PREFETCH_MAX: usize = 64;
+/// Objects of a removed collection that one transaction removes.
+const CLEANUP_OBJECTS_MAX: usize = 16;
+
+#[derive(Debug)]
+pub(crate) enum Work {
+    Transaction {
+        token: RequestToken,
+        transaction: Transaction,
+    },
+    /// Some objects of a removed collection.
+    Cleanup {
+        collection: u64,
+    },
+}
+
+#[derive(Debug)]
+pub(crate) struct Queued {
+    work: Work,
+    loaded: Loaded,
+    /// Reads of blocks that are on their way.
+    blocks_left: usize,
+    /// Blocks whose checksum did not hold once; the second time is final.
+    suspicious: Vec<u64>,
+}
+
+/// Why the first of the queue is not executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stall {
+    /// Pages or blocks are being read.
+    Reading,
+    /// Blocks or log become free when a batch is durable or a checkpoint done.
+    Room,
+}
+
+/// What is to be done when a batch is durable.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Promise {
+    Complete(RequestToken),
+    Fail(RequestToken, StoreError),
+    CleanUp(u64),
+}
+
+/// The batch that gathers records.
+#[derive(Debug, Default)]
+pub(crate) struct OpenBatch {
+    promises: Vec<Promise>,
+    has_large: bool,
+    larges_left: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct Batch {
+    seq: u64,
+    promises: Vec<Promise>,
+    has_large: bool,
+    /// Writes, then flushes.
+    left: usize,
+    is_flushing: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Commits {
+    pub queue: VecDeque<Queued>,
+    pub stall: Option<Stall>,
+    pub open: OpenBatch,
+    pub batches: VecDeque<Batch>,
+    /// The last batch that is durable, as all before it.
+    pub durable: u64,
+    /// Where the last sealed batch ends.
+    pub sealed: LogPoint,
+    pub sealed_seq: u64,
+}
+
+impl Commits {
+    /// Everything before `end` is durable.
+    pub fn new(end: LogPoint) -> Self {
+        let durable = end.seq - 1;
+        Commits {
+            queue: VecDeque::new(),
+            stall: None,
+            open: OpenBatch::default(),
+            batches: VecDeque::new(),
+            durable,
+            sealed: end,
+            sealed_seq: durable,
+        }
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.queue.is_empty() && self.batches.is_empty() && self.open.promises.is_empty()
+    }
+}
+
+impl Queued {
+    pub fn new(work: Work) -> Self {
+        Queued { work, loaded: Loaded::default(), blocks_left: 0, suspicious: Vec::new() }
+    }
+}
+
+impl Mounted {
+    pub fn submit_commit(&mut self, token: RequestToken, transaction: Transaction) {
+        self.enqueue(Work::Transaction { token, transaction });
+    }
+
+    pub fn enqueue(&mut self, work: Work) {
+        self.commits.queue.push_back(Queued::new(work));
+        let waiting = self.commits.queue.len();
+        if waiting > 1 && waiting <= PREFETCH_MAX {
+            self.prefetch_last();
+        }
+        self.run_commits();
+    }
+
+    /// Executes what can be.
+    pub fn run_commits(&mut self) {
+        while self.commits.stall.is_none() && !self.commits.queue.is_empty() {
+            let mut queued = self.commits.queue.pop_front().expect("checked above");
+            match self.execute(&mut queued) {
+                Ok(effects) => self.take_effect(queued.work, effects),
+                Err(interrupt) => self.interrupted(queued, interrupt),
+            }
+        }
+    }
+
+    pub fn resume_commits(&mut self) {
+        self.commits.stall = None;
+        self.run_commits();
+    }
+
+    fn execute(&mut self, queued: &mut Queued) -> Result<Effects, Interrupt> {
+        if let Work::Transaction { transaction, .. } = &queued.work {
+            self.admit(transaction)?;
+        }
+        let executor = Executor::new(
+            &mut self.meta,
+            &mut self.space,
+            &self.homes,
+            &self.landing,
+            &mut queued.loaded,
+            self.counters,
+            self.deferred_blocks,
+        );
+        let effects = match &queued.work {
+            Work::Transaction { transaction, .. } => executor.run(transaction)?,
+            Work::Cleanup { collection } => {
+                executor.run_cleanup(*collection, CLEANUP_OBJECTS_MAX)?
+            }
+        };
+        if let Err(interrupt) = self.check_log(&effects) {
+            self.undo(&effects);
+            return Err(interrupt);
+        }
+        Ok(effects)
+    }
+
+    fn undo(&mut self, effects: &Effects) {
+        for extent in &effects.record.taken {
+            self.space.give_back(*extent).expect("taken by this attempt");
+        }
+    }
+
+    fn check_log(&mut self, effects: &Effects) -> Result<(), Interrupt> {
+        loop {
+            match self.log.room(&effects.record) {
+                Room::Fits => return Ok(()),
+                Room::BatchFull => self.seal(),
+                Room::RingFull => return Err(Interrupt::LogFull),
+                Room::RecordTooLarge => {
+                    return Err(Interrupt::Refused(StoreError::Device(format!(
+                        "a transaction needs {} bytes of log, at most {} fit",
+                        effects.record.log_bytes(),
+                        self.log.record_bytes_max()
+                    ))));
+                }
+            }
+        }
+    }
+
+    fn take_effect(&mut self, work: Work, effects: Effects) {
+        let Effects { record, data, large, objects, garbage } = effects;
+        let seq = self.log.append(&record, &data);
+        for (write, data) in record.small.iter().zip(data) {
+            self.homes.insert(write.block, seq, data);
+        }
+        for extent in &record.freed {
+            if let Err(error) = self.free(seq, *extent) {
+                return self.fail(StoreError::Device(format!("the metadata is damaged: {error}")));
+            }
+        }
+        for (extent, data) in large {
+            self.commits.open.has_large = true;
+            self.commits.open.larges_left += 1;
+            self.landing.insert(extent, data.clone());
+            let what = Use::Large { seq, start: extent.start };
+            self.io.write(what, Device::Main, extent.start, vec![data], false);
+        }
+        self.counters = record.counters;
+        let is_last =
+            matches!(work, Work::Cleanup { .. }) && record.freed.is_empty() && objects == 0;
+        self.meta.apply(record.ops);
+        let promises = &mut self.commits.open.promises;
+        match work {
+            Work::Transaction { token, .. } => promises.push(Promise::Complete(token)),
+            Work::Cleanup { .. } if is_last => {}
+            Work::Cleanup { collection } => promises.push(Promise::CleanUp(collection)),
+        }
+        promises.extend(garbage.into_iter().map(Promise::CleanUp));
+    }
+
+    fn interrupted(&mut self, mut queued: Queued, interrupt: Interrupt) {
+        match interrupt {
+            Interrupt::Pages(pages) => {
+                self.commits.stall = Some(Stall::Reading);
+                self.read_pages(Waiter::Commit, pages);
+            }
+            Interrupt::Block { block, fault } => {
+                if queued.loaded.blocks.remove(&block).is_some() {
+                    if queued.suspicious.contains(&block) {
+                        return self.refuse(queued, fault);
+                    }
+                    queued.suspicious.push(block);
+                }
+                self.commits.stall = Some(Stall::Reading);
+                queued.blocks_left += 1;
+                self.io.read(Use::Block { block }, Device::Main, block, 1);
+            }
+            Interrupt::Room | Interrupt::LogFull => {
+                self.commits.stall = Some(Stall::Room);
+                self.want_checkpoint |= matches!(interrupt, Interrupt::LogFull);
+            }
+            Interrupt::Refused(error) => return self.refuse(queued, error),
+        }
+        self.commits.queue.push_front(queued);
+    }
+
+    /// Refusals keep their place among the completions.
+    fn refuse(&mut self, queued: Queued, error: StoreError) {
+        let Work::Transaction { token, .. } = queued.work else {
+            tracing::error!(%error, "a removed collection cannot be cleaned up");
+            return;
+        };
+        let open = &mut self.commits.open.promises;
+        let batch = self.commits.batches.back_mut().map(|batch| &mut batch.promises);
+        match (open.is_empty(), batch) {
+            (false, _) => open.push(Promise::Fail(token, error)),
+            (true, Some(promises)) => promises.push(Promise::Fail(token, error)),
+            (true, None) => {
+                self.completions.push_back(Completion { token, outcome: Err(error) });
+            }
+        }
+    }
+
+    /// A block that a commit changes in part was read.
+    pub fn block_read(&mut self, block: u64, result: Result<Bytes, StoreError>) {
+        let Some(head) = self.commits.queue.front_mut() else { return };
+        head.blocks_left -= 1;
+        match result {
+            Ok(data) => {
+                head.loaded.blocks.insert(block, data);
+            }
+            Err(error) => {
+                let head = self.commits.queue.pop_front().expect("looked at above");
+                self.refuse(head, error);
+            }
+        }
+        self.resume_commits();
+    }
+
+    /// Seals what has gathered and sends it to the log, unless enough is on its way.
+    pub fn seal_if_due(&mut self) {
+        if self.commits.batches.len() < BATCHES_IN_FLIGHT_MAX {
+            self.seal();
+        }
+    }
+
+    pub fn seal(&mut self) {
+        let Some(sealed) = self.log.seal(self.commits.durable) else { return };
+        let SealedBatch { seq, end, writes, data, homes, .. } = sealed;
+        for (block, data) in homes.into_iter().zip(data) {
+            self.homes.settle(block, seq, data);
+        }
+        let OpenBatch { promises, has_large, larges_left } = std::mem::take(&mut self.commits.open);
+        let left = writes.len() + larges_left;
+        let device = self.log_device;
+        let durable = self.needs_flush(device) && !has_large;
+        for (block, pieces) in writes {
+            self.io.write(Use::Log { seq }, device, block, pieces, durable);
+        }
+        self.commits.batches.push_back(Batch {
+            seq,
+            promises,
+            has_large,
+            left,
+            is_flushing: false,
+        });
+        (self.commits.sealed, self.commits.sealed_seq) = (end, seq);
+    }
+
+    pub fn large_written(&mut self, seq: u64) {
+        if seq > self.commits.sealed_seq {
+            self.commits.open.larges_left -= 1;
+        } else {
+            self.batch_progress(seq);
+        }
+    }
+
+    /// One write or flush of a batch is done.
+    pub fn batch_progress(&mut self, seq: u64) {
+        let batch = self.commits.batches.iter_mut().find(|batch| batch.seq == seq);
+        let batch = batch.expect("it stays until all of its operations are done");
+        batch.left -= 1;
+        if batch.left > 0 {
+            return;
+        }
+        if batch.has_large && !batch.is_flushing {
+            batch.is_flushing = true;
+            let devices = self.devices_to_flush();
+            let batch = self.commits.batches.iter_mut().find(|batch| batch.seq == seq);
+            batch.expect("found above").left = devices.len();
+            for device in devices {
+                self.io.flush(Use::Flush { seq }, device);
+            }
+        }
+        self.pop_durable();
+    }
+
+    fn pop_durable(&mut self) {
+        let mut any = false;
+        while self.commits.batches.front().is_some_and(|batch| batch.left == 0) {
+            let batch = self.commits.batches.pop_front().expect("checked above");
+            self.commits.durable = batch.seq;
+            any = true;
+            for promise in batch.promises {
+                self.keep(promise);
+            }
+        }
+        if any {
+            let free = self.space.durable(self.commits.durable);
+            self.discard(free);
+            self.resume_if_room();
+        }
+    }
+
+    fn keep(&mut self, promise: Promise) {
+        let (token, outcome) = match promise {
+            Promise::Complete(token) => (token, Ok(Outcome::Committed)),
+            Promise::Fail(token, error) => (token, Err(error)),
+            Promise::CleanUp(collection) => return self.enqueue(Work::Cleanup { collection }),
+        };
+        self.completions.push_back(Completion { token, outcome });
+    }
+
+    /// Asks for the pages that the last of the queue will need.
+    fn prefetch_last(&mut self) {
+        let Some(Queued { work: Work::Transaction { transaction, .. }, .. }) =
+            self.commits.queue.back()
+        else {
+            return;
+        };
+        let mut wanted = Vec::new();
+        for (at, change) in &transaction.changes {
+            let Some(name) = change.object() else { continue };
+            if matches!(change, Change::OmapSet { .. }) {
+                continue;
+            }
+            let Ok(Some(id)) = super::execute::lookup_collection(&mut self.meta, *at) else {
+                continue;
+            };
+            if let Err(crate::tree::Fault::Missing(pages)) = self.meta.get(&keys::object(id, name))
+            {
+                wanted.extend(pages);
+            }
+        }
+        self.read_pages(Waiter::Nobody, wanted);
+    }
+
+    /// All commits fail; nothing is written any more.
+    pub fn fail_commits(&mut self, error: &StoreError) {
+        let open = std::mem::take(&mut self.commits.open.promises);
+        let batches = std::mem::take(&mut self.commits.batches);
+        let promises = batches.into_iter().flat_map(|batch| batch.promises).chain(open);
+        let promised: Vec<Promise> = promises.collect();
+        for promise in promised {
+            let (token, error) = match promise {
+                Promise::Complete(token) => (token, error.clone()),
+                Promise::Fail(token, error) => (token, error),
+                Promise::CleanUp(_) => continue,
+            };
+            self.completions.push_back(Completion { token, outcome: Err(error) });
+        }
+        for queued in std::mem::take(&mut self.commits.queue) {
+            if let Work::Transaction { token, .. } = queued.work {
+                self.completions.push_back(Completion { token, outcome: Err(error.clone()) });
+            }
+        }
+    }
+}

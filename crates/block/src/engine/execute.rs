@@ -1,0 +1,380 @@
+//! A transaction as a function of what is stored: it either gives all its effects, or says what it
+//! waits for, having changed nothing.
+
+use super::effects::{Effects, Interrupt};
+use super::homes::Homes;
+use super::landing::Landing;
+use super::meta::Meta;
+use super::working::{Working, take_id};
+use crate::device::Extent;
+use crate::keys;
+use crate::log::Counters;
+use crate::space::Space;
+use crate::table::Table;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use store::{Change, Collection, StoreError, Transaction};
+use types::HObject;
+
+/// Pairs of an omap that are copied in one step.
+const OMAP_COPY_ENTRIES: usize = 1000;
+const OMAP_COPY_BYTES: usize = 1 << 20;
+
+/// An omap that is being copied: kept from one attempt to the next, for it may not fit the cache.
+#[derive(Debug, Default)]
+pub(crate) struct OmapCopy {
+    /// The how many-th clone of the transaction.
+    clone: usize,
+    source: u64,
+    /// Key within the omap, and value.
+    pairs: Vec<(Bytes, Bytes)>,
+    is_complete: bool,
+}
+
+/// What attempts at one transaction have read.
+#[derive(Debug, Default)]
+pub(crate) struct Loaded {
+    /// Blocks that are changed in part, by place.
+    pub blocks: BTreeMap<u64, Bytes>,
+    copy: Option<OmapCopy>,
+}
+
+pub(crate) struct Executor<'a> {
+    pub meta: &'a mut Meta,
+    pub space: &'a mut Space,
+    pub homes: &'a Homes,
+    pub landing: &'a Landing,
+    pub loaded: &'a mut Loaded,
+    pub counters: Counters,
+    pub deferred_blocks: u64,
+    pub working: Working,
+    pub effects: Effects,
+    /// Collections that were looked up, made or removed.
+    collections: Vec<(Collection, Option<u64>)>,
+    clones: usize,
+}
+
+impl<'a> Executor<'a> {
+    pub fn new(
+        meta: &'a mut Meta,
+        space: &'a mut Space,
+        homes: &'a Homes,
+        landing: &'a Landing,
+        loaded: &'a mut Loaded,
+        counters: Counters,
+        deferred_blocks: u64,
+    ) -> Self {
+        Executor {
+            meta,
+            space,
+            homes,
+            landing,
+            loaded,
+            counters,
+            deferred_blocks,
+            working: Working::default(),
+            effects: Effects::default(),
+            collections: Vec::new(),
+            clones: 0,
+        }
+    }
+
+    pub fn run(mut self, transaction: &Transaction) -> Result<Effects, Interrupt> {
+        let outcome =
+            transaction.changes.iter().try_for_each(|(at, change)| self.apply(*at, change));
+        self.conclude(outcome)
+    }
+
+    /// Removes some objects of a collection that does not exist any more, or else what reminds of it.
+    pub fn run_cleanup(
+        mut self,
+        collection: u64,
+        objects_max: usize,
+    ) -> Result<Effects, Interrupt> {
+        let outcome = self.clean_up(collection, objects_max);
+        self.conclude(outcome)
+    }
+
+    fn conclude(mut self, outcome: Result<(), Interrupt>) -> Result<Effects, Interrupt> {
+        if let Err(interrupt) = outcome {
+            for extent in self.effects.record.taken.drain(..) {
+                self.space.give_back(extent).expect("taken by this attempt");
+            }
+            return Err(interrupt);
+        }
+        std::mem::take(&mut self.working).finish(&mut self.effects);
+        let counters = &mut self.effects.record.counters;
+        counters.next_id = self.counters.next_id;
+        counters.objects = self.counters.objects.saturating_add_signed(self.effects.objects);
+        Ok(self.effects)
+    }
+
+    fn clean_up(&mut self, collection: u64, objects_max: usize) -> Result<(), Interrupt> {
+        let range = keys::object_range(collection);
+        let from = Bound::Included(&range.start[..]);
+        let page = self.meta.scan(None, from, &range.end, objects_max, usize::MAX)?;
+        if page.pairs.is_empty() {
+            self.effects.delete(keys::garbage(collection));
+        }
+        for (key, _) in page.pairs {
+            let (_, name) = keys::read_object(&key).map_err(Interrupt::decoding("object key"))?;
+            self.remove(collection, &name)?;
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, at: Collection, change: &Change) -> Result<(), Interrupt> {
+        match change {
+            Change::CreateCollection => return self.create_collection(at),
+            Change::RemoveCollection => return self.remove_collection(at),
+            _ => {}
+        }
+        let id = self.collection(at)?.ok_or(StoreError::NoCollection(at))?;
+        match change {
+            Change::Remove { object } => self.remove(id, object),
+            Change::Clone { object, target } => self.clone_object(id, object, target),
+            change => {
+                let name = change.object().expect("changes of collections are done above");
+                let index = self.working.load(self.meta, id, name)?;
+                self.change_object(index, change)
+            }
+        }
+    }
+
+    fn change_object(&mut self, index: usize, change: &Change) -> Result<(), Interrupt> {
+        let size_before = self.working.object(index).onode.as_ref().map(|onode| onode.size);
+        match change {
+            Change::Touch { .. } => {}
+            Change::Write { offset, data, .. } => self.write(index, *offset, data)?,
+            Change::Zero { offset, length, .. } => self.zero(index, *offset, *length)?,
+            Change::Truncate { size, .. } => self.truncate(index, *size)?,
+            Change::SetAttrs { attrs, .. } => {
+                let pairs = attrs.iter().map(|(name, value)| (name.clone(), value.clone()));
+                self.onode_mut(index).attrs.extend(pairs);
+            }
+            Change::RemoveAttr { name, .. } => {
+                self.onode_mut(index).attrs.remove(name);
+            }
+            Change::OmapSetHeader { header, .. } => self.set_omap_header(index, header),
+            Change::OmapSet { pairs, .. } => self.set_omap(index, pairs),
+            Change::OmapRemove { keys, .. } => self.remove_omap_keys(index, keys),
+            Change::OmapRemoveRange { first, last, .. } => {
+                self.remove_omap_range(index, first, last)
+            }
+            Change::OmapClear { .. } => self.clear_omap(index),
+            Change::CreateCollection
+            | Change::RemoveCollection
+            | Change::Remove { .. }
+            | Change::Clone { .. } => unreachable!("not a change within one object"),
+        }
+        if size_before.is_none() {
+            self.onode_mut(index);
+        }
+        Ok(())
+    }
+
+    pub(super) fn onode_mut(&mut self, index: usize) -> &mut crate::object::Onode {
+        self.working.object(index).onode_mut(&mut self.counters.next_id)
+    }
+
+    fn collection(&mut self, at: Collection) -> Result<Option<u64>, Interrupt> {
+        if let Some((_, id)) = self.collections.iter().find(|(known, _)| *known == at) {
+            return Ok(*id);
+        }
+        let id = lookup_collection(self.meta, at)?;
+        self.collections.push((at, id));
+        Ok(id)
+    }
+
+    fn set_collection(&mut self, at: Collection, id: Option<u64>) {
+        self.collections.retain(|(known, _)| *known != at);
+        self.collections.push((at, id));
+    }
+
+    fn create_collection(&mut self, at: Collection) -> Result<(), Interrupt> {
+        if self.collection(at)?.is_none() {
+            let id = take_id(&mut self.counters.next_id);
+            self.effects.put(keys::collection(at), keys::collection_value(id));
+            self.set_collection(at, Some(id));
+        }
+        Ok(())
+    }
+
+    fn remove_collection(&mut self, at: Collection) -> Result<(), Interrupt> {
+        if let Some(id) = self.collection(at)? {
+            self.effects.delete(keys::collection(at));
+            self.effects.put(keys::garbage(id), Bytes::new());
+            self.effects.garbage.push(id);
+            self.set_collection(at, None);
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, collection: u64, name: &HObject) -> Result<(), Interrupt> {
+        let index = self.working.load(self.meta, collection, name)?;
+        self.working.load_all_shards(self.meta, index)?;
+        self.working.load_shared(self.meta, index)?;
+        self.working.remove(&mut self.effects, index)
+    }
+
+    fn set_omap_header(&mut self, index: usize, header: &Bytes) {
+        let id = self.with_omap(index);
+        match header.is_empty() {
+            true => self.effects.delete(keys::omap_header(id)),
+            false => self.effects.put(keys::omap_header(id), header.clone()),
+        }
+    }
+
+    fn set_omap(&mut self, index: usize, pairs: &BTreeMap<Bytes, Bytes>) {
+        if pairs.is_empty() {
+            return;
+        }
+        let id = self.with_omap(index);
+        for (key, value) in pairs {
+            self.effects.put(keys::omap(id, key), value.clone());
+        }
+    }
+
+    /// The object's id; it may have an omap from now on.
+    fn with_omap(&mut self, index: usize) -> u64 {
+        match &self.working.object(index).onode {
+            Some(onode) if onode.has_omap => onode.id,
+            _ => {
+                let onode = self.onode_mut(index);
+                onode.has_omap = true;
+                onode.id
+            }
+        }
+    }
+
+    /// The object's id, if it may have an omap.
+    fn omap_of(&mut self, index: usize) -> Option<u64> {
+        let onode = self.working.object(index).onode.as_ref()?;
+        onode.has_omap.then_some(onode.id)
+    }
+
+    fn remove_omap_keys(&mut self, index: usize, removed: &[Bytes]) {
+        let Some(id) = self.omap_of(index) else { return };
+        for key in removed {
+            self.effects.delete(keys::omap(id, key));
+        }
+    }
+
+    fn remove_omap_range(&mut self, index: usize, first: &Bytes, last: &Bytes) {
+        let Some(id) = self.omap_of(index) else { return };
+        if first < last {
+            self.effects.delete_range(keys::omap(id, first), keys::omap(id, last));
+        }
+    }
+
+    fn clear_omap(&mut self, index: usize) {
+        let Some(id) = self.omap_of(index) else { return };
+        self.effects.clear_omap(id);
+        self.onode_mut(index).has_omap = false;
+    }
+
+    fn clone_object(
+        &mut self,
+        collection: u64,
+        source: &HObject,
+        target: &HObject,
+    ) -> Result<(), Interrupt> {
+        if source == target {
+            return Ok(());
+        }
+        let from = self.working.load(self.meta, collection, source)?;
+        let to = self.working.load(self.meta, collection, target)?;
+        for index in [from, to] {
+            self.working.load_all_shards(self.meta, index)?;
+            self.working.load_shared(self.meta, index)?;
+        }
+        self.working.remove(&mut self.effects, to)?;
+        let Some(onode) = self.working.object(from).onode.as_ref() else { return Ok(()) };
+        let (id, size, attrs, has_omap) =
+            (onode.id, onode.size, onode.attrs.clone(), onode.has_omap);
+        let copy = self.onode_mut(to);
+        (copy.size, copy.attrs, copy.has_omap) = (size, attrs, has_omap);
+        let copy_id = copy.id;
+        self.share_data(from, to)?;
+        if has_omap { self.copy_omap(id, copy_id) } else { Ok(()) }
+    }
+
+    fn copy_omap(&mut self, source: u64, target: u64) -> Result<(), Interrupt> {
+        // What this transaction itself did to the omap lies over everything else.
+        let mut own = Table::default();
+        self.effects.record.ops.iter().for_each(|op| own.apply(op.clone()));
+        self.clones += 1;
+        let mut copy = match self.loaded.copy.take() {
+            Some(copy) if copy.clone == self.clones => copy,
+            _ => OmapCopy { clone: self.clones, source, ..Default::default() },
+        };
+        let outcome = self.read_omap(&own, &mut copy);
+        let header = outcome.and_then(|()| {
+            let page = self.meta.scan(
+                Some(&own),
+                Bound::Included(&keys::omap_header(source)),
+                &keys::omap_header(source + 1),
+                1,
+                usize::MAX,
+            )?;
+            Ok(page.pairs.into_iter().next())
+        });
+        let header = match header {
+            Ok(header) => header,
+            Err(interrupt) => {
+                self.loaded.copy = Some(copy);
+                return Err(interrupt);
+            }
+        };
+        if let Some((_, value)) = header {
+            self.effects.put(keys::omap_header(target), value);
+        }
+        for (key, value) in copy.pairs {
+            self.effects.put(keys::omap(target, &key), value);
+        }
+        Ok(())
+    }
+
+    fn read_omap(&mut self, own: &Table, copy: &mut OmapCopy) -> Result<(), Interrupt> {
+        let range = keys::omap_range(copy.source);
+        while !copy.is_complete {
+            let last = copy.pairs.last().map(|(key, _)| keys::omap(copy.source, key));
+            let from = match &last {
+                Some(last) => Bound::Excluded(&last[..]),
+                None => Bound::Included(&range.start[..]),
+            };
+            let page =
+                self.meta.scan(Some(own), from, &range.end, OMAP_COPY_ENTRIES, OMAP_COPY_BYTES)?;
+            copy.is_complete = !page.more;
+            let within = |key: Bytes| key.slice(keys::OMAP_PREFIX_LEN..);
+            copy.pairs.extend(page.pairs.into_iter().map(|(key, value)| (within(key), value)));
+        }
+        Ok(())
+    }
+
+    /// Blocks for new data, as few runs as possible.
+    pub(super) fn allocate(
+        &mut self,
+        count: u64,
+    ) -> Result<smallvec::SmallVec<[Extent; 4]>, Interrupt> {
+        match self.space.allocate(count) {
+            Some(extents) => {
+                self.effects.record.taken.extend(extents.iter().copied());
+                Ok(extents)
+            }
+            // What was freed lately becomes free when the log is flushed.
+            None if self.space.free() >= count => Err(Interrupt::Room),
+            None => {
+                let unit = crate::device::BLOCK as u64;
+                let (needed, available) = (count * unit, self.space.free() * unit);
+                Err(Interrupt::Refused(StoreError::NoSpace { needed, available }))
+            }
+        }
+    }
+}
+
+pub(crate) fn lookup_collection(meta: &mut Meta, at: Collection) -> Result<Option<u64>, Interrupt> {
+    let Some(value) = meta.get(&keys::collection(at))? else { return Ok(None) };
+    keys::read_collection_value(&value).map(Some).map_err(Interrupt::decoding("collection"))
+}

@@ -1,0 +1,185 @@
+//! Small data that is safe in the log and on its way to where it belongs.
+//!
+//! There are two halves, as there are two tables of changed metadata: what was logged since the last
+//! checkpoint began, and what a running checkpoint writes home. The latter goes home even if it was
+//! overwritten or given back meanwhile: whoever did that may not be durable, and what a crash then
+//! leaves is the state of the checkpoint. So a block that is given back must not be used again until
+//! it was written for the last time.
+
+use crate::device::Extent;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+
+/// Blocks that are written home in one operation.
+const WRITE_BLOCKS_MAX: usize = 256;
+
+#[derive(Debug)]
+struct Waiting {
+    data: Bytes,
+    /// The batch that holds it.
+    seq: u64,
+}
+
+#[derive(Debug)]
+struct Leaving {
+    data: Bytes,
+    /// Its block was given back.
+    is_unwanted: bool,
+}
+
+/// Blocks whose newest content is not on their place yet, by place.
+#[derive(Debug, Default)]
+pub(crate) struct Homes {
+    waiting: BTreeMap<u64, Waiting>,
+    leaving: BTreeMap<u64, Leaving>,
+}
+
+/// A run of blocks that goes home.
+#[derive(Debug)]
+pub(crate) struct HomeWrite {
+    pub extent: Extent,
+    pub data: Vec<Bytes>,
+}
+
+impl Homes {
+    pub fn get(&self, block: u64) -> Option<&Bytes> {
+        let leaving = || self.leaving.get(&block).map(|home| &home.data);
+        self.waiting.get(&block).map(|home| &home.data).or_else(leaving)
+    }
+
+    pub fn insert(&mut self, block: u64, seq: u64, data: Bytes) {
+        self.waiting.insert(block, Waiting { data, seq });
+    }
+
+    /// The same content, in the memory that the log was written from.
+    pub fn settle(&mut self, block: u64, seq: u64, data: Bytes) {
+        if let Some(home) = self.waiting.get_mut(&block).filter(|home| home.seq == seq) {
+            home.data = data;
+        }
+    }
+
+    /// Nobody wants the content of these blocks any more. Gives those that will be written all the
+    /// same: they must be kept from being used again until [`Homes::written`] names them.
+    pub fn forget(&mut self, extent: Extent) -> Vec<u64> {
+        if extent.count == 1 {
+            self.waiting.remove(&extent.start);
+        } else {
+            remove_range(&mut self.waiting, extent);
+        }
+        let range = self.leaving.range_mut(extent.start..extent.end());
+        let unwanted = range.filter(|(_, home)| !home.is_unwanted).map(|(block, home)| {
+            home.is_unwanted = true;
+            *block
+        });
+        unwanted.collect()
+    }
+
+    /// A checkpoint begins: what is here now goes home. What went before must all be there.
+    pub fn freeze(&mut self) {
+        assert!(self.leaving.is_empty(), "the checkpoint before has not ended");
+        let waiting = std::mem::take(&mut self.waiting);
+        let leave = |(block, home): (u64, Waiting)| {
+            (block, Leaving { data: home.data, is_unwanted: false })
+        };
+        self.leaving = waiting.into_iter().map(leave).collect();
+    }
+
+    /// The first run at or behind `from` that goes home.
+    pub fn next_write(&self, from: u64) -> Option<HomeWrite> {
+        let mut leaving = self.leaving.range(from..);
+        let (&start, first) = leaving.next()?;
+        let mut write = HomeWrite { extent: Extent::new(start, 1), data: vec![first.data.clone()] };
+        for (&block, home) in leaving {
+            if block != write.extent.end() || write.data.len() == WRITE_BLOCKS_MAX {
+                break;
+            }
+            write.extent.count += 1;
+            write.data.push(home.data.clone());
+        }
+        Some(write)
+    }
+
+    /// A run is home. Gives its blocks that were given back.
+    pub fn written(&mut self, extent: Extent) -> Vec<u64> {
+        let mut unwanted = Vec::new();
+        for block in extent.start..extent.end() {
+            if self.leaving.remove(&block).is_some_and(|home| home.is_unwanted) {
+                unwanted.push(block);
+            }
+        }
+        unwanted
+    }
+
+    /// Blocks in memory.
+    pub fn len(&self) -> usize {
+        self.waiting.len() + self.leaving.len()
+    }
+
+    /// Blocks that the next checkpoint will write.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
+fn remove_range<T>(homes: &mut BTreeMap<u64, T>, extent: Extent) {
+    if homes.is_empty() {
+        return;
+    }
+    let known: Vec<u64> =
+        homes.range(extent.start..extent.end()).map(|(block, _)| *block).collect();
+    for block in known {
+        homes.remove(&block);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn homes(blocks: &[u64]) -> Homes {
+        let mut homes = Homes::default();
+        for block in blocks {
+            homes.insert(*block, 1, Bytes::from(vec![*block as u8; 1]));
+        }
+        homes.freeze();
+        homes
+    }
+
+    #[test]
+    fn neighbours_go_home_together() {
+        let homes = homes(&[1, 2, 4, 7]);
+        let mut found = Vec::new();
+        let mut from = 0;
+        while let Some(write) = homes.next_write(from) {
+            from = write.extent.end();
+            found.push((write.extent.start, write.extent.count));
+        }
+        assert_eq!(found, [(1, 2), (4, 1), (7, 1)]);
+    }
+
+    #[test]
+    fn what_changed_on_its_way_home_is_kept() {
+        let mut homes = homes(&[1, 2]);
+        homes.insert(2, 5, Bytes::from_static(b"new"));
+        assert_eq!(
+            homes.next_write(0).unwrap().data[1],
+            [2][..],
+            "the checkpoint's state goes home"
+        );
+        homes.written(Extent::new(1, 2));
+        assert!(homes.get(1).is_none());
+        assert_eq!(homes.get(2).unwrap(), &b"new"[..]);
+    }
+
+    #[test]
+    fn blocks_that_are_given_back_still_go_home_and_are_named_then() {
+        let mut homes = homes(&[1, 2, 3]);
+        homes.insert(4, 5, Bytes::new());
+        assert_eq!(homes.forget(Extent::new(2, 5)), [2, 3]);
+        assert!(homes.get(4).is_none());
+        assert_eq!(homes.forget(Extent::new(3, 1)), [0; 0], "once is enough");
+        assert_eq!(homes.next_write(0).unwrap().extent, Extent::new(1, 3));
+        assert_eq!(homes.written(Extent::new(1, 3)), [2, 3]);
+        assert_eq!(homes.len(), 0);
+    }
+}

@@ -1,0 +1,43 @@
+//! Large data on its way to its place: until it is there, reads find it here.
+
+use crate::device::{BLOCK, Extent};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+
+#[derive(Debug, Default)]
+pub(crate) struct Landing {
+    /// By first block.
+    writes: BTreeMap<u64, Bytes>,
+}
+
+impl Landing {
+    pub fn insert(&mut self, extent: Extent, data: Bytes) {
+        self.writes.insert(extent.start, data);
+    }
+
+    pub fn landed(&mut self, start: u64) {
+        self.writes.remove(&start);
+    }
+
+    pub fn get(&self, block: u64) -> Option<Bytes> {
+        let (start, data) = self.writes.range(..=block).next_back()?;
+        let offset = (block - start) as usize * BLOCK;
+        (offset < data.len()).then(|| data.slice(offset..offset + BLOCK))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_found_until_they_have_landed() {
+        let mut landing = Landing::default();
+        let block = |byte| vec![byte; BLOCK];
+        landing.insert(Extent::new(10, 2), [block(1), block(2)].concat().into());
+        assert_eq!(landing.get(11), Some(block(2).into()));
+        assert!(landing.get(9).is_none() && landing.get(12).is_none());
+        landing.landed(10);
+        assert!(landing.get(10).is_none());
+    }
+}

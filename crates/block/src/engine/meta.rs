@@ -1,0 +1,59 @@
+//! Metadata as of now: what changed lately over what the tree holds.
+
+use crate::scan::{self, ScanPage};
+use crate::table::{Lookup, Op, Table};
+use crate::tree::{Fault, Tree};
+use bytes::Bytes;
+use std::ops::{Bound, Range};
+
+pub(crate) struct Meta {
+    /// Changes since the last checkpoint began.
+    pub active: Table,
+    /// Changes that a running checkpoint takes into the tree.
+    pub frozen: Option<Table>,
+    pub tree: Tree,
+}
+
+impl Meta {
+    pub fn new(tree: Tree) -> Self {
+        Meta { active: Table::default(), frozen: None, tree }
+    }
+
+    pub fn get(&mut self, key: &[u8]) -> Result<Option<Bytes>, Fault> {
+        let frozen = self.frozen.iter();
+        for table in std::iter::once(&self.active).chain(frozen) {
+            match table.get(key) {
+                Lookup::Value(value) => return Ok(Some(value)),
+                Lookup::Removed => return Ok(None),
+                Lookup::Unknown => {}
+            }
+        }
+        self.tree.get(key)
+    }
+
+    /// Pairs in key order, those of `newer` over all others.
+    pub fn scan(
+        &mut self,
+        newer: Option<&Table>,
+        from: Bound<&[u8]>,
+        end: &[u8],
+        entries_max: usize,
+        bytes_max: usize,
+    ) -> Result<ScanPage, Fault> {
+        let layers: Vec<&Table> =
+            newer.into_iter().chain(std::iter::once(&self.active)).chain(&self.frozen).collect();
+        scan::scan(&layers, &mut self.tree, from, end, entries_max, bytes_max)
+    }
+
+    /// Whether there is any pair in the range.
+    pub fn has_any(&mut self, range: &Range<Bytes>) -> Result<bool, Fault> {
+        let page = self.scan(None, Bound::Included(&range.start), &range.end, 1, usize::MAX)?;
+        Ok(!page.pairs.is_empty())
+    }
+
+    pub fn apply(&mut self, ops: Vec<Op>) {
+        for op in ops {
+            self.active.apply(op);
+        }
+    }
+}

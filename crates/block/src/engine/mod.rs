@@ -1,0 +1,171 @@
+//! The engine: requests in, operations on devices out.
+//!
+//! ```text
+//! commit ─ queue ─ execute ─ record ─ batch ─ log ─ flush ─ completion
+//!                     │                 └─ small data: home, later
+//!                     └─ large data: to its place, beside the log
+//! query ─ memory, tree, data ─ completion
+//! ```
+//!
+//! The host calls [`BlockStore::poll_io`] until it gives nothing, hands in what devices answer by
+//! [`BlockStore::handle_io`], and takes completions. What it submits between two polls shares one
+//! batch of the log.
+
+mod checkpoint;
+mod commit;
+mod data;
+mod effects;
+mod execute;
+mod homes;
+mod io;
+mod landing;
+mod meta;
+mod mounted;
+mod opening;
+mod query;
+mod read;
+mod room;
+mod waits;
+mod working;
+
+pub use opening::StoreFailure;
+
+use crate::device::{Io, IoDone};
+use crate::options::Options;
+use engine::{RequestToken, Time};
+use mounted::Mounted;
+use opening::Opening;
+use std::collections::VecDeque;
+use store::{Completion, ObjectStore, Request, RequestKind, StoreError};
+
+enum Stage {
+    Opening(Box<Opening>),
+    Mounted(Box<Mounted>),
+}
+
+pub struct BlockStore {
+    stage: Stage,
+    /// Requests that came before the store was open.
+    early: Vec<(RequestToken, RequestKind)>,
+    refused: VecDeque<Completion>,
+    failure: Option<StoreFailure>,
+}
+
+impl BlockStore {
+    /// Begins to open what is on the devices. Requests may be submitted at once; they wait.
+    pub fn open(options: Options) -> Self {
+        BlockStore {
+            stage: Stage::Opening(Box::new(Opening::new(options))),
+            early: Vec::new(),
+            refused: VecDeque::new(),
+            failure: None,
+        }
+    }
+
+    pub fn is_open(&self) -> bool {
+        matches!(self.stage, Stage::Mounted(_)) && self.failure.is_none()
+    }
+
+    /// Why it could not be opened, or does not go on.
+    pub fn failure(&self) -> Option<&StoreFailure> {
+        self.failure.as_ref()
+    }
+
+    pub fn poll_io(&mut self) -> Option<Io> {
+        let io = match &mut self.stage {
+            Stage::Opening(opening) => opening.poll_io(),
+            Stage::Mounted(mounted) => mounted.poll_io(),
+        };
+        self.note_failure();
+        io
+    }
+
+    pub fn handle_io(&mut self, _now: Time, done: IoDone) {
+        match &mut self.stage {
+            Stage::Opening(opening) => {
+                if let Some(mounted) = opening.handle_io(done) {
+                    self.begin(mounted);
+                }
+            }
+            Stage::Mounted(mounted) => mounted.handle_io(done),
+        }
+        self.note_failure();
+    }
+
+    /// Nothing happens by time alone.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        None
+    }
+
+    pub fn handle_timeout(&mut self, _now: Time) {}
+
+    /// Asks for a checkpoint, so that the next start has little to replay.
+    pub fn request_checkpoint(&mut self) {
+        if let Stage::Mounted(mounted) = &mut self.stage {
+            mounted.want_checkpoint = true;
+        }
+    }
+
+    /// Whether nothing is under way: no operation, no waiting request, no checkpoint.
+    pub fn is_idle(&self) -> bool {
+        match &self.stage {
+            Stage::Opening(_) => self.failure.is_some(),
+            Stage::Mounted(mounted) => mounted.is_idle(),
+        }
+    }
+
+    pub fn check_invariants(&self) {
+        if let Stage::Mounted(mounted) = &self.stage {
+            mounted.check_invariants();
+        }
+    }
+
+    fn begin(&mut self, mut mounted: Mounted) {
+        for (token, kind) in self.early.drain(..) {
+            mounted.submit(token, kind);
+        }
+        self.stage = Stage::Mounted(Box::new(mounted));
+    }
+
+    fn note_failure(&mut self) {
+        if self.failure.is_some() {
+            return;
+        }
+        self.failure = match &self.stage {
+            Stage::Opening(opening) => opening.failure().cloned(),
+            Stage::Mounted(mounted) => {
+                mounted.failure.as_ref().map(|error| StoreFailure::Device(error.to_string()))
+            }
+        };
+        if let Some(failure) = &self.failure {
+            let error = StoreError::Device(failure.to_string());
+            let early = self.early.drain(..);
+            let refused = early.map(|(token, _)| Completion { token, outcome: Err(error.clone()) });
+            self.refused.extend(refused);
+        }
+    }
+}
+
+impl ObjectStore for BlockStore {
+    fn submit(&mut self, _now: Time, request: Request) {
+        let Request { token, kind } = request;
+        match (&mut self.stage, &self.failure) {
+            (Stage::Mounted(mounted), _) => mounted.submit(token, kind),
+            (Stage::Opening(_), None) => self.early.push((token, kind)),
+            (Stage::Opening(_), Some(failure)) => {
+                let outcome = Err(StoreError::Device(failure.to_string()));
+                self.refused.push_back(Completion { token, outcome });
+            }
+        }
+    }
+
+    fn poll_completion(&mut self) -> Option<Completion> {
+        if let Some(refused) = self.refused.pop_front() {
+            return Some(refused);
+        }
+        match &mut self.stage {
+            Stage::Opening(_) => None,
+            Stage::Mounted(mounted) => mounted.completions.pop_front(),
+        }
+    }
+}

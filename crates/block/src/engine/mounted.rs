@@ -1,0 +1,312 @@
+//! A store that is open: its parts, and what its operations on devices are for.
+
+use super::checkpoint::Checkpoint;
+use super::commit::{Commits, Stall, Work};
+use super::effects::Interrupt;
+use super::homes::Homes;
+use super::io::IoQueue;
+use super::landing::Landing;
+use super::meta::Meta;
+use super::query::Query;
+use super::waits::{PageWaits, Waiter};
+use crate::device::{Device, Extent, Io, IoDone};
+use crate::keys;
+use crate::log::{Counters, Log, LogPoint};
+use crate::object::{Onode, SHARD_BLOCKS, Shard};
+use crate::options::{Budget, Options};
+use crate::space::{Extents, Space, SpaceError};
+use crate::superblock::Superblock;
+use crate::tree::{PageRead, PageSpace};
+use bytes::Bytes;
+use engine::RequestToken;
+use std::collections::{BTreeMap, VecDeque};
+use stdx::Slab;
+use store::{Completion, RequestKind, StoreError};
+
+/// Shorter runs are not worth a discard.
+const DISCARD_BLOCKS_MIN: u64 = 16;
+
+/// What an operation on a device is for.
+#[derive(Debug)]
+pub(crate) enum Use {
+    Page(PageRead),
+    /// A block that the first commit of the queue changes in part.
+    Block {
+        block: u64,
+    },
+    /// A part of a query's data.
+    Data {
+        query: u64,
+        part: usize,
+    },
+    Log {
+        seq: u64,
+    },
+    Large {
+        seq: u64,
+        start: u64,
+    },
+    /// Makes a batch with large data durable.
+    Flush {
+        seq: u64,
+    },
+    Home {
+        extent: Extent,
+    },
+    /// Pages or the superblock of a checkpoint, and the flush between.
+    Checkpoint,
+    Discard {
+        extent: Extent,
+    },
+}
+
+pub(crate) struct Mounted {
+    pub options: Options,
+    pub budget: Budget,
+    pub io: IoQueue<Use>,
+    pub superblock: Superblock,
+    pub log_device: Device,
+    pub meta_device: Device,
+    pub deferred_blocks: u64,
+    pub meta: Meta,
+    pub pages: PageSpace,
+    pub space: Space,
+    pub log: Log,
+    pub homes: Homes,
+    pub landing: Landing,
+    pub counters: Counters,
+    pub commits: Commits,
+    pub queries: Slab<Query>,
+    pub waits: PageWaits,
+    pub checkpoint: Option<Checkpoint>,
+    /// A checkpoint should begin even if there is room yet.
+    pub want_checkpoint: bool,
+    pub completions: VecDeque<Completion>,
+    pub failure: Option<StoreError>,
+}
+
+impl Mounted {
+    /// What was found on the devices, where the log ends, and collections still to be cleaned up.
+    pub fn new(
+        options: Options,
+        next_io: u64,
+        superblock: Superblock,
+        meta: Meta,
+        pages: PageSpace,
+        space: Space,
+        homes: Homes,
+        counters: Counters,
+        end: LogPoint,
+        garbage: Vec<u64>,
+    ) -> Self {
+        let geometry = superblock.geometry;
+        let (store, generation) = (superblock.store, superblock.generation);
+        let log = Log::new(geometry.log, store, generation, superblock.log, end);
+        let mut mounted = Mounted {
+            budget: Budget::new(options.memory, space.map().memory() as u64),
+            io: IoQueue::new(next_io),
+            log_device: geometry.log_device,
+            meta_device: superblock.metadata.device,
+            deferred_blocks: options.deferred_blocks,
+            commits: Commits::new(end),
+            queries: Slab::new(),
+            waits: PageWaits::default(),
+            checkpoint: None,
+            want_checkpoint: false,
+            completions: VecDeque::new(),
+            failure: None,
+            options,
+            superblock,
+            meta,
+            pages,
+            space,
+            log,
+            homes,
+            landing: Landing::default(),
+            counters,
+        };
+        for collection in garbage {
+            mounted.enqueue(Work::Cleanup { collection });
+        }
+        mounted
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.io.in_flight() == 0
+            && self.commits.is_idle()
+            && self.queries.is_empty()
+            && self.checkpoint.is_none()
+            && !self.want_checkpoint
+    }
+
+    pub fn submit(&mut self, token: RequestToken, kind: RequestKind) {
+        if let Some(error) = &self.failure {
+            self.completions.push_back(Completion { token, outcome: Err(error.clone()) });
+            return;
+        }
+        match kind {
+            RequestKind::Commit(transaction) => self.submit_commit(token, transaction),
+            kind => self.submit_query(token, kind),
+        }
+    }
+
+    pub fn poll_io(&mut self) -> Option<Io> {
+        if let Some(io) = self.io.poll() {
+            return Some(io);
+        }
+        if self.failure.is_some() {
+            return None;
+        }
+        self.seal_if_due();
+        self.run_checkpoint();
+        self.io.poll()
+    }
+
+    pub fn handle_io(&mut self, done: IoDone) {
+        let Some(what) = self.io.finish(done.id) else { return };
+        if self.failure.is_some() {
+            return;
+        }
+        let result = done.result.map_err(|error| StoreError::Device(error.to_string()));
+        match what {
+            Use::Page(read) => self.page_read(&read, result),
+            Use::Block { block } => self.block_read(block, result),
+            Use::Data { query, part } => self.data_read(query, part, result),
+            // Nothing is lost if the device refuses.
+            Use::Discard { extent } => {
+                self.space.unpin(extent).expect("withdrawn when the discard began");
+                self.resume_if_room();
+            }
+            written => match result {
+                Ok(_) => self.written(written),
+                Err(error) => self.fail(error),
+            },
+        }
+    }
+
+    fn written(&mut self, what: Use) {
+        match what {
+            Use::Log { seq } | Use::Flush { seq } => self.batch_progress(seq),
+            Use::Large { seq, start } => {
+                self.landing.landed(start);
+                self.large_written(seq);
+            }
+            Use::Home { extent } => {
+                self.home_written(extent);
+                self.checkpoint_progress();
+            }
+            Use::Checkpoint => self.checkpoint_progress(),
+            Use::Page(_) | Use::Block { .. } | Use::Data { .. } | Use::Discard { .. } => {
+                unreachable!("reads and discards are handled by the caller")
+            }
+        }
+    }
+
+    /// A device does not do what it must: nothing can be promised any more.
+    pub fn fail(&mut self, error: StoreError) {
+        tracing::error!(%error, "the store stops");
+        self.fail_commits(&error);
+        self.fail_queries(&error);
+        self.checkpoint = None;
+        self.failure = Some(error);
+    }
+
+    /// Nobody refers to these blocks any more once batch `seq` is durable.
+    pub fn free(&mut self, seq: u64, extent: Extent) -> Result<(), SpaceError> {
+        self.space.free_after(seq, extent)?;
+        for block in self.homes.forget(extent) {
+            self.space.pin(Extent::new(block, 1))?;
+        }
+        Ok(())
+    }
+
+    fn home_written(&mut self, extent: Extent) {
+        for block in self.homes.written(extent) {
+            let unwanted = Extent::new(block, 1);
+            let free = self.space.unpin(unwanted).expect("pinned when it was given back");
+            self.discard(free);
+        }
+        self.resume_if_room();
+    }
+
+    /// Blocks or log have become free: commits that wait for that may go on.
+    pub fn resume_if_room(&mut self) {
+        if self.commits.stall == Some(Stall::Room) {
+            self.resume_commits();
+        }
+    }
+
+    /// Tells the device of blocks that are free, which are not allocated before it has answered.
+    pub fn discard(&mut self, free: Extents) {
+        if !self.options.discard {
+            return;
+        }
+        for extent in free.into_iter().filter(|extent| extent.count >= DISCARD_BLOCKS_MIN) {
+            self.space.withdraw(extent).expect("it became free just now");
+            self.io.discard(Use::Discard { extent }, Device::Main, extent.start, extent.count);
+        }
+    }
+
+    pub fn read_pages(&mut self, waiter: Waiter, pages: Vec<PageRead>) {
+        for read in self.waits.wait(waiter, pages) {
+            self.io.read(Use::Page(read), self.meta_device, read.page, read.pages);
+        }
+    }
+
+    fn page_read(&mut self, read: &PageRead, result: Result<Bytes, StoreError>) {
+        match result {
+            // Damage is told to whoever needs the page.
+            Ok(bytes) => drop(self.meta.tree.supply(read.page, bytes)),
+            Err(error) => self.meta.tree.supply_failed(read.page, &error.to_string()),
+        }
+        for waiter in self.waits.done(read.page) {
+            match waiter {
+                Waiter::Commit => self.resume_commits(),
+                Waiter::Query(key) => self.run_query(key),
+                Waiter::Checkpoint => self.resume_checkpoint(),
+                Waiter::Nobody => {}
+            }
+        }
+    }
+
+    /// The shards that hold these blocks of an object.
+    pub fn shards_of(
+        &mut self,
+        onode: &Onode,
+        blocks: Extent,
+    ) -> Result<BTreeMap<u32, Shard>, Interrupt> {
+        let mut shards = BTreeMap::new();
+        if let Some(shard) = &onode.inline {
+            shards.insert(0, shard.clone());
+            return Ok(shards);
+        }
+        let numbers = blocks.start / SHARD_BLOCKS..=(blocks.end() - 1) / SHARD_BLOCKS;
+        for number in numbers.map(|number| number as u32) {
+            let Some(value) = self.meta.get(&keys::shard(onode.id, number))? else { continue };
+            let shard = Shard::decode(&value).map_err(Interrupt::decoding("shard"))?;
+            shards.insert(number, shard);
+        }
+        Ok(shards)
+    }
+
+    pub fn needs_flush(&self, device: Device) -> bool {
+        match device {
+            Device::Main => self.options.flush_main,
+            Device::Fast => self.options.flush_fast,
+        }
+    }
+
+    /// Devices whose writes are not durable when done.
+    pub fn devices_to_flush(&self) -> Vec<Device> {
+        let devices = [Device::Main, Device::Fast].into_iter();
+        let used = devices.filter(|device| *device == Device::Main || self.options.fast_blocks > 0);
+        used.filter(|device| self.needs_flush(*device)).collect()
+    }
+
+    pub fn check_invariants(&self) {
+        self.space.check_invariants();
+        self.log.check_invariants();
+        self.pages.check_invariants();
+        self.meta.active.check_invariants();
+    }
+}

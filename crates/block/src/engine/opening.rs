@@ -1,0 +1,525 @@
+//! From devices to an open store.
+//!
+//! ```text
+//! superblocks ─ bitmap of pages ─ bitmap of the space ─ replay ─ large data of the tail
+//!   ─ removed collections ─ flush ─ superblock of this mount
+//! ```
+//!
+//! Nothing is written before everything is read and found sound.
+
+use super::homes::Homes;
+use super::io::IoQueue;
+use super::meta::Meta;
+use super::mounted::Mounted;
+use crate::checksum::crc32c;
+use crate::device::{BLOCK, Device, Extent, Io, IoDone};
+use crate::keys;
+use crate::log::{Batch, Counters, LogPoint, Record, Replay, Replayed};
+use crate::options::{Budget, Options};
+use crate::space::Space;
+use crate::superblock::{self, FastLabel, Superblock, SuperblockError};
+use crate::tree::{Fault, PageRead, PageSpace, Tree};
+use bytes::{Bytes, BytesMut};
+use codec::decode_all;
+use std::ops::Bound;
+use thiserror::Error;
+
+/// Pairs of the space's bitmap that are read in one step.
+const CHUNKS_PER_STEP: usize = 256;
+
+/// Why a store cannot be opened, or does not go on.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum StoreFailure {
+    #[error(transparent)]
+    Superblock(#[from] SuperblockError),
+    #[error("the store was made for devices of {made} blocks of 4 KiB, they have {found}: {why}")]
+    Geometry { made: u64, found: u64, why: String },
+    #[error("the log is damaged: {0}; `sepiola store fsck` tells what can be repaired")]
+    Log(String),
+    #[error("the metadata is damaged: {0}; `sepiola store fsck` tells what can be repaired")]
+    Metadata(String),
+    #[error("the device failed: {0}")]
+    Device(String),
+}
+
+#[derive(Debug)]
+enum Use {
+    Copy(usize),
+    Label,
+    PageBitmap(usize),
+    Page(PageRead),
+    Log {
+        block: u64,
+    },
+    /// Large data whose presence decides where the log ends: run of [`Tail`].
+    Large(usize),
+    Flush,
+    Superblock,
+}
+
+enum Step {
+    Copies(Vec<Option<Bytes>>),
+    Label,
+    PageBitmap(Vec<Option<Bytes>>),
+    Space { from: Bytes },
+    Replay(Box<Replay>),
+    Tail(Tail),
+    Garbage { from: Bytes },
+    Flushing,
+    Recording,
+}
+
+/// Batches at the end of the log of which nobody knows whether they were durable.
+struct Tail {
+    batches: Vec<Batch>,
+    end: LogPoint,
+    generation: u64,
+    /// Large data to check: batch, place, checksums.
+    runs: Vec<(usize, u64, Vec<u32>)>,
+    /// Batch and block of large data that is not there.
+    missing: Vec<(usize, u64)>,
+}
+
+/// What was found so far.
+struct Found {
+    superblock: Superblock,
+    meta: Meta,
+    pages: PageSpace,
+    space: Space,
+    homes: Homes,
+    counters: Counters,
+    end: LogPoint,
+    garbage: Vec<u64>,
+}
+
+pub(crate) struct Opening {
+    options: Options,
+    io: IoQueue<Use>,
+    step: Step,
+    /// Operations of this step on their way.
+    left: usize,
+    found: Option<Box<Found>>,
+    failure: Option<StoreFailure>,
+}
+
+impl Opening {
+    pub fn new(options: Options) -> Self {
+        let slots = superblock::all_slots(options.main_blocks);
+        let mut io = IoQueue::new(0);
+        for (index, slot) in slots.into_iter().enumerate() {
+            io.read(Use::Copy(index), Device::Main, slot, 1);
+        }
+        let step = Step::Copies(vec![None; slots.len()]);
+        Opening { options, io, step, left: slots.len(), found: None, failure: None }
+    }
+
+    pub fn poll_io(&mut self) -> Option<Io> {
+        self.io.poll()
+    }
+
+    pub fn failure(&self) -> Option<&StoreFailure> {
+        self.failure.as_ref()
+    }
+
+    /// Takes an answer; gives the store when it is open.
+    pub fn handle_io(&mut self, done: IoDone) -> Option<Mounted> {
+        let what = self.io.finish(done.id)?;
+        if self.failure.is_some() {
+            return None;
+        }
+        match self.advance(what, done.result.map_err(|error| error.to_string())) {
+            Ok(mounted) => mounted,
+            Err(failure) => {
+                self.failure = Some(failure);
+                None
+            }
+        }
+    }
+
+    fn found(&mut self) -> &mut Found {
+        self.found.as_mut().expect("made from the superblock")
+    }
+
+    fn advance(
+        &mut self,
+        what: Use,
+        result: Result<Bytes, String>,
+    ) -> Result<Option<Mounted>, StoreFailure> {
+        self.left -= 1;
+        match (&mut self.step, what) {
+            (Step::Copies(copies), Use::Copy(index)) => copies[index] = result.ok(),
+            (Step::Label, Use::Label) => {
+                self.check_label(&result.map_err(StoreFailure::Device)?)?
+            }
+            (Step::PageBitmap(parts), Use::PageBitmap(index)) => {
+                parts[index] = Some(result.map_err(StoreFailure::Device)?);
+            }
+            (_, Use::Page(read)) => {
+                let tree = &mut self.found().meta.tree;
+                match result {
+                    // Damage is told to whoever needs the page.
+                    Ok(bytes) => drop(tree.supply(read.page, bytes)),
+                    Err(reason) => tree.supply_failed(read.page, &reason),
+                }
+            }
+            (Step::Replay(replay), Use::Log { block }) => match result {
+                Ok(bytes) => replay.supply(block, bytes),
+                Err(_) => replay.supply_failed(block),
+            },
+            (Step::Tail(tail), Use::Large(run)) => tail.supply(run, result.ok()),
+            (_, Use::Flush | Use::Superblock) => {
+                result.map_err(StoreFailure::Device)?;
+            }
+            // A read of the log that is not needed any more.
+            (_, Use::Log { .. }) => {}
+            (_, what) => unreachable!("{what:?} does not belong to this step"),
+        }
+        self.proceed()
+    }
+
+    fn proceed(&mut self) -> Result<Option<Mounted>, StoreFailure> {
+        // Replay goes on with whatever has come; everything else waits for all of it.
+        if self.left > 0 && !matches!(self.step, Step::Replay(_)) {
+            return Ok(None);
+        }
+        match &self.step {
+            Step::Copies(_) => self.choose_superblock()?,
+            Step::Label => self.read_page_bitmap()?,
+            Step::PageBitmap(_) => self.load_pages()?,
+            Step::Space { .. } => self.load_space()?,
+            Step::Replay(_) => self.replay()?,
+            Step::Tail(_) => self.end_tail()?,
+            Step::Garbage { .. } => self.find_garbage()?,
+            Step::Flushing => self.record(),
+            Step::Recording => return Ok(Some(self.finish())),
+        }
+        // A step that needs nothing from the devices ends at once.
+        if self.left == 0 { self.proceed() } else { Ok(None) }
+    }
+
+    fn choose_superblock(&mut self) -> Result<(), StoreFailure> {
+        let Step::Copies(copies) = &self.step else { unreachable!("called in this step") };
+        let copies: Vec<Option<&[u8]>> = copies.iter().map(|copy| copy.as_deref()).collect();
+        let superblock = superblock::choose(&copies)?;
+        superblock.check_writable()?;
+        let (main, fast) = (self.options.main_blocks, self.options.fast_blocks);
+        superblock.geometry.check(main, fast).map_err(|error| StoreFailure::Geometry {
+            made: superblock.geometry.main_blocks,
+            found: main,
+            why: error.to_string(),
+        })?;
+        let space = Space::new(superblock.geometry.space);
+        let budget = Budget::new(self.options.memory, space.map().memory() as u64);
+        let root = match superblock.tree_root.is_empty() {
+            true => None,
+            false => Some(decode_all("tree root", &superblock.tree_root).map_err(metadata)?),
+        };
+        let found = Found {
+            meta: Meta::new(Tree::new(root, budget.cache_pages)),
+            pages: PageSpace::default(),
+            space,
+            homes: Homes::default(),
+            counters: superblock.counters,
+            end: superblock.log,
+            garbage: Vec::new(),
+            superblock,
+        };
+        self.found = Some(Box::new(found));
+        self.step = Step::Label;
+        if fast > 0 {
+            self.left += 1;
+            self.io.read(Use::Label, Device::Fast, 0, 1);
+        }
+        Ok(())
+    }
+
+    fn check_label(&mut self, block: &[u8]) -> Result<(), StoreFailure> {
+        let store = self.found().superblock.store;
+        FastLabel::decode(block, store)?;
+        Ok(())
+    }
+
+    fn read_page_bitmap(&mut self) -> Result<(), StoreFailure> {
+        let metadata = self.found().superblock.metadata.clone();
+        for (index, extent) in metadata.bitmap.extents.iter().enumerate() {
+            self.left += 1;
+            let what = Use::PageBitmap(index);
+            self.io.read(what, metadata.device, extent.start, extent.count as u32);
+        }
+        self.step = Step::PageBitmap(vec![None; metadata.bitmap.extents.len()]);
+        Ok(())
+    }
+
+    fn load_pages(&mut self) -> Result<(), StoreFailure> {
+        let Step::PageBitmap(parts) = &self.step else { unreachable!("called in this step") };
+        let mut bytes = BytesMut::new();
+        parts.iter().flatten().for_each(|part| bytes.extend_from_slice(part));
+        let metadata = self.found().superblock.metadata.clone();
+        bytes.truncate(metadata.bitmap.bytes as usize);
+        if !bytes.is_empty() && crc32c(&bytes) != metadata.bitmap.crc {
+            return Err(StoreFailure::Metadata("the bitmap of pages has another checksum".into()));
+        }
+        self.found().pages = match bytes.is_empty() {
+            true => new_page_space(&metadata.runs),
+            false => PageSpace::decode(&bytes).map_err(self::metadata)?,
+        };
+        self.step = Step::Space { from: keys::bitmap_range().start };
+        Ok(())
+    }
+
+    /// Runs what reads the tree; asks for the pages that it lacks.
+    fn with_tree<T>(
+        &mut self,
+        act: impl FnOnce(&mut Found) -> Result<T, Fault>,
+    ) -> Result<Option<T>, StoreFailure> {
+        match act(self.found()) {
+            Ok(value) => Ok(Some(value)),
+            Err(Fault::Missing(pages)) => {
+                let device = self.found().superblock.metadata.device;
+                for read in pages.into_iter().filter(|read| !read.asked) {
+                    self.left += 1;
+                    self.io.read(Use::Page(read), device, read.page, read.pages);
+                }
+                Ok(None)
+            }
+            Err(fault) => Err(metadata(fault)),
+        }
+    }
+
+    fn load_space(&mut self) -> Result<(), StoreFailure> {
+        let Step::Space { from } = &self.step else { unreachable!("called in this step") };
+        let (from, end) = (from.clone(), keys::bitmap_range().end);
+        let page = self.with_tree(|found| {
+            found.meta.scan(None, Bound::Included(&from), &end, CHUNKS_PER_STEP, usize::MAX)
+        })?;
+        let Some(page) = page else { return Ok(()) };
+        for (key, value) in &page.pairs {
+            let chunk = keys::read_bitmap(key).map_err(metadata)?;
+            self.found().space.load_chunk(chunk, value).map_err(metadata)?;
+        }
+        match page.pairs.last() {
+            Some((last, _)) if page.more => {
+                let next = keys::read_bitmap(last).map_err(metadata)? + 1;
+                self.step = Step::Space { from: keys::bitmap(next) };
+            }
+            _ => self.begin_replay(),
+        }
+        Ok(())
+    }
+
+    fn begin_replay(&mut self) {
+        let superblock = &self.found().superblock;
+        let replay = Replay::new(
+            superblock.geometry.log,
+            superblock.store,
+            superblock.log,
+            superblock.resumed,
+            superblock.generation,
+        );
+        self.step = Step::Replay(Box::new(replay));
+    }
+
+    fn replay(&mut self) -> Result<(), StoreFailure> {
+        let device = self.found().superblock.geometry.log_device;
+        let Step::Replay(replay) = &mut self.step else { unreachable!("called in this step") };
+        let mut unsure = Vec::new();
+        while let Some(replayed) = replay.poll() {
+            match replayed {
+                Replayed::Batch(batch) if batch.durable => {
+                    let found = self.found.as_mut().expect("made from the superblock");
+                    found.replay(&batch)?;
+                }
+                Replayed::Batch(batch) => unsure.push(batch),
+                Replayed::End { point, generation, stop } => {
+                    tracing::debug!(?point, %stop, "the log ends");
+                    return self.begin_tail(unsure, point, generation);
+                }
+                Replayed::Unreadable { block } => {
+                    return Err(StoreFailure::Log(format!("block {block} cannot be read")));
+                }
+                Replayed::Damaged { block, damage } => {
+                    return Err(StoreFailure::Log(format!("at block {block}: {damage}")));
+                }
+            }
+        }
+        while let Some((block, blocks)) = replay.next_read() {
+            self.left += 1;
+            self.io.read(Use::Log { block }, device, block, blocks as u32);
+        }
+        Ok(())
+    }
+
+    fn begin_tail(
+        &mut self,
+        batches: Vec<Batch>,
+        end: LogPoint,
+        generation: u64,
+    ) -> Result<(), StoreFailure> {
+        let runs = runs_to_check(&batches);
+        for (index, (_, block, crcs)) in runs.iter().enumerate() {
+            self.left += 1;
+            self.io.read(Use::Large(index), Device::Main, *block, crcs.len() as u32);
+        }
+        let tail = Tail { batches, end, generation, runs, missing: Vec::new() };
+        self.step = Step::Tail(tail);
+        Ok(())
+    }
+
+    fn end_tail(&mut self) -> Result<(), StoreFailure> {
+        let garbage = Step::Garbage { from: keys::garbage_range().start };
+        let Step::Tail(tail) = std::mem::replace(&mut self.step, garbage) else {
+            unreachable!("called in this step")
+        };
+        let valid = tail.valid();
+        let found = self.found();
+        found.superblock.generation = tail.generation;
+        found.end = tail.batches.get(valid).map_or(tail.end, |batch| batch.start);
+        tail.batches[..valid].iter().try_for_each(|batch| found.replay(batch))
+    }
+
+    fn find_garbage(&mut self) -> Result<(), StoreFailure> {
+        let Step::Garbage { from } = &self.step else { unreachable!("called in this step") };
+        let (from, end) = (from.clone(), keys::garbage_range().end);
+        let page = self.with_tree(|found| {
+            found.meta.scan(None, Bound::Included(&from), &end, usize::MAX, usize::MAX)
+        })?;
+        let Some(page) = page else { return Ok(()) };
+        for (key, _) in &page.pairs {
+            let collection = keys::read_garbage(key).map_err(metadata)?;
+            self.found().garbage.push(collection);
+        }
+        self.flush();
+        Ok(())
+    }
+
+    /// What was replayed must not be lost once this mount appends behind it.
+    fn flush(&mut self) {
+        self.step = Step::Flushing;
+        for (device, blocks, is_needed) in [
+            (Device::Main, self.options.main_blocks, self.options.flush_main),
+            (Device::Fast, self.options.fast_blocks, self.options.flush_fast),
+        ] {
+            if blocks > 0 && is_needed {
+                self.left += 1;
+                self.io.flush(Use::Flush, device);
+            }
+        }
+    }
+
+    fn record(&mut self) {
+        let main_blocks = self.options.main_blocks;
+        let found = self.found();
+        found.superblock.sequence += 1;
+        found.superblock.generation += 1;
+        found.superblock.resumed = found.end;
+        let (block, sequence) = (found.superblock.encode(), found.superblock.sequence);
+        self.step = Step::Recording;
+        for slot in superblock::slots(main_blocks, sequence) {
+            self.left += 1;
+            let durable = self.options.flush_main;
+            self.io.write(Use::Superblock, Device::Main, slot, vec![block.clone()], durable);
+        }
+    }
+
+    fn finish(&mut self) -> Mounted {
+        let found = *self.found.take().expect("made from the superblock");
+        Mounted::new(
+            self.options.clone(),
+            self.io.next(),
+            found.superblock,
+            found.meta,
+            found.pages,
+            found.space,
+            found.homes,
+            found.counters,
+            found.end,
+            found.garbage,
+        )
+    }
+}
+
+impl Found {
+    fn replay(&mut self, batch: &Batch) -> Result<(), StoreFailure> {
+        for (record, data) in &batch.records {
+            self.replay_record(batch.seq, record, data).map_err(metadata)?;
+        }
+        Ok(())
+    }
+
+    fn replay_record(
+        &mut self,
+        seq: u64,
+        record: &Record,
+        data: &[Bytes],
+    ) -> Result<(), crate::space::SpaceError> {
+        for extent in &record.taken {
+            self.space.replay_taken(*extent)?;
+        }
+        for (write, data) in record.small.iter().zip(data) {
+            self.homes.insert(write.block, seq, data.clone());
+        }
+        for extent in &record.freed {
+            self.homes.forget(*extent);
+            self.space.replay_freed(*extent)?;
+        }
+        record.ops.iter().for_each(|op| self.meta.active.apply(op.clone()));
+        self.counters = record.counters;
+        Ok(())
+    }
+}
+
+impl Tail {
+    fn supply(&mut self, run: usize, bytes: Option<Bytes>) {
+        let (batch, start, crcs) = &self.runs[run];
+        let bytes = bytes.filter(|bytes| bytes.len() == crcs.len() * BLOCK).unwrap_or_default();
+        for (index, (block, crc)) in (*start..).zip(crcs).enumerate() {
+            let found = bytes.get(index * BLOCK..(index + 1) * BLOCK).map(crc32c);
+            if found != Some(*crc) {
+                self.missing.push((*batch, block));
+            }
+        }
+    }
+
+    /// How many of the batches are valid: each has its large data, except for blocks that the same or
+    /// a later valid batch gave back or overwrote with small data. Once that one was durable, its data
+    /// may have gone there, or something else altogether.
+    fn valid(&self) -> usize {
+        let is_excused = |batch: usize, block: u64, end: usize| {
+            self.batches[batch..end].iter().any(|later| later.supersedes(block))
+        };
+        let is_valid = |end: &usize| {
+            let mut missing = self.missing.iter().filter(|(batch, _)| batch < end);
+            missing.all(|(batch, block)| is_excused(*batch, *block, *end))
+        };
+        (0..=self.batches.len()).rev().find(is_valid).unwrap_or(0)
+    }
+}
+
+impl Batch {
+    fn supersedes(&self, block: u64) -> bool {
+        self.records.iter().any(|(record, _)| {
+            let freed = |extent: &Extent| extent.start <= block && block < extent.end();
+            record.small.iter().any(|write| write.block == block) || record.freed.iter().any(freed)
+        })
+    }
+}
+
+/// The large data of batches that may not have been durable, in runs of blocks.
+fn runs_to_check(batches: &[Batch]) -> Vec<(usize, u64, Vec<u32>)> {
+    let writes = batches.iter().enumerate().flat_map(|(index, batch)| {
+        let writes = batch.records.iter().flat_map(|(record, _)| &record.large);
+        writes.map(move |write| (index, write.start, write.crcs.clone()))
+    });
+    writes.collect()
+}
+
+/// Of a store that had no checkpoint yet.
+fn new_page_space(runs: &[Extent]) -> PageSpace {
+    let mut pages = PageSpace::default();
+    runs.iter().for_each(|run| pages.add_run(*run));
+    pages
+}
+
+fn metadata(error: impl std::fmt::Display) -> StoreFailure {
+    StoreFailure::Metadata(error.to_string())
+}

@@ -1,0 +1,285 @@
+//! Questions: answered from memory if possible, otherwise executed again when what they need is there.
+
+use super::data::blocks_of;
+use super::effects::Interrupt;
+use super::execute::lookup_collection;
+use super::mounted::{Mounted, Use};
+use super::read::{Plan, ReadJob};
+use super::waits::Waiter;
+use crate::device::Device;
+use crate::keys;
+use crate::object::Onode;
+use bytes::Bytes;
+use engine::RequestToken;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use store::{
+    Collection, Completion, ObjectMeta, OmapPage, Outcome, ReadData, RequestKind, StoreError, Usage,
+};
+use types::HObject;
+
+/// How often data is read again whose checksum does not hold: what was read may have been
+/// overwritten meanwhile, as the table then says.
+const READ_ATTEMPTS_MAX: u32 = 3;
+
+#[derive(Debug)]
+pub(crate) struct Query {
+    token: RequestToken,
+    kind: RequestKind,
+    read: Option<ReadJob>,
+    attempts: u32,
+}
+
+impl Mounted {
+    pub fn submit_query(&mut self, token: RequestToken, kind: RequestKind) {
+        let key = self.queries.insert(Query { token, kind, read: None, attempts: 0 });
+        self.run_query(key);
+    }
+
+    pub fn run_query(&mut self, key: u64) {
+        let Some(query) = self.queries.get(key) else { return };
+        let kind = query.kind.clone();
+        let outcome = match &kind {
+            RequestKind::Read { collection, object, offset, length } => {
+                match self.plan_read(*collection, object, *offset, *length) {
+                    Ok(Plan::Done(data)) => Ok(Outcome::Read(data)),
+                    Ok(Plan::Reads(job)) => return self.begin_reads(key, job),
+                    Err(interrupt) => Err(interrupt),
+                }
+            }
+            kind => self.answer(kind),
+        };
+        match outcome {
+            Ok(outcome) => self.finish_query(key, Ok(outcome)),
+            Err(Interrupt::Pages(pages)) => self.read_pages(Waiter::Query(key), pages),
+            Err(Interrupt::Refused(error)) => self.finish_query(key, Err(error)),
+            Err(other) => unreachable!("reading does not end in {other:?}"),
+        }
+    }
+
+    pub fn fail_queries(&mut self, error: &StoreError) {
+        let keys: Vec<u64> = self.queries.iter().map(|(key, _)| key).collect();
+        keys.into_iter().for_each(|key| self.finish_query(key, Err(error.clone())));
+    }
+
+    fn finish_query(&mut self, key: u64, outcome: Result<Outcome, StoreError>) {
+        if let Some(query) = self.queries.remove(key) {
+            self.completions.push_back(Completion { token: query.token, outcome });
+        }
+    }
+
+    fn begin_reads(&mut self, key: u64, job: ReadJob) {
+        for (part, (block, blocks)) in job.device_reads() {
+            self.io.read(Use::Data { query: key, part }, Device::Main, block, blocks);
+        }
+        let query = self.queries.get_mut(key).expect("the caller found it");
+        query.read = Some(job);
+    }
+
+    /// A part of a read has come from the device.
+    pub fn data_read(&mut self, key: u64, part: usize, result: Result<Bytes, StoreError>) {
+        let Some(query) = self.queries.get_mut(key) else { return };
+        let job = query.read.as_mut().expect("it has reads on their way");
+        if !job.supply(part, result.ok()) {
+            return;
+        }
+        let job = query.read.take().expect("taken from above");
+        match job.finish() {
+            Ok(data) => self.finish_query(key, Ok(Outcome::Read(data))),
+            Err(_) if query.attempts + 1 < READ_ATTEMPTS_MAX => {
+                query.attempts += 1;
+                self.run_query(key);
+            }
+            Err((offset, length)) => {
+                let RequestKind::Read { object, .. } = &query.kind else {
+                    unreachable!("only reads have data")
+                };
+                let object = object.clone();
+                tracing::error!(%object, offset, length, "media fault: the data does not have its checksum");
+                self.finish_query(key, Err(StoreError::Corrupt { object, offset, length }));
+            }
+        }
+    }
+
+    fn collection_id(&mut self, at: Collection) -> Result<u64, Interrupt> {
+        let id = lookup_collection(&mut self.meta, at)?;
+        id.ok_or(Interrupt::Refused(StoreError::NoCollection(at)))
+    }
+
+    fn find(&mut self, at: Collection, object: &HObject) -> Result<Option<Onode>, Interrupt> {
+        let id = self.collection_id(at)?;
+        let Some(value) = self.meta.get(&keys::object(id, object))? else { return Ok(None) };
+        Onode::decode(&value).map(Some).map_err(Interrupt::decoding("onode"))
+    }
+
+    pub(super) fn existing(
+        &mut self,
+        at: Collection,
+        object: &HObject,
+    ) -> Result<Onode, Interrupt> {
+        let absent = || StoreError::NoObject { collection: at, object: object.clone() };
+        self.find(at, object)?.ok_or_else(|| absent().into())
+    }
+
+    fn answer(&mut self, kind: &RequestKind) -> Result<Outcome, Interrupt> {
+        match kind {
+            RequestKind::Commit(_) | RequestKind::Read { .. } => {
+                unreachable!("commits are queued, reads are planned")
+            }
+            RequestKind::Meta { collection, object } => {
+                Ok(Outcome::Meta(self.object_meta(*collection, object)?))
+            }
+            RequestKind::OmapHeader { collection, object } => {
+                let onode = self.existing(*collection, object)?;
+                let header = match onode.has_omap {
+                    true => self.meta.get(&keys::omap_header(onode.id))?,
+                    false => None,
+                };
+                Ok(Outcome::OmapHeader(header.unwrap_or_default()))
+            }
+            RequestKind::OmapGet { collection, object, keys } => {
+                self.omap_get(*collection, object, keys).map(Outcome::OmapPairs)
+            }
+            RequestKind::OmapList { collection, object, after, prefix, entries_max, bytes_max } => {
+                let onode = self.existing(*collection, object)?;
+                let page =
+                    self.omap_page(onode.id, after.as_ref(), prefix, *entries_max, *bytes_max)?;
+                Ok(Outcome::OmapPage(page))
+            }
+            RequestKind::List { collection, from, entries_max } => {
+                self.list(*collection, from, *entries_max)
+            }
+            RequestKind::Collections => self.collections().map(Outcome::Collections),
+            RequestKind::Usage => Ok(Outcome::Usage(self.usage())),
+        }
+    }
+
+    fn object_meta(
+        &mut self,
+        at: Collection,
+        object: &HObject,
+    ) -> Result<Option<ObjectMeta>, Interrupt> {
+        let Some(onode) = self.find(at, object)? else { return Ok(None) };
+        let has_omap = onode.has_omap
+            && (self.meta.get(&keys::omap_header(onode.id))?.is_some()
+                || self.meta.has_any(&keys::omap_range(onode.id))?);
+        Ok(Some(ObjectMeta { size: onode.size, attrs: onode.attrs, has_omap }))
+    }
+
+    fn omap_get(
+        &mut self,
+        at: Collection,
+        object: &HObject,
+        wanted: &[Bytes],
+    ) -> Result<BTreeMap<Bytes, Bytes>, Interrupt> {
+        let onode = self.existing(at, object)?;
+        let mut pairs = BTreeMap::new();
+        for key in wanted {
+            if let Some(value) = self.meta.get(&keys::omap(onode.id, key))? {
+                pairs.insert(key.clone(), value);
+            }
+        }
+        Ok(pairs)
+    }
+
+    fn omap_page(
+        &mut self,
+        id: u64,
+        after: Option<&Bytes>,
+        prefix: &Bytes,
+        entries_max: usize,
+        bytes_max: usize,
+    ) -> Result<OmapPage, Interrupt> {
+        let first = keys::omap(id, after.filter(|after| *after >= prefix).unwrap_or(prefix));
+        let from = match after {
+            Some(after) if after >= prefix => Bound::Excluded(&first[..]),
+            _ => Bound::Included(&first[..]),
+        };
+        let end = keys::omap_prefix_end(id, prefix);
+        if entries_max == 0 {
+            let more = !self.meta.scan(None, from, &end, 1, usize::MAX)?.pairs.is_empty();
+            return Ok(OmapPage { pairs: BTreeMap::new(), more });
+        }
+        // The limit is on keys as the caller knows them.
+        let longer = keys::OMAP_PREFIX_LEN.saturating_mul(entries_max.min(bytes_max));
+        let page =
+            self.meta.scan(None, from, &end, entries_max, bytes_max.saturating_add(longer))?;
+        let within = |key: Bytes| key.slice(keys::OMAP_PREFIX_LEN..);
+        let mut pairs = BTreeMap::new();
+        let (mut bytes, mut more) = (0, page.more);
+        for (key, value) in page.pairs {
+            let key = within(key);
+            bytes += key.len() + value.len();
+            if bytes > bytes_max && !pairs.is_empty() {
+                more = true;
+                break;
+            }
+            pairs.insert(key, value);
+        }
+        Ok(OmapPage { pairs, more })
+    }
+
+    fn list(
+        &mut self,
+        at: Collection,
+        from: &HObject,
+        entries_max: usize,
+    ) -> Result<Outcome, Interrupt> {
+        let id = self.collection_id(at)?;
+        let (first, end) = (keys::object_cursor(id, from), keys::object_range(id).end);
+        let wanted = entries_max.saturating_add(1);
+        let page = self.meta.scan(None, Bound::Included(&first), &end, wanted, usize::MAX)?;
+        let name = |key: &[u8]| keys::read_object(key).map_err(Interrupt::decoding("object key"));
+        let names = page.pairs.iter().map(|(key, _)| Ok(name(key)?.1));
+        let mut names = names.collect::<Result<Vec<_>, Interrupt>>()?;
+        let next = (names.len() > entries_max).then(|| names.pop()).flatten();
+        Ok(Outcome::List(names, next))
+    }
+
+    fn collections(&mut self) -> Result<Vec<Collection>, Interrupt> {
+        let range = keys::collections_range();
+        let from = Bound::Included(&range.start[..]);
+        let page = self.meta.scan(None, from, &range.end, usize::MAX, usize::MAX)?;
+        let read = |key: &[u8]| keys::read_collection(key);
+        let found = page.pairs.iter().map(|(key, _)| read(key));
+        found.collect::<Result<_, _>>().map_err(Interrupt::decoding("collection key"))
+    }
+
+    pub fn usage(&self) -> Usage {
+        let unit = crate::device::BLOCK as u64;
+        let total = self.space.total();
+        let bytes_available = self.room_blocks() * unit;
+        let tree = self.tree_usage();
+        // Blocks that are lent to the tree, and not in use.
+        let lent = match self.meta_device {
+            Device::Main => self.pages.free_pages(),
+            Device::Fast => 0,
+        };
+        Usage {
+            bytes_total: total * unit,
+            bytes_available,
+            bytes_used: (total - self.space.free()).saturating_sub(lent) * unit,
+            bytes_omap: tree.omap_bytes,
+            bytes_meta: self.pages.used_pages() * unit,
+            objects: self.counters.objects,
+        }
+    }
+
+    /// Where the data of a read lies.
+    fn plan_read(
+        &mut self,
+        at: Collection,
+        object: &HObject,
+        offset: u64,
+        length: u64,
+    ) -> Result<Plan, Interrupt> {
+        let onode = self.existing(at, object)?;
+        let end = offset.saturating_add(length).min(onode.size);
+        if offset >= end {
+            return Ok(Plan::Done(ReadData::default()));
+        }
+        let blocks = blocks_of(offset, end - offset);
+        let shards = self.shards_of(&onode, blocks)?;
+        Ok(ReadJob::plan(&shards, &self.homes, &self.landing, offset, end - offset))
+    }
+}

@@ -1,0 +1,207 @@
+//! Reading data: pieces from memory, from the device, and holes, put together and checked.
+
+use super::homes::Homes;
+use super::landing::Landing;
+use crate::checksum::crc32c;
+use crate::device::{BLOCK, Extent};
+use crate::object::{SHARD_BLOCKS, Shard};
+use bytes::{Bytes, BytesMut};
+use std::collections::BTreeMap;
+use store::ReadData;
+
+const BLOCK_BYTES: u64 = BLOCK as u64;
+
+/// Consecutive blocks of an object from one source.
+#[derive(Debug)]
+struct Part {
+    /// Blocks of the object.
+    blocks: Extent,
+    source: Source,
+}
+
+#[derive(Debug)]
+enum Source {
+    Hole,
+    /// Blocks that are still in memory, in order.
+    Memory(Vec<Bytes>),
+    Device {
+        block: u64,
+        crcs: Vec<u32>,
+        data: Option<Bytes>,
+    },
+}
+
+#[derive(Debug)]
+pub(crate) struct ReadJob {
+    offset: u64,
+    length: u64,
+    parts: Vec<Part>,
+    left: usize,
+}
+
+pub(crate) enum Plan {
+    Done(ReadData),
+    Reads(ReadJob),
+}
+
+impl ReadJob {
+    /// `shards` are those that the range touches, as far as there are any.
+    pub fn plan(
+        shards: &BTreeMap<u32, Shard>,
+        homes: &Homes,
+        landing: &Landing,
+        offset: u64,
+        length: u64,
+    ) -> Plan {
+        let blocks = super::data::blocks_of(offset, length);
+        let mut job = ReadJob { offset, length, parts: Vec::new(), left: 0 };
+        for block in blocks.start..blocks.end() {
+            let shard = shards.get(&((block / SHARD_BLOCKS) as u32));
+            match shard.and_then(|shard| shard.get(block % SHARD_BLOCKS)) {
+                None => job.add_hole(block),
+                Some(mapped) => match homes
+                    .get(mapped.physical)
+                    .cloned()
+                    .or_else(|| landing.get(mapped.physical))
+                {
+                    Some(data) => job.add_memory(block, data),
+                    None => job.add_device(block, mapped.physical, mapped.crc),
+                },
+            }
+        }
+        let is_device = |part: &&Part| matches!(part.source, Source::Device { .. });
+        job.left = job.parts.iter().filter(is_device).count();
+        match job.left {
+            0 => Plan::Done(job.finish().expect("memory needs no check")),
+            _ => Plan::Reads(job),
+        }
+    }
+
+    /// What to ask of the device: the part's number, first block, and count.
+    pub fn device_reads(&self) -> impl Iterator<Item = (usize, (u64, u32))> + '_ {
+        self.parts.iter().enumerate().filter_map(|(index, part)| match &part.source {
+            Source::Device { block, .. } => Some((index, (*block, part.blocks.count as u32))),
+            _ => None,
+        })
+    }
+
+    /// A part's data, or nothing if it could not be read; whether that was the last.
+    pub fn supply(&mut self, part: usize, bytes: Option<Bytes>) -> bool {
+        if let Source::Device { data, .. } = &mut self.parts[part].source {
+            *data = bytes;
+        }
+        self.left -= 1;
+        self.left == 0
+    }
+
+    /// The data, or the range of the object that is damaged.
+    pub fn finish(self) -> Result<ReadData, (u64, u64)> {
+        for part in &self.parts {
+            part.check()?;
+        }
+        let extents = self.extents();
+        let data = match &self.parts[..] {
+            [Part { blocks, source: Source::Device { data: Some(data), .. } }] => {
+                self.clip(blocks, data)
+            }
+            [Part { blocks, source: Source::Memory(pieces) }] if pieces.len() == 1 => {
+                self.clip(blocks, &pieces[0])
+            }
+            parts => self.gather(parts),
+        };
+        Ok(ReadData { data, extents })
+    }
+
+    fn clip(&self, blocks: &Extent, data: &Bytes) -> Bytes {
+        let skip = (self.offset - blocks.start * BLOCK_BYTES) as usize;
+        data.slice(skip..skip + self.length as usize)
+    }
+
+    fn gather(&self, parts: &[Part]) -> Bytes {
+        let first = self.offset / BLOCK_BYTES;
+        let count: u64 = parts.iter().map(|part| part.blocks.count).sum();
+        let mut all = BytesMut::with_capacity(count as usize * BLOCK);
+        for part in parts {
+            match &part.source {
+                Source::Hole => all.resize(all.len() + part.blocks.count as usize * BLOCK, 0),
+                Source::Memory(pieces) => {
+                    pieces.iter().for_each(|piece| all.extend_from_slice(piece))
+                }
+                Source::Device { data, .. } => {
+                    all.extend_from_slice(data.as_ref().expect("checked before"));
+                }
+            }
+        }
+        self.clip(&Extent::new(first, count), &all.freeze())
+    }
+
+    /// What is not a hole, within the range that was asked for.
+    fn extents(&self) -> Vec<(u64, u64)> {
+        let end = self.offset + self.length;
+        let mut extents: Vec<(u64, u64)> = Vec::new();
+        for part in self.parts.iter().filter(|part| !matches!(part.source, Source::Hole)) {
+            let start = (part.blocks.start * BLOCK_BYTES).max(self.offset);
+            let length = (part.blocks.end() * BLOCK_BYTES).min(end) - start;
+            match extents.last_mut() {
+                Some(last) if last.0 + last.1 == start => last.1 += length,
+                _ => extents.push((start, length)),
+            }
+        }
+        extents
+    }
+
+    fn last_for(&mut self, block: u64) -> Option<&mut Part> {
+        self.parts.last_mut().filter(|part| part.blocks.end() == block)
+    }
+
+    fn add_hole(&mut self, block: u64) {
+        match self.last_for(block) {
+            Some(Part { blocks, source: Source::Hole }) => blocks.count += 1,
+            _ => self.parts.push(Part { blocks: Extent::new(block, 1), source: Source::Hole }),
+        }
+    }
+
+    fn add_memory(&mut self, block: u64, data: Bytes) {
+        match self.last_for(block) {
+            Some(Part { blocks, source: Source::Memory(pieces) }) => {
+                blocks.count += 1;
+                pieces.push(data);
+            }
+            _ => {
+                let source = Source::Memory(vec![data]);
+                self.parts.push(Part { blocks: Extent::new(block, 1), source });
+            }
+        }
+    }
+
+    fn add_device(&mut self, block: u64, place: u64, crc: u32) {
+        match self.last_for(block) {
+            Some(Part { blocks, source: Source::Device { block: start, crcs, .. } })
+                if *start + blocks.count == place =>
+            {
+                blocks.count += 1;
+                crcs.push(crc);
+            }
+            _ => {
+                let source = Source::Device { block: place, crcs: vec![crc], data: None };
+                self.parts.push(Part { blocks: Extent::new(block, 1), source });
+            }
+        }
+    }
+}
+
+impl Part {
+    /// Names the damaged range of the object.
+    fn check(&self) -> Result<(), (u64, u64)> {
+        let Source::Device { crcs, data, .. } = &self.source else { return Ok(()) };
+        let Some(data) = data.as_ref().filter(|data| data.len() == crcs.len() * BLOCK) else {
+            return Err((self.blocks.start * BLOCK_BYTES, self.blocks.count * BLOCK_BYTES));
+        };
+        for (index, (bytes, crc)) in data.chunks(BLOCK).zip(crcs).enumerate() {
+            if crc32c(bytes) != *crc {
+                return Err(((self.blocks.start + index as u64) * BLOCK_BYTES, BLOCK_BYTES));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,300 @@
+//! Objects while a transaction works on them: loaded when first touched, written back at its end.
+
+use super::effects::{Effects, Interrupt};
+use super::meta::Meta;
+use crate::device::Extent;
+use crate::keys;
+use crate::object::{Onode, Replaced, SHARD_BLOCKS, Shard, SharedExtents};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::ops::Bound;
+use types::HObject;
+
+/// A part of the table from an object's blocks to the device's.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub shard: Shard,
+    pub changed: bool,
+    /// Whether the tree has a pair for it.
+    is_stored: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct WorkingObject {
+    pub collection: u64,
+    pub name: HObject,
+    key: Bytes,
+    /// As the changes so far leave it.
+    pub onode: Option<Onode>,
+    existed: bool,
+    /// Whether shards are pairs of their own in what is stored.
+    has_shard_pairs: bool,
+    pub changed: bool,
+    pub shards: BTreeMap<u32, Held>,
+}
+
+/// Who shares blocks that the transaction meets.
+#[derive(Debug)]
+struct WorkingShared {
+    extents: SharedExtents,
+    changed: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Working {
+    objects: Vec<WorkingObject>,
+    shared: BTreeMap<u64, WorkingShared>,
+}
+
+impl WorkingObject {
+    pub fn size(&self) -> u64 {
+        self.onode.as_ref().map_or(0, |onode| onode.size)
+    }
+
+    /// Makes it exist.
+    pub fn onode_mut(&mut self, next_id: &mut u64) -> &mut Onode {
+        if self.onode.is_none() {
+            self.onode = Some(Onode::new(take_id(next_id)));
+        }
+        self.changed = true;
+        self.onode.as_mut().expect("made above")
+    }
+
+    /// A shard for changing; it must have been loaded.
+    pub fn shard_mut(&mut self, index: u32) -> &mut Shard {
+        let fresh = || Held { shard: Shard::default(), changed: true, is_stored: false };
+        let held = self.shards.entry(index).or_insert_with(fresh);
+        held.changed = true;
+        &mut held.shard
+    }
+
+    fn is_inline(&self) -> bool {
+        Onode::fits_inline(self.size())
+    }
+}
+
+pub(crate) fn take_id(next_id: &mut u64) -> u64 {
+    let id = *next_id;
+    *next_id += 1;
+    id
+}
+
+/// Shards from `first` to `last` (inclusive), of an object that may be large and full of holes.
+fn stored_shards(
+    meta: &mut Meta,
+    id: u64,
+    first: u32,
+    last: u32,
+) -> Result<Vec<(u32, Bytes)>, Interrupt> {
+    let (from, end) = (keys::shard(id, first), keys::shard_end(id, last));
+    let page = meta.scan(None, Bound::Included(&from), &end, usize::MAX, usize::MAX)?;
+    let number = |key: &[u8]| keys::read_shard(key).map_err(Interrupt::decoding("shard key"));
+    page.pairs.into_iter().map(|(key, value)| Ok((number(&key)?.1, value))).collect()
+}
+
+/// The shard that holds a block of an object, and the block's place in it.
+pub(crate) fn shard_of(block: u64) -> (u32, u64) {
+    ((block / SHARD_BLOCKS) as u32, block % SHARD_BLOCKS)
+}
+
+impl Working {
+    /// The object's place in the working set.
+    pub fn load(
+        &mut self,
+        meta: &mut Meta,
+        collection: u64,
+        name: &HObject,
+    ) -> Result<usize, Interrupt> {
+        let known =
+            |object: &WorkingObject| object.collection == collection && object.name == *name;
+        if let Some(index) = self.objects.iter().position(known) {
+            return Ok(index);
+        }
+        let key = keys::object(collection, name);
+        let onode = match meta.get(&key)? {
+            Some(value) => Some(Onode::decode(&value).map_err(Interrupt::decoding("onode"))?),
+            None => None,
+        };
+        let mut object = WorkingObject {
+            collection,
+            name: name.clone(),
+            key,
+            existed: onode.is_some(),
+            has_shard_pairs: onode.as_ref().is_some_and(|onode| onode.inline.is_none()),
+            onode,
+            changed: false,
+            shards: BTreeMap::new(),
+        };
+        if let Some(shard) = object.onode.as_mut().and_then(|onode| onode.inline.take()) {
+            let held = Held { shard, changed: false, is_stored: false };
+            object.shards.insert(0, held);
+        }
+        self.objects.push(object);
+        Ok(self.objects.len() - 1)
+    }
+
+    pub fn object(&mut self, index: usize) -> &mut WorkingObject {
+        &mut self.objects[index]
+    }
+
+    /// Loads the shards that hold the blocks from `first` to `last` (inclusive).
+    pub fn load_shards(
+        &mut self,
+        meta: &mut Meta,
+        index: usize,
+        first: u64,
+        last: u64,
+    ) -> Result<(), Interrupt> {
+        let object = &mut self.objects[index];
+        let Some(onode) = &object.onode else { return Ok(()) };
+        if !object.has_shard_pairs {
+            return Ok(());
+        }
+        let (first, last) = (shard_of(first).0, shard_of(last).0);
+        let id = onode.id;
+        let stored = match first == last {
+            true => {
+                meta.get(&keys::shard(id, first))?.map(|value| (first, value)).into_iter().collect()
+            }
+            false => stored_shards(meta, id, first, last)?,
+        };
+        for (number, value) in stored {
+            if let Entry::Vacant(vacant) = object.shards.entry(number) {
+                let shard = Shard::decode(&value).map_err(Interrupt::decoding("shard"))?;
+                vacant.insert(Held { shard, changed: false, is_stored: true });
+            }
+        }
+        Ok(())
+    }
+
+    /// Loads all shards.
+    pub fn load_all_shards(&mut self, meta: &mut Meta, index: usize) -> Result<(), Interrupt> {
+        let blocks = self.objects[index].size().div_ceil(crate::device::BLOCK as u64);
+        match blocks {
+            0 => Ok(()),
+            blocks => self.load_shards(meta, index, 0, blocks - 1),
+        }
+    }
+
+    /// Loads who shares the blocks of the shards that are loaded.
+    pub fn load_shared(&mut self, meta: &mut Meta, index: usize) -> Result<(), Interrupt> {
+        let shards = self.objects[index].shards.values();
+        let mut ids: Vec<u64> = shards.flat_map(|held| held.shard.shared_ids()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        for id in ids {
+            if self.shared.contains_key(&id) {
+                continue;
+            }
+            let value = meta.get(&keys::shared(id))?;
+            let value =
+                value.ok_or_else(|| Interrupt::damaged(format!("no shared extents {id}")))?;
+            let extents =
+                SharedExtents::decode(&value).map_err(Interrupt::decoding("shared extents"))?;
+            self.shared.insert(id, WorkingShared { extents, changed: false });
+        }
+        Ok(())
+    }
+
+    /// Nobody of this object refers to these blocks any more.
+    pub fn release(&mut self, effects: &mut Effects, replaced: Replaced) -> Result<(), Interrupt> {
+        if replaced.shared == 0 {
+            effects.free(replaced.physical);
+            return Ok(());
+        }
+        let shared = self.shared.get_mut(&replaced.shared);
+        let shared = shared.expect("loaded with the shards that refer to it");
+        shared.changed = true;
+        let freed = shared.extents.reduce(replaced.physical).map_err(Interrupt::inconsistent)?;
+        freed.into_iter().for_each(|extent| effects.free(extent));
+        Ok(())
+    }
+
+    /// One more refers to these blocks, which are shared already.
+    pub fn add_reference(&mut self, id: u64, extent: Extent) -> Result<(), Interrupt> {
+        let shared = self.shared.get_mut(&id).expect("loaded with the shards that refer to it");
+        shared.changed = true;
+        shared.extents.add(extent).map_err(Interrupt::inconsistent)
+    }
+
+    /// Blocks that two refer to from now on.
+    pub fn begin_sharing(
+        &mut self,
+        id: u64,
+        extents: impl IntoIterator<Item = Extent>,
+    ) -> Result<(), Interrupt> {
+        let extents = SharedExtents::new(extents, 2).map_err(Interrupt::inconsistent)?;
+        self.shared.insert(id, WorkingShared { extents, changed: true });
+        Ok(())
+    }
+
+    /// Forgets the object's data and takes its pairs out of the tree; it may be made anew.
+    pub fn remove(&mut self, effects: &mut Effects, index: usize) -> Result<(), Interrupt> {
+        let object = &mut self.objects[index];
+        let Some(onode) = object.onode.take() else { return Ok(()) };
+        object.changed = true;
+        object.has_shard_pairs = false;
+        let shards = std::mem::take(&mut object.shards);
+        for (number, held) in shards {
+            if held.is_stored {
+                effects.delete(keys::shard(onode.id, number));
+            }
+            for replaced in held.shard.extents() {
+                self.release(effects, replaced)?;
+            }
+        }
+        if onode.has_omap {
+            effects.clear_omap(onode.id);
+        }
+        Ok(())
+    }
+
+    /// Writes all that changed to `effects`.
+    pub fn finish(self, effects: &mut Effects) {
+        for object in self.objects {
+            object.finish(effects);
+        }
+        for (id, shared) in self.shared {
+            match (shared.changed, shared.extents.is_empty()) {
+                (false, _) => {}
+                (true, false) => effects.put(keys::shared(id), shared.extents.encode()),
+                (true, true) => effects.delete(keys::shared(id)),
+            }
+        }
+    }
+}
+
+impl WorkingObject {
+    fn finish(mut self, effects: &mut Effects) {
+        let is_inline = self.is_inline();
+        let Some(mut onode) = self.onode.take() else {
+            if self.existed {
+                effects.objects -= 1;
+                effects.delete(self.key);
+            }
+            return;
+        };
+        onode.inline = is_inline.then(Shard::default);
+        for (number, held) in std::mem::take(&mut self.shards) {
+            let is_empty = held.shard.is_empty();
+            if is_inline && number == 0 {
+                self.changed |= held.changed || held.is_stored;
+                if held.is_stored {
+                    effects.delete(keys::shard(onode.id, 0));
+                }
+                onode.inline = Some(held.shard);
+            } else if is_empty && held.is_stored {
+                effects.delete(keys::shard(onode.id, number));
+            } else if !is_empty && (held.changed || !held.is_stored) {
+                effects.put(keys::shard(onode.id, number), held.shard.encode());
+            }
+        }
+        if !self.existed {
+            effects.objects += 1;
+        }
+        if self.changed {
+            effects.put(self.key, onode.encode());
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! A new, empty store on devices.
+
+use crate::device::{Device, Io, IoId};
+use crate::log::{Counters, LogPoint};
+use crate::options::Options;
+use crate::superblock::{
+    self, FastLabel, Features, GeometryError, MetadataSpace, OWNER_BYTES_MAX, PageBitmap,
+    Superblock, layout,
+};
+use bytes::Bytes;
+use thiserror::Error;
+use types::Uuid;
+
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum FormatError {
+    #[error(transparent)]
+    Geometry(#[from] GeometryError),
+    #[error("the owner's name has {0} bytes, at most {OWNER_BYTES_MAX} are kept")]
+    Owner(usize),
+}
+
+/// The writes that make an empty store. Perform all of them, then flush both devices. `store` must
+/// never have been used before: it tells this store's log from leftovers of another one.
+pub fn format(
+    options: &Options,
+    store: [u8; 16],
+    owner: &[u8],
+    log_blocks: Option<u64>,
+) -> Result<Vec<Io>, FormatError> {
+    if owner.len() > OWNER_BYTES_MAX {
+        return Err(FormatError::Owner(owner.len()));
+    }
+    let geometry = layout(options.main_blocks, options.fast_blocks, log_blocks)?;
+    let store = Uuid(store);
+    let is_fast = options.fast_blocks > 0;
+    let device = if is_fast { Device::Fast } else { Device::Main };
+    let runs = if is_fast { vec![geometry.fast_space] } else { Vec::new() };
+    let mut superblock = Superblock {
+        features: Features::default(),
+        store,
+        sequence: 1,
+        generation: 0,
+        geometry,
+        owner: Bytes::copy_from_slice(owner),
+        log: LogPoint::BEGINNING,
+        resumed: LogPoint::BEGINNING,
+        counters: Counters { next_id: 1, ..Counters::default() },
+        tree_root: Bytes::new(),
+        metadata: MetadataSpace { device, runs, bitmap: PageBitmap::default() },
+    };
+    let mut writes = Vec::new();
+    let mut write = |device, block, data| {
+        let id = IoId(writes.len() as u64);
+        writes.push(Io::Write { id, device, block, data: vec![data], durable: true });
+    };
+    if is_fast {
+        let label = FastLabel { store, blocks: options.fast_blocks };
+        write(Device::Fast, 0, label.encode());
+    }
+    // Two versions, so that all four copies are this store's.
+    for _ in 0..2 {
+        for slot in superblock::slots(options.main_blocks, superblock.sequence) {
+            write(Device::Main, slot, superblock.encode());
+        }
+        superblock.sequence += 1;
+    }
+    Ok(writes)
+}

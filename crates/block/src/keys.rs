@@ -1,0 +1,446 @@
+//! Keys of the metadata tree: a kind, then what it names. They sort as what they name.
+//!
+//! Every key starts with one of the kinds below, so the keys of a kind, of a collection, or of an
+//! object's id are one range. Writing a key never fails; reading one is strict and says which field is
+//! wrong.
+//!
+//! Knows nothing of the values but a collection's, which is hardly more than its id.
+
+use bytes::Bytes;
+use codec::{Reader, Result};
+use std::fmt;
+use std::ops::Range;
+use store::Collection;
+use store::key::{collection_key, push_object, take_object};
+use types::HObject;
+
+const COLLECTION: u8 = b'C';
+const OBJECT: u8 = b'O';
+const SHARD: u8 = b'S';
+const OMAP_HEADER: u8 = b'H';
+const OMAP: u8 = b'M';
+const SHARED: u8 = b'R';
+const BITMAP: u8 = b'B';
+const GARBAGE: u8 = b'G';
+
+/// Kind and id.
+const ID_LEN: usize = 9;
+
+/// What is before the client's key in the key of an omap pair.
+pub const OMAP_PREFIX_LEN: usize = ID_LEN;
+
+/// Of a collection's pair: its id, and bits of the hash.
+const COLLECTION_VALUE_LEN: usize = 9;
+const BITS_UNKNOWN: u8 = 0xff;
+
+/// Pool and seed.
+const COLLECTION_LEN: usize = 12;
+
+/// What a key names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Key {
+    Collection(Collection),
+    Object { collection: u64, object: HObject },
+    Shard { object: u64, index: u32 },
+    OmapHeader { object: u64 },
+    Omap { object: u64, key: Bytes },
+    Shared { id: u64 },
+    Bitmap { chunk: u32 },
+    Garbage { collection: u64 },
+}
+
+pub fn collection(collection: Collection) -> Bytes {
+    [[COLLECTION].as_slice(), &collection_key(collection)].concat().into()
+}
+
+/// The value of a collection's pair. It has room for the number of bits of the hash that the
+/// collection covers, which nobody knows yet.
+pub fn collection_value(id: u64) -> Bytes {
+    let mut value = [BITS_UNKNOWN; COLLECTION_VALUE_LEN];
+    value[..8].copy_from_slice(&id.to_le_bytes());
+    Bytes::copy_from_slice(&value)
+}
+
+pub fn read_collection_value(value: &[u8]) -> Result<u64> {
+    let mut r = Reader::new(value);
+    let id = r.u64("collection id")?;
+    r.u8("bits of the collection's hash")?;
+    r.finish("collection")?;
+    Ok(id)
+}
+
+pub fn collections_range() -> Range<Bytes> {
+    prefix_range(&[COLLECTION])
+}
+
+pub fn object(collection: u64, object: &HObject) -> Bytes {
+    let key = if object.key.is_empty() { &object.name } else { &object.key };
+    let names = object.namespace.len() + key.len() + object.name.len();
+    // Without zeros in names this is the exact length: pool, hash, three ends of names, snapshot.
+    let mut bytes = Vec::with_capacity(ID_LEN + 8 + 4 + names + 6 + 8);
+    push_id(&mut bytes, OBJECT, collection);
+    push_object(&mut bytes, object);
+    bytes.into()
+}
+
+/// The objects of a collection.
+pub fn object_range(collection: u64) -> Range<Bytes> {
+    prefix_range(&id_key(OBJECT, collection))
+}
+
+/// Where a listing goes on: as [`object`], but the cursor behind all objects is behind them.
+pub fn object_cursor(collection: u64, from: &HObject) -> Bytes {
+    if from.max { object_range(collection).end } else { object(collection, from) }
+}
+
+pub fn shard(object: u64, index: u32) -> Bytes {
+    with_number(SHARD, object, index)
+}
+
+/// The shards of an object from `from_index` on.
+pub fn shard_range(object: u64, from_index: u32) -> Range<Bytes> {
+    shard(object, from_index)..prefix_end(&id_key(SHARD, object))
+}
+
+/// Behind the key of the shard.
+pub fn shard_end(object: u64, index: u32) -> Bytes {
+    prefix_end(&shard(object, index))
+}
+
+pub fn omap_header(object: u64) -> Bytes {
+    Bytes::copy_from_slice(&id_key(OMAP_HEADER, object))
+}
+
+pub fn omap(object: u64, key: &[u8]) -> Bytes {
+    let mut bytes = Vec::with_capacity(ID_LEN + key.len());
+    push_id(&mut bytes, OMAP, object);
+    bytes.extend_from_slice(key);
+    bytes.into()
+}
+
+pub fn omap_range(object: u64) -> Range<Bytes> {
+    prefix_range(&id_key(OMAP, object))
+}
+
+/// Behind the object's omap keys that start with `prefix`.
+pub fn omap_prefix_end(object: u64, prefix: &[u8]) -> Bytes {
+    prefix_end(&omap(object, prefix))
+}
+
+pub fn shared(id: u64) -> Bytes {
+    Bytes::copy_from_slice(&id_key(SHARED, id))
+}
+
+pub fn shared_range() -> Range<Bytes> {
+    prefix_range(&[SHARED])
+}
+
+pub fn bitmap(chunk: u32) -> Bytes {
+    let mut bytes = [BITMAP, 0, 0, 0, 0];
+    bytes[1..].copy_from_slice(&chunk.to_be_bytes());
+    Bytes::copy_from_slice(&bytes)
+}
+
+pub fn bitmap_range() -> Range<Bytes> {
+    prefix_range(&[BITMAP])
+}
+
+pub fn garbage(collection: u64) -> Bytes {
+    Bytes::copy_from_slice(&id_key(GARBAGE, collection))
+}
+
+pub fn garbage_range() -> Range<Bytes> {
+    prefix_range(&[GARBAGE])
+}
+
+/// All keys that start with `prefix`, which starts with a kind.
+pub fn prefix_range(prefix: &[u8]) -> Range<Bytes> {
+    Bytes::copy_from_slice(prefix)..prefix_end(prefix)
+}
+
+/// The first key behind all that start with `prefix`, which starts with a kind.
+pub fn prefix_end(prefix: &[u8]) -> Bytes {
+    let last = prefix.iter().rposition(|&byte| byte != 0xff);
+    let last = last.expect("a key starts with its kind, a letter");
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    end.into()
+}
+
+pub fn read_collection(key: &[u8]) -> Result<Collection> {
+    let mut r = reader(key, COLLECTION)?;
+    let name = r.take("collection", COLLECTION_LEN)?;
+    r.finish("collection key")?;
+    store::key::read_collection(name)
+}
+
+pub fn read_object(key: &[u8]) -> Result<(u64, HObject)> {
+    let mut r = reader(key, OBJECT)?;
+    let collection = take_u64(&mut r, "collection id")?;
+    let object = take_object(&mut r)?;
+    r.finish("object key")?;
+    Ok((collection, object))
+}
+
+pub fn read_shard(key: &[u8]) -> Result<(u64, u32)> {
+    let mut r = reader(key, SHARD)?;
+    let object = take_u64(&mut r, "object id")?;
+    let index = take_u32(&mut r, "shard index")?;
+    r.finish("shard key")?;
+    Ok((object, index))
+}
+
+pub fn read_omap_header(key: &[u8]) -> Result<u64> {
+    read_id(key, OMAP_HEADER, "object id")
+}
+
+/// The object's id, and the client's key as a slice of `key`.
+pub fn read_omap(key: &Bytes) -> Result<(u64, Bytes)> {
+    let mut r = reader(key, OMAP)?;
+    let object = take_u64(&mut r, "object id")?;
+    Ok((object, key.slice(OMAP_PREFIX_LEN..)))
+}
+
+pub fn read_shared(key: &[u8]) -> Result<u64> {
+    read_id(key, SHARED, "shared id")
+}
+
+pub fn read_bitmap(key: &[u8]) -> Result<u32> {
+    let mut r = reader(key, BITMAP)?;
+    let chunk = take_u32(&mut r, "bitmap chunk")?;
+    r.finish("bitmap key")?;
+    Ok(chunk)
+}
+
+pub fn read_garbage(key: &[u8]) -> Result<u64> {
+    read_id(key, GARBAGE, "collection id")
+}
+
+impl Key {
+    /// Reads a key of any kind.
+    pub fn read(key: &Bytes) -> Result<Key> {
+        let mut r = Reader::new(key);
+        let at = r;
+        Ok(match r.u8("key kind")? {
+            COLLECTION => Key::Collection(read_collection(key)?),
+            OBJECT => {
+                let (collection, object) = read_object(key)?;
+                Key::Object { collection, object }
+            }
+            SHARD => {
+                let (object, index) = read_shard(key)?;
+                Key::Shard { object, index }
+            }
+            OMAP_HEADER => Key::OmapHeader { object: read_omap_header(key)? },
+            OMAP => {
+                let (object, key) = read_omap(key)?;
+                Key::Omap { object, key }
+            }
+            SHARED => Key::Shared { id: read_shared(key)? },
+            BITMAP => Key::Bitmap { chunk: read_bitmap(key)? },
+            GARBAGE => Key::Garbage { collection: read_garbage(key)? },
+            kind => return Err(at.invalid("key kind", kind.into())),
+        })
+    }
+
+    pub fn write(&self) -> Bytes {
+        match self {
+            Key::Collection(name) => collection(*name),
+            Key::Object { collection, object: name } => object(*collection, name),
+            Key::Shard { object, index } => shard(*object, *index),
+            Key::OmapHeader { object } => omap_header(*object),
+            Key::Omap { object, key } => omap(*object, key),
+            Key::Shared { id } => shared(*id),
+            Key::Bitmap { chunk } => bitmap(*chunk),
+            Key::Garbage { collection } => garbage(*collection),
+        }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Key::Collection(collection) => write!(f, "collection {collection}"),
+            Key::Object { collection, object } => {
+                write!(f, "object {object} in collection id {collection}")
+            }
+            Key::Shard { object, index } => write!(f, "shard {index} of object id {object}"),
+            Key::OmapHeader { object } => write!(f, "omap header of object id {object}"),
+            Key::Omap { object, key } => {
+                write!(f, "omap key \"{}\" of object id {object}", key.escape_ascii())
+            }
+            Key::Shared { id } => write!(f, "shared id {id}"),
+            Key::Bitmap { chunk } => write!(f, "bitmap chunk {chunk}"),
+            Key::Garbage { collection } => write!(f, "removed collection id {collection}"),
+        }
+    }
+}
+
+fn push_id(key: &mut Vec<u8>, kind: u8, id: u64) {
+    key.push(kind);
+    key.extend_from_slice(&id.to_be_bytes());
+}
+
+fn id_key(kind: u8, id: u64) -> [u8; ID_LEN] {
+    let mut key = [kind; ID_LEN];
+    key[1..].copy_from_slice(&id.to_be_bytes());
+    key
+}
+
+fn with_number(kind: u8, id: u64, number: u32) -> Bytes {
+    let mut key = [0; ID_LEN + 4];
+    key[..ID_LEN].copy_from_slice(&id_key(kind, id));
+    key[ID_LEN..].copy_from_slice(&number.to_be_bytes());
+    Bytes::copy_from_slice(&key)
+}
+
+/// What follows the kind.
+fn reader(key: &[u8], kind: u8) -> Result<Reader<'_>> {
+    let mut r = Reader::new(key);
+    let at = r;
+    match r.u8("key kind")? {
+        found if found == kind => Ok(r),
+        found => Err(at.invalid("key kind", found.into())),
+    }
+}
+
+fn read_id(key: &[u8], kind: u8, field: &'static str) -> Result<u64> {
+    let mut r = reader(key, kind)?;
+    let id = take_u64(&mut r, field)?;
+    r.finish(field)?;
+    Ok(id)
+}
+
+fn take_u64(r: &mut Reader<'_>, field: &'static str) -> Result<u64> {
+    r.array(field).map(u64::from_be_bytes)
+}
+
+fn take_u32(r: &mut Reader<'_>, field: &'static str) -> Result<u32> {
+    r.array(field).map(u32::from_be_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use types::{PgId, PoolId, SnapId};
+
+    fn any_name() -> impl Strategy<Value = Bytes> {
+        let byte = prop_oneof![Just(0u8), Just(0xff), any::<u8>()];
+        prop::collection::vec(byte, 0..4).prop_map(Bytes::from)
+    }
+
+    fn any_object() -> impl Strategy<Value = HObject> {
+        (any_name(), any_name(), any_name(), 0u32..4, 0u64..3).prop_map(|(n, k, name, hash, s)| {
+            HObject { snap: SnapId(s), ..HObject::head(PoolId(1), n, k, name, hash) }
+        })
+    }
+
+    fn any_key() -> impl Strategy<Value = Key> {
+        let id = || prop_oneof![0u64..3, Just(0xff), Just(u64::MAX)];
+        let number = || prop_oneof![0u32..3, Just(u32::MAX)];
+        prop_oneof![
+            (-1i64..2, number()).prop_map(|(pool, seed)| {
+                Key::Collection(Collection(PgId { pool: PoolId(pool), seed }))
+            }),
+            (id(), any_object())
+                .prop_map(|(collection, object)| Key::Object { collection, object }),
+            (id(), number()).prop_map(|(object, index)| Key::Shard { object, index }),
+            id().prop_map(|object| Key::OmapHeader { object }),
+            (id(), any_name()).prop_map(|(object, key)| Key::Omap { object, key }),
+            id().prop_map(|id| Key::Shared { id }),
+            number().prop_map(|chunk| Key::Bitmap { chunk }),
+            id().prop_map(|collection| Key::Garbage { collection }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn keys_read_back_and_every_truncation_is_an_error_or_another_key(key in any_key()) {
+            let bytes = key.write();
+            prop_assert_eq!(&Key::read(&bytes).unwrap(), &key);
+            let is_omap = matches!(key, Key::Omap { .. });
+            for end in 0..bytes.len() {
+                let cut = Key::read(&bytes.slice(..end));
+                prop_assert!(cut.is_err() || is_omap && end >= OMAP_PREFIX_LEN);
+            }
+        }
+
+        #[test]
+        fn no_bytes_make_reading_panic(raw: Vec<u8>, kind in prop::sample::select(&b"COSHMRBGX"[..])) {
+            let key = Bytes::from([&[kind][..], &raw].concat());
+            if let Ok(read) = Key::read(&key) {
+                prop_assert_eq!(read.write(), key);
+            }
+        }
+
+        #[test]
+        fn ranges_hold_exactly_what_they_name(key in any_key(), id in prop_oneof![0u64..3, Just(u64::MAX)]) {
+            let bytes = key.write();
+            let of_object = matches!(&key, Key::Object { collection, .. } if *collection == id);
+            prop_assert_eq!(object_range(id).contains(&bytes), of_object);
+            let of_shard = matches!(&key, Key::Shard { object, index } if *object == id && *index >= 1);
+            prop_assert_eq!(shard_range(id, 1).contains(&bytes), of_shard);
+            let of_omap = matches!(&key, Key::Omap { object, .. } if *object == id);
+            prop_assert_eq!(omap_range(id).contains(&bytes), of_omap);
+            let until_shard = matches!(&key, Key::Shard { object, index } if *object == id && *index <= 1);
+            prop_assert_eq!((shard(id, 0)..shard_end(id, 1)).contains(&bytes), until_shard);
+            let with_prefix = matches!(&key, Key::Omap { object, key } if *object == id && key.starts_with(b"\xff"));
+            prop_assert_eq!((omap(id, b"\xff")..omap_prefix_end(id, b"\xff")).contains(&bytes), with_prefix);
+            prop_assert_eq!(shared_range().contains(&bytes), matches!(key, Key::Shared { .. }));
+            prop_assert_eq!(bitmap_range().contains(&bytes), matches!(key, Key::Bitmap { .. }));
+            prop_assert_eq!(garbage_range().contains(&bytes), matches!(key, Key::Garbage { .. }));
+            prop_assert_eq!(collections_range().contains(&bytes), matches!(key, Key::Collection(_)));
+        }
+
+        #[test]
+        fn objects_sort_as_listings_do(a in any_object(), b in any_object()) {
+            prop_assert_eq!(a.cmp(&b), object(7, &a).cmp(&object(7, &b)));
+            prop_assert!(object_cursor(7, &HObject::max()) > object(7, &a));
+        }
+    }
+
+    #[test]
+    fn the_bytes_are_those_of_the_format() {
+        let name = HObject::head(PoolId(1), Bytes::new(), Bytes::new(), "a".into(), 1);
+        let name = HObject { snap: SnapId(2), ..name };
+        let golden: [(Bytes, &[u8]); 8] = [
+            (
+                collection(Collection(PgId { pool: PoolId(3), seed: 9 })),
+                b"C\x80\0\0\0\0\0\0\x03\0\0\0\x09",
+            ),
+            (
+                object(5, &name),
+                b"O\0\0\0\0\0\0\0\x05\x80\0\0\0\0\0\0\x01\x80\0\0\0\0\x01a\0\x01a\0\x01\0\0\0\0\0\0\0\x02",
+            ),
+            (shard(5, 258), b"S\0\0\0\0\0\0\0\x05\0\0\x01\x02"),
+            (omap_header(5), b"H\0\0\0\0\0\0\0\x05"),
+            (omap(5, b"key"), b"M\0\0\0\0\0\0\0\x05key"),
+            (shared(256), b"R\0\0\0\0\0\0\x01\0"),
+            (bitmap(1), b"B\0\0\0\x01"),
+            (garbage(1), b"G\0\0\0\0\0\0\0\x01"),
+        ];
+        for (key, bytes) in golden {
+            assert_eq!(&key[..], bytes);
+        }
+    }
+
+    #[test]
+    fn collections_have_ids() {
+        let value = collection_value(258);
+        assert_eq!(&value[..], b"\x02\x01\0\0\0\0\0\0\xff");
+        assert_eq!(read_collection_value(&value), Ok(258));
+        assert!((0..value.len()).all(|end| read_collection_value(&value[..end]).is_err()));
+        assert!(read_collection_value(&[0; 10]).is_err());
+    }
+
+    #[test]
+    fn errors_name_the_field_and_findings_the_thing() {
+        let error = read_shard(b"S\0\0").unwrap_err();
+        assert_eq!(error.to_string(), "object id at byte 1: needs 8 bytes, 2 are left");
+        let error = Key::read(&Bytes::from_static(b"x")).unwrap_err();
+        assert_eq!(error.to_string(), "key kind at byte 0: value 120 is not valid here");
+        let key = Key::Omap { object: 4, key: Bytes::from_static(b"k\0") };
+        assert_eq!(key.to_string(), "omap key \"k\\x00\" of object id 4");
+    }
+}

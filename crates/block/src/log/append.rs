@@ -1,0 +1,256 @@
+//! Making batches of records, and keeping count of the ring.
+
+use super::batch::{FORMAT, HEADER_LEN, Header, batch_blocks};
+use super::{BATCH_BLOCKS_MAX, BATCH_FIELDS_MAX, LogPoint, RECORD_BYTES_MAX, RECORD_SHARE, Record};
+use crate::device::{BLOCK, Extent};
+use bytes::Bytes;
+use codec::{Encode, Writer};
+use smallvec::{SmallVec, smallvec};
+use stdx::AlignedBuffer;
+use types::Uuid;
+
+/// The fields' buffer is given back if a batch made it larger than this.
+const FIELDS_KEPT_MAX: usize = 1 << 20;
+
+/// Batches are put together in pieces of aligned memory of this size: less than what allocators ask
+/// of the kernel anew each time (glibc: from 128 KiB on), and little enough that a block which stays
+/// in memory for long does not keep much else there.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// The end of the log at which records are added.
+#[derive(Debug)]
+pub struct Log {
+    area: Extent,
+    store: Uuid,
+    generation: u64,
+    /// Batches before this position are free.
+    tail: u64,
+    /// Where the open batch begins.
+    head: LogPoint,
+    /// Room for the header, then the fields of the open batch.
+    fields: Vec<u8>,
+    records: u32,
+    /// The small data of the open batch, and where it belongs.
+    data: Vec<Bytes>,
+    homes: Vec<u64>,
+}
+
+/// Whether the open batch can take a record, and what must happen otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Room {
+    Fits,
+    /// The batch is large enough: seal it first.
+    BatchFull,
+    /// The ring is full: wait until a checkpoint has trimmed it.
+    RingFull,
+    /// It exceeds [`Log::record_bytes_max`].
+    RecordTooLarge,
+}
+
+/// A batch on its way to the device.
+#[derive(Debug, Clone)]
+pub struct SealedBatch {
+    pub seq: u64,
+    pub start: LogPoint,
+    pub end: LogPoint,
+    /// Blocks of the log's device and what to write there: two if the batch wraps around.
+    pub writes: SmallVec<[(u64, Vec<Bytes>); 2]>,
+    /// The small data, block for block, aligned. It shares no memory with the batch's fields, but
+    /// up to 16 blocks share theirs.
+    pub data: Vec<Bytes>,
+    /// Where each of these blocks belongs.
+    pub homes: Vec<u64>,
+}
+
+impl Log {
+    /// A log in `area` whose batches from `tail` on are still needed and which continues at `head`.
+    /// The generation must be greater than that of any batch in it, and durably recorded together
+    /// with `head` before the first batch is written.
+    pub fn new(area: Extent, store: Uuid, generation: u64, tail: LogPoint, head: LogPoint) -> Log {
+        assert!(area.count > 0 && tail.position <= head.position);
+        assert!(head.position - tail.position <= area.count);
+        Log {
+            area,
+            store,
+            generation,
+            tail: tail.position,
+            head,
+            fields: vec![0; HEADER_LEN],
+            records: 0,
+            data: Vec::new(),
+            homes: Vec::new(),
+        }
+    }
+
+    /// Where the open batch begins: what a checkpoint takes that freezes before it.
+    pub fn head(&self) -> LogPoint {
+        self.head
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.records > 0
+    }
+
+    pub fn capacity(&self) -> u64 {
+        self.area.count
+    }
+
+    /// Blocks of batches that were sealed and not trimmed.
+    pub fn used_blocks(&self) -> u64 {
+        self.head.position - self.tail
+    }
+
+    /// Blocks that the open batch would take now.
+    pub fn open_blocks(&self) -> u64 {
+        if self.is_open() { batch_blocks(self.fields_len(), self.data.len()) } else { 0 }
+    }
+
+    pub fn free_blocks(&self) -> u64 {
+        self.capacity() - self.used_blocks() - self.open_blocks()
+    }
+
+    /// What [`Record::log_bytes`] may be at most. An engine refuses a transaction whose record could
+    /// become larger before it changes anything.
+    pub fn record_bytes_max(&self) -> u64 {
+        let share = self.capacity() / RECORD_SHARE * BLOCK as u64;
+        share.min(RECORD_BYTES_MAX).saturating_sub(HEADER_LEN as u64)
+    }
+
+    /// Blocks that the open batch would take with `record` in it.
+    pub fn blocks_needed(&self, record: &Record) -> u64 {
+        batch_blocks(self.fields_len() + record.encoded_len(), self.data.len() + record.small.len())
+    }
+
+    pub fn room(&self, record: &Record) -> Room {
+        let full = self.fields_len() >= BATCH_FIELDS_MAX
+            || self.data.len() + record.small.len() > BATCH_BLOCKS_MAX;
+        if record.log_bytes() > self.record_bytes_max() {
+            Room::RecordTooLarge
+        } else if self.is_open() && full {
+            Room::BatchFull
+        } else if self.blocks_needed(record) > self.capacity() - self.used_blocks() {
+            Room::RingFull
+        } else {
+            Room::Fits
+        }
+    }
+
+    /// Adds a record, for which there must be [`Room`], and returns the number of its batch. `data`
+    /// holds a block for each of its small writes.
+    pub fn append(&mut self, record: &Record, data: &[Bytes]) -> u64 {
+        assert_eq!(data.len(), record.small.len(), "a block for each small write");
+        assert!(data.iter().all(|block| block.len() == BLOCK));
+        debug_assert_eq!(self.room(record), Room::Fits);
+        let mut w = Writer::append_to(std::mem::take(&mut self.fields));
+        record.encode(&mut w);
+        self.fields = w.into_vec();
+        self.records += 1;
+        self.data.extend_from_slice(data);
+        self.homes.extend(record.small.iter().map(|write| write.block));
+        self.head.seq
+    }
+
+    /// Closes the open batch, if anything was appended. `durable_through` is the last batch that is
+    /// known to be durable together with its large data and all before it.
+    pub fn seal(&mut self, durable_through: u64) -> Option<SealedBatch> {
+        if !self.is_open() {
+            return None;
+        }
+        let start = self.head;
+        let blocks = self.open_blocks();
+        assert!(durable_through < start.seq, "{durable_through} is not written yet");
+        assert!(blocks <= self.capacity() - self.used_blocks(), "the caller asked for room");
+        let previous = self.write_header(durable_through);
+        let mut pieces: Vec<Bytes> =
+            self.fields.chunks(PIECE_BYTES).map(|part| padded([part], part.len())).collect();
+        let fields_pieces = pieces.len();
+        let data = self.data.chunks(PIECE_BYTES / BLOCK);
+        pieces.extend(data.map(|blocks| padded(blocks, blocks.len() * BLOCK)));
+        let data = pieces[fields_pieces..].iter().flat_map(blocks_of).collect();
+        self.head = LogPoint { position: start.position + blocks, seq: start.seq + 1, previous };
+        let batch = SealedBatch {
+            seq: start.seq,
+            start,
+            end: self.head,
+            writes: self.place(start.position, pieces),
+            data,
+            homes: std::mem::take(&mut self.homes),
+        };
+        self.reset();
+        Some(batch)
+    }
+
+    /// Frees the batches before `point`, which nothing must need any more: a durable superblock
+    /// says that replay starts there or later.
+    pub fn trim(&mut self, point: LogPoint) {
+        assert!(point.position <= self.head.position, "only what was sealed can be trimmed");
+        self.tail = self.tail.max(point.position);
+    }
+
+    pub fn check_invariants(&self) {
+        assert!(self.tail <= self.head.position);
+        assert!(self.used_blocks() + self.open_blocks() <= self.capacity());
+        assert_eq!(self.data.len(), self.homes.len());
+        assert_eq!(self.is_open(), self.fields.len() > HEADER_LEN);
+    }
+
+    fn fields_len(&self) -> usize {
+        self.fields.len() - HEADER_LEN
+    }
+
+    fn write_header(&mut self, durable_through: u64) -> u32 {
+        let header = Header {
+            checksum: 0,
+            format: FORMAT,
+            store: self.store,
+            generation: self.generation,
+            start: self.head,
+            durable_through,
+            fields_len: u32::try_from(self.fields_len()).expect("bounded by record_bytes_max"),
+            records: self.records,
+            data_blocks: u32::try_from(self.data.len()).expect("bounded by the ring"),
+        };
+        header.write(&mut self.fields)
+    }
+
+    /// Where the pieces of a batch go, cut at the end of the ring.
+    fn place(&self, position: u64, pieces: Vec<Bytes>) -> SmallVec<[(u64, Vec<Bytes>); 2]> {
+        let offset = position % self.area.count;
+        let length: usize = pieces.iter().map(Bytes::len).sum();
+        let mut before_end = (self.area.count - offset) as usize * BLOCK;
+        if length <= before_end {
+            return smallvec![(self.area.start + offset, pieces)];
+        }
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        for mut piece in pieces {
+            let front = piece.split_to(piece.len().min(before_end));
+            before_end -= front.len();
+            first.extend((!front.is_empty()).then_some(front));
+            second.extend((!piece.is_empty()).then_some(piece));
+        }
+        smallvec![(self.area.start + offset, first), (self.area.start, second)]
+    }
+
+    fn reset(&mut self) {
+        self.records = 0;
+        self.data.clear();
+        self.fields.truncate(HEADER_LEN);
+        self.fields.shrink_to(FIELDS_KEPT_MAX);
+    }
+}
+
+/// The pieces one after another in aligned memory, and zeros up to the end of a block.
+fn padded<T: AsRef<[u8]>>(pieces: impl IntoIterator<Item = T>, length: usize) -> Bytes {
+    let mut buffer = AlignedBuffer::zeroed(length.next_multiple_of(BLOCK));
+    let mut at = 0;
+    for piece in pieces {
+        let piece = piece.as_ref();
+        buffer[at..at + piece.len()].copy_from_slice(piece);
+        at += piece.len();
+    }
+    buffer.into()
+}
+
+fn blocks_of(piece: &Bytes) -> impl Iterator<Item = Bytes> {
+    (0..piece.len()).step_by(BLOCK).map(|at| piece.slice(at..at + BLOCK))
+}

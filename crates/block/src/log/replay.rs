@@ -1,0 +1,341 @@
+//! Finding the batches of a log again.
+
+use super::batch::{FORMAT, HEADER_LEN, Header, Stop, batch_blocks};
+use super::window::{Missing, Window};
+use super::{LogPoint, Record};
+use crate::device::{BLOCK, Extent};
+use bytes::Bytes;
+use codec::{Decode, DecodeError, Reader};
+use std::collections::VecDeque;
+use thiserror::Error;
+use types::Uuid;
+
+/// Reads the log from a point on. Its driver calls [`Replay::poll`] until there is nothing, then
+/// [`Replay::next_read`] until there is nothing, and answers these reads in any order with
+/// [`Replay::supply`] or [`Replay::supply_failed`]; then it polls again.
+#[derive(Debug)]
+pub struct Replay {
+    store: Uuid,
+    window: Window,
+    /// Where the next batch must lie.
+    at: LogPoint,
+    resumed: LogPoint,
+    /// Of the mount that resumed there.
+    resumed_generation: u64,
+    /// Of the last batch; nought before the first.
+    generation: u64,
+    durable_through: u64,
+    /// Batches that were found, and not known to be durable when they were.
+    found: VecDeque<Batch>,
+    last: Last,
+    /// How far was looked behind the end; nought before it was found.
+    beyond: u64,
+}
+
+#[derive(Debug)]
+enum Last {
+    /// There may be more batches.
+    Unknown,
+    Known(Replayed),
+    Told,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Replayed {
+    Batch(Batch),
+    /// This is where the log continues. The next mount's generation must be greater than this one.
+    End {
+        point: LogPoint,
+        generation: u64,
+        stop: Stop,
+    },
+    /// A block of the log that may hold acknowledged batches cannot be read.
+    Unreadable {
+        block: u64,
+    },
+    /// Batches that were durable are not there any more.
+    Damaged {
+        block: u64,
+        damage: Damage,
+    },
+}
+
+/// A batch as it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Batch {
+    pub seq: u64,
+    pub start: LogPoint,
+    pub end: LogPoint,
+    pub generation: u64,
+    /// It was flushed together with its large data. Otherwise, and only behind all that are durable,
+    /// it may be that nothing of it was acknowledged and its large data is missing; if so, the log
+    /// ends at `start`, whatever follows.
+    pub durable: bool,
+    /// The records, each with its small data: slices of what was read.
+    pub records: Vec<(Record, Vec<Bytes>)>,
+}
+
+/// Why the log cannot be what was written and flushed.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Damage {
+    #[error("batches up to {durable} are durable, but {missing} is not found: {stop}")]
+    Lost { durable: u64, missing: u64, stop: Stop },
+    #[error("the log was resumed at {expected:?}, but its batches lead to {found:?}")]
+    OtherHistory { expected: LogPoint, found: LogPoint },
+    #[error("batch {seq} is intact, but of format {format}")]
+    Format { seq: u64, format: u32 },
+    #[error("batch {seq} is intact, but not understood: {error}")]
+    Fields { seq: u64, error: DecodeError },
+}
+
+/// What keeps the next batch from being given out.
+enum Obstacle {
+    NotYet,
+    Final(Replayed),
+}
+
+/// How far is looked for batches behind one that is not intact: 16 MiB. More are hardly on their way at
+/// the same time.
+const BEYOND_BLOCKS: u64 = 4096;
+
+impl Replay {
+    /// Replays the log of `store` from `from` on. The mount before had the given generation and
+    /// appended from `resumed` on; if that lies before `from`, all that is there was written by it.
+    pub fn new(
+        area: Extent,
+        store: Uuid,
+        from: LogPoint,
+        resumed: LogPoint,
+        generation: u64,
+    ) -> Replay {
+        assert!(area.count > 0, "a ring has blocks");
+        Replay {
+            store,
+            window: Window::new(area, from.position),
+            at: from,
+            resumed,
+            resumed_generation: generation,
+            generation: 0,
+            beyond: 0,
+            // Before it resumed, that mount flushed what it had replayed.
+            durable_through: resumed.seq.max(from.seq).saturating_sub(1),
+            found: VecDeque::new(),
+            last: Last::Unknown,
+        }
+    }
+
+    /// The next blocks to read: first and number, at most 1 MiB, a few at the same time.
+    pub fn next_read(&mut self) -> Option<(u64, u64)> {
+        match self.last {
+            Last::Unknown => {
+                let blocks = if self.beyond > 0 { BEYOND_BLOCKS } else { self.blocks_announced() };
+                self.window.next_read(self.at.position, blocks)
+            }
+            Last::Known(_) | Last::Told => None,
+        }
+    }
+
+    /// Answers a read of the blocks from `block` on. Once the end was found, this has no effect.
+    pub fn supply(&mut self, block: u64, bytes: Bytes) {
+        self.window.supply(block, bytes);
+    }
+
+    pub fn supply_failed(&mut self, block: u64) {
+        self.window.supply_failed(block);
+    }
+
+    /// The next batch or how the log ends, which is told once; nothing if reads are to be made first.
+    pub fn poll(&mut self) -> Option<Replayed> {
+        loop {
+            let is_known = !matches!(self.last, Last::Unknown);
+            if let Some(batch) = self.next_found(is_known) {
+                return Some(Replayed::Batch(batch));
+            }
+            if is_known {
+                return match std::mem::replace(&mut self.last, Last::Told) {
+                    Last::Known(last) => Some(last),
+                    Last::Unknown | Last::Told => None,
+                };
+            }
+            match self.find() {
+                Ok(batch) => self.found.push_back(batch),
+                Err(Obstacle::NotYet) => return None,
+                Err(Obstacle::Final(last)) => match self.look_beyond(last) {
+                    Some(last) => self.last = Last::Known(last),
+                    None => return None,
+                },
+            }
+        }
+    }
+
+    /// A batch that is not intact is the end, unless one behind it says that it was durable: then the
+    /// log is damaged, and what it lost may have been acknowledged.
+    fn look_beyond(&mut self, end: Replayed) -> Option<Replayed> {
+        if !matches!(end, Replayed::End { .. }) {
+            return Some(end);
+        }
+        let first = self.at.position + 1;
+        let until = self.window.limit().min(self.at.position.saturating_add(BEYOND_BLOCKS));
+        self.beyond = self.beyond.max(first);
+        while self.beyond < until {
+            match self.window.get(self.beyond) {
+                Ok(block) => {
+                    if let Some(durable) = self.durable_by(&block, self.beyond) {
+                        let (missing, stop) = (self.at.seq, Stop::NoBatch);
+                        let damage = Damage::Lost { durable, missing, stop };
+                        let block = self.window.block(self.at.position);
+                        return Some(Replayed::Damaged { block, damage });
+                    }
+                }
+                Err(Missing::NotYet) => return None,
+                Err(Missing::Unreadable { .. }) => {}
+            }
+            self.beyond += 1;
+        }
+        Some(end)
+    }
+
+    /// What a later batch of this log at `position` says to be durable, if that includes the one that
+    /// is missing.
+    fn durable_by(&self, block: &[u8], position: u64) -> Option<u64> {
+        let header = Header::read(block)?;
+        let is_ours = header.store == self.store && header.start.position == position;
+        let is_later = header.start.seq > self.at.seq && header.durable_through >= self.at.seq;
+        (is_ours && is_later && header.durable_through < header.start.seq)
+            .then_some(header.durable_through)
+    }
+
+    /// Batches wait here until they are known to be durable, or no other follows that could tell.
+    fn next_found(&mut self, is_last_known: bool) -> Option<Batch> {
+        let durable = self.found.front()?.seq <= self.durable_through;
+        if !durable && !is_last_known {
+            return None;
+        }
+        let batch = self.found.pop_front()?;
+        Some(Batch { durable, ..batch })
+    }
+
+    fn find(&mut self) -> Result<Batch, Obstacle> {
+        if self.at.seq == self.resumed.seq && self.at != self.resumed {
+            let (expected, found) = (self.resumed, self.at);
+            return Err(self.damaged(Damage::OtherHistory { expected, found }));
+        }
+        let header = self.header()?;
+        if !self.window.is_settled(self.at.position, header.blocks()) {
+            return Err(Obstacle::NotYet);
+        }
+        let records = self.records(&header)?;
+        let start = self.at;
+        self.at = LogPoint {
+            position: start.position + header.blocks(),
+            seq: start.seq + 1,
+            previous: header.checksum,
+        };
+        self.window.forget(self.at.position);
+        self.learn(&header);
+        let (end, generation) = (self.at, header.generation);
+        Ok(Batch { seq: start.seq, start, end, generation, durable: false, records })
+    }
+
+    /// Which batches are durable now that this one is known to be intact: those it says are, and all
+    /// before the first of a mount, for a mount flushes what it has replayed before it appends.
+    fn learn(&mut self, header: &Header) {
+        let before = header.start.seq - 1;
+        let is_new_mount = header.generation > self.generation;
+        let durable = if is_new_mount { before } else { header.durable_through.min(before) };
+        self.durable_through = self.durable_through.max(durable);
+        self.generation = header.generation;
+    }
+
+    /// The header at `at`, if it belongs there.
+    fn header(&self) -> Result<Header, Obstacle> {
+        if self.at.position >= self.window.limit() {
+            return Err(self.ends(Stop::RingFull));
+        }
+        let block = self.window.get(self.at.position).map_err(missing)?;
+        let header = Header::read(&block).ok_or_else(|| self.ends(Stop::NoBatch))?;
+        let least = if self.at.seq >= self.resumed.seq { self.resumed_generation } else { 0 };
+        header
+            .follows(self.store, self.at, least.max(self.generation), self.window.limit())
+            .map_err(|stop| self.ends(stop))?;
+        Ok(header)
+    }
+
+    /// Blocks of the batch at `at`, by its header.
+    fn blocks_announced(&self) -> u64 {
+        self.header().map_or(1, |header| header.blocks())
+    }
+
+    /// The records of a batch whose blocks have all been read.
+    fn records(&self, header: &Header) -> Result<Vec<(Record, Vec<Bytes>)>, Obstacle> {
+        let seq = header.start.seq;
+        let length = HEADER_LEN + header.fields_len as usize;
+        let fields_blocks = batch_blocks(header.fields_len as usize, 0);
+        let bytes = self.window.get_all(self.at.position, fields_blocks).map_err(missing)?;
+        if !header.is_intact(&bytes[..length]) {
+            return Err(self.ends(Stop::Checksum));
+        }
+        if header.format != FORMAT {
+            return Err(self.damaged(Damage::Format { seq, format: header.format }));
+        }
+        let records = decode_records(header, &bytes[HEADER_LEN..length])
+            .map_err(|error| self.damaged(Damage::Fields { seq, error }))?;
+        let mut index = 0;
+        let first = self.at.position + fields_blocks;
+        let with_data = records.into_iter().map(|record| {
+            let data = record.small.iter().map(|write| {
+                let block = self.window.get(first + index as u64).map_err(missing)?;
+                index += 1;
+                match is_intact(&block, write.crc) {
+                    true => Ok(block),
+                    false => Err(self.ends(Stop::Data(index - 1))),
+                }
+            });
+            let data = data.collect::<Result<_, _>>()?;
+            Ok((record, data))
+        });
+        with_data.collect()
+    }
+
+    /// The log ends at `at`, unless more of it was durable.
+    fn ends(&self, stop: Stop) -> Obstacle {
+        let (missing, durable) = (self.at.seq, self.durable_through);
+        if missing <= durable {
+            return self.damaged(Damage::Lost { durable, missing, stop });
+        }
+        let generation = self.generation.max(self.resumed_generation);
+        Obstacle::Final(Replayed::End { point: self.at, generation, stop })
+    }
+
+    fn damaged(&self, damage: Damage) -> Obstacle {
+        Obstacle::Final(Replayed::Damaged { block: self.window.block(self.at.position), damage })
+    }
+}
+
+fn missing(missing: Missing) -> Obstacle {
+    match missing {
+        Missing::NotYet => Obstacle::NotYet,
+        Missing::Unreadable { block } => Obstacle::Final(Replayed::Unreadable { block }),
+    }
+}
+
+fn decode_records(header: &Header, fields: &[u8]) -> codec::Result<Vec<Record>> {
+    let mut r = Reader::new(fields);
+    let mut records = Vec::new();
+    for _ in 0..header.records {
+        records.push(Record::decode(&mut r)?);
+    }
+    r.finish("fields of a batch")?;
+    let data_blocks: usize = records.iter().map(|record| record.small.len()).sum();
+    if data_blocks != header.data_blocks as usize {
+        return Err(r.invalid("blocks of data", data_blocks as u64));
+    }
+    Ok(records)
+}
+
+/// Whether a block has its checksum. Nought and one are the same here, as elsewhere in the store a
+/// checksum of nought stands for a hole and a real one is kept as one.
+fn is_intact(block: &[u8], crc: u32) -> bool {
+    debug_assert_eq!(block.len(), BLOCK);
+    crc_fast::crc32_iscsi(block).max(1) == crc.max(1)
+}

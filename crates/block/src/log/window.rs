@@ -1,0 +1,180 @@
+//! Reading ahead in the ring: which chunks to ask for, and what they brought.
+
+use crate::device::{BLOCK, Extent};
+use bytes::{Bytes, BytesMut};
+use std::collections::VecDeque;
+
+/// Blocks of one read.
+pub(super) const CHUNK_BLOCKS: u64 = 256;
+/// Reads under way at the same time.
+pub(super) const READS_MAX: usize = 4;
+/// How far reads go beyond the batch that is looked for, unless that is longer.
+const AHEAD_BLOCKS: u64 = CHUNK_BLOCKS * READS_MAX as u64;
+
+/// The part of the ring that was asked for and is still of interest, in order.
+#[derive(Debug)]
+pub(super) struct Window {
+    area: Extent,
+    /// Where the ring would be read for the second time.
+    limit: u64,
+    /// Chunks follow each other without gaps, up to `end`.
+    chunks: VecDeque<Chunk>,
+    end: u64,
+    reads: usize,
+}
+
+#[derive(Debug)]
+struct Chunk {
+    position: u64,
+    blocks: u64,
+    state: ChunkState,
+}
+
+#[derive(Debug)]
+enum ChunkState {
+    Wanted,
+    Asked,
+    Here(Bytes),
+    /// A single block that cannot be read.
+    Unreadable,
+}
+
+/// Some of the blocks that were asked of the window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Missing {
+    NotYet,
+    Unreadable { block: u64 },
+}
+
+impl Window {
+    pub fn new(area: Extent, from: u64) -> Window {
+        let limit = from.saturating_add(area.count);
+        Window { area, limit, chunks: VecDeque::new(), end: from, reads: 0 }
+    }
+
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// The next run of blocks to read for a batch at `position` that has `blocks` as far as is known.
+    pub fn next_read(&mut self, position: u64, blocks: u64) -> Option<(u64, u64)> {
+        if self.reads == READS_MAX {
+            return None;
+        }
+        let wanted = self.limit.min(position.saturating_add(blocks.max(AHEAD_BLOCKS)));
+        let is_wanted = |chunk: &Chunk| matches!(chunk.state, ChunkState::Wanted);
+        let index = match self.chunks.iter().position(is_wanted) {
+            Some(index) => index,
+            None if self.end < wanted => self.extend(),
+            None => return None,
+        };
+        self.reads += 1;
+        self.chunks[index].state = ChunkState::Asked;
+        let Chunk { position, blocks, .. } = self.chunks[index];
+        Some((self.block(position), blocks))
+    }
+
+    /// Takes a chunk up to the end of the ring and returns its index.
+    fn extend(&mut self) -> usize {
+        let to_end = self.area.count - self.end % self.area.count;
+        let blocks = CHUNK_BLOCKS.min(to_end).min(self.limit - self.end);
+        self.chunks.push_back(Chunk { position: self.end, blocks, state: ChunkState::Wanted });
+        self.end += blocks;
+        self.chunks.len() - 1
+    }
+
+    pub fn supply(&mut self, block: u64, bytes: Bytes) {
+        let Some(index) = self.asked(block) else { return };
+        let chunk = &mut self.chunks[index];
+        assert_eq!(bytes.len() as u64, chunk.blocks * BLOCK as u64, "as much as was asked for");
+        chunk.state = ChunkState::Here(bytes);
+    }
+
+    /// Reads block for block what failed as a chunk, so that a bad block behind the end of the log
+    /// does no harm.
+    pub fn supply_failed(&mut self, block: u64) {
+        let Some(index) = self.asked(block) else { return };
+        let Chunk { position, blocks, .. } = self.chunks[index];
+        if blocks == 1 {
+            self.chunks[index].state = ChunkState::Unreadable;
+            return;
+        }
+        let mut behind = self.chunks.split_off(index + 1);
+        self.chunks.pop_back();
+        let single = |position| Chunk { position, blocks: 1, state: ChunkState::Wanted };
+        self.chunks.extend((position..position + blocks).map(single));
+        self.chunks.append(&mut behind);
+    }
+
+    /// The chunk whose read was under way and is answered now.
+    fn asked(&mut self, block: u64) -> Option<usize> {
+        let index = self.chunks.iter().position(|chunk| {
+            matches!(chunk.state, ChunkState::Asked) && self.block(chunk.position) == block
+        });
+        self.reads -= usize::from(index.is_some());
+        index
+    }
+
+    /// The block of the device at a position.
+    pub fn block(&self, position: u64) -> u64 {
+        self.area.start + position % self.area.count
+    }
+
+    /// Drops what lies before `position`.
+    pub fn forget(&mut self, position: u64) {
+        let is_past = |chunk: &Chunk| chunk.position + chunk.blocks <= position;
+        while self.chunks.front().is_some_and(is_past) {
+            self.chunks.pop_front();
+        }
+    }
+
+    /// Whether reads of all these blocks have been answered.
+    pub fn is_settled(&self, position: u64, blocks: u64) -> bool {
+        let end = position + blocks;
+        let is_open = |chunk: &Chunk| matches!(chunk.state, ChunkState::Wanted | ChunkState::Asked);
+        self.end >= end && !self.chunks_of(position, blocks).any(is_open)
+    }
+
+    /// One block, as a slice of what was read.
+    pub fn get(&self, position: u64) -> Result<Bytes, Missing> {
+        self.piece(position, 1)
+    }
+
+    /// Blocks in a row, copied if they were not read in one piece.
+    pub fn get_all(&self, position: u64, blocks: u64) -> Result<Bytes, Missing> {
+        let piece = self.piece(position, blocks)?;
+        if piece.len() as u64 == blocks * BLOCK as u64 {
+            return Ok(piece);
+        }
+        let mut all = BytesMut::with_capacity(blocks as usize * BLOCK);
+        let end = position + blocks;
+        let mut at = position;
+        while at < end {
+            let piece = self.piece(at, end - at)?;
+            at += (piece.len() / BLOCK) as u64;
+            all.extend_from_slice(&piece);
+        }
+        Ok(all.freeze())
+    }
+
+    /// As many of these blocks as lie in one chunk.
+    fn piece(&self, position: u64, blocks: u64) -> Result<Bytes, Missing> {
+        let Some(chunk) = self.chunks_of(position, 1).next() else { return Err(Missing::NotYet) };
+        let bytes = match &chunk.state {
+            ChunkState::Wanted | ChunkState::Asked => return Err(Missing::NotYet),
+            ChunkState::Unreadable => {
+                return Err(Missing::Unreadable { block: self.block(position) });
+            }
+            ChunkState::Here(bytes) => bytes,
+        };
+        let skipped = position - chunk.position;
+        let blocks = blocks.min(chunk.blocks - skipped);
+        Ok(bytes.slice(skipped as usize * BLOCK..(skipped + blocks) as usize * BLOCK))
+    }
+
+    /// The chunks that hold any of these blocks.
+    fn chunks_of(&self, position: u64, blocks: u64) -> impl Iterator<Item = &Chunk> {
+        let first = self.chunks.partition_point(|chunk| chunk.position + chunk.blocks <= position);
+        self.chunks.range(first..).take_while(move |chunk| chunk.position < position + blocks)
+    }
+}

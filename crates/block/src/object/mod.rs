@@ -1,0 +1,74 @@
+//! Where an object's data lies: its onode, the shards of its block map, and what clones share.
+//!
+//! An object's data is cut into blocks, and every [`SHARD_BLOCKS`] of them have one [`Shard`]: for each
+//! mapped block its place on the device and its checksum. Up to [`INLINE_SIZE_MAX`] the only shard is
+//! kept in the [`Onode`] itself, so that a small object is one pair of the tree. Runs that a clone
+//! refers to as well carry a shared id, under which [`SharedExtents`] counts who refers to what.
+//!
+//! All of it is pure: values, their changes, and their bytes. Nothing here knows the tree, the
+//! allocator or a device. What was replaced or freed is returned to the caller, who gives it back.
+//!
+//! Decoding is strict: there is one encoding of each value, and everything else is an error.
+
+mod onode;
+mod run;
+mod shard;
+mod shard_encoding;
+mod shared;
+mod varint;
+
+pub use onode::Onode;
+pub use run::Run;
+pub use shard::{Mapped, Piece, Pieces, Replaced, Shard};
+pub use shared::{Counted, SharedError, SharedExtents};
+
+use crate::device::BLOCK;
+use std::ops::Range;
+
+/// Blocks of an object that one shard maps.
+pub const SHARD_BLOCKS: u64 = 64;
+
+/// Bytes of an object that one shard maps.
+pub const SHARD_SIZE: u64 = SHARD_BLOCKS * BLOCK as u64;
+
+/// Objects up to this size keep their shard in the onode.
+pub const INLINE_SIZE_MAX: u64 = 64 << 10;
+
+/// Blocks that an inline shard may map.
+pub const INLINE_BLOCKS: u64 = INLINE_SIZE_MAX / BLOCK as u64;
+
+/// The largest object: shards are numbered with 32 bits.
+pub const OBJECT_SIZE_MAX: u64 = SHARD_SIZE << 32;
+
+/// Behind the last block that a device can have: byte addresses have 64 bits.
+pub const PHYSICAL_END: u64 = 1 << (64 - BLOCK.trailing_zeros());
+
+/// Cuts a range of an object's blocks at the borders of its shards: the shard's index, and the blocks
+/// within it.
+pub fn by_shard(blocks: Range<u64>) -> impl Iterator<Item = (u32, Range<u64>)> {
+    assert!(blocks.end <= OBJECT_SIZE_MAX / BLOCK as u64, "blocks {blocks:?}");
+    let first = blocks.start / SHARD_BLOCKS;
+    let last = if blocks.is_empty() { first } else { blocks.end.div_ceil(SHARD_BLOCKS) };
+    (first..last).map(move |index| {
+        let base = index * SHARD_BLOCKS;
+        let start = blocks.start.max(base) - base;
+        let end = blocks.end.min(base + SHARD_BLOCKS) - base;
+        (index as u32, start..end)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_cut_at_the_borders_of_shards() {
+        let cut = |blocks| by_shard(blocks).collect::<Vec<_>>();
+        assert_eq!(cut(5..5), []);
+        assert_eq!(cut(64..64), []);
+        assert_eq!(cut(3..64), [(0, 3..64)]);
+        assert_eq!(cut(63..129), [(0, 63..64), (1, 0..64), (2, 0..1)]);
+        let last = OBJECT_SIZE_MAX / BLOCK as u64;
+        assert_eq!(cut(last - 1..last), [(u32::MAX, 63..64)]);
+    }
+}

@@ -1,0 +1,74 @@
+//! A run of blocks within a shard that lie side by side on the device.
+
+use super::SHARD_BLOCKS;
+use crate::device::Extent;
+use smallvec::SmallVec;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// The first block, counted within the shard.
+    pub start: u64,
+    pub count: u64,
+    /// Where the first block lies.
+    pub physical: u64,
+    /// Under which id references to it are counted; 0 if the object alone refers to it.
+    pub shared: u64,
+}
+
+/// Ascending and disjoint; runs that could be one are one.
+pub type Runs = SmallVec<[Run; 2]>;
+
+impl Run {
+    /// The first block behind it.
+    pub fn end(&self) -> u64 {
+        self.start + self.count
+    }
+
+    pub fn extent(&self) -> Extent {
+        Extent::new(self.physical, self.count)
+    }
+
+    /// The part within `start..end`.
+    pub fn clip(&self, start: u64, end: u64) -> Option<Run> {
+        let (from, to) = (self.start.max(start), self.end().min(end));
+        let part = || Run {
+            start: from,
+            count: to - from,
+            physical: self.physical + (from - self.start),
+            shared: self.shared,
+        };
+        (from < to).then(part)
+    }
+
+    /// Whether the two are one run.
+    pub fn is_continued_by(&self, next: &Run) -> bool {
+        self.end() == next.start
+            && self.extent().end() == next.physical
+            && self.shared == next.shared
+    }
+}
+
+/// Adds a run behind all others.
+pub fn push_merged(runs: &mut Runs, run: Run) {
+    match runs.last_mut() {
+        Some(last) if last.is_continued_by(&run) => last.count += run.count,
+        _ => runs.push(run),
+    }
+}
+
+/// The first run that ends behind `block`.
+pub fn first_behind(runs: &[Run], block: u64) -> usize {
+    runs.partition_point(|run| run.end() <= block)
+}
+
+pub fn check_invariants(runs: &[Run]) {
+    let mut end = 0;
+    for run in runs {
+        assert!(run.count > 0 && run.start >= end, "{run:?} behind block {end}");
+        end = run.end();
+    }
+    assert!(end <= SHARD_BLOCKS, "runs end at block {end}");
+    for pair in runs.windows(2) {
+        assert!(!pair[0].is_continued_by(&pair[1]), "{pair:?} are one run");
+    }
+}

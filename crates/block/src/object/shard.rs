@@ -1,0 +1,359 @@
+//! The block map of [`SHARD_BLOCKS`] blocks of an object.
+//!
+//! Invariants: runs are ascending, disjoint and merged; only mapped blocks have checksums, the
+//! others have 0 in their place. Block numbers are within the shard; those out of it are the
+//! caller's mistake and panic.
+
+use super::run::{self, Run, Runs, first_behind, push_merged};
+use super::{PHYSICAL_END, SHARD_BLOCKS};
+use crate::device::Extent;
+use smallvec::SmallVec;
+use std::ops::Range;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shard {
+    pub(super) runs: Runs,
+    /// By block, 0 where none is mapped.
+    pub(super) crcs: [u32; SHARD_BLOCKS as usize],
+}
+
+/// Where a block is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mapped {
+    pub physical: u64,
+    pub crc: u32,
+    /// 0 if the object alone refers to it.
+    pub shared: u64,
+}
+
+/// What a shard no longer refers to: to be freed, or if shared, to be counted under that id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Replaced {
+    pub physical: Extent,
+    pub shared: u64,
+}
+
+/// A part of a range that is mapped in one run, or not at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Piece<'a> {
+    Hole {
+        start: u64,
+        count: u64,
+    },
+    /// As many blocks as there are checksums.
+    Mapped {
+        start: u64,
+        physical: u64,
+        shared: u64,
+        crcs: &'a [u32],
+    },
+}
+
+impl Default for Shard {
+    fn default() -> Self {
+        Shard { runs: Runs::new(), crcs: [0; SHARD_BLOCKS as usize] }
+    }
+}
+
+impl Shard {
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    pub fn runs(&self) -> &[Run] {
+        &self.runs
+    }
+
+    /// All that it refers to.
+    pub fn extents(&self) -> SmallVec<[Replaced; 4]> {
+        self.runs.iter().copied().map(Replaced::from).collect()
+    }
+
+    /// Ids under which it shares blocks; one may come several times.
+    pub fn shared_ids(&self) -> impl Iterator<Item = u64> {
+        self.runs.iter().map(|run| run.shared).filter(|&id| id != 0)
+    }
+
+    /// How many blocks are mapped.
+    pub fn mapped_blocks(&self) -> u64 {
+        self.runs.iter().map(|run| run.count).sum()
+    }
+
+    /// The first block behind all that are mapped.
+    pub fn end(&self) -> u64 {
+        self.runs.last().map_or(0, Run::end)
+    }
+
+    pub fn get(&self, block: u64) -> Option<Mapped> {
+        let run = self.runs.get(first_behind(&self.runs, block))?;
+        let within = block.checked_sub(run.start)?;
+        let (physical, shared) = (run.physical + within, run.shared);
+        Some(Mapped { physical, crc: self.crcs[block as usize], shared })
+    }
+
+    /// The range in pieces as large as possible, in order and without gaps.
+    pub fn pieces(&self, range: Range<u64>) -> Pieces<'_> {
+        check_range(range.start, range.end);
+        let runs = &self.runs[first_behind(&self.runs, range.start)..];
+        Pieces { runs, crcs: &self.crcs, range }
+    }
+
+    /// Maps as many blocks as there are checksums to new places, which the object alone refers to.
+    pub fn map(&mut self, start: u64, physical: u64, crcs: &[u32]) -> SmallVec<[Replaced; 4]> {
+        let count = crcs.len() as u64;
+        check_range(start, start + count);
+        assert!(physical <= PHYSICAL_END - count, "block {physical} of a device");
+        self.crcs[start as usize..][..crcs.len()].copy_from_slice(crcs);
+        let run = Run { start, count, physical, shared: 0 };
+        self.replace(start, start + count, (count > 0).then_some(run))
+    }
+
+    /// Makes the range a hole.
+    pub fn clear(&mut self, range: Range<u64>) -> SmallVec<[Replaced; 4]> {
+        check_range(range.start, range.end);
+        self.crcs[range.start as usize..range.end as usize].fill(0);
+        self.replace(range.start, range.end, None)
+    }
+
+    /// New checksums of blocks that keep their places.
+    pub fn set_crcs(&mut self, start: u64, crcs: &[u32]) {
+        let range = start..start + crcs.len() as u64;
+        let is_mapped = |piece| matches!(piece, Piece::Mapped { .. });
+        assert!(self.pieces(range).all(is_mapped), "blocks from {start} are mapped");
+        self.crcs[start as usize..][..crcs.len()].copy_from_slice(crcs);
+    }
+
+    pub fn set_crc(&mut self, block: u64, crc: u32) {
+        self.set_crcs(block, &[crc]);
+    }
+
+    /// Marks what the object alone referred to as shared, and returns it. What was shared already
+    /// keeps its id: its references are counted there.
+    pub fn share(&mut self, id: u64) -> SmallVec<[Extent; 4]> {
+        assert!(id != 0, "0 stands for no shared id");
+        let mut extents = SmallVec::new();
+        for mut run in std::mem::take(&mut self.runs) {
+            if run.shared == 0 {
+                run.shared = id;
+                extents.push(run.extent());
+            }
+            push_merged(&mut self.runs, run);
+        }
+        extents
+    }
+
+    pub fn check_invariants(&self) {
+        run::check_invariants(&self.runs);
+        for run in &self.runs {
+            assert!(run.physical <= PHYSICAL_END - run.count, "{run:?}");
+        }
+        for block in 0..SHARD_BLOCKS {
+            assert!(self.get(block).is_some() || self.crcs[block as usize] == 0, "block {block}");
+        }
+    }
+
+    fn replace(&mut self, start: u64, end: u64, new: Option<Run>) -> SmallVec<[Replaced; 4]> {
+        let old = std::mem::take(&mut self.runs);
+        let parts = |from, to| old.iter().filter_map(move |run| run.clip(from, to));
+        for run in parts(0, start).chain(new).chain(parts(end, SHARD_BLOCKS)) {
+            push_merged(&mut self.runs, run);
+        }
+        parts(start, end).map(Replaced::from).collect()
+    }
+}
+
+impl From<Run> for Replaced {
+    fn from(run: Run) -> Replaced {
+        Replaced { physical: run.extent(), shared: run.shared }
+    }
+}
+
+/// Iterator over [`Shard::pieces`].
+#[derive(Debug, Clone)]
+pub struct Pieces<'a> {
+    /// Those that end behind the start of the range.
+    runs: &'a [Run],
+    crcs: &'a [u32; SHARD_BLOCKS as usize],
+    /// What is still to be told.
+    range: Range<u64>,
+}
+
+impl<'a> Iterator for Pieces<'a> {
+    type Item = Piece<'a>;
+
+    fn next(&mut self) -> Option<Piece<'a>> {
+        let Range { start, end } = self.range;
+        if start >= end {
+            return None;
+        }
+        let Some((run, behind)) = self.runs.split_first().filter(|(run, _)| run.start < end) else {
+            self.range.start = end;
+            return Some(Piece::Hole { start, count: end - start });
+        };
+        if run.start > start {
+            self.range.start = run.start;
+            return Some(Piece::Hole { start, count: run.start - start });
+        }
+        self.runs = behind;
+        self.range.start = run.end().min(end);
+        Some(Piece::Mapped {
+            start,
+            physical: run.physical + (start - run.start),
+            shared: run.shared,
+            crcs: &self.crcs[start as usize..self.range.start as usize],
+        })
+    }
+}
+
+fn check_range(start: u64, end: u64) {
+    assert!(start <= end && end <= SHARD_BLOCKS, "blocks {start}..{end} of a shard");
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[derive(Debug, Clone)]
+    pub enum Step {
+        Map { start: u64, physical: u64, crcs: Vec<u32> },
+        Clear(Range<u64>),
+        SetCrc(u64, u32),
+        Share(u64),
+    }
+
+    pub fn any_range() -> impl Strategy<Value = Range<u64>> {
+        (0..SHARD_BLOCKS + 1, 0..SHARD_BLOCKS + 1).prop_map(|(a, b)| a.min(b)..a.max(b))
+    }
+
+    pub fn any_steps() -> impl Strategy<Value = Vec<Step>> {
+        let map = (any_range(), 0u64..300, any::<u32>()).prop_map(|(range, physical, seed)| {
+            let crcs = range.clone().map(|block| seed.wrapping_add(block as u32).max(1)).collect();
+            Step::Map { start: range.start, physical, crcs }
+        });
+        let step = prop_oneof![
+            6 => map,
+            2 => any_range().prop_map(Step::Clear),
+            1 => (0..SHARD_BLOCKS, 1u32..).prop_map(|(block, crc)| Step::SetCrc(block, crc)),
+            1 => (1u64..1 << 40).prop_map(Step::Share),
+        ];
+        prop::collection::vec(step, 0..16)
+    }
+
+    /// What a shard means, block by block.
+    type Model = [Option<Mapped>; SHARD_BLOCKS as usize];
+
+    fn parts(replaced: &[Replaced]) -> Vec<(u64, u64)> {
+        let blocks = |part: &Replaced| {
+            let shared = part.shared;
+            (part.physical.start..part.physical.end()).map(move |block| (block, shared))
+        };
+        replaced.iter().flat_map(blocks).collect()
+    }
+
+    fn taken(model: &mut Model, range: Range<u64>) -> Vec<(u64, u64)> {
+        let old = range.filter_map(|block| model[block as usize].take());
+        old.map(|mapped| (mapped.physical, mapped.shared)).collect()
+    }
+
+    pub fn apply(shard: &mut Shard, step: &Step) {
+        let mut model = [None; SHARD_BLOCKS as usize];
+        for block in 0..SHARD_BLOCKS {
+            model[block as usize] = shard.get(block);
+        }
+        match step {
+            Step::Map { start, physical, crcs } => {
+                let replaced = shard.map(*start, *physical, crcs);
+                let range = *start..*start + crcs.len() as u64;
+                assert_eq!(parts(&replaced), taken(&mut model, range));
+                for (i, &crc) in crcs.iter().enumerate() {
+                    let physical = physical + i as u64;
+                    model[*start as usize + i] = Some(Mapped { physical, crc, shared: 0 });
+                }
+            }
+            Step::Clear(range) => {
+                let replaced = shard.clear(range.clone());
+                assert_eq!(parts(&replaced), taken(&mut model, range.clone()));
+            }
+            Step::SetCrc(block, crc) => {
+                if let Some(mapped) = &mut model[*block as usize] {
+                    mapped.crc = *crc;
+                    shard.set_crc(*block, *crc);
+                }
+            }
+            Step::Share(id) => {
+                let told: u64 = shard.share(*id).iter().map(|extent| extent.count).sum();
+                let own = model.iter_mut().flatten().filter(|mapped| mapped.shared == 0);
+                assert_eq!(told, own.map(|mapped| mapped.shared = *id).count() as u64);
+            }
+        }
+        shard.check_invariants();
+        for block in 0..SHARD_BLOCKS {
+            assert_eq!(shard.get(block), model[block as usize], "block {block}");
+        }
+    }
+
+    pub fn shard_of(steps: &[Step]) -> Shard {
+        let mut shard = Shard::default();
+        steps.iter().for_each(|step| apply(&mut shard, step));
+        shard
+    }
+
+    proptest! {
+        #[test]
+        fn a_shard_behaves_as_one_entry_per_block(steps in any_steps()) {
+            shard_of(&steps);
+        }
+
+        #[test]
+        fn pieces_tell_every_block_of_a_range_once(steps in any_steps(), range in any_range()) {
+            let shard = shard_of(&steps);
+            let mut next = range.start;
+            let mut was_hole = false;
+            for piece in shard.pieces(range.clone()) {
+                match piece {
+                    Piece::Hole { start, count } => {
+                        prop_assert!(start == next && count > 0 && !was_hole);
+                        prop_assert!((start..start + count).all(|block| shard.get(block).is_none()));
+                        (next, was_hole) = (start + count, true);
+                    }
+                    Piece::Mapped { start, physical, shared, crcs } => {
+                        prop_assert!(start == next && !crcs.is_empty());
+                        for (i, &crc) in crcs.iter().enumerate() {
+                            let mapped = Mapped { physical: physical + i as u64, crc, shared };
+                            prop_assert_eq!(shard.get(start + i as u64), Some(mapped));
+                        }
+                        (next, was_hole) = (start + crcs.len() as u64, false);
+                    }
+                }
+            }
+            prop_assert_eq!(next, range.end);
+        }
+    }
+
+    #[test]
+    fn neighbours_merge_and_a_hole_in_the_middle_splits() {
+        let mut shard = Shard::default();
+        shard.map(0, 100, &[1; 8]);
+        shard.map(16, 116, &[3; 8]);
+        assert_eq!(shard.runs().len(), 2);
+        shard.map(8, 108, &[2; 8]);
+        assert_eq!(shard.runs(), [Run { start: 0, count: 24, physical: 100, shared: 0 }]);
+        let replaced = shard.clear(4..6);
+        assert_eq!(replaced[..], [Replaced { physical: Extent::new(104, 2), shared: 0 }]);
+        assert_eq!((shard.runs().len(), shard.mapped_blocks(), shard.end()), (2, 22, 24));
+    }
+
+    #[test]
+    fn what_is_shared_stays_under_its_id() {
+        let mut shard = Shard::default();
+        shard.map(0, 10, &[1; 4]);
+        assert_eq!(shard.share(7)[..], [Extent::new(10, 4)]);
+        let replaced = shard.map(1, 50, &[9]);
+        assert_eq!(replaced[..], [Replaced { physical: Extent::new(11, 1), shared: 7 }]);
+        assert_eq!(shard.share(8)[..], [Extent::new(50, 1)]);
+        shard.map(3, 60, &[9]);
+        assert_eq!(shard.shared_ids().collect::<Vec<_>>(), [7, 8, 7]);
+        assert_eq!(shard.extents().len(), 4);
+    }
+}

@@ -1,0 +1,228 @@
+//! The bytes of a shard: its runs, each where the one before ends unless it says otherwise, then the
+//! checksums of all mapped blocks.
+
+use super::run::{Run, push_merged};
+use super::shard::Shard;
+use super::varint::{self, VARINT_LEN_MAX};
+use super::{PHYSICAL_END, SHARD_BLOCKS};
+use bytes::Bytes;
+use codec::{Reader, Result};
+
+/// The version of the value of an `S` pair.
+const VERSION: u8 = 1;
+
+/// Of a run's first byte: its length less one, whether a hole is before it, whether it has an id.
+const COUNT_MASK: u8 = 0x3f;
+const HOLE: u8 = 0x40;
+const SHARED: u8 = 0x80;
+
+/// A run's first byte, hole, place and id.
+const RUN_LEN_MAX: usize = 2 + 2 * VARINT_LEN_MAX;
+
+impl Shard {
+    /// The value of an `S` pair.
+    pub fn encode(&self) -> Bytes {
+        let mut out = Vec::with_capacity(1 + self.encoded_len_max());
+        out.push(VERSION);
+        self.push(&mut out);
+        out.into()
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Shard> {
+        let mut r = Reader::new(bytes);
+        let at = r;
+        let version = r.u8("shard version")?;
+        if version != VERSION {
+            return Err(at.invalid("shard version", version.into()));
+        }
+        let shard = Shard::take(&mut r)?;
+        r.finish("shard")?;
+        Ok(shard)
+    }
+
+    /// At least as long as what [`Shard::push`] writes.
+    pub(super) fn encoded_len_max(&self) -> usize {
+        1 + self.runs.len() * RUN_LEN_MAX + self.mapped_blocks() as usize * 4
+    }
+
+    pub(super) fn push(&self, out: &mut Vec<u8>) {
+        out.push(self.runs.len() as u8);
+        let mut expected = Expected::default();
+        for run in &self.runs {
+            push_run(out, run, expected);
+            expected = Expected::behind(run);
+        }
+        for run in &self.runs {
+            let crcs = &self.crcs[run.start as usize..run.end() as usize];
+            crcs.iter().for_each(|crc| out.extend_from_slice(&crc.to_le_bytes()));
+        }
+    }
+
+    pub(super) fn take(r: &mut Reader<'_>) -> Result<Shard> {
+        let at = *r;
+        let count = r.u8("runs")?;
+        if u64::from(count) > SHARD_BLOCKS {
+            return Err(at.invalid("runs", count.into()));
+        }
+        let mut shard = Shard::default();
+        shard.runs.reserve_exact(count.into());
+        let mut expected = Expected::default();
+        for taken in 0..usize::from(count) {
+            let at = *r;
+            let run = take_run(r, expected)?;
+            expected = Expected::behind(&run);
+            push_merged(&mut shard.runs, run);
+            if shard.runs.len() == taken {
+                return Err(at.invalid("run that continues the one before", run.physical));
+            }
+        }
+        take_crcs(r, &mut shard)?;
+        Ok(shard)
+    }
+}
+
+/// Where a run begins if nothing else is said: where the one before ended.
+#[derive(Debug, Clone, Copy, Default)]
+struct Expected {
+    start: u64,
+    physical: u64,
+}
+
+impl Expected {
+    fn behind(run: &Run) -> Self {
+        Expected { start: run.end(), physical: run.extent().end() }
+    }
+}
+
+fn push_run(out: &mut Vec<u8>, run: &Run, expected: Expected) {
+    let hole = run.start - expected.start;
+    let hole_bit = if hole > 0 { HOLE } else { 0 };
+    let shared_bit = if run.shared != 0 { SHARED } else { 0 };
+    out.push((run.count - 1) as u8 | hole_bit | shared_bit);
+    if hole > 0 {
+        out.push(hole as u8);
+    }
+    varint::push_signed(out, run.physical.wrapping_sub(expected.physical) as i64);
+    if run.shared != 0 {
+        varint::push(out, run.shared);
+    }
+}
+
+fn take_run(r: &mut Reader<'_>, expected: Expected) -> Result<Run> {
+    let at = *r;
+    let head = r.u8("run")?;
+    let count = u64::from(head & COUNT_MASK) + 1;
+    let hole = if head & HOLE != 0 { take_nonzero(r, "hole", |r| r.u8("hole"))?.into() } else { 0 };
+    let start = expected.start + hole;
+    if start + count > SHARD_BLOCKS {
+        return Err(at.invalid("run's end", start + count));
+    }
+    let at = *r;
+    let distance = varint::take_signed(r, "run's place")?;
+    let physical = expected.physical.wrapping_add_signed(distance);
+    if physical > PHYSICAL_END - count {
+        return Err(at.invalid("run's place", physical));
+    }
+    let take_id = |r: &mut Reader<'_>| varint::take(r, "shared id");
+    let shared = if head & SHARED != 0 { take_nonzero(r, "shared id", take_id)? } else { 0 };
+    Ok(Run { start, count, physical, shared })
+}
+
+fn take_nonzero<T: Copy + Into<u64>>(
+    r: &mut Reader<'_>,
+    field: &'static str,
+    take: impl FnOnce(&mut Reader<'_>) -> Result<T>,
+) -> Result<T> {
+    let at = *r;
+    let value = take(r)?;
+    if value.into() == 0 { Err(at.invalid(field, 0)) } else { Ok(value) }
+}
+
+fn take_crcs(r: &mut Reader<'_>, shard: &mut Shard) -> Result<()> {
+    for run in &shard.runs {
+        let raw = r.take("block checksums", run.count as usize * 4)?;
+        let crcs = &mut shard.crcs[run.start as usize..run.end() as usize];
+        for (crc, raw) in crcs.iter_mut().zip(raw.chunks_exact(4)) {
+            *crc = u32::from_le_bytes(raw.try_into().expect("chunks are exact"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::shard::tests::{any_steps, shard_of};
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn shards_round_trip_and_truncations_are_errors(steps in any_steps()) {
+            let shard = shard_of(&steps);
+            let bytes = shard.encode();
+            prop_assert!(bytes.len() <= 1 + shard.encoded_len_max());
+            prop_assert_eq!(Shard::decode(&bytes).unwrap(), shard);
+            for end in 0..bytes.len() {
+                prop_assert!(Shard::decode(&bytes[..end]).is_err());
+            }
+            prop_assert!(Shard::decode(&[&bytes[..], &[0]].concat()).is_err());
+        }
+
+        #[test]
+        fn whatever_decodes_is_sound_and_has_these_bytes(
+            steps in any_steps(), at: prop::sample::Index, bit in 0u8..8
+        ) {
+            let mut bytes = shard_of(&steps).encode().to_vec();
+            let at = at.index(bytes.len().min(24));
+            bytes[at] ^= 1 << bit;
+            if let Ok(shard) = Shard::decode(&bytes) {
+                shard.check_invariants();
+                prop_assert_eq!(&shard.encode()[..], &bytes[..]);
+            }
+        }
+
+        #[test]
+        fn no_bytes_make_decoding_panic(raw in prop::collection::vec(any::<u8>(), 0..64), runs in 0u8..6) {
+            let bytes = [&[VERSION, runs], &raw[..]].concat();
+            if let Ok(shard) = Shard::decode(&bytes) {
+                shard.check_invariants();
+            }
+        }
+    }
+
+    #[test]
+    fn the_bytes_are_those_of_the_format() {
+        let mut shard = Shard::default();
+        shard.map(2, 1000, &[0x0403_0201]);
+        shard.share(5);
+        shard.map(3, 990, &[0x0807_0605, 0x0c0b_0a09]);
+        let golden = [
+            1, 2, // version, runs
+            0xc0, 2, 0xd0, 0x0f, 5, // one block behind a hole of 2, at 1000, shared under 5
+            0x01, 0x15, // two blocks at 1001 - 11
+            1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12,
+        ];
+        assert_eq!(&shard.encode()[..], golden);
+    }
+
+    #[test]
+    fn a_full_contiguous_shard_takes_few_bytes_besides_its_checksums() {
+        let mut shard = Shard::default();
+        shard.map(0, 1 << 31, &[7; SHARD_BLOCKS as usize]);
+        assert_eq!(shard.encode().len(), 2 + 1 + 5 + 256);
+    }
+
+    #[test]
+    fn faults_are_named() {
+        let message = |bytes: &[u8]| Shard::decode(bytes).unwrap_err().to_string();
+        assert_eq!(message(&[2]), "shard version at byte 0: value 2 is not valid here");
+        assert_eq!(message(&[1, 65]), "runs at byte 1: value 65 is not valid here");
+        assert_eq!(message(&[1, 1, 0x7f, 1, 0]), "run's end at byte 2: value 65 is not valid here");
+        assert_eq!(message(&[1, 1, 0x40, 0, 0]), "hole at byte 3: value 0 is not valid here");
+        assert_eq!(message(&[1, 1, 0x80, 2, 0]), "shared id at byte 4: value 0 is not valid here");
+        let before_the_device = message(&[1, 1, 0, 1]);
+        assert!(before_the_device.starts_with("run's place at byte 3"), "{before_the_device}");
+        let continued = message(&[1, 2, 0, 2, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]);
+        assert!(continued.starts_with("run that continues the one before"), "{continued}");
+    }
+}

@@ -1,0 +1,63 @@
+//! What the host knows about the devices, and what it grants.
+
+use crate::device::BLOCK;
+
+/// Memory below this cannot hold what one transaction may need.
+pub const MEMORY_MIN: u64 = 16 << 20;
+const MEMORY_DEFAULT: u64 = 1 << 30;
+/// Writes of at most so many blocks travel in the log. Measured: see `docs/BENCHMARKS.md`.
+pub const DEFERRED_BLOCKS_DEFAULT: u64 = 8;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    pub main_blocks: u64,
+    /// Blocks of the device for log and metadata; 0 if there is none.
+    pub fast_blocks: u64,
+    /// Bytes of memory that the store may use.
+    pub memory: u64,
+    /// Whether the devices have write caches that lose power; if not, a write is durable when done.
+    pub flush_main: bool,
+    pub flush_fast: bool,
+    /// Whether the main device should be told of blocks that are free.
+    pub discard: bool,
+    /// Writes of at most so many blocks travel in the log, larger ones beside it.
+    pub deferred_blocks: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            main_blocks: 0,
+            fast_blocks: 0,
+            memory: MEMORY_DEFAULT,
+            flush_main: true,
+            flush_fast: true,
+            discard: false,
+            deferred_blocks: DEFERRED_BLOCKS_DEFAULT,
+        }
+    }
+}
+
+/// How the memory is shared out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Budget {
+    /// Pages of the tree that are kept.
+    pub cache_pages: usize,
+    /// Bytes of changed metadata at which a checkpoint begins. While it runs, as much again may gather.
+    pub table_bytes: usize,
+    /// Bytes of small data that wait for their way home at which a checkpoint begins.
+    pub home_bytes: usize,
+}
+
+impl Budget {
+    /// `fixed` bytes are taken by what cannot be bounded: the bitmap of the space.
+    pub fn new(memory: u64, fixed: u64) -> Self {
+        let rest = memory.max(MEMORY_MIN).saturating_sub(fixed).max(MEMORY_MIN / 2);
+        Budget {
+            cache_pages: (rest / 3 / (BLOCK as u64 + 64)) as usize,
+            // Twice, for the frozen and the active half.
+            table_bytes: (rest / 6) as usize,
+            home_bytes: (rest / 8) as usize,
+        }
+    }
+}

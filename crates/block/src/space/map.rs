@@ -1,0 +1,286 @@
+//! Which blocks are in use: a bit for each, and summaries over the words of bits.
+//!
+//! ```text
+//!  words    a bit per block, set if it is free
+//!  some     the words that have a free block
+//!  whole    the words whose 64 blocks are all free
+//!  dirty    the chunks that changed since they were last taken
+//! ```
+//!
+//! Invariants:
+//! * Bits behind the last block are never free, so that nothing has to look for the end.
+//! * `some`, `whole` and the number of free blocks agree with the words.
+//!
+//! In memory a set bit is a free block, as free blocks are what is looked for; on disk it is a block
+//! in use, so that space that nothing was ever stored in reads as zeros.
+//!
+//! Knows nothing of when blocks may be used again; that is [`super::Space`]'s part.
+
+use super::SpaceError;
+use super::bits::{WORD, ones, words};
+use super::index::BitIndex;
+use crate::device::Extent;
+
+/// Blocks whose bits are stored together.
+pub const CHUNK_BLOCKS: u64 = 4096;
+/// Bytes of a stored chunk.
+pub const CHUNK_BYTES: usize = CHUNK_BLOCKS as usize / 8;
+const CHUNK_WORDS: usize = CHUNK_BYTES / 8;
+
+/// Allocates blocks of a part of a device. Takes 1/8 bit of memory per block for summaries, besides
+/// the bit itself.
+#[derive(Debug, Clone)]
+pub struct BlockMap {
+    extent: Extent,
+    pub(super) words: Box<[u64]>,
+    pub(super) some: BitIndex,
+    pub(super) whole: BitIndex,
+    dirty: BitIndex,
+    pub(super) free: u64,
+    /// Where the search for few blocks goes on.
+    pub(super) cursor_small: u64,
+    /// Where the search for many blocks goes on. Far from the other at first, so that small
+    /// allocations follow each other even if large ones come between them.
+    pub(super) cursor_large: u64,
+}
+
+impl BlockMap {
+    /// A map of `extent` in which all blocks are free and no chunk is dirty.
+    pub fn new(extent: Extent) -> Self {
+        let words = extent.count.div_ceil(WORD) as usize;
+        let mut map = BlockMap {
+            extent,
+            words: vec![0; words].into_boxed_slice(),
+            some: BitIndex::new(words),
+            whole: BitIndex::new(words),
+            dirty: BitIndex::new(extent.count.div_ceil(CHUNK_BLOCKS) as usize),
+            free: 0,
+            cursor_small: 0,
+            cursor_large: extent.count / 2,
+        };
+        for word in 0..words {
+            map.store(word, map.blocks_of(word));
+        }
+        map
+    }
+
+    pub fn extent(&self) -> Extent {
+        self.extent
+    }
+
+    pub fn total(&self) -> u64 {
+        self.extent.count
+    }
+
+    pub fn free(&self) -> u64 {
+        self.free
+    }
+
+    /// Blocks elsewhere count as used.
+    pub fn is_used(&self, block: u64) -> bool {
+        let Ok((start, _)) = self.position(Extent::new(block, 1)) else { return true };
+        self.words[(start / WORD) as usize] >> (start % WORD) & 1 == 0
+    }
+
+    /// Bytes of memory.
+    pub fn memory(&self) -> usize {
+        let indexes = [&self.some, &self.whole, &self.dirty];
+        size_of_val(&*self.words) + indexes.map(BitIndex::memory).iter().sum::<usize>()
+    }
+
+    /// Marks blocks as used, all of which must be free.
+    pub fn take(&mut self, extent: Extent) -> Result<(), SpaceError> {
+        let (start, count) = self.position(extent)?;
+        self.all_free(start, count)?;
+        self.use_run(start, count);
+        self.touch(start, count);
+        Ok(())
+    }
+
+    /// Marks blocks as free, all of which must be used.
+    pub fn release(&mut self, extent: Extent) -> Result<(), SpaceError> {
+        let (start, count) = self.position(extent)?;
+        self.all_used(start, count)?;
+        words(start, count).for_each(|(word, bits)| self.free_bits(word, bits));
+        self.touch(start, count);
+        Ok(())
+    }
+
+    /// Makes blocks used, whatever they were.
+    pub fn set_used(&mut self, extent: Extent) -> Result<(), SpaceError> {
+        let (start, count) = self.position(extent)?;
+        for (word, bits) in words(start, count) {
+            self.overwrite(word, self.words[word] & !bits);
+        }
+        Ok(())
+    }
+
+    /// Makes blocks free, whatever they were.
+    pub fn set_free(&mut self, extent: Extent) -> Result<(), SpaceError> {
+        let (start, count) = self.position(extent)?;
+        for (word, bits) in words(start, count) {
+            self.overwrite(word, self.words[word] | bits);
+        }
+        Ok(())
+    }
+
+    pub fn chunk_count(&self) -> u32 {
+        u32::try_from(self.total().div_ceil(CHUNK_BLOCKS)).expect("a device has below 2^44 blocks")
+    }
+
+    /// The bits of a chunk as they are stored: set if used, zero behind the end. Panics if there is no
+    /// such chunk.
+    pub fn chunk(&self, chunk: u32) -> [u8; CHUNK_BYTES] {
+        self.encode_chunk(chunk, |_| 0)
+    }
+
+    /// A chunk as it is stored, in which the blocks that `also_free` gives for a word are free too.
+    pub(super) fn encode_chunk(
+        &self,
+        chunk: u32,
+        also_free: impl Fn(usize) -> u64,
+    ) -> [u8; CHUNK_BYTES] {
+        assert!(chunk < self.chunk_count(), "there is no chunk {chunk}");
+        let mut bytes = [0; CHUNK_BYTES];
+        for (word, bytes) in self.words_of(chunk).zip(bytes.chunks_exact_mut(8)) {
+            let used = self.blocks_of(word) & !(self.words[word] | also_free(word));
+            bytes.copy_from_slice(&used.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// Takes over a stored chunk. What it says of blocks behind the end is ignored.
+    pub fn load_chunk(&mut self, chunk: u32, bytes: &[u8]) -> Result<(), SpaceError> {
+        if chunk >= self.chunk_count() {
+            return Err(SpaceError::NoChunk { chunk, chunks: self.chunk_count() });
+        }
+        if bytes.len() != CHUNK_BYTES {
+            return Err(SpaceError::ChunkLength { chunk, length: bytes.len() });
+        }
+        for (word, bytes) in self.words_of(chunk).zip(bytes.chunks_exact(8)) {
+            let used = u64::from_le_bytes(bytes.try_into().expect("chunks are exact"));
+            self.store(word, !used & self.blocks_of(word));
+        }
+        self.dirty.remove(chunk as usize);
+        Ok(())
+    }
+
+    /// The chunks that changed since the last call, in order.
+    pub fn take_dirty(&mut self) -> Vec<u32> {
+        let mut chunks = Vec::new();
+        let mut from = 0;
+        while let Some(chunk) = self.dirty.next(from) {
+            self.dirty.remove(chunk);
+            chunks.push(chunk as u32);
+            from = chunk + 1;
+        }
+        chunks
+    }
+
+    /// Where an extent lies, counted from the first block.
+    pub(super) fn position(&self, extent: Extent) -> Result<(u64, u64), SpaceError> {
+        let start = extent.start.checked_sub(self.extent.start);
+        match start {
+            Some(start) if start <= self.total() && extent.count <= self.total() - start => {
+                Ok((start, extent.count))
+            }
+            _ => Err(SpaceError::OutOfRange { extent, space: self.extent }),
+        }
+    }
+
+    pub(super) fn all_free(&self, start: u64, count: u64) -> Result<(), SpaceError> {
+        self.refuse(start, count, |word| !self.words[word])
+            .map_err(|block| SpaceError::Used { block })
+    }
+
+    pub(super) fn all_used(&self, start: u64, count: u64) -> Result<(), SpaceError> {
+        self.refuse(start, count, |word| self.words[word])
+            .map_err(|block| SpaceError::Free { block })
+    }
+
+    /// Gives the first block of a run, if any, whose bit is set in what `refused` gives for its word.
+    pub(super) fn refuse(
+        &self,
+        start: u64,
+        count: u64,
+        refused: impl Fn(usize) -> u64,
+    ) -> Result<(), u64> {
+        for (word, bits) in words(start, count) {
+            let bits = bits & refused(word);
+            if bits != 0 {
+                return Err(self.block(word, u64::from(bits.trailing_zeros())));
+            }
+        }
+        Ok(())
+    }
+
+    /// The block that a bit stands for.
+    pub(super) fn block(&self, word: usize, bit: u64) -> u64 {
+        self.extent.start + word as u64 * WORD + bit
+    }
+
+    /// Leaves the chunk as clean as it was.
+    pub(super) fn use_run(&mut self, start: u64, count: u64) {
+        for (word, bits) in words(start, count) {
+            debug_assert_eq!(self.words[word] & bits, bits, "a block is used twice");
+            self.store(word, self.words[word] & !bits);
+        }
+    }
+
+    /// Leaves the chunk as clean as it was.
+    pub(super) fn free_bits(&mut self, word: usize, bits: u64) {
+        debug_assert_eq!(self.words[word] & bits, 0, "a block is freed twice");
+        self.store(word, self.words[word] | bits);
+    }
+
+    /// Marks the chunks of a run as dirty.
+    pub(super) fn touch(&mut self, start: u64, count: u64) {
+        if count > 0 {
+            let (first, last) = (start / CHUNK_BLOCKS, (start + count - 1) / CHUNK_BLOCKS);
+            (first..=last).for_each(|chunk| self.dirty.insert(chunk as usize));
+        }
+    }
+
+    fn overwrite(&mut self, word: usize, free: u64) {
+        if self.words[word] != free {
+            self.store(word, free);
+            self.dirty.insert(word / CHUNK_WORDS);
+        }
+    }
+
+    fn store(&mut self, word: usize, free: u64) {
+        let before = std::mem::replace(&mut self.words[word], free);
+        self.free += u64::from(free.count_ones());
+        self.free -= u64::from(before.count_ones());
+        if (before == 0) != (free == 0) {
+            self.some.set(word, free != 0);
+        }
+        if (before == u64::MAX) != (free == u64::MAX) {
+            self.whole.set(word, free == u64::MAX);
+        }
+    }
+
+    /// The bits of a word that stand for blocks: all, except in the last.
+    fn blocks_of(&self, word: usize) -> u64 {
+        ones(self.total() - word as u64 * WORD)
+    }
+
+    fn words_of(&self, chunk: u32) -> std::ops::Range<usize> {
+        let first = chunk as usize * CHUNK_WORDS;
+        first..(first + CHUNK_WORDS).min(self.words.len())
+    }
+
+    /// Panics unless the summaries agree with the bits. Looks at everything.
+    pub fn check_invariants(&self) {
+        for (word, &free) in self.words.iter().enumerate() {
+            assert_eq!(free & !self.blocks_of(word), 0, "word {word} is free behind the end");
+            assert_eq!(self.some.contains(word), free != 0, "wrong summary of word {word}");
+            assert_eq!(self.whole.contains(word), free == u64::MAX, "wrong summary of word {word}");
+        }
+        let free = self.words.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
+        assert_eq!(self.free, free, "wrong number of free blocks");
+        for index in [&self.some, &self.whole, &self.dirty] {
+            index.check_invariants();
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! Which blocks of the space are in use, and when those that were given back may be used again.
+//!
+//! ```text
+//!                allocate                free_after(seq)
+//!  allocatable ───────────► in use ──────────────────────► waiting for durable(seq)
+//!       ▲  ▲                                                   │            │
+//!       │  └───────────────────────── not pinned ──────────────┘            │ pinned
+//!       └───────────── last unpin ───────────── held ◄──────────────────────┘
+//! ```
+//!
+//! A block that waits or is held is *logically free*: it counts as free and is stored as free, for the
+//! records that the stored bitmap contains give it back. But it is not allocated, for a crash might
+//! lose the record, or a write that is still on its way might overwrite what is stored there next.
+//!
+//! Invariants:
+//! * A logically free block that is not allocatable waits in the queue or is held, never both.
+//! * Held blocks are pinned; allocatable blocks are not.
+//! * A chunk is dirty if a block of it was allocated or logically freed since the last snapshot. That a
+//!   block becomes allocatable does not change what is stored.
+//!
+//! Purely in memory: knows nothing of records, of the tree, of what blocks hold, nor who shares them.
+
+mod bits;
+mod index;
+mod map;
+mod pins;
+mod search;
+mod set;
+mod statistics;
+#[cfg(test)]
+mod tests;
+
+pub use map::{BlockMap, CHUNK_BLOCKS, CHUNK_BYTES};
+pub use statistics::FreeRuns;
+
+use crate::device::Extent;
+use bits::{bit_runs, words};
+use pins::Pins;
+use set::BlockSet;
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+use thiserror::Error;
+
+/// In order, none touching the next.
+pub type Extents = SmallVec<[Extent; 4]>;
+
+/// What is asked for contradicts what is known of the blocks. Nothing was changed.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum SpaceError {
+    #[error(
+        "{} blocks from {} are not within the {} blocks from {}",
+        extent.count, extent.start, space.count, space.start
+    )]
+    OutOfRange { extent: Extent, space: Extent },
+    #[error("block {block} is in use")]
+    Used { block: u64 },
+    #[error("block {block} is free")]
+    Free { block: u64 },
+    #[error("block {block} is not pinned")]
+    NotPinned { block: u64 },
+    #[error("there is no chunk {chunk} of the bitmap, which has {chunks}")]
+    NoChunk { chunk: u32, chunks: u32 },
+    #[error("chunk {chunk} of the bitmap has {length} bytes")]
+    ChunkLength { chunk: u32, length: usize },
+}
+
+/// The space of a device.
+#[derive(Debug, Clone)]
+pub struct Space {
+    /// What can be allocated is free here, everything else used.
+    map: BlockMap,
+    /// Blocks that are logically free but used in the map.
+    unready: BlockSet,
+    /// The unready blocks that wait for their record, oldest record first.
+    queue: VecDeque<Freed>,
+    /// The unready blocks that wait only for pins.
+    held: BlockSet,
+    pins: Pins,
+}
+
+/// A run of blocks, counted from the first of the space, that wait for a record.
+#[derive(Debug, Clone, Copy)]
+struct Freed {
+    seq: u64,
+    start: u64,
+    count: u64,
+}
+
+impl Space {
+    /// All free.
+    pub fn new(extent: Extent) -> Self {
+        Space {
+            map: BlockMap::new(extent),
+            unready: BlockSet::default(),
+            queue: VecDeque::new(),
+            held: BlockSet::default(),
+            pins: Pins::default(),
+        }
+    }
+
+    /// What can be allocated.
+    pub fn map(&self) -> &BlockMap {
+        &self.map
+    }
+
+    pub fn total(&self) -> u64 {
+        self.map.total()
+    }
+
+    /// Blocks that nothing uses, including those that cannot be allocated yet.
+    pub fn free(&self) -> u64 {
+        self.map.free() + self.unready.count()
+    }
+
+    /// Blocks that can be allocated now.
+    pub fn allocatable(&self) -> u64 {
+        self.map.free()
+    }
+
+    /// As [`BlockMap::allocate`]. If it fails although [`Self::free`] is enough, some are to wait for.
+    pub fn allocate(&mut self, count: u64) -> Option<Extents> {
+        self.map.allocate(count)
+    }
+
+    /// As [`BlockMap::allocate_run`].
+    pub fn allocate_run(&mut self, min: u64, max: u64) -> Option<Extent> {
+        self.map.allocate_run(min, max)
+    }
+
+    /// Blocks that record `seq` gives back. They can be allocated when it is durable. Records come in
+    /// order.
+    pub fn free_after(&mut self, seq: u64, extent: Extent) -> Result<(), SpaceError> {
+        let (start, count) = self.free_logically(extent)?;
+        if let Some(last) = self.queue.back_mut() {
+            assert!(last.seq <= seq, "record {seq} frees blocks after record {}", last.seq);
+            if last.seq == seq && last.start + last.count == start {
+                last.count += count;
+                return Ok(());
+            }
+        }
+        if count > 0 {
+            self.queue.push_back(Freed { seq, start, count });
+        }
+        Ok(())
+    }
+
+    /// Blocks that were allocated and that no record names: can be allocated at once.
+    pub fn give_back(&mut self, extent: Extent) -> Result<(), SpaceError> {
+        let (start, count) = self.free_logically(extent)?;
+        self.make_ready(start, count, &mut Extents::new());
+        Ok(())
+    }
+
+    /// All records up to `seq` are durable. Gives the blocks that can be allocated from now on.
+    pub fn durable(&mut self, seq: u64) -> Extents {
+        let mut released = Extents::new();
+        while let Some(&freed) = self.queue.front().filter(|freed| freed.seq <= seq) {
+            self.queue.pop_front();
+            self.make_ready(freed.start, freed.count, &mut released);
+        }
+        join(&mut released);
+        released
+    }
+
+    /// A write to blocks begins: whatever becomes of them, they are not allocated before the write
+    /// ends. Pins of the same blocks add up.
+    pub fn pin(&mut self, extent: Extent) -> Result<(), SpaceError> {
+        let (start, count) = self.map.position(extent)?;
+        self.map.all_used(start, count)?;
+        words(start, count).for_each(|(word, bits)| self.pins.pin(word, bits));
+        Ok(())
+    }
+
+    /// A write to blocks has ended. Gives the blocks that can be allocated from now on.
+    pub fn unpin(&mut self, extent: Extent) -> Result<Extents, SpaceError> {
+        let (start, count) = self.map.position(extent)?;
+        self.map
+            .refuse(start, count, |word| !self.pins.get(word))
+            .map_err(|block| SpaceError::NotPinned { block })?;
+        let mut released = Extents::new();
+        for (word, bits) in words(start, count) {
+            let last = self.pins.unpin(word, bits);
+            let bits = self.held.remove(word, last);
+            self.release(word, bits, &mut released);
+        }
+        Ok(released)
+    }
+
+    /// Keeps allocatable blocks from being allocated while the device discards them, which is a write
+    /// as any other. Ends with [`Self::unpin`], which gives the same blocks once more.
+    pub fn withdraw(&mut self, extent: Extent) -> Result<(), SpaceError> {
+        let (start, count) = self.map.position(extent)?;
+        self.map.all_free(start, count)?;
+        self.map.use_run(start, count);
+        for (word, bits) in words(start, count) {
+            self.unready.insert(word, bits);
+            self.held.insert(word, bits);
+            self.pins.pin(word, bits);
+        }
+        Ok(())
+    }
+
+    /// The chunks that changed since the last snapshot, in order, as they are to be stored: what is
+    /// logically free is free.
+    pub fn snapshot_dirty(&mut self) -> Vec<(u32, [u8; CHUNK_BYTES])> {
+        let dirty = self.map.take_dirty();
+        dirty.into_iter().map(|chunk| (chunk, self.logical_chunk(chunk))).collect()
+    }
+
+    /// Takes over a stored chunk, before anything is replayed.
+    pub fn load_chunk(&mut self, chunk: u32, bytes: &[u8]) -> Result<(), SpaceError> {
+        self.assert_replaying();
+        self.map.load_chunk(chunk, bytes)
+    }
+
+    /// A durable record takes blocks, perhaps not for the first time.
+    pub fn replay_taken(&mut self, extent: Extent) -> Result<(), SpaceError> {
+        self.assert_replaying();
+        self.map.set_used(extent)
+    }
+
+    /// A durable record gives blocks back, perhaps not for the first time.
+    pub fn replay_freed(&mut self, extent: Extent) -> Result<(), SpaceError> {
+        self.assert_replaying();
+        self.map.set_free(extent)
+    }
+
+    fn logical_chunk(&self, chunk: u32) -> [u8; CHUNK_BYTES] {
+        if self.unready.count() == 0 {
+            return self.map.chunk(chunk);
+        }
+        self.map.encode_chunk(chunk, |word| self.unready.get(word))
+    }
+
+    /// Notes that blocks in use are free and must be waited for; gives their position.
+    fn free_logically(&mut self, extent: Extent) -> Result<(u64, u64), SpaceError> {
+        let (start, count) = self.map.position(extent)?;
+        self.map
+            .refuse(start, count, |word| self.map.words[word] | self.unready.get(word))
+            .map_err(|block| SpaceError::Free { block })?;
+        for (word, bits) in words(start, count) {
+            self.unready.insert(word, bits);
+        }
+        self.map.touch(start, count);
+        Ok((start, count))
+    }
+
+    /// Unready blocks wait for no record any more, only for pins.
+    fn make_ready(&mut self, start: u64, count: u64, released: &mut Extents) {
+        for (word, bits) in words(start, count) {
+            let pinned = self.pins.get(word) & bits;
+            self.held.insert(word, pinned);
+            self.release(word, bits & !pinned, released);
+        }
+    }
+
+    /// Makes unready blocks allocatable.
+    fn release(&mut self, word: usize, bits: u64, released: &mut Extents) {
+        if bits == 0 {
+            return;
+        }
+        self.unready.remove(word, bits);
+        self.map.free_bits(word, bits);
+        for (low, count) in bit_runs(bits) {
+            append(released, Extent::new(self.map.block(word, low), count));
+        }
+    }
+
+    /// Replay knows only what is on disk; it comes before everything that has to be waited for.
+    fn assert_replaying(&self) {
+        assert!(self.unready.count() == 0 && self.pins.is_empty(), "replay comes first");
+    }
+
+    /// Panics unless the parts agree. Looks at everything.
+    pub fn check_invariants(&self) {
+        self.map.check_invariants();
+        self.unready.check_invariants();
+        self.held.check_invariants();
+        self.pins.check_invariants();
+        let queued = self.queue.iter().map(|freed| freed.count).sum::<u64>();
+        assert_eq!(
+            self.unready.count(),
+            queued + self.held.count(),
+            "a block waits twice or never"
+        );
+        for freed in &self.queue {
+            for (word, bits) in words(freed.start, freed.count) {
+                let waits = self.unready.get(word) & !self.held.get(word);
+                assert_eq!(waits & bits, bits, "a block of {freed:?} does not wait");
+            }
+        }
+        for (word, bits) in self.held.words() {
+            let known = self.unready.get(word) & self.pins.get(word);
+            assert_eq!(known & bits, bits, "a block of word {word} is held without a pin");
+        }
+        for (word, bits) in self.unready.words().chain(self.pins.words()) {
+            assert_eq!(self.map.words[word] & bits, 0, "a block of word {word} is allocatable");
+        }
+        let ordered = self.queue.iter().is_sorted_by_key(|freed| freed.seq);
+        assert!(ordered, "records are out of order");
+    }
+}
+
+/// Adds an extent, or makes the last one longer if it ends there.
+fn append(extents: &mut Extents, extent: Extent) {
+    match extents.last_mut() {
+        Some(last) if last.end() == extent.start => last.count += extent.count,
+        _ => extents.push(extent),
+    }
+}
+
+/// Puts disjoint extents in order and joins those that touch.
+fn join(extents: &mut Extents) {
+    if extents.len() < 2 {
+        return;
+    }
+    extents.sort_unstable_by_key(|extent| extent.start);
+    extents.dedup_by(|next, last| {
+        let touching = last.end() == next.start;
+        if touching {
+            last.count += next.count;
+        }
+        touching
+    });
+}

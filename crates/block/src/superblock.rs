@@ -1,0 +1,335 @@
+//! The superblock: what a store is, where its parts lie, and from which root and which place in the
+//! log its state is rebuilt.
+//!
+//! There are four copies, two at either end of the main device. Version n is written to the near and
+//! the far block of parity n, in that order or at once; so the version before stays intact until
+//! this one is durable, and one bad block loses neither. A new store writes two versions, so that all
+//! four copies are its own.
+//!
+//! A checkpoint is durable when its superblock is; only then may what the version before refers to
+//! be used again. For that reason an older version is never used silently in place of a damaged one.
+
+mod geometry;
+mod head;
+mod label;
+#[cfg(test)]
+mod tests;
+
+pub use geometry::{
+    Geometry, GeometryError, LABEL_BLOCKS, LOG_BLOCKS_MIN, MAIN_BLOCKS_MIN, SUPERBLOCK_BLOCKS,
+    layout,
+};
+pub use label::FastLabel;
+
+use crate::device::{BLOCK, Device, Extent};
+use crate::log::{Counters, LogPoint, decode_extent, encode_extent};
+use bytes::Bytes;
+use codec::{DecodeError, DecodeErrorKind, Encode, Reader, Writer};
+use geometry::{decode_device, encode_device};
+use head::{Head, open, seal};
+use std::fmt;
+use thiserror::Error;
+use types::Uuid;
+
+/// Of the bytes that this version writes and reads.
+pub const FORMAT: u32 = 1;
+pub const OWNER_BYTES_MAX: usize = 256;
+pub const TREE_ROOT_BYTES_MAX: usize = 64;
+/// Runs of blocks that the metadata tree may have.
+pub const METADATA_RUNS_MAX: usize = 128;
+/// Extents of the bitmap of its pages.
+pub const BITMAP_EXTENTS_MAX: usize = 16;
+
+const MAGIC: [u8; 8] = *b"sepiosup";
+
+/// Features that this version knows. None exist so far.
+const KNOWN_READ_ONLY: u64 = 0;
+const KNOWN_INCOMPATIBLE: u64 = 0;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Superblock {
+    pub features: Features,
+    pub store: Uuid,
+    /// Grows by one with each write.
+    pub sequence: u64,
+    /// Grows by one with each mount.
+    pub generation: u64,
+    pub geometry: Geometry,
+    /// What the store belongs to; not interpreted.
+    pub owner: Bytes,
+    /// Where replay starts: what was logged before is in the tree.
+    pub log: LogPoint,
+    /// Where the mount of this generation began to append to the log.
+    pub resumed: LogPoint,
+    /// As of `log`.
+    pub counters: Counters,
+    /// Of the metadata tree, which encodes it.
+    pub tree_root: Bytes,
+    pub metadata: MetadataSpace,
+}
+
+/// The blocks that the metadata tree may use, and which of them it does use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MetadataSpace {
+    pub device: Device,
+    pub runs: Vec<Extent>,
+    pub bitmap: PageBitmap,
+}
+
+/// Where the bitmap of the tree's pages was written.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PageBitmap {
+    pub extents: Vec<Extent>,
+    pub bytes: u64,
+    pub crc: u32,
+}
+
+/// What was added to the format, as a bit each. An older version that does not know a bit may still
+/// write to the store, only read it, or do neither.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Features {
+    pub compatible: u64,
+    pub read_only: u64,
+    pub incompatible: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum SuperblockError {
+    #[error("no copy of the superblock can be read")]
+    Unreadable,
+    #[error("the device holds no store of Sepiola")]
+    NotAStore,
+    #[error("the device is not the fast device of a store of Sepiola")]
+    NotAFastDevice,
+    #[error("no copy of the superblock is intact")]
+    Damaged,
+    #[error("the superblock is intact, but not understood: {0}")]
+    NotUnderstood(DecodeError),
+    #[error("the store has format {found}, this version knows {FORMAT}")]
+    OtherFormat { found: u32 },
+    #[error("a newer version wrote the store: it uses unknown features {0}")]
+    UnknownFeatures(Bits),
+    #[error("a newer version wrote the store, it may only be read: it uses unknown features {0}")]
+    ReadOnly(Bits),
+    #[error("the device belongs to store {found}, not to {expected}")]
+    OtherStore { found: Uuid, expected: Uuid },
+    #[error("the device has superblocks of two stores, {0} and {1}")]
+    TwoStores(Uuid, Uuid),
+    /// Both places of the other parity are unusable, and may have held a newer version.
+    #[error("superblock {} is intact, but a newer one may be lost", .0.sequence)]
+    MaybeOutdated(Box<Superblock>),
+}
+
+/// Feature bits, shown as their numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bits(pub u64);
+
+impl fmt::Display for Bits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        for bit in (0..u64::BITS).filter(|bit| self.0 >> bit & 1 == 1) {
+            write!(f, "{separator}{bit}")?;
+            separator = ", ";
+        }
+        Ok(())
+    }
+}
+
+impl Features {
+    fn unknown_incompatible(&self) -> u64 {
+        self.incompatible & !KNOWN_INCOMPATIBLE
+    }
+}
+
+/// Where version `sequence` goes: a near and a far block.
+pub fn slots(main_blocks: u64, sequence: u64) -> [u64; 2] {
+    let [near_even, near_odd, far_even, far_odd] = all_slots(main_blocks);
+    if sequence.is_multiple_of(2) { [near_even, far_even] } else { [near_odd, far_odd] }
+}
+
+/// Both near blocks, then both far ones.
+pub fn all_slots(main_blocks: u64) -> [u64; 4] {
+    assert!(main_blocks >= MAIN_BLOCKS_MIN, "a device of {main_blocks} blocks holds no store");
+    [0, 1, main_blocks - 2, main_blocks - 1]
+}
+
+/// Why a block is not a copy to be used.
+#[derive(Debug, Clone)]
+enum CopyFault {
+    NoMagic,
+    Damaged,
+    NotUnderstood(DecodeError),
+    OtherFormat(u32),
+    UnknownFeatures(u64),
+}
+
+/// The newest of the copies, given in the order of [`all_slots`]; `None` for those that cannot be
+/// read. If the device has grown, the far ones are not where its size says: if this succeeds, the
+/// near ones sufficed; otherwise [`SuperblockError::MaybeOutdated`] tells the former size, with which
+/// to look again.
+pub fn choose(copies: &[Option<&[u8]>]) -> Result<Superblock, SuperblockError> {
+    let decoded: Vec<_> = copies.iter().map(|copy| copy.map(Superblock::decode)).collect();
+    if let Some(fault) = decoded.iter().flatten().find_map(fault_of_newer) {
+        return Err(SuperblockError::of_fault(fault));
+    }
+    let all = intact(&decoded);
+    let near = intact(&decoded[..decoded.len().min(SUPERBLOCK_BLOCKS as usize)]);
+    // Far copies of another store are leftovers at the end of a device that has grown.
+    let decisive = if near.is_empty() { &all } else { &near };
+    let Some(first) = decisive.first() else { return Err(why_none(decoded)) };
+    if let Some(other) = decisive.iter().find(|copy| copy.store != first.store) {
+        return Err(SuperblockError::TwoStores(first.store, other.store));
+    }
+    let own = || all.iter().filter(|copy| copy.store == first.store);
+    let newest = own().max_by_key(|copy| copy.sequence).unwrap_or(first);
+    if own().all(|copy| copy.sequence % 2 == newest.sequence % 2) {
+        return Err(SuperblockError::MaybeOutdated(Box::new(Superblock::clone(newest))));
+    }
+    Ok(Superblock::clone(newest))
+}
+
+type Decoded = Option<Result<Superblock, CopyFault>>;
+
+fn intact(copies: &[Decoded]) -> Vec<&Superblock> {
+    copies.iter().flatten().filter_map(|copy| copy.as_ref().ok()).collect()
+}
+
+/// What a newer version has written must not be undone, wherever it lies.
+fn fault_of_newer(copy: &Result<Superblock, CopyFault>) -> Option<CopyFault> {
+    match copy {
+        Err(fault @ (CopyFault::OtherFormat(_) | CopyFault::UnknownFeatures(_))) => {
+            Some(fault.clone())
+        }
+        _ => None,
+    }
+}
+
+/// The most telling fault of copies none of which is intact.
+fn why_none(copies: Vec<Decoded>) -> SuperblockError {
+    let faults = copies.into_iter().flatten().filter_map(Result::err);
+    let severity = |fault: &CopyFault| match fault {
+        CopyFault::NoMagic => 0,
+        CopyFault::Damaged => 1,
+        _ => 2,
+    };
+    faults.max_by_key(severity).map_or(SuperblockError::Unreadable, SuperblockError::of_fault)
+}
+
+impl SuperblockError {
+    fn of_fault(fault: CopyFault) -> SuperblockError {
+        match fault {
+            CopyFault::NoMagic => SuperblockError::NotAStore,
+            CopyFault::Damaged => SuperblockError::Damaged,
+            CopyFault::NotUnderstood(error) => SuperblockError::NotUnderstood(error),
+            CopyFault::OtherFormat(found) => SuperblockError::OtherFormat { found },
+            CopyFault::UnknownFeatures(bits) => SuperblockError::UnknownFeatures(Bits(bits)),
+        }
+    }
+}
+
+impl Superblock {
+    /// The block, in aligned memory. Lists and opaque bytes must be within their bounds.
+    pub fn encode(&self) -> Bytes {
+        assert!(self.owner.len() <= OWNER_BYTES_MAX);
+        assert!(self.tree_root.len() <= TREE_ROOT_BYTES_MAX);
+        assert!(self.metadata.runs.len() <= METADATA_RUNS_MAX);
+        assert!(self.metadata.bitmap.extents.len() <= BITMAP_EXTENTS_MAX);
+        let (features, store, sequence) = (self.features, self.store, self.sequence);
+        seal(MAGIC, &Head { features, store, sequence }, |w| {
+            w.u64(self.generation);
+            w.value(&self.geometry);
+            w.value(&self.log);
+            w.value(&self.resumed);
+            w.value(&self.counters);
+            w.blob(&self.owner);
+            w.blob(&self.tree_root);
+            w.value(&self.metadata);
+        })
+    }
+
+    /// Whether this version may write to the store.
+    pub fn check_writable(&self) -> Result<(), SuperblockError> {
+        match self.features.read_only & !KNOWN_READ_ONLY {
+            0 => Ok(()),
+            bits => Err(SuperblockError::ReadOnly(Bits(bits))),
+        }
+    }
+
+    fn decode(block: &[u8]) -> Result<Superblock, CopyFault> {
+        let (head, mut r) = open(MAGIC, block)?;
+        Superblock::decode_body(head, &mut r).map_err(CopyFault::NotUnderstood)
+    }
+
+    fn decode_body(head: Head, r: &mut Reader<'_>) -> codec::Result<Superblock> {
+        let Head { features, store, sequence } = head;
+        Ok(Superblock {
+            features,
+            store,
+            sequence,
+            generation: r.u64("generation")?,
+            geometry: r.value()?,
+            log: r.value()?,
+            resumed: r.value()?,
+            counters: r.value()?,
+            owner: bounded_blob(r, "owner", OWNER_BYTES_MAX)?,
+            tree_root: bounded_blob(r, "tree root", TREE_ROOT_BYTES_MAX)?,
+            metadata: decode_metadata(r)?,
+        })
+    }
+}
+
+impl Encode for MetadataSpace {
+    fn encode(&self, w: &mut Writer) {
+        encode_device(w, self.device);
+        w.list(&self.runs, encode_extent);
+        w.list(&self.bitmap.extents, encode_extent);
+        w.u64(self.bitmap.bytes);
+        w.u32(self.bitmap.crc);
+    }
+}
+
+fn decode_metadata(r: &mut Reader<'_>) -> codec::Result<MetadataSpace> {
+    let device = decode_device(r, "device of the metadata")?;
+    let runs = bounded_list(r, "metadata runs", METADATA_RUNS_MAX)?;
+    let extents = bounded_list(r, "extents of the bitmap", BITMAP_EXTENTS_MAX)?;
+    let bitmap =
+        PageBitmap { extents, bytes: r.u64("length of the bitmap")?, crc: r.u32("its checksum")? };
+    Ok(MetadataSpace { device, runs, bitmap })
+}
+
+fn bounded_list(
+    r: &mut Reader<'_>,
+    field: &'static str,
+    limit: usize,
+) -> codec::Result<Vec<Extent>> {
+    let at = *r;
+    let extents = r.list(field, decode_extent)?;
+    check_length(&at, field, extents.len(), limit)?;
+    Ok(extents)
+}
+
+fn bounded_blob(r: &mut Reader<'_>, field: &'static str, limit: usize) -> codec::Result<Bytes> {
+    let at = *r;
+    let blob = r.blob(field)?;
+    check_length(&at, field, blob.len(), limit)?;
+    Ok(Bytes::copy_from_slice(blob))
+}
+
+fn check_length(
+    at: &Reader<'_>,
+    field: &'static str,
+    length: usize,
+    limit: usize,
+) -> codec::Result<()> {
+    if length <= limit {
+        return Ok(());
+    }
+    let kind = DecodeErrorKind::TooLong { length: length as u64, limit: limit as u64 };
+    Err(at.error(field, kind))
+}
+
+/// Everything at its longest fits into the block.
+const _: () = {
+    let lists = (METADATA_RUNS_MAX + BITMAP_EXTENTS_MAX) * size_of::<Extent>();
+    assert!(512 + OWNER_BYTES_MAX + TREE_ROOT_BYTES_MAX + lists <= BLOCK);
+};

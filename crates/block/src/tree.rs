@@ -1,0 +1,243 @@
+//! The metadata tree: a B+-tree of pages, written anew wherever it changes.
+//!
+//! Keys and values are bytes; keys are ordered as bytes. The tree is read through a bounded cache of
+//! pages and changed only by checkpoints ([`Apply`]), which merge a sorted [`Table`](crate::table::Table)
+//! into it. `docs/internals/disk-format.md` has the bytes.
+//!
+//! **Reading.** [`Tree::get`] and [`Tree::scan`] either answer or fail with [`Fault::Missing`]: the
+//! pages to read. The caller reads those that are not being read yet ([`PageRead::asked`]), hands each
+//! to [`Tree::supply`] (or tells [`Tree::supply_failed`]) and calls again. Every page is checked against
+//! the reference that led to it before anything believes it. What a cache of any size holds, running
+//! an operation again gets it further (see `cache`).
+//!
+//! **Changing.** [`Apply`] builds a new tree beside the old one: it writes to fresh pages only, so reads
+//! go on in the old tree until [`Tree::install`]. Pages of the old tree must not be used again before
+//! the superblock that names the new one is durable; [`PageSpace`] keeps account of that.
+//!
+//! **Long keys.** Keys of [`SEGMENT`] and more bytes are cut there: all keys with the same first
+//! [`SEGMENT`] bytes lie, without those, in a tree of their own (a *layer*), whose top is the value of
+//! those first bytes in the tree above. So keys may have any length, and no key in a page is longer.
+//!
+//! The tree knows nothing of what its keys mean, but for the statistics of [`Applied`]; nor of blocks
+//! other than its pages, nor when a checkpoint is due.
+
+mod apply;
+mod bound;
+mod builder;
+mod cache;
+mod overflow;
+mod page;
+mod read;
+mod reference;
+mod space;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+pub use apply::{Applied, Apply, ApplyError, PageSource, Step, Totals};
+pub use bound::{Load, pages_bound};
+pub use overflow::VALUE_MAX;
+pub use page::{PageFlaw, SEGMENT};
+pub use read::ScanPage;
+pub use reference::{PageRef, Root};
+pub use space::{NotInUse, PageSpace};
+pub use walk::{Finding, Visitor, walk};
+
+use bytes::Bytes;
+use cache::Cache;
+use page::Page;
+use reference::Run;
+use stdx::FastMap;
+use thiserror::Error;
+
+use crate::device::{BLOCK, Extent};
+
+/// Failed reads that are remembered, so that operations that need them fail instead of asking again.
+const FAILURES_MAX: usize = 1024;
+
+/// Pages to be read in one piece, and handed to [`Tree::supply`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageRead {
+    pub page: u64,
+    pub pages: u32,
+    /// They were asked for before and have not been supplied yet: wait for them, do not read them.
+    pub asked: bool,
+}
+
+/// Why an operation has no answer.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Fault {
+    #[error("{} reads are needed first", .0.len())]
+    Missing(Vec<PageRead>),
+    #[error("page {page} of the tree is damaged: {flaw}")]
+    Damaged { page: u64, flaw: PageFlaw },
+}
+
+/// As [`Fault`], before what is missing is recorded as asked for.
+#[derive(Debug)]
+enum Absent {
+    Missing(Vec<Want>),
+    Damaged { page: u64, flaw: PageFlaw },
+}
+
+/// A page of the tree, or a run of overflow pages, and how to recognise it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Want {
+    page: u64,
+    pages: u32,
+    crc: u32,
+    /// `None` for overflow pages.
+    level: Option<u8>,
+}
+
+impl Want {
+    fn page(reference: PageRef, level: u8) -> Self {
+        Want { page: reference.page, pages: 1, crc: reference.crc, level: Some(level) }
+    }
+
+    fn run(run: &Run) -> Self {
+        Want { page: run.page, pages: run.pages, crc: run.crc, level: None }
+    }
+
+    fn check(&self, bytes: &Bytes) -> Result<(), PageFlaw> {
+        let expected = self.pages as usize * BLOCK;
+        if bytes.len() != expected {
+            return Err(PageFlaw::Length { expected, found: bytes.len() });
+        }
+        let found = crc_fast::crc32_iscsi(bytes);
+        if found != self.crc {
+            return Err(PageFlaw::Checksum { expected: self.crc, found });
+        }
+        match self.level {
+            Some(level) => Page::check(bytes.clone(), self.page, level).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The tree as of the last checkpoint, read through a cache.
+#[derive(Debug)]
+pub struct Tree {
+    root: Option<Root>,
+    cache: Cache,
+    /// Asked for and not supplied yet.
+    wanted: FastMap<u64, Want>,
+    failures: FastMap<u64, (u32, PageFlaw)>,
+}
+
+impl Tree {
+    /// A cache of fewer than about a hundred pages works, slowly.
+    pub fn new(root: Option<Root>, cache_pages: usize) -> Self {
+        Tree {
+            root,
+            cache: Cache::new(cache_pages),
+            wanted: FastMap::default(),
+            failures: FastMap::default(),
+        }
+    }
+
+    pub fn root(&self) -> Option<Root> {
+        self.root
+    }
+
+    pub fn set_cache_pages(&mut self, pages: usize) {
+        self.cache.set_pages_max(pages);
+    }
+
+    /// Pages in the cache.
+    pub fn cached_pages(&self) -> usize {
+        self.cache.pages()
+    }
+
+    /// Takes in what was read. Bytes that nobody waits for (any more) are ignored; bytes that are not
+    /// what they should be fail here and in every operation that needs them.
+    pub fn supply(&mut self, page: u64, bytes: Bytes) -> Result<(), Fault> {
+        let Some(want) = self.wanted.remove(&page) else { return Ok(()) };
+        if let Err(flaw) = want.check(&bytes) {
+            self.remember(&want, flaw.clone());
+            return Err(Fault::Damaged { page, flaw });
+        }
+        self.cache.insert_read(page, want.crc, want.level, bytes);
+        Ok(())
+    }
+
+    /// The device could not read it.
+    pub fn supply_failed(&mut self, page: u64, reason: &str) {
+        if let Some(want) = self.wanted.remove(&page) {
+            self.remember(&want, PageFlaw::Unreadable(reason.to_owned()));
+        }
+    }
+
+    /// Lets operations ask again for pages whose reads failed.
+    pub fn forget_failures(&mut self) {
+        self.failures.clear();
+    }
+
+    /// Reads go to the new tree from now on. To be called when nothing leads back to the old one:
+    /// when the new superblock is durable.
+    pub fn install(&mut self, applied: &Applied) {
+        self.root = applied.root;
+        for extent in &applied.freed {
+            self.forget(extent);
+        }
+    }
+
+    fn forget(&mut self, extent: &Extent) {
+        for page in extent.start..extent.end() {
+            self.cache.remove(page);
+            self.wanted.remove(&page);
+            self.failures.remove(&page);
+        }
+    }
+
+    fn remember(&mut self, want: &Want, flaw: PageFlaw) {
+        if self.failures.len() >= FAILURES_MAX {
+            self.failures.clear();
+        }
+        self.failures.insert(want.page, (want.crc, flaw));
+    }
+
+    /// It would have to be read, and nothing is known to be wrong with it.
+    fn lacks(&self, want: &Want) -> bool {
+        !self.cache.contains(want.page, want.crc) && !self.failures.contains_key(&want.page)
+    }
+
+    fn fetch(&mut self, want: Want) -> Result<Bytes, Absent> {
+        if let Some(bytes) = self.cache.get(want.page, want.crc) {
+            return Ok(bytes);
+        }
+        match self.failures.get(&want.page) {
+            Some((crc, flaw)) if *crc == want.crc => {
+                Err(Absent::Damaged { page: want.page, flaw: flaw.clone() })
+            }
+            _ => Err(Absent::Missing(vec![want])),
+        }
+    }
+
+    fn fetch_page(&mut self, reference: PageRef, level: u8) -> Result<Page, Absent> {
+        self.fetch(Want::page(reference, level)).map(Page::checked_before)
+    }
+
+    /// Ends an operation: what it misses is asked for from now on.
+    fn settle<T>(&mut self, result: Result<T, Absent>) -> Result<T, Fault> {
+        self.cache.settle(matches!(result, Err(Absent::Missing(_))));
+        result.map_err(|absent| match absent {
+            Absent::Missing(wants) => Fault::Missing(self.ask(wants)),
+            Absent::Damaged { page, flaw } => Fault::Damaged { page, flaw },
+        })
+    }
+
+    fn ask(&mut self, wants: Vec<Want>) -> Vec<PageRead> {
+        let ask = |want: Want| {
+            let asked = self.wanted.insert(want.page, want) == Some(want);
+            PageRead { page: want.page, pages: want.pages, asked }
+        };
+        wants.into_iter().map(ask).collect()
+    }
+
+    #[cfg(test)]
+    fn check_invariants(&self) {
+        self.cache.check_invariants();
+        assert!(self.failures.len() <= FAILURES_MAX);
+    }
+}

@@ -1,0 +1,318 @@
+//! Damaged blocks: the store answers with an error or not at all, never with something else.
+//!
+//! What the last batches of the log held may be lost to damage: nothing tells it from a torn write.
+//! So the histories end with commits that lose nothing but themselves.
+
+use super::Report;
+use super::compare::{all_requests, brief, is_same};
+use super::generator::{Generator, collection, object, one};
+use super::life::Life;
+use super::shape::Shape;
+use block::BlockStore;
+use block::device::{BLOCK, Device};
+use block::disk::{Driver, FaultyDisk, View};
+use bytes::Bytes;
+use engine::Time;
+use std::collections::BTreeMap;
+use stdx::Prng;
+use store::mem::MemStore;
+use store::{Change, Outcome, RequestKind, StoreError, Transaction};
+use types::HObject;
+
+/// So many commits at the end of a history may be lost.
+const LAST_COMMITS: u64 = 3;
+/// Where nothing else writes.
+const SENTINEL: u64 = 1000;
+
+pub fn damaged_blocks(seed: u64) -> Report {
+    damage_run(seed, 30, 25)
+}
+
+/// Loads a store, then damages one block after the other, each on a copy of its own.
+pub fn damage_run(seed: u64, transactions: u64, trials: u64) -> Report {
+    let mut prng = Prng::new(seed);
+    let shape = Shape::draw(&mut prng);
+    let mut life = Life::begin(&shape, seed);
+    let mut generator = life.generator();
+    life.load(&mut generator, transactions, 6);
+    life.settle();
+    let mut states = vec![];
+    for number in 0..LAST_COMMITS {
+        states.push(life.history.state().clone());
+        assert!(life.commit(sentinel(number)));
+    }
+    states.push(life.history.state().clone());
+    if prng.chance(1, 2) {
+        life.checkpoint();
+    }
+    life.verify();
+    let mut report = life.report;
+    let disk = life.driver.disk().clone();
+    for _ in 0..trials {
+        let mut damaged = disk.clone();
+        damaged.reseed(prng.next_u64());
+        damaged.restart();
+        let harm = Harm::draw(&damaged, &mut prng);
+        harm.apply(&mut damaged);
+        let shown = format!("{:?} of {:?} {}", harm.kind, harm.device, harm.block);
+        let started = shape.start(damaged, Time::ZERO);
+        Trial { driver: started, shown, report: &mut report }.run(&states, &mut generator.clone());
+        report.faults += 1;
+    }
+    report
+}
+
+/// Loses a copy of the superblock, or both that lie near each other.
+pub fn superblock_damage(seed: u64) -> Report {
+    let mut prng = Prng::new(seed);
+    let shape = Shape::draw(&mut prng);
+    let mut life = Life::begin(&shape, seed);
+    let mut generator = life.generator();
+    for _ in 0..4 {
+        life.load(&mut generator, 8, 4);
+        life.checkpoint();
+    }
+    life.verify();
+    let mut report = Report::default();
+    let end = shape.disk.main_blocks;
+    let losses: [&[u64]; 6] = [&[0], &[1], &[end - 2], &[end - 1], &[0, 1], &[end - 2, end - 1]];
+    for lost in losses {
+        let mut crashed = life.fork();
+        for block in lost {
+            let bit = prng.below(BLOCK as u64 * 8) as usize;
+            crashed.disk.corrupt(Device::Main, *block, bit);
+        }
+        let mut life = crashed.recover();
+        // The damaged copies are written anew in turn.
+        life.load(&mut generator.clone(), 4, 2);
+        life.checkpoint();
+        let mut life = life.crash().recover();
+        life.verify();
+        report += life.report;
+        report.faults += 1;
+    }
+    report
+}
+
+/// One block of an object, found by its content, is damaged.
+pub fn data_damage(seed: u64) -> Report {
+    const PART: u64 = 5;
+    let length = BLOCK as u64;
+    let mut shape = Shape::new(64, 0);
+    shape.store.deferred_blocks = 1;
+    let mut life = Life::begin(&shape, seed);
+    let mut data = vec![0; 40 * BLOCK];
+    life.prng.fill(&mut data);
+    let data = Bytes::from(data);
+    let (pg, name) = (collection(0), object(1));
+    let write = |offset: u64, data: Bytes| Change::Write { object: object(1), offset, data };
+    let create =
+        Transaction { changes: vec![(pg, Change::CreateCollection), (pg, write(0, data.clone()))] };
+    assert!(life.commit(create));
+    let wanted = data.slice((PART * length) as usize..((PART + 1) * length) as usize);
+    let disk = life.driver.disk_mut();
+    let holds =
+        |disk: &FaultyDisk, block| disk.read_now(Device::Main, block, 1, View::Completed) == wanted;
+    let blocks = disk.written_blocks(Device::Main);
+    let block = blocks.into_iter().find(|block| holds(disk, *block)).expect("it was written");
+    disk.corrupt(Device::Main, block, 1000);
+    let read =
+        |offset, length| RequestKind::Read { collection: pg, object: object(1), offset, length };
+    let corrupt =
+        || Err(StoreError::Corrupt { object: name.clone(), offset: PART * length, length });
+    assert_eq!(life.ask(read(0, u64::MAX)), corrupt());
+    assert_eq!(life.ask(read(PART * length + 9, 1)), corrupt());
+    assert!(life.ask(read(0, PART * length)).is_ok());
+    // A write of a part of the block must not make what is damaged look sound.
+    let _ = life.ask(RequestKind::Commit(one(pg, write(PART * length + 1, data.slice(..7)))));
+    assert!(life.ask(read(PART * length + 2000, 1)).is_err());
+    assert!(life.commit(one(pg, write(PART * length, wanted.clone()))));
+    life.verify();
+    life = life.crash().recover();
+    life.verify();
+    life.report
+}
+
+fn sentinel(number: u64) -> Transaction {
+    let mut transaction = Transaction::new();
+    transaction.push(collection(SENTINEL), Change::CreateCollection);
+    let attrs = BTreeMap::from([(Bytes::from("number"), Bytes::from(number.to_string()))]);
+    transaction.push(collection(SENTINEL), Change::SetAttrs { object: object(0), attrs });
+    transaction
+}
+
+#[derive(Debug)]
+struct Harm {
+    device: Device,
+    block: u64,
+    kind: HarmKind,
+}
+
+#[derive(Debug)]
+enum HarmKind {
+    FlippedBit(usize),
+    Unreadable,
+    Zeros,
+    /// Holds what another block holds: a write was misdirected.
+    CopyOf(u64),
+}
+
+impl Harm {
+    fn draw(disk: &FaultyDisk, prng: &mut Prng) -> Harm {
+        let fast = disk.has_device(Device::Fast) && prng.chance(1, 2);
+        let device = if fast { Device::Fast } else { Device::Main };
+        let written = disk.written_blocks(device);
+        let block = *prng.choose(&written);
+        let kind = match prng.below(6) {
+            0 => HarmKind::Unreadable,
+            1 => HarmKind::Zeros,
+            2 => HarmKind::CopyOf(*prng.choose(&written)),
+            _ => HarmKind::FlippedBit(prng.below(BLOCK as u64 * 8) as usize),
+        };
+        Harm { device, block, kind }
+    }
+
+    fn apply(&self, disk: &mut FaultyDisk) {
+        match self.kind {
+            HarmKind::FlippedBit(bit) => disk.corrupt(self.device, self.block, bit),
+            HarmKind::Unreadable => disk.make_unreadable(self.device, self.block),
+            HarmKind::Zeros => disk.overwrite(self.device, self.block, &[0; BLOCK]),
+            HarmKind::CopyOf(other) => {
+                let content = disk.read_now(self.device, other, 1, View::Completed);
+                disk.overwrite(self.device, self.block, &content);
+            }
+        }
+    }
+}
+
+/// One damaged copy.
+struct Trial<'a> {
+    driver: Driver<BlockStore>,
+    shown: String,
+    report: &'a mut Report,
+}
+
+impl Trial<'_> {
+    fn run(mut self, states: &[MemStore], generator: &mut Generator) {
+        self.driver.run_until_ready();
+        if self.has_failed() {
+            return;
+        }
+        let newest = states.last().expect("there are several");
+        let Some(mut state) = self.identify(states, newest) else { return };
+        self.repair_data(&mut state);
+        for _ in 0..8 {
+            if !self.commit(&mut state, generator.transaction()) {
+                return;
+            }
+        }
+        self.identify(std::slice::from_ref(&state), &state);
+    }
+
+    fn has_failed(&self) -> bool {
+        let Some(failure) = self.driver.store().failure() else { return false };
+        assert!(!failure.to_string().is_empty());
+        true
+    }
+
+    fn ask(&mut self, kind: &RequestKind) -> Result<Outcome, StoreError> {
+        self.report.reads += 1;
+        self.driver.execute(kind.clone())
+    }
+
+    /// Which state the store shows where it shows anything; none if it fails on the way.
+    fn identify(&mut self, states: &[MemStore], newest: &MemStore) -> Option<MemStore> {
+        let requests = all_requests(newest);
+        let answers: Vec<_> = requests.iter().map(|request| self.ask(request)).collect();
+        let mut problems = Vec::new();
+        for state in states.iter().rev() {
+            let mut state = state.clone();
+            let mut pairs = requests.iter().zip(&answers);
+            let wrong = pairs.find(|(request, answer)| {
+                let expected = state.execute((*request).clone());
+                !is_fault(answer) && !is_same(answer, &expected, request)
+            });
+            match wrong {
+                None => return (!self.has_failed()).then_some(state),
+                Some((request, answer)) => {
+                    problems.push(format!("{}: {}", brief(request), brief(answer)));
+                }
+            }
+        }
+        panic!("{}: wrong answers, by state, newest first: {problems:#?}", self.shown);
+    }
+
+    /// False if the store has failed.
+    fn commit(&mut self, state: &mut MemStore, transaction: Transaction) -> bool {
+        self.report.transactions += 1;
+        let expected = state.clone().apply(&transaction).map(|()| Outcome::Committed);
+        let answer = self.ask(&RequestKind::Commit(transaction.clone()));
+        if self.has_failed() {
+            return false;
+        }
+        assert!(is_fault(&answer) || answer == expected, "{}: {answer:?}", self.shown);
+        if answer.is_ok() {
+            state.apply(&transaction).expect("it was expected");
+        }
+        true
+    }
+
+    /// Damage of data is told exactly, and a write of the whole range repairs it.
+    fn repair_data(&mut self, state: &mut MemStore) {
+        for request in all_requests(state) {
+            let RequestKind::Read { collection, object, .. } = &request else { continue };
+            let Err(StoreError::Corrupt { .. }) = self.ask(&request) else { continue };
+            let size = state.object(*collection, object).expect("it is listed").data.size();
+            for (offset, length) in self.damaged_ranges(&request, size, state) {
+                let found = state.object(*collection, object).expect("it is listed");
+                let data = found.read(offset, length).data;
+                let write = Change::Write { object: object.clone(), offset, data };
+                if !self.commit(state, one(*collection, write)) {
+                    return;
+                }
+            }
+            let expected = state.execute(request.clone());
+            let repaired = self.ask(&request);
+            assert!(is_same(&repaired, &expected, &request), "{}: {repaired:?}", self.shown);
+        }
+    }
+
+    /// Reads block by block.
+    fn damaged_ranges(
+        &mut self,
+        whole: &RequestKind,
+        size: u64,
+        state: &mut MemStore,
+    ) -> Vec<(u64, u64)> {
+        let RequestKind::Read { collection, object: name, .. } = whole else { return vec![] };
+        let length = BLOCK as u64;
+        let mut damaged = Vec::new();
+        for offset in (0..size).step_by(BLOCK) {
+            let (collection, object) = (*collection, name.clone());
+            let read = RequestKind::Read { collection, object, offset, length };
+            let expected = state.execute(read.clone());
+            match self.ask(&read) {
+                Err(StoreError::Corrupt { object, offset: from, length: count }) => {
+                    self.check_range(name, &object, (from, count), offset);
+                    damaged.push((offset, length.min(size - offset)));
+                }
+                answer => {
+                    assert!(is_same(&answer, &expected, &read), "{}: {answer:?}", self.shown);
+                }
+            }
+        }
+        assert!(!damaged.is_empty(), "{}: damaged as a whole, sound in parts", self.shown);
+        damaged
+    }
+
+    fn check_range(&self, asked: &HObject, told: &HObject, range: (u64, u64), offset: u64) {
+        let (from, count) = range;
+        assert_eq!(asked, told, "{}: damage of another object", self.shown);
+        let meets = from < offset + BLOCK as u64 && offset < from + count;
+        assert!(meets, "{}: damage at {from}+{count}, asked at {offset}", self.shown);
+    }
+}
+
+fn is_fault(answer: &Result<Outcome, StoreError>) -> bool {
+    matches!(answer, Err(StoreError::Corrupt { .. } | StoreError::Device(_)))
+}

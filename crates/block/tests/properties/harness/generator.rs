@@ -1,0 +1,182 @@
+//! Random transactions and reads over few objects, so that they meet.
+
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+use stdx::Prng;
+use store::{Change, Collection, RequestKind, Transaction};
+use types::{HObject, PgId, PoolId, SnapId};
+
+const COLLECTIONS: u64 = 3;
+const OBJECTS: u64 = 7;
+const BLOCK: u64 = block::device::BLOCK as u64;
+
+/// Data is cut from here at any byte: it costs nothing and no two blocks are equal.
+fn noise() -> &'static Bytes {
+    static NOISE: OnceLock<Bytes> = OnceLock::new();
+    NOISE.get_or_init(|| {
+        let mut noise = vec![0; 5 << 20];
+        Prng::new(0).fill(&mut noise);
+        noise.into()
+    })
+}
+
+pub fn collection(number: u64) -> Collection {
+    Collection(PgId { pool: PoolId(1), seed: number as u32 })
+}
+
+/// Some share a hash, some a name; some are clones.
+pub fn object(number: u64) -> HObject {
+    let name = match number % 3 {
+        0 => Bytes::from(format!("object\0{}", number / 2)),
+        1 => Bytes::from(vec![b'x'; 1 + number as usize * 9 % 300]),
+        _ => Bytes::from(number.to_string()),
+    };
+    let hash = (number as u32 / 2).wrapping_mul(0x9e37_79b9);
+    let head = HObject::head(PoolId(1), Bytes::from("space"), Bytes::new(), name, hash);
+    if number.is_multiple_of(4) { HObject { snap: SnapId(number), ..head } } else { head }
+}
+
+pub fn one(collection: Collection, change: Change) -> Transaction {
+    Transaction { changes: vec![(collection, change)] }
+}
+
+/// The same seed gives the same transactions and reads.
+#[derive(Debug, Clone)]
+pub struct Generator {
+    prng: Prng,
+    /// How far objects reach, about.
+    object_size: u64,
+}
+
+impl Generator {
+    pub fn new(seed: u64, object_size: u64) -> Self {
+        Generator { prng: Prng::new(seed), object_size }
+    }
+
+    pub fn transaction(&mut self) -> Transaction {
+        let mut transaction = Transaction::new();
+        let parts = if self.prng.chance(1, 6) { 2 } else { 1 };
+        (0..parts).for_each(|_| self.push_part(&mut transaction));
+        transaction
+    }
+
+    /// Changes of one collection, mostly one or few.
+    fn push_part(&mut self, transaction: &mut Transaction) {
+        let collection = collection(self.prng.below(COLLECTIONS));
+        match self.prng.below(60) {
+            0 => transaction.push(collection, Change::RemoveCollection),
+            1 => {
+                transaction.push(collection, Change::RemoveCollection);
+                transaction.push(collection, Change::CreateCollection);
+            }
+            // Now and then it is not there, and the transaction is refused.
+            2..=4 => {}
+            _ => transaction.push(collection, Change::CreateCollection),
+        }
+        let changes = if self.prng.chance(1, 2) { 1 } else { self.prng.range(1..8) };
+        (0..changes).for_each(|_| transaction.push(collection, self.change()));
+    }
+
+    fn object(&mut self) -> HObject {
+        object(self.prng.below(OBJECTS))
+    }
+
+    fn offset(&mut self) -> u64 {
+        let limits = [100, 5000, 20_000, 70_000, self.object_size, self.object_size];
+        let limit = (*self.prng.choose(&limits)).min(self.object_size);
+        let offset = self.prng.below(limit);
+        if self.prng.chance(1, 3) { offset / BLOCK * BLOCK } else { offset }
+    }
+
+    fn data(&mut self) -> Bytes {
+        let size = self.object_size;
+        let limits = [1, 50, BLOCK, BLOCK, 9000, 30_000, 70_000, 140_000, size];
+        let limit = (*self.prng.choose(&limits)).min(size);
+        let limit = if self.prng.chance(1, 60) { 2 * size } else { limit };
+        let length = match self.prng.below(3) {
+            0 => limit,
+            1 => (limit / BLOCK * BLOCK).max(1),
+            _ => self.prng.below(limit + 1),
+        };
+        let start = self.prng.below(noise().len() as u64 - length);
+        noise().slice(start as usize..(start + length) as usize)
+    }
+
+    fn key(&mut self) -> Bytes {
+        let length =
+            if self.prng.chance(1, 8) { self.prng.below(200) } else { self.prng.range(1..4) };
+        (0..length).map(|_| self.prng.below(6) as u8).collect::<Vec<u8>>().into()
+    }
+
+    fn value(&mut self, limits: &[u64]) -> Bytes {
+        let limit = *self.prng.choose(limits);
+        let length = self.prng.below(limit + 1);
+        noise().slice(length as usize..2 * length as usize)
+    }
+
+    /// Attributes are few and small, as an OSD's are.
+    fn attrs(&mut self) -> BTreeMap<Bytes, Bytes> {
+        let count = self.prng.below(5);
+        (0..count).map(|_| (self.key(), self.value(&[0, 10, 250, 250, 2000]))).collect()
+    }
+
+    fn pairs(&mut self) -> BTreeMap<Bytes, Bytes> {
+        let count = *self.prng.choose(&[0, 1, 1, 5, 5, 30, 300]);
+        // Large ones are few.
+        let limits: &[u64] = if count < 10 { &[0, 10, 200, 5000, 40_000] } else { &[10, 200] };
+        (0..count).map(|_| (self.key(), self.value(limits))).collect()
+    }
+
+    pub fn change(&mut self) -> Change {
+        let object = self.object();
+        match self.prng.below(40) {
+            0..=13 => Change::Write { object, offset: self.offset(), data: self.data() },
+            14..=16 => Change::Zero { object, offset: self.offset(), length: self.offset() },
+            17..=18 => Change::Truncate { object, size: self.offset() },
+            19..=20 => Change::Remove { object },
+            21 => Change::Touch { object },
+            22..=23 => Change::SetAttrs { object, attrs: self.attrs() },
+            24 => Change::RemoveAttr { object, name: self.key() },
+            25 => Change::OmapSetHeader { object, header: self.value(&[0, 10, 500, 5000]) },
+            26..=29 => Change::OmapSet { object, pairs: self.pairs() },
+            30..=31 => {
+                let count = self.prng.below(8);
+                Change::OmapRemove { object, keys: (0..count).map(|_| self.key()).collect() }
+            }
+            32..=33 => Change::OmapRemoveRange { object, first: self.key(), last: self.key() },
+            34 => Change::OmapClear { object },
+            _ => Change::Clone { object, target: self.object() },
+        }
+    }
+
+    /// A read of something.
+    pub fn read(&mut self) -> RequestKind {
+        let (collection, object) = (collection(self.prng.below(COLLECTIONS)), self.object());
+        match self.prng.below(10) {
+            0 => RequestKind::Meta { collection, object },
+            1..=5 => {
+                let (offset, length) = (self.offset(), self.offset());
+                RequestKind::Read { collection, object, offset, length }
+            }
+            6 => RequestKind::OmapHeader { collection, object },
+            7 => {
+                let count = self.prng.below(5);
+                let keys = (0..count).map(|_| self.key()).collect();
+                RequestKind::OmapGet { collection, object, keys }
+            }
+            8 => RequestKind::OmapList {
+                collection,
+                object,
+                after: self.prng.chance(1, 2).then(|| self.key()),
+                prefix: if self.prng.chance(1, 2) { self.key() } else { Bytes::new() },
+                entries_max: self.prng.range(1..40) as usize,
+                bytes_max: self.prng.range(1..2000) as usize,
+            },
+            _ => {
+                let entries_max = self.prng.range(1..5) as usize;
+                RequestKind::List { collection, from: object, entries_max }
+            }
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! What a store was asked, and what it may therefore hold.
+//!
+//! States are numbered by the transactions before them. After a crash the store holds one of the
+//! states from the last that it acknowledged to the last that it was asked for; a read shows one
+//! from the last acknowledged when it was asked to the last asked for when it is answered.
+
+use super::compare::{brief, is_same};
+use engine::RequestToken;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use store::mem::MemStore;
+use store::{Completion, Outcome, RequestKind, StoreError, Transaction};
+
+/// Which errors are no fault of the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tolerance {
+    None,
+    /// The device is small.
+    NoSpace,
+    /// The device fails, or holds damage.
+    Faults,
+}
+
+#[derive(Debug, Clone)]
+pub struct History {
+    /// States that may still be seen; the first has the number `first`.
+    states: VecDeque<MemStore>,
+    first: u64,
+    /// The number of the last state that was acknowledged.
+    acknowledged: u64,
+    /// Commits that were not answered: those that lead to the states behind `acknowledged`.
+    commits: VecDeque<Commit>,
+    reads: BTreeMap<RequestToken, Read>,
+    /// Requests that were not answered.
+    open: BTreeSet<RequestToken>,
+    pub tolerance: Tolerance,
+    /// Commits that were refused though the reference allows them.
+    pub refusals: u64,
+    /// A commit met a fault, and nobody knows what became of it and those after it.
+    pub is_broken: bool,
+}
+
+#[derive(Debug, Clone)]
+struct Commit {
+    token: RequestToken,
+    transaction: Transaction,
+    expected: Result<Outcome, StoreError>,
+}
+
+#[derive(Debug, Clone)]
+struct Read {
+    kind: RequestKind,
+    /// The number of the first state that it may show.
+    from: u64,
+}
+
+impl History {
+    /// Begins with what a store is known to hold.
+    pub fn new(state: MemStore, tolerance: Tolerance) -> Self {
+        History {
+            states: VecDeque::from([state]),
+            first: 0,
+            acknowledged: 0,
+            commits: VecDeque::new(),
+            reads: BTreeMap::new(),
+            open: BTreeSet::new(),
+            tolerance,
+            refusals: 0,
+            is_broken: false,
+        }
+    }
+
+    pub fn submitted(&mut self, token: RequestToken, kind: RequestKind) {
+        self.open.insert(token);
+        match kind {
+            RequestKind::Commit(transaction) => {
+                let mut state = self.last().clone();
+                let expected = state.apply(&transaction).map(|()| Outcome::Committed);
+                self.states.push_back(state);
+                self.commits.push_back(Commit { token, transaction, expected });
+            }
+            kind => {
+                self.reads.insert(token, Read { kind, from: self.acknowledged });
+            }
+        }
+    }
+
+    /// Checks an answer. `has_failed` tells whether the store has stopped for good.
+    pub fn completed(&mut self, completion: Completion, has_failed: bool) {
+        let Completion { token, outcome } = completion;
+        assert!(self.open.remove(&token), "an answer to nothing, or a second one");
+        match self.reads.remove(&token) {
+            Some(read) => self.check_read(&read, &outcome),
+            None => self.check_commit(token, outcome, has_failed),
+        }
+        self.forget_states();
+    }
+
+    fn check_read(&self, read: &Read, outcome: &Result<Outcome, StoreError>) {
+        if self.is_tolerable(outcome) {
+            return;
+        }
+        let from = (read.from - self.first) as usize;
+        let shown = self.states.range(from..).any(|state| {
+            let expected = state.clone().execute(read.kind.clone());
+            is_same(outcome, &expected, &read.kind)
+        });
+        let states = self.states.len() - from;
+        assert!(shown, "{}: {} is in none of {states} states", brief(&read.kind), brief(outcome));
+    }
+
+    fn check_commit(
+        &mut self,
+        token: RequestToken,
+        outcome: Result<Outcome, StoreError>,
+        has_failed: bool,
+    ) {
+        if self.is_broken {
+            assert!(outcome != Ok(Outcome::Committed), "a commit succeeds behind one that failed");
+            return;
+        }
+        let next = self.commits.front().expect("it is not a read");
+        assert_eq!(next.token, token, "commits complete out of order");
+        if outcome == next.expected {
+            self.commits.pop_front();
+            self.acknowledged += 1;
+            return;
+        }
+        let tolerable = self.is_tolerable(&outcome);
+        assert!(tolerable, "commit of {}: {outcome:?}", brief(&next.transaction));
+        match has_failed {
+            true => self.is_broken = true,
+            false => self.refused(),
+        }
+    }
+
+    fn is_tolerable(&self, outcome: &Result<Outcome, StoreError>) -> bool {
+        match outcome {
+            Err(StoreError::NoSpace { .. }) => self.tolerance == Tolerance::NoSpace,
+            Err(StoreError::Device(_) | StoreError::Corrupt { .. }) => {
+                self.tolerance == Tolerance::Faults
+            }
+            _ => false,
+        }
+    }
+
+    /// The first commit changes nothing; those after it build on what was before it.
+    fn refused(&mut self) {
+        self.refusals += 1;
+        self.commits.pop_front();
+        self.acknowledged += 1;
+        let at = (self.acknowledged - self.first) as usize;
+        self.states[at] = self.states[at - 1].clone();
+        for (number, commit) in self.commits.iter_mut().enumerate() {
+            let mut state = self.states[at + number].clone();
+            commit.expected = state.apply(&commit.transaction).map(|()| Outcome::Committed);
+            self.states[at + number + 1] = state;
+        }
+    }
+
+    fn forget_states(&mut self) {
+        let oldest = self.reads.values().map(|read| read.from).min();
+        let oldest = oldest.unwrap_or(self.acknowledged).min(self.acknowledged);
+        while self.first < oldest {
+            self.states.pop_front();
+            self.first += 1;
+        }
+    }
+
+    /// Requests that were not answered.
+    pub fn in_flight(&self) -> usize {
+        self.open.len()
+    }
+
+    fn last(&self) -> &MemStore {
+        self.states.back().expect("there is always a state")
+    }
+
+    /// With nothing in flight: what the store holds.
+    pub fn state(&self) -> &MemStore {
+        assert_eq!(self.commits.len(), 0, "nobody knows, with commits in flight");
+        self.last()
+    }
+
+    /// What the store may hold after a crash, oldest first.
+    pub fn candidates(&self) -> Vec<MemStore> {
+        self.states.range((self.acknowledged - self.first) as usize..).cloned().collect()
+    }
+}

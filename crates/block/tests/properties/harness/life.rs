@@ -1,0 +1,276 @@
+//! A store at work, and one that crashed.
+
+use super::Report;
+use super::compare::observe;
+use super::generator::Generator;
+use super::history::{History, Tolerance};
+use super::shape::Shape;
+use block::BlockStore;
+use block::disk::{Driver, FaultyDisk};
+use engine::Time;
+use stdx::Prng;
+use store::mem::MemStore;
+use store::{Outcome, RequestKind, StoreError, Transaction};
+
+/// Recovery is interrupted so often at most.
+const INTERRUPTIONS_MAX: u64 = 3;
+/// One in so many steps is followed by a check of the store's invariants.
+const CHECK_INTERVAL: u64 = 64;
+/// One in so many transactions is followed by a checkpoint, besides those that the store makes.
+const CHECKPOINT_INTERVAL: u64 = 12;
+
+pub struct Life {
+    pub driver: Driver<BlockStore>,
+    pub history: History,
+    pub report: Report,
+    pub prng: Prng,
+    shape: Shape,
+}
+
+/// What a crash left.
+pub struct Crashed {
+    pub disk: FaultyDisk,
+    /// What the store may hold, oldest first.
+    pub candidates: Vec<MemStore>,
+    pub report: Report,
+    prng: Prng,
+    shape: Shape,
+    tolerance: Tolerance,
+    now: Time,
+}
+
+impl Life {
+    /// A new store.
+    pub fn begin(shape: &Shape, seed: u64) -> Life {
+        let mut prng = Prng::new(seed);
+        let disk = shape.format(prng.next_u64());
+        Life::begin_on(shape, disk, prng)
+    }
+
+    /// A store that was just formatted.
+    pub fn begin_on(shape: &Shape, disk: FaultyDisk, prng: Prng) -> Life {
+        Crashed {
+            disk,
+            candidates: vec![MemStore::new()],
+            report: Report::default(),
+            prng,
+            shape: shape.clone(),
+            tolerance: Tolerance::None,
+            now: Time::ZERO,
+        }
+        .reopen()
+    }
+
+    pub fn tolerating(mut self, tolerance: Tolerance) -> Life {
+        self.history.tolerance = tolerance;
+        self
+    }
+
+    pub fn generator(&mut self) -> Generator {
+        Generator::new(self.prng.next_u64(), self.shape.object_size)
+    }
+
+    pub fn has_failed(&self) -> bool {
+        self.driver.store().failure().is_some()
+    }
+
+    pub fn submit(&mut self, kind: RequestKind) {
+        match kind {
+            RequestKind::Commit(_) => self.report.transactions += 1,
+            _ => self.report.reads += 1,
+        }
+        let token = self.driver.submit(kind.clone());
+        self.history.submitted(token, kind);
+        self.collect();
+    }
+
+    /// One step of the devices; false if nothing is going to happen.
+    pub fn step(&mut self) -> bool {
+        let more = self.driver.step();
+        self.report.steps += 1;
+        if self.prng.chance(1, CHECK_INTERVAL) {
+            self.check_invariants();
+        }
+        self.collect();
+        more
+    }
+
+    pub fn request_checkpoint(&mut self) {
+        self.driver.with_store(BlockStore::request_checkpoint);
+    }
+
+    /// Makes a checkpoint and waits for its end, with nothing else in flight.
+    pub fn checkpoint(&mut self) {
+        self.settle();
+        self.request_checkpoint();
+        self.driver.run_until_idle();
+        assert!(self.has_failed() || self.driver.store().is_idle(), "waits for nothing");
+    }
+
+    /// So many steps, or until nothing is going to happen.
+    pub fn run(&mut self, steps: u64) {
+        for _ in 0..steps {
+            if !self.step() {
+                break;
+            }
+        }
+    }
+
+    fn collect(&mut self) {
+        while let Some(completion) = self.driver.poll_completion() {
+            let has_failed = self.has_failed();
+            self.history.completed(completion, has_failed);
+        }
+    }
+
+    fn check_invariants(&self) {
+        if !self.has_failed() {
+            self.driver.store().check_invariants();
+        }
+    }
+
+    /// Submits a transaction and perhaps reads, and waits until few are in flight.
+    pub fn load_one(&mut self, generator: &mut Generator, depth: usize) {
+        self.submit(RequestKind::Commit(generator.transaction()));
+        (0..self.prng.below(3)).for_each(|_| self.submit(generator.read()));
+        if self.prng.chance(1, CHECKPOINT_INTERVAL) {
+            self.request_checkpoint();
+        }
+        self.wait_until_below(depth);
+    }
+
+    pub fn load(&mut self, generator: &mut Generator, transactions: u64, depth: usize) {
+        (0..transactions).for_each(|_| self.load_one(generator, depth));
+    }
+
+    /// Waits for all answers. A store that fails owes them, too.
+    pub fn settle(&mut self) {
+        self.wait_until_below(1);
+    }
+
+    fn wait_until_below(&mut self, depth: usize) {
+        while self.history.in_flight() >= depth {
+            assert!(self.step(), "requests are unanswered, and nothing is on its way");
+        }
+    }
+
+    /// One transaction, with nothing else in flight; false if it was refused.
+    pub fn commit(&mut self, transaction: Transaction) -> bool {
+        let refusals = self.history.refusals;
+        self.submit(RequestKind::Commit(transaction));
+        self.settle();
+        !self.history.is_broken && self.history.refusals == refusals
+    }
+
+    /// One request that is not compared with the reference, with nothing else in flight.
+    pub fn ask(&mut self, kind: RequestKind) -> Result<Outcome, StoreError> {
+        self.report.reads += 1;
+        self.driver.execute(kind)
+    }
+
+    /// Compares everything, with nothing in flight.
+    pub fn verify(&mut self) {
+        self.settle();
+        self.check_invariants();
+        let observed = observe(&mut self.driver, &mut self.prng);
+        if let Some(difference) = observed.difference(self.history.state()) {
+            panic!("{difference}");
+        }
+    }
+
+    /// The power fails, or only the process dies.
+    pub fn crash(self) -> Crashed {
+        let mut crashed = self.stop();
+        crashed.crash_disk();
+        crashed
+    }
+
+    /// What a crash at this moment would leave; the store goes on.
+    pub fn fork(&mut self) -> Crashed {
+        let mut prng = self.prng.fork();
+        let mut disk = self.driver.disk().clone();
+        disk.reseed(prng.next_u64());
+        let mut crashed = Crashed {
+            disk,
+            candidates: self.history.candidates(),
+            report: Report::default(),
+            prng,
+            shape: self.shape.clone(),
+            tolerance: self.history.tolerance,
+            now: self.driver.now(),
+        };
+        crashed.crash_disk();
+        crashed
+    }
+
+    /// The store is gone, its devices have not been told.
+    fn stop(self) -> Crashed {
+        Crashed {
+            candidates: self.history.candidates(),
+            report: self.report,
+            prng: self.prng,
+            shape: self.shape,
+            tolerance: self.history.tolerance,
+            now: self.driver.now(),
+            disk: self.driver.into_disk(),
+        }
+    }
+}
+
+impl Crashed {
+    fn crash_disk(&mut self) {
+        match self.prng.chance(1, 5) {
+            true => self.disk.restart(),
+            false => drop(self.disk.crash()),
+        }
+    }
+
+    /// Opens the store, perhaps after crashes in the middle of recovery, and finds out which state
+    /// it holds.
+    pub fn recover(mut self) -> Life {
+        for _ in 0..self.prng.below(INTERRUPTIONS_MAX + 1) {
+            self.interrupt_recovery();
+        }
+        self.report.crashes += 1;
+        self.reopen()
+    }
+
+    fn interrupt_recovery(&mut self) {
+        let placeholder = FaultyDisk::new(0, self.shape.disk.clone());
+        let disk = std::mem::replace(&mut self.disk, placeholder);
+        let mut driver = self.shape.start(disk, self.now);
+        let limit = *self.prng.choose(&[3, 30, 300]);
+        for _ in 0..self.prng.below(limit) {
+            self.report.steps += u64::from(driver.step());
+        }
+        self.now = driver.now();
+        self.disk = driver.into_disk();
+        self.crash_disk();
+    }
+
+    /// Opens the store without further accidents.
+    pub fn reopen(mut self) -> Life {
+        let mut driver = self.shape.start(self.disk, self.now);
+        driver.run_until_ready();
+        self.report.steps += driver.steps();
+        if let Some(failure) = driver.store().failure() {
+            panic!("a sound store does not open: {failure}");
+        }
+        driver.store().check_invariants();
+        let observed = observe(&mut driver, &mut self.prng);
+        let differences = self.candidates.iter().rev().map(|state| observed.difference(state));
+        let differences: Vec<Option<String>> = differences.collect();
+        let Some(newest) = differences.iter().position(Option::is_none) else {
+            let list: Vec<String> = differences.into_iter().flatten().collect();
+            panic!("the store holds no state that it may hold, newest first: {list:#?}");
+        };
+        let state = self.candidates.swap_remove(self.candidates.len() - 1 - newest);
+        Life {
+            driver,
+            history: History::new(state, self.tolerance),
+            report: self.report,
+            prng: self.prng,
+            shape: self.shape,
+        }
+    }
+}
