@@ -14,7 +14,7 @@ use store::Collection;
 use store::key::{collection_key, push_object, take_object};
 use types::HObject;
 
-const COLLECTION: u8 = b'C';
+pub(crate) const COLLECTION: u8 = b'C';
 const OBJECT: u8 = b'O';
 const SHARD: u8 = b'S';
 const OMAP_HEADER: u8 = b'H';

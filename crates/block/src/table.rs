@@ -38,6 +38,15 @@ pub enum Op {
     },
 }
 
+impl Op {
+    /// The key, or the first of a range.
+    pub fn key(&self) -> &Bytes {
+        match self {
+            Op::Put { key, .. } | Op::Delete { key } | Op::DeleteRange { first: key, .. } => key,
+        }
+    }
+}
+
 /// What is known of a key without looking further down.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lookup {

@@ -79,7 +79,7 @@ impl Mounted {
             self.try_advance();
         }
         // The one before may have ended just now.
-        if self.checkpoint.is_none() {
+        if self.checkpoint.is_none() && self.failure.is_none() {
             self.want_checkpoint &= self.has_changes() || self.page_surplus(&Table::default()) > 0;
             if self.is_checkpoint_due() {
                 self.begin_checkpoint();

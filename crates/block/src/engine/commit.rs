@@ -384,7 +384,7 @@ impl Mounted {
             if matches!(change, Change::OmapSet { .. }) {
                 continue;
             }
-            let Ok(Some(id)) = super::execute::lookup_collection(&mut self.meta, *at) else {
+            let Ok(Some(id)) = self.meta.collection(*at) else {
                 continue;
             };
             if let Err(crate::tree::Fault::Missing(pages)) = self.meta.get(&keys::object(id, name))

@@ -10,7 +10,8 @@ use crate::device::Extent;
 use crate::keys;
 use crate::log::Counters;
 use crate::space::Space;
-use crate::table::Table;
+use crate::table::{Op, Table};
+use crate::tree::VALUE_MAX;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -97,17 +98,31 @@ impl<'a> Executor<'a> {
     }
 
     fn conclude(mut self, outcome: Result<(), Interrupt>) -> Result<Effects, Interrupt> {
-        if let Err(interrupt) = outcome {
+        std::mem::take(&mut self.working).finish(&mut self.effects);
+        if let Err(interrupt) = outcome.and_then(|()| self.check_values()) {
             for extent in self.effects.record.taken.drain(..) {
                 self.space.give_back(extent).expect("taken by this attempt");
             }
             return Err(interrupt);
         }
-        std::mem::take(&mut self.working).finish(&mut self.effects);
         let counters = &mut self.effects.record.counters;
         counters.next_id = self.counters.next_id;
         counters.objects = self.counters.objects.saturating_add_signed(self.effects.objects);
         Ok(self.effects)
+    }
+
+    /// What the tree could not take must not get into the log.
+    fn check_values(&self) -> Result<(), Interrupt> {
+        let too_long = self.effects.record.ops.iter().find_map(|op| match op {
+            Op::Put { value, .. } if value.len() > VALUE_MAX => Some(value.len()),
+            _ => None,
+        });
+        match too_long {
+            None => Ok(()),
+            Some(length) => Err(Interrupt::Refused(StoreError::Device(format!(
+                "an omap value, or all attributes of an object, of {length} bytes exceed {VALUE_MAX}"
+            )))),
+        }
     }
 
     fn clean_up(&mut self, collection: u64, objects_max: usize) -> Result<(), Interrupt> {
@@ -182,7 +197,7 @@ impl<'a> Executor<'a> {
         if let Some((_, id)) = self.collections.iter().find(|(known, _)| *known == at) {
             return Ok(*id);
         }
-        let id = lookup_collection(self.meta, at)?;
+        let id = self.meta.collection(at)?;
         self.collections.push((at, id));
         Ok(id)
     }
@@ -372,9 +387,4 @@ impl<'a> Executor<'a> {
             }
         }
     }
-}
-
-pub(crate) fn lookup_collection(meta: &mut Meta, at: Collection) -> Result<Option<u64>, Interrupt> {
-    let Some(value) = meta.get(&keys::collection(at))? else { return Ok(None) };
-    keys::read_collection_value(&value).map(Some).map_err(Interrupt::decoding("collection"))
 }

@@ -1,10 +1,14 @@
 //! Metadata as of now: what changed lately over what the tree holds.
 
+use super::effects::Interrupt;
+use crate::keys;
 use crate::scan::{self, ScanPage};
 use crate::table::{Lookup, Op, Table};
 use crate::tree::{Fault, Tree};
 use bytes::Bytes;
 use std::ops::{Bound, Range};
+use stdx::FastMap;
+use store::Collection;
 
 pub(crate) struct Meta {
     /// Changes since the last checkpoint began.
@@ -12,11 +16,13 @@ pub(crate) struct Meta {
     /// Changes that a running checkpoint takes into the tree.
     pub frozen: Option<Table>,
     pub tree: Tree,
+    /// Ids of collections that were looked up since one was made or removed.
+    collections: FastMap<Collection, u64>,
 }
 
 impl Meta {
     pub fn new(tree: Tree) -> Self {
-        Meta { active: Table::default(), frozen: None, tree }
+        Meta { active: Table::default(), frozen: None, tree, collections: FastMap::default() }
     }
 
     pub fn get(&mut self, key: &[u8]) -> Result<Option<Bytes>, Fault> {
@@ -53,7 +59,20 @@ impl Meta {
 
     pub fn apply(&mut self, ops: Vec<Op>) {
         for op in ops {
+            if op.key().first() == Some(&keys::COLLECTION) {
+                self.collections.clear();
+            }
             self.active.apply(op);
         }
+    }
+
+    pub fn collection(&mut self, at: Collection) -> Result<Option<u64>, Interrupt> {
+        if let Some(id) = self.collections.get(&at) {
+            return Ok(Some(*id));
+        }
+        let Some(value) = self.get(&keys::collection(at))? else { return Ok(None) };
+        let id = keys::read_collection_value(&value).map_err(Interrupt::decoding("collection"))?;
+        self.collections.insert(at, id);
+        Ok(Some(id))
     }
 }

@@ -2,7 +2,6 @@
 
 use super::data::blocks_of;
 use super::effects::Interrupt;
-use super::execute::lookup_collection;
 use super::mounted::{Mounted, Use};
 use super::read::{Plan, ReadJob};
 use super::waits::Waiter;
@@ -25,36 +24,48 @@ const READ_ATTEMPTS_MAX: u32 = 3;
 #[derive(Debug)]
 pub(crate) struct Query {
     token: RequestToken,
-    kind: RequestKind,
+    /// Taken out while it is executed.
+    kind: Option<RequestKind>,
     read: Option<ReadJob>,
     attempts: u32,
 }
 
+enum Answer {
+    Outcome(Outcome),
+    Reads(ReadJob),
+}
+
 impl Mounted {
     pub fn submit_query(&mut self, token: RequestToken, kind: RequestKind) {
-        let key = self.queries.insert(Query { token, kind, read: None, attempts: 0 });
+        let key = self.queries.insert(Query { token, kind: Some(kind), read: None, attempts: 0 });
         self.run_query(key);
     }
 
     pub fn run_query(&mut self, key: u64) {
-        let Some(query) = self.queries.get(key) else { return };
-        let kind = query.kind.clone();
-        let outcome = match &kind {
-            RequestKind::Read { collection, object, offset, length } => {
-                match self.plan_read(*collection, object, *offset, *length) {
-                    Ok(Plan::Done(data)) => Ok(Outcome::Read(data)),
-                    Ok(Plan::Reads(job)) => return self.begin_reads(key, job),
-                    Err(interrupt) => Err(interrupt),
-                }
-            }
-            kind => self.answer(kind),
-        };
+        let Some(query) = self.queries.get_mut(key) else { return };
+        let kind = query.kind.take().expect("it is not being executed");
+        let outcome = self.execute_query(&kind);
+        // It may be needed again: for another attempt, or to name what is damaged.
+        if let Some(query) = self.queries.get_mut(key) {
+            query.kind = Some(kind);
+        }
         match outcome {
-            Ok(outcome) => self.finish_query(key, Ok(outcome)),
+            Ok(Answer::Outcome(outcome)) => self.finish_query(key, Ok(outcome)),
+            Ok(Answer::Reads(job)) => self.begin_reads(key, job),
             Err(Interrupt::Pages(pages)) => self.read_pages(Waiter::Query(key), pages),
             Err(Interrupt::Refused(error)) => self.finish_query(key, Err(error)),
             Err(other) => unreachable!("reading does not end in {other:?}"),
         }
+    }
+
+    fn execute_query(&mut self, kind: &RequestKind) -> Result<Answer, Interrupt> {
+        let RequestKind::Read { collection, object, offset, length } = kind else {
+            return self.answer(kind).map(Answer::Outcome);
+        };
+        Ok(match self.plan_read(*collection, object, *offset, *length)? {
+            Plan::Done(data) => Answer::Outcome(Outcome::Read(data)),
+            Plan::Reads(job) => Answer::Reads(job),
+        })
     }
 
     pub fn fail_queries(&mut self, error: &StoreError) {
@@ -91,7 +102,7 @@ impl Mounted {
                 self.run_query(key);
             }
             Err((offset, length)) => {
-                let RequestKind::Read { object, .. } = &query.kind else {
+                let Some(RequestKind::Read { object, .. }) = &query.kind else {
                     unreachable!("only reads have data")
                 };
                 let object = object.clone();
@@ -102,7 +113,7 @@ impl Mounted {
     }
 
     fn collection_id(&mut self, at: Collection) -> Result<u64, Interrupt> {
-        let id = lookup_collection(&mut self.meta, at)?;
+        let id = self.meta.collection(at)?;
         id.ok_or(Interrupt::Refused(StoreError::NoCollection(at)))
     }
 
