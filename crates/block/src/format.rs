@@ -66,3 +66,34 @@ pub fn format(
     }
     Ok(writes)
 }
+
+/// Whose store a device holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    pub store: [u8; 16],
+    pub owner: Bytes,
+}
+
+/// What one copy of a superblock says; nothing if it is none, or damaged.
+pub fn identify(block: &[u8]) -> Option<Identity> {
+    let Superblock { store, owner, .. } = Superblock::read_copy(block)?;
+    Some(Identity { store: store.0, owner })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::BLOCK;
+
+    #[test]
+    fn a_formatted_device_tells_whose_it_is() {
+        let options = Options { main_blocks: 8192, ..Options::default() };
+        for io in format(&options, [7; 16], b"osd.3", None).unwrap() {
+            let Io::Write { data, .. } = io else { panic!("{io:?}") };
+            let identity = identify(&data[0]).unwrap();
+            assert_eq!((identity.store, &identity.owner[..]), ([7; 16], &b"osd.3"[..]));
+        }
+        assert_eq!(identify(&[0; BLOCK]), None);
+        assert_eq!(identify(b"short"), None);
+    }
+}

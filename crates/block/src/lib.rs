@@ -36,5 +36,5 @@ pub mod table;
 pub mod tree;
 
 pub use engine::{BlockStore, StoreFailure};
-pub use format::{FormatError, format};
+pub use format::{FormatError, Identity, format, identify};
 pub use options::Options;

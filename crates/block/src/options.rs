@@ -3,7 +3,7 @@
 use crate::device::BLOCK;
 
 /// Memory below this cannot hold what one transaction may need.
-pub const MEMORY_MIN: u64 = 16 << 20;
+pub const MEMORY_MIN: u64 = 1 << 20;
 const MEMORY_DEFAULT: u64 = 1 << 30;
 /// Writes of at most so many blocks travel in the log. Measured: see `docs/BENCHMARKS.md`.
 pub const DEFERRED_BLOCKS_DEFAULT: u64 = 8;

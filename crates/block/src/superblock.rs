@@ -255,6 +255,11 @@ impl Superblock {
         }
     }
 
+    /// One copy, whether or not it is the newest.
+    pub fn read_copy(block: &[u8]) -> Option<Superblock> {
+        Superblock::decode(block).ok()
+    }
+
     fn decode(block: &[u8]) -> Result<Superblock, CopyFault> {
         let (head, mut r) = open(MAGIC, block)?;
         Superblock::decode_body(head, &mut r).map_err(CopyFault::NotUnderstood)

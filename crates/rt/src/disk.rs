@@ -1,32 +1,143 @@
-//! Files opened O_DIRECT, read, written and flushed through the ring.
+//! Files and block devices, read, written and flushed through the ring.
+//!
+//! [`file`] opens and examines them, [`operation`] is one request from submission to its end, [`pool`]
+//! has the memory that reads go to, and [`Disks`] ties them to a ring.
+//!
+//! Invariants:
+//! * What the kernel reads or writes (buffers, pieces, the vector that lists them) belongs to a slot
+//!   and stays where it is until the operation's last completion.
+//! * An operation is answered once, when all of it is done: what the kernel did in part is continued.
 
-use rustix::fs::{Mode, OFlags};
+mod error;
+mod file;
+mod operation;
+mod pool;
+mod probe;
+
+pub use error::{DiskError, DiskFault, DiskReason};
+pub use file::DiskFile;
+pub use probe::{DiskInfo, WriteCache};
+
+use bytes::Bytes;
+use io_uring::{Submitter, squeue};
+pub(crate) use operation::Progress;
+use operation::{Operation, Vector};
+use pool::BufferPool;
 use std::io;
-use std::os::fd::OwnedFd;
-use std::path::Path;
-use stdx::AlignedBuffer;
+use std::os::fd::AsRawFd;
+
+/// Files that one reactor may have: two for each OSD of a process.
+const FILES_MAX: u32 = 256;
 
 /// Names an open file of one reactor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FileId(pub(crate) usize);
+pub struct FileId(pub(crate) u32);
 
-/// An open file, not yet given to a reactor.
-#[derive(Debug)]
-pub struct DiskFile {
-    pub(crate) fd: OwnedFd,
+/// What is asked of a file. Offsets, lengths and addresses are multiples of
+/// [`stdx::DIRECT_ALIGNMENT`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DiskRequest {
+    Read {
+        offset: u64,
+        length: usize,
+    },
+    /// The pieces follow each other in the file. If `durable`, all of them are when it is done.
+    Write {
+        offset: u64,
+        pieces: Vec<Bytes>,
+        durable: bool,
+    },
+    /// Makes the writes that were done before it durable.
+    Flush,
+    /// The range holds nothing any more: a device discards it, a file gives its space back.
+    Discard {
+        offset: u64,
+        length: u64,
+    },
 }
 
-impl DiskFile {
-    /// Opens (creating a regular file if needed) for direct I/O.
-    pub fn open(path: &Path) -> io::Result<Self> {
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::DIRECT | OFlags::CLOEXEC;
-        let fd = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?;
-        Ok(DiskFile { fd })
+/// The bytes that a read brought; empty for everything else.
+pub type DiskResult = Result<Bytes, DiskFault>;
+
+/// An operation's place; the vector is kept for the next one.
+#[derive(Default)]
+struct Slot {
+    operation: Option<Operation>,
+    vector: Vector,
+}
+
+/// The files of one ring and what is under way on them.
+pub(crate) struct Disks {
+    files: Vec<DiskFile>,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    pool: BufferPool,
+}
+
+impl Disks {
+    /// Reserves places in the ring's table of files, which saves looking a descriptor up each time.
+    pub fn register(submitter: &Submitter<'_>) -> io::Result<Self> {
+        submitter.register_files_sparse(FILES_MAX)?;
+        let pool = BufferPool::default();
+        Ok(Disks { files: Vec::new(), slots: Vec::new(), free: Vec::new(), pool })
+    }
+
+    pub fn add(&mut self, submitter: &Submitter<'_>, file: DiskFile) -> io::Result<FileId> {
+        let id = self.files.len() as u32;
+        if id == FILES_MAX {
+            return Err(io::Error::other(format!("one thread serves at most {FILES_MAX} files")));
+        }
+        submitter.register_files_update(id, &[file.fd.as_raw_fd()])?;
+        self.files.push(file);
+        Ok(FileId(id))
+    }
+
+    pub fn file(&self, id: FileId) -> &DiskFile {
+        &self.files[id.0 as usize]
+    }
+
+    /// Begins an operation: its slot, and what is to be submitted.
+    pub fn begin(
+        &mut self,
+        file: FileId,
+        token: u64,
+        request: DiskRequest,
+    ) -> (u32, squeue::Entry) {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            self.slots.len() as u32 - 1
+        });
+        let is_block_device = self.file(file).is_block_device();
+        let Slot { operation, vector } = &mut self.slots[slot as usize];
+        let new = Operation::new(file, is_block_device, token, request, &mut self.pool, vector);
+        let entry = operation.insert(new).entry(vector);
+        (slot, entry)
+    }
+
+    /// Takes a completion: either there is more to submit, or the operation is done.
+    pub fn complete(&mut self, slot: u32, result: i32) -> Progress {
+        let Slot { operation, vector } = &mut self.slots[slot as usize];
+        let operation = operation.as_mut().expect("completes once");
+        let path = self.files[operation.file().0 as usize].path();
+        let progress = operation.advance(result, vector, path);
+        if let Progress::Done { .. } = progress {
+            self.end(slot);
+        }
+        progress
+    }
+
+    /// Nothing of the operation is under way any more.
+    pub fn end(&mut self, slot: u32) {
+        self.slots[slot as usize].operation = None;
+        self.free.push(slot);
+    }
+
+    /// Before the end: the memory of operations that the kernel has not ended is never freed.
+    pub fn leak_unfinished(&mut self) {
+        let slots = std::mem::take(&mut self.slots);
+        slots.into_iter().filter(|slot| slot.operation.is_some()).for_each(std::mem::forget);
     }
 }
 
-/// A disk operation under way; holds the buffer until the kernel is done with it.
-pub(crate) struct DiskOperation {
-    pub token: u64,
-    pub buffer: Option<AlignedBuffer>,
-}
+#[cfg(test)]
+mod tests;

@@ -25,7 +25,10 @@ mod signals;
 mod socket;
 
 pub use clock::Clock;
-pub use disk::{DiskFile, FileId};
+pub use disk::{
+    DiskError, DiskFault, DiskFile, DiskInfo, DiskReason, DiskRequest, DiskResult, FileId,
+    WriteCache,
+};
 pub use limits::raise_open_files;
 pub use mailbox::{Mailbox, Sender, Waker, mailbox};
 pub use reactor::{Config, Event, ListenerId, Reactor};

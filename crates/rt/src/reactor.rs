@@ -1,7 +1,7 @@
 //! The loop: submit what was asked, wait, turn completions into events.
 
 use crate::buffers::{GROUP, ProvidedBuffers};
-use crate::disk::{DiskFile, DiskOperation, FileId};
+use crate::disk::{DiskFile, DiskRequest, DiskResult, Disks, FileId, Progress};
 use crate::mailbox::Waker;
 use crate::ring::{GENERATION_MASK, Operation, UserData, build};
 use crate::socket::{Receiving, SockAddr, Socket, SocketId};
@@ -14,7 +14,6 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
-use stdx::AlignedBuffer;
 
 /// How long nothing is accepted after an accept failed: the usual cause, no free descriptors, does
 /// not go away at once.
@@ -76,10 +75,10 @@ pub enum Event {
         error: Option<io::Error>,
     },
     Woken,
+    /// What [`Reactor::submit_disk`] was asked for.
     DiskDone {
         token: u64,
-        result: io::Result<usize>,
-        buffer: Option<AlignedBuffer>,
+        result: DiskResult,
     },
 }
 
@@ -96,9 +95,7 @@ pub struct Reactor {
     free_slots: Vec<u32>,
     next_generation: u32,
     listeners: Vec<Listener>,
-    files: Vec<DiskFile>,
-    disk_operations: Vec<Option<DiskOperation>>,
-    free_disk: Vec<u32>,
+    disks: Disks,
     waker: Waker,
     wake_value: Box<u64>,
     events: VecDeque<Event>,
@@ -108,6 +105,7 @@ impl Reactor {
     pub fn new(config: Config) -> io::Result<Self> {
         let ring = build(config.ring_entries)?;
         let buffers = ProvidedBuffers::register(&ring.submitter(), config.receive_buffers)?;
+        let disks = Disks::register(&ring.submitter())?;
         let mut this = Reactor {
             ring,
             buffers,
@@ -115,9 +113,7 @@ impl Reactor {
             free_slots: Vec::new(),
             next_generation: 1,
             listeners: Vec::new(),
-            files: Vec::new(),
-            disk_operations: Vec::new(),
-            free_disk: Vec::new(),
+            disks,
             waker: Waker::new()?,
             wake_value: Box::new(0),
             events: VecDeque::new(),
@@ -249,32 +245,20 @@ impl Reactor {
         self.submit_for(id, Operation::ReceiveDirect, entry);
     }
 
-    pub fn add_file(&mut self, file: DiskFile) -> FileId {
-        self.files.push(file);
-        FileId(self.files.len() - 1)
+    /// Takes a file over.
+    pub fn add_file(&mut self, file: DiskFile) -> io::Result<FileId> {
+        self.disks.add(&self.ring.submitter(), file)
     }
 
-    /// Reads the whole buffer's length; `DiskDone` follows.
-    pub fn read_file(&mut self, file: FileId, token: u64, offset: u64, mut buffer: AlignedBuffer) {
-        let (pointer, length) = (buffer.as_mut_ptr(), buffer.len() as u32);
-        let fd = Fd(self.files[file.0].fd.as_raw_fd());
-        let entry = opcode::Read::new(fd, pointer, length).offset(offset).build();
-        self.submit_disk(token, Some(buffer), entry);
+    pub fn file(&self, id: FileId) -> &DiskFile {
+        self.disks.file(id)
     }
 
-    /// Writes the whole buffer; `DiskDone` follows. Not durable before a later `sync_file`.
-    pub fn write_file(&mut self, file: FileId, token: u64, offset: u64, buffer: AlignedBuffer) {
-        let (pointer, length) = (buffer.as_ptr(), buffer.len() as u32);
-        let fd = Fd(self.files[file.0].fd.as_raw_fd());
-        let entry = opcode::Write::new(fd, pointer, length).offset(offset).build();
-        self.submit_disk(token, Some(buffer), entry);
-    }
-
-    /// Makes completed writes durable; `DiskDone` follows.
-    pub fn sync_file(&mut self, file: FileId, token: u64) {
-        let fd = Fd(self.files[file.0].fd.as_raw_fd());
-        let flags = io_uring::types::FsyncFlags::DATASYNC;
-        self.submit_disk(token, None, opcode::Fsync::new(fd).flags(flags).build());
+    /// Begins an operation on a file; `DiskDone` with the same token follows. Operations that are
+    /// under way at the same time have no order.
+    pub fn submit_disk(&mut self, file: FileId, token: u64, request: DiskRequest) {
+        let (slot, entry) = self.disks.begin(file, token, request);
+        self.push_disk(slot, entry);
     }
 
     /// Submits, waits for at least one completion or `timeout`, and gathers events.
@@ -476,14 +460,12 @@ impl Reactor {
     }
 
     fn disk_done(&mut self, slot: u32, result: i32) {
-        let operation = self.disk_operations[slot as usize].take().expect("completes once");
-        self.free_disk.push(slot);
-        let result = match result {
-            0.. => Ok(result as usize),
-            errno => Err(io::Error::from_raw_os_error(-errno)),
-        };
-        let (token, buffer) = (operation.token, operation.buffer);
-        self.events.push_back(Event::DiskDone { token, result, buffer });
+        match self.disks.complete(slot, result) {
+            Progress::More(entry) => self.push_disk(slot, entry),
+            Progress::Done { token, result } => {
+                self.events.push_back(Event::DiskDone { token, result });
+            }
+        }
     }
 
     fn arm_waker(&mut self) {
@@ -529,12 +511,7 @@ impl Reactor {
         self.push(entry.user_data(data.pack()));
     }
 
-    fn submit_disk(&mut self, token: u64, buffer: Option<AlignedBuffer>, entry: squeue::Entry) {
-        let slot = self.free_disk.pop().unwrap_or_else(|| {
-            self.disk_operations.push(None);
-            self.disk_operations.len() as u32 - 1
-        });
-        self.disk_operations[slot as usize] = Some(DiskOperation { token, buffer });
+    fn push_disk(&mut self, slot: u32, entry: squeue::Entry) {
         let data = UserData { operation: Operation::Disk, generation: 0, slot };
         self.push(entry.user_data(data.pack()));
     }
@@ -585,12 +562,22 @@ impl Reactor {
 }
 
 /// The kernel takes a ring apart in the background; before the memory that its operations use is
-/// freed, they must have ended. Ports are free again, too.
+/// freed, they must have ended. Ports are free again, too. A disk may hang for longer than anybody
+/// waits: memory that it may still write to is never freed.
 impl Drop for Reactor {
     fn drop(&mut self) {
         // Nothing to cancel and a kernel without this call (before 6.0) are no reasons to stay.
         let _ =
             self.ring.submitter().register_sync_cancel(Some(CANCEL_TIME_MAX), CancelBuilder::any());
+        while let Some(entry) = self.ring.completion().next() {
+            let data = UserData::unpack(entry.user_data());
+            if data.operation == Operation::Disk {
+                self.disks.end(data.slot);
+            }
+        }
+        self.disks.leak_unfinished();
+        // The ring's own references would hold the files, and nobody else could open them.
+        let _ = self.ring.submitter().unregister_files();
     }
 }
 

@@ -32,12 +32,24 @@ enum Command {
     Stat(ObjectArgs),
     /// Measure the cluster with the native client
     Bench(BenchArgs),
+    /// Examine or copy an OSD's block store while its cluster is stopped
+    Store(StoreArgs),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum AuthMode {
     Cephx,
     None,
+}
+
+/// How an OSD keeps its objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum StoreKind {
+    /// On a block device or in one large file
+    #[default]
+    Block,
+    /// As files in a directory
+    Files,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -51,9 +63,9 @@ pub struct DataArgs {
 pub struct UpArgs {
     #[command(flatten)]
     pub data: DataArgs,
-    /// OSDs in a new cluster
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub osds: u32,
+    /// OSDs in a new cluster [default: 3, or one for each --disk]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub osds: Option<u32>,
     /// Copies of each object in new pools [default: 3, or the number of OSDs if there are fewer]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10))]
     pub size: Option<u32>,
@@ -63,7 +75,25 @@ pub struct UpArgs {
     /// How clients prove who they are
     #[arg(long, value_enum, default_value = "cephx")]
     pub auth: AuthMode,
-    /// Keep the write-ahead logs in this directory, for instance on a faster device
+    /// How the OSDs of a new cluster keep their objects [default: block]
+    #[arg(long, value_enum)]
+    pub store: Option<StoreKind>,
+    /// Block device or file for an OSD of a new cluster, one each; a file is made if it does not exist
+    #[arg(long = "disk", value_name = "PATH")]
+    pub disks: Vec<PathBuf>,
+    /// Size of the files that are made for OSDs, such as 10G [default: 10G, less if space is scarce]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub disk_size: Option<u64>,
+    /// Faster block device or file for an OSD's log and metadata, one each, in the order of the OSDs
+    #[arg(long = "log-disk", value_name = "PATH")]
+    pub log_disks: Vec<PathBuf>,
+    /// Overwrite what is on the disks
+    #[arg(long)]
+    pub wipe: bool,
+    /// Memory for each OSD's store, such as 1G [default: 1G, less if the machine has little]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub memory: Option<u64>,
+    /// Keep the write-ahead logs of --store files in this directory, for instance on a faster device
     #[arg(long)]
     pub log: Option<PathBuf>,
     /// Threads that run the daemons [default: half of the cores, at most one per OSD]
@@ -172,6 +202,62 @@ pub struct BenchArgs {
     pub daemon_pids: Vec<u32>,
 }
 
+#[derive(Debug, Clone, Args)]
+pub struct StoreArgs {
+    #[command(subcommand)]
+    pub command: StoreCommand,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+pub enum StoreCommand {
+    /// Show what is in a store
+    Stats {
+        #[command(flatten)]
+        store: StorePath,
+        /// Print JSON instead of a table
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write the objects of a store into a file (or standard output)
+    Export {
+        #[command(flatten)]
+        store: StorePath,
+        /// `-` is standard output
+        file: PathBuf,
+        /// Only those of this placement group, such as 2.1f
+        #[arg(long)]
+        collection: Option<String>,
+    },
+    /// Take the objects of an exported file (or standard input) into a store
+    Import {
+        #[command(flatten)]
+        store: StorePath,
+        /// `-` is standard input
+        file: PathBuf,
+    },
+    /// Clear a disk, so that a new cluster may use it
+    Wipe {
+        path: PathBuf,
+        /// Really do it
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct StorePath {
+    /// The directory of an OSD, or its disk
+    pub path: PathBuf,
+    /// Memory for the store
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = parse_size)]
+    pub memory: u64,
+}
+
+fn parse_size(text: &str) -> Result<u64, String> {
+    let bytes = stdx::parse_bytes(text).filter(|bytes| *bytes > 0);
+    bytes.ok_or_else(|| "expected a size such as 512M or 10G".to_owned())
+}
+
 /// Runs what the command line asks for; errors go to standard error with their causes.
 pub fn main() -> ExitCode {
     let result = match Cli::parse().command {
@@ -184,6 +270,7 @@ pub fn main() -> ExitCode {
         Command::Rm(args) => crate::client::remove(&args),
         Command::Stat(args) => crate::client::stat(&args),
         Command::Bench(args) => crate::bench::bench(&args),
+        Command::Store(args) => crate::store::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -2,6 +2,7 @@
 
 mod create;
 mod daemons;
+mod disk;
 mod node;
 
 pub use create::{admin_args, create};
@@ -59,7 +60,7 @@ impl RunningCluster {
     /// told when a core ends.
     pub fn start(dir: &DataDir, args: &UpArgs, notices: &mpsc::Sender<Notice>) -> Result<Self> {
         let settings = Settings::load(dir)?;
-        let plan = Arc::new(Plan::new(dir, &settings, args.cores)?);
+        let plan = Arc::new(Plan::new(dir, &settings, args)?);
         let mut threads = Threads::new();
         for index in 0..plan.cores() {
             threads.spawn(index, plan.clone(), notices.clone())?;
@@ -218,6 +219,9 @@ fn run_core(start: &Start<'_>, stop: &AtomicBool) -> Result<()> {
     let Ok(go) = start.wait_go.recv() else { bail!("the other cores did not start") };
     core.introduce(go.directory, go.senders);
     plan.add_daemons(index, &mut core, &sockets, go.mgr_addr)?;
+    while !stop.load(Ordering::Acquire) && !core.is_open()? {
+        core.turn(Time::FAR_FUTURE)?;
+    }
     start.tell_running.send(()).context("nobody waits for it")?;
     while !stop.load(Ordering::Acquire) {
         core.turn(Time::FAR_FUTURE)?;

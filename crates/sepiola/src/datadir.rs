@@ -4,7 +4,9 @@
 //! ceph.conf                    for stock and native clients
 //! ceph.client.admin.keyring    the administrator's key
 //! control.redb                 the control plane's state
-//! osd.N/                       one object store per OSD
+//! osd.N/                       one object store per OSD:
+//!   store                      its kind
+//!   block, block.log           of a block store: a file or a link to a disk; see `store`
 //! sepiola.pid                  the process that runs the cluster, while it does
 //! ```
 

@@ -35,8 +35,8 @@ pub fn up(args: &UpArgs) -> Result<()> {
     let is_new = !dir.exists();
     if is_new {
         cluster::create(&dir, args, parse_listen(&args.listen)?)?;
-    } else if args.log.is_some() {
-        println!("the cluster exists: its logs stay where they are");
+    } else if says_how_to_create(args) {
+        println!("the cluster exists: its stores stay as and where they are");
     }
     let running = RunningCluster::start(&dir, args, &notify)?;
     let verb = if is_new { "created" } else { "found" };
@@ -45,6 +45,12 @@ pub fn up(args: &UpArgs) -> Result<()> {
     println!("stopping");
     // The end of a core is the cause, whatever else failed with it.
     running.stop().and(served)
+}
+
+fn says_how_to_create(args: &UpArgs) -> bool {
+    let has_disks = !(args.disks.is_empty() && args.log_disks.is_empty());
+    let is_sized = args.osds.is_some() || args.disk_size.is_some();
+    has_disks || is_sized || args.store.is_some() || args.wipe || args.log.is_some()
 }
 
 /// Returns when the cluster is to stop.

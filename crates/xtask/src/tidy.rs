@@ -42,7 +42,7 @@ const ARROWS: [(&str, &[&str]); 22] = [
         "sepiola",
         &[
             "codec", "types", "engine", "crush", "maps", "wire", "auth", "msgr", "store", "files",
-            "pg", "osd", "mon", "rados", "rt", "stdx",
+            "block", "pg", "osd", "mon", "rados", "rt", "stdx",
         ],
     ),
     ("interop", &[]),

@@ -1,7 +1,6 @@
-//! A reactor talking to itself over loopback, and to a file.
+//! A reactor talking to itself over loopback.
 
 use super::*;
-use crate::disk::DIRECT_ALIGNMENT;
 
 struct World {
     reactor: Reactor,
@@ -145,29 +144,4 @@ fn another_thread_wakes_the_reactor_and_its_message_is_there() {
     assert!(matches!(next(&mut reactor), Event::Woken));
     thread.join().unwrap();
     assert_eq!(mailbox.receive(), Some(42));
-}
-
-#[test]
-fn a_file_gives_back_what_was_written_and_flushed() {
-    let path = std::env::temp_dir().join(format!("sepiola-rt-{}", std::process::id()));
-    let mut reactor = Reactor::new(Config::default()).unwrap();
-    let file = reactor.add_file(DiskFile::open(&path).unwrap());
-    let mut buffer = AlignedBuffer::zeroed(2 * DIRECT_ALIGNMENT);
-    buffer.copy_from_slice(&pattern(2 * DIRECT_ALIGNMENT));
-    reactor.write_file(file, 1, 0, buffer);
-    let done = |reactor: &mut Reactor, expected: u64| match next(reactor) {
-        Event::DiskDone { token, result, buffer } => {
-            assert_eq!(token, expected);
-            (result.unwrap(), buffer)
-        }
-        other => panic!("unexpected {other:?}"),
-    };
-    done(&mut reactor, 1);
-    reactor.sync_file(file, 2);
-    done(&mut reactor, 2);
-    reactor.read_file(file, 3, 0, AlignedBuffer::zeroed(2 * DIRECT_ALIGNMENT));
-    let (length, buffer) = done(&mut reactor, 3);
-    std::fs::remove_file(&path).unwrap();
-    assert_eq!(length, 2 * DIRECT_ALIGNMENT);
-    assert_eq!(&buffer.unwrap()[..], pattern(2 * DIRECT_ALIGNMENT));
 }

@@ -1,10 +1,11 @@
 //! A new cluster: keys, first maps, empty stores, and the settings that a restart needs.
 
-use crate::cli::{AuthMode, ClusterArgs, DataArgs, UpArgs};
+use crate::cli::{AuthMode, ClusterArgs, DataArgs, StoreKind, UpArgs};
 use crate::cluster::daemons::random_seed;
 use crate::connection::fill_random;
 use crate::control;
 use crate::datadir::{DataDir, write_file};
+use crate::store::{self, Owner, Preparation};
 use crate::up::{hostname, write_keyring};
 use anyhow::{Context, Result, bail};
 use auth::{Entropy, KeyType};
@@ -19,6 +20,10 @@ use types::{EntityAddr, EntityAddrVec, Uuid};
 
 /// Copies of each object unless asked otherwise.
 const SIZE_DEFAULT: u32 = 3;
+/// OSDs unless disks are named.
+const OSDS_DEFAULT: u32 = 3;
+/// The file of an OSD that has no disk; all of them together take at most half of the free space.
+const DISK_LEN_DEFAULT: u64 = 10 << 30;
 const SETTINGS_MODE: u32 = 0o644;
 pub const MON_NAME: &str = "a";
 pub const MGR_NAME: &str = "x";
@@ -83,9 +88,10 @@ fn path(dir: &DataDir) -> PathBuf {
 /// Makes everything that [`super::RunningCluster::start`] expects. The control store comes last:
 /// a data directory without one counts as new.
 pub fn create(dir: &DataDir, args: &UpArgs, listen: SocketAddr) -> Result<()> {
-    let size = args.size.unwrap_or(SIZE_DEFAULT.min(args.osds));
-    if size > args.osds {
-        bail!("--size {size} needs as many OSDs; there are {} (--osds)", args.osds);
+    let osds = check_disks(args)?;
+    let size = args.size.unwrap_or(SIZE_DEFAULT.min(osds));
+    if size > osds {
+        bail!("--size {size} needs as many OSDs; there are {osds} (--osds)");
     }
     let mon_addr = choose_port(listen)?;
     let addrs = EntityAddrVec::one(EntityAddr::msgr2(mon_addr, 0));
@@ -95,7 +101,7 @@ pub fn create(dir: &DataDir, args: &UpArgs, listen: SocketAddr) -> Result<()> {
         mgr_name: MGR_NAME.to_owned(),
         // Told anew at each start.
         mgr_addrs: addrs,
-        osd_count: args.osds,
+        osd_count: osds,
         host: hostname(),
         failure_domain: "osd".to_owned(),
         device_class: Some("ssd".to_owned()),
@@ -108,20 +114,17 @@ pub fn create(dir: &DataDir, args: &UpArgs, listen: SocketAddr) -> Result<()> {
     let made = mon::bootstrap(&parameters, now, &mut Entropy::from_seed(seed))
         .context("making the first maps")?;
     let log = args.log.as_deref().map(std::path::absolute).transpose()?;
-    for id in 0..args.osds as i32 {
-        fs::create_dir_all(dir.osd(id))
-            .with_context(|| format!("making {}", dir.osd(id).display()))?;
-    }
+    prepare_stores(dir, args, osds, made.fsid)?;
     if let Some(log) = &log {
         fs::create_dir_all(log).with_context(|| format!("making {}", log.display()))?;
     }
     let settings = Settings {
         fsid: made.fsid,
-        osds: args.osds,
+        osds,
         mon_addr,
         auth: args.auth,
         log,
-        osd_capacity: free_space(dir)? / u64::from(args.osds),
+        osd_capacity: free_space(dir)? / u64::from(osds),
     };
     settings.save(dir)?;
     let admin = types::EntityName::client("admin");
@@ -129,6 +132,54 @@ pub fn create(dir: &DataDir, args: &UpArgs, listen: SocketAddr) -> Result<()> {
     keyring.entities.retain(|name, _| *name == admin);
     write_keyring(dir, &keyring.to_string())?;
     control::initialise(&dir.control(), &made.transaction)
+}
+
+/// How many OSDs there will be, if what was said of disks makes sense.
+fn check_disks(args: &UpArgs) -> Result<u32> {
+    let named = args.disks.len() as u32;
+    let osds = args.osds.unwrap_or(if named > 0 { named } else { OSDS_DEFAULT });
+    if named > 0 && named != osds {
+        bail!("--osds {osds} needs as many disks; {named} are named (--disk)");
+    }
+    let logs = args.log_disks.len() as u32;
+    if logs > 0 && logs != osds {
+        bail!("{osds} OSDs need as many disks for their logs; {logs} are named (--log-disk)");
+    }
+    match args.store.unwrap_or_default() {
+        StoreKind::Block if args.log.is_some() => {
+            bail!("--log is for --store files; name a disk or file for each log by --log-disk")
+        }
+        StoreKind::Files if named + logs > 0 || args.disk_size.is_some() => {
+            bail!("--disk, --log-disk and --disk-size are for --store block")
+        }
+        _ => Ok(osds),
+    }
+}
+
+/// Looks at all disks before it writes to any.
+fn prepare_stores(dir: &DataDir, args: &UpArgs, osds: u32, cluster: Uuid) -> Result<()> {
+    let kind = args.store.unwrap_or_default();
+    let share = free_space(dir)? / 2 / u64::from(osds);
+    let bytes = args.disk_size.unwrap_or_else(|| DISK_LEN_DEFAULT.min(share));
+    let mut prepared = Vec::new();
+    for id in 0..osds as i32 {
+        let path = dir.osd(id);
+        fs::create_dir_all(&path).with_context(|| format!("making {}", path.display()))?;
+        store::remember_kind(&path, kind)?;
+        if kind == StoreKind::Block {
+            let (main, fast) = (args.disks.get(id as usize), args.log_disks.get(id as usize));
+            let (main, fast) = (main.cloned(), fast.cloned());
+            let preparation = Preparation { main, fast, bytes, wipe: args.wipe };
+            let devices = store::prepare(&path, &preparation)
+                .with_context(|| format!("choosing the disk of osd.{id}"))?;
+            prepared.push((Owner { cluster, osd: id }, devices));
+        }
+    }
+    for (owner, devices) in prepared {
+        store::format(&devices, owner)
+            .with_context(|| format!("formatting the store of osd.{}", owner.osd))?;
+    }
+    Ok(())
 }
 
 fn free_space(dir: &DataDir) -> Result<u64> {

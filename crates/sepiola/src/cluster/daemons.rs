@@ -2,12 +2,14 @@
 
 use super::address;
 use super::create::{MGR_NAME, MON_NAME, Settings};
-use super::node::{Disk, Node};
-use crate::cli::AuthMode;
+use super::disk::{BlockDisk, Disk};
+use super::node::Node;
+use crate::cli::{AuthMode, StoreKind, UpArgs};
 use crate::connection::fill_random;
 use crate::control::Control;
 use crate::datadir::DataDir;
 use crate::host::{Core, DaemonNode, Directory, Listening, NodeAddress};
+use crate::store::{self, Owner, StoreDevices};
 use crate::up::hostname;
 use anyhow::{Context, Result};
 use auth::CephxPolicy;
@@ -21,8 +23,12 @@ use types::{EntityAddr, EntityAddrVec, EntityType, OsdId, ParticipantName};
 
 /// crc and secure
 const CONNECTION_MODES: [u32; 2] = [1, 2];
-/// For objects and database pages of each OSD; data is cached by the kernel.
-const STORE_CACHE_LEN: usize = 32 << 20;
+/// For objects and database pages of each OSD that keeps files; data is cached by the kernel.
+const FILES_MEMORY_DEFAULT: u64 = 32 << 20;
+/// Memory of each block store, which nobody else caches for; all OSDs together take at most half of
+/// the machine's unless told otherwise.
+const BLOCK_MEMORY_DEFAULT: u64 = 1 << 30;
+const BLOCK_MEMORY_MIN: u64 = 64 << 20;
 
 /// The daemons of this process and their places: the monitor first, OSDs in turn over all cores.
 pub struct Plan {
@@ -30,6 +36,8 @@ pub struct Plan {
     settings: Settings,
     places: Vec<(Role, NodeAddress)>,
     cores: usize,
+    /// For each OSD's store, if the user has said.
+    memory: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,11 +64,11 @@ impl Role {
 }
 
 impl Plan {
-    pub fn new(dir: &DataDir, settings: &Settings, cores: Option<usize>) -> Result<Self> {
+    pub fn new(dir: &DataDir, settings: &Settings, args: &UpArgs) -> Result<Self> {
         let available = std::thread::available_parallelism().map_or(1, |n| n.get());
         let osds = settings.osds as usize;
         // The other half is for the clients that run on the same machine.
-        let cores = cores.unwrap_or(available / 2).clamp(1, osds.max(1));
+        let cores = args.cores.unwrap_or(available / 2).clamp(1, osds.max(1));
         let roles = std::iter::once(Role::Mon).chain((0..settings.osds as i32).map(Role::Osd));
         let mut counts = vec![0; cores];
         let mut place = |core: usize| {
@@ -73,7 +81,8 @@ impl Plan {
                 Role::Osd(id) => (role, place(id as usize % cores)),
             })
             .collect();
-        Ok(Plan { dir: dir.clone(), settings: settings.clone(), places, cores })
+        let (dir, settings) = (dir.clone(), settings.clone());
+        Ok(Plan { dir, settings, places, cores, memory: args.memory })
     }
 
     pub fn cores(&self) -> usize {
@@ -137,7 +146,7 @@ impl Plan {
                     let addr = sockets.osds.iter().find(|(osd, _)| *osd == id).map(|(_, a)| *a);
                     let addr = addr.context("an OSD without a socket")?;
                     let disk = self.disk(id, core)?;
-                    let node = DaemonNode::new(participant, self.osd(id, addr)?, Disk(disk));
+                    let node = DaemonNode::new(participant, self.osd(id, addr)?, disk);
                     Node::Osd(Box::new(node))
                 }
             };
@@ -178,16 +187,42 @@ impl Plan {
         Ok(Osd::new(config, seed()?))
     }
 
-    fn disk(&self, id: i32, core: &Core<Node>) -> Result<FileStore> {
+    fn disk(&self, id: i32, core: &mut Core<Node>) -> Result<Disk> {
+        let path = self.dir.osd(id);
+        let disk = store::kind_of(&path).and_then(|kind| match kind {
+            StoreKind::Files => Ok(Disk::Files(self.file_store(id, core)?)),
+            StoreKind::Block => Ok(Disk::Block(Box::new(self.block_store(id, core)?))),
+        });
+        disk.with_context(|| format!("opening the store of osd.{id} in {}", path.display()))
+    }
+
+    fn file_store(&self, id: i32, core: &Core<Node>) -> Result<FileStore> {
         let waker = core.waker();
         let log: Option<PathBuf> =
             self.settings.log.as_ref().map(|log| log.join(format!("osd.{id}.log")));
         let capacity = Some(self.settings.osd_capacity);
-        let options = Options { log, capacity, cache_size: STORE_CACHE_LEN, ..Options::default() };
-        let path = self.dir.osd(id);
-        FileStore::open(&path, &options, Arc::new(move || waker.wake()))
-            .with_context(|| format!("opening the store of osd.{id} in {}", path.display()))
+        let cache_size = self.memory.unwrap_or(FILES_MEMORY_DEFAULT) as usize;
+        let options = Options { log, capacity, cache_size, ..Options::default() };
+        Ok(FileStore::open(&self.dir.osd(id), &options, Arc::new(move || waker.wake()))?)
     }
+
+    fn block_store(&self, id: i32, core: &mut Core<Node>) -> Result<BlockDisk> {
+        let devices = StoreDevices::open(&self.dir.osd(id))?;
+        devices.check_owner(Owner { cluster: self.settings.fsid, osd: id })?;
+        let memory = self.memory.unwrap_or_else(|| {
+            let share = machine_memory() / 2 / u64::from(self.settings.osds);
+            share.clamp(BLOCK_MEMORY_MIN, BLOCK_MEMORY_DEFAULT)
+        });
+        BlockDisk::open(format!("osd.{id}"), devices, memory, core)
+    }
+}
+
+/// As much as counts if it cannot be asked for.
+fn machine_memory() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kib.map_or(0, |kib| kib << 10)
 }
 
 fn addrs(addr: SocketAddr) -> EntityAddrVec {

@@ -1,29 +1,13 @@
 //! The kinds of daemons that a cluster's cores run.
 
+use super::disk::Disk;
 use crate::control::Control;
-use crate::host::{DaemonNode, Hosted, NodeOutput, Storage};
+use crate::host::{DaemonNode, Hosted, NodeOutput, StorageIo};
 use engine::{AuthRequest, ConnId, Message, Peer, Time};
-use files::FileStore;
 use mon::Monitor;
 use osd::Osd;
-use store::ObjectStore;
+use rt::DiskResult;
 use types::ParticipantName;
-
-/// An object store as a daemon's storage.
-pub struct Disk(pub FileStore);
-
-impl Storage for Disk {
-    type Request = store::Request;
-    type Completion = store::Completion;
-
-    fn submit(&mut self, now: Time, request: store::Request) {
-        self.0.submit(now, request);
-    }
-
-    fn poll_completion(&mut self) -> Option<store::Completion> {
-        self.0.poll_completion()
-    }
-}
 
 pub enum Node {
     Mon(Box<DaemonNode<Monitor, Control>>),
@@ -79,6 +63,21 @@ impl Hosted for Node {
         match self {
             Node::Mon(node) => node.poll_timeout(),
             Node::Osd(node) => node.poll_timeout(),
+        }
+    }
+
+    fn poll_io(&mut self) -> Option<StorageIo> {
+        self.hosted().poll_io()
+    }
+
+    fn handle_io(&mut self, now: Time, token: u64, result: DiskResult) {
+        self.hosted().handle_io(now, token, result);
+    }
+
+    fn is_open(&self) -> anyhow::Result<bool> {
+        match self {
+            Node::Mon(node) => node.is_open(),
+            Node::Osd(node) => node.is_open(),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! One thread: a reactor, the daemons on it, and all their sessions.
 //!
 //! A turn hands everything that arrived to the daemons, lets them speak until nobody has anything
-//! left to say, and then gives each socket all that was written for it in one system call.
+//! left to say, and then gives each socket all that was written for it, and the disks all that was
+//! asked of them, in one system call.
 
 use super::links::{Directory, LinkEnd, NodeAddress, Parcel, Post};
 use super::node::{Hosted, NodeOutput};
@@ -9,7 +10,10 @@ use super::wire::{Listening, Wire, WireEvent, WireId};
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use engine::{ConnId, ConnectTarget, Peer, Time};
-use rt::{Clock, Config, Event, ListenerId, Mailbox, Reactor, Sender, Waker, mailbox};
+use rt::{
+    Clock, Config, DiskFile, DiskResult, Event, FileId, ListenerId, Mailbox, Reactor, Sender,
+    Waker, mailbox,
+};
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -26,6 +30,8 @@ const POST_RETRY: Duration = Duration::from_micros(200);
 /// How long a port may be held by a predecessor that was killed.
 const PORT_TIME_MAX: Duration = Duration::from_secs(5);
 const PORT_RETRY: Duration = Duration::from_millis(10);
+/// A disk operation's token: the node above, what the node calls it below.
+const NODE_SHIFT: u32 = 48;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CoreConfig {
@@ -113,6 +119,16 @@ impl<N: Hosted> Core<N> {
         address
     }
 
+    /// Opens a file to the daemons of this core.
+    pub fn add_file(&mut self, file: DiskFile) -> io::Result<FileId> {
+        self.reactor.add_file(file)
+    }
+
+    /// Whether the storage of all daemons serves; an error if one never will.
+    pub fn is_open(&self) -> Result<bool> {
+        self.slots.iter().try_fold(true, |all, slot| Ok(all & slot.node.is_open()?))
+    }
+
     pub fn node_mut(&mut self, node: usize) -> &mut N {
         self.slots[node].touch()
     }
@@ -172,9 +188,16 @@ impl<N: Hosted> Core<N> {
         Ok(())
     }
 
-    /// Sends what `settle` has left to be sent.
+    /// Sends what `settle` has left to be sent, and begins what disks are to do.
     pub fn transmit(&mut self) {
         self.wire.transmit(&mut self.reactor);
+        for (node, slot) in self.slots.iter_mut().enumerate() {
+            while let Some(io) = slot.node.poll_io() {
+                debug_assert!(io.token >> NODE_SHIFT == 0, "token {}", io.token);
+                let token = (node as u64) << NODE_SHIFT | io.token;
+                self.reactor.submit_disk(io.file, token, io.request);
+            }
+        }
     }
 
     /// Lets the daemons act on what the caller asked of them between turns.
@@ -233,8 +256,14 @@ impl<N: Hosted> Core<N> {
             Event::ReceiveIdle { socket } => self.wire.receive_idle(&mut self.reactor, socket),
             Event::Drained { socket } => self.wire.drained(socket),
             Event::Closed { socket, error } => self.wire.disconnected(self.now, socket, error),
-            Event::Woken | Event::DiskDone { .. } => {}
+            Event::DiskDone { token, result } => self.disk_done(token, result),
+            Event::Woken => {}
         }
+    }
+
+    fn disk_done(&mut self, token: u64, result: DiskResult) {
+        let (node, token) = (token >> NODE_SHIFT, token & ((1 << NODE_SHIFT) - 1));
+        self.slots[node as usize].touch().handle_io(self.now, token, result);
     }
 
     fn accepted(&mut self, listener: ListenerId, socket: rt::SocketId, peer: SocketAddr) {

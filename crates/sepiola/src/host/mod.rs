@@ -15,6 +15,6 @@ mod wire;
 pub use core::{Core, CoreConfig};
 pub use links::{Directory, NodeAddress, Parcel};
 pub use node::{
-    ConnectingAnswer, ConnectingStep, DaemonNode, Hosted, NoStorage, NodeOutput, Storage,
+    ConnectingAnswer, ConnectingStep, DaemonNode, Hosted, NoStorage, NodeOutput, Storage, StorageIo,
 };
 pub use wire::Listening;

@@ -4,16 +4,42 @@ use bytes::Bytes;
 use engine::{
     AuthRequest, AuthVerdict, ConnId, ConnectTarget, Daemon, Message, Output, Peer, Time,
 };
+use rt::{DiskRequest, DiskResult, FileId};
 use types::ParticipantName;
 
 /// What keeps a daemon's state. Completions are polled for after each request and whenever the
-/// core was woken.
+/// core was woken or a disk operation is done.
+///
+/// A storage with threads of its own wakes the core. One without uses the core's reactor: all that it
+/// wants to do to disks when the daemons of a turn have spoken is begun at once, and all that is done
+/// when a turn begins is handed over before it is asked for more.
 pub trait Storage {
     type Request;
     type Completion;
 
     fn submit(&mut self, now: Time, request: Self::Request);
     fn poll_completion(&mut self) -> Option<Self::Completion>;
+    /// The next disk operation to begin. Completes no request by itself.
+    fn poll_io(&mut self) -> Option<StorageIo> {
+        None
+    }
+    fn handle_io(&mut self, _now: Time, _token: u64, _result: DiskResult) {}
+    fn poll_timeout(&self) -> Option<Time> {
+        None
+    }
+    fn handle_timeout(&mut self, _now: Time) {}
+    /// Whether it serves; an error if it never will. Requests are taken before that.
+    fn is_open(&self) -> anyhow::Result<bool> {
+        Ok(true)
+    }
+}
+
+/// A disk operation that a daemon's storage wants; `token` tells it from its others.
+#[derive(Debug)]
+pub struct StorageIo {
+    pub file: FileId,
+    pub token: u64,
+    pub request: DiskRequest,
 }
 
 /// For daemons that keep nothing.
@@ -81,6 +107,15 @@ pub trait Hosted {
     fn pump_storage(&mut self, now: Time) -> bool;
     fn poll_output(&mut self, now: Time) -> Option<NodeOutput>;
     fn poll_timeout(&self) -> Option<Time>;
+    /// The same as a [`Storage`] has.
+    fn poll_io(&mut self) -> Option<StorageIo> {
+        None
+    }
+    fn handle_io(&mut self, _now: Time, _token: u64, _result: DiskResult) {}
+    /// Whether its storage serves; an error if it never will.
+    fn is_open(&self) -> anyhow::Result<bool> {
+        Ok(true)
+    }
 }
 
 /// A daemon with its storage.
@@ -126,7 +161,12 @@ where
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        self.daemon.handle_timeout(now);
+        if is_due(self.daemon.poll_timeout(), now) {
+            self.daemon.handle_timeout(now);
+        }
+        if is_due(self.storage.poll_timeout(), now) {
+            self.storage.handle_timeout(now);
+        }
     }
 
     fn pump_storage(&mut self, now: Time) -> bool {
@@ -161,6 +201,23 @@ where
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.daemon.poll_timeout()
+        let timeouts = [self.daemon.poll_timeout(), self.storage.poll_timeout()];
+        timeouts.into_iter().flatten().min()
     }
+
+    fn poll_io(&mut self) -> Option<StorageIo> {
+        self.storage.poll_io()
+    }
+
+    fn handle_io(&mut self, now: Time, token: u64, result: DiskResult) {
+        self.storage.handle_io(now, token, result);
+    }
+
+    fn is_open(&self) -> anyhow::Result<bool> {
+        self.storage.is_open()
+    }
+}
+
+fn is_due(timeout: Option<Time>, now: Time) -> bool {
+    timeout.is_some_and(|due| due <= now)
 }

@@ -181,8 +181,22 @@ impl History {
         self.last()
     }
 
-    /// What the store may hold after a crash, oldest first.
+    /// What the store may hold after a crash, the least first. On faulty devices any commit that was
+    /// not answered may have been refused, whatever became of those behind it.
     pub fn candidates(&self) -> Vec<MemStore> {
-        self.states.range((self.acknowledged - self.first) as usize..).cloned().collect()
+        let mut states = self.states.range((self.acknowledged - self.first) as usize..);
+        if self.tolerance != Tolerance::Faults {
+            return states.cloned().collect();
+        }
+        let mut candidates: Vec<MemStore> = states.next().cloned().into_iter().collect();
+        for commit in &self.commits {
+            for number in 0..candidates.len() {
+                let mut state = candidates[number].clone();
+                if state.apply(&commit.transaction).is_ok() {
+                    candidates.push(state);
+                }
+            }
+        }
+        candidates
     }
 }

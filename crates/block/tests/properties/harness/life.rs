@@ -14,6 +14,8 @@ use store::{Outcome, RequestKind, StoreError, Transaction};
 
 /// Recovery is interrupted so often at most.
 const INTERRUPTIONS_MAX: u64 = 3;
+/// So many differences tell enough.
+const SHOWN_MAX: usize = 12;
 /// One in so many steps is followed by a check of the store's invariants.
 const CHECK_INTERVAL: u64 = 64;
 /// One in so many transactions is followed by a checkpoint, besides those that the store makes.
@@ -30,7 +32,7 @@ pub struct Life {
 /// What a crash left.
 pub struct Crashed {
     pub disk: FaultyDisk,
-    /// What the store may hold, oldest first.
+    /// What the store may hold, the least first.
     pub candidates: Vec<MemStore>,
     pub report: Report,
     prng: Prng,
@@ -261,8 +263,9 @@ impl Crashed {
         let differences = self.candidates.iter().rev().map(|state| observed.difference(state));
         let differences: Vec<Option<String>> = differences.collect();
         let Some(newest) = differences.iter().position(Option::is_none) else {
-            let list: Vec<String> = differences.into_iter().flatten().collect();
-            panic!("the store holds no state that it may hold, newest first: {list:#?}");
+            let count = differences.len();
+            let list: Vec<String> = differences.into_iter().flatten().take(SHOWN_MAX).collect();
+            panic!("the store holds none of {count} states that it may hold: {list:#?}");
         };
         let state = self.candidates.swap_remove(self.candidates.len() - 1 - newest);
         Life {

@@ -1,8 +1,9 @@
 //! Daemons that echo, on cores that are turned by hand: over local links, mailboxes and sockets.
 
 use super::*;
-use crate::host::{ConnectingAnswer, ConnectingStep};
+use crate::host::{ConnectingAnswer, ConnectingStep, StorageIo};
 use engine::{AuthRequest, AuthVerdict, Message, Policy};
+use rt::{AlignedBuffer, DIRECT_ALIGNMENT, DiskRequest};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use types::EntityType;
@@ -23,6 +24,10 @@ struct EchoNode {
     opened: Vec<ConnId>,
     received: Vec<Message>,
     closed: Vec<ConnId>,
+    wanted: VecDeque<StorageIo>,
+    done: Vec<(u64, Bytes)>,
+    /// How many were done each time it was asked for more.
+    done_when_asked: Vec<usize>,
 }
 
 impl EchoNode {
@@ -34,6 +39,9 @@ impl EchoNode {
             opened: Vec::new(),
             received: Vec::new(),
             closed: Vec::new(),
+            wanted: VecDeque::new(),
+            done: Vec::new(),
+            done_when_asked: Vec::new(),
         }
     }
 
@@ -110,6 +118,15 @@ impl Hosted for EchoNode {
 
     fn pump_storage(&mut self, _now: Time) -> bool {
         false
+    }
+
+    fn poll_io(&mut self) -> Option<StorageIo> {
+        self.done_when_asked.push(self.done.len());
+        self.wanted.pop_front()
+    }
+
+    fn handle_io(&mut self, _now: Time, token: u64, result: DiskResult) {
+        self.done.push((token, result.unwrap()));
     }
 
     fn poll_output(&mut self, _now: Time) -> Option<NodeOutput> {
@@ -363,4 +380,58 @@ fn a_session_that_its_daemon_closes_still_says_what_it_had_to() {
     assert_eq!(client.node_mut(0).tids(), [5]);
     assert!(server.node_mut(0).closed.is_empty());
     assert_eq!(server.wire.sessions(), 0);
+}
+
+#[test]
+fn disk_operations_are_begun_together_and_each_answer_finds_its_daemon() {
+    const WRITES: u64 = 4;
+    let mut core = Core::new(CoreConfig::default(), Clock::start()).unwrap();
+    let (mut paths, mut files) = (Vec::new(), Vec::new());
+    for node in 0..2 {
+        core.add(EchoNode::new(ParticipantName::new(EntityType::OSD, node)));
+        let name = format!("sepiola-core-{}-{node}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let length = WRITES * DIRECT_ALIGNMENT as u64;
+        files.push(core.add_file(DiskFile::create(&path, length).unwrap()).unwrap());
+        paths.push(path);
+    }
+    let run = |core: &mut Core<EchoNode>, request: &dyn Fn(u8, u64) -> DiskRequest| {
+        for (node, &file) in files.iter().enumerate() {
+            let io = |token| StorageIo { file, token, request: request(node as u8, token) };
+            core.node_mut(node).wanted.extend((0..WRITES).map(io));
+        }
+        let is_done = |core: &mut Core<EchoNode>| {
+            (0..2).all(|node| core.node_mut(node).done.len() == WRITES as usize)
+        };
+        for _ in 0..TURNS_MAX {
+            if is_done(core) {
+                break;
+            }
+            core.turn(Time::FAR_FUTURE).unwrap();
+        }
+        [0, 1].map(|node| {
+            let mut done = std::mem::take(&mut core.node_mut(node).done);
+            done.sort_by_key(|(token, _)| *token);
+            assert_eq!(done.len(), WRITES as usize);
+            done
+        })
+    };
+    let offset = |token| token * DIRECT_ALIGNMENT as u64;
+    run(&mut core, &|node, token| {
+        let mut buffer = AlignedBuffer::zeroed(DIRECT_ALIGNMENT);
+        buffer.fill(16 * node + token as u8);
+        DiskRequest::Write { offset: offset(token), pieces: vec![buffer.into()], durable: false }
+    });
+    // In the turn in which it was asked first, it was asked until it wanted no more.
+    assert_eq!(core.node_mut(0).done_when_asked[..WRITES as usize], [0; WRITES as usize]);
+    let read = run(&mut core, &|_, token| DiskRequest::Read {
+        offset: offset(token),
+        length: DIRECT_ALIGNMENT,
+    });
+    paths.iter().for_each(|path| std::fs::remove_file(path).unwrap());
+    for (node, done) in read.iter().enumerate() {
+        for (token, bytes) in done {
+            assert!(bytes.iter().all(|&byte| byte == 16 * node as u8 + *token as u8));
+        }
+    }
 }

@@ -1,0 +1,83 @@
+//! What a device is and can do, as the kernel tells it in `/sys/dev/block`.
+
+use super::error::DiskReason;
+use rustix::fs::{FileType, SeekFrom, Stat};
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use stdx::DIRECT_ALIGNMENT;
+
+/// Whether a write that completed may be lost with the power.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriteCache {
+    /// Unless it is flushed.
+    Volatile,
+    /// What completed is durable, so flushes cost nothing and may be left out.
+    None,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiskInfo {
+    pub bytes: u64,
+    pub is_block_device: bool,
+    /// Files are always flushed, for their file system's sake.
+    pub write_cache: WriteCache,
+    /// Whether a discard frees anything.
+    pub discard: bool,
+    pub logical_block: u32,
+    /// Of files: whether their file system's device is; not always known.
+    pub rotational: bool,
+}
+
+pub(super) fn probe(fd: &OwnedFd) -> Result<DiskInfo, DiskReason> {
+    let failed = |what, errno: rustix::io::Errno| DiskReason::Failed { what, error: errno.into() };
+    let stat = rustix::fs::fstat(fd).map_err(|errno| failed("examining it", errno))?;
+    let bytes =
+        rustix::fs::seek(fd, SeekFrom::End(0)).map_err(|errno| failed("asking its size", errno))?;
+    let is_block_device = FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice;
+    let queue = queue_of(&stat, is_block_device);
+    if !is_block_device {
+        return Ok(DiskInfo {
+            bytes,
+            is_block_device,
+            write_cache: WriteCache::Volatile,
+            discard: true,
+            logical_block: DIRECT_ALIGNMENT as u32,
+            rotational: read_number(&queue, "rotational") == Some(1),
+        });
+    }
+    let logical_block = rustix::fs::ioctl_blksszget(fd)
+        .map_err(|errno| failed("asking for its block size", errno))?;
+    if logical_block as usize > DIRECT_ALIGNMENT {
+        return Err(DiskReason::LargeBlocks(logical_block));
+    }
+    Ok(DiskInfo {
+        bytes,
+        is_block_device,
+        write_cache: write_cache(&queue),
+        discard: read_number(&queue, "discard_max_bytes").is_some_and(|bytes| bytes > 0),
+        logical_block,
+        rotational: read_number(&queue, "rotational") == Some(1),
+    })
+}
+
+/// The directory that describes the device's queue. Partitions have none; their disk has.
+fn queue_of(stat: &Stat, is_block_device: bool) -> PathBuf {
+    let device = if is_block_device { stat.st_rdev } else { stat.st_dev };
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let own = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
+    let queue = own.join("queue");
+    if queue.exists() { queue } else { own.join("../queue") }
+}
+
+fn write_cache(queue: &std::path::Path) -> WriteCache {
+    match fs::read_to_string(queue.join("write_cache")) {
+        Ok(text) if text.trim() == "write through" => WriteCache::None,
+        // If it is not known, flushes are the price of safety.
+        _ => WriteCache::Volatile,
+    }
+}
+
+fn read_number(queue: &std::path::Path, name: &str) -> Option<u64> {
+    fs::read_to_string(queue.join(name)).ok()?.trim().parse().ok()
+}

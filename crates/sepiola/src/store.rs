@@ -1,0 +1,65 @@
+//! Block stores outside a running cluster: made, opened, examined, copied.
+//!
+//! An OSD's directory has a file `store` that tells which kind of store it keeps (`block` or `files`;
+//! directories from before there was a choice have none and keep files). A block store's device is
+//! `block` in there, a file or a link to one or to a block device; its log and metadata may have a
+//! faster one, `block.log`.
+
+mod devices;
+mod format;
+mod offline;
+mod stream;
+mod transfer;
+mod verbs;
+
+pub use devices::{Owner, StoreDevices};
+pub use format::{Preparation, format, prepare};
+pub use offline::OfflineStore;
+pub use verbs::run;
+
+use crate::cli::StoreKind;
+use crate::datadir::write_file;
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+const KIND_MODE: u32 = 0o644;
+
+fn kind_file(directory: &Path) -> PathBuf {
+    directory.join("store")
+}
+
+fn main_path(directory: &Path) -> PathBuf {
+    directory.join("block")
+}
+
+fn fast_path(directory: &Path) -> PathBuf {
+    directory.join("block.log")
+}
+
+/// What an OSD's directory keeps.
+pub fn kind_of(directory: &Path) -> Result<StoreKind> {
+    let path = kind_file(directory);
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(StoreKind::Files),
+        Err(error) => return Err(error).with_context(|| format!("reading {}", path.display())),
+    };
+    match text.trim() {
+        "block" => Ok(StoreKind::Block),
+        "files" => Ok(StoreKind::Files),
+        other => bail!("{}: there is no kind of store {other:?}", path.display()),
+    }
+}
+
+pub fn remember_kind(directory: &Path, kind: StoreKind) -> Result<()> {
+    let text = match kind {
+        StoreKind::Block => "block\n",
+        StoreKind::Files => "files\n",
+    };
+    write_file(&kind_file(directory), text, KIND_MODE)
+}
+
+#[cfg(test)]
+mod tests;

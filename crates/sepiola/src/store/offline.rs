@@ -1,0 +1,90 @@
+//! A block store without a cluster: asked one thing at a time, which is waited for.
+
+use super::devices::StoreDevices;
+use anyhow::{Context, Result, bail};
+use block::BlockStore;
+use block::device::{Device, Io, IoDone, IoError};
+use bytes::Bytes;
+use engine::Time;
+use std::path::Path;
+use store::{ObjectStore, Outcome, Request, RequestKind, StoreError};
+
+/// The only request that is under way.
+const TOKEN: u64 = 1;
+
+pub struct OfflineStore {
+    devices: StoreDevices,
+    store: BlockStore,
+    /// There is no clock: time passes when the store waits for it.
+    now: Time,
+}
+
+impl OfflineStore {
+    /// Opens the store that `path` is or has: an OSD's directory or a device.
+    pub fn open(path: &Path, memory: u64) -> Result<Self> {
+        let devices = StoreDevices::open(path)?;
+        let store = BlockStore::open(devices.options(memory));
+        let mut this = OfflineStore { devices, store, now: Time::ZERO };
+        while !this.store.is_open() {
+            if let Some(failure) = this.store.failure() {
+                bail!("opening the store in {}: {failure}", path.display());
+            }
+            if !this.step() {
+                bail!("the store in {} does not open", path.display());
+            }
+        }
+        Ok(this)
+    }
+
+    /// Waits for the answer.
+    pub fn request(&mut self, kind: RequestKind) -> Result<Outcome, StoreError> {
+        self.store.submit(self.now, Request { token: TOKEN, kind });
+        loop {
+            if let Some(completion) = self.store.poll_completion() {
+                return completion.outcome;
+            }
+            if !self.step() {
+                return Err(StoreError::Device("the store does not answer".to_owned()));
+            }
+        }
+    }
+
+    /// Goes around the store, as a check of it must.
+    #[expect(dead_code, reason = "for the offline check")]
+    pub fn read_blocks(&self, device: Device, block: u64, blocks: u32) -> Result<Bytes, IoError> {
+        self.devices.device(device).read(block, blocks)
+    }
+
+    pub fn devices(&self) -> &StoreDevices {
+        &self.devices
+    }
+
+    /// Lets the store end what it does in the background, so that nothing is left to replay.
+    pub fn close(mut self) -> Result<()> {
+        while let Some(io) = self.store.poll_io() {
+            self.perform(&io);
+        }
+        self.devices.flush().context("closing the store")
+    }
+
+    /// Does something for the store; false if it wants nothing.
+    fn step(&mut self) -> bool {
+        if let Some(io) = self.store.poll_io() {
+            self.perform(&io);
+            return true;
+        }
+        let Some(due) = self.store.poll_timeout() else { return false };
+        self.now = self.now.max(due);
+        self.store.handle_timeout(self.now);
+        true
+    }
+
+    fn perform(&mut self, io: &Io) {
+        let (Io::Read { id, .. }
+        | Io::Write { id, .. }
+        | Io::Flush { id, .. }
+        | Io::Discard { id, .. }) = *io;
+        let result = self.devices.perform(io);
+        self.store.handle_io(self.now, IoDone { id, result });
+    }
+}
