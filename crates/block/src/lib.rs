@@ -8,6 +8,7 @@
 //! table    changed metadata in memory     scan   over memory and tree
 //! tree     metadata on the device         space  free blocks
 //! log      the write-ahead log            superblock
+//! fsck     the offline check and repair   dump   metadata as text
 //! device   what is asked of devices       disk   simulated ones, with faults
 //! ```
 //!
@@ -23,8 +24,10 @@
 mod checksum;
 pub mod device;
 pub mod disk;
+pub mod dump;
 mod engine;
 mod format;
+pub mod fsck;
 pub mod keys;
 pub mod log;
 pub mod object;

@@ -47,6 +47,8 @@ pub(crate) struct Budget {
     pub table_bytes: usize,
     /// Bytes of small data that wait for their way home at which a checkpoint begins.
     pub home_bytes: usize,
+    /// Blocks of data that are kept after they were read or written.
+    pub recent_blocks: usize,
 }
 
 impl Budget {
@@ -54,10 +56,11 @@ impl Budget {
     pub fn new(memory: u64, fixed: u64) -> Self {
         let rest = memory.max(MEMORY_MIN).saturating_sub(fixed).max(MEMORY_MIN / 2);
         Budget {
-            cache_pages: (rest / 3 / (BLOCK as u64 + 64)) as usize,
-            // Twice, for the frozen and the active half.
+            cache_pages: (rest / 4 / (BLOCK as u64 + 64)) as usize,
+            // Twice, for the frozen and the active half; so are homes.
             table_bytes: (rest / 6) as usize,
-            home_bytes: (rest / 8) as usize,
+            home_bytes: (rest / 12) as usize,
+            recent_blocks: (rest / 8 / (BLOCK as u64 + 64)) as usize,
         }
     }
 }

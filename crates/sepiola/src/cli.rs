@@ -218,6 +218,21 @@ pub enum StoreCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Prove that a store is sound, and name what is not
+    Fsck(FsckArgs),
+    /// Show the metadata of a store
+    Dump {
+        #[command(flatten)]
+        store: StorePath,
+        #[arg(value_enum, default_value = "objects")]
+        part: DumpPart,
+        /// Only objects of this placement group, such as 2.1f
+        #[arg(long)]
+        collection: Option<String>,
+        /// Only objects of this name, with their extents, checksums, attributes and omap
+        #[arg(long)]
+        object: Option<String>,
+    },
     /// Write the objects of a store into a file (or standard output)
     Export {
         #[command(flatten)]
@@ -242,6 +257,30 @@ pub enum StoreCommand {
         #[arg(long)]
         yes: bool,
     },
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct FsckArgs {
+    #[command(flatten)]
+    pub store: StorePath,
+    /// Read all data, too, and compare it with its checksums
+    #[arg(long)]
+    pub deep: bool,
+    /// Mend what can be mended without guessing
+    #[arg(long)]
+    pub repair: bool,
+    /// Go by an older superblock if the newest may be lost
+    #[arg(long)]
+    pub accept_outdated: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum DumpPart {
+    Superblock,
+    Log,
+    Tree,
+    Space,
+    Objects,
 }
 
 #[derive(Debug, Clone, Args)]

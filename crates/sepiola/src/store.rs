@@ -5,6 +5,7 @@
 //! `block` in there, a file or a link to one or to a block device; its log and metadata may have a
 //! faster one, `block.log`.
 
+mod check;
 mod devices;
 mod format;
 mod offline;

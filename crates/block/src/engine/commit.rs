@@ -7,7 +7,7 @@ use super::effects::{Effects, Interrupt};
 use super::execute::{Executor, Loaded};
 use super::mounted::{Mounted, Use};
 use super::waits::Waiter;
-use crate::device::Device;
+use crate::device::{Device, Extent};
 use crate::keys;
 use crate::log::{LogPoint, Room, SealedBatch};
 use bytes::Bytes;
@@ -201,6 +201,7 @@ impl Mounted {
         let Effects { record, data, large, objects, garbage } = effects;
         let seq = self.log.append(&record, &data);
         for (write, data) in record.small.iter().zip(data) {
+            self.recent.forget(Extent::new(write.block, 1));
             self.homes.insert(write.block, seq, data);
         }
         for extent in &record.freed {

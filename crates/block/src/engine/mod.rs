@@ -24,6 +24,7 @@ mod mounted;
 mod opening;
 mod query;
 mod read;
+mod recent;
 mod room;
 mod waits;
 mod working;
@@ -31,6 +32,7 @@ mod working;
 pub use opening::StoreFailure;
 
 use crate::device::{Io, IoDone};
+use crate::fsck::Repairs;
 use crate::options::Options;
 use engine::{RequestToken, Time};
 use mounted::Mounted;
@@ -49,6 +51,8 @@ pub struct BlockStore {
     early: Vec<(RequestToken, RequestKind)>,
     refused: VecDeque<Completion>,
     failure: Option<StoreFailure>,
+    /// To be made before anything else.
+    repairs: Option<Repairs>,
 }
 
 impl BlockStore {
@@ -59,7 +63,13 @@ impl BlockStore {
             early: Vec::new(),
             refused: VecDeque::new(),
             failure: None,
+            repairs: None,
         }
+    }
+
+    /// As [`BlockStore::open`], but makes what a check has found to be made before anything else.
+    pub fn open_for_repair(options: Options, repairs: Repairs) -> Self {
+        BlockStore { repairs: Some(repairs), ..BlockStore::open(options) }
     }
 
     pub fn is_open(&self) -> bool {
@@ -121,6 +131,10 @@ impl BlockStore {
     }
 
     fn begin(&mut self, mut mounted: Mounted) {
+        if let Some(repairs) = self.repairs.take() {
+            mounted.repair(repairs);
+        }
+        mounted.clean_up();
         for (token, kind) in self.early.drain(..) {
             mounted.submit(token, kind);
         }

@@ -8,10 +8,12 @@ use super::io::IoQueue;
 use super::landing::Landing;
 use super::meta::Meta;
 use super::query::Query;
+use super::recent::Recent;
 use super::waits::{PageWaits, Waiter};
 use crate::device::{Device, Extent, Io, IoDone};
+use crate::fsck::Repairs;
 use crate::keys;
-use crate::log::{Counters, Log, LogPoint};
+use crate::log::{Counters, Log, LogPoint, Record, Room};
 use crate::object::{Onode, SHARD_BLOCKS, Shard};
 use crate::options::{Budget, Options};
 use crate::space::{Extents, Space, SpaceError};
@@ -74,7 +76,10 @@ pub(crate) struct Mounted {
     pub log: Log,
     pub homes: Homes,
     pub landing: Landing,
+    pub recent: Recent,
     pub counters: Counters,
+    /// Removed collections whose objects are still to be removed.
+    garbage: Vec<u64>,
     pub commits: Commits,
     pub queries: Slab<Query>,
     pub waits: PageWaits,
@@ -102,8 +107,10 @@ impl Mounted {
         let geometry = superblock.geometry;
         let (store, generation) = (superblock.store, superblock.generation);
         let log = Log::new(geometry.log, store, generation, superblock.log, end);
-        let mut mounted = Mounted {
-            budget: Budget::new(options.memory, space.map().memory() as u64),
+        let budget = Budget::new(options.memory, space.map().memory() as u64);
+        Mounted {
+            budget,
+            recent: Recent::new(budget.recent_blocks),
             io: IoQueue::new(next_io),
             log_device: geometry.log_device,
             meta_device: superblock.metadata.device,
@@ -124,11 +131,50 @@ impl Mounted {
             homes,
             landing: Landing::default(),
             counters,
-        };
-        for collection in garbage {
-            mounted.enqueue(Work::Cleanup { collection });
+            garbage,
         }
-        mounted
+    }
+
+    /// Goes on removing the objects of removed collections.
+    pub fn clean_up(&mut self) {
+        for collection in std::mem::take(&mut self.garbage) {
+            self.enqueue(Work::Cleanup { collection });
+        }
+    }
+
+    /// Makes what a check has found to be made. Nothing was allocated since the store was opened, so
+    /// blocks that are in use and not marked are still what they were.
+    pub fn repair(&mut self, repairs: Repairs) {
+        let Repairs { ops, taken, freed, counters } = repairs;
+        if let Some(counters) = counters {
+            (self.counters.next_id, self.counters.objects) = (counters.next_id, counters.objects);
+        }
+        let record = Record {
+            counters: self.counters,
+            ops,
+            taken: taken.into(),
+            freed: freed.into(),
+            ..Record::default()
+        };
+        if let Err(error) = self.apply_repair(record) {
+            self.fail(StoreError::Device(format!("the repair is not possible: {error}")));
+        }
+    }
+
+    fn apply_repair(&mut self, record: Record) -> Result<(), String> {
+        if self.log.room(&record) != Room::Fits {
+            return Err(format!("it needs {} bytes of log", record.log_bytes()));
+        }
+        for extent in &record.taken {
+            self.space.replay_taken(*extent).map_err(|error| error.to_string())?;
+        }
+        let seq = self.log.append(&record, &[]);
+        for extent in &record.freed {
+            self.free(seq, *extent).map_err(|error| error.to_string())?;
+        }
+        self.meta.apply(record.ops);
+        self.want_checkpoint = true;
+        Ok(())
     }
 
     pub fn is_idle(&self) -> bool {
@@ -214,6 +260,7 @@ impl Mounted {
     /// Nobody refers to these blocks any more once batch `seq` is durable.
     pub fn free(&mut self, seq: u64, extent: Extent) -> Result<(), SpaceError> {
         self.space.free_after(seq, extent)?;
+        self.recent.forget(extent);
         for block in self.homes.forget(extent) {
             self.space.pin(Extent::new(block, 1))?;
         }
@@ -306,6 +353,7 @@ impl Mounted {
     pub fn check_invariants(&self) {
         self.space.check_invariants();
         self.log.check_invariants();
+        self.recent.check_invariants();
         self.pages.check_invariants();
         self.meta.active.check_invariants();
     }

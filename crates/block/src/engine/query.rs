@@ -95,7 +95,8 @@ impl Mounted {
             return;
         }
         let job = query.read.take().expect("taken from above");
-        match job.finish() {
+        let recent = &mut self.recent;
+        match job.finish(|block, crc, data| recent.insert(block, crc, data)) {
             Ok(data) => self.finish_query(key, Ok(Outcome::Read(data))),
             Err(_) if query.attempts + 1 < READ_ATTEMPTS_MAX => {
                 query.attempts += 1;
@@ -291,6 +292,10 @@ impl Mounted {
         }
         let blocks = blocks_of(offset, end - offset);
         let shards = self.shards_of(&onode, blocks)?;
-        Ok(ReadJob::plan(&shards, &self.homes, &self.landing, offset, end - offset))
+        Ok(ReadJob::plan(&shards, offset, end - offset, |mapped| {
+            let home = self.homes.get(mapped.physical).cloned();
+            home.or_else(|| self.landing.get(mapped.physical))
+                .or_else(|| self.recent.get(mapped.physical, mapped.crc))
+        }))
     }
 }

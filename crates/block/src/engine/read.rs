@@ -1,10 +1,9 @@
 //! Reading data: pieces from memory, from the device, and holes, put together and checked.
 
-use super::homes::Homes;
-use super::landing::Landing;
+use super::recent::RUN_BLOCKS_MAX;
 use crate::checksum::crc32c;
 use crate::device::{BLOCK, Extent};
-use crate::object::{SHARD_BLOCKS, Shard};
+use crate::object::{Mapped, SHARD_BLOCKS, Shard};
 use bytes::{Bytes, BytesMut};
 use std::collections::BTreeMap;
 use store::ReadData;
@@ -48,10 +47,9 @@ impl ReadJob {
     /// `shards` are those that the range touches, as far as there are any.
     pub fn plan(
         shards: &BTreeMap<u32, Shard>,
-        homes: &Homes,
-        landing: &Landing,
         offset: u64,
         length: u64,
+        mut in_memory: impl FnMut(&Mapped) -> Option<Bytes>,
     ) -> Plan {
         let blocks = super::data::blocks_of(offset, length);
         let mut job = ReadJob { offset, length, parts: Vec::new(), left: 0 };
@@ -59,11 +57,7 @@ impl ReadJob {
             let shard = shards.get(&((block / SHARD_BLOCKS) as u32));
             match shard.and_then(|shard| shard.get(block % SHARD_BLOCKS)) {
                 None => job.add_hole(block),
-                Some(mapped) => match homes
-                    .get(mapped.physical)
-                    .cloned()
-                    .or_else(|| landing.get(mapped.physical))
-                {
+                Some(mapped) => match in_memory(&mapped) {
                     Some(data) => job.add_memory(block, data),
                     None => job.add_device(block, mapped.physical, mapped.crc),
                 },
@@ -72,7 +66,7 @@ impl ReadJob {
         let is_device = |part: &&Part| matches!(part.source, Source::Device { .. });
         job.left = job.parts.iter().filter(is_device).count();
         match job.left {
-            0 => Plan::Done(job.finish().expect("memory needs no check")),
+            0 => Plan::Done(job.finish(|_, _, _| {}).expect("memory needs no check")),
             _ => Plan::Reads(job),
         }
     }
@@ -94,10 +88,12 @@ impl ReadJob {
         self.left == 0
     }
 
-    /// The data, or the range of the object that is damaged.
-    pub fn finish(self) -> Result<ReadData, (u64, u64)> {
+    /// The data, or the range of the object that is damaged. Small pieces from the device are told, by
+    /// place and checksum.
+    pub fn finish(self, mut keep: impl FnMut(u64, u32, Bytes)) -> Result<ReadData, (u64, u64)> {
         for part in &self.parts {
             part.check()?;
+            part.offer(&mut keep);
         }
         let extents = self.extents();
         let data = match &self.parts[..] {
@@ -191,6 +187,19 @@ impl ReadJob {
 }
 
 impl Part {
+    fn offer(&self, keep: &mut impl FnMut(u64, u32, Bytes)) {
+        let Source::Device { block, crcs, data: Some(data) } = &self.source else { return };
+        match crcs[..] {
+            [crc] => keep(*block, crc, data.clone()),
+            _ if crcs.len() as u64 > RUN_BLOCKS_MAX => {}
+            _ => {
+                for ((block, crc), data) in (*block..).zip(crcs).zip(data.chunks(BLOCK)) {
+                    keep(block, *crc, Bytes::copy_from_slice(data));
+                }
+            }
+        }
+    }
+
     /// Names the damaged range of the object.
     fn check(&self) -> Result<(), (u64, u64)> {
         let Source::Device { crcs, data, .. } = &self.source else { return Ok(()) };

@@ -3,8 +3,8 @@
 use super::devices::StoreDevices;
 use anyhow::{Context, Result, bail};
 use block::BlockStore;
-use block::device::{Device, Io, IoDone, IoError};
-use bytes::Bytes;
+use block::device::{Io, IoDone};
+use block::fsck::Repairs;
 use engine::Time;
 use std::path::Path;
 use store::{ObjectStore, Outcome, Request, RequestKind, StoreError};
@@ -23,14 +23,24 @@ impl OfflineStore {
     /// Opens the store that `path` is or has: an OSD's directory or a device.
     pub fn open(path: &Path, memory: u64) -> Result<Self> {
         let devices = StoreDevices::open(path)?;
-        let store = BlockStore::open(devices.options(memory));
+        let opened = OfflineStore::open_with(devices, memory, None);
+        opened.with_context(|| format!("opening the store in {}", path.display()))
+    }
+
+    /// Mends the store first of all, if it is to be mended.
+    pub fn open_with(devices: StoreDevices, memory: u64, repairs: Option<Repairs>) -> Result<Self> {
+        let options = devices.options(memory);
+        let store = match repairs {
+            Some(repairs) => BlockStore::open_for_repair(options, repairs),
+            None => BlockStore::open(options),
+        };
         let mut this = OfflineStore { devices, store, now: Time::ZERO };
         while !this.store.is_open() {
             if let Some(failure) = this.store.failure() {
-                bail!("opening the store in {}: {failure}", path.display());
+                bail!("{failure}");
             }
             if !this.step() {
-                bail!("the store in {} does not open", path.display());
+                bail!("it does not open");
             }
         }
         Ok(this)
@@ -47,12 +57,6 @@ impl OfflineStore {
                 return Err(StoreError::Device("the store does not answer".to_owned()));
             }
         }
-    }
-
-    /// Goes around the store, as a check of it must.
-    #[expect(dead_code, reason = "for the offline check")]
-    pub fn read_blocks(&self, device: Device, block: u64, blocks: u32) -> Result<Bytes, IoError> {
-        self.devices.device(device).read(block, blocks)
     }
 
     pub fn devices(&self) -> &StoreDevices {

@@ -2,7 +2,7 @@
 
 use super::devices::StoreDevices;
 use super::transfer::{Content, contents, export, import, usage};
-use super::{OfflineStore, kind_of};
+use super::{OfflineStore, check, kind_of};
 use crate::cli::{StoreArgs, StoreCommand, StoreKind, StorePath};
 use anyhow::{Context, Result, bail};
 use block::device::BLOCK;
@@ -25,6 +25,15 @@ pub fn run(args: &StoreArgs) -> Result<()> {
         StoreCommand::Export { store, file, collection } => {
             let only = collection.as_deref().map(parse_collection).transpose()?;
             export_to(store, file, only)
+        }
+        StoreCommand::Fsck(args) => {
+            refuse_files(&args.store)?;
+            check::fsck(args)
+        }
+        StoreCommand::Dump { store, part, collection, object } => {
+            refuse_files(store)?;
+            let only = collection.as_deref().map(parse_collection).transpose()?;
+            check::dump(store, *part, only, object.clone())
         }
         StoreCommand::Import { store, file } => import_from(store, file),
         StoreCommand::Wipe { path, yes } => wipe(path, *yes),
@@ -56,12 +65,17 @@ fn import_from(args: &StorePath, file: &Path) -> Result<()> {
     store.close()
 }
 
-fn open(args: &StorePath) -> Result<OfflineStore> {
+fn refuse_files(args: &StorePath) -> Result<()> {
     let path = &args.path;
     if path.is_dir() && kind_of(path)? == StoreKind::Files {
         bail!("{} keeps objects as files; these commands are for block stores", path.display());
     }
-    OfflineStore::open(path, args.memory)
+    Ok(())
+}
+
+fn open(args: &StorePath) -> Result<OfflineStore> {
+    refuse_files(args)?;
+    OfflineStore::open(&args.path, args.memory)
 }
 
 fn is_standard(file: &Path) -> bool {

@@ -1,0 +1,146 @@
+//! Objects: a line for each, or everything that is known of those with a name.
+
+use super::DumpError;
+use super::output::{Output, excerpt};
+use super::scanner::Scanner;
+use crate::device::{BLOCK, Extent};
+use crate::fsck::{Image, Source, describe_extent};
+use crate::keys::{self, Key};
+use crate::object::{Onode, Piece, SHARD_BLOCKS, Shard};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use store::Collection;
+use types::HObject;
+
+/// Which objects are shown.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ObjectFilter {
+    /// Only those of this collection.
+    pub collection: Option<Collection>,
+    /// Only those of this name, with all that is known of them. Either the name alone, or all of it
+    /// as listings show it.
+    pub object: Option<String>,
+}
+
+impl ObjectFilter {
+    fn accepts(&self, collection: Option<Collection>, object: &HObject) -> bool {
+        let is_named =
+            |name: &String| object.name == name.as_bytes() || object.to_string() == *name;
+        (self.collection.is_none() || self.collection == collection)
+            && self.object.as_ref().is_none_or(is_named)
+    }
+}
+
+pub fn objects(
+    image: &mut dyn Image,
+    filter: &ObjectFilter,
+    out: &mut dyn Write,
+) -> Result<(), DumpError> {
+    let source = Source::new(image);
+    let mut scanner = Scanner::open(&source)?;
+    let output = Output::new(out);
+    let mut matching = Vec::new();
+    let mut names = BTreeMap::new();
+    scanner.each(keys::collections_range(), |key, value| {
+        let name = keys::read_collection(key).map_err(damaged)?;
+        names.insert(keys::read_collection_value(value).map_err(damaged)?, name);
+        Ok(())
+    })?;
+    scanner.each(keys::prefix_range(b"O"), |key, value| {
+        let (collection, object) = match Key::read(key) {
+            Ok(Key::Object { collection, object }) => (collection, object),
+            _ => return Err(DumpError::Damaged(format!("key {}", excerpt(key)))),
+        };
+        let name = names.get(&collection).copied();
+        if !filter.accepts(name, &object) {
+            return Ok(());
+        }
+        let onode = Onode::decode(value).map_err(damaged);
+        describe(name, &object, &onode, &output);
+        // Few have one name; the lines of a listing are not kept.
+        if let (Some(_), Ok(onode)) = (&filter.object, onode) {
+            matching.push((object, onode));
+        }
+        Ok(())
+    })?;
+    for (object, onode) in matching {
+        output.line(format_args!("details of {object}:"));
+        describe_details(&mut scanner, &onode, &output)?;
+    }
+    Ok(output.finish()?)
+}
+
+fn damaged(error: codec::DecodeError) -> DumpError {
+    DumpError::Damaged(error.to_string())
+}
+
+fn describe(
+    collection: Option<Collection>,
+    object: &HObject,
+    onode: &Result<Onode, DumpError>,
+    output: &Output<'_>,
+) {
+    let collection = collection.map_or_else(|| "removed".into(), |name| name.to_string());
+    let object = object.to_string();
+    let object = object.escape_debug();
+    let onode = match onode {
+        Ok(onode) => onode,
+        Err(error) => return output.line(format_args!("{collection} {object}: {error}")),
+    };
+    let data = match &onode.inline {
+        Some(shard) => format!("{} blocks", shard.mapped_blocks()),
+        None => "shards".into(),
+    };
+    let omap = if onode.has_omap { ", omap" } else { "" };
+    output.line(format_args!(
+        "{collection} {object}: id {}, {} bytes in {data}, {} attributes{omap}",
+        onode.id,
+        onode.size,
+        onode.attrs.len()
+    ));
+}
+
+fn describe_details(
+    scanner: &mut Scanner<'_, '_>,
+    onode: &Onode,
+    output: &Output<'_>,
+) -> Result<(), DumpError> {
+    for (name, value) in &onode.attrs {
+        let (name, length) = (excerpt(name), value.len());
+        output.line(format_args!("  attribute {name}, {length} bytes: {}", excerpt(value)));
+    }
+    if let Some(shard) = &onode.inline {
+        describe_shard(0, shard, output);
+    }
+    scanner.each(keys::shard_range(onode.id, 0), |key, value| {
+        let (_, index) = keys::read_shard(key).map_err(damaged)?;
+        let shard = Shard::decode(value).map_err(damaged)?;
+        describe_shard(index, &shard, output);
+        Ok(())
+    })?;
+    let header = keys::omap_header(onode.id);
+    scanner.each(header.clone()..keys::prefix_end(&header), |_, value| {
+        output.line(format_args!("  omap header, {} bytes: {}", value.len(), excerpt(value)));
+        Ok(())
+    })?;
+    scanner.each(keys::omap_range(onode.id), |key, value| {
+        let (_, name): (u64, Bytes) = keys::read_omap(key).map_err(damaged)?;
+        let (name, length) = (excerpt(&name), value.len());
+        output.line(format_args!("  omap {name}, {length} bytes: {}", excerpt(value)));
+        Ok(())
+    })
+}
+
+fn describe_shard(index: u32, shard: &Shard, output: &Output<'_>) {
+    let base = u64::from(index) * SHARD_BLOCKS;
+    output.line(format_args!("  shard {index}, {} blocks", shard.mapped_blocks()));
+    for piece in shard.pieces(0..shard.end()) {
+        let Piece::Mapped { start, physical, shared, crcs } = piece else { continue };
+        let offset = (base + start) * BLOCK as u64;
+        let extent = describe_extent(Extent::new(physical, crcs.len() as u64));
+        let shared = if shared == 0 { String::new() } else { format!(", shared id {shared}") };
+        let crcs: Vec<String> = crcs.iter().map(|crc| format!("{crc:08x}")).collect();
+        output.line(format_args!("    offset {offset}: {extent}{shared}: {}", crcs.join(" ")));
+    }
+}

@@ -1,0 +1,35 @@
+//! Lines of text from several sources at once.
+
+use std::cell::{Cell, RefCell};
+use std::fmt::{self, Arguments, Write};
+
+/// Takes lines until one cannot be written.
+pub(super) struct Output<'a> {
+    out: RefCell<&'a mut dyn Write>,
+    result: Cell<fmt::Result>,
+}
+
+impl<'a> Output<'a> {
+    pub fn new(out: &'a mut dyn Write) -> Self {
+        Output { out: RefCell::new(out), result: Cell::new(Ok(())) }
+    }
+
+    pub fn line(&self, text: Arguments<'_>) {
+        if self.result.get().is_ok() {
+            let mut out = self.out.borrow_mut();
+            self.result.set(out.write_fmt(text).and_then(|()| out.write_char('\n')));
+        }
+    }
+
+    pub fn finish(self) -> fmt::Result {
+        self.result.get()
+    }
+}
+
+/// Bytes that are mostly text, in part if they are many.
+pub(super) fn excerpt(bytes: &[u8]) -> String {
+    const SHOWN_MAX: usize = 64;
+    let shown = &bytes[..bytes.len().min(SHOWN_MAX)];
+    let more = if bytes.len() > SHOWN_MAX { "…" } else { "" };
+    format!("\"{}\"{more}", shown.escape_ascii())
+}

@@ -1,0 +1,77 @@
+//! Ranges of pairs as of the end of the log, read at once.
+
+use super::{DumpError, find_superblock};
+use crate::device::Extent;
+use crate::fsck::{Journal, Source, read_journal, tree_root};
+use crate::scan::{ScanPage, scan};
+use crate::superblock::Superblock;
+use crate::tree::{Fault, Tree};
+use bytes::Bytes;
+use std::ops::{Bound, Range};
+
+/// Pages of the tree that are kept.
+const CACHE_PAGES: usize = 4096;
+/// What is read of a range in one step.
+const STEP_ENTRIES: usize = 1024;
+const STEP_BYTES: usize = 1 << 20;
+
+pub(super) struct Scanner<'s, 'a> {
+    source: &'s Source<'a>,
+    pub superblock: Superblock,
+    pub journal: Journal,
+    tree: Tree,
+}
+
+impl<'s, 'a> Scanner<'s, 'a> {
+    pub fn open(source: &'s Source<'a>) -> Result<Self, DumpError> {
+        let superblock = find_superblock(source)?;
+        let journal = read_journal(source, &superblock);
+        let root = tree_root(&superblock);
+        let root = root.map_err(|error| DumpError::Damaged(error.to_string()))?;
+        Ok(Scanner { source, superblock, journal, tree: Tree::new(root, CACHE_PAGES) })
+    }
+
+    /// Shows all pairs of the range, until `visit` fails.
+    pub fn each(
+        &mut self,
+        range: Range<Bytes>,
+        mut visit: impl FnMut(&Bytes, &Bytes) -> Result<(), DumpError>,
+    ) -> Result<(), DumpError> {
+        let mut from = Bound::Included(range.start);
+        loop {
+            let page = self.read(from.as_ref().map(|key| &key[..]), &range.end)?;
+            for (key, value) in &page.pairs {
+                visit(key, value)?;
+            }
+            match page.pairs.last() {
+                Some((last, _)) if page.more => from = Bound::Excluded(last.clone()),
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn read(&mut self, from: Bound<&[u8]>, end: &[u8]) -> Result<ScanPage, DumpError> {
+        loop {
+            let layers = [&self.journal.overlay];
+            let result = scan(&layers, &mut self.tree, from, end, STEP_ENTRIES, STEP_BYTES);
+            match result {
+                Ok(page) => return Ok(page),
+                Err(Fault::Missing(pages)) => {
+                    for read in pages {
+                        self.supply(read.page, read.pages);
+                    }
+                }
+                Err(fault) => return Err(DumpError::Damaged(fault.to_string())),
+            }
+        }
+    }
+
+    fn supply(&mut self, page: u64, pages: u32) {
+        let device = self.superblock.metadata.device;
+        match self.source.read(device, Extent::new(page, pages.into())) {
+            // Damage is told to whoever needs the page.
+            Ok(bytes) => drop(self.tree.supply(page, bytes)),
+            Err(reason) => self.tree.supply_failed(page, &reason),
+        }
+    }
+}

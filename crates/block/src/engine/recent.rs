@@ -1,0 +1,138 @@
+//! Data that was read lately: bounded, the least useful leaves first (CLOCK).
+//!
+//! Only small pieces are kept: what is read or written in long runs is not likely to be read again
+//! soon, and costs a device little.
+
+use crate::device::Extent;
+use bytes::Bytes;
+use stdx::FastMap;
+
+/// Runs of more blocks are not kept.
+pub(crate) const RUN_BLOCKS_MAX: u64 = 8;
+
+#[derive(Debug)]
+struct Slot {
+    block: u64,
+    crc: u32,
+    data: Bytes,
+    /// It was used since the hand was here.
+    is_used: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Recent {
+    slots: Vec<Slot>,
+    /// By place on the device.
+    index: FastMap<u64, u32>,
+    hand: usize,
+    blocks_max: usize,
+}
+
+impl Recent {
+    pub fn new(blocks_max: usize) -> Self {
+        Recent { slots: Vec::new(), index: FastMap::default(), hand: 0, blocks_max }
+    }
+
+    /// What the block holds, if it has this checksum.
+    pub fn get(&mut self, block: u64, crc: u32) -> Option<Bytes> {
+        let slot = &mut self.slots[*self.index.get(&block)? as usize];
+        slot.is_used = true;
+        (slot.crc == crc).then(|| slot.data.clone())
+    }
+
+    /// The data must not be a part of something much larger, for it would keep that alive.
+    pub fn insert(&mut self, block: u64, crc: u32, data: Bytes) {
+        let fresh = Slot { block, crc, data, is_used: false };
+        if let Some(at) = self.index.get(&block) {
+            self.slots[*at as usize] = fresh;
+        } else if self.slots.len() < self.blocks_max {
+            self.index.insert(block, self.slots.len() as u32);
+            self.slots.push(fresh);
+        } else if self.blocks_max > 0 {
+            let at = self.victim();
+            self.index.remove(&self.slots[at].block);
+            self.index.insert(block, at as u32);
+            self.slots[at] = fresh;
+        }
+    }
+
+    /// The blocks hold something else from now on, or nothing.
+    pub fn forget(&mut self, extent: Extent) {
+        if self.slots.is_empty() {
+            return;
+        }
+        for block in extent.start..extent.end() {
+            if let Some(at) = self.index.remove(&block) {
+                self.remove_slot(at as usize);
+            }
+        }
+    }
+
+    fn remove_slot(&mut self, at: usize) {
+        self.slots.swap_remove(at);
+        if let Some(moved) = self.slots.get(at) {
+            self.index.insert(moved.block, at as u32);
+        }
+    }
+
+    fn victim(&mut self) -> usize {
+        loop {
+            self.hand = (self.hand + 1) % self.slots.len();
+            if !std::mem::take(&mut self.slots[self.hand].is_used) {
+                return self.hand;
+            }
+        }
+    }
+
+    pub fn check_invariants(&self) {
+        assert_eq!(self.slots.len(), self.index.len());
+        assert!(self.slots.len() <= self.blocks_max);
+        for (at, slot) in self.slots.iter().enumerate() {
+            assert_eq!(self.index.get(&slot.block), Some(&(at as u32)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stdx::Prng;
+
+    fn data(block: u64) -> Bytes {
+        Bytes::copy_from_slice(&block.to_le_bytes())
+    }
+
+    #[test]
+    fn what_is_found_is_what_was_inserted_last_and_not_forgotten() {
+        let mut prng = Prng::new(1);
+        let mut recent = Recent::new(20);
+        let mut crcs = std::collections::BTreeMap::new();
+        for crc in 0..5000 {
+            let block = prng.below(60);
+            if prng.chance(1, 5) {
+                let count = prng.below(12);
+                recent.forget(Extent::new(block, count));
+                crcs.retain(|known, _| !(block..block + count).contains(known));
+            } else {
+                recent.insert(block, crc, data(block));
+                crcs.insert(block, crc);
+            }
+            recent.check_invariants();
+            let block = prng.below(60);
+            let known = crcs.get(&block).copied();
+            let found = known.and_then(|crc| recent.get(block, crc));
+            assert!(found.is_none_or(|found| found == data(block)));
+            assert_eq!(recent.get(block, u32::MAX), None);
+        }
+    }
+
+    #[test]
+    fn what_is_used_stays_longer() {
+        let mut recent = Recent::new(10);
+        recent.insert(1000, 7, data(1000));
+        for block in 0..200 {
+            assert!(recent.get(1000, 7).is_some(), "at block {block}");
+            recent.insert(block, 0, data(block));
+        }
+    }
+}

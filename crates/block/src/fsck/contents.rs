@@ -1,0 +1,329 @@
+//! All pairs of the store, seen once in the order of their keys: each is what its key says, refers to
+//! what exists, and fits what refers to it.
+//!
+//! The order of kinds matters (`B C G H M O R S`): when onodes come, collections are known; when
+//! shards come, all objects are; omap pairs come before their objects, so ids are kept until then.
+
+use super::data::DataCheck;
+use super::finding::{FindingKind, Findings, Repair};
+use super::image::describe_extent;
+use super::journal::Journal;
+use super::objects::{ID_MAX, Objects};
+use super::references::References;
+use crate::device::{BLOCK, Device, Extent};
+use crate::keys::{self, Key};
+use crate::object::{Onode, Run, SHARD_BLOCKS, Shard, SharedExtents};
+use crate::space::BlockMap;
+use crate::superblock::Superblock;
+use crate::table::Op;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use store::Collection;
+
+/// What a store holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Contents {
+    pub collections: u64,
+    pub removed_collections: u64,
+    pub objects: u64,
+    pub shards: u64,
+    pub omap_pairs: u64,
+    /// Shared ids.
+    pub shared: u64,
+    /// References to blocks; shared ones count as often.
+    pub mapped_blocks: u64,
+    /// Blocks whose data was read and compared with their checksums.
+    pub checked_blocks: u64,
+}
+
+pub(crate) struct ContentsCheck<'a> {
+    pub findings: &'a mut Findings,
+    pub references: References,
+    /// The bitmap of the space, as it is stored.
+    pub stored: BlockMap,
+    /// By id; nothing if it was removed.
+    pub collections: BTreeMap<u64, Option<Collection>>,
+    pub contents: Contents,
+    /// Blocks that several claim.
+    pub conflicts: Vec<Extent>,
+    /// Changes that remove what belongs to nothing.
+    pub removals: Vec<Op>,
+    pub max_id: u64,
+    objects: Objects,
+    /// Ids of objects with omap headers, and with omap pairs, ascending.
+    omap_headers: Vec<u64>,
+    omaps: Vec<u64>,
+    are_objects_known: bool,
+    data: Option<DataCheck<'a>>,
+}
+
+impl<'a> ContentsCheck<'a> {
+    /// Data is compared with its checksums if there is a check for it.
+    pub fn new(
+        superblock: &Superblock,
+        has_sound_runs: bool,
+        data: Option<DataCheck<'a>>,
+        findings: &'a mut Findings,
+    ) -> Self {
+        let space = superblock.geometry.space;
+        let mut references = References::new(space);
+        if superblock.metadata.device == Device::Main && has_sound_runs {
+            superblock.metadata.runs.iter().for_each(|run| drop(references.claim(*run)));
+        }
+        ContentsCheck {
+            findings,
+            references,
+            stored: BlockMap::new(space),
+            collections: BTreeMap::new(),
+            contents: Contents::default(),
+            conflicts: Vec::new(),
+            removals: Vec::new(),
+            max_id: 0,
+            objects: Objects::default(),
+            omap_headers: Vec::new(),
+            omaps: Vec::new(),
+            are_objects_known: false,
+            data,
+        }
+    }
+
+    /// Takes the next pair.
+    pub fn visit(&mut self, key: &Bytes, value: &Bytes) {
+        let named = match Key::read(key) {
+            Ok(named) => named,
+            Err(error) => {
+                let what = format!("key \"{}\": {error}", key.escape_ascii());
+                return self.findings.add(FindingKind::Key, what);
+            }
+        };
+        if matches!(named, Key::Shared { .. } | Key::Shard { .. }) {
+            self.know_objects();
+        }
+        if let Err(fault) = self.check(&named, value) {
+            let what = format!("{named}: {fault}");
+            match named {
+                Key::Shard { object, .. } => {
+                    self.findings.add_of(FindingKind::Value, object, None, what);
+                }
+                _ => self.findings.add(FindingKind::Value, what),
+            }
+        }
+    }
+
+    /// There are no more pairs.
+    pub fn finish(&mut self, journal: &Journal) {
+        self.know_objects();
+        if let Some(data) = self.data.take() {
+            self.contents.checked_blocks = data.checked_blocks;
+        }
+        journal.replay_space(&mut self.stored);
+    }
+
+    fn check(&mut self, named: &Key, value: &Bytes) -> Result<(), String> {
+        let text = |error: codec::DecodeError| error.to_string();
+        match *named {
+            Key::Bitmap { chunk } => {
+                self.stored.load_chunk(chunk, value).map_err(|error| error.to_string())?;
+            }
+            Key::Collection(collection) => {
+                let id = keys::read_collection_value(value).map_err(text)?;
+                self.contents.collections += 1;
+                self.add_collection(id, Some(collection));
+            }
+            Key::Garbage { collection } => {
+                self.contents.removed_collections += 1;
+                self.add_collection(collection, None);
+                if !value.is_empty() {
+                    return Err(format!("it has a value of {} bytes", value.len()));
+                }
+            }
+            Key::OmapHeader { object } => push_new(&mut self.omap_headers, object),
+            Key::Omap { object, .. } => {
+                self.contents.omap_pairs += 1;
+                push_new(&mut self.omaps, object);
+            }
+            Key::Object { collection, .. } => {
+                let onode = Onode::decode(value).map_err(text)?;
+                self.add_object(named, collection, &onode);
+            }
+            Key::Shared { id } => {
+                let shared = SharedExtents::decode(value).map_err(text)?;
+                self.add_shared(id, &shared);
+            }
+            Key::Shard { object, index } => {
+                let shard = Shard::decode(value).map_err(text)?;
+                self.add_shard(object, index, &shard);
+            }
+        }
+        Ok(())
+    }
+
+    fn see_id(&mut self, id: u64) {
+        self.max_id = self.max_id.max(id);
+    }
+
+    fn add_collection(&mut self, id: u64, collection: Option<Collection>) {
+        self.see_id(id);
+        if self.collections.insert(id, collection).is_some() {
+            let what = format!("two collections have id {id}");
+            self.findings.add(FindingKind::CollectionId, what);
+        }
+    }
+
+    fn add_object(&mut self, named: &Key, collection: u64, onode: &Onode) {
+        self.contents.objects += 1;
+        self.see_id(onode.id);
+        if onode.id > ID_MAX {
+            return self.findings.add(FindingKind::ObjectId, format!("{named}: id {}", onode.id));
+        }
+        self.objects.push(onode);
+        if !self.collections.contains_key(&collection) {
+            let what = format!("there is no collection with id {collection}");
+            self.findings.add_of(FindingKind::NoCollection, onode.id, None, what);
+        }
+        match &onode.inline {
+            Some(shard) => self.add_runs(onode.id, onode.size, 0, shard),
+            None if Onode::fits_inline(onode.size) => {
+                let what = format!("it has {} bytes and no shard in its onode", onode.size);
+                self.findings.add_of(FindingKind::ShardNotInline, onode.id, None, what);
+            }
+            None => {}
+        }
+    }
+
+    /// All onodes were seen: ids, and who has omap pairs.
+    fn know_objects(&mut self) {
+        if std::mem::replace(&mut self.are_objects_known, true) {
+            return;
+        }
+        for id in self.objects.sort() {
+            let what = "several objects have this id";
+            self.findings.add_of(FindingKind::ObjectId, id, None, what);
+        }
+        let headers = std::mem::take(&mut self.omap_headers);
+        headers.into_iter().for_each(|id| self.check_omap(id, "omap header"));
+        let omaps = std::mem::take(&mut self.omaps);
+        omaps.into_iter().for_each(|id| self.check_omap(id, "omap pairs"));
+    }
+
+    fn check_omap(&mut self, id: u64, what: &str) {
+        self.see_id(id);
+        match self.objects.get(id) {
+            Some(known) if known.has_omap => {}
+            Some(_) => {
+                let what = format!("it has {what}, and its onode denies that");
+                self.findings.add_of(FindingKind::OmapUnannounced, id, None, what);
+            }
+            None => {
+                let repair = self.removal();
+                self.findings.add_of(
+                    FindingKind::OmapOrphan,
+                    id,
+                    repair,
+                    format!("{what} of no object"),
+                );
+                if repair.is_some() {
+                    let range = keys::omap_range(id);
+                    self.removals.push(Op::Delete { key: keys::omap_header(id) });
+                    self.removals.push(Op::DeleteRange { first: range.start, last: range.end });
+                }
+            }
+        }
+    }
+
+    /// What belongs to nothing may be removed only if nothing is lost that it could belong to.
+    fn removal(&self) -> Option<Repair> {
+        self.findings.is_complete().then_some(Repair::Remove)
+    }
+
+    fn add_shared(&mut self, id: u64, shared: &SharedExtents) {
+        self.see_id(id);
+        self.contents.shared += 1;
+        for counted in shared.iter() {
+            if !self.references.is_within(counted.extent) {
+                let what = format!("shared id {id}: {}", describe_extent(counted.extent));
+                self.findings.add(FindingKind::OutsideSpace, what);
+                continue;
+            }
+            self.references.count(id, counted.extent, counted.references);
+            self.claim(counted.extent);
+        }
+        if shared.is_empty() {
+            let what = format!("shared id {id} counts nothing");
+            self.findings.add_repairable(FindingKind::SharedReferences, Repair::Remove, what);
+            self.removals.push(Op::Delete { key: keys::shared(id) });
+        }
+    }
+
+    fn add_shard(&mut self, id: u64, index: u32, shard: &Shard) {
+        self.see_id(id);
+        self.contents.shards += 1;
+        let base = u64::from(index) * SHARD_BLOCKS;
+        let (kind, what) = match self.objects.get(id) {
+            None => (FindingKind::ShardOrphan, format!("shard {index} of no object")),
+            Some(known) if known.is_inline => {
+                let what = format!("it has a shard {index} besides the one in its onode");
+                (FindingKind::ShardUnexpected, what)
+            }
+            Some(_) if shard.is_empty() => {
+                (FindingKind::ShardUnexpected, format!("its shard {index} maps nothing"))
+            }
+            Some(_) => {
+                let size = self.objects.size(id).unwrap_or(u64::MAX);
+                return self.add_runs(id, size, base, shard);
+            }
+        };
+        let repair = self.removal();
+        self.findings.add_of(kind, id, repair, what);
+        match repair {
+            Some(_) => self.removals.push(Op::Delete { key: keys::shard(id, index) }),
+            // It stays, and so do its blocks.
+            None => self.add_runs(id, u64::MAX, base, shard),
+        }
+    }
+
+    /// Takes the runs of a shard whose first block is `base` of the object.
+    fn add_runs(&mut self, id: u64, size: u64, base: u64, shard: &Shard) {
+        let blocks = size.div_ceil(BLOCK as u64);
+        if base + shard.end() > blocks {
+            let what =
+                format!("it has {size} bytes, and block {} is mapped", base + shard.end() - 1);
+            self.findings.add_of(FindingKind::BeyondSize, id, None, what);
+        }
+        for run in shard.runs() {
+            self.add_run(id, base, run);
+        }
+        if let Some(data) = &mut self.data {
+            data.check(id, size, base, shard, self.findings);
+        }
+    }
+
+    fn add_run(&mut self, id: u64, base: u64, run: &Run) {
+        let extent = run.extent();
+        self.contents.mapped_blocks += run.count;
+        self.see_id(run.shared);
+        if !self.references.is_within(extent) {
+            let what =
+                format!("its block {} lies at {}", base + run.start, describe_extent(extent));
+            return self.findings.add_of(FindingKind::OutsideSpace, id, None, what);
+        }
+        match run.shared {
+            0 => self.claim(extent),
+            shared => {
+                self.references.mark(extent);
+                self.references.refer(shared, extent);
+            }
+        }
+    }
+
+    fn claim(&mut self, extent: Extent) {
+        let conflicts = self.references.claim(extent);
+        self.conflicts.extend(conflicts);
+    }
+}
+
+fn push_new(ids: &mut Vec<u64>, id: u64) {
+    if ids.last() != Some(&id) {
+        ids.push(id);
+    }
+}

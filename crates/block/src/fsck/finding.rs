@@ -1,0 +1,304 @@
+//! What a check finds.
+
+use crate::keys::Key;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::fmt;
+use store::Collection;
+use types::HObject;
+
+/// What is wrong, as a class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FindingKind {
+    /// The device holds no store that can be looked at.
+    NoSuperblock,
+    /// A copy of the superblock is bad, or not of the version that it should be.
+    SuperblockCopy,
+    /// A newer version may have been lost.
+    SuperblockOutdated,
+    /// The devices cannot be those of the superblock.
+    Geometry,
+    FastLabel,
+    /// What is lent to the metadata lies where it must not.
+    MetadataRuns,
+    /// The bitmap of the tree's pages cannot be used.
+    PageBitmap,
+    PageLeaked,
+    /// A page in use is free in the bitmap.
+    PageFree,
+    /// A page in use belongs to no run of the metadata.
+    PageOutside,
+    PageTwice,
+    /// A page is damaged, and keys are lost with it.
+    KeysLost,
+    ValueLost,
+    KeyMisplaced,
+    TreeSums,
+    /// Batches that were durable are damaged or missing.
+    Log,
+    /// A record of the log contradicts the format.
+    LogRecord,
+    /// A key of the tree names nothing.
+    Key,
+    /// A value is not what its key says.
+    Value,
+    CollectionId,
+    /// An object of a collection that does not exist.
+    NoCollection,
+    ObjectId,
+    /// An onode without a shard although the object is small.
+    ShardNotInline,
+    /// A shard of an object that keeps its shard in the onode.
+    ShardUnexpected,
+    ShardOrphan,
+    OmapOrphan,
+    /// Omap pairs of an object whose onode denies that there are any.
+    OmapUnannounced,
+    BeyondSize,
+    OutsideSpace,
+    /// Data where blocks are lent to the metadata.
+    BlockInMetadata,
+    BlockTwice,
+    SharedReferences,
+    BlockLeaked,
+    /// A block in use is free in the bitmap.
+    BlockFree,
+    Counter,
+    /// Data does not have its checksum.
+    Data,
+    DataUnreadable,
+    /// The object ends within a block, and what is behind the end is not zero.
+    DataBehindEnd,
+}
+
+impl FindingKind {
+    /// A name for people and scripts.
+    pub fn name(self) -> &'static str {
+        match self {
+            FindingKind::NoSuperblock => "no-superblock",
+            FindingKind::SuperblockCopy => "superblock-copy",
+            FindingKind::SuperblockOutdated => "superblock-outdated",
+            FindingKind::Geometry => "geometry",
+            FindingKind::FastLabel => "fast-label",
+            FindingKind::MetadataRuns => "metadata-runs",
+            FindingKind::PageBitmap => "page-bitmap",
+            FindingKind::PageLeaked => "page-leaked",
+            FindingKind::PageFree => "page-free",
+            FindingKind::PageOutside => "page-outside",
+            FindingKind::PageTwice => "page-twice",
+            FindingKind::KeysLost => "keys-lost",
+            FindingKind::ValueLost => "value-lost",
+            FindingKind::KeyMisplaced => "key-misplaced",
+            FindingKind::TreeSums => "tree-sums",
+            FindingKind::Log => "log",
+            FindingKind::LogRecord => "log-record",
+            FindingKind::Key => "key",
+            FindingKind::Value => "value",
+            FindingKind::CollectionId => "collection-id",
+            FindingKind::NoCollection => "no-collection",
+            FindingKind::ObjectId => "object-id",
+            FindingKind::ShardNotInline => "shard-not-inline",
+            FindingKind::ShardUnexpected => "shard-unexpected",
+            FindingKind::ShardOrphan => "shard-orphan",
+            FindingKind::OmapOrphan => "omap-orphan",
+            FindingKind::OmapUnannounced => "omap-unannounced",
+            FindingKind::BeyondSize => "beyond-size",
+            FindingKind::OutsideSpace => "outside-space",
+            FindingKind::BlockInMetadata => "block-in-metadata",
+            FindingKind::BlockTwice => "block-twice",
+            FindingKind::SharedReferences => "shared-references",
+            FindingKind::BlockLeaked => "block-leaked",
+            FindingKind::BlockFree => "block-free",
+            FindingKind::Counter => "counter",
+            FindingKind::Data => "data",
+            FindingKind::DataUnreadable => "data-unreadable",
+            FindingKind::DataBehindEnd => "data-behind-end",
+        }
+    }
+
+    /// Whether something may be missing that refers to blocks or that others belong to. Then nothing
+    /// may be concluded from what is not referred to.
+    pub(crate) fn is_loss(self) -> bool {
+        matches!(
+            self,
+            FindingKind::MetadataRuns
+                | FindingKind::KeysLost
+                | FindingKind::ValueLost
+                | FindingKind::KeyMisplaced
+                | FindingKind::TreeSums
+                | FindingKind::Log
+                | FindingKind::Key
+                | FindingKind::Value
+        )
+    }
+}
+
+impl fmt::Display for FindingKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What a repair would do about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Repair {
+    /// Write the block again, from an intact copy.
+    Rewrite,
+    Free,
+    MarkUsed,
+    /// Remove pairs that belong to nothing.
+    Remove,
+    Recount,
+}
+
+impl Repair {
+    fn describe(self) -> &'static str {
+        match self {
+            Repair::Rewrite => "write it again",
+            Repair::Free => "free it",
+            Repair::MarkUsed => "mark it as used",
+            Repair::Remove => "remove it",
+            Repair::Recount => "count again",
+        }
+    }
+}
+
+/// An object that a finding is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subject {
+    pub id: u64,
+    /// Unknown for removed collections.
+    pub collection: Option<Collection>,
+    /// Unknown if there is no onode with that id, or none can be read.
+    pub object: Option<HObject>,
+}
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    pub kind: FindingKind,
+    pub subject: Option<Subject>,
+    pub what: String,
+    pub repair: Option<Repair>,
+}
+
+impl Finding {
+    pub fn is_repairable(&self) -> bool {
+        self.repair.is_some()
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.object, &self.collection) {
+            (Some(object), Some(collection)) => {
+                write!(f, "object {} of collection {collection}", object.to_string().escape_debug())
+            }
+            (Some(object), None) => write!(f, "object {}", object.to_string().escape_debug()),
+            (None, _) => write!(f, "object id {}", self.id),
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.kind)?;
+        if let Some(subject) = &self.subject {
+            write!(f, "{subject}: ")?;
+        }
+        f.write_str(&self.what)?;
+        match self.repair {
+            Some(repair) => write!(f, " (repair: {})", repair.describe()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Findings as they come: all are counted, and the first are kept.
+#[derive(Debug)]
+pub(crate) struct Findings {
+    list: Vec<Finding>,
+    limit: usize,
+    counts: BTreeMap<FindingKind, u64>,
+    has_loss: bool,
+}
+
+impl Findings {
+    pub fn new(limit: usize) -> Self {
+        Findings { list: Vec::new(), limit, counts: BTreeMap::new(), has_loss: false }
+    }
+
+    pub fn add(&mut self, kind: FindingKind, what: impl Into<String>) {
+        self.push(kind, None, what.into(), None);
+    }
+
+    pub fn add_repairable(&mut self, kind: FindingKind, repair: Repair, what: impl Into<String>) {
+        self.push(kind, None, what.into(), Some(repair));
+    }
+
+    pub fn add_maybe_repairable(
+        &mut self,
+        kind: FindingKind,
+        repair: Option<Repair>,
+        what: impl Into<String>,
+    ) {
+        self.push(kind, None, what.into(), repair);
+    }
+
+    /// About the object with that id; its name is looked up in the end.
+    pub fn add_of(
+        &mut self,
+        kind: FindingKind,
+        id: u64,
+        repair: Option<Repair>,
+        what: impl Into<String>,
+    ) {
+        let subject = Subject { id, collection: None, object: None };
+        self.push(kind, Some(subject), what.into(), repair);
+    }
+
+    fn push(
+        &mut self,
+        kind: FindingKind,
+        subject: Option<Subject>,
+        what: String,
+        repair: Option<Repair>,
+    ) {
+        self.has_loss |= kind.is_loss();
+        *self.counts.entry(kind).or_default() += 1;
+        if self.list.len() < self.limit {
+            self.list.push(Finding { kind, subject, what, repair });
+        }
+    }
+
+    /// What would have been this repair is none, as it turned out.
+    pub fn withdraw(&mut self, repair: Repair) {
+        let refused = self.list.iter_mut().filter(|finding| finding.repair == Some(repair));
+        refused.for_each(|finding| finding.repair = None);
+    }
+
+    pub fn count(&self) -> u64 {
+        self.counts.values().sum()
+    }
+
+    /// Whether all that was stored has been seen.
+    pub fn is_complete(&self) -> bool {
+        !self.has_loss
+    }
+
+    pub fn subjects_mut(&mut self) -> impl Iterator<Item = &mut Subject> {
+        self.list.iter_mut().filter_map(|finding| finding.subject.as_mut())
+    }
+
+    pub fn finish(self) -> (Vec<Finding>, BTreeMap<FindingKind, u64>) {
+        (self.list, self.counts)
+    }
+}
+
+/// A key for people; one that was cut or is damaged as its bytes.
+pub(crate) fn describe_key(key: &[u8]) -> String {
+    match Key::read(&Bytes::copy_from_slice(key)) {
+        Ok(key) => key.to_string(),
+        Err(_) => format!("key \"{}\"", key.escape_ascii()),
+    }
+}

@@ -1,0 +1,224 @@
+//! What the log says on top of the last checkpoint.
+
+use super::finding::{FindingKind, Findings};
+use super::image::{Source, describe_extent};
+use super::tail;
+use crate::device::Extent;
+use crate::log::{Batch, Counters, LogPoint, Record, Replay, Replayed};
+use crate::space::BlockMap;
+use crate::superblock::Superblock;
+use crate::table::{Op, Table};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// How the log ends, and what it holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogSummary {
+    /// Where replay started.
+    pub start: LogPoint,
+    /// Where it ends.
+    pub end: LogPoint,
+    pub batches: u64,
+    pub records: u64,
+    /// Batches at the end that do not count, for their large data is missing.
+    pub left_out: u64,
+    /// Why nothing follows.
+    pub stop: String,
+}
+
+/// Blocks of the space that a record takes or gives back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SpaceChange {
+    Taken(Extent),
+    Freed(Extent),
+}
+
+/// All batches that count, replayed.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    pub overlay: Table,
+    space: Vec<SpaceChange>,
+    /// Checksums of blocks whose newest content is in the log.
+    pub waiting: BTreeMap<u64, u32>,
+    pub counters: Counters,
+    pub summary: LogSummary,
+}
+
+impl Journal {
+    /// Replays the log, as far as it goes.
+    pub fn read(source: &Source<'_>, superblock: &Superblock, findings: &mut Findings) -> Journal {
+        let mut journal = Journal::new(superblock);
+        let space = superblock.geometry.space;
+        let mut unsure = Vec::new();
+        let last = replay(source, superblock, &mut |batch| match batch.durable {
+            true => journal.replay(&batch, space, findings),
+            false => unsure.push(batch),
+        });
+        let certain = journal.end_at(last, findings);
+        let valid = if certain { tail::valid(source, &unsure) } else { unsure.len() };
+        for batch in &unsure[..valid] {
+            journal.replay(batch, space, findings);
+        }
+        if let Some(left_out) = unsure.get(valid) {
+            journal.summary.end = left_out.start;
+            journal.summary.left_out = (unsure.len() - valid) as u64;
+            journal.summary.stop = format!("batch {} lacks its large data", left_out.seq);
+        }
+        journal
+    }
+
+    /// An empty log behind the last checkpoint.
+    pub fn new(superblock: &Superblock) -> Journal {
+        Journal {
+            overlay: Table::default(),
+            space: Vec::new(),
+            waiting: BTreeMap::new(),
+            counters: superblock.counters,
+            summary: LogSummary {
+                start: superblock.log,
+                end: superblock.log,
+                batches: 0,
+                records: 0,
+                left_out: 0,
+                stop: String::new(),
+            },
+        }
+    }
+
+    /// Changes a bitmap of the checkpoint to that of the end of the log.
+    pub fn replay_space(&self, map: &mut BlockMap) {
+        for change in &self.space {
+            // What lies outside of the space was told when the log was read.
+            let _ = match change {
+                SpaceChange::Taken(extent) => map.set_used(*extent),
+                SpaceChange::Freed(extent) => map.set_free(*extent),
+            };
+        }
+    }
+
+    /// Whether all that was durable was found.
+    fn end_at(&mut self, last: Replayed, findings: &mut Findings) -> bool {
+        let what = match last {
+            Replayed::End { point, stop, .. } => {
+                self.summary.end = point;
+                self.summary.stop = stop.to_string();
+                return true;
+            }
+            Replayed::Unreadable { block } => format!("block {block} cannot be read"),
+            Replayed::Damaged { block, damage } => format!("at block {block}: {damage}"),
+            Replayed::Batch(_) => unreachable!("a batch is not the end"),
+        };
+        self.summary.stop.clone_from(&what);
+        findings.add(FindingKind::Log, what);
+        false
+    }
+
+    fn replay(&mut self, batch: &Batch, space: Extent, findings: &mut Findings) {
+        self.summary.batches += 1;
+        self.summary.end = batch.end;
+        for (record, _) in &batch.records {
+            self.summary.records += 1;
+            if let Err(fault) = check_record(record, space) {
+                let what = format!("batch {}: {fault}", batch.seq);
+                findings.add(FindingKind::LogRecord, what);
+            }
+            self.replay_record(record);
+        }
+    }
+
+    fn replay_record(&mut self, record: &Record) {
+        self.space.extend(record.taken.iter().copied().map(SpaceChange::Taken));
+        for write in &record.small {
+            self.waiting.insert(write.block, write.crc);
+        }
+        for extent in &record.freed {
+            self.space.push(SpaceChange::Freed(*extent));
+            self.forget(*extent);
+        }
+        record.ops.iter().for_each(|op| self.overlay.apply(op.clone()));
+        self.counters = record.counters;
+    }
+
+    fn forget(&mut self, extent: Extent) {
+        let end = extent.start.saturating_add(extent.count);
+        let known: Vec<u64> =
+            self.waiting.range(extent.start..end).map(|(block, _)| *block).collect();
+        for block in known {
+            self.waiting.remove(&block);
+        }
+    }
+}
+
+/// Shows all batches of the log, and gives what it ends with.
+pub(crate) fn replay(
+    source: &Source<'_>,
+    superblock: &Superblock,
+    visit: &mut dyn FnMut(Batch),
+) -> Replayed {
+    let geometry = &superblock.geometry;
+    let mut replay = Replay::new(
+        geometry.log,
+        superblock.store,
+        superblock.log,
+        superblock.resumed,
+        superblock.generation,
+    );
+    loop {
+        match replay.poll() {
+            Some(Replayed::Batch(batch)) => visit(batch),
+            Some(last) => return last,
+            None => answer_reads(source, superblock, &mut replay),
+        }
+    }
+}
+
+fn answer_reads(source: &Source<'_>, superblock: &Superblock, replay: &mut Replay) {
+    while let Some((block, blocks)) = replay.next_read() {
+        match source.read(superblock.geometry.log_device, Extent::new(block, blocks)) {
+            Ok(bytes) => replay.supply(block, bytes),
+            Err(_) => replay.supply_failed(block),
+        }
+    }
+}
+
+/// All data of a record lies within the space, and only a checkpoint changes the space's bitmap.
+fn check_record(record: &Record, space: Extent) -> Result<(), String> {
+    let within = |what: &str, extent: Extent| {
+        let end = extent.start.checked_add(extent.count);
+        match extent.start >= space.start && end.is_some_and(|end| end <= space.end()) {
+            true => Ok(()),
+            false => Err(format!("{what} {} outside of the space", describe_extent(extent))),
+        }
+    };
+    record.taken.iter().try_for_each(|extent| within("takes", *extent))?;
+    record.freed.iter().try_for_each(|extent| within("frees", *extent))?;
+    let small = record.small.iter().map(|write| Extent::new(write.block, 1));
+    let large = record.large.iter().map(|write| Extent::new(write.start, write.crcs.len() as u64));
+    small.chain(large).try_for_each(|extent| within("writes", extent))?;
+    match record.ops.iter().find(|op| is_of_bitmap(op)) {
+        Some(op) => Err(format!("changes the bitmap of the space: {op:?}")),
+        None => Ok(()),
+    }
+}
+
+fn is_of_bitmap(op: &Op) -> bool {
+    let bitmap = crate::keys::bitmap_range();
+    let is_within = |key: &Bytes| bitmap.contains(key);
+    match op {
+        Op::Put { key, .. } | Op::Delete { key } => is_within(key),
+        Op::DeleteRange { first, last } => *first < bitmap.end && bitmap.start < *last,
+    }
+}
+
+impl fmt::Display for LogSummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LogSummary { start, end, batches, records, left_out, stop } = self;
+        write!(f, "{batches} batches with {records} records from {} ", start.seq)?;
+        write!(f, "(position {}) up to {} (position {})", start.position, end.seq, end.position)?;
+        if *left_out > 0 {
+            write!(f, ", {left_out} left out")?;
+        }
+        write!(f, ": {stop}")
+    }
+}

@@ -1,0 +1,53 @@
+//! A last look at the onodes: what the objects are called that findings are about.
+
+use super::finding::Findings;
+use crate::keys::{self, Key};
+use crate::object::Onode;
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+use store::Collection;
+use types::HObject;
+
+pub(crate) struct Naming<'a> {
+    collections: &'a BTreeMap<u64, Option<Collection>>,
+    /// As many as findings are kept.
+    wanted: BTreeSet<u64>,
+    names: BTreeMap<u64, (Option<Collection>, HObject)>,
+}
+
+impl<'a> Naming<'a> {
+    pub fn new(
+        findings: &mut Findings,
+        collections: &'a BTreeMap<u64, Option<Collection>>,
+    ) -> Self {
+        let wanted = findings.subjects_mut().map(|subject| subject.id).collect();
+        Naming { collections, wanted, names: BTreeMap::new() }
+    }
+
+    pub fn is_needed(&self) -> bool {
+        !self.wanted.is_empty()
+    }
+
+    pub fn visit(&mut self, key: &Bytes, value: &Bytes) {
+        if !keys::prefix_range(b"O").contains(key) {
+            return;
+        }
+        let (Ok(Key::Object { collection, object }), Ok(onode)) =
+            (Key::read(key), Onode::decode(value))
+        else {
+            return;
+        };
+        if self.wanted.contains(&onode.id) {
+            let collection = self.collections.get(&collection).copied().flatten();
+            self.names.insert(onode.id, (collection, object));
+        }
+    }
+
+    pub fn finish(self, findings: &mut Findings) {
+        for subject in findings.subjects_mut() {
+            if let Some((collection, object)) = self.names.get(&subject.id) {
+                (subject.collection, subject.object) = (*collection, Some(object.clone()));
+            }
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! The metadata tree as pages, and the bitmap that says which of them are in use.
+
+use super::extents::ExtentSet;
+use super::finding::{FindingKind, Findings, Repair, describe_key};
+use super::image::{Source, describe_extent};
+use super::overlay::{Overlay, Visit};
+use crate::checksum::crc32c;
+use crate::device::Extent;
+use crate::superblock::Superblock;
+use crate::table::Table;
+use crate::tree::{self, PageSource, PageSpace, Root, Visitor};
+use bytes::{Bytes, BytesMut};
+use std::ops::Range;
+
+const OMAP_HEADER: u8 = b'H';
+const OMAP: u8 = b'M';
+const OBJECT: u8 = b'O';
+
+/// Keys that the tree had and that cannot be read.
+pub(crate) type Lost = Range<Bytes>;
+
+/// What a walk over the tree saw, as of the checkpoint.
+#[derive(Debug, Default)]
+pub(crate) struct Walked {
+    pub pages: Vec<Extent>,
+    pub lost: Vec<Lost>,
+    pub objects: u64,
+    pub omap_bytes: u64,
+}
+
+/// The root of the tree; none if it is empty.
+pub(crate) fn root(superblock: &Superblock) -> codec::Result<Option<Root>> {
+    match superblock.tree_root.is_empty() {
+        true => Ok(None),
+        false => codec::decode_all("tree root", &superblock.tree_root).map(Some),
+    }
+}
+
+/// Shows all pairs of the tree as `table` changes them. `report` is told what is wrong.
+pub(crate) fn walk(
+    source: &Source<'_>,
+    superblock: &Superblock,
+    table: &Table,
+    visit: &mut Visit<'_>,
+    report: &mut dyn FnMut(FindingKind, String),
+) -> Walked {
+    let mut walked = Walked::default();
+    let root = root(superblock).unwrap_or_else(|error| {
+        report(FindingKind::KeysLost, format!("all of the tree: {error}"));
+        None
+    });
+    let device = superblock.metadata.device;
+    let mut overlay = Overlay::new(table);
+    let Walked { pages, objects, omap_bytes, .. } = &mut walked;
+    let visitor = Visitor {
+        read: &mut |page, pages| source.read(device, Extent::new(page, pages.into())),
+        pair: &mut |key, value| {
+            match key.first() {
+                Some(&OBJECT) => *objects += 1,
+                Some(&(OMAP | OMAP_HEADER)) => *omap_bytes += (key.len() + value.len()) as u64,
+                _ => {}
+            }
+            overlay.pair(&Bytes::copy_from_slice(key), value, visit);
+        },
+        pages: &mut |extent| pages.push(extent),
+    };
+    for finding in tree::walk(root.as_ref(), visitor) {
+        let (kind, what) = describe(&finding);
+        report(kind, what);
+        walked.lost.extend(lost_by(finding));
+    }
+    overlay.finish(visit);
+    walked
+}
+
+fn describe(finding: &tree::Finding) -> (FindingKind, String) {
+    match finding {
+        tree::Finding::Lost { page, flaw, first, end } => {
+            let end = end.as_ref().map_or_else(|| "the end".into(), |end| describe_key(end));
+            let keys = format!("all from {} to {end} are lost", describe_key(first));
+            (FindingKind::KeysLost, format!("page {page} is damaged ({flaw}): {keys}"))
+        }
+        tree::Finding::ValueLost { page, flaw, key } => {
+            let what = format!("{} is lost: page {page} is damaged ({flaw})", describe_key(key));
+            (FindingKind::ValueLost, what)
+        }
+        tree::Finding::UsedTwice { page } => {
+            (FindingKind::PageTwice, format!("page {page} is used more than once"))
+        }
+        tree::Finding::Misplaced { page, key } => {
+            let what = format!("{} in page {page} is not where it belongs", describe_key(key));
+            (FindingKind::KeyMisplaced, what)
+        }
+        tree::Finding::Sum { .. } => (FindingKind::TreeSums, finding.to_string()),
+    }
+}
+
+fn lost_by(finding: tree::Finding) -> Option<Lost> {
+    /// Behind all keys.
+    const LAST: &[u8] = &[0xff];
+    let (first, end) = match finding {
+        tree::Finding::Lost { first, end, .. } => (first, end.unwrap_or_else(|| LAST.to_vec())),
+        tree::Finding::ValueLost { key, .. } => {
+            let end = [key.as_slice(), &[0]].concat();
+            (key, end)
+        }
+        _ => return None,
+    };
+    Some(first.into()..end.into())
+}
+
+/// The bitmap of pages as it is stored.
+pub(crate) fn read_bitmap(
+    source: &Source<'_>,
+    superblock: &Superblock,
+) -> Result<PageSpace, String> {
+    let metadata = &superblock.metadata;
+    if metadata.bitmap.bytes == 0 {
+        return Ok(lent(&metadata.runs));
+    }
+    let mut raw = BytesMut::new();
+    for extent in &metadata.bitmap.extents {
+        raw.extend_from_slice(&source.read(metadata.device, *extent)?);
+    }
+    let (length, blocks) = (metadata.bitmap.bytes, raw.len());
+    let raw = usize::try_from(length).ok().and_then(|length| raw.get(..length));
+    let raw = raw.ok_or_else(|| format!("it has {length} bytes in {blocks}"))?;
+    let (found, expected) = (crc32c(raw), metadata.bitmap.crc);
+    if found != expected {
+        return Err(format!("its checksum is {found:#010x} instead of {expected:#010x}"));
+    }
+    let pages = PageSpace::decode(raw).map_err(|error| error.to_string())?;
+    let has_runs: ExtentSet = pages.runs().collect();
+    match has_runs == metadata.runs.iter().copied().collect() {
+        true => Ok(pages),
+        false => Err("it is of other runs than the superblock names".into()),
+    }
+}
+
+fn lent(runs: &[Extent]) -> PageSpace {
+    let mut pages = PageSpace::default();
+    runs.iter().for_each(|run| pages.add_run(*run));
+    pages
+}
+
+/// Takes all free pages, and gives them.
+fn take_free(pages: &mut PageSpace) -> ExtentSet {
+    let most = pages.free_pages();
+    std::iter::from_fn(|| pages.allocate_run(most.max(1))).collect()
+}
+
+/// What a bitmap of pages should say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PagesInUse {
+    pub runs: Vec<Extent>,
+    pub used: ExtentSet,
+}
+
+impl PagesInUse {
+    /// A bitmap that says so.
+    pub fn to_bitmap(&self) -> PageSpace {
+        let mut pages = lent(&self.runs);
+        let all = take_free(&mut pages);
+        pages.commit();
+        for extent in all.minus(&self.used).iter() {
+            pages.free_later(extent).expect("taken above");
+        }
+        pages.commit();
+        pages
+    }
+}
+
+/// The bitmap of pages, whose runs are sound, has exactly those of the tree and its own. If not, gives what it should say, if
+/// that is known.
+pub(crate) fn check_bitmap(
+    source: &Source<'_>,
+    superblock: &Superblock,
+    walked: &Walked,
+    findings: &mut Findings,
+) -> Option<PagesInUse> {
+    let own = superblock.metadata.bitmap.extents.iter().copied();
+    let needed: ExtentSet = walked.pages.iter().copied().chain(own).collect();
+    let runs: ExtentSet = superblock.metadata.runs.iter().copied().collect();
+    for extent in needed.minus(&runs).iter() {
+        let what = format!("no run has {} of the tree", describe_extent(extent));
+        findings.add(FindingKind::PageOutside, what);
+    }
+    // Below a page that is lost there may be others.
+    let is_known = walked.lost.is_empty();
+    let repair = is_known.then_some(Repair::Recount);
+    let mut stored = match read_bitmap(source, superblock) {
+        Ok(stored) => stored,
+        Err(fault) => {
+            let what = format!("the bitmap of pages cannot be used: {fault}");
+            findings.add_maybe_repairable(FindingKind::PageBitmap, repair, what);
+            let used = needed.intersection(&runs);
+            return is_known.then(|| PagesInUse { runs: superblock.metadata.runs.clone(), used });
+        }
+    };
+    let free = take_free(&mut stored);
+    let stored_used = runs.minus(&free);
+    let (leaked, unmarked) = (stored_used.minus(&needed), needed.intersection(&free));
+    for extent in leaked.iter().filter(|_| is_known) {
+        let what = format!("marked and not in use: {}", describe_extent(extent));
+        findings.add_repairable(FindingKind::PageLeaked, Repair::Free, what);
+    }
+    for extent in unmarked.iter() {
+        let what = format!("in use and marked as free: {}", describe_extent(extent));
+        findings.add_repairable(FindingKind::PageFree, Repair::MarkUsed, what);
+    }
+    let used = if is_known { needed } else { needed.union(&stored_used) }.intersection(&runs);
+    (used != stored_used).then(|| PagesInUse { runs: superblock.metadata.runs.clone(), used })
+}

@@ -1,0 +1,177 @@
+//! Who refers to which blocks: two bits per block, and a sum to prove that sharing is counted right.
+//!
+//! A block is *claimed* by the one shard that refers to it alone, by the record that counts who
+//! shares it, or by being lent to the metadata; nobody else may claim it. It is *used* if it is
+//! claimed, or some shard refers to it as shared.
+//!
+//! Whether records count as many references as there are is not remembered per block. All references
+//! that records count are added up, as numbers that depend on shared id and block, and all that are
+//! found are subtracted: in a sound store nothing is left. Sums are kept for many small groups of
+//! ids, so that only those groups have to be looked at again where something is left.
+
+use crate::device::Extent;
+use crate::space::{BlockMap, CHUNK_BYTES, SpaceError};
+
+/// Groups of shared ids, a power of two.
+const GROUPS: usize = 1 << 14;
+
+#[derive(Debug)]
+pub(crate) struct References {
+    used: BlockMap,
+    claimed: BlockMap,
+    sums: Vec<u64>,
+}
+
+impl References {
+    pub fn new(space: Extent) -> Self {
+        References {
+            used: BlockMap::new(space),
+            claimed: BlockMap::new(space),
+            sums: vec![0; GROUPS],
+        }
+    }
+
+    pub fn is_within(&self, extent: Extent) -> bool {
+        let space = self.used.extent();
+        let end = extent.start.checked_add(extent.count);
+        extent.start >= space.start && end.is_some_and(|end| end <= space.end())
+    }
+
+    /// Notes that all of `extent`, which is within the space, belongs to one alone. Gives the blocks
+    /// that belong to another.
+    pub fn claim(&mut self, extent: Extent) -> Vec<Extent> {
+        self.mark(extent);
+        match self.claimed.take(extent) {
+            Ok(()) => Vec::new(),
+            Err(SpaceError::Used { .. }) => self.claim_each(extent),
+            Err(error) => panic!("the caller has checked it: {error}"),
+        }
+    }
+
+    fn claim_each(&mut self, extent: Extent) -> Vec<Extent> {
+        let mut conflicts = Vec::new();
+        for block in extent.start..extent.end() {
+            if self.claimed.take(Extent::new(block, 1)).is_err() {
+                push_block(&mut conflicts, block);
+            }
+        }
+        conflicts
+    }
+
+    /// Notes that somebody refers to `extent`, which is within the space.
+    pub fn mark(&mut self, extent: Extent) {
+        self.used.set_used(extent).expect("the caller has checked it");
+    }
+
+    /// Nobody refers to it after all.
+    pub fn forget(&mut self, extent: Extent) {
+        self.used.set_free(extent).expect("the caller has checked it");
+    }
+
+    /// A record counts this many references to a block.
+    pub fn count(&mut self, id: u64, extent: Extent, references: u64) {
+        let sum = sum(id, extent).wrapping_mul(references);
+        let group = &mut self.sums[group(id)];
+        *group = group.wrapping_add(sum);
+    }
+
+    /// A shard refers to blocks as shared.
+    pub fn refer(&mut self, id: u64, extent: Extent) {
+        let sum = sum(id, extent);
+        let group = &mut self.sums[group(id)];
+        *group = group.wrapping_sub(sum);
+    }
+
+    /// The groups of shared ids that are counted wrong.
+    pub fn suspects(&self) -> Suspects {
+        Suspects(self.sums.iter().map(|sum| *sum != 0).collect())
+    }
+
+    pub fn used_blocks(&self) -> u64 {
+        self.used.total() - self.used.free()
+    }
+
+    pub fn chunks(&self) -> u32 {
+        self.used.chunk_count()
+    }
+
+    /// Which blocks are used, as a chunk of the space's bitmap says it.
+    pub fn used_chunk(&self, chunk: u32) -> [u8; CHUNK_BYTES] {
+        self.used.chunk(chunk)
+    }
+}
+
+/// Groups of shared ids.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Suspects(Vec<bool>);
+
+impl Suspects {
+    pub fn contains(&self, id: u64) -> bool {
+        self.0[group(id)]
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|is_suspect| !is_suspect)
+    }
+}
+
+/// Adds a block behind all others.
+pub(crate) fn push_block(extents: &mut Vec<Extent>, block: u64) {
+    match extents.last_mut() {
+        Some(last) if last.end() == block => last.count += 1,
+        _ => extents.push(Extent::new(block, 1)),
+    }
+}
+
+fn group(id: u64) -> usize {
+    mix(id) as usize % GROUPS
+}
+
+fn sum(id: u64, extent: Extent) -> u64 {
+    let salt = mix(id);
+    let blocks = extent.start..extent.end();
+    blocks.fold(0, |sum, block| sum.wrapping_add(mix(salt ^ block)))
+}
+
+/// Spreads a number over all bits (the finalizer of SplitMix64).
+fn mix(value: u64) -> u64 {
+    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ value >> 31
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_claimed_twice_is_told_block_by_block() {
+        let mut references = References::new(Extent::new(100, 200));
+        assert_eq!(references.claim(Extent::new(100, 10)), []);
+        assert_eq!(references.claim(Extent::new(112, 2)), []);
+        let conflicts = references.claim(Extent::new(108, 5));
+        assert_eq!(conflicts, [Extent::new(108, 2), Extent::new(112, 1)]);
+        assert_eq!(references.used_blocks(), 14);
+    }
+
+    #[test]
+    fn references_that_are_counted_right_leave_nothing() {
+        let mut references = References::new(Extent::new(0, 100));
+        references.count(7, Extent::new(10, 8), 2);
+        references.refer(7, Extent::new(10, 8));
+        references.refer(7, Extent::new(10, 3));
+        assert!(references.suspects().contains(7));
+        references.refer(7, Extent::new(13, 5));
+        assert!(references.suspects().is_empty());
+    }
+
+    #[test]
+    fn one_reference_more_here_and_one_less_there_is_seen() {
+        let mut references = References::new(Extent::new(0, 100));
+        references.count(7, Extent::new(10, 2), 2);
+        references.refer(7, Extent::new(10, 1));
+        (0..3).for_each(|_| references.refer(7, Extent::new(11, 1)));
+        assert!(references.suspects().contains(7));
+    }
+}

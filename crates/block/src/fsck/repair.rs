@@ -1,0 +1,172 @@
+//! What can be done about findings, safely.
+//!
+//! Two parts. [`repair`] writes to the devices of a store that is not open: copies of the superblock,
+//! the label, and the bitmap of the tree's pages, for which it makes a new version of the superblock;
+//! each step leaves a store that can be opened. [`repair_ops`] is what changes the store's state: the
+//! engine commits it as one record when it has opened the store, before it allocates anything.
+
+use super::Report;
+use super::extents::ExtentSet;
+use super::image::{ImageMut, describe_device};
+use super::pages::PagesInUse;
+use super::superblocks::Rewrite;
+use crate::checksum::crc32c;
+use crate::device::{BLOCK, Device, Extent};
+use crate::log::Counters;
+use crate::superblock::{
+    self, BITMAP_EXTENTS_MAX, METADATA_RUNS_MAX, PageBitmap, Superblock, SuperblockError,
+};
+use crate::table::Op;
+use crate::tree::{PageSource, PageSpace};
+use bytes::Bytes;
+use stdx::AlignedBuffer;
+use thiserror::Error;
+
+/// Changes of the state, to be committed as one record.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Repairs {
+    pub ops: Vec<Op>,
+    /// Blocks that are in use and marked as free.
+    pub taken: Vec<Extent>,
+    /// Blocks that are marked and not in use.
+    pub freed: Vec<Extent>,
+    /// As they should be, if they are not. Only `next_id` and `objects` count.
+    pub counters: Option<Counters>,
+}
+
+impl Repairs {
+    pub fn is_empty(&self) -> bool {
+        *self == Repairs::default()
+    }
+}
+
+/// What is written while the store is not open.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Offline {
+    pub rewrites: Vec<Rewrite>,
+    pub pages: Option<PagesInUse>,
+    /// Of the checkpoint.
+    pub counters: Option<Counters>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum RepairError {
+    #[error("there is no superblock to go by")]
+    NoSuperblock,
+    #[error(transparent)]
+    NotWritable(#[from] SuperblockError),
+    #[error(
+        "the bitmap of pages needs {needed} pages in at most {BITMAP_EXTENTS_MAX} extents, {free} are free"
+    )]
+    NoRoom { needed: u64, free: u64 },
+    #[error("the {device} device failed at block {block}: {reason}")]
+    Write { device: &'static str, block: u64, reason: String },
+    #[error("the {device} device failed: {reason}")]
+    Flush { device: &'static str, reason: String },
+}
+
+/// What the engine is to take in, first of all, when it has opened the store.
+pub fn repair_ops(report: &Report) -> Repairs {
+    report.repairs.clone()
+}
+
+/// Writes what a check of the same image found to be written, and tells what that was.
+pub fn repair(report: &Report, image: &mut dyn ImageMut) -> Result<Vec<String>, RepairError> {
+    let superblock = report.superblock.as_ref().ok_or(RepairError::NoSuperblock)?;
+    superblock.check_writable()?;
+    let mut done = Vec::new();
+    let offline = &report.offline;
+    for (device, block, data) in &offline.rewrites {
+        write(image, *device, *block, data.clone())?;
+        done.push(format!("wrote block {block} of the {} device again", describe_device(*device)));
+    }
+    if !offline.rewrites.is_empty() {
+        flush(image)?;
+    }
+    if offline.pages.is_none() && offline.counters.is_none() {
+        return Ok(done);
+    }
+    let mut next = Superblock { sequence: superblock.sequence + 1, ..superblock.clone() };
+    if let Some(pages) = &offline.pages {
+        next.metadata.bitmap = write_bitmap(pages, superblock, image)?;
+        done.push("wrote a new bitmap of pages".into());
+    }
+    if let Some(counters) = offline.counters {
+        next.counters = counters;
+        done.push("counted objects and omaps again".into());
+    }
+    let main_blocks = image.blocks(Device::Main);
+    for slot in superblock::slots(main_blocks, next.sequence) {
+        write(image, Device::Main, slot, next.encode())?;
+    }
+    flush(image)?;
+    done.push(format!("wrote version {} of the superblock", next.sequence));
+    Ok(done)
+}
+
+/// Writes a bitmap to pages that nothing uses. The old one stays until the superblock names this one.
+fn write_bitmap(
+    pages: &PagesInUse,
+    superblock: &Superblock,
+    image: &mut dyn ImageMut,
+) -> Result<PageBitmap, RepairError> {
+    let metadata = &superblock.metadata;
+    assert!(pages.runs.len() <= METADATA_RUNS_MAX, "the superblock has named them");
+    let mut space = pages.to_bitmap();
+    let extents = allocate(&mut space)?;
+    let replaced: ExtentSet = metadata.bitmap.extents.iter().copied().collect();
+    for extent in replaced.iter() {
+        space.free_later(extent).expect("the check found it in a run, and marked it");
+    }
+    let raw = space.encode();
+    let (bytes, crc) = (raw.len() as u64, crc32c(&raw));
+    let blocks: u64 = extents.iter().map(|extent| extent.count).sum();
+    let mut buffer = AlignedBuffer::zeroed(blocks as usize * BLOCK);
+    buffer[..raw.len()].copy_from_slice(&raw);
+    let mut rest = Bytes::from(buffer);
+    for extent in &extents {
+        let piece = rest.split_to(extent.count as usize * BLOCK);
+        write(image, metadata.device, extent.start, piece)?;
+    }
+    flush(image)?;
+    Ok(PageBitmap { extents, bytes, crc })
+}
+
+/// Pages for the bitmap itself.
+fn allocate(space: &mut PageSpace) -> Result<Vec<Extent>, RepairError> {
+    let needed = space.encoded_length().div_ceil(BLOCK) as u64;
+    let free = space.free_pages();
+    let mut extents = Vec::new();
+    let mut missing = needed;
+    while missing > 0 {
+        let extent = space.allocate_run(missing).ok_or(RepairError::NoRoom { needed, free })?;
+        missing -= extent.count;
+        extents.push(extent);
+    }
+    match extents.len() <= BITMAP_EXTENTS_MAX {
+        true => Ok(extents),
+        false => Err(RepairError::NoRoom { needed, free }),
+    }
+}
+
+fn write(
+    image: &mut dyn ImageMut,
+    device: Device,
+    block: u64,
+    data: Bytes,
+) -> Result<(), RepairError> {
+    let written = image.write(device, block, data);
+    let device = describe_device(device);
+    written.map_err(|reason| RepairError::Write { device, block, reason })
+}
+
+fn flush(image: &mut dyn ImageMut) -> Result<(), RepairError> {
+    for device in [Device::Main, Device::Fast] {
+        if image.blocks(device) > 0 {
+            let flushed = image.flush(device);
+            let device = describe_device(device);
+            flushed.map_err(|reason| RepairError::Flush { device, reason })?;
+        }
+    }
+    Ok(())
+}

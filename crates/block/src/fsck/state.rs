@@ -1,0 +1,195 @@
+//! The state at the end of the log, put together from checkpoint and log, and checked.
+
+use super::contents::{Contents, ContentsCheck};
+use super::data::DataCheck;
+use super::finding::{FindingKind, Findings, Repair};
+use super::image::Source;
+use super::journal::Journal;
+use super::naming::Naming;
+use super::overlay::Visit;
+use super::pages::{Walked, check_bitmap, walk};
+use super::references::{References, Suspects};
+use super::second::{Recounted, SecondLook};
+use super::superblocks::Chosen;
+use super::{CheckOptions, Report, space};
+use crate::device::{Device, Extent};
+use crate::log::Counters;
+use crate::space::BlockMap;
+use crate::superblock::Superblock;
+use crate::table::Op;
+use std::collections::BTreeMap;
+use store::Collection;
+
+/// What is looked at, all through a check.
+struct State<'s, 'a> {
+    source: &'s Source<'a>,
+    superblock: Superblock,
+    has_sound_runs: bool,
+    journal: Journal,
+}
+
+/// What the first walk over all pairs has seen.
+struct Seen {
+    walked: Walked,
+    contents: Contents,
+    max_id: u64,
+    references: References,
+    stored: BlockMap,
+    collections: BTreeMap<u64, Option<Collection>>,
+    conflicts: Vec<Extent>,
+    removals: Vec<Op>,
+}
+
+/// Checks all behind the superblock.
+pub(crate) fn check(
+    source: &Source<'_>,
+    options: &CheckOptions,
+    chosen: Chosen,
+    findings: &mut Findings,
+    report: &mut Report,
+) {
+    let Chosen { superblock, has_sound_runs, rewrites } = chosen;
+    let journal = Journal::read(source, &superblock, findings);
+    let state = State { source, superblock, has_sound_runs, journal };
+    let mut seen = state.look(options.deep, findings);
+    report.offline.rewrites = rewrites;
+    report.offline.counters = state.check_checkpoint_counters(&seen.walked, findings);
+    report.repairs.counters = state.check_counters(&seen, findings);
+    let conflicts = std::mem::take(&mut seen.conflicts);
+    let suspects = seen.references.suspects();
+    let recounted = state.look_again(&seen.walked, conflicts, suspects, findings);
+    recounted.unused.iter().for_each(|extent| seen.references.forget(*extent));
+    state.mark_pages(&mut seen);
+    space::compare(&seen.references, &seen.stored, findings, &mut report.repairs);
+    if state.has_sound_runs {
+        report.offline.pages = check_bitmap(source, &state.superblock, &seen.walked, findings);
+    }
+    state.name_objects(&seen.collections, findings);
+    report.repairs.ops = seen.removals;
+    report.repairs.ops.extend(recounted.ops);
+    report.contents = seen.contents;
+    report.used_blocks = seen.references.used_blocks();
+    report.log = Some(state.journal.summary);
+    report.superblock = Some(state.superblock);
+}
+
+impl State<'_, '_> {
+    fn walk(&self, visit: &mut Visit<'_>, report: &mut dyn FnMut(FindingKind, String)) -> Walked {
+        walk(self.source, &self.superblock, &self.journal.overlay, visit, report)
+    }
+
+    /// Once more, when all that is wrong with the tree was told.
+    fn walk_again(&self, visit: &mut Visit<'_>) {
+        self.walk(visit, &mut |_, _| {});
+    }
+
+    /// The first walk: checks each pair.
+    fn look(&self, deep: bool, findings: &mut Findings) -> Seen {
+        let read = |extent| self.source.read(Device::Main, extent);
+        let data = deep.then(|| DataCheck::new(&read, &self.journal.waiting));
+        let mut check = ContentsCheck::new(&self.superblock, self.has_sound_runs, data, findings);
+        // What is wrong with the tree is told when its pairs have been checked.
+        let mut of_tree = Vec::new();
+        let mut note = |kind, what| of_tree.push((kind, what));
+        let walked = self.walk(&mut |key, value| check.visit(key, value), &mut note);
+        check.finish(&self.journal);
+        let ContentsCheck { references, stored, collections, contents, .. } = check;
+        let (conflicts, mut removals, max_id) = (check.conflicts, check.removals, check.max_id);
+        let is_lost = of_tree.iter().any(|(kind, _): &(FindingKind, _)| kind.is_loss());
+        of_tree.into_iter().for_each(|(kind, what)| findings.add(kind, what));
+        if is_lost {
+            // What belonged to nothing may belong to what is lost.
+            findings.withdraw(Repair::Remove);
+            removals.clear();
+        }
+        Seen { walked, contents, max_id, references, stored, collections, conflicts, removals }
+    }
+
+    /// What the superblock counts is what its tree has. If not, gives what it has.
+    fn check_checkpoint_counters(
+        &self,
+        walked: &Walked,
+        findings: &mut Findings,
+    ) -> Option<Counters> {
+        if !walked.lost.is_empty() {
+            return None;
+        }
+        let counted = self.superblock.counters;
+        let found = Counters { objects: walked.objects, omap_bytes: walked.omap_bytes, ..counted };
+        for (what, counted, found) in [
+            ("objects", counted.objects, found.objects),
+            ("bytes of omaps", counted.omap_bytes, found.omap_bytes),
+        ] {
+            if counted != found {
+                let what = format!("the superblock counts {counted} {what}, its tree has {found}");
+                findings.add_repairable(FindingKind::Counter, Repair::Recount, what);
+            }
+        }
+        (found != counted).then_some(found)
+    }
+
+    /// What the last record counts is what there is. If not, gives what there is.
+    fn check_counters(&self, seen: &Seen, findings: &mut Findings) -> Option<Counters> {
+        let counted = self.journal.counters;
+        let (max_id, objects) = (seen.max_id, seen.contents.objects);
+        let mut found = counted;
+        if counted.next_id <= max_id {
+            let what = format!("the next id is {}, and {max_id} is in use", counted.next_id);
+            findings.add_repairable(FindingKind::Counter, Repair::Recount, what);
+            found.next_id = max_id.saturating_add(1);
+        }
+        if findings.is_complete() && counted.objects != objects {
+            let what = format!("{} objects are counted, there are {objects}", counted.objects);
+            findings.add_repairable(FindingKind::Counter, Repair::Recount, what);
+            found.objects = objects;
+        }
+        (found != counted).then_some(found)
+    }
+
+    /// Pages of the tree are in use, even where no run says so.
+    fn mark_pages(&self, seen: &mut Seen) {
+        let metadata = &self.superblock.metadata;
+        if metadata.device != Device::Main {
+            return;
+        }
+        for extent in seen.walked.pages.iter().chain(&metadata.bitmap.extents) {
+            if seen.references.is_within(*extent) {
+                seen.references.mark(*extent);
+            }
+        }
+    }
+
+    /// The second walk, if there is anything to look for.
+    fn look_again(
+        &self,
+        walked: &Walked,
+        conflicts: Vec<Extent>,
+        suspects: Suspects,
+        findings: &mut Findings,
+    ) -> Recounted {
+        let metadata = &self.superblock.metadata;
+        let runs = match metadata.device {
+            Device::Main => metadata.runs.clone(),
+            Device::Fast => Vec::new(),
+        };
+        let space = self.superblock.geometry.space;
+        let mut look = SecondLook::new(findings, space, conflicts, runs, suspects, &walked.lost);
+        if look.is_needed() {
+            self.walk_again(&mut |key, value| look.visit(key, value));
+        }
+        look.finish()
+    }
+
+    /// The third walk, if anything was found of objects.
+    fn name_objects(
+        &self,
+        collections: &BTreeMap<u64, Option<Collection>>,
+        findings: &mut Findings,
+    ) {
+        let mut naming = Naming::new(findings, collections);
+        if naming.is_needed() {
+            self.walk_again(&mut |key, value| naming.visit(key, value));
+            naming.finish(findings);
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! The four copies of the superblock, the label of the fast device, and what both say of the devices.
+
+use super::finding::{FindingKind, Findings, Repair};
+use super::image::{Source, describe_device, describe_extent};
+use crate::device::{Device, Extent};
+use crate::superblock::{
+    self, FastLabel, LABEL_BLOCKS, MAIN_BLOCKS_MIN, SUPERBLOCK_BLOCKS, Superblock, SuperblockError,
+};
+use bytes::Bytes;
+
+/// A block that a repair writes as it was.
+pub(crate) type Rewrite = (Device, u64, Bytes);
+
+/// What counts, and what is to be written so that all copies are sound.
+pub(crate) struct Chosen {
+    pub superblock: Superblock,
+    /// What is lent to the metadata can be.
+    pub has_sound_runs: bool,
+    pub rewrites: Vec<Rewrite>,
+}
+
+impl Chosen {
+    fn new(superblock: Superblock, rewrites: Vec<Rewrite>) -> Self {
+        Chosen { superblock, has_sound_runs: false, rewrites }
+    }
+}
+
+/// A place for a copy, and what was found there.
+struct Copy {
+    block: u64,
+    found: Result<Superblock, String>,
+}
+
+impl Copy {
+    fn intact(&self) -> Option<&Superblock> {
+        self.found.as_ref().ok()
+    }
+}
+
+/// Looks at all copies; gives nothing if there is no superblock to go by.
+pub(crate) fn choose(
+    source: &Source<'_>,
+    accept_outdated: bool,
+    findings: &mut Findings,
+) -> Option<Chosen> {
+    let main_blocks = source.blocks(Device::Main);
+    if main_blocks < MAIN_BLOCKS_MIN {
+        let what = format!("the main device has {main_blocks} blocks, at least {MAIN_BLOCKS_MIN}");
+        findings.add(FindingKind::Geometry, format!("{what} are needed"));
+        return None;
+    }
+    let (mut slots, mut result) = look(source, main_blocks);
+    let former = match &result {
+        Ok(superblock) => Some(superblock.geometry.main_blocks),
+        Err(SuperblockError::MaybeOutdated(superblock)) => Some(superblock.geometry.main_blocks),
+        Err(_) => None,
+    };
+    let has_far = || read_copies(source, slots).iter().skip(2).any(|copy| copy.found.is_ok());
+    if let Some(former) = former.filter(|former| *former < main_blocks && !has_far()) {
+        (slots, result) = look(source, former);
+    }
+    let mut chosen = match result {
+        Ok(superblock) => Chosen::new(superblock, Vec::new()),
+        Err(SuperblockError::MaybeOutdated(superblock)) => {
+            outdated(*superblock, slots, accept_outdated, findings)
+        }
+        Err(error) => {
+            findings.add(FindingKind::NoSuperblock, error.to_string());
+            return None;
+        }
+    };
+    check_copies(&read_copies(source, slots), &mut chosen, findings);
+    check_devices(source, &mut chosen, findings).then_some(chosen)
+}
+
+/// The newest copy in the places of a main device of that size.
+fn look(source: &Source<'_>, main_blocks: u64) -> ([u64; 4], Result<Superblock, SuperblockError>) {
+    let slots = superblock::all_slots(main_blocks.max(MAIN_BLOCKS_MIN));
+    let blocks = slots.map(|block| source.read(Device::Main, Extent::new(block, 1)).ok());
+    let copies: Vec<Option<&[u8]>> = blocks.iter().map(|copy| copy.as_deref()).collect();
+    (slots, superblock::choose(&copies))
+}
+
+fn read_copies(source: &Source<'_>, slots: [u64; 4]) -> [Copy; 4] {
+    slots.map(|block| {
+        let bytes = source.read(Device::Main, Extent::new(block, 1));
+        let found = bytes.and_then(|bytes| read_copy(&bytes).map_err(|error| error.to_string()));
+        Copy { block, found }
+    })
+}
+
+/// One copy on its own.
+pub(crate) fn read_copy(block: &[u8]) -> Result<Superblock, SuperblockError> {
+    match superblock::choose(&[Some(block)]) {
+        // Alone, it always may be.
+        Err(SuperblockError::MaybeOutdated(superblock)) => Ok(*superblock),
+        result => result,
+    }
+}
+
+/// If it is accepted, it becomes a version of the other parity too.
+fn outdated(
+    superblock: Superblock,
+    slots: [u64; 4],
+    accept_outdated: bool,
+    findings: &mut Findings,
+) -> Chosen {
+    let what = format!("version {} is intact, but a newer one may be lost", superblock.sequence);
+    let kind = FindingKind::SuperblockOutdated;
+    if !accept_outdated {
+        findings.add(kind, what);
+        return Chosen::new(superblock, Vec::new());
+    }
+    findings.add_repairable(kind, Repair::Rewrite, what);
+    let next = Superblock { sequence: superblock.sequence + 1, ..superblock };
+    let blocks = places(slots, next.sequence);
+    let rewrites = blocks.map(|block| (Device::Main, block, next.encode())).collect();
+    Chosen::new(next, rewrites)
+}
+
+/// The places of a version's parity.
+fn places(slots: [u64; 4], sequence: u64) -> impl Iterator<Item = u64> {
+    let is_odd = sequence % 2;
+    let by_parity = slots.into_iter().zip([0, 1, 0, 1]);
+    by_parity.filter(move |(_, parity)| *parity == is_odd).map(|(block, _)| block)
+}
+
+/// Each copy is the newest version, or the one before, in the places of its parity. Of the newest,
+/// one copy may be two versions behind: only the other was written before a crash.
+fn check_copies(copies: &[Copy; 4], chosen: &mut Chosen, findings: &mut Findings) {
+    let newest = chosen.superblock.clone();
+    let is_version =
+        |copy: &&Superblock, sequence: u64| copy.store == newest.store && copy.sequence == sequence;
+    let version = |sequence: u64| {
+        copies.iter().filter_map(Copy::intact).find(|copy| is_version(copy, sequence))
+    };
+    for expected in [newest.sequence, newest.sequence.wrapping_sub(1)] {
+        let sound = match expected == newest.sequence {
+            true => Some(&newest),
+            false => version(expected),
+        };
+        let places: Vec<u64> = places(copies.each_ref().map(|copy| copy.block), expected).collect();
+        for copy in copies.iter().filter(|copy| places.contains(&copy.block)) {
+            let is_replaced = chosen.rewrites.iter().any(|(_, block, _)| *block == copy.block);
+            let Some(fault) = fault_of(copy, &newest, expected).filter(|_| !is_replaced) else {
+                continue;
+            };
+            let what = format!("copy at block {}: {fault}", copy.block);
+            let Some(sound) = sound else {
+                findings.add(FindingKind::SuperblockCopy, what);
+                continue;
+            };
+            findings.add_repairable(FindingKind::SuperblockCopy, Repair::Rewrite, what);
+            chosen.rewrites.push((Device::Main, copy.block, sound.encode()));
+        }
+    }
+}
+
+fn fault_of(copy: &Copy, newest: &Superblock, expected: u64) -> Option<String> {
+    let found = match &copy.found {
+        Ok(found) => found,
+        Err(fault) => return Some(fault.clone()),
+    };
+    let is_torn = expected == newest.sequence && found.sequence.checked_add(2) == Some(expected);
+    if found.store != newest.store {
+        return Some(format!("it belongs to store {}, not to {}", found.store, newest.store));
+    }
+    if found.sequence == newest.sequence && found != newest {
+        return Some(format!("version {expected} differs from another copy of it"));
+    }
+    let is_right = found.sequence == expected || is_torn;
+    (!is_right).then(|| format!("it is version {} instead of {expected}", found.sequence))
+}
+
+/// False if the devices cannot be looked at any further.
+fn check_devices(source: &Source<'_>, chosen: &mut Chosen, findings: &mut Findings) -> bool {
+    let superblock = &chosen.superblock;
+    let (main, fast) = (source.blocks(Device::Main), source.blocks(Device::Fast));
+    if let Err(error) = superblock.geometry.check(main, fast) {
+        findings.add(FindingKind::Geometry, error.to_string());
+        return false;
+    }
+    if superblock.geometry.fast_blocks > 0 {
+        check_label(source, chosen, findings);
+    }
+    chosen.has_sound_runs = check_metadata_runs(&chosen.superblock, findings);
+    true
+}
+
+fn check_label(source: &Source<'_>, chosen: &mut Chosen, findings: &mut Findings) {
+    let Superblock { store, geometry, .. } = chosen.superblock;
+    let block = source.read(Device::Fast, Extent::new(0, LABEL_BLOCKS));
+    let label = block.map(|block| FastLabel::decode(&block, store));
+    let expected = FastLabel { store, blocks: geometry.fast_blocks };
+    let fault = match label {
+        Ok(Ok(label)) if label == expected => return,
+        Ok(Ok(label)) => format!("it is of a device of {} blocks", label.blocks),
+        // A device of another store is nothing to be written to.
+        Ok(Err(error @ SuperblockError::OtherStore { .. })) => {
+            return findings.add(FindingKind::FastLabel, error.to_string());
+        }
+        Ok(Err(error)) => error.to_string(),
+        Err(error) => error,
+    };
+    let what = format!("label of the fast device: {fault}");
+    findings.add_repairable(FindingKind::FastLabel, Repair::Rewrite, what);
+    chosen.rewrites.push((Device::Fast, 0, expected.encode()));
+}
+
+/// What is lent to the metadata lies within the space of its device, and nothing is lent twice.
+fn check_metadata_runs(superblock: &Superblock, findings: &mut Findings) -> bool {
+    let before = findings.count();
+    let metadata = &superblock.metadata;
+    let space = match metadata.device {
+        Device::Main => superblock.geometry.space,
+        Device::Fast => superblock.geometry.fast_space,
+    };
+    let mut runs = metadata.runs.clone();
+    runs.sort_unstable();
+    for run in &runs {
+        if run.start < space.start || run.end() > space.end() || run.count == 0 {
+            let what = format!(
+                "lent: {} of the {} device, but its space is {}",
+                describe_extent(*run),
+                describe_device(metadata.device),
+                describe_extent(space)
+            );
+            findings.add(FindingKind::MetadataRuns, what);
+        }
+    }
+    for pair in runs.windows(2).filter(|pair| pair[0].end() > pair[1].start) {
+        let what = format!("lent twice: {}", describe_extent(pair[1]));
+        findings.add(FindingKind::MetadataRuns, what);
+    }
+    let is_within = |extent: &Extent| {
+        runs.iter().any(|run| run.start <= extent.start && extent.end() <= run.end())
+    };
+    for extent in metadata.bitmap.extents.iter().filter(|extent| !is_within(extent)) {
+        let what = format!("no run has {} of the bitmap of pages", describe_extent(*extent));
+        findings.add(FindingKind::MetadataRuns, what);
+    }
+    findings.count() == before
+}
+
+const _: () = assert!(SUPERBLOCK_BLOCKS == 2, "two copies at either end");

@@ -1,0 +1,146 @@
+//! Whatever a store does and whenever it crashes, a check of its devices finds nothing.
+
+#[path = "../properties/harness/mod.rs"]
+mod harness;
+
+use block::BlockStore;
+use block::device::{Device, Extent};
+use block::disk::{Driver, FaultyDisk, View};
+use block::dump::{self, DumpError, ObjectFilter};
+use block::fsck::{CheckOptions, Image, Repairs, check, repair_ops};
+use bytes::Bytes;
+use engine::Time;
+use harness::generator::Generator;
+use harness::life::Life;
+use harness::shape::Shape;
+use std::fmt::Write;
+use stdx::Prng;
+use store::RequestKind;
+
+type Dump = fn(&mut dyn Image, &mut dyn Write) -> Result<(), DumpError>;
+
+const DUMPS: [Dump; 5] = [dump::superblock, dump::log, dump::tree, dump::space, |image, out| {
+    dump::objects(image, &ObjectFilter::default(), out)
+}];
+
+/// Takes text that nobody reads.
+struct Nowhere;
+
+impl Write for Nowhere {
+    fn write_str(&mut self, _: &str) -> std::fmt::Result {
+        Ok(())
+    }
+}
+
+/// Devices as a crash left them.
+struct DiskImage<'a> {
+    disk: &'a FaultyDisk,
+    main_blocks: u64,
+    fast_blocks: u64,
+}
+
+impl<'a> DiskImage<'a> {
+    fn new(shape: &Shape, disk: &'a FaultyDisk) -> Self {
+        let (main_blocks, fast_blocks) = (shape.store.main_blocks, shape.store.fast_blocks);
+        DiskImage { disk, main_blocks, fast_blocks }
+    }
+}
+
+impl Image for DiskImage<'_> {
+    fn read(&mut self, device: Device, block: u64, blocks: u32) -> Result<Bytes, String> {
+        Ok(self.disk.read_now(device, block, blocks, View::Completed))
+    }
+
+    fn blocks(&self, device: Device) -> u64 {
+        match device {
+            Device::Main => self.main_blocks,
+            Device::Fast => self.fast_blocks,
+        }
+    }
+}
+
+fn assert_clean(shape: &Shape, disk: &FaultyDisk, when: &str) {
+    let mut image = DiskImage::new(shape, disk);
+    let report = check(&mut image, &CheckOptions { deep: true, ..CheckOptions::default() });
+    assert!(report.is_clean(), "{when}:\n{report}{}", report.log.as_ref().expect("a log"));
+}
+
+/// One in `interval` operations is followed by a crash of a copy of the devices.
+fn run(seed: u64, shape: &Shape, transactions: u64, interval: u64) {
+    let mut prng = Prng::new(seed);
+    let mut life = Life::begin(shape, seed);
+    assert_clean(shape, life.driver.disk(), "opened");
+    let mut generator = life.generator();
+    for number in 0..transactions {
+        life.submit(RequestKind::Commit(generator.transaction()));
+        if prng.chance(1, 8) {
+            life.request_checkpoint();
+        }
+        while life.history.in_flight() >= 4 {
+            assert!(life.step(), "requests are unanswered, and nothing is on its way");
+            if prng.chance(1, interval) {
+                let crashed = life.fork();
+                assert_clean(shape, &crashed.disk, &format!("seed {seed}, crash at {number}"));
+            }
+        }
+    }
+    recover_and_check(seed, shape, life, &mut generator);
+}
+
+fn recover_and_check(seed: u64, shape: &Shape, life: Life, generator: &mut Generator) {
+    let mut life = life.crash().recover();
+    life.load(generator, 10, 4);
+    life.checkpoint();
+    assert_clean(shape, life.driver.disk(), &format!("seed {seed}, after a checkpoint"));
+    let mut image = DiskImage::new(shape, life.driver.disk());
+    for dump in DUMPS {
+        dump(&mut image, &mut Nowhere).expect("a sound store is shown");
+    }
+}
+
+#[test]
+fn a_crash_at_any_moment_leaves_a_sound_store() {
+    for seed in 0..4 {
+        let shape = Shape::draw(&mut Prng::new(seed));
+        run(seed, &shape, 60, 20);
+    }
+}
+
+#[test]
+fn a_store_that_does_not_fit_into_memory_is_sound() {
+    for seed in 10..12 {
+        let mut shape = Shape::new(64, (seed % 2) * 32);
+        shape.store.memory = harness::shape::MEMORY_TINY;
+        run(seed, &shape, 60, 40);
+    }
+}
+
+/// Opens the store over these devices, lets it mend what is given, and gives back the devices.
+fn mended(shape: &Shape, disk: FaultyDisk, repairs: Repairs) -> FaultyDisk {
+    let store = BlockStore::open_for_repair(shape.store.clone(), repairs);
+    let mut driver = Driver::new(store, disk, Time::ZERO);
+    driver.run_until_ready();
+    driver.run_until_idle();
+    assert!(driver.store().failure().is_none());
+    driver.into_disk()
+}
+
+#[test]
+fn leaked_blocks_and_lost_marks_are_mended_by_the_engine() {
+    let shape = Shape::new(64, 0);
+    let mut life = Life::begin(&shape, 7);
+    let mut generator = life.generator();
+    life.load(&mut generator, 30, 4);
+    life.checkpoint();
+    let disk = life.driver.into_disk();
+    assert_clean(&shape, &disk, "before");
+    // Blocks at the end of the device, which nothing uses.
+    let leaked = Extent::new(shape.store.main_blocks - 1000, 100);
+    let disk = mended(&shape, disk, Repairs { taken: vec![leaked], ..Repairs::default() });
+    let report = check(&mut DiskImage::new(&shape, &disk), &CheckOptions::default());
+    assert!(!report.is_clean());
+    let repairs = repair_ops(&report);
+    assert_eq!(repairs.freed, [leaked]);
+    let disk = mended(&shape, disk, repairs);
+    assert_clean(&shape, &disk, "after");
+}
