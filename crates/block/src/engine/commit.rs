@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use store::{Change, Completion, Outcome, StoreError, Transaction};
 
 /// Batches whose writes or flush are on their way. More would be smaller ones: a flush costs the same.
-const BATCHES_IN_FLIGHT_MAX: usize = 2;
+const BATCHES_IN_FLIGHT_MAX: usize = 1;
 /// Transactions behind the first whose metadata is fetched ahead.
 const PREFETCH_MAX: usize = 64;
 /// Objects of a removed collection that one transaction removes.
