@@ -13,6 +13,9 @@ const START_TIME_MAX: Duration = Duration::from_secs(60);
 /// How the line begins that `sepiola up` prints when clients may come.
 const READY: [&str; 2] = ["healthy:", "ready:"];
 
+/// Of each OSD; what the checks write must fit, and several clusters on one machine.
+const DISK_SIZE: &str = "4G";
+
 pub struct Cluster {
     binary: PathBuf,
     data: PathBuf,
@@ -43,7 +46,8 @@ impl Cluster {
         let log =
             fs::File::options().create(true).append(true).open(self.data.with_extension("log"))?;
         let mut child = Command::new(&self.binary)
-            .args(["up", "--listen", "127.0.0.1:0", "--auth", self.auth, "--data"])
+            .args(["up", "--listen", "127.0.0.1:0", "--auth", self.auth])
+            .args(["--disk-size", DISK_SIZE, "--data"])
             .arg(&self.data)
             .stdout(Stdio::piped())
             .stderr(log)

@@ -84,6 +84,10 @@ fn run(
     let start = std::time::Instant::now();
     checks::execute(&Run { clients, check, mode, short: options.short, directory: &directory })?;
     println!("  passed in {:.1} s", start.elapsed().as_secs_f64());
+    // The disks of one cluster are gigabytes.
+    if !options.keep {
+        std::fs::remove_dir_all(&directory)?;
+    }
     Ok(())
 }
 

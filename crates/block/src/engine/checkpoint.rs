@@ -22,8 +22,9 @@ use codec::encode_to_bytes;
 use stdx::AlignedBuffer;
 use store::StoreError;
 
-/// Writes of a checkpoint on their way at the same time.
-const WRITES_IN_FLIGHT_MAX: usize = 16;
+/// Writes of a checkpoint on their way at the same time: the more has gathered since it began, the
+/// more, so that clients neither feel a checkpoint that has time nor wait for one that has none.
+const WRITES_IN_FLIGHT: [usize; 5] = [4, 8, 16, 32, 64];
 /// Pages that one step of the tree may write.
 const STEP_PAGES: usize = 64;
 /// Pages that are written in one operation.
@@ -242,9 +243,19 @@ impl Mounted {
         }
     }
 
+    /// See [`WRITES_IN_FLIGHT`].
+    fn writes_allowed(&self) -> usize {
+        let tables = self.meta.active.bytes * 4 / self.budget.table_bytes;
+        let homes = self.homes.waiting() * BLOCK * 4 / self.budget.home_bytes;
+        let log = (self.log.used_blocks() * 8 / self.log.capacity()).saturating_sub(LOG_PART_BEGIN);
+        let urgency = tables.max(homes).max(log as usize);
+        WRITES_IN_FLIGHT[urgency.min(WRITES_IN_FLIGHT.len() - 1)]
+    }
+
     fn write_homes(&mut self) {
+        let allowed = self.writes_allowed();
         let Some(checkpoint) = &mut self.checkpoint else { return };
-        while checkpoint.writes_in_flight < WRITES_IN_FLIGHT_MAX && !checkpoint.homes_done {
+        while checkpoint.writes_in_flight < allowed && !checkpoint.homes_done {
             match self.homes.next_write(checkpoint.home_cursor) {
                 Some(HomeWrite { extent, data }) => {
                     checkpoint.home_cursor = extent.end();
@@ -257,11 +268,12 @@ impl Mounted {
     }
 
     fn write_pages(&mut self) -> Result<(), StoreError> {
+        let allowed = self.writes_allowed();
         let Some(checkpoint) = &mut self.checkpoint else { return Ok(()) };
         let frozen = self.meta.frozen.as_ref().expect("frozen while a checkpoint runs");
         while checkpoint.applied.is_none()
             && !checkpoint.is_reading
-            && checkpoint.writes_in_flight < WRITES_IN_FLIGHT_MAX
+            && checkpoint.writes_in_flight < allowed
         {
             let tree = &mut self.meta.tree;
             let step = checkpoint.apply.step(tree, frozen, &mut self.pages, STEP_PAGES);

@@ -28,6 +28,8 @@ pub struct Replay {
     /// Batches that were found, and not known to be durable when they were.
     found: VecDeque<Batch>,
     last: Last,
+    /// Where the log ends, unless something behind it tells otherwise.
+    end: Option<Replayed>,
     /// How far was looked behind the end; nought before it was found.
     beyond: u64,
 }
@@ -94,6 +96,9 @@ enum Obstacle {
     Final(Replayed),
 }
 
+/// What is looked at next was not read yet.
+struct NotRead;
+
 /// How far is looked for batches behind one that is not intact: 16 MiB. More are hardly on their way at
 /// the same time.
 const BEYOND_BLOCKS: u64 = 4096;
@@ -116,6 +121,7 @@ impl Replay {
             resumed,
             resumed_generation: generation,
             generation: 0,
+            end: None,
             beyond: 0,
             // Before it resumed, that mount flushed what it had replayed.
             durable_through: resumed.seq.max(from.seq).saturating_sub(1),
@@ -128,8 +134,12 @@ impl Replay {
     pub fn next_read(&mut self) -> Option<(u64, u64)> {
         match self.last {
             Last::Unknown => {
-                let blocks = if self.beyond > 0 { BEYOND_BLOCKS } else { self.blocks_announced() };
-                self.window.next_read(self.at.position, blocks)
+                let until = self.at.position.saturating_add(BEYOND_BLOCKS);
+                match self.beyond {
+                    0 => self.window.next_read(self.at.position, self.blocks_announced()),
+                    beyond if beyond < until => self.window.next_read(beyond, 1),
+                    _ => None,
+                }
             }
             Last::Known(_) | Last::Told => None,
         }
@@ -157,26 +167,36 @@ impl Replay {
                     Last::Unknown | Last::Told => None,
                 };
             }
-            match self.find() {
-                Ok(batch) => self.found.push_back(batch),
-                Err(Obstacle::NotYet) => return None,
-                Err(Obstacle::Final(last)) => match self.look_beyond(last) {
-                    Some(last) => self.last = Last::Known(last),
-                    None => return None,
+            let end = match self.end.take() {
+                Some(end) => end,
+                None => match self.find() {
+                    Ok(batch) => {
+                        self.found.push_back(batch);
+                        continue;
+                    }
+                    Err(Obstacle::NotYet) => return None,
+                    Err(Obstacle::Final(end)) => end,
                 },
+            };
+            match self.look_beyond(&end) {
+                Ok(None) => self.last = Last::Known(end),
+                Ok(Some(damaged)) => self.last = Last::Known(damaged),
+                Err(NotRead) => {
+                    self.end = Some(end);
+                    return None;
+                }
             }
         }
     }
 
     /// A batch that is not intact is the end, unless one behind it says that it was durable: then the
     /// log is damaged, and what it lost may have been acknowledged.
-    fn look_beyond(&mut self, end: Replayed) -> Option<Replayed> {
+    fn look_beyond(&mut self, end: &Replayed) -> Result<Option<Replayed>, NotRead> {
         if !matches!(end, Replayed::End { .. }) {
-            return Some(end);
+            return Ok(None);
         }
-        let first = self.at.position + 1;
         let until = self.window.limit().min(self.at.position.saturating_add(BEYOND_BLOCKS));
-        self.beyond = self.beyond.max(first);
+        self.beyond = self.beyond.max(self.at.position + 1);
         while self.beyond < until {
             match self.window.get(self.beyond) {
                 Ok(block) => {
@@ -184,15 +204,16 @@ impl Replay {
                         let (missing, stop) = (self.at.seq, Stop::NoBatch);
                         let damage = Damage::Lost { durable, missing, stop };
                         let block = self.window.block(self.at.position);
-                        return Some(Replayed::Damaged { block, damage });
+                        return Ok(Some(Replayed::Damaged { block, damage }));
                     }
                 }
-                Err(Missing::NotYet) => return None,
+                Err(Missing::NotYet) => return Err(NotRead),
                 Err(Missing::Unreadable { .. }) => {}
             }
             self.beyond += 1;
+            self.window.forget(self.beyond);
         }
-        Some(end)
+        Ok(None)
     }
 
     /// What a later batch of this log at `position` says to be durable, if that includes the one that
