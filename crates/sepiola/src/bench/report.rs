@@ -1,7 +1,8 @@
 //! What a measurement came to, as a table or JSON.
 
 use super::histogram::Histogram;
-use crate::cli::BenchArgs;
+use super::series::{self, Sample};
+use crate::cli::{BenchArgs, Workload};
 use anyhow::Result;
 use serde::Serialize;
 use std::time::Duration;
@@ -29,8 +30,13 @@ pub struct Report {
     workload: String,
     object_size: u64,
     in_flight: usize,
-    seconds: u64,
+    /// Of each run, unless a number of objects ended it.
+    seconds: Option<u64>,
+    /// That the runs wrote or read from, if the command line said it.
+    objects: Option<u64>,
     runs: usize,
+    /// Whether the pool was full before the end.
+    full: bool,
     iops: Option<Spread>,
     mib_per_second: Option<Spread>,
     /// Mean, p50, p90, p99, p99.9 and maximum of each run, in milliseconds.
@@ -38,6 +44,10 @@ pub struct Report {
     /// `None` if the daemons' processes are not known.
     daemons_cpu_us_per_op: Option<Spread>,
     client_cpu_us_per_op: Option<Spread>,
+    /// `None` unless asked for.
+    series: Option<Vec<Sample>>,
+    /// Throughput of the last tenth of the series as a share of that of the first tenth.
+    end_to_start: Option<f64>,
     #[serde(skip)]
     results: Vec<RunResult>,
     #[serde(skip)]
@@ -50,18 +60,23 @@ const PERCENTILES: [(&str, f64); 5] =
     [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("p99.9", 99.9), ("max", 100.0)];
 
 impl Report {
-    pub fn new(args: &BenchArgs, object_size: u64, knows_daemons: bool) -> Self {
+    pub fn new(args: &BenchArgs, object_size: u64, runs: usize, knows_daemons: bool) -> Self {
+        let is_counted = args.workload == Workload::Write && args.load.objects.is_some();
         Report {
             workload: format!("{:?}", args.workload).to_lowercase(),
             object_size,
             in_flight: args.threads,
-            seconds: args.seconds,
-            runs: args.runs,
+            seconds: (!is_counted).then_some(args.load.seconds),
+            objects: args.load.objects,
+            runs,
+            full: false,
             iops: None,
             mib_per_second: None,
             latency_ms: Vec::new(),
             daemons_cpu_us_per_op: None,
             client_cpu_us_per_op: None,
+            series: None,
+            end_to_start: None,
             results: Vec::new(),
             latencies: Vec::new(),
             knows_daemons,
@@ -71,6 +86,15 @@ impl Report {
     pub fn add(&mut self, result: RunResult, latencies: &Histogram) {
         self.results.push(result);
         self.latencies.push(latencies.clone());
+    }
+
+    pub fn set_full(&mut self) {
+        self.full = true;
+    }
+
+    pub fn set_series(&mut self, samples: Option<Vec<Sample>>) {
+        self.end_to_start = samples.as_deref().and_then(series::end_to_start);
+        self.series = samples;
     }
 
     pub fn print(mut self, json: bool) -> Result<()> {
@@ -106,12 +130,11 @@ impl Report {
 
     fn table(&self) -> String {
         let mut text = format!(
-            "{} of {} objects, {} in flight, {} runs of {} s: median (min..max)\n",
+            "{} of {} objects, {} in flight, {}: median (min..max)\n",
             self.workload,
             format_bytes(self.object_size),
             self.in_flight,
-            self.runs,
-            self.seconds
+            self.extent()
         );
         let mut row = |name: String, value: Spread| {
             let Spread { median, min, max } = value;
@@ -132,7 +155,17 @@ impl Report {
         if let Some(value) = self.client_cpu_us_per_op {
             row("client CPU, us/op".to_owned(), value);
         }
+        if let Some(share) = self.end_to_start {
+            text.push_str(&format!("  {:<24} {share:>10.3}\n", "end/start throughput"));
+        }
         text
+    }
+
+    fn extent(&self) -> String {
+        match (self.seconds, self.objects) {
+            (Some(seconds), _) => format!("{} runs of {seconds} s", self.runs),
+            (None, objects) => format!("{} objects", objects.unwrap_or_default()),
+        }
     }
 }
 

@@ -1,17 +1,18 @@
 //! What is in flight, and what comes next.
 
-use super::directions;
-use super::histogram::Histogram;
+use super::reads;
 use crate::cli::{BenchArgs, Workload};
 use crate::connection::Connection;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use bytes::Bytes;
 use engine::Time;
 use rados::{OpId, Operation, Place};
 use std::collections::BTreeMap;
+use std::time::Duration;
 use stdx::Prng;
-use types::PoolId;
+use types::{Errno, PoolId};
 use wire::OsdOp;
+use wire::op::request_flags;
 
 /// Holds the number of objects that a `--keep` run left.
 const COUNT_OBJECT: &str = "sepiola_bench_count";
@@ -29,12 +30,17 @@ pub struct Load {
     prng: Prng,
     /// Objects 0 to `objects` exist or are being written.
     objects: u64,
+    /// Writes go on until there are this many, if the time does not end them.
+    objects_wanted: Option<u64>,
+    /// The first object that there was no space for.
+    refused: Option<u64>,
     next_read: u64,
     in_flight: BTreeMap<OpId, Started>,
 }
 
 struct Started {
     at: Time,
+    number: u64,
     is_read: bool,
 }
 
@@ -45,7 +51,7 @@ impl Load {
         args: &BenchArgs,
         object_size: u64,
     ) -> Result<Self> {
-        let mut prng = Prng::new(args.threads as u64);
+        let mut prng = Prng::new(args.seed);
         let mut payload = vec![0; object_size as usize];
         prng.fill(&mut payload);
         let mut load = Load {
@@ -54,21 +60,40 @@ impl Load {
             workload: args.workload,
             object_size,
             in_flight_max: args.threads,
-            read_percent: args.read_percent,
+            read_percent: args.load.read_percent,
             payload: payload.into(),
             prng,
             objects: 0,
+            objects_wanted: None,
+            refused: None,
             next_read: 0,
             in_flight: BTreeMap::new(),
         };
-        if directions(args.workload).1 {
-            load.objects = load.kept(connection)?;
+        match args.load.objects {
+            Some(objects) if reads(args.workload) => load.objects = objects,
+            None if reads(args.workload) => load.objects = load.kept(connection)?,
+            wanted => load.objects_wanted = wanted,
         }
         Ok(load)
     }
 
     pub fn in_flight(&self) -> usize {
         self.in_flight.len()
+    }
+
+    /// Objects that exist when nothing is in flight.
+    pub fn objects(&self) -> u64 {
+        self.refused.unwrap_or(self.objects)
+    }
+
+    /// Whether a write was refused for lack of space; no more will be tried.
+    pub fn is_full(&self) -> bool {
+        self.refused.is_some()
+    }
+
+    pub fn wants_more(&self, is_in_time: bool) -> bool {
+        let is_wanted = self.objects_wanted.map_or(is_in_time, |wanted| self.objects < wanted);
+        is_wanted && !self.is_full()
     }
 
     fn place(&self, object: impl Into<Bytes>) -> Place {
@@ -92,16 +117,16 @@ impl Load {
 
     /// Starts operations until enough are in flight.
     pub fn fill(&mut self, connection: &mut Connection, now: Time) {
-        while self.in_flight.len() < self.in_flight_max {
-            let (operation, is_read) = self.next();
+        while self.in_flight.len() < self.in_flight_max && self.wants_more(true) {
+            let (operation, number, is_read) = self.next();
             let id = connection.client().submit(now, operation);
-            self.in_flight.insert(id, Started { at: now, is_read });
+            self.in_flight.insert(id, Started { at: now, number, is_read });
         }
     }
 
-    fn next(&mut self) -> (Operation, bool) {
+    fn next(&mut self) -> (Operation, u64, bool) {
         let is_read = match self.workload {
-            Workload::Write => false,
+            Workload::Write | Workload::Age => false,
             Workload::Seq | Workload::Rand => true,
             Workload::Mixed => self.prng.chance(self.read_percent, 100),
         };
@@ -110,7 +135,10 @@ impl Load {
         } else {
             (self.next_to_write(), OsdOp::write_full(self.payload.clone()))
         };
-        (Operation::new(self.object(number), vec![op]), is_read)
+        let mut operation = Operation::new(self.object(number), vec![op]);
+        // A full pool shall say so instead of making us wait.
+        operation.flags |= request_flags::FULL_TRY;
+        (operation, number, is_read)
     }
 
     fn next_to_read(&mut self) -> u64 {
@@ -135,25 +163,38 @@ impl Load {
         }
     }
 
-    /// Takes what has completed.
+    /// Takes what has completed; `record` hears of each latency.
     pub fn collect(
         &mut self,
         connection: &mut Connection,
-        latencies: &mut Histogram,
+        mut record: impl FnMut(Duration),
     ) -> Result<()> {
         let now = connection.now();
         while let Some((id, answer)) = connection.client().poll_completion() {
             let Some(started) = self.in_flight.remove(&id) else { continue };
-            let reply = answer.map_err(|errno| anyhow::anyhow!("an operation failed: {errno}"))?;
-            if let rados::Reply::Operation(reply) = reply
-                && started.is_read
-            {
-                let length = reply.ops.first().map_or(0, |op| op.output.len() as u64);
-                if length != self.object_size {
-                    bail!("a read gave {length} bytes of {}", self.object_size);
+            match answer {
+                Ok(reply) => {
+                    self.check_read(&started, reply)?;
+                    record(now.since(started.at));
                 }
+                Err(Errno::NOSPC | Errno::DQUOT) if self.workload == Workload::Write => {
+                    let first = self.refused.map_or(started.number, |n| n.min(started.number));
+                    self.refused = Some(first);
+                }
+                Err(errno) => bail!("an operation failed: {errno}"),
             }
-            latencies.record(now.since(started.at));
+        }
+        Ok(())
+    }
+
+    fn check_read(&self, started: &Started, reply: rados::Reply) -> Result<()> {
+        if let rados::Reply::Operation(reply) = reply
+            && started.is_read
+        {
+            let length = reply.ops.first().map_or(0, |op| op.output.len() as u64);
+            if length != self.object_size {
+                bail!("a read gave {length} bytes of {}", self.object_size);
+            }
         }
         Ok(())
     }
@@ -165,22 +206,33 @@ impl Load {
         }
         if keep {
             let place = self.place(format!("{COUNT_OBJECT}_{}", self.object_size));
-            let op = OsdOp::write_full(codec::encode_to_bytes(&self.objects));
+            let op = OsdOp::write_full(codec::encode_to_bytes(&self.objects()));
             connection.operate(Operation::new(place, vec![op]))?;
             return Ok(());
         }
-        let mut next = 0;
-        let mut ignored = Histogram::default();
-        while next < self.objects || !self.in_flight.is_empty() {
+        self.remove_all(connection)
+    }
+
+    fn remove_all(&mut self, connection: &mut Connection) -> Result<()> {
+        let (mut next, mut in_flight) = (0, 0);
+        while next < self.objects || in_flight > 0 {
             let now = connection.now();
-            while next < self.objects && self.in_flight.len() < CLEANUP_IN_FLIGHT {
-                let operation = Operation::new(self.object(next), vec![OsdOp::remove()]);
-                let id = connection.client().submit(now, operation);
-                self.in_flight.insert(id, Started { at: now, is_read: false });
+            while next < self.objects && in_flight < CLEANUP_IN_FLIGHT {
+                let mut operation = Operation::new(self.object(next), vec![OsdOp::remove()]);
+                operation.flags |= request_flags::FULL_TRY;
+                connection.client().submit(now, operation);
                 next += 1;
+                in_flight += 1;
             }
             connection.turn()?;
-            self.collect(connection, &mut ignored)?;
+            while let Some((_, answer)) = connection.client().poll_completion() {
+                in_flight -= 1;
+                // What there was no space for is not there.
+                answer.map(drop).or_else(|errno| match errno {
+                    Errno::NOENT => Ok(()),
+                    errno => Err(anyhow!("removing an object: {errno}")),
+                })?;
+            }
         }
         Ok(())
     }

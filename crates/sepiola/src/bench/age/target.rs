@@ -1,0 +1,84 @@
+//! Where the objects lie and what they are called; the note about how a pool was aged.
+
+use super::mix::Mix;
+use crate::connection::Connection;
+use anyhow::{Context, Result, bail};
+use bytes::Bytes;
+use rados::{Operation, Place, Reply};
+use serde::{Deserialize, Serialize};
+use types::{Errno, PoolId};
+use wire::OsdOp;
+
+const NOTE_OBJECT: &str = "sepiola_age";
+
+/// Pool and namespace that are aged.
+#[derive(Debug, Clone)]
+pub struct Target {
+    pub pool: PoolId,
+    pub namespace: Bytes,
+}
+
+/// How a pool was aged: enough to know what every object holds. It lies in the pool itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    pub seed: u64,
+    pub sizes: String,
+    pub target_bytes: u64,
+    pub passes: u32,
+    /// Whether the sequence was carried out to its end and nothing was refused.
+    pub is_complete: bool,
+}
+
+impl Target {
+    pub fn place(&self, name: impl Into<Bytes>) -> Place {
+        let mut place = Place::new(self.pool, name);
+        place.namespace = self.namespace.clone();
+        place
+    }
+
+    pub fn object(&self, seed: u64, number: u32) -> Place {
+        self.place(format!("{NOTE_OBJECT}_{seed}_{number}"))
+    }
+
+    /// `None` if nobody has aged the pool.
+    pub fn note(&self, connection: &mut Connection) -> Result<Option<Note>> {
+        let read = Operation::new(self.place(NOTE_OBJECT), vec![OsdOp::read(0, 0)]);
+        let reply = match answer_to(connection, read)? {
+            Ok(Reply::Operation(reply)) => reply,
+            Ok(other) => bail!("unexpected answer {other:?}"),
+            Err(Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(errno).context("reading how the pool was aged"),
+        };
+        let text = reply.ops.into_iter().next().map(|op| op.output).unwrap_or_default();
+        serde_json::from_slice(&text).map(Some).context("reading how the pool was aged")
+    }
+
+    pub fn set_note(&self, connection: &mut Connection, note: &Note) -> Result<()> {
+        let text = serde_json::to_vec(note)?;
+        let write = vec![OsdOp::write_full(text.into())];
+        connection
+            .operate(Operation::new(self.place(NOTE_OBJECT), write))
+            .context("noting how the pool is aged")?;
+        Ok(())
+    }
+}
+
+impl Note {
+    pub fn mix(&self) -> Result<Mix> {
+        self.sizes.parse().map_err(anyhow::Error::msg)
+    }
+}
+
+/// The answer to the only operation in flight.
+fn answer_to(connection: &mut Connection, operation: Operation) -> Result<Result<Reply, Errno>> {
+    let now = connection.now();
+    let id = connection.client().submit(now, operation);
+    loop {
+        while let Some((done, answer)) = connection.client().poll_completion() {
+            if done == id {
+                return Ok(answer);
+            }
+        }
+        connection.turn()?;
+    }
+}
