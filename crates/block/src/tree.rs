@@ -123,6 +123,8 @@ pub struct Tree {
     /// Asked for and not supplied yet.
     wanted: FastMap<u64, Want>,
     failures: FastMap<u64, (u32, PageFlaw)>,
+    /// Whether operations are parts of one that begins anew as a whole.
+    is_joint: bool,
 }
 
 impl Tree {
@@ -133,6 +135,7 @@ impl Tree {
             cache: Cache::new(cache_pages),
             wanted: FastMap::default(),
             failures: FastMap::default(),
+            is_joint: false,
         }
     }
 
@@ -218,9 +221,22 @@ impl Tree {
         self.fetch(Want::page(reference, level)).map(Page::checked_before)
     }
 
+    /// What follows until [`Tree::end`] is done again from here on if it misses something.
+    pub fn begin(&mut self) {
+        self.is_joint = true;
+    }
+
+    /// Whether what was done since [`Tree::begin`] is to be done again: then all that it used is held.
+    pub fn end(&mut self, again: bool) {
+        self.is_joint = false;
+        self.cache.settle(again);
+    }
+
     /// Ends an operation: what it misses is asked for from now on.
     fn settle<T>(&mut self, result: Result<T, Absent>) -> Result<T, Fault> {
-        self.cache.settle(matches!(result, Err(Absent::Missing(_))));
+        if !self.is_joint {
+            self.cache.settle(matches!(result, Err(Absent::Missing(_))));
+        }
         result.map_err(|absent| match absent {
             Absent::Missing(wants) => Fault::Missing(self.ask(wants)),
             Absent::Damaged { page, flaw } => Fault::Damaged { page, flaw },

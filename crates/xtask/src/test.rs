@@ -14,7 +14,7 @@ pub fn test() -> Result<()> {
     tidy::tidy()?;
     ensure(&TEST_PACKAGES)?;
     cargo(&["test", "--workspace", "--quiet"])?;
-    soak(&["--seeds".to_owned(), TEST_SEEDS.to_owned()])?;
+    simulate(&["--seeds".to_owned(), TEST_SEEDS.to_owned()])?;
     cargo(&["build", "--release", "--package", "sepiola", "--package", "interop"])?;
     run(Command::new(root().join("target/release/interop")).args(["--clients", "host", "--short"]))
 }
@@ -27,8 +27,14 @@ pub fn interop(args: &[String]) -> Result<()> {
     run(Command::new(root().join("target/release/interop")).args(args))
 }
 
-/// Long simulations.
+/// Long simulations: of whole clusters, and of the block store over failing devices.
 pub fn soak(args: &[String]) -> Result<()> {
+    simulate(args)?;
+    cargo(&["build", "--release", "--quiet", "--package", "block", "--bin", "block_soak"])?;
+    run(Command::new(root().join("target/release/block_soak")).args(args))
+}
+
+fn simulate(args: &[String]) -> Result<()> {
     cargo(&["build", "--release", "--quiet", "--package", "sim"])?;
     run(Command::new(root().join("target/release/soak")).args(args))
 }

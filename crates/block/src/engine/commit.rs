@@ -136,7 +136,10 @@ impl Mounted {
     pub fn run_commits(&mut self) {
         while self.commits.stall.is_none() && !self.commits.queue.is_empty() {
             let mut queued = self.commits.queue.pop_front().expect("checked above");
-            match self.execute(&mut queued) {
+            self.meta.tree.begin();
+            let outcome = self.execute(&mut queued);
+            self.meta.tree.end(matches!(outcome, Err(Interrupt::Pages(_))));
+            match outcome {
                 Ok(effects) => self.take_effect(queued.work, effects),
                 Err(interrupt) => self.interrupted(queued, interrupt),
             }
@@ -202,7 +205,7 @@ impl Mounted {
         let seq = self.log.append(&record, &data);
         for (write, data) in record.small.iter().zip(data) {
             self.recent.forget(Extent::new(write.block, 1));
-            self.homes.insert(write.block, seq, data);
+            self.homes.insert(write.block, seq, write.crc, data);
         }
         for extent in &record.freed {
             if let Err(error) = self.free(seq, *extent) {

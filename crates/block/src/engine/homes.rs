@@ -16,6 +16,7 @@ const WRITE_BLOCKS_MAX: usize = 256;
 #[derive(Debug)]
 struct Waiting {
     data: Bytes,
+    crc: u32,
     /// The batch that holds it.
     seq: u64,
 }
@@ -23,6 +24,7 @@ struct Waiting {
 #[derive(Debug)]
 struct Leaving {
     data: Bytes,
+    crc: u32,
     /// Its block was given back.
     is_unwanted: bool,
 }
@@ -47,8 +49,8 @@ impl Homes {
         self.waiting.get(&block).map(|home| &home.data).or_else(leaving)
     }
 
-    pub fn insert(&mut self, block: u64, seq: u64, data: Bytes) {
-        self.waiting.insert(block, Waiting { data, seq });
+    pub fn insert(&mut self, block: u64, seq: u64, crc: u32, data: Bytes) {
+        self.waiting.insert(block, Waiting { data, crc, seq });
     }
 
     /// The same content, in the memory that the log was written from.
@@ -79,7 +81,7 @@ impl Homes {
         assert!(self.leaving.is_empty(), "the checkpoint before has not ended");
         let waiting = std::mem::take(&mut self.waiting);
         let leave = |(block, home): (u64, Waiting)| {
-            (block, Leaving { data: home.data, is_unwanted: false })
+            (block, Leaving { data: home.data, crc: home.crc, is_unwanted: false })
         };
         self.leaving = waiting.into_iter().map(leave).collect();
     }
@@ -99,12 +101,17 @@ impl Homes {
         Some(write)
     }
 
-    /// A run is home. Gives its blocks that were given back.
-    pub fn written(&mut self, extent: Extent) -> Vec<u64> {
+    /// A run is home. Gives its blocks that were given back; others whose content is still the newest
+    /// are told, with their checksums.
+    pub fn written(&mut self, extent: Extent, mut keep: impl FnMut(u64, u32, &Bytes)) -> Vec<u64> {
         let mut unwanted = Vec::new();
         for block in extent.start..extent.end() {
-            if self.leaving.remove(&block).is_some_and(|home| home.is_unwanted) {
-                unwanted.push(block);
+            match self.leaving.remove(&block) {
+                Some(home) if home.is_unwanted => unwanted.push(block),
+                Some(home) if !self.waiting.contains_key(&block) => {
+                    keep(block, home.crc, &home.data);
+                }
+                _ => {}
             }
         }
         unwanted
@@ -139,7 +146,7 @@ mod tests {
     fn homes(blocks: &[u64]) -> Homes {
         let mut homes = Homes::default();
         for block in blocks {
-            homes.insert(*block, 1, Bytes::from(vec![*block as u8; 1]));
+            homes.insert(*block, 1, 0, Bytes::from(vec![*block as u8; 1]));
         }
         homes.freeze();
         homes
@@ -160,13 +167,15 @@ mod tests {
     #[test]
     fn what_changed_on_its_way_home_is_kept() {
         let mut homes = homes(&[1, 2]);
-        homes.insert(2, 5, Bytes::from_static(b"new"));
+        homes.insert(2, 5, 0, Bytes::from_static(b"new"));
         assert_eq!(
             homes.next_write(0).unwrap().data[1],
             [2][..],
             "the checkpoint's state goes home"
         );
-        homes.written(Extent::new(1, 2));
+        let mut kept = Vec::new();
+        homes.written(Extent::new(1, 2), |block, _, _| kept.push(block));
+        assert_eq!(kept, [1]);
         assert!(homes.get(1).is_none());
         assert_eq!(homes.get(2).unwrap(), &b"new"[..]);
     }
@@ -174,12 +183,12 @@ mod tests {
     #[test]
     fn blocks_that_are_given_back_still_go_home_and_are_named_then() {
         let mut homes = homes(&[1, 2, 3]);
-        homes.insert(4, 5, Bytes::new());
+        homes.insert(4, 5, 0, Bytes::new());
         assert_eq!(homes.forget(Extent::new(2, 5)), [2, 3]);
         assert!(homes.get(4).is_none());
         assert_eq!(homes.forget(Extent::new(3, 1)), [0; 0], "once is enough");
         assert_eq!(homes.next_write(0).unwrap().extent, Extent::new(1, 3));
-        assert_eq!(homes.written(Extent::new(1, 3)), [2, 3]);
+        assert_eq!(homes.written(Extent::new(1, 3), |_, _, _| {}), [2, 3]);
         assert_eq!(homes.len(), 0);
     }
 }

@@ -268,7 +268,12 @@ impl Mounted {
     }
 
     fn home_written(&mut self, extent: Extent) {
-        for block in self.homes.written(extent) {
+        let recent = &mut self.recent;
+        // A copy, for what was written is a part of a batch's memory.
+        let keep = |block, crc, data: &Bytes| {
+            recent.insert(block, crc, Bytes::copy_from_slice(data));
+        };
+        for block in self.homes.written(extent, keep) {
             let unwanted = Extent::new(block, 1);
             let free = self.space.unpin(unwanted).expect("pinned when it was given back");
             self.discard(free);

@@ -456,7 +456,7 @@ impl Found {
             self.space.replay_taken(*extent)?;
         }
         for (write, data) in record.small.iter().zip(data) {
-            self.homes.insert(write.block, seq, data.clone());
+            self.homes.insert(write.block, seq, write.crc, data.clone());
         }
         for extent in &record.freed {
             self.homes.forget(*extent);

@@ -44,7 +44,9 @@ impl Mounted {
     pub fn run_query(&mut self, key: u64) {
         let Some(query) = self.queries.get_mut(key) else { return };
         let kind = query.kind.take().expect("it is not being executed");
+        self.meta.tree.begin();
         let outcome = self.execute_query(&kind);
+        self.meta.tree.end(matches!(outcome, Err(Interrupt::Pages(_))));
         // It may be needed again: for another attempt, or to name what is damaged.
         if let Some(query) = self.queries.get_mut(key) {
             query.kind = Some(kind);

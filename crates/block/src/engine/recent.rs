@@ -1,4 +1,4 @@
-//! Data that was read lately: bounded, the least useful leaves first (CLOCK).
+//! Data that was read or written lately: bounded, the least useful leaves first (CLOCK).
 //!
 //! Only small pieces are kept: what is read or written in long runs is not likely to be read again
 //! soon, and costs a device little.
