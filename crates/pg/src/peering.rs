@@ -2,10 +2,10 @@
 
 use crate::message::Body;
 use crate::replicate::MEMBERS_MAX;
-use crate::{LogEntry, Output, Pg, PgInfo, State, Tag};
+use crate::{LogEntry, Output, Pg, PgInfo, PgLog, State, Tag};
 use std::cmp::Reverse;
 use store::{Change, Transaction};
-use types::{Epoch, OsdId};
+use types::{EVersion, Epoch, OsdId};
 
 impl Pg {
     /// The members changed: everything begins anew.
@@ -301,6 +301,10 @@ impl Pg {
         let mut transaction = Transaction::new();
         transaction.push(self.collection, Change::RemoveCollection);
         self.created = false;
+        self.info = PgInfo::default();
+        self.log = PgLog::default();
+        self.missing.clear();
+        self.committed = EVersion::ZERO;
         self.commit(Tag::Removed, transaction);
     }
 }

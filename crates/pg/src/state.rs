@@ -338,6 +338,7 @@ impl Pg {
         if tag.is_commit() {
             self.commits_pending -= 1;
         }
+        let is_removed = matches!((tag, &outcome), (Tag::Removed, Ok(_)));
         match (tag, outcome) {
             (tag, Err(error)) if tag.is_commit() => match error {
                 // Others may fail because one was refused.
@@ -350,16 +351,19 @@ impl Pg {
         if self.commits_pending == 0 {
             self.drained();
         }
+        // Whoever takes this looks at no output behind it. The group may have come back meanwhile.
+        if is_removed && self.state == State::Stray {
+            self.outputs.push_back(Output::Removed);
+        }
     }
 
     fn dispatch_completion(&mut self, tag: Tag, outcome: Result<Outcome, StoreError>) {
         match tag {
             Tag::Load => self.loaded(outcome),
             Tag::Write(version, interval) => self.stored_write(version, interval),
-            Tag::Progress => {}
+            Tag::Progress | Tag::Removed => {}
             Tag::CaughtUp(interval) => self.stored_caught_up(interval),
             Tag::Activated(interval) => self.stored_activated(interval),
-            Tag::Removed => self.outputs.push_back(Output::Removed),
             Tag::Source(job) => self.source_read(job, outcome),
             Tag::ScanPage(job) => self.scan_page(job, outcome),
             Tag::ScanObject(job, index) => self.scan_object(job, index, outcome),

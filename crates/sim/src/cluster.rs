@@ -3,16 +3,15 @@
 use crate::network::Presence;
 use crate::process::{ClientProcess, ControlDisk, MonitorProcess, OsdProcess, StoreDisk};
 use crate::scenario::Scenario;
+use crate::stores::StoreKind;
 use crate::workload::{Target, Workload};
 use crate::world::{Body, START, World};
 use auth::{CephxPolicy, Entropy, KeyType};
-use engine::Duration;
 use mon::control::MemControl;
 use mon::{AuthMode, Parameters, Settings};
 use rados::{Config, Credentials};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use stdx::Prng;
-use store::crash::CrashOptions;
 use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, OsdId, ParticipantName};
 
 const MON_HOST: u8 = 1;
@@ -54,7 +53,7 @@ pub fn build(scenario: Scenario, printed: bool) -> World {
     };
     let mut nodes = Vec::new();
     nodes.push(monitor(&scenario, control, &mon_addrs, &mgr_addrs, seeds.next_u64()));
-    for id in (0..scenario.osds as i32).map(OsdId) {
+    for (id, store) in (0..).map(OsdId).zip(scenario.stores.clone()) {
         let config = osd::Config {
             id,
             fsid: made.fsid,
@@ -64,14 +63,14 @@ pub fn build(scenario: Scenario, printed: bool) -> World {
             connection_modes: CONNECTION_MODES.to_vec(),
             hostname: "virtual".to_owned(),
         };
-        nodes.push(osd(&scenario, config, seeds.next_u64()));
+        nodes.push(osd(store, config, seeds.next_u64()));
     }
     for number in 0..scenario.clients {
         let mut config = Config::new(admin.clone(), credentials.clone(), vec![mon_addrs.clone()]);
         config.prefers_secure = scenario.prefers_secure && scenario.uses_cephx;
         nodes.push(client(number, config));
     }
-    let workload = Workload::new(seeds.fork(), targets(&scenario));
+    let workload = Workload::new(seeds.fork(), scenario.reach, targets(&scenario));
     World::new(scenario, nodes, workload, &mut seeds, printed)
 }
 
@@ -126,12 +125,7 @@ fn monitor(
     (Body::Monitor(Box::new(process)), presence)
 }
 
-fn osd(scenario: &Scenario, config: osd::Config, seed: u64) -> (Body, Presence) {
-    let (low, high) = scenario.commit_us;
-    let options = CrashOptions {
-        commit_delay: Duration::from_micros(low)..=Duration::from_micros(high.max(low)),
-        ..CrashOptions::default()
-    };
+fn osd(store: StoreKind, config: osd::Config, seed: u64) -> (Body, Presence) {
     let presence = Presence {
         participants: vec![ParticipantName::new(EntityType::OSD, config.id.0.into())],
         name: EntityName::osd(config.id.0),
@@ -139,7 +133,7 @@ fn osd(scenario: &Scenario, config: osd::Config, seed: u64) -> (Body, Presence) 
         is_client: false,
         is_up: false,
     };
-    (Body::Osd(Box::new(OsdProcess::new(config, StoreDisk::new(seed, options)))), presence)
+    (Body::Osd(Box::new(OsdProcess::new(config, StoreDisk::new(seed, store)))), presence)
 }
 
 fn client(number: usize, config: Config) -> (Body, Presence) {
@@ -158,7 +152,8 @@ fn targets(scenario: &Scenario) -> Vec<Target> {
     let target = |index: usize| Target {
         pool: POOL.to_owned(),
         name: format!("object.{index}"),
-        is_journal: index.is_multiple_of(3),
+        // What is only appended to would leave no room in the end.
+        is_journal: index.is_multiple_of(3) && !scenario.is_tight,
     };
     (0..scenario.objects).map(target).collect()
 }

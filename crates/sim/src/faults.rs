@@ -30,6 +30,8 @@ pub enum Fault {
     /// Clocks stand still and then jump, as on a machine that slept.
     ClockJump(Duration),
     CreatePool,
+    /// The device of an OSD loses data.
+    Rot(NodeId),
 }
 
 /// Who is who.

@@ -6,7 +6,7 @@
 //! disk. The same seed always does the same, so whatever goes wrong once can be watched again.
 //!
 //! * [`world`]: time, processes and faults. [`network`]: links, with or without `msgr` sessions.
-//! * [`process`]: a daemon and its disk. [`cluster`]: what a scenario builds.
+//! * [`process`]: a daemon and its disk. [`stores`]: which kind of store that is. [`cluster`]: what a scenario builds.
 //! * [`workload`], [`model`], [`history`]: what clients ask, what objects are, what was answered.
 //! * [`check`]: one checker per file. [`run`]: one seed from beginning to end.
 //!
@@ -22,6 +22,7 @@ pub mod network;
 pub mod process;
 pub mod run;
 pub mod scenario;
+pub mod stores;
 pub mod trace;
 pub mod workload;
 pub mod world;

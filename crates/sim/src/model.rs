@@ -126,6 +126,11 @@ impl Action {
         }
     }
 
+    /// Whether the request goes on where a full device lets all other writes wait.
+    pub fn is_removal(&self) -> bool {
+        matches!(self, Action::Remove)
+    }
+
     /// Whether the request is a write although no single operation tells.
     pub fn calls_writing_class(&self) -> bool {
         matches!(self, Action::Lock | Action::Unlock)

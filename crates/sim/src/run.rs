@@ -1,7 +1,8 @@
 //! One seed from beginning to end: build, load, faults, healing, and the judgement.
 
-use crate::check::{linearizable, log, once, quiet, replicas};
+use crate::check::{linearizable, log, media, once, quiet, replicas, stores};
 use crate::cluster;
+use crate::faults::Fault;
 use crate::model::Action;
 use crate::scenario::Scenario;
 use crate::world::{World, create_pool_command, set_pool_command};
@@ -9,7 +10,7 @@ use engine::Duration;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use types::PgId;
+use types::{OsdId, PgId};
 
 /// How long a new cluster may take until its pool is made.
 const BOOT_LIMIT: Duration = Duration::from_secs(120);
@@ -37,6 +38,8 @@ pub struct Report {
     pub answered: usize,
     /// Objects whose history was too entangled to judge.
     pub undecided: usize,
+    /// Reads that failed because a device had lost the data.
+    pub damaged: usize,
 }
 
 /// A seed that shows something wrong.
@@ -74,6 +77,9 @@ fn play(world: &mut World) -> Result<Report, String> {
     world.set_busy(true);
     world.run_until(world.scenario.duration, |_| false);
     world.heal();
+    if world.scenario.is_tight {
+        make_room(world)?;
+    }
     if !world.run_until(LIVENESS_LIMIT, |world| world.in_flight() == 0) {
         return Err(unanswered(world));
     }
@@ -82,7 +88,28 @@ fn play(world: &mut World) -> Result<Report, String> {
     }
     look_at_everything(world)?;
     world.run_until(QUIET, |_| false);
+    if let Some(osd) = world.scenario.rotten {
+        rot(world, osd)?;
+    }
     judge(world)
+}
+
+/// One OSD's device loses data, of what is certain to be there, and everything is read once more.
+fn rot(world: &mut World, osd: OsdId) -> Result<(), String> {
+    let node = world.cast.osds[osd.0 as usize];
+    world.request_checkpoint(node);
+    world.run_until(QUIET, |_| false);
+    // What it has in memory hides damage.
+    world.fault(Fault::Crash(vec![node]));
+    world.fault(Fault::Rot(node));
+    world.fault(Fault::Start(vec![node]));
+    world.run_until(QUIET, |_| false);
+    if !world.run_until(LIVENESS_LIMIT, |world| is_clean(world)) {
+        return Err(format!("groups are never clean after damage:\n{}", groups(world)));
+    }
+    look_at_everything(world)?;
+    world.run_until(QUIET, |_| false);
+    Ok(())
 }
 
 fn boot(world: &mut World) -> Result<(), String> {
@@ -120,7 +147,8 @@ fn groups(world: &World) -> String {
     let map = |osd: &crate::process::OsdProcess| osd.hosted.daemon.as_ref().map(|d| d.map().epoch);
     for osd in world.osds() {
         let epoch = map(osd).unwrap_or_default();
-        writeln!(text, "osd.{} at epoch {epoch}", osd.config.id).expect("strings grow");
+        writeln!(text, "osd.{} at epoch {epoch} DEBUG {}", osd.config.id, osd.hosted.disk.debug())
+            .expect("strings grow");
         let all = osd.hosted.daemon.iter().flat_map(|daemon| daemon.groups());
         for pg in all.filter(|pg| !pg.is_clean() && pg.state() != pg::State::ReplicaActive) {
             let (id, state, members) = (pg.id(), pg.state(), pg.members());
@@ -145,6 +173,17 @@ fn is_clean(world: &World) -> bool {
     replicas::all_groups(map).iter().all(|pg| clean.contains(pg))
 }
 
+/// Recovery needs room: whoever sees a full cluster removes something.
+fn make_room(world: &mut World) -> Result<(), String> {
+    let client = world.cast.clients[0];
+    for object in 0..world.workload.targets.len() {
+        if !world.run_until(REPLY_LIMIT, |world| world.request(client, object, Action::Remove)) {
+            return Err(format!("object {object} could not be removed"));
+        }
+    }
+    Ok(())
+}
+
 /// Every object is read once all is over, so that what was acknowledged must show.
 fn look_at_everything(world: &mut World) -> Result<(), String> {
     let client = world.cast.clients[0];
@@ -165,7 +204,7 @@ fn look_at_everything(world: &mut World) -> Result<(), String> {
 fn judge(world: &mut World) -> Result<Report, String> {
     once::check_seen(&world.history)?;
     for (object, target) in world.workload.targets.iter().enumerate() {
-        let last = world.history.of_object(object).last();
+        let last = world.history.of_object(object).filter(|entry| !media::is_void(entry)).last();
         let last = last.and_then(|entry| entry.completed.as_ref());
         let data = last.and_then(|last| last.outcome.as_ref().ok()?.data.clone());
         if target.is_journal {
@@ -185,8 +224,10 @@ fn judge(world: &mut World) -> Result<Report, String> {
         }
     }
     quiet::check(world)?;
-    replicas::check(world)?;
-    log::check(world)?;
+    let stores = stores::read(world)?;
+    let damaged = media::check(world, &stores)?;
+    replicas::check(world, &stores)?;
+    log::check(world, &stores)?;
     let entries = world.history.entries();
     Ok(Report {
         seed: world.scenario.seed,
@@ -195,5 +236,6 @@ fn judge(world: &mut World) -> Result<Report, String> {
         requests: entries.len(),
         answered: entries.iter().filter(|entry| entry.completed.is_some()).count(),
         undecided,
+        damaged,
     })
 }

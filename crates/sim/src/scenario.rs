@@ -3,11 +3,22 @@
 //! Every seed leaves out some kinds of faults and exaggerates others, because rare combinations
 //! drown when everything happens all the time.
 
+use crate::stores::{self, StoreKind};
+use crate::workload::Reach;
 use engine::Duration;
 use stdx::Prng;
+use types::OsdId;
 
 /// One seed of so many runs over `msgr` sessions, which is slower.
 const WIRED_ONE_IN: u64 = 4;
+/// One seed of so many has objects of many blocks.
+const FAR_ONE_IN: u64 = 4;
+/// One seed of so many has devices that are full soon.
+const TIGHT_ONE_IN: u64 = 16;
+/// Large requests follow each other slowly.
+const THINK_WHEN_TIGHT_US: u64 = 100_000;
+/// One seed of so many, of those in which it can, ends with damaged data.
+const ROT_ONE_IN: u64 = 3;
 /// One seed of so many has a single kind of fault.
 const ONE_KIND_ONE_IN: u64 = 4;
 /// A group remembers the requests of its last thousand writes. Who is cut off for longer than those
@@ -24,6 +35,9 @@ pub struct Scenario {
     pub min_size: u8,
     pub pg_num: u32,
     pub objects: usize,
+    pub reach: Reach,
+    /// Devices are so small that there is not always room.
+    pub is_tight: bool,
     /// Sessions of `msgr` over streams of bytes.
     pub is_wired: bool,
     pub uses_cephx: bool,
@@ -34,7 +48,10 @@ pub struct Scenario {
     pub think_us: u64,
     pub in_flight_max: usize,
     pub delay_us: (u64, u64),
-    pub commit_us: (u64, u64),
+    /// One for each OSD.
+    pub stores: Vec<StoreKind>,
+    /// Whose device loses data in the end.
+    pub rotten: Option<OsdId>,
     pub faults: FaultMix,
 }
 
@@ -69,8 +86,14 @@ impl Scenario {
         let clients = 1 + p.below(4) as usize;
         let think_us = *p.choose(&[10_000, 40_000, 150_000]);
         let faults = FaultMix::draw(p);
+        // A copy that is behind on a full device cannot catch up before something is deleted.
+        let is_tight = p.chance(1, TIGHT_ONE_IN) && size == 1;
         let is_slow = faults.partition > 0 || faults.storm > 0;
         let think_min = if is_slow { clients as u64 * THINK_WITH_PARTITIONS_US } else { 0 };
+        let think_min = if is_tight { think_min.max(THINK_WHEN_TIGHT_US) } else { think_min };
+        let commit_us = (20 + p.below(200), commit_max);
+        let stores = stores::draw(&mut p.fork(), osds, commit_us, is_tight);
+        let rotten = draw_rotten(p, &stores);
         Scenario {
             seed,
             osds,
@@ -79,6 +102,8 @@ impl Scenario {
             min_size,
             pg_num: 1 << p.below(4),
             objects: 2 + p.below(7) as usize,
+            reach: draw_reach(p, is_tight),
+            is_tight,
             is_wired: p.chance(1, WIRED_ONE_IN),
             uses_cephx,
             prefers_secure: p.chance(1, 3),
@@ -86,10 +111,26 @@ impl Scenario {
             think_us: think_us.max(think_min),
             in_flight_max: *p.choose(&[1, 2, 4, 8]),
             delay_us: (20 + p.below(100), delay_max),
-            commit_us: (20 + p.below(200), commit_max),
+            stores,
+            rotten,
             faults,
         }
     }
+}
+
+fn draw_reach(p: &mut Prng, is_tight: bool) -> Reach {
+    match p.chance(1, FAR_ONE_IN) {
+        _ if is_tight => Reach::WIDE,
+        true => Reach::FAR,
+        false => Reach::NEAR,
+    }
+}
+
+/// An OSD whose data lies apart from everything else.
+fn draw_rotten(p: &mut Prng, stores: &[StoreKind]) -> Option<OsdId> {
+    let ids = (0..).map(OsdId).zip(stores);
+    let can_rot: Vec<OsdId> = ids.filter(|(_, kind)| kind.can_rot()).map(|(id, _)| id).collect();
+    (!can_rot.is_empty() && p.chance(1, ROT_ONE_IN)).then(|| *p.choose(&can_rot))
 }
 
 impl FaultMix {

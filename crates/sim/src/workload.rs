@@ -6,13 +6,30 @@ use bytes::Bytes;
 use stdx::Prng;
 
 const FILLER_MAX: u64 = 40;
-/// Now and then a payload is long enough for several blocks and frames.
-const FILLER_LONG_MAX: u64 = 9_000;
-const LONG_ONE_IN: u64 = 60;
-const OFFSET_MAX: u64 = 96;
+/// Longer ones are nothing that a log of any size must take.
+const VALUE_LONG_MAX: u64 = 9_000;
 const KEYS: u64 = 5;
 /// One client of so many only reads.
 const READER_ONE_IN: ActorId = 4;
+
+/// How much clients write, and where.
+#[derive(Debug, Clone, Copy)]
+pub struct Reach {
+    /// Offsets and sizes that clients ask for are below.
+    pub offset_max: u64,
+    /// One in so many payloads is long enough for several blocks and frames.
+    pub long_one_in: u64,
+    pub long_max: u64,
+}
+
+impl Reach {
+    /// What meets in one block.
+    pub const NEAR: Reach = Reach { offset_max: 96, long_one_in: 60, long_max: 9_000 };
+    /// What small devices are full of soon.
+    pub const WIDE: Reach = Reach { offset_max: 200_000, long_one_in: 2, long_max: 800_000 };
+    /// Objects of many blocks, with holes.
+    pub const FAR: Reach = Reach { offset_max: 30_000, long_one_in: 50, long_max: 24_000 };
+}
 
 /// An object that clients share.
 #[derive(Debug, Clone)]
@@ -25,6 +42,7 @@ pub struct Target {
 
 pub struct Workload {
     prng: Prng,
+    reach: Reach,
     pub targets: Vec<Target>,
     payloads_made: u64,
     /// The guard that a client saw last, per object.
@@ -32,9 +50,9 @@ pub struct Workload {
 }
 
 impl Workload {
-    pub fn new(prng: Prng, targets: Vec<Target>) -> Self {
+    pub fn new(prng: Prng, reach: Reach, targets: Vec<Target>) -> Self {
         let guards = vec![Bytes::new(); targets.len()];
-        Workload { prng, targets, payloads_made: 0, guards }
+        Workload { prng, reach, targets, payloads_made: 0, guards }
     }
 
     /// The next request of a client.
@@ -75,24 +93,22 @@ impl Workload {
         match self.prng.below(30) {
             0..5 => Action::Append { data: self.payload(actor) },
             5..8 => {
-                let offset = self.prng.below(OFFSET_MAX);
+                let offset = self.prng.below(self.reach.offset_max);
                 Action::Write { offset, data: self.payload(actor) }
             }
             8..11 => Action::WriteFull { data: self.payload(actor) },
-            11 => Action::Truncate { size: self.prng.below(OFFSET_MAX) },
+            11 => Action::Truncate { size: self.prng.below(self.reach.offset_max) },
             12 => Action::Create,
             13 => Action::Remove,
             14..17 => Action::Swap {
                 expected: self.guards[object].clone(),
-                new: self.payload(actor),
+                new: self.value(actor),
                 data: self.payload(actor),
             },
-            17..19 => Action::Mix {
-                guard: self.payload(actor),
-                key: self.key(),
-                data: self.payload(actor),
-            },
-            19..21 => Action::OmapSet { key: self.key(), value: self.payload(actor) },
+            17..19 => {
+                Action::Mix { guard: self.value(actor), key: self.key(), data: self.payload(actor) }
+            }
+            19..21 => Action::OmapSet { key: self.key(), value: self.value(actor) },
             21 => Action::OmapRemove { key: self.key() },
             22 => Action::Lock,
             23 => Action::Unlock,
@@ -105,11 +121,20 @@ impl Workload {
         format!("key.{}", self.prng.below(KEYS)).into()
     }
 
-    /// Bytes that nobody else writes.
+    /// Data that nobody else writes.
     fn payload(&mut self, actor: ActorId) -> Bytes {
+        self.unique(actor, self.reach.long_max)
+    }
+
+    /// Likewise, of a length that attributes and pairs have.
+    fn value(&mut self, actor: ActorId) -> Bytes {
+        self.unique(actor, self.reach.long_max.min(VALUE_LONG_MAX))
+    }
+
+    fn unique(&mut self, actor: ActorId, long_max: u64) -> Bytes {
         self.payloads_made += 1;
-        let long = self.prng.chance(1, LONG_ONE_IN);
-        let length = self.prng.below(if long { FILLER_LONG_MAX } else { FILLER_MAX }) as usize;
+        let long = self.prng.chance(1, self.reach.long_one_in);
+        let length = self.prng.below(if long { long_max } else { FILLER_MAX }) as usize;
         let filler = char::from(b'a' + (actor % 26) as u8).to_string().repeat(length);
         format!("<{actor}.{}:{filler}>", self.payloads_made).into()
     }

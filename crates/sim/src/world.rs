@@ -10,7 +10,9 @@ use crate::model::Observation;
 use crate::network::{
     Arrival, Context, Delivery, Direct, Network, NetworkEvent, NodeId, Presence, Weather, Wired,
 };
-use crate::process::{ClientProcess, MonitorProcess, OsdProcess, Process, ProcessOutput, Told};
+use crate::process::{
+    ClientProcess, MonitorProcess, OsdProcess, Process, ProcessOutput, StoreDisk, Told,
+};
 use crate::scenario::Scenario;
 use crate::trace::Trace;
 use crate::workload::Workload;
@@ -18,7 +20,7 @@ use engine::{Duration, Time};
 use rados::OperationReply;
 use std::collections::VecDeque;
 use stdx::Prng;
-use types::Errno;
+use types::{Errno, OsdId};
 
 /// Where virtual time begins.
 pub const START: Time = Time(1_750_000_000_000_000_000);
@@ -238,6 +240,9 @@ impl World {
     }
 
     fn wake(&mut self, node: NodeId) {
+        if self.nodes[node].wake != Some(self.agenda.now()) {
+            return; // it was woken earlier, and planned anew
+        }
         self.nodes[node].wake = None;
         let now = self.clock();
         if self.nodes[node].process().poll_timeout().is_some_and(|due| due <= now) {
@@ -462,6 +467,7 @@ impl World {
                 (0..self.nodes.len()).for_each(|node| self.touch(node));
             }
             Fault::CreatePool => self.create_another_pool(),
+            Fault::Rot(node) => self.with_store(node, |store, _| store.rot()),
         }
     }
 
@@ -473,6 +479,23 @@ impl World {
             // What was delivered to it and not looked at is lost with it.
             self.deliveries.retain(|delivery| delivery.node != node);
         }
+    }
+
+    pub fn request_checkpoint(&mut self, node: NodeId) {
+        self.with_store(node, |store, now| store.request_checkpoint(now));
+        self.touch(node);
+    }
+
+    fn with_store(&mut self, node: NodeId, act: impl FnOnce(&mut StoreDisk, Time)) {
+        let now = self.clock();
+        if let Body::Osd(osd) = &mut self.nodes[node].body {
+            act(&mut osd.hosted.disk, now);
+        }
+    }
+
+    /// Whether the device of that OSD may have lost data.
+    pub fn is_rotten(&self, osd: OsdId) -> bool {
+        self.scenario.rotten == Some(osd)
     }
 
     fn create_another_pool(&mut self) {

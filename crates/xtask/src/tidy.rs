@@ -35,7 +35,7 @@ const ARROWS: [(&str, &[&str]); 22] = [
         "sim",
         &[
             "codec", "types", "engine", "stdx", "crush", "maps", "wire", "auth", "msgr", "store",
-            "pg", "osd", "mon", "rados",
+            "block", "pg", "osd", "mon", "rados",
         ],
     ),
     (

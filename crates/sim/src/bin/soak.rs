@@ -1,6 +1,6 @@
 //! Runs seeds until one fails, or all are done.
 
-use sim::run::{Failure, Options, Report, run};
+use sim::run::{Failure, Options, run};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -52,14 +52,16 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
 fn soak(arguments: &Arguments) -> ExitCode {
     let options = Options { trace: arguments.trace };
     let started = Instant::now();
-    let (mut requests, mut events, mut undecided, mut failures) = (0, 0, 0, 0u64);
+    let (mut requests, mut events, mut undecided, mut damaged) = (0, 0, 0, 0);
+    let mut failures = 0u64;
     let mut said = 0;
     for number in 0..arguments.seeds {
         match run(arguments.first_seed + number, &options) {
-            Ok(Report { requests: more, events: of_seed, undecided: unsure, .. }) => {
-                requests += more;
-                events += of_seed;
-                undecided += unsure;
+            Ok(report) => {
+                requests += report.requests;
+                events += report.events;
+                undecided += report.undecided;
+                damaged += report.damaged;
             }
             Err(failure) => {
                 report(&failure);
@@ -78,7 +80,7 @@ fn soak(arguments: &Arguments) -> ExitCode {
     let (seeds, seconds) = (arguments.seeds, started.elapsed().as_secs_f64());
     println!(
         "{seeds} seeds, {failures} failed: {requests} requests, {events} events, \
-         {undecided} histories undecided, {seconds:.1} s"
+         {undecided} histories undecided, {damaged} reads met damage, {seconds:.1} s"
     );
     if failures > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

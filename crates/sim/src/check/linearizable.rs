@@ -6,6 +6,7 @@
 //! What changes nothing is put into the order as soon as it fits: moving it to the front of what is
 //! left never harms. So only requests that were never answered make the search branch.
 
+use super::media::is_void;
 use crate::history::Entry;
 use crate::model::Object;
 use engine::Time;
@@ -56,6 +57,7 @@ struct Path {
 
 pub fn check<'a>(entries: impl Iterator<Item = &'a Entry>) -> Verdict {
     // A read of unknown result says nothing.
+    let entries = entries.filter(|entry| !is_void(entry));
     let known = |entry: &&Entry| entry.completed.is_some();
     let (answered, others): (Vec<&Entry>, Vec<&Entry>) = entries.partition(known);
     let count = answered.len();

@@ -1,7 +1,8 @@
 //! The log of a placement group tells the truth: for each object its last entry names the version
 //! that the object has, or its deletion; versions ascend; no request is in it twice.
 
-use super::replicas::{all_groups, store_of};
+use super::replicas::all_groups;
+use super::stores::Stores;
 use crate::world::World;
 use pg::{EntryKind, INFO_ATTR, LogEntry, ObjectInfo, meta_object};
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,12 +10,11 @@ use store::Collection;
 use store::mem::MemStore;
 use types::PgId;
 
-pub fn check(world: &World) -> Result<(), String> {
+pub fn check(world: &World, stores: &Stores) -> Result<(), String> {
     let map = &world.monitor().hosted.daemon.as_ref().expect("all is healed").state().osdmap;
     for pg in all_groups(map) {
         for osd in map.pg_to_osds(pg).acting {
-            check_copy(store_of(world, osd), pg)
-                .map_err(|why| format!("{pg} on osd.{osd}: {why}"))?;
+            check_copy(stores.of(osd), pg).map_err(|why| format!("{pg} on osd.{osd}: {why}"))?;
         }
     }
     Ok(())

@@ -2,6 +2,8 @@
 
 pub mod linearizable;
 pub mod log;
+pub mod media;
 pub mod once;
 pub mod quiet;
 pub mod replicas;
+pub mod stores;

@@ -7,9 +7,8 @@ pub fn check(world: &World) -> Result<(), String> {
         return Err(format!("{} requests appeared out of nowhere", world.in_flight()));
     }
     for osd in world.osds() {
-        let (id, pending) = (osd.config.id, osd.hosted.disk.commits_pending());
-        if pending > 0 {
-            return Err(format!("osd.{id} still writes: {pending} transactions"));
+        if let Some(what) = osd.hosted.disk.unfinished() {
+            return Err(format!("osd.{} still writes: {what}", osd.config.id));
         }
     }
     Ok(())

@@ -3,14 +3,15 @@
 //! Looks at what is durable, once nothing happens any more. The object that holds a group's log is
 //! left to another checker.
 
+use super::stores::Stores;
 use crate::world::World;
 use maps::OsdMap;
 use pg::is_meta_object;
 use store::Collection;
-use store::mem::{MemObject, MemStore};
+use store::mem::MemObject;
 use types::{HObject, OsdId, PgId, PoolId};
 
-pub fn check(world: &World) -> Result<(), String> {
+pub fn check(world: &World, stores: &Stores) -> Result<(), String> {
     let map = &world.monitor().hosted.daemon.as_ref().expect("all is healed").state().osdmap;
     for pg in all_groups(map) {
         let acting = map.pg_to_osds(pg).acting;
@@ -19,7 +20,7 @@ pub fn check(world: &World) -> Result<(), String> {
         }
         let (first, others) = acting.split_first().expect("there are members");
         for other in others {
-            check_pair(world, pg, *first, *other)?;
+            check_pair(stores, pg, *first, *other)?;
         }
     }
     Ok(())
@@ -30,14 +31,9 @@ pub fn all_groups(map: &OsdMap) -> Vec<PgId> {
     map.pools.iter().flat_map(|(id, pool)| of_pool(*id, pool.pg_num)).collect()
 }
 
-pub fn store_of(world: &World, osd: OsdId) -> &MemStore {
-    let found = world.osds().find(|process| process.config.id == osd);
-    found.expect("the map has no other OSDs").hosted.disk.durable()
-}
-
-fn check_pair(world: &World, pg: PgId, a: OsdId, b: OsdId) -> Result<(), String> {
+fn check_pair(stores: &Stores, pg: PgId, a: OsdId, b: OsdId) -> Result<(), String> {
     let objects = |osd| -> Vec<(&HObject, &MemObject)> {
-        let store = store_of(world, osd).objects(Collection(pg));
+        let store = stores.of(osd).objects(Collection(pg));
         store.filter(|(name, _)| !is_meta_object(name)).collect()
     };
     let (of_a, of_b) = (objects(a), objects(b));
@@ -49,16 +45,18 @@ fn check_pair(world: &World, pg: PgId, a: OsdId, b: OsdId) -> Result<(), String>
         return Err(format!("{pg}: osd.{a} has {a_names:?}, osd.{b} has {b_names:?}"));
     }
     for ((name, in_a), (_, in_b)) in of_a.iter().zip(&of_b) {
-        if !is_equal(in_a, in_b) {
+        let is_damaged = stores.is_damaged(a, name) || stores.is_damaged(b, name);
+        if !is_equal(in_a, in_b, is_damaged) {
             return Err(format!("{pg}: {name} is {in_a:?} on osd.{a} and {in_b:?} on osd.{b}"));
         }
     }
     Ok(())
 }
 
-/// How data is cut into extents, and whether zeros are stored, may differ.
-fn is_equal(a: &MemObject, b: &MemObject) -> bool {
+/// How data is cut into extents, and whether zeros are stored, may differ. Of a damaged object the
+/// data is unknown.
+fn is_equal(a: &MemObject, b: &MemObject, is_damaged: bool) -> bool {
     let data = |object: &MemObject| object.data.read(0, object.data.size()).data;
     let same_pairs = a.attrs == b.attrs && a.omap == b.omap && a.omap_header == b.omap_header;
-    same_pairs && a.data.size() == b.data.size() && data(a) == data(b)
+    same_pairs && (is_damaged || a.data.size() == b.data.size() && data(a) == data(b))
 }

@@ -101,6 +101,9 @@ impl ClientProcess {
         if action.calls_writing_class() {
             operation.flags |= request_flags::WRITE;
         }
+        if action.is_removal() {
+            operation.flags |= request_flags::FULL_FORCE;
+        }
         let id = client.submit(now, operation);
         self.submitted.insert(id, Submitted::Request(request));
     }

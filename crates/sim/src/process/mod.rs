@@ -3,13 +3,16 @@
 //! A crash takes the daemon and everything its disk had not made durable. A start makes a new
 //! daemon over the same disk.
 
+mod block_disk;
 mod client;
+mod contents;
 mod control_disk;
 mod monitor;
 mod osd;
 mod store_disk;
 
 pub use client::{ClientProcess, Submitted, Told};
+pub use contents::Contents;
 pub use control_disk::ControlDisk;
 pub use monitor::MonitorProcess;
 pub use osd::OsdProcess;
@@ -26,6 +29,8 @@ pub trait Disk {
     type Completion;
 
     fn submit(&mut self, now: Time, request: Self::Request);
+    /// All that the daemon wants for now was submitted.
+    fn end_turn(&mut self, _now: Time) {}
     fn poll_completion(&mut self) -> Option<Self::Completion>;
     /// When something becomes ready.
     fn next_event(&self) -> Option<Time>;
@@ -108,7 +113,11 @@ where
     fn poll_output(&mut self, now: Time) -> Option<ProcessOutput> {
         let daemon = self.daemon.as_mut()?;
         loop {
-            return Some(match daemon.poll_output()? {
+            let Some(output) = daemon.poll_output() else {
+                self.disk.end_turn(now);
+                return None;
+            };
+            return Some(match output {
                 Output::Storage(request) => {
                     self.disk.submit(now, request);
                     continue;

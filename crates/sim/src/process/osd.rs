@@ -35,5 +35,6 @@ impl Process for OsdProcess {
         if let Some(osd) = &self.hosted.daemon {
             osd.check_invariants();
         }
+        self.hosted.disk.check_failure();
     }
 }

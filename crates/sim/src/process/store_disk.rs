@@ -1,26 +1,82 @@
-//! The disk of a simulated OSD.
+//! The disk of a simulated OSD: the definition of a store with delays and crashes, or the block store.
 
 use super::Disk;
+use super::block_disk::BlockDisk;
+use super::contents::{self, Contents};
+use crate::stores::StoreKind;
 use engine::Time;
-use store::crash::{CrashOptions, CrashStore};
-use store::mem::MemStore;
+use store::crash::CrashStore;
 use store::{Completion, ObjectStore, Request};
 
-pub struct StoreDisk {
-    store: CrashStore,
+pub enum StoreDisk {
+    Crash(CrashStore),
+    Block(Box<BlockDisk>),
 }
 
 impl StoreDisk {
-    pub fn new(seed: u64, options: CrashOptions) -> Self {
-        StoreDisk { store: CrashStore::new(seed, options) }
+    pub fn new(seed: u64, kind: StoreKind) -> Self {
+        match kind {
+            StoreKind::Crash(options) => StoreDisk::Crash(CrashStore::new(seed, options)),
+            StoreKind::Block(shape) => StoreDisk::Block(Box::new(BlockDisk::new(seed, *shape))),
+        }
     }
 
-    pub fn durable(&self) -> &MemStore {
-        self.store.durable()
+    /// What a restart would find if nothing in flight survived.
+    pub fn durable(&self, now: Time) -> Result<Contents, String> {
+        match self {
+            StoreDisk::Crash(store) => {
+                Ok(Contents { store: store.durable().clone(), ..Contents::default() })
+            }
+            StoreDisk::Block(disk) => contents::read(&mut disk.recovered(now)),
+        }
     }
 
-    pub fn commits_pending(&self) -> usize {
-        self.store.commits_pending()
+    /// What it still has to do, if anything.
+    pub fn unfinished(&self) -> Option<String> {
+        match self {
+            StoreDisk::Crash(store) => {
+                let pending = store.commits_pending();
+                (pending > 0).then(|| format!("{pending} transactions"))
+            }
+            StoreDisk::Block(disk) => (!disk.is_idle()).then(|| "the block store".to_owned()),
+        }
+    }
+
+    /// Makes all that was done so far independent of the log, if there is one.
+    pub fn request_checkpoint(&mut self, now: Time) {
+        if let StoreDisk::Block(disk) = self {
+            disk.request_checkpoint(now);
+        }
+    }
+
+    /// Bits of stored data flip. Only where data lies apart from everything else.
+    pub fn rot(&mut self) {
+        if let StoreDisk::Block(disk) = self {
+            disk.rot();
+        }
+    }
+
+    /// Panics if the store has given up: nothing here gives it a reason.
+    pub fn check_failure(&self) {
+        if let StoreDisk::Block(disk) = self
+            && let Some(failure) = disk.failure()
+        {
+            panic!("the block store fails: {failure}");
+        }
+    }
+
+    pub fn debug(&self) -> String {
+        match self {
+            StoreDisk::Block(b) => b.debug(),
+            _ => String::new(),
+        }
+    }
+
+    pub fn check_invariants(&self) {
+        match self {
+            StoreDisk::Crash(store) => store.durable().check_invariants(),
+            StoreDisk::Block(disk) => disk.check_invariants(),
+        }
     }
 }
 
@@ -29,22 +85,43 @@ impl Disk for StoreDisk {
     type Completion = Completion;
 
     fn submit(&mut self, now: Time, request: Request) {
-        self.store.submit(now, request);
+        match self {
+            StoreDisk::Crash(store) => store.submit(now, request),
+            StoreDisk::Block(disk) => disk.submit(now, request),
+        }
+    }
+
+    fn end_turn(&mut self, now: Time) {
+        if let StoreDisk::Block(disk) = self {
+            disk.end_turn(now);
+        }
     }
 
     fn poll_completion(&mut self) -> Option<Completion> {
-        self.store.poll_completion()
+        match self {
+            StoreDisk::Crash(store) => store.poll_completion(),
+            StoreDisk::Block(disk) => disk.poll_completion(),
+        }
     }
 
     fn next_event(&self) -> Option<Time> {
-        self.store.next_event()
+        match self {
+            StoreDisk::Crash(store) => store.next_event(),
+            StoreDisk::Block(disk) => disk.next_event(),
+        }
     }
 
     fn advance(&mut self, now: Time) {
-        self.store.advance(now);
+        match self {
+            StoreDisk::Crash(store) => store.advance(now),
+            StoreDisk::Block(disk) => disk.advance(now),
+        }
     }
 
     fn crash(&mut self) {
-        self.store.crash();
+        match self {
+            StoreDisk::Crash(store) => store.crash(),
+            StoreDisk::Block(disk) => disk.crash(),
+        }
     }
 }

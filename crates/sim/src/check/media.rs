@@ -1,0 +1,41 @@
+//! A device that loses data, or that is full, is told to clients as an error, where it does, and to
+//! nobody else.
+//!
+//! That no client was told wrong data instead is for the other checkers to see.
+
+use super::stores::Stores;
+use crate::history::Entry;
+use crate::world::World;
+use types::Errno;
+
+/// How many requests met damage.
+pub fn check(world: &World, stores: &Stores) -> Result<usize, String> {
+    let met: Vec<&Entry> =
+        world.history.entries().iter().filter(|entry| met_damage(entry)).collect();
+    for entry in &met {
+        let name = world.workload.targets[entry.object].name.as_bytes();
+        if entry.action.is_write() || !stores.damaged().any(|damaged| damaged == name) {
+            return Err(format!("an error although no device has one: {entry:?}"));
+        }
+    }
+    let refused = world.history.entries().iter().find(|entry| found_no_room(entry));
+    if let Some(entry) =
+        refused.filter(|entry| !world.scenario.is_tight || !entry.action.is_write())
+    {
+        return Err(format!("no room although there is: {entry:?}"));
+    }
+    Ok(met.len())
+}
+
+/// Such a request changed nothing, and says nothing about its object.
+pub fn is_void(entry: &Entry) -> bool {
+    met_damage(entry) || found_no_room(entry)
+}
+
+fn found_no_room(entry: &Entry) -> bool {
+    entry.completed.as_ref().is_some_and(|completed| completed.outcome == Err(Errno::NOSPC))
+}
+
+fn met_damage(entry: &Entry) -> bool {
+    entry.completed.as_ref().is_some_and(|completed| completed.outcome == Err(Errno::IO))
+}

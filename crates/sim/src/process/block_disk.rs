@@ -1,0 +1,151 @@
+//! A block store over simulated devices, as the disk of a simulated OSD.
+
+use super::Disk;
+use crate::stores::BlockShape;
+use block::device::{BLOCK, Device};
+use block::disk::{Driver, FaultyDisk};
+use block::superblock::all_slots;
+use block::{BlockStore, StoreFailure};
+use engine::Time;
+use std::collections::VecDeque;
+use stdx::Prng;
+use store::{Completion, ObjectStore, Request, RequestKind};
+
+/// Of so many crashes one takes the process and not the machine: its devices keep their caches.
+const RESTART_ONE_IN: u64 = 4;
+/// Of so many blocks with data one rots.
+const ROT_ONE_IN: u64 = 3;
+/// After one of so many turns the store's invariants are checked.
+const CHECK_ONE_IN: u64 = 200;
+const OWNER: &[u8] = b"simulated";
+
+pub struct BlockDisk {
+    shape: BlockShape,
+    prng: Prng,
+    disk: FaultyDisk,
+    store: BlockStore,
+    /// Whether anything was committed in this turn.
+    has_commits: bool,
+    completions: VecDeque<Completion>,
+}
+
+impl BlockDisk {
+    /// An empty store.
+    pub fn new(seed: u64, shape: BlockShape) -> Self {
+        let mut prng = Prng::new(seed);
+        let mut disk = FaultyDisk::new(prng.next_u64(), shape.disk.clone());
+        let mut id = [0; 16];
+        prng.fill(&mut id);
+        let writes = block::format(&shape.store, id, OWNER, shape.log_blocks);
+        disk.perform(writes.expect("the devices are large enough"));
+        let store = BlockStore::open(shape.store.clone());
+        BlockDisk { shape, prng, disk, store, has_commits: false, completions: VecDeque::new() }
+    }
+
+    /// Why it does not go on.
+    pub fn failure(&self) -> Option<&StoreFailure> {
+        self.store.failure()
+    }
+
+    /// Whether everything is done that was asked for, and that the store does of its own accord.
+    pub fn is_idle(&self) -> bool {
+        self.store.is_idle()
+    }
+
+    pub fn debug(&self) -> String {
+        format!("{} disk {}", self.store.debug(), self.disk.in_flight())
+    }
+
+    pub fn check_invariants(&self) {
+        self.store.check_invariants();
+    }
+
+    pub fn request_checkpoint(&mut self, now: Time) {
+        self.store.request_checkpoint();
+        self.pump(now);
+    }
+
+    /// Flips a bit in some blocks that hold data. Log and metadata lie on the fast device.
+    pub fn rot(&mut self) {
+        assert!(self.disk.has_device(Device::Fast), "data lies among everything else");
+        let superblocks = all_slots(self.shape.store.main_blocks);
+        for block in self.disk.written_blocks(Device::Main) {
+            if !superblocks.contains(&block) && self.prng.chance(1, ROT_ONE_IN) {
+                let bit = self.prng.below(8 * BLOCK as u64) as usize;
+                self.disk.corrupt(Device::Main, block, bit);
+            }
+        }
+    }
+
+    /// A store of its own over what is left of the devices if the power fails now.
+    pub fn recovered(&self, now: Time) -> Driver<BlockStore> {
+        let store = BlockStore::open(self.shape.store.clone());
+        let mut driver = Driver::new(store, self.disk.durable_image(), now);
+        driver.run_until_ready();
+        driver
+    }
+
+    /// Passes on what the store wants of its devices, and what it has to say.
+    fn pump(&mut self, now: Time) {
+        while let Some(io) = self.store.poll_io() {
+            self.disk.submit(now, io);
+        }
+        while let Some(completion) = self.store.poll_completion() {
+            self.completions.push_back(completion);
+        }
+    }
+}
+
+impl Disk for BlockDisk {
+    type Request = Request;
+    type Completion = Completion;
+
+    fn submit(&mut self, now: Time, request: Request) {
+        self.has_commits |= matches!(request.kind, RequestKind::Commit(_));
+        self.store.submit(now, request);
+    }
+
+    /// What was submitted in one turn shares a batch of the log.
+    fn end_turn(&mut self, now: Time) {
+        let one_in = self.shape.checkpoint_one_in;
+        if std::mem::take(&mut self.has_commits) && one_in > 0 && self.prng.chance(1, one_in) {
+            self.store.request_checkpoint();
+        }
+        self.pump(now);
+        if self.prng.chance(1, CHECK_ONE_IN) {
+            self.check_invariants();
+        }
+    }
+
+    fn poll_completion(&mut self) -> Option<Completion> {
+        self.completions.pop_front()
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        match self.completions.is_empty() {
+            true => self.disk.next_event().into_iter().chain(self.store.poll_timeout()).min(),
+            false => Some(Time::ZERO),
+        }
+    }
+
+    fn advance(&mut self, now: Time) {
+        self.disk.advance(now);
+        while let Some(done) = self.disk.poll() {
+            self.store.handle_io(now, done);
+        }
+        if self.store.poll_timeout().is_some_and(|due| due <= now) {
+            self.store.handle_timeout(now);
+        }
+        self.pump(now);
+    }
+
+    fn crash(&mut self) {
+        self.check_invariants();
+        match self.prng.chance(1, RESTART_ONE_IN) {
+            true => self.disk.restart(),
+            false => drop(self.disk.crash()),
+        }
+        self.store = BlockStore::open(self.shape.store.clone());
+        self.completions.clear();
+    }
+}

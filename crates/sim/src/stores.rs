@@ -1,0 +1,109 @@
+//! Which store each OSD keeps its objects in, and on which devices.
+//!
+//! In some seeds all use the store that defines what stores do, in others all use the block store,
+//! and in others each has another one: what the copies of a group must agree on, both kinds must
+//! then agree on too.
+
+use block::Options;
+use block::disk::{DiskOptions, Unwritten};
+use engine::Duration;
+use std::ops::RangeInclusive;
+use stdx::Prng;
+use store::crash::CrashOptions;
+
+const BLOCKS_PER_MIB: u64 = 256;
+/// Much more than a scenario writes.
+const MAIN_MIB: (u64, u64) = (32, 65);
+/// A few large objects.
+const MAIN_MIB_TIGHT: (u64, u64) = (8, 17);
+const FAST_MIB: (u64, u64) = (16, 33);
+/// The log that a device of its size gets by itself is ten times as long or more.
+const LOG_BLOCKS_SMALL: u64 = 256;
+/// So that the log takes a record of so many blocks: one in four is the most.
+const LOG_BLOCKS_PER_DEFERRED: u64 = 16;
+const MEMORY_SMALL: u64 = 1 << 20;
+const MEMORY_USUAL: u64 = 64 << 20;
+const READ_DELAY_MAX: Duration = Duration::from_millis(1);
+
+#[derive(Debug, Clone)]
+pub enum StoreKind {
+    /// `store::crash` over `store::mem`.
+    Crash(CrashOptions),
+    /// `block` over simulated devices.
+    Block(Box<BlockShape>),
+}
+
+impl StoreKind {
+    /// Whether data lies on a device of its own, but for superblocks.
+    pub fn can_rot(&self) -> bool {
+        matches!(self, StoreKind::Block(shape) if shape.store.fast_blocks > 0)
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct BlockShape {
+    pub store: Options,
+    pub disk: DiskOptions,
+    /// If the store shall not choose.
+    pub log_blocks: Option<u64>,
+    /// One in so many turns in which the daemon commits is followed by a checkpoint; zero: only
+    /// those that the store makes by itself.
+    pub checkpoint_one_in: u64,
+}
+
+/// A store for each OSD. Commits take about as long as asked. If it shall be tight, all are as small as
+/// can be.
+pub fn draw(p: &mut Prng, osds: usize, commit_us: (u64, u64), is_tight: bool) -> Vec<StoreKind> {
+    // Of four.
+    let block = if is_tight { 4 } else { *p.choose(&[0, 0, 4, 4, 4, 2]) };
+    let low = Duration::from_micros(commit_us.0);
+    let commit = low..=Duration::from_micros(commit_us.1).max(low);
+    let one = |_| match p.chance(block, 4) {
+        true => StoreKind::Block(Box::new(BlockShape::draw(p, &commit, is_tight))),
+        false => StoreKind::Crash(CrashOptions {
+            commit_delay: commit.clone(),
+            ..CrashOptions::default()
+        }),
+    };
+    (0..osds).map(one).collect()
+}
+
+impl BlockShape {
+    fn draw(p: &mut Prng, commit: &RangeInclusive<Duration>, is_tight: bool) -> Self {
+        let main_mib = if is_tight { MAIN_MIB_TIGHT } else { MAIN_MIB };
+        let main_blocks = p.range(main_mib.0..main_mib.1) * BLOCKS_PER_MIB;
+        let has_fast = p.chance(1, 3);
+        let fast_mib = if has_fast { p.range(FAST_MIB.0..FAST_MIB.1) } else { 0 };
+        let fast_blocks = fast_mib * BLOCKS_PER_MIB;
+        let (main_cache, fast_cache) = (p.chance(4, 5), p.chance(4, 5));
+        let store = Options {
+            main_blocks,
+            fast_blocks,
+            memory: *p.choose(&[MEMORY_SMALL, MEMORY_USUAL]),
+            flush_main: main_cache,
+            flush_fast: fast_cache,
+            discard: p.chance(1, 2),
+            deferred_blocks: *p.choose(&[0, 8, 8, 64]),
+        };
+        let log_blocks_small =
+            LOG_BLOCKS_SMALL.max(store.deferred_blocks * LOG_BLOCKS_PER_DEFERRED);
+        let unwritten = if p.chance(1, 2) { Unwritten::Garbage } else { Unwritten::Zeros };
+        let disk = DiskOptions {
+            main_blocks,
+            fast_blocks,
+            main_cache,
+            fast_cache,
+            read_delay: Duration::from_micros(5)..=READ_DELAY_MAX,
+            write_delay: commit.clone(),
+            flush_delay: commit.clone(),
+            unwritten,
+            ..DiskOptions::default()
+        };
+        BlockShape {
+            store,
+            disk,
+            log_blocks: (is_tight || p.chance(2, 3)).then_some(log_blocks_small),
+            checkpoint_one_in: *p.choose(&[0, 0, 20, 300]),
+        }
+    }
+}
