@@ -1,7 +1,7 @@
 //! What is checked, with whom, and how.
 
 use crate::clients::Clients;
-use crate::cluster::Cluster;
+use crate::cluster::{self, Cluster};
 use crate::upstream;
 use anyhow::{Context, Result, bail};
 use std::fs;
@@ -19,6 +19,8 @@ pub enum Check {
     Fio,
     BadInput,
     SourceTree,
+    KillStore,
+    FullDisk,
     Upstream,
 }
 
@@ -31,7 +33,7 @@ pub enum Mode {
 }
 
 impl Check {
-    pub const ALL: [Check; 9] = [
+    pub const ALL: [Check; 11] = [
         Check::Commands,
         Check::Rados,
         Check::Librados,
@@ -40,6 +42,8 @@ impl Check {
         Check::Fio,
         Check::BadInput,
         Check::SourceTree,
+        Check::KillStore,
+        Check::FullDisk,
         Check::Upstream,
     ];
 
@@ -53,6 +57,8 @@ impl Check {
             Check::Fio => "fio",
             Check::BadInput => "bad-input",
             Check::SourceTree => "source-tree",
+            Check::KillStore => "kill-store",
+            Check::FullDisk => "full-disk",
             Check::Upstream => "upstream",
         }
     }
@@ -66,7 +72,11 @@ impl Check {
             Check::Caps => ("bash", include_str!("../checks/caps.sh")),
             Check::Bench => ("bash", include_str!("../checks/bench.sh")),
             Check::Fio => ("bash", include_str!("../checks/fio.sh")),
-            Check::BadInput | Check::SourceTree | Check::Upstream => return None,
+            Check::BadInput
+            | Check::SourceTree
+            | Check::KillStore
+            | Check::FullDisk
+            | Check::Upstream => return None,
         })
     }
 }
@@ -104,7 +114,8 @@ pub fn plan(clients: &Clients, short: bool) -> Vec<(Check, Mode)> {
                 plan.extend([Mode::Crc, Mode::Secure].map(|mode| (check, mode)));
             }
             Check::Upstream if clients.name() != "20.2" => {}
-            Check::SourceTree | Check::BadInput if *clients != Clients::Host => {}
+            Check::SourceTree | Check::KillStore | Check::FullDisk | Check::BadInput
+                if *clients != Clients::Host => {}
             _ => plan.push((check, Mode::Crc)),
         }
     }
@@ -124,8 +135,13 @@ pub struct Run<'a> {
 
 impl Run<'_> {
     pub fn environment(&self, cluster: &Cluster) -> Vec<(&'static str, String)> {
+        let mut environment = self.environment_without_cluster();
+        environment.push(("CEPH_CONF", cluster.conf().display().to_string()));
+        environment
+    }
+
+    fn environment_without_cluster(&self) -> Vec<(&'static str, String)> {
         vec![
-            ("CEPH_CONF", cluster.conf().display().to_string()),
             ("CEPH_ARGS", self.mode.client_args().to_owned()),
             ("SCRATCH", self.directory.display().to_string()),
             ("SHORT", if self.short { "1" } else { "0" }.to_owned()),
@@ -141,10 +157,15 @@ impl Run<'_> {
 
 /// Runs one check on a cluster of its own.
 pub fn execute(run: &Run<'_>) -> Result<()> {
+    if run.check == Check::KillStore {
+        return kill_store(run);
+    }
     let auth = if run.mode == Mode::NoAuth { "none" } else { "cephx" };
-    let mut cluster = Cluster::start(run.directory, auth)?;
+    let disk_size = if run.check == Check::FullDisk { SMALL_DISK } else { cluster::DISK_SIZE };
+    let mut cluster = Cluster::start(run.directory, auth, disk_size)?;
     let result = match run.check {
         Check::SourceTree => source_tree(run, &mut cluster),
+        Check::FullDisk => full_disk(run, &mut cluster),
         Check::BadInput => bad_input(run, &cluster),
         Check::Upstream => upstream::run(run, &cluster),
         check => {
@@ -225,6 +246,54 @@ fn linux_source() -> Result<PathBuf> {
             name.starts_with("linux-source-") && name.ends_with(".tar.xz")
         });
     found.context("there is no /usr/src/linux-source-*.tar.xz: install linux-source")
+}
+
+const KILL_STORE: &str = include_str!("../checks/kill_store.py");
+const KILLED_CLUSTERS: [&[&str]; 3] = [
+    &["--devices", "files"],
+    &["--devices", "loop"],
+    &["--devices", "files", "--osds", "1", "--rounds", "30"],
+];
+
+/// Clusters that are killed under load many times; the script starts them.
+fn kill_store(run: &Run<'_>) -> Result<()> {
+    let script = run.write_script("kill_store.py", KILL_STORE)?;
+    let mut environment = run.environment_without_cluster();
+    environment.push(("SEPIOLA", cluster::binary()?.display().to_string()));
+    let clusters = if run.short { &KILLED_CLUSTERS[..1] } else { &KILLED_CLUSTERS[..] };
+    for (number, arguments) in clusters.iter().enumerate() {
+        let scratch = run.directory.join(number.to_string());
+        fs::create_dir(&scratch)?;
+        let mut environment = environment.clone();
+        environment.push(("SCRATCH", scratch.display().to_string()));
+        let mut python = run.clients.command("python3", &environment);
+        finish(python.arg(&script).args(*arguments))?;
+    }
+    Ok(())
+}
+
+const FULL_DISK: &str = include_str!("../checks/full_disk.py");
+const SMALL_DISK: &str = "512M";
+
+/// Disks that fill up, with a kill while they are full, and are emptied again.
+fn full_disk(run: &Run<'_>, cluster: &mut Cluster) -> Result<()> {
+    let script = run.write_script("full_disk.py", FULL_DISK)?;
+    let environment = run.environment(cluster);
+    let journal = run.directory.join("journal");
+    let python = |part: &str| {
+        let mut command = run.clients.command("python3", &environment);
+        command.arg(&script).arg(part).arg(&journal);
+        command
+    };
+    finish(&mut python("fill"))?;
+    cluster.check_alive()?;
+    cluster.kill()?;
+    cluster.fsck()?;
+    cluster.up()?;
+    finish(&mut python("empty"))?;
+    cluster.check_alive()?;
+    cluster.kill()?;
+    cluster.fsck()
 }
 
 /// Memory that a daemon may keep after the attacks, for buffers it had not needed before.

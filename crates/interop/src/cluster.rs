@@ -14,21 +14,26 @@ const START_TIME_MAX: Duration = Duration::from_secs(60);
 const READY: [&str; 2] = ["healthy:", "ready:"];
 
 /// Of each OSD; what the checks write must fit, and several clusters on one machine.
-const DISK_SIZE: &str = "4G";
+pub const DISK_SIZE: &str = "4G";
 
 pub struct Cluster {
     binary: PathBuf,
     data: PathBuf,
     auth: &'static str,
+    disk_size: &'static str,
     process: Option<Child>,
+}
+
+/// The program under test, which lies beside this one.
+pub fn binary() -> Result<PathBuf> {
+    Ok(std::env::current_exe()?.with_file_name("sepiola"))
 }
 
 impl Cluster {
     /// Starts a fresh cluster below `scratch`, at a port that the kernel chooses.
-    pub fn start(scratch: &Path, auth: &'static str) -> Result<Cluster> {
-        let binary = std::env::current_exe()?.with_file_name("sepiola");
+    pub fn start(scratch: &Path, auth: &'static str, disk_size: &'static str) -> Result<Cluster> {
         let data = scratch.join("cluster");
-        let mut cluster = Cluster { binary, data, auth, process: None };
+        let mut cluster = Cluster { binary: binary()?, data, auth, disk_size, process: None };
         cluster.up()?;
         Ok(cluster)
     }
@@ -47,7 +52,7 @@ impl Cluster {
             fs::File::options().create(true).append(true).open(self.data.with_extension("log"))?;
         let mut child = Command::new(&self.binary)
             .args(["up", "--listen", "127.0.0.1:0", "--auth", self.auth])
-            .args(["--disk-size", DISK_SIZE, "--data"])
+            .args(["--disk-size", self.disk_size, "--data"])
             .arg(&self.data)
             .stdout(Stdio::piped())
             .stderr(log)
@@ -79,6 +84,23 @@ impl Cluster {
         if let Some(mut child) = self.process.take() {
             child.kill()?;
             child.wait()?;
+        }
+        Ok(())
+    }
+
+    /// Fails if a store of the stopped cluster is not sound.
+    pub fn fsck(&self) -> Result<()> {
+        for entry in fs::read_dir(&self.data)? {
+            let directory = entry?.path();
+            if !directory.join("store").exists() {
+                continue;
+            }
+            let command = ["store", "fsck", "--deep"];
+            let output = Command::new(&self.binary).args(command).arg(&directory).output()?;
+            if !output.status.success() {
+                let findings = String::from_utf8_lossy(&output.stdout);
+                bail!("fsck of {}: {}\n{findings}", directory.display(), output.status);
+            }
         }
         Ok(())
     }
