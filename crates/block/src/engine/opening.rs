@@ -12,9 +12,9 @@ use super::io::IoQueue;
 use super::meta::Meta;
 use super::mounted::Mounted;
 use crate::checksum::crc32c;
-use crate::device::{BLOCK, Device, Extent, Io, IoDone};
+use crate::device::{Device, Extent, Io, IoDone};
 use crate::keys;
-use crate::log::{Batch, Counters, LogPoint, Record, Replay, Replayed};
+use crate::log::{Batch, Counters, LargeWrite, LogPoint, Record, Replay, Replayed, valid_batches};
 use crate::options::{Budget, Options};
 use crate::space::Space;
 use crate::superblock::{self, FastLabel, Superblock, SuperblockError};
@@ -74,8 +74,8 @@ struct Tail {
     batches: Vec<Batch>,
     end: LogPoint,
     generation: u64,
-    /// Large data to check: batch, place, checksums.
-    runs: Vec<(usize, u64, Vec<u32>)>,
+    /// Large data to check, by batch.
+    runs: Vec<(usize, LargeWrite)>,
     /// Batch and block of large data that is not there.
     missing: Vec<(usize, u64)>,
 }
@@ -356,9 +356,9 @@ impl Opening {
         generation: u64,
     ) -> Result<(), StoreFailure> {
         let runs = runs_to_check(&batches);
-        for (index, (_, block, crcs)) in runs.iter().enumerate() {
+        for (index, (_, LargeWrite { start, crcs })) in runs.iter().enumerate() {
             self.left += 1;
-            self.io.read(Use::Large(index), Device::Main, *block, crcs.len() as u32);
+            self.io.read(Use::Large(index), Device::Main, *start, crcs.len() as u32);
         }
         let tail = Tail { batches, end, generation, runs, missing: Vec::new() };
         self.step = Step::Tail(tail);
@@ -370,7 +370,7 @@ impl Opening {
         let Step::Tail(tail) = std::mem::replace(&mut self.step, garbage) else {
             unreachable!("called in this step")
         };
-        let valid = tail.valid();
+        let valid = valid_batches(&tail.batches, &tail.missing);
         let found = self.found();
         found.superblock.generation = tail.generation;
         found.end = tail.batches.get(valid).map_or(tail.end, |batch| batch.start);
@@ -470,45 +470,17 @@ impl Found {
 
 impl Tail {
     fn supply(&mut self, run: usize, bytes: Option<Bytes>) {
-        let (batch, start, crcs) = &self.runs[run];
-        let bytes = bytes.filter(|bytes| bytes.len() == crcs.len() * BLOCK).unwrap_or_default();
-        for (index, (block, crc)) in (*start..).zip(crcs).enumerate() {
-            let found = bytes.get(index * BLOCK..(index + 1) * BLOCK).map(crc32c);
-            if found != Some(*crc) {
-                self.missing.push((*batch, block));
-            }
-        }
-    }
-
-    /// How many of the batches are valid: each has its large data, except for blocks that the same or
-    /// a later valid batch gave back or overwrote with small data. Once that one was durable, its data
-    /// may have gone there, or something else altogether.
-    fn valid(&self) -> usize {
-        let is_excused = |batch: usize, block: u64, end: usize| {
-            self.batches[batch..end].iter().any(|later| later.supersedes(block))
-        };
-        let is_valid = |end: &usize| {
-            let mut missing = self.missing.iter().filter(|(batch, _)| batch < end);
-            missing.all(|(batch, block)| is_excused(*batch, *block, *end))
-        };
-        (0..=self.batches.len()).rev().find(is_valid).unwrap_or(0)
+        let (batch, write) = &self.runs[run];
+        let bytes = bytes.unwrap_or_default();
+        self.missing.extend(write.missing_in(&bytes).map(|block| (*batch, block)));
     }
 }
 
-impl Batch {
-    fn supersedes(&self, block: u64) -> bool {
-        self.records.iter().any(|(record, _)| {
-            let freed = |extent: &Extent| extent.start <= block && block < extent.end();
-            record.small.iter().any(|write| write.block == block) || record.freed.iter().any(freed)
-        })
-    }
-}
-
-/// The large data of batches that may not have been durable, in runs of blocks.
-fn runs_to_check(batches: &[Batch]) -> Vec<(usize, u64, Vec<u32>)> {
+/// The large data of batches that may not have been durable.
+fn runs_to_check(batches: &[Batch]) -> Vec<(usize, LargeWrite)> {
     let writes = batches.iter().enumerate().flat_map(|(index, batch)| {
         let writes = batch.records.iter().flat_map(|(record, _)| &record.large);
-        writes.map(move |write| (index, write.start, write.crcs.clone()))
+        writes.map(move |write| (index, write.clone()))
     });
     writes.collect()
 }

@@ -32,6 +32,7 @@ mod append;
 mod batch;
 mod record;
 mod replay;
+mod tail;
 #[cfg(test)]
 mod tests;
 mod window;
@@ -41,6 +42,7 @@ pub use batch::Stop;
 pub use record::{Counters, LargeWrite, Record, SmallWrite};
 pub(crate) use record::{decode_extent, encode_extent};
 pub use replay::{Batch, Damage, Replay, Replayed};
+pub use tail::valid_batches;
 
 use codec::{Decode, Encode, Reader, Writer};
 
