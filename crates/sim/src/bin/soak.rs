@@ -53,7 +53,7 @@ fn soak(arguments: &Arguments) -> ExitCode {
     let options = Options { trace: arguments.trace };
     let started = Instant::now();
     let (mut requests, mut events, mut undecided, mut damaged) = (0, 0, 0, 0);
-    let mut failures = 0u64;
+    let (mut stuck, mut failures) = (0u64, 0u64);
     let mut said = 0;
     for number in 0..arguments.seeds {
         match run(arguments.first_seed + number, &options) {
@@ -62,6 +62,7 @@ fn soak(arguments: &Arguments) -> ExitCode {
                 events += report.events;
                 undecided += report.undecided;
                 damaged += report.damaged;
+                stuck += u64::from(report.is_stuck);
             }
             Err(failure) => {
                 report(&failure);
@@ -80,7 +81,8 @@ fn soak(arguments: &Arguments) -> ExitCode {
     let (seeds, seconds) = (arguments.seeds, started.elapsed().as_secs_f64());
     println!(
         "{seeds} seeds, {failures} failed: {requests} requests, {events} events, \
-         {undecided} histories undecided, {damaged} reads met damage, {seconds:.1} s"
+         {undecided} histories undecided, {damaged} reads met damage, \
+         {stuck} stuck without room, {seconds:.1} s"
     );
     if failures > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

@@ -52,10 +52,6 @@ impl BlockDisk {
         self.store.is_idle()
     }
 
-    pub fn debug(&self) -> String {
-        format!("{} disk {}", self.store.debug(), self.disk.in_flight())
-    }
-
     pub fn check_invariants(&self) {
         self.store.check_invariants();
     }

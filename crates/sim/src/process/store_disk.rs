@@ -65,13 +65,6 @@ impl StoreDisk {
         }
     }
 
-    pub fn debug(&self) -> String {
-        match self {
-            StoreDisk::Block(b) => b.debug(),
-            _ => String::new(),
-        }
-    }
-
     pub fn check_invariants(&self) {
         match self {
             StoreDisk::Crash(store) => store.durable().check_invariants(),
