@@ -301,6 +301,21 @@ impl CrushMap {
         self.choose_args.get(&pool).or_else(|| self.choose_args.get(&DEFAULT_CHOOSE_ARGS))
     }
 
+    /// Whether `rule` gives the same for `pool` in both maps, as far as that can be told without
+    /// trying: all that it walks through is equal.
+    pub fn chooses_alike(&self, other: &CrushMap, rule: u32, pool: i64) -> bool {
+        let same_frame = self.tunables == other.tunables
+            && self.max_devices == other.max_devices
+            && self.choose_args_for(pool) == other.choose_args_for(pool)
+            && self.rule(rule) == other.rule(rule);
+        let same_tree = |root| {
+            let items = self.subtree(root);
+            let mut buckets = items.iter().take_while(|&&item| item < 0);
+            buckets.all(|&id| self.bucket(id) == other.bucket(id))
+        };
+        same_frame && self.rule(rule).is_none_or(|rule| rule.takes().all(same_tree))
+    }
+
     pub fn choose_args(&self) -> impl Iterator<Item = (i64, &ChooseArgMap)> {
         self.choose_args.iter().map(|(&pool, args)| (pool, args))
     }

@@ -30,6 +30,15 @@ pub struct Workspace {
     chosen: Vec<i32>,
     leaves: Vec<i32>,
     permutations: Permutations,
+    has_rejected: bool,
+}
+
+impl Workspace {
+    /// Whether the last execution turned down any device for its weight. If not, more weight for
+    /// whichever device leads to the same result.
+    pub fn has_rejected(&self) -> bool {
+        self.has_rejected
+    }
 }
 
 impl CrushMap {
@@ -66,12 +75,14 @@ impl CrushMap {
         result.clear();
         let Some(rule) = self.rule(rule) else { return };
         workspace.permutations.clear();
+        workspace.has_rejected = false;
         let search = Search {
             map: self,
             x,
             weights,
             choose_args,
             permutations: &mut workspace.permutations,
+            has_rejected: &mut workspace.has_rejected,
             examined: 0,
         };
         if rule.rule_type.is_msr() {
@@ -101,6 +112,7 @@ struct Search<'a> {
     weights: &'a [u32],
     choose_args: Option<&'a ChooseArgMap>,
     permutations: &'a mut Permutations,
+    has_rejected: &'a mut bool,
     examined: u64,
 }
 
@@ -252,11 +264,13 @@ impl Search<'_> {
     }
 
     /// Whether `device` is out, fully or, for this input, by its share (`is_out`).
-    fn is_out(&self, device: i32) -> bool {
-        match usize::try_from(device).ok().and_then(|index| self.weights.get(index)) {
+    fn is_out(&mut self, device: i32) -> bool {
+        let is_out = match usize::try_from(device).ok().and_then(|index| self.weights.get(index)) {
             None | Some(0) => true,
             Some(&weight) if weight >= crate::weight::WEIGHT_ONE => false,
             Some(&weight) => hash::hash2(self.x, device as u32) & 0xffff >= weight,
-        }
+        };
+        *self.has_rejected |= is_out;
+        is_out
     }
 }

@@ -107,4 +107,21 @@ impl Rule {
     pub fn takes(&self) -> impl Iterator<Item = i32> + '_ {
         self.steps.iter().filter(|step| step.op == Op::TAKE).map(|step| step.arg1)
     }
+
+    /// Whether it chooses devices only once, one after the other, with later ones taking the place
+    /// of those that are turned down: then a device that is not in the result has no part in it but
+    /// by being turned down.
+    pub fn is_simple(&self) -> bool {
+        let mut choices = self.steps.iter().filter(|step| {
+            !matches!(step.op, Op::TAKE | Op::EMIT | Op::NOOP)
+                && !(Op::SET_CHOOSE_TRIES.0..=Op::SET_CHOOSELEAF_STABLE.0).contains(&step.op.0)
+        });
+        let (first, second) = (choices.next(), choices.next());
+        let closes_up = |step: &Step| match step.op {
+            Op::CHOOSELEAF_FIRSTN => true,
+            Op::CHOOSE_FIRSTN => step.arg2 == i32::from(crate::TYPE_DEVICE),
+            _ => false,
+        };
+        !self.rule_type.is_msr() && first.is_some_and(closes_up) && second.is_none()
+    }
 }

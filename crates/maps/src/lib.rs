@@ -27,7 +27,7 @@ pub use mgrmap::{MgrMap, ModuleInfo, ModuleOption, StandbyInfo};
 pub use monmap::{AuthCiphers, ElectionStrategy, MonFeatures, MonInfo, MonMap};
 pub use osdmap::{
     ApplyError, Blocklist, ErasureCodeProfile, Incremental, Mapping, Osd, OsdInfo, OsdMap,
-    OsdMapFlags, OsdState, OsdXinfo, Placement, StretchMode, WEIGHT_IN, reencode_full,
+    OsdMapFlags, OsdState, OsdXinfo, Placement, RawTable, StretchMode, WEIGHT_IN, reencode_full,
     reencode_incremental,
 };
 pub use pool::{

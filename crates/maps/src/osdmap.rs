@@ -10,12 +10,14 @@ mod incremental_encode;
 mod osd;
 mod parts;
 mod placement;
+mod raw_table;
 mod reencode;
 
 pub use apply::ApplyError;
 pub use incremental::Incremental;
 pub use osd::{Osd, OsdInfo, OsdState, OsdXinfo, WEIGHT_IN};
 pub use placement::{Mapping, Placement};
+pub use raw_table::RawTable;
 pub use reencode::{reencode_full, reencode_incremental};
 
 use crate::bits::bit_set;

@@ -17,6 +17,7 @@
 
 mod admission;
 mod authentication;
+mod candidates;
 mod commands;
 mod config;
 mod copying;

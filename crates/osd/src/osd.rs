@@ -1,6 +1,7 @@
 //! The daemon: its state, and the dispatch of what arrives.
 
 use crate::authentication::Handshake;
+use crate::candidates::Candidates;
 use crate::config::Config;
 use crate::copying::Copies;
 use crate::groups::Group;
@@ -38,6 +39,7 @@ pub struct Osd {
     pub(crate) entropy: Entropy,
     pub(crate) stage: Stage,
     pub(crate) map: OsdMap,
+    pub(crate) candidates: Candidates,
     pub(crate) history: MapsHistory,
     pub(crate) secrets: RotatingSecrets,
     pub(crate) handshakes: BTreeMap<ConnId, Handshake>,
@@ -77,6 +79,7 @@ impl Osd {
     pub fn new(config: Config, seed: [u8; 32]) -> Self {
         let mut osd = Osd {
             map: OsdMap::new(config.fsid),
+            candidates: Candidates::default(),
             config,
             entropy: Entropy::from_seed(seed),
             stage: Stage::Loading,

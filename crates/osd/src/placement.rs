@@ -6,7 +6,8 @@ use crate::osd::{Early, Stage};
 use engine::{ConnId, Time};
 use maps::OsdMap;
 use pg::{Members, Others};
-use types::{Epoch, OsdId, PgId, UTime};
+use std::collections::BTreeMap;
+use types::{Epoch, OsdId, PgId, PoolId, UTime};
 use wire::{MessageBody, OsdMapMessage};
 
 impl Osd {
@@ -38,30 +39,29 @@ impl Osd {
             Stage::Up => {}
         }
         let map = std::mem::take(&mut self.map);
-        let mut placement = map.placement();
-        for (pool_id, pool) in &map.pools {
+        self.candidates.update(&map, self.config.id);
+        let mut others: BTreeMap<PoolId, Others> = BTreeMap::new();
+        for pg in self.candidates.with(self.groups.keys().copied()) {
             // Only whole copies can be held yet.
-            if !pool.is_replicated() {
+            let pool = map.pool(pg.pool).filter(|pool| pool.is_replicated());
+            let Some(pool) = pool.filter(|pool| pg.seed < pool.pg_num) else { continue };
+            let mapping = self.candidates.mapping(&map, pg);
+            let is_member = mapping.acting.contains(&self.config.id);
+            if !is_member && !self.groups.contains_key(&pg) {
                 continue;
             }
-            let others = surroundings(&map, pool.create_time);
-            for pg in map.pgs(*pool_id) {
-                let mapping = placement.pg_to_osds(pg);
-                let is_member = mapping.acting.contains(&self.config.id);
-                if !is_member && !self.groups.contains_key(&pg) {
-                    continue;
-                }
-                let up_from = |osd: &OsdId| map.osd(*osd).map_or(Epoch(0), |osd| osd.info.up_from);
-                let members = Members {
-                    up_from: mapping.acting.iter().map(up_from).collect(),
-                    up: mapping.up,
-                    acting: mapping.acting,
-                    primary: mapping.acting_primary,
-                    size: pool.size.into(),
-                    min_size: pool.min_size.into(),
-                };
-                self.place_group(map.epoch, pg, members, others.clone());
-            }
+            let up_from = |osd: &OsdId| map.osd(*osd).map_or(Epoch(0), |osd| osd.info.up_from);
+            let members = Members {
+                up_from: mapping.acting.iter().map(up_from).collect(),
+                up: mapping.up,
+                acting: mapping.acting,
+                primary: mapping.acting_primary,
+                size: pool.size.into(),
+                min_size: pool.min_size.into(),
+            };
+            let others = others.entry(pg.pool);
+            let others = others.or_insert_with(|| surroundings(&map, pool.create_time));
+            self.place_group(map.epoch, pg, members, others.clone());
         }
         self.map = map;
         self.pump_groups(now);

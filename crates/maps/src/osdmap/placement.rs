@@ -4,7 +4,7 @@
 //! hand, dropping what is down gives *up*, primary affinity picks its primary; a temporary
 //! mapping, set while data moves, overrides the result as *acting*.
 
-use super::{OsdMap, WEIGHT_IN};
+use super::{OsdMap, RawTable, WEIGHT_IN};
 use crate::{Pool, PoolFlags};
 use crush::Workspace;
 use crush::hash::hash2;
@@ -56,6 +56,18 @@ impl OsdMap {
         self.placement().pg_to_osds(pg)
     }
 
+    /// [`OsdMap::pg_to_osds`] with a table that was brought up to date with this map.
+    pub fn look_up(&self, table: &RawTable, pg: PgId) -> Mapping {
+        let Some(pool) = self.pool(pg.pool) else { return Mapping::default() };
+        let pg = pool.raw_pg_to_pg(pg);
+        let devices = table.devices(pg).iter().copied();
+        // CRUSH has spoken, so it needs no weights.
+        let (weights, workspace) = (Vec::new(), Workspace::default());
+        let placement = Placement { map: self, weights, workspace };
+        let raw = placement.exchange(pool, pg, devices.map(OsdId).collect());
+        placement.resolve(pool, pg, raw)
+    }
+
     pub fn placement(&self) -> Placement<'_> {
         let weights = self.osds.iter().map(|osd| osd.weight).collect();
         Placement { map: self, weights, workspace: Workspace::default() }
@@ -73,12 +85,36 @@ impl OsdMap {
     }
 }
 
+/// CRUSH's own choice for a placement group.
+pub(super) fn choose(
+    map: &OsdMap,
+    weights: &[u32],
+    pool: &Pool,
+    pg: PgId,
+    workspace: &mut Workspace,
+    devices: &mut Vec<i32>,
+) {
+    map.crush.do_rule_into(
+        workspace,
+        pool.crush_rule.into(),
+        pool.placement_seed(pg),
+        pool.size.into(),
+        weights,
+        map.crush.choose_args_for(pg.pool.0),
+        devices,
+    );
+}
+
 impl Placement<'_> {
     /// See [`OsdMap::pg_to_osds`].
     pub fn pg_to_osds(&mut self, pg: PgId) -> Mapping {
         let Some(pool) = self.map.pool(pg.pool) else { return Mapping::default() };
         let pg = pool.raw_pg_to_pg(pg);
         let raw = self.raw(pool, pg);
+        self.resolve(pool, pg, raw)
+    }
+
+    fn resolve(&self, pool: &Pool, pg: PgId, raw: Vec<OsdId>) -> Mapping {
         let mut up = self.only_up(pool, &raw);
         let up_primary = self.choose_primary(pool, pool.placement_seed(pg), &mut up);
         let (temporary, temporary_primary) = self.temporary(pool, pg);
@@ -97,18 +133,12 @@ impl Placement<'_> {
 
     /// CRUSH's choice with upmaps, whether up or not.
     fn raw(&mut self, pool: &Pool, pg: PgId) -> Vec<OsdId> {
-        let crush = &self.map.crush;
         let mut devices = Vec::new();
-        crush.do_rule_into(
-            &mut self.workspace,
-            pool.crush_rule.into(),
-            pool.placement_seed(pg),
-            pool.size.into(),
-            &self.weights,
-            crush.choose_args_for(pg.pool.0),
-            &mut devices,
-        );
-        let mut raw: Vec<OsdId> = devices.into_iter().map(OsdId).collect();
+        choose(self.map, &self.weights, pool, pg, &mut self.workspace, &mut devices);
+        self.exchange(pool, pg, devices.into_iter().map(OsdId).collect())
+    }
+
+    fn exchange(&self, pool: &Pool, pg: PgId, mut raw: Vec<OsdId>) -> Vec<OsdId> {
         self.keep(pool, &mut raw, |osd| self.map.exists(osd));
         self.apply_upmap(pg, &mut raw);
         raw

@@ -1,0 +1,202 @@
+//! What CRUSH gives for every placement group, kept from one map to the next.
+//!
+//! Most epochs change nothing that CRUSH looks at: OSDs go down and come up, temporary sets come and
+//! go, groups are exchanged by upmaps. Most others change a few OSDs' weights, and with them few
+//! groups. [`RawTable::update`] finds out which, and computes only those anew.
+//!
+//! Invariant: after `update(map)` every group of `map` has here what [`crush::CrushMap::do_rule`]
+//! gives for it.
+//!
+//! Memory: four bytes per copy and two per group. It does not know upmaps, nor who is up; see
+//! [`OsdMap::look_up`] for those.
+
+use super::OsdMap;
+use super::placement::choose;
+use crate::{Pool, PoolFlags};
+use crush::weight::WEIGHT_ONE;
+use crush::{CrushMap, ITEM_NONE, Workspace};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use types::{OsdId, PgId, PoolId};
+
+#[derive(Debug, Default)]
+pub struct RawTable {
+    crush: Arc<CrushMap>,
+    weights: Vec<u32>,
+    pools: BTreeMap<PoolId, PoolTable>,
+    workspace: Workspace,
+    computed: u64,
+}
+
+/// What a pool's groups depend on besides the CRUSH map and weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Shape {
+    rule: u32,
+    size: u8,
+    pg_num: u32,
+    pgp_num: u32,
+    hashes_pool: bool,
+}
+
+#[derive(Debug)]
+struct PoolTable {
+    shape: Shape,
+    /// `size` of them per group; those behind the group's length are unused.
+    devices: Vec<i32>,
+    lengths: Vec<u8>,
+    /// Groups for which CRUSH met a device that is out, in part or altogether.
+    has_rejected: Vec<bool>,
+}
+
+/// How weights changed.
+struct Shift {
+    lowered: Vec<bool>,
+    has_lowered: bool,
+    has_raised: bool,
+}
+
+impl RawTable {
+    /// Brings the table up to date; whether it may have changed.
+    pub fn update(&mut self, map: &OsdMap) -> bool {
+        let weights: Vec<u32> = map.osds.iter().map(|osd| osd.weight).collect();
+        let shift = Shift::between(&self.weights, &weights);
+        let same_crush = Arc::ptr_eq(&self.crush, &map.crush);
+        let old = std::mem::replace(&mut self.crush, Arc::clone(&map.crush));
+        self.weights = weights;
+        let pools_before = self.pools.len();
+        self.pools.retain(|id, _| map.pools.contains_key(id));
+        let mut changed = self.pools.len() != pools_before;
+        for (id, pool) in &map.pools {
+            let shape = Shape::of(pool);
+            let known = self.pools.remove(id).filter(|table| table.shape == shape);
+            let alike = || same_crush || old.chooses_alike(&map.crush, shape.rule, id.0);
+            let table = match known.filter(|_| alike()) {
+                Some(mut table) => {
+                    changed |= self.adjust(map, *id, pool, &mut table, &shift);
+                    table
+                }
+                None => {
+                    changed = true;
+                    self.compute_pool(map, *id, pool)
+                }
+            };
+            self.pools.insert(*id, table);
+        }
+        changed
+    }
+
+    /// CRUSH's choice for a group; nothing for one that does not exist.
+    pub fn devices(&self, pg: PgId) -> &[i32] {
+        let Some(table) = self.pools.get(&pg.pool) else { return &[] };
+        let Some(length) = table.lengths.get(pg.seed as usize) else { return &[] };
+        let start = pg.seed as usize * usize::from(table.shape.size);
+        &table.devices[start..start + usize::from(*length)]
+    }
+
+    /// All groups that CRUSH gives to `osd`.
+    pub fn groups_of(&self, osd: OsdId) -> Vec<PgId> {
+        let mut groups = Vec::new();
+        for (pool, table) in &self.pools {
+            let size = usize::from(table.shape.size).max(1);
+            let places = table.devices.iter().enumerate();
+            let own = places.filter(|(_, device)| **device == osd.0);
+            groups.extend(own.map(|(place, _)| PgId { pool: *pool, seed: (place / size) as u32 }));
+        }
+        groups
+    }
+
+    /// How often CRUSH was asked so far.
+    pub fn computed(&self) -> u64 {
+        self.computed
+    }
+
+    fn compute_pool(&mut self, map: &OsdMap, id: PoolId, pool: &Pool) -> PoolTable {
+        let shape = Shape::of(pool);
+        let groups = shape.pg_num as usize;
+        let mut table = PoolTable {
+            shape,
+            devices: vec![ITEM_NONE; groups * usize::from(shape.size)],
+            lengths: vec![0; groups],
+            has_rejected: vec![false; groups],
+        };
+        for seed in 0..shape.pg_num {
+            self.compute(map, PgId { pool: id, seed }, pool, &mut table);
+        }
+        table
+    }
+
+    fn compute(&mut self, map: &OsdMap, pg: PgId, pool: &Pool, table: &mut PoolTable) {
+        let (index, size) = (pg.seed as usize, usize::from(table.shape.size));
+        let mut devices = Vec::with_capacity(size);
+        choose(map, &self.weights, pool, pg, &mut self.workspace, &mut devices);
+        devices.truncate(size);
+        let start = index * size;
+        table.devices[start..start + devices.len()].copy_from_slice(&devices);
+        table.devices[start + devices.len()..start + size].fill(ITEM_NONE);
+        table.lengths[index] = devices.len() as u8;
+        table.has_rejected[index] = self.workspace.has_rejected();
+        self.computed += 1;
+    }
+
+    /// Computes the groups anew that other weights may have changed.
+    fn adjust(
+        &mut self,
+        map: &OsdMap,
+        id: PoolId,
+        pool: &Pool,
+        table: &mut PoolTable,
+        shift: &Shift,
+    ) -> bool {
+        if !shift.has_lowered && !shift.has_raised {
+            return false;
+        }
+        let is_simple = map.crush.rule(table.shape.rule).is_some_and(crush::Rule::is_simple);
+        let before = self.computed;
+        for seed in 0..table.shape.pg_num {
+            if !is_simple || table.is_touched(seed as usize, shift) {
+                self.compute(map, PgId { pool: id, seed }, pool, table);
+            }
+        }
+        self.computed != before
+    }
+}
+
+impl Shape {
+    fn of(pool: &Pool) -> Self {
+        Shape {
+            rule: pool.crush_rule.into(),
+            size: pool.size,
+            pg_num: pool.pg_num,
+            pgp_num: pool.pgp_num,
+            hashes_pool: pool.flags.contains(PoolFlags::HASHPSPOOL),
+        }
+    }
+}
+
+impl Shift {
+    /// CRUSH takes more than one for one, and devices without weight for out.
+    fn between(old: &[u32], new: &[u32]) -> Self {
+        let weight = |weights: &[u32], device: usize| {
+            weights.get(device).copied().unwrap_or(0).min(WEIGHT_ONE)
+        };
+        let devices = 0..old.len().max(new.len());
+        let lowered = devices.clone().map(|device| weight(new, device) < weight(old, device));
+        let lowered: Vec<bool> = lowered.collect();
+        Shift {
+            has_lowered: lowered.contains(&true),
+            has_raised: devices.into_iter().any(|d| weight(new, d) > weight(old, d)),
+            lowered,
+        }
+    }
+}
+
+impl PoolTable {
+    /// Under a simple rule a device that loses weight matters to groups that have it, one that gains
+    /// weight to groups for which any was turned down.
+    fn is_touched(&self, index: usize, shift: &Shift) -> bool {
+        let size = usize::from(self.shape.size);
+        let lost = |device: &i32| shift.lowered.get(*device as usize) == Some(&true);
+        shift.has_raised && self.has_rejected[index]
+            || shift.has_lowered && self.devices[index * size..(index + 1) * size].iter().any(lost)
+    }
+}
