@@ -6,7 +6,7 @@
 
 use crate::control::Transaction;
 use crate::keys::{self, Service};
-use crate::state::{FULL_MAPS_KEPT, INCREMENTALS_KEPT, State};
+use crate::state::{FULL_MAPS_KEPT, State};
 use bytes::Bytes;
 use crush::CrushMap;
 use maps::{ApplyError, Incremental, OsdState, Pool};
@@ -118,12 +118,9 @@ impl Change {
         let epoch = next.epoch;
         self.put(keys::osdmap_incremental(epoch), codec::encode_to_bytes(&incremental));
         self.put(keys::osdmap_full(epoch), codec::encode_to_bytes(&next));
-        let oldest = |kept: usize| Epoch((epoch.0 + 1).saturating_sub(kept as u32));
-        for old in state.full_maps.range(..oldest(FULL_MAPS_KEPT)).map(|(epoch, _)| *epoch) {
+        let oldest = Epoch((epoch.0 + 1).saturating_sub(FULL_MAPS_KEPT as u32));
+        for old in state.full_maps.range(..oldest).map(|(epoch, _)| *epoch) {
             self.delete(keys::osdmap_full(old));
-        }
-        for old in state.incrementals.range(..oldest(INCREMENTALS_KEPT)).map(|(epoch, _)| *epoch) {
-            self.delete(keys::osdmap_incremental(old));
         }
         Ok(())
     }

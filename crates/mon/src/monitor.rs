@@ -12,6 +12,7 @@
 //! While loading, inputs wait in the order of their arrival.
 
 mod handshake;
+mod history;
 mod housekeeping;
 mod job;
 mod messages;

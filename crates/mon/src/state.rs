@@ -14,9 +14,11 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use types::{EntityName, Epoch, OsdId};
 use wire::LogEntry;
+use wire::options::Values;
+pub use wire::options::switch as parse_switch;
 
-/// How many old OSD maps are kept: whole, and as differences. A reader that is further behind gets
-/// the newest map whole.
+/// How many old OSD maps are kept: whole, and at least as differences. A reader that is further behind
+/// gets the newest map whole.
 pub const FULL_MAPS_KEPT: usize = 50;
 pub const INCREMENTALS_KEPT: usize = 500;
 /// Entries of the cluster log that are kept.
@@ -202,18 +204,20 @@ impl State {
         in_section("mon").or_else(|| in_section("global"))
     }
 
+    /// Options as the monitor itself sees them.
+    pub fn options<'a>(&'a self) -> Values<impl Fn(&str) -> Option<&'a str>> {
+        Values(|name: &str| self.mon_option(name))
+    }
+
+    /// Options of OSDs that the monitor's judgement depends on as well.
+    pub fn osd_options<'a>(&'a self) -> Values<impl Fn(&str) -> Option<&'a str>> {
+        let of_osds = |name: &str| self.config.get("osd")?.get(name).map(String::as_str);
+        Values(move |name: &str| of_osds(name).or_else(|| self.mon_option(name)))
+    }
+
     /// A switch as the monitor itself sees it. What is no spelling of a switch counts as not set.
     pub fn mon_switch(&self, name: &str, default: bool) -> bool {
         self.mon_option(name).and_then(parse_switch).unwrap_or(default)
-    }
-}
-
-/// The spellings of a boolean option.
-pub fn parse_switch(text: &str) -> Option<bool> {
-    match text.to_ascii_lowercase().as_str() {
-        "true" | "yes" | "on" | "1" => Some(true),
-        "false" | "no" | "off" | "0" => Some(false),
-        _ => None,
     }
 }
 

@@ -6,7 +6,7 @@ use engine::Time;
 use maps::OsdMap;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
-use types::{OsdId, PgId, PoolId};
+use types::{Epoch, OsdId, PgId, PoolId};
 use wire::internal::{OsdUsage, PgStat, StatsReport, pg_state};
 
 /// Rates are averages over this many periods of [`RATE_PERIOD`].
@@ -232,6 +232,15 @@ impl Statistics {
         pgs.map(|pg| (pg, self.pg_state(map, pg)))
     }
 
+    /// The oldest of the epochs in which groups were last clean; `None` until all have been reported.
+    pub fn oldest_clean_epoch(&self, map: &OsdMap) -> Option<Epoch> {
+        let mut oldest = map.epoch;
+        for pg in map.pools.keys().flat_map(|pool| map.pgs(*pool)) {
+            oldest = oldest.min(self.pg(pg)?.last_epoch_clean);
+        }
+        Some(oldest)
+    }
+
     /// How many groups are in each state, the most frequent first.
     pub fn pgs_by_state(&self, map: &OsdMap) -> Vec<(u64, u64)> {
         let mut counts = BTreeMap::<u64, u64>::new();
@@ -275,7 +284,7 @@ fn period_of(now: Time) -> u64 {
 mod tests {
     use super::*;
     use maps::{Pool, PoolType};
-    use types::{Epoch, Uuid};
+    use types::Uuid;
 
     fn map() -> OsdMap {
         let mut map = OsdMap::new(Uuid::default());

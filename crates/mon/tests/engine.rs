@@ -136,6 +136,7 @@ fn old_epochs_are_trimmed_and_late_readers_get_the_newest_map() {
         cluster.command(json!({ "prefix": "osd set", "key": "noout" }));
         cluster.command(json!({ "prefix": "osd unset", "key": "noout" }));
     }
+    cluster.advance(Duration::from_secs(2));
     let state = cluster.monitor.state();
     assert_eq!(state.incrementals.len(), mon::state::INCREMENTALS_KEPT);
     assert_eq!(state.full_maps.len(), mon::state::FULL_MAPS_KEPT);
@@ -333,4 +334,50 @@ fn unreadable_messages_close_their_session() {
     cluster.monitor.handle_message(cluster.now, ADMIN, message);
     cluster.drain();
     assert!(!cluster.closed.contains(&ADMIN));
+}
+
+#[test]
+fn osds_are_told_of_options_when_they_change() {
+    let mut cluster = Cluster::healthy();
+    let conn = Cluster::osd_conn(1);
+    subscribe(&mut cluster, conn, "config", 0, 0);
+    cluster.take::<wire::Config>(conn);
+    let mut set = |who: &str, value: &str| {
+        let name = "osd_max_backfills";
+        let command = json!({ "prefix": "config set", "who": who, "name": name, "value": value });
+        let result = cluster.command(command).result;
+        let told = cluster.take::<wire::Config>(conn).pop();
+        (result, told.and_then(|config| config.options.get(name).cloned()))
+    };
+    assert_eq!(set("osd", "3"), (0, Some("3".to_owned())));
+    assert_eq!(set("osd.1", "4"), (0, Some("4".to_owned())));
+    assert_eq!(set("osd", "5"), (0, Some("4".to_owned())));
+    assert_eq!(set("osd", "many"), (-22, None));
+}
+
+/// Makes so many maps.
+fn many_maps(cluster: &mut Cluster, count: usize) {
+    for number in 0..count {
+        let prefix = if number % 2 == 0 { "osd set" } else { "osd unset" };
+        cluster.command(json!({ "prefix": prefix, "key": "noout" }));
+    }
+}
+
+#[test]
+fn differences_of_maps_are_kept_while_a_group_that_is_not_clean_may_need_them() {
+    let mut cluster = Cluster::healthy();
+    cluster.command(json!({ "prefix": "osd pool create", "pool": "data", "pg_num": 8 }));
+    let clean = cluster.epoch();
+    let report = |cluster: &mut Cluster, clean: Epoch| {
+        (0..3).for_each(|osd| cluster.report_clean_since(osd, clean));
+        cluster.advance(Duration::from_secs(2));
+        *cluster.monitor.state().incrementals.first_key_value().unwrap().0
+    };
+    many_maps(&mut cluster, 600);
+    cluster.advance(Duration::from_secs(2));
+    assert_eq!(cluster.monitor.state().incrementals.len() as u32, cluster.epoch().0);
+    assert_eq!(report(&mut cluster, Epoch(1)), Epoch(1));
+    assert_eq!(report(&mut cluster, clean), Epoch(1), "a few are not worth a transaction");
+    let newest = cluster.epoch();
+    assert_eq!(report(&mut cluster, newest), Epoch(newest.0 - 499));
 }

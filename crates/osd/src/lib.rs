@@ -29,6 +29,7 @@ mod listing;
 mod maps_history;
 mod monitor;
 mod objects;
+mod options;
 mod osd;
 mod peers;
 mod placement;
@@ -40,6 +41,7 @@ mod storage;
 mod watches;
 
 pub use config::{Config, VERSION};
+pub use options::Options;
 pub use osd::Osd;
 
 #[cfg(test)]

@@ -55,9 +55,10 @@ impl Osd {
         self.monitor.open = true;
         let Some(conn) = self.monitor.conn() else { return };
         let start = if self.epoch().0 == 0 { 0 } else { u64::from(self.epoch().0) + 1 };
-        let what = BTreeMap::from([("osdmap".to_owned(), SubscribeItem { start, flags: 0 })]);
-        let subscribe = MonSubscribe { what, hostname: self.config.hostname.clone() };
-        self.send(conn, subscribe.encode(SUPPORTED));
+        let what = [("osdmap", start), ("config", 0)];
+        let what = what.map(|(what, start)| (what.to_owned(), SubscribeItem { start, flags: 0 }));
+        let hostname = self.config.hostname.clone();
+        self.send(conn, MonSubscribe { what: what.into(), hostname }.encode(SUPPORTED));
         let secrets = RotatingSecretsRequest { service: EntityType::OSD.0.into() };
         self.send(conn, secrets.encode(SUPPORTED));
         if self.stage == Stage::Booting {

@@ -7,6 +7,7 @@ use crate::copying::Copies;
 use crate::groups::Group;
 use crate::maps_history::MapsHistory;
 use crate::monitor::MonitorLink;
+use crate::options::Options;
 use crate::peers::Peers;
 use crate::report::Reporting;
 use crate::request::Request;
@@ -36,6 +37,8 @@ pub(crate) enum Stage {
 #[derive(Debug)]
 pub struct Osd {
     pub(crate) config: Config,
+    /// What the configuration database says.
+    pub(crate) options: Options,
     pub(crate) entropy: Entropy,
     pub(crate) stage: Stage,
     pub(crate) map: OsdMap,
@@ -81,6 +84,7 @@ impl Osd {
             map: OsdMap::new(config.fsid),
             candidates: Candidates::default(),
             config,
+            options: Options::default(),
             entropy: Entropy::from_seed(seed),
             stage: Stage::Loading,
             history: MapsHistory::default(),
@@ -118,6 +122,11 @@ impl Osd {
     /// Whether the map says that this OSD is up, and it knows.
     pub fn is_up(&self) -> bool {
         self.stage == Stage::Up
+    }
+
+    /// The options that it goes by.
+    pub fn options(&self) -> &Options {
+        &self.options
     }
 
     /// The copies on this OSD.
@@ -159,6 +168,9 @@ impl Osd {
             }
             RotatingSecretsMessage::KIND if self.monitor.is(conn) => {
                 self.take_secrets(&RotatingSecretsMessage::decode(&message)?);
+            }
+            wire::Config::KIND if self.monitor.is(conn) => {
+                self.take_config(now, &wire::Config::decode(&message)?);
             }
             StatsAck::KIND | Ping::KIND => {}
             kind => tracing::debug!(kind, "a message of this kind is not for an OSD"),

@@ -162,6 +162,7 @@ fn stat(group: &mut Group, now: UTime, epoch: Epoch, sequence: u64) -> PgStat {
         read_bytes: group.counters.read_bytes,
         writes: group.counters.writes,
         write_bytes: group.counters.write_bytes,
+        last_epoch_clean: if pg.is_clean() { epoch } else { Epoch(0) },
         ..PgStat::default()
     }
 }

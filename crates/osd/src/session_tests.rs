@@ -294,3 +294,13 @@ fn a_write_that_the_store_refuses_is_tried_again_in_another_interval() {
     let (_, reply) = lone.replies.pop_front().unwrap();
     assert_eq!(reply.ops[0].output[..8], 3u64.to_le_bytes());
 }
+
+#[test]
+fn options_take_effect_while_the_osd_runs_and_end_when_they_are_removed() {
+    let mut lone = Lone::new();
+    let before = lone.osd.options().clone();
+    lone.configure(&[("osd_max_backfills", "9"), ("rbd_default_pool", "other")]);
+    assert_eq!(lone.osd.options().max_backfills, 9);
+    lone.configure(&[]);
+    assert_eq!(lone.osd.options(), &before);
+}

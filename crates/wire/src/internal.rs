@@ -64,7 +64,7 @@ structure! {
 
 structure! {
     /// One placement group, as its primary sees it.
-    PgStat, version 1, compat 1 {
+    PgStat, version 2, compat 1 {
         /// See [`pg_state`].
         state: u64;
         version: EVersion;
@@ -96,6 +96,10 @@ structure! {
         recovered_objects: u64;
         recovered_bytes: u64;
         scrub_errors: u64;
+        /// The last interval that ended clean: the history that members still need begins there.
+        last_epoch_clean: Epoch, since 2;
+        /// Members that peering waits for.
+        blocked_by: Vec<OsdId>, since 2;
     }
 }
 

@@ -29,6 +29,7 @@ pub mod mon_map;
 pub mod mon_subscribe;
 pub mod mon_version;
 pub mod op;
+pub mod options;
 pub mod osd_backoff;
 pub mod osd_boot;
 pub mod osd_map;

@@ -16,7 +16,7 @@ const ARROWS: [(&str, &[&str]); 22] = [
     ("engine", &["types"]),
     ("crush", &["codec", "types"]),
     ("maps", &["codec", "types", "crush", "stdx"]),
-    ("wire", &["codec", "types", "maps", "engine"]),
+    ("wire", &["codec", "types", "maps", "engine", "stdx"]),
     ("auth", &["codec", "types", "stdx"]),
     ("msgr", &["codec", "types", "engine", "wire", "auth", "stdx"]),
     ("store", &["codec", "types", "engine", "stdx"]),

@@ -1,45 +1,18 @@
 //! The configuration database.
 //!
-//! Options are kept as text. Those in [`OPTIONS`] have a type that is checked and a default that is
+//! Options are kept as text. Those in [`wire::options`] have a type that is checked and a default that is
 //! shown; others are options of clients, which this monitor hands on without knowing them.
 
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::keys;
-use crate::state::{CONFIG_HISTORY_KEPT, parse_switch};
+use crate::state::CONFIG_HISTORY_KEPT;
 use crate::table::Table;
 use serde_json::{Map, Value, json};
 use types::{EntityName, EntityType};
+use wire::options::{Known, TABLE, known};
 
 /// Steps that `config log` shows unless told otherwise.
 const LOG_DEFAULT: i64 = 10;
-
-/// Name, type, default, meaning.
-const OPTIONS: &[(&str, &str, &str, &str)] = &[
-    ("mon_allow_pool_delete", "bool", "true", "allow pool deletions"),
-    ("mon_allow_pool_size_one", "bool", "true", "allow pools with a single copy"),
-    ("mon_max_pg_per_osd", "uint", "1000", "placement groups per OSD that a new pool may lead to"),
-    ("mon_osd_down_out_interval", "secs", "600", "time until an OSD that is down is marked out"),
-    ("mon_warn_on_pool_no_app", "bool", "true", "warn about pools without an application"),
-    ("mon_warn_on_pool_no_redundancy", "bool", "true", "warn about pools with a single copy"),
-    ("osd_pool_default_size", "uint", "3", "copies of each object in new pools"),
-    ("osd_pool_default_min_size", "uint", "0", "copies needed to write; 0: size - size / 2"),
-    ("osd_pool_default_pg_num", "uint", "32", "placement groups of new pools"),
-    ("osd_pool_default_pgp_num", "uint", "0", "placement groups of new pools for placement"),
-    ("osd_pool_default_pg_autoscale_mode", "str", "off", "autoscaling of new pools"),
-    ("osd_pool_default_flag_nodelete", "bool", "false", "whether new pools are protected"),
-    ("osd_max_backfills", "uint", "1", "concurrent recoveries per OSD"),
-    ("osd_recovery_max_active", "uint", "0", "concurrent recovery requests per OSD"),
-    ("osd_max_object_name_len", "uint", "2048", "the longest name of an object"),
-    ("osd_max_write_size", "uint", "90", "the largest write in MiB"),
-    ("osd_client_message_size_cap", "size", "524288000", "client data in memory"),
-    ("debug_osd", "str", "1/5", "debug level of OSDs"),
-    ("debug_mon", "str", "1/5", "debug level of monitors"),
-    ("debug_ms", "str", "0/0", "debug level of the messenger"),
-    ("log_to_file", "bool", "true", "whether logs go to files"),
-    ("auth_allow_insecure_global_id_reclaim", "bool", "false", "see CVE-2021-20288"),
-    ("rbd_default_features", "str", "61", "features of new images"),
-    ("rbd_default_pool", "str", "rbd", "the pool of images that name none"),
-];
 
 pub const COMMANDS: &[Command] = &[
     command(
@@ -110,10 +83,6 @@ pub const COMMANDS: &[Command] = &[
     ),
 ];
 
-fn known(name: &str) -> Option<&'static (&'static str, &'static str, &'static str, &'static str)> {
-    OPTIONS.iter().find(|(known, ..)| *known == name)
-}
-
 /// An option's name with blanks and dashes as underscores, as in configuration files.
 fn option_name(text: &str) -> Result<String, Refusal> {
     let name = text.trim().replace([' ', '-'], "_");
@@ -136,19 +105,15 @@ fn section(text: &str) -> Result<String, Refusal> {
 }
 
 fn check_value(name: &str, value: &str) -> Result<(), Refusal> {
-    let Some((_, kind, ..)) = known(name) else { return Ok(()) };
-    let valid = match *kind {
-        "bool" => parse_switch(value).is_some(),
-        "uint" | "secs" => value.parse::<u64>().is_ok(),
-        "size" => stdx::parse_bytes(value).is_some(),
-        _ => true,
-    };
-    if valid {
-        return Ok(());
+    match known(name) {
+        Some(known) if !known.kind.accepts(value) => {
+            let kind = known.kind.name();
+            Err(Refusal::invalid(format!(
+                "error parsing value '{value}' of {name}: expected a value of type {kind}"
+            )))
+        }
+        _ => Ok(()),
     }
-    Err(Refusal::invalid(format!(
-        "error parsing value '{value}' of {name}: expected a value of type {kind}"
-    )))
 }
 
 /// Writes options and remembers what they were.
@@ -257,7 +222,7 @@ fn get(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 
 fn value_of(options: &[(String, String, String)], name: &str) -> Result<String, Refusal> {
     let set = options.iter().find(|(known, ..)| known == name).map(|(_, value, _)| value.clone());
-    let default = || known(name).map(|(_, _, default, _)| (*default).to_owned());
+    let default = || known(name).map(|known| known.default.to_owned());
     set.or_else(default).ok_or_else(|| Refusal::missing(format!("unrecognized key '{name}'")))
 }
 
@@ -295,8 +260,9 @@ fn dump(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 
 fn help(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let key = context.arguments.text("key");
-    let (name, kind, default, meaning) = known(key)
+    let Known { name, kind, default, meaning } = known(key)
         .ok_or_else(|| Refusal::missing(format!("configuration option '{key}' not recognized")))?;
+    let kind = kind.name();
     let json = || {
         json!({
             "name": name,
@@ -324,7 +290,7 @@ fn help(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 }
 
 fn list(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let names: Vec<&str> = OPTIONS.iter().map(|(name, ..)| *name).collect();
+    let names: Vec<&str> = TABLE.iter().map(|known| known.name).collect();
     Ok(context.show(|| json!(names), || format!("{}\n", names.join("\n"))))
 }
 
@@ -364,8 +330,8 @@ fn show(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 fn show_with_defaults(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let who = section(context.arguments.text("who"))?;
     let mut options = options_for(context, &who);
-    for (name, _, default, _) in OPTIONS {
-        if !options.iter().any(|(known, ..)| known == name) {
+    for Known { name, default, .. } in TABLE {
+        if !options.iter().any(|(set, ..)| set == name) {
             options.push(((*name).to_owned(), (*default).to_owned(), String::new()));
         }
     }

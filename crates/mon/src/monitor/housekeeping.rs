@@ -45,6 +45,7 @@ impl Monitor {
         self.plan_quotas(change);
         self.plan_blocklist(now, change);
         self.plan_mutes(now, change);
+        self.plan_history(change);
     }
 
     /// OSDs whose disks fill up are marked so, and pools that one full OSD serves take no more

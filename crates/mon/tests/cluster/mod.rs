@@ -205,6 +205,24 @@ impl Cluster {
     }
 
     pub fn report_with(&mut self, osd: i32, objects: u64, bytes_available: u64) {
+        let healthy = PgStat {
+            state: pg_state::ACTIVE | pg_state::CLEAN,
+            objects,
+            bytes: objects * 100,
+            last_epoch_clean: self.epoch(),
+            ..PgStat::default()
+        };
+        self.report_groups(osd, bytes_available, |_| healthy.clone());
+    }
+
+    /// Reports that an OSD's groups were last clean in this epoch.
+    pub fn report_clean_since(&mut self, osd: i32, last_epoch_clean: Epoch) {
+        let stat = PgStat { state: pg_state::ACTIVE, last_epoch_clean, ..PgStat::default() };
+        self.report_groups(osd, 3 << 30, |_| stat.clone());
+    }
+
+    /// Reports groups whose primary the OSD is, as `stat` says they are.
+    pub fn report_groups(&mut self, osd: i32, bytes_available: u64, stat: impl Fn(PgId) -> PgStat) {
         let map = &self.monitor.state().osdmap;
         let groups: Vec<PgId> = map.pools.keys().flat_map(|pool| map.pgs(*pool)).collect();
         let ours = groups.into_iter().filter_map(|pg| {
@@ -213,14 +231,11 @@ impl Cluster {
         });
         let pgs = ours.map(|(pg, mapping)| {
             let stat = PgStat {
-                state: pg_state::ACTIVE | pg_state::CLEAN,
                 reported_epoch: map.epoch,
                 reported_sequence: self.now.0,
                 up: mapping.up,
                 acting: mapping.acting,
-                objects,
-                bytes: objects * 100,
-                ..PgStat::default()
+                ..stat(pg)
             };
             (pg, stat)
         });

@@ -106,6 +106,14 @@ impl Lone {
         self.deliver(monitor, message.encode(SUPPORTED));
     }
 
+    /// All that the configuration database sets for the OSD.
+    pub fn configure(&mut self, options: &[(&str, &str)]) {
+        let options =
+            options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let monitor = self.monitor.expect("the OSD connects at once");
+        self.deliver(monitor, wire::Config { options }.encode(SUPPORTED));
+    }
+
     pub fn authenticate(&mut self, request: AuthRequest) -> AuthVerdict {
         self.osd.handle_auth(self.now, ConnId(ConnId::ACCEPTED), request);
         self.drain();

@@ -1,0 +1,32 @@
+//! How far back the history of OSD maps goes.
+//!
+//! A member of a group that was away walks through every map since the group was last clean, to find
+//! out who may have written in the meantime. So differences are kept from the oldest epoch in which
+//! any group was last known to be clean, and in any case the latest [`INCREMENTALS_KEPT`].
+
+use super::Monitor;
+use crate::change::Change;
+use crate::keys;
+use crate::state::INCREMENTALS_KEPT;
+use types::Epoch;
+
+/// So many differences beyond those to be kept are there before any is removed, so that this is not
+/// done with every map.
+const SLACK: usize = 50;
+
+impl Monitor {
+    pub(super) fn plan_history(&self, change: &mut Change) {
+        let known = &self.state.incrementals;
+        if known.len() < INCREMENTALS_KEPT + SLACK {
+            return;
+        }
+        let newest = self.state.osdmap.epoch;
+        let latest = Epoch((newest.0 + 1).saturating_sub(INCREMENTALS_KEPT as u32));
+        let Some(needed) = self.stats.oldest_clean_epoch(&self.state.osdmap) else { return };
+        let kept_from = latest.min(needed);
+        let old: Vec<Epoch> = known.range(..kept_from).map(|(epoch, _)| *epoch).collect();
+        if old.len() >= SLACK {
+            old.into_iter().for_each(|epoch| change.delete(keys::osdmap_incremental(epoch)));
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Options that `ceph config set osd …` changes while the OSD runs.
+
+use crate::Osd;
+use engine::{Duration, Time};
+use std::collections::BTreeMap;
+use wire::{Config, options};
+
+/// The options that the engine reads, each with the name it has in the configuration database less
+/// its `osd_`. What is not set there has the default of [`wire::options`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    pub heartbeat_interval: Duration,
+    pub heartbeat_grace: Duration,
+    pub max_backfills: usize,
+    pub recovery_max_active: usize,
+    pub recovery_sleep: Duration,
+    pub scrub_min_interval: Duration,
+    pub scrub_max_interval: Duration,
+    pub deep_scrub_interval: Duration,
+    pub max_scrubs: usize,
+    pub scrub_auto_repair: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options::read(&BTreeMap::new())
+    }
+}
+
+impl Options {
+    /// From what the monitor says is set for this OSD.
+    pub fn read(set: &BTreeMap<String, String>) -> Self {
+        let values = options::values(set);
+        let count = |name: &str| usize::try_from(values.number(name)).unwrap_or(usize::MAX);
+        Options {
+            heartbeat_interval: values.duration("osd_heartbeat_interval"),
+            heartbeat_grace: values.duration("osd_heartbeat_grace"),
+            max_backfills: count("osd_max_backfills"),
+            recovery_max_active: count("osd_recovery_max_active"),
+            recovery_sleep: values.duration("osd_recovery_sleep"),
+            scrub_min_interval: values.duration("osd_scrub_min_interval"),
+            scrub_max_interval: values.duration("osd_scrub_max_interval"),
+            deep_scrub_interval: values.duration("osd_deep_scrub_interval"),
+            max_scrubs: count("osd_max_scrubs"),
+            scrub_auto_repair: values.switch("osd_scrub_auto_repair"),
+        }
+    }
+}
+
+impl Osd {
+    /// What the monitor's configuration database says, all of it each time.
+    pub(crate) fn take_config(&mut self, _now: Time, config: &Config) {
+        let options = Options::read(&config.options);
+        if options != self.options {
+            tracing::info!(osd = %self.id(), ?options, "options changed");
+            self.options = options;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_set_has_a_default_that_works() {
+        let defaults = Options::default();
+        assert!(defaults.max_backfills > 0 && defaults.recovery_max_active > 0);
+        assert!(defaults.heartbeat_interval < defaults.heartbeat_grace);
+        assert!(defaults.deep_scrub_interval > Duration::ZERO && defaults.max_scrubs > 0);
+        assert!(defaults.scrub_min_interval <= defaults.scrub_max_interval);
+        assert!(defaults.scrub_auto_repair && defaults.recovery_sleep == Duration::ZERO);
+    }
+
+    #[test]
+    fn what_is_set_takes_effect() {
+        let set = [("osd_max_backfills", "7"), ("osd_heartbeat_grace", "20")];
+        let set = set.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let options = Options::read(&set);
+        assert_eq!((options.max_backfills, options.heartbeat_grace.as_secs()), (7, 20));
+    }
+}
