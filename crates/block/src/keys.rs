@@ -4,15 +4,16 @@
 //! object's id are one range. Writing a key never fails; reading one is strict and says which field is
 //! wrong.
 //!
-//! Knows nothing of the values but a collection's, which is hardly more than its id.
+//! Knows nothing of the values.
 
+use crate::slices::Slice;
 use bytes::Bytes;
 use codec::{Reader, Result};
 use std::fmt;
 use std::ops::Range;
 use store::Collection;
-use store::key::{collection_key, push_object, take_object};
-use types::HObject;
+use store::key::{collection_key, push_object, push_pool, take_object};
+use types::{HObject, PoolId};
 
 pub(crate) const COLLECTION: u8 = b'C';
 const OBJECT: u8 = b'O';
@@ -29,10 +30,6 @@ const ID_LEN: usize = 9;
 /// What is before the client's key in the key of an omap pair.
 pub const OMAP_PREFIX_LEN: usize = ID_LEN;
 
-/// Of a collection's pair: its id, and bits of the hash.
-const COLLECTION_VALUE_LEN: usize = 9;
-const BITS_UNKNOWN: u8 = 0xff;
-
 /// Pool and seed.
 const COLLECTION_LEN: usize = 12;
 
@@ -46,27 +43,11 @@ pub enum Key {
     Omap { object: u64, key: Bytes },
     Shared { id: u64 },
     Bitmap { chunk: u32 },
-    Garbage { collection: u64 },
+    Garbage { slice: Slice },
 }
 
 pub fn collection(collection: Collection) -> Bytes {
     [[COLLECTION].as_slice(), &collection_key(collection)].concat().into()
-}
-
-/// The value of a collection's pair. It has room for the number of bits of the hash that the
-/// collection covers, which nobody knows yet.
-pub fn collection_value(id: u64) -> Bytes {
-    let mut value = [BITS_UNKNOWN; COLLECTION_VALUE_LEN];
-    value[..8].copy_from_slice(&id.to_le_bytes());
-    Bytes::copy_from_slice(&value)
-}
-
-pub fn read_collection_value(value: &[u8]) -> Result<u64> {
-    let mut r = Reader::new(value);
-    let id = r.u64("collection id")?;
-    r.u8("bits of the collection's hash")?;
-    r.finish("collection")?;
-    Ok(id)
 }
 
 pub fn collections_range() -> Range<Bytes> {
@@ -83,14 +64,32 @@ pub fn object(collection: u64, object: &HObject) -> Bytes {
     bytes.into()
 }
 
-/// The objects of a collection.
+/// The objects under an id.
 pub fn object_range(collection: u64) -> Range<Bytes> {
     prefix_range(&id_key(OBJECT, collection))
 }
 
-/// Where a listing goes on: as [`object`], but the cursor behind all objects is behind them.
-pub fn object_cursor(collection: u64, from: &HObject) -> Bytes {
-    if from.max { object_range(collection).end } else { object(collection, from) }
+/// Before the objects of a pool with this reversed hash.
+pub fn object_hash_start(collection: u64, pool: PoolId, reversed_hash: u32) -> Bytes {
+    let mut bytes = object_pool(collection, pool);
+    bytes.extend(reversed_hash.to_be_bytes());
+    bytes.into()
+}
+
+/// Behind the objects of a pool with this reversed hash.
+pub fn object_hash_end(collection: u64, pool: PoolId, reversed_hash: u32) -> Bytes {
+    prefix_end(&object_hash_start(collection, pool, reversed_hash))
+}
+
+/// Behind the objects of a pool.
+pub fn object_pool_end(collection: u64, pool: PoolId) -> Bytes {
+    prefix_end(&object_pool(collection, pool))
+}
+
+fn object_pool(collection: u64, pool: PoolId) -> Vec<u8> {
+    let mut bytes = id_key(OBJECT, collection).to_vec();
+    push_pool(&mut bytes, pool);
+    bytes
 }
 
 pub fn shard(object: u64, index: u32) -> Bytes {
@@ -145,8 +144,14 @@ pub fn bitmap_range() -> Range<Bytes> {
     prefix_range(&[BITMAP])
 }
 
-pub fn garbage(collection: u64) -> Bytes {
-    Bytes::copy_from_slice(&id_key(GARBAGE, collection))
+/// The range of hashes is left out if it is all of them.
+pub fn garbage(slice: Slice) -> Bytes {
+    let mut key = id_key(GARBAGE, slice.id).to_vec();
+    if !slice.is_whole() {
+        key.extend(slice.first.to_be_bytes());
+        key.extend(slice.last.to_be_bytes());
+    }
+    key.into()
 }
 
 pub fn garbage_range() -> Range<Bytes> {
@@ -212,8 +217,21 @@ pub fn read_bitmap(key: &[u8]) -> Result<u32> {
     Ok(chunk)
 }
 
-pub fn read_garbage(key: &[u8]) -> Result<u64> {
-    read_id(key, GARBAGE, "collection id")
+pub fn read_garbage(key: &[u8]) -> Result<Slice> {
+    let mut r = reader(key, GARBAGE)?;
+    let slice = Slice::whole(take_u64(&mut r, "collection id")?);
+    if r.is_empty() {
+        return Ok(slice);
+    }
+    let at = r;
+    let (first, last) = (take_u32(&mut r, "first hash")?, take_u32(&mut r, "last hash")?);
+    r.finish("garbage key")?;
+    let slice = Slice { first, last, ..slice };
+    if first > last || slice.is_whole() {
+        Err(at.invalid("hashes", first.into()))
+    } else {
+        Ok(slice)
+    }
 }
 
 impl Key {
@@ -238,7 +256,7 @@ impl Key {
             }
             SHARED => Key::Shared { id: read_shared(key)? },
             BITMAP => Key::Bitmap { chunk: read_bitmap(key)? },
-            GARBAGE => Key::Garbage { collection: read_garbage(key)? },
+            GARBAGE => Key::Garbage { slice: read_garbage(key)? },
             kind => return Err(at.invalid("key kind", kind.into())),
         })
     }
@@ -252,7 +270,7 @@ impl Key {
             Key::Omap { object, key } => omap(*object, key),
             Key::Shared { id } => shared(*id),
             Key::Bitmap { chunk } => bitmap(*chunk),
-            Key::Garbage { collection } => garbage(*collection),
+            Key::Garbage { slice } => garbage(*slice),
         }
     }
 }
@@ -271,7 +289,15 @@ impl fmt::Display for Key {
             }
             Key::Shared { id } => write!(f, "shared id {id}"),
             Key::Bitmap { chunk } => write!(f, "bitmap chunk {chunk}"),
-            Key::Garbage { collection } => write!(f, "removed collection id {collection}"),
+            Key::Garbage { slice } if slice.is_whole() => {
+                write!(f, "removed collection id {}", slice.id)
+            }
+            Key::Garbage { slice: Slice { id, first, last } } => {
+                write!(
+                    f,
+                    "removed part of collection id {id}, reversed hashes {first:08x} to {last:08x}"
+                )
+            }
         }
     }
 }
@@ -350,7 +376,9 @@ mod tests {
             (id(), any_name()).prop_map(|(object, key)| Key::Omap { object, key }),
             id().prop_map(|id| Key::Shared { id }),
             number().prop_map(|chunk| Key::Bitmap { chunk }),
-            id().prop_map(|collection| Key::Garbage { collection }),
+            (id(), number(), number()).prop_map(|(id, a, b)| {
+                Key::Garbage { slice: Slice { id, first: a.min(b), last: a.max(b) } }
+            }),
         ]
     }
 
@@ -362,7 +390,8 @@ mod tests {
             let is_omap = matches!(key, Key::Omap { .. });
             for end in 0..bytes.len() {
                 let cut = Key::read(&bytes.slice(..end));
-                prop_assert!(cut.is_err() || is_omap && end >= OMAP_PREFIX_LEN);
+                let is_garbage = matches!(key, Key::Garbage { .. });
+            prop_assert!(cut.is_err() || is_omap && end >= OMAP_PREFIX_LEN || is_garbage && end == ID_LEN);
             }
         }
 
@@ -396,7 +425,9 @@ mod tests {
         #[test]
         fn objects_sort_as_listings_do(a in any_object(), b in any_object()) {
             prop_assert_eq!(a.cmp(&b), object(7, &a).cmp(&object(7, &b)));
-            prop_assert!(object_cursor(7, &HObject::max()) > object(7, &a));
+            let within = b.pool < a.pool || b.pool == a.pool && b.reversed_hash() <= a.reversed_hash();
+            prop_assert_eq!(object(7, &b) < object_hash_end(7, a.pool, a.reversed_hash()), within);
+            prop_assert_eq!(object(7, &b) < object_pool_end(7, a.pool), b.pool <= a.pool);
         }
     }
 
@@ -404,7 +435,8 @@ mod tests {
     fn the_bytes_are_those_of_the_format() {
         let name = HObject::head(PoolId(1), Bytes::new(), Bytes::new(), "a".into(), 1);
         let name = HObject { snap: SnapId(2), ..name };
-        let golden: [(Bytes, &[u8]); 8] = [
+        let part = Slice { id: 1, first: 2, last: 3 };
+        let golden: [(Bytes, &[u8]); 9] = [
             (
                 collection(Collection(PgId { pool: PoolId(3), seed: 9 })),
                 b"C\x80\0\0\0\0\0\0\x03\0\0\0\x09",
@@ -418,29 +450,11 @@ mod tests {
             (omap(5, b"key"), b"M\0\0\0\0\0\0\0\x05key"),
             (shared(256), b"R\0\0\0\0\0\0\x01\0"),
             (bitmap(1), b"B\0\0\0\x01"),
-            (garbage(1), b"G\0\0\0\0\0\0\0\x01"),
+            (garbage(Slice::whole(1)), b"G\0\0\0\0\0\0\0\x01"),
+            (garbage(part), b"G\0\0\0\0\0\0\0\x01\0\0\0\x02\0\0\0\x03"),
         ];
         for (key, bytes) in golden {
             assert_eq!(&key[..], bytes);
         }
-    }
-
-    #[test]
-    fn collections_have_ids() {
-        let value = collection_value(258);
-        assert_eq!(&value[..], b"\x02\x01\0\0\0\0\0\0\xff");
-        assert_eq!(read_collection_value(&value), Ok(258));
-        assert!((0..value.len()).all(|end| read_collection_value(&value[..end]).is_err()));
-        assert!(read_collection_value(&[0; 10]).is_err());
-    }
-
-    #[test]
-    fn errors_name_the_field_and_findings_the_thing() {
-        let error = read_shard(b"S\0\0").unwrap_err();
-        assert_eq!(error.to_string(), "object id at byte 1: needs 8 bytes, 2 are left");
-        let error = Key::read(&Bytes::from_static(b"x")).unwrap_err();
-        assert_eq!(error.to_string(), "key kind at byte 0: value 120 is not valid here");
-        let key = Key::Omap { object: 4, key: Bytes::from_static(b"k\0") };
-        assert_eq!(key.to_string(), "omap key \"k\\x00\" of object id 4");
     }
 }

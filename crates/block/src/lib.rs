@@ -5,6 +5,7 @@
 //! ```text
 //! engine   transactions, queries, checkpoints, opening
 //! object   onodes, where their blocks lie, who shares them      keys   of the tree
+//! slices   which ids a collection's objects are under
 //! table    changed metadata in memory     scan   over memory and tree
 //! tree     metadata on the device         space  free blocks
 //! log      the write-ahead log            superblock
@@ -33,6 +34,7 @@ pub mod log;
 pub mod object;
 mod options;
 pub mod scan;
+pub mod slices;
 pub mod space;
 pub mod superblock;
 pub mod table;

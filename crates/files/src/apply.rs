@@ -22,11 +22,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use store::key::{id_key, object_key};
-use store::{Change, Collection, Transaction};
+use store::{Change, Collection, Hashes, Transaction};
 use types::HObject;
 
-/// Objects of a removed collection are removed in steps of so many.
-const REMOVAL_STEP: usize = 1000;
+/// Objects of a collection that is removed, or moves, are taken in steps of so many.
+const STEP_OBJECTS: usize = 1000;
 
 type Result<T, E = FilesError> = std::result::Result<T, E>;
 
@@ -145,6 +145,10 @@ impl Applier {
                 Change::RemoveCollection => {
                     touched.mark_in(&self.store);
                     self.remove_collection(*collection)?;
+                }
+                Change::MoveObjects { target, hashes } => {
+                    touched.mark_in(&self.store);
+                    self.move_objects(*collection, *target, *hashes)?;
                 }
                 Change::Clone { object, target } => {
                     let (base, origin) = clones.next().ok_or(FilesError::CloneWithoutCopy)?;
@@ -315,18 +319,54 @@ impl Applier {
 
     fn remove_collection(&mut self, collection: Collection) -> Result<()> {
         self.set_collection(collection, false);
+        self.each_object(collection, None, |this, object| {
+            this.remove_object(&mut object.lock());
+            Ok(())
+        })
+    }
+
+    /// Changes all objects of a collection, or those with some hashes.
+    fn each_object(
+        &mut self,
+        collection: Collection,
+        hashes: Option<Hashes>,
+        mut change: impl FnMut(&mut Self, &Object) -> Result<()>,
+    ) -> Result<()> {
         let mut from = Some(HObject { pool: types::PoolId(i64::MIN), ..HObject::default() });
         while let Some(start) = from {
-            let (names, next) = self.store.names(collection, &start, REMOVAL_STEP)?;
+            let (names, next) = self.store.names(collection, &start, STEP_OBJECTS)?;
             let mut touched = Touched::default();
-            for name in &names {
+            for name in names.iter().filter(|name| hashes.is_none_or(|set| set.holds(name))) {
                 let object = touched.object(&self.store, collection, name)?;
-                self.remove_object(&mut object.lock());
+                change(self, &object)?;
             }
             touched.mark_in(&self.store);
             from = next;
         }
         Ok(())
+    }
+
+    /// Objects keep their ids, and with them their data, checksums and omaps; only their keys change.
+    fn move_objects(
+        &mut self,
+        source: Collection,
+        target: Collection,
+        hashes: Hashes,
+    ) -> Result<()> {
+        if source == target {
+            return Ok(());
+        }
+        self.each_object(target, Some(hashes), |this, object| {
+            this.remove_object(&mut object.lock());
+            Ok(())
+        })?;
+        self.each_object(source, Some(hashes), |this, object| {
+            let body = std::mem::replace(&mut *object.lock(), Body::absent());
+            let mut touched = Touched::default();
+            *touched.object(&this.store, target, &object.name)?.lock() = body;
+            touched.mark_in(&this.store);
+            Ok(())
+        })
     }
 
     fn load(&self, collection: Collection, name: &HObject) -> Result<Arc<Object>> {

@@ -6,7 +6,7 @@
 //! before it cloned it is applied again, to the copy. This module finds out which object to copy, and
 //! which changes those are.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use store::{Change, Collection, Transaction};
 use types::HObject;
 
@@ -24,17 +24,24 @@ pub struct Origin<'a> {
 /// The origins of the clones of a transaction, in order.
 pub fn clone_origins(transaction: &Transaction) -> Vec<Origin<'_>> {
     let mut objects: BTreeMap<Name<'_>, Origin<'_>> = BTreeMap::new();
-    let mut removed: BTreeSet<Collection> = BTreeSet::new();
+    // Of whole collections, in order.
+    let mut events: Vec<(Collection, &Change)> = Vec::new();
     let mut clones = Vec::new();
     for (place, (collection, change)) in transaction.changes.iter().enumerate() {
-        let untouched = |name| {
-            let base = (!removed.contains(collection)).then_some((*collection, name));
-            Origin { base, changes: Vec::new() }
-        };
+        let untouched =
+            |name| Origin { base: before(&events, *collection, name), changes: Vec::new() };
         match change {
             Change::RemoveCollection => {
                 objects.retain(|(other, _), _| other != collection);
-                removed.insert(*collection);
+                events.push((*collection, change));
+            }
+            Change::MoveObjects { target, hashes } if target != collection => {
+                objects.retain(|(other, name), _| other != target || !hashes.holds(name));
+                let leaves = |(other, name): Name<'_>| other == *collection && hashes.holds(name);
+                let rename = |(at, name)| (if leaves((at, name)) { *target } else { at }, name);
+                let all = std::mem::take(&mut objects).into_iter();
+                objects = all.map(|(name, origin)| (rename(name), origin)).collect();
+                events.push((*collection, change));
             }
             Change::Remove { object } => {
                 objects.insert((*collection, object), Origin::default());
@@ -55,6 +62,29 @@ pub fn clone_origins(transaction: &Transaction) -> Vec<Origin<'_>> {
         }
     }
     clones
+}
+
+/// Where an object was that no change of the transaction so far names.
+fn before<'a>(
+    events: &[(Collection, &Change)],
+    mut collection: Collection,
+    name: &'a HObject,
+) -> Option<Name<'a>> {
+    for (at, change) in events.iter().rev() {
+        match change {
+            Change::MoveObjects { target, hashes } if hashes.holds(name) => {
+                if collection == *at {
+                    return None;
+                }
+                if collection == *target {
+                    collection = *at;
+                }
+            }
+            Change::RemoveCollection if collection == *at => return None,
+            _ => {}
+        }
+    }
+    Some((collection, name))
 }
 
 pub fn has_clones(transaction: &Transaction) -> bool {
@@ -91,6 +121,32 @@ mod tests {
         let chain = vec![truncate(1), clone(1, 2), truncate(1), truncate(2), clone(2, 3)];
         assert_eq!(origins(chain), [(Some(1), vec![0]), (Some(1), vec![0, 3])]);
         assert_eq!(origins(vec![clone(5, 5), clone(5, 6)]), [(Some(5), vec![]), (Some(5), vec![])]);
+    }
+
+    #[test]
+    fn what_moved_comes_from_where_it_was() {
+        let other = Collection(types::PgId { pool: types::PoolId(1), seed: 1 });
+        let odd = Change::MoveObjects { target: other, hashes: store::Hashes::new(1, 1) };
+        let changes = vec![
+            (PG, truncate(3)),
+            (PG, odd),
+            (other, clone(3, 5)),
+            (other, clone(7, 9)),
+            (other, clone(4, 6)),
+            (PG, clone(7, 9)),
+        ];
+        let transaction = Transaction { changes };
+        let bases: Vec<_> = clone_origins(&transaction)
+            .into_iter()
+            .map(|origin| (origin.base.map(|(at, name)| (at, name.hash)), origin.changes))
+            .collect();
+        let expected = [
+            (Some((PG, 3)), vec![0]),
+            (Some((PG, 7)), vec![]),
+            (Some((other, 4)), vec![]),
+            (None, vec![]),
+        ];
+        assert_eq!(bases, expected);
     }
 
     #[test]

@@ -383,9 +383,15 @@ fn check_collections(
                 made.remove(collection);
                 removed.insert(*collection);
             }
-            _ if made.contains(collection) => {}
-            _ if existing.contains(collection) && !removed.contains(collection) => {}
-            _ => return Err(StoreError::NoCollection(*collection)),
+            change => {
+                let named = std::iter::once(*collection).chain(change.target_collection());
+                let is_there = |at: &Collection| {
+                    made.contains(at) || existing.contains(at) && !removed.contains(at)
+                };
+                if let Some(absent) = named.into_iter().find(|at| !is_there(at)) {
+                    return Err(StoreError::NoCollection(absent));
+                }
+            }
         }
     }
     Ok(())

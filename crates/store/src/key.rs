@@ -37,12 +37,17 @@ pub fn object_key(collection: Collection, object: &HObject) -> Vec<u8> {
 
 /// The part of a key that names an object within its collection.
 pub fn push_object(key: &mut Vec<u8>, object: &HObject) {
-    push_signed(key, object.pool.0);
+    push_pool(key, object.pool);
     key.extend(object.reversed_hash().to_be_bytes());
     push_name(key, &object.namespace);
     push_name(key, if object.key.is_empty() { &object.name } else { &object.key });
     push_name(key, &object.name);
     key.extend(object.snap.0.to_be_bytes());
+}
+
+/// What the part of a key that names an object begins with.
+pub fn push_pool(key: &mut Vec<u8>, pool: PoolId) {
+    push_signed(key, pool.0);
 }
 
 pub fn read_collection(key: &[u8]) -> Result<Collection> {

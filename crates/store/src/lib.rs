@@ -17,11 +17,13 @@
 #![allow(clippy::result_large_err)]
 
 pub mod crash;
+mod hashes;
 mod interface;
 pub mod key;
 pub mod mem;
 mod transaction;
 
+pub use hashes::Hashes;
 pub use interface::{
     Completion, ObjectMeta, ObjectStore, OmapPage, Outcome, ReadData, Request, RequestKind,
     StoreError, Usage,

@@ -7,6 +7,8 @@
 //!   one that does not are no changes.
 //! * A write of no bytes creates the object and leaves its size.
 //! * The clone of an absent object is absence: the target is removed.
+//! * Objects that move replace all that their target has with such hashes, also if there are none
+//!   to move. A move within one collection is no change. Objects move whatever their pool is.
 //! * A page of omap pairs has at least one pair (if one is left and any were asked for), even if
 //!   that pair alone exceeds `bytes_max`.
 //! * A commit that adds bytes fails with `NoSpace`, changing nothing, when they would not fit;
@@ -15,8 +17,8 @@
 mod data;
 
 use crate::{
-    Change, Collection, Completion, ObjectMeta, ObjectStore, OmapPage, Outcome, ReadData, Request,
-    RequestKind, StoreError, Transaction, Usage,
+    Change, Collection, Completion, Hashes, ObjectMeta, ObjectStore, OmapPage, Outcome, ReadData,
+    Request, RequestKind, StoreError, Transaction, Usage,
 };
 use bytes::Bytes;
 use data::SparseData;
@@ -144,11 +146,16 @@ impl MemStore {
                     made.remove(collection);
                     removed.insert(*collection);
                 }
-                _ if made.contains(collection) => {}
-                _ if removed.contains(collection) || !self.collections.contains_key(collection) => {
-                    return Err(StoreError::NoCollection(*collection));
+                change => {
+                    let named = std::iter::once(*collection).chain(change.target_collection());
+                    let is_there = |at: &Collection| {
+                        made.contains(at)
+                            || !removed.contains(at) && self.collections.contains_key(at)
+                    };
+                    if let Some(absent) = named.into_iter().find(|at| !is_there(at)) {
+                        return Err(StoreError::NoCollection(absent));
+                    }
                 }
-                _ => {}
             }
         }
         self.check_space(transaction)
@@ -174,6 +181,9 @@ impl MemStore {
                 self.collections.remove(&collection);
                 return;
             }
+            Change::MoveObjects { target, hashes } => {
+                return self.move_objects(collection, *target, *hashes);
+            }
             _ => {}
         }
         let objects = self.collections.get_mut(&collection).expect("checked before");
@@ -194,6 +204,19 @@ impl MemStore {
                 objects.entry(name.clone()).or_default().apply(change);
             }
         }
+    }
+
+    fn move_objects(&mut self, source: Collection, target: Collection, hashes: Hashes) {
+        if source == target {
+            return;
+        }
+        let objects = self.collections.get_mut(&source).expect("checked before");
+        let all = std::mem::take(objects).into_iter();
+        let (moved, kept): (BTreeMap<_, _>, _) = all.partition(|(name, _)| hashes.holds(name));
+        *objects = kept;
+        let objects = self.collections.get_mut(&target).expect("checked before");
+        objects.retain(|name, _| !hashes.holds(name));
+        objects.extend(moved);
     }
 
     fn answer(&self, kind: &RequestKind) -> Result<Outcome, StoreError> {
@@ -306,6 +329,7 @@ impl MemObject {
             }
             Change::CreateCollection
             | Change::RemoveCollection
+            | Change::MoveObjects { .. }
             | Change::Remove { .. }
             | Change::Clone { .. } => unreachable!("not a change within one object"),
         }

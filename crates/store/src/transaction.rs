@@ -1,5 +1,6 @@
 //! Transactions: what changes, together.
 
+use crate::Hashes;
 use bytes::Bytes;
 use codec::{Decode, DecodeErrorKind, Encode, Reader, Result, Writer};
 use std::collections::BTreeMap;
@@ -34,13 +35,19 @@ pub struct Transaction {
     pub changes: Vec<(Collection, Change)>,
 }
 
-/// One change. All but `Remove` and the collection's create the object if it does not exist; `Remove` of an
-/// absent object does nothing.
+/// One change. All but `Remove` and those of collections create the object if it does not exist;
+/// `Remove` of an absent object does nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     CreateCollection,
     /// Removes the collection and all that is in it.
     RemoveCollection,
+    /// Moves the objects with these hashes to another collection, in place of what that has with
+    /// such hashes. With this, a placement group splits, and takes a part back when it merges.
+    MoveObjects {
+        target: Collection,
+        hashes: Hashes,
+    },
     Touch {
         object: HObject,
     },
@@ -156,7 +163,7 @@ impl Change {
     pub fn object(&self) -> Option<&HObject> {
         use Change::*;
         match self {
-            CreateCollection | RemoveCollection => None,
+            CreateCollection | RemoveCollection | MoveObjects { .. } => None,
             Clone { target, .. } => Some(target),
             Touch { object }
             | Write { object, .. }
@@ -170,6 +177,14 @@ impl Change {
             | OmapRemove { object, .. }
             | OmapRemoveRange { object, .. }
             | OmapClear { object } => Some(object),
+        }
+    }
+
+    /// The other collection that must exist.
+    pub fn target_collection(&self) -> Option<Collection> {
+        match self {
+            Change::MoveObjects { target, .. } => Some(*target),
+            _ => None,
         }
     }
 
@@ -237,6 +252,11 @@ impl Change {
                 tagged(w, 14, object);
                 w.value(target);
             }
+            Change::MoveObjects { target, hashes } => {
+                w.u8(15);
+                w.value(target);
+                w.value(hashes);
+            }
         }
     }
 
@@ -246,6 +266,7 @@ impl Change {
         match tag {
             0 => return Ok(Change::CreateCollection),
             1 => return Ok(Change::RemoveCollection),
+            15 => return Ok(Change::MoveObjects { target: r.value()?, hashes: r.value()? }),
             _ => {}
         }
         let object = r.value()?;
@@ -303,6 +324,8 @@ mod tests {
             Change::Write { object: object.clone(), offset: 9, data: payload.clone() },
         );
         transaction.push(collection, Change::Clone { object: object.clone(), target: object });
+        let hashes = Hashes::new(3, 5);
+        transaction.push(collection, Change::MoveObjects { target: collection, hashes });
         let mut w = Writer::new();
         let payloads = transaction.split(&mut w);
         assert_eq!(payloads[0].as_ptr(), payload.as_ptr());

@@ -4,11 +4,11 @@ use super::DumpError;
 use super::output::{Output, excerpt};
 use super::scanner::Scanner;
 use crate::device::{BLOCK, Extent};
-use crate::fsck::{Image, Source, describe_extent};
+use crate::fsck::{Image, Owners, Source, describe_extent};
 use crate::keys::{self, Key};
 use crate::object::{Onode, Piece, SHARD_BLOCKS, Shard};
+use crate::slices::Slices;
 use bytes::Bytes;
-use std::collections::BTreeMap;
 use std::fmt::Write;
 use store::Collection;
 use types::HObject;
@@ -41,10 +41,12 @@ pub fn objects(
     let mut scanner = Scanner::open(&source)?;
     let output = Output::new(out);
     let mut matching = Vec::new();
-    let mut names = BTreeMap::new();
+    let mut owners = Owners::default();
     scanner.each(keys::collections_range(), |key, value| {
         let name = keys::read_collection(key).map_err(damaged)?;
-        names.insert(keys::read_collection_value(value).map_err(damaged)?, name);
+        for slice in Slices::decode(value).map_err(damaged)?.iter() {
+            owners.insert(slice, Some(name));
+        }
         Ok(())
     })?;
     scanner.each(keys::prefix_range(b"O"), |key, value| {
@@ -52,7 +54,7 @@ pub fn objects(
             Ok(Key::Object { collection, object }) => (collection, object),
             _ => return Err(DumpError::Damaged(format!("key {}", excerpt(key)))),
         };
-        let name = names.get(&collection).copied();
+        let name = owners.get(collection, object.reversed_hash()).flatten();
         if !filter.accepts(name, &object) {
             return Ok(());
         }

@@ -10,6 +10,7 @@ use super::waits::Waiter;
 use crate::device::{Device, Extent};
 use crate::keys;
 use crate::log::{LogPoint, Room, SealedBatch};
+use crate::slices::Slice;
 use bytes::Bytes;
 use engine::RequestToken;
 use std::collections::VecDeque;
@@ -28,9 +29,9 @@ pub(crate) enum Work {
         token: RequestToken,
         transaction: Transaction,
     },
-    /// Some objects of a removed collection.
+    /// Some objects of a removed collection, or of a part of one.
     Cleanup {
-        collection: u64,
+        slice: Slice,
     },
 }
 
@@ -58,7 +59,7 @@ pub(crate) enum Stall {
 pub(crate) enum Promise {
     Complete(RequestToken),
     Fail(RequestToken, StoreError),
-    CleanUp(u64),
+    CleanUp(Slice),
 }
 
 /// The batch that gathers records.
@@ -166,9 +167,7 @@ impl Mounted {
         );
         let effects = match &queued.work {
             Work::Transaction { transaction, .. } => executor.run(transaction)?,
-            Work::Cleanup { collection } => {
-                executor.run_cleanup(*collection, CLEANUP_OBJECTS_MAX)?
-            }
+            Work::Cleanup { slice } => executor.run_cleanup(*slice, CLEANUP_OBJECTS_MAX)?,
         };
         if let Err(interrupt) = self.check_log(&effects) {
             self.undo(&effects);
@@ -227,7 +226,7 @@ impl Mounted {
         match work {
             Work::Transaction { token, .. } => promises.push(Promise::Complete(token)),
             Work::Cleanup { .. } if is_last => {}
-            Work::Cleanup { collection } => promises.push(Promise::CleanUp(collection)),
+            Work::Cleanup { slice } => promises.push(Promise::CleanUp(slice)),
         }
         promises.extend(garbage.into_iter().map(Promise::CleanUp));
     }
@@ -370,7 +369,7 @@ impl Mounted {
         let (token, outcome) = match promise {
             Promise::Complete(token) => (token, Ok(Outcome::Committed)),
             Promise::Fail(token, error) => (token, Err(error)),
-            Promise::CleanUp(collection) => return self.enqueue(Work::Cleanup { collection }),
+            Promise::CleanUp(slice) => return self.enqueue(Work::Cleanup { slice }),
         };
         self.completions.push_back(Completion { token, outcome });
     }
@@ -388,11 +387,11 @@ impl Mounted {
             if matches!(change, Change::OmapSet { .. }) {
                 continue;
             }
-            let Ok(Some(id)) = self.meta.collection(*at) else {
+            let Ok(Some(slices)) = self.meta.collection(*at) else {
                 continue;
             };
-            if let Err(crate::tree::Fault::Missing(pages)) = self.meta.get(&keys::object(id, name))
-            {
+            let key = keys::object(slices.id_of(name), name);
+            if let Err(crate::tree::Fault::Missing(pages)) = self.meta.get(&key) {
                 wanted.extend(pages);
             }
         }

@@ -3,6 +3,7 @@
 use crate::device::Extent;
 use crate::keys;
 use crate::log::{LargeWrite, Record, SmallWrite};
+use crate::slices::Slice;
 use crate::table::Op;
 use crate::tree::{Fault, PageRead};
 use bytes::Bytes;
@@ -19,8 +20,8 @@ pub(crate) struct Effects {
     pub large: Vec<(Extent, Bytes)>,
     /// Objects that are more afterwards.
     pub objects: i64,
-    /// Collections whose objects are to be removed from now on.
-    pub garbage: Vec<u64>,
+    /// What is to be removed from now on.
+    pub garbage: Vec<Slice>,
 }
 
 impl Effects {

@@ -9,13 +9,14 @@ use super::working::{Working, take_id};
 use crate::device::Extent;
 use crate::keys;
 use crate::log::Counters;
+use crate::slices::{Slice, Slices};
 use crate::space::Space;
 use crate::table::{Op, Table};
 use crate::tree::VALUE_MAX;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use store::{Change, Collection, StoreError, Transaction};
+use store::{Change, Collection, Hashes, StoreError, Transaction};
 use types::HObject;
 
 /// Pairs of an omap that are copied in one step.
@@ -51,8 +52,8 @@ pub(crate) struct Executor<'a> {
     pub deferred_blocks: u64,
     pub working: Working,
     pub effects: Effects,
-    /// Collections that were looked up, made or removed.
-    collections: Vec<(Collection, Option<u64>)>,
+    /// Collections that were looked up, made, changed or removed.
+    collections: Vec<(Collection, Option<Slices>)>,
     clones: usize,
 }
 
@@ -87,13 +88,9 @@ impl<'a> Executor<'a> {
         self.conclude(outcome)
     }
 
-    /// Removes some objects of a collection that does not exist any more, or else what reminds of it.
-    pub fn run_cleanup(
-        mut self,
-        collection: u64,
-        objects_max: usize,
-    ) -> Result<Effects, Interrupt> {
-        let outcome = self.clean_up(collection, objects_max);
+    /// Removes some objects that belong to no collection any more, or else what reminds of them.
+    pub fn run_cleanup(mut self, slice: Slice, objects_max: usize) -> Result<Effects, Interrupt> {
+        let outcome = self.clean_up(slice, objects_max);
         self.conclude(outcome)
     }
 
@@ -125,32 +122,32 @@ impl<'a> Executor<'a> {
         }
     }
 
-    fn clean_up(&mut self, collection: u64, objects_max: usize) -> Result<(), Interrupt> {
-        let range = keys::object_range(collection);
-        let from = Bound::Included(&range.start[..]);
-        let page = self.meta.scan(None, from, &range.end, objects_max, usize::MAX)?;
-        if page.pairs.is_empty() {
-            self.effects.delete(keys::garbage(collection));
+    fn clean_up(&mut self, slice: Slice, objects_max: usize) -> Result<(), Interrupt> {
+        let names = self.meta.objects_within(slice, objects_max)?;
+        if names.is_empty() {
+            self.effects.delete(keys::garbage(slice));
         }
-        for (key, _) in page.pairs {
-            let (_, name) = keys::read_object(&key).map_err(Interrupt::decoding("object key"))?;
-            self.remove(collection, &name)?;
-        }
-        Ok(())
+        names.iter().try_for_each(|name| self.remove(slice.id, name))
     }
 
     fn apply(&mut self, at: Collection, change: &Change) -> Result<(), Interrupt> {
         match change {
             Change::CreateCollection => return self.create_collection(at),
             Change::RemoveCollection => return self.remove_collection(at),
+            Change::MoveObjects { target, hashes } => {
+                return self.move_objects(at, *target, *hashes);
+            }
             _ => {}
         }
-        let id = self.collection(at)?.ok_or(StoreError::NoCollection(at))?;
+        let name = change.object().expect("changes of collections are done above");
+        let slices = self.existing(at)?;
+        let id = slices.id_of(name);
         match change {
             Change::Remove { object } => self.remove(id, object),
-            Change::Clone { object, target } => self.clone_object(id, object, target),
+            Change::Clone { object, target } => {
+                self.clone_object((slices.id_of(object), object), (id, target))
+            }
             change => {
-                let name = change.object().expect("changes of collections are done above");
                 let index = self.working.load(self.meta, id, name)?;
                 self.change_object(index, change)
             }
@@ -180,6 +177,7 @@ impl<'a> Executor<'a> {
             Change::OmapClear { .. } => self.clear_omap(index),
             Change::CreateCollection
             | Change::RemoveCollection
+            | Change::MoveObjects { .. }
             | Change::Remove { .. }
             | Change::Clone { .. } => unreachable!("not a change within one object"),
         }
@@ -193,36 +191,68 @@ impl<'a> Executor<'a> {
         self.working.object(index).onode_mut(&mut self.counters.next_id)
     }
 
-    fn collection(&mut self, at: Collection) -> Result<Option<u64>, Interrupt> {
-        if let Some((_, id)) = self.collections.iter().find(|(known, _)| *known == at) {
-            return Ok(*id);
+    fn collection(&mut self, at: Collection) -> Result<Option<Slices>, Interrupt> {
+        if let Some((_, slices)) = self.collections.iter().find(|(known, _)| *known == at) {
+            return Ok(slices.clone());
         }
-        let id = self.meta.collection(at)?;
-        self.collections.push((at, id));
-        Ok(id)
+        let slices = self.meta.collection(at)?;
+        self.collections.push((at, slices.clone()));
+        Ok(slices)
     }
 
-    fn set_collection(&mut self, at: Collection, id: Option<u64>) {
+    fn existing(&mut self, at: Collection) -> Result<Slices, Interrupt> {
+        Ok(self.collection(at)?.ok_or(StoreError::NoCollection(at))?)
+    }
+
+    fn set_collection(&mut self, at: Collection, slices: Option<Slices>) {
+        match &slices {
+            Some(slices) => self.effects.put(keys::collection(at), slices.encode()),
+            None => self.effects.delete(keys::collection(at)),
+        }
         self.collections.retain(|(known, _)| *known != at);
-        self.collections.push((at, id));
+        self.collections.push((at, slices));
     }
 
     fn create_collection(&mut self, at: Collection) -> Result<(), Interrupt> {
         if self.collection(at)?.is_none() {
             let id = take_id(&mut self.counters.next_id);
-            self.effects.put(keys::collection(at), keys::collection_value(id));
-            self.set_collection(at, Some(id));
+            self.set_collection(at, Some(Slices::Whole(id)));
         }
         Ok(())
     }
 
     fn remove_collection(&mut self, at: Collection) -> Result<(), Interrupt> {
-        if let Some(id) = self.collection(at)? {
-            self.effects.delete(keys::collection(at));
-            self.effects.put(keys::garbage(id), Bytes::new());
-            self.effects.garbage.push(id);
+        if let Some(slices) = self.collection(at)? {
+            slices.iter().for_each(|slice| self.discard(slice));
             self.set_collection(at, None);
         }
+        Ok(())
+    }
+
+    /// What is under these keys belongs to no collection any more.
+    fn discard(&mut self, slice: Slice) {
+        self.effects.put(keys::garbage(slice), Bytes::new());
+        self.effects.garbage.push(slice);
+    }
+
+    /// The target gets the source's slices, the source a new, empty one. No object is touched.
+    fn move_objects(
+        &mut self,
+        source: Collection,
+        target: Collection,
+        hashes: Hashes,
+    ) -> Result<(), Interrupt> {
+        let (from, to) = (self.existing(source)?, self.existing(target)?);
+        if source == target {
+            return Ok(());
+        }
+        let (first, last) = hashes.reversed();
+        let moved = from.cut(first, last);
+        to.cut(first, last).into_iter().for_each(|slice| self.discard(slice));
+        let id = take_id(&mut self.counters.next_id);
+        let emptied = from.replace(first, last, &[Slice { id, first, last }]);
+        self.set_collection(source, Some(emptied));
+        self.set_collection(target, Some(to.replace(first, last, &moved)));
         Ok(())
     }
 
@@ -291,15 +321,14 @@ impl<'a> Executor<'a> {
 
     fn clone_object(
         &mut self,
-        collection: u64,
-        source: &HObject,
-        target: &HObject,
+        source: (u64, &HObject),
+        target: (u64, &HObject),
     ) -> Result<(), Interrupt> {
         if source == target {
             return Ok(());
         }
-        let from = self.working.load(self.meta, collection, source)?;
-        let to = self.working.load(self.meta, collection, target)?;
+        let from = self.working.load(self.meta, source.0, source.1)?;
+        let to = self.working.load(self.meta, target.0, target.1)?;
         for index in [from, to] {
             self.working.load_all_shards(self.meta, index)?;
             self.working.load_shared(self.meta, index)?;

@@ -3,6 +3,7 @@
 use super::effects::Interrupt;
 use crate::keys;
 use crate::scan::{self, ScanPage};
+use crate::slices::Slices;
 use crate::table::{Lookup, Op, Table};
 use crate::tree::{Fault, Tree};
 use bytes::Bytes;
@@ -16,8 +17,8 @@ pub(crate) struct Meta {
     /// Changes that a running checkpoint takes into the tree.
     pub frozen: Option<Table>,
     pub tree: Tree,
-    /// Ids of collections that were looked up since one was made or removed.
-    collections: FastMap<Collection, u64>,
+    /// Collections that were looked up since one was made, changed or removed.
+    collections: FastMap<Collection, Slices>,
 }
 
 impl Meta {
@@ -66,13 +67,13 @@ impl Meta {
         }
     }
 
-    pub fn collection(&mut self, at: Collection) -> Result<Option<u64>, Interrupt> {
-        if let Some(id) = self.collections.get(&at) {
-            return Ok(Some(*id));
+    pub fn collection(&mut self, at: Collection) -> Result<Option<Slices>, Interrupt> {
+        if let Some(slices) = self.collections.get(&at) {
+            return Ok(Some(slices.clone()));
         }
         let Some(value) = self.get(&keys::collection(at))? else { return Ok(None) };
-        let id = keys::read_collection_value(&value).map_err(Interrupt::decoding("collection"))?;
-        self.collections.insert(at, id);
-        Ok(Some(id))
+        let slices = Slices::decode(&value).map_err(Interrupt::decoding("collection"))?;
+        self.collections.insert(at, slices.clone());
+        Ok(Some(slices))
     }
 }

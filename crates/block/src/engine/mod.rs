@@ -19,6 +19,7 @@ mod execute;
 mod homes;
 mod io;
 mod landing;
+mod listing;
 mod meta;
 mod mounted;
 mod opening;

@@ -16,6 +16,7 @@ use crate::keys;
 use crate::log::{Counters, Log, LogPoint, Record, Room};
 use crate::object::{Onode, SHARD_BLOCKS, Shard};
 use crate::options::{Budget, Options};
+use crate::slices::Slice;
 use crate::space::{Extents, Space, SpaceError};
 use crate::superblock::Superblock;
 use crate::tree::{PageRead, PageSpace};
@@ -79,7 +80,7 @@ pub(crate) struct Mounted {
     pub recent: Recent,
     pub counters: Counters,
     /// Removed collections whose objects are still to be removed.
-    garbage: Vec<u64>,
+    garbage: Vec<Slice>,
     pub commits: Commits,
     pub queries: Slab<Query>,
     pub waits: PageWaits,
@@ -102,7 +103,7 @@ impl Mounted {
         homes: Homes,
         counters: Counters,
         end: LogPoint,
-        garbage: Vec<u64>,
+        garbage: Vec<Slice>,
     ) -> Self {
         let geometry = superblock.geometry;
         let (store, generation) = (superblock.store, superblock.generation);
@@ -137,8 +138,8 @@ impl Mounted {
 
     /// Goes on removing the objects of removed collections.
     pub fn clean_up(&mut self) {
-        for collection in std::mem::take(&mut self.garbage) {
-            self.enqueue(Work::Cleanup { collection });
+        for slice in std::mem::take(&mut self.garbage) {
+            self.enqueue(Work::Cleanup { slice });
         }
     }
 

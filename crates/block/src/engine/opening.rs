@@ -16,6 +16,7 @@ use crate::device::{Device, Extent, Io, IoDone};
 use crate::keys;
 use crate::log::{Batch, Counters, LargeWrite, LogPoint, Record, Replay, Replayed, valid_batches};
 use crate::options::{Budget, Options};
+use crate::slices::Slice;
 use crate::space::Space;
 use crate::superblock::{self, FastLabel, Superblock, SuperblockError};
 use crate::tree::{Fault, PageRead, PageSpace, Tree};
@@ -89,7 +90,7 @@ struct Found {
     homes: Homes,
     counters: Counters,
     end: LogPoint,
-    garbage: Vec<u64>,
+    garbage: Vec<Slice>,
 }
 
 pub(crate) struct Opening {
@@ -385,8 +386,8 @@ impl Opening {
         })?;
         let Some(page) = page else { return Ok(()) };
         for (key, _) in &page.pairs {
-            let collection = keys::read_garbage(key).map_err(metadata)?;
-            self.found().garbage.push(collection);
+            let slice = keys::read_garbage(key).map_err(metadata)?;
+            self.found().garbage.push(slice);
         }
         self.flush();
         Ok(())

@@ -8,6 +8,7 @@ use super::waits::Waiter;
 use crate::device::Device;
 use crate::keys;
 use crate::object::Onode;
+use crate::slices::Slices;
 use bytes::Bytes;
 use engine::RequestToken;
 use std::collections::BTreeMap;
@@ -115,13 +116,13 @@ impl Mounted {
         }
     }
 
-    fn collection_id(&mut self, at: Collection) -> Result<u64, Interrupt> {
-        let id = self.meta.collection(at)?;
-        id.ok_or(Interrupt::Refused(StoreError::NoCollection(at)))
+    fn slices(&mut self, at: Collection) -> Result<Slices, Interrupt> {
+        let slices = self.meta.collection(at)?;
+        slices.ok_or(Interrupt::Refused(StoreError::NoCollection(at)))
     }
 
     fn find(&mut self, at: Collection, object: &HObject) -> Result<Option<Onode>, Interrupt> {
-        let id = self.collection_id(at)?;
+        let id = self.slices(at)?.id_of(object);
         let Some(value) = self.meta.get(&keys::object(id, object))? else { return Ok(None) };
         Onode::decode(&value).map(Some).map_err(Interrupt::decoding("onode"))
     }
@@ -239,13 +240,8 @@ impl Mounted {
         from: &HObject,
         entries_max: usize,
     ) -> Result<Outcome, Interrupt> {
-        let id = self.collection_id(at)?;
-        let (first, end) = (keys::object_cursor(id, from), keys::object_range(id).end);
-        let wanted = entries_max.saturating_add(1);
-        let page = self.meta.scan(None, Bound::Included(&first), &end, wanted, usize::MAX)?;
-        let name = |key: &[u8]| keys::read_object(key).map_err(Interrupt::decoding("object key"));
-        let names = page.pairs.iter().map(|(key, _)| Ok(name(key)?.1));
-        let mut names = names.collect::<Result<Vec<_>, Interrupt>>()?;
+        let slices = self.slices(at)?;
+        let mut names = self.meta.objects(&slices, from, entries_max.saturating_add(1))?;
         let next = (names.len() > entries_max).then(|| names.pop()).flatten();
         Ok(Outcome::List(names, next))
     }

@@ -9,15 +9,16 @@ use super::finding::{FindingKind, Findings, Repair};
 use super::image::describe_extent;
 use super::journal::Journal;
 use super::objects::{ID_MAX, Objects};
+use super::owners::Owners;
 use super::references::References;
 use crate::device::{BLOCK, Device, Extent};
 use crate::keys::{self, Key};
 use crate::object::{Onode, Run, SHARD_BLOCKS, Shard, SharedExtents};
+use crate::slices::{Slice, Slices};
 use crate::space::BlockMap;
 use crate::superblock::Superblock;
 use crate::table::Op;
 use bytes::Bytes;
-use std::collections::BTreeMap;
 use store::Collection;
 
 /// What a store holds.
@@ -41,8 +42,8 @@ pub(crate) struct ContentsCheck<'a> {
     pub references: References,
     /// The bitmap of the space, as it is stored.
     pub stored: BlockMap,
-    /// By id; nothing if it was removed.
-    pub collections: BTreeMap<u64, Option<Collection>>,
+    /// Who the objects under an id belong to.
+    pub owners: Owners,
     pub contents: Contents,
     /// Blocks that several claim.
     pub conflicts: Vec<Extent>,
@@ -74,7 +75,7 @@ impl<'a> ContentsCheck<'a> {
             findings,
             references,
             stored: BlockMap::new(space),
-            collections: BTreeMap::new(),
+            owners: Owners::default(),
             contents: Contents::default(),
             conflicts: Vec::new(),
             removals: Vec::new(),
@@ -126,13 +127,13 @@ impl<'a> ContentsCheck<'a> {
                 self.stored.load_chunk(chunk, value).map_err(|error| error.to_string())?;
             }
             Key::Collection(collection) => {
-                let id = keys::read_collection_value(value).map_err(text)?;
                 self.contents.collections += 1;
-                self.add_collection(id, Some(collection));
+                let slices = Slices::decode(value).map_err(text)?;
+                slices.iter().for_each(|slice| self.add_slice(slice, Some(collection)));
             }
-            Key::Garbage { collection } => {
+            Key::Garbage { slice } => {
                 self.contents.removed_collections += 1;
-                self.add_collection(collection, None);
+                self.add_slice(slice, None);
                 if !value.is_empty() {
                     return Err(format!("it has a value of {} bytes", value.len()));
                 }
@@ -142,9 +143,10 @@ impl<'a> ContentsCheck<'a> {
                 self.contents.omap_pairs += 1;
                 push_new(&mut self.omaps, object);
             }
-            Key::Object { collection, .. } => {
+            Key::Object { collection, ref object } => {
                 let onode = Onode::decode(value).map_err(text)?;
-                self.add_object(named, collection, &onode);
+                let is_owned = self.owners.get(collection, object.reversed_hash()).is_some();
+                self.add_object(named, collection, is_owned, &onode);
             }
             Key::Shared { id } => {
                 let shared = SharedExtents::decode(value).map_err(text)?;
@@ -162,22 +164,22 @@ impl<'a> ContentsCheck<'a> {
         self.max_id = self.max_id.max(id);
     }
 
-    fn add_collection(&mut self, id: u64, collection: Option<Collection>) {
-        self.see_id(id);
-        if self.collections.insert(id, collection).is_some() {
-            let what = format!("two collections have id {id}");
+    fn add_slice(&mut self, slice: Slice, owner: Option<Collection>) {
+        self.see_id(slice.id);
+        if !self.owners.insert(slice, owner) {
+            let what = format!("two collections have id {}", slice.id);
             self.findings.add(FindingKind::CollectionId, what);
         }
     }
 
-    fn add_object(&mut self, named: &Key, collection: u64, onode: &Onode) {
+    fn add_object(&mut self, named: &Key, collection: u64, is_owned: bool, onode: &Onode) {
         self.contents.objects += 1;
         self.see_id(onode.id);
         if onode.id > ID_MAX {
             return self.findings.add(FindingKind::ObjectId, format!("{named}: id {}", onode.id));
         }
         self.objects.push(onode);
-        if !self.collections.contains_key(&collection) {
+        if !is_owned {
             let what = format!("there is no collection with id {collection}");
             self.findings.add_of(FindingKind::NoCollection, onode.id, None, what);
         }

@@ -27,6 +27,7 @@ mod journal;
 mod naming;
 mod objects;
 mod overlay;
+mod owners;
 mod pages;
 mod references;
 mod repair;
@@ -47,6 +48,7 @@ pub use repair::{RepairError, Repairs, repair, repair_ops};
 pub(crate) use finding::describe_key;
 pub(crate) use image::{Source, describe_device, describe_extent};
 pub(crate) use journal::{Journal, replay};
+pub(crate) use owners::Owners;
 pub(crate) use pages::root as tree_root;
 pub(crate) use superblocks::read_copy;
 

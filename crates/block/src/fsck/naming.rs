@@ -1,6 +1,7 @@
 //! A last look at the onodes: what the objects are called that findings are about.
 
 use super::finding::Findings;
+use super::owners::Owners;
 use crate::keys::{self, Key};
 use crate::object::Onode;
 use bytes::Bytes;
@@ -9,19 +10,16 @@ use store::Collection;
 use types::HObject;
 
 pub(crate) struct Naming<'a> {
-    collections: &'a BTreeMap<u64, Option<Collection>>,
+    owners: &'a Owners,
     /// As many as findings are kept.
     wanted: BTreeSet<u64>,
     names: BTreeMap<u64, (Option<Collection>, HObject)>,
 }
 
 impl<'a> Naming<'a> {
-    pub fn new(
-        findings: &mut Findings,
-        collections: &'a BTreeMap<u64, Option<Collection>>,
-    ) -> Self {
+    pub fn new(findings: &mut Findings, owners: &'a Owners) -> Self {
         let wanted = findings.subjects_mut().map(|subject| subject.id).collect();
-        Naming { collections, wanted, names: BTreeMap::new() }
+        Naming { owners, wanted, names: BTreeMap::new() }
     }
 
     pub fn is_needed(&self) -> bool {
@@ -38,7 +36,7 @@ impl<'a> Naming<'a> {
             return;
         };
         if self.wanted.contains(&onode.id) {
-            let collection = self.collections.get(&collection).copied().flatten();
+            let collection = self.owners.get(collection, object.reversed_hash()).flatten();
             self.names.insert(onode.id, (collection, object));
         }
     }

@@ -7,6 +7,7 @@ use super::image::Source;
 use super::journal::Journal;
 use super::naming::Naming;
 use super::overlay::Visit;
+use super::owners::Owners;
 use super::pages::{Walked, check_bitmap, walk};
 use super::references::{References, Suspects};
 use super::second::{Recounted, SecondLook};
@@ -17,8 +18,6 @@ use crate::log::Counters;
 use crate::space::BlockMap;
 use crate::superblock::Superblock;
 use crate::table::Op;
-use std::collections::BTreeMap;
-use store::Collection;
 
 /// What is looked at, all through a check.
 struct State<'s, 'a> {
@@ -35,7 +34,7 @@ struct Seen {
     max_id: u64,
     references: References,
     stored: BlockMap,
-    collections: BTreeMap<u64, Option<Collection>>,
+    owners: Owners,
     conflicts: Vec<Extent>,
     removals: Vec<Op>,
 }
@@ -64,7 +63,7 @@ pub(crate) fn check(
     if state.has_sound_runs {
         report.offline.pages = check_bitmap(source, &state.superblock, &seen.walked, findings);
     }
-    state.name_objects(&seen.collections, findings);
+    state.name_objects(&seen.owners, findings);
     report.repairs.ops = seen.removals;
     report.repairs.ops.extend(recounted.ops);
     report.contents = seen.contents;
@@ -93,7 +92,7 @@ impl State<'_, '_> {
         let mut note = |kind, what| of_tree.push((kind, what));
         let walked = self.walk(&mut |key, value| check.visit(key, value), &mut note);
         check.finish(&self.journal);
-        let ContentsCheck { references, stored, collections, contents, .. } = check;
+        let ContentsCheck { references, stored, owners, contents, .. } = check;
         let (conflicts, mut removals, max_id) = (check.conflicts, check.removals, check.max_id);
         let is_lost = of_tree.iter().any(|(kind, _): &(FindingKind, _)| kind.is_loss());
         of_tree.into_iter().for_each(|(kind, what)| findings.add(kind, what));
@@ -102,7 +101,7 @@ impl State<'_, '_> {
             findings.withdraw(Repair::Remove);
             removals.clear();
         }
-        Seen { walked, contents, max_id, references, stored, collections, conflicts, removals }
+        Seen { walked, contents, max_id, references, stored, owners, conflicts, removals }
     }
 
     /// What the superblock counts is what its tree has. If not, gives what it has.
@@ -181,12 +180,8 @@ impl State<'_, '_> {
     }
 
     /// The third walk, if anything was found of objects.
-    fn name_objects(
-        &self,
-        collections: &BTreeMap<u64, Option<Collection>>,
-        findings: &mut Findings,
-    ) {
-        let mut naming = Naming::new(findings, collections);
+    fn name_objects(&self, owners: &Owners, findings: &mut Findings) {
+        let mut naming = Naming::new(findings, owners);
         if naming.is_needed() {
             self.walk_again(&mut |key, value| naming.visit(key, value));
             naming.finish(findings);

@@ -14,7 +14,7 @@ use std::time::Duration;
 use stdx::Prng;
 use store::mem::MemStore;
 use store::{
-    Change, Collection, Completion, ObjectStore, Outcome, Request, RequestKind, StoreError,
+    Change, Collection, Completion, Hashes, ObjectStore, Outcome, Request, RequestKind, StoreError,
     Transaction,
 };
 use types::{HObject, PgId, PoolId};
@@ -109,8 +109,25 @@ impl Generator {
         if !self.keep_collections {
             transaction.push(collection, Change::CreateCollection);
         }
+        if !self.keep_collections && self.prng.chance(1, 20) {
+            self.push_move(&mut transaction, collection);
+        }
         (0..changes).for_each(|_| transaction.push(collection, self.change()));
         transaction
+    }
+
+    /// What a placement group does that splits or merges.
+    fn push_move(&mut self, transaction: &mut Transaction, source: Collection) {
+        let target = collection(self.prng.below(2));
+        transaction.push(target, Change::CreateCollection);
+        if self.prng.chance(1, 2) {
+            transaction.push(source, self.change());
+        }
+        let hashes = Hashes::new(self.prng.below(3) as u8, self.prng.next_u64() as u32);
+        transaction.push(source, Change::MoveObjects { target, hashes });
+        if self.prng.chance(1, 2) {
+            transaction.push(target, self.change());
+        }
     }
 
     fn object(&mut self) -> HObject {

@@ -185,3 +185,31 @@ fn what_is_absent_is_an_error_except_for_meta() {
     };
     assert_eq!(store.execute(list), Err(StoreError::NoCollection(Collection::default())));
 }
+
+#[test]
+fn objects_move_by_their_hash_and_replace_what_was_there() {
+    let child = Collection(PgId { pool: PoolId(1), seed: 1 });
+    let touch = |number| Change::Touch { object: object(number) };
+    let mut store = store_with((0..8).map(touch).collect());
+    let odd = Hashes::new(1, 1);
+    let go = Change::MoveObjects { target: child, hashes: odd };
+    let absent = Err(StoreError::NoCollection(child));
+    assert_eq!(store.apply(&transaction(vec![go.clone()])), absent);
+    let mut split = Transaction::new();
+    split.push(child, Change::CreateCollection);
+    split.push(child, touch(9));
+    split.push(child, touch(10));
+    split.push(PG, go);
+    store.apply(&split).unwrap();
+    let names = |store: &MemStore, at| {
+        store.objects(at).map(|(name, _)| name.hash).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(names(&store, PG), BTreeSet::from([0, 2, 4, 6]));
+    assert_eq!(names(&store, child), BTreeSet::from([1, 3, 5, 7, 10]));
+    let mut merge = Transaction::new();
+    merge.push(child, Change::MoveObjects { target: PG, hashes: odd });
+    merge.push(child, Change::MoveObjects { target: child, hashes: Hashes::ALL });
+    store.apply(&merge).unwrap();
+    assert_eq!(names(&store, PG), BTreeSet::from_iter(0..8));
+    assert_eq!(names(&store, child), BTreeSet::from([10]));
+}

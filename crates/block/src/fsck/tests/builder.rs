@@ -6,6 +6,7 @@ use crate::fsck::{Image, ImageMut};
 use crate::keys;
 use crate::log::{Counters, Log, LogPoint, Record, SmallWrite};
 use crate::object::{Onode, Shard, SharedExtents};
+use crate::slices::{Slice, Slices};
 use crate::space::BlockMap;
 use crate::superblock::{
     self, FastLabel, Features, Geometry, MetadataSpace, PageBitmap, Superblock, layout,
@@ -147,7 +148,7 @@ impl Builder {
             data: Vec::new(),
             next_block: start + RUN_BLOCKS,
         };
-        builder.put(keys::collection(collection()), keys::collection_value(COLLECTION));
+        builder.put(keys::collection(collection()), Slices::Whole(COLLECTION).encode());
         builder
     }
 
@@ -184,7 +185,7 @@ impl Builder {
         let counts = SharedExtents::new(shared, 2).unwrap();
         builder.put(keys::shared(SHARED), counts.encode());
 
-        builder.put(keys::garbage(REMOVED), Bytes::new());
+        builder.put(keys::garbage(Slice::whole(REMOVED)), Bytes::new());
         let shard = builder.shard(&[(0, 1)], 0);
         let onode = Onode { size: 4096, inline: Some(shard), ..Onode::new(GARBAGE) };
         builder.put_object(REMOVED, "removed", &onode);

@@ -6,6 +6,7 @@ use crate::device::{Device, Extent};
 use crate::fsck::{FindingKind, Source, choose_superblock, tree_root};
 use crate::keys;
 use crate::object::Onode;
+use crate::slices::Slice;
 use crate::superblock::Superblock;
 use crate::tree::{Root, Visitor, walk};
 use bytes::Bytes;
@@ -199,7 +200,7 @@ fn values_that_do_not_decode_are_told_with_their_keys() {
         (keys::shard(LARGE, 1), "large:head of collection 1.3: shard 1 of object id 3"),
         (keys::shared(6), "shared id 6"),
         (keys::collection(super::builder::collection()), "collection 1.3"),
-        (keys::garbage(7), "removed collection id 7"),
+        (keys::garbage(Slice::whole(7)), "removed collection id 7"),
     ] {
         let mut builder = Builder::sound();
         builder.put(key, bad.clone());

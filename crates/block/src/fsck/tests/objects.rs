@@ -6,6 +6,7 @@ use crate::device::{BLOCK, Device, Extent};
 use crate::fsck::{FindingKind, Repair};
 use crate::keys;
 use crate::object::{Onode, Shard, SharedExtents};
+use crate::slices::Slices;
 use bytes::Bytes;
 use store::Collection;
 use types::{PgId, PoolId};
@@ -23,7 +24,7 @@ fn objects_belong_to_collections() {
     );
     let mut builder = Builder::sound();
     let other = Collection(PgId { pool: PoolId(1), seed: 4 });
-    builder.put(keys::collection(other), keys::collection_value(COLLECTION));
+    builder.put(keys::collection(other), Slices::Whole(COLLECTION).encode());
     assert_finds(&builder.build(), &[FindingKind::CollectionId], "two collections have id 1");
 }
 

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use stdx::Prng;
-use store::{Change, Collection, RequestKind, Transaction};
+use store::{Change, Collection, Hashes, RequestKind, Transaction};
 use types::{HObject, PgId, PoolId, SnapId};
 
 const COLLECTIONS: u64 = 3;
@@ -25,7 +25,7 @@ pub fn collection(number: u64) -> Collection {
     Collection(PgId { pool: PoolId(1), seed: number as u32 })
 }
 
-/// Some share a hash, some a name; some are clones.
+/// Some share a hash, some a name; some are clones; one is of another pool.
 pub fn object(number: u64) -> HObject {
     let name = match number % 3 {
         0 => Bytes::from(format!("object\0{}", number / 2)),
@@ -33,7 +33,8 @@ pub fn object(number: u64) -> HObject {
         _ => Bytes::from(number.to_string()),
     };
     let hash = (number as u32 / 2).wrapping_mul(0x9e37_79b9);
-    let head = HObject::head(PoolId(1), Bytes::from("space"), Bytes::new(), name, hash);
+    let pool = PoolId(if number == 3 { 3 } else { 1 });
+    let head = HObject::head(pool, Bytes::from("space"), Bytes::new(), name, hash);
     if number.is_multiple_of(4) { HObject { snap: SnapId(number), ..head } } else { head }
 }
 
@@ -72,10 +73,26 @@ impl Generator {
             }
             // Now and then it is not there, and the transaction is refused.
             2..=4 => {}
+            5..=7 => self.push_move(transaction, collection),
             _ => transaction.push(collection, Change::CreateCollection),
         }
         let changes = if self.prng.chance(1, 2) { 1 } else { self.prng.range(1..8) };
         (0..changes).for_each(|_| transaction.push(collection, self.change()));
+    }
+
+    /// What a placement group does that splits or merges; sometimes the other half comes later.
+    fn push_move(&mut self, transaction: &mut Transaction, source: Collection) {
+        let target = collection(self.prng.below(COLLECTIONS));
+        if !self.prng.chance(1, 8) {
+            transaction.push(source, Change::CreateCollection);
+            transaction.push(target, Change::CreateCollection);
+        }
+        let hashes = Hashes::new(self.prng.below(4) as u8, self.prng.next_u64() as u32);
+        transaction.push(source, Change::MoveObjects { target, hashes });
+        if self.prng.chance(1, 4) {
+            transaction.push(source, Change::RemoveCollection);
+            transaction.push(source, Change::CreateCollection);
+        }
     }
 
     fn object(&mut self) -> HObject {
