@@ -30,6 +30,7 @@ pub mod message;
 mod object_info;
 mod peering;
 mod replicate;
+pub mod scrub;
 mod source;
 mod stall;
 mod state;

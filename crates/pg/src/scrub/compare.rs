@@ -1,0 +1,165 @@
+//! Comparing copies: which differ, and which is right.
+//!
+//! A copy that is wrong by itself (it cannot be read, lacks its checksums, contradicts its own info)
+//! is never right. Of the others, those count that have the version which the log demands, or, if the
+//! log does not reach back so far, the newest one: a copy can miss a write, but none can have made one
+//! up. If these still differ, most of them are right; if there are no most, nobody knows.
+
+use super::findings::{Authority, Finding, Shard, object, own_errors, shard};
+use super::map::{KnownInfo, ScrubMap, ScrubObject};
+use std::collections::{BTreeMap, BTreeSet};
+use types::{EVersion, HObject, OsdId};
+
+/// What the group's log says of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expected {
+    /// It was not written lately.
+    Unknown,
+    Absent,
+    Version(EVersion),
+}
+
+/// The objects that are not the same, and intact, in all maps. `maps` has one of each member.
+pub fn compare(
+    maps: &BTreeMap<OsdId, ScrubMap>,
+    primary: OsdId,
+    expected: impl Fn(&HObject) -> Expected,
+) -> Vec<Finding> {
+    let names: BTreeSet<&HObject> = maps.values().flat_map(|map| map.objects.keys()).collect();
+    let copies = |name: &HObject| -> Copies<'_> {
+        maps.iter().map(|(osd, map)| (*osd, map.objects.get(name))).collect()
+    };
+    let compared = names.into_iter().map(|name| (name, copies(name)));
+    compared.filter_map(|(name, copies)| judge(name, &copies, primary, || expected(name))).collect()
+}
+
+type Copies<'a> = BTreeMap<OsdId, Option<&'a ScrubObject>>;
+
+fn judge(
+    name: &HObject,
+    copies: &Copies<'_>,
+    primary: OsdId,
+    expected: impl FnOnce() -> Expected,
+) -> Option<Finding> {
+    if are_equal(copies) {
+        return None;
+    }
+    let authority = choose(copies, primary, expected());
+    let right = match authority {
+        Authority::Copy(osd) | Authority::Presumed(osd) => copies[&osd],
+        Authority::Absence | Authority::Nobody => None,
+    };
+    let differs = |copy: &Option<&ScrubObject>| match authority {
+        Authority::Nobody => true,
+        _ => own_errors(*copy) != 0 || !is_same(*copy, right),
+    };
+    let bad: Vec<OsdId> =
+        copies.iter().filter(|(_, copy)| differs(copy)).map(|(osd, _)| *osd).collect();
+    if bad.is_empty() {
+        return None;
+    }
+    let mut finding = Finding {
+        name: name.clone(),
+        errors: differences(copies),
+        user_version: right.map_or(0, user_version),
+        shards: BTreeMap::new(),
+        authority,
+        bad,
+    };
+    for (osd, copy) in copies {
+        let errors = shard_errors(*copy, right);
+        let shard = Shard { object: copy.copied(), errors, is_primary: *osd == primary };
+        finding.shards.insert(*osd, shard);
+    }
+    Some(finding)
+}
+
+/// All are there, sound and the same: the usual case.
+fn are_equal(copies: &Copies<'_>) -> bool {
+    let mut copies = copies.values();
+    let first = copies.next().copied().flatten();
+    first.is_some() && own_errors(first) == 0 && copies.all(|copy| is_same(*copy, first))
+}
+
+fn user_version(object: &ScrubObject) -> u64 {
+    match object.info {
+        KnownInfo::Known { user_version, .. } => user_version,
+        _ => 0,
+    }
+}
+
+fn shard_errors(copy: Option<&ScrubObject>, right: Option<&ScrubObject>) -> u64 {
+    match (copy, right) {
+        (None, Some(_)) => shard::MISSING,
+        (Some(copy), Some(right)) if !copy.stat_error && copy.size != right.size => {
+            own_errors(Some(copy)) | shard::SIZE_MISMATCH_INFO
+        }
+        (copy, _) => own_errors(copy),
+    }
+}
+
+/// Whether a copy has what the right one has. What could not be read is left to its errors.
+fn is_same(copy: Option<&ScrubObject>, right: Option<&ScrubObject>) -> bool {
+    match (copy, right) {
+        (None, None) => true,
+        (Some(copy), Some(right)) => copy == right,
+        _ => false,
+    }
+}
+
+fn choose(copies: &Copies<'_>, primary: OsdId, expected: Expected) -> Authority {
+    if expected == Expected::Absent {
+        return Authority::Absence;
+    }
+    let sound = |copy: &&ScrubObject| own_errors(Some(copy)) == 0;
+    let mut sound: Vec<(OsdId, &ScrubObject)> =
+        copies.iter().filter_map(|(osd, copy)| Some((*osd, copy.filter(sound)?))).collect();
+    let version = match expected {
+        Expected::Version(version) => Some(version),
+        _ => sound.iter().filter_map(|(_, copy)| copy.version()).max(),
+    };
+    sound.retain(|(_, copy)| copy.version() == version);
+    vote(&sound, primary)
+}
+
+/// The copy that most agree with; the primary's, if that is undecided.
+fn vote(sound: &[(OsdId, &ScrubObject)], primary: OsdId) -> Authority {
+    let votes = |copy: &ScrubObject| sound.iter().filter(|(_, other)| *other == copy).count();
+    let most = sound.iter().map(|(_, copy)| votes(copy)).max().unwrap_or(0);
+    let mut best = sound.iter().filter(|(_, copy)| votes(copy) == most);
+    let Some((first, copy)) = best.next() else { return Authority::Nobody };
+    let mut others = best.filter(|(_, other)| other != copy).peekable();
+    if others.peek().is_none() {
+        return Authority::Copy(*first);
+    }
+    match others.any(|(osd, _)| *osd == primary) {
+        true => Authority::Presumed(primary),
+        false => Authority::Presumed(*first),
+    }
+}
+
+/// In what any two copies differ that both could read.
+fn differences(copies: &Copies<'_>) -> u64 {
+    let all: Vec<&ScrubObject> =
+        copies.values().flatten().copied().filter(|copy| !copy.stat_error).collect();
+    let pairs = all
+        .iter()
+        .enumerate()
+        .flat_map(|(index, one)| all[index + 1..].iter().map(move |other| (*one, *other)));
+    pairs.fold(0, |errors, (one, other)| errors | difference(one, other))
+}
+
+fn difference(one: &ScrubObject, other: &ScrubObject) -> u64 {
+    let both_differ = |a: Option<u32>, b: Option<u32>| a.zip(b).is_some_and(|(a, b)| a != b);
+    let omaps_differ =
+        both_differ(one.omap_digest, other.omap_digest) || one.has_omap != other.has_omap;
+    [
+        (one.size != other.size, object::SIZE_MISMATCH),
+        (one.version() != other.version(), object::INFO_INCONSISTENCY),
+        (one.attrs_digest != other.attrs_digest, object::ATTR_VALUE_MISMATCH),
+        (both_differ(one.data_digest, other.data_digest), object::DATA_DIGEST_MISMATCH),
+        (omaps_differ, object::OMAP_DIGEST_MISMATCH),
+    ]
+    .into_iter()
+    .fold(0, |errors, (differs, bit)| if differs { errors | bit } else { errors })
+}

@@ -1,0 +1,180 @@
+//! What a comparison has found wrong with an object, in the terms of Ceph's clients.
+//!
+//! `rados list-inconsistent-obj` reads [`Finding::encode`] (`inconsistent_obj_t`). The bits are those of
+//! `librados`; which of them count as shallow is fixed there, too.
+
+use super::map::{KnownInfo, ScrubObject};
+use codec::{Encode, Writer};
+use std::collections::BTreeMap;
+use types::{HObject, OsdId};
+
+/// Errors of one copy of an object (`err_t`).
+pub mod shard {
+    pub const MISSING: u64 = 1 << 1;
+    pub const STAT_ERROR: u64 = 1 << 2;
+    pub const READ_ERROR: u64 = 1 << 3;
+    /// It has another size than the object's info says that is believed.
+    pub const SIZE_MISMATCH_INFO: u64 = 1 << 11;
+    pub const INFO_MISSING: u64 = 1 << 14;
+    pub const INFO_CORRUPTED: u64 = 1 << 15;
+    /// It has another size than its own info says.
+    pub const OWN_SIZE_MISMATCH: u64 = 1 << 18;
+    pub const DEEP: u64 = READ_ERROR | 1 << 9 | 1 << 10 | 1 << 12 | 1 << 13;
+}
+
+/// In what copies differ (`obj_err_t`).
+pub mod object {
+    pub const INFO_INCONSISTENCY: u64 = 1 << 1;
+    pub const DATA_DIGEST_MISMATCH: u64 = 1 << 4;
+    pub const OMAP_DIGEST_MISMATCH: u64 = 1 << 5;
+    pub const SIZE_MISMATCH: u64 = 1 << 6;
+    pub const ATTR_VALUE_MISMATCH: u64 = 1 << 7;
+    pub const DEEP: u64 = DATA_DIGEST_MISMATCH | OMAP_DIGEST_MISMATCH;
+}
+
+/// A copy of an object that something is wrong with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shard {
+    /// Nothing, if it is missing.
+    pub object: Option<ScrubObject>,
+    pub errors: u64,
+    pub is_primary: bool,
+}
+
+/// Which copy is right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Authority {
+    /// This one: what it has is intact and what the log or the newest version demands, or more
+    /// copies than not agree with it.
+    Copy(OsdId),
+    /// This one, for want of a better reason than its place: repaired only if asked to.
+    Presumed(OsdId),
+    /// There should be no such object.
+    Absence,
+    /// No copy is intact.
+    Nobody,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    pub name: HObject,
+    pub errors: u64,
+    pub user_version: u64,
+    pub shards: BTreeMap<OsdId, Shard>,
+    pub authority: Authority,
+    /// The copies that are to be made equal to the right one.
+    pub bad: Vec<OsdId>,
+}
+
+impl Finding {
+    /// How many errors it counts for: of copies that are wrong by themselves, or the difference.
+    pub fn count(&self) -> Count {
+        let bits = self.shards.values().map(|shard| (shard.errors, shard.errors & shard::DEEP));
+        let mut count = Count::default();
+        for (errors, deep) in bits {
+            count.deep += u64::from(deep != 0);
+            count.shallow += u64::from(deep == 0 && errors != 0);
+        }
+        if count == Count::default() {
+            let is_deep = self.errors & object::DEEP != 0;
+            count = Count { deep: u64::from(is_deep), shallow: u64::from(!is_deep) };
+        }
+        count
+    }
+
+    /// Whether it may be repaired without being asked to.
+    pub fn is_certain(&self) -> bool {
+        matches!(self.authority, Authority::Copy(_) | Authority::Absence)
+    }
+
+    /// All errors of copies.
+    pub fn union(&self) -> u64 {
+        self.shards.values().fold(0, |union, shard| union | shard.errors)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Count {
+    pub shallow: u64,
+    pub deep: u64,
+}
+
+impl Count {
+    pub fn total(&self) -> u64 {
+        self.shallow + self.deep
+    }
+}
+
+impl std::ops::AddAssign for Count {
+    fn add_assign(&mut self, more: Count) {
+        self.shallow += more.shallow;
+        self.deep += more.deep;
+    }
+}
+
+/// `inconsistent_obj_t`
+impl Encode for Finding {
+    fn encode(&self, w: &mut Writer) {
+        w.versioned(2, 2, |w| {
+            w.u64(self.errors);
+            encode_name(w, &self.name);
+            w.u64(self.user_version);
+            w.count(self.shards.len());
+            for (osd, shard) in &self.shards {
+                w.versioned(1, 1, |w| {
+                    w.i32(osd.0);
+                    w.i8(-1); // of a replicated pool
+                });
+                w.value(shard);
+            }
+            w.u64(self.union());
+        });
+    }
+}
+
+/// `shard_info_t`. The attributes are ours and would mean nothing to a client.
+impl Encode for Shard {
+    fn encode(&self, w: &mut Writer) {
+        w.versioned(3, 3, |w| {
+            w.u64(self.errors);
+            w.bool(self.is_primary);
+            let Some(object) = &self.object else { return };
+            w.count(0);
+            w.u64(object.size);
+            w.bool(object.omap_digest.is_some());
+            w.u32(object.omap_digest.unwrap_or_default());
+            w.bool(object.data_digest.is_some());
+            w.u32(object.data_digest.unwrap_or_default());
+            w.bool(false);
+        });
+    }
+}
+
+/// `librados::object_id_t`
+fn encode_name(w: &mut Writer, name: &HObject) {
+    w.versioned(1, 1, |w| {
+        w.blob(&name.name);
+        w.blob(&name.namespace);
+        w.blob(&name.key);
+        w.u64(name.snap.0);
+    });
+}
+
+/// What is wrong with a copy whatever the others are.
+pub(crate) fn own_errors(object: Option<&ScrubObject>) -> u64 {
+    let Some(object) = object else { return 0 };
+    let mut errors = 0;
+    if object.stat_error {
+        return shard::STAT_ERROR;
+    }
+    if object.read_error {
+        errors |= shard::READ_ERROR;
+    }
+    errors
+        | match object.info {
+            KnownInfo::Missing => shard::INFO_MISSING,
+            KnownInfo::Corrupted => shard::INFO_CORRUPTED,
+            KnownInfo::Known { size, .. } if size != object.size => shard::OWN_SIZE_MISMATCH,
+            KnownInfo::Known { .. } => 0,
+        }
+}

@@ -1,0 +1,150 @@
+//! What the members of a group say to each other while they compare their copies.
+//!
+//! Compact messages of our own, beside those of [`crate::message`] and with the same header: what
+//! belongs to another interval is dropped.
+
+use super::map::{Level, ScrubMap};
+use super::scan::Extent;
+use super::stamps::Stamps;
+use crate::message::Header;
+use codec::{Reader, Result, Writer};
+use engine::Message;
+use types::{PgId, PoolId};
+
+const KIND_FIRST: u16 = 0x7100;
+const KIND_LAST: u16 = 0x711f;
+
+const RESERVE: u16 = KIND_FIRST;
+const RESERVED: u16 = 0x7101;
+const RELEASE: u16 = 0x7102;
+const SCAN: u16 = 0x7103;
+const MAP: u16 = 0x7104;
+const DONE: u16 = 0x7105;
+
+/// Whether a message is of this module.
+pub fn is_scrub_message(kind: u16) -> bool {
+    (KIND_FIRST..=KIND_LAST).contains(&kind)
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Body {
+    /// Primary to a member: may I scrub with you?
+    Reserve,
+    Reserved(bool),
+    /// Primary to a member: it is over.
+    Release,
+    /// Primary to a member: what do you have? With a number that the answer repeats.
+    Scan(u64, Level, Extent),
+    /// Nothing, if the store does not even list its objects.
+    Map(u64, Option<ScrubMap>),
+    /// Primary to a member: when the group was scrubbed, to be kept.
+    Done(Stamps),
+}
+
+impl Body {
+    pub fn encode(&self, header: &Header) -> Message {
+        let plain = |kind| message(header, kind, |_| {});
+        match self {
+            Body::Reserve => plain(RESERVE),
+            Body::Reserved(granted) => message(header, RESERVED, |w| w.bool(*granted)),
+            Body::Release => plain(RELEASE),
+            Body::Scan(number, level, extent) => message(header, SCAN, |w| {
+                w.u64(*number);
+                w.bool(*level == Level::Deep);
+                match extent {
+                    Extent::Range(from, end) => {
+                        w.bool(true);
+                        w.value(from);
+                        w.value(end);
+                    }
+                    Extent::Names(names) => {
+                        w.bool(false);
+                        w.value(names);
+                    }
+                }
+            }),
+            Body::Map(number, map) => message(header, MAP, |w| {
+                w.u64(*number);
+                w.value(map);
+            }),
+            Body::Done(stamps) => message(header, DONE, |w| w.value(stamps)),
+        }
+    }
+
+    pub fn decode(message: &Message) -> Result<(Header, Body)> {
+        let mut reader = Reader::new(&message.front);
+        let r = &mut reader;
+        let header = decode_header(r)?;
+        let body = match message.kind {
+            RESERVE => Body::Reserve,
+            RESERVED => Body::Reserved(r.bool("granted")?),
+            RELEASE => Body::Release,
+            SCAN => Body::Scan(r.u64("number")?, decode_level(r)?, decode_extent(r)?),
+            MAP => Body::Map(r.u64("number")?, r.value()?),
+            DONE => Body::Done(r.value()?),
+            other => return Err(r.invalid("kind", other.into())),
+        };
+        reader.finish("message")?;
+        Ok((header, body))
+    }
+}
+
+fn message(header: &Header, kind: u16, body: impl FnOnce(&mut Writer)) -> Message {
+    let mut w = Writer::with_capacity(256);
+    w.i64(header.pg.pool.0);
+    w.u32(header.pg.seed);
+    w.value(&header.epoch);
+    w.value(&header.interval);
+    body(&mut w);
+    Message::new(kind, 1, 1, w.into_bytes())
+}
+
+fn decode_header(r: &mut Reader<'_>) -> Result<Header> {
+    let pg = PgId { pool: PoolId(r.i64("pool")?), seed: r.u32("seed")? };
+    Ok(Header { pg, epoch: r.value()?, interval: r.value()? })
+}
+
+fn decode_level(r: &mut Reader<'_>) -> Result<Level> {
+    Ok(if r.bool("deep")? { Level::Deep } else { Level::Light })
+}
+
+fn decode_extent(r: &mut Reader<'_>) -> Result<Extent> {
+    Ok(match r.bool("range")? {
+        true => Extent::Range(r.value()?, r.value()?),
+        false => Extent::Names(r.value()?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scrub::map::ScrubObject;
+    use types::{Epoch, HObject, PgId, PoolId};
+
+    #[test]
+    fn messages_round_trip_and_every_truncation_is_an_error() {
+        let pg = PgId { pool: PoolId(3), seed: 7 };
+        let header = Header { pg, epoch: Epoch(9), interval: Epoch(8) };
+        let object = HObject::hash_start(pg.pool, 5);
+        let mut map = ScrubMap { until: Some(object.clone()), ..ScrubMap::default() };
+        map.objects.insert(object.clone(), ScrubObject::unreadable());
+        for body in [
+            Body::Reserve,
+            Body::Reserved(true),
+            Body::Release,
+            Body::Scan(1, Level::Deep, Extent::Range(object.clone(), HObject::max())),
+            Body::Scan(2, Level::Light, Extent::Names(vec![object])),
+            Body::Map(1, None),
+            Body::Map(2, Some(map)),
+            Body::Done(Stamps::default()),
+        ] {
+            let message = body.encode(&header);
+            assert_eq!(Body::decode(&message).unwrap(), (header, body));
+            for end in 0..message.front.len() {
+                let mut cut = message.clone();
+                cut.front.truncate(end);
+                assert!(Body::decode(&cut).is_err());
+            }
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Scrubbing: whether all copies of a group are the same, and can still be read.
+//!
+//! ```text
+//! stamps    when a group is due             round     the primary's conduct of one scrub
+//! scan      reading what one copy has       member    a member's answers
+//! map       what one copy says of objects   compare   which copies differ, which is right
+//! findings  what is wrong, for clients      message   between members
+//! ```
+//!
+//! `docs/internals/scrub.md` has the reasons. Nothing here changes an object.
+
+mod compare;
+mod findings;
+mod map;
+mod member;
+pub mod message;
+mod round;
+mod scan;
+mod stamps;
+
+pub use compare::{Expected, compare};
+pub use findings::{Authority, Count, Finding, Shard, object, shard};
+pub use map::{KnownInfo, Level, ScrubMap, ScrubObject};
+pub use member::{Member, MemberTag};
+pub use round::{End, Round, RoundOutput, RoundTag, View};
+pub use scan::{Extent, Scan, ScanTag};
+pub use stamps::{Forbidden, Intervals, STAMPS_KEY, Stamps};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,310 @@
+//! One scrub of a group, as its primary conducts it.
+//!
+//! ```text
+//! Reserving → Listing → Scanning ⟲ (each chunk) → over
+//! ```
+//!
+//! Clients come first: nothing is held back. What was written while a chunk was looked at is not
+//! compared with what others saw of it, but looked at again, some times; then it is left to the next
+//! scrub, as *busy*. That is sound because the primary's log has every write that any member may have
+//! applied: an object that no entry above the version committed when the chunk began speaks of was the
+//! same for all while they read it.
+//!
+//! Knows nothing of who is repaired how, nor of what time it is.
+
+use super::compare::{Expected, compare};
+use super::findings::Finding;
+use super::map::{Level, ScrubMap};
+use super::message::Body;
+use super::scan::{Extent, Scan, ScanTag};
+use crate::{EntryKind, PgLog, is_meta_object};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use store::{Collection, Outcome, RequestKind, StoreError};
+use types::{EVersion, HObject, OsdId, PgId};
+
+/// Objects of a chunk.
+const CHUNK_OBJECTS_MAX: usize = 32;
+/// How often what is being written is looked at again.
+const TRIES_MAX: u32 = 5;
+
+/// What a round must know of its group at each step.
+#[derive(Debug, Clone, Copy)]
+pub struct View<'a> {
+    pub log: &'a PgLog,
+    /// Up to here everything is durable on all members.
+    pub committed: EVersion,
+}
+
+/// A request of the round's own to the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RoundTag {
+    /// The names of the next chunk.
+    Chunk,
+    Scan(u64, ScanTag),
+}
+
+#[derive(Debug)]
+pub enum RoundOutput {
+    Send(OsdId, Body),
+    Storage(RoundTag, RequestKind),
+}
+
+/// How a round ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// Everything was looked at.
+    Complete,
+    /// A member has too much to do.
+    Refused(OsdId),
+    /// A store does not even list its objects.
+    Failed(OsdId),
+}
+
+#[derive(Debug)]
+enum Stage {
+    Reserving(BTreeSet<OsdId>),
+    Listing,
+    Scanning(Box<Chunk>),
+    Over(End),
+}
+
+#[derive(Debug)]
+struct Chunk {
+    /// Where the next chunk begins.
+    end: HObject,
+    /// What was durable everywhere when the members were asked.
+    since: EVersion,
+    own: Option<Scan>,
+    maps: BTreeMap<OsdId, ScrubMap>,
+    tries: u32,
+}
+
+#[derive(Debug)]
+pub struct Round {
+    pg: PgId,
+    whoami: OsdId,
+    members: Vec<OsdId>,
+    level: Level,
+    stage: Stage,
+    cursor: HObject,
+    /// Of the latest question.
+    number: u64,
+    objects: u64,
+    busy: u64,
+    findings: VecDeque<Finding>,
+    outputs: VecDeque<RoundOutput>,
+}
+
+impl Round {
+    /// `members` are the acting ones; all are complete.
+    pub fn new(pg: PgId, whoami: OsdId, members: Vec<OsdId>, level: Level) -> Self {
+        let mut round = Round {
+            pg,
+            whoami,
+            level,
+            stage: Stage::Listing,
+            cursor: HObject::hash_start(pg.pool, 0),
+            number: 0,
+            objects: 0,
+            busy: 0,
+            findings: VecDeque::new(),
+            outputs: VecDeque::new(),
+            members,
+        };
+        let others: BTreeSet<OsdId> = round.others().collect();
+        others.iter().for_each(|osd| round.send(*osd, Body::Reserve));
+        match others.is_empty() {
+            true => round.list(),
+            false => round.stage = Stage::Reserving(others),
+        }
+        round
+    }
+
+    pub fn level(&self) -> Level {
+        self.level
+    }
+
+    /// How it ended, if it did.
+    pub fn end(&self) -> Option<&End> {
+        match &self.stage {
+            Stage::Over(end) => Some(end),
+            _ => None,
+        }
+    }
+
+    /// Objects that were compared, and those that were written too often to be.
+    pub fn progress(&self) -> (u64, u64) {
+        (self.objects, self.busy)
+    }
+
+    pub fn poll_output(&mut self) -> Option<RoundOutput> {
+        self.outputs.pop_front()
+    }
+
+    /// What is wrong, as soon as it is known.
+    pub fn poll_finding(&mut self) -> Option<Finding> {
+        self.findings.pop_front()
+    }
+
+    /// Ends it, whatever was found; members are told.
+    pub fn stop(&mut self, end: End) {
+        if self.end().is_none() {
+            let others: Vec<OsdId> = self.others().collect();
+            others.into_iter().for_each(|osd| self.send(osd, Body::Release));
+            self.stage = Stage::Over(end);
+        }
+    }
+
+    pub fn handle_message(&mut self, from: OsdId, body: Body, view: View<'_>) {
+        match body {
+            Body::Reserved(false) => self.stop(End::Refused(from)),
+            Body::Reserved(true) => {
+                let Stage::Reserving(waiting) = &mut self.stage else { return };
+                waiting.remove(&from);
+                if waiting.is_empty() {
+                    self.list();
+                }
+            }
+            Body::Map(number, map) if number == self.number => self.take_map(from, map, view),
+            _ => {}
+        }
+    }
+
+    pub fn handle_completion(
+        &mut self,
+        tag: RoundTag,
+        outcome: Result<Outcome, StoreError>,
+        view: View<'_>,
+    ) {
+        match tag {
+            RoundTag::Chunk => self.listed(outcome, view),
+            RoundTag::Scan(number, tag) if number == self.number => {
+                let Stage::Scanning(chunk) = &mut self.stage else { return };
+                let Some(scan) = &mut chunk.own else { return };
+                scan.handle(tag, outcome);
+                self.pump_scan(view);
+            }
+            RoundTag::Scan(..) => {}
+        }
+    }
+
+    fn others(&self) -> impl Iterator<Item = OsdId> + '_ {
+        self.members.iter().copied().filter(|osd| *osd != self.whoami)
+    }
+
+    fn send(&mut self, to: OsdId, body: Body) {
+        self.outputs.push_back(RoundOutput::Send(to, body));
+    }
+
+    fn collection(&self) -> Collection {
+        Collection(self.pg)
+    }
+
+    fn list(&mut self) {
+        self.stage = Stage::Listing;
+        let (collection, from) = (self.collection(), self.cursor.clone());
+        let kind = RequestKind::List { collection, from, entries_max: CHUNK_OBJECTS_MAX };
+        self.outputs.push_back(RoundOutput::Storage(RoundTag::Chunk, kind));
+    }
+
+    fn listed(&mut self, outcome: Result<Outcome, StoreError>, view: View<'_>) {
+        let Stage::Listing = self.stage else { return };
+        let end = match outcome {
+            Ok(Outcome::List(_, next)) => next.unwrap_or_else(HObject::max),
+            _ => return self.stop(End::Failed(self.whoami)),
+        };
+        let extent = Extent::Range(self.cursor.clone(), end.clone());
+        self.ask(extent, end, 0, view);
+    }
+
+    /// Asks all members what they have.
+    fn ask(&mut self, extent: Extent, end: HObject, tries: u32, view: View<'_>) {
+        self.number += 1;
+        let others: Vec<OsdId> = self.others().collect();
+        for osd in others {
+            self.send(osd, Body::Scan(self.number, self.level, extent.clone()));
+        }
+        let own = Some(Scan::new(self.collection(), extent, self.level));
+        let (since, maps) = (view.committed, BTreeMap::new());
+        self.stage = Stage::Scanning(Box::new(Chunk { end, since, own, maps, tries }));
+        self.pump_scan(view);
+    }
+
+    fn pump_scan(&mut self, view: View<'_>) {
+        let Stage::Scanning(chunk) = &mut self.stage else { return };
+        let Some(mut scan) = chunk.own.take() else { return };
+        while let Some((tag, kind)) = scan.poll_request() {
+            let tag = RoundTag::Scan(self.number, tag);
+            self.outputs.push_back(RoundOutput::Storage(tag, kind));
+        }
+        match scan.is_done() {
+            true => self.take_map(self.whoami, scan.finish().ok(), view),
+            false => chunk.own = Some(scan),
+        }
+    }
+
+    fn take_map(&mut self, from: OsdId, map: Option<ScrubMap>, view: View<'_>) {
+        let Stage::Scanning(chunk) = &mut self.stage else { return };
+        if !self.members.contains(&from) {
+            return;
+        }
+        let Some(map) = map else { return self.stop(End::Failed(from)) };
+        chunk.maps.insert(from, map);
+        if chunk.maps.len() == self.members.len() {
+            self.judge(view);
+        }
+    }
+
+    /// All maps of the chunk are there.
+    fn judge(&mut self, view: View<'_>) {
+        let Stage::Scanning(chunk) = std::mem::replace(&mut self.stage, Stage::Listing) else {
+            unreachable!("called in this stage")
+        };
+        let Chunk { mut end, since, mut maps, tries, .. } = *chunk;
+        // Who has far more objects than the primary tells only the first of them.
+        end = maps.values().filter_map(|map| map.until.clone()).chain([end]).min().expect("one");
+        let written = written_since(view, since);
+        let is_still = |name: &HObject| written.as_ref().is_some_and(|w| !w.contains(name));
+        let mut again = BTreeSet::new();
+        for map in maps.values_mut() {
+            map.objects.retain(|name, _| *name < end && !is_meta_object(name));
+            let moving = map.objects.keys().filter(|name| !is_still(name));
+            again.extend(moving.cloned());
+            map.objects.retain(|name, _| is_still(name));
+        }
+        self.objects += maps.get(&self.whoami).map_or(0, |map| map.objects.len() as u64);
+        let expected = |name: &HObject| expected(view.log, name);
+        self.findings.extend(compare(&maps, self.whoami, expected));
+        if !again.is_empty() && tries + 1 < TRIES_MAX {
+            let names = again.into_iter().collect();
+            return self.ask(Extent::Names(names), end, tries + 1, view);
+        }
+        self.busy += again.len() as u64;
+        match end.max {
+            true => self.stop(End::Complete),
+            false => {
+                self.cursor = end;
+                self.list();
+            }
+        }
+    }
+}
+
+/// The objects that were, or may have been, changed since; nothing, if the log does not tell.
+fn written_since<'a>(view: View<'a>, since: EVersion) -> Option<BTreeSet<&'a HObject>> {
+    if view.log.tail() > since {
+        return None;
+    }
+    let changes = view.log.above(since).filter(|entry| entry.changes_object());
+    Some(changes.map(|entry| &entry.object).collect())
+}
+
+/// What the log demands of an object.
+fn expected(log: &PgLog, name: &HObject) -> Expected {
+    let last = log.entries().rev().find(|entry| entry.changes_object() && entry.object == *name);
+    match last {
+        None => Expected::Unknown,
+        Some(entry) if entry.kind == EntryKind::Delete => Expected::Absent,
+        Some(entry) => Expected::Version(entry.version),
+    }
+}

@@ -1,0 +1,300 @@
+//! Reading what a copy has: a chunk of objects, their sizes and attributes, and, for a deep scrub, all
+//! data and omaps, in pieces.
+//!
+//! The store verifies the checksum of every block it reads, so a deep scan finds media faults; the
+//! digests computed here tell copies apart that are intact and yet differ. Sizes and attributes of a
+//! chunk are read at once, data and omaps object by object, so that a scrub has little in flight.
+
+use super::map::{KnownInfo, Level, ScrubMap, ScrubObject};
+use crate::{INFO_ATTR, ObjectInfo, is_meta_object};
+use bytes::Bytes;
+use std::collections::{BTreeMap, VecDeque};
+use store::{Collection, ObjectMeta, Outcome, RequestKind, StoreError};
+use types::HObject;
+
+/// Data that is read at once.
+const PIECE_MAX: u64 = 512 << 10;
+const OMAP_ENTRIES_MAX: usize = 1024;
+const OMAP_BYTES_MAX: usize = 512 << 10;
+/// Objects of a chunk that a member tells at most. The primary has fewer in its range.
+const MAP_OBJECTS_MAX: usize = 128;
+
+/// What is to be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Extent {
+    /// All objects from the first (inclusive) to the second (exclusive).
+    Range(HObject, HObject),
+    /// These, and whether they exist.
+    Names(Vec<HObject>),
+}
+
+/// One of the scan's own requests to the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScanTag {
+    List,
+    Meta(usize),
+    /// Of the object that is being read.
+    Data,
+    OmapHeader,
+    OmapPage,
+}
+
+#[derive(Debug)]
+pub struct Scan {
+    collection: Collection,
+    level: Level,
+    end: HObject,
+    until: Option<HObject>,
+    names: Vec<HObject>,
+    objects: BTreeMap<HObject, ScrubObject>,
+    /// Answers that are awaited.
+    waiting: usize,
+    /// Objects whose content is still to be read, and the one that is.
+    unread: VecDeque<HObject>,
+    reading: Option<Reading>,
+    requests: VecDeque<(ScanTag, RequestKind)>,
+    failure: Option<StoreError>,
+}
+
+/// An object whose data, then omap, is being read.
+#[derive(Debug)]
+struct Reading {
+    name: HObject,
+    offset: u64,
+    data: Digest,
+    omap: Digest,
+    has_error: bool,
+}
+
+/// CRC-32C of what is fed to it.
+#[derive(Debug)]
+struct Digest(crc_fast::Digest);
+
+impl Digest {
+    fn new() -> Self {
+        Digest(crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi))
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// With its length, so that pieces cannot be told otherwise.
+    fn add_blob(&mut self, bytes: &[u8]) {
+        self.add(&(bytes.len() as u64).to_le_bytes());
+        self.add(bytes);
+    }
+
+    fn value(&self) -> u32 {
+        self.0.finalize() as u32
+    }
+}
+
+impl Scan {
+    pub fn new(collection: Collection, extent: Extent, level: Level) -> Self {
+        let mut scan = Scan {
+            collection,
+            level,
+            end: HObject::max(),
+            until: None,
+            names: Vec::new(),
+            objects: BTreeMap::new(),
+            waiting: 0,
+            unread: VecDeque::new(),
+            reading: None,
+            requests: VecDeque::new(),
+            failure: None,
+        };
+        match extent {
+            Extent::Names(names) => scan.begin(names),
+            Extent::Range(from, end) => {
+                scan.end = end;
+                let entries_max = MAP_OBJECTS_MAX;
+                scan.ask(ScanTag::List, RequestKind::List { collection, from, entries_max });
+            }
+        }
+        scan
+    }
+
+    /// What the store is to be asked.
+    pub fn poll_request(&mut self) -> Option<(ScanTag, RequestKind)> {
+        self.requests.pop_front()
+    }
+
+    pub fn is_done(&self) -> bool {
+        self.waiting == 0 && self.reading.is_none() && self.unread.is_empty()
+    }
+
+    /// What was found, once it is done; an error, if the store cannot even list.
+    pub fn finish(self) -> Result<ScrubMap, StoreError> {
+        match self.failure {
+            Some(failure) => Err(failure),
+            None => Ok(ScrubMap { objects: self.objects, until: self.until }),
+        }
+    }
+
+    pub fn handle(&mut self, tag: ScanTag, outcome: Result<Outcome, StoreError>) {
+        self.waiting -= 1;
+        match (tag, outcome) {
+            (ScanTag::List, Ok(Outcome::List(names, next))) => self.listed(names, next),
+            (ScanTag::List, Err(error)) => self.failure = Some(error),
+            (ScanTag::Meta(index), outcome) => self.take_meta(index, outcome),
+            (_, Ok(outcome)) => self.take_content(outcome),
+            (_, Err(error)) => self.content_failed(&error),
+        }
+        self.go_on();
+    }
+
+    fn ask(&mut self, tag: ScanTag, kind: RequestKind) {
+        self.waiting += 1;
+        self.requests.push_back((tag, kind));
+    }
+
+    fn listed(&mut self, names: Vec<HObject>, next: Option<HObject>) {
+        self.until = next.filter(|next| *next < self.end);
+        let within = |name: &HObject| *name < self.end && !is_meta_object(name);
+        let names = names.into_iter().filter(within).collect();
+        self.begin(names);
+    }
+
+    fn begin(&mut self, names: Vec<HObject>) {
+        for (index, object) in names.iter().cloned().enumerate() {
+            let kind = RequestKind::Meta { collection: self.collection, object };
+            self.ask(ScanTag::Meta(index), kind);
+        }
+        self.names = names;
+    }
+
+    fn take_meta(&mut self, index: usize, outcome: Result<Outcome, StoreError>) {
+        let name = self.names[index].clone();
+        let object = match outcome {
+            Ok(Outcome::Meta(Some(meta))) => {
+                if self.level == Level::Deep {
+                    self.unread.push_back(name.clone());
+                }
+                described(&meta)
+            }
+            Ok(_) => return,
+            Err(error) => {
+                tracing::warn!(%name, %error, "an object's metadata cannot be read");
+                ScrubObject::unreadable()
+            }
+        };
+        self.objects.insert(name, object);
+    }
+
+    /// Begins with the content of the next object when nothing else is awaited.
+    fn go_on(&mut self) {
+        if self.waiting > 0 || self.reading.is_some() {
+            return;
+        }
+        let Some(name) = self.unread.pop_front() else { return };
+        let (data, omap) = (Digest::new(), Digest::new());
+        self.reading = Some(Reading { name, offset: 0, data, omap, has_error: false });
+        self.read_data();
+    }
+
+    fn read_data(&mut self) {
+        let Some(reading) = &self.reading else { return };
+        let (object, offset) = (reading.name.clone(), reading.offset);
+        let described = &self.objects[&object];
+        let (size, has_omap) = (described.size, described.has_omap);
+        let collection = self.collection;
+        if offset < size {
+            let length = PIECE_MAX.min(size - offset);
+            self.ask(ScanTag::Data, RequestKind::Read { collection, object, offset, length });
+        } else if has_omap {
+            self.ask(ScanTag::OmapHeader, RequestKind::OmapHeader { collection, object });
+        } else {
+            self.finish_reading();
+        }
+    }
+
+    fn take_content(&mut self, outcome: Outcome) {
+        let Some(reading) = &mut self.reading else { return };
+        match outcome {
+            Outcome::Read(read) => {
+                let asked = PIECE_MAX.min(self.objects[&reading.name].size - reading.offset);
+                reading.data.add(&read.data);
+                // It was written meanwhile, and will not be compared.
+                reading.offset += asked.max(read.data.len() as u64);
+                self.read_data();
+            }
+            Outcome::OmapHeader(header) => {
+                reading.omap.add_blob(&header);
+                self.read_omap(None);
+            }
+            Outcome::OmapPage(page) => {
+                for (key, value) in &page.pairs {
+                    reading.omap.add_blob(key);
+                    reading.omap.add_blob(value);
+                }
+                match page.pairs.keys().next_back().filter(|_| page.more) {
+                    Some(last) => self.read_omap(Some(last.clone())),
+                    None => self.finish_reading(),
+                }
+            }
+            other => unreachable!("a read was answered by {other:?}"),
+        }
+    }
+
+    fn read_omap(&mut self, after: Option<Bytes>) {
+        let Some(reading) = &self.reading else { return };
+        let kind = RequestKind::OmapList {
+            collection: self.collection,
+            object: reading.name.clone(),
+            after,
+            prefix: Bytes::new(),
+            entries_max: OMAP_ENTRIES_MAX,
+            bytes_max: OMAP_BYTES_MAX,
+        };
+        self.ask(ScanTag::OmapPage, kind);
+    }
+
+    /// What cannot be read is the finding; the rest of the object does not matter then.
+    fn content_failed(&mut self, error: &StoreError) {
+        let Some(reading) = &mut self.reading else { return };
+        if !matches!(error, StoreError::NoObject { .. }) {
+            tracing::warn!(object = %reading.name, %error, "scrub: an object cannot be read");
+            reading.has_error = true;
+        }
+        self.finish_reading();
+    }
+
+    fn finish_reading(&mut self) {
+        let Some(reading) = self.reading.take() else { return };
+        let Some(object) = self.objects.get_mut(&reading.name) else { return };
+        object.read_error = reading.has_error;
+        if !reading.has_error {
+            object.data_digest = Some(reading.data.value());
+            object.omap_digest = object.has_omap.then(|| reading.omap.value());
+        }
+    }
+}
+
+fn described(meta: &ObjectMeta) -> ScrubObject {
+    let info = match meta.attrs.get(&INFO_ATTR) {
+        None => KnownInfo::Missing,
+        Some(info) => match codec::decode_all::<ObjectInfo>("object info", info) {
+            Ok(ObjectInfo { version, user_version, size, .. }) => {
+                KnownInfo::Known { version, user_version, size }
+            }
+            Err(_) => KnownInfo::Corrupted,
+        },
+    };
+    let mut attrs = Digest::new();
+    for (name, value) in &meta.attrs {
+        attrs.add_blob(name);
+        attrs.add_blob(value);
+    }
+    ScrubObject {
+        size: meta.size,
+        info,
+        attrs_digest: attrs.value(),
+        has_omap: meta.has_omap,
+        data_digest: None,
+        omap_digest: None,
+        stat_error: false,
+        read_error: false,
+    }
+}

@@ -1,0 +1,116 @@
+//! When a group was scrubbed, with what result, and when it is due again.
+//!
+//! Every member keeps the stamps beside its log, so that they survive a change of the primary.
+
+use super::findings::Count;
+use super::map::Level;
+use bytes::Bytes;
+use codec::{Decode, Encode, Reader, Result, Writer};
+use types::{PgId, UTime};
+
+const FORMAT: u8 = 1;
+
+/// Their key among the pairs of the group's meta object.
+pub const STAMPS_KEY: Bytes = Bytes::from_static(b"scrub");
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stamps {
+    /// The last scrub of any kind, and the last deep one.
+    pub last: UTime,
+    pub last_deep: UTime,
+    /// Errors that were found and not repaired.
+    pub errors: Count,
+}
+
+/// How often groups are scrubbed, in seconds (`osd_scrub_min_interval` and so on).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Intervals {
+    pub light: u32,
+    pub deep: u32,
+    /// The share of an interval by which groups are spread, so that they are not all due at once.
+    pub spread: f64,
+}
+
+impl Default for Intervals {
+    fn default() -> Self {
+        const DAY: u32 = 24 * 3600;
+        Intervals { light: DAY, deep: 7 * DAY, spread: 0.5 }
+    }
+}
+
+/// What must not be done (the flags `noscrub` and `nodeep-scrub`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Forbidden {
+    pub light: bool,
+    pub deep: bool,
+}
+
+impl Stamps {
+    /// When the group is due, and for what. `since` is when it was first seen, if it was never
+    /// scrubbed.
+    pub fn due(
+        &self,
+        pg: PgId,
+        since: UTime,
+        intervals: &Intervals,
+        forbidden: Forbidden,
+    ) -> Option<(UTime, Level)> {
+        let spread = 1.0 + intervals.spread * share(pg);
+        let after = |stamp: UTime, seconds: u32| {
+            let nanos = f64::from(seconds) * spread * 1e9;
+            UTime::from_nanos(stamp.max(since).as_nanos().saturating_add(nanos as u64))
+        };
+        let deep = (after(self.last_deep, intervals.deep), Level::Deep);
+        let light = (after(self.last, intervals.light), Level::Light);
+        match forbidden {
+            // Who forbids light ones means all.
+            Forbidden { light: true, .. } => None,
+            Forbidden { deep: true, .. } => Some(light),
+            // A deep one does for both.
+            _ if deep.0 <= light.0 => Some(deep),
+            _ => Some(light),
+        }
+    }
+
+    /// A scrub has ended.
+    pub fn note(&mut self, level: Level, at: UTime, errors: Count) {
+        self.last = at;
+        match level {
+            Level::Deep => {
+                self.last_deep = at;
+                self.errors = errors;
+            }
+            // It says nothing of what only a deep one finds.
+            Level::Light => self.errors.shallow = errors.shallow,
+        }
+    }
+}
+
+/// A number from 0 to 1 that is a group's own.
+fn share(pg: PgId) -> f64 {
+    let mixed = (pg.pool.0 as u64 ^ u64::from(pg.seed) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 40) as f64 / (1u64 << 24) as f64
+}
+
+impl Encode for Stamps {
+    fn encode(&self, w: &mut Writer) {
+        w.u8(FORMAT);
+        w.value(&self.last);
+        w.value(&self.last_deep);
+        w.u64(self.errors.shallow);
+        w.u64(self.errors.deep);
+    }
+}
+
+impl Decode for Stamps {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        let at = *r;
+        match r.u8("format of scrub stamps")? {
+            FORMAT => {}
+            other => return Err(at.invalid("format of scrub stamps", other.into())),
+        }
+        let (last, last_deep) = (r.value()?, r.value()?);
+        let errors = Count { shallow: r.u64("shallow errors")?, deep: r.u64("deep errors")? };
+        Ok(Stamps { last, last_deep, errors })
+    }
+}

@@ -1,0 +1,253 @@
+//! A primary and its members, each with a store in memory, and writes at chosen moments.
+
+use crate::scrub::message::Body;
+use crate::scrub::*;
+use crate::{EntryKind, INFO_ATTR, LogEntry, ObjectInfo, PgLog};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use store::mem::MemStore;
+use store::{Change, Collection, StoreError, Transaction};
+use types::{EVersion, HObject, OsdId, PgId, PoolId};
+
+const PG: PgId = PgId { pool: PoolId(1), seed: 0 };
+const PRIMARY: OsdId = OsdId(0);
+
+struct World {
+    stores: BTreeMap<OsdId, MemStore>,
+    members: BTreeMap<OsdId, Member>,
+    log: PgLog,
+    /// Reads of these fail.
+    rotten: Vec<(OsdId, HObject)>,
+}
+
+fn object(number: u32) -> HObject {
+    let name = Bytes::from(number.to_string());
+    HObject::head(PG.pool, Bytes::new(), Bytes::new(), name, number.wrapping_mul(0x9e37_79b9))
+}
+
+impl World {
+    fn new(members: i32) -> World {
+        let mut world = World {
+            stores: BTreeMap::new(),
+            members: BTreeMap::new(),
+            log: PgLog::default(),
+            rotten: Vec::new(),
+        };
+        for osd in (0..members).map(OsdId) {
+            let mut store = MemStore::new();
+            let create = vec![(Collection(PG), Change::CreateCollection)];
+            store.apply(&Transaction { changes: create }).unwrap();
+            world.stores.insert(osd, store);
+            world.members.insert(osd, Member::default());
+        }
+        world
+    }
+
+    fn apply(&mut self, osd: OsdId, changes: Vec<Change>) {
+        let changes = changes.into_iter().map(|change| (Collection(PG), change)).collect();
+        self.stores.get_mut(&osd).unwrap().apply(&Transaction { changes }).unwrap();
+    }
+
+    fn write(&mut self, number: u32, text: &'static str) {
+        let version = EVersion::new(1, self.log.head().version + 1);
+        let (object, kind) = (object(number), EntryKind::Modify);
+        let size = text.len() as u64;
+        let info = ObjectInfo { version, size, user_version: 7, ..ObjectInfo::default() };
+        let attrs = BTreeMap::from([(INFO_ATTR, codec::encode_to_bytes(&info))]);
+        let changes = vec![
+            Change::Write { object: object.clone(), offset: 0, data: text.into() },
+            Change::SetAttrs { object: object.clone(), attrs },
+            Change::OmapSet {
+                object: object.clone(),
+                pairs: BTreeMap::from([("key".into(), text.into())]),
+            },
+        ];
+        let all: Vec<OsdId> = self.stores.keys().copied().collect();
+        all.into_iter().for_each(|osd| self.apply(osd, changes.clone()));
+        self.log.push(LogEntry { version, object, kind, ..LogEntry::default() });
+    }
+
+    /// Runs a round; `meanwhile` is called whenever a member is about to look.
+    fn scrub(
+        &mut self,
+        level: Level,
+        mut meanwhile: impl FnMut(&mut World),
+    ) -> (End, Vec<Finding>, (u64, u64)) {
+        let members: Vec<OsdId> = self.stores.keys().copied().collect();
+        let mut round = Round::new(PG, PRIMARY, members, level);
+        let mut findings = Vec::new();
+        while let Some(output) = round.poll_output() {
+            self.carry_out(&mut round, output, &mut meanwhile);
+            findings.extend(std::iter::from_fn(|| round.poll_finding()));
+        }
+        (round.end().expect("nothing is left to do").clone(), findings, round.progress())
+    }
+
+    fn carry_out(
+        &mut self,
+        round: &mut Round,
+        output: RoundOutput,
+        meanwhile: &mut impl FnMut(&mut World),
+    ) {
+        match output {
+            RoundOutput::Storage(tag, kind) => {
+                let outcome = self.execute(PRIMARY, kind);
+                let view = View { log: &self.log, committed: self.log.head() };
+                round.handle_completion(tag, outcome, view);
+            }
+            RoundOutput::Send(to, body) => {
+                if let Body::Scan(..) = body {
+                    meanwhile(self);
+                }
+                if let Some(answer) = self.answer(to, body) {
+                    let view = View { log: &self.log, committed: self.log.head() };
+                    round.handle_message(to, answer, view);
+                }
+            }
+        }
+    }
+
+    fn execute(
+        &mut self,
+        osd: OsdId,
+        kind: store::RequestKind,
+    ) -> Result<store::Outcome, StoreError> {
+        if let store::RequestKind::Read { object, offset, length, .. } = &kind
+            && self.rotten.contains(&(osd, object.clone()))
+        {
+            let (object, offset, length) = (object.clone(), *offset, *length);
+            return Err(StoreError::Corrupt { object, offset, length });
+        }
+        self.stores.get_mut(&osd).unwrap().execute(kind)
+    }
+
+    fn answer(&mut self, osd: OsdId, body: Body) -> Option<Body> {
+        match body {
+            Body::Reserve => Some(Body::Reserved(true)),
+            Body::Scan(number, level, extent) => {
+                let mut member = self.members.remove(&osd).unwrap();
+                member.begin(Collection(PG), number, level, extent);
+                while let Some((tag, kind)) = member.poll_request() {
+                    let outcome = self.execute(osd, kind);
+                    member.handle_completion(tag, outcome);
+                }
+                let (number, map) = member.poll_answer().expect("it has answers to all it asked");
+                self.members.insert(osd, member);
+                Some(Body::Map(number, map))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn names(findings: &[Finding]) -> Vec<HObject> {
+    findings.iter().map(|finding| finding.name.clone()).collect()
+}
+
+#[test]
+fn all_chunks_of_equal_copies_are_found_equal() {
+    let mut world = World::new(3);
+    (0..100).for_each(|number| world.write(number, "text"));
+    for level in [Level::Light, Level::Deep] {
+        assert_eq!(world.scrub(level, |_| {}), (End::Complete, vec![], (100, 0)));
+    }
+}
+
+#[test]
+fn a_group_of_one_copy_is_scrubbed_too() {
+    let mut world = World::new(1);
+    (0..3).for_each(|number| world.write(number, "text"));
+    world.rotten.push((PRIMARY, object(1)));
+    let (end, findings, _) = world.scrub(Level::Deep, |_| {});
+    assert_eq!((end, names(&findings)), (End::Complete, vec![object(1)]));
+    assert_eq!(findings[0].authority, Authority::Nobody);
+}
+
+#[test]
+fn a_light_scrub_sees_what_is_missing_and_a_deep_one_what_cannot_be_read() {
+    let mut world = World::new(3);
+    (0..50).for_each(|number| world.write(number, "text"));
+    world.apply(OsdId(2), vec![Change::Remove { object: object(7) }]);
+    world.rotten.push((PRIMARY, object(9)));
+    let data = Change::Write { object: object(11), offset: 0, data: "tent".into() };
+    world.apply(OsdId(1), vec![data]);
+    let (_, findings, _) = world.scrub(Level::Light, |_| {});
+    assert_eq!(names(&findings), [object(7)]);
+    assert_eq!(
+        (findings[0].authority, &findings[0].bad[..]),
+        (Authority::Copy(PRIMARY), &[OsdId(2)][..])
+    );
+    let (_, mut findings, _) = world.scrub(Level::Deep, |_| {});
+    findings.sort_by_key(|finding| finding.bad.clone());
+    assert_eq!(names(&findings), [object(9), object(11), object(7)]);
+    assert_eq!(findings[0].authority, Authority::Copy(OsdId(1)));
+}
+
+#[test]
+fn an_object_that_only_a_member_has_is_seen() {
+    let mut world = World::new(3);
+    world.write(1, "text");
+    let extra: Vec<Change> = (1000..1400).map(|n| Change::Touch { object: object(n) }).collect();
+    world.apply(OsdId(1), extra);
+    let (end, findings, _) = world.scrub(Level::Light, |_| {});
+    assert_eq!((end, findings.len()), (End::Complete, 400));
+    assert!(findings.iter().all(|finding| finding.authority == Authority::Nobody));
+}
+
+#[test]
+fn what_is_written_meanwhile_is_looked_at_again() {
+    let mut world = World::new(2);
+    (0..10).for_each(|number| world.write(number, "text"));
+    world.apply(OsdId(1), vec![Change::Remove { object: object(4) }]);
+    let mut writes = 2;
+    let (end, findings, progress) = world.scrub(Level::Deep, |world| {
+        if writes > 0 {
+            writes -= 1;
+            (0..3).for_each(|number| world.write(number, "more"));
+        }
+    });
+    assert_eq!((end, names(&findings)), (End::Complete, vec![object(4)]));
+    assert_eq!(progress, (10, 0));
+}
+
+#[test]
+fn what_is_written_all_the_time_is_left_alone() {
+    let mut world = World::new(2);
+    (0..10).for_each(|number| world.write(number, "text"));
+    let (end, findings, progress) = world.scrub(Level::Deep, |world| world.write(3, "more"));
+    assert_eq!((end, findings, progress), (End::Complete, vec![], (9, 1)));
+}
+
+#[test]
+fn a_member_that_has_too_much_to_do_ends_the_round() {
+    let mut round = Round::new(PG, PRIMARY, vec![PRIMARY, OsdId(1)], Level::Light);
+    assert!(matches!(round.poll_output(), Some(RoundOutput::Send(OsdId(1), Body::Reserve))));
+    let log = PgLog::default();
+    let view = View { log: &log, committed: EVersion::ZERO };
+    round.handle_message(OsdId(1), Body::Reserved(false), view);
+    assert_eq!(round.end(), Some(&End::Refused(OsdId(1))));
+}
+
+#[test]
+fn groups_are_due_at_times_of_their_own_and_deep_scrubs_do_for_both() {
+    use types::UTime;
+    let day = |days: u64| UTime::from_nanos(days * 86_400_000_000_000);
+    let intervals = Intervals::default();
+    let mut stamps = Stamps::default();
+    let due = |stamps: &Stamps, seed, forbidden| {
+        stamps.due(PgId { pool: PoolId(1), seed }, day(100), &intervals, forbidden)
+    };
+    let free = Forbidden::default();
+    for seed in 0..50 {
+        let (at, level) = due(&stamps, seed, free).unwrap();
+        assert!(level == Level::Light && at >= day(101) && at <= day(102));
+    }
+    assert_ne!(due(&stamps, 1, free), due(&stamps, 2, free));
+    stamps.note(Level::Light, day(120), Count { shallow: 2, deep: 0 });
+    assert_eq!(due(&stamps, 1, free).unwrap().1, Level::Deep);
+    assert_eq!(due(&stamps, 1, Forbidden { deep: true, ..free }).unwrap().1, Level::Light);
+    assert_eq!(due(&stamps, 1, Forbidden { light: true, ..free }), None);
+    stamps.note(Level::Deep, day(121), Count { shallow: 0, deep: 1 });
+    assert_eq!(stamps.errors.total(), 1);
+    assert_eq!(due(&stamps, 1, free).unwrap().1, Level::Light);
+}
