@@ -120,25 +120,14 @@ fn encode_old_listing(objects: &[&HObject], handle: HObject) -> Bytes {
 /// order a group is one range, because that order reverses the bits of the hash.
 fn range_of(pg: PgId, pg_num: u32) -> (HObject, HObject) {
     let start = HObject::hash_start(pg.pool, pg.seed);
-    let first = u64::from(pg.seed.reverse_bits());
-    let end = (first | u64::from(u32::MAX) >> split_bits(pg, pg_num)) + 1;
-    let end = match u32::try_from(end) {
-        Ok(end) => {
+    let (_, last) = pg::split::hashes_of(pg.seed, pg_num).reversed();
+    let end = match last.checked_add(1) {
+        Some(end) => {
             HObject { snap: SnapId::HEAD, ..HObject::hash_start(pg.pool, end.reverse_bits()) }
         }
-        Err(_) => HObject::max(),
+        None => HObject::max(),
     };
     (start, end)
-}
-
-/// How many low bits of the hash select the group.
-fn split_bits(pg: PgId, pg_num: u32) -> u32 {
-    if pg_num <= 1 {
-        return 0;
-    }
-    let bits = u32::BITS - pg_num.leading_zeros();
-    let half = 1 << (bits - 1);
-    if pg.seed % half < pg_num % half { bits } else { bits - 1 }
 }
 
 #[cfg(test)]

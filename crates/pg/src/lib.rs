@@ -32,6 +32,7 @@ mod peering;
 mod replicate;
 pub mod scrub;
 mod source;
+pub mod split;
 mod stall;
 mod state;
 
