@@ -86,6 +86,45 @@ pub enum AuthVerdict {
     BadMethod { result: i32, allowed_methods: Vec<u32>, allowed_modes: Vec<u32> },
 }
 
+/// What a daemon that opens a session is asked, to prove who it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConnectingStep {
+    Begin,
+    /// AUTH_REPLY_MORE
+    More {
+        payload: Bytes,
+    },
+    /// AUTH_DONE
+    Done {
+        global_id: u64,
+        payload: Bytes,
+    },
+    /// AUTH_BAD_METHOD: a negative errno.
+    BadMethod {
+        result: i32,
+    },
+}
+
+/// What it says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConnectingAnswer {
+    Start {
+        method: u32,
+        preferred_modes: Vec<u32>,
+        payload: Bytes,
+    },
+    More {
+        payload: Bytes,
+    },
+    /// Both secrets are empty for method none.
+    Finish {
+        session_key: Bytes,
+        connection_secret: Bytes,
+    },
+    /// The session is not to be opened.
+    Refuse,
+}
+
 /// What a daemon wants done. `R` is its request to storage.
 #[derive(Debug)]
 pub enum Output<R> {
@@ -112,6 +151,18 @@ pub trait Daemon {
 
     /// A peer that is connecting to this daemon authenticates.
     fn handle_auth(&mut self, now: Time, conn: ConnId, request: AuthRequest);
+    /// A session that this daemon opens reaches its peer, which wants to know who this is. Never asked
+    /// where the host joins daemons directly.
+    fn authenticate(
+        &mut self,
+        _now: Time,
+        _conn: ConnId,
+        _step: ConnectingStep,
+    ) -> ConnectingAnswer {
+        ConnectingAnswer::Refuse
+    }
+    /// Nobody listens where a session leads: its peer does not run. A lossless session goes on trying.
+    fn handle_refused(&mut self, _now: Time, _conn: ConnId) {}
     /// A session is open: messages may be sent and will arrive.
     fn handle_opened(&mut self, now: Time, conn: ConnId, peer: Peer);
     fn handle_message(&mut self, now: Time, conn: ConnId, message: Message);

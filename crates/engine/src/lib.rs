@@ -15,7 +15,8 @@ mod message;
 mod time;
 
 pub use daemon::{
-    AuthRequest, AuthVerdict, ConnId, ConnectTarget, Daemon, Output, Peer, Policy, RequestToken,
+    AuthRequest, AuthVerdict, ConnId, ConnectTarget, ConnectingAnswer, ConnectingStep, Daemon,
+    Output, Peer, Policy, RequestToken,
 };
 pub use message::{Message, priority};
 pub use std::time::Duration;

@@ -7,7 +7,7 @@ use engine::{ConnId, Daemon, Message};
 use mon::control::Transaction;
 use serde_json::json;
 use std::time::Duration;
-use types::{EntityType, Epoch, OsdId};
+use types::{EntityType, Epoch, OsdId, Uuid};
 use wire::internal::{RotatingSecrets, RotatingSecretsRequest};
 use wire::{
     GetPoolStats, GetPoolStatsReply, MonGetVersion, MonGetVersionReply, MonMapMessage,
@@ -380,4 +380,22 @@ fn differences_of_maps_are_kept_while_a_group_that_is_not_clean_may_need_them() 
     assert_eq!(report(&mut cluster, clean), Epoch(1), "a few are not worth a transaction");
     let newest = cluster.epoch();
     assert_eq!(report(&mut cluster, newest), Epoch(newest.0 - 499));
+}
+
+#[test]
+fn an_osd_may_not_boot_with_a_store_that_was_replaced() {
+    let mut cluster = Cluster::healthy();
+    let is_up = |cluster: &Cluster| cluster.monitor.state().osdmap.is_up(OsdId(2));
+    let down = json!({ "prefix": "osd down", "ids": ["2"] });
+    let destroy = json!({ "prefix": "osd destroy", "id": "2", "yes_i_really_mean_it": true });
+    let (new, old) = (Uuid([5; 16]), Uuid([4; 16]));
+    let register = json!({ "prefix": "osd new", "uuid": new.to_string(), "id": "2" });
+    for command in [down, destroy, register] {
+        let reply = cluster.command_on(ADMIN, &command, b"");
+        assert_eq!(reply.result, 0, "{command}: {}", reply.text);
+    }
+    cluster.boot_store(2, 7, old);
+    assert!(!is_up(&cluster));
+    cluster.boot_store(2, 8, new);
+    assert!(is_up(&cluster));
 }

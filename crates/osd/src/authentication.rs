@@ -7,11 +7,11 @@ use engine::{AuthRequest, AuthVerdict, ConnId, Output, Time};
 use types::{EntityType, Errno};
 
 /// `CEPH_AUTH_*`
-const METHOD_NONE: u32 = 1;
-const METHOD_CEPHX: u32 = 2;
+pub(crate) const METHOD_NONE: u32 = 1;
+pub(crate) const METHOD_CEPHX: u32 = 2;
 /// `CEPH_CON_MODE_*`
-const MODE_CRC: u32 = 1;
-const MODE_SECURE: u32 = 2;
+pub(crate) const MODE_CRC: u32 = 1;
+pub(crate) const MODE_SECURE: u32 = 2;
 
 /// A peer that has begun to authenticate.
 #[derive(Debug)]
@@ -21,7 +21,8 @@ pub(crate) struct Handshake {
 }
 
 impl Osd {
-    pub(crate) fn authenticate(&mut self, now: Time, conn: ConnId, request: AuthRequest) {
+    /// Somebody connects.
+    pub(crate) fn judge(&mut self, now: Time, conn: ConnId, request: AuthRequest) {
         let verdict = match request {
             AuthRequest::Start { method, preferred_modes, payload, .. } => {
                 self.start_handshake(now, conn, method, &preferred_modes, &payload)

@@ -1,5 +1,6 @@
 //! What an OSD must be told.
 
+use auth::CryptoKey;
 use types::{EntityAddrVec, OsdId, Uuid};
 
 /// What the daemons call themselves. Scripts look for `ceph version X`.
@@ -12,10 +13,15 @@ pub const VERSION: &str = concat!(
 #[derive(Debug, Clone)]
 pub struct Config {
     pub id: OsdId,
+    /// Of its store's incarnation, as it was registered; zeros if it was not.
+    pub uuid: Uuid,
     pub fsid: Uuid,
     /// Where clients and other OSDs reach this one. The nonce should differ from start to start.
     pub addrs: EntityAddrVec,
-    pub mon_addrs: EntityAddrVec,
+    /// Of each monitor, in the order of their ranks.
+    pub monitors: Vec<EntityAddrVec>,
+    /// By which monitors know this OSD. It may be missing where the host joins daemons directly.
+    pub key: Option<CryptoKey>,
     /// Accept names as asserted (`auth none`).
     pub auth_none: bool,
     /// `CEPH_CON_MODE_*` that are accepted, in any order: 1 is crc, 2 secure.

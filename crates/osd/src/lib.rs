@@ -20,6 +20,7 @@ mod authentication;
 mod candidates;
 mod commands;
 mod config;
+mod connecting;
 mod copying;
 pub mod execute;
 mod group_commands;

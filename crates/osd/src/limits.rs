@@ -51,6 +51,8 @@ pub fn objects_cached_max(groups: usize) -> usize {
 pub const TICK: Duration = Duration::from_millis(500);
 /// How often the monitor is told how things are.
 pub const REPORT_INTERVAL: Duration = Duration::from_secs(5);
+/// How long no monitor is looked for after none could be reached.
+pub const MONITOR_RETRY: Duration = Duration::from_secs(1);
 /// How long the monitor may take to mark a booting OSD up before it is asked again.
 pub const BOOT_RETRY: Duration = Duration::from_secs(5);
 /// How long a group rests that a full disk brought to a halt, before it tries again.

@@ -13,11 +13,12 @@ use wire::{
     MessageBody, MonSubscribe, OsdAlive, OsdBoot, OsdMapMessage, OsdSuperblock, SubscribeItem,
 };
 
-/// The monitor that is spoken to; there is one.
-const MON_RANK: i64 = 0;
-
 #[derive(Debug, Default)]
 pub(crate) struct MonitorLink {
+    /// The rank of the monitor that is spoken to.
+    rank: usize,
+    /// Monitors that could not be reached, one after the other.
+    failures: usize,
     conn: Option<ConnId>,
     open: bool,
     /// When to connect, or to boot, again.
@@ -42,10 +43,14 @@ impl MonitorLink {
 impl Osd {
     pub(crate) fn connect_to_monitor(&mut self) {
         let conn = self.new_conn();
-        self.monitor = MonitorLink { conn: Some(conn), open: false, next_attempt: None };
+        let rank = self.monitor.rank % self.config.monitors.len().max(1);
+        let addrs = self.config.monitors.get(rank).cloned().unwrap_or_default();
+        let failures = self.monitor.failures;
+        self.monitor =
+            MonitorLink { rank, failures, conn: Some(conn), open: false, next_attempt: None };
         let target = ConnectTarget {
-            participant: ParticipantName::new(EntityType::MON, MON_RANK),
-            addrs: self.config.mon_addrs.clone(),
+            participant: ParticipantName::new(EntityType::MON, rank as i64),
+            addrs,
             policy: Policy::Lossy,
         };
         self.outputs.push_back(Output::Connect { conn, target });
@@ -53,6 +58,7 @@ impl Osd {
 
     pub(crate) fn monitor_opened(&mut self, now: Time) {
         self.monitor.open = true;
+        self.monitor.failures = 0;
         let Some(conn) = self.monitor.conn() else { return };
         let start = if self.epoch().0 == 0 { 0 } else { u64::from(self.epoch().0) + 1 };
         let what = [("osdmap", start), ("config", 0)];
@@ -69,8 +75,19 @@ impl Osd {
     }
 
     pub(crate) fn monitor_closed(&mut self, now: Time) {
-        self.monitor =
-            MonitorLink { next_attempt: Some(now + limits::BOOT_RETRY), ..Default::default() };
+        let MonitorLink { rank, failures, .. } = self.monitor;
+        // Others are tried at once; when none was there, all are given some time.
+        let all = self.config.monitors.len();
+        let wait = match failures + 1 < all {
+            true => engine::Duration::ZERO,
+            false => limits::MONITOR_RETRY,
+        };
+        self.monitor = MonitorLink {
+            rank: rank + 1,
+            failures: (failures + 1) % all.max(1),
+            next_attempt: Some(now + wait),
+            ..MonitorLink::default()
+        };
     }
 
     pub(crate) fn monitor_timeout(&mut self, now: Time) {
@@ -123,6 +140,7 @@ impl Osd {
             version: epoch.0.into(),
             superblock: OsdSuperblock {
                 cluster_fsid: config.fsid,
+                osd_fsid: config.uuid,
                 whoami: config.id,
                 current_epoch: epoch,
                 oldest_map: epoch,

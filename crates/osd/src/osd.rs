@@ -3,6 +3,7 @@
 use crate::authentication::Handshake;
 use crate::candidates::Candidates;
 use crate::config::Config;
+use crate::connecting::Proof;
 use crate::copying::Copies;
 use crate::groups::Group;
 use crate::maps_history::MapsHistory;
@@ -15,14 +16,16 @@ use crate::session::Session;
 use crate::storage::Pending;
 use crate::watches::Notifications;
 use auth::{Entropy, RotatingSecrets};
-use engine::{AuthRequest, ConnId, Daemon, Message, Output, Peer, Time};
+use engine::{
+    AuthRequest, ConnId, ConnectingAnswer, ConnectingStep, Daemon, Message, Output, Peer, Time,
+};
 use maps::OsdMap;
 use std::collections::{BTreeMap, VecDeque};
 use stdx::Slab;
 use store::{Completion, RequestKind};
 use types::{Epoch, OsdId, PgId};
 use wire::internal::{RotatingSecrets as RotatingSecretsMessage, StatsAck};
-use wire::{Command, MessageBody, OsdMapMessage, OsdReply, OsdRequest, Ping};
+use wire::{AuthReply, Command, MessageBody, OsdMapMessage, OsdReply, OsdRequest, Ping};
 
 /// How far the OSD has come since it was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +49,8 @@ pub struct Osd {
     pub(crate) history: MapsHistory,
     pub(crate) secrets: RotatingSecrets,
     pub(crate) handshakes: BTreeMap<ConnId, Handshake>,
+    /// Of sessions that this OSD is opening.
+    pub(crate) proofs: BTreeMap<ConnId, Proof>,
     pub(crate) sessions: BTreeMap<ConnId, Session>,
     pub(crate) monitor: MonitorLink,
     pub(crate) peers: Peers,
@@ -90,6 +95,7 @@ impl Osd {
             history: MapsHistory::default(),
             secrets: RotatingSecrets::default(),
             handshakes: BTreeMap::new(),
+            proofs: BTreeMap::new(),
             sessions: BTreeMap::new(),
             monitor: MonitorLink::default(),
             peers: Peers::default(),
@@ -172,6 +178,9 @@ impl Osd {
             wire::Config::KIND if self.monitor.is(conn) => {
                 self.take_config(now, &wire::Config::decode(&message)?);
             }
+            AuthReply::KIND if self.monitor.is(conn) => {
+                self.take_sealed_secrets(&AuthReply::decode(&message)?.payload);
+            }
             StatsAck::KIND | Ping::KIND => {}
             kind => tracing::debug!(kind, "a message of this kind is not for an OSD"),
         }
@@ -185,7 +194,17 @@ impl Daemon for Osd {
 
     fn handle_auth(&mut self, now: Time, conn: ConnId, request: AuthRequest) {
         self.now = now;
-        self.authenticate(now, conn, request);
+        self.judge(now, conn, request);
+    }
+
+    fn authenticate(&mut self, now: Time, conn: ConnId, step: ConnectingStep) -> ConnectingAnswer {
+        self.now = now;
+        self.prove(now, conn, step)
+    }
+
+    fn handle_refused(&mut self, now: Time, conn: ConnId) {
+        self.now = now;
+        self.peer_refused(conn);
     }
 
     fn handle_opened(&mut self, now: Time, conn: ConnId, peer: Peer) {
@@ -210,6 +229,7 @@ impl Daemon for Osd {
     fn handle_closed(&mut self, now: Time, conn: ConnId) {
         self.now = now;
         self.handshakes.remove(&conn);
+        self.proofs.remove(&conn);
         if self.monitor.is(conn) {
             self.monitor_closed(now);
         } else if conn.is_accepted() {

@@ -80,6 +80,14 @@ impl Osd {
         self.report_broken(osd);
     }
 
+    /// Nobody listens at an OSD's address: it does not run, so there is nothing to wait for. The
+    /// session itself goes on trying, should the monitor not believe it.
+    pub(crate) fn peer_refused(&mut self, conn: ConnId) {
+        let Some(osd) = self.peers.by_conn.get(&conn).copied() else { return };
+        let Some((_, addrs)) = self.peers.links.get(&osd).cloned() else { return };
+        self.report_failure(osd, addrs);
+    }
+
     /// Tells a monitor that may not have heard of it.
     pub(crate) fn report_all_broken(&mut self) {
         let broken: Vec<OsdId> = self.peers.broken.keys().copied().collect();
@@ -88,6 +96,11 @@ impl Osd {
 
     fn report_broken(&mut self, osd: OsdId) {
         let Some((_, addrs)) = self.peers.broken.get(&osd).cloned() else { return };
+        self.report_failure(osd, addrs);
+    }
+
+    /// Says that an OSD has certainly failed.
+    fn report_failure(&mut self, osd: OsdId, addrs: EntityAddrVec) {
         let Some(monitor) = self.monitor.conn() else { return };
         let failure = OsdFailure {
             version: self.epoch().0.into(),

@@ -4,7 +4,7 @@ use auth::{AuthCaps, OsdCaps};
 use engine::Peer;
 use pg::WatcherKey;
 use std::collections::BTreeSet;
-use types::{EntityAddr, EntityType, Epoch, HObject, PgId};
+use types::{EntityAddr, EntityName, EntityType, Epoch, HObject, PgId};
 
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -47,7 +47,9 @@ impl Session {
 
 /// What it calls itself is not enough: its proven name must say so too.
 fn is_osd(peer: &Peer) -> bool {
-    peer.participant.kind == EntityType::OSD && peer.name.kind == EntityType::OSD
+    let number = peer.participant.number;
+    let is_claimed = peer.participant.kind == EntityType::OSD;
+    is_claimed && i32::try_from(number).is_ok_and(|number| peer.name == EntityName::osd(number))
 }
 
 fn caps_of(peer: &Peer) -> OsdCaps {

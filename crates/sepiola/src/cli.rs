@@ -1,5 +1,11 @@
 //! Command-line syntax; each subcommand has a module of its own.
 
+mod osd;
+
+pub use osd::{
+    OsdClusterArgs, OsdCommand, OsdCreateArgs, OsdReplaceArgs, OsdStartArgs, OsdStoreArgs,
+};
+
 use crate::bench::{Fill, Mix};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -34,6 +40,11 @@ enum Command {
     Stat(ObjectArgs),
     /// Measure the cluster with the native client
     Bench(BenchArgs),
+    /// Make, replace and run OSDs as processes of their own
+    Osd {
+        #[command(subcommand)]
+        command: OsdCommand,
+    },
     /// Examine or copy an OSD's block store while its cluster is stopped
     Store(StoreArgs),
 }
@@ -65,10 +76,11 @@ pub struct DataArgs {
 pub struct UpArgs {
     #[command(flatten)]
     pub data: DataArgs,
-    /// OSDs in a new cluster [default: 3, or one for each --disk]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
+    /// OSDs in a new cluster; 0 if all will be made by `sepiola osd create` [default: 3, or one for
+    /// each --disk]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(0..=64))]
     pub osds: Option<u32>,
-    /// Copies of each object in new pools [default: 3, or the number of OSDs if there are fewer]
+    /// Copies of each object in new pools [default: 3, or the number of OSDs here if there are fewer]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10))]
     pub size: Option<u32>,
     /// Address of the monitor; the port may be left out
@@ -371,6 +383,7 @@ pub fn main() -> ExitCode {
         Command::Rm(args) => crate::client::remove(&args),
         Command::Stat(args) => crate::client::stat(&args),
         Command::Bench(args) => crate::bench::bench(&args),
+        Command::Osd { command } => crate::osd::run(&command),
         Command::Store(args) => crate::store::run(&args),
     };
     match result {

@@ -4,15 +4,17 @@ mod create;
 mod daemons;
 mod disk;
 mod node;
+mod osd;
 
 pub use create::{admin_args, create};
+pub use daemons::Plan;
+pub use osd::{OsdMember, default_memory};
 
 use crate::cli::{AuthMode, UpArgs};
 use crate::datadir::DataDir;
 use crate::host::{Core, CoreConfig, Directory, NodeAddress, Parcel};
 use anyhow::{Context, Result, anyhow, bail};
 use create::Settings;
-use daemons::Plan;
 use engine::Time;
 use node::Node;
 use rt::{Clock, Sender, Waker};
@@ -36,14 +38,16 @@ pub enum Notice {
 /// A cluster whose threads run until it is stopped.
 pub struct RunningCluster {
     settings: Settings,
-    threads: Threads,
+    daemons: RunningDaemons,
 }
+
+/// Daemons of this process, which run until they are stopped.
+pub struct RunningDaemons(Threads);
 
 /// What a core tells when its sockets are open.
 struct Ready {
     sender: Sender<Parcel>,
     waker: Waker,
-    mon_addr: Option<SocketAddr>,
     mgr_addr: Option<SocketAddr>,
 }
 
@@ -52,23 +56,36 @@ struct Ready {
 struct Go {
     directory: Directory,
     senders: Vec<Sender<Parcel>>,
-    mgr_addr: SocketAddr,
+    mgr_addr: Option<SocketAddr>,
 }
 
-impl RunningCluster {
+impl RunningDaemons {
     /// Returns when all daemons run, or with the reason why one does not. Afterwards, `notices` is
     /// told when a core ends.
-    pub fn start(dir: &DataDir, args: &UpArgs, notices: &mpsc::Sender<Notice>) -> Result<Self> {
-        let settings = Settings::load(dir)?;
-        let plan = Arc::new(Plan::new(dir, &settings, args)?);
+    pub fn start(plan: Plan, notices: &mpsc::Sender<Notice>) -> Result<Self> {
+        let plan = Arc::new(plan);
         let mut threads = Threads::new();
         for index in 0..plan.cores() {
             threads.spawn(index, plan.clone(), notices.clone())?;
         }
-        match threads.start(&plan, &settings) {
-            Ok(()) => Ok(RunningCluster { settings, threads }),
+        match threads.start(&plan) {
+            Ok(()) => Ok(RunningDaemons(threads)),
             Err(NotStarted { core }) => Err(threads.abort(core)),
         }
+    }
+
+    /// Lets every core finish its turn and flush its stores. Fails if one had ended before.
+    pub fn stop(self) -> Result<()> {
+        self.0.stop().into_iter().collect()
+    }
+}
+
+impl RunningCluster {
+    /// As [`RunningDaemons::start`].
+    pub fn start(dir: &DataDir, args: &UpArgs, notices: &mpsc::Sender<Notice>) -> Result<Self> {
+        let settings = Settings::load(dir)?;
+        let daemons = RunningDaemons::start(Plan::whole(dir, &settings, args), notices)?;
+        Ok(RunningCluster { settings, daemons })
     }
 
     pub fn fsid(&self) -> Uuid {
@@ -83,9 +100,8 @@ impl RunningCluster {
         self.settings.auth
     }
 
-    /// Lets every core finish its turn and flush its stores. Fails if one had ended before.
     pub fn stop(self) -> Result<()> {
-        self.threads.stop().into_iter().collect()
+        self.daemons.stop()
     }
 }
 
@@ -137,15 +153,14 @@ impl Threads {
     }
 
     /// In three steps: all open their sockets, all learn of each other, all run.
-    fn start(&mut self, plan: &Plan, settings: &Settings) -> Result<(), NotStarted> {
+    fn start(&mut self, plan: &Plan) -> Result<(), NotStarted> {
         let mut ready = Vec::new();
         for (core, thread) in self.cores.iter_mut().enumerate() {
             let told = thread.ready.recv().map_err(|_| NotStarted { core })?;
             thread.waker = Some(told.waker.clone());
             ready.push(told);
         }
-        let mgr_addr = ready.iter().find_map(|core| core.mgr_addr).expect("a core has the manager");
-        debug_assert!(ready.iter().any(|core| core.mon_addr == Some(settings.mon_addr)));
+        let mgr_addr = ready.iter().find_map(|core| core.mgr_addr);
         let senders = ready.into_iter().map(|core| core.sender).collect();
         let go = Go { directory: plan.directory(), senders, mgr_addr };
         for (core, thread) in self.cores.iter().enumerate() {
@@ -209,12 +224,7 @@ fn run_core(start: &Start<'_>, stop: &AtomicBool) -> Result<()> {
     let config = CoreConfig { index, seed: daemons::random_seed()? };
     let mut core: Core<Node> = Core::new(config, start.clock)?;
     let sockets = plan.open_sockets(index, &mut core)?;
-    let ready = Ready {
-        sender: core.sender(),
-        waker: core.waker(),
-        mon_addr: sockets.mon,
-        mgr_addr: sockets.mgr,
-    };
+    let ready = Ready { sender: core.sender(), waker: core.waker(), mgr_addr: sockets.mgr };
     start.tell_ready.send(ready).context("nobody waits for it")?;
     let Ok(go) = start.wait_go.recv() else { bail!("the other cores did not start") };
     core.introduce(go.directory, go.senders);

@@ -2,13 +2,11 @@
 
 use crate::cli::ClusterArgs;
 use crate::datadir::DataDir;
-use crate::host::{
-    ConnectingAnswer, ConnectingStep, Core, CoreConfig, DaemonNode, Hosted, NoStorage, NodeOutput,
-};
+use crate::host::{Core, CoreConfig, DaemonNode, Hosted, NoStorage, NodeOutput};
 use anyhow::{Context, Result, anyhow, bail};
 use auth::{Entropy, Keyring};
 use bytes::Bytes;
-use engine::{AuthRequest, ConnId, Message, Peer, Time};
+use engine::{AuthRequest, ConnId, ConnectingAnswer, ConnectingStep, Message, Peer, Time};
 use rados::{
     Client, CommandOutput, CommandTarget, Config, Credentials, ListPage, ListRequest, OpId,
     Operation, OperationReply, Reply,
@@ -74,6 +72,10 @@ impl Hosted for ClientNode {
             self.refused = Some(format!("authentication failed: {error}"));
             ConnectingAnswer::Refuse
         })
+    }
+
+    fn handle_refused(&mut self, now: Time, conn: ConnId) {
+        self.inner.handle_refused(now, conn);
     }
 
     fn handle_opened(&mut self, now: Time, conn: ConnId, peer: Peer) {
@@ -184,10 +186,17 @@ impl Connection {
 
     /// A monitor command: its output, or its error with what the monitor said.
     pub fn command(&mut self, command: &serde_json::Value) -> Result<CommandOutput> {
+        self.command_with_input(command, Bytes::new())
+    }
+
+    pub fn command_with_input(
+        &mut self,
+        command: &serde_json::Value,
+        input: Bytes,
+    ) -> Result<CommandOutput> {
         let text = command.to_string();
-        let ask = |client: &mut Client, now| {
-            client.command(now, CommandTarget::Monitor, text, Bytes::new())
-        };
+        let ask =
+            |client: &mut Client, now| client.command(now, CommandTarget::Monitor, text, input);
         match self.ask(ask)? {
             Reply::Command(output) if output.result < 0 => {
                 bail!("{}: {}", Errno(-output.result), output.text)
@@ -214,22 +223,26 @@ pub fn fill_random(bytes: &mut [u8]) -> Result<()> {
 
 /// What a ceph.conf says, as far as a client needs it.
 #[derive(Debug, Default)]
-struct Conf {
-    mon_host: String,
-    keyring: Option<PathBuf>,
-    auth_none: bool,
+pub struct Conf {
+    pub mon_host: String,
+    pub keyring: Option<PathBuf>,
+    pub auth_none: bool,
 }
 
-fn config(args: &ClusterArgs) -> Result<Config> {
-    let dir = DataDir::new(&args.data.data);
-    let path = args.conf.clone().unwrap_or_else(|| dir.conf());
-    let text = fs::read_to_string(&path).with_context(|| {
+pub fn read_conf(path: &Path) -> Result<Conf> {
+    let text = fs::read_to_string(path).with_context(|| {
         format!(
             "reading {}; start a cluster with `sepiola up`, or name one with --conf",
             path.display()
         )
     })?;
-    let conf = parse_conf(&text);
+    Ok(parse_conf(&text))
+}
+
+fn config(args: &ClusterArgs) -> Result<Config> {
+    let dir = DataDir::new(&args.data.data);
+    let path = args.conf.clone().unwrap_or_else(|| dir.conf());
+    let conf = read_conf(&path)?;
     let name: EntityName = args
         .name
         .parse()
@@ -270,7 +283,7 @@ fn key(keyring: Option<&Path>, name: &EntityName) -> Result<Credentials> {
 }
 
 /// `[v2:10.0.0.1:3300/0,v1:…],[…]` or plain `host:port` lists.
-fn monitors(mon_host: &str) -> Result<Vec<EntityAddrVec>> {
+pub fn monitors(mon_host: &str) -> Result<Vec<EntityAddrVec>> {
     let words = mon_host.split([',', ' ', ';', '[', ']']).filter(|word| !word.is_empty());
     let mut monitors = Vec::new();
     for word in words.filter(|word| !word.starts_with("v1:")) {

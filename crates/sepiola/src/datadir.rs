@@ -76,7 +76,7 @@ impl DataDir {
         if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
             let pid = fs::read_to_string(&pid_path).unwrap_or_default();
             bail!(
-                "the cluster in {} is running already (process {}); stop it with `sepiola down --data {}`",
+                "{} is in use by process {}; stop it with `sepiola down --data {}`",
                 self.path.display(),
                 pid.trim(),
                 self.path.display()

@@ -9,6 +9,7 @@ mod control;
 mod datadir;
 mod down;
 mod host;
+mod osd;
 mod store;
 mod up;
 

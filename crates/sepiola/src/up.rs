@@ -70,7 +70,7 @@ fn serve(
 }
 
 /// The first signal asks the cluster to stop; an impatient Ctrl-C then ends the process.
-fn watch_signals(signals: StopSignals, notify: Sender<Notice>) -> Result<()> {
+pub fn watch_signals(signals: StopSignals, notify: Sender<Notice>) -> Result<()> {
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         signals.wait();
         // If nobody listens, the process is about to end.
@@ -83,7 +83,7 @@ fn watch_signals(signals: StopSignals, notify: Sender<Notice>) -> Result<()> {
 }
 
 /// Events go to standard error; `SEPIOLA_LOG=debug` shows more.
-fn start_log() {
+pub fn start_log() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("SEPIOLA_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
     let is_terminal = std::io::stderr().is_terminal();

@@ -46,6 +46,17 @@ impl<T> Slab<T> {
         slot.as_mut().filter(|_| *generation == (key >> 32) as u32)
     }
 
+    /// Two different values at once.
+    pub fn get_two_mut(&mut self, first: u64, second: u64) -> Option<[&mut T; 2]> {
+        let indices = [first as u32 as usize, second as u32 as usize];
+        let [first_slot, second_slot] = self.slots.get_disjoint_mut(indices).ok()?;
+        let current = |slot: &(u32, Option<T>), key: u64| slot.0 == (key >> 32) as u32;
+        if !current(first_slot, first) || !current(second_slot, second) {
+            return None;
+        }
+        Some([first_slot.1.as_mut()?, second_slot.1.as_mut()?])
+    }
+
     /// All values with their keys, in the order of their slots.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
         self.slots.iter().enumerate().filter_map(|(index, (generation, slot))| {
@@ -79,5 +90,17 @@ mod tests {
         assert_ne!(first, second);
         assert_eq!((slab.get(first), slab.get(second), slab.len()), (None, Some(&"b"), 1));
         assert_eq!(slab.remove(first), None);
+    }
+
+    #[test]
+    fn two_values_can_be_changed_together_if_both_are_there() {
+        let mut slab = Slab::new();
+        let (one, two) = (slab.insert(1), slab.insert(2));
+        let [first, second] = slab.get_two_mut(one, two).unwrap();
+        std::mem::swap(first, second);
+        assert_eq!((slab.get(one), slab.get(two)), (Some(&2), Some(&1)));
+        assert!(slab.get_two_mut(one, one).is_none());
+        slab.remove(two);
+        assert!(slab.get_two_mut(one, two).is_none());
     }
 }

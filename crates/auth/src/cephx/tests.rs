@@ -469,6 +469,32 @@ fn a_daemon_gets_the_secrets_of_its_own_service() {
 }
 
 #[test]
+fn daemons_of_a_service_present_themselves_by_the_secrets_they_share() {
+    for kind in KINDS {
+        let mut world = World::new(kind);
+        let name = EntityName::osd(3);
+        let secrets = world.secrets.service(EntityType::OSD).unwrap().clone();
+        let present = |secrets: &RotatingSecrets, entropy: &mut Entropy| {
+            ClientAuthorizer::among_peers(name.clone(), world.now, secrets, entropy)
+        };
+        let mut authorizer = present(&secrets, &mut world.entropy).unwrap();
+        let none = RotatingSecrets::default();
+        let error = present(&none, &mut world.entropy).unwrap_err();
+        assert_eq!(error, ClientError::NoTicket(EntityType::OSD));
+
+        let mut handler = AuthorizeHandler::new(EntityType::OSD);
+        let step = world.authorize(&mut handler, authorizer.payload()).unwrap();
+        let AuthorizeStep::Challenge(challenge) = step else { panic!() };
+        let answer = authorizer.handle_challenge(&challenge, &mut world.entropy).unwrap();
+        let step = world.authorize(&mut handler, &answer).unwrap();
+        let AuthorizeStep::Accepted { peer, reply } = step else { panic!() };
+        assert_eq!((&peer.name, peer.caps.allow_all), (&name, true));
+        assert_eq!(peer.session_key.secret(), authorizer.session_key().secret());
+        authorizer.handle_done(&reply).unwrap();
+    }
+}
+
+#[test]
 fn truncated_requests_are_errors() {
     for kind in KINDS {
         let mut world = World::new(kind);

@@ -71,7 +71,7 @@ impl Monitor {
                 self.reply(conn, |_, features| close.encode(features));
             }
             RotatingSecretsRequest::KIND => {
-                self.take_secrets_request(conn, RotatingSecretsRequest::decode(message)?);
+                self.take_secrets_request(now, conn, RotatingSecretsRequest::decode(message)?);
             }
             StatsReport::KIND => self.take_stats(now, conn, tid, StatsReport::decode(message)?),
             kind if osds::KINDS.contains(&kind) => self.take_osd_message(now, conn, message)?,
@@ -239,14 +239,14 @@ impl Monitor {
         self.reply(conn, |_, features| reply.encode(features));
     }
 
-    fn take_secrets_request(&mut self, conn: ConnId, request: RotatingSecretsRequest) {
+    fn take_secrets_request(&mut self, now: Time, conn: ConnId, request: RotatingSecretsRequest) {
         let Some(session) = self.sessions.get_mut(&conn) else { return };
         // Whoever has a service's secrets can pose as anybody towards it.
         let service = types::EntityType(u8::try_from(request.service).unwrap_or_default());
         let is_own = session.peer.participant.kind == service && session.peer.name.kind == service;
         if session.is_trusted() || is_own && session.may("osd", Rwx::EXECUTE) {
             session.secrets_for = Some(service);
-            self.send_secrets(conn);
+            self.send_secrets(now, conn);
         }
     }
 

@@ -14,7 +14,7 @@ use engine::{ConnId, Message, Time};
 use maps::{Incremental, OsdMapFlags, OsdState, WEIGHT_IN};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use types::{EntityAddrVec, Epoch, OsdId};
+use types::{EntityAddrVec, Epoch, OsdId, Uuid};
 use wire::{MessageBody, OsdAlive, OsdBeacon, OsdBoot, OsdFailure, OsdMarkMeDown, OsdPgTemp};
 
 /// How long an OSD may be without a session before it is marked down.
@@ -132,6 +132,12 @@ impl Monitor {
             return Effects::default();
         }
         let map = &self.state.osdmap;
+        let registered = map.osd(osd).map(|known| known.uuid).unwrap_or_default();
+        let store = boot.superblock.osd_fsid;
+        if ![registered, Uuid::default()].contains(&store) && registered != Uuid::default() {
+            tracing::warn!(%osd, %store, "an OSD may not boot with a store that was replaced");
+            return Effects::default();
+        }
         let refused = map.flags.contains(OsdMapFlags::NOUP)
             || map.osd(osd).is_some_and(|known| known.state.contains(OsdState::NOUP))
             || boot.superblock.cluster_fsid != map.fsid
@@ -177,7 +183,8 @@ impl Monitor {
             boot.heartbeat_back_addrs.clone(),
             boot.heartbeat_front_addrs.clone(),
         );
-        if boot.superblock.osd_fsid != known.uuid {
+        let store = boot.superblock.osd_fsid;
+        if store != known.uuid && store != Uuid::default() {
             incremental.new_uuid.insert(osd, boot.superblock.osd_fsid);
         }
         let (mounted, clean_thru) = (boot.superblock.mounted, boot.superblock.clean_thru);

@@ -4,14 +4,14 @@ use super::Monitor;
 use super::session::{Session, Subscription};
 use crate::keys::Service;
 use crate::state::State;
-use auth::Rwx;
+use auth::{RequestType, Rwx, ServerContext};
 use bytes::Bytes;
 use engine::{ConnId, Message, Time};
 use std::collections::BTreeMap;
 use types::Epoch;
 use wire::internal::RotatingSecrets;
 use wire::{
-    Config, Log, LogEntry, MessageBody, MgrMapMessage, MonMapMessage, MonSubscribe,
+    AuthReply, Config, Log, LogEntry, MessageBody, MgrMapMessage, MonMapMessage, MonSubscribe,
     MonSubscribeAck, OsdMapMessage, SubscribeItem,
 };
 
@@ -49,7 +49,7 @@ impl Monitor {
         let version = self.state.secrets.version();
         if self.secrets_pushed != version {
             self.secrets_pushed = version;
-            self.push_secrets();
+            self.push_secrets(now);
         }
         let conns: Vec<ConnId> = self.sessions.keys().copied().collect();
         for conn in conns {
@@ -82,7 +82,7 @@ impl Monitor {
     }
 
     /// Sends the rotating secrets to the services that asked for them.
-    pub(super) fn push_secrets(&mut self) {
+    pub(super) fn push_secrets(&mut self, now: Time) {
         let conns: Vec<ConnId> = self
             .sessions
             .iter()
@@ -90,17 +90,39 @@ impl Monitor {
             .map(|(conn, _)| *conn)
             .collect();
         for conn in conns {
-            self.send_secrets(conn);
+            self.send_secrets(now, conn);
         }
     }
 
-    pub(super) fn send_secrets(&mut self, conn: ConnId) {
-        let Some(session) = self.sessions.get(&conn) else { return };
+    pub(super) fn send_secrets(&mut self, now: Time, conn: ConnId) {
+        let Some(session) = self.sessions.get_mut(&conn) else { return };
         let Some(service) = session.secrets_for else { return };
-        let Some(secrets) = self.state.secrets.service(service) else { return };
-        let secrets = codec::encode_to_bytes(secrets);
-        let message = RotatingSecrets { service: service.0.into(), secrets };
-        let message = message.encode(session.peer.features);
+        let message = match &mut session.cephx {
+            // Whoever listens on the wire could pose as anybody: sealed, as Ceph does it.
+            Some(server) => {
+                let context = ServerContext {
+                    now: now.wall(),
+                    keys: &self.state.entities,
+                    secrets: &self.state.secrets,
+                    policy: &self.settings.cephx,
+                    entropy: &mut self.entropy,
+                };
+                let asked = RequestType::RotatingKey.number().to_le_bytes();
+                match server.handle_request(context, &asked, None) {
+                    Ok(sealed) => {
+                        let payload = sealed.payload.into();
+                        AuthReply { payload, ..AuthReply::default() }.encode(session.peer.features)
+                    }
+                    Err(error) => return tracing::warn!(%error, "secrets cannot be sealed"),
+                }
+            }
+            None => {
+                let Some(secrets) = self.state.secrets.service(service) else { return };
+                let secrets = codec::encode_to_bytes(secrets);
+                let message = RotatingSecrets { service: service.0.into(), secrets };
+                message.encode(session.peer.features)
+            }
+        };
         self.send(conn, message);
     }
 }

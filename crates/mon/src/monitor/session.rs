@@ -5,7 +5,7 @@ use auth::{CephxServer, MgrCaps, MonCaps, Rwx};
 use bytes::Bytes;
 use engine::{ConnId, Peer, Time};
 use std::collections::BTreeMap;
-use types::{EntityType, OsdId};
+use types::{EntityName, EntityType, OsdId};
 
 /// Marks of the two kinds of capabilities in [`Peer::caps`].
 const MON_CAPS: u8 = b'M';
@@ -60,11 +60,12 @@ impl Caps {
 }
 
 impl Session {
-    /// The OSD that the peer is.
+    /// The OSD that the peer is, by its proven name.
     pub fn osd(&self) -> Option<OsdId> {
         let participant = self.peer.participant;
         let number = i32::try_from(participant.number).ok()?;
-        (participant.kind == EntityType::OSD).then_some(OsdId(number))
+        let is_proved = self.peer.name == EntityName::osd(number);
+        (participant.kind == EntityType::OSD && is_proved).then_some(OsdId(number))
     }
 
     /// Whether a message to one of the monitor's services is allowed.

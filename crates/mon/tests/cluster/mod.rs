@@ -168,6 +168,11 @@ impl Cluster {
 
     /// Boots incarnation `nonce` of an OSD over a link within the process.
     pub fn boot_as(&mut self, osd: i32, nonce: u32) {
+        self.boot_store(osd, nonce, Uuid::default());
+    }
+
+    /// The same with a store that says which it is.
+    pub fn boot_store(&mut self, osd: i32, nonce: u32, store: Uuid) {
         let conn = Cluster::osd_conn(osd);
         let addr: EntityAddr = format!("v2:127.0.0.1:{}/{nonce}", 6900 + osd).parse().unwrap();
         let peer = Peer {
@@ -181,7 +186,7 @@ impl Cluster {
         self.monitor.handle_opened(self.now, conn, peer);
         let superblock = OsdSuperblock {
             cluster_fsid: self.monitor.fsid(),
-            osd_fsid: Uuid([osd as u8 + 1; 16]),
+            osd_fsid: store,
             whoami: OsdId(osd),
             ..OsdSuperblock::default()
         };

@@ -150,6 +150,11 @@ impl Session {
 
     fn handle_client_ident(&mut self, ident: ClientIdent) -> Result<(), CloseReason> {
         check_addrs(&ident.addrs)?;
+        if ident.flags & CONNECT_FLAG_LOSSY != 0 {
+            // Beside its lossless session a peer may have others that it does not need to keep.
+            self.policy = Policy::Lossy;
+            self.queue.retain = false;
+        }
         if !self.config.is_at(&ident.target) {
             return Err(CloseReason::WrongTarget { target: ident.target });
         }

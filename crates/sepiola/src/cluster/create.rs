@@ -89,8 +89,9 @@ fn path(dir: &DataDir) -> PathBuf {
 /// a data directory without one counts as new.
 pub fn create(dir: &DataDir, args: &UpArgs, listen: SocketAddr) -> Result<()> {
     let osds = check_disks(args)?;
-    let size = args.size.unwrap_or(SIZE_DEFAULT.min(osds));
-    if size > osds {
+    let is_empty = osds == 0;
+    let size = args.size.unwrap_or(if is_empty { SIZE_DEFAULT } else { SIZE_DEFAULT.min(osds) });
+    if size > osds && !is_empty {
         bail!("--size {size} needs as many OSDs; there are {osds} (--osds)");
     }
     let mon_addr = choose_port(listen)?;
@@ -103,7 +104,8 @@ pub fn create(dir: &DataDir, args: &UpArgs, listen: SocketAddr) -> Result<()> {
         mgr_addrs: addrs,
         osd_count: osds,
         host: hostname(),
-        failure_domain: "osd".to_owned(),
+        // OSDs that come from elsewhere bring their machines.
+        failure_domain: if is_empty { "host" } else { "osd" }.to_owned(),
         device_class: Some("ssd".to_owned()),
         pool_size: u8::try_from(size).context("--size")?,
         key_type: KeyType::Aes,
@@ -124,7 +126,7 @@ pub fn create(dir: &DataDir, args: &UpArgs, listen: SocketAddr) -> Result<()> {
         mon_addr,
         auth: args.auth,
         log,
-        osd_capacity: free_space(dir)? / u64::from(osds),
+        osd_capacity: free_space(dir)? / u64::from(osds.max(1)),
     };
     settings.save(dir)?;
     let admin = types::EntityName::client("admin");
@@ -159,7 +161,7 @@ fn check_disks(args: &UpArgs) -> Result<u32> {
 /// Looks at all disks before it writes to any.
 fn prepare_stores(dir: &DataDir, args: &UpArgs, osds: u32, cluster: Uuid) -> Result<()> {
     let kind = args.store.unwrap_or_default();
-    let share = free_space(dir)? / 2 / u64::from(osds);
+    let share = free_space(dir)? / 2 / u64::from(osds.max(1));
     let bytes = args.disk_size.unwrap_or_else(|| DISK_LEN_DEFAULT.min(share));
     let mut prepared = Vec::new();
     for id in 0..osds as i32 {

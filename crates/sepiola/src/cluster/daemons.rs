@@ -2,87 +2,99 @@
 
 use super::address;
 use super::create::{MGR_NAME, MON_NAME, Settings};
-use super::disk::{BlockDisk, Disk};
 use super::node::Node;
-use crate::cli::{AuthMode, StoreKind, UpArgs};
+use super::osd::{CONNECTION_MODES, OsdMember, default_memory};
+use crate::cli::{AuthMode, UpArgs};
 use crate::connection::fill_random;
 use crate::control::Control;
 use crate::datadir::DataDir;
 use crate::host::{Core, DaemonNode, Directory, Listening, NodeAddress};
-use crate::store::{self, Owner, StoreDevices};
 use crate::up::hostname;
 use anyhow::{Context, Result};
 use auth::CephxPolicy;
-use files::{FileStore, Options};
 use mon::Monitor;
-use osd::Osd;
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::sync::Arc;
-use types::{EntityAddr, EntityAddrVec, EntityType, OsdId, ParticipantName};
+use types::{EntityAddr, EntityAddrVec, EntityType, ParticipantName, Uuid};
 
-/// crc and secure
-const CONNECTION_MODES: [u32; 2] = [1, 2];
-/// For objects and database pages of each OSD that keeps files; data is cached by the kernel.
-const FILES_MEMORY_DEFAULT: u64 = 32 << 20;
-/// Memory of each block store, which nobody else caches for; all OSDs together take at most half of
-/// the machine's unless told otherwise.
-const BLOCK_MEMORY_DEFAULT: u64 = 1 << 30;
-const BLOCK_MEMORY_MIN: u64 = 64 << 20;
-
-/// The daemons of this process and their places: the monitor first, OSDs in turn over all cores.
+/// The daemons of this process and their places, in turn over all cores.
 pub struct Plan {
-    dir: DataDir,
-    settings: Settings,
     places: Vec<(Role, NodeAddress)>,
     cores: usize,
-    /// For each OSD's store, if the user has said.
-    memory: Option<u64>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
-    Mon,
-    Osd(i32),
+    Mon(Box<MonMember>),
+    Osd(Box<OsdMember>),
+}
+
+/// The monitor of a cluster that lives in this process.
+struct MonMember {
+    dir: DataDir,
+    settings: Settings,
 }
 
 /// The sockets of one core.
 #[derive(Debug, Default)]
 pub struct Sockets {
-    pub mon: Option<SocketAddr>,
     pub mgr: Option<SocketAddr>,
     osds: Vec<(i32, EntityAddr)>,
 }
 
 impl Role {
-    fn participant(self) -> ParticipantName {
+    fn participant(&self) -> ParticipantName {
         match self {
-            Role::Mon => ParticipantName::new(EntityType::MON, 0),
-            Role::Osd(id) => ParticipantName::new(EntityType::OSD, id.into()),
+            Role::Mon(_) => ParticipantName::new(EntityType::MON, 0),
+            Role::Osd(osd) => ParticipantName::new(EntityType::OSD, osd.id.into()),
         }
     }
 }
 
 impl Plan {
-    pub fn new(dir: &DataDir, settings: &Settings, args: &UpArgs) -> Result<Self> {
+    /// A whole cluster: the monitor first, then its OSDs.
+    pub fn whole(dir: &DataDir, settings: &Settings, args: &UpArgs) -> Self {
+        let monitor = MonMember { dir: dir.clone(), settings: settings.clone() };
+        let osds = (0..settings.osds as i32).map(|id| OsdMember {
+            id,
+            uuid: Uuid::default(),
+            directory: dir.osd(id),
+            fsid: settings.fsid,
+            listen: SocketAddr::new(settings.mon_addr.ip(), 0),
+            monitors: vec![addrs(settings.mon_addr)],
+            auth: settings.auth,
+            key: None,
+            hostname: hostname(),
+            memory: args.memory.unwrap_or_else(|| default_memory(&dir.osd(id), settings.osds)),
+            log: settings.log.as_ref().map(|log| log.join(format!("osd.{id}.log"))),
+            capacity: Some(settings.osd_capacity),
+        });
+        let osds = osds.map(Box::new).map(Role::Osd);
+        Plan::spread(std::iter::once(Role::Mon(Box::new(monitor))).chain(osds), args.cores)
+    }
+
+    /// OSDs of a cluster whose monitors run elsewhere.
+    pub fn osds(osds: Vec<OsdMember>, cores: Option<usize>) -> Self {
+        Plan::spread(osds.into_iter().map(Box::new).map(Role::Osd), cores)
+    }
+
+    fn spread(roles: impl Iterator<Item = Role>, cores: Option<usize>) -> Self {
+        let roles: Vec<Role> = roles.collect();
+        let osds = roles.iter().filter(|role| matches!(role, Role::Osd(_))).count();
         let available = std::thread::available_parallelism().map_or(1, |n| n.get());
-        let osds = settings.osds as usize;
         // The other half is for the clients that run on the same machine.
-        let cores = args.cores.unwrap_or(available / 2).clamp(1, osds.max(1));
-        let roles = std::iter::once(Role::Mon).chain((0..settings.osds as i32).map(Role::Osd));
-        let mut counts = vec![0; cores];
-        let mut place = |core: usize| {
+        let cores = cores.unwrap_or(available / 2).clamp(1, osds.max(1));
+        let (mut counts, mut next_osd) = (vec![0; cores], 0);
+        let places = roles.into_iter().map(|role| {
+            let core = match role {
+                Role::Mon(_) => 0,
+                Role::Osd(_) => {
+                    next_osd += 1;
+                    (next_osd - 1) % cores
+                }
+            };
             counts[core] += 1;
-            address(core, counts[core] - 1)
-        };
-        let places = roles
-            .map(|role| match role {
-                Role::Mon => (role, place(0)),
-                Role::Osd(id) => (role, place(id as usize % cores)),
-            })
-            .collect();
-        let (dir, settings) = (dir.clone(), settings.clone());
-        Ok(Plan { dir, settings, places, cores, memory: args.memory })
+            (role, address(core, counts[core] - 1))
+        });
+        Plan { places: places.collect(), cores }
     }
 
     pub fn cores(&self) -> usize {
@@ -97,30 +109,28 @@ impl Plan {
         directory
     }
 
-    fn of_core(&self, core: usize) -> impl Iterator<Item = (Role, NodeAddress)> {
-        self.places.iter().copied().filter(move |(_, place)| place.core == core)
+    fn of_core(&self, core: usize) -> impl Iterator<Item = &(Role, NodeAddress)> {
+        self.places.iter().filter(move |(_, place)| place.core == core)
     }
 
-    /// Listens for the daemons of one core. OSDs and the manager take any port: the maps tell which.
+    /// Listens for the daemons of one core. Where a port is left open any is taken: maps tell which.
     pub fn open_sockets(&self, index: usize, core: &mut Core<Node>) -> Result<Sockets> {
         let mut sockets = Sockets::default();
-        let mon_addr = self.settings.mon_addr;
-        let any_port = SocketAddr::new(mon_addr.ip(), 0);
         for (role, place) in self.of_core(index) {
             let node = place.node;
             let participant = role.participant();
             match role {
-                Role::Mon => {
-                    sockets.mon =
-                        Some(core.listen(mon_addr, Listening { node, participant, nonce: 0 })?);
+                Role::Mon(mon) => {
+                    let mon_addr = mon.settings.mon_addr;
+                    core.listen(mon_addr, Listening { node, participant, nonce: 0 })?;
                     let participant = ParticipantName::new(EntityType::MGR, 0);
                     let listening = Listening { node, participant, nonce: 0 };
-                    sockets.mgr = Some(core.listen(any_port, listening)?);
+                    sockets.mgr = Some(core.listen(SocketAddr::new(mon_addr.ip(), 0), listening)?);
                 }
-                Role::Osd(id) => {
+                Role::Osd(osd) => {
                     let nonce = random_seed()? as u32;
-                    let addr = core.listen(any_port, Listening { node, participant, nonce })?;
-                    sockets.osds.push((id, EntityAddr::msgr2(addr, nonce)));
+                    let addr = core.listen(osd.listen, Listening { node, participant, nonce })?;
+                    sockets.osds.push((osd.id, EntityAddr::msgr2(addr, nonce)));
                 }
             }
         }
@@ -132,31 +142,33 @@ impl Plan {
         index: usize,
         core: &mut Core<Node>,
         sockets: &Sockets,
-        mgr_addr: SocketAddr,
+        mgr_addr: Option<SocketAddr>,
     ) -> Result<()> {
         for (role, place) in self.of_core(index) {
             let participant = role.participant();
             let node = match role {
-                Role::Mon => {
-                    let control = Control::open(&self.dir.control(), core.waker())?;
-                    let node = DaemonNode::new(participant, self.monitor(mgr_addr)?, control);
+                Role::Mon(mon) => {
+                    let control = Control::open(&mon.dir.control(), core.waker())?;
+                    let mgr_addr = mgr_addr.context("a monitor without a manager")?;
+                    let node = DaemonNode::new(participant, mon.daemon(mgr_addr)?, control);
                     Node::Mon(Box::new(node))
                 }
-                Role::Osd(id) => {
-                    let addr = sockets.osds.iter().find(|(osd, _)| *osd == id).map(|(_, a)| *a);
+                Role::Osd(osd) => {
+                    let addr = sockets.osds.iter().find(|(id, _)| *id == osd.id).map(|(_, a)| *a);
                     let addr = addr.context("an OSD without a socket")?;
-                    let disk = self.disk(id, core)?;
-                    let node = DaemonNode::new(participant, self.osd(id, addr)?, disk);
-                    Node::Osd(Box::new(node))
+                    let disk = osd.disk(core)?;
+                    Node::Osd(Box::new(DaemonNode::new(participant, osd.daemon(addr)?, disk)))
                 }
             };
             let added = core.add(node);
-            assert_eq!(added, place, "daemons are added in the order of the plan");
+            assert_eq!(added, *place, "daemons are added in the order of the plan");
         }
         Ok(())
     }
+}
 
-    fn monitor(&self, mgr_addr: SocketAddr) -> Result<Monitor> {
+impl MonMember {
+    fn daemon(&self, mgr_addr: SocketAddr) -> Result<Monitor> {
         let settings = mon::Settings {
             mon_name: MON_NAME.to_owned(),
             mon_addrs: addrs(self.settings.mon_addr),
@@ -173,63 +185,13 @@ impl Plan {
         };
         Ok(Monitor::new(settings, seed()?))
     }
-
-    fn osd(&self, id: i32, addr: EntityAddr) -> Result<Osd> {
-        let config = osd::Config {
-            id: OsdId(id),
-            fsid: self.settings.fsid,
-            addrs: EntityAddrVec::one(addr),
-            mon_addrs: addrs(self.settings.mon_addr),
-            auth_none: self.settings.auth == AuthMode::None,
-            connection_modes: CONNECTION_MODES.to_vec(),
-            hostname: hostname(),
-        };
-        Ok(Osd::new(config, seed()?))
-    }
-
-    fn disk(&self, id: i32, core: &mut Core<Node>) -> Result<Disk> {
-        let path = self.dir.osd(id);
-        let disk = store::kind_of(&path).and_then(|kind| match kind {
-            StoreKind::Files => Ok(Disk::Files(self.file_store(id, core)?)),
-            StoreKind::Block => Ok(Disk::Block(Box::new(self.block_store(id, core)?))),
-        });
-        disk.with_context(|| format!("opening the store of osd.{id} in {}", path.display()))
-    }
-
-    fn file_store(&self, id: i32, core: &Core<Node>) -> Result<FileStore> {
-        let waker = core.waker();
-        let log: Option<PathBuf> =
-            self.settings.log.as_ref().map(|log| log.join(format!("osd.{id}.log")));
-        let capacity = Some(self.settings.osd_capacity);
-        let cache_size = self.memory.unwrap_or(FILES_MEMORY_DEFAULT) as usize;
-        let options = Options { log, capacity, cache_size, ..Options::default() };
-        Ok(FileStore::open(&self.dir.osd(id), &options, Arc::new(move || waker.wake()))?)
-    }
-
-    fn block_store(&self, id: i32, core: &mut Core<Node>) -> Result<BlockDisk> {
-        let devices = StoreDevices::open(&self.dir.osd(id))?;
-        devices.check_owner(Owner { cluster: self.settings.fsid, osd: id })?;
-        let memory = self.memory.unwrap_or_else(|| {
-            let share = machine_memory() / 2 / u64::from(self.settings.osds);
-            share.clamp(BLOCK_MEMORY_MIN, BLOCK_MEMORY_DEFAULT)
-        });
-        BlockDisk::open(format!("osd.{id}"), devices, memory, core)
-    }
-}
-
-/// As much as counts if it cannot be asked for.
-fn machine_memory() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    kib.map_or(0, |kib| kib << 10)
 }
 
 fn addrs(addr: SocketAddr) -> EntityAddrVec {
     EntityAddrVec::one(EntityAddr::msgr2(addr, 0))
 }
 
-fn seed() -> Result<[u8; 32]> {
+pub(super) fn seed() -> Result<[u8; 32]> {
     let mut seed = [0; 32];
     fill_random(&mut seed)?;
     Ok(seed)

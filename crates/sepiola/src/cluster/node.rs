@@ -3,7 +3,7 @@
 use super::disk::Disk;
 use crate::control::Control;
 use crate::host::{DaemonNode, Hosted, NodeOutput, StorageIo};
-use engine::{AuthRequest, ConnId, Message, Peer, Time};
+use engine::{AuthRequest, ConnId, ConnectingAnswer, ConnectingStep, Message, Peer, Time};
 use mon::Monitor;
 use osd::Osd;
 use rt::DiskResult;
@@ -33,6 +33,14 @@ impl Hosted for Node {
 
     fn handle_auth(&mut self, now: Time, conn: ConnId, request: AuthRequest) {
         self.hosted().handle_auth(now, conn, request);
+    }
+
+    fn authenticate(&mut self, now: Time, conn: ConnId, step: ConnectingStep) -> ConnectingAnswer {
+        self.hosted().authenticate(now, conn, step)
+    }
+
+    fn handle_refused(&mut self, now: Time, conn: ConnId) {
+        self.hosted().handle_refused(now, conn);
     }
 
     fn handle_opened(&mut self, now: Time, conn: ConnId, peer: Peer) {

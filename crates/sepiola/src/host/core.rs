@@ -24,7 +24,7 @@ use types::{EntityAddrVec, EntityName, ParticipantName, features};
 /// Parcels that a core's mailbox holds before senders have to wait.
 const MAILBOX_CAPACITY: usize = 4096;
 /// How often sessions are asked whether their time is up; keepalives need no better.
-const SESSION_SWEEP: Duration = Duration::from_secs(1);
+const SESSION_SWEEP: Duration = Duration::from_millis(250);
 /// When a full mailbox is tried again.
 const POST_RETRY: Duration = Duration::from_micros(200);
 /// How long a port may be held by a predecessor that was killed.
@@ -255,7 +255,7 @@ impl<N: Hosted> Core<N> {
             }
             Event::ReceiveIdle { socket } => self.wire.receive_idle(&mut self.reactor, socket),
             Event::Drained { socket } => self.wire.drained(socket),
-            Event::Closed { socket, error } => self.wire.disconnected(self.now, socket, error),
+            Event::Closed { socket, error } => self.disconnected(socket, error),
             Event::DiskDone { token, result } => self.disk_done(token, result),
             Event::Woken => {}
         }
@@ -285,6 +285,13 @@ impl<N: Hosted> Core<N> {
         slot.links.remove(&conn);
         slot.touch().handle_closed(self.now, conn);
         self.wire.remove(&mut self.reactor, id);
+    }
+
+    fn disconnected(&mut self, socket: rt::SocketId, error: Option<io::Error>) {
+        if let Some(id) = self.wire.disconnected(self.now, socket, error) {
+            let (node, conn) = self.wire.owner(id);
+            self.slots[node].touch().handle_refused(self.now, conn);
+        }
     }
 
     fn received(&mut self, socket: rt::SocketId, bytes: Bytes) {

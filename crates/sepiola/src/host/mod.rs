@@ -14,7 +14,5 @@ mod wire;
 
 pub use core::{Core, CoreConfig};
 pub use links::{Directory, NodeAddress, Parcel};
-pub use node::{
-    ConnectingAnswer, ConnectingStep, DaemonNode, Hosted, NoStorage, NodeOutput, Storage, StorageIo,
-};
+pub use node::{DaemonNode, Hosted, NoStorage, NodeOutput, Storage, StorageIo};
 pub use wire::Listening;

@@ -1,8 +1,8 @@
 //! A daemon and its storage as one thing that a core can run.
 
-use bytes::Bytes;
 use engine::{
-    AuthRequest, AuthVerdict, ConnId, ConnectTarget, Daemon, Message, Output, Peer, Time,
+    AuthRequest, AuthVerdict, ConnId, ConnectTarget, ConnectingAnswer, ConnectingStep, Daemon,
+    Message, Output, Peer, Time,
 };
 use rt::{DiskRequest, DiskResult, FileId};
 use types::ParticipantName;
@@ -67,38 +67,13 @@ pub enum NodeOutput {
     Pause { conn: ConnId, paused: bool },
 }
 
-/// What is asked of a daemon that opens a session, to prove who it is.
-#[derive(Debug)]
-pub enum ConnectingStep {
-    Begin,
-    More { payload: Bytes },
-    Done { global_id: u64, payload: Bytes },
-    BadMethod { result: i32 },
-}
-
-/// What it says.
-#[derive(Debug)]
-pub enum ConnectingAnswer {
-    Start { method: u32, preferred_modes: Vec<u32>, payload: Bytes },
-    More { payload: Bytes },
-    Finish { session_key: Bytes, connection_secret: Bytes },
-    Refuse,
-}
-
 /// What a core runs.
 pub trait Hosted {
     /// Who it is to its peers.
     fn participant(&self) -> ParticipantName;
     fn handle_auth(&mut self, now: Time, conn: ConnId, request: AuthRequest);
-    /// Daemons of a cluster reach each other by local links only, so they refuse.
-    fn authenticate(
-        &mut self,
-        _now: Time,
-        _conn: ConnId,
-        _step: ConnectingStep,
-    ) -> ConnectingAnswer {
-        ConnectingAnswer::Refuse
-    }
+    fn authenticate(&mut self, now: Time, conn: ConnId, step: ConnectingStep) -> ConnectingAnswer;
+    fn handle_refused(&mut self, now: Time, conn: ConnId);
     fn handle_opened(&mut self, now: Time, conn: ConnId, peer: Peer);
     fn handle_message(&mut self, now: Time, conn: ConnId, message: Message);
     fn handle_closed(&mut self, now: Time, conn: ConnId);
@@ -146,6 +121,14 @@ where
 
     fn handle_auth(&mut self, now: Time, conn: ConnId, request: AuthRequest) {
         self.daemon.handle_auth(now, conn, request);
+    }
+
+    fn authenticate(&mut self, now: Time, conn: ConnId, step: ConnectingStep) -> ConnectingAnswer {
+        self.daemon.authenticate(now, conn, step)
+    }
+
+    fn handle_refused(&mut self, now: Time, conn: ConnId) {
+        self.daemon.handle_refused(now, conn);
     }
 
     fn handle_opened(&mut self, now: Time, conn: ConnId, peer: Peer) {

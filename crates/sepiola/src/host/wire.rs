@@ -5,9 +5,14 @@
 //! * What peers can make us hold is bounded: connections whose peers are not yet known, and what
 //!   waits for a peer that does not read.
 
-use super::node::{ConnectingAnswer, ConnectingStep};
+mod admission;
+mod patience;
+
 use bytes::{Bytes, BytesMut};
-use engine::{AuthRequest, AuthVerdict, ConnId, ConnectTarget, Message, Peer, Time};
+use engine::{
+    AuthRequest, AuthVerdict, ConnId, ConnectTarget, ConnectingAnswer, ConnectingStep, Message,
+    Peer, Policy, Time,
+};
 use msgr::{CloseReason, Config, Event, Session};
 use rt::{ListenerId, Reactor, SocketId};
 use std::collections::{BTreeMap, VecDeque};
@@ -126,8 +131,10 @@ impl Wire {
         let who = listening.participant;
         let mut config = Config::daemon(who.kind, who.number, addrs);
         config.queued_bytes_max = ACCEPTED_QUEUE_MAX;
-        let config = Arc::new(config);
-        self.listeners.insert(id, (config, listening));
+        if who.kind == EntityType::OSD {
+            config.lossless_peers = EntityType::OSD;
+        }
+        self.listeners.insert(id, (Arc::new(config), listening));
     }
 
     /// Where a daemon of this core is listened for.
@@ -191,10 +198,12 @@ impl Wire {
         conn: ConnId,
         target: &ConnectTarget,
     ) -> WireId {
-        let config = match me.kind {
+        let mut config = match me.kind {
             EntityType::CLIENT => Config::client(self.nonce),
-            kind => Config::daemon(kind, me.number, EntityAddrVec::default()),
+            // A daemon is known by the address at which it listens.
+            kind => Config::daemon(kind, me.number, self.addrs_of(me)),
         };
+        patience::set(&mut config, target.participant.kind);
         let seed = self.prng.next_u64();
         let session = Session::connect(Arc::new(config), now, target.clone(), seed);
         self.insert(session, None, node, conn)
@@ -229,7 +238,16 @@ impl Wire {
         self.on_socket(socket, |session| session.handle_filled(now, buffer));
     }
 
-    pub fn disconnected(&mut self, now: Time, socket: SocketId, error: Option<io::Error>) {
+    /// A connection is lost, or was not made. The session that nobody was there for, if that is why.
+    pub fn disconnected(
+        &mut self,
+        now: Time,
+        socket: SocketId,
+        error: Option<io::Error>,
+    ) -> Option<WireId> {
+        let is_refused =
+            error.as_ref().is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+        let refused = self.by_socket.get(&socket).copied().filter(|_| is_refused);
         if let Some(error) = error {
             tracing::debug!(%error, "a connection was lost");
         }
@@ -239,6 +257,7 @@ impl Wire {
         {
             entry.socket = None;
         }
+        refused
     }
 
     fn on_socket(&mut self, socket: SocketId, act: impl FnOnce(&mut Session)) {
@@ -278,7 +297,9 @@ impl Wire {
             // Perhaps this message was the one too many, and the daemon is to be told.
             return self.touch(id);
         }
-        let is_behind = entry.session.queued_bytes() > SEND_QUEUE_HIGH;
+        // What a lossless session holds may only wait to be acknowledged, which must be heard.
+        let is_behind = entry.session.policy() == Policy::Lossy
+            && entry.session.queued_bytes() > SEND_QUEUE_HIGH;
         if is_behind && !entry.choked && entry.conn.is_accepted() {
             entry.choked = true;
             entry.tell_socket(reactor);
@@ -374,10 +395,8 @@ impl Wire {
                 self.forget_socket(reactor, socket);
                 return None;
             }
-            // Accepted sessions are lossy here: there is no older one that they could belong to.
-            Event::Introduced(_) => {
-                self.entry(id).session.close();
-                WireEvent::Closed
+            Event::Introduced(introduction) => {
+                return self.admit(reactor, id, &introduction.addrs);
             }
             Event::Closed { reason } => {
                 tracing::debug!(%reason, "a session has ended");
@@ -397,7 +416,7 @@ impl Wire {
                 entry.tell_socket(reactor);
             }
             Err(error) => {
-                tracing::warn!(%addr, %error, "cannot connect");
+                tracing::debug!(%addr, %error, "cannot connect");
                 self.entry(id).session.handle_disconnected(now);
             }
         }

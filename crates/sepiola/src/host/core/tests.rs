@@ -1,8 +1,8 @@
 //! Daemons that echo, on cores that are turned by hand: over local links, mailboxes and sockets.
 
 use super::*;
-use crate::host::{ConnectingAnswer, ConnectingStep, StorageIo};
-use engine::{AuthRequest, AuthVerdict, Message, Policy};
+use crate::host::StorageIo;
+use engine::{AuthRequest, AuthVerdict, ConnectingAnswer, ConnectingStep, Message, Policy};
 use rt::{AlignedBuffer, DIRECT_ALIGNMENT, DiskRequest};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -19,11 +19,14 @@ const TURNS_MAX: usize = 20_000;
 /// Sends messages back, if it is to, and remembers what it was told.
 struct EchoNode {
     participant: ParticipantName,
+    /// Whom it takes those for who connect.
+    expects: EntityType,
     echoes: bool,
     outputs: VecDeque<NodeOutput>,
     opened: Vec<ConnId>,
     received: Vec<Message>,
     closed: Vec<ConnId>,
+    refused: Vec<ConnId>,
     wanted: VecDeque<StorageIo>,
     done: Vec<(u64, Bytes)>,
     /// How many were done each time it was asked for more.
@@ -34,11 +37,13 @@ impl EchoNode {
     fn new(participant: ParticipantName) -> Self {
         EchoNode {
             participant,
+            expects: EntityType::CLIENT,
             echoes: false,
             outputs: VecDeque::new(),
             opened: Vec::new(),
             received: Vec::new(),
             closed: Vec::new(),
+            refused: Vec::new(),
             wanted: VecDeque::new(),
             done: Vec::new(),
             done_when_asked: Vec::new(),
@@ -50,7 +55,11 @@ impl EchoNode {
     }
 
     fn connect(&mut self, participant: ParticipantName, addrs: EntityAddrVec) {
-        let target = ConnectTarget { participant, addrs, policy: Policy::Lossy };
+        self.connect_as(participant, addrs, Policy::Lossy);
+    }
+
+    fn connect_as(&mut self, participant: ParticipantName, addrs: EntityAddrVec, policy: Policy) {
+        let target = ConnectTarget { participant, addrs, policy };
         self.outputs.push_back(NodeOutput::Connect { conn: CONN, target });
     }
 
@@ -70,7 +79,7 @@ impl Hosted for EchoNode {
 
     fn handle_auth(&mut self, _now: Time, conn: ConnId, _request: AuthRequest) {
         let verdict = AuthVerdict::Done {
-            name: EntityName::new(EntityType::CLIENT, "test".to_owned()),
+            name: EntityName::new(self.expects, "test".to_owned()),
             global_id: 4100,
             mode: MODE_CRC,
             payload: Bytes::new(),
@@ -97,6 +106,10 @@ impl Hosted for EchoNode {
                 ConnectingAnswer::Refuse
             }
         }
+    }
+
+    fn handle_refused(&mut self, _now: Time, conn: ConnId) {
+        self.refused.push(conn);
     }
 
     fn handle_opened(&mut self, _now: Time, conn: ConnId, _peer: Peer) {
@@ -314,6 +327,88 @@ fn a_peer_that_vanishes_in_the_middle_of_a_message_leaves_nothing_behind() {
     assert_eq!(server.node_mut(0).closed, [conn]);
     assert!(server.node_mut(0).received.is_empty());
     assert_eq!((server.wire.sessions(), server.slots[0].links.len()), (0, 0));
+}
+
+/// A core with an OSD that other OSDs find at the address.
+fn member(number: i64) -> (TestCore, EntityAddrVec) {
+    let mut core = new_core(0);
+    core.config.seed = number as u64;
+    core.wire = Wire::new(number as u64);
+    core.add(EchoNode { expects: EntityType::OSD, ..EchoNode::new(osd(number)) });
+    let nonce = 100 + number as u32;
+    let listening = Listening { node: 0, participant: osd(number), nonce };
+    let addr = core.listen("127.0.0.1:0".parse().unwrap(), listening).unwrap();
+    (core, EntityAddrVec::one(types::EntityAddr::msgr2(addr, nonce)))
+}
+
+#[test]
+fn a_session_of_two_osds_outlives_its_connections_and_loses_nothing() {
+    let ((mut here, _), (mut there, addrs)) = (member(0), member(1));
+    here.node_mut(0).connect_as(osd(1), addrs, Policy::Lossless);
+    let data = pattern(100_000);
+    for round in 0..5 {
+        (0..20).for_each(|i| here.node_mut(0).send(CONN, message(20 * round + i, &data)));
+        // It breaks while some of that is on its way.
+        here.settle();
+        here.transmit();
+        turn(&mut there);
+        let now = there.now;
+        there.wire.break_connections(now, &mut there.reactor);
+    }
+    turn_until(&mut [&mut here, &mut there], |cores| cores[1].node_mut(0).received.len() >= 100);
+    assert!(there.node_mut(0).tids().into_iter().eq(0..100));
+    assert_eq!((here.node_mut(0).opened.len(), there.node_mut(0).opened.len()), (1, 1));
+    // It is the same session in the other direction.
+    let accepted = there.node_mut(0).opened[0];
+    there.node_mut(0).send(accepted, message(7, &data));
+    turn_until(&mut [&mut here, &mut there], |cores| cores[0].node_mut(0).received.len() == 1);
+    assert!(here.node_mut(0).closed.is_empty());
+}
+
+#[test]
+fn two_osds_that_connect_at_the_same_time_share_one_session() {
+    let ((mut here, here_addrs), (mut there, there_addrs)) = (member(0), member(1));
+    here.node_mut(0).connect_as(osd(1), there_addrs, Policy::Lossless);
+    there.node_mut(0).connect_as(osd(0), here_addrs, Policy::Lossless);
+    let data = pattern(10);
+    for core in [&mut here, &mut there] {
+        (0..50).for_each(|tid| core.node_mut(0).send(CONN, message(tid, &data)));
+    }
+    turn_until(&mut [&mut here, &mut there], |cores| {
+        cores.iter_mut().all(|core| core.node_mut(0).received.len() == 50)
+    });
+    for core in [&mut here, &mut there] {
+        assert!(core.node_mut(0).tids().into_iter().eq(0..50));
+        assert_eq!(core.node_mut(0).opened, [CONN]);
+        assert_eq!((core.wire.sessions(), core.slots[0].links.len()), (1, 1));
+    }
+}
+
+#[test]
+fn a_lossy_session_of_two_osds_stands_beside_the_other() {
+    const HEARTBEATS: ConnId = ConnId(2);
+    let ((mut here, _), (mut there, addrs)) = (member(0), member(1));
+    here.node_mut(0).connect_as(osd(1), addrs.clone(), Policy::Lossless);
+    let target = ConnectTarget { participant: osd(1), addrs, policy: Policy::Lossy };
+    let connect = NodeOutput::Connect { conn: HEARTBEATS, target };
+    here.node_mut(0).outputs.push_back(connect);
+    turn_until(&mut [&mut here, &mut there], |cores| {
+        cores.iter_mut().all(|core| core.node_mut(0).opened.len() == 2)
+    });
+    let now = there.now;
+    there.wire.break_connections(now, &mut there.reactor);
+    turn_until(&mut [&mut here, &mut there], |cores| !cores[0].node_mut(0).closed.is_empty());
+    assert_eq!(here.node_mut(0).closed, [HEARTBEATS]);
+}
+
+#[test]
+fn who_connects_where_nobody_listens_is_told_so() {
+    let ((mut here, _), (gone, addrs)) = (member(0), member(1));
+    drop(gone);
+    here.node_mut(0).connect_as(osd(1), addrs, Policy::Lossless);
+    turn_until(&mut [&mut here], |cores| !cores[0].node_mut(0).refused.is_empty());
+    assert_eq!(here.node_mut(0).refused, [CONN]);
+    assert!(here.node_mut(0).closed.is_empty(), "it goes on trying");
 }
 
 #[test]

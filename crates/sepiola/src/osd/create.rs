@@ -1,0 +1,136 @@
+//! `sepiola osd create`: a new OSD, registered, with an empty store.
+
+use super::directory::{self, OsdSettings};
+use super::registry::Registry;
+use crate::cli::{OsdCreateArgs, OsdStoreArgs, StoreKind};
+use crate::connection::fill_random;
+use crate::store::{self, Owner, Preparation};
+use crate::up::hostname;
+use anyhow::{Context, Result, bail};
+use auth::{CryptoKey, Entropy, KeyType};
+use rt::Clock;
+use std::fs;
+use std::path::{Path, PathBuf};
+use types::Uuid;
+
+/// The file of an OSD that has no disk, at most half of the free space.
+const DISK_LEN_DEFAULT: u64 = 10 << 30;
+
+/// A new incarnation of an OSD: what tells it from earlier ones, and the key that is its own.
+pub struct Identity {
+    pub uuid: Uuid,
+    pub key: CryptoKey,
+}
+
+impl Identity {
+    pub fn new() -> Result<Self> {
+        let mut seed = [0; 32];
+        fill_random(&mut seed)?;
+        let mut entropy = Entropy::from_seed(seed);
+        let uuid = Uuid::from_entropy(entropy.array());
+        let key = CryptoKey::generate(KeyType::Aes, Clock::start().now().wall(), &mut entropy);
+        Ok(Identity { uuid, key })
+    }
+}
+
+pub fn create(args: &OsdCreateArgs) -> Result<()> {
+    check(&args.store)?;
+    let mut registry = Registry::open(&args.cluster)?;
+    let identity = Identity::new()?;
+    let id = registry.register(identity.uuid, &identity.key, args.id)?;
+    let directory = args.data.clone().unwrap_or_else(|| directory::default_directory(id));
+    let made = make_store(&registry, id, &directory, &args.store)
+        .and_then(|()| finish(&registry, id, &identity, &directory, &args.store));
+    match made {
+        Ok(()) => {
+            println!("osd.{id} is made in {}; start it with", directory.display());
+            println!("\n  sepiola osd start --data {}", directory.display());
+            Ok(())
+        }
+        Err(error) => {
+            if let Err(failed) = registry.withdraw(id) {
+                eprintln!("sepiola: osd.{id} stays registered ({failed:#}); `ceph osd purge {id}`");
+            }
+            Err(error)
+        }
+    }
+}
+
+pub fn check(args: &OsdStoreArgs) -> Result<()> {
+    let names_disks = args.disk.is_some() || args.log_disk.is_some() || args.disk_size.is_some();
+    if args.kind == StoreKind::Files && names_disks {
+        bail!("--disk, --log-disk and --disk-size are for --store block");
+    }
+    Ok(())
+}
+
+/// An empty store in a directory that is nobody's.
+pub fn make_store(
+    registry: &Registry,
+    id: i32,
+    directory: &Path,
+    args: &OsdStoreArgs,
+) -> Result<()> {
+    fs::create_dir_all(directory).with_context(|| format!("making {}", directory.display()))?;
+    if OsdSettings::load(directory).is_ok() && !args.wipe {
+        bail!("{} is an OSD's already; if it is not needed, say --wipe", directory.display());
+    }
+    match args.kind {
+        StoreKind::Block => {
+            format_block(directory, Owner { cluster: registry.fsid, osd: id }, args)?;
+        }
+        StoreKind::Files => clear_files(directory)?,
+    }
+    store::remember_kind(directory, args.kind)
+}
+
+/// Makes it the directory of the OSD that was registered.
+pub fn finish(
+    registry: &Registry,
+    id: i32,
+    identity: &Identity,
+    directory: &Path,
+    args: &OsdStoreArgs,
+) -> Result<()> {
+    let settings = OsdSettings {
+        id,
+        uuid: identity.uuid,
+        fsid: registry.fsid,
+        host: args.host.clone().unwrap_or_else(hostname),
+        auth: registry.auth,
+        monitors: registry.monitors.clone(),
+    };
+    directory::write(directory, &settings, &identity.key)
+}
+
+fn format_block(directory: &Path, owner: Owner, args: &OsdStoreArgs) -> Result<()> {
+    let share = free_space(directory)? / 2;
+    let preparation = Preparation {
+        main: args.disk.clone(),
+        fast: args.log_disk.clone(),
+        bytes: args.disk_size.unwrap_or_else(|| DISK_LEN_DEFAULT.min(share)),
+        wipe: args.wipe,
+    };
+    let devices = store::prepare(directory, &preparation)
+        .with_context(|| format!("choosing the disk of osd.{}", owner.osd))?;
+    store::format(&devices, owner)
+        .with_context(|| format!("formatting the store of osd.{}", owner.osd))
+}
+
+/// A store of files is made when it is first opened; one that is there would go on.
+fn clear_files(directory: &Path) -> Result<()> {
+    let entries =
+        fs::read_dir(directory).with_context(|| format!("reading {}", directory.display()))?;
+    for entry in entries {
+        let path: PathBuf = entry?.path();
+        let removed =
+            if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        removed.with_context(|| format!("removing {}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn free_space(directory: &Path) -> Result<u64> {
+    let stat = rustix::fs::statvfs(directory).context("asking for the free space")?;
+    Ok(stat.f_bavail * stat.f_frsize)
+}
