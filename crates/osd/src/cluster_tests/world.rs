@@ -75,7 +75,7 @@ fn peer(node: Node) -> Peer {
     let caps = auth::AuthCaps { allow_all: true, text: String::new() };
     Peer {
         participant,
-        name: EntityName::new(participant.kind, "x"),
+        name: EntityName::new(participant.kind, participant.number.to_string()),
         addrs: EntityAddrVec::default(),
         features: SUPPORTED,
         caps: codec::encode_to_bytes(&caps),
