@@ -4,6 +4,7 @@ mod apply;
 mod blocklist;
 mod decode;
 mod encode;
+mod holds;
 mod incremental;
 mod incremental_decode;
 mod incremental_encode;

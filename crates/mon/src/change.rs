@@ -19,11 +19,13 @@ pub struct Change {
     now: UTime,
     incremental: Option<Incremental>,
     transaction: Transaction,
+    /// What is to be said in the cluster log, with its severity.
+    notes: Vec<(u16, String)>,
 }
 
 impl Change {
     pub fn new(now: UTime) -> Self {
-        Change { now, incremental: None, transaction: Transaction::default() }
+        Change { now, incremental: None, transaction: Transaction::default(), notes: Vec::new() }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -36,6 +38,21 @@ impl Change {
 
     pub fn touches_osdmap(&self) -> bool {
         self.incremental.is_some()
+    }
+
+    /// What will have changed in the OSD map, so far.
+    pub fn incremental(&self) -> Option<&Incremental> {
+        self.incremental.as_ref()
+    }
+
+    /// Says something in the cluster log once the change is durable. Severities are those of
+    /// [`wire::LogEntry`].
+    pub fn note(&mut self, severity: u16, text: String) {
+        self.notes.push((severity, text));
+    }
+
+    pub fn take_notes(&mut self) -> Vec<(u16, String)> {
+        std::mem::take(&mut self.notes)
     }
 
     pub fn put(&mut self, key: impl Into<String>, value: impl Into<Bytes>) {

@@ -17,6 +17,7 @@ pub use registry::{Found, Registry};
 pub use signature::{Kind, Param, Signature};
 
 use crate::change::Change;
+use crate::health::View;
 use crate::monitor::Overview;
 use crate::state::State;
 use crate::statistics::Statistics;
@@ -138,6 +139,11 @@ impl From<Refusal> for Answer {
 }
 
 impl Context<'_> {
+    /// What health is judged by.
+    pub fn view(&self) -> View<'_> {
+        View { state: self.state, stats: self.stats, overview: self.overview, now: self.now }
+    }
+
     /// JSON for programs, text for people.
     pub fn show(&self, json: impl FnOnce() -> Value, plain: impl FnOnce() -> String) -> Answer {
         match self.format {

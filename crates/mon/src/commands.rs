@@ -27,6 +27,7 @@ mod pool_options;
 mod pool_quota;
 mod pool_settings;
 pub(crate) mod pools;
+mod progress;
 mod status;
 #[cfg(test)]
 mod testing;
@@ -66,6 +67,7 @@ pub fn registry() -> Registry {
         erasure_code::COMMANDS,
         pg::COMMANDS,
         mgr::COMMANDS,
+        progress::COMMANDS,
         file_system::COMMANDS,
         misc::COMMANDS,
     ])

@@ -6,7 +6,9 @@
 //! * [`control`], `keys`, [`state`]: the store's contract, its keys, and what they mean.
 //! * `change`: what one operation wants to write, as one compare-and-swap transaction.
 //! * [`monitor`]: sessions, authentication, subscriptions, messages, and the queue of operations.
-//! * [`statistics`], `health`: what OSDs report, and what is to be said about it.
+//! * `failures`, `flapping`: whom OSDs report as failed, and when that is believed.
+//! * [`statistics`], `health`, `progress`: what OSDs report about themselves, and what is to be said
+//!   about it.
 //! * [`command`], `commands`: the machinery of commands, and one file per family.
 //! * `dump`, `table`: how maps and numbers are shown. No decision is made there.
 //!
@@ -23,9 +25,12 @@ pub mod command;
 mod commands;
 pub mod control;
 mod dump;
+mod failures;
+mod flapping;
 mod health;
 mod keys;
 pub mod monitor;
+mod progress;
 pub mod state;
 pub mod statistics;
 mod table;

@@ -11,6 +11,7 @@
 //!
 //! While loading, inputs wait in the order of their arrival.
 
+mod fullness;
 mod handshake;
 mod history;
 mod housekeeping;
@@ -21,13 +22,17 @@ mod overview;
 mod pool_ops;
 mod publish;
 mod session;
+mod verdicts;
 
-pub(crate) use osds::{OSD_ID_MAX, mark_down};
+pub(crate) use osds::OSD_ID_MAX;
 pub use overview::{Overview, PeerSummary};
 pub(crate) use pool_ops::{remove_pool_snapshot, take_pool_snapshot};
+pub(crate) use verdicts::mark_down;
 
 use crate::command::Registry;
 use crate::control::{CommitError, Completion, Entry, Event, Request, Revision, Transaction};
+use crate::failures::Failures;
+use crate::flapping::Flapping;
 use crate::state::State;
 use crate::statistics::Statistics;
 use auth::{CephxPolicy, Entropy};
@@ -87,6 +92,8 @@ pub struct Monitor {
     stats: Statistics,
     overview: Overview,
     liveness: Liveness,
+    failures: Failures,
+    flapping: Flapping,
     sessions: BTreeMap<ConnId, Session>,
     handshakes: BTreeMap<ConnId, Handshake>,
     /// Global ids that are reserved durably and not yet given out.
@@ -143,6 +150,8 @@ impl Monitor {
             stats: Statistics::default(),
             overview,
             liveness: Liveness::default(),
+            failures: Failures::default(),
+            flapping: Flapping::default(),
             sessions: BTreeMap::new(),
             handshakes: BTreeMap::new(),
             global_ids: 0..0,

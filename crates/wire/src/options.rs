@@ -82,6 +82,8 @@ pub const TABLE: &[Known] = known! {
     "mon_osd_auto_mark_in", Switch, "false", "mark any OSD in that boots";
     "mon_osd_auto_mark_auto_out_in", Switch, "true", "mark OSDs in that boot and were marked out by themselves";
     "mon_osd_auto_mark_new_in", Switch, "true", "mark new OSDs in that boot";
+    "mon_warn_on_misplaced", Switch, "false", "warn about objects that are complete but not where they should be";
+    "mon_warn_on_pool_pg_num_not_power_of_two", Switch, "true", "warn about pools whose pg_num is not a power of two";
     "mon_osd_warn_num_repaired", Number, "10", "repaired reads of an OSD beyond which its disk is suspected";
     "mon_target_pg_per_osd", Number, "100", "copies of placement groups per OSD that autoscaling aims at";
     "target_max_misplaced_ratio", Real, "0.05", "the share of copies that may be misplaced while the balancer or a change of pg_num goes on";

@@ -82,12 +82,6 @@ pub const COMMANDS: &[Command] = &[
     command("telemetry status", "Show current configuration", "mgr", "r", |context| {
         Ok(context.json(&json!({ "enabled": false })))
     }),
-    command("progress", "Show progress of recovery operations", "mgr", "r", |_| {
-        Ok(Answer::default())
-    }),
-    command("progress json", "Show machine readable progress information", "mgr", "r", |context| {
-        Ok(context.json(&json!({ "events": [], "completed": [] })))
-    }),
     command("orch status", "Report configured backend and its status", "mgr", "r", no_orchestrator),
     command("orch ls", "List services known to orchestrator", "mgr", "r", no_orchestrator),
     command("orch ps", "List daemons known to orchestrator", "mgr", "r", no_orchestrator),

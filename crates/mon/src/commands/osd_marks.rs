@@ -297,30 +297,60 @@ fn set_group(context: &mut Context<'_>, on: bool) -> Result<Answer, Refusal> {
         });
     }
     let map = &context.state.osdmap;
-    let mut osds = Vec::new();
-    for who in context.arguments.list("who") {
-        match map.crush.item_id(who) {
-            Some(item) => osds.extend(map.crush.devices_below(item).into_iter().map(OsdId)),
-            None => osds.extend(osds_listed(std::slice::from_ref(who), || {
-                map.existing_osds().map(|(osd, _)| osd).collect()
-            })?),
+    for who in context.arguments.list("who").to_vec() {
+        let bucket = map.crush.item_id(&who).filter(|item| *item < 0);
+        match (bucket, map.crush.class_id(&who)) {
+            (Some(bucket), _) => {
+                let held = map.crush_node_flags.get(&bucket).copied().unwrap_or_default();
+                let incremental = context.change.osdmap(context.state);
+                incremental.new_crush_node_flags.insert(bucket, changed(held, flags, on));
+            }
+            (None, Some(class)) => {
+                let held = map.device_class_flags.get(&class).copied().unwrap_or_default();
+                let incremental = context.change.osdmap(context.state);
+                incremental.new_device_class_flags.insert(class, changed(held, flags, on));
+            }
+            (None, None) => {
+                let all = || map.existing_osds().map(|(osd, _)| osd).collect();
+                let osds = osds_listed(std::slice::from_ref(&who), all)?;
+                if let Some(osd) = osds.iter().find(|osd| !map.exists(**osd)) {
+                    return Err(Refusal::missing(format!(
+                        "{who} is neither an OSD (osd.{osd} does not exist) nor a CRUSH bucket or device class"
+                    )));
+                }
+                for osd in osds {
+                    hold_one(context, osd, flags, on);
+                }
+            }
         }
-    }
-    for osd in osds.into_iter().filter(|osd| map.exists(*osd)) {
-        hold_one(context, osd, flags, on);
     }
     Ok(Answer::default())
 }
 
+fn changed(held: OsdState, flags: OsdState, on: bool) -> OsdState {
+    OsdState(if on { held.0 | flags.0 } else { held.0 & !flags.0 })
+}
+
 fn ratio(context: &mut Context<'_>, which: &str) -> Result<Answer, Refusal> {
     let ratio = context.arguments.float("ratio").unwrap_or_default();
+    let map = &context.state.osdmap;
+    let (mut near, mut backfill, mut full) =
+        (map.nearfull_ratio, map.backfillfull_ratio, map.full_ratio);
+    match which {
+        "full" => full = ratio as f32,
+        "backfillfull" => backfill = ratio as f32,
+        _ => near = ratio as f32,
+    }
+    if !(near <= backfill && backfill <= full && full <= 1.0) {
+        return Err(Refusal::invalid(format!(
+            "the ratios must be in this order: nearfull ({near}) <= backfillfull ({backfill}) <= full \
+             ({full}) <= 1"
+        )));
+    }
     let incremental = context.change.osdmap(context.state);
-    let field = match which {
-        "full" => &mut incremental.new_full_ratio,
-        "backfillfull" => &mut incremental.new_backfillfull_ratio,
-        _ => &mut incremental.new_nearfull_ratio,
-    };
-    *field = Some(ratio as f32);
+    incremental.new_nearfull_ratio = Some(near);
+    incremental.new_backfillfull_ratio = Some(backfill);
+    incremental.new_full_ratio = Some(full);
     Ok(Answer::said(format!("osd set-{which}-ratio {ratio}")))
 }
 

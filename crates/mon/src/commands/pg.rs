@@ -190,7 +190,7 @@ fn stat_plain(context: &Context<'_>, by_state: &[(u64, u64)]) -> String {
 }
 
 /// Copies or objects that are not as they should be, of how many.
-fn shortfalls(totals: &Totals) -> impl Iterator<Item = (&'static str, u64, u64)> {
+pub(super) fn shortfalls(totals: &Totals) -> impl Iterator<Item = (&'static str, u64, u64)> {
     let all = [
         ("degraded", totals.degraded, totals.copies),
         ("misplaced", totals.misplaced, totals.copies),

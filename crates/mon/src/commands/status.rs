@@ -1,6 +1,7 @@
 //! `status`, `health` and what else says how the cluster is.
 
-use super::count_values;
+use super::pg::shortfalls;
+use super::{count_values, progress};
 use crate::command::{Answer, Command, Context, Refusal, command, number};
 use crate::dump::maps::{ELECTION_EPOCH, quorum};
 use crate::health::health;
@@ -69,7 +70,7 @@ fn status_json(context: &Context<'_>) -> Value {
     let age = context.now.since(context.overview.started).as_secs();
     json!({
         "fsid": state.monmap.fsid.to_string(),
-        "health": health(state, context.stats, context.now).json(state, false),
+        "health": health(&context.view()).json(state, false),
         "election_epoch": ELECTION_EPOCH,
         "quorum": (0..state.monmap.ranks.len()).collect::<Vec<_>>(),
         "quorum_names": state.monmap.ranks,
@@ -89,7 +90,7 @@ fn status_json(context: &Context<'_>) -> Value {
             "services": state.mgrmap.services,
         },
         "servicemap": { "epoch": 1, "modified": state.mgrmap.active_change.to_iso(), "services": {} },
-        "progress_events": {},
+        "progress_events": progress_events(context),
     })
 }
 
@@ -135,10 +136,10 @@ fn pgmap_summary(context: &Context<'_>) -> Value {
     if let Some(ratio) = ratio_of(&|state| state != 0 && state & pg_state::ACTIVE == 0) {
         put("inactive_pgs_ratio", ratio);
     }
-    if totals.degraded > 0 {
-        put("degraded_objects", json!(totals.degraded));
-        put("degraded_total", json!(totals.copies));
-        put("degraded_ratio", number(totals.degraded as f64 / totals.copies.max(1) as f64));
+    for (name, some, all) in shortfalls(&totals) {
+        put(&format!("{name}_objects"), json!(some));
+        put(&format!("{name}_total"), json!(all));
+        put(&format!("{name}_ratio"), number(some as f64 / all as f64));
     }
     let rate = stats.rate(context.now, None);
     for (name, value) in rate_fields(&rate) {
@@ -191,7 +192,7 @@ pub fn rate_plain(rate: &Traffic) -> String {
 
 fn status_plain(context: &Context<'_>) -> String {
     let state = context.state;
-    let health = health(state, context.stats, context.now);
+    let health = health(&context.view());
     let since =
         |time: UTime| age(u64::from(context.now.wall().seconds.saturating_sub(time.seconds)));
     let mut text = format!(
@@ -234,7 +235,25 @@ fn status_plain(context: &Context<'_>) -> String {
     if !io.is_empty() {
         text += &format!(" \n  io:\n{}\n", io.join("\n"));
     }
+    let events = context.overview.progress.events();
+    if !events.is_empty() {
+        let events = events.iter().map(|event| progress::plain(event, context.now));
+        text += &format!(" \n  progress:\n{}", events.collect::<String>());
+    }
     text + " \n"
+}
+
+fn progress_events(context: &Context<'_>) -> Value {
+    let events = context.overview.progress.events().iter().map(|event| {
+        let message = progress::plain(event, context.now).trim().to_owned();
+        let event_json = json!({
+            "message": message,
+            "progress": number(event.fraction()),
+            "add_to_ceph_s": true,
+        });
+        (event.id.clone(), event_json)
+    });
+    Value::Object(events.collect())
 }
 
 fn data_plain(context: &Context<'_>) -> String {
@@ -263,9 +282,9 @@ fn data_plain(context: &Context<'_>) -> String {
     if inactive > 0 {
         lines.push(format!("{:.3}% pgs not active", percent(inactive)));
     }
-    if totals.degraded > 0 {
-        let share = totals.degraded as f64 * 100.0 / totals.copies.max(1) as f64;
-        lines.push(format!("{}/{} objects degraded ({share:.3}%)", totals.degraded, totals.copies));
+    for (name, some, all) in shortfalls(&totals) {
+        let share = some as f64 * 100.0 / all as f64;
+        lines.push(format!("{some}/{all} objects {name} ({share:.3}%)"));
     }
     let width = by_state.iter().map(|(_, count)| count.to_string().len()).max().unwrap_or(0);
     for (state, count) in &by_state {
@@ -278,7 +297,7 @@ fn data_plain(context: &Context<'_>) -> String {
 
 fn show_health(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let detail = context.arguments.optional("detail").is_some();
-    let health = health(context.state, context.stats, context.now);
+    let health = health(&context.view());
     Ok(context.show(|| health.json(context.state, detail), || health.plain(detail)))
 }
 
@@ -291,7 +310,7 @@ fn mute(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         })?,
     };
     let sticky = context.arguments.flag("sticky");
-    let health = health(context.state, context.stats, context.now);
+    let health = health(&context.view());
     let all = health.all();
     let (summary, count) = match all.get(code.as_str()) {
         Some(check) => (check.summary.clone(), check.count),
@@ -464,7 +483,7 @@ fn report(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         "version": crate::VERSION,
         "timestamp": context.now.wall().to_iso(),
         "tag": context.arguments.list("tags").join(" "),
-        "health": health(state, context.stats, context.now).json(state, true),
+        "health": health(&context.view()).json(state, true),
         "monmap": crate::dump::maps::monmap(&state.monmap),
         "osdmap": crate::dump::osdmap::json(&state.osdmap),
         "crushmap": crate::dump::crush::json(&state.osdmap.crush),

@@ -2,7 +2,7 @@
 
 use super::{addrs, pool};
 use crate::command::number;
-use maps::{Blocklist, Osd, OsdMap, WEIGHT_IN};
+use maps::{Blocklist, Osd, OsdMap, OsdState, WEIGHT_IN};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use types::{EntityAddrVec, OsdId, PgId, UTime};
@@ -183,8 +183,8 @@ fn tail(map: &OsdMap) -> Value {
         "removed_snaps_queue": queue(&map.removed_snaps_queue),
         "new_removed_snaps": queue(&map.new_removed_snaps),
         "new_purged_snaps": queue(&map.new_purged_snaps),
-        "crush_node_flags": {},
-        "device_class_flags": {},
+        "crush_node_flags": held(&map.crush_node_flags, |id| map.crush.item_name(id)),
+        "device_class_flags": held(&map.device_class_flags, |id| map.crush.class_name(id)),
         "stretch_mode": {
             "stretch_mode_enabled": map.stretch.enabled,
             "stretch_bucket_count": map.stretch.bucket_count,
@@ -260,4 +260,13 @@ fn osd_line(id: OsdId, osd: &Osd) -> String {
         osd.state,
         osd.uuid,
     )
+}
+
+/// Flags of buckets or device classes, by name.
+fn held<'a>(flags: &BTreeMap<i32, OsdState>, name: impl Fn(i32) -> Option<&'a str>) -> Value {
+    let named = |(id, flags): (&i32, &OsdState)| {
+        let name = name(*id).map_or_else(|| id.to_string(), str::to_owned);
+        (name, json!(flags.names().collect::<Vec<_>>()))
+    };
+    Value::Object(flags.iter().map(named).collect())
 }

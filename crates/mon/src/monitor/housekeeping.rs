@@ -1,13 +1,12 @@
-//! What follows from time alone: rotation of secrets, expiry, flags of full pools.
+//! What follows from time alone: rotation of secrets, expiry, quotas.
 
 use super::Monitor;
 use super::job::{GLOBAL_IDS_PER_RESERVATION, Job};
 use crate::change::Change;
 use crate::keys;
 use engine::Time;
-use maps::{OsdState, PoolFlags};
-use std::collections::BTreeSet;
-use types::{EntityAddr, OsdId, PoolId};
+use maps::PoolFlags;
+use types::{EntityAddr, PoolId};
 
 impl Monitor {
     /// Once per tick: finds out whether anything is due, and queues it.
@@ -32,6 +31,8 @@ impl Monitor {
         {
             self.enqueue(Job::RotateSecrets);
         }
+        self.overview.kept_down = self.flapping.held(&self.state, now);
+        self.overview.progress.observe(now, &self.state.osdmap, &self.stats);
         let mut draft = Change::new(now.wall());
         self.plan_housekeeping(now, &mut draft);
         if !draft.is_empty() && !is_queued(self, |job| matches!(job, Job::Housekeeping)) {
@@ -39,71 +40,13 @@ impl Monitor {
         }
     }
 
-    pub(super) fn plan_housekeeping(&self, now: Time, change: &mut Change) {
+    pub(super) fn plan_housekeeping(&mut self, now: Time, change: &mut Change) {
         self.plan_liveness(now, change);
         self.plan_fullness(change);
         self.plan_quotas(change);
         self.plan_blocklist(now, change);
         self.plan_mutes(now, change);
         self.plan_history(change);
-    }
-
-    /// OSDs whose disks fill up are marked so, and pools that one full OSD serves take no more
-    /// writes: no group may lose a copy for lack of space.
-    fn plan_fullness(&self, change: &mut Change) {
-        let marks = OsdState::FULL | OsdState::BACKFILLFULL | OsdState::NEARFULL;
-        let map = &self.state.osdmap;
-        let mut full = BTreeSet::new();
-        for (osd, known) in map.existing_osds() {
-            let mark = self.fullness(osd);
-            if mark == OsdState::FULL {
-                full.insert(osd);
-            }
-            let flips = OsdState((known.state.0 & marks.0) ^ mark.0);
-            if !flips.is_empty() && known.is_up() {
-                let states = &mut change.osdmap(&self.state).new_state;
-                let state = states.entry(osd).or_default();
-                *state = *state | flips;
-            }
-        }
-        for (id, pool) in &map.pools {
-            // The flag of a pool over its quota is set and cleared with that.
-            if pool.flags.contains(PoolFlags::FULL_QUOTA) {
-                continue;
-            }
-            let was_full = pool.flags.contains(PoolFlags::FULL);
-            if full.is_empty() && !was_full {
-                continue;
-            }
-            let shares = crate::dump::usage::rule_shares(map, pool);
-            let is_full = shares.keys().any(|osd| full.contains(osd));
-            if is_full != was_full
-                && let Some(pool) = change.pool(&self.state, *id)
-            {
-                pool.flags.set(PoolFlags::FULL, is_full);
-            }
-        }
-    }
-
-    /// The mark that an OSD's usage earns it, if any.
-    fn fullness(&self, osd: OsdId) -> OsdState {
-        let map = &self.state.osdmap;
-        let Some(usage) = self.stats.osd(osd).map(|report| &report.usage) else {
-            return map.osd(osd).map_or(OsdState::default(), |known| {
-                OsdState(
-                    known.state.0
-                        & (OsdState::FULL | OsdState::BACKFILLFULL | OsdState::NEARFULL).0,
-                )
-            });
-        };
-        let used = 1.0 - usage.bytes_available as f64 / usage.bytes_total.max(1) as f64;
-        let reached = |ratio: f32| usage.bytes_total > 0 && used >= f64::from(ratio);
-        match () {
-            () if reached(map.full_ratio) => OsdState::FULL,
-            () if reached(map.backfillfull_ratio) => OsdState::BACKFILLFULL,
-            () if reached(map.nearfull_ratio) => OsdState::NEARFULL,
-            () => OsdState::default(),
-        }
     }
 
     /// A pool over its quota takes no more writes, until it is below again.

@@ -102,6 +102,7 @@ impl Monitor {
                 Effects::default()
             }
         };
+        self.log_notes(&mut change);
         (change, effects)
     }
 
@@ -197,12 +198,14 @@ impl Monitor {
         }
     }
 
-    /// Says something in the cluster log, at most once per operation. Severities are those of
-    /// [`LogEntry`].
-    pub(super) fn note(&self, severity: u16, text: String, change: &mut Change) {
-        let name = EntityName::new(EntityType::MON, &self.settings.mon_name);
-        let entry = LogEntry {
-            name,
+    /// Writes what an operation said into the cluster log.
+    fn log_notes(&self, change: &mut Change) {
+        let notes = change.take_notes();
+        if notes.is_empty() {
+            return;
+        }
+        let entry = |(severity, text)| LogEntry {
+            name: EntityName::new(EntityType::MON, &self.settings.mon_name),
             rank: ParticipantName::new(EntityType::MON, 0),
             addrs: self.settings.mon_addrs.clone(),
             stamp: change.now(),
@@ -211,7 +214,8 @@ impl Monitor {
             text,
             channel: "cluster".to_owned(),
         };
-        self.append_log(vec![entry], change);
+        let entries = notes.into_iter().map(entry).collect();
+        self.append_log(entries, change);
     }
 
     /// Whether a command only reads, so that it need not wait for its turn.

@@ -1,26 +1,26 @@
-//! OSDs that come, live and go.
+//! OSDs that come and live: what they ask the monitor for.
 //!
-//! An OSD is marked up when it boots, down when it says so, when another one found its port
-//! closed, or when its session has been gone for [`DOWN_GRACE`].
+//! An OSD is marked up when it boots. It is marked down when it says so, when others convince the monitor
+//! (`verdicts`), or when its session has been gone for [`DOWN_GRACE`].
 
 use super::Monitor;
 use super::job::{Effects, Job};
+use super::verdicts::mark_down;
 use crate::change::Change;
 use crate::commands::crush_create_or_move;
+use crate::failures::judge_past;
 use crate::keys;
 use auth::Rwx;
 use codec::DecodeError;
 use engine::{ConnId, Message, Time};
-use maps::{Incremental, OsdMapFlags, OsdState, WEIGHT_IN};
+use maps::{Osd, OsdState, WEIGHT_IN};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use types::{EntityAddrVec, Epoch, OsdId, Uuid};
+use types::{EntityAddrVec, Epoch, OsdId, PgId, Uuid};
 use wire::{MessageBody, OsdAlive, OsdBeacon, OsdBoot, OsdFailure, OsdMarkMeDown, OsdPgTemp};
 
 /// How long an OSD may be without a session before it is marked down.
 const DOWN_GRACE: Duration = Duration::from_secs(20);
-/// `mon_osd_down_out_interval`: when an OSD that is down loses its data to others.
-const DOWN_OUT_INTERVAL: Duration = Duration::from_secs(600);
 /// Numbers of OSDs are below; the map has a slot for each.
 pub(crate) const OSD_ID_MAX: i32 = 10_000;
 
@@ -35,11 +35,35 @@ pub(super) const KINDS: [u16; 6] = [
 
 #[derive(Debug, Clone)]
 pub(super) enum OsdJob {
-    Boot { conn: ConnId, addrs: EntityAddrVec, boot: Box<OsdBoot> },
-    Alive { osd: OsdId, want: Epoch, current: Epoch },
-    Failure(OsdFailure),
-    MarkMeDown { conn: ConnId, message: OsdMarkMeDown },
-    PgTemp(OsdPgTemp),
+    Boot {
+        conn: ConnId,
+        addrs: EntityAddrVec,
+        boot: Box<OsdBoot>,
+    },
+    /// Several OSDs ask at once when a map has changed much: the epoch that each wants to be known
+    /// to have lived in, and its newest.
+    Alive(BTreeMap<OsdId, (Epoch, Epoch)>),
+    Failure {
+        from: OsdId,
+        failure: OsdFailure,
+    },
+    MarkMeDown {
+        conn: ConnId,
+        message: OsdMarkMeDown,
+    },
+    PgTemp(BTreeMap<PgId, Vec<OsdId>>),
+}
+
+impl OsdJob {
+    /// Takes in another one that can be done in the same map; gives it back if it cannot.
+    fn absorb(&mut self, other: OsdJob) -> Option<OsdJob> {
+        match (self, other) {
+            (OsdJob::Alive(all), OsdJob::Alive(more)) => all.extend(more),
+            (OsdJob::PgTemp(all), OsdJob::PgTemp(more)) => all.extend(more),
+            (_, other) => return Some(other),
+        }
+        None
+    }
 }
 
 /// Since when OSDs have no session.
@@ -57,7 +81,7 @@ impl Liveness {
         self.lost.entry(osd).or_insert(now);
     }
 
-    fn overdue(&self, now: Time) -> impl Iterator<Item = OsdId> {
+    pub fn overdue(&self, now: Time) -> impl Iterator<Item = OsdId> {
         self.lost
             .iter()
             .filter(move |(_, since)| now.since(**since) >= DOWN_GRACE)
@@ -90,17 +114,32 @@ impl Monitor {
             }
             OsdAlive::KIND => {
                 let alive = OsdAlive::decode(message)?;
-                OsdJob::Alive { osd, want: alive.want, current: Epoch(alive.version as u32) }
+                OsdJob::Alive([(osd, (alive.want, Epoch(alive.version as u32)))].into())
             }
-            OsdFailure::KIND => OsdJob::Failure(OsdFailure::decode(message)?),
+            OsdFailure::KIND => {
+                OsdJob::Failure { from: osd, failure: OsdFailure::decode(message)? }
+            }
             OsdMarkMeDown::KIND => {
                 OsdJob::MarkMeDown { conn, message: OsdMarkMeDown::decode(message)? }
             }
-            OsdPgTemp::KIND => OsdJob::PgTemp(OsdPgTemp::decode(message)?),
+            OsdPgTemp::KIND => OsdJob::PgTemp(OsdPgTemp::decode(message)?.pg_temp),
             _ => return Ok(()),
         };
-        self.enqueue(Job::Osd(job));
+        self.enqueue_osd_job(job);
         Ok(())
+    }
+
+    /// What can be done together with an operation that waits already becomes part of that.
+    fn enqueue_osd_job(&mut self, job: OsdJob) {
+        let mut job = job;
+        for waiting in &mut self.jobs {
+            let Job::Osd(waiting) = waiting else { continue };
+            match waiting.absorb(job) {
+                None => return,
+                Some(apart) => job = apart,
+            }
+        }
+        self.enqueue(Job::Osd(job));
     }
 
     pub(super) fn run_osd_job(&mut self, now: Time, job: &OsdJob, change: &mut Change) -> Effects {
@@ -108,8 +147,12 @@ impl Monitor {
             OsdJob::Boot { conn, addrs, boot } => {
                 return self.boot(now, *conn, addrs, boot, change);
             }
-            OsdJob::Alive { osd, want, current } => self.extend_life(*osd, *want, *current, change),
-            OsdJob::Failure(failure) => self.judge_failure(failure, change),
+            OsdJob::Alive(lives) => {
+                for (osd, (want, current)) in lives {
+                    self.extend_life(*osd, *want, *current, change);
+                }
+            }
+            OsdJob::Failure { from, failure } => self.take_failure(now, *from, failure, change),
             OsdJob::MarkMeDown { conn, message } => {
                 return self.mark_down_on_request(*conn, message, change);
             }
@@ -131,21 +174,11 @@ impl Monitor {
             tracing::warn!(%osd, "the number of an OSD is out of range");
             return Effects::default();
         }
+        if let Some(reason) = self.refuses_boot(now, addrs, boot) {
+            tracing::warn!(%osd, reason, "an OSD may not boot");
+            return Effects::default();
+        }
         let map = &self.state.osdmap;
-        let registered = map.osd(osd).map(|known| known.uuid).unwrap_or_default();
-        let store = boot.superblock.osd_fsid;
-        if ![registered, Uuid::default()].contains(&store) && registered != Uuid::default() {
-            tracing::warn!(%osd, %store, "an OSD may not boot with a store that was replaced");
-            return Effects::default();
-        }
-        let refused = map.flags.contains(OsdMapFlags::NOUP)
-            || map.osd(osd).is_some_and(|known| known.state.contains(OsdState::NOUP))
-            || boot.superblock.cluster_fsid != map.fsid
-                && boot.superblock.cluster_fsid != types::Uuid::default();
-        if refused {
-            tracing::warn!(%osd, "an OSD may not boot (noup, or another cluster)");
-            return Effects::default();
-        }
         if map.is_up(osd) {
             if map.client_addrs(osd) == Some(addrs) {
                 // The same incarnation says it again: it missed the answer.
@@ -156,12 +189,39 @@ impl Monitor {
             mark_down(change.osdmap(&self.state), osd);
             return Effects { again: true, ..Effects::default() };
         }
-        self.mark_up(addrs, boot, change);
+        self.mark_up(now, addrs, boot, change);
         self.keep_informed(now, conn, boot.superblock.newest_map.next());
         Effects::default()
     }
 
-    fn mark_up(&self, addrs: &EntityAddrVec, boot: &OsdBoot, change: &mut Change) {
+    fn refuses_boot(
+        &mut self,
+        now: Time,
+        addrs: &EntityAddrVec,
+        boot: &OsdBoot,
+    ) -> Option<&'static str> {
+        let (map, osd) = (&self.state.osdmap, boot.superblock.whoami);
+        let of_cluster = boot.superblock.cluster_fsid;
+        if of_cluster != map.fsid && of_cluster != Uuid::default() {
+            return Some("it belongs to another cluster");
+        }
+        let registered = map.osd(osd).map(|known| known.uuid).unwrap_or_default();
+        let store = boot.superblock.osd_fsid;
+        if ![registered, Uuid::default()].contains(&store) && registered != Uuid::default() {
+            return Some("its store was replaced by another");
+        }
+        if map.holds(osd, OsdState::NOUP) {
+            return Some("the flag noup is set");
+        }
+        if map.is_up(osd) {
+            return None;
+        }
+        let lived = map.osd(osd).is_some_and(|known| lived_on(known, addrs, boot));
+        let waits = self.flapping.boots(&self.state, now, osd, lived);
+        waits.then_some("it was marked down wrongly too often of late")
+    }
+
+    fn mark_up(&self, now: Time, addrs: &EntityAddrVec, boot: &OsdBoot, change: &mut Change) {
         let osd = boot.superblock.whoami;
         let state = &self.state;
         if osd.0 >= state.osdmap.max_osd() {
@@ -169,7 +229,7 @@ impl Monitor {
         }
         let host = boot.metadata.get("hostname").unwrap_or(&self.settings.hostname);
         crush_create_or_move(state, change, osd, host);
-        self.note(1, format!("osd.{osd} {addrs} boot"), change);
+        change.note(1, format!("osd.{osd} {addrs} boot"));
         let metadata = serde_json::to_vec(&boot.metadata).unwrap_or_default();
         if state.osd_metadata.get(&osd) != Some(&boot.metadata) {
             change.put(keys::osd_metadata(osd), metadata);
@@ -193,13 +253,26 @@ impl Monitor {
         }
         let mut xinfo = known.xinfo;
         xinfo.features = boot.features;
-        incremental.new_xinfo.insert(osd, xinfo);
-        let was_out_by_itself = known.state.intersects(OsdState::NEW | OsdState::AUTOOUT);
-        let may_in = !state.osdmap.flags.contains(OsdMapFlags::NOIN);
-        if (was_out_by_itself || !known.exists()) && may_in {
+        if known.exists() && known.info.up_from.0 > 0 {
+            judge_past(state, now, &mut xinfo, lived_on(&known, addrs, boot));
+        }
+        if self.may_mark_in(osd, &known) {
             let weight = if xinfo.old_weight == 0 { WEIGHT_IN } else { xinfo.old_weight };
             incremental.new_weight.insert(osd, weight);
+            xinfo.old_weight = 0;
         }
+        incremental.new_xinfo.insert(osd, xinfo);
+    }
+
+    /// Whether an OSD that boots gets data: if it is new, or lost its data only for being away.
+    fn may_mark_in(&self, osd: OsdId, known: &Osd) -> bool {
+        let options = self.state.options();
+        let is_new = !known.exists() || known.state.contains(OsdState::NEW);
+        let is_auto_out = known.state.contains(OsdState::AUTOOUT);
+        let wanted = is_new && options.switch("mon_osd_auto_mark_new_in")
+            || is_auto_out && options.switch("mon_osd_auto_mark_auto_out_in")
+            || !known.is_in() && options.switch("mon_osd_auto_mark_in");
+        wanted && !self.state.osdmap.holds(osd, OsdState::NOIN)
     }
 
     fn extend_life(&self, osd: OsdId, want: Epoch, current: Epoch, change: &mut Change) {
@@ -211,54 +284,9 @@ impl Monitor {
         }
     }
 
-    fn judge_failure(&self, failure: &OsdFailure, change: &mut Change) {
-        let certain = OsdFailure::FAILED | OsdFailure::IMMEDIATE;
-        let is_current =
-            self.state.osdmap.client_addrs(failure.target) == Some(&failure.target_addrs);
-        if failure.flags & certain == certain && is_current && self.may_mark_down(failure.target) {
-            mark_down(change.osdmap(&self.state), failure.target);
-            let text = format!("osd.{} failed: its port is closed", failure.target);
-            self.note(1, text, change);
-        }
-    }
-
-    fn may_mark_down(&self, osd: OsdId) -> bool {
+    fn set_pg_temp(&self, asked: &BTreeMap<PgId, Vec<OsdId>>, change: &mut Change) {
         let map = &self.state.osdmap;
-        map.is_up(osd)
-            && !map.flags.contains(OsdMapFlags::NODOWN)
-            && !map.osd(osd).is_some_and(|known| known.state.contains(OsdState::NODOWN))
-    }
-
-    fn mark_down_on_request(
-        &self,
-        conn: ConnId,
-        message: &OsdMarkMeDown,
-        change: &mut Change,
-    ) -> Effects {
-        let osd = message.target;
-        let is_current = self.state.osdmap.client_addrs(osd) == Some(&message.target_addrs);
-        if is_current && self.may_mark_down(osd) {
-            let incremental = change.osdmap(&self.state);
-            mark_down(incremental, osd);
-            if message.down_and_dead
-                && let Some(known) = self.state.osdmap.osd(osd)
-            {
-                let mut xinfo = known.xinfo;
-                xinfo.dead_epoch = self.state.osdmap.epoch;
-                incremental.new_xinfo.insert(osd, xinfo);
-            }
-        }
-        if !message.request_ack {
-            return Effects::default();
-        }
-        let features = self.sessions.get(&conn).map_or(0, |session| session.peer.features);
-        let ack = OsdMarkMeDown { request_ack: false, ..message.clone() };
-        Effects::message(conn, ack.encode(features))
-    }
-
-    fn set_pg_temp(&self, request: &OsdPgTemp, change: &mut Change) {
-        let map = &self.state.osdmap;
-        for (pg, osds) in &request.pg_temp {
+        for (pg, osds) in asked {
             let exists = map.pool(pg.pool).is_some_and(|pool| pg.seed < pool.pg_num);
             let known = map.pg_temp.get(pg).map_or(&[][..], Vec::as_slice);
             let valid = osds.iter().all(|osd| *osd == OsdId::NONE || map.exists(*osd));
@@ -267,33 +295,9 @@ impl Monitor {
             }
         }
     }
-
-    /// Marks down whoever has been gone too long, and out whoever has been down too long.
-    pub(super) fn plan_liveness(&self, now: Time, change: &mut Change) {
-        for osd in self.liveness.overdue(now).filter(|osd| self.may_mark_down(*osd)) {
-            mark_down(change.osdmap(&self.state), osd);
-        }
-        let map = &self.state.osdmap;
-        if map.flags.contains(OsdMapFlags::NOOUT) {
-            return;
-        }
-        for (osd, known) in map.existing_osds() {
-            let down_at = Time(known.xinfo.down_stamp.as_nanos());
-            let is_overdue = down_at > Time::ZERO && now.since(down_at) >= DOWN_OUT_INTERVAL;
-            let is_held = known.state.intersects(OsdState::UP | OsdState::NOOUT);
-            if is_overdue && !is_held && known.is_in() {
-                let incremental = change.osdmap(&self.state);
-                let mut xinfo = known.xinfo;
-                xinfo.old_weight = known.weight;
-                incremental.new_xinfo.insert(osd, xinfo);
-                incremental.new_weight.insert(osd, 0);
-                incremental.new_state.insert(osd, OsdState::AUTOOUT);
-            }
-        }
-    }
 }
 
-/// Ends an OSD's life in this epoch; the map itself notes when.
-pub(crate) fn mark_down(incremental: &mut Incremental, osd: OsdId) {
-    incremental.new_state.insert(osd, OsdState::UP);
+/// Whether the process that boots is the one that was marked down.
+fn lived_on(known: &Osd, addrs: &EntityAddrVec, boot: &OsdBoot) -> bool {
+    !known.is_up() && (boot.boot_epoch.0 > 0 || known.client_addrs == *addrs)
 }

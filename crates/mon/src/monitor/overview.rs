@@ -1,9 +1,10 @@
 //! What commands may know of the running monitor beside its durable state.
 
 use super::Settings;
+use crate::progress::Progress;
 use engine::Time;
 use std::collections::BTreeMap;
-use types::{EntityAddrVec, EntityName, EntityType};
+use types::{EntityAddrVec, EntityName, EntityType, OsdId};
 
 #[derive(Debug, Clone, Default)]
 pub struct Overview {
@@ -14,6 +15,9 @@ pub struct Overview {
     pub started: Time,
     /// Open sessions by number, for `features` and `sessions`.
     pub peers: BTreeMap<u64, PeerSummary>,
+    /// OSDs that may not boot for a while because they flap.
+    pub kept_down: Vec<OsdId>,
+    pub progress: Progress,
 }
 
 #[derive(Debug, Clone)]

@@ -92,6 +92,15 @@ impl Cluster {
         cluster
     }
 
+    /// A cluster without OSDs.
+    pub fn empty() -> Self {
+        let mut entropy = auth::Entropy::from_seed([7; 32]);
+        let new = bootstrap(&parameters(0), UTime::from_nanos(START), &mut entropy).unwrap();
+        let mut control = MemControl::new();
+        control.commit(&new.transaction).unwrap();
+        Cluster::on(control)
+    }
+
     pub fn healthy() -> Self {
         let mut cluster = Cluster::new();
         (0..3).for_each(|osd| cluster.boot(osd));
@@ -173,6 +182,15 @@ impl Cluster {
 
     /// The same with a store that says which it is.
     pub fn boot_store(&mut self, osd: i32, nonce: u32, store: Uuid) {
+        self.boot_from(osd, nonce, store, "alpha");
+    }
+
+    /// The same on another host.
+    pub fn boot_on(&mut self, osd: i32, nonce: u32, host: &str) {
+        self.boot_from(osd, nonce, Uuid::default(), host);
+    }
+
+    fn boot_from(&mut self, osd: i32, nonce: u32, store: Uuid, host: &str) {
         let conn = Cluster::osd_conn(osd);
         let addr: EntityAddr = format!("v2:127.0.0.1:{}/{nonce}", 6900 + osd).parse().unwrap();
         let peer = Peer {
@@ -190,7 +208,7 @@ impl Cluster {
             whoami: OsdId(osd),
             ..OsdSuperblock::default()
         };
-        let metadata = [("hostname", "alpha"), ("ceph_version", "sepiola version 0.1.0")]
+        let metadata = [("hostname", host), ("ceph_version", "sepiola version 0.1.0")]
             .map(|(name, value)| (name.to_owned(), value.to_owned()));
         let other = |port: i32| addrs(&format!("v2:127.0.0.1:{}/{nonce}", port + osd));
         let boot = OsdBoot {

@@ -1,0 +1,73 @@
+//! OSDs that are marked down again and again although they live: each time moves data and holds up
+//! clients, so after a few times such an OSD stays down for a while.
+//!
+//! Only judgements by silence count, and only if the same process then boots again: it was cut off from
+//! its peers and not from the monitor, or is too slow. Whoever restarts the process gets it back at
+//! once.
+
+use crate::state::State;
+use engine::Time;
+use maps::OsdMap;
+use std::collections::BTreeMap;
+use types::{Epoch, OsdId};
+
+#[derive(Debug, Default)]
+pub struct Flapping {
+    osds: BTreeMap<OsdId, Past>,
+}
+
+#[derive(Debug, Default)]
+struct Past {
+    /// The life that silence ended last.
+    judged: Option<Epoch>,
+    /// Lives that were ended wrongly, and when that showed.
+    wrongly: BTreeMap<Epoch, Time>,
+}
+
+impl Flapping {
+    /// An OSD is marked down because others do not hear from it.
+    pub fn judged(&mut self, map: &OsdMap, osd: OsdId) {
+        let up_from = map.osd(osd).map(|known| known.info.up_from);
+        self.osds.entry(osd).or_default().judged = up_from;
+    }
+
+    /// An OSD boots. Whether it must wait; the same boot may be seen more than once.
+    pub fn boots(&mut self, state: &State, now: Time, osd: OsdId, lived: bool) -> bool {
+        if !lived {
+            self.osds.remove(&osd);
+            return false;
+        }
+        let Some(past) = self.osds.get_mut(&osd) else { return false };
+        let life = state.osdmap.osd(osd).map(|known| known.info.up_from);
+        if let Some(life) = life.filter(|life| past.judged == Some(*life)) {
+            past.wrongly.entry(life).or_insert(now);
+        }
+        self.is_held(state, now, osd)
+    }
+
+    /// Whether an OSD has been marked down wrongly too often of late.
+    pub fn is_held(&self, state: &State, now: Time, osd: OsdId) -> bool {
+        let options = state.osd_options();
+        let period = options.duration("osd_max_markdown_period");
+        let Some(past) = self.osds.get(&osd) else { return false };
+        let recent = past.wrongly.values().filter(|when| now.since(**when) < period).count();
+        recent as u64 > options.number("osd_max_markdown_count")
+    }
+
+    /// Forgets what no longer counts.
+    pub fn expire(&mut self, state: &State, now: Time) {
+        let period = state.osd_options().duration("osd_max_markdown_period");
+        for past in self.osds.values_mut() {
+            past.wrongly.retain(|_, when| now.since(*when) < period);
+        }
+        self.osds.retain(|osd, past| {
+            state.osdmap.exists(*osd) && (past.judged.is_some() || !past.wrongly.is_empty())
+        });
+    }
+
+    /// OSDs that are kept down.
+    pub fn held(&self, state: &State, now: Time) -> Vec<OsdId> {
+        let is_held = |osd: &OsdId| !state.osdmap.is_up(*osd) && self.is_held(state, now, *osd);
+        self.osds.keys().copied().filter(is_held).collect()
+    }
+}

@@ -1,0 +1,258 @@
+//! Checks of placement groups: whether data can be reached, has all its copies, is intact.
+
+use super::{Health, Severity, View, next_step, plural, share};
+use crate::dump::pgs::set_text;
+use crate::statistics::{Statistics, Totals};
+use engine::Time;
+use maps::OsdMap;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use types::PgId;
+use wire::internal::pg_state;
+
+/// Groups of a pool that is younger need not have been reported yet.
+const CREATION_GRACE: Duration = Duration::from_secs(10);
+
+/// The groups that a check is about, with their states.
+type Found = Vec<(PgId, u64)>;
+
+pub(super) fn check(health: &mut Health, view: &View<'_>) {
+    let (map, stats) = (&view.state.osdmap, view.stats);
+    let groups = settled(map, stats, view.now);
+    check_availability(health, stats, &groups);
+    check_redundancy(health, stats, &groups);
+    check_room(health, stats, &groups);
+    check_damage(health, stats, &groups);
+    check_objects(health, view, &stats.totals());
+}
+
+fn settled(map: &OsdMap, stats: &Statistics, now: Time) -> Found {
+    let is_new = |pg: PgId| {
+        let created = map.pool(pg.pool).map_or(0, |pool| pool.create_time.as_nanos());
+        now.since(Time(created)) < CREATION_GRACE
+    };
+    stats.pg_states(map).filter(|(pg, state)| *state != 0 || !is_new(*pg)).collect()
+}
+
+fn with_any(groups: &Found, states: u64) -> Found {
+    groups.iter().filter(|(_, state)| state & states != 0).copied().collect()
+}
+
+/// `pg 1.3 is active+undersized, acting [2,0]`
+fn lines<'a>(stats: &'a Statistics, groups: &'a Found) -> impl Iterator<Item = String> + 'a {
+    groups.iter().map(|(pg, state)| {
+        let acting = stats.pg(*pg).map_or_else(|| "[]".to_owned(), |stat| set_text(&stat.acting));
+        let blockers = stats.pg(*pg).map(|stat| stat.blocked_by.as_slice()).unwrap_or_default();
+        let blocked = match blockers {
+            [] => String::new(),
+            blockers => {
+                let osds: Vec<String> = blockers.iter().map(|osd| osd.to_string()).collect();
+                format!(", blocked by {}", osds.join(","))
+            }
+        };
+        format!("pg {pg} is {}, acting {acting}{blocked}", pg_state::to_text(*state))
+    })
+}
+
+fn check_availability(health: &mut Health, stats: &Statistics, groups: &Found) {
+    let serves = |state: u64| {
+        state & (pg_state::ACTIVE | pg_state::PEERED | pg_state::STALE) == pg_state::ACTIVE
+    };
+    let inactive: Found = groups.iter().filter(|(_, state)| !serves(*state)).copied().collect();
+    let bad = [
+        (pg_state::STALE, "stale"),
+        (pg_state::DOWN, "down"),
+        (pg_state::INCOMPLETE, "incomplete"),
+        (pg_state::PEERING, "peering"),
+    ];
+    let mut by_state = BTreeMap::<&str, usize>::new();
+    for (_, name) in
+        inactive.iter().flat_map(|(_, state)| bad.iter().filter(move |(bit, _)| state & bit != 0))
+    {
+        *by_state.entry(name).or_default() += 1;
+    }
+    let mut parts = vec![format!("{} pg{} inactive", inactive.len(), plural(inactive.len()))];
+    parts.extend(by_state.iter().map(|(name, n)| format!("{n} pg{} {name}", plural(*n))));
+    let step = "start OSDs that are down ('ceph osd tree down'); 'ceph pg PGID query' says what a \
+                group waits for";
+    let details = next_step(lines(stats, &inactive), step);
+    let summary = format!("Reduced data availability: {}", parts.join(", "));
+    health.warn("PG_AVAILABILITY", inactive.len(), summary, details);
+}
+
+fn check_redundancy(health: &mut Health, stats: &Statistics, groups: &Found) {
+    let degraded = with_any(groups, pg_state::DEGRADED | pg_state::UNDERSIZED);
+    let totals = stats.totals();
+    let mut parts = Vec::new();
+    if totals.degraded > 0 && totals.copies > 0 {
+        parts.push(share(totals.degraded, totals.copies, "degraded"));
+    }
+    for (bit, name) in [(pg_state::DEGRADED, "degraded"), (pg_state::UNDERSIZED, "undersized")] {
+        let count = with_any(&degraded, bit).len();
+        if count > 0 {
+            parts.push(format!("{count} pg{} {name}", plural(count)));
+        }
+    }
+    let step = "wait while they recover ('ceph -s' shows how fast); groups that stay undersized need \
+                more OSDs that are up and in, in enough failure domains";
+    let details = next_step(lines(stats, &degraded), step);
+    let summary = format!("Degraded data redundancy: {}", parts.join(", "));
+    health.warn("PG_DEGRADED", degraded.len(), summary, details);
+}
+
+fn check_room(health: &mut Health, stats: &Statistics, groups: &Found) {
+    const NEXT: &str = "add OSDs or delete data: copies cannot be made on OSDs that are full";
+    let waiting = with_any(groups, pg_state::BACKFILL_TOOFULL);
+    let count = waiting.len();
+    let summary = format!(
+        "Low space hindering backfill (add storage if this doesn't resolve itself): {count} pg{} \
+         backfill_toofull",
+        plural(count)
+    );
+    let details = next_step(lines(stats, &waiting), NEXT);
+    health.warn("PG_BACKFILL_FULL", count, summary, details);
+    let stuck = with_any(groups, pg_state::RECOVERY_TOOFULL);
+    let count = stuck.len();
+    let summary =
+        format!("Full OSDs blocking recovery: {count} pg{} recovery_toofull", plural(count));
+    let details = next_step(lines(stats, &stuck), NEXT);
+    health.add("PG_RECOVERY_FULL", Severity::Error, count, summary, details);
+}
+
+fn check_damage(health: &mut Health, stats: &Statistics, groups: &Found) {
+    let kinds = [
+        (pg_state::INCONSISTENT, "inconsistent"),
+        (pg_state::RECOVERY_UNFOUND, "recovery_unfound"),
+        (pg_state::BACKFILL_UNFOUND, "backfill_unfound"),
+        (pg_state::SNAPTRIM_ERROR, "snaptrim_error"),
+        (pg_state::FAILED_REPAIR, "failed_repair"),
+    ];
+    let damaged = with_any(groups, kinds.iter().fold(0, |all, (bit, _)| all | bit));
+    let parts: Vec<String> = kinds
+        .iter()
+        .map(|(bit, name)| (with_any(&damaged, *bit).len(), name))
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, name)| format!("{count} pg{} {name}", plural(count)))
+        .collect();
+    let step = "'rados list-inconsistent-obj PGID' shows what differs, 'ceph pg repair PGID' mends \
+                it from the copies whose checksums hold";
+    let details = next_step(lines(stats, &damaged), step);
+    let summary = format!("Possible data damage: {}", parts.join(", "));
+    health.add("PG_DAMAGED", Severity::Error, damaged.len(), summary, details);
+}
+
+fn check_objects(health: &mut Health, view: &View<'_>, totals: &Totals) {
+    let stats = view.stats;
+    if totals.unfound > 0 {
+        let unfound = stats.pgs().filter(|(_, stat)| stat.unfound > 0);
+        let lines =
+            unfound.map(|(pg, stat)| format!("pg {pg} has {} unfound objects", stat.unfound));
+        let step = "start the OSDs that may still have them; 'ceph pg PGID list_unfound' names \
+                    objects and OSDs";
+        let details = next_step(lines, step);
+        let summary = share(totals.unfound, totals.objects, "unfound");
+        health.warn("OBJECT_UNFOUND", totals.unfound as usize, summary, details);
+    }
+    if totals.misplaced > 0 && view.state.options().switch("mon_warn_on_misplaced") {
+        let summary = share(totals.misplaced, totals.copies, "misplaced");
+        let line = "copies are complete but lie on other OSDs than they should".to_owned();
+        let details =
+            next_step([line], "wait while they move; 'ceph progress' shows how far it is");
+        health.warn("OBJECT_MISPLACED", totals.misplaced as usize, summary, details);
+    }
+    if totals.scrub_errors > 0 {
+        let summary = format!("{} scrub errors", totals.scrub_errors);
+        let wrong = stats.pgs().filter(|(_, stat)| stat.scrub_errors > 0);
+        let lines =
+            wrong.map(|(pg, stat)| format!("pg {pg} has {} scrub errors", stat.scrub_errors));
+        let details = next_step(lines, "see PG_DAMAGED");
+        let count = totals.scrub_errors as usize;
+        health.add("OSD_SCRUB_ERRORS", Severity::Error, count, summary, details);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::health::health;
+    use crate::monitor::Overview;
+    use crate::state::State;
+    use maps::{Osd, OsdState, Pool, PoolType};
+    use types::{OsdId, PoolId};
+    use wire::internal::{PgStat, StatsReport};
+
+    fn state() -> State {
+        let mut state = State::default();
+        let up = OsdState::EXISTS | OsdState::UP;
+        state.osdmap.osds = vec![Osd { state: up, ..Osd::default() }; 3];
+        state.osdmap.pools.insert(PoolId(1), Pool::new(PoolType::Replicated, 3, 8, 0));
+        state.osdmap.pool_names.insert(PoolId(1), "p".to_owned());
+        state
+    }
+
+    fn look(state: &State, stats: &Statistics, now: Time) -> Health {
+        health(&View { state, stats, overview: &Overview::default(), now })
+    }
+
+    #[test]
+    fn unreported_groups_reduce_availability() {
+        let (state, stats) = (state(), Statistics::default());
+        let later = Time(CREATION_GRACE.as_nanos() as u64);
+        assert!(!look(&state, &stats, Time(0)).checks.contains_key("PG_AVAILABILITY"));
+        let checks = look(&state, &stats, later).checks;
+        let summary = &checks["PG_AVAILABILITY"].summary;
+        assert_eq!(summary, "Reduced data availability: 8 pgs inactive");
+    }
+
+    #[test]
+    fn each_state_raises_its_check() {
+        let state = state();
+        for (bits, name, summary) in [
+            (
+                pg_state::ACTIVE | pg_state::UNDERSIZED | pg_state::DEGRADED,
+                "PG_DEGRADED",
+                "Degraded data redundancy: 5/30 objects degraded (16.667%), 1 pg degraded, 1 pg undersized",
+            ),
+            (
+                pg_state::DOWN,
+                "PG_AVAILABILITY",
+                "Reduced data availability: 1 pg inactive, 1 pg down",
+            ),
+            (
+                pg_state::ACTIVE | pg_state::RECOVERY_UNFOUND,
+                "PG_DAMAGED",
+                "Possible data damage: 1 pg recovery_unfound",
+            ),
+            (
+                pg_state::ACTIVE | pg_state::BACKFILL_TOOFULL,
+                "PG_BACKFILL_FULL",
+                "Low space hindering backfill (add storage if this doesn't resolve itself): 1 pg \
+                 backfill_toofull",
+            ),
+            (
+                pg_state::ACTIVE | pg_state::RECOVERY_TOOFULL,
+                "PG_RECOVERY_FULL",
+                "Full OSDs blocking recovery: 1 pg recovery_toofull",
+            ),
+            (pg_state::ACTIVE, "OBJECT_UNFOUND", "1/10 objects unfound (10.000%)"),
+        ] {
+            let mut stats = Statistics::default();
+            let stat = PgStat {
+                state: bits,
+                objects: 10,
+                copies: 30,
+                degraded: 5,
+                unfound: 1,
+                blocked_by: vec![OsdId(2)],
+                ..PgStat::default()
+            };
+            let pgs = [(PgId { pool: PoolId(1), seed: 0 }, stat)].into();
+            let report = StatsReport { osd: OsdId(0), pgs, ..StatsReport::default() };
+            stats.record(Time(0), &state.osdmap, report);
+            let checks = look(&state, &stats, Time(0)).checks;
+            let check = checks.get(name).unwrap_or_else(|| panic!("{name}: {checks:?}"));
+            assert_eq!(check.summary, summary);
+            assert!(check.details.last().unwrap().starts_with("next: "), "{name}");
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Checks of OSDs: who is down, what holds them, how full they are.
+
+use super::{Health, Severity, View, next_step, plural};
+use crate::state::State;
+use maps::{Osd, OsdMap, OsdMapFlags, OsdState};
+use std::collections::BTreeSet;
+use types::OsdId;
+
+pub(super) fn check(health: &mut Health, view: &View<'_>) {
+    let map = &view.state.osdmap;
+    if map.osd_count() == 0 {
+        return health.warn("TOO_FEW_OSDS", 1, "no OSDs exist".to_owned(), Vec::new());
+    }
+    check_down(health, view.state);
+    check_buckets(health, map);
+    check_flapping(health, view);
+    check_flags(health, map);
+    check_holds(health, map);
+    check_fullness(health, map);
+    check_ratios(health, map);
+}
+
+/// `root=default,host=a`
+fn place(map: &OsdMap, item: i32) -> String {
+    let levels = map.crush.full_location(item).into_iter().rev();
+    levels.map(|(kind, name)| format!("{kind}={name}")).collect::<Vec<_>>().join(",")
+}
+
+fn check_down(health: &mut Health, state: &State) {
+    let map = &state.osdmap;
+    let down: Vec<OsdId> = map
+        .existing_osds()
+        .filter(|(_, osd)| osd.is_in() && !osd.is_up())
+        .map(|(osd, _)| osd)
+        .collect();
+    let lines = down.iter().map(|osd| format!("osd.{osd} ({}) is down", place(map, osd.0)));
+    let interval = state.options().duration("mon_osd_down_out_interval").as_secs();
+    let step = match interval {
+        0 => "start them again, or take them out with 'ceph osd out'".to_owned(),
+        seconds => format!(
+            "start them again; their data moves elsewhere once they have been down for {seconds} s, \
+             unless 'ceph osd set noout' holds that off"
+        ),
+    };
+    let details = next_step(lines, &step);
+    health.warn("OSD_DOWN", down.len(), format!("{} osds down", down.len()), details);
+}
+
+/// Buckets all of whose OSDs are down, by their kind: `OSD_HOST_DOWN`, `OSD_RACK_DOWN`.
+fn check_buckets(health: &mut Health, map: &OsdMap) {
+    const LEVELS: [(&str, &str); 3] =
+        [("host", "OSD_HOST_DOWN"), ("rack", "OSD_RACK_DOWN"), ("root", "OSD_ROOT_DOWN")];
+    if map.existing_osds().all(|(_, osd)| osd.is_up()) {
+        return;
+    }
+    for (level, name) in LEVELS {
+        let type_id = map.crush.type_id(level);
+        let buckets = map.crush.buckets().filter(|bucket| Some(bucket.type_id()) == type_id);
+        let visible = buckets.filter(|bucket| !map.crush.is_shadow(bucket.id()));
+        let dark: Vec<(i32, usize)> = visible
+            .map(|bucket| (bucket.id(), map.crush.devices_below(bucket.id())))
+            .filter(|(_, devices)| {
+                devices.iter().any(|osd| map.is_in(OsdId(*osd)))
+                    && devices.iter().all(|osd| !map.is_up(OsdId(*osd)))
+            })
+            .map(|(id, devices)| (id, devices.len()))
+            .collect();
+        let osds: usize = dark.iter().map(|(_, osds)| osds).sum();
+        let lines = dark.iter().map(|(id, osds)| {
+            let bucket = map.crush.item_name(*id).unwrap_or_default();
+            format!("{level} {bucket} ({}) ({osds} osds) is down", place(map, *id))
+        });
+        let step = format!("look whether the {level} has power and reaches the network");
+        let details = next_step(lines, &step);
+        let summary = format!("{} {level}{} ({osds} osds) down", dark.len(), plural(dark.len()));
+        health.warn(name, dark.len(), summary, details);
+    }
+}
+
+fn check_flapping(health: &mut Health, view: &View<'_>) {
+    let held = &view.overview.kept_down;
+    let lines = held.iter().map(|osd| format!("osd.{osd} was marked down again and again"));
+    let step = "look at its network and its disk, then restart it: a new process may boot at once";
+    let details = next_step(lines, step);
+    let summary =
+        format!("{} osds kept down: others do not hear from them although they live", held.len());
+    health.warn("OSD_FLAPPING", held.len(), summary, details);
+}
+
+fn check_flags(health: &mut Health, map: &OsdMap) {
+    let worth = OsdMapFlags::FULL
+        | OsdMapFlags::PAUSERD
+        | OsdMapFlags::PAUSEWR
+        | OsdMapFlags::PAUSEREC
+        | OsdMapFlags::NOUP
+        | OsdMapFlags::NODOWN
+        | OsdMapFlags::NOIN
+        | OsdMapFlags::NOOUT
+        | OsdMapFlags::NOBACKFILL
+        | OsdMapFlags::NOREBALANCE
+        | OsdMapFlags::NORECOVER
+        | OsdMapFlags::NOSCRUB
+        | OsdMapFlags::NODEEP_SCRUB
+        | OsdMapFlags::NOTIERAGENT
+        | OsdMapFlags::NOSNAPTRIM;
+    let set = OsdMapFlags(map.flags.0 & worth.0);
+    let lines = set.names().map(|name| format!("flag {name} is set"));
+    let details = next_step(lines, "clear each with 'ceph osd unset FLAG' when its reason is gone");
+    let count = set.0.count_ones() as usize;
+    health.warn("OSDMAP_FLAGS", count, format!("{set} flag(s) set"), details);
+}
+
+/// Flags of single OSDs, buckets and device classes.
+fn check_holds(health: &mut Health, map: &OsdMap) {
+    let held = OsdState::NOUP | OsdState::NODOWN | OsdState::NOIN | OsdState::NOOUT;
+    let of = |state: OsdState| OsdState(state.0 & held.0);
+    let osds = map
+        .existing_osds()
+        .filter(|(_, osd)| osd.state.intersects(held))
+        .map(|(id, osd)| format!("osd.{id} has flags {}", of(osd.state)));
+    let buckets = map.crush_node_flags.iter().map(|(id, flags)| {
+        let kind = map.crush.item_type(*id).and_then(|kind| map.crush.type_name(kind));
+        let name = map.crush.item_name(*id).unwrap_or_default();
+        format!("{} {name} has flags {}", kind.unwrap_or_default(), of(*flags))
+    });
+    let classes = map.device_class_flags.iter().map(|(id, flags)| {
+        let name = map.crush.class_name(*id).unwrap_or_default();
+        format!("device class '{name}' has flags {}", of(*flags))
+    });
+    let lines: Vec<String> = osds.chain(buckets).chain(classes).collect();
+    let summary = format!(
+        "{} OSDs or CRUSH {{nodes, device-classes}} have {{NOUP,NODOWN,NOIN,NOOUT}} flags set",
+        lines.len()
+    );
+    let count = lines.len();
+    let details = next_step(lines, "clear them with 'ceph osd unset-group FLAGS WHO'");
+    health.warn("OSD_FLAGS", count, summary, details);
+}
+
+/// The marks in the map decide, not the usage of this moment: OSDs act on the marks, which have
+/// some slack so that they do not come and go.
+fn check_fullness(health: &mut Health, map: &OsdMap) {
+    const NEXT: &str = "delete data, add OSDs, or move data with 'ceph osd reweight'; \
+                        'ceph osd df' shows where there is room";
+    let marked = |mark: OsdState| -> BTreeSet<OsdId> {
+        let holds = |osd: &Osd| osd.is_up() && osd.is_in() && osd.state.contains(mark);
+        map.existing_osds().filter(|(_, osd)| holds(osd)).map(|(osd, _)| osd).collect()
+    };
+    for (mark, name, severity, what, detail) in [
+        (OsdState::FULL, "OSD_FULL", Severity::Error, "full", "full: pools on it take no writes"),
+        (
+            OsdState::BACKFILLFULL,
+            "OSD_BACKFILLFULL",
+            Severity::Warning,
+            "backfillfull",
+            "backfill full: no data moves to it",
+        ),
+        (OsdState::NEARFULL, "OSD_NEARFULL", Severity::Warning, "nearfull", "near full"),
+    ] {
+        let osds = marked(mark);
+        let details = next_step(osds.iter().map(|osd| format!("osd.{osd} is {detail}")), NEXT);
+        let summary = format!("{} {what} osd(s)", osds.len());
+        health.add(name, severity, osds.len(), summary, details);
+    }
+}
+
+fn check_ratios(health: &mut Health, map: &OsdMap) {
+    let (near, backfill, full) = (map.nearfull_ratio, map.backfillfull_ratio, map.full_ratio);
+    if near <= backfill && backfill <= full {
+        return;
+    }
+    let line = format!("nearfull {near}, backfillfull {backfill}, full {full}");
+    let details =
+        next_step([line], "set them in this order with 'ceph osd set-nearfull-ratio' and so on");
+    let summary = "full ratio(s) out of order".to_owned();
+    health.add("OSD_OUT_OF_ORDER_FULL", Severity::Error, 1, summary, details);
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::health::{View, health};
+    use crate::monitor::Overview;
+    use crate::state::State;
+    use crate::statistics::Statistics;
+    use engine::Time;
+    use maps::{Osd, OsdState, WEIGHT_IN};
+    use std::time::Duration;
+
+    #[test]
+    fn marks_of_fullness_and_kept_osds_are_told_with_what_to_do() {
+        let mut state = State::default();
+        let marked = |mark: OsdState| Osd {
+            state: OsdState::EXISTS | OsdState::UP | mark,
+            weight: WEIGHT_IN,
+            ..Osd::default()
+        };
+        state.osdmap.osds =
+            [OsdState::FULL, OsdState::BACKFILLFULL, OsdState::NEARFULL].map(marked).to_vec();
+        state.osdmap.nearfull_ratio = 0.9;
+        state.osdmap.backfillfull_ratio = 0.85;
+        state.osdmap.full_ratio = 0.95;
+        let overview = Overview { kept_down: vec![types::OsdId(1)], ..Overview::default() };
+        let (stats, now) = (&Statistics::default(), Time(0) + Duration::from_secs(1));
+        let health = health(&View { state: &state, stats, overview: &overview, now });
+        for name in [
+            "OSD_FULL",
+            "OSD_BACKFILLFULL",
+            "OSD_NEARFULL",
+            "OSD_FLAPPING",
+            "OSD_OUT_OF_ORDER_FULL",
+        ] {
+            let check = &health.checks[name];
+            assert_eq!(check.count, 1, "{name}");
+            assert!(check.details.last().unwrap().starts_with("next: "), "{name}");
+        }
+        assert_eq!(health.checks["OSD_FULL"].summary, "1 full osd(s)");
+    }
+}

@@ -1,0 +1,99 @@
+//! Checks of pools: room, redundancy, settings.
+
+use super::{Health, View, next_step};
+use maps::{Pool, PoolFlags};
+use types::PoolId;
+
+/// A pool without an application is worth a warning once it holds data.
+const APPLICATION_HINT: &str = "use 'ceph osd pool application enable <pool-name> <app-name>', \
+     where <app-name> is 'cephfs', 'rbd', 'rgw', or freeform for custom applications.";
+
+/// The names of pools of which something holds.
+fn named(view: &View<'_>, wanted: impl Fn(PoolId, &Pool) -> bool) -> Vec<String> {
+    let map = &view.state.osdmap;
+    let found = map.pools.iter().filter(|(id, pool)| wanted(**id, pool));
+    found.filter_map(|(id, _)| map.pool_name(*id).map(str::to_owned)).collect()
+}
+
+pub(super) fn check(health: &mut Health, view: &View<'_>) {
+    check_room(health, view);
+    check_redundancy(health, view);
+    check_applications(health, view);
+    check_group_numbers(health, view);
+}
+
+fn check_room(health: &mut Health, view: &View<'_>) {
+    const NEXT: &str = "'ceph osd df' shows which OSDs are full: delete data or add OSDs";
+    let has = |flag: PoolFlags| named(view, |_, pool| pool.flags.contains(flag));
+    let over_quota = has(PoolFlags::FULL_QUOTA);
+    let mut lines: Vec<String> = over_quota
+        .iter()
+        .map(|pool| format!("pool '{pool}' is full (running out of quota)"))
+        .collect();
+    let full = has(PoolFlags::FULL);
+    let without_room = full.iter().filter(|pool| !over_quota.contains(pool));
+    lines.extend(without_room.map(|pool| format!("pool '{pool}' is full (no space)")));
+    let count = lines.len();
+    let step = match over_quota.is_empty() {
+        true => NEXT,
+        false => "delete data or raise the quota with 'ceph osd pool set-quota'",
+    };
+    let details = next_step(lines, step);
+    health.warn("POOL_FULL", count, format!("{count} pool(s) full"), details);
+    for (flag, name, what) in [
+        (PoolFlags::BACKFILLFULL, "POOL_BACKFILLFULL", "backfillfull"),
+        (PoolFlags::NEARFULL, "POOL_NEARFULL", "nearfull"),
+    ] {
+        let pools = has(flag);
+        let lines = pools.iter().map(|pool| format!("pool '{pool}' is {what}"));
+        let details = next_step(lines, NEXT);
+        health.warn(name, pools.len(), format!("{} pool(s) {what}", pools.len()), details);
+    }
+}
+
+fn check_redundancy(health: &mut Health, view: &View<'_>) {
+    if !view.state.mon_switch("mon_warn_on_pool_no_redundancy", true) {
+        return;
+    }
+    let bare = named(view, |_, pool| pool.is_replicated() && pool.size == 1);
+    let lines = bare.iter().map(|name| format!("pool '{name}' has no replicas configured"));
+    let details = next_step(lines, "give them more copies with 'ceph osd pool set POOL size 3'");
+    let summary = format!("{} pool(s) have no replicas configured", bare.len());
+    health.warn("POOL_NO_REDUNDANCY", bare.len(), summary, details);
+}
+
+fn check_applications(health: &mut Health, view: &View<'_>) {
+    if !view.state.mon_switch("mon_warn_on_pool_no_app", true) {
+        return;
+    }
+    let nameless = named(view, |id, pool| {
+        pool.application_metadata.is_empty() && view.stats.pool_totals(id).objects > 0
+    });
+    let lines = nameless.iter().map(|name| format!("application not enabled on pool '{name}'"));
+    let details = lines.chain([APPLICATION_HINT.to_owned()]).collect();
+    let summary = format!("{} pool(s) do not have an application enabled", nameless.len());
+    health.warn("POOL_APP_NOT_ENABLED", nameless.len(), summary, details);
+}
+
+fn check_group_numbers(health: &mut Health, view: &View<'_>) {
+    let fewer = named(view, |_, pool| {
+        pool.pgp_num < pool.pg_num && pool.pgp_num_target < pool.pg_num_target
+    });
+    let lines = fewer.iter().map(|name| format!("pool {name} pg_num > pgp_num"));
+    let step = "'ceph osd pool set POOL pgp_num' to its pg_num spreads the data over all groups";
+    let details = next_step(lines, step);
+    let summary = format!("{} pools have pg_num > pgp_num", fewer.len());
+    health.warn("SMALLER_PGP_NUM", fewer.len(), summary, details);
+    if !view.state.options().switch("mon_warn_on_pool_pg_num_not_power_of_two") {
+        return;
+    }
+    let uneven = named(view, |_, pool| {
+        !pool.pg_num_target.is_power_of_two() && pool.pg_num_target == pool.pg_num
+    });
+    let lines = uneven.iter().map(|name| format!("pool '{name}' pg_num is not a power of two"));
+    let step =
+        "'ceph osd pool set POOL pg_num' to the next power of two makes groups alike in size";
+    let details = next_step(lines, step);
+    let summary = format!("{} pool(s) have non-power-of-two pg_num", uneven.len());
+    health.warn("POOL_PG_NUM_NOT_POWER_OF_TWO", uneven.len(), summary, details);
+}

@@ -1,0 +1,217 @@
+//! OSDs that are marked down, and out.
+
+use super::Monitor;
+use super::job::Effects;
+use crate::change::Change;
+use crate::failures::{Verdict, lag};
+use crate::state::State;
+use engine::{ConnId, Time};
+use maps::{Incremental, Osd, OsdMap, OsdState};
+use std::time::Duration;
+use types::OsdId;
+use wire::{MessageBody, OsdFailure, OsdMarkMeDown};
+
+/// Severities of the cluster log, as [`Change::note`] takes them.
+const INFO: u16 = 1;
+const WARNING: u16 = 3;
+
+impl Monitor {
+    /// Takes what one OSD says of another, and judges.
+    pub(super) fn take_failure(
+        &mut self,
+        now: Time,
+        from: OsdId,
+        failure: &OsdFailure,
+        change: &mut Change,
+    ) {
+        let map = &self.state.osdmap;
+        self.failures.retain(map);
+        if self.failures.record(map, now, from, failure) {
+            self.judge(now, failure.target, change);
+        }
+    }
+
+    /// Marks an OSD down if the evidence suffices.
+    fn judge(&mut self, now: Time, osd: OsdId, change: &mut Change) {
+        let Some(verdict) = self.failures.verdict(&self.state, now, osd) else { return };
+        if !may_mark_down(&self.state, change, osd) {
+            return;
+        }
+        if let Verdict::Silent { .. } = verdict {
+            self.flapping.judged(&self.state.osdmap, osd);
+        }
+        mark_down(change.osdmap(&self.state), osd);
+        let text = format!("osd.{osd} {}", describe(&self.state.osdmap, osd, &verdict));
+        change.note(INFO, text);
+    }
+
+    pub(super) fn mark_down_on_request(
+        &self,
+        conn: ConnId,
+        message: &OsdMarkMeDown,
+        change: &mut Change,
+    ) -> Effects {
+        let (map, osd) = (&self.state.osdmap, message.target);
+        let is_current = map.client_addrs(osd) == Some(&message.target_addrs);
+        if is_current && !map.holds(osd, OsdState::NODOWN) {
+            let incremental = change.osdmap(&self.state);
+            mark_down(incremental, osd);
+            change.note(INFO, format!("osd.{osd} marked itself down"));
+            let incremental = change.osdmap(&self.state);
+            if message.down_and_dead
+                && let Some(known) = map.osd(osd)
+            {
+                let mut xinfo = known.xinfo;
+                // What is set here replaces what the map itself notes.
+                xinfo.down_stamp = incremental.modified;
+                xinfo.dead_epoch = map.epoch;
+                incremental.new_xinfo.insert(osd, xinfo);
+            }
+        }
+        if !message.request_ack {
+            return Effects::default();
+        }
+        let features = self.sessions.get(&conn).map_or(0, |session| session.peer.features);
+        let ack = OsdMarkMeDown { request_ack: false, ..message.clone() };
+        Effects::message(conn, ack.encode(features))
+    }
+
+    /// Judges again what time has ripened, and marks out whoever has been down too long.
+    pub(super) fn plan_liveness(&mut self, now: Time, change: &mut Change) {
+        self.failures.retain(&self.state.osdmap);
+        self.flapping.expire(&self.state, now);
+        let reported: Vec<OsdId> = self.failures.targets().collect();
+        for osd in reported {
+            self.judge(now, osd, change);
+        }
+        let overdue: Vec<OsdId> = self.liveness.overdue(now).collect();
+        for osd in overdue {
+            if may_mark_down(&self.state, change, osd) {
+                mark_down(change.osdmap(&self.state), osd);
+                change.note(INFO, format!("osd.{osd} marked down: it has no session"));
+            }
+        }
+        self.plan_outs(now, change);
+    }
+
+    fn plan_outs(&self, now: Time, change: &mut Change) {
+        let map = &self.state.osdmap;
+        let down = map.existing_osds().filter(|(_, known)| !known.is_up() && known.is_in());
+        for (osd, known) in down {
+            let Some(after) = out_after(&self.state, now, known) else { continue };
+            let down_at = Time(known.xinfo.down_stamp.as_nanos());
+            let is_overdue = down_at > Time::ZERO && now.since(down_at) >= after;
+            if is_overdue && may_mark_out(&self.state, change, osd) {
+                mark_out(&self.state, change, osd, known);
+                let text = format!(
+                    "Marking osd.{osd} out (has been down for {} seconds)",
+                    now.since(down_at).as_secs()
+                );
+                change.note(WARNING, text);
+            }
+        }
+    }
+}
+
+fn describe(map: &OsdMap, osd: OsdId, verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Certain { reporter } => {
+            format!("reported immediately failed by osd.{reporter}")
+        }
+        Verdict::Silent { reporters, level, failed_for, grace, .. } => {
+            let place: Vec<String> = map
+                .crush
+                .full_location(osd.0)
+                .into_iter()
+                .rev()
+                .map(|(kind, name)| format!("{kind}={name}"))
+                .collect();
+            format!(
+                "failed ({}) ({reporters} reporters from different {level} after {:.6} >= grace {:.6})",
+                place.join(","),
+                failed_for.as_secs_f64(),
+                grace.as_secs_f64(),
+            )
+        }
+    }
+}
+
+/// How long an OSD may be down before its data goes elsewhere; `None` is for ever.
+fn out_after(state: &State, now: Time, known: &Osd) -> Option<Duration> {
+    let options = state.options();
+    if known.state.contains(OsdState::DESTROYED) {
+        return Some(options.duration("mon_osd_destroyed_out_interval"))
+            .filter(|interval| !interval.is_zero());
+    }
+    let interval = options.duration("mon_osd_down_out_interval");
+    if interval.is_zero() {
+        return None;
+    }
+    match options.switch("mon_osd_adjust_down_out_interval") {
+        true => Some(interval + lag(state, now, &known.xinfo)),
+        false => Some(interval),
+    }
+}
+
+/// Whether an OSD may be marked down by others than itself: not if so few would be left that
+/// whoever says so may be the one that is cut off.
+fn may_mark_down(state: &State, change: &Change, osd: OsdId) -> bool {
+    let map = &state.osdmap;
+    if !map.is_up(osd) || map.holds(osd, OsdState::NODOWN) {
+        return false;
+    }
+    let going: Vec<OsdId> = change
+        .incremental()
+        .into_iter()
+        .flat_map(|incremental| &incremental.new_state)
+        .filter(|(osd, flips)| map.is_up(**osd) && flips.contains(OsdState::UP))
+        .map(|(osd, _)| *osd)
+        .collect();
+    let up = map.up_count() - going.len();
+    !going.contains(&osd)
+        && up as f64 >= state.options().real("mon_osd_min_up_ratio") * map.osd_count() as f64
+}
+
+fn may_mark_out(state: &State, change: &Change, osd: OsdId) -> bool {
+    let map = &state.osdmap;
+    let going = change.incremental().map_or(0, |incremental| {
+        incremental.new_weight.iter().filter(|(osd, to)| map.is_in(**osd) && **to == 0).count()
+    });
+    let is_in = (map.in_count() - going) as f64;
+    !map.holds(osd, OsdState::NOOUT)
+        && is_in >= state.options().real("mon_osd_min_in_ratio") * map.osd_count() as f64
+        && !lies_in_dark(state, osd)
+}
+
+/// Whether a whole rack, or what else the option names, is down with the OSD: then it is likely to
+/// come back as a whole, and there may be no room for all its data.
+fn lies_in_dark(state: &State, osd: OsdId) -> bool {
+    let (map, limit) = (&state.osdmap, state.options().text("mon_osd_down_out_subtree_limit"));
+    let Some(type_id) = map.crush.type_id(limit).filter(|type_id| *type_id > 0) else {
+        return false;
+    };
+    let above = std::iter::successors(map.crush.parent(osd.0), |id| map.crush.parent(*id));
+    let mut large = above.filter(|id| map.crush.item_type(*id).is_some_and(|own| own >= type_id));
+    large.any(|bucket| {
+        map.crush.devices_below(bucket).into_iter().all(|device| !map.is_up(OsdId(device)))
+    })
+}
+
+fn mark_out(state: &State, change: &mut Change, osd: OsdId, known: &Osd) {
+    let incremental = change.osdmap(state);
+    let mut xinfo = known.xinfo;
+    xinfo.old_weight = known.weight;
+    incremental.new_xinfo.insert(osd, xinfo);
+    incremental.new_weight.insert(osd, 0);
+    // No bits at all would mean the bit of being up.
+    if !known.state.contains(OsdState::AUTOOUT) {
+        let states = incremental.new_state.entry(osd).or_default();
+        *states = *states | OsdState::AUTOOUT;
+    }
+}
+
+/// Ends an OSD's life in this epoch; the map itself notes when.
+pub(crate) fn mark_down(incremental: &mut Incremental, osd: OsdId) {
+    let states = incremental.new_state.entry(osd).or_default();
+    *states = *states | OsdState::UP;
+}

@@ -1,0 +1,198 @@
+//! Progress: what moves data at the moment, since when, and how far it has come.
+//!
+//! An event begins when an OSD leaves or joins, or when groups are not clean for another reason, and
+//! ends when all groups are clean. How far it has come is measured by what is left of the most there
+//! was to do: copies that are missing or misplaced, and groups that are not clean.
+
+use crate::statistics::Statistics;
+use engine::Time;
+use maps::OsdMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+use types::OsdId;
+use wire::internal::pg_state;
+
+/// Events that are remembered after they ended, and that may be going on.
+const COMPLETED_MAX: usize = 50;
+const EVENTS_MAX: usize = 20;
+/// What a change leads to shows in the OSDs' reports after a while.
+const SETTLING: Duration = Duration::from_secs(15);
+
+#[derive(Debug, Clone, Default)]
+pub struct Progress {
+    events: Vec<Event>,
+    completed: VecDeque<Event>,
+    /// Whether each OSD was up, and in.
+    seen: BTreeMap<OsdId, (bool, bool)>,
+    count: u64,
+    is_watching: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    pub id: String,
+    pub message: String,
+    pub started: Time,
+    pub finished: Option<Time>,
+    /// The most there was to do, and what is left of it.
+    most: u64,
+    left: u64,
+}
+
+impl Event {
+    /// From zero to one.
+    pub fn fraction(&self) -> f64 {
+        if self.most == 0 { 0.0 } else { 1.0 - self.left as f64 / self.most as f64 }
+    }
+
+    /// How long it will take at the pace so far.
+    pub fn remaining(&self, now: Time) -> Option<Duration> {
+        let fraction = self.fraction();
+        let passed = now.since(self.started).as_secs_f64();
+        (fraction > 0.0).then(|| Duration::from_secs_f64(passed * (1.0 - fraction) / fraction))
+    }
+}
+
+impl Progress {
+    pub fn events(&self) -> &[Event] {
+        &self.events
+    }
+
+    pub fn completed(&self) -> impl Iterator<Item = &Event> {
+        self.completed.iter()
+    }
+
+    /// Looks at the cluster, from time to time.
+    pub fn observe(&mut self, now: Time, map: &OsdMap, stats: &Statistics) {
+        for cause in self.causes(map) {
+            self.begin(now, cause);
+        }
+        let left = left(map, stats);
+        if left > 0 && self.events.is_empty() {
+            self.begin(now, "Global Recovery Event".to_owned());
+        }
+        for event in &mut self.events {
+            event.left = left;
+            event.most = event.most.max(left);
+        }
+        let is_over = |event: &Event| left == 0 && now.since(event.started) >= SETTLING;
+        let (over, going) = std::mem::take(&mut self.events).into_iter().partition(is_over);
+        self.events = going;
+        let over: Vec<Event> = over;
+        // What moved nothing is not worth remembering.
+        for event in over.into_iter().filter(|event| event.most > 0) {
+            self.completed.push_back(Event { finished: Some(now), ..event });
+        }
+        while self.completed.len() > COMPLETED_MAX {
+            self.completed.pop_front();
+        }
+    }
+
+    /// What changed among the OSDs since the last look.
+    fn causes(&mut self, map: &OsdMap) -> Vec<String> {
+        let now: BTreeMap<OsdId, (bool, bool)> =
+            map.existing_osds().map(|(osd, known)| (osd, (known.is_up(), known.is_in()))).collect();
+        let before = std::mem::replace(&mut self.seen, now);
+        let is_first = !std::mem::replace(&mut self.is_watching, true);
+        let mut causes = Vec::new();
+        for (osd, (is_up, is_in)) in self.seen.iter().filter(|_| !is_first) {
+            match before.get(osd) {
+                Some((_, true)) if !is_in => {
+                    causes.push(format!("Rebalancing after osd.{osd} marked out"));
+                }
+                Some((_, false)) | None if *is_in => {
+                    causes.push(format!("Rebalancing after osd.{osd} marked in"));
+                }
+                Some((false, _)) if *is_up => {
+                    causes.push(format!("Recovering after osd.{osd} came back"));
+                }
+                _ => {}
+            }
+        }
+        causes
+    }
+
+    fn begin(&mut self, now: Time, message: String) {
+        if self.events.len() < EVENTS_MAX && !self.events.iter().any(|one| one.message == message) {
+            self.count += 1;
+            let id = format!("{:016x}-{:04x}", now.0, self.count);
+            self.events.push(Event { id, message, started: now, finished: None, most: 0, left: 0 });
+        }
+    }
+}
+
+/// Groups that nobody reported yet are not counted: they are being created.
+fn left(map: &OsdMap, stats: &Statistics) -> u64 {
+    let totals = stats.totals();
+    let unclean = stats
+        .pg_states(map)
+        .filter(|(_, state)| *state != 0 && state & (pg_state::CLEAN | pg_state::CREATING) == 0);
+    totals.degraded + totals.misplaced + unclean.count() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use maps::{Osd, OsdState, Pool, PoolType, WEIGHT_IN};
+    use types::{PgId, PoolId};
+    use wire::internal::{PgStat, StatsReport};
+
+    fn map(osds: usize) -> OsdMap {
+        let mut map = OsdMap::new(types::Uuid::default());
+        let state = OsdState::EXISTS | OsdState::UP;
+        map.osds = vec![Osd { state, weight: WEIGHT_IN, ..Osd::default() }; osds];
+        map.pools.insert(PoolId(1), Pool::new(PoolType::Replicated, 2, 1, 0));
+        map
+    }
+
+    fn misplaced(stats: &mut Statistics, map: &OsdMap, misplaced: u64) {
+        let clean = if misplaced == 0 { pg_state::CLEAN } else { pg_state::REMAPPED };
+        let stat = PgStat {
+            state: pg_state::ACTIVE | clean,
+            misplaced,
+            reported_sequence: stats.version,
+            ..PgStat::default()
+        };
+        let pgs = [(PgId { pool: PoolId(1), seed: 0 }, stat)].into();
+        stats.record(Time(1), map, StatsReport { osd: OsdId(0), pgs, ..StatsReport::default() });
+    }
+
+    #[test]
+    fn an_event_follows_what_is_left_to_do_and_ends_when_all_is_clean() {
+        let second = |n: u64| Time(n * 1_000_000_000);
+        let (mut progress, mut stats, mut map) =
+            (Progress::default(), Statistics::default(), map(3));
+        misplaced(&mut stats, &map, 0);
+        progress.observe(second(1), &map, &stats);
+        assert!(progress.events().is_empty());
+        map.osds[2].weight = 0;
+        misplaced(&mut stats, &map, 99);
+        progress.observe(second(2), &map, &stats);
+        misplaced(&mut stats, &map, 24);
+        progress.observe(second(17), &map, &stats);
+        let event = &progress.events()[0];
+        assert_eq!(event.message, "Rebalancing after osd.2 marked out");
+        assert_eq!(
+            (event.fraction(), event.remaining(second(17))),
+            (0.75, Some(Duration::from_secs(5)))
+        );
+        misplaced(&mut stats, &map, 0);
+        progress.observe(second(30), &map, &stats);
+        assert!(progress.events().is_empty());
+        assert_eq!(progress.completed().next().unwrap().finished, Some(second(30)));
+    }
+
+    #[test]
+    fn what_moves_nothing_leaves_no_trace() {
+        let second = |n: u64| Time(n * 1_000_000_000);
+        let (mut progress, mut stats, mut map) =
+            (Progress::default(), Statistics::default(), map(2));
+        misplaced(&mut stats, &map, 0);
+        progress.observe(second(1), &map, &stats);
+        map.osds[1].weight = 0;
+        progress.observe(second(2), &map, &stats);
+        assert_eq!(progress.events().len(), 1);
+        progress.observe(second(20), &map, &stats);
+        assert_eq!((progress.events().len(), progress.completed().count()), (0, 0));
+    }
+}
