@@ -140,18 +140,35 @@ impl<T: Decode> Decode for Option<T> {
     }
 }
 
-impl<A: Encode, B: Encode> Encode for (A, B) {
-    fn encode(&self, w: &mut Writer) {
-        self.0.encode(w);
-        self.1.encode(w);
+/// No bytes at all.
+impl Encode for () {
+    fn encode(&self, _: &mut Writer) {}
+}
+
+impl Decode for () {
+    fn decode(_: &mut Reader<'_>) -> Result<Self> {
+        Ok(())
     }
 }
 
-impl<A: Decode, B: Decode> Decode for (A, B) {
-    fn decode(r: &mut Reader<'_>) -> Result<Self> {
-        Ok((A::decode(r)?, B::decode(r)?))
-    }
+macro_rules! tuple {
+    ($($part:ident $index:tt),*) => {
+        impl<$($part: Encode),*> Encode for ($($part,)*) {
+            fn encode(&self, w: &mut Writer) {
+                $(self.$index.encode(w);)*
+            }
+        }
+        impl<$($part: Decode),*> Decode for ($($part,)*) {
+            fn decode(r: &mut Reader<'_>) -> Result<Self> {
+                Ok(($($part::decode(r)?,)*))
+            }
+        }
+    };
 }
+tuple!(A 0, B 1);
+tuple!(A 0, B 1, C 2);
+tuple!(A 0, B 1, C 2, D 3);
+tuple!(A 0, B 1, C 2, D 3, E 4);
 
 #[cfg(test)]
 mod tests {

@@ -35,6 +35,7 @@ errnos! {
     IO = 5, "input/output error";
     NXIO = 6, "no such device or address";
     TOOBIG = 7, "argument list too long";
+    NOEXEC = 8, "exec format error";
     BADF = 9, "bad file descriptor";
     AGAIN = 11, "resource temporarily unavailable";
     NOMEM = 12, "cannot allocate memory";
@@ -52,6 +53,7 @@ errnos! {
     DOM = 33, "numerical argument out of domain";
     RANGE = 34, "numerical result out of range";
     NAMETOOLONG = 36, "file name too long";
+    NOSYS = 38, "function not implemented";
     NOTEMPTY = 39, "directory not empty";
     NODATA = 61, "no data available";
     TIME = 62, "timer expired";
