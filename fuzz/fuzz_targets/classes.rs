@@ -6,20 +6,22 @@ use bytes::Bytes;
 use classes::{Caller, ObjectContext, OmapPage, Result};
 use libfuzzer_sys::fuzz_target;
 use std::collections::BTreeMap;
-use types::{Errno, UTime};
+use types::{EntityAddr, Errno, ParticipantName, SnapId, UTime};
 
-const CLASSES: [&[u8]; 5] = [b"lock", b"refcount", b"version", b"hello", b"rbd"];
+const CLASSES: [&[u8]; 6] = [b"lock", b"refcount", b"version", b"hello", b"rbd", b"journal"];
 const OBJECT_SIZE_MAX: u64 = 1 << 20;
 
 fuzz_target!(|input: &[u8]| {
     let [class, method, split, bytes @ ..] = input else { return };
     let class = classes::class(CLASSES[usize::from(*class) % CLASSES.len()]);
     let Some(class) = class.filter(|class| !class.methods.is_empty()) else { return };
-    let method = &class.methods[usize::from(*method) % class.methods.len()];
+    let methods: Vec<_> = class.methods.concat();
+    let method = &methods[usize::from(*method) % methods.len()];
     let (stored, input) = bytes.split_at(bytes.len() * usize::from(*split) / 255);
     let mut object = Object { stored: Bytes::copy_from_slice(stored), ..Object::default() };
-    let _ = (method.function)(&mut object, input, &mut Vec::new());
-    let _ = (method.function)(&mut object, input, &mut Vec::new());
+    let input = Bytes::copy_from_slice(input);
+    let _ = (method.function)(&mut object, &input, &mut Vec::new());
+    let _ = (method.function)(&mut object, &input, &mut Vec::new());
 });
 
 /// Every attribute and value that was not set is `stored`.
@@ -71,6 +73,18 @@ impl ObjectContext for Object {
         let wanted = |key: &Bytes| key > after && key.starts_with(prefix);
         let pairs = self.omap.iter().filter(|(key, _)| wanted(key)).take(entries_max as usize);
         Ok((pairs.map(|(key, value)| (key.clone(), value.clone())).collect(), false))
+    }
+
+    fn watchers(&mut self) -> Result<Vec<(ParticipantName, EntityAddr)>> {
+        Ok(vec![(self.caller.request.name, self.caller.addr)])
+    }
+
+    fn snapshot_sequence(&mut self) -> Result<SnapId> {
+        Ok(SnapId(5))
+    }
+
+    fn serves_snapshots(&self) -> bool {
+        true
     }
 
     fn create(&mut self, exclusive: bool) -> Result<()> {

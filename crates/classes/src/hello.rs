@@ -10,7 +10,7 @@ const REPLAY_MAX: u64 = 1100;
 pub(crate) const CLASS: Class = Class {
     name: "hello",
     default_allowed: false,
-    methods: &[
+    methods: &[&[
         Method { name: "say_hello", flags: Flags::READ, function: say_hello },
         Method { name: "record_hello", flags: Flags::WRITE, function: record_hello },
         Method { name: "write_return_data", flags: Flags::WRITE, function: write_return_data },
@@ -28,7 +28,7 @@ pub(crate) const CLASS: Class = Class {
         Method { name: "turn_it_to_11", flags: Flags::READ_WRITE, function: turn_it_to_11 },
         Method { name: "bad_reader", flags: Flags::WRITE, function: bad_reader },
         Method { name: "bad_writer", flags: Flags::READ, function: bad_writer },
-    ],
+    ]],
 };
 
 fn greeting(input: &[u8]) -> Result<Vec<u8>> {
@@ -44,12 +44,12 @@ fn origin(object: &dyn ObjectContext) -> Bytes {
     format!("{} {}", caller.request.name, caller.addr).into()
 }
 
-fn say_hello(_: &mut dyn ObjectContext, input: &[u8], output: &mut Vec<u8>) -> Result<i32> {
+fn say_hello(_: &mut dyn ObjectContext, input: &Bytes, output: &mut Vec<u8>) -> Result<i32> {
     output.extend(greeting(input)?);
     Ok(0)
 }
 
-fn record_hello(object: &mut dyn ObjectContext, input: &[u8], _: &mut Vec<u8>) -> Result<i32> {
+fn record_hello(object: &mut dyn ObjectContext, input: &Bytes, _: &mut Vec<u8>) -> Result<i32> {
     let content = greeting(input)?;
     match object.size() {
         Ok(_) => return Err(Errno::EXIST.into()),
@@ -64,7 +64,7 @@ fn record_hello(object: &mut dyn ObjectContext, input: &[u8], _: &mut Vec<u8>) -
 
 fn write_return_data(
     object: &mut dyn ObjectContext,
-    input: &[u8],
+    input: &Bytes,
     output: &mut Vec<u8>,
 ) -> Result<i32> {
     object.set_xattr(b"foo", Bytes::from_static(b"bar"))?;
@@ -79,7 +79,7 @@ fn write_return_data(
 /// Answers with more than the reply to a write may carry.
 fn write_too_much_return_data(
     object: &mut dyn ObjectContext,
-    _: &[u8],
+    _: &Bytes,
     output: &mut Vec<u8>,
 ) -> Result<i32> {
     object.set_xattr(b"foo", Bytes::from_static(b"bar"))?;
@@ -87,12 +87,12 @@ fn write_too_much_return_data(
     Ok(42)
 }
 
-fn replay(object: &mut dyn ObjectContext, _: &[u8], output: &mut Vec<u8>) -> Result<i32> {
+fn replay(object: &mut dyn ObjectContext, _: &Bytes, output: &mut Vec<u8>) -> Result<i32> {
     output.extend(object.read(0, REPLAY_MAX)?);
     Ok(0)
 }
 
-fn turn_it_to_11(object: &mut dyn ObjectContext, input: &[u8], _: &mut Vec<u8>) -> Result<i32> {
+fn turn_it_to_11(object: &mut dyn ObjectContext, input: &Bytes, _: &mut Vec<u8>) -> Result<i32> {
     if !input.is_empty() {
         return Err(Errno::INVAL.into());
     }
@@ -104,13 +104,31 @@ fn turn_it_to_11(object: &mut dyn ObjectContext, input: &[u8], _: &mut Vec<u8>) 
 }
 
 /// Reads although it is registered for writing only: the caller refuses.
-fn bad_reader(object: &mut dyn ObjectContext, _: &[u8], output: &mut Vec<u8>) -> Result<i32> {
+fn bad_reader(object: &mut dyn ObjectContext, _: &Bytes, output: &mut Vec<u8>) -> Result<i32> {
     output.extend(object.read(0, 100)?);
     Ok(0)
 }
 
 /// Writes although it is registered for reading only: the caller refuses.
-fn bad_writer(object: &mut dyn ObjectContext, input: &[u8], _: &mut Vec<u8>) -> Result<i32> {
+fn bad_writer(object: &mut dyn ObjectContext, input: &Bytes, _: &mut Vec<u8>) -> Result<i32> {
     object.write_full(Bytes::copy_from_slice(input))?;
     Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::test_object::TestObject;
+    use types::Errno;
+
+    #[test]
+    fn hello_greets_records_and_amplifies() {
+        let mut object = TestObject::existing();
+        assert_eq!(object.call("hello", "say_hello", b"").unwrap(), b"Hello, world!");
+        assert_eq!(object.call("hello", "say_hello", &[b'x'; 101]), Err(Errno::INVAL));
+        assert_eq!(object.call("hello", "record_hello", b""), Err(Errno::EXIST));
+        object.state.exists = false;
+        object.call("hello", "record_hello", b"test").unwrap();
+        object.call("hello", "turn_it_to_11", b"").unwrap();
+        assert_eq!(object.state.data, b"HELLO, TEST!");
+    }
 }

@@ -10,13 +10,14 @@
 
 mod hello;
 mod lock;
+mod omap;
 mod rbd;
 mod refcount;
 mod version;
 
 use bytes::Bytes;
 use std::collections::BTreeMap;
-use types::{EntityAddr, Errno, RequestId, UTime};
+use types::{EntityAddr, Errno, ParticipantName, RequestId, SnapId, UTime, Uuid};
 
 /// Why a method stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +60,12 @@ pub trait ObjectContext {
     fn omap_header(&mut self) -> Result<Bytes>;
     fn omap_value(&mut self, key: &Bytes) -> Result<Option<Bytes>>;
     fn omap_page(&mut self, after: &Bytes, prefix: &Bytes, entries_max: u64) -> Result<OmapPage>;
+    /// Who watches the object.
+    fn watchers(&mut self) -> Result<Vec<(ParticipantName, EntityAddr)>>;
+    /// The newest snapshot that a write to the object has known of; ENOENT if it does not exist.
+    fn snapshot_sequence(&mut self) -> Result<SnapId>;
+    /// Whether writes can preserve what snapshots should keep.
+    fn serves_snapshots(&self) -> bool;
 
     /// EEXIST if `exclusive` and the object exists.
     fn create(&mut self, exclusive: bool) -> Result<()>;
@@ -87,7 +94,7 @@ impl Flags {
 
 /// Appends its reply to the output, which reaches the caller even with an error, and returns a
 /// result of zero or more.
-pub type Function = fn(&mut dyn ObjectContext, &[u8], &mut Vec<u8>) -> Result<i32>;
+pub type Function = fn(&mut dyn ObjectContext, &Bytes, &mut Vec<u8>) -> Result<i32>;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Method {
@@ -102,19 +109,98 @@ pub struct Class {
     pub name: &'static str,
     /// Whether caps that do not name the class allow it by default (`osd_class_default_list`).
     pub default_allowed: bool,
-    pub methods: &'static [Method],
+    /// One table for each family of methods.
+    pub methods: &'static [&'static [Method]],
 }
 
 impl Class {
     pub fn method(&self, name: &[u8]) -> Option<&'static Method> {
-        self.methods.iter().find(|method| method.name.as_bytes() == name)
+        let mut methods = self.methods.iter().copied().flatten();
+        methods.find(|method| method.name.as_bytes() == name)
     }
 }
 
-const CLASSES: &[Class] = &[hello::CLASS, lock::CLASS, rbd::CLASS, refcount::CLASS, version::CLASS];
+/// A table of methods, each with its name, its flags, and a function of one value to another.
+macro_rules! methods {
+    ($($name:literal: $flags:ident => $function:path,)*) => {
+        &[$($crate::Method {
+            name: $name,
+            flags: $crate::Flags::$flags,
+            function: |object, input, output| $crate::typed(object, input, output, $function),
+        }),*]
+    };
+}
+pub(crate) use methods;
+
+const CLASSES: &[Class] =
+    &[rbd::CLASS, lock::CLASS, journal::CLASS, hello::CLASS, refcount::CLASS, version::CLASS];
 
 pub fn class(name: &[u8]) -> Option<&'static Class> {
     CLASSES.iter().find(|class| class.name.as_bytes() == name)
+}
+
+/// Calls a function that takes its input as a value and returns its output as one.
+fn typed<I: codec::Decode, O: codec::Encode>(
+    object: &mut dyn ObjectContext,
+    input: &[u8],
+    output: &mut Vec<u8>,
+    function: impl FnOnce(&mut dyn ObjectContext, I) -> Result<O>,
+) -> Result<i32> {
+    let value = function(object, decode_input(input)?)?;
+    encode_output(&value, output);
+    Ok(0)
+}
+
+/// Input that older clients do not send.
+struct IfPresent<T>(Option<T>);
+
+impl<T: codec::Decode> codec::Decode for IfPresent<T> {
+    fn decode(r: &mut codec::Reader<'_>) -> codec::Result<Self> {
+        if r.is_empty() {
+            Ok(IfPresent(None))
+        } else {
+            r.value().map(|value| IfPresent(Some(value)))
+        }
+    }
+}
+
+/// Bytes without a length: all that there is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Raw(Bytes);
+
+impl codec::Decode for Raw {
+    fn decode(r: &mut codec::Reader<'_>) -> codec::Result<Self> {
+        Ok(Raw(Bytes::copy_from_slice(r.rest())))
+    }
+}
+
+impl codec::Encode for Raw {
+    fn encode(&self, w: &mut codec::Writer) {
+        w.raw(&self.0);
+    }
+}
+
+/// ENOENT if the object does not exist.
+fn require_existing(object: &mut dyn ObjectContext) -> Result<()> {
+    object.size().map(|_| ())
+}
+
+fn exists(object: &mut dyn ObjectContext) -> Result<bool> {
+    match object.size() {
+        Ok(_) => Ok(true),
+        Err(Failure::Errno(Errno::NOENT)) => Ok(false),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// A UUID that no other request gets: made of the request's id and time.
+fn unique_id(object: &dyn ObjectContext) -> Uuid {
+    let request = object.caller().request;
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&object.now().as_nanos().to_be_bytes());
+    bytes[8..12].copy_from_slice(&(request.name.number as u32).to_be_bytes());
+    bytes[12..].copy_from_slice(&(request.tid as u32).to_be_bytes());
+    Uuid::from_entropy(bytes)
 }
 
 /// Decodes a method's input; what cannot be decoded is EINVAL, as every class answers.

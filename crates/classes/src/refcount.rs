@@ -16,12 +16,12 @@ const WILDCARD: Bytes = Bytes::new();
 pub(crate) const CLASS: Class = Class {
     name: "refcount",
     default_allowed: true,
-    methods: &[
+    methods: &[&[
         Method { name: "get", flags: Flags::READ_WRITE, function: take },
         Method { name: "put", flags: Flags::READ_WRITE, function: put },
         Method { name: "set", flags: Flags::READ_WRITE, function: set },
         Method { name: "read", flags: Flags::READ, function: read },
-    ],
+    ]],
 };
 
 /// `obj_refcount`
@@ -108,7 +108,7 @@ fn save(object: &mut dyn ObjectContext, references: &References) -> Result<()> {
     object.set_xattr(ATTR, codec::encode_to_bytes(references))
 }
 
-fn take(object: &mut dyn ObjectContext, input: &[u8], _: &mut Vec<u8>) -> Result<i32> {
+fn take(object: &mut dyn ObjectContext, input: &Bytes, _: &mut Vec<u8>) -> Result<i32> {
     let op: TagOp = decode_input(input)?;
     let mut references = load(object, op.implicit)?;
     references.held.insert(op.tag, true);
@@ -116,7 +116,7 @@ fn take(object: &mut dyn ObjectContext, input: &[u8], _: &mut Vec<u8>) -> Result
     Ok(0)
 }
 
-fn put(object: &mut dyn ObjectContext, input: &[u8], _: &mut Vec<u8>) -> Result<i32> {
+fn put(object: &mut dyn ObjectContext, input: &Bytes, _: &mut Vec<u8>) -> Result<i32> {
     let op: TagOp = decode_input(input)?;
     let mut references = load(object, op.implicit)?;
     if references.held.is_empty() {
@@ -137,7 +137,7 @@ fn put(object: &mut dyn ObjectContext, input: &[u8], _: &mut Vec<u8>) -> Result<
     Ok(0)
 }
 
-fn set(object: &mut dyn ObjectContext, input: &[u8], _: &mut Vec<u8>) -> Result<i32> {
+fn set(object: &mut dyn ObjectContext, input: &Bytes, _: &mut Vec<u8>) -> Result<i32> {
     let Tags(tags) = decode_input(input)?;
     if tags.is_empty() {
         object.remove()?;
@@ -148,9 +148,32 @@ fn set(object: &mut dyn ObjectContext, input: &[u8], _: &mut Vec<u8>) -> Result<
     Ok(0)
 }
 
-fn read(object: &mut dyn ObjectContext, input: &[u8], output: &mut Vec<u8>) -> Result<i32> {
+fn read(object: &mut dyn ObjectContext, input: &Bytes, output: &mut Vec<u8>) -> Result<i32> {
     let op: ReadOp = decode_input(input)?;
     let references = load(object, op.implicit)?;
     encode_output(&Tags(references.held.into_keys().collect()), output);
     Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::test_object::TestObject;
+
+    #[test]
+    fn references_keep_an_object_until_the_last_is_put() {
+        let tag = |tag: &str, implicit| {
+            let mut w = codec::Writer::new();
+            w.versioned(1, 1, |w| {
+                w.string(tag);
+                w.bool(implicit);
+            });
+            w.into_vec()
+        };
+        let mut object = TestObject::existing();
+        object.call("refcount", "get", &tag("a", true)).unwrap();
+        object.call("refcount", "put", &tag("b", true)).unwrap();
+        assert!(object.state.exists, "the wildcard reference went, a is left");
+        object.call("refcount", "put", &tag("a", false)).unwrap();
+        assert!(!object.state.exists);
+    }
 }

@@ -14,13 +14,13 @@ const TAG_LEN: usize = 24;
 pub(crate) const CLASS: Class = Class {
     name: "version",
     default_allowed: true,
-    methods: &[
+    methods: &[&[
         Method { name: "set", flags: Flags::READ_WRITE, function: set },
         Method { name: "inc", flags: Flags::READ_WRITE, function: increment },
         Method { name: "inc_conds", flags: Flags::READ_WRITE, function: increment },
         Method { name: "read", flags: Flags::READ, function: read },
         Method { name: "check_conds", flags: Flags::READ, function: check },
-    ],
+    ]],
 };
 
 /// `obj_version`
@@ -134,13 +134,13 @@ fn require(conditions: &[Condition], current: &ObjectVersion) -> Result<()> {
     if all { Ok(()) } else { Err(Errno::CANCELED.into()) }
 }
 
-fn set(object: &mut dyn ObjectContext, input: &[u8], _: &mut Vec<u8>) -> Result<i32> {
+fn set(object: &mut dyn ObjectContext, input: &Bytes, _: &mut Vec<u8>) -> Result<i32> {
     let Wrapped(version) = decode_input(input)?;
     save(object, &version)?;
     Ok(0)
 }
 
-fn increment(object: &mut dyn ObjectContext, input: &[u8], _: &mut Vec<u8>) -> Result<i32> {
+fn increment(object: &mut dyn ObjectContext, input: &Bytes, _: &mut Vec<u8>) -> Result<i32> {
     let op: ConditionsOp = decode_input(input)?;
     let mut version = match load(object)? {
         Some(version) => version,
@@ -152,15 +152,44 @@ fn increment(object: &mut dyn ObjectContext, input: &[u8], _: &mut Vec<u8>) -> R
     Ok(0)
 }
 
-fn check(object: &mut dyn ObjectContext, input: &[u8], _: &mut Vec<u8>) -> Result<i32> {
+fn check(object: &mut dyn ObjectContext, input: &Bytes, _: &mut Vec<u8>) -> Result<i32> {
     let op: ConditionsOp = decode_input(input)?;
     let version = load(object)?.unwrap_or_default();
     require(&op.conditions, &version)?;
     Ok(0)
 }
 
-fn read(object: &mut dyn ObjectContext, _: &[u8], output: &mut Vec<u8>) -> Result<i32> {
+fn read(object: &mut dyn ObjectContext, _: &Bytes, output: &mut Vec<u8>) -> Result<i32> {
     let version = load(object)?.unwrap_or_default();
     encode_output(&Wrapped(version), output);
     Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::test_object::TestObject;
+    use types::Errno;
+
+    #[test]
+    fn versions_count_and_conditions_are_enforced() {
+        let op = |condition: Option<(u64, u32)>| {
+            let mut w = codec::Writer::new();
+            w.versioned(1, 1, |w| {
+                w.versioned(1, 1, |w| (w.u64(0), w.string("")).1);
+                w.count(condition.iter().len());
+                if let Some((number, comparison)) = condition {
+                    w.versioned(1, 1, |w| {
+                        w.versioned(1, 1, |w| (w.u64(number), w.string("")).1);
+                        w.u32(comparison);
+                    });
+                }
+            });
+            w.into_vec()
+        };
+        let mut object = TestObject::existing();
+        object.call("version", "inc", &op(None)).unwrap();
+        assert_eq!(object.call("version", "check_conds", &op(Some((3, 3)))), Err(Errno::CANCELED));
+        object.call("version", "inc_conds", &op(Some((2, 3)))).unwrap();
+        object.call("version", "check_conds", &op(Some((3, 3)))).unwrap();
+    }
 }

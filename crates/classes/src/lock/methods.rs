@@ -17,7 +17,7 @@ const PREFIX: &[u8] = b"lock.";
 pub(crate) const CLASS: Class = Class {
     name: "lock",
     default_allowed: true,
-    methods: &[
+    methods: &[&[
         Method { name: "lock", flags: Flags::READ_WRITE, function: lock },
         Method { name: "unlock", flags: Flags::READ_WRITE, function: unlock },
         Method { name: "break_lock", flags: Flags::READ_WRITE, function: break_lock },
@@ -25,7 +25,7 @@ pub(crate) const CLASS: Class = Class {
         Method { name: "list_locks", flags: Flags::READ, function: list_locks },
         Method { name: "assert_locked", flags: Flags::READ, function: assert_locked },
         Method { name: "set_cookie", flags: Flags::READ_WRITE, function: set_cookie },
-    ],
+    ]],
 };
 
 fn attr_name(name: &[u8]) -> Vec<u8> {
@@ -61,7 +61,7 @@ fn caller_id(object: &dyn ObjectContext, cookie: Bytes) -> LockerId {
     LockerId { locker: object.caller().request.name, cookie }
 }
 
-fn lock(object: &mut dyn ObjectContext, input: &[u8], _: &mut Vec<u8>) -> Result<i32> {
+fn lock(object: &mut dyn ObjectContext, input: &Bytes, _: &mut Vec<u8>) -> Result<i32> {
     let op: LockOp = decode_input(input)?;
     let may_renew = op.flags & LockOp::MAY_RENEW != 0;
     let must_renew = op.flags & LockOp::MUST_RENEW != 0;
@@ -111,18 +111,18 @@ fn remove_locker(object: &mut dyn ObjectContext, name: &[u8], id: &LockerId) -> 
     Ok(0)
 }
 
-fn unlock(object: &mut dyn ObjectContext, input: &[u8], _: &mut Vec<u8>) -> Result<i32> {
+fn unlock(object: &mut dyn ObjectContext, input: &Bytes, _: &mut Vec<u8>) -> Result<i32> {
     let op: UnlockOp = decode_input(input)?;
     let id = caller_id(object, op.cookie);
     remove_locker(object, &op.name, &id)
 }
 
-fn break_lock(object: &mut dyn ObjectContext, input: &[u8], _: &mut Vec<u8>) -> Result<i32> {
+fn break_lock(object: &mut dyn ObjectContext, input: &Bytes, _: &mut Vec<u8>) -> Result<i32> {
     let op: BreakOp = decode_input(input)?;
     remove_locker(object, &op.name, &op.id)
 }
 
-fn info(object: &mut dyn ObjectContext, input: &[u8], output: &mut Vec<u8>) -> Result<i32> {
+fn info(object: &mut dyn ObjectContext, input: &Bytes, output: &mut Vec<u8>) -> Result<i32> {
     let op: GetInfoOp = decode_input(input)?;
     let lock = read_lock(object, &op.name)?;
     let mut w = Writer::append_to(std::mem::take(output));
@@ -131,7 +131,7 @@ fn info(object: &mut dyn ObjectContext, input: &[u8], output: &mut Vec<u8>) -> R
     Ok(0)
 }
 
-fn list_locks(object: &mut dyn ObjectContext, _: &[u8], output: &mut Vec<u8>) -> Result<i32> {
+fn list_locks(object: &mut dyn ObjectContext, _: &Bytes, output: &mut Vec<u8>) -> Result<i32> {
     let names = object.xattrs()?.into_keys();
     let locks = names.filter(|name| name.starts_with(PREFIX));
     let locks = locks.map(|name| name.slice(PREFIX.len()..)).collect();
@@ -150,12 +150,12 @@ fn held_lock(object: &mut dyn ObjectContext, op: &AssertOp) -> Result<(LockInfo,
     if held { Ok((lock, id)) } else { Err(Errno::BUSY.into()) }
 }
 
-fn assert_locked(object: &mut dyn ObjectContext, input: &[u8], _: &mut Vec<u8>) -> Result<i32> {
+fn assert_locked(object: &mut dyn ObjectContext, input: &Bytes, _: &mut Vec<u8>) -> Result<i32> {
     let op: AssertOp = decode_input(input)?;
     held_lock(object, &op).map(|_| 0)
 }
 
-fn set_cookie(object: &mut dyn ObjectContext, input: &[u8], _: &mut Vec<u8>) -> Result<i32> {
+fn set_cookie(object: &mut dyn ObjectContext, input: &Bytes, _: &mut Vec<u8>) -> Result<i32> {
     let op: SetCookieOp = decode_input(input)?;
     let (mut lock, old) = held_lock(object, &op.held)?;
     let new = LockerId { cookie: op.new_cookie, ..old.clone() };

@@ -88,7 +88,7 @@ fn an_ephemeral_lock_takes_its_object_along() {
     let ephemeral = lock_input(LockType::EXCLUSIVE_EPHEMERAL, "cookie", "", 0, 0);
     assert_eq!(lock_as(&mut object, 1, &ephemeral), Ok(()));
     object.call("lock", "unlock", &strings(&["name", "cookie"])).unwrap();
-    assert!(!object.exists);
+    assert!(!object.state.exists);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::read::clipped;
 use bytes::Bytes;
 use classes::{Caller, Failure, ObjectContext, OmapPage, Result as ClassResult};
 use std::collections::BTreeMap;
-use types::{Errno, UTime};
+use types::{EntityAddr, Errno, ParticipantName, SnapId, UTime};
 use wire::OsdOp;
 
 impl Context<'_> {
@@ -109,6 +109,21 @@ impl ObjectContext for ClassObject<'_, '_> {
         let page = self.context.omap_page(after.clone(), prefix.clone(), entries);
         let page = page.map_err(failure)?;
         Ok(page.map_or_else(OmapPage::default, |page| (page.pairs.clone(), page.more)))
+    }
+
+    fn watchers(&mut self) -> ClassResult<Vec<(ParticipantName, EntityAddr)>> {
+        self.reads += 1;
+        let watchers = self.context.info.watchers.iter();
+        Ok(watchers.map(|(key, info)| (key.name, info.addr)).collect())
+    }
+
+    fn snapshot_sequence(&mut self) -> ClassResult<SnapId> {
+        // No object has snapshots yet.
+        self.size().map(|_| SnapId::default())
+    }
+
+    fn serves_snapshots(&self) -> bool {
+        false
     }
 
     fn create(&mut self, exclusive: bool) -> ClassResult<()> {

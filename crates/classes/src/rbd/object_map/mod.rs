@@ -1,0 +1,84 @@
+//! The objects `rbd_object_map.<image>`: which objects of an image exist, two bits for each.
+
+mod bits;
+mod update;
+
+use crate::{Failure, Method, ObjectContext, Result, decode_input, methods};
+use bits::{ObjectMap, Unchecked};
+use types::Errno;
+
+pub(super) const METHODS: &[Method] = methods! {
+    "object_map_update": READ_WRITE => update::update,
+    "object_map_load": READ => load,
+    "object_map_save": READ_WRITE => save,
+    "object_map_resize": READ_WRITE => resize,
+    "object_map_snap_add": READ_WRITE => add_snapshot,
+    "object_map_snap_remove": READ_WRITE => remove_snapshot,
+};
+
+/// Of objects in a map (`MAX_OBJECT_MAP_OBJECT_COUNT`).
+const OBJECTS_MAX: u64 = 256_000_000;
+
+/// The states of an object.
+mod state {
+    pub const EXISTS: u8 = 1;
+    /// Not written since the last snapshot.
+    pub const EXISTS_CLEAN: u8 = 3;
+}
+
+/// ENOENT if there is no map; a damaged one is EINVAL.
+fn read(object: &mut dyn ObjectContext) -> Result<ObjectMap> {
+    match object.size()? {
+        0 => Err(Errno::NOENT.into()),
+        size => decode_input(&object.read(0, size)?),
+    }
+}
+
+fn write(object: &mut dyn ObjectContext, map: &ObjectMap) -> Result<()> {
+    object.write_full(codec::encode_to_bytes(map))
+}
+
+/// The client gets it without checksums, which would protect nothing on the way.
+fn load(object: &mut dyn ObjectContext, (): ()) -> Result<Unchecked> {
+    read(object).map(Unchecked)
+}
+
+fn save(object: &mut dyn ObjectContext, map: ObjectMap) -> Result<()> {
+    write(object, &map)
+}
+
+/// Objects that go must be in the state that new ones would get.
+fn resize(object: &mut dyn ObjectContext, (count, default): (u64, u8)) -> Result<()> {
+    if count > OBJECTS_MAX {
+        return Err(Errno::INVAL.into());
+    }
+    let mut map = match read(object) {
+        Err(Failure::Errno(Errno::NOENT)) => ObjectMap::default(),
+        outcome => outcome?,
+    };
+    let old = map.len();
+    if (count..old).any(|number| map.get(number) != default) {
+        return Err(Errno::STALE.into());
+    }
+    map.resize(count);
+    map.fill(old..count, default);
+    write(object, &map)
+}
+
+/// What exists is unchanged since the new snapshot.
+fn add_snapshot(object: &mut dyn ObjectContext, (): ()) -> Result<()> {
+    let mut map = read(object)?;
+    let changed =
+        map.replace(|_, old| if old == state::EXISTS { state::EXISTS_CLEAN } else { old });
+    if changed { write(object, &map) } else { Ok(()) }
+}
+
+/// What was changed since the removed snapshot's predecessor is changed since then now.
+fn remove_snapshot(object: &mut dyn ObjectContext, removed: ObjectMap) -> Result<()> {
+    let mut map = read(object)?;
+    let changed = map.replace(|number, old| {
+        let changed_before = number >= removed.len() || removed.get(number) == state::EXISTS;
+        if old == state::EXISTS_CLEAN && changed_before { state::EXISTS } else { old }
+    });
+    if changed { write(object, &map) } else { Ok(()) }
+}

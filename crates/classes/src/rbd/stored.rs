@@ -1,0 +1,41 @@
+//! Snapshots and parent as an image's header keeps them.
+
+use super::keys;
+use super::values::{Parent, Snapshot};
+use crate::{ObjectContext, Result, omap};
+use bytes::Bytes;
+use types::{Errno, SnapId};
+
+/// ENOENT if there is none.
+pub(super) fn snapshot(object: &mut dyn ObjectContext, id: SnapId) -> Result<Snapshot> {
+    omap::require(object, keys::snapshot(id))
+}
+
+/// The same, for methods to which the image itself is no snapshot.
+pub(super) fn real_snapshot(object: &mut dyn ObjectContext, id: SnapId) -> Result<Snapshot> {
+    match id {
+        SnapId::HEAD => Err(Errno::INVAL.into()),
+        id => snapshot(object, id),
+    }
+}
+
+/// All snapshots, the oldest first.
+pub(super) fn snapshots(object: &mut dyn ObjectContext) -> Result<Vec<Snapshot>> {
+    let listed: Vec<(Bytes, Snapshot)> = omap::list_all(object, keys::SNAPSHOT_PREFIX)?;
+    Ok(listed.into_iter().map(|(_, snapshot)| snapshot).collect())
+}
+
+/// Stores a snapshot in today's format; a parent that only it knew moves to the header.
+pub(super) fn set_snapshot(object: &mut dyn ObjectContext, mut new: Snapshot) -> Result<()> {
+    if let Some(Parent { spec, overlap }) = new.parent.take() {
+        new.overlap = new.overlap.or(overlap);
+        if !parent(object)?.is_some_and(|parent| parent.spec.exists()) {
+            omap::set(object, keys::PARENT, &Parent { spec, overlap: None })?;
+        }
+    }
+    omap::set(object, keys::snapshot(new.id), &new)
+}
+
+pub(super) fn parent(object: &mut dyn ObjectContext) -> Result<Option<Parent>> {
+    omap::get(object, keys::PARENT)
+}

@@ -1,0 +1,74 @@
+//! An image that moves.
+
+use bytes::Bytes;
+use codec::{Decode, Encode, Reader, Result, Writer};
+use std::collections::BTreeMap;
+
+/// `MigrationSpec`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MigrationSpec {
+    pub header_type: u8,
+    pub pool: i64,
+    pub namespace: Bytes,
+    pub image_name: Bytes,
+    pub image: Bytes,
+    pub sequences: BTreeMap<u64, u64>,
+    pub overlap: u64,
+    pub flatten: bool,
+    pub mirroring: bool,
+    pub state: u8,
+    pub state_description: Bytes,
+    pub mirror_mode: u8,
+    /// Of a source that is no image of this cluster.
+    pub source: Bytes,
+}
+
+impl MigrationSpec {
+    /// `MIGRATION_HEADER_TYPE_SRC`: in the header of the image that is moved away.
+    pub const SOURCE: u8 = 1;
+    /// `MIGRATION_HEADER_TYPE_DST`
+    pub const DESTINATION: u8 = 2;
+}
+
+impl Encode for MigrationSpec {
+    fn encode(&self, w: &mut Writer) {
+        let compat = if self.source.is_empty() { 1 } else { 3 };
+        w.versioned(3, compat, |w| {
+            w.u8(self.header_type);
+            w.i64(self.pool);
+            w.value(&self.namespace);
+            w.value(&self.image_name);
+            w.value(&self.image);
+            w.value(&self.sequences);
+            w.u64(self.overlap);
+            w.bool(self.flatten);
+            w.bool(self.mirroring);
+            w.u8(self.state);
+            w.value(&self.state_description);
+            w.u8(self.mirror_mode);
+            w.value(&self.source);
+        });
+    }
+}
+
+impl Decode for MigrationSpec {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        r.versioned("migration", 3, |r, version| {
+            Ok(MigrationSpec {
+                header_type: r.u8("header type")?,
+                pool: r.i64("pool")?,
+                namespace: r.value()?,
+                image_name: r.value()?,
+                image: r.value()?,
+                sequences: r.value()?,
+                overlap: r.u64("overlap")?,
+                flatten: r.bool("flatten")?,
+                mirroring: r.bool("mirroring")?,
+                state: r.u8("state")?,
+                state_description: r.value()?,
+                mirror_mode: if version >= 2 { r.u8("mirror mode")? } else { 0 },
+                source: if version >= 3 { r.value()? } else { Bytes::new() },
+            })
+        })
+    }
+}

@@ -1,0 +1,133 @@
+//! Mirroring of a pool: its peers, and which images are mirrored.
+
+use bytes::Bytes;
+use codec::{Decode, Encode, Reader, Result, Writer};
+use types::UTime;
+
+/// `MirrorMode`, of a pool.
+pub(crate) mod mode {
+    pub const DISABLED: u32 = 0;
+    pub const IMAGE: u32 = 1;
+    pub const POOL: u32 = 2;
+    pub const INIT_ONLY: u32 = 3;
+}
+
+/// `MirrorPeerDirection`
+pub(crate) mod peer_direction {
+    pub const RECEIVE: u8 = 0;
+    pub const SEND: u8 = 1;
+    pub const BOTH: u8 = 2;
+}
+
+/// `MirrorImageState`
+pub(crate) mod image_state {
+    pub const DISABLING: u8 = 0;
+    pub const ENABLED: u8 = 1;
+    pub const CREATING: u8 = 3;
+}
+
+/// `MirrorPeer`: another cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct MirrorPeer {
+    pub uuid: Bytes,
+    pub direction: u8,
+    pub site_name: Bytes,
+    /// As whom we read from it.
+    pub client_name: Bytes,
+    pub mirror_uuid: Bytes,
+    pub last_seen: UTime,
+}
+
+impl MirrorPeer {
+    pub fn is_valid(&self) -> bool {
+        let has_client = match self.direction {
+            peer_direction::SEND => true,
+            peer_direction::RECEIVE | peer_direction::BOTH => !self.client_name.is_empty(),
+            _ => false,
+        };
+        has_client && !self.uuid.is_empty() && !self.site_name.is_empty()
+    }
+}
+
+impl Encode for MirrorPeer {
+    fn encode(&self, w: &mut Writer) {
+        w.versioned(2, 1, |w| {
+            w.value(&self.uuid);
+            w.value(&self.site_name);
+            w.value(&self.client_name);
+            w.i64(-1); // a pool, once
+            w.u8(self.direction);
+            w.value(&self.mirror_uuid);
+            w.value(&self.last_seen);
+        });
+    }
+}
+
+impl Decode for MirrorPeer {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        r.versioned("mirror peer", 2, |r, version| {
+            let (uuid, site_name, client_name) = r.value()?;
+            r.i64("pool")?;
+            let (direction, mirror_uuid, last_seen) = match version {
+                1 => (peer_direction::BOTH, Bytes::new(), UTime::ZERO),
+                _ => r.value()?,
+            };
+            Ok(MirrorPeer { uuid, direction, site_name, client_name, mirror_uuid, last_seen })
+        })
+    }
+}
+
+/// `MirrorImage`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MirrorImage {
+    pub global_id: Bytes,
+    pub state: u8,
+    pub mode: u8,
+}
+
+impl Encode for MirrorImage {
+    fn encode(&self, w: &mut Writer) {
+        w.versioned(2, 1, |w| {
+            w.value(&self.global_id);
+            w.u8(self.state);
+            w.u8(self.mode);
+        });
+    }
+}
+
+impl Decode for MirrorImage {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        r.versioned("mirror image", 2, |r, version| {
+            let (global_id, state) = r.value()?;
+            let mode = if version >= 2 { r.u8("mode")? } else { 0 };
+            Ok(MirrorImage { global_id, state, mode })
+        })
+    }
+}
+
+/// `MirrorImageMap`: which daemon mirrors an image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MirrorImageMap {
+    pub instance: Bytes,
+    pub mapped: UTime,
+    pub data: Bytes,
+}
+
+impl Encode for MirrorImageMap {
+    fn encode(&self, w: &mut Writer) {
+        w.versioned(1, 1, |w| {
+            w.value(&self.instance);
+            w.value(&self.mapped);
+            w.value(&self.data);
+        });
+    }
+}
+
+impl Decode for MirrorImageMap {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        r.versioned("mirror image map", 1, |r, _| {
+            let (instance, mapped, data) = r.value()?;
+            Ok(MirrorImageMap { instance, mapped, data })
+        })
+    }
+}

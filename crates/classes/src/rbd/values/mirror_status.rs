@@ -1,0 +1,155 @@
+//! How mirroring of an image goes, as each site reports it.
+
+use bytes::Bytes;
+use codec::{Decode, Encode, Reader, Result, Writer};
+use types::{AddrType, EntityAddr, ParticipantName, UTime};
+
+/// `MirrorImageStatusState`
+pub(crate) mod status_state {
+    pub const UNKNOWN: u8 = 0;
+    pub const ERROR: u8 = 1;
+}
+
+/// `entity_inst_t`: a daemon that mirrors. What kind of address it has depends on whom it talks to,
+/// so that is left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Instance {
+    name: ParticipantName,
+    addr: EntityAddr,
+}
+
+impl Instance {
+    pub fn new(name: ParticipantName, addr: EntityAddr) -> Self {
+        Instance { name, addr: EntityAddr { kind: AddrType::Any, ..addr } }
+    }
+}
+
+impl Encode for Instance {
+    fn encode(&self, w: &mut Writer) {
+        w.value(&self.name);
+        w.value(&self.addr);
+    }
+}
+
+impl Decode for Instance {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        let (name, addr) = r.value()?;
+        Ok(Instance::new(name, addr))
+    }
+}
+
+/// `MirrorImageSiteStatus`; the local site's has no mirror UUID.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct SiteStatus {
+    pub mirror_uuid: Bytes,
+    pub state: u8,
+    pub description: Bytes,
+    pub last_update: UTime,
+    pub up: bool,
+}
+
+impl SiteStatus {
+    pub fn is_local(&self) -> bool {
+        self.mirror_uuid.is_empty()
+    }
+
+    fn encode_body(&self, w: &mut Writer) {
+        w.u8(self.state);
+        w.value(&self.description);
+        w.value(&self.last_update);
+        w.bool(self.up);
+    }
+
+    fn decode_body(r: &mut Reader<'_>, mirror_uuid: Bytes) -> Result<Self> {
+        let (state, description, last_update, up) = r.value()?;
+        Ok(SiteStatus { mirror_uuid, state, description, last_update, up })
+    }
+}
+
+impl Encode for SiteStatus {
+    fn encode(&self, w: &mut Writer) {
+        let version = if self.is_local() { 1 } else { 2 };
+        w.versioned(version, version, |w| {
+            if version >= 2 {
+                w.value(&self.mirror_uuid);
+            }
+            self.encode_body(w);
+        });
+    }
+}
+
+impl Decode for SiteStatus {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        r.versioned("site status", 2, |r, version| {
+            let mirror_uuid = if version >= 2 { r.value()? } else { Bytes::new() };
+            Self::decode_body(r, mirror_uuid)
+        })
+    }
+}
+
+/// `MirrorImageSiteStatusOnDisk`: a status, and the daemon that reported it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StoredStatus {
+    pub origin: Instance,
+    pub status: SiteStatus,
+}
+
+impl Encode for StoredStatus {
+    fn encode(&self, w: &mut Writer) {
+        w.versioned(1, 1, |w| w.value(&self.origin));
+        w.value(&self.status);
+    }
+}
+
+impl Decode for StoredStatus {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        let origin = r.versioned("origin", 1, |r, _| r.value())?;
+        Ok(StoredStatus { origin, status: r.value()? })
+    }
+}
+
+/// `MirrorImageStatus`: what all sites report of one image.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Statuses(pub Vec<SiteStatus>);
+
+impl Statuses {
+    pub fn local(&self) -> Option<&SiteStatus> {
+        self.0.iter().find(|status| status.is_local())
+    }
+
+    pub fn remote(&self) -> impl Iterator<Item = &SiteStatus> {
+        self.0.iter().filter(|status| !status.is_local())
+    }
+}
+
+impl Encode for Statuses {
+    fn encode(&self, w: &mut Writer) {
+        w.versioned(2, 1, |w| {
+            let local = self.local();
+            local.unwrap_or(&SiteStatus::default()).encode_body(w);
+            w.bool(local.is_some());
+            w.count(self.remote().count());
+            for status in self.remote() {
+                w.value(&status.mirror_uuid);
+                status.encode_body(w);
+            }
+        });
+    }
+}
+
+impl Decode for Statuses {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        r.versioned("image status", 2, |r, version| {
+            let local = SiteStatus::decode_body(r, Bytes::new())?;
+            if version < 2 {
+                return Ok(Statuses(vec![local]));
+            }
+            let has_local = r.bool("local status")?;
+            let remote = r.list("site statuses", |r| {
+                let mirror_uuid = r.value()?;
+                SiteStatus::decode_body(r, mirror_uuid)
+            })?;
+            Ok(Statuses(has_local.then_some(local).into_iter().chain(remote).collect()))
+        })
+    }
+}

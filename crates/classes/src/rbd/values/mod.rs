@@ -1,0 +1,19 @@
+//! What class `rbd` stores and exchanges, in Ceph's versioned encodings.
+
+mod group;
+mod migration;
+mod mirror;
+mod mirror_status;
+mod parent;
+mod snapshot;
+mod trash;
+
+pub(super) use group::{GroupImage, GroupImageStatus, GroupSnapshot, GroupSpec};
+pub(super) use migration::MigrationSpec;
+pub(super) use mirror::{
+    MirrorImage, MirrorImageMap, MirrorPeer, image_state, mode, peer_direction,
+};
+pub(super) use mirror_status::{Instance, SiteStatus, Statuses, StoredStatus, status_state};
+pub(super) use parent::{ChildSpec, Parent, ParentSpec};
+pub(super) use snapshot::{MirrorNamespace, Namespace, NamespaceKind, Snapshot, SnapshotInfo};
+pub(super) use trash::TrashSpec;

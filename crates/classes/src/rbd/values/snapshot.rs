@@ -1,0 +1,236 @@
+//! An image's snapshots, and why each was taken.
+
+use super::Parent;
+use bytes::Bytes;
+use codec::{Decode, Encode, Reader, Result, Writer};
+use std::collections::{BTreeMap, BTreeSet};
+use types::{SnapId, UTime};
+
+/// `SnapshotNamespaceType`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NamespaceKind(pub u32);
+
+impl NamespaceKind {
+    pub const USER: NamespaceKind = NamespaceKind(0);
+    pub const GROUP: NamespaceKind = NamespaceKind(1);
+    pub const TRASH: NamespaceKind = NamespaceKind(2);
+    pub const MIRROR: NamespaceKind = NamespaceKind(3);
+    pub const UNKNOWN: NamespaceKind = NamespaceKind(u32::MAX);
+}
+
+/// `MirrorSnapshotNamespace`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MirrorNamespace {
+    pub state: u8,
+    pub complete: bool,
+    pub peers: BTreeSet<Bytes>,
+    pub primary: Bytes,
+    pub primary_snapshot: SnapId,
+    pub last_copied_object: u64,
+    pub sequences: BTreeMap<u64, u64>,
+}
+
+impl MirrorNamespace {
+    /// `MIRROR_SNAPSHOT_STATE_NON_PRIMARY` and `…_NON_PRIMARY_DEMOTED`
+    pub fn is_non_primary(&self) -> bool {
+        matches!(self.state, 2 | 3)
+    }
+}
+
+impl Encode for MirrorNamespace {
+    fn encode(&self, w: &mut Writer) {
+        w.u8(self.state);
+        w.bool(self.complete);
+        w.value(&self.peers);
+        w.value(&self.primary);
+        w.value(&self.primary_snapshot);
+        w.u64(self.last_copied_object);
+        w.value(&self.sequences);
+    }
+}
+
+impl Decode for MirrorNamespace {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        Ok(MirrorNamespace {
+            state: r.u8("mirror snapshot state")?,
+            complete: r.bool("complete")?,
+            peers: r.value()?,
+            primary: r.value()?,
+            primary_snapshot: r.value()?,
+            last_copied_object: r.u64("last copied object")?,
+            sequences: r.value()?,
+        })
+    }
+}
+
+/// `SnapshotNamespace`: what a snapshot is for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) enum Namespace {
+    #[default]
+    User,
+    Group {
+        pool: i64,
+        group: Bytes,
+        snapshot: Bytes,
+    },
+    Trash {
+        name: Bytes,
+        kind: NamespaceKind,
+    },
+    Mirror(MirrorNamespace),
+    /// A newer client's.
+    Unknown,
+}
+
+impl Namespace {
+    pub fn kind(&self) -> NamespaceKind {
+        match self {
+            Namespace::User => NamespaceKind::USER,
+            Namespace::Group { .. } => NamespaceKind::GROUP,
+            Namespace::Trash { .. } => NamespaceKind::TRASH,
+            Namespace::Mirror(_) => NamespaceKind::MIRROR,
+            Namespace::Unknown => NamespaceKind::UNKNOWN,
+        }
+    }
+
+    /// Whether two snapshots may not have the same name. Of those in the trash the names are made up.
+    pub fn is_same_as(&self, other: &Namespace) -> bool {
+        self == other || self.kind() == NamespaceKind::TRASH && other.kind() == NamespaceKind::TRASH
+    }
+}
+
+impl Encode for Namespace {
+    fn encode(&self, w: &mut Writer) {
+        w.versioned(1, 1, |w| {
+            w.u32(self.kind().0);
+            match self {
+                Namespace::User | Namespace::Unknown => {}
+                Namespace::Group { pool, group, snapshot } => {
+                    w.i64(*pool);
+                    w.value(group);
+                    w.value(snapshot);
+                }
+                Namespace::Trash { name, kind } => {
+                    w.value(name);
+                    w.u32(kind.0);
+                }
+                Namespace::Mirror(mirror) => w.value(mirror),
+            }
+        });
+    }
+}
+
+impl Decode for Namespace {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        r.versioned("snapshot namespace", 1, |r, _| {
+            Ok(match NamespaceKind(r.u32("kind")?) {
+                NamespaceKind::USER => Namespace::User,
+                NamespaceKind::GROUP => {
+                    let (pool, group, snapshot) = r.value()?;
+                    Namespace::Group { pool, group, snapshot }
+                }
+                NamespaceKind::TRASH => {
+                    let name = r.value()?;
+                    Namespace::Trash { name, kind: NamespaceKind(r.u32("original kind")?) }
+                }
+                NamespaceKind::MIRROR => Namespace::Mirror(r.value()?),
+                _ => Namespace::Unknown,
+            })
+        })
+    }
+}
+
+/// `cls_rbd_snap`: a snapshot as it is stored in the image's header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Snapshot {
+    pub id: SnapId,
+    pub name: Bytes,
+    pub image_size: u64,
+    pub protection: u8,
+    pub flags: u64,
+    pub namespace: Namespace,
+    pub timestamp: UTime,
+    pub children: u32,
+    pub overlap: Option<u64>,
+    /// Snapshots that were written before version 8 name the parent themselves; others leave that
+    /// to the header. Not stored again.
+    pub parent: Option<Parent>,
+}
+
+/// The version that left the parent to the header.
+const WITHOUT_PARENT: u8 = 8;
+
+impl Snapshot {
+    /// How much of the parent the snapshot shows.
+    pub fn parent_overlap(&self) -> Option<u64> {
+        self.overlap.or(self.parent.as_ref().and_then(|parent| parent.overlap))
+    }
+
+    pub fn has_parent(&self) -> bool {
+        self.overlap.is_some() || self.parent.is_some()
+    }
+}
+
+impl Encode for Snapshot {
+    fn encode(&self, w: &mut Writer) {
+        w.versioned(WITHOUT_PARENT, WITHOUT_PARENT, |w| {
+            w.value(&self.id);
+            w.value(&self.name);
+            w.u64(self.image_size);
+            w.u8(self.protection);
+            w.u64(self.flags);
+            w.value(&self.namespace);
+            w.value(&self.timestamp);
+            w.u32(self.children);
+            w.value(&self.overlap);
+        });
+    }
+}
+
+impl Decode for Snapshot {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        // What follows depends on the oldest version that may read it, which `versioned` checks.
+        let mut header = *r;
+        let (_, compat) = (header.u8("version")?, header.u8("compat")?);
+        r.versioned("snapshot", WITHOUT_PARENT, |r, version| {
+            let (id, name, image_size) = r.value()?;
+            let mut parent = None;
+            if compat < WITHOUT_PARENT {
+                r.skip("unused features", 8)?;
+                if version >= 2 {
+                    parent = Some(r.value::<Parent>()?).filter(|parent| parent.spec.exists());
+                }
+            }
+            Ok(Snapshot {
+                id,
+                name,
+                image_size,
+                protection: if version >= 3 { r.u8("protection")? } else { 0 },
+                flags: if version >= 4 { r.u64("flags")? } else { 0 },
+                namespace: if version >= 5 { r.value()? } else { Namespace::User },
+                timestamp: if version >= 6 { r.value()? } else { UTime::ZERO },
+                children: if version >= 7 { r.u32("children")? } else { 0 },
+                overlap: if version >= 8 { r.value()? } else { None },
+                parent,
+            })
+        })
+    }
+}
+
+/// `SnapshotInfo`: a snapshot as clients see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SnapshotInfo(pub Snapshot);
+
+impl Encode for SnapshotInfo {
+    fn encode(&self, w: &mut Writer) {
+        let SnapshotInfo(snapshot) = self;
+        w.versioned(1, 1, |w| {
+            w.value(&snapshot.id);
+            w.value(&snapshot.namespace);
+            w.value(&snapshot.name);
+            w.u64(snapshot.image_size);
+            w.value(&snapshot.timestamp);
+            w.u32(snapshot.children);
+        });
+    }
+}
