@@ -9,6 +9,7 @@
 //! As in Ceph, reads see the object as it was before the operation, not what the method recorded.
 
 mod hello;
+mod journal;
 mod lock;
 mod omap;
 mod rbd;

@@ -1,0 +1,114 @@
+//! What the journal class stores and exchanges, in Ceph's encodings.
+
+use bytes::Bytes;
+use codec::{Decode, Encode, Reader, Result, Writer};
+
+/// `ObjectPosition`: an entry, and the data object that it is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Position {
+    pub object: u64,
+    pub tag: u64,
+    pub entry: u64,
+}
+
+impl Encode for Position {
+    fn encode(&self, w: &mut Writer) {
+        w.versioned(1, 1, |w| w.value(&(self.object, self.tag, self.entry)));
+    }
+}
+
+impl Decode for Position {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        r.versioned("position", 1, |r, _| {
+            let (object, tag, entry) = r.value()?;
+            Ok(Position { object, tag, entry })
+        })
+    }
+}
+
+/// `ObjectSetPosition`: the last entry of each data object in use, the newest first.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct SetPosition(pub Vec<Position>);
+
+impl Encode for SetPosition {
+    fn encode(&self, w: &mut Writer) {
+        w.versioned(1, 1, |w| w.value(&self.0));
+    }
+}
+
+impl Decode for SetPosition {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        r.versioned("positions", 1, |r, _| Ok(SetPosition(r.value()?)))
+    }
+}
+
+/// `Client`: one that writes the journal, or reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Client {
+    pub id: Bytes,
+    pub data: Bytes,
+    pub committed: SetPosition,
+    pub state: u8,
+}
+
+impl Client {
+    pub const CONNECTED: u8 = 0;
+    /// It was so far behind that nobody waits for it any longer.
+    pub const DISCONNECTED: u8 = 1;
+
+    pub fn is_connected(&self) -> bool {
+        self.state != Self::DISCONNECTED
+    }
+}
+
+impl Encode for Client {
+    fn encode(&self, w: &mut Writer) {
+        w.versioned(1, 1, |w| {
+            w.value(&self.id);
+            w.value(&self.data);
+            w.value(&self.committed);
+            w.u8(self.state);
+        });
+    }
+}
+
+impl Decode for Client {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        r.versioned("journal client", 1, |r, _| {
+            let (id, data, committed, state) = r.value()?;
+            Ok(Client { id, data, committed, state })
+        })
+    }
+}
+
+/// `Tag`: entries of one writer. A newer tag of the same class replaces an older one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Tag {
+    pub number: u64,
+    pub class: u64,
+    pub data: Bytes,
+}
+
+impl Tag {
+    /// As a class: a new one.
+    pub const CLASS_NEW: u64 = u64::MAX;
+}
+
+impl Encode for Tag {
+    fn encode(&self, w: &mut Writer) {
+        w.versioned(1, 1, |w| {
+            w.u64(self.number);
+            w.u64(self.class);
+            w.value(&self.data);
+        });
+    }
+}
+
+impl Decode for Tag {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        r.versioned("journal tag", 1, |r, _| {
+            let (number, class, data) = r.value()?;
+            Ok(Tag { number, class, data })
+        })
+    }
+}
