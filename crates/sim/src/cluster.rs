@@ -63,7 +63,7 @@ pub fn build(scenario: Scenario, printed: bool) -> World {
             uuid: types::Uuid::default(),
             auth_none: !scenario.uses_cephx,
             connection_modes: CONNECTION_MODES.to_vec(),
-            hostname: "virtual".to_owned(),
+            hostname: host_name(id.0 as usize % scenario.hosts),
         };
         nodes.push(osd(store, config, seeds.next_u64()));
     }
@@ -76,6 +76,11 @@ pub fn build(scenario: Scenario, printed: bool) -> World {
     World::new(scenario, nodes, workload, &mut seeds, printed)
 }
 
+fn host_name(host: usize) -> String {
+    format!("host.{host}")
+}
+
+/// OSDs come into the map when they boot.
 fn parameters(
     scenario: &Scenario,
     mon_addrs: &EntityAddrVec,
@@ -86,9 +91,9 @@ fn parameters(
         mon_addrs: mon_addrs.clone(),
         mgr_name: "x".to_owned(),
         mgr_addrs: mgr_addrs.clone(),
-        osd_count: scenario.osds as u32,
+        osd_count: 0,
         host: "virtual".to_owned(),
-        failure_domain: "osd".to_owned(),
+        failure_domain: scenario.failure_domain().to_owned(),
         device_class: None,
         pool_size: scenario.size,
         key_type: KeyType::Aes,

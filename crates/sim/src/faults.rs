@@ -1,19 +1,38 @@
 //! What goes wrong, and when it is over.
 
-use crate::network::NodeId;
+use crate::network::{NodeId, Way};
 use crate::scenario::FaultMix;
 use engine::Duration;
 use stdx::Prng;
+
+/// Primaries hold leases for reads: who is cut off stops answering before others go on without it.
+/// Without them an OSD that is deposed, and does not hear of it while clients still reach it, answers
+/// from the past; faults that lead to that are left out then.
+pub const HAS_LEASES: bool = false;
 
 const PARTITION_MS_MAX: u64 = 40_000;
 const STORM_MS_MAX: u64 = 5_000;
 const STORM_FACTOR_MAX: u64 = 200;
 const CLOCK_JUMP_S_MAX: u64 = 700;
+const FLAPS_MAX: u64 = 8;
+const FLAP_MS_MAX: u64 = 3_000;
+const WEAK_LINK_MS_MAX: u64 = 20_000;
+const SLOW_FACTOR_MAX: u64 = 60;
+const LOSS_PER_MILLE_MAX: u64 = 300;
+/// Shorter than anybody's patience.
+const PAUSE_MS_MAX: u64 = 8_000;
+/// Longer than everybody's.
+const PAUSE_MS_MAX_WITH_LEASES: u64 = 60_000;
+/// Weights that OSDs are given, in tenths.
+const WEIGHTS: [u64; 5] = [0, 3, 5, 10, 10];
+const CRUSH_WEIGHTS: [u64; 4] = [2, 10, 10, 30];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// Processes die, losing all that is not durable.
     Crash(Vec<NodeId>),
+    /// The same, and their host with them: nobody is told that their connections are gone.
+    Vanish(Vec<NodeId>),
     Start(Vec<NodeId>),
     /// About so many percent of a process's connections break.
     Cut {
@@ -22,16 +41,62 @@ pub enum Fault {
     },
     /// Nothing gets through between these and all others.
     Partition(Vec<NodeId>),
+    /// Others are not heard by these.
+    Deafness(Vec<NodeId>),
+    /// Others do not hear these.
+    Muteness(Vec<NodeId>),
+    Slow(Vec<Way>, u64),
+    Lossy(Vec<Way>, u64),
     Storm {
         factor: u64,
     },
-    /// Partitions and storms are over.
+    /// Partitions, weak links and storms are over.
     Mend,
+    /// Processes stand still.
+    Pause(Vec<NodeId>),
+    Resume(Vec<NodeId>),
     /// Clocks stand still and then jump, as on a machine that slept.
     ClockJump(Duration),
     CreatePool,
+    /// An administrator changes the map.
+    Command(String),
     /// The device of an OSD loses data.
     Rot(NodeId),
+}
+
+/// What is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    CrashOsd,
+    CrashMonitor,
+    CrashAll,
+    CrashClient,
+    CrashHost,
+    Vanish,
+    Cut,
+    Partition,
+    OneWay,
+    Flap,
+    Storm,
+    WeakLink,
+    Pause,
+    ClockJump,
+    CreatePool,
+    Churn,
+    AddOsd,
+}
+
+impl Kind {
+    /// Whether requests may take very long while it lasts.
+    pub fn is_slow(self) -> bool {
+        use Kind::*;
+        matches!(self, Partition | OneWay | Flap | Storm | WeakLink | Pause | Vanish)
+    }
+
+    /// Whether an OSD may be deposed by it without hearing of it.
+    pub fn needs_leases(self) -> bool {
+        matches!(self, Kind::Churn)
+    }
 }
 
 /// Who is who.
@@ -39,6 +104,10 @@ pub enum Fault {
 pub struct Cast {
     pub monitor: NodeId,
     pub osds: Vec<NodeId>,
+    /// The OSDs on each host.
+    pub hosts: Vec<Vec<NodeId>>,
+    /// Those of `osds` that join later.
+    pub spares: Vec<NodeId>,
     pub clients: Vec<NodeId>,
 }
 
@@ -52,66 +121,152 @@ impl Cast {
     }
 }
 
-/// The next fault and, if it has an end, that and after which time.
-pub fn draw(prng: &mut Prng, mix: &FaultMix, cast: &Cast) -> (Fault, Option<(Duration, Fault)>) {
-    let away = |prng: &mut Prng| Duration::from_millis(1 + prng.below(mix.away_ms_max.max(1)));
-    let crash = |prng: &mut Prng, nodes: Vec<NodeId>| {
-        let back = (away(prng), Fault::Start(nodes.clone()));
-        (Fault::Crash(nodes), Some(back))
-    };
-    match choose(prng, &mix.weights()) {
-        0 => {
+/// A fault now, and what follows after which time.
+pub type Plan = (Fault, Vec<(Duration, Fault)>);
+
+/// The next fault, and what follows from it.
+pub fn draw(prng: &mut Prng, mix: &FaultMix, cast: &Cast) -> Plan {
+    let Some(kind) = mix.draw_kind(prng) else { return (Fault::Mend, Vec::new()) };
+    match kind {
+        Kind::CrashOsd => {
             let osd = *prng.choose(&cast.osds);
-            crash(prng, vec![osd])
+            crash(prng, mix, vec![osd])
         }
-        1 => crash(prng, vec![cast.monitor]),
-        2 => {
-            let mut server = cast.osds.clone();
-            server.push(cast.monitor);
-            crash(prng, server)
-        }
-        3 => {
+        Kind::CrashMonitor => crash(prng, mix, vec![cast.monitor]),
+        Kind::CrashAll => crash(prng, mix, [&cast.osds[..], &[cast.monitor]].concat()),
+        Kind::CrashClient => {
             let client = *prng.choose(&cast.clients);
-            crash(prng, vec![client])
+            crash(prng, mix, vec![client])
         }
-        4 => {
+        Kind::CrashHost => {
+            let host = prng.choose(&cast.hosts).clone();
+            crash(prng, mix, host)
+        }
+        Kind::Vanish => {
+            let host = prng.choose(&cast.hosts).clone();
+            let (_, back) = crash(prng, mix, host.clone());
+            (Fault::Vanish(host), back)
+        }
+        Kind::Cut => {
             let node = *prng.choose(&cast.all());
-            (Fault::Cut { node, share: 10 + prng.below(91) }, None)
+            (Fault::Cut { node, share: 10 + prng.below(91) }, Vec::new())
         }
-        5 => {
+        Kind::Partition => {
             let apart = draw_island(prng, cast);
-            let over = Duration::from_millis(1 + prng.below(PARTITION_MS_MAX));
-            (Fault::Partition(apart), Some((over, Fault::Mend)))
+            until_mended(prng, Fault::Partition(apart), PARTITION_MS_MAX)
         }
-        6 => {
-            let over = Duration::from_millis(1 + prng.below(STORM_MS_MAX));
+        Kind::OneWay => {
+            let apart = draw_island(prng, cast);
+            let deaf = prng.chance(1, 2);
+            let fault = if deaf { Fault::Deafness(apart) } else { Fault::Muteness(apart) };
+            until_mended(prng, fault, PARTITION_MS_MAX)
+        }
+        Kind::Flap => flap(prng, cast),
+        Kind::Storm => {
             let factor = 2 + prng.below(STORM_FACTOR_MAX);
-            (Fault::Storm { factor }, Some((over, Fault::Mend)))
+            until_mended(prng, Fault::Storm { factor }, STORM_MS_MAX)
         }
-        7 => (Fault::ClockJump(Duration::from_secs(1 + prng.below(CLOCK_JUMP_S_MAX))), None),
-        _ => (Fault::CreatePool, None),
+        Kind::WeakLink => weak_link(prng, cast),
+        Kind::Pause => {
+            let nodes = if prng.chance(1, 3) { cast.osds.clone() } else { cast.all() };
+            let nodes = vec![*prng.choose(&nodes)];
+            let limit = if HAS_LEASES { PAUSE_MS_MAX_WITH_LEASES } else { PAUSE_MS_MAX };
+            let over = Duration::from_millis(1 + prng.below(limit));
+            (Fault::Pause(nodes.clone()), vec![(over, Fault::Resume(nodes))])
+        }
+        Kind::ClockJump => {
+            let by = Duration::from_secs(1 + prng.below(CLOCK_JUMP_S_MAX));
+            (Fault::ClockJump(by), Vec::new())
+        }
+        Kind::CreatePool => (Fault::CreatePool, Vec::new()),
+        Kind::Churn => (Fault::Command(churn(prng, cast)), Vec::new()),
+        Kind::AddOsd => {
+            (Fault::Start(cast.spares.first().copied().into_iter().collect()), Vec::new())
+        }
     }
 }
 
-/// Some clients, or some daemons. Never both: an OSD that is cut off from the others while a client
-/// still reaches it would answer reads from a past that others have left, until it learns of it.
+fn crash(prng: &mut Prng, mix: &FaultMix, nodes: Vec<NodeId>) -> Plan {
+    let away = Duration::from_millis(1 + prng.below(mix.away_ms_max.max(1)));
+    (Fault::Crash(nodes.clone()), vec![(away, Fault::Start(nodes))])
+}
+
+fn until_mended(prng: &mut Prng, fault: Fault, ms_max: u64) -> Plan {
+    (fault, vec![(Duration::from_millis(1 + prng.below(ms_max)), Fault::Mend)])
+}
+
+/// A partition that comes and goes.
+fn flap(prng: &mut Prng, cast: &Cast) -> Plan {
+    let apart = draw_island(prng, cast);
+    let mut at = Duration::ZERO;
+    let mut wait = |prng: &mut Prng| {
+        at += Duration::from_millis(1 + prng.below(FLAP_MS_MAX));
+        at
+    };
+    let mut follows = vec![(wait(prng), Fault::Mend)];
+    for _ in 0..prng.below(FLAPS_MAX) {
+        follows.push((wait(prng), Fault::Partition(apart.clone())));
+        follows.push((wait(prng), Fault::Mend));
+    }
+    (Fault::Partition(apart), follows)
+}
+
+/// What some of the processes say, or what is said to them, comes late.
+fn weak_link(prng: &mut Prng, cast: &Cast) -> Plan {
+    let (one, others) = (*prng.choose(&cast.all()), cast.all());
+    let others = others.into_iter().filter(|other| *other != one);
+    let others: Vec<NodeId> = others.filter(|_| prng.chance(1, 2)).collect();
+    let (there, back) = (prng.chance(2, 3), prng.chance(2, 3));
+    let out = others.iter().filter(|_| there).map(|other| (one, *other));
+    let ways: Vec<Way> =
+        out.chain(others.iter().filter(|_| back).map(|other| (*other, one))).collect();
+    let fault = match prng.chance(1, 2) {
+        true => Fault::Slow(ways, 2 + prng.below(SLOW_FACTOR_MAX)),
+        false => Fault::Lossy(ways, 1 + prng.below(LOSS_PER_MILLE_MAX)),
+    };
+    until_mended(prng, fault, WEAK_LINK_MS_MAX)
+}
+
+/// What an administrator, or a balancer, does to an OSD. See [`restore`].
+fn churn(prng: &mut Prng, cast: &Cast) -> String {
+    let id = prng.below(cast.osds.len() as u64);
+    match prng.below(6) {
+        0 => format!(r#"{{"prefix":"osd out","ids":["{id}"]}}"#),
+        1 => format!(r#"{{"prefix":"osd in","ids":["{id}"]}}"#),
+        2 => format!(r#"{{"prefix":"osd down","ids":["{id}"]}}"#),
+        3 => reweight(id, *prng.choose(&WEIGHTS)),
+        4 => crush_reweight(id, *prng.choose(&CRUSH_WEIGHTS)),
+        _ => {
+            let (group, to) = (prng.below(8), prng.below(cast.osds.len() as u64));
+            format!(r#"{{"prefix":"osd pg-upmap-items","pgid":"1.{group:x}","id":[{id},{to}]}}"#)
+        }
+    }
+}
+
+fn reweight(id: u64, tenths: u64) -> String {
+    let weight = tenths as f64 / 10.0;
+    format!(r#"{{"prefix":"osd reweight","id":{id},"weight":{weight:.1}}}"#)
+}
+
+fn crush_reweight(id: u64, tenths: u64) -> String {
+    let weight = tenths as f64 / 10.0;
+    format!(r#"{{"prefix":"osd crush reweight","name":"osd.{id}","weight":{weight:.1}}}"#)
+}
+
+/// The commands after which an OSD counts as much as any other.
+pub fn restore(id: u64) -> [String; 2] {
+    [reweight(id, 10), crush_reweight(id, 10)]
+}
+
+/// Some clients, or some daemons, among them perhaps all of a host. Never clients and daemons: an OSD
+/// that is cut off from the others while a client still reaches it would answer reads from a past that
+/// others have left, until it learns of it.
 fn draw_island(prng: &mut Prng, cast: &Cast) -> Vec<NodeId> {
-    let (one_in, candidates) = match prng.chance(1, 2) {
-        true => (2, cast.clients.clone()),
-        false => (3, cast.daemons()),
+    let (one_in, candidates) = match prng.below(if HAS_LEASES { 5 } else { 4 }) {
+        0 | 1 => (2, cast.clients.clone()),
+        2 => (3, cast.daemons()),
+        3 => return prng.choose(&cast.hosts).clone(),
+        _ => (2, cast.all()),
     };
     candidates.into_iter().filter(|_| prng.chance(1, one_in)).collect()
-}
-
-/// An index, as often as its weight says.
-fn choose(prng: &mut Prng, weights: &[u64]) -> usize {
-    let total: u64 = weights.iter().sum();
-    let mut left = prng.below(total.max(1));
-    for (index, weight) in weights.iter().enumerate() {
-        if left < *weight {
-            return index;
-        }
-        left -= weight;
-    }
-    weights.len()
 }

@@ -7,6 +7,7 @@ use crate::model::Action;
 use crate::scenario::Scenario;
 use crate::world::{World, create_pool_command, set_pool_command};
 use engine::Duration;
+use maps::OsdMap;
 use osd::Osd;
 use pg::{Pg, State};
 use std::collections::BTreeSet;
@@ -22,6 +23,8 @@ const LIVENESS_LIMIT: Duration = Duration::from_secs(400);
 const REPLY_LIMIT: Duration = Duration::from_secs(120);
 /// For what was acknowledged to become what all copies hold.
 const QUIET: Duration = Duration::from_secs(15);
+/// For the slowest of disks to be done.
+const DISKS_LIMIT: Duration = Duration::from_secs(120);
 
 #[derive(Debug, Clone, Default)]
 pub struct Options {
@@ -81,6 +84,9 @@ fn play(world: &mut World) -> Result<Report, String> {
     world.set_busy(true);
     world.run_until(world.scenario.duration, |_| false);
     world.heal();
+    if world.has_churned {
+        restore(world)?;
+    }
     if world.scenario.is_tight {
         make_room(world)?;
     }
@@ -91,8 +97,11 @@ fn play(world: &mut World) -> Result<Report, String> {
         }
         outcome => outcome?,
     }
+    if let Some(osd) = world.scenario.leaver {
+        leave(world, osd)?;
+    }
     look_at_everything(world)?;
-    world.run_until(QUIET, |_| false);
+    fall_silent(world);
     if let Some(osd) = world.scenario.rotten {
         rot(world, osd)?;
     }
@@ -111,10 +120,12 @@ fn become_clean(world: &mut World) -> Result<(), String> {
     }
 }
 
-/// A group whose copies do not fit their devices while they are being made equal may stand still.
+/// A group whose copies do not fit their devices while they are being made equal may stand still; so
+/// may one whose only member refused a write and took a later one.
 fn lacks_room(world: &World) -> bool {
     let mut groups = world.osds().flat_map(|osd| osd.hosted.daemon.iter().flat_map(Osd::groups));
-    let stalled = |pg: &Pg| matches!(pg.state(), State::Stalled | State::Refused);
+    let stalled =
+        |pg: &Pg| matches!(pg.state(), State::Stalled | State::Refused | State::Incomplete);
     world.scenario.is_tight && groups.any(stalled)
 }
 
@@ -122,20 +133,55 @@ fn lacks_room(world: &World) -> bool {
 fn rot(world: &mut World, osd: OsdId) -> Result<(), String> {
     let node = world.cast.osds[osd.0 as usize];
     world.request_checkpoint(node);
-    world.run_until(QUIET, |_| false);
+    fall_silent(world);
     // What it has in memory hides damage.
     world.fault(Fault::Crash(vec![node]));
     world.fault(Fault::Rot(node));
     world.fault(Fault::Start(vec![node]));
-    world.run_until(QUIET, |_| false);
+    fall_silent(world);
     become_clean(world)?;
     look_at_everything(world)?;
-    world.run_until(QUIET, |_| false);
+    fall_silent(world);
     Ok(())
 }
 
+/// Every OSD counts as much as any other again.
+fn restore(world: &mut World) -> Result<(), String> {
+    for id in 0..world.cast.osds.len() as u64 {
+        for restoring in crate::faults::restore(id) {
+            command(world, &restoring)?;
+        }
+    }
+    Ok(())
+}
+
+/// An OSD is taken out of the cluster for good, the others take over what it has.
+fn leave(world: &mut World, osd: OsdId) -> Result<(), String> {
+    command(world, &format!(r#"{{"prefix":"osd out","ids":["{osd}"]}}"#))?;
+    become_clean(world).map_err(|why| format!("osd.{osd} is out: {why}"))?;
+    world.fault(Fault::Crash(vec![world.cast.osds[osd.0 as usize]]));
+    let is_down = |world: &mut World| map(world).is_some_and(|map| !map.is_up(osd));
+    if !world.run_until(BOOT_LIMIT, is_down) {
+        return Err(format!("osd.{osd} is gone and never marked down"));
+    }
+    let purge = format!(r#"{{"prefix":"osd purge","id":{osd},"yes_i_really_mean_it":true}}"#);
+    command(world, &purge)?;
+    become_clean(world).map_err(|why| format!("osd.{osd} has left: {why}"))
+}
+
+/// The monitor's, if it runs.
+fn map(world: &World) -> Option<&OsdMap> {
+    Some(&world.monitor().hosted.daemon.as_ref()?.state().osdmap)
+}
+
 fn boot(world: &mut World) -> Result<(), String> {
-    (0..world.nodes.len()).for_each(|node| world.start(node));
+    let spares = world.cast.spares.clone();
+    let nodes = (0..world.nodes.len()).filter(|node| !spares.contains(node));
+    nodes.for_each(|node| world.start(node));
+    let osds = world.scenario.osds;
+    if !world.run_until(BOOT_LIMIT, |world| map(world).is_some_and(|map| map.up_count() == osds)) {
+        return Err("not all OSDs come up".to_owned());
+    }
     let (pg_num, size, min_size) =
         (world.scenario.pg_num, world.scenario.size, world.scenario.min_size);
     command(world, &create_pool_command(cluster::POOL, pg_num, size))?;
@@ -166,9 +212,8 @@ fn unanswered(world: &World) -> String {
 /// What each OSD thinks of the groups that are not clean.
 fn groups(world: &World) -> String {
     let mut text = String::new();
-    let map = |osd: &crate::process::OsdProcess| osd.hosted.daemon.as_ref().map(|d| d.map().epoch);
     for osd in world.osds() {
-        let epoch = map(osd).unwrap_or_default();
+        let epoch = osd.hosted.daemon.as_ref().map(|osd| osd.map().epoch).unwrap_or_default();
         writeln!(text, "osd.{} at epoch {epoch}", osd.config.id).expect("strings grow");
         let all = osd.hosted.daemon.iter().flat_map(|daemon| daemon.groups());
         for pg in all.filter(|pg| !pg.is_clean() && pg.state() != State::ReplicaActive) {
@@ -184,7 +229,11 @@ fn groups(world: &World) -> String {
 }
 
 fn is_clean(world: &World) -> bool {
-    let map = &world.monitor().hosted.daemon.as_ref().expect("all is healed").state().osdmap;
+    let map = map(world).expect("all is healed");
+    let is_behind = |osd: &Osd| osd.map().epoch < map.epoch;
+    if world.osds().any(|osd| osd.hosted.daemon.as_ref().is_some_and(is_behind)) {
+        return false;
+    }
     let clean: BTreeSet<PgId> = world
         .osds()
         .flat_map(|osd| osd.hosted.daemon.iter().flat_map(|daemon| daemon.groups()))
@@ -220,6 +269,12 @@ fn look_at_everything(world: &mut World) -> Result<(), String> {
         true => Ok(()),
         false => Err(unanswered(world)),
     }
+}
+
+/// What was acknowledged becomes what all copies hold, and disks finish what they do besides.
+fn fall_silent(world: &mut World) {
+    world.run_until(QUIET, |_| false);
+    world.run_until(DISKS_LIMIT, |world| quiet::check(world).is_ok());
 }
 
 /// Whether clients saw what they may see; how many objects could not be decided.

@@ -3,6 +3,7 @@
 //! Every seed leaves out some kinds of faults and exaggerates others, because rare combinations
 //! drown when everything happens all the time.
 
+use crate::faults::{HAS_LEASES, Kind};
 use crate::stores::{self, StoreKind};
 use crate::workload::Reach;
 use engine::Duration;
@@ -19,6 +20,11 @@ const TIGHT_ONE_IN: u64 = 16;
 const THINK_WHEN_TIGHT_US: u64 = 100_000;
 /// One seed of so many, of those in which it can, ends with damaged data.
 const ROT_ONE_IN: u64 = 3;
+/// One seed of so many has many OSDs, up to so many.
+const LARGE_ONE_IN: u64 = 12;
+const OSDS_MAX: u64 = 50;
+/// One seed of so many, of those in which it can, ends with an OSD that leaves.
+const LEAVE_ONE_IN: u64 = 4;
 /// One seed of so many has a single kind of fault.
 const ONE_KIND_ONE_IN: u64 = 4;
 /// A group remembers the requests of its last thousand writes. Who is cut off for longer than those
@@ -29,7 +35,12 @@ const THINK_WITH_PARTITIONS_US: u64 = 60_000;
 #[derive(Debug, Clone)]
 pub struct Scenario {
     pub seed: u64,
+    /// From the beginning.
     pub osds: usize,
+    /// OSDs that join later.
+    pub spares: usize,
+    /// OSDs are dealt out to so many hosts.
+    pub hosts: usize,
     pub clients: usize,
     pub size: u8,
     pub min_size: u8,
@@ -48,10 +59,14 @@ pub struct Scenario {
     pub think_us: u64,
     pub in_flight_max: usize,
     pub delay_us: (u64, u64),
+    /// Clocks differ by up to this.
+    pub skew_ms_max: u64,
     /// One for each OSD.
     pub stores: Vec<StoreKind>,
     /// Whose device loses data in the end.
     pub rotten: Option<OsdId>,
+    /// Who is taken out of the cluster for good in the end.
+    pub leaver: Option<OsdId>,
     pub faults: FaultMix,
 }
 
@@ -60,15 +75,7 @@ pub struct Scenario {
 pub struct FaultMix {
     /// Between faults, on average; zero: none at all.
     pub interval_ms: u64,
-    pub crash_osd: u64,
-    pub crash_monitor: u64,
-    pub crash_all: u64,
-    pub crash_client: u64,
-    pub cut: u64,
-    pub partition: u64,
-    pub storm: u64,
-    pub clock_jump: u64,
-    pub create_pool: u64,
+    pub weights: Vec<(Kind, u64)>,
     /// A crashed process is away for up to this long.
     pub away_ms_max: u64,
 }
@@ -77,7 +84,12 @@ impl Scenario {
     pub fn draw(seed: u64) -> Self {
         let mut prng = Prng::new(seed);
         let p = &mut prng;
-        let osds = *p.choose(&[1, 2, 3, 3, 3, 3, 4, 5]);
+        let is_large = p.chance(1, LARGE_ONE_IN);
+        let osds = match is_large {
+            true => 6 + p.below(OSDS_MAX - 5) as usize,
+            false => *p.choose(&[1, 2, 3, 3, 3, 3, 4, 5]),
+        };
+        let hosts = 1 + p.below(osds as u64) as usize;
         let size = (1 + p.below(3)).max(p.below(4)).min(osds as u64) as u8;
         let min_size = if size > 1 && p.chance(2, 3) { size / 2 + 1 } else { 1 };
         let uses_cephx = p.chance(1, 2);
@@ -88,33 +100,47 @@ impl Scenario {
         let faults = FaultMix::draw(p);
         // A copy that is behind on a full device cannot catch up before something is deleted.
         let is_tight = p.chance(1, TIGHT_ONE_IN) && size == 1;
-        let is_slow = faults.partition > 0 || faults.storm > 0;
-        let think_min = if is_slow { clients as u64 * THINK_WITH_PARTITIONS_US } else { 0 };
+        let spares = if p.chance(1, 4) && !is_tight { 1 + p.below(2) as usize } else { 0 };
+        let think_min =
+            if faults.is_slow() { clients as u64 * THINK_WITH_PARTITIONS_US } else { 0 };
         let think_min = if is_tight { think_min.max(THINK_WHEN_TIGHT_US) } else { think_min };
         let commit_us = (20 + p.below(200), commit_max);
-        let stores = stores::draw(&mut p.fork(), osds, commit_us, is_tight);
+        let stores = stores::draw(&mut p.fork(), osds + spares, commit_us, is_tight);
         let rotten = draw_rotten(p, &stores);
+        let can_leave = osds.min(hosts) > size.into() && rotten.is_none() && !is_tight;
+        let leaver =
+            (can_leave && p.chance(1, LEAVE_ONE_IN)).then(|| OsdId(p.below(osds as u64) as i32));
+        let seconds = if is_large { 15 + p.below(15) } else { 20 + p.below(60) };
         Scenario {
             seed,
             osds,
+            spares,
+            hosts,
             clients,
             size,
             min_size,
-            pg_num: 1 << p.below(4),
-            objects: 2 + p.below(7) as usize,
+            pg_num: if is_large { 8 << p.below(4) } else { 1 << p.below(4) },
+            objects: 2 + p.below(if is_large { 40 } else { 7 }) as usize,
             reach: draw_reach(p, is_tight),
             is_tight,
             is_wired: p.chance(1, WIRED_ONE_IN),
             uses_cephx,
             prefers_secure: p.chance(1, 3),
-            duration: Duration::from_secs(20 + p.below(60)),
+            duration: Duration::from_secs(seconds),
             think_us: think_us.max(think_min),
             in_flight_max: *p.choose(&[1, 2, 4, 8]),
             delay_us: (20 + p.below(100), delay_max),
+            skew_ms_max: *p.choose(&[0, 300, 60_000]),
             stores,
             rotten,
+            leaver,
             faults,
         }
+    }
+
+    /// Copies of a group lie on different ones of these.
+    pub fn failure_domain(&self) -> &'static str {
+        if self.hosts > self.size.into() { "host" } else { "osd" }
     }
 }
 
@@ -133,52 +159,69 @@ fn draw_rotten(p: &mut Prng, stores: &[StoreKind]) -> Option<OsdId> {
     (!can_rot.is_empty() && p.chance(1, ROT_ONE_IN)).then(|| *p.choose(&can_rot))
 }
 
+/// What a mix is drawn from.
+const KINDS: [(Kind, u64); 17] = [
+    (Kind::CrashOsd, 10),
+    (Kind::CrashMonitor, 3),
+    (Kind::CrashAll, 3),
+    (Kind::CrashClient, 2),
+    (Kind::CrashHost, 4),
+    (Kind::Vanish, 2),
+    (Kind::Cut, 10),
+    (Kind::Partition, 4),
+    (Kind::OneWay, 3),
+    (Kind::Flap, 2),
+    (Kind::Storm, 2),
+    (Kind::WeakLink, 4),
+    (Kind::Pause, 4),
+    (Kind::ClockJump, 1),
+    (Kind::CreatePool, 1),
+    (Kind::Churn, 6),
+    (Kind::AddOsd, 1),
+];
+
+/// Sometimes there is nothing else.
+const ALONE: [&[Kind]; 9] = [
+    &[Kind::CrashOsd],
+    &[Kind::CrashAll],
+    &[Kind::Cut],
+    &[Kind::CrashOsd, Kind::ClockJump],
+    &[Kind::Partition],
+    &[Kind::CrashHost, Kind::AddOsd],
+    &[Kind::Pause, Kind::WeakLink],
+    &[Kind::OneWay, Kind::Flap],
+    &[Kind::Churn, Kind::AddOsd],
+];
+
 impl FaultMix {
     fn draw(p: &mut Prng) -> Self {
-        let mut weight = |weight: u64| if p.chance(1, 2) { weight } else { 0 };
-        let mix = FaultMix {
-            interval_ms: 0,
-            crash_osd: weight(10),
-            crash_monitor: weight(3),
-            crash_all: weight(3),
-            crash_client: weight(2),
-            cut: weight(10),
-            partition: weight(4),
-            storm: weight(2),
-            clock_jump: weight(1),
-            create_pool: weight(1),
-            away_ms_max: 0,
-        };
-        let mix = if p.chance(1, ONE_KIND_ONE_IN) { FaultMix::of_one_kind(p) } else { mix };
+        let kinds = KINDS.iter().filter(|_| p.chance(1, 2)).copied();
+        let mut weights: Vec<(Kind, u64)> = kinds.collect();
+        if p.chance(1, ONE_KIND_ONE_IN) {
+            weights = p.choose(&ALONE).iter().map(|kind| (*kind, 1)).collect();
+        }
+        weights.retain(|(kind, _)| HAS_LEASES || !kind.needs_leases());
         FaultMix {
             interval_ms: *p.choose(&[0, 500, 2_000, 2_000, 8_000, 8_000, 20_000]),
+            weights,
             away_ms_max: *p.choose(&[200, 3_000, 3_000, 40_000]),
-            ..mix
         }
     }
 
-    fn of_one_kind(p: &mut Prng) -> Self {
-        let none = FaultMix::default();
-        match p.below(5) {
-            0 => FaultMix { crash_osd: 1, ..none },
-            1 => FaultMix { crash_all: 1, ..none },
-            2 => FaultMix { cut: 1, ..none },
-            3 => FaultMix { crash_osd: 1, clock_jump: 1, ..none },
-            _ => FaultMix { partition: 1, ..none },
-        }
+    fn is_slow(&self) -> bool {
+        self.weights.iter().any(|(kind, _)| kind.is_slow())
     }
 
-    pub fn weights(&self) -> [u64; 9] {
-        [
-            self.crash_osd,
-            self.crash_monitor,
-            self.crash_all,
-            self.crash_client,
-            self.cut,
-            self.partition,
-            self.storm,
-            self.clock_jump,
-            self.create_pool,
-        ]
+    /// A kind, as often as its weight says.
+    pub fn draw_kind(&self, p: &mut Prng) -> Option<Kind> {
+        let total = self.weights.iter().map(|(_, weight)| weight).sum();
+        let mut left = if total > 0 { p.below(total) } else { 0 };
+        for (kind, weight) in &self.weights {
+            if left < *weight {
+                return Some(*kind);
+            }
+            left -= weight;
+        }
+        None
     }
 }

@@ -23,6 +23,9 @@ const LOG_BLOCKS_SMALL: u64 = 256;
 const LOG_BLOCKS_PER_DEFERRED: u64 = 16;
 const MEMORY_SMALL: u64 = 1 << 20;
 const MEMORY_USUAL: u64 = 64 << 20;
+/// In one seed of so many, one device takes up to so many times longer than the others.
+const LAME_ONE_IN: u64 = 8;
+const LAME_FACTOR_MAX: u64 = 60;
 const READ_DELAY_MAX: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Clone)]
@@ -58,12 +61,19 @@ pub fn draw(p: &mut Prng, osds: usize, commit_us: (u64, u64), is_tight: bool) ->
     let block = if is_tight { 4 } else { *p.choose(&[0, 0, 4, 4, 4, 2]) };
     let low = Duration::from_micros(commit_us.0);
     let commit = low..=Duration::from_micros(commit_us.1).max(low);
-    let one = |_| match p.chance(block, 4) {
-        true => StoreKind::Block(Box::new(BlockShape::draw(p, &commit, is_tight))),
-        false => StoreKind::Crash(CrashOptions {
-            commit_delay: commit.clone(),
-            ..CrashOptions::default()
-        }),
+    let lame = p.chance(1, LAME_ONE_IN).then(|| p.below(osds as u64) as usize);
+    let factor = 10 + p.below(LAME_FACTOR_MAX - 9) as u32;
+    let one = |number| {
+        let delay = match lame == Some(number) {
+            true => *commit.start() * factor..=*commit.end() * factor,
+            false => commit.clone(),
+        };
+        match p.chance(block, 4) {
+            true => StoreKind::Block(Box::new(BlockShape::draw(p, &delay, is_tight))),
+            false => {
+                StoreKind::Crash(CrashOptions { commit_delay: delay, ..CrashOptions::default() })
+            }
+        }
     };
     (0..osds).map(one).collect()
 }

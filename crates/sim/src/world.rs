@@ -3,6 +3,8 @@
 //! One event at a time: something arrives, a timer is due, a client thinks of something, a fault
 //! happens. After each, the processes that it touched are drained and their invariants checked.
 
+mod misfortune;
+
 use crate::agenda::Agenda;
 use crate::faults::{Cast, Fault};
 use crate::history::History;
@@ -75,7 +77,9 @@ pub struct World {
     pub scenario: Scenario,
     pub agenda: Agenda<Event>,
     /// How far clocks have jumped.
-    skew: Duration,
+    jumped: Duration,
+    /// By how much each process's clock is ahead of the agenda.
+    skews: Vec<Duration>,
     network: Network,
     pub weather: Weather,
     presences: Vec<Presence>,
@@ -90,6 +94,8 @@ pub struct World {
     pub workload: Workload,
     /// Clients make requests, and faults happen.
     pub is_busy: bool,
+    /// Somebody has changed weights or marks of OSDs.
+    pub has_churned: bool,
     pub commands_done: Vec<(String, Result<i32, Errno>)>,
     pools_made: u32,
     actors_made: u32,
@@ -115,16 +121,20 @@ impl World {
             let nodes = nodes.iter().enumerate();
             nodes.filter(|(_, node)| wanted(&node.body)).map(|(index, _)| index).collect::<Vec<_>>()
         };
+        let osds = of_kind(|body| matches!(body, Body::Osd(_)));
         let cast = Cast {
             monitor: of_kind(|body| matches!(body, Body::Monitor(_)))[0],
-            osds: of_kind(|body| matches!(body, Body::Osd(_))),
+            hosts: hosts(&scenario, &osds),
+            spares: osds[scenario.osds..].to_vec(),
+            osds,
             clients: of_kind(|body| matches!(body, Body::Client(_))),
         };
         let (delay_min_us, delay_max_us) = scenario.delay_us;
         World {
             scenario,
             agenda: Agenda::new(START),
-            skew: Duration::ZERO,
+            jumped: Duration::ZERO,
+            skews: vec![Duration::ZERO; nodes.len()],
             network,
             weather: Weather::fair(delay_min_us, delay_max_us),
             presences,
@@ -138,6 +148,7 @@ impl World {
             history: History::default(),
             workload,
             is_busy: false,
+            has_churned: false,
             commands_done: Vec::new(),
             pools_made: 0,
             actors_made: 0,
@@ -146,9 +157,9 @@ impl World {
         }
     }
 
-    /// What clocks show.
-    pub fn clock(&self) -> Time {
-        self.agenda.now() + self.skew
+    /// What that process's clock shows.
+    pub fn clock(&self, node: NodeId) -> Time {
+        self.agenda.now() + self.skews[node]
     }
 
     /// Does what comes next, unless it is later than `limit`.
@@ -186,7 +197,7 @@ impl World {
 
     fn network(&mut self, act: impl FnOnce(&mut Network, &mut Context<'_>)) {
         let mut context = Context {
-            clock: self.agenda.now() + self.skew,
+            skews: &self.skews,
             agenda: &mut self.agenda,
             prng: &mut self.network_prng,
             presences: &self.presences,
@@ -203,7 +214,7 @@ impl World {
     }
 
     fn deliver(&mut self, Delivery { node, conn, arrival }: Delivery) {
-        let now = self.clock();
+        let now = self.clock(node);
         let name = self.presences[node].participant();
         if !self.nodes[node].process().is_up() {
             return;
@@ -244,7 +255,10 @@ impl World {
             return; // it was woken earlier, and planned anew
         }
         self.nodes[node].wake = None;
-        let now = self.clock();
+        if self.weather.is_paused(node) {
+            return;
+        }
+        let now = self.clock(node);
         if self.nodes[node].process().poll_timeout().is_some_and(|due| due <= now) {
             self.nodes[node].process().handle_timeout(now);
         }
@@ -253,7 +267,10 @@ impl World {
 
     /// Lets a process speak, and plans when it is woken.
     pub fn touch(&mut self, node: NodeId) {
-        let now = self.clock();
+        if self.weather.is_paused(node) {
+            return;
+        }
+        let now = self.clock(node);
         while let Some(output) = self.nodes[node].process().poll_output(now) {
             self.perform(node, output);
         }
@@ -266,7 +283,7 @@ impl World {
     }
 
     fn plan_wake(&mut self, node: NodeId) {
-        let skew = self.skew;
+        let skew = self.skews[node];
         let Some(due) = self.nodes[node].process().poll_timeout() else { return };
         let due = (due - skew).max(self.agenda.now());
         if self.nodes[node].wake.is_none_or(|wake| due < wake) {
@@ -332,7 +349,8 @@ impl World {
         let (in_flight_max, average) = (self.scenario.in_flight_max, self.scenario.think_us);
         let wait = Duration::from_micros(self.workload.think_us(average));
         let Body::Client(client) = &mut self.nodes[node].body else { return };
-        let ready = client.hosted.daemon.is_some() && client.in_flight() < in_flight_max;
+        let is_awake = client.hosted.daemon.is_some() && !self.weather.is_paused(node);
+        let ready = is_awake && client.in_flight() < in_flight_max;
         if ready {
             let (object, action) = self.workload.next(client.actor);
             self.request(node, object, action);
@@ -347,7 +365,7 @@ impl World {
         object: crate::history::ObjectId,
         action: crate::model::Action,
     ) -> bool {
-        let (at, clock) = (self.agenda.now(), self.clock());
+        let (at, clock) = (self.agenda.now(), self.clock(node));
         let target = self.workload.targets[object].clone();
         let Body::Client(client) = &mut self.nodes[node].body else { return false };
         if !client.knows_pool(&target.pool) {
@@ -366,7 +384,7 @@ impl World {
     }
 
     pub fn command(&mut self, node: NodeId, command: &str) {
-        let now = self.clock();
+        let now = self.clock(node);
         if let Body::Client(client) = &mut self.nodes[node].body {
             client.command(now, command);
         }
@@ -378,7 +396,9 @@ impl World {
         if self.nodes[node].process().is_up() {
             return;
         }
-        let now = self.clock();
+        let ahead = self.fault_prng.below(self.scenario.skew_ms_max + 1);
+        self.skews[node] = self.jumped + Duration::from_millis(ahead);
+        let now = self.clock(node);
         let seed = self.seed();
         self.nodes[node].starts += 1;
         let start = self.nodes[node].starts;
@@ -407,87 +427,13 @@ impl World {
         seed
     }
 
-    /// Lets clients make requests and faults happen, or not.
-    pub fn set_busy(&mut self, busy: bool) {
-        self.is_busy = busy;
-        if !busy {
-            return;
-        }
-        for node in self.cast.clients.clone() {
-            let start = self.nodes[node].starts;
-            self.agenda.after(Duration::ZERO, Event::Think { node, start });
-        }
-        self.plan_mischief();
-    }
-
-    fn plan_mischief(&mut self) {
-        let interval = self.scenario.faults.interval_ms;
-        if interval > 0 && self.scenario.faults.weights().iter().sum::<u64>() > 0 {
-            let wait = Duration::from_millis(self.fault_prng.below(2 * interval) + 1);
-            self.agenda.after(wait, Event::Mischief);
-        }
-    }
-
-    fn mischief(&mut self) {
-        if !self.is_busy {
-            return;
-        }
-        let (fault, over) =
-            crate::faults::draw(&mut self.fault_prng, &self.scenario.faults, &self.cast);
-        if let Some((wait, end)) = over {
-            self.agenda.after(wait, Event::Fault(end));
-        }
-        self.fault(fault);
-        self.plan_mischief();
-    }
-
-    pub fn fault(&mut self, fault: Fault) {
-        self.line(format_args!("fault: {fault:?}"));
-        match fault {
-            Fault::Crash(nodes) => nodes.into_iter().for_each(|node| self.crash(node)),
-            Fault::Start(nodes) => nodes.into_iter().for_each(|node| self.start(node)),
-            Fault::Cut { node, share } => self.network(|network, cx| network.cut(cx, node, share)),
-            Fault::Partition(apart) => {
-                for a in 0..self.nodes.len() {
-                    for b in 0..self.nodes.len() {
-                        if apart.contains(&a) && !apart.contains(&b) {
-                            self.weather.partition(a, b);
-                        }
-                    }
-                }
-                self.network(|network, cx| network.partitioned(cx));
-            }
-            Fault::Storm { factor } => self.weather.storm_factor = factor,
-            Fault::Mend => {
-                self.weather.mend();
-                self.network(|network, cx| network.resume(cx));
-            }
-            Fault::ClockJump(by) => {
-                self.skew += by;
-                (0..self.nodes.len()).for_each(|node| self.touch(node));
-            }
-            Fault::CreatePool => self.create_another_pool(),
-            Fault::Rot(node) => self.with_store(node, |store, _| store.rot()),
-        }
-    }
-
-    fn crash(&mut self, node: NodeId) {
-        if self.nodes[node].process().is_up() {
-            self.nodes[node].process().crash();
-            self.presences[node].is_up = false;
-            self.network(|network, cx| network.node_died(cx, node));
-            // What was delivered to it and not looked at is lost with it.
-            self.deliveries.retain(|delivery| delivery.node != node);
-        }
-    }
-
     pub fn request_checkpoint(&mut self, node: NodeId) {
         self.with_store(node, |store, now| store.request_checkpoint(now));
         self.touch(node);
     }
 
     fn with_store(&mut self, node: NodeId, act: impl FnOnce(&mut StoreDisk, Time)) {
-        let now = self.clock();
+        let now = self.clock(node);
         if let Body::Osd(osd) = &mut self.nodes[node].body {
             act(&mut osd.hosted.disk, now);
         }
@@ -496,23 +442,6 @@ impl World {
     /// Whether the device of that OSD may have lost data.
     pub fn is_rotten(&self, osd: OsdId) -> bool {
         self.scenario.rotten == Some(osd)
-    }
-
-    fn create_another_pool(&mut self) {
-        self.pools_made += 1;
-        let size = self.scenario.size;
-        let command = create_pool_command(&format!("more.{}", self.pools_made), 2, size);
-        let client = self.cast.clients[0];
-        self.command(client, &command);
-    }
-
-    /// All faults are over: everything runs and everything gets through.
-    pub fn heal(&mut self) {
-        self.set_busy(false);
-        self.fault(Fault::Mend);
-        let all = 0..self.nodes.len();
-        self.fault(Fault::Start(all.collect()));
-        self.settle();
     }
 
     /// Requests that clients wait for.
@@ -537,6 +466,15 @@ impl World {
             _ => unreachable!("the cast knows the monitor"),
         }
     }
+}
+
+/// The OSDs on each host, except for those that join later.
+fn hosts(scenario: &Scenario, osds: &[NodeId]) -> Vec<Vec<NodeId>> {
+    let mut hosts = vec![Vec::new(); scenario.hosts];
+    for (number, osd) in osds[..scenario.osds].iter().enumerate() {
+        hosts[number % scenario.hosts].push(*osd);
+    }
+    hosts
 }
 
 pub fn create_pool_command(name: &str, pg_num: u32, size: u8) -> String {

@@ -36,10 +36,11 @@ impl Stores {
 /// themselves what they hold.
 pub fn read(world: &World) -> Result<Stores, String> {
     let mut stores = Stores::default();
-    for osd in world.osds() {
+    let nodes = world.cast.osds.iter().copied();
+    for (node, osd) in nodes.zip(world.osds()) {
         let (id, disk) = (osd.config.id, &osd.hosted.disk);
         disk.check_invariants();
-        let durable = disk.durable(world.clock()).map_err(|why| format!("osd.{id}: {why}"))?;
+        let durable = disk.durable(world.clock(node)).map_err(|why| format!("osd.{id}: {why}"))?;
         if !durable.damaged.is_empty() && !world.is_rotten(id) {
             return Err(format!("osd.{id} lost the data of {:?}", durable.damaged));
         }

@@ -3,7 +3,7 @@
 //! A session of a client begins with the same authentication as a real one; only its frames are
 //! missing. Sessions between daemons open without, as those within one process do.
 
-use super::{Arrival, AuthAnswer, AuthStep, Context, NetworkEvent, NodeId};
+use super::{Arrival, AuthAnswer, AuthStep, Context, NetworkEvent, NodeId, SILENCE_MS_MAX, Way};
 use crate::world::Event;
 use bytes::Bytes;
 use engine::{
@@ -16,8 +16,6 @@ use types::{EntityAddr, EntityType, ParticipantName, features};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a lossless session may need to find a new connection.
 const RECONNECT_MS_MAX: u64 = 2_000;
-/// How long silence is borne.
-const SILENCE_MS_MAX: u64 = 30_000;
 const OPENER: usize = 0;
 const ACCEPTOR: usize = 1;
 
@@ -86,7 +84,7 @@ impl Direct {
         self.links.insert(id, link);
         self.conns.insert((node, conn), (id, OPENER));
         if !reachable {
-            let wait = if found.is_some() { CONNECT_TIMEOUT } else { cx.weather.delay(cx.prng) };
+            let wait = if found.is_some() { CONNECT_TIMEOUT } else { cx.delay((node, node)) };
             return self.post_after(cx, id, OPENER, Parcel::Closed, wait);
         }
         self.conns.insert((acceptor, accepted), (id, ACCEPTOR));
@@ -221,9 +219,9 @@ impl Direct {
     }
 
     fn post(&mut self, cx: &mut Context<'_>, id: u64, end: usize, parcel: Parcel) {
-        let delay = cx.weather.delay(cx.prng);
-        let is_cut = self.links.get(&id).is_none_or(|link| link.is_cut);
-        if !is_cut {
+        let Some(link) = self.links.get(&id) else { return };
+        let delay = cx.delay(link.way(end));
+        if !link.is_cut {
             self.post_after(cx, id, end, parcel, delay);
         }
     }
@@ -261,13 +259,17 @@ impl Direct {
 
     /// The end knows nothing of the link from now on; the other one learns of it.
     fn leave(&mut self, cx: &mut Context<'_>, id: u64, end: usize) {
+        self.leave_after(cx, id, end, Duration::ZERO);
+    }
+
+    fn leave_after(&mut self, cx: &mut Context<'_>, id: u64, end: usize, silence: Duration) {
         let keeps_flight = cx.prng.chance(1, 2);
         let Some(link) = self.links.get_mut(&id) else { return };
         link.is_cut = true;
         if !keeps_flight {
             link.ends[1 - end].inbox.clear();
         }
-        let delay = cx.weather.delay(cx.prng);
+        let delay = cx.delay(link.way(1 - end)) + silence;
         self.post_after(cx, id, 1 - end, Parcel::Closed, delay);
         self.forget(id, end);
     }
@@ -282,10 +284,13 @@ impl Direct {
         }
     }
 
-    pub fn node_died(&mut self, cx: &mut Context<'_>, node: NodeId) {
+    pub fn node_died(&mut self, cx: &mut Context<'_>, node: NodeId, silently: bool) {
         let conns = self.conns.range((node, ConnId(0))..(node + 1, ConnId(0)));
         let ends: Vec<(u64, usize)> = conns.map(|(_, end)| *end).collect();
-        ends.into_iter().for_each(|(id, end)| self.leave(cx, id, end));
+        for (id, end) in ends {
+            let silence = if silently { cx.prng.below(SILENCE_MS_MAX) } else { 0 };
+            self.leave_after(cx, id, end, Duration::from_millis(silence));
+        }
     }
 
     pub fn cut(&mut self, cx: &mut Context<'_>, node: NodeId, share: u64) {
@@ -308,8 +313,9 @@ impl Direct {
         }
         link.is_cut = true;
         link.ends.iter_mut().for_each(|end| end.inbox.clear());
+        let ways = [OPENER, ACCEPTOR].map(|end| link.way(end));
         for end in [OPENER, ACCEPTOR] {
-            let delay = cx.weather.delay(cx.prng);
+            let delay = cx.delay(ways[end]);
             self.post_after(cx, id, end, Parcel::Closed, delay);
         }
     }
@@ -351,6 +357,11 @@ impl Direct {
 }
 
 impl Link {
+    /// To that end.
+    fn way(&self, end: usize) -> Way {
+        (self.ends[1 - end].node, self.ends[end].node)
+    }
+
     fn crosses_partition(&self, cx: &Context<'_>) -> bool {
         cx.weather.is_cut(self.ends[OPENER].node, self.ends[ACCEPTOR].node)
     }
@@ -358,10 +369,13 @@ impl Link {
     /// Whether what comes next at that end has to wait.
     fn is_held(&self, cx: &Context<'_>, end: usize) -> bool {
         let here = &self.ends[end];
+        if cx.weather.is_paused(here.node) {
+            return true;
+        }
         match here.inbox.front() {
             Some((_, Parcel::Closed)) => false,
             Some((_, Parcel::Message(_))) if here.is_paused => true,
-            _ => self.crosses_partition(cx),
+            _ => cx.weather.is_blocked(self.way(end)),
         }
     }
 }

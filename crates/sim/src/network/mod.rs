@@ -12,18 +12,21 @@ mod weather;
 mod wired;
 
 pub use direct::Direct;
-pub use weather::Weather;
+pub use weather::{Way, Weather};
 pub use wired::Wired;
 
 use crate::agenda::Agenda;
 use crate::world::Event;
 use bytes::Bytes;
-use engine::{AuthRequest, AuthVerdict, ConnId, ConnectTarget, Message, Peer, Time};
+use engine::{AuthRequest, AuthVerdict, ConnId, ConnectTarget, Duration, Message, Peer, Time};
 use stdx::Prng;
 use types::{EntityAddrVec, EntityName, ParticipantName};
 
 /// The index of a process.
 pub type NodeId = usize;
+
+/// How long silence is borne.
+const SILENCE_MS_MAX: u64 = 30_000;
 
 /// What arrives at a process.
 #[derive(Debug)]
@@ -96,8 +99,8 @@ impl Presence {
 
 /// What a network needs of the world while it works.
 pub struct Context<'a> {
-    /// What clocks show.
-    pub clock: Time,
+    /// What each process's clock shows beyond the agenda's time.
+    pub skews: &'a [Duration],
     pub agenda: &'a mut Agenda<Event>,
     pub prng: &'a mut Prng,
     pub presences: &'a [Presence],
@@ -106,6 +109,15 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
+    /// What that process's clock shows.
+    fn clock(&self, node: NodeId) -> Time {
+        self.agenda.now() + self.skews[node]
+    }
+
+    fn delay(&mut self, way: Way) -> Duration {
+        self.weather.delay(self.prng, way)
+    }
+
     fn deliver(&mut self, node: NodeId, conn: ConnId, arrival: Arrival) {
         self.deliveries.push_back(Delivery { node, conn, arrival });
     }
@@ -216,11 +228,11 @@ impl Network {
         }
     }
 
-    /// The process is gone; its peers find out.
-    pub fn node_died(&mut self, cx: &mut Context<'_>, node: NodeId) {
+    /// The process is gone. Its peers find out: soon, or, if its host went silent with it, late.
+    pub fn node_died(&mut self, cx: &mut Context<'_>, node: NodeId, silently: bool) {
         match self {
-            Network::Direct(network) => network.node_died(cx, node),
-            Network::Wired(network) => network.node_died(cx, node),
+            Network::Direct(network) => network.node_died(cx, node, silently),
+            Network::Wired(network) => network.node_died(cx, node, silently),
         }
     }
 

@@ -1,13 +1,22 @@
 //! How the network fares at the moment.
+//!
+//! Everything is said of one direction: what goes from one process to another may be held back, slow or
+//! lossy while the way back is fine.
 
 use super::NodeId;
 use engine::Duration;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use stdx::Prng;
 
 /// Of a thousand deliveries so many take much longer than usual.
 const SPIKES_PER_MILLE: u64 = 3;
 const SPIKE_FACTOR_MAX: u64 = 40;
+/// After which a lost packet is sent again, at first; then after twice as long, and so on.
+const RETRANSMIT: Duration = Duration::from_millis(200);
+const RETRANSMITS_MAX: u32 = 5;
+
+/// From, to.
+pub type Way = (NodeId, NodeId);
 
 #[derive(Debug, Clone, Default)]
 pub struct Weather {
@@ -16,34 +25,75 @@ pub struct Weather {
     pub delay_max_us: u64,
     /// All delays are multiplied with this in a storm.
     pub storm_factor: u64,
-    /// Pairs, the lower number first, between which nothing gets through.
-    partitioned: BTreeSet<(NodeId, NodeId)>,
+    /// Nothing gets through.
+    blocked: BTreeSet<Way>,
+    /// Delays are multiplied with this.
+    slow: BTreeMap<Way, u64>,
+    /// Of a thousand packets so many are lost, and sent again.
+    lossy: BTreeMap<Way, u64>,
+    /// Processes that stand still.
+    paused: BTreeSet<NodeId>,
 }
 
 impl Weather {
     pub fn fair(delay_min_us: u64, delay_max_us: u64) -> Self {
-        Weather { delay_min_us, delay_max_us, storm_factor: 1, partitioned: BTreeSet::new() }
+        Weather { delay_min_us, delay_max_us, storm_factor: 1, ..Weather::default() }
     }
 
-    pub fn delay(&self, prng: &mut Prng) -> Duration {
+    pub fn delay(&self, prng: &mut Prng, way: Way) -> Duration {
         let base = prng.range(self.delay_min_us..self.delay_max_us + 1);
         let spike = match prng.chance(SPIKES_PER_MILLE, 1000) {
             true => 1 + prng.below(SPIKE_FACTOR_MAX),
             false => 1,
         };
-        Duration::from_micros(base * spike * self.storm_factor)
+        let slow = self.slow.get(&way).copied().unwrap_or(1);
+        Duration::from_micros(base * spike * self.storm_factor * slow) + self.loss(prng, way)
     }
 
+    fn loss(&self, prng: &mut Prng, way: Way) -> Duration {
+        let Some(per_mille) = self.lossy.get(&way).copied() else { return Duration::ZERO };
+        let lost = (0..RETRANSMITS_MAX).take_while(|_| prng.chance(per_mille, 1000));
+        lost.map(|nth| RETRANSMIT * 2u32.pow(nth)).sum()
+    }
+
+    /// Whether nothing gets from one to the other.
+    pub fn is_blocked(&self, way: Way) -> bool {
+        self.blocked.contains(&way)
+    }
+
+    /// Whether two cannot have a connection: it takes both directions.
     pub fn is_cut(&self, a: NodeId, b: NodeId) -> bool {
-        self.partitioned.contains(&(a.min(b), a.max(b)))
+        self.is_blocked((a, b)) || self.is_blocked((b, a))
     }
 
-    pub fn partition(&mut self, a: NodeId, b: NodeId) {
-        self.partitioned.insert((a.min(b), a.max(b)));
+    pub fn block(&mut self, way: Way) {
+        self.blocked.insert(way);
     }
 
+    pub fn slow_down(&mut self, way: Way, factor: u64) {
+        self.slow.insert(way, factor);
+    }
+
+    pub fn lose(&mut self, way: Way, per_mille: u64) {
+        self.lossy.insert(way, per_mille);
+    }
+
+    pub fn is_paused(&self, node: NodeId) -> bool {
+        self.paused.contains(&node)
+    }
+
+    pub fn set_paused(&mut self, node: NodeId, paused: bool) {
+        match paused {
+            true => self.paused.insert(node),
+            false => self.paused.remove(&node),
+        };
+    }
+
+    /// The network is fair again; who stands still goes on doing so.
     pub fn mend(&mut self) {
-        self.partitioned.clear();
+        self.blocked.clear();
+        self.slow.clear();
+        self.lossy.clear();
         self.storm_factor = 1;
     }
 }

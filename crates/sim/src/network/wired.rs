@@ -4,10 +4,10 @@
 
 mod sockets;
 
-use super::{Arrival, AuthAnswer, AuthStep, Context, NetworkEvent, NodeId};
+use super::{Arrival, AuthAnswer, AuthStep, Context, NetworkEvent, NodeId, SILENCE_MS_MAX};
 use crate::world::Event as WorldEvent;
 use bytes::Bytes;
-use engine::{AuthVerdict, ConnId, ConnectTarget, Message, Time};
+use engine::{AuthVerdict, ConnId, ConnectTarget, Duration, Message, Time};
 use msgr::{Admission, CloseReason, Config, Event, MODE_CRC, Session};
 use sockets::Sockets;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,6 +16,8 @@ use types::{EntityAddrVec, EntityType, ParticipantName};
 
 /// Of the authentication between daemons; the simulation's own.
 const METHOD_TRUSTED: u32 = 1;
+/// When it is looked again whether a process that stands still goes on.
+const PAUSED_AGAIN: Duration = Duration::from_millis(100);
 
 #[derive(Default)]
 pub struct Wired {
@@ -47,7 +49,7 @@ impl Wired {
     ) {
         let seed = cx.prng.next_u64();
         let config = config_of(cx, node, cx.presences[node].participant());
-        let session = Session::connect(config, cx.clock, target.clone(), seed);
+        let session = Session::connect(config, cx.clock(node), target.clone(), seed);
         let id = self.insert(session, node, conn);
         self.entry(id).trusts = (!cx.presences[node].is_client).then_some(node);
         self.drive(cx, id);
@@ -107,7 +109,7 @@ impl Wired {
         verdict: AuthVerdict,
     ) {
         let Some(id) = self.find(node, conn) else { return };
-        let clock = cx.clock;
+        let clock = cx.clock(node);
         self.entry(id).session.handle_auth_verdict(clock, verdict);
         self.drive(cx, id);
     }
@@ -129,6 +131,9 @@ impl Wired {
     }
 
     pub fn handle(&mut self, cx: &mut Context<'_>, event: NetworkEvent) {
+        if self.stands_still(cx, event) {
+            return cx.agenda.after(PAUSED_AGAIN, WorldEvent::Network(event));
+        }
         match event {
             NetworkEvent::Parcel { .. } | NetworkEvent::Silence { .. } => {}
             NetworkEvent::Bytes { socket, end } => self.bytes_due(cx, socket, end),
@@ -138,10 +143,28 @@ impl Wired {
         }
     }
 
+    /// Whether this happens to a process that is paused, which will find it later. Its kernel
+    /// takes bytes for it; whoever reads them holds them back.
+    fn stands_still(&self, cx: &Context<'_>, event: NetworkEvent) -> bool {
+        let is_paused = |session: u64| {
+            self.sessions.get(&session).is_some_and(|entry| cx.weather.is_paused(entry.node))
+        };
+        match event {
+            NetworkEvent::Dialed { session, socket } => {
+                let acceptor = self.sockets.acceptor(socket);
+                is_paused(session) || acceptor.is_some_and(|(to, _)| cx.weather.is_paused(to))
+            }
+            NetworkEvent::Lost { session, .. } | NetworkEvent::Timeout { session } => {
+                is_paused(session)
+            }
+            _ => false,
+        }
+    }
+
     fn timeout(&mut self, cx: &mut Context<'_>, id: u64) {
         if let Some(entry) = self.sessions.get_mut(&id) {
             entry.timeout = None;
-            entry.session.handle_timeout(cx.clock);
+            entry.session.handle_timeout(cx.clock(entry.node));
             self.drive(cx, id);
         }
     }
@@ -152,7 +175,7 @@ impl Wired {
         if entry.socket != Some(socket) {
             return;
         }
-        let (node, clock) = (entry.node, cx.clock);
+        let (node, clock) = (entry.node, cx.clock(entry.node));
         let acceptor = self.sockets.acceptor(socket).filter(|to| cx.presences[to.0].is_up);
         let Some((to, participant)) = acceptor.filter(|to| !cx.weather.is_cut(node, to.0)) else {
             self.sockets.remove(socket);
@@ -163,7 +186,7 @@ impl Wired {
         self.entry(id).session.handle_connected(clock);
         let config = config_of(cx, to, participant);
         let seen = cx.presences[node].addrs.msgr2().unwrap_or_default();
-        let accepted = Session::accept(config, clock, seen, cx.prng.next_u64());
+        let accepted = Session::accept(config, cx.clock(to), seen, cx.prng.next_u64());
         let conn = ConnId(ConnId::ACCEPTED + self.sessions_made);
         let accepted = self.insert(accepted, to, conn);
         self.entry(accepted).socket = Some(socket);
@@ -177,17 +200,19 @@ impl Wired {
         let Some(entry) = self.sessions.get_mut(&id) else { return };
         if entry.socket == Some(socket) {
             entry.socket = None;
-            entry.session.handle_disconnected(cx.clock);
+            entry.session.handle_disconnected(cx.clock(entry.node));
             self.drive(cx, id);
         }
     }
 
     fn bytes_due(&mut self, cx: &mut Context<'_>, socket: u64, end: usize) {
-        let clock = cx.clock;
         let Some((id, other)) = self.sockets.ends(socket, end) else { return };
         let peer = other.and_then(|other| self.sessions.get(&other)).map(|other| other.node);
         let Some(entry) = self.sessions.get_mut(&id) else { return };
-        let held = entry.paused || peer.is_some_and(|peer| cx.weather.is_cut(entry.node, peer));
+        let clock = cx.clock(entry.node);
+        let held = entry.paused
+            || cx.weather.is_paused(entry.node)
+            || peer.is_some_and(|peer| cx.weather.is_blocked((peer, entry.node)));
         let Some(chunk) = self.sockets.take(cx, socket, end, held) else { return };
         if entry.socket != Some(socket) {
             return;
@@ -226,7 +251,7 @@ impl Wired {
             && entry.timeout.is_none_or(|scheduled| due < scheduled)
         {
             entry.timeout = Some(due);
-            let wait = due.since(cx.clock);
+            let wait = due.since(cx.clock(entry.node));
             cx.agenda.after(wait, WorldEvent::Network(NetworkEvent::Timeout { session: id }));
         }
     }
@@ -235,11 +260,11 @@ impl Wired {
         let Some(entry) = self.sessions.get_mut(&id) else { return };
         let mut pieces = Vec::new();
         while entry.session.poll_transmit(&mut pieces) > 0 {}
-        if let Some(socket) = entry.socket
-            && !pieces.is_empty()
-        {
-            self.sockets.send(cx, socket, id, pieces);
-        }
+        let Some(socket) = entry.socket.filter(|_| !pieces.is_empty()) else { return };
+        let from = entry.node;
+        let peer = self.sockets.peer(socket, id).and_then(|peer| self.sessions.get(&peer));
+        let to = peer.map_or(from, |peer| peer.node);
+        self.sockets.send(cx, socket, id, (from, to), pieces);
     }
 
     fn happened(&mut self, cx: &mut Context<'_>, id: u64, event: Event) {
@@ -270,7 +295,7 @@ impl Wired {
 
     /// Daemons do not prove who they are: the session's other end is the daemon that opened it.
     fn trust(&mut self, cx: &mut Context<'_>, id: u64, opener: NodeId, event: Event) {
-        let clock = cx.clock;
+        let clock = cx.clock(self.entry(id).node);
         let name = cx.presences[opener].name.clone();
         let session = &mut self.entry(id).session;
         match event {
@@ -306,7 +331,8 @@ impl Wired {
         });
         let socket = self.sockets.make(found);
         self.entry(id).socket = Some(socket);
-        let delay = cx.weather.delay(cx.prng);
+        let from = self.entry(id).node;
+        let delay = cx.delay((from, found.map_or(from, |(to, _)| to)));
         cx.agenda.after(delay, WorldEvent::Network(NetworkEvent::Dialed { session: id, socket }));
     }
 
@@ -342,14 +368,14 @@ impl Wired {
         }
     }
 
-    pub fn node_died(&mut self, cx: &mut Context<'_>, node: NodeId) {
-        let dead: Vec<u64> = self
-            .sessions
-            .iter()
-            .filter(|(_, entry)| entry.node == node)
-            .map(|(id, _)| *id)
-            .collect();
+    pub fn node_died(&mut self, cx: &mut Context<'_>, node: NodeId, silently: bool) {
+        let of_node = self.sessions.iter().filter(|(_, entry)| entry.node == node);
+        let dead: Vec<u64> = of_node.map(|(id, _)| *id).collect();
         for id in dead {
+            if silently && let Some(socket) = self.entry(id).socket.take() {
+                let silence = Duration::from_millis(cx.prng.below(SILENCE_MS_MAX));
+                self.sockets.close_after(cx, socket, Some(id), silence);
+            }
             self.remove(cx, id);
         }
     }

@@ -1,9 +1,9 @@
 //! Connections between sessions: two streams of bytes each, late and in pieces.
 
-use crate::network::{Context, NetworkEvent, NodeId};
+use crate::network::{Context, NetworkEvent, NodeId, Way};
 use crate::world::Event;
 use bytes::{Bytes, BytesMut};
-use engine::Time;
+use engine::{Duration, Time};
 use std::collections::{BTreeMap, VecDeque};
 use types::ParticipantName;
 
@@ -11,6 +11,9 @@ use types::ParticipantName;
 const CHUNK_MAX: u64 = 16 << 10;
 /// Some pieces are tiny, so that frames are cut in their headers too.
 const CHUNK_TINY: u64 = 40;
+
+/// Of what concerns no particular direction.
+const NOWHERE: Way = (usize::MAX, usize::MAX);
 
 #[derive(Default)]
 pub struct Sockets {
@@ -73,31 +76,48 @@ impl Sockets {
 
     /// What is on its way is lost. Its ends learn of it, except the one that closes it.
     pub fn close(&mut self, cx: &mut Context<'_>, id: u64, closer: Option<u64>) {
+        self.close_after(cx, id, closer, Duration::ZERO);
+    }
+
+    /// The same, but nobody is told for that long.
+    pub fn close_after(
+        &mut self,
+        cx: &mut Context<'_>,
+        id: u64,
+        closer: Option<u64>,
+        silence: Duration,
+    ) {
         let Some(socket) = self.sockets.remove(&id) else { return };
         for session in socket.sessions.into_iter().flatten() {
             if Some(session) != closer {
-                let delay = cx.weather.delay(cx.prng);
+                let delay = cx.delay(NOWHERE) + silence;
                 let lost = NetworkEvent::Lost { session, socket: id };
                 cx.agenda.after(delay, Event::Network(lost));
             }
         }
     }
 
-    pub fn send(&mut self, cx: &mut Context<'_>, id: u64, from: u64, pieces: Vec<Bytes>) {
+    /// The session at the other end than `own`.
+    pub fn peer(&self, socket: u64, own: u64) -> Option<u64> {
+        let sessions = self.sockets.get(&socket)?.sessions;
+        sessions.into_iter().flatten().find(|session| *session != own)
+    }
+
+    pub fn send(&mut self, cx: &mut Context<'_>, id: u64, from: u64, way: Way, pieces: Vec<Bytes>) {
         let Some(socket) = self.sockets.get_mut(&id) else { return };
         let end = if socket.sessions[0] == Some(from) { 1 } else { 0 };
         let mut bytes = BytesMut::new();
         pieces.iter().for_each(|piece| bytes.extend_from_slice(piece));
         let mut bytes = bytes.freeze();
         let stream = &mut socket.streams[end];
-        let mut due = cx.agenda.now() + cx.weather.delay(cx.prng);
+        let mut due = cx.agenda.now() + cx.delay(way);
         while !bytes.is_empty() {
             let longest = if cx.prng.chance(1, 8) { CHUNK_TINY } else { CHUNK_MAX };
             let length = (1 + cx.prng.below(longest)).min(bytes.len() as u64) as usize;
             due = due.max(stream.chunks.back().map_or(due, |(last, _)| *last));
             stream.chunks.push_back((due, bytes.split_to(length)));
             if cx.prng.chance(1, 4) {
-                due = due + cx.weather.delay(cx.prng);
+                due = due + cx.delay(way);
             }
         }
         self.schedule(cx, id, end);

@@ -1,0 +1,131 @@
+//! Faults: when they happen, and what they do to the world.
+
+use super::{Event, World, create_pool_command};
+use crate::faults::Fault;
+use crate::network::NodeId;
+use engine::Duration;
+
+impl World {
+    /// Lets clients make requests and faults happen, or not.
+    pub fn set_busy(&mut self, busy: bool) {
+        self.is_busy = busy;
+        if !busy {
+            return;
+        }
+        for node in self.cast.clients.clone() {
+            let start = self.nodes[node].starts;
+            self.agenda.after(Duration::ZERO, Event::Think { node, start });
+        }
+        self.plan_mischief();
+    }
+
+    fn plan_mischief(&mut self) {
+        let interval = self.scenario.faults.interval_ms;
+        if interval > 0 && !self.scenario.faults.weights.is_empty() {
+            let wait = Duration::from_millis(self.fault_prng.below(2 * interval) + 1);
+            self.agenda.after(wait, Event::Mischief);
+        }
+    }
+
+    pub(super) fn mischief(&mut self) {
+        if !self.is_busy {
+            return;
+        }
+        let (fault, follows) =
+            crate::faults::draw(&mut self.fault_prng, &self.scenario.faults, &self.cast);
+        for (wait, next) in follows {
+            self.agenda.after(wait, Event::Fault(next));
+        }
+        self.fault(fault);
+        self.plan_mischief();
+    }
+
+    pub fn fault(&mut self, fault: Fault) {
+        self.line(format_args!("fault: {fault:?}"));
+        match fault {
+            Fault::Crash(nodes) => nodes.into_iter().for_each(|node| self.crash(node, false)),
+            Fault::Vanish(nodes) => nodes.into_iter().for_each(|node| self.crash(node, true)),
+            Fault::Start(nodes) => nodes.into_iter().for_each(|node| self.start(node)),
+            Fault::Cut { node, share } => self.network(|network, cx| network.cut(cx, node, share)),
+            Fault::Partition(apart) => self.part(&apart, true, true),
+            Fault::Deafness(apart) => self.part(&apart, true, false),
+            Fault::Muteness(apart) => self.part(&apart, false, true),
+            Fault::Slow(ways, factor) => {
+                ways.into_iter().for_each(|way| self.weather.slow_down(way, factor));
+            }
+            Fault::Lossy(ways, share) => {
+                ways.into_iter().for_each(|way| self.weather.lose(way, share));
+            }
+            Fault::Storm { factor } => self.weather.storm_factor = factor,
+            Fault::Mend => {
+                self.weather.mend();
+                self.network(|network, cx| network.resume(cx));
+            }
+            Fault::Pause(nodes) => {
+                nodes.into_iter().for_each(|node| self.weather.set_paused(node, true));
+            }
+            Fault::Resume(nodes) => self.resume(&nodes),
+            Fault::ClockJump(by) => {
+                self.jumped += by;
+                self.skews.iter_mut().for_each(|skew| *skew += by);
+                (0..self.nodes.len()).for_each(|node| self.touch(node));
+            }
+            Fault::CreatePool => self.create_another_pool(),
+            Fault::Command(command) => {
+                self.has_churned = true;
+                self.command(self.cast.clients[0], &command);
+            }
+            Fault::Rot(node) => self.with_store(node, |store, _| store.rot()),
+        }
+    }
+
+    /// Some do not hear the others, or are not heard by them.
+    fn part(&mut self, apart: &[NodeId], inward: bool, outward: bool) {
+        for inner in apart.iter().copied() {
+            for other in (0..self.nodes.len()).filter(|other| !apart.contains(other)) {
+                if inward {
+                    self.weather.block((other, inner));
+                }
+                if outward {
+                    self.weather.block((inner, other));
+                }
+            }
+        }
+        self.network(|network, cx| network.partitioned(cx));
+    }
+
+    fn resume(&mut self, nodes: &[NodeId]) {
+        nodes.iter().for_each(|node| self.weather.set_paused(*node, false));
+        self.network(|network, cx| network.resume(cx));
+        nodes.iter().for_each(|node| self.touch(*node));
+    }
+
+    fn crash(&mut self, node: NodeId, silently: bool) {
+        self.weather.set_paused(node, false);
+        if self.nodes[node].process().is_up() {
+            self.nodes[node].process().crash();
+            self.presences[node].is_up = false;
+            self.network(|network, cx| network.node_died(cx, node, silently));
+            // What was delivered to it and not looked at is lost with it.
+            self.deliveries.retain(|delivery| delivery.node != node);
+        }
+    }
+
+    fn create_another_pool(&mut self) {
+        self.pools_made += 1;
+        let size = self.scenario.size;
+        let command = create_pool_command(&format!("more.{}", self.pools_made), 2, size);
+        let client = self.cast.clients[0];
+        self.command(client, &command);
+    }
+
+    /// All faults are over: everything runs and everything gets through.
+    pub fn heal(&mut self) {
+        self.set_busy(false);
+        self.fault(Fault::Mend);
+        let all: Vec<NodeId> = (0..self.nodes.len()).collect();
+        self.resume(&all);
+        self.fault(Fault::Start(all));
+        self.settle();
+    }
+}
