@@ -40,6 +40,7 @@ use engine::{AuthRequest, AuthVerdict, ConnId, Daemon, Message, Output, Peer, Ti
 use handshake::Handshake;
 use job::{Effects, Job};
 use osds::Liveness;
+use publish::MapMessages;
 use session::Session;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -95,6 +96,7 @@ pub struct Monitor {
     failures: Failures,
     flapping: Flapping,
     sessions: BTreeMap<ConnId, Session>,
+    map_messages: MapMessages,
     handshakes: BTreeMap<ConnId, Handshake>,
     /// Global ids that are reserved durably and not yet given out.
     global_ids: Range<u64>,
@@ -153,6 +155,7 @@ impl Monitor {
             failures: Failures::default(),
             flapping: Flapping::default(),
             sessions: BTreeMap::new(),
+            map_messages: MapMessages::default(),
             handshakes: BTreeMap::new(),
             global_ids: 0..0,
             jobs: VecDeque::new(),

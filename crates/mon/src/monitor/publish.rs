@@ -17,6 +17,8 @@ use wire::{
 
 /// Incrementals in one message; a reader that needs more gets several messages.
 const INCREMENTALS_PER_MESSAGE: usize = 40;
+/// Kinds of readers whose messages are kept: by how far they are and what they understand.
+const MAP_READERS_MAX: usize = 64;
 /// What peers without stateful subscriptions are told.
 const RENEW_INTERVAL_SECONDS: u32 = 300;
 /// `log-debug` to `log-error`, by severity.
@@ -63,7 +65,12 @@ impl Monitor {
         let mut subscriptions = std::mem::take(&mut session.subscriptions);
         subscriptions.retain(|what, subscription| {
             let before = messages.len();
-            serve(&self.state, session, what, subscription, &mut messages);
+            if what == "osdmap" {
+                let features = session.peer.features;
+                messages.extend(self.map_messages.serve(&self.state, features, subscription));
+            } else {
+                serve(&self.state, session, what, subscription, &mut messages);
+            }
             messages.len() == before || !subscription.onetime
         });
         session.subscriptions = subscriptions;
@@ -181,7 +188,6 @@ fn serve(
             let options = options.into_iter().map(|(name, (value, _))| (name, value)).collect();
             Config { options }.encode(features)
         }),
-        "osdmap" => osdmaps(state, features, subscription, messages),
         _ if what.starts_with("kv:") => {
             let prefix = &what["kv:".len()..];
             versioned(state.version(Service::ConfigKey).0, &|| key_values(state, prefix));
@@ -212,27 +218,45 @@ fn key_values(state: &State, prefix: &str) -> Message {
     Message::new(KIND, 1, 1, w.into_bytes())
 }
 
-/// All maps from `subscription.next`: as differences as far as they are kept, else the newest.
-fn osdmaps(
-    state: &State,
-    features: u64,
-    subscription: &mut Subscription,
-    messages: &mut Vec<Message>,
-) {
-    let newest = state.osdmap.epoch;
-    if subscription.next > newest.0.into() {
-        return;
+/// The latest messages with OSD maps. Thousands of sessions that are equally far want the same.
+#[derive(Debug, Default)]
+pub(super) struct MapMessages {
+    /// The epoch up to which they lead.
+    newest: Epoch,
+    /// By the first epoch that is wanted, and the reader's features.
+    messages: BTreeMap<(u64, u64), Vec<Message>>,
+}
+
+impl MapMessages {
+    /// All maps from `subscription.next`: as differences as far as they are kept, else the newest.
+    fn serve(
+        &mut self,
+        state: &State,
+        features: u64,
+        subscription: &mut Subscription,
+    ) -> Vec<Message> {
+        let (newest, first) = (state.osdmap.epoch, subscription.next);
+        if first > newest.0.into() {
+            return Vec::new();
+        }
+        subscription.next = u64::from(newest.0) + 1;
+        if self.newest != newest || self.messages.len() >= MAP_READERS_MAX {
+            (self.newest, self.messages) = (newest, BTreeMap::new());
+        }
+        let messages = self.messages.entry((first, features));
+        messages.or_insert_with(|| osdmaps(state, features, Epoch(first as u32))).clone()
     }
-    let first = Epoch(subscription.next as u32);
-    subscription.next = u64::from(newest.0) + 1;
+}
+
+fn osdmaps(state: &State, features: u64, first: Epoch) -> Vec<Message> {
+    let newest = state.osdmap.epoch;
     let oldest = state.incrementals.first_key_value().map(|(epoch, _)| *epoch);
     if first.0 == 0 || oldest.is_none_or(|oldest| first < oldest) {
-        messages.extend(full_map(state, features, newest));
-        return;
+        return full_map(state, features, newest).into_iter().collect();
     }
     let maps: Vec<(Epoch, Bytes)> =
         state.incrementals.range(first..).map(|(epoch, bytes)| (*epoch, bytes.clone())).collect();
-    for chunk in maps.chunks(INCREMENTALS_PER_MESSAGE) {
+    let message = |chunk: &[(Epoch, Bytes)]| {
         let reencode = |bytes: &Bytes| maps::reencode_incremental(bytes, features);
         let incrementals =
             chunk.iter().filter_map(|(epoch, bytes)| Some((*epoch, reencode(bytes).ok()?)));
@@ -243,8 +267,9 @@ fn osdmaps(
             oldest: oldest.unwrap_or(newest),
             newest,
         };
-        messages.push(message.encode(features));
-    }
+        message.encode(features)
+    };
+    maps.chunks(INCREMENTALS_PER_MESSAGE).map(message).collect()
 }
 
 /// One map as a whole.
