@@ -35,18 +35,13 @@ pub(super) const KINDS: [u16; 6] = [
 
 #[derive(Debug, Clone)]
 pub(super) enum OsdJob {
-    Boot {
-        conn: ConnId,
-        addrs: EntityAddrVec,
-        boot: Box<OsdBoot>,
-    },
+    /// A machine that starts brings many.
+    Boots(Vec<Boot>),
     /// Several OSDs ask at once when a map has changed much: the epoch that each wants to be known
     /// to have lived in, and its newest.
     Alive(BTreeMap<OsdId, (Epoch, Epoch)>),
-    Failure {
-        from: OsdId,
-        failure: OsdFailure,
-    },
+    /// By whom, and what. A machine that fails is reported by many, for each of its OSDs.
+    Failures(Vec<(OsdId, OsdFailure)>),
     MarkMeDown {
         conn: ConnId,
         message: OsdMarkMeDown,
@@ -54,12 +49,26 @@ pub(super) enum OsdJob {
     PgTemp(BTreeMap<PgId, Vec<OsdId>>),
 }
 
+#[derive(Debug, Clone)]
+pub(super) struct Boot {
+    conn: ConnId,
+    addrs: EntityAddrVec,
+    message: Box<OsdBoot>,
+}
+
+/// Boots and reports that share a map, at most; each may say something in the log.
+const SHARED_MAX: usize = 1000;
+
 impl OsdJob {
     /// Takes in another one that can be done in the same map; gives it back if it cannot.
     fn absorb(&mut self, other: OsdJob) -> Option<OsdJob> {
         match (self, other) {
             (OsdJob::Alive(all), OsdJob::Alive(more)) => all.extend(more),
             (OsdJob::PgTemp(all), OsdJob::PgTemp(more)) => all.extend(more),
+            (OsdJob::Boots(all), OsdJob::Boots(more)) if all.len() < SHARED_MAX => all.extend(more),
+            (OsdJob::Failures(all), OsdJob::Failures(more)) if all.len() < SHARED_MAX => {
+                all.extend(more);
+            }
             (_, other) => return Some(other),
         }
         None
@@ -110,15 +119,13 @@ impl Monitor {
                     tracing::warn!(%osd, claimed = %boot.superblock.whoami, "an OSD boots as another");
                     return Ok(());
                 }
-                OsdJob::Boot { conn, addrs, boot: Box::new(boot) }
+                OsdJob::Boots(vec![Boot { conn, addrs, message: Box::new(boot) }])
             }
             OsdAlive::KIND => {
                 let alive = OsdAlive::decode(message)?;
                 OsdJob::Alive([(osd, (alive.want, Epoch(alive.version as u32)))].into())
             }
-            OsdFailure::KIND => {
-                OsdJob::Failure { from: osd, failure: OsdFailure::decode(message)? }
-            }
+            OsdFailure::KIND => OsdJob::Failures(vec![(osd, OsdFailure::decode(message)?)]),
             OsdMarkMeDown::KIND => {
                 OsdJob::MarkMeDown { conn, message: OsdMarkMeDown::decode(message)? }
             }
@@ -144,15 +151,25 @@ impl Monitor {
 
     pub(super) fn run_osd_job(&mut self, now: Time, job: &OsdJob, change: &mut Change) -> Effects {
         match job {
-            OsdJob::Boot { conn, addrs, boot } => {
-                return self.boot(now, *conn, addrs, boot, change);
+            OsdJob::Boots(boots) => {
+                let mut effects = Effects::default();
+                for boot in boots {
+                    let one = self.boot(now, boot.conn, &boot.addrs, &boot.message, change);
+                    effects.messages.extend(one.messages);
+                    effects.again |= one.again;
+                }
+                return effects;
             }
             OsdJob::Alive(lives) => {
                 for (osd, (want, current)) in lives {
                     self.extend_life(*osd, *want, *current, change);
                 }
             }
-            OsdJob::Failure { from, failure } => self.take_failure(now, *from, failure, change),
+            OsdJob::Failures(reports) => {
+                for (from, failure) in reports {
+                    self.take_failure(now, *from, failure, change);
+                }
+            }
             OsdJob::MarkMeDown { conn, message } => {
                 return self.mark_down_on_request(*conn, message, change);
             }
@@ -225,7 +242,8 @@ impl Monitor {
         let osd = boot.superblock.whoami;
         let state = &self.state;
         if osd.0 >= state.osdmap.max_osd() {
-            change.osdmap(state).new_max_osd = Some(osd.0 + 1);
+            let max_osd = &mut change.osdmap(state).new_max_osd;
+            *max_osd = (*max_osd).max(Some(osd.0 + 1));
         }
         let host = boot.metadata.get("hostname").unwrap_or(&self.settings.hostname);
         crush_create_or_move(state, change, osd, host);
