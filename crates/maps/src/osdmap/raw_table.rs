@@ -110,6 +110,12 @@ impl RawTable {
         self.computed
     }
 
+    /// Bytes that the table takes.
+    pub fn memory(&self) -> usize {
+        let of_pool = |table: &PoolTable| 4 * table.devices.len() + 2 * table.lengths.len();
+        4 * self.weights.len() + self.pools.values().map(of_pool).sum::<usize>()
+    }
+
     fn compute_pool(&mut self, map: &OsdMap, id: PoolId, pool: &Pool) -> PoolTable {
         let shape = Shape::of(pool);
         let groups = shape.pg_num as usize;
