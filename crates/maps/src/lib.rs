@@ -26,9 +26,9 @@ mod snaps;
 pub use mgrmap::{MgrMap, ModuleInfo, ModuleOption, StandbyInfo};
 pub use monmap::{AuthCiphers, ElectionStrategy, MonFeatures, MonInfo, MonMap};
 pub use osdmap::{
-    ApplyError, Blocklist, ErasureCodeProfile, Incremental, Mapping, Osd, OsdInfo, OsdMap,
-    OsdMapFlags, OsdState, OsdXinfo, Placement, RawTable, StretchMode, WEIGHT_IN, reencode_full,
-    reencode_incremental,
+    ApplyError, Blocklist, Domains, ErasureCodeProfile, Incremental, Mapping, Osd, OsdInfo, OsdMap,
+    OsdMapFlags, OsdState, OsdXinfo, Placement, RawTable, StretchMode, WEIGHT_IN, exchange,
+    reencode_full, reencode_incremental,
 };
 pub use pool::{
     AutoscaleMode, CacheMode, HitSetParams, MergeMeta, OptionType, PeeringCrush, Pool, PoolFlags,

@@ -2,7 +2,9 @@
 
 mod apply;
 mod blocklist;
+mod cleaning;
 mod decode;
+mod domains;
 mod encode;
 mod holds;
 mod incremental;
@@ -15,9 +17,10 @@ mod raw_table;
 mod reencode;
 
 pub use apply::ApplyError;
+pub use domains::Domains;
 pub use incremental::Incremental;
 pub use osd::{Osd, OsdInfo, OsdState, OsdXinfo, WEIGHT_IN};
-pub use placement::{Mapping, Placement};
+pub use placement::{Mapping, Placement, exchange};
 pub use raw_table::RawTable;
 pub use reencode::{reencode_full, reencode_incremental};
 
@@ -193,6 +196,11 @@ impl OsdMap {
 
     pub fn pool(&self, id: PoolId) -> Option<&Pool> {
         self.pools.get(&id)
+    }
+
+    /// Whether there is such a placement group.
+    pub fn has_pg(&self, pg: PgId) -> bool {
+        self.pool(pg.pool).is_some_and(|pool| pg.seed < pool.pg_num)
     }
 
     pub fn pool_name(&self, id: PoolId) -> Option<&str> {

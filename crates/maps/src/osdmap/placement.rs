@@ -85,6 +85,16 @@ impl OsdMap {
     }
 }
 
+/// Exchanges single OSDs of a set, where that means anything.
+pub fn exchange(map: &OsdMap, items: &[(OsdId, OsdId)], raw: &mut [OsdId]) {
+    for (from, to) in items {
+        let place = raw.iter().position(|osd| osd == from);
+        if let (Some(place), false, false) = (place, raw.contains(to), map.is_marked_out(*to)) {
+            raw[place] = *to;
+        }
+    }
+}
+
 /// CRUSH's own choice for a placement group.
 pub(super) fn choose(
     map: &OsdMap,
@@ -131,6 +141,17 @@ impl Placement<'_> {
         self.raw(pool, pool.raw_pg_to_pg(pg))
     }
 
+    /// Who CRUSH alone chooses for a placement group, without upmaps.
+    pub fn pg_to_crush(&mut self, pg: PgId) -> Vec<OsdId> {
+        let Some(pool) = self.map.pool(pg.pool) else { return Vec::new() };
+        let mut devices = Vec::new();
+        let pg = pool.raw_pg_to_pg(pg);
+        choose(self.map, &self.weights, pool, pg, &mut self.workspace, &mut devices);
+        let mut raw = devices.into_iter().map(OsdId).collect();
+        self.keep(pool, &mut raw, |osd| self.map.exists(osd));
+        raw
+    }
+
     /// CRUSH's choice with upmaps, whether up or not.
     fn raw(&mut self, pool: &Pool, pg: PgId) -> Vec<OsdId> {
         let mut devices = Vec::new();
@@ -168,11 +189,8 @@ impl Placement<'_> {
             }
             raw.clone_from(whole);
         }
-        for (from, to) in map.pg_upmap_items.get(&pg).into_iter().flatten() {
-            let place = raw.iter().position(|osd| osd == from);
-            if let (Some(place), false, false) = (place, raw.contains(to), map.is_marked_out(*to)) {
-                raw[place] = *to;
-            }
+        if let Some(items) = map.pg_upmap_items.get(&pg) {
+            exchange(map, items, raw);
         }
         if let Some(primary) = map.pg_upmap_primaries.get(&pg) {
             let known = usize::try_from(primary.0).is_ok_and(|index| index < map.osds.len());

@@ -1,0 +1,91 @@
+//! Entries of the map that have lost their meaning: temporary sets of OSDs that are gone, upmaps that
+//! a change of the CRUSH map, of weights or of pools has made useless or wrong.
+
+use super::{Incremental, OsdMap};
+use types::{OsdId, PgId};
+
+impl Incremental {
+    /// Removes what means nothing in `next`, the map that this leads to. Whether there was anything;
+    /// then this must be sealed again.
+    pub fn clean(&mut self, next: &OsdMap) -> bool {
+        let temps = self.clean_temporary(next);
+        let changes_placement = self.crush.is_some()
+            || self.new_max_osd.is_some()
+            || !self.new_weight.is_empty()
+            || !self.new_pools.is_empty()
+            || !self.old_pools.is_empty()
+            || !self.new_state.is_empty();
+        let has_upmaps = !next.pg_upmap.is_empty()
+            || !next.pg_upmap_items.is_empty()
+            || !next.pg_upmap_primaries.is_empty();
+        temps | (has_upmaps && changes_placement && self.clean_upmaps(next))
+    }
+
+    fn clean_temporary(&mut self, next: &OsdMap) -> bool {
+        let serves = |osd: &OsdId| next.is_up(*osd);
+        let sets: Vec<PgId> = next
+            .pg_temp
+            .iter()
+            .filter(|(pg, set)| !next.has_pg(**pg) || !set.iter().any(serves))
+            .map(|(pg, _)| *pg)
+            .collect();
+        let primaries: Vec<PgId> = next
+            .primary_temp
+            .iter()
+            .filter(|(pg, osd)| !next.has_pg(**pg) || !serves(osd))
+            .map(|(pg, _)| *pg)
+            .collect();
+        let found = !sets.is_empty() || !primaries.is_empty();
+        self.new_pg_temp.extend(sets.into_iter().map(|pg| (pg, Vec::new())));
+        self.new_primary_temp.extend(primaries.into_iter().map(|pg| (pg, OsdId(-1))));
+        found
+    }
+
+    fn clean_upmaps(&mut self, next: &OsdMap) -> bool {
+        let is_usable = |osd: OsdId| next.is_in(osd);
+        let whole = |(pg, set): (&PgId, &Vec<OsdId>)| {
+            let fits = next.has_pg(*pg) && set.iter().all(|osd| is_usable(*osd));
+            (!fits).then_some(*pg)
+        };
+        let wholes: Vec<PgId> = next.pg_upmap.iter().filter_map(whole).collect();
+        let primary =
+            |(pg, osd): (&PgId, &OsdId)| (!next.has_pg(*pg) || !is_usable(*osd)).then_some(*pg);
+        let primaries: Vec<PgId> = next.pg_upmap_primaries.iter().filter_map(primary).collect();
+        let items = useless_items(next);
+        let found = !(wholes.is_empty() && primaries.is_empty() && items.is_empty());
+        self.old_pg_upmap.extend(wholes);
+        self.old_pg_upmap_primaries.extend(primaries);
+        for (pg, kept) in items {
+            self.new_pg_upmap_items.remove(&pg);
+            match kept.is_empty() {
+                true => drop(self.old_pg_upmap_items.insert(pg)),
+                false => drop(self.new_pg_upmap_items.insert(pg, kept)),
+            }
+        }
+        found
+    }
+}
+
+/// Groups of whose exchanges some have no effect, or break the rule, with those that are to stay.
+fn useless_items(map: &OsdMap) -> Vec<(PgId, Vec<(OsdId, OsdId)>)> {
+    let (mut placement, mut domains) = (map.placement(), map.domains());
+    let mut found = Vec::new();
+    for (pg, items) in &map.pg_upmap_items {
+        let Some(pool) = map.pool(pg.pool).filter(|_| map.has_pg(*pg)) else {
+            found.push((*pg, Vec::new()));
+            continue;
+        };
+        let mut set = placement.pg_to_crush(*pg);
+        let mut kept = Vec::new();
+        for (from, to) in items {
+            if map.is_in(*to) && domains.allow(pool, &set, *from, *to) {
+                set.iter_mut().filter(|osd| *osd == from).for_each(|osd| *osd = *to);
+                kept.push((*from, *to));
+            }
+        }
+        if kept != *items {
+            found.push((*pg, kept));
+        }
+    }
+    found
+}
