@@ -131,7 +131,10 @@ impl Change {
         if !incremental.new_weight.is_empty() {
             incremental.new_last_in_change = Some(self.now);
         }
-        let next = incremental.seal(&state.osdmap)?;
+        let mut next = incremental.seal(&state.osdmap)?;
+        if incremental.clean(&next) {
+            next = incremental.seal(&state.osdmap)?;
+        }
         let epoch = next.epoch;
         self.put(keys::osdmap_incremental(epoch), codec::encode_to_bytes(&incremental));
         self.put(keys::osdmap_full(epoch), codec::encode_to_bytes(&next));

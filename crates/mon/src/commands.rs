@@ -1,6 +1,8 @@
 //! The commands, one file per family. Each file has its table of descriptions first.
 
 mod auth;
+mod autoscale;
+mod balancer;
 mod blocklist;
 mod config;
 mod config_key;
@@ -19,6 +21,7 @@ mod osd;
 mod osd_life;
 mod osd_mapping;
 mod osd_marks;
+mod osd_safety;
 mod osd_usage;
 mod pg;
 mod pool_application;
@@ -34,6 +37,7 @@ mod testing;
 
 pub(crate) use crush_edit::crush_create_or_move;
 pub(crate) use log::append as append_log;
+pub(crate) use pool_settings::set_group_target;
 
 use crate::command::{Context, Refusal, Registry};
 use serde_json::{Map, Value, json};
@@ -53,6 +57,7 @@ pub fn registry() -> Registry {
         osd_usage::COMMANDS,
         osd_marks::COMMANDS,
         osd_life::COMMANDS,
+        osd_safety::COMMANDS,
         osd_mapping::COMMANDS,
         blocklist::COMMANDS,
         pools::COMMANDS,
@@ -67,6 +72,8 @@ pub fn registry() -> Registry {
         erasure_code::COMMANDS,
         pg::COMMANDS,
         mgr::COMMANDS,
+        balancer::COMMANDS,
+        autoscale::COMMANDS,
         progress::COMMANDS,
         file_system::COMMANDS,
         misc::COMMANDS,

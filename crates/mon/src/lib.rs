@@ -6,6 +6,7 @@
 //! * [`control`], `keys`, [`state`]: the store's contract, its keys, and what they mean.
 //! * `change`: what one operation wants to write, as one compare-and-swap transaction.
 //! * [`monitor`]: sessions, authentication, subscriptions, messages, and the queue of operations.
+//! * `balancer`, `autoscale`: how groups could be spread better, and how many there should be.
 //! * `failures`, `flapping`: whom OSDs report as failed, and when that is believed.
 //! * [`statistics`], `health`, `progress`: what OSDs report about themselves, and what is to be said
 //!   about it.
@@ -19,6 +20,8 @@
 //!
 //! It deliberately does not know frames, sockets, or how the control store keeps its promises.
 
+mod autoscale;
+mod balancer;
 mod bootstrap;
 mod change;
 pub mod command;

@@ -11,12 +11,14 @@
 //!
 //! While loading, inputs wait in the order of their arrival.
 
+pub mod balance;
 mod fullness;
 mod handshake;
 mod history;
 mod housekeeping;
 mod job;
 mod messages;
+pub mod numbers;
 mod osds;
 mod overview;
 mod pool_ops;

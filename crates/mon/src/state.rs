@@ -204,6 +204,16 @@ impl State {
         in_section("mon").or_else(|| in_section("global"))
     }
 
+    /// An option of the manager's modules, such as `mgr/balancer/active`.
+    pub fn mgr_option(&self, name: &str) -> Option<&str> {
+        let name = stored_option(name);
+        let sections = ["mgr", "global"].into_iter();
+        sections
+            .filter_map(|section| self.config.get(section)?.get(&name))
+            .next()
+            .map(String::as_str)
+    }
+
     /// Options as the monitor itself sees them.
     pub fn options<'a>(&'a self) -> Values<impl Fn(&str) -> Option<&'a str>> {
         Values(|name: &str| self.mon_option(name))
@@ -219,6 +229,18 @@ impl State {
     pub fn mon_switch(&self, name: &str, default: bool) -> bool {
         self.mon_option(name).and_then(parse_switch).unwrap_or(default)
     }
+}
+
+/// In keys of the store the last slash ends the section, so the slashes in names of manager
+/// modules' options are replaced there.
+const STORED_SLASH: &str = "\u{1}";
+
+pub fn stored_option(name: &str) -> String {
+    name.replace('/', STORED_SLASH)
+}
+
+pub fn shown_option(name: &str) -> String {
+    name.replace(STORED_SLASH, "/")
 }
 
 fn set<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) {

@@ -5,7 +5,7 @@
 
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::keys;
-use crate::state::CONFIG_HISTORY_KEPT;
+use crate::state::{CONFIG_HISTORY_KEPT, shown_option as shown, stored_option as stored};
 use crate::table::Table;
 use serde_json::{Map, Value, json};
 use types::{EntityName, EntityType};
@@ -172,18 +172,6 @@ fn remove(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let name = option_name(context.arguments.text("name"))?;
     write(context, vec![(who, stored(&name), None)]);
     Ok(Answer::default())
-}
-
-/// In keys of the store the last slash ends the section, so the slashes in names of manager
-/// modules' options are replaced there.
-const STORED_SLASH: &str = "\u{1}";
-
-fn stored(name: &str) -> String {
-    name.replace('/', STORED_SLASH)
-}
-
-fn shown(name: &str) -> String {
-    name.replace(STORED_SLASH, "/")
 }
 
 /// What an entity, or a type such as `mon`, is told.

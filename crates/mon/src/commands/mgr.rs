@@ -78,7 +78,6 @@ pub const COMMANDS: &[Command] = &[
     command("crash stat", "Summarize recorded crashes", "mgr", "r", |context| {
         Ok(context.show(|| json!({}), || "0 crashes recorded\n".to_owned()))
     }),
-    command("balancer status", "Show balancer status", "mgr", "r", balancer),
     command("telemetry status", "Show current configuration", "mgr", "r", |context| {
         Ok(context.json(&json!({ "enabled": false })))
     }),
@@ -156,18 +155,6 @@ fn devices(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 
 fn crashes(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(context.show(|| json!([]), String::new))
-}
-
-fn balancer(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    Ok(context.json(&json!({
-        "active": false,
-        "last_optimize_duration": "",
-        "last_optimize_started": "",
-        "mode": "none",
-        "no_optimization_needed": true,
-        "optimize_result": "",
-        "plans": [],
-    })))
 }
 
 fn no_orchestrator(_: &mut Context<'_>) -> Result<Answer, Refusal> {

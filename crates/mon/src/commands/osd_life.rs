@@ -10,8 +10,7 @@ use crate::monitor::OSD_ID_MAX;
 use auth::{CryptoKey, EntityAuth};
 use maps::OsdState;
 use serde_json::{Value, json};
-use types::{EntityName, Errno, OsdId, PgId, Uuid};
-use wire::internal::pg_state;
+use types::{EntityName, Errno, OsdId, Uuid};
 
 macro_rules! with_force {
     ($prefix:literal) => {
@@ -80,20 +79,6 @@ pub const COMMANDS: &[Command] = &[
         "osd",
         "rw",
         setmaxosd,
-    ),
-    command(
-        "osd ok-to-stop name=ids,type=CephString,n=N name=max,type=CephInt,req=false",
-        "check whether osd(s) can be safely stopped without reducing immediate data availability",
-        "osd",
-        "r",
-        ok_to_stop,
-    ),
-    command(
-        "osd safe-to-destroy name=ids,type=CephString,n=N",
-        "check whether osd(s) can be safely destroyed without reducing data durability",
-        "osd",
-        "r",
-        safe_to_destroy,
     ),
 ];
 
@@ -268,87 +253,4 @@ fn setmaxosd(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         context.change.osdmap(context.state).new_max_osd = Some(new);
     }
     Ok(Answer::said(format!("set new max_osd = {new}")))
-}
-
-/// A group that would lose members.
-struct Group {
-    pg: PgId,
-    is_active: bool,
-    stays_active: bool,
-}
-
-/// Groups that the OSDs hold.
-fn groups_after(context: &Context<'_>, osds: &[OsdId]) -> Vec<Group> {
-    let (map, stats) = (&context.state.osdmap, context.stats);
-    let mut placement = map.placement();
-    let mut groups = Vec::new();
-    for (pg, state) in stats.pg_states(map) {
-        let acting = placement.pg_to_osds(pg).acting;
-        if !acting.iter().any(|osd| osds.contains(osd)) {
-            continue;
-        }
-        let left = acting.iter().filter(|osd| **osd != OsdId::NONE && !osds.contains(osd)).count();
-        let min_size = map.pool(pg.pool).map_or(0, |pool| usize::from(pool.min_size));
-        let is_active = state & pg_state::ACTIVE != 0;
-        groups.push(Group { pg, is_active, stays_active: is_active && left >= min_size });
-    }
-    groups
-}
-
-fn ok_to_stop(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let map = &context.state.osdmap;
-    let all = || map.existing_osds().map(|(osd, _)| osd).collect();
-    let osds = osds_listed(context.arguments.list("ids"), all)?;
-    let groups = groups_after(context, &osds);
-    let names = |wanted: &dyn Fn(&Group) -> bool| -> Vec<String> {
-        groups.iter().filter(|group| wanted(group)).map(|group| group.pg.to_string()).collect()
-    };
-    let (ok, bad) = (names(&|group| group.stays_active), names(&|group| !group.stays_active));
-    let value = json!({
-        "ok_to_stop": bad.is_empty(),
-        "osds": osds.iter().map(|osd| osd.0).collect::<Vec<_>>(),
-        "num_ok_pgs": ok.len(),
-        "num_not_ok_pgs": bad.len(),
-        "bad_already_inactive": names(&|group| !group.is_active),
-        "bad_become_inactive": names(&|group| group.is_active && !group.stays_active),
-        "ok_become_degraded": ok,
-    });
-    let answer = context.json(&value);
-    if bad.is_empty() {
-        return Ok(answer);
-    }
-    let count = bad.len();
-    let text =
-        format!("unsafe to stop osd(s) at this time ({count} PGs are or would become offline)");
-    Ok(answer.saying(text).failing(Errno::BUSY))
-}
-
-fn safe_to_destroy(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let map = &context.state.osdmap;
-    let all = || map.existing_osds().map(|(osd, _)| osd).collect();
-    let osds = osds_listed(context.arguments.list("ids"), all)?;
-    let held = crate::dump::pgs::pgs_per_osd(map);
-    let (active, safe): (Vec<OsdId>, Vec<OsdId>) =
-        osds.iter().partition(|osd| held.get(osd).copied().unwrap_or(0) > 0);
-    let ids = |osds: &[OsdId]| osds.iter().map(|osd| osd.0).collect::<Vec<_>>();
-    let names = |osds: &[OsdId]| osds.iter().map(OsdId::to_string).collect::<Vec<_>>().join(",");
-    let json = || {
-        json!({
-            "safe_to_destroy": ids(&safe),
-            "active": ids(&active),
-            "missing_stats": [],
-            "stored_pgs": [],
-        })
-    };
-    let answer = context.show(json, String::new);
-    if active.is_empty() {
-        let text = format!(
-            "OSD(s) {} are safe to destroy without reducing data durability. ",
-            names(&safe)
-        );
-        return Ok(answer.saying(text));
-    }
-    let pgs: u64 = active.iter().filter_map(|osd| held.get(osd)).sum();
-    let text = format!("OSD(s) {} have {pgs} pgs currently mapped to them. ", names(&active));
-    Ok(answer.saying(text).failing(Errno::BUSY))
 }

@@ -6,6 +6,7 @@ use crate::dump::pgs::pgs_per_osd;
 use crate::dump::tree::{Selection, Utilization};
 use crate::table::Table;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use types::{Errno, OsdId};
 
 /// Less used space than this is no ground to move anything.
@@ -111,8 +112,23 @@ fn perf(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 }
 
 fn blocked_by(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let json = || json!({ "pg_ready": true, "osd_blocked_by": { "osd_blocked_by_infos": [] } });
-    Ok(context.show(json, || "osd  num_blocked\n".to_owned()))
+    let mut blocked = BTreeMap::<OsdId, u64>::new();
+    for osd in context.stats.pgs().flat_map(|(_, stat)| &stat.blocked_by) {
+        *blocked.entry(*osd).or_default() += 1;
+    }
+    let json = || {
+        let infos = blocked.iter().map(|(osd, count)| json!({ "id": osd.0, "num_blocked": count }));
+        let infos: Vec<Value> = infos.collect();
+        json!({ "pg_ready": true, "osd_blocked_by": { "osd_blocked_by_infos": infos } })
+    };
+    let plain = || {
+        let mut table = Table::new(&[">osd", ">num_blocked"]);
+        for (osd, count) in &blocked {
+            table.row([osd.to_string(), count.to_string()]);
+        }
+        table.to_string()
+    };
+    Ok(context.show(json, plain))
 }
 
 fn utilization(context: &mut Context<'_>) -> Result<Answer, Refusal> {

@@ -2,16 +2,12 @@
 
 use super::pool_options::integer;
 use super::pools::{self, NewPool, check_dot};
-use crate::command::{Answer, Command, Context, Refusal, command, number};
-use crate::dump::usage::raw_bytes_per_byte;
-use crate::table::{Table, bytes};
+use crate::command::{Answer, Command, Context, Refusal, command};
 use maps::{PoolFlags, PoolOption, PoolOptionValue, PoolType};
-use serde_json::{Value, json};
 use types::{Errno, PoolId};
 
-pub const COMMANDS: &[Command] = &[
-    command(
-        "osd pool create name=pool,type=CephPoolname name=pg_num,type=CephInt,range=0,req=false \
+pub const COMMANDS: &[Command] = &[command(
+    "osd pool create name=pool,type=CephPoolname name=pg_num,type=CephInt,range=0,req=false \
          name=pgp_num,type=CephInt,range=0,req=false \
          name=pool_type,type=CephChoices,strings=replicated|erasure,req=false \
          name=erasure_code_profile,type=CephString,req=false,goodchars=[A-Za-z0-9-_.] \
@@ -22,19 +18,11 @@ pub const COMMANDS: &[Command] = &[
          name=bulk,type=CephBool,req=false name=target_size_bytes,type=CephInt,range=0,req=false \
          name=target_size_ratio,type=CephFloat,range=0.0,req=false \
          name=yes_i_really_mean_it,type=CephBool,req=false",
-        "create pool",
-        "osd",
-        "rw",
-        create,
-    ),
-    command(
-        "osd pool autoscale-status",
-        "report on pool pg_num sizing recommendation and intent",
-        "osd",
-        "r",
-        autoscale,
-    ),
-];
+    "create pool",
+    "osd",
+    "rw",
+    create,
+)];
 
 fn create(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let name = context.arguments.text("pool").to_owned();
@@ -114,90 +102,13 @@ fn apply_options(context: &mut Context<'_>, id: PoolId, expected_objects: u64) {
     }
 }
 
-/// Placement groups are never split by themselves; the numbers are shown as they are.
-fn autoscale(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let map = &context.state.osdmap;
-    let capacity = context.stats.usage(map).bytes_total;
-    let rows = || {
-        map.pools.iter().map(|(id, pool)| {
-            let totals = context.stats.pool_totals(*id);
-            (*id, pool, totals, raw_bytes_per_byte(map, *id))
-        })
-    };
-    let ratio = |stored: u64, rate: f64| match capacity {
-        0 => 0.0,
-        capacity => stored as f64 * rate / capacity as f64,
-    };
-    let json = || {
-        let pool =
-            |(id, pool, totals, rate): (PoolId, &maps::Pool, crate::statistics::Totals, f64)| {
-                json!({
-                    "pool_id": id.0,
-                    "pool_name": map.pool_name(id),
-                    "logical_used": totals.bytes,
-                    "raw_used_rate": number(rate),
-                    "subtree_capacity": capacity,
-                    "capacity_ratio": number(ratio(totals.bytes, rate)),
-                    "actual_capacity_ratio": number(ratio(totals.bytes, rate)),
-                    "target_bytes": 0,
-                    "target_ratio": 0,
-                    "effective_target_ratio": 0,
-                    "bias": 1,
-                    "pg_num_target": pool.pg_num,
-                    "pg_num_ideal": pool.pg_num,
-                    "pg_num_final": pool.pg_num,
-                    "pg_autoscale_mode": pool.pg_autoscale_mode.name(),
-                    "would_adjust": false,
-                    "bulk": pool.flags.contains(PoolFlags::BULK),
-                })
-            };
-        Value::from(rows().map(pool).collect::<Vec<_>>())
-    };
-    let plain = || {
-        let mut table = Table::new(&[
-            "POOL",
-            ">SIZE",
-            ">TARGET SIZE",
-            ">RATE",
-            ">RAW CAPACITY",
-            ">RATIO",
-            ">TARGET RATIO",
-            ">EFFECTIVE RATIO",
-            ">BIAS",
-            ">PG_NUM",
-            ">NEW PG_NUM",
-            "AUTOSCALE",
-            "BULK",
-        ]);
-        for (id, pool, totals, rate) in rows() {
-            let bulk = if pool.flags.contains(PoolFlags::BULK) { "True" } else { "False" };
-            table.row([
-                map.pool_name(id).unwrap_or_default().to_owned(),
-                bytes(totals.bytes),
-                String::new(),
-                format!("{rate:.1}"),
-                bytes(capacity),
-                format!("{:.4}", ratio(totals.bytes, rate)),
-                String::new(),
-                String::new(),
-                "1.0".to_owned(),
-                pool.pg_num.to_string(),
-                String::new(),
-                pool.pg_autoscale_mode.name().to_owned(),
-                bulk.to_owned(),
-            ]);
-        }
-        table.to_string()
-    };
-    Ok(context.show(json, plain))
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::testing::{add_pool, run, set_option, state};
     use super::*;
     use crate::command::Refusal;
     use crate::state::State;
+    use serde_json::{Value, json};
 
     fn create(state: &mut State, given: Value) -> Result<Answer, Refusal> {
         run(state, "osd pool create", given)

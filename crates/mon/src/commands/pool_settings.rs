@@ -4,6 +4,7 @@ use super::pool_named;
 use super::pool_options::{self, UNSET, integer};
 use super::pools::{check_pg_num, check_pgs_per_osd, check_rule, check_size, default_min_size};
 use crate::command::{Answer, Command, Context, Refusal, command};
+use crate::monitor::numbers::{MERGES, SPLITS, all_osds_can};
 use crate::state::parse_switch;
 use maps::{Pool, PoolFlags, PoolOption};
 use serde_json::{Map, Value, json};
@@ -207,7 +208,8 @@ fn set(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         "size" => set_size(context, id, &mut pool, integer(&text)?)?,
         "min_size" => set_min_size(&mut pool, integer(&text)?)?,
         "pg_num" => set_pg_num(context, id, &mut pool, integer(&text)?)?,
-        "pgp_num" | "pgp_num_actual" => set_pgp_num(&mut pool, integer(&text)?)?,
+        "pgp_num" => set_pgp_num(&mut pool, integer(&text)?, false)?,
+        "pgp_num_actual" => set_pgp_num(&mut pool, integer(&text)?, true)?,
         "crush_rule" => set_rule(context, &mut pool, &text)?,
         "fast_read" => set_fast_read(&mut pool, &text)?,
         "pg_autoscale_mode" => {
@@ -292,29 +294,50 @@ fn set_pg_num(
     pg_num: i64,
 ) -> Result<(), Refusal> {
     check_pg_change(pool, "pg_num")?;
-    if pg_num == i64::from(pool.pg_num) {
+    if pg_num == i64::from(pool.pg_num_target) {
         return Ok(());
     }
     let pg_num = check_pg_num(u64::try_from(pg_num).unwrap_or(0))?;
-    if pg_num > pool.pg_num {
+    let needed = if pg_num > pool.pg_num_target { SPLITS } else { MERGES };
+    if needed == SPLITS {
         check_pgs_per_osd(context.state, Some(id), pg_num, pool.size, pool.crush_rule)?;
     }
-    // OSDs neither split nor merge placement groups.
-    let text = format!("pg_num can only be set when a pool is created (it is {})", pool.pg_num);
-    Err(Refusal::new(Errno::NOTSUPP, text))
+    if !all_osds_can(context.state, needed) {
+        let what = if needed == SPLITS { "split" } else { "merge" };
+        let text = format!(
+            "pg_num stays {}: not every OSD that is up can {what} placement groups; see which with \
+             'ceph osd metadata' ({needed}) and restart those with a newer release",
+            pool.pg_num
+        );
+        return Err(Refusal::new(Errno::NOTSUPP, text));
+    }
+    set_group_target(pool, pg_num);
+    Ok(())
 }
 
-fn set_pgp_num(pool: &mut Pool, given: i64) -> Result<(), Refusal> {
+/// Where `pg_num` is to go; `pgp_num` follows unless it was set apart.
+pub(crate) fn set_group_target(pool: &mut Pool, pg_num: u32) {
+    if pool.pgp_num_target == pool.pg_num_target || pool.pgp_num_target > pg_num {
+        pool.pgp_num_target = pg_num;
+    }
+    pool.pg_num_target = pg_num;
+}
+
+/// Sets the target, to which `pgp_num` goes in steps, or with `at_once` the number itself.
+fn set_pgp_num(pool: &mut Pool, given: i64, at_once: bool) -> Result<(), Refusal> {
     check_pg_change(pool, "pgp_num")?;
     let pgp_num = u32::try_from(given).ok().filter(|number| *number > 0);
-    let pg_num = pool.pg_num;
+    let pg_num = if at_once { pool.pg_num } else { pool.pg_num_target };
     let pgp_num = pgp_num.filter(|number| *number <= pg_num).ok_or_else(|| {
         Refusal::invalid(match given {
             ..=0 => format!("specified pgp_num must > 0, but you set to {given}"),
             _ => format!("specified pgp_num {given} > pg_num {pg_num}"),
         })
     })?;
-    (pool.pgp_num, pool.pgp_num_target) = (pgp_num, pgp_num);
+    pool.pgp_num_target = pgp_num;
+    if at_once {
+        pool.pgp_num = pgp_num;
+    }
     Ok(())
 }
 
@@ -424,15 +447,23 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_groups_are_guarded_by_a_flag_and_never_split() {
+    fn numbers_of_groups_are_guarded_by_a_flag_and_are_targets() {
         let mut state = state();
         add_pool(&mut state);
+        state.osdmap.osds[0].state.insert(maps::OsdState::UP);
         assert_eq!(set(&mut state, "pg_num", "16").unwrap_err().errno, Errno::NOTSUPP);
+        let said = [(SPLITS.to_owned(), "1".to_owned())].into();
+        state.osd_metadata.insert(types::OsdId(0), said);
+        set(&mut state, "pg_num", "16").unwrap();
+        assert_eq!((pool(&state).pg_num, pool(&state).pg_num_target), (8, 16));
+        assert_eq!((pool(&state).pgp_num, pool(&state).pgp_num_target), (8, 16));
+        assert_eq!(set(&mut state, "pg_num", "4").unwrap_err().errno, Errno::NOTSUPP);
         assert_eq!(set(&mut state, "pg_num", "-1").unwrap_err().errno, Errno::RANGE);
-        set(&mut state, "pg_num", "8").unwrap();
-        set(&mut state, "pgp_num", "4").unwrap();
+        set(&mut state, "pgp_num", "9").unwrap();
+        assert_eq!((pool(&state).pgp_num, pool(&state).pgp_num_target), (8, 9));
+        set(&mut state, "pgp_num_actual", "4").unwrap();
         assert_eq!(pool(&state).pgp_num, 4);
-        assert_eq!(set(&mut state, "pgp_num", "9").unwrap_err().errno, Errno::INVAL);
+        assert_eq!(set(&mut state, "pgp_num", "17").unwrap_err().errno, Errno::INVAL);
         set(&mut state, "nopgchange", "true").unwrap();
         for variable in ["pg_num", "pgp_num", "pgp_num_actual"] {
             assert_eq!(set(&mut state, variable, "8").unwrap_err().errno, Errno::PERM);

@@ -1,7 +1,8 @@
 //! Checks of pools: room, redundancy, settings.
 
 use super::{Health, View, next_step};
-use maps::{Pool, PoolFlags};
+use crate::autoscale::{Advice, advice};
+use maps::{AutoscaleMode, Pool, PoolFlags};
 use types::PoolId;
 
 /// A pool without an application is worth a warning once it holds data.
@@ -20,6 +21,7 @@ pub(super) fn check(health: &mut Health, view: &View<'_>) {
     check_redundancy(health, view);
     check_applications(health, view);
     check_group_numbers(health, view);
+    check_autoscale(health, view);
 }
 
 fn check_room(health: &mut Health, view: &View<'_>) {
@@ -96,4 +98,31 @@ fn check_group_numbers(health: &mut Health, view: &View<'_>) {
     let details = next_step(lines, step);
     let summary = format!("{} pool(s) have non-power-of-two pg_num", uneven.len());
     health.warn("POOL_PG_NUM_NOT_POWER_OF_TWO", uneven.len(), summary, details);
+}
+
+/// What the autoscaler would change where it only warns.
+fn check_autoscale(health: &mut Health, view: &View<'_>) {
+    let map = &view.state.osdmap;
+    let warns = |pool: &Pool| pool.pg_autoscale_mode == AutoscaleMode::WARN;
+    if !map.pools.values().any(warns) {
+        return;
+    }
+    let all = advice(view.state, view.stats);
+    let wrong = all.iter().filter(|one| one.would_adjust && map.pool(one.pool).is_some_and(warns));
+    let (few, many): (Vec<&Advice>, Vec<&Advice>) =
+        wrong.partition(|one| one.pg_num_final > one.pg_num_target);
+    for (pools, name, word) in
+        [(few, "POOL_TOO_FEW_PGS", "few"), (many, "POOL_TOO_MANY_PGS", "many")]
+    {
+        let lines = pools.iter().map(|one| {
+            let name = map.pool_name(one.pool).unwrap_or_default();
+            let (now, ideal) = (one.pg_num_target, one.pg_num_final);
+            format!("Pool {name} has {now} placement groups, should have {ideal}")
+        });
+        let step =
+            "'ceph osd pool set POOL pg_num' to what it should have, or pg_autoscale_mode on";
+        let details = next_step(lines, step);
+        let summary = format!("{} pools have too {word} placement groups", pools.len());
+        health.warn(name, pools.len(), summary, details);
+    }
 }

@@ -33,6 +33,7 @@ impl Monitor {
         }
         self.overview.kept_down = self.flapping.held(&self.state, now);
         self.overview.progress.observe(now, &self.state.osdmap, &self.stats);
+        self.balance_if_due(now);
         let mut draft = Change::new(now.wall());
         self.plan_housekeeping(now, &mut draft);
         if !draft.is_empty() && !is_queued(self, |job| matches!(job, Job::Housekeeping)) {
@@ -47,6 +48,8 @@ impl Monitor {
         self.plan_blocklist(now, change);
         self.plan_mutes(now, change);
         self.plan_history(change);
+        self.plan_group_numbers(change);
+        self.plan_autoscale(change);
     }
 
     /// A pool over its quota takes no more writes, until it is below again.

@@ -40,6 +40,8 @@ pub(super) enum Job {
     Osd(OsdJob),
     /// Flags and marks that follow from time and usage.
     Housekeeping,
+    /// A step of the balancer.
+    Balance,
 }
 
 /// A command and where its answer goes.
@@ -99,6 +101,10 @@ impl Monitor {
             Job::Osd(job) => self.run_osd_job(now, job, &mut change),
             Job::Housekeeping => {
                 self.plan_housekeeping(now, &mut change);
+                Effects::default()
+            }
+            Job::Balance => {
+                self.balance(now, &mut change);
                 Effects::default()
             }
         };

@@ -1,6 +1,7 @@
 //! What commands may know of the running monitor beside its durable state.
 
 use super::Settings;
+use super::balance::BalancerStatus;
 use crate::progress::Progress;
 use engine::Time;
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ pub struct Overview {
     /// OSDs that may not boot for a while because they flap.
     pub kept_down: Vec<OsdId>,
     pub progress: Progress,
+    pub balancer: BalancerStatus,
 }
 
 #[derive(Debug, Clone)]

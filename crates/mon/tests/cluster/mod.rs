@@ -30,6 +30,8 @@ pub struct Cluster {
     pub closed: Vec<ConnId>,
     /// Another monitor's transactions that go before the next one of this monitor.
     pub rivals: VecDeque<Transaction>,
+    /// What OSDs say in their metadata that they can do.
+    pub abilities: Vec<&'static str>,
 }
 
 pub fn addrs(text: &str) -> EntityAddrVec {
@@ -86,6 +88,7 @@ impl Cluster {
             verdicts: Vec::new(),
             closed: Vec::new(),
             rivals: VecDeque::new(),
+            abilities: Vec::new(),
         };
         cluster.drain();
         cluster.open(ADMIN, "client.admin", 5000, "allow *");
@@ -208,12 +211,16 @@ impl Cluster {
             whoami: OsdId(osd),
             ..OsdSuperblock::default()
         };
-        let metadata = [("hostname", host), ("ceph_version", "sepiola version 0.1.0")]
+        let metadata = [("hostname", host), ("ceph_version", "sepiola version 0.1.0")];
+        let abilities = self.abilities.iter().map(|ability| (*ability, "1"));
+        let metadata = metadata
+            .into_iter()
+            .chain(abilities)
             .map(|(name, value)| (name.to_owned(), value.to_owned()));
         let other = |port: i32| addrs(&format!("v2:127.0.0.1:{}/{nonce}", port + osd));
         let boot = OsdBoot {
             superblock,
-            metadata: metadata.into(),
+            metadata: metadata.collect(),
             cluster_addrs: other(7900),
             heartbeat_back_addrs: other(8900),
             heartbeat_front_addrs: other(9900),

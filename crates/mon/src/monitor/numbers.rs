@@ -1,0 +1,158 @@
+//! How many placement groups pools have: `pg_num` and `pgp_num` on their way to their targets.
+//!
+//! A user, or the autoscaler, sets targets. The numbers that clients and OSDs act on follow in steps,
+//! each once the one before it has settled:
+//!
+//! * `pg_num` grows to at most twice itself; groups split in place, so no data moves.
+//! * `pgp_num` follows by so much that no more than `target_max_misplaced_ratio` of the copies have
+//!   to move, and shrinks first if `pg_num` is to shrink.
+//! * `pg_num` shrinks by one: `pg_num_pending` announces it, and once the two groups that are to
+//!   merge have come to rest (`premerge`), they are one.
+//!
+//! Nothing is done that an OSD that is up does not know how to do: OSDs say so when they boot.
+
+use super::Monitor;
+use crate::autoscale::advice;
+use crate::change::Change;
+use crate::commands::set_group_target;
+use crate::state::State;
+use crate::statistics::Statistics;
+use maps::{AutoscaleMode, MergeMeta, OsdMapFlags, Pool};
+use types::{PgId, PoolId};
+use wire::internal::{PgStat, pg_state};
+
+/// What OSDs say in their metadata if they can split groups, and merge them.
+pub const SPLITS: &str = "splits_groups";
+pub const MERGES: &str = "merges_groups";
+
+/// Whether every OSD that is up said this when it booted.
+pub fn all_osds_can(state: &State, what: &str) -> bool {
+    let says =
+        |osd| state.osd_metadata.get(&osd).is_some_and(|metadata| metadata.contains_key(what));
+    state.osdmap.existing_osds().filter(|(_, osd)| osd.is_up()).all(|(osd, _)| says(osd))
+}
+
+impl Monitor {
+    pub(super) fn plan_group_numbers(&self, change: &mut Change) {
+        let (state, stats) = (&self.state, &self.stats);
+        let moving = state.osdmap.pools.iter().filter(|(_, pool)| {
+            (pool.pg_num, pool.pgp_num) != (pool.pg_num_target, pool.pgp_num_target)
+                || pool.pg_num_pending != pool.pg_num
+        });
+        for (id, pool) in moving {
+            if let Some(next) = step(state, stats, *id, pool)
+                && let Some(changed) = change.pool(state, *id)
+            {
+                let last_change = changed.last_change;
+                *changed = Pool { last_change, ..next };
+            }
+        }
+    }
+}
+
+/// The pool after its next step, if one may be taken now.
+fn step(state: &State, stats: &Statistics, id: PoolId, pool: &Pool) -> Option<Pool> {
+    let mut next = pool.clone();
+    if pool.pg_num_pending < pool.pg_num {
+        return merge(state, stats, id, next);
+    }
+    if pool.pg_num_target > pool.pg_num {
+        let may = all_osds_can(state, SPLITS) && has_settled(state, stats, id, pool);
+        next.pg_num = pool.pg_num_target.min(pool.pg_num.saturating_mul(2));
+        next.pg_num_pending = next.pg_num;
+        return may.then_some(next);
+    }
+    let wanted = pool.pgp_num_target.min(pool.pg_num);
+    if wanted != pool.pgp_num {
+        let step = placement_step(state, stats, pool)?;
+        next.pgp_num = match wanted > pool.pgp_num {
+            true => wanted.min(pool.pgp_num.saturating_add(step)),
+            false => wanted.max(pool.pgp_num.saturating_sub(step)),
+        };
+        return Some(next);
+    }
+    if pool.pg_num_target < pool.pg_num && pool.pgp_num < pool.pg_num {
+        let may = all_osds_can(state, MERGES) && has_settled(state, stats, id, pool);
+        next.pg_num_pending = pool.pg_num - 1;
+        return may.then_some(next);
+    }
+    None
+}
+
+/// Whether every group of a pool has been reported clean since the pool changed.
+fn has_settled(state: &State, stats: &Statistics, id: PoolId, pool: &Pool) -> bool {
+    state.osdmap.pgs(id).all(|pg| {
+        let is_clean = stats.pg_state(&state.osdmap, pg) & pg_state::CLEAN != 0;
+        is_clean && stats.pg(pg).is_some_and(|stat| stat.reported_epoch >= pool.last_change)
+    })
+}
+
+/// By how much `pgp_num` may change now; `None` while enough moves already.
+fn placement_step(state: &State, stats: &Statistics, pool: &Pool) -> Option<u32> {
+    let allowed = state.options().real("target_max_misplaced_ratio");
+    let (mut groups, mut moving) = (0u64, 0u64);
+    for (_, bits) in stats.pg_states(&state.osdmap) {
+        if bits & pg_state::ACTIVE == 0 || bits & (pg_state::DEGRADED | pg_state::STALE) != 0 {
+            return None;
+        }
+        groups += 1;
+        moving += u64::from(bits & pg_state::CLEAN == 0);
+    }
+    let is_busy = moving > 0 && moving as f64 >= allowed * groups as f64;
+    (!is_busy).then(|| (allowed * f64::from(pool.pg_num)).max(1.0) as u32)
+}
+
+/// Merges the last group into the one it came from, once both have come to rest.
+fn merge(state: &State, stats: &Statistics, id: PoolId, mut next: Pool) -> Option<Pool> {
+    // The target rose again meanwhile.
+    if next.pg_num_target > next.pg_num_pending {
+        next.pg_num_pending = next.pg_num;
+        return Some(next);
+    }
+    let source = PgId { pool: id, seed: next.pg_num - 1 };
+    let merged = Pool { pg_num: next.pg_num - 1, ..next.clone() };
+    let target = merged.raw_pg_to_pg(source);
+    let at_rest = |pg: PgId| -> Option<&PgStat> {
+        let rests = pg_state::PREMERGE | pg_state::CLEAN;
+        let is_at_rest = stats.pg_state(&state.osdmap, pg) & (rests | pg_state::STALE) == rests;
+        let stat = stats.pg(pg).filter(|_| is_at_rest)?;
+        (stat.reported_epoch >= next.last_change).then_some(stat)
+    };
+    let (from, into) = (at_rest(source)?, at_rest(target)?);
+    if from.acting != into.acting {
+        return None;
+    }
+    next.last_pg_merge_meta = MergeMeta {
+        source,
+        ready_epoch: from.reported_epoch.max(into.reported_epoch),
+        last_epoch_started: from.last_epoch_clean.max(into.last_epoch_clean),
+        last_epoch_clean: from.last_epoch_clean.min(into.last_epoch_clean),
+        source_version: from.version,
+        target_version: into.version,
+    };
+    next.pg_num -= 1;
+    next.pgp_num = next.pgp_num.min(next.pg_num);
+    Some(next)
+}
+
+impl Monitor {
+    /// Sets the targets of pools that leave that to the autoscaler.
+    pub(super) fn plan_autoscale(&self, change: &mut Change) {
+        let map = &self.state.osdmap;
+        let is_automatic = |pool: &Pool| pool.pg_autoscale_mode == AutoscaleMode::ON;
+        if map.flags.contains(OsdMapFlags::NOAUTOSCALE) || !map.pools.values().any(is_automatic) {
+            return;
+        }
+        for advice in advice(&self.state, &self.stats).into_iter().filter(|one| one.would_adjust) {
+            let grows = advice.pg_num_final > advice.pg_num_target;
+            let may = all_osds_can(&self.state, if grows { SPLITS } else { MERGES });
+            let is_ours = map.pool(advice.pool).is_some_and(is_automatic);
+            if may
+                && is_ours
+                && let Some(pool) = change.pool(&self.state, advice.pool)
+            {
+                set_group_target(pool, advice.pg_num_final);
+            }
+        }
+    }
+}
