@@ -6,8 +6,8 @@
 //! a judgement although they had lived all the time. A refused connection, or a broken session between
 //! members of a group, needs neither: it is evidence.
 //!
-//! A report counts until it is taken back, or until its target or its reporter is down or has begun
-//! another life. Nothing of this is durable: those who still see a failure say so again to a new
+//! A report of silence counts until it is taken back, and each until its target or its reporter is down or
+//! has begun another life. Nothing of this is durable: those who still see a failure say so again to a new
 //! monitor.
 
 use crate::state::State;
@@ -106,7 +106,10 @@ impl Failures {
             *known = Target { up_from: target.info.up_from, reporters: BTreeMap::new() };
         }
         if report.flags & OsdFailure::FAILED == 0 {
-            known.reporters.remove(&from);
+            // That it answers again does not mend what is certain: a session that broke.
+            if known.reporters.get(&from).is_some_and(|known| !known.is_certain) {
+                known.reporters.remove(&from);
+            }
         } else if known.reporters.len() < REPORTERS_MAX || known.reporters.contains_key(&from) {
             let seconds = u64::try_from(report.failed_for_seconds).unwrap_or(0);
             let failed_since = now - Duration::from_secs(seconds);

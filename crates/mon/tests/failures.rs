@@ -320,6 +320,7 @@ fn an_osd_that_flaps_is_kept_down_for_a_while() {
          host c 2
          option mon_osd_adjust_heartbeat_grace false
          option osd_max_markdown_count 2
+         option osd_max_markdown_period 600
          1 silent 0 for 9
          2 silent 0 for 9
          boot 0

@@ -98,7 +98,7 @@ pub const TABLE: &[Known] = known! {
     "osd_heartbeat_interval", Seconds, "0.5", "time between heartbeats to a peer";
     "osd_heartbeat_grace", Seconds, "2", "time without an answer after which a peer counts as failed";
     "osd_max_markdown_count", Number, "5", "wrong markdowns within osd_max_markdown_period after which an OSD is kept down for a while";
-    "osd_max_markdown_period", Seconds, "600", "the period of osd_max_markdown_count";
+    "osd_max_markdown_period", Seconds, "60", "the period of osd_max_markdown_count";
     "osd_max_backfills", Number, "1", "groups that an OSD backfills at once";
     "osd_recovery_max_active", Number, "3", "objects that an OSD recovers at once";
     "osd_recovery_sleep", Seconds, "0", "pause between recovered objects";
