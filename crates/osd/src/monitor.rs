@@ -224,6 +224,7 @@ impl Osd {
         match (self.stage, is_up) {
             (Stage::Booting, true) => {
                 self.stage = Stage::Up;
+                self.forget_broken();
                 self.monitor.next_attempt = None;
                 tracing::info!(osd = %self.config.id, epoch = %self.epoch(), "up");
             }

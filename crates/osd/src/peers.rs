@@ -88,6 +88,12 @@ impl Osd {
         self.report_failure(osd, addrs);
     }
 
+    /// A new life of this OSD in the map: all its groups begin new intervals, so that nothing counts
+    /// any more that was lost before. The monitor does not listen to those who are down.
+    pub(crate) fn forget_broken(&mut self) {
+        self.peers.broken.clear();
+    }
+
     /// Tells a monitor that may not have heard of it.
     pub(crate) fn report_all_broken(&mut self) {
         let broken: Vec<OsdId> = self.peers.broken.keys().copied().collect();

@@ -119,7 +119,9 @@ impl Monitor {
             }
             OsdFailure::KIND => {
                 let failure = OsdFailure::decode(message).unwrap();
-                match self.map.client_addrs(failure.target) == Some(&failure.target_addrs) {
+                let is_current =
+                    self.map.client_addrs(failure.target) == Some(&failure.target_addrs);
+                match is_current && self.map.is_up(from) {
                     true => self.mark_down(failure.target),
                     false => Vec::new(),
                 }
