@@ -53,11 +53,10 @@ impl Monitor {
         let state = &self.state;
         match op.op {
             PoolOpKind::Create => Ok(None),
-            PoolOpKind::CreateSnap | PoolOpKind::CreateUnmanagedSnap
-                if !self.settings.serves_snapshots =>
-            {
-                Err(Errno::NOTSUPP)
-            }
+            // A number for a snapshot that clients manage does no harm: OSDs refuse to name an
+            // image's snapshot, and writes that would have to preserve one. Clients take a number
+            // to see whether a pool is fit for images.
+            PoolOpKind::CreateSnap if !self.settings.serves_snapshots => Err(Errno::NOTSUPP),
             PoolOpKind::Delete => {
                 pools::remove(state, change, id).map_err(|refusal| refusal.errno)?;
                 Ok(None)
