@@ -17,6 +17,7 @@ pub enum Check {
     Caps,
     Bench,
     Fio,
+    Rbd,
     BadInput,
     SourceTree,
     KillStore,
@@ -33,13 +34,14 @@ pub enum Mode {
 }
 
 impl Check {
-    pub const ALL: [Check; 11] = [
+    pub const ALL: [Check; 12] = [
         Check::Commands,
         Check::Rados,
         Check::Librados,
         Check::Caps,
         Check::Bench,
         Check::Fio,
+        Check::Rbd,
         Check::BadInput,
         Check::SourceTree,
         Check::KillStore,
@@ -55,6 +57,7 @@ impl Check {
             Check::Caps => "caps",
             Check::Bench => "bench",
             Check::Fio => "fio",
+            Check::Rbd => "rbd",
             Check::BadInput => "bad-input",
             Check::SourceTree => "source-tree",
             Check::KillStore => "kill-store",
@@ -72,6 +75,7 @@ impl Check {
             Check::Caps => ("bash", include_str!("../checks/caps.sh")),
             Check::Bench => ("bash", include_str!("../checks/bench.sh")),
             Check::Fio => ("bash", include_str!("../checks/fio.sh")),
+            Check::Rbd => ("bash", include_str!("../checks/rbd.sh")),
             Check::BadInput
             | Check::SourceTree
             | Check::KillStore

@@ -14,7 +14,8 @@ pub enum Clients {
     Chroot { suite: &'static str, root: PathBuf },
 }
 
-const SHARED_PACKAGES: &str = "ceph-common python3-rados fio";
+const SHARED_PACKAGES: &str =
+    "ceph-common python3-rados python3-rbd fio qemu-utils qemu-block-extra";
 
 impl Clients {
     pub fn parse(name: &str) -> Result<Vec<Clients>> {

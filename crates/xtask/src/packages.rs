@@ -5,8 +5,16 @@ use anyhow::{Result, bail};
 use std::process::{Command, Stdio};
 
 /// The stock clients of Debian 12 and what drives them.
-pub const TEST_PACKAGES: [&str; 5] =
-    ["ceph-common", "python3-rados", "fio", "ceph-base", "linux-source"];
+pub const TEST_PACKAGES: [&str; 8] = [
+    "ceph-common",
+    "python3-rados",
+    "python3-rbd",
+    "qemu-utils",
+    "qemu-block-extra",
+    "fio",
+    "ceph-base",
+    "linux-source",
+];
 
 /// Installs those of `packages` that are missing.
 pub fn ensure(packages: &[&str]) -> Result<()> {

@@ -1,0 +1,130 @@
+# Block images: `rbd`, python3-rbd, QEMU and fio's rbd engine on one pool.
+set -euo pipefail
+p=rbd-$$ d=rbd-data-$$
+for pool in $p $d; do ceph osd pool create $pool 16 >/dev/null; rbd pool init $pool; done
+remove() { ceph osd pool rm "$1" "$1" --yes-i-really-really-mean-it >/dev/null; }
+trap 'remove $p; remove $d' EXIT
+rbd() { command rbd -p $p "$@"; }
+same() { [ "$1" = "$2" ] || { echo "expected '$2', found '$1' (line ${BASH_LINENO[0]})"; exit 1; }; }
+refused() { if "$@" >"$SCRATCH/refused" 2>&1; then echo "should have failed: $*"; exit 1; fi; }
+
+# Images of every set of features are created, written, read, resized and removed.
+locked=layering,exclusive-lock mapped=layering,exclusive-lock,object-map,fast-diff
+for features in layering $locked $mapped $mapped,deep-flatten,journaling; do
+  rbd create image --size 64M --image-feature $features
+  rbd bench image --io-type write --io-size 64K --io-total 1M --io-threads 4 --io-pattern rand >/dev/null
+  rbd bench image --io-type read --io-size 64K --io-total 1M --io-threads 4 >/dev/null
+  same "$(rbd info image --format json | python3 -c 'import json,sys; print(",".join(json.load(sys.stdin)["features"]))')" $features
+  rbd resize image --size 100M; refused rbd resize image --size 10M; rbd resize image --size 10M --allow-shrink
+  case $features in *object-map*) rbd object-map check image; rbd object-map rebuild image; rbd du image >/dev/null ;; esac
+  case $features in *journaling*) rbd journal info --image image | grep -q order; rbd journal status --image image | grep -q commit_position ;; esac
+  rbd rm image
+done
+rbd create striped --size 64M --object-size 1M --stripe-unit 64K --stripe-count 4 --data-pool $d
+rbd info striped | grep -q "stripe count: 4"
+rbd bench striped --io-type write --io-size 128K --io-total 2M >/dev/null
+[ "$(rados -p $d ls | grep -c rbd_data)" -ge 2 ]
+same "$(rbd ls)" striped
+rbd rm striped; same "$(rados -p $d ls | grep -c rbd_data || true)" 0
+
+# Names, features, locks, metadata.
+rbd create one --size 32M
+refused rbd create one --size 32M
+rbd feature disable one object-map,fast-diff,deep-flatten,exclusive-lock
+rbd feature enable one exclusive-lock,object-map,fast-diff,journaling
+rbd feature disable one journaling
+rbd object-map rebuild one
+rbd rename one two; same "$(rbd ls)" two
+rbd lock add two cookie --shared tag; rbd lock ls two | grep -q cookie
+rbd lock rm two cookie "$(rbd lock ls two --format json | python3 -c 'import json,sys; print(json.load(sys.stdin)[0]["locker"])')"
+same "$(rbd lock ls two)" ""
+rbd image-meta set two color blue; same "$(rbd image-meta get two color)" blue
+rbd image-meta ls two | grep -q color; rbd image-meta rm two color; refused rbd image-meta get two color
+rbd config image set two rbd_cache false; rbd config image ls two | grep -q 'rbd_cache .*false'
+rbd status two | grep -q "Watchers: none"
+
+# Trash, namespaces, groups, mirroring.
+id=$(rbd info two --format json | python3 -c 'import json,sys; print(json.load(sys.stdin)["id"])')
+rbd trash mv two; same "$(rbd ls)" ""; rbd trash ls | grep -q "$id"
+rbd trash restore "$id" --image three; same "$(rbd ls)" three
+rbd trash mv three --expires-at "1 hour"; refused rbd trash rm "$id"; rbd trash rm --force "$id"; same "$(rbd trash ls)" ""
+rbd create gone --size 8M; rbd trash mv gone; rbd trash purge; same "$(rbd trash ls)" ""
+command rbd namespace create $p/space; rbd namespace ls | grep -q space
+command rbd create $p/space/inside --size 8M; same "$(command rbd ls $p/space)" inside; same "$(rbd ls)" ""
+refused command rbd namespace rm $p/space
+command rbd rm $p/space/inside; command rbd namespace rm $p/space
+rbd create member --size 8M
+command rbd group create $p/group; command rbd group image add $p/group $p/member
+same "$(command rbd group image ls $p/group | tr -d " ")" $p/member
+refused rbd rm member
+command rbd group image rm $p/group $p/member; command rbd group rename $p/group $p/other; command rbd group rm $p/other
+command rbd mirror pool enable $p image; command rbd mirror pool info $p | grep -q "Mode: image"
+rbd mirror image enable member journal; rbd mirror image status member | grep -q global_id
+command rbd mirror pool status $p | grep -q health; rbd mirror image disable member; command rbd mirror pool disable $p
+refused rbd snap create member@snap; grep -q "not supported" "$SCRATCH/refused"
+rbd bench member --io-type write --io-size 4K --io-total 64K >/dev/null
+rbd rm member
+
+# Data in and out.
+head -c 20000000 /dev/urandom >"$SCRATCH/in"; truncate -s 40000000 "$SCRATCH/in"
+rbd import "$SCRATCH/in" data; rbd export data "$SCRATCH/out"; cmp "$SCRATCH/in" "$SCRATCH/out"
+rbd object-map check data; [ "$(rados -p $p ls | grep -c rbd_data)" -lt 7 ]
+rbd cp data $p/copy; rbd export copy - | cmp - "$SCRATCH/in"
+rbd export-diff data "$SCRATCH/diff"; rbd create patched --size 40000000B; rbd import-diff "$SCRATCH/diff" patched
+rbd export patched - | cmp - "$SCRATCH/in"
+rbd sparsify copy; rbd export copy - | cmp - "$SCRATCH/in"
+for image in copy patched; do rbd rm $image; done
+
+python3 - $p "$SCRATCH" <<'PY'
+import os, rados, rbd, sys
+pool, scratch = sys.argv[1:]
+with rados.Rados(conffile=os.environ["CEPH_CONF"]) as cluster, cluster.open_ioctx(pool) as ioctx:
+    library = rbd.RBD()
+    library.create(ioctx, "python", 32 << 20, old_format=False)
+    with rbd.Image(ioctx, "python") as image:
+        image.write(b"x" * 70000, 4 << 20)
+        image.write(b"y" * 10, (8 << 20) - 5)
+        assert image.read(4 << 20, 70001) == b"x" * 70000 + b"\0"
+        assert image.read((8 << 20) - 5, 10) == b"y" * 10
+        image.discard(4 << 20, 4 << 20)
+        assert image.read(4 << 20, 70000) == b"\0" * 70000
+        image.write_zeroes(8 << 20, 4096)
+        extents = []
+        image.diff_iterate(0, image.size(), None, lambda offset, length, exists: extents.append((offset, exists)))
+        image.flush()
+        done = []
+        writes = [image.aio_write(bytes([n]) * 4096, n << 16, lambda _: done.append(1)) for n in range(64)]
+        for write in writes:
+            write.wait_for_complete_and_cb()
+        assert len(done) == 64 and image.read(63 << 16, 4096) == bytes([63]) * 4096
+        image.resize(64 << 20)
+        assert image.size() == 64 << 20 and image.is_exclusive_lock_owner()
+        image.metadata_set("key", "value")
+        assert list(image.metadata_list()) == [("key", "value")]
+    assert "python" in library.list(ioctx)
+    library.rename(ioctx, "python", "renamed")
+    library.remove(ioctx, "renamed")
+PY
+
+if command -v qemu-img >/dev/null; then
+  drive() { echo "rbd:$p/$1:conf=$CEPH_CONF"; }
+  qemu-img compare -f raw -F raw "$SCRATCH/in" "$(drive data)" >/dev/null
+  qemu-img convert -f raw -O qcow2 "$(drive data)" "$SCRATCH/disk.qcow2"; qemu-img check "$SCRATCH/disk.qcow2" >/dev/null
+  qemu-img convert -f qcow2 -O raw "$SCRATCH/disk.qcow2" "$(drive qemu)"
+  qemu-img compare -f raw -F raw "$(drive data)" "$(drive qemu)" >/dev/null
+  qemu-img resize -f raw "$(drive qemu)" 64M >/dev/null; rbd rm qemu
+else
+  echo "without QEMU, which is not installed"
+fi
+rbd rm data
+
+# Any set of features, and none, under random writes that are verified.
+jobs=layering; [ "$SHORT" = 1 ] || jobs="layering $locked $mapped,journaling"
+for features in $jobs $mapped; do
+  rbd create fio --size 64M --image-feature $features
+  fio --name=verify --ioengine=rbd --clientname=admin --pool=$p --rbdname=fio --rw=randrw --bs=512-64k --iodepth=16 \
+    --size=64M --io_size=24M --verify=crc32c --do_verify=1 --verify_fatal=1 --output="$SCRATCH/fio" || { cat "$SCRATCH/fio"; exit 1; }
+  case $features in *object-map*) rbd object-map check fio ;; esac
+  rbd rm fio
+done
+same "$(rados -p $p ls | grep -v '^rbd_\(directory\|info\|trash\|children\|namespace\|mirroring\|group_directory\|task\)$' || true)" ""
