@@ -6,10 +6,10 @@
 use crate::Osd;
 use crate::commands::{Arguments, Sentence};
 use crate::groups::Group;
-use crate::report::state_bits;
+use crate::report::{shortage, state_bits};
 use pg::{EntryKind, LogEntry, PgInfo, State};
 use serde_json::{Map, Value, json};
-use types::{Errno, OsdId, PgId};
+use types::{Errno, HObject, OsdId, PgId};
 use wire::internal::pg_state;
 
 /// Prefix, arguments after the group's name, and help.
@@ -54,9 +54,8 @@ impl Osd {
         match prefix {
             "query" => Ok(self.query(group)),
             "log" => Ok(log(group)),
-            "list_unfound" => Ok(unfound()),
-            // An object that cannot be found keeps its group incomplete: none is ever given up.
-            "mark_unfound_lost" => Err(Sentence::new(Errno(0), "pg has no unfound objects")),
+            "list_unfound" => Ok(unfound(group)),
+            "mark_unfound_lost" => Err(no_lost(group)),
             other => Err(Sentence::new(Errno::INVAL, format!("no command {other:?} for a pg"))),
         }
     }
@@ -79,7 +78,8 @@ impl Osd {
             "epoch": self.epoch().0,
             "up": ids(&members.up),
             "acting": ids(&members.acting),
-            "acting_recovery_backfill": members.acting.iter().map(OsdId::to_string).collect::<Vec<_>>(),
+            "backfill_targets": pg.backfill_targets().map(|(osd, _)| osd.to_string()).collect::<Vec<_>>(),
+            "acting_recovery_backfill": members.all().map(|osd| osd.to_string()).collect::<Vec<_>>(),
             "info": own,
             "peer_info": peers.map(peer).collect::<Vec<_>>(),
             "recovery_state": self.recovery_state(group),
@@ -89,6 +89,7 @@ impl Osd {
 
     fn stats_of(&self, group: &Group, state: &str) -> Value {
         let (pg, info, members) = (&group.pg, group.pg.info(), group.pg.members());
+        let shortage = shortage(pg);
         let primary = pg.members().primary.map_or(-1, |osd| osd.0);
         json!({
             "version": info.last_update.to_string(),
@@ -103,8 +104,11 @@ impl Osd {
                 "num_bytes": info.bytes,
                 "num_objects": info.objects,
                 "num_object_copies": info.objects * members.size as u64,
+                "num_objects_missing_on_primary": pg.missing().len(),
                 "num_objects_missing": pg.objects_missing(),
-                "num_objects_unfound": 0,
+                "num_objects_degraded": shortage.degraded,
+                "num_objects_misplaced": shortage.misplaced,
+                "num_objects_unfound": pg.unfound().count(),
                 "num_read": group.counters.reads,
                 "num_read_kb": group.counters.read_bytes >> 10,
                 "num_write": group.counters.writes,
@@ -128,6 +132,11 @@ impl Osd {
         if !waiting.is_empty() {
             state["waiting_for"] = json!(waiting);
         }
+        let blocked: Vec<String> = pg.blocked_by().map(|osd| osd.to_string()).collect();
+        if !blocked.is_empty() {
+            state["blocked"] = json!("peering is blocked due to down osds");
+            state["down_osds_we_would_probe"] = json!(blocked);
+        }
         if pg.objects_missing() > 0 {
             state["objects_missing"] = json!(pg.objects_missing());
         }
@@ -140,13 +149,15 @@ fn state_name(state: State) -> &'static str {
     match state {
         State::Loading => "Initial",
         State::Stray => "Started/Stray",
-        State::Replica | State::CatchingUp | State::ReplicaActive => "Started/ReplicaActive",
+        State::Replica | State::ReplicaActive => "Started/ReplicaActive",
         State::GetInfo => "Started/Primary/Peering/GetInfo",
         State::GetLog => "Started/Primary/Peering/GetLog",
-        State::Recovering | State::Equalizing => "Started/Primary/Active/Recovering",
+        State::GetMissing => "Started/Primary/Peering/GetMissing",
+        State::WaitUpThru => "Started/Primary/Peering/WaitUpThru",
+        State::WaitActingChange => "Started/Primary/WaitActingChange",
         State::Activating => "Started/Primary/Active/Activating",
-        State::Active => "Started/Primary/Active",
-        State::Inactive => "Started/Primary/Peering/WaitActingChange",
+        State::Active | State::Inactive => "Started/Primary/Active",
+        State::Down => "Started/Primary/Peering/Down",
         State::Incomplete => "Started/Primary/Peering/Incomplete",
         State::Refused | State::Stalled => "Started/Primary/Active/RecoveryToofull",
         State::Failed => "Crashed",
@@ -159,23 +170,31 @@ fn ids(osds: &[OsdId]) -> Vec<i32> {
 
 /// `pg_info_t`
 fn info(pg: PgId, info: &PgInfo) -> Map<String, Value> {
-    let complete = info.is_complete();
+    let history = &info.history;
+    let last_backfill = match info.last_backfill.max {
+        true => "MAX".to_owned(),
+        false if info.last_backfill == HObject::default() => "MIN".to_owned(),
+        false => info.last_backfill.to_string(),
+    };
     let value = json!({
         "pgid": pg.to_string(),
         "last_update": info.last_update.to_string(),
-        "last_complete": if complete { info.last_update } else { info.log_tail }.to_string(),
+        "last_complete": info.last_complete.to_string(),
         "log_tail": info.log_tail.to_string(),
         "last_user_version": info.last_user_version,
-        "last_backfill": if complete { "MAX" } else { "MIN" },
+        "last_backfill": last_backfill,
         "purged_snaps": [],
         "history": {
-            "last_epoch_started": info.last_epoch_started.0,
-            "last_epoch_clean": info.last_epoch_started.0,
-            "last_interval_started": info.last_epoch_started.0,
+            "epoch_created": history.epoch_created.0,
+            "last_epoch_started": history.last_epoch_started.0,
+            "last_interval_started": history.last_epoch_started.0,
+            "last_epoch_clean": history.last_epoch_clean.0,
+            "last_interval_clean": history.last_epoch_clean.0,
+            "same_interval_since": history.same_interval_since.0,
         },
         "empty": i32::from(info.is_empty()),
         "dne": 0,
-        "incomplete": i32::from(!complete),
+        "incomplete": i32::from(!info.is_complete()),
         "last_epoch_started": info.last_epoch_started.0,
     });
     match value {
@@ -212,14 +231,49 @@ fn entry(entry: &LogEntry) -> Value {
     })
 }
 
-fn unfound() -> Value {
+fn unfound(group: &Group) -> Value {
+    let pg = &group.pg;
+    let object = |object: &HObject| {
+        let item = pg.missing().get(object).unwrap_or_default();
+        json!({
+            "oid": {
+                "oid": String::from_utf8_lossy(&object.name),
+                "key": String::from_utf8_lossy(&object.key),
+                "snapid": -2,
+                "hash": object.hash,
+                "max": 0,
+                "pool": object.pool.0,
+                "namespace": String::from_utf8_lossy(&object.namespace),
+            },
+            "need": item.need.to_string(),
+            "have": item.have.to_string(),
+            "flags": "none",
+            "locations": [],
+        })
+    };
+    let objects: Vec<Value> = pg.unfound().map(object).collect();
     json!({
-        "num_missing": 0,
-        "num_unfound": 0,
-        "objects": [],
+        "num_missing": pg.missing().len(),
+        "num_unfound": objects.len(),
+        "objects": objects,
         "state": "Active",
-        "available_might_have_unfound": false,
+        "available_might_have_unfound": true,
         "might_have_unfound": [],
         "more": false,
     })
+}
+
+/// What nobody within reach has is waited for: none is ever given up by a command.
+fn no_lost(group: &Group) -> Sentence {
+    match group.pg.unfound().count() {
+        0 => Sentence::new(Errno(0), "pg has no unfound objects"),
+        count => {
+            let text = format!(
+                "pg has {count} unfound objects, and giving objects up is not supported; start the \
+                 OSDs that had them, which `ceph pg {} query` names",
+                group.pg.id()
+            );
+            Sentence::new(Errno::NOTSUPP, text)
+        }
+    }
 }

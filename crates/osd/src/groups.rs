@@ -63,6 +63,9 @@ pub(crate) struct Group {
     pub repeated: BTreeMap<EVersion, Vec<u64>>,
     pub watches: BTreeMap<HObject, BTreeMap<WatcherKey, Watch>>,
     pub counters: Counters,
+    /// As the scheduler of recovery knows it.
+    pub recovering: usize,
+    pub wants_recovery: bool,
     /// The state that was last reported, and since when.
     pub reported: (u64, types::UTime),
 }
@@ -80,6 +83,8 @@ impl Group {
             repeated: BTreeMap::new(),
             watches: BTreeMap::new(),
             counters: Counters::default(),
+            recovering: 0,
+            wants_recovery: false,
             reported: Default::default(),
         }
     }
@@ -97,7 +102,7 @@ impl Osd {
     /// Does what a group wants done.
     pub(crate) fn pump_group(&mut self, now: Time, pg: PgId) {
         while let Some(group) = self.groups.get_mut(&pg) {
-            let Some(output) = group.pg.poll_output() else { return };
+            let Some(output) = group.pg.poll_output() else { return self.note_recovery(pg) };
             let serial = group.serial;
             match output {
                 Output::Send { to, message } => self.send_to_osd(to, message),
@@ -112,7 +117,11 @@ impl Osd {
                 Output::Committed { ticket } => self.committed(now, pg, ticket),
                 Output::Interrupted { tickets } => self.interrupted(now, pg, &tickets),
                 Output::Activated => self.activated(now, pg),
+                Output::Recovered { object } => self.pump_object(now, pg, &object),
+                Output::WantsMap => drop(self.asking.insert(pg)),
                 Output::WantsInterval => self.want_interval(now),
+                Output::Reserve(primary) => self.reserve(now, pg, primary),
+                Output::Release => self.release(now, pg),
                 Output::Removed => self.forget_group(now, pg),
             }
         }
@@ -186,6 +195,9 @@ impl Osd {
 
     fn forget_group(&mut self, now: Time, pg: PgId) {
         self.drop_requests(now, pg);
-        self.groups.remove(&pg);
+        self.release(now, pg);
+        if let Some(group) = self.groups.remove(&pg) {
+            self.scheduler.forget(pg, group.recovering);
+        }
     }
 }

@@ -34,11 +34,14 @@ mod options;
 mod osd;
 mod peers;
 mod placement;
+mod recovery;
 mod replies;
 mod report;
 mod request;
+mod reservations;
 mod session;
 mod storage;
+mod stored_maps;
 mod watches;
 
 pub use config::{Config, VERSION};

@@ -60,5 +60,8 @@ pub const STALL_RETRY: Duration = Duration::from_secs(2);
 /// The share of the disk that must stay free: beyond it, writes that add bytes are refused
 /// (`osd_failsafe_full_ratio`).
 pub const FAILSAFE_FREE_PERCENT: u64 = 3;
+/// The share that must stay free for an OSD to be filled in with more groups
+/// (`mon_osd_backfillfull_ratio`).
+pub const BACKFILL_FREE_PERCENT: u64 = 10;
 /// Messages of other OSDs that are held for a map that has not come yet.
 pub const EARLY_MESSAGES_MAX: usize = 65_536;

@@ -2,6 +2,7 @@
 
 use crate::Osd;
 use crate::limits;
+use crate::request::Request;
 use crate::storage::Pending;
 use bytes::Bytes;
 use codec::{Reader, Writer};
@@ -61,6 +62,7 @@ impl Osd {
                 return self.reply_error(key, Errno::IO);
             }
         };
+        let objects = self.with_missing(request, objects, next.as_ref());
         let namespace = &request.message.object.namespace;
         let wanted = |object: &&HObject| {
             !pg::is_meta_object(object)
@@ -77,6 +79,26 @@ impl Osd {
             false => encode_old_listing(&objects, if is_last { HObject::max() } else { handle }),
         };
         self.reply_listing(key, i32::from(is_last), output);
+    }
+
+    /// What the log knows and the store does not have yet belongs to the page, too.
+    fn with_missing(
+        &self,
+        request: &Request,
+        mut objects: Vec<HObject>,
+        next: Option<&HObject>,
+    ) -> Vec<HObject> {
+        let missing = self.groups.get(&request.pg).map(|group| group.pg.missing());
+        let Some(missing) = missing.filter(|missing| !missing.is_empty()) else { return objects };
+        let Some(pool) = self.map.pool(request.pg.pool) else { return objects };
+        let start = range_of(request.pg, pool.pg_num).0;
+        let cursor = Reader::new(&request.message.ops[0].input).value::<HObject>();
+        let from = cursor.map_or(start.clone(), |cursor| cursor.max(start));
+        let until = |object: &&HObject| next.is_none_or(|next| *object < next);
+        objects.extend(missing.range_from(&from).take_while(until).cloned());
+        objects.sort_unstable();
+        objects.dedup();
+        objects
     }
 
     fn reply_listing(&mut self, key: u64, result: i32, output: Bytes) {

@@ -7,10 +7,11 @@ use engine::{ConnId, ConnectTarget, Output, Policy, Time};
 use maps::{Incremental, OsdMap};
 use std::collections::BTreeMap;
 use types::features::SUPPORTED;
-use types::{EntityType, ParticipantName};
+use types::{EntityType, ParticipantName, PgId};
 use wire::internal::{RotatingSecrets as RotatingSecretsMessage, RotatingSecretsRequest};
 use wire::{
-    MessageBody, MonSubscribe, OsdAlive, OsdBoot, OsdMapMessage, OsdSuperblock, SubscribeItem,
+    MessageBody, MonSubscribe, OsdAlive, OsdBoot, OsdMapMessage, OsdPgTemp, OsdSuperblock,
+    SubscribeItem,
 };
 
 #[derive(Debug, Default)]
@@ -71,7 +72,14 @@ impl Osd {
             self.boot(now);
         }
         self.report_all_broken();
+        self.ask_again();
         self.reporting.request(now);
+    }
+
+    /// A monitor that may not have heard of it is told what the groups want.
+    fn ask_again(&mut self) {
+        let asking = self.groups.iter().filter(|(_, group)| is_asking(&group.pg));
+        self.asking = asking.map(|(pg, _)| *pg).collect();
     }
 
     pub(crate) fn monitor_closed(&mut self, now: Time) {
@@ -103,21 +111,65 @@ impl Osd {
     }
 
     pub(crate) fn want_interval(&mut self, now: Time) {
-        self.interval_due.get_or_insert(now + limits::STALL_RETRY);
+        self.retry_later(now);
     }
 
-    /// A new map, although nothing has changed: it ends the intervals of groups that came to a halt.
-    pub(crate) fn ask_for_interval_if_due(&mut self, now: Time) {
-        if self.interval_due.is_none_or(|due| now < due) {
+    fn retry_later(&mut self, now: Time) {
+        self.retry_due.get_or_insert(now + limits::STALL_RETRY);
+    }
+
+    /// What groups could not get a while ago is tried again.
+    pub(crate) fn retry_if_due(&mut self, now: Time) {
+        if self.retry_due.is_none_or(|due| now < due) {
             return;
         }
-        self.interval_due = None;
-        if self.groups.values().any(|group| group.pg.wants_interval()) {
-            self.want_interval(now);
-            let Some(conn) = self.monitor.conn() else { return };
-            let want = self.epoch();
-            let alive = OsdAlive { version: want.0.into(), want };
+        self.retry_due = None;
+        let pgs: Vec<PgId> = self.groups.keys().copied().collect();
+        for pg in pgs {
+            let group = self.groups.get_mut(&pg).expect("it was just there");
+            if group.pg.state() == pg::State::Refused {
+                group.pg.retry_refused();
+                self.retry_later(now);
+                self.pump_group(now, pg);
+            } else if group.pg.wants_interval() || is_asking(&group.pg) {
+                self.asking.insert(pg);
+            }
+        }
+        self.ask_monitor(now);
+    }
+
+    /// Asks for what groups cannot go on without: that the map says that this OSD lived, that others
+    /// act, or just a new map, although nothing has changed.
+    pub(crate) fn ask_monitor(&mut self, now: Time) {
+        let asking = std::mem::take(&mut self.asking);
+        let (mut up_thru, mut acting) = (None, BTreeMap::new());
+        for pg in asking {
+            let Some(group) = self.groups.get(&pg) else { continue };
+            let wanted = group.pg.wanted_up_thru();
+            let wanted = wanted.or(group.pg.wants_interval().then_some(self.epoch()));
+            up_thru = up_thru.max(wanted);
+            if let Some(osds) = group.pg.wanted_acting() {
+                acting.insert(pg, osds.to_vec());
+            }
+        }
+        if up_thru.is_none() && acting.is_empty() {
+            return;
+        }
+        self.retry_later(now);
+        let Some(conn) = self.monitor.conn() else { return };
+        let epoch = self.epoch();
+        if let Some(want) = up_thru {
+            let alive = OsdAlive { version: epoch.0.into(), want };
             self.send(conn, alive.encode(SUPPORTED));
+        }
+        if !acting.is_empty() {
+            let wish = OsdPgTemp {
+                version: epoch.0.into(),
+                map_epoch: epoch,
+                pg_temp: acting,
+                forced: false,
+            };
+            self.send(conn, wish.encode(SUPPORTED));
         }
     }
 
@@ -176,6 +228,7 @@ impl Osd {
             {
                 match codec::decode_all::<Incremental>("increment", encoded) {
                     Ok(increment) if self.apply(&increment) => {
+                        self.stored_maps.note(Some(encoded.clone()));
                         self.history.push(epoch, encoded.clone());
                     }
                     _ => return self.ask_for_full_map(),
@@ -188,6 +241,7 @@ impl Osd {
                         return;
                     }
                 }
+                self.stored_maps.note(None);
                 self.history.clear();
             } else if epoch > message.newest.max(first) {
                 return;
@@ -236,4 +290,8 @@ impl Osd {
             _ => {}
         }
     }
+}
+
+fn is_asking(pg: &pg::Pg) -> bool {
+    pg.wanted_up_thru().is_some() || pg.wanted_acting().is_some()
 }

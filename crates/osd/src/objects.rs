@@ -77,6 +77,14 @@ impl Osd {
             let Some(group) = self.groups.get_mut(&pg) else { return };
             let Some(context) = group.objects.get_mut(object) else { return };
             let Some(key) = context.queue.front().copied() else { break };
+            if !group.pg.is_whole()
+                && let Some(request) = self.requests.get(key)
+                && group.pg.is_primary()
+                && group.pg.is_blocked(object, request.may_write(), request.only_deletes())
+            {
+                group.pg.want_object(object);
+                return self.pump_group(now, pg);
+            }
             if context.state.is_none() {
                 if !context.is_loading {
                     context.is_loading = true;

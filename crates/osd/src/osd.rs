@@ -10,17 +10,21 @@ use crate::maps_history::MapsHistory;
 use crate::monitor::MonitorLink;
 use crate::options::Options;
 use crate::peers::Peers;
+use crate::placement::Placed;
+use crate::recovery::Scheduler;
 use crate::report::Reporting;
 use crate::request::Request;
+use crate::reservations::Reservations;
 use crate::session::Session;
 use crate::storage::Pending;
+use crate::stored_maps::StoredMaps;
 use crate::watches::Notifications;
 use auth::{Entropy, RotatingSecrets};
 use engine::{
     AuthRequest, ConnId, ConnectingAnswer, ConnectingStep, Daemon, Message, Output, Peer, Time,
 };
 use maps::OsdMap;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use stdx::Slab;
 use store::{Completion, RequestKind};
 use types::{Epoch, OsdId, PgId};
@@ -46,6 +50,8 @@ pub struct Osd {
     pub(crate) stage: Stage,
     pub(crate) map: OsdMap,
     pub(crate) candidates: Candidates,
+    pub(crate) placed: Placed,
+    pub(crate) stored_maps: StoredMaps,
     pub(crate) history: MapsHistory,
     pub(crate) secrets: RotatingSecrets,
     pub(crate) handshakes: BTreeMap<ConnId, Handshake>,
@@ -64,8 +70,12 @@ pub struct Osd {
     pub(crate) copies: Copies,
     pub(crate) notifications: Notifications,
     pub(crate) reporting: Reporting,
-    /// When to ask for a new map for groups that cannot go on without one.
-    pub(crate) interval_due: Option<Time>,
+    pub(crate) scheduler: Scheduler,
+    pub(crate) reservations: Reservations,
+    /// Groups that want something of the monitor, since the present input.
+    pub(crate) asking: BTreeSet<PgId>,
+    /// When to try again what waits for room, or for a map that the monitor did not make yet.
+    pub(crate) retry_due: Option<Time>,
     /// When the present input came.
     pub(crate) now: Time,
     pub(crate) next_tick: Time,
@@ -88,6 +98,8 @@ impl Osd {
         let mut osd = Osd {
             map: OsdMap::new(config.fsid),
             candidates: Candidates::default(),
+            placed: Placed::default(),
+            stored_maps: StoredMaps::default(),
             config,
             options: Options::default(),
             entropy: Entropy::from_seed(seed),
@@ -106,7 +118,10 @@ impl Osd {
             copies: Copies::default(),
             notifications: Notifications::default(),
             reporting: Reporting::default(),
-            interval_due: None,
+            scheduler: Scheduler::default(),
+            reservations: Reservations::default(),
+            asking: BTreeSet::new(),
+            retry_due: None,
             now: Time::ZERO,
             next_tick: Time::ZERO,
             next_conn: 1,
@@ -156,6 +171,16 @@ impl Osd {
     pub(crate) fn new_conn(&mut self) -> ConnId {
         self.next_conn += 1;
         ConnId(self.next_conn - 1)
+    }
+
+    /// What an input led to is done all at once.
+    fn finish_input(&mut self, now: Time) {
+        if !self.scheduler.is_idle() {
+            self.schedule_recovery(now);
+        }
+        if !self.asking.is_empty() {
+            self.ask_monitor(now);
+        }
     }
 
     fn dispatch(&mut self, now: Time, conn: ConnId, message: Message) -> codec::Result<()> {
@@ -215,6 +240,7 @@ impl Daemon for Osd {
         } else if conn.is_accepted() {
             self.sessions.insert(conn, Session::new(peer));
         }
+        self.finish_input(now);
     }
 
     fn handle_message(&mut self, now: Time, conn: ConnId, message: Message) {
@@ -224,6 +250,7 @@ impl Daemon for Osd {
             self.outputs.push_back(Output::Close { conn });
             self.forget_session(now, conn);
         }
+        self.finish_input(now);
     }
 
     fn handle_closed(&mut self, now: Time, conn: ConnId) {
@@ -237,19 +264,22 @@ impl Daemon for Osd {
         } else {
             self.peer_closed(now, conn);
         }
+        self.finish_input(now);
     }
 
     fn handle_completion(&mut self, now: Time, completion: Completion) {
         self.now = now;
         self.complete(now, completion);
+        self.finish_input(now);
     }
 
     fn handle_timeout(&mut self, now: Time) {
         self.now = now;
         self.monitor_timeout(now);
-        self.ask_for_interval_if_due(now);
+        self.retry_if_due(now);
         self.tick(now);
         self.report_if_due(now);
+        self.finish_input(now);
     }
 
     fn poll_output(&mut self) -> Option<Output<store::Request>> {
@@ -258,7 +288,8 @@ impl Daemon for Osd {
 
     fn poll_timeout(&self) -> Option<Time> {
         let tick = self.notifications.is_ticking().then_some(self.next_tick);
-        let due = [self.monitor.next_attempt(), self.reporting.due(), self.interval_due, tick];
-        due.into_iter().flatten().min()
+        let due = [self.monitor.next_attempt(), self.reporting.due(), self.retry_due, tick];
+        let due = due.into_iter().chain([self.scheduler.due()]);
+        due.flatten().min()
     }
 }

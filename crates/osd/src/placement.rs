@@ -5,9 +5,10 @@ use crate::groups::Group;
 use crate::osd::{Early, Stage};
 use engine::{ConnId, Time};
 use maps::OsdMap;
-use pg::{Members, Others};
-use std::collections::BTreeMap;
-use types::{Epoch, OsdId, PgId, PoolId, UTime};
+use pg::{MapChange, Members, OsdStatus, Osds};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use types::{Epoch, OsdId, PgId, PoolId};
 use wire::{MessageBody, OsdMapMessage};
 
 impl Osd {
@@ -15,6 +16,7 @@ impl Osd {
         self.check_own_state(now);
         self.remove_groups_of_deleted_pools(now);
         self.place_groups(now);
+        self.store_map();
         self.peers_changed();
         self.resend_copies(now);
         self.take_early(now);
@@ -32,48 +34,33 @@ impl Osd {
         }
     }
 
-    fn place_groups(&mut self, now: Time) {
-        match self.stage {
-            Stage::Loading => return,
-            Stage::Booting => return self.idle_groups(now),
-            Stage::Up => {}
+    /// Tells the groups their members. Also those of a time in which this OSD is not up: what happens
+    /// then must be known when it is.
+    pub(crate) fn place_groups(&mut self, now: Time) {
+        if self.stage == Stage::Loading {
+            return;
         }
         let map = std::mem::take(&mut self.map);
         self.candidates.update(&map, self.config.id);
-        let mut others: BTreeMap<PoolId, Others> = BTreeMap::new();
+        let osds = Arc::new(statuses(&map));
+        let is_gap = map.epoch != self.placed.epoch.next() && self.placed.epoch != map.epoch;
+        let is_up = self.is_up();
         for pg in self.candidates.with(self.groups.keys().copied()) {
             // Only whole copies can be held yet.
             let pool = map.pool(pg.pool).filter(|pool| pool.is_replicated());
             let Some(pool) = pool.filter(|pool| pg.seed < pool.pg_num) else { continue };
             let mapping = self.candidates.mapping(&map, pg);
-            let is_member = mapping.acting.contains(&self.config.id);
+            let members = members(&map, pool, mapping);
+            let is_member = is_up && members.is_member(self.config.id);
             if !is_member && !self.groups.contains_key(&pg) {
                 continue;
             }
-            let up_from = |osd: &OsdId| map.osd(*osd).map_or(Epoch(0), |osd| osd.info.up_from);
-            let members = Members {
-                up_from: mapping.acting.iter().map(up_from).collect(),
-                up: mapping.up,
-                acting: mapping.acting,
-                primary: mapping.acting_primary,
-                size: pool.size.into(),
-                min_size: pool.min_size.into(),
-            };
-            let others = others.entry(pg.pool);
-            let others = others.or_insert_with(|| surroundings(&map, pool.create_time));
-            self.place_group(map.epoch, pg, members, others.clone());
+            let is_new = !is_gap && !self.placed.pools.contains(&pg.pool);
+            let (epoch, osds) = (map.epoch, osds.clone());
+            self.place_group(pg, &MapChange { epoch, osds, is_up, is_gap, is_new }, members);
         }
+        self.placed = Placed { epoch: map.epoch, pools: map.pools.keys().copied().collect() };
         self.map = map;
-        self.pump_groups(now);
-    }
-
-    /// An OSD that the map does not show up at its present address takes part in nothing.
-    fn idle_groups(&mut self, now: Time) {
-        let epoch = self.map.epoch;
-        let placed = self.groups.values_mut().filter(|group| group.pg.interval() > Epoch(0));
-        for group in placed {
-            group.pg.handle_map(epoch, Members::default(), Others::default());
-        }
         self.pump_groups(now);
     }
 
@@ -82,8 +69,9 @@ impl Osd {
         pgs.into_iter().for_each(|pg| self.pump_group(now, pg));
     }
 
-    fn place_group(&mut self, epoch: Epoch, pg: PgId, members: Members, others: Others) {
+    fn place_group(&mut self, pg: PgId, change: &MapChange, members: Members) {
         let whoami = self.config.id;
+        let epoch = change.epoch;
         let serial = &mut self.group_serial;
         let group = self.groups.entry(pg).or_insert_with(|| {
             *serial += 1;
@@ -91,7 +79,7 @@ impl Osd {
         });
         group.pg.set_room(!self.reporting.is_disk_full());
         let was_primary = group.pg.is_primary();
-        group.pg.handle_map(epoch, members, others);
+        group.pg.handle_map(change, members);
         if group.pg.is_primary() && !was_primary {
             // A primary that was just started may have been it for others since it is up.
             let up_from = group.pg.members().acting.iter().position(|osd| *osd == whoami);
@@ -146,14 +134,36 @@ impl Osd {
     }
 }
 
-/// Which OSDs besides its members may hold a group of a pool that exists since `created`.
-fn surroundings(map: &OsdMap, created: UTime) -> Others {
-    let lost = |osd: &maps::Osd| osd.info.lost_at >= osd.info.down_at && osd.info.lost_at.0 > 0;
-    let absent = |osd: &maps::Osd| !osd.is_up() && !lost(osd) && osd.xinfo.down_stamp >= created;
-    let down = map.existing_osds().filter(|(_, osd)| absent(osd));
-    let up = map.existing_osds().filter(|(_, osd)| osd.is_up());
-    Others {
-        up: up.map(|(id, osd)| (id, osd.info.up_from)).collect(),
-        down: down.map(|(id, osd)| (id, osd.info.down_at)).collect(),
+/// The map that the groups were told last.
+#[derive(Debug, Default)]
+pub(crate) struct Placed {
+    epoch: Epoch,
+    pools: BTreeSet<PoolId>,
+}
+
+fn members(map: &OsdMap, pool: &maps::Pool, mapping: maps::Mapping) -> Members {
+    let up_from = |osd: &OsdId| map.osd(*osd).map_or(Epoch(0), |osd| osd.info.up_from);
+    Members {
+        up_from: mapping.acting.iter().map(up_from).collect(),
+        up: mapping.up,
+        acting: mapping.acting,
+        primary: mapping.acting_primary,
+        size: pool.size.into(),
+        min_size: pool.min_size.into(),
+        created: pool.create_time,
     }
+}
+
+fn statuses(map: &OsdMap) -> Osds {
+    let status = |osd: &maps::Osd| OsdStatus {
+        exists: true,
+        is_up: osd.is_up(),
+        up_from: osd.info.up_from,
+        up_thru: osd.info.up_thru,
+        down_at: osd.info.down_at,
+        down_stamp: osd.xinfo.down_stamp,
+        lost_at: osd.info.lost_at,
+        dead_epoch: osd.xinfo.dead_epoch,
+    };
+    map.existing_osds().map(|(id, osd)| (id, status(osd))).collect()
 }

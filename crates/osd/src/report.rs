@@ -4,7 +4,7 @@ use crate::groups::Group;
 use crate::storage::Pending;
 use crate::{Osd, limits};
 use engine::{Duration, Time};
-use pg::{Pg, State};
+use pg::{BackfillState, Pg, State};
 use std::collections::BTreeMap;
 use store::{Outcome, RequestKind, StoreError, Usage};
 use types::features::SUPPORTED;
@@ -43,10 +43,19 @@ impl Reporting {
 
     /// Whether so little is free that only deletions are safe.
     pub fn is_disk_full(&self) -> bool {
+        self.is_less_free_than(limits::FAILSAFE_FREE_PERCENT)
+    }
+
+    /// Whether too little is free to take more groups.
+    pub fn is_backfill_full(&self) -> bool {
+        self.is_less_free_than(limits::BACKFILL_FREE_PERCENT)
+    }
+
+    fn is_less_free_than(&self, percent: u64) -> bool {
         let Usage { bytes_total, bytes_available, .. } = self.usage;
         let taken = self.in_flight + self.stored;
         let free = bytes_available.saturating_sub(taken);
-        bytes_total > 0 && free < bytes_total / 100 * limits::FAILSAFE_FREE_PERCENT
+        bytes_total > 0 && free < bytes_total / 100 * percent
     }
 
     pub fn begin_commit(&mut self, bytes: u64) {
@@ -83,6 +92,7 @@ impl Osd {
             self.reporting.stored -= self.reporting.stored_before;
         }
         self.check_room(now);
+        self.retry_recovery(now);
         let Some(monitor) = self.monitor.conn() else { return };
         self.reporting.sequence += 1;
         let report = StatsReport {
@@ -142,7 +152,7 @@ fn stat(group: &mut Group, now: UTime, epoch: Epoch, sequence: u64) -> PgStat {
     }
     let (pg, info, members) = (&group.pg, group.pg.info(), group.pg.members());
     let when = |is: bool| if is { now } else { UTime::ZERO };
-    let absent = members.size.saturating_sub(members.acting.len()) as u64;
+    let Shortage { degraded, misplaced } = shortage(pg);
     PgStat {
         state,
         version: info.last_update,
@@ -156,29 +166,78 @@ fn stat(group: &mut Group, now: UTime, epoch: Epoch, sequence: u64) -> PgStat {
         log_size: pg.log().len() as u64,
         objects: info.objects,
         copies: info.objects * members.size as u64,
-        degraded: info.objects * absent + pg.objects_missing() as u64,
+        degraded,
+        misplaced,
+        unfound: pg.unfound().count() as u64,
         bytes: info.bytes,
         reads: group.counters.reads,
         read_bytes: group.counters.read_bytes,
         writes: group.counters.writes,
         write_bytes: group.counters.write_bytes,
-        last_epoch_clean: if pg.is_clean() { epoch } else { Epoch(0) },
         ..PgStat::default()
     }
 }
 
+/// Copies of objects that do not exist, and those that are not where they should be.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Shortage {
+    pub degraded: u64,
+    pub misplaced: u64,
+}
+
+pub(crate) fn shortage(pg: &Pg) -> Shortage {
+    let (members, objects) = (pg.members(), pg.info().objects);
+    let missing = pg.objects_missing() as u64;
+    let absent = members.size.saturating_sub(members.acting.len()) as u64;
+    // What is being filled in has about the share of its objects that it has of the hash range.
+    let to_come = pg.backfill_targets().map(|(_, done)| remaining(objects, done)).sum::<u64>();
+    // As many as there are acting members too few are copies that do not exist anywhere.
+    let new = to_come.min(absent * objects);
+    let degraded = missing + if to_come > 0 { new } else { absent * objects };
+    Shortage { degraded, misplaced: to_come - new }
+}
+
+fn remaining(objects: u64, done: &types::HObject) -> u64 {
+    let left = u64::from(u32::MAX) - u64::from(done.reversed_hash());
+    if done.max { 0 } else { ((u128::from(objects) * u128::from(left)) >> 32) as u64 }
+}
+
 pub(crate) fn state_bits(pg: &Pg) -> u64 {
     use pg_state::*;
-    let short = pg.members().acting.len() < pg.members().size;
-    let shortage = if short { UNDERSIZED | DEGRADED } else { 0 };
-    match pg.state() {
-        State::Active if short => ACTIVE | shortage,
-        State::Active => ACTIVE | CLEAN,
-        State::Activating => ACTIVATING | shortage,
-        State::Inactive => PEERED | shortage,
-        State::Incomplete => INCOMPLETE | shortage,
-        State::Refused | State::Stalled => PEERED | RECOVERY_TOOFULL | shortage,
+    let members = pg.members();
+    let short = members.acting.len() < members.size;
+    let remapped = members.acting != members.up;
+    let mut bits = if short { UNDERSIZED } else { 0 };
+    bits |= if remapped { REMAPPED } else { 0 };
+    bits |= if shortage(pg).degraded > 0 { DEGRADED } else { 0 };
+    bits | match pg.state() {
+        State::Active if pg.is_clean() => ACTIVE | CLEAN,
+        State::Active => ACTIVE | work_bits(pg),
+        State::Inactive => PEERED | work_bits(pg),
+        State::Activating => ACTIVATING,
+        State::Down => DOWN,
+        State::Incomplete => INCOMPLETE,
+        State::Refused | State::Stalled => PEERED | RECOVERY_TOOFULL,
         State::Failed => DOWN,
-        _ => PEERING | shortage,
+        _ => PEERING,
     }
+}
+
+/// What an active group is busy with.
+fn work_bits(pg: &Pg) -> u64 {
+    use pg_state::*;
+    let backfill = match pg.backfill_state() {
+        None => 0,
+        Some(BackfillState::Waiting) => BACKFILL_WAIT,
+        Some(BackfillState::Running) => BACKFILLING,
+        Some(BackfillState::TooFull) => BACKFILL_WAIT | BACKFILL_TOOFULL,
+    };
+    let unfound = if pg.unfound().next().is_some() { RECOVERY_UNFOUND } else { 0 };
+    let recovery = match () {
+        () if pg.objects_missing() == 0 => 0,
+        () if pg.is_recovery_toofull() => RECOVERY_TOOFULL,
+        () if pg.recovering() > 0 => RECOVERING,
+        () => RECOVERY_WAIT,
+    };
+    backfill | unfound | recovery
 }

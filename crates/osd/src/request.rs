@@ -102,6 +102,11 @@ impl Request {
         self.nature.may_write || self.nature.class_writes
     }
 
+    /// Whether the object is gone afterwards, whatever it was.
+    pub fn only_deletes(&self) -> bool {
+        self.message.ops.iter().all(|op| op.code == OpCode::DELETE)
+    }
+
     pub fn wants_returns(&self) -> bool {
         self.message.has_flag(request_flags::RETURNVEC)
     }

@@ -4,10 +4,11 @@ use crate::Osd;
 use crate::execute::{Answer, Need};
 use crate::groups::Group;
 use crate::osd::Stage;
+use crate::stored_maps;
 use engine::{Output, Time};
 use pg::{Pg, Tag};
 use store::{Completion, Outcome, Request, RequestKind, StoreError};
-use types::{Errno, HObject, PgId};
+use types::{Epoch, Errno, HObject, PgId};
 
 #[derive(Debug)]
 pub(crate) enum Pending {
@@ -37,6 +38,8 @@ pub(crate) enum Pending {
         attempt: u32,
     },
     Usage,
+    MapLoaded,
+    MapStored,
 }
 
 impl Osd {
@@ -68,6 +71,9 @@ impl Osd {
             }
             Pending::Listing { request, attempt } => self.listed(request, attempt, outcome),
             Pending::Usage => self.usage_known(now, outcome),
+            Pending::MapLoaded => self.map_loaded(now, outcome),
+            Pending::MapStored if outcome.is_err() => self.stored_maps.failed(),
+            Pending::MapStored => {}
         }
     }
 
@@ -80,6 +86,10 @@ impl Osd {
             }
         };
         for collection in collections {
+            if collection == stored_maps::collection() {
+                self.load_map();
+                continue;
+            }
             self.group_serial += 1;
             let group = Group::new(Pg::load(collection.0, self.config.id), self.group_serial);
             self.groups.insert(collection.0, group);
@@ -89,10 +99,13 @@ impl Osd {
     }
 
     /// When all groups are read, the OSD reports for duty.
-    fn finish_loading(&mut self, now: Time) {
+    pub(crate) fn finish_loading(&mut self, now: Time) {
         let loaded = || self.groups.values().all(|group| group.pg.is_loaded());
-        if self.stage == Stage::Loading && loaded() {
+        if self.stage == Stage::Loading && !self.stored_maps.is_loading && loaded() {
             self.stage = Stage::Booting;
+            if self.epoch() > Epoch(0) {
+                self.place_groups(now);
+            }
             self.connect_to_monitor();
             self.reporting.request(now);
         }

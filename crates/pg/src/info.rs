@@ -5,12 +5,14 @@
 
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
-use types::{EVersion, Epoch, HObject, OsdId};
+use types::{EVersion, Epoch, HObject};
 
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
 
 /// Keys in the meta object's omap.
 pub(crate) const INFO_KEY: Bytes = Bytes::from_static(b"info");
+/// Present and past intervals; sorts before the log.
+pub(crate) const INTERVALS_KEY: Bytes = Bytes::from_static(b"intervals");
 const LOG_PREFIX: u8 = b'l';
 const LOG_PREFIX_END: u8 = LOG_PREFIX + 1;
 const MISSING_PREFIX: u8 = b'm';
@@ -54,41 +56,68 @@ pub(crate) fn missing_keys() -> (Bytes, Bytes) {
     (Bytes::from_static(&[MISSING_PREFIX]), Bytes::from_static(&[MISSING_PREFIX_END]))
 }
 
-/// Whether a copy is whole.
+/// What became of the group, as far as this copy heard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Completeness {
-    /// It is what its log says.
-    #[default]
-    Complete,
-    /// The objects that are listed as missing may be newer or older than the log says.
-    Recovering,
-    /// Any object may be.
-    Backfilling,
+pub struct PgHistory {
+    pub epoch_created: Epoch,
+    /// The last interval of which it is known that the group became active in it.
+    pub last_epoch_started: Epoch,
+    /// When all copies were last where they belong, and equal.
+    pub last_epoch_clean: Epoch,
+    pub same_interval_since: Epoch,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+impl PgHistory {
+    /// Learns what another copy knows.
+    pub fn merge(&mut self, other: &PgHistory) {
+        if self.epoch_created == Epoch(0) {
+            self.epoch_created = other.epoch_created;
+        }
+        self.last_epoch_started = self.last_epoch_started.max(other.last_epoch_started);
+        self.last_epoch_clean = self.last_epoch_clean.max(other.last_epoch_clean);
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PgInfo {
     /// The newest entry of the log.
     pub last_update: EVersion,
+    /// Up to this entry of the log, no object is missing.
+    pub last_complete: EVersion,
     /// The log has all entries above this.
     pub log_tail: EVersion,
-    /// The last epoch in which the group became active with this copy taking part. A copy with a
-    /// newer one knows of every write that was acknowledged before.
+    /// Objects before this one are there, or listed as missing; from it on lies nothing of use. All
+    /// are, if it is the largest of all.
+    pub last_backfill: HObject,
+    /// The last interval in which the group was activated with this copy taking part. A copy with a
+    /// newer one knows of every write that was confirmed before.
     pub last_epoch_started: Epoch,
-    /// This copy was active, as the members then were, at least up to this epoch: whatever was
-    /// written until then, it has.
-    pub active_through: Epoch,
     pub last_user_version: u64,
     pub objects: u64,
     pub bytes: u64,
-    pub completeness: Completeness,
-    /// The members when it last became active.
-    pub last_acting: Vec<OsdId>,
+    pub history: PgHistory,
+}
+
+impl Default for PgInfo {
+    fn default() -> Self {
+        PgInfo {
+            last_update: EVersion::ZERO,
+            last_complete: EVersion::ZERO,
+            log_tail: EVersion::ZERO,
+            last_backfill: HObject::max(),
+            last_epoch_started: Epoch(0),
+            last_user_version: 0,
+            objects: 0,
+            bytes: 0,
+            history: PgHistory::default(),
+        }
+    }
 }
 
 impl PgInfo {
+    /// Whether the copy is filled in, but for what is listed as missing.
     pub fn is_complete(&self) -> bool {
-        self.completeness == Completeness::Complete
+        self.last_backfill.max
     }
 
     /// Whether nothing was ever written.
@@ -102,18 +131,48 @@ impl PgInfo {
     }
 }
 
+impl Encode for PgHistory {
+    fn encode(&self, w: &mut Writer) {
+        w.value(&self.epoch_created);
+        w.value(&self.last_epoch_started);
+        w.value(&self.last_epoch_clean);
+        w.value(&self.same_interval_since);
+    }
+}
+
+impl Decode for PgHistory {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        Ok(PgHistory {
+            epoch_created: r.value()?,
+            last_epoch_started: r.value()?,
+            last_epoch_clean: r.value()?,
+            same_interval_since: r.value()?,
+        })
+    }
+}
+
+/// Flags of a stored info: what is left out, because it is the usual.
+const IS_COMPLETE: u8 = 1;
+const IS_WHOLE: u8 = 2;
+
 impl Encode for PgInfo {
     fn encode(&self, w: &mut Writer) {
+        let is_whole = self.last_complete == self.last_update;
         w.u8(FORMAT);
+        w.u8(u8::from(self.is_complete()) * IS_COMPLETE + u8::from(is_whole) * IS_WHOLE);
         w.value(&self.last_update);
         w.value(&self.log_tail);
         w.value(&self.last_epoch_started);
-        w.value(&self.active_through);
         w.u64(self.last_user_version);
         w.u64(self.objects);
         w.u64(self.bytes);
-        w.u8(self.completeness as u8);
-        w.value(&self.last_acting);
+        w.value(&self.history);
+        if !is_whole {
+            w.value(&self.last_complete);
+        }
+        if !self.is_complete() {
+            w.value(&self.last_backfill);
+        }
     }
 }
 
@@ -124,22 +183,25 @@ impl Decode for PgInfo {
         if format != FORMAT {
             return Err(at.invalid("group info format", format.into()));
         }
-        Ok(PgInfo {
+        let flags = r.u8("group info flags")?;
+        let mut info = PgInfo {
             last_update: r.value()?,
             log_tail: r.value()?,
             last_epoch_started: r.value()?,
-            active_through: r.value()?,
             last_user_version: r.u64("user version")?,
             objects: r.u64("objects")?,
             bytes: r.u64("bytes")?,
-            completeness: match r.u8("completeness")? {
-                0 => Completeness::Complete,
-                1 => Completeness::Recovering,
-                2 => Completeness::Backfilling,
-                other => return Err(r.invalid("completeness", other.into())),
-            },
-            last_acting: r.value()?,
-        })
+            history: r.value()?,
+            ..PgInfo::default()
+        };
+        info.last_complete = match flags & IS_WHOLE {
+            0 => r.value()?,
+            _ => info.last_update,
+        };
+        if flags & IS_COMPLETE == 0 {
+            info.last_backfill = r.value()?;
+        }
+        Ok(info)
     }
 }
 
@@ -154,15 +216,15 @@ mod tests {
         assert!(log_key(old) < log_key(new) && is_log_key(&log_key(new)));
         let (first, last) = log_keys();
         assert!(first < log_key(EVersion::ZERO) && log_key(new) < last && last <= missing_keys().0);
-        assert!(INFO_KEY < first);
+        assert!(INFO_KEY < first && INTERVALS_KEY < first);
     }
 
     #[test]
     fn info_and_missing_keys_round_trip() {
         let info = PgInfo {
             last_update: EVersion::new(4, 5),
-            completeness: Completeness::Backfilling,
-            last_acting: vec![OsdId(2), OsdId(0)],
+            last_complete: EVersion::new(4, 3),
+            last_backfill: HObject::hash_start(types::PoolId(3), 5),
             ..PgInfo::default()
         };
         let bytes = encode_to_bytes(&info);

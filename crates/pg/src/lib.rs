@@ -5,45 +5,60 @@
 //! which writes are durable everywhere.
 //!
 //! ```text
-//!  primary   GetInfo → GetLog → Recovering → Equalizing → Activating → Active
-//!  member    Replica → CatchingUp → Replica → ReplicaActive
-//!  others    Stray (may hold an old copy), Inactive (too few members), Incomplete (no whole copy)
+//!  primary   GetInfo → GetLog → GetMissing → WaitUpThru → Activating → Active
+//!  member    Replica → ReplicaActive
+//!  others    Stray (may hold an old copy)
 //! ```
 //!
 //! Invariants:
 //! * The log, the info and the data of a write are stored in one transaction.
-//! * A write is confirmed when all acting members have stored it; a group becomes active when all
-//!   acting members are equal and have stored that they are (`last_epoch_started`). So the copy with
-//!   the newest `last_epoch_started` and then the longest log has all confirmed writes, unless OSDs
-//!   that are down now were active by themselves later; then the group waits for them.
-//! * A copy that is being changed into another's is marked as incomplete on disk until it is equal,
-//!   and never serves as an authority meanwhile.
+//! * A write is confirmed when all acting members have stored it, and a group becomes active when all
+//!   of them have stored that they follow the primary's log (`last_epoch_started`). So among the copies
+//!   of the newest activation each has all that was confirmed before it, and the one with the newest
+//!   entry all that was confirmed since.
+//! * A primary that serves has heard from a survivor of each interval that may have been written to.
+//! * What a copy's log knows and its store does not have is listed, durably, until it has it; nobody
+//!   sees what lies under such a name. While something is listed, all the rest is served.
 //! * What belongs to an earlier interval (set of members) has no effect.
 //!
 //! Knows nothing of clients, operations, sessions and maps: who the members are is an argument.
 
-mod catch_up;
+mod backfill;
+mod choice;
 mod info;
+mod intervals;
 mod load;
 mod log;
+mod merge;
 pub mod message;
+mod missing;
 mod object_info;
+mod osds;
 mod peering;
+mod peers;
+mod persist;
+mod receive;
+mod recovery;
 mod replicate;
 pub mod scrub;
 mod source;
 pub mod split;
 mod stall;
 mod state;
+mod view;
 
-pub use info::{Completeness, PgInfo, is_log_key};
+pub use backfill::BackfillState;
+pub use info::{PgHistory, PgInfo, is_log_key};
+pub use intervals::{Interval, Members, PastIntervals};
 pub use log::{EntryKind, LOG_ENTRIES_KEPT, LOG_ENTRIES_MAX, LogEntry, PgLog};
+pub use missing::{Item, Missing};
 pub use object_info::{
     AllocHint, INFO_ATTR, ObjectInfo, WatcherInfo, WatcherKey, is_meta_object, meta_object,
     user_attr, user_attr_name,
 };
+pub use osds::{OsdStatus, Osds};
 pub use replicate::Write;
-pub use state::{Members, Others, Output, Pg, State, Tag};
+pub use state::{MapChange, Output, Pg, State, Tag};
 
 #[cfg(test)]
 mod tests;

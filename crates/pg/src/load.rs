@@ -1,9 +1,12 @@
 //! Reading info and log from the store when the OSD starts.
 
-use crate::{Completeness, LogEntry, Pg, PgInfo, PgLog, State, Tag, info};
+use crate::missing::Item;
+use crate::persist::StoredIntervals;
+use crate::{LogEntry, Pg, PgInfo, PgLog, State, Tag, info};
 use bytes::Bytes;
-use store::{Outcome, RequestKind, StoreError};
-use types::{OsdId, PgId};
+use std::collections::BTreeMap;
+use store::{Change, Outcome, RequestKind, StoreError};
+use types::{EVersion, Epoch, OsdId, PgId};
 
 const PAGE_ENTRIES_MAX: usize = 512;
 const PAGE_BYTES_MAX: usize = 1 << 20;
@@ -69,10 +72,18 @@ impl Pg {
         if *key == info::INFO_KEY {
             self.info = codec::decode_all::<PgInfo>("group info", value)?;
             self.log = PgLog::new(self.info.log_tail, []);
+        } else if *key == info::INTERVALS_KEY {
+            let stored: StoredIntervals = codec::decode_all("intervals", value)?;
+            self.past = stored.past;
+            self.knows_past = true;
+            if self.interval == Epoch(0) {
+                (self.interval, self.members) = (stored.first, stored.members);
+            }
         } else if info::is_log_key(key) {
             self.load_entry(codec::decode_all("log entry", value)?);
         } else if let Some(object) = info::decode_missing_key(key) {
-            self.missing.insert(object);
+            let item: Item = codec::decode_all("missing item", value)?;
+            self.missing.add(object, item);
         }
         Ok(())
     }
@@ -83,9 +94,12 @@ impl Pg {
         if entry.version <= self.info.log_tail {
             return; // its trimming was refused
         }
-        match entry.version.version == self.log.head().version + 1 {
-            true => self.log.push(entry),
-            false => drop(self.missing.insert(entry.object)),
+        if entry.version.version == self.log.head().version + 1 {
+            return self.log.push(entry);
+        }
+        if entry.changes_object() && !self.missing.contains(&entry.object) {
+            let item = Item { need: entry.prior_version, have: EVersion::ZERO };
+            self.doubtful.push((entry.object, item));
         }
     }
 
@@ -94,14 +108,37 @@ impl Pg {
         if head != last_update {
             tracing::warn!(pg = %self.id, %head, %last_update, "the stored log has a hole");
             self.info.last_update = head;
-            if self.info.is_complete() {
-                self.info.completeness = Completeness::Recovering;
-            }
+            self.store_doubts();
         }
+        self.update_last_complete();
         self.committed = self.info.log_tail;
         self.state = State::Stray;
         if self.epoch.0 > 0 {
             self.join_interval();
         }
+    }
+
+    /// Entries behind a hole go, and what they changed goes back to what it was, once a peer tells.
+    fn store_doubts(&mut self) {
+        let mut transaction = self.transaction(4);
+        let mut pairs = BTreeMap::new();
+        for (object, item) in std::mem::take(&mut self.doubtful) {
+            if self.missing.contains(&object) {
+                continue;
+            }
+            if item.need == EVersion::ZERO {
+                transaction.push(self.collection, Change::Remove { object });
+                continue;
+            }
+            self.missing.add(object.clone(), item);
+            pairs.extend(self.missing.pair(&object));
+        }
+        self.update_last_complete();
+        pairs.extend([self.info_pair()]);
+        let (_, end) = info::log_keys();
+        let beyond = EVersion { version: self.log.head().version + 1, ..self.log.head() };
+        self.remove_meta(&mut transaction, (info::log_key(beyond), end));
+        self.set_meta(&mut transaction, pairs);
+        self.commit(Tag::Corrected, transaction);
     }
 }

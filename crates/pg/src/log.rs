@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use stdx::FastMap;
 use types::{EVersion, HObject, RequestId, UTime};
 
+/// Erasure-coded groups will add to an entry what it takes to undo it, in a format of its own.
 const FORMAT: u8 = 1;
 /// A log longer than this is trimmed…
 pub const LOG_ENTRIES_MAX: usize = 1100;
@@ -159,12 +160,13 @@ impl PgLog {
     }
 
     /// The version that the log should be trimmed to, if it has become long. Counts the entry that
-    /// is about to be added.
-    pub fn trim_target(&self) -> Option<EVersion> {
+    /// is about to be added. What is not `committed` may yet be undone, and so must stay.
+    pub fn trim_target(&self, committed: EVersion) -> Option<EVersion> {
         if self.entries.len() < LOG_ENTRIES_MAX {
             return None;
         }
-        Some(self.entries[self.entries.len() - LOG_ENTRIES_KEPT].version)
+        let target = self.entries[self.entries.len() - LOG_ENTRIES_KEPT].version.min(committed);
+        (target > self.tail).then_some(target)
     }
 
     /// Forgets entries up to `target`.
@@ -195,7 +197,7 @@ impl PgLog {
     }
 
     /// Whether history up to `version` is known to be this log's history.
-    fn contains(&self, version: EVersion) -> bool {
+    pub(crate) fn contains(&self, version: EVersion) -> bool {
         version == self.tail || self.entry(version).is_some()
     }
 

@@ -1,9 +1,9 @@
 //! Writes: the primary orders them, stores them and has them stored by the other members.
 
 use crate::message::{Body, Replicate};
-use crate::{EntryKind, LogEntry, Output, Pg, State, Tag, info};
+use crate::{EntryKind, LogEntry, Output, Pg, PgInfo, State, Tag, info};
 use bytes::Bytes;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use store::{Change, Transaction};
 use types::{EVersion, Epoch, HObject, OsdId, RequestId, UTime};
 
@@ -64,9 +64,11 @@ impl Pg {
             result,
             returns,
         };
-        let trim = self.log.trim_target().unwrap_or_default();
+        let trim = self.log.trim_target(self.committed).unwrap_or_default();
         self.info.last_update = version;
-        self.info.active_through = self.epoch;
+        if self.missing.is_empty() {
+            self.info.last_complete = version;
+        }
         self.info.last_user_version = self.info.last_user_version.max(user_version);
         self.info.count(write.objects, write.bytes);
         if trim != EVersion::ZERO {
@@ -81,24 +83,44 @@ impl Pg {
             trim,
             transaction,
         };
-        self.send_to_replicas(&replicate);
+        if kind == EntryKind::Delete && !self.is_whole() {
+            self.deleted_unrecovered(&entry.object);
+        }
+        self.send_to_replicas(&mut replicate, &entry);
         self.append(&mut replicate, entry);
-        let waiting = (1u32 << self.members.acting.len()) - 1;
+        let waiting = (1u32 << self.participants.len()) - 1;
         self.in_flight.push_back(InFlight { version, ticket, waiting });
         self.commit(Tag::Write(version, self.interval), replicate.transaction);
         version
     }
 
-    fn send_to_replicas(&mut self, replicate: &Replicate) {
-        if self.members.acting.len() < 2 {
+    fn send_to_replicas(&mut self, replicate: &mut Replicate, entry: &LogEntry) {
+        if self.participants.len() < 2 {
             return;
         }
+        let mut skipping = BTreeSet::new();
+        if self.is_filling() && entry.changes_object() {
+            skipping = self.note_write(&entry.object);
+        }
         let message = replicate.encode(&self.header());
-        for index in 0..self.members.acting.len() {
-            let to = self.members.acting[index];
-            if to != self.whoami {
+        for index in 0..self.participants.len() {
+            let to = self.participants[index];
+            if to != self.whoami && !skipping.contains(&to) {
                 self.outputs.push_back(Output::Send { to, message: message.clone() });
             }
+        }
+        if !skipping.is_empty() {
+            self.send_entry(replicate, &skipping);
+        }
+    }
+
+    /// The log entry alone, for those whose copy of the object is not filled in.
+    fn send_entry(&mut self, replicate: &mut Replicate, skipping: &BTreeSet<OsdId>) {
+        let transaction = std::mem::take(&mut replicate.transaction);
+        let message = replicate.encode(&self.header());
+        replicate.transaction = transaction;
+        for to in skipping {
+            self.outputs.push_back(Output::Send { to: *to, message: message.clone() });
         }
     }
 
@@ -125,7 +147,7 @@ impl Pg {
         }
         let (Ok(entry), Ok(mut info)) = (
             codec::decode_all::<LogEntry>("log entry", &write.entry),
-            codec::decode_all::<crate::PgInfo>("group info", &write.info),
+            codec::decode_all::<PgInfo>("group info", &write.info),
         ) else {
             tracing::error!(pg = %self.id, "a write of the primary does not decode");
             return;
@@ -135,16 +157,31 @@ impl Pg {
         }
         let version = entry.version;
         self.committed = self.committed.max(write.committed);
-        // This copy's log may reach less far back than the primary's.
+        // This copy's log may reach less far back than the primary's, or farther.
         let tail = self.log.tail().max(write.trim);
-        if info.log_tail != tail {
+        let is_own = self.missing.is_empty() && self.info.is_complete();
+        if is_own && info.log_tail == tail && info.last_complete == version {
+            self.info = info;
+        } else {
             info.log_tail = tail;
-            write.info = codec::encode_to_bytes(&info);
+            self.adopt_info(&mut write, info, &entry);
         }
-        self.info = info;
         self.append(&mut write, entry);
-        self.info.log_tail = self.log.tail();
         self.commit(Tag::Write(version, self.interval), write.transaction);
+    }
+
+    /// The primary's info, but for what is this copy's own.
+    fn adopt_info(&mut self, write: &mut Replicate, info: PgInfo, entry: &LogEntry) {
+        let last_backfill = std::mem::take(&mut self.info.last_backfill);
+        let last_complete = self.info.last_complete;
+        self.info = PgInfo { last_backfill, last_complete, ..info };
+        if entry.changes_object() {
+            self.overwrite_missing(&mut write.transaction, &entry.object);
+        }
+        if self.missing.is_empty() {
+            self.info.last_complete = entry.version;
+        }
+        write.info = codec::encode_to_bytes(&self.info);
     }
 
     pub(crate) fn stored_write(&mut self, version: EVersion, interval: Epoch) {
@@ -163,26 +200,15 @@ impl Pg {
 
     /// A member has stored all writes up to `version`.
     pub(crate) fn told_replicated(&mut self, from: OsdId, version: EVersion) {
-        let Some(member) = self.members.acting.iter().position(|osd| *osd == from) else { return };
+        let Some(member) = self.participants.iter().position(|osd| *osd == from) else { return };
         for write in self.in_flight.iter_mut().take_while(|write| write.version <= version) {
             write.waiting &= !(1 << member);
         }
         while self.in_flight.front().is_some_and(|write| write.waiting == 0) {
             let write = self.in_flight.pop_front().expect("there is a front");
             self.committed = write.version;
+            self.recovery.unstick();
             self.outputs.push_back(Output::Committed { ticket: write.ticket });
-        }
-    }
-
-    /// Whether a replica may answer a read of the object: what it has is durable everywhere.
-    pub fn can_serve_read(&self, object: &HObject) -> bool {
-        match self.state {
-            State::Active => true,
-            State::ReplicaActive => {
-                let changes = |entry: &LogEntry| entry.changes_object() && entry.object == *object;
-                !self.log.above(self.committed).any(changes)
-            }
-            _ => false,
         }
     }
 }

@@ -27,6 +27,11 @@ impl Sources {
         self.scans.clear();
     }
 
+    /// The object is not what was being read any more.
+    pub fn forget(&mut self, object: &HObject) {
+        self.pieces.retain(|_, piece| piece.push.object != *object);
+    }
+
     fn number(&mut self) -> u64 {
         self.last += 1;
         self.last

@@ -4,11 +4,12 @@
 //! writes that add to the group ([`Pg::has_room`]). After, if a store refuses a transaction
 //! nevertheless: the log in memory says more than the disk has, and transactions behind the refused
 //! one may have been applied. So the copy serves nothing, waits until its store has answered
-//! everything, and reads itself from the disk as after a restart; a hole in the log tells which
-//! objects cannot be trusted. It takes part again in the next interval, which the primary asks for.
+//! everything, and reads itself from the disk as after a restart: its log ends before the refused
+//! write, and what later writes changed is missing. It takes part again in the next interval, which the
+//! primary asks for, and is then behind the others, as if it had been away.
 
 use crate::message::{Body, Header};
-use crate::{Output, Pg, PgInfo, PgLog, State};
+use crate::{Output, Pg, PgInfo, PgLog, State, Tag};
 use store::StoreError;
 use types::{Epoch, OsdId};
 
@@ -23,6 +24,8 @@ pub(crate) struct Room {
     pub stalled_in: Option<Epoch>,
     /// A primary that asked while we could not answer.
     pub asked_meanwhile: Option<(OsdId, Header)>,
+    /// Whether the store refused even what was to make up for that: it is tried again later.
+    is_waiting: bool,
 }
 
 impl Room {
@@ -63,12 +66,16 @@ impl Pg {
 
     /// Whether this primary can go on only in another interval, for which it takes a new map.
     pub fn wants_interval(&self) -> bool {
-        self.is_primary() && self.room.stalled_in == Some(self.interval)
+        self.members.primary == Some(self.whoami) && self.room.stalled_in == Some(self.interval)
     }
 
     /// The store has no room for something that was submitted.
-    pub(crate) fn refused(&mut self, error: &StoreError) {
-        if matches!(self.state, State::Refused | State::Failed) {
+    pub(crate) fn refused(&mut self, tag: Tag, error: &StoreError) {
+        if self.state == State::Failed {
+            return;
+        }
+        self.room.is_waiting |= tag == Tag::Corrected;
+        if self.state == State::Refused {
             return;
         }
         tracing::error!(pg = %self.id, osd = %self.whoami, %error, "the store refuses a write");
@@ -93,13 +100,26 @@ impl Pg {
         self.room.stalled_in = Some(self.interval);
         self.forget_peers();
         self.interrupt_writes();
-        if self.is_primary() {
-            self.outputs.push_back(Output::WantsInterval);
+        self.outputs.push_back(Output::WantsInterval);
+    }
+
+    /// The store has answered everything that it was given.
+    pub(crate) fn make_up(&mut self) {
+        if !self.room.is_waiting {
+            self.read_again();
+        }
+    }
+
+    /// There may be room now.
+    pub fn retry_refused(&mut self) {
+        if self.state == State::Refused && self.commits_pending == 0 {
+            self.read_again();
         }
     }
 
     /// Forgets what the memory says about the copy, and asks the disk.
     pub(crate) fn read_again(&mut self) {
+        self.room.is_waiting = false;
         self.state = State::Loading;
         self.info = PgInfo::default();
         self.log = PgLog::default();

@@ -1,37 +1,20 @@
 //! The copy of a group on this OSD: its state, and the dispatch of what arrives.
 
-use crate::catch_up::CatchUp;
+use crate::backfill::Backfill;
+use crate::intervals::PastIntervals;
 use crate::message::{Body, Header};
+use crate::peers::Peer;
+use crate::receive::Receiving;
+use crate::recovery::Recovery;
 use crate::replicate::InFlight;
 use crate::source::Sources;
 use crate::stall::Room;
-use crate::{PgInfo, PgLog, info};
-use bytes::Bytes;
+use crate::{Members, Missing, Osds, PgInfo, PgLog};
 use engine::Message;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use store::{Change, Collection, Outcome, RequestKind, StoreError, Transaction};
+use std::sync::Arc;
+use store::{Collection, Outcome, RequestKind, StoreError};
 use types::{EVersion, Epoch, HObject, OsdId, PgId};
-
-/// Who holds a group, and how many of them it needs.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Members {
-    pub up: Vec<OsdId>,
-    pub acting: Vec<OsdId>,
-    pub primary: Option<OsdId>,
-    /// For each acting member since when it is up: one that restarted is another one.
-    pub up_from: Vec<Epoch>,
-    pub size: usize,
-    pub min_size: usize,
-}
-
-/// The OSDs around a group that are not its acting members, but may have been.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Others {
-    /// All OSDs that are up, and since when: one that restarted is another one.
-    pub up: Vec<(OsdId, Epoch)>,
-    /// OSDs that are down, may come back and were up when the group existed already; since when.
-    pub down: Vec<(OsdId, Epoch)>,
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
@@ -41,23 +24,25 @@ pub enum State {
     Stray,
     /// A member that waits for its primary.
     Replica,
-    /// A member whose copy is being made equal to the primary's.
-    CatchingUp,
     ReplicaActive,
     /// The primary asks who has what.
     GetInfo,
     /// The primary fetches the log of the best copy.
     GetLog,
-    /// The primary makes its own copy equal to that.
-    Recovering,
-    /// The primary waits until the members have made theirs equal.
-    Equalizing,
-    /// The primary waits until all have stored that they are equal.
+    /// The primary asks what members lack.
+    GetMissing,
+    /// The primary has asked the monitor to let others serve, who can.
+    WaitActingChange,
+    /// The primary makes sure that the map says that it lives in this interval.
+    WaitUpThru,
+    /// The primary waits until all have stored that they follow its log.
     Activating,
     Active,
-    /// The primary has fewer members than the pool demands.
+    /// All follow the primary, but they are fewer than the pool demands.
     Inactive,
-    /// No copy within reach is whole and new enough.
+    /// OSDs that may have gone on alone are down.
+    Down,
+    /// No copy within reach is filled in and new enough.
     Incomplete,
     /// The store had no room for a write; its answers to what else was submitted are awaited.
     Refused,
@@ -73,10 +58,15 @@ pub enum Tag {
     Load,
     /// A write with its log entry, in an interval.
     Write(EVersion, Epoch),
-    /// Progress of catching up; only durability in order matters.
+    /// Something about this copy; only durability in order matters.
     Progress,
-    CaughtUp(Epoch),
     Activated(Epoch),
+    /// A piece of an object from another OSD.
+    Received(u64),
+    /// A step of being filled in, in an interval.
+    Backfilled(Epoch),
+    /// What makes up for writes that were refused.
+    Corrected,
     Removed,
     /// A read for another member.
     Source(u64),
@@ -86,9 +76,13 @@ pub enum Tag {
 }
 
 impl Tag {
-    fn is_commit(self) -> bool {
+    pub fn is_commit(self) -> bool {
         use Tag::*;
-        matches!(self, Write(..) | Progress | CaughtUp(_) | Activated(_) | Removed)
+        match self {
+            Write(..) | Progress | Activated(_) | Received(_) | Backfilled(_) | Corrected => true,
+            Removed => true,
+            Load | Source(_) | ScanPage(_) | ScanObject(..) => false,
+        }
     }
 }
 
@@ -114,10 +108,33 @@ pub enum Output {
     },
     /// Requests are served (again).
     Activated,
+    /// An object that requests may wait for is where it belongs.
+    Recovered {
+        object: HObject,
+    },
+    /// The monitor is to be asked for what [`Pg::wanted_acting`] and [`Pg::wanted_up_thru`] say.
+    WantsMap,
     /// It takes a newer map to go on, although no OSD came or went. See [`Pg::wants_interval`].
     WantsInterval,
+    /// Whether this group may be filled in, as primary or (with the primary's name) as target, is to
+    /// be decided; or that is over.
+    Reserve(Option<OsdId>),
+    Release,
     /// The copy is gone; forget this group.
     Removed,
+}
+
+/// A map, as far as a group depends on it.
+#[derive(Debug, Clone)]
+pub struct MapChange {
+    pub epoch: Epoch,
+    pub osds: Arc<Osds>,
+    /// Whether the map shows this OSD up, as it runs now.
+    pub is_up: bool,
+    /// Whether maps before it were not to be had.
+    pub is_gap: bool,
+    /// Whether it is certain that the group begins to exist with this map.
+    pub is_new: bool,
 }
 
 #[derive(Debug)]
@@ -131,13 +148,21 @@ pub struct Pg {
     pub(crate) created: bool,
     pub(crate) info: PgInfo,
     pub(crate) log: PgLog,
-    /// Objects that an interrupted recovery may have left in any state; stored.
-    pub(crate) missing: BTreeSet<HObject>,
+    /// Objects that the log knows and the store does not have; stored.
+    pub(crate) missing: Missing,
+    /// While loading: objects of entries behind one that the store refused.
+    pub(crate) doubtful: Vec<(HObject, crate::missing::Item)>,
+    /// Intervals since the group was last clean; stored.
+    pub(crate) past: PastIntervals,
+    /// Whether those are all.
+    pub(crate) knows_past: bool,
 
     pub(crate) epoch: Epoch,
     pub(crate) interval: Epoch,
     pub(crate) members: Members,
-    pub(crate) others: Others,
+    /// Of the last map, if it was seen.
+    pub(crate) osds: Option<Arc<Osds>>,
+    pub(crate) is_up: bool,
 
     /// Writes that are not durable everywhere, oldest first.
     pub(crate) in_flight: VecDeque<InFlight>,
@@ -147,14 +172,25 @@ pub struct Pg {
     pub(crate) commits_pending: usize,
 
     /// What other OSDs said they have, in this interval.
-    pub(crate) peers: BTreeMap<OsdId, Option<PgInfo>>,
+    pub(crate) peers: BTreeMap<OsdId, Peer>,
+    /// Who takes part in writes: acting members, and those that are being filled in.
+    pub(crate) participants: Vec<OsdId>,
     /// Whom the present state waits for.
     pub(crate) waiting: BTreeSet<OsdId>,
+    /// Whom it cannot go on without.
+    pub(crate) blocked_by: BTreeSet<OsdId>,
+    /// Who was asked what it has.
+    pub(crate) asked: BTreeSet<OsdId>,
     /// The holder of the best copy.
     pub(crate) authority: Option<OsdId>,
-    /// A primary that asked what we have, while transactions were on their way.
+    /// Who should be acting instead; nobody in particular if empty: those who are up.
+    pub(crate) wanted: Option<Vec<OsdId>>,
+    /// A primary that wants to know what we have, while transactions are on their way.
     pub(crate) asked_by: Option<OsdId>,
-    pub(crate) catch_up: Option<CatchUp>,
+    pub(crate) is_clean: bool,
+    pub(crate) recovery: Recovery,
+    pub(crate) backfill: Backfill,
+    pub(crate) receiving: Receiving,
     pub(crate) sources: Sources,
     pub(crate) room: Room,
     pub(crate) outputs: VecDeque<Output>,
@@ -172,131 +208,38 @@ impl Pg {
             created: false,
             info: PgInfo::default(),
             log: PgLog::default(),
-            missing: BTreeSet::new(),
+            missing: Missing::default(),
+            doubtful: Vec::new(),
+            past: PastIntervals::default(),
+            knows_past: false,
             epoch: Epoch(0),
             interval: Epoch(0),
             members: Members::default(),
-            others: Others::default(),
+            osds: None,
+            is_up: false,
             in_flight: VecDeque::new(),
             committed: EVersion::ZERO,
             commits_pending: 0,
             peers: BTreeMap::new(),
+            participants: Vec::new(),
             waiting: BTreeSet::new(),
+            blocked_by: BTreeSet::new(),
+            asked: BTreeSet::new(),
             authority: None,
+            wanted: None,
             asked_by: None,
-            catch_up: None,
+            is_clean: false,
+            recovery: Recovery::default(),
+            backfill: Backfill::default(),
+            receiving: Receiving::default(),
             sources: Sources::default(),
             room: Room::default(),
             outputs: VecDeque::new(),
         }
     }
 
-    pub fn id(&self) -> PgId {
-        self.id
-    }
-
-    pub fn state(&self) -> State {
-        self.state
-    }
-
-    pub fn info(&self) -> &PgInfo {
-        &self.info
-    }
-
-    pub fn log(&self) -> &PgLog {
-        &self.log
-    }
-
-    pub fn members(&self) -> &Members {
-        &self.members
-    }
-
-    pub fn interval(&self) -> Epoch {
-        self.interval
-    }
-
-    /// The newest version that is durable on all members, as far as is known here.
-    pub fn committed(&self) -> EVersion {
-        self.committed
-    }
-
-    pub fn is_primary(&self) -> bool {
-        self.members.primary == Some(self.whoami)
-    }
-
-    pub fn is_active(&self) -> bool {
-        self.state == State::Active
-    }
-
-    /// What other OSDs said they have, in this interval.
-    pub fn peers(&self) -> impl Iterator<Item = (OsdId, Option<&PgInfo>)> {
-        self.peers.iter().map(|(osd, info)| (*osd, info.as_ref()))
-    }
-
-    /// The OSDs whose answers the present state waits for.
-    pub fn waiting_for(&self) -> impl Iterator<Item = OsdId> + '_ {
-        self.waiting.iter().copied()
-    }
-
-    /// Whether this copy exists, and is neither needed nor asked for.
-    pub fn is_stray(&self) -> bool {
-        self.state == State::Stray
-    }
-
-    /// Whether all copies that the pool wants are there and equal.
-    pub fn is_clean(&self) -> bool {
-        self.is_active() && self.members.acting.len() >= self.members.size
-    }
-
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
-    }
-
-    /// The map has a new epoch, with these members of the group.
-    pub fn handle_map(&mut self, epoch: Epoch, members: Members, others: Others) {
-        assert!(epoch >= self.epoch, "epoch {epoch} follows {}", self.epoch);
-        let before = self.epoch;
-        let changed = members != self.members || before == Epoch(0);
-        let others_changed = others != self.others;
-        let came_up = others.up.iter().filter(|up| !self.others.up.contains(up));
-        let came_up: Vec<OsdId> = came_up.map(|(osd, _)| *osd).collect();
-        if matches!(self.state, State::Active | State::ReplicaActive) {
-            let known = std::mem::replace(&mut self.info.active_through, self.epoch);
-            // What went down now cannot have been active without this copy: that must not be
-            // forgotten, or a restart would wait for it.
-            let excludes = |at: Epoch| at > known.next() && at <= self.epoch.next();
-            if !changed && others.down.iter().any(|(_, at)| excludes(*at)) {
-                self.store_info();
-            }
-        }
-        self.epoch = epoch;
-        self.others = others;
-        if changed || self.wants_interval() && epoch > self.interval {
-            self.interval = match members.primary == Some(self.whoami) {
-                true => epoch,
-                // If maps were skipped, the primary will tell in which of them it began.
-                false => self.interval_floor(before, &members),
-            };
-            self.members = members;
-            if !matches!(self.state, State::Loading | State::Refused | State::Failed) {
-                self.start_interval();
-            }
-        } else if others_changed {
-            self.others_changed(&came_up);
-        }
-    }
-
-    /// The earliest interval in which this OSD, as it runs now, can take part, if nothing is known
-    /// of the epochs after `before`. That it starts begins no interval of which it is no member.
-    fn interval_floor(&self, before: Epoch, members: &Members) -> Epoch {
-        let own = members.acting.iter().position(|osd| *osd == self.whoami);
-        match own {
-            Some(own) => members.up_from[own].max(before.next()),
-            None if self.members.acting.is_empty() => {
-                members.up_from.iter().copied().max().unwrap_or_default()
-            }
-            None => before.next(),
-        }
     }
 
     /// A message of another OSD whose epoch is not beyond ours.
@@ -313,23 +256,29 @@ impl Pg {
         }
         match body {
             Body::Query => self.queried(from, header),
-            _ if header.interval != self.interval => {}
-            Body::Info(info) => self.told_info(from, info),
-            Body::Log(info, entries) => self.told_log(from, info, entries),
-            Body::CaughtUp => self.told_caught_up(from),
+            // Maps are walked one by one: who has seen this interval begin means this interval.
+            _ if header.epoch < self.interval => {}
+            Body::Info(notice) => self.told_info(from, notice),
+            Body::Log(part) => self.told_log(from, *part),
             Body::Activated => self.told_activated(from),
             Body::Replicated(version) => self.told_replicated(from, version),
-            Body::Pull(object, cursor) => self.pulled(from, object, cursor),
-            Body::List(start) => self.asked_to_list(from, start),
             Body::Push(push) => self.pushed(from, *push),
+            Body::Pushed(object, next, has_room) => self.told_pushed(from, &object, next, has_room),
             Body::Listing(listing) => self.told_listing(from, listing),
+            Body::Backfilled(through) => self.told_backfilled(from, through),
+            Body::Reserved(granted) => self.told_reserved(from, granted),
             Body::Room(has_room) => self.told_room(from, has_room),
             Body::Stalled => self.told_stalled(from),
             _ if self.members.primary != Some(from) => {}
             Body::LogRequest => self.asked_for_log(from),
-            Body::CatchUp(info, entries) => self.told_to_catch_up(from, info, entries),
-            Body::Activate(info) => self.told_to_activate(info),
+            Body::Activate(activation) => self.told_to_activate(*activation),
+            Body::History(history) => self.told_history(&history),
             Body::Replicate(write) => self.told_to_replicate(*write),
+            Body::Pull(object, cursor) => self.pulled(from, object, cursor),
+            Body::List(start) => self.asked_to_list(from, start),
+            Body::Backfill(through, removed) => self.told_to_backfill(through, removed),
+            Body::Reserve => self.asked_to_reserve(from),
+            Body::Release => self.outputs.push_back(Output::Release),
             Body::Remove => self.told_to_remove(),
         }
     }
@@ -340,10 +289,11 @@ impl Pg {
         }
         let is_removed = matches!((tag, &outcome), (Tag::Removed, Ok(_)));
         match (tag, outcome) {
+            (Tag::Received(job), Err(StoreError::NoSpace { .. })) => self.piece_refused(job),
             (tag, Err(error)) if tag.is_commit() => match error {
+                StoreError::NoSpace { .. } => self.refused(tag, &error),
                 // Others may fail because one was refused.
-                _ if self.state == State::Refused => {}
-                StoreError::NoSpace { .. } => self.refused(&error),
+                _ if self.state == State::Refused => self.refused(tag, &error),
                 _ => self.fail(&error),
             },
             (tag, outcome) => self.dispatch_completion(tag, outcome),
@@ -352,7 +302,7 @@ impl Pg {
             self.drained();
         }
         // Whoever takes this looks at no output behind it. The group may have come back meanwhile.
-        if is_removed && self.state == State::Stray {
+        if is_removed && self.state == State::Stray && !self.created {
             self.outputs.push_back(Output::Removed);
         }
     }
@@ -361,9 +311,10 @@ impl Pg {
         match tag {
             Tag::Load => self.loaded(outcome),
             Tag::Write(version, interval) => self.stored_write(version, interval),
-            Tag::Progress | Tag::Removed => {}
-            Tag::CaughtUp(interval) => self.stored_caught_up(interval),
+            Tag::Progress | Tag::Corrected | Tag::Removed => {}
             Tag::Activated(interval) => self.stored_activated(interval),
+            Tag::Received(job) => self.stored_piece(job),
+            Tag::Backfilled(interval) => self.stored_backfill(interval),
             Tag::Source(job) => self.source_read(job, outcome),
             Tag::ScanPage(job) => self.scan_page(job, outcome),
             Tag::ScanObject(job, index) => self.scan_object(job, index, outcome),
@@ -397,44 +348,6 @@ impl Pg {
         self.outputs.push_back(Output::Storage { tag, kind });
     }
 
-    pub(crate) fn commit(&mut self, tag: Tag, transaction: Transaction) {
-        self.commits_pending += 1;
-        self.ask_store(tag, RequestKind::Commit(transaction));
-    }
-
-    /// A transaction that begins with the collection's creation if there is none yet.
-    pub(crate) fn transaction(&mut self, capacity: usize) -> Transaction {
-        let mut transaction = Transaction { changes: Vec::with_capacity(capacity + 1) };
-        if !self.created {
-            self.created = true;
-            transaction.push(self.collection, Change::CreateCollection);
-        }
-        transaction
-    }
-
-    /// Stores pairs beside the log.
-    pub(crate) fn set_meta(&self, transaction: &mut Transaction, pairs: BTreeMap<Bytes, Bytes>) {
-        let object = self.meta.clone();
-        transaction.push(self.collection, Change::OmapSet { object, pairs });
-    }
-
-    pub(crate) fn remove_meta(&self, transaction: &mut Transaction, keys: (Bytes, Bytes)) {
-        let (first, last) = keys;
-        let object = self.meta.clone();
-        transaction.push(self.collection, Change::OmapRemoveRange { object, first, last });
-    }
-
-    fn store_info(&mut self) {
-        let mut transaction = self.transaction(1);
-        self.set_info(&mut transaction);
-        self.commit(Tag::Progress, transaction);
-    }
-
-    pub(crate) fn set_info(&self, transaction: &mut Transaction) {
-        let pairs = BTreeMap::from([(info::INFO_KEY, codec::encode_to_bytes(&self.info))]);
-        self.set_meta(transaction, pairs);
-    }
-
     /// Checks what must always hold.
     pub fn check_invariants(&self) {
         assert_eq!(self.log.tail(), self.info.log_tail, "the info knows the log's tail");
@@ -442,6 +355,9 @@ impl Pg {
         if self.is_active() {
             assert!(self.is_primary() && self.info.is_complete());
             assert_eq!(self.log.head(), self.info.last_update);
+        }
+        if self.missing.is_empty() && self.info.is_complete() {
+            assert_eq!(self.info.last_complete, self.info.last_update);
         }
         assert!(self.in_flight.iter().is_sorted_by_key(|write| write.version));
     }

@@ -6,7 +6,7 @@ use maps::{Incremental, OsdMap, OsdState, Pool, PoolType};
 use std::collections::BTreeMap;
 use types::features::SUPPORTED;
 use types::{EntityAddrVec, Epoch, OsdId, PgId, PoolId, UTime, Uuid};
-use wire::{MessageBody, MonSubscribe, OsdAlive, OsdBoot, OsdFailure, OsdMapMessage};
+use wire::{MessageBody, MonSubscribe, OsdAlive, OsdBoot, OsdFailure, OsdMapMessage, OsdPgTemp};
 
 pub const POOL: PoolId = PoolId(1);
 pub const PG_NUM: u32 = 4;
@@ -28,8 +28,8 @@ impl Monitor {
         increment.new_pools.insert(POOL, pool);
         increment.new_pool_names.insert(POOL, "pool".to_owned());
         for seed in 0..PG_NUM {
-            let acting = (0..i32::from(size)).map(|n| OsdId((seed as i32 + n) % osds)).collect();
-            increment.new_pg_temp.insert(PgId { pool: POOL, seed }, acting);
+            let up = (0..i32::from(size)).map(|n| OsdId((seed as i32 + n) % osds)).collect();
+            increment.new_pg_upmap.insert(PgId { pool: POOL, seed }, up);
         }
         let mut monitor = Monitor {
             map: OsdMap::new(fsid),
@@ -129,6 +129,12 @@ impl Monitor {
             OsdAlive::KIND => {
                 let mut increment = self.next();
                 increment.new_up_thru.insert(from, self.map.epoch);
+                self.publish(increment);
+                self.tell_all()
+            }
+            OsdPgTemp::KIND => {
+                let mut increment = self.next();
+                increment.new_pg_temp = OsdPgTemp::decode(message).unwrap().pg_temp;
                 self.publish(increment);
                 self.tell_all()
             }

@@ -79,7 +79,7 @@ impl Lone {
             increment.new_pool_max = Some(POOL);
             increment.new_pools.insert(POOL, Pool::new(PoolType::Replicated, 1, 1, 0));
             increment.new_pool_names.insert(POOL, "pool".to_owned());
-            increment.new_pg_temp.insert(PG, vec![OSD]);
+            increment.new_pg_upmap.insert(PG, vec![OSD]);
             increment.mark_up(OSD, addrs.clone(), addrs.clone(), addrs.clone(), addrs);
             increment.new_weight.insert(OSD, maps::WEIGHT_IN);
         });

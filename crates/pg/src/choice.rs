@@ -1,0 +1,149 @@
+//! Whose log counts, and who is to serve the group (`find_best_info`, `choose_acting`).
+//!
+//! Pure functions of what the OSDs said they have.
+
+use crate::{Members, PgInfo};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use types::{EVersion, OsdId};
+
+pub type Infos<'a> = BTreeMap<OsdId, &'a PgInfo>;
+
+/// The holder of the authoritative log. Among the copies that took part in the last activation that is
+/// known of, it has the newest entry, then the longest log. `None` if no copy that is filled in knows of
+/// that activation.
+///
+/// A group becomes active only after all acting members have stored `last_epoch_started`, and a write
+/// is confirmed only by all of them. So each copy of that activation has all that was confirmed
+/// before it; the newest entries that one of them has may have been confirmed, and are kept.
+pub fn find_best_info(infos: &Infos<'_>, whoami: OsdId) -> Option<OsdId> {
+    let whole = || infos.iter().filter(|(_, info)| info.is_complete());
+    let known = infos.values().map(|info| info.history.last_epoch_started);
+    let started = whole().map(|(_, info)| info.last_epoch_started);
+    let newest = known.chain(started).max()?;
+    let took_part = whole().filter(|(_, info)| info.last_epoch_started >= newest);
+    let best = took_part.max_by_key(|(osd, info)| {
+        (info.last_update, Reverse(info.log_tail), **osd == whoami, Reverse(**osd))
+    });
+    best.map(|(osd, _)| *osd)
+}
+
+/// Who should be acting, first the primary; and who of the others is to be filled in.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Choice {
+    pub acting: Vec<OsdId>,
+    pub backfill: Vec<OsdId>,
+}
+
+/// A copy can act if it is filled in and the authoritative log says all that it lacks.
+fn can_act(info: &PgInfo, tail: EVersion) -> bool {
+    info.is_complete() && info.last_update >= tail
+}
+
+/// Everyone who is up acts if it can. If those are too few, present members and then others help out
+/// until the rest is filled in.
+pub fn choose_acting(best: OsdId, infos: &Infos<'_>, members: &Members) -> Choice {
+    let tail = infos[&best].log_tail;
+    let usable = |osd: &OsdId| infos.get(osd).is_some_and(|info| can_act(info, tail));
+    let up_primary = members.up.first().copied();
+    let preferred = up_primary.into_iter().chain(members.primary);
+    let first = preferred.into_iter().find(usable).unwrap_or(best);
+    let mut choice = Choice { acting: vec![first], backfill: Vec::new() };
+    for osd in members.up.iter().filter(|osd| **osd != first) {
+        match usable(osd) {
+            true => choice.acting.push(*osd),
+            false => choice.backfill.push(*osd),
+        }
+    }
+    let mut helpers: Vec<OsdId> = infos.keys().copied().filter(usable).collect();
+    helpers.retain(|osd| !choice.acting.contains(osd));
+    helpers.sort_by_key(|osd| {
+        let acts = members.acting.contains(osd);
+        (Reverse(acts), Reverse(infos[osd].last_update), *osd)
+    });
+    let room = members.size.max(1).saturating_sub(choice.acting.len());
+    choice.acting.extend(helpers.into_iter().take(room));
+    choice
+}
+
+#[cfg(test)]
+mod tests {
+    //! Copies are written as `osd: last_epoch_started last_update log_tail`, with `partial` for one
+    //! that is not filled in and `knew E` for the last activation that it heard of.
+
+    use super::*;
+    use types::{Epoch, HObject};
+
+    fn infos(text: &str) -> BTreeMap<OsdId, PgInfo> {
+        let one = |line: &str| {
+            let (osd, rest) = line.split_once(':').unwrap();
+            let words: Vec<&str> = rest.split_whitespace().collect();
+            let version = |text: &str| {
+                let (epoch, number) = text.split_once('\'').unwrap();
+                EVersion::new(epoch.parse().unwrap(), number.parse().unwrap())
+            };
+            let mut info = PgInfo {
+                last_epoch_started: Epoch(words[0].parse().unwrap()),
+                last_update: version(words[1]),
+                log_tail: version(words[2]),
+                ..PgInfo::default()
+            };
+            match words.get(3..) {
+                Some(["partial"]) => info.last_backfill = HObject::default(),
+                Some(["knew", epoch]) => {
+                    info.history.last_epoch_started = Epoch(epoch.parse().unwrap());
+                }
+                _ => {}
+            }
+            (OsdId(osd.trim().parse().unwrap()), info)
+        };
+        text.split(',').map(one).collect()
+    }
+
+    fn refs(infos: &BTreeMap<OsdId, PgInfo>) -> Infos<'_> {
+        infos.iter().map(|(osd, info)| (*osd, info)).collect()
+    }
+
+    #[test]
+    fn the_authoritative_log() {
+        for (copies, best) in [
+            // The last activation counts more than a longer log from before it.
+            ("0: 5 5'9 0'0, 1: 7 7'3 0'0", Some(1)),
+            ("0: 7 7'3 0'0, 1: 7 7'4 0'0", Some(1)),
+            ("0: 7 7'4 5'2, 1: 7 7'4 0'0", Some(1)),
+            // At a tie, whoever asks.
+            ("0: 7 7'4 0'0, 1: 7 7'4 0'0", Some(0)),
+            // A copy that is not filled in cannot have it…
+            ("0: 7 7'4 0'0 partial, 1: 5 5'9 0'0", Some(1)),
+            ("0: 7 7'4 0'0 partial", None),
+            // …but may know that others went on.
+            ("0: 5 5'9 0'0, 1: 5 5'9 0'0 knew 7", None),
+        ] {
+            let infos = infos(copies);
+            assert_eq!(find_best_info(&refs(&infos), OsdId(0)), best.map(OsdId), "{copies}");
+        }
+    }
+
+    #[test]
+    fn who_acts() {
+        let ids = |ids: &[i32]| ids.iter().copied().map(OsdId).collect::<Vec<_>>();
+        for (copies, up, acting, wanted, backfill) in [
+            // All have what it takes, though some are behind.
+            ("0: 7 7'9 7'1, 1: 7 7'3 0'0", &[0, 1], &[0, 1], &[0, 1][..], &[][..]),
+            // One is too far behind for the log.
+            ("0: 7 7'9 7'5, 1: 7 7'3 0'0", &[0, 1], &[0, 1], &[0], &[1]),
+            // The first has nothing: those who have the data serve, as long as it takes.
+            ("1: 7 7'9 0'0, 2: 7 7'9 0'0", &[0, 1], &[0, 1], &[1, 2], &[0]),
+            ("0: 7 7'9 0'0 partial, 2: 7 7'9 0'0", &[0, 1], &[2, 3], &[2], &[0, 1]),
+        ] {
+            let infos = infos(copies);
+            let infos = refs(&infos);
+            let (up, acting) = (ids(up), ids(acting));
+            let members = Members { up, acting, size: 2, ..Members::default() };
+            let best = find_best_info(&infos, OsdId(0)).unwrap();
+            let choice = choose_acting(best, &infos, &members);
+            let expected = Choice { acting: ids(wanted), backfill: ids(backfill) };
+            assert_eq!(choice, expected, "{copies}");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! What becomes of a copy that follows another one's log (`PGLog::merge_log`).
+//!
+//! Where the two logs have a common version, the entries behind it decide. What only the other has,
+//! this copy misses from now on, or removes. What only this copy has, never happened: the object goes
+//! back to what it was before, which means that it is missing in that version, or removed.
+//!
+//! A pure function of logs: the primary computes with it what a member will miss, and the member
+//! computes the same when it is told to follow.
+
+use crate::missing::Item;
+use crate::{EntryKind, LogEntry, Missing, PgLog};
+use std::collections::BTreeSet;
+use types::{EVersion, HObject};
+
+/// A copy as it will be.
+#[derive(Debug, Clone, Default)]
+pub struct Merged {
+    pub log: PgLog,
+    pub missing: Missing,
+    /// Objects that are not to be there any more.
+    pub removed: BTreeSet<HObject>,
+    /// Own entries above this are gone, and others take their place.
+    pub common: EVersion,
+    /// How many own entries never happened.
+    pub divergent: usize,
+}
+
+/// Merges the history `theirs` into a copy that has `log`, and misses `missing`. Objects from
+/// `last_backfill` on are not this copy's concern yet. `None` if the logs do not overlap.
+pub fn merge(
+    log: &PgLog,
+    missing: &Missing,
+    last_backfill: &HObject,
+    theirs: &PgLog,
+) -> Option<Merged> {
+    let common = log.common_with(theirs)?;
+    let mut merged = Merged { missing: missing.clone(), common, ..Merged::default() };
+    let mut touched = BTreeSet::new();
+    for entry in theirs.above(common).filter(|entry| entry.changes_object()) {
+        touched.insert(&entry.object);
+        if entry.object < *last_backfill {
+            merged.follow(entry);
+        }
+    }
+    for entry in log.above(common) {
+        merged.divergent += 1;
+        let is_first = entry.changes_object() && touched.insert(&entry.object);
+        if is_first && entry.object < *last_backfill {
+            merged.undo(entry);
+        }
+    }
+    merged.log = joined(log, theirs, common);
+    Some(merged)
+}
+
+impl Merged {
+    /// Something happened elsewhere.
+    fn follow(&mut self, entry: &LogEntry) {
+        match entry.kind {
+            EntryKind::Unchanged => {}
+            EntryKind::Delete => {
+                self.missing.remove(&entry.object);
+                self.removed.insert(entry.object.clone());
+            }
+            EntryKind::Modify => {
+                let known = self.missing.get(&entry.object);
+                let have = known.map_or(entry.prior_version, |known| known.have);
+                let item = Item { need: entry.version, have };
+                self.missing.add(entry.object.clone(), item);
+            }
+        }
+    }
+
+    /// The first of the changes of an object that happened only here.
+    fn undo(&mut self, entry: &LogEntry) {
+        if entry.prior_version == EVersion::ZERO {
+            self.missing.remove(&entry.object);
+            self.removed.insert(entry.object.clone());
+            return;
+        }
+        let item = Item { need: entry.prior_version, have: EVersion::ZERO };
+        self.missing.add(entry.object.clone(), item);
+    }
+}
+
+/// The longest log that both together tell: own requests stay known, and older entries of the other
+/// one serve those who come later.
+fn joined(own: &PgLog, theirs: &PgLog, common: EVersion) -> PgLog {
+    let older = own.entries().filter(|entry| entry.version <= common);
+    if theirs.tail() < own.tail() {
+        return theirs.clone();
+    }
+    PgLog::new(own.tail(), older.chain(theirs.above(common)).cloned())
+}
+
+#[cfg(test)]
+mod tests {
+    //! Logs are written as `object:version` or `object:version<prior`, `-` before the object for a
+    //! deletion, `=` for a write that changed nothing. Versions are `epoch'number`.
+
+    use super::*;
+    use types::PoolId;
+
+    fn version(text: &str) -> EVersion {
+        let (epoch, number) = text.split_once('\'').unwrap();
+        EVersion::new(epoch.parse().unwrap(), number.parse().unwrap())
+    }
+
+    fn object(name: &str) -> HObject {
+        let hash = (u32::from(name.as_bytes()[0]) << 24).reverse_bits();
+        let name = bytes::Bytes::copy_from_slice(name.as_bytes());
+        HObject::head(PoolId(1), Default::default(), Default::default(), name, hash)
+    }
+
+    fn log(text: &str) -> PgLog {
+        let mut words = text.split_whitespace();
+        let tail = version(words.next().unwrap());
+        let entry = |word: &str| {
+            let (name, rest) = word.split_once(':').unwrap();
+            let (at, prior) = rest.split_once('<').unwrap_or((rest, "0'0"));
+            let kind = match name.as_bytes()[0] {
+                b'-' => EntryKind::Delete,
+                b'=' => EntryKind::Unchanged,
+                _ => EntryKind::Modify,
+            };
+            LogEntry {
+                version: version(at),
+                prior_version: version(prior),
+                kind,
+                object: object(name.trim_start_matches(['-', '='])),
+                ..LogEntry::default()
+            }
+        };
+        PgLog::new(tail, words.map(entry))
+    }
+
+    fn told(own: &str, theirs: &str, last_backfill: &HObject) -> String {
+        let Some(merged) = merge(&log(own), &Missing::default(), last_backfill, &log(theirs))
+        else {
+            return "no overlap".to_owned();
+        };
+        let name = |object: &HObject| String::from_utf8_lossy(&object.name).into_owned();
+        let missing = merged.missing.iter();
+        let missing = missing.map(|(object, item)| format!("{}:{}", name(object), item.need));
+        let removed = merged.removed.iter().map(|object| format!("-{}", name(object)));
+        let all: Vec<String> = missing.chain(removed).collect();
+        let (tail, head) = (merged.log.tail(), merged.log.head());
+        format!("{} ({tail},{head}]", all.join(" ")).trim().to_owned()
+    }
+
+    #[test]
+    fn cases() {
+        for (own, theirs, expected) in [
+            // Nothing happened.
+            ("0'0 a:1'1", "0'0 a:1'1", "(0'0,1'1]"),
+            // This copy was away.
+            ("0'0 a:1'1", "0'0 a:1'1 b:1'2 a:1'3<1'1", "a:1'3 b:1'2 (0'0,1'3]"),
+            ("0'0 a:1'1", "0'0 a:1'1 -a:1'2<1'1", "-a (0'0,1'2]"),
+            ("0'0 a:1'1", "0'0 a:1'1 -a:1'2<1'1 a:1'3", "a:1'3 -a (0'0,1'3]"),
+            ("0'0 a:1'1", "0'0 a:1'1 =a:1'2", "(0'0,1'2]"),
+            // What only this copy has goes back to what it was, or is removed.
+            ("0'0 a:1'1 a:1'2<1'1", "0'0 a:1'1", "a:1'1 (0'0,1'1]"),
+            ("0'0 a:1'1 b:1'2", "0'0 a:1'1", "-b (0'0,1'1]"),
+            ("0'0 a:1'1 -a:1'2<1'1", "0'0 a:1'1", "a:1'1 (0'0,1'1]"),
+            ("0'0 a:1'1 =a:1'2<1'1", "0'0 a:1'1", "(0'0,1'1]"),
+            // The first change that never happened decides.
+            ("0'0 a:1'1 b:1'2 b:1'3<1'2", "0'0 a:1'1 c:2'2", "c:2'2 -b (0'0,2'2]"),
+            // Both changed it, each in its own way.
+            ("0'0 a:1'1 a:1'2<1'1", "0'0 a:1'1 a:2'2<1'1", "a:2'2 (0'0,2'2]"),
+            // The longer log is kept, whosever it is.
+            ("0'0 a:1'1 b:1'2", "1'1 b:1'2 c:1'3", "c:1'3 (0'0,1'3]"),
+            ("1'1 b:1'2", "0'0 a:1'1 b:1'2 c:1'3", "c:1'3 (0'0,1'3]"),
+            // Logs that do not overlap say nothing.
+            ("0'0 a:1'1", "1'2 c:1'3", "no overlap"),
+        ] {
+            assert_eq!(told(own, theirs, &HObject::max()), expected, "{own} follows {theirs}");
+        }
+    }
+
+    #[test]
+    fn objects_that_were_not_filled_in_yet_are_nobodys_concern() {
+        let told = told("0'0 a:1'1 z:1'2", "0'0 a:1'1 b:2'2 y:2'3", &object("m"));
+        assert_eq!(told, "b:2'2 (0'0,2'3]");
+    }
+}

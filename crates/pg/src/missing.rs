@@ -1,0 +1,146 @@
+//! Objects that a copy's log knows and its store does not have (`pg_missing_t`).
+//!
+//! An item is stored beside the log, under a key of its own, and goes in the transaction that stores
+//! the object. While an object is listed here, whatever the store has under its name counts for
+//! nothing: it may be older, or a part of what is being recovered.
+
+use crate::info;
+use bytes::Bytes;
+use codec::{Decode, Encode, Reader, Result, Writer};
+use std::collections::{BTreeMap, BTreeSet};
+use types::{EVersion, HObject};
+
+/// What is needed of an object, and what is there, or zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Item {
+    pub need: EVersion,
+    pub have: EVersion,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Missing {
+    items: BTreeMap<HObject, Item>,
+    /// Oldest first: the order in which objects are recovered.
+    by_need: BTreeSet<(EVersion, HObject)>,
+}
+
+impl Missing {
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    pub fn contains(&self, object: &HObject) -> bool {
+        !self.items.is_empty() && self.items.contains_key(object)
+    }
+
+    pub fn get(&self, object: &HObject) -> Option<Item> {
+        self.items.get(object).copied()
+    }
+
+    pub fn need(&self, object: &HObject) -> Option<EVersion> {
+        self.items.get(object).map(|item| item.need)
+    }
+
+    pub fn add(&mut self, object: HObject, item: Item) {
+        self.remove(&object);
+        self.by_need.insert((item.need, object.clone()));
+        self.items.insert(object, item);
+    }
+
+    /// The object is there now, or gone for good.
+    pub fn remove(&mut self, object: &HObject) -> bool {
+        if self.items.is_empty() {
+            return false;
+        }
+        let Some(item) = self.items.remove(object) else { return false };
+        self.by_need.remove(&(item.need, object.clone()));
+        true
+    }
+
+    pub fn clear(&mut self) {
+        self.items.clear();
+        self.by_need.clear();
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&HObject, &Item)> {
+        self.items.iter()
+    }
+
+    /// From the one that is needed since longest.
+    pub fn by_need(&self) -> impl Iterator<Item = &HObject> {
+        self.by_need.iter().map(|(_, object)| object)
+    }
+
+    /// The objects from `from` on.
+    pub fn range_from(&self, from: &HObject) -> impl Iterator<Item = &HObject> {
+        self.items.range(from.clone()..).map(|(object, _)| object)
+    }
+
+    pub fn oldest_need(&self) -> Option<EVersion> {
+        self.by_need.first().map(|(need, _)| *need)
+    }
+
+    /// What is stored for an object, or must be removed.
+    pub(crate) fn pair(&self, object: &HObject) -> Option<(Bytes, Bytes)> {
+        let item = self.items.get(object)?;
+        Some((info::missing_key(object), codec::encode_to_bytes(item)))
+    }
+}
+
+impl Encode for Item {
+    fn encode(&self, w: &mut Writer) {
+        w.value(&self.need);
+        w.value(&self.have);
+    }
+}
+
+impl Decode for Item {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        Ok(Item { need: r.value()?, have: r.value()? })
+    }
+}
+
+impl Encode for Missing {
+    fn encode(&self, w: &mut Writer) {
+        w.count(self.items.len());
+        for (object, item) in &self.items {
+            w.value(object);
+            w.value(item);
+        }
+    }
+}
+
+impl Decode for Missing {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        let items = r.list("missing objects", |r| Ok((r.value()?, r.value()?)))?;
+        let mut missing = Missing::default();
+        items.into_iter().for_each(|(object, item)| missing.add(object, item));
+        Ok(missing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::PoolId;
+
+    #[test]
+    fn the_oldest_need_comes_first_and_a_newer_need_replaces_it() {
+        let object = |hash| HObject::hash_start(PoolId(1), hash);
+        let need = |version| Item { need: EVersion::new(1, version), ..Item::default() };
+        let mut missing = Missing::default();
+        missing.add(object(1), need(5));
+        missing.add(object(2), need(3));
+        assert_eq!(missing.oldest_need(), Some(EVersion::new(1, 3)));
+        missing.add(object(2), need(9));
+        assert_eq!(missing.by_need().cloned().collect::<Vec<_>>(), [object(1), object(2)]);
+        let bytes = codec::encode_to_bytes(&missing);
+        assert_eq!(codec::decode_all::<Missing>("missing", &bytes).unwrap(), missing);
+        assert!(missing.remove(&object(1)) && !missing.remove(&object(1)));
+        assert_eq!(missing.len(), 1);
+    }
+}

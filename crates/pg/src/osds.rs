@@ -1,0 +1,60 @@
+//! What a map says about OSDs, as far as agreement in a group depends on it.
+
+use types::{Epoch, OsdId, UTime};
+
+/// One OSD in one map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OsdStatus {
+    pub exists: bool,
+    pub is_up: bool,
+    pub up_from: Epoch,
+    /// It certainly lived until here; a primary makes sure of that before it serves anything.
+    pub up_thru: Epoch,
+    pub down_at: Epoch,
+    pub down_stamp: UTime,
+    /// When the administrator gave up what it has.
+    pub lost_at: Epoch,
+    /// Its process was known to be dead in this epoch, not only silent.
+    pub dead_epoch: Epoch,
+}
+
+/// All OSDs of one map, shared by the groups of an OSD.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Osds(Vec<OsdStatus>);
+
+impl FromIterator<(OsdId, OsdStatus)> for Osds {
+    fn from_iter<I: IntoIterator<Item = (OsdId, OsdStatus)>>(all: I) -> Self {
+        let mut osds = Osds::default();
+        for (osd, status) in all {
+            let Ok(index) = usize::try_from(osd.0) else { continue };
+            if osds.0.len() <= index {
+                osds.0.resize(index + 1, OsdStatus::default());
+            }
+            osds.0[index] = status;
+        }
+        osds
+    }
+}
+
+impl Osds {
+    /// An OSD that the map does not have is one that does not exist.
+    pub fn status(&self, osd: OsdId) -> OsdStatus {
+        let index = usize::try_from(osd.0).ok();
+        index.and_then(|index| self.0.get(index)).copied().unwrap_or_default()
+    }
+
+    pub fn is_up(&self, osd: OsdId) -> bool {
+        self.status(osd).is_up
+    }
+
+    /// Whether nothing is to be hoped for from an OSD that had something since `first`.
+    pub fn is_lost(&self, osd: OsdId, first: Epoch) -> bool {
+        let status = self.status(osd);
+        let is_given_up = status.lost_at > first && status.lost_at >= status.down_at;
+        !status.exists || !status.is_up && is_given_up
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (OsdId, &OsdStatus)> {
+        (0..).map(OsdId).zip(&self.0)
+    }
+}

@@ -1,0 +1,97 @@
+//! Replica and Stray: what a copy does that is not the primary's.
+
+use super::get_log::log_of;
+use crate::merge;
+use crate::message::Activation;
+use crate::{Missing, Pg, PgHistory, PgInfo, PgLog, State, Tag, info};
+use std::collections::BTreeMap;
+use store::{Change, Transaction};
+use types::{EVersion, HObject};
+
+impl Pg {
+    pub(crate) fn told_to_activate(&mut self, activation: Activation) {
+        if self.state != State::Replica {
+            return;
+        }
+        let Activation { is_reset, info, intervals, tail, entries } = activation;
+        let Some(theirs) = log_of(tail, &entries, info.last_update) else {
+            tracing::error!(pg = %self.id, "the log to follow contradicts its info");
+            return;
+        };
+        let merged = match is_reset {
+            true => None,
+            false => merge::merge(&self.log, &self.missing, &self.info.last_backfill, &theirs),
+        };
+        if !is_reset && merged.is_none() {
+            tracing::error!(pg = %self.id, "the log to follow does not overlap with ours");
+            return;
+        }
+        self.state = State::ReplicaActive;
+        self.committed = info.last_update;
+        self.past = intervals;
+        self.knows_past = true;
+        let tag = Tag::Activated(self.interval);
+        match merged {
+            Some(merged) => {
+                let last_backfill = self.info.last_backfill.clone();
+                self.info = PgInfo { last_backfill, ..info };
+                self.take_merged(merged, tag);
+            }
+            None => {
+                self.info = PgInfo { last_backfill: HObject::default(), ..info };
+                self.begin_anew(theirs, tag);
+            }
+        }
+    }
+
+    /// Nothing of what is here counts any more; it is compared object by object.
+    fn begin_anew(&mut self, log: PgLog, tag: Tag) {
+        let mut transaction = self.transaction(5);
+        self.remove_meta(&mut transaction, info::log_keys());
+        self.remove_meta(&mut transaction, info::missing_keys());
+        let pairs: BTreeMap<_, _> = log
+            .entries()
+            .map(|entry| (info::log_key(entry.version), codec::encode_to_bytes(entry)))
+            .collect();
+        if !pairs.is_empty() {
+            self.set_meta(&mut transaction, pairs);
+        }
+        self.log = log;
+        self.missing = Missing::default();
+        self.info.log_tail = self.log.tail();
+        self.update_last_complete();
+        self.set_info_and_intervals(&mut transaction);
+        self.commit(tag, transaction);
+    }
+
+    pub(crate) fn told_history(&mut self, history: &PgHistory) {
+        if self.state != State::ReplicaActive {
+            return;
+        }
+        self.info.history.merge(history);
+        self.past.trim(self.info.history.last_epoch_clean);
+        self.store_info_and_intervals(Tag::Progress);
+    }
+
+    pub(crate) fn told_to_remove(&mut self) {
+        if self.state == State::Stray {
+            self.remove();
+        }
+    }
+
+    /// Gives up this copy and its data.
+    pub fn remove(&mut self) {
+        self.state = State::Stray;
+        self.forget_peers();
+        let mut transaction = Transaction::new();
+        transaction.push(self.collection, Change::RemoveCollection);
+        self.created = false;
+        self.knows_past = false;
+        self.info = PgInfo::default();
+        self.log = PgLog::default();
+        self.missing.clear();
+        self.past.clear();
+        self.committed = EVersion::ZERO;
+        self.commit(Tag::Removed, transaction);
+    }
+}

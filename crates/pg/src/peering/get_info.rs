@@ -1,0 +1,204 @@
+//! GetInfo, Down, Incomplete, WaitActingChange: who has what, and who should serve.
+//!
+//! The primary asks the *prior set*: its members, and everyone who took part in an interval since the
+//! group was last clean. If it has no copy, and so no history, it asks all OSDs that are up, until one
+//! of them knows more.
+
+use crate::choice::{self, Choice};
+use crate::intervals::may_have_unknown;
+use crate::message::{Body, Header, Notice};
+use crate::{Output, Pg, PgInfo, State};
+use std::collections::BTreeSet;
+use types::OsdId;
+
+impl Pg {
+    pub(crate) fn ask_everyone(&mut self) {
+        self.state = State::GetInfo;
+        self.peers.clear();
+        self.waiting.clear();
+        self.asked.clear();
+        self.wanted = None;
+        self.ask_prior_set();
+        self.choose_authority();
+    }
+
+    /// Everyone who may have a copy that matters, whether up or not.
+    fn prior_set(&self) -> BTreeSet<OsdId> {
+        let mut prior: BTreeSet<OsdId> = self.members.all().collect();
+        match (self.knows_past, &self.osds) {
+            (false, Some(osds)) => prior.extend(osds.iter().map(|(osd, _)| osd)),
+            _ => prior.extend(self.past.participants()),
+        }
+        prior.remove(&self.whoami);
+        prior
+    }
+
+    fn is_osd_up(&self, osd: OsdId) -> bool {
+        self.osds.as_ref().is_some_and(|osds| osds.is_up(osd))
+    }
+
+    /// Asks those who were not asked yet; those who need not be asked are not waited for.
+    fn ask_prior_set(&mut self) {
+        let mut prior = self.prior_set();
+        prior.retain(|osd| self.is_osd_up(*osd));
+        self.waiting.retain(|osd| prior.contains(osd));
+        for osd in prior {
+            if self.asked.insert(osd) {
+                self.send(osd, &Body::Query);
+                self.waiting.insert(osd);
+            }
+        }
+    }
+
+    /// OSDs came or went that make no difference to the members.
+    pub(crate) fn others_changed(&mut self) {
+        if !self.is_primary() {
+            return;
+        }
+        match self.state {
+            State::GetInfo
+            | State::GetLog
+            | State::GetMissing
+            | State::WaitActingChange
+            | State::Down
+            | State::Incomplete
+                if self.prior_set_changed() =>
+            {
+                self.ask_everyone();
+            }
+            State::WaitUpThru => self.wait_up_thru(),
+            State::Active | State::Inactive => self.look_for_unfound(),
+            _ => {}
+        }
+    }
+
+    /// Whether someone who was asked is gone, someone is back, or someone was given up.
+    fn prior_set_changed(&self) -> bool {
+        let prior = self.prior_set();
+        let came = prior.iter().any(|osd| self.is_osd_up(*osd) && !self.asked.contains(osd));
+        let left = self.asked.iter().any(|osd| !self.is_osd_up(*osd));
+        came || left || !self.blocked_by.is_empty() && self.find_blocking() != self.blocked_by
+    }
+
+    fn find_blocking(&self) -> BTreeSet<OsdId> {
+        let Some(osds) = &self.osds else { return BTreeSet::new() };
+        match self.knows_past {
+            true => {
+                let started = self.info.history.last_epoch_started;
+                self.past.blocked_by(osds, self.members.min_size, started)
+            }
+            false => may_have_unknown(osds, &self.members).into_iter().collect(),
+        }
+    }
+
+    /// The primary asks what we have.
+    pub(crate) fn queried(&mut self, from: OsdId, header: &Header) {
+        if header.epoch < self.interval || self.members.primary != Some(from) {
+            return;
+        }
+        if header.interval > self.interval {
+            self.interval = header.interval;
+            self.start_interval();
+        }
+        self.asked_by = Some(from);
+        if self.commits_pending == 0 {
+            self.drained();
+        }
+    }
+
+    pub(crate) fn tell_info(&mut self, primary: OsdId) {
+        let notice = self.created.then(|| {
+            let missing = self.missing.len() as u64;
+            Box::new(Notice { info: self.info.clone(), missing, intervals: self.past.clone() })
+        });
+        self.send(primary, &Body::Info(notice));
+    }
+
+    pub(crate) fn told_info(&mut self, from: OsdId, notice: Option<Box<Notice>>) {
+        if !self.is_primary() || self.peers.get(&from).is_some_and(|peer| peer.info.is_some()) {
+            return;
+        }
+        if let Some(notice) = &notice {
+            self.learn(notice);
+        }
+        let peer = self.peer_mut(from);
+        peer.missing_count = notice.as_ref().map_or(0, |notice| notice.missing);
+        peer.info = notice.map(|notice| notice.info);
+        self.asked.insert(from);
+        match self.state {
+            State::GetInfo => {
+                self.waiting.remove(&from);
+                self.ask_prior_set();
+                self.choose_authority();
+            }
+            State::Down | State::Incomplete | State::WaitActingChange => {
+                self.state = State::GetInfo;
+                self.ask_prior_set();
+                self.choose_authority();
+            }
+            State::Active | State::Inactive => self.found_stray(from),
+            _ => {}
+        }
+    }
+
+    /// Another copy may know more of the past.
+    fn learn(&mut self, notice: &Notice) {
+        self.info.history.merge(&notice.info.history);
+        if !self.knows_past {
+            self.knows_past = true;
+            self.past = notice.intervals.clone();
+        }
+        self.past.trim(self.info.history.last_epoch_clean);
+    }
+
+    /// When all have answered: whose copy counts, and who should serve?
+    pub(crate) fn choose_authority(&mut self) {
+        if self.state != State::GetInfo || !self.waiting.is_empty() || self.commits_pending > 0 {
+            return;
+        }
+        self.blocked_by = self.find_blocking();
+        if !self.blocked_by.is_empty() {
+            tracing::warn!(pg = %self.id, who = ?self.blocked_by, "waits for OSDs that are down");
+            self.state = State::Down;
+            return;
+        }
+        let Some((best, choice)) = self.choose() else {
+            tracing::warn!(pg = %self.id, "no copy within reach is filled in and new enough");
+            self.state = State::Incomplete;
+            return;
+        };
+        if self.wants_other_members(&choice) {
+            self.state = State::WaitActingChange;
+            return;
+        }
+        let members = choice.backfill.iter().filter(|osd| **osd != self.whoami);
+        let acting = self.members.acting.iter();
+        self.participants = acting.chain(members).copied().collect();
+        self.participants.truncate(crate::replicate::MEMBERS_MAX);
+        self.backfill.set_targets(&choice.backfill);
+        self.follow(best);
+    }
+
+    pub(crate) fn choose(&self) -> Option<(OsdId, Choice)> {
+        let empty = PgInfo::default();
+        let infos = self.infos(&empty);
+        let best = choice::find_best_info(&infos, self.whoami)?;
+        Some((best, choice::choose_acting(best, &infos, &self.members)))
+    }
+
+    /// Asks the monitor for other members if these are not the ones to serve.
+    pub(crate) fn wants_other_members(&mut self, choice: &Choice) -> bool {
+        let Choice { acting, .. } = choice;
+        let (members, is_up_set) = (&self.members, *acting == self.members.up);
+        let set = |osds: &[OsdId]| osds.iter().copied().collect::<BTreeSet<_>>();
+        let serves = self.members.primary.is_some_and(|primary| acting.contains(&primary));
+        if members.acting == *acting || !is_up_set && serves && set(&members.acting) == set(acting)
+        {
+            self.wanted = None;
+            return false;
+        }
+        self.wanted = Some(if is_up_set { Vec::new() } else { acting.clone() });
+        self.outputs.push_back(Output::WantsMap);
+        true
+    }
+}

@@ -1,0 +1,207 @@
+//! GetLog and GetMissing: the primary follows the best log, and learns what its members lack.
+
+use crate::merge::{self, Merged};
+use crate::message::{Body, LogPart};
+use crate::{Missing, Pg, PgLog, State, Tag, info};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use store::{Change, Transaction};
+use types::{EVersion, HObject, OsdId};
+
+/// The log in a message, if it is one.
+pub(crate) fn log_of(tail: EVersion, entries: &[crate::LogEntry], head: EVersion) -> Option<PgLog> {
+    let above_tail = entries.first().is_none_or(|first| first.version > tail);
+    let sorted = entries.windows(2).all(|pair| pair[0].version < pair[1].version);
+    let last = entries.last().map_or(tail, |last| last.version);
+    (above_tail && sorted && last == head).then(|| PgLog::new(tail, entries.iter().cloned()))
+}
+
+impl Pg {
+    pub(crate) fn follow(&mut self, authority: OsdId) {
+        self.authority = Some(authority);
+        if authority == self.whoami {
+            return self.ask_what_is_missing();
+        }
+        self.state = State::GetLog;
+        self.send(authority, &Body::LogRequest);
+    }
+
+    pub(crate) fn asked_for_log(&mut self, from: OsdId) {
+        let part = LogPart {
+            info: self.info.clone(),
+            tail: self.log.tail(),
+            entries: self.log.entries().cloned().collect(),
+            missing: self.missing.clone(),
+        };
+        self.send(from, &Body::Log(Box::new(part)));
+    }
+
+    pub(crate) fn told_log(&mut self, from: OsdId, part: LogPart) {
+        let Some(theirs) = log_of(part.tail, &part.entries, part.info.last_update) else {
+            tracing::error!(pg = %self.id, %from, "its log contradicts its info");
+            return;
+        };
+        match self.state {
+            State::GetLog if self.authority == Some(from) => self.adopt(from, &part, &theirs),
+            State::GetMissing if self.waiting.remove(&from) => {
+                self.compare_log(from, &part, &theirs);
+                match self.members.acting.contains(&from) && !self.peer_mut(from).is_missing_known {
+                    true => self.cannot_follow(from),
+                    false => self.go_on_when_known(),
+                }
+            }
+            State::Active | State::Inactive => {
+                self.compare_log(from, &part, &theirs);
+                self.recovery.retry();
+            }
+            _ => {}
+        }
+    }
+
+    /// Our copy follows the best one.
+    fn adopt(&mut self, from: OsdId, part: &LogPart, theirs: &PgLog) {
+        let (missing, last_backfill) = (&self.missing, &self.info.last_backfill);
+        let Some(merged) = merge::merge(&self.log, missing, last_backfill, theirs) else {
+            tracing::error!(pg = %self.id, %from, "the log to follow does not overlap with ours");
+            self.state = State::Incomplete;
+            return;
+        };
+        let history = self.info.history;
+        let last_epoch_started = self.info.last_epoch_started;
+        let last_backfill = self.info.last_backfill.clone();
+        self.info =
+            crate::PgInfo { history, last_epoch_started, last_backfill, ..part.info.clone() };
+        self.take_merged(merged, Tag::Progress);
+        let peer = self.peer_mut(from);
+        peer.missing = part.missing.clone();
+        peer.is_missing_known = true;
+        self.ask_what_is_missing();
+    }
+
+    /// Our copy becomes what a merge says it is; stored in one transaction.
+    pub(crate) fn take_merged(&mut self, merged: Merged, tag: Tag) {
+        let Merged { log, missing, removed, common, .. } = merged;
+        let mut transaction = self.transaction(8);
+        for object in removed {
+            transaction.push(self.collection, Change::Remove { object });
+        }
+        self.replace_log(&mut transaction, &log, common);
+        self.replace_missing(&mut transaction, missing);
+        self.log = log;
+        self.info.log_tail = self.log.tail();
+        self.info.last_update = self.log.head();
+        self.update_last_complete();
+        self.set_info_and_intervals(&mut transaction);
+        self.commit(tag, transaction);
+    }
+
+    /// Own entries above `common` give way, and older ones may be added.
+    fn replace_log(&self, transaction: &mut Transaction, log: &PgLog, common: EVersion) {
+        let (_, end) = info::log_keys();
+        let beyond = EVersion { version: common.version + 1, ..common };
+        self.remove_meta(transaction, (info::log_key(beyond), end));
+        let is_new = |version: EVersion| version > common || version <= self.log.tail();
+        let entries = log.entries().filter(|entry| is_new(entry.version));
+        let pairs: BTreeMap<Bytes, Bytes> = entries
+            .map(|entry| (info::log_key(entry.version), codec::encode_to_bytes(entry)))
+            .collect();
+        if !pairs.is_empty() {
+            self.set_meta(transaction, pairs);
+        }
+    }
+
+    fn replace_missing(&mut self, transaction: &mut Transaction, missing: Missing) {
+        let gone = self.missing.iter().filter(|(object, _)| !missing.contains(object));
+        let keys: Vec<Bytes> = gone.map(|(object, _)| info::missing_key(object)).collect();
+        if !keys.is_empty() {
+            let object = self.meta.clone();
+            transaction.push(self.collection, Change::OmapRemove { object, keys });
+        }
+        let is_new = |object: &HObject| self.missing.get(object) != missing.get(object);
+        let pairs: BTreeMap<Bytes, Bytes> = missing
+            .iter()
+            .filter(|(object, _)| is_new(object))
+            .filter_map(|(object, _)| missing.pair(object))
+            .collect();
+        if !pairs.is_empty() {
+            self.set_meta(transaction, pairs);
+        }
+        self.missing = missing;
+    }
+
+    /// What each member will lack when it follows our log. Whoever's newest entry we have, and who had
+    /// nothing missing, need not be asked.
+    fn ask_what_is_missing(&mut self) {
+        self.state = State::GetMissing;
+        self.waiting.clear();
+        for member in self.participants.clone() {
+            if member == self.whoami || self.peer_mut(member).is_missing_known {
+                continue;
+            }
+            let peer = self.peer_mut(member);
+            let info = peer.info.get_or_insert_default();
+            let (head, has_missing) = (info.last_update, peer.missing_count > 0);
+            match self.log.contains(head) && !has_missing {
+                true => self.expect_to_follow(member, head),
+                false => {
+                    self.waiting.insert(member);
+                    self.send(member, &Body::LogRequest);
+                }
+            }
+        }
+        // Others may have what we lack.
+        let (log, participants) = (&self.log, &self.participants);
+        for (osd, peer) in &mut self.peers {
+            let known = peer.info.as_ref().is_some_and(|info| log.contains(info.last_update));
+            if !participants.contains(osd) && known && peer.missing_count == 0 {
+                peer.is_missing_known = true;
+            }
+        }
+        self.go_on_when_known();
+    }
+
+    fn expect_to_follow(&mut self, member: OsdId, head: EVersion) {
+        let info = self.peers[&member].info.clone().unwrap_or_default();
+        let theirs = PgLog::new(head, []);
+        let merged = merge::merge(&theirs, &Missing::default(), &info.last_backfill, &self.log);
+        let peer = self.peer_mut(member);
+        peer.missing = merged.map(|merged| merged.missing).unwrap_or_default();
+        peer.is_missing_known = true;
+    }
+
+    fn compare_log(&mut self, from: OsdId, part: &LogPart, theirs: &PgLog) {
+        let last_backfill = part.info.last_backfill.clone();
+        let merged = merge::merge(theirs, &part.missing, &last_backfill, &self.log);
+        let is_participant = self.participants.contains(&from);
+        let peer = self.peer_mut(from);
+        peer.info = Some(part.info.clone());
+        match merged {
+            // One that does not take part stays what it is.
+            Some(merged) if !is_participant => {
+                peer.is_missing_known = merged.divergent == 0;
+                peer.missing = part.missing.clone();
+            }
+            Some(merged) => {
+                peer.is_missing_known = true;
+                peer.missing = merged.missing;
+            }
+            None => tracing::debug!(pg = %self.id, %from, "its log does not overlap with ours"),
+        }
+    }
+
+    /// A member must be filled in that seemed to need no more than the log.
+    fn cannot_follow(&mut self, member: OsdId) {
+        tracing::warn!(pg = %self.id, %member, "its log does not overlap with ours");
+        let info = self.peer_mut(member).info.get_or_insert_default();
+        info.last_backfill = HObject::default();
+        self.state = State::GetInfo;
+        self.waiting.clear();
+        self.choose_authority();
+    }
+
+    fn go_on_when_known(&mut self) {
+        if self.waiting.is_empty() {
+            self.wait_up_thru();
+        }
+    }
+}

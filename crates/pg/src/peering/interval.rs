@@ -1,0 +1,114 @@
+//! A new map, and what it means for the members.
+
+use crate::intervals::Interval;
+use crate::replicate::MEMBERS_MAX;
+use crate::{MapChange, Members, Pg, State, Tag};
+use std::sync::Arc;
+use types::Epoch;
+
+impl Pg {
+    /// The map has a new epoch, with these members of the group. Maps are told one by one, also those
+    /// of a time in which this OSD was away; after a gap if they are not to be had.
+    pub fn handle_map(&mut self, change: &MapChange, members: Members) {
+        let epoch = change.epoch;
+        assert!(epoch >= self.epoch, "epoch {epoch} follows {}", self.epoch);
+        let osds_before = self.osds.replace(change.osds.clone());
+        let was_up = std::mem::replace(&mut self.is_up, change.is_up);
+        let epoch_before = std::mem::replace(&mut self.epoch, epoch);
+        if epoch < self.interval {
+            return; // what is stored is ahead of the map that was stored
+        }
+        let is_first = self.interval == Epoch(0);
+        let ends = is_first || change.is_gap || members != self.members;
+        let is_forced = self.wants_interval() && epoch > self.interval;
+        if ends {
+            let gap_from = change.is_gap.then_some(epoch_before.next());
+            self.end_interval(epoch, gap_from, osds_before);
+            self.members = members;
+            self.knows_past |= change.is_new;
+        }
+        if ends || is_forced {
+            self.interval = epoch;
+        }
+        if matches!(self.state, State::Loading | State::Refused | State::Failed) {
+            return;
+        }
+        if ends && self.created {
+            self.store_info_and_intervals(Tag::Progress);
+        }
+        match ends || is_forced || was_up != self.is_up {
+            true => self.start_interval(),
+            false => self.others_changed(),
+        }
+    }
+
+    /// What the present interval was goes into the history.
+    fn end_interval(
+        &mut self,
+        epoch: Epoch,
+        gap_from: Option<Epoch>,
+        osds: Option<Arc<crate::Osds>>,
+    ) {
+        if self.interval == Epoch(0) {
+            return;
+        }
+        let last = Epoch(epoch.0 - 1);
+        // After a gap the last map of the interval is not known either.
+        let seen = osds.as_deref().filter(|_| gap_from.is_none());
+        let end = gap_from.map_or(last, |first| Epoch(first.0.saturating_sub(1)));
+        self.past.push(Interval::of(&self.members, self.interval, end.max(self.interval), seen));
+        if let Some(first) = gap_from {
+            self.past.push(Interval::gap(first, last));
+        }
+        self.past.trim(self.info.history.last_epoch_clean);
+    }
+
+    /// Everything but log and data begins anew.
+    pub(crate) fn start_interval(&mut self) {
+        assert!(self.members.acting.len() <= MEMBERS_MAX, "more members than any pool has");
+        self.interrupt_writes();
+        self.forget_peers();
+        self.room.begin_interval();
+        if self.is_primary() {
+            return self.ask_everyone();
+        }
+        self.state = match self.is_up && self.members.is_member(self.whoami) {
+            true => State::Replica,
+            false => State::Stray,
+        };
+        // A new primary may not know of this copy.
+        if self.is_up && self.created {
+            self.asked_by = self.members.primary.filter(|osd| *osd != self.whoami);
+            if self.commits_pending == 0 {
+                self.drained();
+            }
+        }
+    }
+
+    pub(crate) fn forget_peers(&mut self) {
+        self.peers.clear();
+        self.participants.clear();
+        self.waiting.clear();
+        self.blocked_by.clear();
+        self.asked.clear();
+        self.authority = None;
+        self.wanted = None;
+        self.asked_by = None;
+        self.is_clean = false;
+        self.recovery.clear();
+        self.end_backfill();
+        self.receiving.clear();
+        self.sources.clear();
+    }
+
+    /// The store has confirmed everything: what we have is certain.
+    pub(crate) fn drained(&mut self) {
+        if self.state == State::Refused {
+            return self.make_up();
+        }
+        if let Some(primary) = self.asked_by.take() {
+            self.tell_info(primary);
+        }
+        self.choose_authority();
+    }
+}

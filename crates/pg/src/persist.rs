@@ -1,0 +1,103 @@
+//! What a copy stores beside its objects: info, intervals, log, missing objects.
+
+use crate::intervals::{Members, PastIntervals};
+use crate::{Pg, Tag, info};
+use bytes::Bytes;
+use codec::{Decode, Encode, Reader, Result, Writer};
+use std::collections::BTreeMap;
+use store::{Change, RequestKind, Transaction};
+use types::Epoch;
+
+/// The value of the key for intervals: those that are over, and the present one, so that the maps that
+/// an OSD missed while it was away can be compared with it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct StoredIntervals {
+    pub past: PastIntervals,
+    pub first: Epoch,
+    pub members: Members,
+}
+
+impl Encode for StoredIntervals {
+    fn encode(&self, w: &mut Writer) {
+        w.value(&self.past);
+        w.value(&self.first);
+        w.value(&self.members);
+    }
+}
+
+impl Decode for StoredIntervals {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        Ok(StoredIntervals { past: r.value()?, first: r.value()?, members: r.value()? })
+    }
+}
+
+impl Pg {
+    pub(crate) fn commit(&mut self, tag: Tag, transaction: Transaction) {
+        self.commits_pending += 1;
+        self.ask_store(tag, RequestKind::Commit(transaction));
+    }
+
+    /// A transaction that begins with the collection's creation if there is none yet.
+    pub(crate) fn transaction(&mut self, capacity: usize) -> Transaction {
+        let mut transaction = Transaction { changes: Vec::with_capacity(capacity + 1) };
+        if !self.created {
+            self.created = true;
+            transaction.push(self.collection, Change::CreateCollection);
+        }
+        transaction
+    }
+
+    /// Stores pairs beside the log.
+    pub(crate) fn set_meta(&self, transaction: &mut Transaction, pairs: BTreeMap<Bytes, Bytes>) {
+        let object = self.meta.clone();
+        transaction.push(self.collection, Change::OmapSet { object, pairs });
+    }
+
+    pub(crate) fn remove_meta(&self, transaction: &mut Transaction, keys: (Bytes, Bytes)) {
+        let (first, last) = keys;
+        let object = self.meta.clone();
+        transaction.push(self.collection, Change::OmapRemoveRange { object, first, last });
+    }
+
+    pub(crate) fn info_pair(&self) -> (Bytes, Bytes) {
+        (info::INFO_KEY, codec::encode_to_bytes(&self.info))
+    }
+
+    fn intervals_pair(&self) -> (Bytes, Bytes) {
+        let (past, members) = (self.past.clone(), self.members.clone());
+        let stored = StoredIntervals { past, first: self.interval, members };
+        (info::INTERVALS_KEY, codec::encode_to_bytes(&stored))
+    }
+
+    pub(crate) fn set_info(&self, transaction: &mut Transaction) {
+        self.set_meta(transaction, BTreeMap::from([self.info_pair()]));
+    }
+
+    pub(crate) fn set_info_and_intervals(&self, transaction: &mut Transaction) {
+        let pairs = BTreeMap::from([self.info_pair(), self.intervals_pair()]);
+        self.set_meta(transaction, pairs);
+    }
+
+    pub(crate) fn store_info_and_intervals(&mut self, tag: Tag) {
+        let mut transaction = self.transaction(1);
+        self.set_info_and_intervals(&mut transaction);
+        self.commit(tag, transaction);
+    }
+
+    /// The object is no longer missing.
+    pub(crate) fn unset_missing(&self, transaction: &mut Transaction, key: Bytes) {
+        let (object, keys) = (self.meta.clone(), vec![key]);
+        transaction.push(self.collection, Change::OmapRemove { object, keys });
+    }
+
+    /// Brings `last_complete` up to date with what is missing.
+    pub(crate) fn update_last_complete(&mut self) {
+        self.info.last_complete = match self.missing.oldest_need() {
+            None => self.info.last_update,
+            Some(need) => {
+                let before = self.log.entries().rev().find(|entry| entry.version < need);
+                before.map_or(self.log.tail().min(need), |entry| entry.version)
+            }
+        };
+    }
+}

@@ -1,0 +1,340 @@
+//! Log-based recovery: the primary fetches what it misses, and gives members what they miss, while
+//! clients go on.
+//!
+//! The OSD decides how many objects are in work at once, over all its groups, and starts them one by
+//! one ([`Pg::recover_next`]). Only what a client waits for is started at once ([`Pg::want_object`]).
+//! While an object is in work, or missing on anyone who takes part, writes to it wait. So what is read
+//! in several pieces does not change meanwhile.
+//!
+//! A piece goes straight into the object that it belongs to. Nobody can see a part of an object: it is
+//! listed as missing until the transaction that stores its last piece, or lies in the range that is not
+//! filled in yet.
+
+use crate::message::{Body, Cursor};
+use crate::{Output, Pg, State};
+use std::collections::{BTreeMap, BTreeSet};
+use types::{EVersion, HObject, OsdId};
+
+/// How many objects without a source are looked at before the search for work is given up.
+const LOOKED_AT_MAX: usize = 64;
+
+#[derive(Debug, Default)]
+pub(crate) struct Recovery {
+    active: BTreeMap<HObject, Operation>,
+    /// Items that members miss, all together.
+    members_missing: usize,
+    /// What clients wait for and could not be started.
+    wanted: BTreeSet<HObject>,
+    /// Nothing can be started until something changes.
+    is_stuck: bool,
+    /// A disk has no room for what is to be recovered.
+    pub is_toofull: bool,
+}
+
+#[derive(Debug, Default)]
+struct Operation {
+    /// From whom the primary fetches it.
+    pulling: Option<OsdId>,
+    /// Who is being given it.
+    pushing: BTreeSet<OsdId>,
+}
+
+impl Recovery {
+    pub fn clear(&mut self) {
+        *self = Recovery::default();
+    }
+
+    pub fn begin(&mut self, members_missing: usize) {
+        self.clear();
+        self.members_missing = members_missing;
+    }
+
+    /// Something may be possible that was not.
+    pub fn retry(&mut self) {
+        self.is_stuck = false;
+        self.is_toofull = false;
+    }
+
+    /// A write is durable everywhere: its object can be read.
+    pub fn unstick(&mut self) {
+        self.is_stuck &= self.is_toofull;
+    }
+
+    pub fn is_active(&self, object: &HObject) -> bool {
+        self.active.contains_key(object)
+    }
+}
+
+impl Pg {
+    pub(crate) fn members_missing(&self) -> usize {
+        let missing = |osd: &OsdId| self.peers.get(osd).map_or(0, |peer| peer.missing.len());
+        self.participants.iter().map(missing).sum()
+    }
+
+    /// Whether nobody misses anything that the log knows, and nothing is being recovered.
+    pub fn is_whole(&self) -> bool {
+        self.missing.is_empty()
+            && self.recovery.members_missing == 0
+            && self.recovery.active.is_empty()
+    }
+
+    /// How many objects are being recovered.
+    pub fn recovering(&self) -> usize {
+        self.recovery.active.len()
+    }
+
+    /// Whether a disk has no room for what is to be recovered.
+    pub fn is_recovery_toofull(&self) -> bool {
+        self.recovery.is_toofull
+    }
+
+    /// Objects that some copy lacks, counted once for each such copy.
+    pub fn objects_missing(&self) -> usize {
+        self.missing.len() + self.recovery.members_missing
+    }
+
+    /// Objects that this primary lacks and that nobody within reach has.
+    pub fn unfound(&self) -> impl Iterator<Item = &HObject> {
+        let missing = self.missing.iter();
+        let unfound =
+            missing.filter(|(object, item)| self.find_source(object, item.need).is_none());
+        unfound.map(|(object, _)| object)
+    }
+
+    /// Whether a request for the object must wait until it is recovered. Deletions need no more than
+    /// what the primary knows.
+    pub fn is_blocked(&self, object: &HObject, writes: bool, deletes: bool) -> bool {
+        if self.missing.contains(object) {
+            return true;
+        }
+        if !writes || deletes {
+            return false;
+        }
+        self.recovery.is_active(object)
+            || self.recovery.members_missing > 0 && self.is_missing_on_members(object)
+    }
+
+    fn is_missing_on_members(&self, object: &HObject) -> bool {
+        let lacks =
+            |osd: &OsdId| self.peers.get(osd).is_some_and(|peer| peer.missing.contains(object));
+        self.participants.iter().any(lacks)
+    }
+
+    fn is_recovering_state(&self) -> bool {
+        matches!(self.state, State::Active | State::Inactive)
+    }
+
+    /// A client waits for this object.
+    pub fn want_object(&mut self, object: &HObject) {
+        if !self.is_recovering_state() || self.recovery.is_active(object) {
+            return;
+        }
+        if !self.start_recovery(object) {
+            self.recovery.wanted.insert(object.clone());
+        }
+    }
+
+    /// Whether it makes sense to call [`Pg::recover_next`].
+    pub fn wants_recovery(&self) -> bool {
+        let missing = !self.missing.is_empty() || self.recovery.members_missing > 0;
+        self.is_recovering_state()
+            && !self.recovery.is_stuck
+            && (missing || self.backfill.has_work())
+    }
+
+    /// Starts the recovery of one more object, the oldest first; false if there is none to start.
+    pub fn recover_next(&mut self) -> bool {
+        if !self.is_recovering_state() || self.recovery.is_stuck {
+            return false;
+        }
+        let started = self.recover_missing() || self.backfill_next();
+        // Until an operation ends, a write commits, or a copy turns up.
+        self.recovery.is_stuck = !started;
+        started
+    }
+
+    fn recover_missing(&mut self) -> bool {
+        let idle = |object: &&HObject| !self.recovery.is_active(object);
+        let wanted = self.recovery.wanted.iter();
+        let own = self.missing.by_need();
+        let of_members = self.participants.iter().filter_map(|osd| self.peers.get(osd));
+        let of_members = of_members.flat_map(|peer| peer.missing.by_need());
+        let all = wanted.chain(own).chain(of_members).filter(idle);
+        let candidates: Vec<HObject> = all.take(LOOKED_AT_MAX).cloned().collect();
+        candidates.iter().any(|object| self.start_recovery(object))
+    }
+
+    /// False if that is not possible now.
+    fn start_recovery(&mut self, object: &HObject) -> bool {
+        if let Some(need) = self.missing.need(object) {
+            let Some(source) = self.find_source(object, need) else { return false };
+            let operation = Operation { pulling: Some(source), ..Operation::default() };
+            self.recovery.active.insert(object.clone(), operation);
+            self.recovery.wanted.remove(object);
+            self.send(source, &Body::Pull(object.clone(), Cursor::default()));
+            return true;
+        }
+        let lacks =
+            |osd: &OsdId| self.peers.get(osd).is_some_and(|peer| peer.missing.contains(object));
+        let targets: Vec<OsdId> = self.participants.iter().copied().filter(lacks).collect();
+        if targets.is_empty() {
+            self.recovery.wanted.remove(object);
+            return false;
+        }
+        self.push_to(object, targets)
+    }
+
+    /// Gives the object to members, as it is here. False while a write of it is on its way.
+    pub(crate) fn push_to(&mut self, object: &HObject, targets: Vec<OsdId>) -> bool {
+        if self.has_write_in_flight(object) {
+            return false;
+        }
+        let operation = Operation { pulling: None, pushing: targets.iter().copied().collect() };
+        self.recovery.active.insert(object.clone(), operation);
+        self.recovery.wanted.remove(object);
+        for target in targets {
+            self.pulled(target, object.clone(), Cursor::default());
+        }
+        true
+    }
+
+    fn has_write_in_flight(&self, object: &HObject) -> bool {
+        let mut uncertain = self.log.above(self.committed);
+        uncertain.any(|entry| entry.changes_object() && entry.object == *object)
+    }
+
+    /// Who has the object as it should be: members first.
+    fn find_source(&self, object: &HObject, need: EVersion) -> Option<OsdId> {
+        let has = |osd: &OsdId| {
+            *osd != self.whoami && self.peers.get(osd).is_some_and(|peer| peer.has(object, need))
+        };
+        let member = self.participants.iter().copied().find(has);
+        member.or_else(|| self.peers.keys().copied().find(has))
+    }
+
+    /// The primary has fetched an object durably: members who lack it get it from here.
+    pub(crate) fn fetched(&mut self, object: &HObject) {
+        if self.recovery.active.remove(object).is_none() {
+            return;
+        }
+        if !self.is_missing_on_members(object) || !self.start_recovery(object) {
+            self.end_recovery(object);
+        }
+    }
+
+    /// The one who was asked for an object does not have it, or the disk has no room for it.
+    pub(crate) fn not_fetched(&mut self, object: &HObject, from: OsdId, has_room: bool) {
+        let Some(need) = self.missing.get(object) else { return };
+        match has_room {
+            true => self.peer_mut(from).missing.add(object.clone(), need),
+            false => self.recovery.is_toofull = true,
+        }
+        self.recovery.active.remove(object);
+        if !has_room || !self.start_recovery(object) {
+            self.recovery.wanted.insert(object.clone());
+        }
+    }
+
+    pub(crate) fn pulled_from(&self, object: &HObject) -> Option<OsdId> {
+        self.recovery.active.get(object)?.pulling
+    }
+
+    /// A member has stored a piece of an object.
+    pub(crate) fn told_pushed(
+        &mut self,
+        from: OsdId,
+        object: &HObject,
+        next: Option<Cursor>,
+        has_room: bool,
+    ) {
+        let Some(operation) = self.recovery.active.get_mut(object) else { return };
+        if !operation.pushing.contains(&from) {
+            return;
+        }
+        if let (Some(next), true) = (next, has_room) {
+            return self.pulled(from, object.clone(), next);
+        }
+        operation.pushing.remove(&from);
+        let is_over = operation.pushing.is_empty();
+        match has_room {
+            true => self.given(from, object),
+            false => self.recovery.is_toofull = true,
+        }
+        if is_over {
+            self.recovery.active.remove(object);
+            self.end_recovery(object);
+        }
+    }
+
+    fn given(&mut self, to: OsdId, object: &HObject) {
+        if self.peers.get_mut(&to).is_some_and(|peer| peer.missing.remove(object)) {
+            self.recovery.members_missing -= 1;
+        }
+        self.backfill.given(to, object);
+    }
+
+    fn end_recovery(&mut self, object: &HObject) {
+        self.recovery.is_stuck = self.recovery.is_toofull;
+        self.outputs.push_back(Output::Recovered { object: object.clone() });
+        self.go_on_recovering();
+    }
+
+    /// A deletion has overtaken the recovery of its object.
+    pub(crate) fn deleted_unrecovered(&mut self, object: &HObject) {
+        self.sources.forget(object);
+        for osd in self.participants.clone() {
+            if self.peers.get_mut(&osd).is_some_and(|peer| peer.missing.remove(object)) {
+                self.recovery.members_missing -= 1;
+            }
+        }
+        if self.recovery.active.remove(object).is_some() {
+            self.end_recovery(object);
+        }
+    }
+
+    /// What could not be started may be possible now.
+    pub(crate) fn go_on_recovering(&mut self) {
+        if !self.recovery.is_toofull {
+            self.recovery.is_stuck = false;
+        }
+        self.go_on_filling();
+        self.check_clean();
+    }
+
+    /// Tries again what found no room, or no permission.
+    pub fn retry_recovery(&mut self) {
+        self.recovery.retry();
+        self.backfill.retry();
+        if self.is_recovering_state() {
+            self.go_on_recovering();
+        }
+    }
+
+    /// Whether there is something that [`Pg::retry_recovery`] may help.
+    pub fn wants_retry(&self) -> bool {
+        self.is_recovering_state() && (self.recovery.is_toofull || self.backfill.is_refused())
+    }
+
+    /// Someone came up: it may have what nobody else has.
+    pub(crate) fn look_for_unfound(&mut self) {
+        if self.missing.is_empty() || self.unfound().next().is_none() {
+            return;
+        }
+        let past = self.past.participants();
+        let osds = self.osds.clone().unwrap_or_default();
+        let newcomers = past.into_iter().filter(|osd| osds.is_up(*osd) && *osd != self.whoami);
+        let newcomers: Vec<OsdId> = newcomers.collect();
+        for osd in newcomers {
+            if !self.peers.contains_key(&osd) {
+                self.send(osd, &Body::Query);
+            }
+        }
+    }
+
+    /// A copy that is no member's may have what is missing here.
+    pub(crate) fn ask_if_useful(&mut self, osd: OsdId) {
+        if !self.missing.is_empty() {
+            self.send(osd, &Body::LogRequest);
+        }
+    }
+}

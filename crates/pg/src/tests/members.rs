@@ -1,0 +1,144 @@
+//! Who serves, and who is waited for.
+
+use super::World;
+
+#[test]
+fn a_new_group_becomes_active_and_confirms_writes() {
+    World::new(3).run_script(
+        "map 20 0 1 2
+         states => GetInfo Replica Replica
+         run
+         states => Active ReplicaActive ReplicaActive
+         write a one
+         write b two
+         deliver
+         confirmed => 0
+         run
+         confirmed => 2
+         get 2 a => one
+         equal 0 1 2",
+    );
+}
+
+#[test]
+fn too_few_members_serve_nothing() {
+    World::new(3).run_script(
+        "map 20 0
+         run
+         states => Inactive Stray Stray
+         min 1
+         map 30 0
+         run
+         states => Active Stray Stray",
+    );
+}
+
+#[test]
+fn a_copy_waits_for_those_who_may_have_gone_on_without_it() {
+    World::new(2).run_script(
+        "min 1
+         map 20 0 1
+         run
+         write a one
+         run
+         down 1
+         map 30 0
+         run
+         states => Active ReplicaActive
+         write a two
+         run
+         confirmed => 2
+         down 0
+         up 1
+         restart 1
+         map 40 1
+         run
+         states => Active Down
+         blocked-by 1 => 0
+         up 0
+         restart 0
+         map 50 1 0
+         run
+         states => ReplicaActive Active
+         get 1 a => two",
+    );
+}
+
+#[test]
+fn an_empty_copy_waits_for_those_who_have_the_data() {
+    World::new(3).run_script(
+        "min 1
+         map 20 0 1
+         run
+         write a one
+         run
+         down 0
+         down 1
+         map 30 2
+         run
+         states => Active ReplicaActive Down
+         blocked-by 2 => 0 1
+         up 0
+         restart 0
+         map 40 2
+         run
+         get 2 a => one",
+    );
+}
+
+#[test]
+fn a_restart_waits_for_nobody_who_could_not_have_gone_on_alone() {
+    World::new(3).run_script(
+        "min 1
+         map 20 0 1
+         run
+         write a one
+         run
+         map 30 0 1
+         map 40 0 1
+         down 2
+         map 50 0 1
+         run
+         restart 0
+         restart 1
+         map 60 0 1
+         run
+         states => Active ReplicaActive Stray",
+    );
+}
+
+#[test]
+fn whoever_comes_back_while_copies_are_compared_is_asked_too() {
+    World::new(3).run_script(
+        "min 1
+         map 20 0 1
+         run
+         down 1
+         map 30 0
+         run
+         write a one
+         run
+         confirmed => 1
+         down 0
+         up 1
+         restart 1
+         map 40 1
+         states => Active GetInfo Stray
+         up 0
+         restart 0
+         map 50 1
+         run
+         get 1 a => one",
+    );
+}
+
+#[test]
+fn an_osd_that_starts_answers_the_primary_of_an_interval_that_began_before() {
+    World::new(3).run_script(
+        "map 20 0 1
+         restart 2
+         map 30 0 1
+         run
+         states => Active ReplicaActive Stray",
+    );
+}

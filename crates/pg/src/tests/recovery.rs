@@ -1,0 +1,192 @@
+//! Members that were away, and writes that never happened.
+
+use super::World;
+
+#[test]
+fn a_member_that_was_away_is_brought_up_to_date_from_the_log() {
+    World::new(3).run_script(
+        "map 20 0 1 2
+         run
+         write a one
+         write b two
+         run
+         down 2
+         map 30 0 1
+         run
+         write a changed
+         remove b
+         write c new
+         run
+         confirmed => 5
+         up 2
+         restart 2
+         map 40 0 1 2
+         run
+         states => Active ReplicaActive ReplicaActive
+         get 2 a => changed
+         get 2 b => absent
+         get 2 c => new
+         equal 0 1 2",
+    );
+}
+
+#[test]
+fn a_restarted_primary_learns_from_the_others_what_it_missed() {
+    World::new(3).run_script(
+        "map 20 0 1 2
+         run
+         write a one
+         run
+         down 0
+         map 30 1 2
+         run
+         write a two
+         run
+         up 0
+         restart 0
+         map 40 0 1 2
+         run
+         states => Active ReplicaActive ReplicaActive
+         get 0 a => two
+         equal 0 1 2",
+    );
+}
+
+#[test]
+fn a_write_that_only_the_old_primary_has_gives_way_to_confirmed_ones() {
+    World::new(3).run_script(
+        "map 20 0 1 2
+         run
+         write a one
+         run
+         write a lost
+         down 0
+         map 30 1 2
+         run
+         write b kept
+         run
+         confirmed => 2
+         up 0
+         restart 0
+         map 40 0 1 2
+         run
+         get 0 a => one
+         equal 0 1 2
+         states => Active ReplicaActive ReplicaActive",
+    );
+}
+
+#[test]
+fn a_member_that_lacks_objects_is_active_and_waits_for_the_one_who_has_them() {
+    World::new(3).run_script(
+        "min 1
+         map 20 0 1 2
+         run
+         write a one
+         run
+         down 2
+         map 30 0 1
+         run
+         write a two
+         write b three
+         run
+         hold
+         up 2
+         restart 2
+         map 40 0 1 2
+         run
+         states => Active ReplicaActive ReplicaActive
+         missing 2 => a b
+         blocked a => yes
+         blocked c => no
+         write c four
+         run
+         get 2 c => four
+         down 0
+         down 1
+         restart 2
+         map 50 2
+         run
+         states => Active ReplicaActive Active
+         missing 2 => a b
+         blocked a => yes
+         write d five
+         recover
+         run
+         get 2 d => five
+         missing 2 => a b
+         up 1
+         restart 1
+         map 60 2
+         run
+         missing 2 =>
+         get 2 b => three
+         up 0
+         restart 0
+         map 70 0 1 2
+         run
+         equal 0 1 2
+         clean => yes",
+    );
+}
+
+#[test]
+fn a_deletion_waits_for_no_recovery() {
+    World::new(3).run_script(
+        "map 20 0 1 2
+         run
+         write a one
+         write b one
+         run
+         down 2
+         map 30 0 1
+         run
+         write a two
+         write b two
+         run
+         hold
+         up 2
+         restart 2
+         map 40 0 1 2
+         run
+         missing 2 => a b
+         remove a
+         run
+         missing 2 => b
+         get 2 a => absent
+         recover
+         run
+         equal 0 1 2
+         clean => yes",
+    );
+}
+
+#[test]
+fn what_is_missing_survives_a_restart() {
+    World::new(3).run_script(
+        "map 20 0 1 2
+         run
+         write a one
+         run
+         down 2
+         map 30 0 1
+         run
+         write a two
+         run
+         hold
+         up 2
+         restart 2
+         map 40 0 1 2
+         run
+         missing 2 => a
+         restart 2
+         missing 2 => a
+         map 50 0 1 2
+         run
+         missing 2 => a
+         recover
+         run
+         get 2 a => two
+         equal 0 1 2",
+    );
+}

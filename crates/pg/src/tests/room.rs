@@ -1,0 +1,120 @@
+//! Stores that refuse writes for want of room.
+
+use super::World;
+
+#[test]
+fn a_write_that_the_primary_has_no_room_for_is_fetched_from_the_others() {
+    World::new(3).run_script(
+        "map 20 0 1 2
+         run
+         write a one
+         run
+         commits 0 full ok
+         write a two
+         write b three
+         run
+         confirmed => 1
+         states => Stalled ReplicaActive ReplicaActive
+         map 30 0 1 2
+         run
+         states => Active ReplicaActive ReplicaActive
+         get 0 a => two
+         get 0 b => three
+         equal 0 1 2
+         write a four
+         run
+         confirmed => 1",
+    );
+}
+
+#[test]
+fn a_replica_without_room_halts_the_group_until_it_has_some() {
+    World::new(3).run_script(
+        "map 20 0 1 2
+         run
+         write a one
+         run
+         commits 2 full ok full
+         write a two
+         write b three
+         run
+         confirmed => 1
+         states => Stalled ReplicaActive Refused
+         retry 2
+         run
+         states => Stalled ReplicaActive Stalled
+         map 40 0 1 2
+         run
+         states => Active ReplicaActive ReplicaActive
+         get 2 a => two
+         equal 0 1 2",
+    );
+}
+
+#[test]
+fn a_write_that_nobody_has_room_for_never_happened() {
+    World::new(3).run_script(
+        "map 20 0 1 2
+         run
+         write a one
+         run
+         confirmed => 1
+         commits 0 full
+         commits 1 full
+         commits 2 full
+         write a two
+         run
+         map 30 0 1 2
+         run
+         confirmed => 0
+         states => Active ReplicaActive ReplicaActive
+         get 0 a => one
+         equal 0 1 2",
+    );
+}
+
+#[test]
+fn a_hole_in_the_log_ends_it_for_those_who_start_again() {
+    World::new(2).run_script(
+        "min 1
+         map 20 0 1
+         run
+         write a one
+         run
+         commits 0 full ok
+         write a two
+         write b three
+         run
+         down 1
+         restart 0
+         map 30 0
+         run
+         states => Active ReplicaActive
+         get 0 b => absent
+         up 1
+         map 40 0 1
+         run
+         states => Active ReplicaActive
+         get 0 a => one
+         get 1 b => absent
+         equal 0 1",
+    );
+}
+
+#[test]
+fn members_that_are_nearly_full_say_so_and_take_it_back() {
+    let mut world = World::new(2);
+    let full = |world: &mut World, is_full: bool| {
+        world.nodes[1].pg.set_room(!is_full);
+        world.drain();
+        world.run();
+        world.nodes[0].pg.has_room()
+    };
+    assert!(full(&mut world, true));
+    world.run_script("map 20 0 1\n run");
+    assert!(!world.nodes[0].pg.has_room(), "it is told on activation");
+    assert!(full(&mut world, false));
+    assert!(!full(&mut world, true));
+    world.run_script("map 30 1 0\n run\n states => ReplicaActive Active");
+    assert!(world.nodes[0].pg.has_room() && !world.nodes[1].pg.has_room());
+}

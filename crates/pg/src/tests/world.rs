@@ -1,0 +1,451 @@
+//! OSDs with one group, a monitor that grants what primaries ask for, and the script that drives them.
+//!
+//! ```text
+//! map E UP...          a new epoch in which these are to hold the group (size 3, min_size 2)
+//! min N, size N        of the pool, from the next map on
+//! write NAME VALUE     a write at the primary
+//! remove NAME
+//! run                  deliver messages and completions, and publish what primaries ask the monitor
+//!                      for, until nothing is left
+//! deliver              like run, but stores hold back the completion of commits, and the monitor rests
+//! settle               like run, but the monitor rests
+//! until OSD STATE      like run, but only until the OSD is in that state; messages left are lost
+//! restart OSD          crash, and start again with what the store has
+//! wipe OSD             crash, and start again with an empty disk
+//! down OSD, up OSD     as the next map will show it; what is down takes part in nothing
+//! lost OSD             the administrator gives up what it has
+//! hold, recover        nothing is recovered (or filled in) from now on; or it is again
+//! refuse OSD, allow OSD   whether it may be filled in
+//! retry OSD            time has passed for what found no room or no permission
+//! commits OSD FATE...  what becomes of the next commits of its store: ok, or full
+//! states               who is in which state
+//! acting               who serves
+//! get OSD NAME         the value of an object in a store
+//! blocked NAME         whether a write to the object must wait for its recovery
+//! missing OSD          what its log knows and its store does not have
+//! equal OSD OSD...     the copies hold the same objects and logs
+//! confirmed            how many writes were confirmed since last asked
+//! blocked-by OSD       for whom its copy waits
+//! clean                whether the primary says so
+//! ```
+
+use crate::message::Body;
+use crate::*;
+use bytes::Bytes;
+use engine::Message;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use store::mem::MemStore;
+use store::{Change, Collection, RequestKind};
+use types::{EVersion, Epoch, HObject, OsdId, PgId, PoolId, UTime};
+
+const PG: PgId = PgId { pool: PoolId(1), seed: 0 };
+/// Objects that are recovered at the same time.
+const RECOVERING_MAX: usize = 2;
+const STEPS_MAX: usize = 1_000_000;
+
+pub struct Node {
+    pub pg: Pg,
+    store: MemStore,
+    /// Whether the store has room for its next commits; for further ones it has.
+    fates: VecDeque<bool>,
+    status: OsdStatus,
+    /// It takes part in nothing before the next map.
+    is_starting: bool,
+    may_fill: bool,
+    /// The newest map that it was told.
+    seen: u32,
+    completions: VecDeque<(Tag, Result<store::Outcome, store::StoreError>)>,
+}
+
+pub struct World {
+    pub nodes: Vec<Node>,
+    messages: VecDeque<(OsdId, OsdId, Message)>,
+    pub epoch: u32,
+    up: Vec<OsdId>,
+    temporary: Vec<OsdId>,
+    size: usize,
+    min_size: usize,
+    confirmed: usize,
+    tickets: u64,
+    may_recover: bool,
+    maps: BTreeMap<u32, (MapChange, Members)>,
+}
+
+fn object(name: &str) -> HObject {
+    let name = Bytes::copy_from_slice(name.as_bytes());
+    let hash = name.iter().map(|byte| u32::from(*byte)).sum::<u32>() << 8;
+    HObject::head(PG.pool, Bytes::new(), Bytes::new(), name, hash)
+}
+
+fn ids(words: &[&str]) -> Vec<OsdId> {
+    words.iter().map(|word| OsdId(word.parse().unwrap())).collect()
+}
+
+fn text(osds: impl Iterator<Item = OsdId>) -> String {
+    osds.map(|osd| osd.0.to_string()).collect::<Vec<_>>().join(" ")
+}
+
+impl Node {
+    fn new(id: i32) -> Self {
+        let status =
+            OsdStatus { exists: true, is_up: true, up_from: Epoch(1), ..OsdStatus::default() };
+        Node {
+            pg: Pg::new(PG, OsdId(id)),
+            store: MemStore::new(),
+            fates: VecDeque::new(),
+            status,
+            is_starting: false,
+            may_fill: true,
+            seen: 1,
+            completions: VecDeque::new(),
+        }
+    }
+
+    fn ask_store(&mut self, kind: RequestKind) -> Result<store::Outcome, store::StoreError> {
+        let is_commit = matches!(kind, RequestKind::Commit(_));
+        match is_commit && self.fates.pop_front() == Some(false) {
+            true => Err(store::StoreError::NoSpace { needed: 1, available: 0 }),
+            false => self.store.execute(kind),
+        }
+    }
+
+    /// Is told all maps that it missed; only the newest shows it as it runs now.
+    fn catch_up(&mut self, maps: &BTreeMap<u32, (MapChange, Members)>) {
+        let newest = maps.last_key_value().map(|(epoch, _)| *epoch);
+        for (epoch, (change, members)) in maps.range(self.seen + 1..) {
+            let is_up = Some(*epoch) == newest;
+            self.pg.handle_map(&MapChange { is_up, ..change.clone() }, members.clone());
+            self.seen = *epoch;
+        }
+    }
+
+    /// The version that the store has of an object.
+    fn version(&self, object: &HObject) -> EVersion {
+        let stored = self.store.object(Collection(PG), object);
+        let info = stored.and_then(|object| object.attrs.get(&INFO_ATTR));
+        let info = info.map(|info| codec::decode_all::<ObjectInfo>("info", info).unwrap());
+        info.map_or(EVersion::ZERO, |info| info.version)
+    }
+}
+
+impl World {
+    pub fn new(nodes: i32) -> Self {
+        World {
+            nodes: (0..nodes).map(Node::new).collect(),
+            messages: VecDeque::new(),
+            epoch: 1,
+            up: Vec::new(),
+            temporary: Vec::new(),
+            size: 3,
+            min_size: 2,
+            confirmed: 0,
+            tickets: 0,
+            may_recover: true,
+            maps: BTreeMap::new(),
+        }
+    }
+
+    pub fn run_script(&mut self, script: &str) {
+        for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let (command, expected) = line.split_once(" =>").unwrap_or((line, ""));
+            let words: Vec<&str> = command.split_whitespace().collect();
+            let output = self.command(&words);
+            assert_eq!(output.trim(), expected.trim(), "after `{command}`");
+            self.nodes.iter().for_each(|node| node.pg.check_invariants());
+        }
+    }
+
+    fn command(&mut self, words: &[&str]) -> String {
+        match words {
+            ["map", epoch, up @ ..] => {
+                let epoch = epoch.parse().unwrap();
+                assert!(epoch > self.epoch, "the monitor is at {} already", self.epoch);
+                (self.epoch, self.up) = (epoch, ids(up));
+                self.temporary.clear();
+                self.publish();
+            }
+            ["min", number] => self.min_size = number.parse().unwrap(),
+            ["size", number] => self.size = number.parse().unwrap(),
+            ["write", name, value] => self.write(name, Some(value)),
+            ["remove", name] => self.write(name, None),
+            ["run"] => self.run(),
+            ["settle"] => while self.step(true) {},
+            ["deliver"] => while self.step(false) {},
+            ["hold"] => self.may_recover = false,
+            ["recover"] => self.may_recover = true,
+            ["states"] => {
+                let states = self.nodes.iter().map(|node| format!("{:?}", node.pg.state()));
+                return states.collect::<Vec<_>>().join(" ");
+            }
+            ["acting"] => return text(self.acting().into_iter()),
+            ["clean"] => {
+                let primary = self.primary();
+                return if self.node(primary).pg.is_clean() { "yes" } else { "no" }.to_owned();
+            }
+            ["blocked", name] => {
+                let primary = self.primary();
+                let is_blocked = self.node(primary).pg.is_blocked(&object(name), true, false);
+                return if is_blocked { "yes" } else { "no" }.to_owned();
+            }
+            ["equal", list @ ..] => self.assert_equal(&ids(list)),
+            ["confirmed"] => return std::mem::take(&mut self.confirmed).to_string(),
+            [command, osd, rest @ ..] => return self.command_to(command, ids(&[osd])[0], rest),
+            other => panic!("no such command: {other:?}"),
+        }
+        String::new()
+    }
+
+    fn command_to(&mut self, command: &str, osd: OsdId, rest: &[&str]) -> String {
+        let next = Epoch(self.epoch + 1);
+        let node = self.node(osd);
+        match command {
+            "until" => self.run_until(osd, rest[0]),
+            "restart" => self.restart(osd, false),
+            "wipe" => self.restart(osd, true),
+            "down" => (node.status.is_up, node.status.down_at) = (false, next),
+            "up" => (node.status.is_up, node.status.up_from) = (true, next),
+            "lost" => node.status.lost_at = next,
+            "refuse" => node.may_fill = false,
+            "allow" => node.may_fill = true,
+            "retry" => {
+                node.pg.retry_refused();
+                node.pg.retry_recovery();
+            }
+            "commits" => node.fates = rest.iter().map(|fate| *fate == "ok").collect(),
+            "get" => return self.get(osd, rest[0]),
+            "blocked-by" => return text(node.pg.blocked_by()),
+            "missing" => {
+                let names = node.pg.missing().iter();
+                let names = names.map(|(object, _)| String::from_utf8_lossy(&object.name));
+                return names.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(" ");
+            }
+            other => panic!("no such command: {other}"),
+        }
+        String::new()
+    }
+
+    pub fn node(&mut self, osd: OsdId) -> &mut Node {
+        &mut self.nodes[osd.0 as usize]
+    }
+
+    fn acting(&self) -> Vec<OsdId> {
+        let is_up = |osd: &OsdId| self.nodes[osd.0 as usize].status.is_up;
+        let temporary: Vec<OsdId> = self.temporary.iter().copied().filter(is_up).collect();
+        if temporary.is_empty() { self.up.clone() } else { temporary }
+    }
+
+    fn primary(&self) -> OsdId {
+        self.acting()[0]
+    }
+
+    fn publish(&mut self) {
+        let acting = self.acting();
+        let up_from = acting.iter().map(|osd| self.nodes[osd.0 as usize].status.up_from).collect();
+        let members = Members {
+            up: self.up.clone(),
+            primary: acting.first().copied(),
+            acting,
+            up_from,
+            size: self.size,
+            min_size: self.min_size,
+            created: UTime::ZERO,
+        };
+        let statuses = self.nodes.iter().map(|node| node.status);
+        let osds: Osds = (0..).map(OsdId).zip(statuses).collect();
+        let change = MapChange {
+            epoch: Epoch(self.epoch),
+            osds: Arc::new(osds),
+            is_up: true,
+            is_gap: false,
+            is_new: self.maps.is_empty(),
+        };
+        self.maps.insert(self.epoch, (change, members));
+        for node in self.nodes.iter_mut().filter(|node| node.status.is_up) {
+            node.is_starting = false;
+            node.catch_up(&self.maps);
+        }
+        self.drain();
+    }
+
+    /// The monitor does what primaries ask for; false if there is nothing.
+    fn grant(&mut self) -> bool {
+        let is_running = |node: &&mut Node| node.status.is_up && !node.is_starting;
+        let mut changed = false;
+        let primary = self.acting().first().copied();
+        for node in self.nodes.iter_mut().filter(is_running) {
+            if let Some(epoch) = node.pg.wanted_up_thru() {
+                changed |= node.status.up_thru < epoch;
+                node.status.up_thru = epoch;
+            }
+            if Some(node.pg.members().primary) == Some(primary)
+                && node.pg.is_primary()
+                && let Some(wanted) = node.pg.wanted_acting()
+                && *wanted != self.temporary
+            {
+                self.temporary = wanted.to_vec();
+                changed = true;
+            }
+        }
+        if changed {
+            self.epoch += 1;
+            self.publish();
+        }
+        changed
+    }
+
+    pub fn write(&mut self, name: &str, value: Option<&str>) {
+        let primary = self.primary();
+        let object = object(name);
+        let prior_version = self.node(primary).version(&object);
+        let pg = &mut self.node(primary).pg;
+        let info = ObjectInfo { version: pg.next_version(), ..ObjectInfo::default() };
+        let changes = match value {
+            Some(value) => vec![
+                Change::Write {
+                    object: object.clone(),
+                    offset: 0,
+                    data: Bytes::copy_from_slice(value.as_bytes()),
+                },
+                Change::SetAttrs {
+                    object: object.clone(),
+                    attrs: BTreeMap::from([(INFO_ATTR, codec::encode_to_bytes(&info))]),
+                },
+            ],
+            None => vec![Change::Remove { object: object.clone() }],
+        };
+        let kind = if value.is_some() { EntryKind::Modify } else { EntryKind::Delete };
+        self.tickets += 1;
+        let ticket = self.tickets;
+        let write = Write { ticket, object, kind, prior_version, changes, ..Write::default() };
+        self.node(primary).pg.submit(write);
+        self.drain();
+    }
+
+    pub fn drain(&mut self) {
+        for index in 0..self.nodes.len() {
+            while let Some(output) = self.nodes[index].pg.poll_output() {
+                self.carry_out(index, output);
+            }
+            let node = &mut self.nodes[index];
+            while self.may_recover
+                && node.pg.wants_recovery()
+                && node.pg.recovering() < RECOVERING_MAX
+                && node.pg.recover_next()
+            {}
+            if !node.pg.outputs.is_empty() {
+                return self.drain();
+            }
+        }
+    }
+
+    fn carry_out(&mut self, index: usize, output: Output) {
+        let node = &mut self.nodes[index];
+        match output {
+            Output::Send { to, message } => {
+                self.messages.push_back((OsdId(index as i32), to, message));
+            }
+            Output::Storage { tag, kind } => {
+                let outcome = node.ask_store(kind);
+                node.completions.push_back((tag, outcome));
+            }
+            Output::Committed { .. } => self.confirmed += 1,
+            Output::Removed => node.pg = Pg::new(PG, OsdId(index as i32)),
+            Output::Reserve(primary) => {
+                let granted = node.may_fill;
+                node.pg.reserved(primary, granted);
+            }
+            Output::Interrupted { .. }
+            | Output::Activated
+            | Output::Recovered { .. }
+            | Output::Release
+            | Output::WantsMap
+            | Output::WantsInterval => {}
+        }
+    }
+
+    fn run_until(&mut self, osd: OsdId, state: &str) {
+        while format!("{:?}", self.node(osd).pg.state()) != state {
+            assert!(self.step(true) || self.grant(), "{state} is never reached");
+        }
+        self.messages.clear();
+    }
+
+    pub fn run(&mut self) {
+        for _ in 0..STEPS_MAX {
+            if !self.step(true) && !self.grant() {
+                return;
+            }
+        }
+        panic!("the group does not become quiet");
+    }
+
+    /// Delivers one message or completion; false if there is none.
+    pub fn step(&mut self, with_commits: bool) -> bool {
+        self.drain();
+        if let Some((from, to, message)) = self.messages.pop_front() {
+            let (header, body) = Body::decode(&message).unwrap();
+            let epoch = self.epoch;
+            let node = self.node(to);
+            if node.status.is_up && !node.is_starting && header.epoch.0 <= epoch {
+                node.pg.handle_message(from, &header, body);
+            }
+            return true;
+        }
+        let ready = |node: &Node| {
+            let next =
+                node.completions.iter().position(|(tag, _)| with_commits || !tag.is_commit());
+            next.filter(|_| node.status.is_up)
+        };
+        let mut nodes = self.nodes.iter().enumerate();
+        let Some((index, at)) = nodes.find_map(|(index, node)| Some((index, ready(node)?))) else {
+            return false;
+        };
+        let (tag, outcome) = self.nodes[index].completions.remove(at).unwrap();
+        self.nodes[index].pg.handle_completion(tag, outcome);
+        true
+    }
+
+    fn restart(&mut self, osd: OsdId, wipe: bool) {
+        let epoch = Epoch(self.epoch + 1);
+        let node = self.node(osd);
+        node.completions.clear();
+        node.status.up_from = epoch;
+        node.is_starting = true;
+        if wipe {
+            node.store = MemStore::new();
+        }
+        let exists = node.store.collections().next().is_some();
+        if wipe {
+            node.seen = 1;
+        }
+        node.pg = if exists { Pg::load(PG, osd) } else { Pg::new(PG, osd) };
+        self.messages.retain(|(from, to, _)| *from != osd && *to != osd);
+        while self.step(true) {}
+    }
+
+    fn get(&mut self, osd: OsdId, name: &str) -> String {
+        let kind = RequestKind::Read {
+            collection: Collection(PG),
+            object: object(name),
+            offset: 0,
+            length: 1000,
+        };
+        match self.node(osd).store.execute(kind) {
+            Ok(store::Outcome::Read(read)) => String::from_utf8_lossy(&read.data).into_owned(),
+            _ => "absent".to_owned(),
+        }
+    }
+
+    fn assert_equal(&self, osds: &[OsdId]) {
+        let content = |osd: &OsdId| {
+            let node = &self.nodes[osd.0 as usize];
+            let objects = node.store.objects(Collection(PG));
+            let objects = objects.filter(|(name, _)| !is_meta_object(name));
+            let head: (EVersion, bool) = (node.pg.log().head(), node.pg.info().is_complete());
+            assert!(node.pg.missing().is_empty());
+            (head, objects.map(|(name, object)| (name.clone(), object.clone())).collect::<Vec<_>>())
+        };
+        osds.windows(2).for_each(|pair| assert_eq!(content(&pair[0]), content(&pair[1])));
+    }
+}

@@ -1,0 +1,103 @@
+//! What others may know about a copy.
+
+use crate::{Members, Missing, Pg, PgInfo, PgLog, State};
+use types::{EVersion, Epoch, HObject, OsdId, PgId};
+
+impl Pg {
+    pub fn id(&self) -> PgId {
+        self.id
+    }
+
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    pub fn info(&self) -> &PgInfo {
+        &self.info
+    }
+
+    pub fn log(&self) -> &PgLog {
+        &self.log
+    }
+
+    pub fn missing(&self) -> &Missing {
+        &self.missing
+    }
+
+    pub fn members(&self) -> &Members {
+        &self.members
+    }
+
+    pub fn interval(&self) -> Epoch {
+        self.interval
+    }
+
+    /// The newest version that is durable on all members, as far as is known here.
+    pub fn committed(&self) -> EVersion {
+        self.committed
+    }
+
+    pub fn is_primary(&self) -> bool {
+        self.members.primary == Some(self.whoami) && self.is_up
+    }
+
+    pub fn is_active(&self) -> bool {
+        self.state == State::Active
+    }
+
+    /// Whether nothing of it is in the store.
+    pub fn is_absent(&self) -> bool {
+        !self.created
+    }
+
+    /// What other OSDs said they have, in this interval.
+    pub fn peers(&self) -> impl Iterator<Item = (OsdId, Option<&PgInfo>)> {
+        self.peers.iter().map(|(osd, peer)| (*osd, peer.info.as_ref()))
+    }
+
+    /// The OSDs whose answers the present state waits for.
+    pub fn waiting_for(&self) -> impl Iterator<Item = OsdId> + '_ {
+        self.waiting.iter().copied()
+    }
+
+    /// The OSDs that must come back or be declared lost.
+    pub fn blocked_by(&self) -> impl Iterator<Item = OsdId> + '_ {
+        self.blocked_by.iter().copied()
+    }
+
+    /// Whether this copy is neither needed nor asked for.
+    pub fn is_stray(&self) -> bool {
+        self.state == State::Stray
+    }
+
+    /// Whether all copies that the pool wants are where they belong, and equal.
+    pub fn is_clean(&self) -> bool {
+        self.is_active() && self.is_clean
+    }
+
+    /// Whom the monitor should let act; those who are up, if empty.
+    pub fn wanted_acting(&self) -> Option<&[OsdId]> {
+        self.wanted.as_deref()
+    }
+
+    /// Until when the map should say that this OSD lived.
+    pub fn wanted_up_thru(&self) -> Option<Epoch> {
+        (self.state == State::WaitUpThru).then_some(self.interval)
+    }
+
+    /// Whether a replica may answer a read of the object: what it has is durable everywhere.
+    pub fn can_serve_read(&self, object: &HObject) -> bool {
+        match self.state {
+            State::Active => true,
+            State::ReplicaActive => {
+                let changes =
+                    |entry: &crate::LogEntry| entry.changes_object() && entry.object == *object;
+                self.info.history.last_epoch_started >= self.interval
+                    && self.members.acting.contains(&self.whoami)
+                    && !self.missing.contains(object)
+                    && !self.log.above(self.committed).any(changes)
+            }
+            _ => false,
+        }
+    }
+}
