@@ -2,7 +2,7 @@
 
 use block::device::{BLOCK, Extent};
 use block::table::Table;
-use block::tree::{Apply, Fault, Load, PageSpace, Step, Tree, pages_bound};
+use block::tree::{Apply, Fault, Load, PageSpace, Step, Tree, TreeSize, pages_bound};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -37,7 +37,7 @@ fn main() {
             load.add(Load::point(60, Some(value.len())));
             table.points.insert(key(number), Some(value.into()));
         }
-        let bound = pages_bound(&load, tree.root().as_ref());
+        let bound = pages_bound(&load, &TreeSize::of(tree.root().as_ref())).pages;
         let mut apply = Apply::new(tree.root(), checkpoint);
         let (start, mut longest) = (Instant::now(), 0);
         let mut pieces = 0;

@@ -30,6 +30,9 @@ const ID_LEN: usize = 9;
 /// What is before the client's key in the key of an omap pair.
 pub const OMAP_PREFIX_LEN: usize = ID_LEN;
 
+/// Of a key of the bitmap.
+pub const BITMAP_LEN: usize = 5;
+
 /// Pool and seed.
 const COLLECTION_LEN: usize = 12;
 
@@ -119,6 +122,13 @@ pub fn omap(object: u64, key: &[u8]) -> Bytes {
 
 pub fn omap_range(object: u64) -> Range<Bytes> {
     prefix_range(&id_key(OMAP, object))
+}
+
+/// The id that a key of shards, omaps or shared extents begins with.
+pub fn counted_id(key: &[u8]) -> Option<u64> {
+    let id = key.get(1..ID_LEN)?;
+    let is_counted = matches!(key[0], SHARD | OMAP_HEADER | OMAP | SHARED);
+    is_counted.then(|| u64::from_be_bytes(id.try_into().expect("eight bytes")))
 }
 
 /// Behind the object's omap keys that start with `prefix`.

@@ -9,6 +9,7 @@
 //! [`COPIED_MAX`]: those keep what they are a slice of, and cost no time to copy. This is decided
 //! in [`Table::put`] alone.
 
+use crate::keys;
 use crate::tree::Load;
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -68,6 +69,8 @@ pub struct Table {
     pub bytes: usize,
     /// What taking it into the tree will cost.
     pub load: Load,
+    /// The tree below has no pair of an object or shared extent whose id is this or a later one.
+    pub(crate) fresh_from: Option<u64>,
 }
 
 /// An entry of a table, in key order; a range comes before the points within it, which are newer.
@@ -79,6 +82,11 @@ pub enum Entry<'a> {
 }
 
 impl Table {
+    /// For changes of a tree that has no pairs of objects with ids from `next_id` on.
+    pub fn above(next_id: u64) -> Self {
+        Table { fresh_from: Some(next_id), ..Table::default() }
+    }
+
     pub fn apply(&mut self, op: Op) {
         match op {
             Op::Put { key, value } => self.put(&key, value),
@@ -143,7 +151,7 @@ impl Table {
     }
 
     pub fn clear(&mut self) {
-        *self = Table::default();
+        *self = Table { fresh_from: self.fresh_from, ..Table::default() };
     }
 
     /// All entries in key order.
@@ -194,12 +202,34 @@ impl Table {
 
     fn count(&mut self, key: &[u8], value: &Option<Bytes>) {
         self.bytes += cost(key.len(), value_len(value));
-        self.load.add(point_load(key, value));
+        self.load.add(self.point_load(key, value));
     }
 
     fn discount(&mut self, key: &[u8], value: &Option<Bytes>) {
         self.bytes -= cost(key.len(), value_len(value));
-        self.load.subtract(point_load(key, value));
+        self.load.subtract(self.point_load(key, value));
+    }
+
+    pub(crate) fn point_load(&self, key: &[u8], value: &Option<Bytes>) -> Load {
+        self.load_of(key, value.as_ref().map(Bytes::len))
+    }
+
+    fn load_of(&self, key: &[u8], value: Option<usize>) -> Load {
+        let is_fresh =
+            self.fresh_from.is_some_and(|from| keys::counted_id(key).is_some_and(|id| id >= from));
+        match is_fresh {
+            true => Load::fresh_point(key.len(), value),
+            false => Load::point(key.len(), value),
+        }
+    }
+
+    /// What a change would add to the load at most.
+    pub fn load_of_op(&self, op: &Op) -> Load {
+        match op {
+            Op::Put { key, value } => self.load_of(key, Some(value.len())),
+            Op::Delete { key } => self.load_of(key, None),
+            Op::DeleteRange { first, last } => Load::range(first.len(), last.len()),
+        }
     }
 
     /// Adds a range as one with all that it overlaps or touches.
@@ -224,10 +254,6 @@ impl Table {
 
 fn cost(key_len: usize, value_len: usize) -> usize {
     key_len + value_len + ENTRY_OVERHEAD
-}
-
-fn point_load(key: &[u8], value: &Option<Bytes>) -> Load {
-    Load::point(key.len(), value.as_ref().map(Bytes::len))
 }
 
 fn value_len(value: &Option<Bytes>) -> usize {

@@ -35,7 +35,7 @@ mod tests;
 mod walk;
 
 pub use apply::{Applied, Apply, ApplyError, PageSource, Step, Totals};
-pub use bound::{Load, pages_bound};
+pub use bound::{Load, PagesBound, TreeSize, pages_bound};
 pub use overflow::VALUE_MAX;
 pub use page::{PageFlaw, SEGMENT};
 pub use read::ScanPage;

@@ -122,6 +122,9 @@ pub enum StoreError {
     Corrupt { object: HObject, offset: u64, length: u64 },
     #[error("no space: {needed} bytes needed, {available} available")]
     NoSpace { needed: u64, available: u64 },
+    /// Refused whole, whatever room there is: the caller must ask for less at once.
+    #[error("{what} of {size} bytes, this store takes at most {limit} at once")]
+    TooLarge { what: &'static str, size: u64, limit: u64 },
     #[error("the device failed: {0}")]
     Device(String),
 }

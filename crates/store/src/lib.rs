@@ -28,4 +28,4 @@ pub use interface::{
     Completion, ObjectMeta, ObjectStore, OmapPage, Outcome, ReadData, Request, RequestKind,
     StoreError, Usage,
 };
-pub use transaction::{Change, Collection, Transaction};
+pub use transaction::{BOOKKEEPING_BYTES_MAX, Change, Collection, Purpose, Transaction};

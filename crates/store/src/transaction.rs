@@ -107,6 +107,21 @@ pub enum Change {
     },
 }
 
+/// Of bytes that a transaction adds if it counts as [`Purpose::Bookkeeping`].
+pub const BOOKKEEPING_BYTES_MAX: u64 = 64 << 10;
+
+/// What a transaction is for, as far as it matters to a store that is nearly full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// It adds nothing.
+    Removal,
+    /// It adds a little to what a placement group keeps about itself, and else only removes. Groups
+    /// keep that in objects without a name, which clients cannot address.
+    Bookkeeping,
+    /// It adds to what clients store.
+    Addition,
+}
+
 impl Transaction {
     pub fn new() -> Self {
         Transaction::default()
@@ -133,6 +148,22 @@ impl Transaction {
     /// out, for only the store knows it.
     pub fn bytes_added(&self) -> u64 {
         self.changes.iter().map(|(_, change)| change.bytes_added()).sum()
+    }
+
+    pub fn purpose(&self) -> Purpose {
+        let mut bytes = 0;
+        for (_, change) in &self.changes {
+            match change.addition() {
+                None => {}
+                Some((object, added)) if object.name.is_empty() => bytes += added,
+                Some(_) => return Purpose::Addition,
+            }
+        }
+        match bytes {
+            0 => Purpose::Removal,
+            1..=BOOKKEEPING_BYTES_MAX => Purpose::Bookkeeping,
+            _ => Purpose::Addition,
+        }
     }
 
     /// Splits into fields and bulk data: write payloads are not copied into the fields but listed
@@ -185,6 +216,18 @@ impl Change {
         match self {
             Change::MoveObjects { target, .. } => Some(*target),
             _ => None,
+        }
+    }
+
+    /// The object that grows, and by how many bytes at most, as far as that is known. What copies an
+    /// object, or only makes it, adds to it, too.
+    fn addition(&self) -> Option<(&HObject, u64)> {
+        match (self, self.bytes_added()) {
+            (Change::Touch { object } | Change::Clone { target: object, .. }, _) => {
+                Some((object, 0))
+            }
+            (_, 0) => None,
+            (change, bytes) => change.object().map(|object| (object, bytes)),
         }
     }
 
@@ -311,6 +354,30 @@ fn payload(r: &Reader<'_>, data: &Bytes, taken: &mut usize, length: usize) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_transaction_is_for_follows_from_what_it_adds_to() {
+        let meta = HObject::default();
+        let named = HObject { name: Bytes::from_static(b"named"), ..HObject::default() };
+        let set = |object: &HObject, length: usize| {
+            let pairs = BTreeMap::from([(Bytes::from_static(b"k"), vec![0; length].into())]);
+            Change::OmapSet { object: object.clone(), pairs }
+        };
+        let purpose = |changes: &[&Change]| {
+            let changes = changes.iter().map(|change| (Collection::default(), (*change).clone()));
+            Transaction { changes: changes.collect() }.purpose()
+        };
+        let remove = Change::Remove { object: named.clone() };
+        let log = set(&meta, 300);
+        assert_eq!(purpose(&[&remove, &Change::CreateCollection]), Purpose::Removal);
+        assert_eq!(purpose(&[&remove, &log]), Purpose::Bookkeeping);
+        assert_eq!(purpose(&[&log]), Purpose::Bookkeeping);
+        assert_eq!(purpose(&[&set(&meta, BOOKKEEPING_BYTES_MAX as usize)]), Purpose::Addition);
+        assert_eq!(purpose(&[&remove, &log, &set(&named, 1)]), Purpose::Addition);
+        assert_eq!(purpose(&[&Change::Touch { object: named.clone() }]), Purpose::Addition);
+        let clone = Change::Clone { object: meta, target: named };
+        assert_eq!(purpose(&[&clone, &log]), Purpose::Addition);
+    }
 
     #[test]
     fn a_transaction_splits_and_joins_without_copying_data() {

@@ -14,9 +14,9 @@ use crate::checksum::crc32c;
 use crate::device::{BLOCK, Device, Extent};
 use crate::keys;
 use crate::log::{Counters, LogPoint};
-use crate::superblock::{self, METADATA_RUNS_MAX, PageBitmap, Superblock};
+use crate::superblock::{self, PageBitmap, Superblock};
 use crate::table::Table;
-use crate::tree::{self, Applied, Apply, PageSource, Step};
+use crate::tree::{Applied, Apply, PageSource, Step};
 use bytes::Bytes;
 use codec::encode_to_bytes;
 use stdx::AlignedBuffer;
@@ -32,14 +32,6 @@ const PAGES_PER_WRITE_MAX: usize = 64;
 /// A checkpoint begins when the log is this full, in parts of [`LOG_PARTS`].
 const LOG_PART_BEGIN: u64 = 3;
 const LOG_PARTS: u64 = 8;
-/// Runs of blocks that are lent to the tree: the first has this part of the space, within bounds, and
-/// later ones this part of what the tree has. So there are never many.
-const RUN_SPACE_SHARE: u64 = 512;
-const RUN_BLOCKS_MIN: u64 = 64;
-const RUN_BLOCKS_FIRST_MAX: u64 = 16 << 10;
-const RUN_GROWTH_SHARE: u64 = 4;
-/// Runs are taken back while the tree has so many times the pages that it may need.
-const PAGES_KEPT_FACTOR: u64 = 2;
 
 #[derive(Debug)]
 enum Phase {
@@ -81,7 +73,7 @@ impl Mounted {
         }
         // The one before may have ended just now.
         if self.checkpoint.is_none() && self.failure.is_none() {
-            self.want_checkpoint &= self.has_changes() || self.page_surplus(&Table::default()) > 0;
+            self.want_checkpoint &= self.has_changes() || self.has_page_surplus();
             if self.is_checkpoint_due() {
                 self.begin_checkpoint();
                 self.try_advance();
@@ -113,7 +105,9 @@ impl Mounted {
         self.want_checkpoint = false;
         self.seal();
         self.homes.freeze();
-        let mut frozen = std::mem::take(&mut self.meta.active);
+        let active = Table::above(self.counters.next_id);
+        let mut frozen = std::mem::replace(&mut self.meta.active, active);
+        self.add_lent_runs();
         let returned = self.take_back_pages(&frozen);
         self.freeze_space(&mut frozen);
         self.meta.frozen = Some(frozen);
@@ -143,8 +137,7 @@ impl Mounted {
                     false => frozen.put(&keys::bitmap(chunk), Bytes::copy_from_slice(&bits)),
                 }
             }
-            let needed =
-                tree::pages_bound(&frozen.load, self.root().as_ref()) + self.bitmap_pages();
+            let needed = self.pages_bound(&frozen.load).pages + self.bitmap_pages();
             let missing = needed.saturating_sub(self.pages.free_pages());
             if missing == 0 {
                 return;
@@ -154,50 +147,6 @@ impl Mounted {
                 return;
             }
         }
-    }
-
-    /// Takes back runs of which the tree needs no page, not even for what is being frozen. They are free
-    /// as of this checkpoint, but must not be used before it is durable.
-    fn take_back_pages(&mut self, frozen: &Table) -> Vec<Extent> {
-        let mut returned = Vec::new();
-        if self.meta_device != Device::Main {
-            return returned;
-        }
-        if self.page_surplus(frozen) > 0 {
-            self.pages.rewind();
-        }
-        while let Some(run) = self.pages.take_free_run(self.page_surplus(frozen)) {
-            let seq = self.commits.sealed_seq;
-            self.space.pin(run).expect("runs lie in the space");
-            self.space.free_after(seq, run).expect("a run of the tree is in use");
-            returned.push(run);
-        }
-        returned
-    }
-
-    /// Free pages beyond those that the changes may need.
-    fn page_surplus(&self, frozen: &Table) -> u64 {
-        let bound = tree::pages_bound(&frozen.load, self.root().as_ref());
-        let kept = PAGES_KEPT_FACTOR * (bound + self.bitmap_pages()) + RUN_BLOCKS_MIN;
-        self.pages.free_pages().saturating_sub(kept)
-    }
-
-    /// Lends a run of blocks to the tree; the more it has, the larger.
-    fn lend_pages(&mut self, missing: u64) -> bool {
-        if self.meta_device != Device::Main || self.pages.runs().count() >= METADATA_RUNS_MAX {
-            return false;
-        }
-        let first =
-            (self.space.total() / RUN_SPACE_SHARE).clamp(RUN_BLOCKS_MIN, RUN_BLOCKS_FIRST_MAX);
-        let growth =
-            ((self.pages.used_pages() + self.pages.free_pages()) / RUN_GROWTH_SHARE).max(first);
-        let run = self.space.allocate_run(RUN_BLOCKS_MIN.min(missing), missing.max(growth));
-        let run = run.or_else(|| self.space.allocate_run(1, missing));
-        match run {
-            Some(run) => self.pages.add_run(run),
-            None => return false,
-        }
-        true
     }
 
     pub fn resume_checkpoint(&mut self) {
@@ -406,6 +355,7 @@ impl Mounted {
             let free = self.space.unpin(run).expect("pinned when it was taken back");
             self.discard(free);
         }
+        self.headroom = 0;
         self.resume_if_room();
     }
 }

@@ -6,6 +6,7 @@
 use super::effects::{Effects, Interrupt};
 use super::execute::{Executor, Loaded};
 use super::mounted::{Mounted, Use};
+use super::room::ROOM_CHECKPOINTS_MAX;
 use super::waits::Waiter;
 use crate::device::{Device, Extent};
 use crate::keys;
@@ -43,6 +44,8 @@ pub(crate) struct Queued {
     blocks_left: usize,
     /// Blocks whose checksum did not hold once; the second time is final.
     suspicious: Vec<u64>,
+    /// The superblock that was current when it first found no room.
+    waits_since: Option<u64>,
 }
 
 /// Why the first of the queue is not executed.
@@ -115,7 +118,13 @@ impl Commits {
 
 impl Queued {
     pub fn new(work: Work) -> Self {
-        Queued { work, loaded: Loaded::default(), blocks_left: 0, suspicious: Vec::new() }
+        Queued {
+            work,
+            loaded: Loaded::default(),
+            blocks_left: 0,
+            suspicious: Vec::new(),
+            waits_since: None,
+        }
     }
 }
 
@@ -153,8 +162,8 @@ impl Mounted {
     }
 
     fn execute(&mut self, queued: &mut Queued) -> Result<Effects, Interrupt> {
-        if let Work::Transaction { transaction, .. } = &queued.work {
-            self.admit(transaction)?;
+        if matches!(queued.work, Work::Transaction { .. }) && self.is_behind() {
+            return Err(Interrupt::LogFull);
         }
         let executor = Executor::new(
             &mut self.meta,
@@ -169,13 +178,15 @@ impl Mounted {
             Work::Transaction { transaction, .. } => executor.run(transaction)?,
             Work::Cleanup { slice } => executor.run_cleanup(*slice, CLEANUP_OBJECTS_MAX)?,
         };
-        if let Err(interrupt) = self.check_log(&effects) {
+        let room = self.check_room(&effects, &queued.work);
+        if let Err(interrupt) = room.and_then(|()| self.check_log(&effects)) {
             self.undo(&effects);
             return Err(interrupt);
         }
         Ok(effects)
     }
 
+    /// What was taken is as it was.
     fn undo(&mut self, effects: &Effects) {
         for extent in &effects.record.taken {
             self.space.give_back(*extent).expect("taken by this attempt");
@@ -189,11 +200,11 @@ impl Mounted {
                 Room::BatchFull => self.seal(),
                 Room::RingFull => return Err(Interrupt::LogFull),
                 Room::RecordTooLarge => {
-                    return Err(Interrupt::Refused(StoreError::Device(format!(
-                        "a transaction needs {} bytes of log, at most {} fit",
-                        effects.record.log_bytes(),
-                        self.log.record_bytes_max()
-                    ))));
+                    return Err(Interrupt::Refused(StoreError::TooLarge {
+                        what: "a transaction",
+                        size: effects.record.log_bytes(),
+                        limit: self.log.record_bytes_max(),
+                    }));
                 }
             }
         }
@@ -248,9 +259,18 @@ impl Mounted {
                 queued.blocks_left += 1;
                 self.io.read(Use::Block { block }, Device::Main, block, 1);
             }
-            Interrupt::Room | Interrupt::LogFull => {
+            Interrupt::Room { missing } => {
+                let since = *queued.waits_since.get_or_insert(self.superblock.sequence);
+                let waited = self.superblock.sequence - since;
+                if waited >= ROOM_CHECKPOINTS_MAX || !self.wait_for_room() {
+                    let error = self.no_space(missing);
+                    return self.refuse(queued, error);
+                }
                 self.commits.stall = Some(Stall::Room);
-                self.want_checkpoint |= matches!(interrupt, Interrupt::LogFull);
+            }
+            Interrupt::LogFull => {
+                self.commits.stall = Some(Stall::Room);
+                self.want_checkpoint = true;
             }
             Interrupt::Refused(error) => return self.refuse(queued, error),
         }

@@ -80,8 +80,10 @@ pub(crate) enum Interrupt {
         block: u64,
         fault: StoreError,
     },
-    /// Room that earlier transactions gave back must become free first.
-    Room,
+    /// So many blocks are missing, unless some become free.
+    Room {
+        missing: u64,
+    },
     /// The log must be trimmed first.
     LogFull,
     Refused(StoreError),

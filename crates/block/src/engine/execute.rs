@@ -116,9 +116,11 @@ impl<'a> Executor<'a> {
         });
         match too_long {
             None => Ok(()),
-            Some(length) => Err(Interrupt::Refused(StoreError::Device(format!(
-                "an omap value, or all attributes of an object, of {length} bytes exceed {VALUE_MAX}"
-            )))),
+            Some(length) => Err(Interrupt::Refused(StoreError::TooLarge {
+                what: "an omap value, or all attributes of an object,",
+                size: length as u64,
+                limit: VALUE_MAX as u64,
+            })),
         }
     }
 
@@ -407,12 +409,9 @@ impl<'a> Executor<'a> {
                 self.effects.record.taken.extend(extents.iter().copied());
                 Ok(extents)
             }
-            // What was freed lately becomes free when the log is flushed.
-            None if self.space.free() >= count => Err(Interrupt::Room),
             None => {
-                let unit = crate::device::BLOCK as u64;
-                let (needed, available) = (count * unit, self.space.free() * unit);
-                Err(Interrupt::Refused(StoreError::NoSpace { needed, available }))
+                let missing = count.saturating_sub(self.space.allocatable()).max(1);
+                Err(Interrupt::Room { missing })
             }
         }
     }

@@ -22,8 +22,9 @@ pub(crate) struct Meta {
 }
 
 impl Meta {
-    pub fn new(tree: Tree) -> Self {
-        Meta { active: Table::default(), frozen: None, tree, collections: FastMap::default() }
+    /// The tree has no object with the id `next_id` or a later one.
+    pub fn new(tree: Tree, next_id: u64) -> Self {
+        Meta { active: Table::above(next_id), frozen: None, tree, collections: FastMap::default() }
     }
 
     pub fn get(&mut self, key: &[u8]) -> Result<Option<Bytes>, Fault> {

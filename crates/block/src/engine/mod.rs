@@ -19,6 +19,7 @@ mod execute;
 mod homes;
 mod io;
 mod landing;
+mod lending;
 mod listing;
 mod meta;
 mod mounted;
@@ -135,6 +136,7 @@ impl BlockStore {
         if let Some(repairs) = self.repairs.take() {
             mounted.repair(repairs);
         }
+        mounted.lend_ahead();
         mounted.clean_up();
         for (token, kind) in self.early.drain(..) {
             mounted.submit(token, kind);

@@ -85,6 +85,10 @@ pub(crate) struct Mounted {
     pub queries: Slab<Query>,
     pub waits: PageWaits,
     pub checkpoint: Option<Checkpoint>,
+    /// Pages that additions may cost before room is looked at again.
+    pub headroom: u64,
+    /// Runs for the tree that the running checkpoint must not know of yet.
+    pub lent_later: Vec<Extent>,
     /// A checkpoint should begin even if there is room yet.
     pub want_checkpoint: bool,
     pub completions: VecDeque<Completion>,
@@ -120,6 +124,8 @@ impl Mounted {
             queries: Slab::new(),
             waits: PageWaits::default(),
             checkpoint: None,
+            headroom: 0,
+            lent_later: Vec::new(),
             want_checkpoint: false,
             completions: VecDeque::new(),
             failure: None,
@@ -204,8 +210,9 @@ impl Mounted {
         if self.failure.is_some() {
             return None;
         }
-        self.seal_if_due();
+        // The end of a checkpoint may let commits go on, which are then to be sealed.
         self.run_checkpoint();
+        self.seal_if_due();
         self.io.poll()
     }
 
@@ -362,5 +369,6 @@ impl Mounted {
         self.recent.check_invariants();
         self.pages.check_invariants();
         self.meta.active.check_invariants();
+        self.check_pages_at_hand();
     }
 }

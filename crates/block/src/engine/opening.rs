@@ -216,7 +216,7 @@ impl Opening {
             false => Some(decode_all("tree root", &superblock.tree_root).map_err(metadata)?),
         };
         let found = Found {
-            meta: Meta::new(Tree::new(root, budget.cache_pages)),
+            meta: Meta::new(Tree::new(root, budget.cache_pages), superblock.counters.next_id),
             pages: PageSpace::default(),
             space,
             homes: Homes::default(),

@@ -259,17 +259,12 @@ impl Mounted {
         let unit = crate::device::BLOCK as u64;
         let total = self.space.total();
         let bytes_available = self.room_blocks() * unit;
-        let tree = self.tree_usage();
-        // Blocks that are lent to the tree, and not in use.
-        let lent = match self.meta_device {
-            Device::Main => self.pages.free_pages(),
-            Device::Fast => 0,
-        };
+        let lent = self.idle_pages();
         Usage {
             bytes_total: total * unit,
             bytes_available,
             bytes_used: (total - self.space.free()).saturating_sub(lent) * unit,
-            bytes_omap: tree.omap_bytes,
+            bytes_omap: self.superblock.counters.omap_bytes,
             bytes_meta: self.pages.used_pages() * unit,
             objects: self.counters.objects,
         }

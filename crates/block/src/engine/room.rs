@@ -1,110 +1,204 @@
-//! Whether there is room: for data, and for the pages that a checkpoint will need.
+//! Whether there is room: for data, and for the pages that checkpoints will need.
 //!
-//! What a transaction adds is refused while there is still enough for what follows from everything
-//! that was accepted: pages for the changes in memory. So a checkpoint never fails for want of
-//! room, and transactions that add nothing, deletes above all, are always accepted.
+//! **Pages are lent ahead.** Before a transaction takes effect, the tree has as many free pages as
+//! checkpoints of all that is in memory can need: in the course of things, and also if a crash undoes
+//! the running one and the next has to do its work, too. Blocks that are merely free do not count:
+//! they may lie scattered, and a tree has few runs. So a checkpoint never fails for want of pages.
+//!
+//! **Who may use the last of it** is decided by what a transaction is for ([`Purpose`]). What adds to
+//! the store leaves two reserves of pages alone. What placement groups keep about themselves, which is
+//! little but comes with every deletion and every change of members, may use one of them; removals may
+//! use both. What a checkpoint does not really need of them is back when it is done.
+//!
+//! **When room is short**, much of what seems to be needed is not: the bound for the changes in memory
+//! is for the worst case, and what was removed is still there. So a checkpoint begins at once, and the
+//! transaction waits for it; it is refused if there is no room even then. The fuller the device, the
+//! smaller are the checkpoints, down to one for each transaction.
 
-use super::effects::Interrupt;
+use super::commit::Work;
+use super::effects::{Effects, Interrupt};
 use super::mounted::Mounted;
-use crate::device::{BLOCK, Device};
-use crate::tree::{self, Root};
-use store::{Change, StoreError, Transaction};
+use crate::device::{BLOCK, Device, Extent};
+use crate::keys;
+use crate::space::{CHUNK_BLOCKS, CHUNK_BYTES};
+use crate::table::Op;
+use crate::tree::{self, Load, PagesBound, Root, SEGMENT, TreeSize};
+use store::{Purpose, StoreError};
 
-/// Pages beyond all bounds: for deletes on a full device.
-const PAGES_SPARE: u64 = 64;
-/// A change of a transaction touches so many pairs of the tree, roughly, besides those it names.
-const PAIRS_PER_CHANGE: u64 = 4;
-
-/// What the tree holds, as of the last checkpoint.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct TreeUsage {
-    pub omap_bytes: u64,
-}
+/// Each of the two reserves is this part of the space, within bounds.
+const RESERVE_SHARE: u64 = 64;
+const RESERVE_PAGES_MIN: u64 = 64;
+const RESERVE_PAGES_MAX: u64 = 4096;
+/// Blocks that additions leave: removals may have to copy a block that others share.
+const RESERVE_BLOCKS: u64 = 32;
+/// Chunks of the bitmap that lending more blocks may change, besides those that have changed.
+const CHUNKS_LENT: u64 = 8;
+/// A transaction is refused after it has waited for so many checkpoints.
+pub(crate) const ROOM_CHECKPOINTS_MAX: u64 = 3;
+/// Pages for each level that a changed key takes at most, roughly.
+const PAGES_PER_LEVEL: u64 = 8;
+/// Bytes of a value for which a page more is counted.
+const PAGE_SHARE: usize = BLOCK / 4;
 
 impl Mounted {
-    pub fn tree_usage(&self) -> TreeUsage {
-        TreeUsage { omap_bytes: self.superblock.counters.omap_bytes }
+    pub fn root(&self) -> Option<Root> {
+        self.meta.tree.root()
     }
 
-    /// Blocks that new data may take.
-    pub fn room_blocks(&self) -> u64 {
-        self.space.free().saturating_sub(self.blocks_for_pages())
-    }
-
-    /// Refuses what adds more than there is room for.
-    pub fn admit(&mut self, transaction: &Transaction) -> Result<(), Interrupt> {
-        if self.is_behind() {
-            return Err(Interrupt::LogFull);
-        }
-        let needed = blocks_needed(transaction);
-        if needed == 0 {
-            return Ok(());
-        }
-        let available = self.room_blocks();
-        if needed <= available {
-            return Ok(());
-        }
-        // What waits for a flush or a checkpoint may be enough.
-        if self.is_room_coming() {
-            self.want_checkpoint = true;
-            return Err(Interrupt::Room);
-        }
-        let unit = BLOCK as u64;
-        Err(StoreError::NoSpace { needed: needed * unit, available: available * unit }.into())
+    /// What taking changes into the tree as it is can need.
+    pub fn pages_bound(&self, load: &Load) -> PagesBound {
+        tree::pages_bound(load, &TreeSize::of(self.root().as_ref()))
     }
 
     /// Changes gather faster than the checkpoint takes them in.
-    fn is_behind(&self) -> bool {
+    pub fn is_behind(&self) -> bool {
         self.checkpoint.is_some()
             && (self.meta.active.bytes > self.budget.table_bytes
                 || self.homes.len() * BLOCK > 2 * self.budget.home_bytes)
     }
 
-    fn is_room_coming(&self) -> bool {
-        self.checkpoint.is_some() || !self.commits.batches.is_empty()
-    }
-
-    /// Blocks of the space that must stay free for pages that the changes in memory need.
-    fn blocks_for_pages(&self) -> u64 {
-        let missing = self.pages_needed().saturating_sub(self.pages.free_pages());
-        match self.meta_device {
-            Device::Main => missing,
-            // No block of the main device helps.
-            Device::Fast if missing == 0 => 0,
-            Device::Fast => u64::MAX,
+    /// Whether what a transaction does leaves room for what must still be possible. Usually there is
+    /// plenty, and all that is done is to count down.
+    pub fn check_room(&mut self, effects: &Effects, work: &Work) -> Result<(), Interrupt> {
+        let takes_last = !effects.record.taken.is_empty() && self.space.free() < RESERVE_BLOCKS;
+        let pages = self.pages_at_most(effects);
+        if pages <= self.headroom && !takes_last {
+            self.headroom -= pages;
+            return Ok(());
         }
-    }
-
-    /// Pages that checkpoints of all that is in memory can need.
-    pub fn pages_needed(&self) -> u64 {
-        let root = self.root();
-        let mut load = self.meta.active.load;
-        if let Some(frozen) = &self.meta.frozen {
-            load.add(frozen.load);
+        let purpose = match work {
+            Work::Transaction { transaction, .. } => transaction.purpose(),
+            Work::Cleanup { .. } => Purpose::Removal,
+        };
+        if takes_last && purpose != Purpose::Removal {
+            return Err(Interrupt::Room { missing: RESERVE_BLOCKS });
         }
-        let bitmaps = 2 * self.bitmap_pages() + self.space.map().chunk_count() as u64 / 7;
-        tree::pages_bound(&load, root.as_ref()) + bitmaps + PAGES_SPARE
+        self.check_pages(effects, purpose)
     }
 
-    pub fn root(&self) -> Option<Root> {
-        self.meta.tree.root()
+    /// No less than what the transaction adds to the pages that are needed, and easy to compute.
+    fn pages_at_most(&self, effects: &Effects) -> u64 {
+        let levels = self.root().map_or(1, |root| u64::from(root.height) + 1);
+        let record = &effects.record;
+        let chunks = chunks_of(record.taken.iter().chain(&record.freed));
+        let pages = |op: &Op| {
+            let (layers, value) = match op {
+                Op::Put { key, value } => (1 + key.len() / SEGMENT, value.len()),
+                Op::Delete { key } => (1 + key.len() / SEGMENT, 0),
+                Op::DeleteRange { first, last } => (2 + (first.len() + last.len()) / SEGMENT, 0),
+            };
+            layers as u64 * levels * PAGES_PER_LEVEL + (value / PAGE_SHARE) as u64
+        };
+        chunks * levels * PAGES_PER_LEVEL + record.ops.iter().map(pages).sum::<u64>()
+    }
+
+    fn check_pages(&mut self, effects: &Effects, purpose: Purpose) -> Result<(), Interrupt> {
+        let mut more = Load::default();
+        effects.record.ops.iter().for_each(|op| more.add(self.meta.active.load_of_op(op)));
+        let needed = self.pages_needed(&more, chunks_of(effects.record.freed.iter()));
+        let reserved = match purpose {
+            Purpose::Removal => 0,
+            Purpose::Bookkeeping => self.reserve(),
+            Purpose::Addition => self.reserves(),
+        };
+        let missing = (needed + reserved).saturating_sub(self.pages_at_hand());
+        if missing > 0 && !self.lend_pages(missing) {
+            return Err(Interrupt::Room { missing });
+        }
+        self.headroom = self.pages_at_hand().saturating_sub(needed + self.reserves());
+        Ok(())
+    }
+
+    /// Pages that checkpoints of all that is in memory can need, and of more, which changes so many
+    /// chunks of the bitmap of the space.
+    fn pages_needed(&self, more: &Load, chunks: u64) -> u64 {
+        let mut active = self.meta.active.load;
+        active.add(*more);
+        active.add(self.bitmap_load(chunks));
+        let changes = match &self.meta.frozen {
+            None => self.pages_bound(&active).pages,
+            Some(frozen) => {
+                let first = self.pages_bound(&frozen.load);
+                let second = tree::pages_bound(&active, &first.size);
+                // A crash may undo the first.
+                active.add(frozen.load);
+                let both = self.pages_bound(&active);
+                both.pages.max(first.growth + second.pages)
+            }
+        };
+        changes + 2 * self.bitmap_pages()
+    }
+
+    /// Changes of the bitmap of the space that the next checkpoint will make.
+    fn bitmap_load(&self, more: u64) -> Load {
+        let map = self.space.map();
+        let chunks = (map.dirty_chunks() + more + CHUNKS_LENT).min(map.chunk_count().into());
+        let mut load = Load::default();
+        load.add_times(Load::point(keys::BITMAP_LEN, Some(CHUNK_BYTES)), chunks);
+        load
+    }
+
+    /// The store was opened: what the next checkpoint needs is lent before anything else takes it.
+    pub fn lend_ahead(&mut self) {
+        let needed = self.pages_needed(&Load::default(), 0) + self.reserves();
+        self.lend_pages(needed.saturating_sub(self.pages_at_hand()));
+    }
+
+    pub fn check_pages_at_hand(&self) {
+        let (needed, at_hand) = (self.pages_needed(&Load::default(), 0), self.pages_at_hand());
+        assert!(needed <= at_hand, "checkpoints may need {needed} pages, {at_hand} are at hand");
+    }
+
+    /// Pages of one of the two reserves.
+    fn reserve(&self) -> u64 {
+        let pages = match self.meta_device {
+            Device::Main => self.space.total(),
+            Device::Fast => self.pages.used_pages() + self.pages.free_pages(),
+        };
+        (pages / RESERVE_SHARE).clamp(RESERVE_PAGES_MIN, RESERVE_PAGES_MAX)
+    }
+
+    pub fn reserves(&self) -> u64 {
+        2 * self.reserve()
+    }
+
+    /// Whether blocks may become free without a further request. Sees to it that they do.
+    pub fn wait_for_room(&mut self) -> bool {
+        if self.checkpoint.is_some() {
+            return true;
+        }
+        let may_shrink = !self.meta.active.is_empty() || self.has_page_surplus();
+        self.want_checkpoint |= may_shrink;
+        // Some wait for a flush, or for being discarded.
+        may_shrink || self.space.allocatable() < self.space.free()
+    }
+
+    pub fn no_space(&self, missing: u64) -> StoreError {
+        let unit = BLOCK as u64;
+        let available = self.room_blocks();
+        StoreError::NoSpace { needed: (available + missing) * unit, available: available * unit }
+    }
+
+    /// Blocks that additions may still take, once what is in memory is in the tree.
+    pub fn room_blocks(&self) -> u64 {
+        let tables = std::iter::once(&self.meta.active).chain(&self.meta.frozen);
+        let likely: u64 = tables.map(|table| table.load.likely_pages()).sum();
+        let bitmap = self.pages_bound(&self.bitmap_load(0)).pages + 2 * self.bitmap_pages();
+        let pages = self.pages_at_hand().checked_sub(likely + bitmap + self.reserves());
+        let blocks = self.space.free().saturating_sub(RESERVE_BLOCKS);
+        match (self.meta_device, pages) {
+            (Device::Main, Some(pages)) => blocks + pages,
+            (Device::Main, None) => {
+                let missing = likely + bitmap + self.reserves() - self.pages_at_hand();
+                blocks.saturating_sub(missing)
+            }
+            (Device::Fast, Some(pages)) if pages > 0 => blocks,
+            (Device::Fast, _) => 0,
+        }
     }
 }
 
-/// Blocks that a transaction can take, and those of the pages that its pairs fill.
-fn blocks_needed(transaction: &Transaction) -> u64 {
-    let data = transaction.changes.iter().map(|(_, change)| match change {
-        Change::Write { offset, data, .. } => {
-            super::data::blocks_of(*offset, data.len() as u64).count
-        }
-        _ => 0,
-    });
-    let data: u64 = data.sum();
-    match transaction.bytes_added() {
-        0 => 0,
-        bytes => {
-            let pairs = transaction.changes.len() as u64 * PAIRS_PER_CHANGE;
-            data + (bytes - transaction.data_len()) * 2 / BLOCK as u64 + pairs
-        }
-    }
+/// Chunks of the bitmap that extents lie in, at most.
+fn chunks_of<'e>(extents: impl Iterator<Item = &'e Extent>) -> u64 {
+    extents.map(|extent| extent.count / CHUNK_BLOCKS + 2).sum()
 }

@@ -11,6 +11,9 @@ use std::collections::btree_map::Entry;
 use std::ops::Bound;
 use types::HObject;
 
+/// More pairs of shards than this are removed as a range, which costs the same however many there are.
+const SHARD_DELETES_MAX: usize = 2;
+
 /// A part of the table from an object's blocks to the device's.
 #[derive(Debug)]
 pub(crate) struct Held {
@@ -236,10 +239,14 @@ impl Working {
         object.changed = true;
         object.has_shard_pairs = false;
         let shards = std::mem::take(&mut object.shards);
-        for (number, held) in shards {
-            if held.is_stored {
-                effects.delete(keys::shard(onode.id, number));
-            }
+        let stored = || shards.iter().filter(|(_, held)| held.is_stored).map(|(number, _)| *number);
+        if stored().count() > SHARD_DELETES_MAX {
+            let range = keys::shard_range(onode.id, 0);
+            effects.delete_range(range.start, range.end);
+        } else {
+            stored().for_each(|number| effects.delete(keys::shard(onode.id, number)));
+        }
+        for held in shards.into_values() {
             for replaced in held.shard.extents() {
                 self.release(effects, replaced)?;
             }

@@ -36,6 +36,7 @@ pub struct BlockMap {
     pub(super) some: BitIndex,
     pub(super) whole: BitIndex,
     dirty: BitIndex,
+    dirty_chunks: u64,
     pub(super) free: u64,
     /// Where the search for few blocks goes on.
     pub(super) cursor_small: u64,
@@ -54,6 +55,7 @@ impl BlockMap {
             some: BitIndex::new(words),
             whole: BitIndex::new(words),
             dirty: BitIndex::new(extent.count.div_ceil(CHUNK_BLOCKS) as usize),
+            dirty_chunks: 0,
             free: 0,
             cursor_small: 0,
             cursor_large: extent.count / 2,
@@ -161,8 +163,13 @@ impl BlockMap {
             let used = u64::from_le_bytes(bytes.try_into().expect("chunks are exact"));
             self.store(word, !used & self.blocks_of(word));
         }
-        self.dirty.remove(chunk as usize);
+        self.mark_clean(chunk as usize);
         Ok(())
+    }
+
+    /// Chunks that [`Self::take_dirty`] would give.
+    pub fn dirty_chunks(&self) -> u64 {
+        self.dirty_chunks
     }
 
     /// The chunks that changed since the last call, in order.
@@ -170,7 +177,7 @@ impl BlockMap {
         let mut chunks = Vec::new();
         let mut from = 0;
         while let Some(chunk) = self.dirty.next(from) {
-            self.dirty.remove(chunk);
+            self.mark_clean(chunk);
             chunks.push(chunk as u32);
             from = chunk + 1;
         }
@@ -237,14 +244,28 @@ impl BlockMap {
     pub(super) fn touch(&mut self, start: u64, count: u64) {
         if count > 0 {
             let (first, last) = (start / CHUNK_BLOCKS, (start + count - 1) / CHUNK_BLOCKS);
-            (first..=last).for_each(|chunk| self.dirty.insert(chunk as usize));
+            (first..=last).for_each(|chunk| self.mark_dirty(chunk as usize));
+        }
+    }
+
+    fn mark_dirty(&mut self, chunk: usize) {
+        if !self.dirty.contains(chunk) {
+            self.dirty.insert(chunk);
+            self.dirty_chunks += 1;
+        }
+    }
+
+    fn mark_clean(&mut self, chunk: usize) {
+        if self.dirty.contains(chunk) {
+            self.dirty.remove(chunk);
+            self.dirty_chunks -= 1;
         }
     }
 
     fn overwrite(&mut self, word: usize, free: u64) {
         if self.words[word] != free {
             self.store(word, free);
-            self.dirty.insert(word / CHUNK_WORDS);
+            self.mark_dirty(word / CHUNK_WORDS);
         }
     }
 

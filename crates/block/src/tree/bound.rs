@@ -7,11 +7,14 @@
 //! but then nothing was split. The same holds for the pages above, where the new entries are the new
 //! pages below. Where many entries come into one page, their size gives a better bound: pages are two
 //! thirds full at least, but for the few where what keys have in common changes.
+//!
+//! Pairs of new objects need no page each: ids grow, so they all lie behind those that the tree holds.
 
 use super::apply::is_inline;
 use super::overflow::pages_for;
 use super::page::{ENTRY_MAX, HEAD, SEGMENT, SLOT};
 use super::reference::{PageRef, Root};
+use crate::device::BLOCK;
 
 /// What the entries of a page fill at least, if the next one did not fit.
 const FILLED: u64 = (SLOT + ENTRY_MAX) as u64 * 2;
@@ -21,6 +24,10 @@ const EDGES: u64 = 4;
 /// Entries of any size that fit into a page.
 const ENTRIES_MIN: u64 = 3;
 
+/// Gaps between old keys that pairs of new objects come into: one for each kind of key that begins with
+/// a counted id.
+const FRESH_PLACES: u64 = 4;
+
 /// What a table will cost, kept while the table grows: the sum over its points and ranges.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Load {
@@ -29,6 +36,8 @@ pub struct Load {
     touches: u64,
     /// Those of them below the first layer.
     touches_below: u64,
+    /// Points that lie behind all old keys of their kind: beside each other, however many they are.
+    fresh: u64,
     /// Of entries in leaves.
     entry_bytes: u64,
     overflow_pages: u64,
@@ -38,6 +47,12 @@ pub struct Load {
 
 impl Load {
     pub fn point(key: usize, value: Option<usize>) -> Self {
+        let fresh = Load::fresh_point(key, value);
+        Load { touches: fresh.touches + 1, fresh: 0, ..fresh }
+    }
+
+    /// A point of which all old keys of its kind lie on one side.
+    pub fn fresh_point(key: usize, value: Option<usize>) -> Self {
         let layers = (key / SEGMENT) as u64;
         let value = value.unwrap_or(0);
         let tail = key % SEGMENT;
@@ -45,8 +60,9 @@ impl Load {
         let cell = if overflows { ENTRY_MAX - HEAD - tail } else { value };
         let entry = SLOT + HEAD + tail + cell;
         Load {
-            touches: 1 + layers,
+            touches: layers,
             touches_below: layers,
+            fresh: 1,
             entry_bytes: entry as u64 + layers * (SLOT + ENTRY_MAX) as u64,
             overflow_pages: if overflows { pages_for(value) } else { 0 },
             longest: key.min(SEGMENT) as u16,
@@ -59,10 +75,15 @@ impl Load {
     }
 
     pub fn add(&mut self, other: Load) {
-        self.touches += other.touches;
-        self.touches_below += other.touches_below;
-        self.entry_bytes += other.entry_bytes;
-        self.overflow_pages += other.overflow_pages;
+        self.add_times(other, 1);
+    }
+
+    pub fn add_times(&mut self, other: Load, times: u64) {
+        self.touches += other.touches * times;
+        self.touches_below += other.touches_below * times;
+        self.fresh += other.fresh * times;
+        self.entry_bytes += other.entry_bytes * times;
+        self.overflow_pages += other.overflow_pages * times;
         self.longest = self.longest.max(other.longest);
     }
 
@@ -70,46 +91,94 @@ impl Load {
     pub fn subtract(&mut self, other: Load) {
         self.touches -= other.touches;
         self.touches_below -= other.touches_below;
+        self.fresh -= other.fresh;
         self.entry_bytes -= other.entry_bytes;
         self.overflow_pages -= other.overflow_pages;
     }
+
+    /// Pages that it will fill, if nothing of it replaces anything: no bound, but what is likely.
+    pub fn likely_pages(&self) -> u64 {
+        self.overflow_pages + self.entry_bytes * 3 / (2 * BLOCK as u64)
+    }
 }
 
-/// No fewer pages than applying a table of this load to the tree allocates.
-pub fn pages_bound(load: &Load, root: Option<&Root>) -> u64 {
-    if load.touches == 0 {
-        return 0;
+/// What a bound depends on of the tree that a table is applied to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TreeSize {
+    height: u64,
+    height_below: u64,
+    pages: u64,
+    inner_pages: u64,
+    longest: u16,
+}
+
+impl TreeSize {
+    pub fn of(root: Option<&Root>) -> Self {
+        root.map_or(TreeSize::default(), |root| TreeSize {
+            height: root.height.into(),
+            height_below: root.height_below.into(),
+            pages: root.pages,
+            inner_pages: root.inner_pages,
+            longest: root.longest,
+        })
     }
-    let of_root = |field: fn(&Root) -> u64| root.map_or(0, field);
-    let height = of_root(|root| root.height.into()).max(1);
-    let rewritten = (load.touches * height).min(of_root(|root| root.pages));
-    let longest = load.longest.max(root.map_or(0, |root| root.longest));
+}
+
+/// How many pages applying a table allocates, at most.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PagesBound {
+    /// All of them.
+    pub pages: u64,
+    /// Those beyond the pages of the old tree that the new one does not need.
+    pub growth: u64,
+    /// No tree that comes of it is larger.
+    pub size: TreeSize,
+}
+
+/// No fewer pages than applying a table of this load to a tree of this size allocates.
+pub fn pages_bound(load: &Load, old: &TreeSize) -> PagesBound {
+    let entries = load.touches + load.fresh;
+    if entries == 0 {
+        return PagesBound { size: *old, ..PagesBound::default() };
+    }
+    let height = old.height.max(1);
+    let leaves = old.pages - old.inner_pages;
+    let places = load.touches + load.fresh.min(FRESH_PLACES);
+    let rewritten = places.min(leaves) + (places * (height - 1)).min(old.inner_pages);
+    let longest = load.longest.max(old.longest);
     let inner_entry = (SLOT + HEAD + PageRef::BYTES) as u64 + u64::from(longest);
 
-    let pages = of_root(|root| root.pages) + 1;
-    let mut split = split_bound(load.touches, load.entry_bytes, pages);
-    let mut total = rewritten + split;
+    let leaf_growth = split_bound(entries, load.entry_bytes, places.min(leaves + 1));
+    let (mut split, mut inner_growth, mut levels) = (leaf_growth, 0, height);
     for _ in 1..height {
-        let pages = of_root(|root| root.inner_pages);
-        split = split_bound(split, split * inner_entry, pages.min(load.touches));
-        total += split;
+        split = split_bound(split, split * inner_entry, places.min(old.inner_pages));
+        inner_growth += split;
     }
     // Above the old top are new pages, until one holds all.
     let mut top = split + 1;
     while top > 1 {
         top = top.div_ceil(ENTRIES_MIN);
-        total += top;
+        inner_growth += top;
+        levels += 1;
     }
-    total + 1 + load.overflow_pages + layers_bound(load, root)
+    let layers = layers_bound(load, old);
+    let growth = leaf_growth + inner_growth + 1 + load.overflow_pages + layers;
+    let size = TreeSize {
+        height: levels,
+        height_below: old.height_below + layers.checked_ilog2().map_or(0, |log| u64::from(log) + 1),
+        pages: old.pages + growth,
+        inner_pages: old.inner_pages + inner_growth,
+        longest,
+    };
+    PagesBound { pages: rewritten + growth, growth, size }
 }
 
 /// Pages of one level beyond those that there were, if so many entries come into so many pages.
 fn split_bound(entries: u64, bytes: u64, pages: u64) -> u64 {
-    entries.min(bytes.div_ceil(FILLED) + EDGES * pages.min(entries))
+    entries.min(bytes.div_ceil(FILLED) + EDGES * pages)
 }
 
 /// Trees of long keys are small or rare: each place that changes counts with its whole path.
-fn layers_bound(load: &Load, root: Option<&Root>) -> u64 {
-    let height = root.map_or(0, |root| u64::from(root.height_below));
-    load.touches_below * 2 * (height + 1)
+fn layers_bound(load: &Load, old: &TreeSize) -> u64 {
+    load.touches_below * 2 * (old.height_below + 1)
 }

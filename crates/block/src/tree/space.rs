@@ -28,6 +28,10 @@ pub struct NotInUse {
 
 /// Fewer free pages at the end of a run are not given back.
 const TAIL_PAGES_MIN: u64 = 16;
+/// Nor are fewer in the middle, for which a run becomes two.
+const GAP_PAGES_MIN: u64 = 64;
+/// Runs do not become more than this by giving back what is in their middle.
+const SPLIT_RUNS_MAX: usize = 64;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Run {
@@ -47,16 +51,23 @@ pub struct PageSpace {
     leaving: Vec<Extent>,
     /// Taken since the last commit.
     taken: Vec<Extent>,
+    taken_pages: u64,
 }
 
 impl PageSpace {
     /// Lends these blocks to the tree. They must not overlap with those it has.
     pub fn add_run(&mut self, extent: Extent) {
         assert!((1..=RUN_MAX).contains(&extent.count), "run of {} pages", extent.count);
-        let before = self.runs.range(..extent.end()).next_back();
-        assert!(before.is_none_or(|(start, run)| start + run.pages <= extent.start), "overlap");
+        let before = self.runs.range_mut(..extent.end()).next_back();
+        let end = before.as_ref().map_or(0, |(start, run)| **start + run.pages);
+        assert!(end <= extent.start, "overlap");
         self.total += extent.count;
-        self.runs.insert(extent.start, Run::new(extent.count));
+        match before {
+            Some((_, run)) if end == extent.start && run.pages + extent.count <= RUN_MAX => {
+                run.extend(extent.count);
+            }
+            _ => drop(self.runs.insert(extent.start, Run::new(extent.count))),
+        }
     }
 
     pub fn runs(&self) -> impl Iterator<Item = Extent> + '_ {
@@ -70,6 +81,11 @@ impl PageSpace {
     /// Pages that are not free, leaving ones included.
     pub fn used_pages(&self) -> u64 {
         self.used
+    }
+
+    /// Pages that were taken since the last commit: free again if there is none.
+    pub fn taken_pages(&self) -> u64 {
+        self.taken_pages
     }
 
     pub fn leaving_pages(&self) -> u64 {
@@ -88,6 +104,7 @@ impl PageSpace {
     /// The new tree's superblock is durable.
     pub fn commit(&mut self) {
         self.taken.clear();
+        self.taken_pages = 0;
         for extent in std::mem::take(&mut self.leaving) {
             self.release(extent);
         }
@@ -96,6 +113,7 @@ impl PageSpace {
     /// There will be no new tree: its pages are free, and the old one's stay.
     pub fn abandon(&mut self) {
         self.leaving.clear();
+        self.taken_pages = 0;
         for extent in std::mem::take(&mut self.taken) {
             self.release(extent);
         }
@@ -104,19 +122,48 @@ impl PageSpace {
     /// Gives back free pages at the end of a run, or all of a run, the last one first: at most so many,
     /// and nothing that is not worth it.
     pub fn take_free_run(&mut self, at_most: u64) -> Option<Extent> {
+        let taken = self.find_free_run(at_most).or_else(|| self.find_gap(at_most))?;
+        let (start, _) = self.runs.range(..=taken.start).next_back().expect("it is in a run");
+        let start = *start;
+        let run = self.runs.remove(&start).expect("it was found above");
+        let end = start + run.pages;
+        if taken.end() < end {
+            self.runs.insert(taken.end(), run.behind(taken.end() - start));
+        }
+        if start < taken.start {
+            self.runs.insert(start, run.cut(taken.start - start));
+        }
+        self.total -= taken.count;
+        Some(taken)
+    }
+
+    /// Whether [`PageSpace::take_free_run`] would give something.
+    pub fn has_free_run(&self, at_most: u64) -> bool {
+        self.find_free_run(at_most).or_else(|| self.find_gap(at_most)).is_some()
+    }
+
+    /// Free pages at the end of a run.
+    fn find_free_run(&self, at_most: u64) -> Option<Extent> {
         let free = self.runs.iter().rev().map(|(start, run)| (*start, run.pages, run.free_tail()));
         let is_worth = |(_, pages, tail): &(u64, u64, u64)| {
             *tail.min(&at_most) >= TAIL_PAGES_MIN || (*tail == *pages && *pages <= at_most)
         };
         let (start, pages, tail) = free.filter(|run| run.2 > 0).find(is_worth)?;
         let taken = tail.min(at_most);
-        let left = pages - taken;
-        let run = self.runs.remove(&start).expect("it was found above");
-        if left > 0 {
-            self.runs.insert(start, run.cut(left));
+        Some(Extent::new(start + pages - taken, taken))
+    }
+
+    /// The most free pages in the middle of a run.
+    fn find_gap(&self, at_most: u64) -> Option<Extent> {
+        if self.runs.len() >= SPLIT_RUNS_MAX || at_most < GAP_PAGES_MIN {
+            return None;
         }
-        self.total -= taken;
-        Some(Extent::new(start + left, taken))
+        let gaps = self.runs.iter().filter(|(_, run)| run.pages - run.used >= GAP_PAGES_MIN);
+        let gaps = gaps.map(|(start, run)| {
+            let (index, pages) = run.longest_free();
+            Extent::new(start + index, pages.min(at_most))
+        });
+        gaps.max_by_key(|gap| gap.count).filter(|gap| gap.count >= GAP_PAGES_MIN)
     }
 
     /// Fills the first runs first from now on, so that the last ones become free in time.
@@ -187,6 +234,7 @@ impl PageSpace {
         let (start, run) = run.expect("free pages lie in a run");
         run.set(extent.start - start, extent.count);
         self.used += extent.count;
+        self.taken_pages += extent.count;
         self.cursor = extent.end();
         match self.taken.last_mut() {
             Some(last) if last.end() == extent.start => last.count += extent.count,
@@ -271,9 +319,14 @@ impl Run {
     fn new(pages: u64) -> Self {
         let mut run = Run { pages, used: 0, words: vec![0; pages.div_ceil(WORD) as usize] };
         if run.padding() > 0 {
-            *run.words.last_mut().expect("at least one page") = u64::MAX << (pages % WORD);
+            *run.words.last_mut().expect("at least one page") = run.padding_bits();
         }
         run
+    }
+
+    /// The bits of the last word that stand for no page.
+    fn padding_bits(&self) -> u64 {
+        if self.padding() > 0 { u64::MAX << (self.pages % WORD) } else { 0 }
     }
 
     /// Pages at the end that are free.
@@ -281,13 +334,53 @@ impl Run {
         (0..self.pages).rev().take_while(|page| !self.is_set(*page)).count() as u64
     }
 
-    /// The first pages, when all behind are free.
-    fn cut(mut self, pages: u64) -> Run {
+    /// As many free pages more at the end.
+    fn extend(&mut self, pages: u64) {
+        let mut run = Run::new(self.pages + pages);
+        run.take_over(self);
+        *self = run;
+    }
+
+    /// The first pages.
+    fn cut(&self, pages: u64) -> Run {
+        self.part(0, pages)
+    }
+
+    /// The pages from `from` on.
+    fn behind(&self, from: u64) -> Run {
+        self.part(from, self.pages - from)
+    }
+
+    fn part(&self, from: u64, pages: u64) -> Run {
         let mut run = Run::new(pages);
-        self.words.truncate(run.words.len());
-        run.words.iter_mut().zip(self.words).for_each(|(word, old)| *word |= old);
-        run.used = self.used;
+        for page in (0..pages).filter(|page| self.is_set(from + page)) {
+            run.set(page, 1);
+        }
         run
+    }
+
+    /// The longest sequence of free pages: where, and how many.
+    fn longest_free(&self) -> (u64, u64) {
+        let (mut longest, mut from) = ((0, 0), 0);
+        while let Some(index) = self.find_free(from) {
+            let pages = self.free_at(index, self.pages);
+            if pages > longest.1 {
+                longest = (index, pages);
+            }
+            from = index + pages;
+        }
+        longest
+    }
+
+    /// The pages in use that another run with the same start has.
+    fn take_over(&mut self, other: &Run) {
+        let last = other.words.len() - 1;
+        for (index, (word, old)) in self.words.iter_mut().zip(&other.words).enumerate() {
+            // What lies behind the end of the other is not in use.
+            let padding = if index == last { other.padding_bits() } else { 0 };
+            *word |= old & !padding;
+        }
+        self.used = other.used;
     }
 
     fn padding(&self) -> u64 {

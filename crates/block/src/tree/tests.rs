@@ -7,6 +7,7 @@ mod world;
 use super::{Fault, Load, PageSpace, Root, SEGMENT};
 use crate::device::{BLOCK, Extent};
 use crate::table::Table;
+use bytes::Bytes;
 use proptest::prelude::*;
 use stdx::Prng;
 use world::{Keys, World, change_randomly, key};
@@ -17,6 +18,7 @@ fn strategy() -> impl Strategy<Value = (u64, usize, Vec<(Keys, u64)>)> {
         2 => Just(Keys::Similar),
         2 => Just(Keys::Long),
         2 => Just(Keys::Ascending),
+        2 => Just(Keys::Fresh),
     ];
     let checkpoints = proptest::collection::vec((keys, 1u64..250), 1..9);
     (any::<u64>(), prop_oneof![Just(4usize), Just(64), Just(10_000)], checkpoints)
@@ -210,4 +212,11 @@ fn the_bound_is_not_absurd() {
         last = (world.checkpoint(&table, &mut prng).pages_written, bound);
     }
     assert!(last.1 < 3 * last.0, "{} pages written, {} reserved", last.0, last.1);
+    // Those of new objects need no page each.
+    let key = |id: u64| Bytes::from([b"M".as_slice(), &id.to_be_bytes(), b"key"].concat());
+    let points = (0..4000).map(|i| (key((1 << 62) + i), Some(vec![1; 30].into())));
+    let table = Table { points: points.collect(), ..Table::default() };
+    let bound = world.bound(&table);
+    let written = world.checkpoint(&table, &mut prng).pages_written;
+    assert!(bound < 4 * written, "{written} pages written, {bound} reserved");
 }

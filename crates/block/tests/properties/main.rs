@@ -2,7 +2,12 @@
 
 mod harness;
 
+use bytes::Bytes;
+use harness::generator::{collection, object, one};
+use harness::life::Life;
+use harness::shape::Shape;
 use harness::{Report, Scenario, crashes, damage, failures, fullness};
+use store::{Change, RequestKind, StoreError};
 
 /// Names the seed of a failure.
 fn run_seeds(first: u64, count: u64, scenario: impl Fn(u64) -> Report) -> Report {
@@ -71,6 +76,25 @@ fn failing_devices_fail_requests_but_lose_nothing_that_was_acknowledged() {
 #[test]
 fn a_full_device_refuses_writes_but_not_deletes_and_gets_all_space_back() {
     run_seeds(60, 1, |seed| fullness::fullness_run(seed, 1));
+}
+
+#[test]
+fn what_the_log_cannot_take_at_once_is_refused_by_its_size_and_harms_nothing() {
+    let shape = Shape::new(64, 0);
+    let mut life = Life::begin(&shape, 70);
+    assert!(life.commit(one(collection(0), Change::CreateCollection)));
+    let set = |length: usize| {
+        let pairs = [(Bytes::from_static(b"key"), Bytes::from(vec![1; length]))].into();
+        RequestKind::Commit(one(collection(0), Change::OmapSet { object: object(0), pairs }))
+    };
+    let refused = life.ask(set(10 << 20));
+    assert!(
+        matches!(refused, Err(StoreError::TooLarge { size, limit, .. }) if size > limit),
+        "{refused:?}"
+    );
+    life.verify();
+    life.submit(set(1 << 20));
+    life.verify();
 }
 
 #[test]

@@ -134,6 +134,26 @@ fn pages_that_are_not_in_use_cannot_be_given_back() {
 }
 
 #[test]
+fn a_run_is_torn_to_give_back_what_is_free_in_its_middle() {
+    let mut space = PageSpace::default();
+    // One run, as they touch.
+    space.add_run(Extent::new(10, 150));
+    space.add_run(Extent::new(160, 150));
+    assert_eq!(space.runs().count(), 1);
+    assert_eq!(space.allocate_run(300), Some(Extent::new(10, 300)));
+    space.free_later(Extent::new(50, 100)).unwrap();
+    space.free_later(Extent::new(200, 30)).unwrap();
+    space.commit();
+    space.check_invariants();
+    assert!(!space.has_free_run(63));
+    assert_eq!(space.take_free_run(80), Some(Extent::new(50, 80)));
+    assert_eq!(space.take_free_run(80), None);
+    space.check_invariants();
+    assert!(space.runs().eq([Extent::new(10, 40), Extent::new(130, 180)]));
+    assert_eq!((space.free_pages(), space.used_pages()), (50, 170));
+}
+
+#[test]
 fn pages_are_taken_in_ascending_order() {
     let mut space = PageSpace::default();
     space.add_run(Extent::new(100, 10));

@@ -2,10 +2,11 @@
 
 use crate::device::BLOCK;
 use crate::device::Extent;
+use crate::keys;
 use crate::table::Table;
 use crate::tree::{
-    Applied, Apply, Fault, Load, PageRead, PageSpace, SEGMENT, Step, Totals, Tree, Visitor,
-    pages_bound, walk,
+    Applied, Apply, Fault, Load, PageRead, PageSpace, SEGMENT, Step, Totals, Tree, TreeSize,
+    Visitor, pages_bound, walk,
 };
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +23,8 @@ pub enum Keys {
     /// Some need layers.
     Long,
     Ascending,
+    /// Of objects with ids that ascend.
+    Fresh,
 }
 
 pub fn key(number: u64) -> Bytes {
@@ -49,8 +52,17 @@ fn random_key(prng: &mut Prng, keys: Keys) -> Vec<u8> {
             let tail = vec![small(prng) / 2; prng.below(3) as usize];
             [&[first | small(prng)], middle.as_slice(), &tail, &[prng.below(30) as u8]].concat()
         }
-        Keys::Ascending => key(prng.below(1 << 20)).to_vec(),
+        Keys::Ascending | Keys::Fresh => key(prng.below(1 << 20)).to_vec(),
     }
+}
+
+/// Some have little in common with those beside them.
+fn fresh_key(prng: &mut Prng, number: u64) -> Bytes {
+    let mut key = vec![*prng.choose(b"SHMR")];
+    key.extend_from_slice(&(number / 4).to_be_bytes());
+    let length = *prng.choose(&[0, 4, 40, 700]);
+    key.extend((0..length).map(|_| prng.below(3) as u8));
+    key.into()
 }
 
 fn random_value(prng: &mut Prng) -> Vec<u8> {
@@ -80,7 +92,11 @@ pub fn change_randomly(prng: &mut Prng, keys: Keys, operations: u64) -> Table {
             table.points.insert(key.into(), None);
         } else {
             let number = start + operation;
-            let key = if keys == Keys::Ascending { self::key(number) } else { key.into() };
+            let key = match keys {
+                Keys::Ascending => self::key(number),
+                Keys::Fresh => fresh_key(prng, number),
+                _ => key.into(),
+            };
             table.points.insert(key, Some(random_value(prng).into()));
         }
     }
@@ -170,14 +186,16 @@ impl World {
     }
 
     pub fn bound(&self, table: &Table) -> u64 {
+        let ids = self.model.keys().filter_map(|key| keys::counted_id(key));
+        let above = Table::above(ids.max().map_or(0, |id| id.saturating_add(1)));
         let mut load = Load::default();
         for (key, value) in &table.points {
-            load.add(Load::point(key.len(), value.as_ref().map(Bytes::len)));
+            load.add(above.point_load(key, value));
         }
         for (first, last) in &table.ranges {
             load.add(Load::range(first.len(), last.len()));
         }
-        pages_bound(&load, self.tree.root().as_ref())
+        pages_bound(&load, &TreeSize::of(self.tree.root().as_ref())).pages
     }
 
     pub fn checkpoint(&mut self, table: &Table, prng: &mut Prng) -> Applied {

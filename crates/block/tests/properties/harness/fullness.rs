@@ -1,4 +1,5 @@
-//! Full devices: writes are refused, deletes are not, nothing is lost, and all space comes back.
+//! Full devices: they are really full when writes are refused; removals are never refused, nor what
+//! groups note about them; nothing is lost, and all space comes back.
 
 use super::Report;
 use super::generator::{Generator, collection, object, one};
@@ -9,14 +10,37 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use stdx::Prng;
 use store::{Change, Outcome, RequestKind, Transaction, Usage};
+use types::HObject;
 
 const PG: u64 = 0;
 /// A device is full when so many writes were refused.
 const REFUSALS: u64 = 12;
 /// More objects than ever fit.
-const OBJECTS: u64 = 400;
+const OBJECTS: u64 = 2000;
 /// Checkpoints after which removed space must have come back.
 const RECLAIM_CHECKPOINTS: u64 = 8;
+/// Entries of a group's log; older ones are removed.
+const LOG_ENTRIES: u64 = 100;
+/// From this size on, reserves are a small part of a device.
+const LARGE_MIB: u64 = 128;
+
+/// Percent that are in use when additions are refused, and that are said to be available then.
+const USED_LEAST: u64 = 85;
+const USED_LEAST_LARGE: u64 = 90;
+const AVAILABLE_MOST: u64 = 10;
+
+/// What a device is filled with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Filling {
+    Data,
+    SmallObjects,
+    Omap,
+    LargeOmaps,
+    Mixed,
+}
+
+const FILLINGS: [Filling; 5] =
+    [Filling::Data, Filling::SmallObjects, Filling::Omap, Filling::LargeOmaps, Filling::Mixed];
 
 pub fn full_devices(seed: u64) -> Report {
     fullness_run(seed, 3)
@@ -24,21 +48,39 @@ pub fn full_devices(seed: u64) -> Report {
 
 pub fn fullness_run(seed: u64, rounds: u64) -> Report {
     let mut prng = Prng::new(seed);
-    let main_mib = prng.range(16..33);
+    let is_large = prng.chance(1, 4);
+    let main_mib = if is_large { prng.range(LARGE_MIB..160) } else { prng.range(16..33) };
     let mut shape = Shape::new(main_mib, if prng.chance(1, 3) { 16 } else { 0 });
-    shape.store.memory = *prng.choose(&[MEMORY_TINY, 8 << 20]);
+    shape.store.memory = *prng.choose(&[MEMORY_TINY, 8 << 20, 128 << 20]);
     shape.store.discard = prng.chance(1, 2);
     let mut life = Life::begin(&shape, seed).tolerating(Tolerance::NoSpace);
     let empty = usage(&mut life);
-    let mut fullness = Fullness { generator: life.generator(), prng, life };
+    let filling = *prng.choose(&FILLINGS);
+    let has_fast = shape.store.fast_blocks > 0;
+    let mut fullness =
+        Fullness { generator: life.generator(), prng, life, filling, has_fast, entries: 0 };
     let first = fullness.fill();
+    // Metadata has its own device, which is full if it is not the other.
+    let mut is_dense = !has_fast || filling == Filling::Data;
+    if is_dense {
+        fullness.check_use();
+    }
     for _ in 0..rounds {
         fullness = fullness.verified();
         fullness.remove_some();
+        if fullness.prng.chance(1, 2) {
+            // What others left scattered is not for this.
+            fullness.filling = *fullness.prng.choose(&FILLINGS);
+            is_dense &= fullness.filling == filling;
+        }
         fullness.fill();
+        if is_dense {
+            fullness.check_use();
+        }
     }
     fullness = fullness.verified();
     fullness.remove_all(&empty);
+    fullness.filling = filling;
     let again = fullness.fill();
     assert!(again * 10 >= first * 8, "{first} bytes fitted at first, {again} in the end");
     fullness.remove_all(&empty);
@@ -56,6 +98,10 @@ struct Fullness {
     life: Life,
     generator: Generator,
     prng: Prng,
+    filling: Filling,
+    has_fast: bool,
+    /// Of the group's log so far.
+    entries: u64,
 }
 
 impl Fullness {
@@ -64,8 +110,10 @@ impl Fullness {
         let (mut fitted, mut refusals) = (0, 0);
         self.commit_always(one(collection(PG), Change::CreateCollection));
         while refusals < REFUSALS {
-            let (transaction, bytes) = self.addition();
-            match self.life.commit(transaction) {
+            let mut transaction = one(collection(PG), self.addition());
+            let bytes = transaction.bytes_added();
+            self.push_log_entry(&mut transaction);
+            match self.life.commit_alone(transaction) {
                 true => fitted += bytes,
                 false => refusals += 1,
             }
@@ -73,54 +121,82 @@ impl Fullness {
         fitted
     }
 
-    /// Mostly data.
-    fn addition(&mut self) -> (Transaction, u64) {
+    /// Little is left unused when additions are refused.
+    fn check_use(&mut self) {
+        let usage = usage(&mut self.life);
+        let used = usage.bytes_used * 100 / usage.bytes_total;
+        let available = usage.bytes_available * 100 / usage.bytes_total;
+        let is_large = usage.bytes_total >= (LARGE_MIB * 7 / 8) << 20;
+        let least = if is_large { USED_LEAST_LARGE } else { USED_LEAST };
+        assert!(used >= least, "{used} % in use when a write of {:?} is refused", self.filling);
+        assert!(available <= AVAILABLE_MOST, "{available} % available, but writes are refused");
+    }
+
+    fn addition(&mut self) -> Change {
         let object = object(self.prng.below(OBJECTS));
-        let change = match self.prng.below(8) {
-            0 => {
-                let value = vec![self.prng.next_u64() as u8; 1000];
-                let number = || Bytes::from(self.prng.next_u64().to_string());
-                let keys: Vec<Bytes> = std::iter::repeat_with(number).take(20).collect();
-                let pairs = keys.into_iter().map(|key| (key, Bytes::from(value.clone())));
-                Change::OmapSet { object, pairs: pairs.collect::<BTreeMap<_, _>>() }
+        match (self.filling, self.prng.below(8)) {
+            (Filling::Data, _) | (Filling::Mixed, 0..=3) => {
+                let lengths = [1000, 4096, 20_000, 131_072, 131_072, 700_000];
+                self.write(object, &lengths)
             }
-            _ => {
-                let length = *self.prng.choose(&[1000, 4096, 20_000, 131_072, 131_072, 700_000]);
-                let mut data = vec![self.prng.next_u64() as u8; length];
-                self.prng.fill(&mut data[..8]);
-                let offset = self.prng.below(100) * 4096 + self.prng.below(2) * 77;
-                Change::Write { object, offset, data: data.into() }
+            (Filling::SmallObjects, _) | (Filling::Mixed, 4..=5) => {
+                self.write(object, &[100, 1000, 4096])
             }
-        };
-        let transaction = one(collection(PG), change);
-        let bytes = transaction.bytes_added();
-        (transaction, bytes)
+            (Filling::LargeOmaps, _) | (Filling::Mixed, 6) => self.omap_set(object, 2000, 40),
+            (Filling::Omap, _) | (Filling::Mixed, _) => self.omap_set(object, 20, 1000),
+        }
+    }
+
+    fn write(&mut self, object: HObject, lengths: &[usize]) -> Change {
+        let length = *self.prng.choose(lengths);
+        let mut data = vec![self.prng.next_u64() as u8; length];
+        self.prng.fill(&mut data[..8]);
+        let offset = self.prng.below(100) * 4096 + self.prng.below(2) * 77;
+        Change::Write { object, offset, data: data.into() }
+    }
+
+    fn omap_set(&mut self, object: HObject, keys: usize, length: usize) -> Change {
+        let value = Bytes::from(vec![self.prng.next_u64() as u8; length]);
+        let number = || Bytes::from(self.prng.next_u64().to_string());
+        let keys: Vec<Bytes> = std::iter::repeat_with(number).take(keys).collect();
+        let pairs = keys.into_iter().map(|key| (key, value.clone()));
+        Change::OmapSet { object, pairs: pairs.collect() }
+    }
+
+    /// As a placement group does: its log is the omap of an object without a name.
+    fn push_log_entry(&mut self, transaction: &mut Transaction) {
+        let key = |number: u64| Bytes::from(format!("{number:020}"));
+        let object = HObject::default();
+        let pairs = BTreeMap::from([(key(self.entries), Bytes::from(vec![1; 250]))]);
+        transaction.push(collection(PG), Change::OmapSet { object: object.clone(), pairs });
+        let (first, last) = (key(0), key(self.entries.saturating_sub(LOG_ENTRIES)));
+        transaction.push(collection(PG), Change::OmapRemoveRange { object, first, last });
+        self.entries += 1;
     }
 
     /// What the store must not refuse.
     fn commit_always(&mut self, transaction: Transaction) {
         self.life.history.tolerance = Tolerance::None;
-        assert!(self.life.commit(transaction));
+        assert!(self.life.commit_alone(transaction));
         self.life.history.tolerance = Tolerance::NoSpace;
     }
 
-    /// Removes about half of the objects, by all means.
+    /// Removes about half of the objects, by all means, and notes it in the log.
     fn remove_some(&mut self) {
-        let names: Vec<_> = self
-            .life
-            .history
-            .state()
-            .objects(collection(PG))
-            .map(|(name, _)| name.clone())
-            .collect();
-        for object in names {
+        let objects = self.life.history.state().objects(collection(PG));
+        let names = objects.map(|(name, _)| name.clone()).filter(|name| !name.name.is_empty());
+        for object in names.collect::<Vec<_>>() {
             let change = match self.prng.below(8) {
                 0..=2 => Change::Remove { object },
                 3 => Change::Truncate { object, size: 0 },
                 4 => Change::OmapClear { object },
                 _ => continue,
             };
-            self.commit_always(one(collection(PG), change));
+            let mut transaction = one(collection(PG), change);
+            if self.prng.chance(7, 8) {
+                self.push_log_entry(&mut transaction);
+            }
+            self.commit_always(transaction);
         }
     }
 

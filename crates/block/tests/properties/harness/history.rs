@@ -133,6 +133,22 @@ impl History {
         }
     }
 
+    /// A commit with nothing else in flight was answered: whether it took effect.
+    pub fn committed_alone(
+        &mut self,
+        transaction: &Transaction,
+        outcome: Result<Outcome, StoreError>,
+    ) -> bool {
+        assert_eq!((self.open.len(), self.states.len()), (0, 1), "something else is in flight");
+        if outcome != Ok(Outcome::Committed) {
+            let tolerable = self.is_tolerable(&outcome);
+            assert!(tolerable, "commit of {}: {outcome:?}", brief(transaction));
+            return false;
+        }
+        self.states[0].apply(transaction).expect("the reference allows what the store did");
+        true
+    }
+
     fn is_tolerable(&self, outcome: &Result<Outcome, StoreError>) -> bool {
         match outcome {
             Err(StoreError::NoSpace { .. }) => self.tolerance == Tolerance::NoSpace,
