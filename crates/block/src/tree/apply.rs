@@ -13,6 +13,7 @@
 //! * Memory holds a path of pages, a few pages per level, and what was not taken by
 //!   [`Apply::poll_write`].
 
+mod ahead;
 mod changes;
 mod layer;
 mod output;
@@ -31,7 +32,7 @@ use release::Release;
 use thiserror::Error;
 
 /// Pages that are asked for at once, at most.
-const PREFETCH_MAX: usize = 64;
+const PREFETCH_MAX: usize = 128;
 
 /// Where fresh pages come from.
 pub trait PageSource {

@@ -67,6 +67,16 @@ impl Cache {
         self.evict();
     }
 
+    pub(super) fn pages_max(&self) -> usize {
+        self.pages_max
+    }
+
+    /// Without being used.
+    pub(super) fn peek(&self, page: u64, crc: u32) -> Option<Bytes> {
+        let item = &self.items[*self.index.get(&page)? as usize];
+        (item.crc == crc).then(|| item.bytes.clone())
+    }
+
     pub(super) fn contains(&self, page: u64, crc: u32) -> bool {
         self.index.get(&page).is_some_and(|index| self.items[*index as usize].crc == crc)
     }

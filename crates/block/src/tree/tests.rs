@@ -4,7 +4,7 @@ mod damage;
 mod space;
 mod world;
 
-use super::{Fault, Load, PageSpace, Root, SEGMENT};
+use super::{Fault, Load, PageSpace, Root, SEGMENT, Tree};
 use crate::device::{BLOCK, Extent};
 use crate::table::Table;
 use bytes::Bytes;
@@ -88,6 +88,23 @@ fn one_change_writes_one_path() {
 }
 
 #[test]
+fn leaves_are_read_ahead_whatever_lies_above_them() {
+    let mut prng = Prng::new(14);
+    let mut world = World::new(10_000);
+    let pairs = (0..40_000u64).map(|i| (key(i * 10), Some(vec![1; 300].into())));
+    world.checkpoint(&Table { points: pairs.collect(), ..Table::default() }, &mut prng);
+    let root = world.tree.root().unwrap();
+    assert!(root.inner_pages > 12 && root.pages > 2000, "{root:?}");
+    // One in 16 leaves changes: about six below each inner page.
+    world.tree = Tree::new(Some(root), 10_000);
+    let points = (0..200u64).map(|i| (key(i * 2000), Some(vec![2; 300].into())));
+    world.waits = 0;
+    world.checkpoint(&Table { points: points.collect(), ..Table::default() }, &mut prng);
+    assert!(world.waits <= 8, "waited {} times", world.waits);
+    world.check();
+}
+
+#[test]
 fn ascending_keys_fill_their_pages() {
     let mut prng = Prng::new(8);
     let mut world = World::new(10_000);
@@ -167,7 +184,7 @@ fn a_value_in_torn_space_is_found_by_a_list() {
 fn many_operations_at_once_get_on_with_a_tiny_cache() {
     let mut prng = Prng::new(13);
     let mut world = World::new(4);
-    for _ in 0..3 {
+    for _ in 0..5 {
         world.checkpoint(&change_randomly(&mut prng, Keys::Similar, 1500), &mut prng);
     }
     assert!(world.tree.root().unwrap().height >= 4);

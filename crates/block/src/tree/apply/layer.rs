@@ -12,16 +12,17 @@
 //!   which happens by itself, because a page's range ends where the next one begins.
 //! * A page that was opened and turns out to have no changes stays as it is.
 
+use super::ahead::Ahead;
 use super::changes::{Changes, successor};
 use super::output::write_page;
 use super::release::KeyBase;
-use super::{Context, PREFETCH_MAX, Stop};
+use super::{Context, Stop};
 use crate::device::BLOCK;
+use crate::tree::Absent;
 use crate::tree::builder::Builder;
 use crate::tree::page::{CellKind, Page};
 use crate::tree::read::segment;
 use crate::tree::reference::{PageRef, Top};
-use crate::tree::{Absent, Want};
 use bytes::Bytes;
 
 mod merge;
@@ -288,26 +289,23 @@ impl Layer {
         result.map_err(|absent| self.absent_with_next(context, absent).into())
     }
 
-    /// What is needed next may be read at the same time: the children behind that have changes.
+    /// What is needed next may be read at the same time: pages behind that have changes.
     fn absent_with_next(&self, context: &Context<'_>, absent: Absent) -> Absent {
-        let Absent::Missing(mut wants) = absent else { return absent };
+        let Absent::Missing(wants) = absent else { return absent };
         let changes = Changes::new(context.table, &self.prefix);
-        let frame = self.frames.last().expect("a child was opened");
-        let mut index = frame.index + 1;
-        while wants.len() < PREFETCH_MAX && index < frame.page.len() {
-            let lower = frame.page.key(index);
-            let Some(next) = changes.next_from(&lower) else { break };
-            if frame.upper.as_ref().is_some_and(|upper| next >= &upper[..]) {
-                break;
+        let mut ahead = Ahead::new(context, changes, wants);
+        for frame in self.frames.iter().rev() {
+            let first = frame.index + 1;
+            if first < frame.page.len() {
+                ahead.look_below(
+                    &frame.page,
+                    first,
+                    &frame.page.key(first),
+                    frame.upper.as_deref(),
+                );
             }
-            index = frame.page.child_index(next).max(index);
-            let want = Want::page(frame.page.child(index), frame.page.level() - 1);
-            if context.tree.lacks(&want) {
-                wants.push(want);
-            }
-            index += 1;
         }
-        Absent::Missing(wants)
+        Absent::Missing(ahead.wants)
     }
 
     fn close_frame(&mut self, context: &mut Context<'_>) -> Result<(), Stop> {

@@ -127,6 +127,8 @@ pub struct World {
     pub model: Model,
     totals: Totals,
     checkpoints: u64,
+    /// Times that a checkpoint waited for pages, altogether.
+    pub waits: usize,
 }
 
 impl World {
@@ -144,6 +146,7 @@ impl World {
             model: Model::new(),
             totals: Totals::default(),
             checkpoints: 0,
+            waits: 0,
         }
     }
 
@@ -207,7 +210,10 @@ impl World {
             let step = apply.step(&mut self.tree, table, &mut self.space, budget);
             self.store(&mut apply);
             match step.expect("there is space and no damage") {
-                Step::Need(reads) => self.supply(&reads),
+                Step::Need(reads) => {
+                    self.waits += 1;
+                    self.supply(&reads);
+                }
                 Step::Progress => self.check_some_key(prng),
                 Step::Done(applied) => break applied,
             }
