@@ -25,7 +25,7 @@ const LOG_ENTRIES: u64 = 100;
 const LARGE_MIB: u64 = 128;
 
 /// Percent that are in use when additions are refused, and that are said to be available then.
-const USED_LEAST: u64 = 85;
+const USED_LEAST: u64 = 75;
 const USED_LEAST_LARGE: u64 = 90;
 const AVAILABLE_MOST: u64 = 10;
 
