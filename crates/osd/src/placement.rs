@@ -59,7 +59,7 @@ impl Osd {
             let (epoch, osds) = (map.epoch, osds.clone());
             self.place_group(pg, &MapChange { epoch, osds, is_up, is_gap, is_new }, members);
         }
-        self.placed = Placed { epoch: map.epoch, pools: map.pools.keys().copied().collect() };
+        self.placed = Placed::of(&map);
         self.map = map;
         self.pump_groups(now);
     }
@@ -139,6 +139,12 @@ impl Osd {
 pub(crate) struct Placed {
     epoch: Epoch,
     pools: BTreeSet<PoolId>,
+}
+
+impl Placed {
+    pub fn of(map: &OsdMap) -> Self {
+        Placed { epoch: map.epoch, pools: map.pools.keys().copied().collect() }
+    }
 }
 
 fn members(map: &OsdMap, pool: &maps::Pool, mapping: maps::Mapping) -> Members {

@@ -4,6 +4,7 @@ use crate::Osd;
 use crate::execute::{Answer, Need};
 use crate::groups::Group;
 use crate::osd::Stage;
+use crate::placement::Placed;
 use crate::stored_maps;
 use engine::{Output, Time};
 use pg::{Pg, Tag};
@@ -104,6 +105,7 @@ impl Osd {
         if self.stage == Stage::Loading && !self.stored_maps.is_loading && loaded() {
             self.stage = Stage::Booting;
             if self.epoch() > Epoch(0) {
+                self.placed = Placed::of(&self.map);
                 self.place_groups(now);
             }
             self.connect_to_monitor();
