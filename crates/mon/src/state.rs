@@ -12,7 +12,7 @@ use codec::{Decode, decode_all};
 use maps::{MgrMap, MonMap, OsdMap};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use types::{EntityName, Epoch, OsdId};
+use types::{EntityName, EntityType, Epoch, OsdId};
 use wire::LogEntry;
 use wire::options::Values;
 pub use wire::options::switch as parse_switch;
@@ -189,13 +189,32 @@ impl State {
 
     /// The options of an entity: later sections, which say more, win over earlier ones.
     pub fn config_for(&self, who: &EntityName) -> BTreeMap<String, (String, String)> {
+        let masks = self.masks(who);
+        let mut sections = Vec::new();
+        for section in ["global".to_owned(), who.kind.to_string()] {
+            let masked = masks.iter().map(|mask| format!("{section}/{mask}"));
+            let masked: Vec<String> = masked.collect();
+            sections.push(section);
+            sections.extend(masked);
+        }
+        sections.push(who.to_string());
         let mut options = BTreeMap::new();
-        for section in ["global".to_owned(), who.kind.to_string(), who.to_string()] {
+        for section in sections {
             for (name, value) in self.config.get(&section).into_iter().flatten() {
                 options.insert(name.clone(), (value.clone(), section.clone()));
             }
         }
         options
+    }
+
+    /// What an OSD is besides: `rack:r1`, `host:a`, `class:ssd`.
+    fn masks(&self, who: &EntityName) -> Vec<String> {
+        let id = who.id.parse().ok().filter(|_| who.kind == EntityType::OSD);
+        let Some(osd): Option<i32> = id else { return Vec::new() };
+        let crush = &self.osdmap.crush;
+        let places = crush.full_location(osd).into_iter().rev();
+        let places = places.map(|(kind, name)| format!("{kind}:{name}"));
+        places.chain(crush.item_class(osd).map(|class| format!("class:{class}"))).collect()
     }
 
     /// One option as the monitor itself sees it.

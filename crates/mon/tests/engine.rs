@@ -350,6 +350,9 @@ fn osds_are_told_of_options_when_they_change() {
         (result, told.and_then(|config| config.options.get(name).cloned()))
     };
     assert_eq!(set("osd", "3"), (0, Some("3".to_owned())));
+    assert_eq!(set("osd/class:ssd", "8"), (0, Some("3".to_owned())), "its class is hdd");
+    assert_eq!(set("osd/host:alpha", "6"), (0, Some("6".to_owned())));
+    assert_eq!(set("osd/class:hdd", "7"), (0, Some("7".to_owned())));
     assert_eq!(set("osd.1", "4"), (0, Some("4".to_owned())));
     assert_eq!(set("osd", "5"), (0, Some("4".to_owned())));
     assert_eq!(set("osd", "many"), (-22, None));

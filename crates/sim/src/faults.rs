@@ -230,12 +230,17 @@ fn weak_link(prng: &mut Prng, cast: &Cast) -> Plan {
 /// What an administrator, or a balancer, does to an OSD. See [`restore`].
 fn churn(prng: &mut Prng, cast: &Cast) -> String {
     let id = prng.below(cast.osds.len() as u64);
-    match prng.below(6) {
+    match prng.below(8) {
         0 => format!(r#"{{"prefix":"osd out","ids":["{id}"]}}"#),
         1 => format!(r#"{{"prefix":"osd in","ids":["{id}"]}}"#),
         2 => format!(r#"{{"prefix":"osd down","ids":["{id}"]}}"#),
         3 => reweight(id, *prng.choose(&WEIGHTS)),
         4 => crush_reweight(id, *prng.choose(&CRUSH_WEIGHTS)),
+        5 => r#"{"prefix":"balancer optimize","plan":"any"}"#.to_owned(),
+        6 => {
+            let affinity = *prng.choose(&["0.0", "0.5", "1.0"]);
+            format!(r#"{{"prefix":"osd primary-affinity","id":{id},"weight":{affinity}}}"#)
+        }
         _ => {
             let (group, to) = (prng.below(8), prng.below(cast.osds.len() as u64));
             format!(r#"{{"prefix":"osd pg-upmap-items","pgid":"1.{group:x}","id":[{id},{to}]}}"#)

@@ -16,7 +16,8 @@ const INTERVAL_DEFAULT: u64 = 60;
 /// What the balancer did last, for `balancer status`.
 #[derive(Debug, Clone, Default)]
 pub struct BalancerStatus {
-    pub next: Time,
+    /// When it last looked.
+    pub last: Option<Time>,
     pub started: Option<Time>,
     pub result: String,
     pub is_even: bool,
@@ -65,13 +66,14 @@ pub fn limits(state: &State, stats: &Statistics) -> Result<Limits, String> {
 
 impl Monitor {
     pub(super) fn balance_if_due(&mut self, now: Time) {
-        let status = &mut self.overview.balancer;
-        if !is_on(&self.state) || now < status.next {
-            return;
-        }
         let interval = self.state.mgr_option("mgr/balancer/sleep_interval");
         let seconds = interval.and_then(|text| text.parse().ok()).unwrap_or(INTERVAL_DEFAULT);
-        status.next = now + Duration::from_secs(seconds);
+        let rests = |last: Time| now.since(last) < Duration::from_secs(seconds);
+        let status = &mut self.overview.balancer;
+        if !is_on(&self.state) || status.last.is_some_and(rests) {
+            return;
+        }
+        status.last = Some(now);
         self.enqueue(Job::Balance);
     }
 
