@@ -337,7 +337,9 @@ impl Objecter {
 
     pub fn poll_timeout(&self) -> Option<Time> {
         let deadline = self.deadlines.front().map(|(deadline, _)| *deadline);
-        let pings = self.watches.values().map(|watch| watch.next_ping);
+        // A watch that something is on its way for is looked at when that is answered.
+        let resting = self.watches.values().filter(|watch| watch.operation.is_none());
+        let pings = resting.map(|watch| watch.next_ping);
         deadline.into_iter().chain(self.sessions.poll_timeout()).chain(pings).min()
     }
 }

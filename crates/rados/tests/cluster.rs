@@ -256,6 +256,15 @@ fn a_watch_is_registered_again_after_a_lost_session_and_a_move() {
 }
 
 #[test]
+fn a_ping_that_is_on_its_way_asks_for_no_time() {
+    let mut world = World::new(1);
+    watched(&mut world);
+    world.now = world.now + Duration::from_secs(11);
+    world.client.handle_timeout(world.now);
+    assert!(world.client.poll_timeout().is_none_or(|due| due > world.now));
+}
+
+#[test]
 fn a_watch_that_the_osd_forgot_is_lost() {
     let mut world = World::new(1);
     let watch = watched(&mut world);
