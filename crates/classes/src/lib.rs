@@ -221,4 +221,6 @@ fn encode_output<T: codec::Encode + ?Sized>(value: &T, output: &mut Vec<u8>) {
 }
 
 #[cfg(test)]
+mod noise;
+#[cfg(test)]
 mod test_object;

@@ -7,6 +7,9 @@ use codec::{Decode, Encode};
 use std::collections::BTreeMap;
 use types::{EntityAddr, EntityType, Errno, ParticipantName, SnapId, UTime};
 
+/// Of an object's data.
+const SIZE_MAX: u64 = 1 << 20;
+
 #[derive(Debug, Default, Clone)]
 pub(crate) struct State {
     pub exists: bool,
@@ -57,7 +60,7 @@ impl TestObject {
         self.run(method.function, input)
     }
 
-    fn run(&mut self, function: Function, input: &[u8]) -> std::result::Result<Vec<u8>, Errno> {
+    pub fn run(&mut self, function: Function, input: &[u8]) -> std::result::Result<Vec<u8>, Errno> {
         let mut output = Vec::new();
         self.next = self.state.clone();
         match function(self, &Bytes::copy_from_slice(input), &mut output) {
@@ -102,7 +105,7 @@ impl ObjectContext for TestObject {
         self.require()?;
         let data = &self.state.data;
         let start = data.len().min(offset as usize);
-        let end = data.len().min((offset + length) as usize);
+        let end = data.len().min(offset.saturating_add(length) as usize);
         Ok(Bytes::copy_from_slice(&data[start..end]))
     }
 
@@ -160,6 +163,9 @@ impl ObjectContext for TestObject {
     }
 
     fn write(&mut self, offset: u64, data: Bytes) -> Result<()> {
+        if offset > SIZE_MAX || data.len() as u64 > SIZE_MAX {
+            return Err(Errno::FBIG.into());
+        }
         let end = offset as usize + data.len();
         let stored = &mut self.next.data;
         stored.resize(stored.len().max(end), 0);
