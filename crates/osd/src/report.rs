@@ -174,6 +174,9 @@ fn stat(group: &mut Group, now: UTime, epoch: Epoch, sequence: u64) -> PgStat {
         read_bytes: group.counters.read_bytes,
         writes: group.counters.writes,
         write_bytes: group.counters.write_bytes,
+        // Who is clean as of now needs nothing that was before.
+        last_epoch_clean: if pg.is_clean() { epoch } else { info.history.last_epoch_clean },
+        blocked_by: pg.blocked_by().collect(),
         ..PgStat::default()
     }
 }
