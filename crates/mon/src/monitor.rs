@@ -14,6 +14,7 @@
 pub mod balance;
 mod fullness;
 mod handshake;
+mod health_log;
 mod history;
 mod housekeeping;
 mod job;
@@ -40,6 +41,7 @@ use crate::statistics::Statistics;
 use auth::{CephxPolicy, Entropy};
 use engine::{AuthRequest, AuthVerdict, ConnId, Daemon, Message, Output, Peer, Time};
 use handshake::Handshake;
+use health_log::HealthSeen;
 use job::{Effects, Job};
 use osds::Liveness;
 use publish::MapMessages;
@@ -97,6 +99,7 @@ pub struct Monitor {
     liveness: Liveness,
     failures: Failures,
     flapping: Flapping,
+    health_seen: HealthSeen,
     sessions: BTreeMap<ConnId, Session>,
     map_messages: MapMessages,
     handshakes: BTreeMap<ConnId, Handshake>,
@@ -156,6 +159,7 @@ impl Monitor {
             liveness: Liveness::default(),
             failures: Failures::default(),
             flapping: Flapping::default(),
+            health_seen: HealthSeen::default(),
             sessions: BTreeMap::new(),
             map_messages: MapMessages::default(),
             handshakes: BTreeMap::new(),

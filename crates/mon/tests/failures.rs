@@ -18,7 +18,8 @@ use wire::{OsdFailure, OsdMarkMeDown};
 /// * `wait S`, `boot A` (the same process again), `restart A`, `leave A` (it says goodbye).
 /// * `lose A`: its session with the monitor ends.
 /// * `option NAME VALUE`, `osd COMMAND ARGUMENT`: what an administrator does.
-/// * `up OSD…`, `in OSD…`: exactly these are. `log TEXT`: the last entry contains this.
+/// * `up OSD…`, `in OSD…`: exactly these are. `log TEXT`: the last entry contains this, `logged TEXT`: one
+///   of the last ones does.
 /// * `health CHECK`, `healthy CHECK`: a check is raised, or not.
 struct Story {
     cluster: Cluster,
@@ -79,6 +80,10 @@ impl Story {
             ["log", ..] => {
                 let log = self.cluster.plain(json!({ "prefix": "log last", "num": 1 }));
                 assert!(log.contains(line.trim_start_matches("log ")), "{line}: {log}");
+            }
+            ["logged", ..] => {
+                let log = self.cluster.plain(json!({ "prefix": "log last", "num": 20 }));
+                assert!(log.contains(line.trim_start_matches("logged ")), "{line}: {log}");
             }
             ["health", check] => assert!(self.raised(check), "{line}"),
             ["healthy", check] => assert!(!self.raised(check), "{line}"),
@@ -370,7 +375,7 @@ fn who_is_down_too_long_goes_out_and_comes_back_in() {
          in 0 1 2 3
          wait 7
          in 1 2 3
-         log Marking osd.0 out (has been down for
+         logged Marking osd.0 out (has been down for
          leave 1
          wait 60
          in 2 3
@@ -451,5 +456,22 @@ fn an_osd_without_a_session_is_marked_down_after_a_while() {
          up 0 1 2
          wait 10
          up 1 2",
+    );
+}
+
+#[test]
+fn the_log_keeps_what_was_wrong_and_that_it_is_over() {
+    Story::tell(
+        "host a 0
+         host b 1
+         host c 2
+         wait 5
+         leave 0
+         wait 5
+         logged Health check failed: 1 osds down (OSD_DOWN)
+         restart 0
+         wait 5
+         logged Health check cleared: OSD_DOWN (was: 1 osds down)
+         log Cluster is now healthy",
     );
 }

@@ -34,6 +34,7 @@ impl Monitor {
         self.overview.kept_down = self.flapping.held(&self.state, now);
         self.overview.progress.observe(now, &self.state.osdmap, &self.stats);
         self.balance_if_due(now);
+        self.watch_health(now);
         let mut draft = Change::new(now.wall());
         self.plan_housekeeping(now, &mut draft);
         if !draft.is_empty() && !is_queued(self, |job| matches!(job, Job::Housekeeping)) {

@@ -42,6 +42,8 @@ pub(super) enum Job {
     Housekeeping,
     /// A step of the balancer.
     Balance,
+    /// For the cluster log, with severities.
+    Notes(Vec<(u16, String)>),
 }
 
 /// A command and where its answer goes.
@@ -101,6 +103,12 @@ impl Monitor {
             Job::Osd(job) => self.run_osd_job(now, job, &mut change),
             Job::Housekeeping => {
                 self.plan_housekeeping(now, &mut change);
+                Effects::default()
+            }
+            Job::Notes(notes) => {
+                for (severity, text) in notes {
+                    change.note(*severity, text.clone());
+                }
                 Effects::default()
             }
             Job::Balance => {

@@ -1,0 +1,97 @@
+//! What changes about the cluster's health, in the cluster log: what happened can be read there after it
+//! is over.
+
+use super::Monitor;
+use super::job::Job;
+use crate::health::{Severity, View, health};
+use engine::Time;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How often health is looked at.
+const INTERVAL: Duration = Duration::from_secs(2);
+
+/// The checks that were raised at the last look: severity and summary by name.
+#[derive(Debug, Default)]
+pub(super) struct HealthSeen {
+    due: Time,
+    checks: BTreeMap<String, (Severity, String)>,
+}
+
+impl HealthSeen {
+    /// What is to be said of the difference, with the severities of the log.
+    fn update(&mut self, now: BTreeMap<String, (Severity, String)>) -> Vec<(u16, String)> {
+        let before = std::mem::replace(&mut self.checks, now);
+        let mut notes = Vec::new();
+        for (name, (severity, summary)) in &self.checks {
+            match before.get(name) {
+                None => notes
+                    .push((level(*severity), format!("Health check failed: {summary} ({name})"))),
+                // Counts change all the time; only what becomes worse or better is news.
+                Some((known, _)) if known != severity => notes
+                    .push((level(*severity), format!("Health check update: {summary} ({name})"))),
+                Some(_) => {}
+            }
+        }
+        let gone = before.iter().filter(|(name, _)| !self.checks.contains_key(*name));
+        notes.extend(gone.map(|(name, (_, summary))| {
+            (INFO, format!("Health check cleared: {name} (was: {summary})"))
+        }));
+        if self.checks.is_empty() && !before.is_empty() {
+            notes.push((INFO, "Cluster is now healthy".to_owned()));
+        }
+        notes
+    }
+}
+
+/// Severities of the cluster log.
+const INFO: u16 = 1;
+
+fn level(severity: Severity) -> u16 {
+    match severity {
+        Severity::Ok => INFO,
+        Severity::Warning => 3,
+        Severity::Error => 4,
+    }
+}
+
+impl Monitor {
+    pub(super) fn watch_health(&mut self, now: Time) {
+        if now < self.health_seen.due {
+            return;
+        }
+        self.health_seen.due = now + INTERVAL;
+        let (state, stats, overview) = (&self.state, &self.stats, &self.overview);
+        let health = health(&View { state, stats, overview, now });
+        let audible = health.all().into_iter().filter(|(name, _)| !health.is_muted(name));
+        let checks =
+            audible.map(|(name, check)| (name.to_owned(), (check.severity, check.summary.clone())));
+        let notes = self.health_seen.update(checks.collect());
+        if !notes.is_empty() {
+            self.enqueue(Job::Notes(notes));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_begins_gets_worse_and_ends_is_said_once() {
+        let mut seen = HealthSeen::default();
+        let one = |severity, summary: &str| {
+            BTreeMap::from([("OSD_DOWN".to_owned(), (severity, summary.to_owned()))])
+        };
+        let begins = seen.update(one(Severity::Warning, "1 osds down"));
+        assert_eq!(begins, [(3, "Health check failed: 1 osds down (OSD_DOWN)".to_owned())]);
+        assert!(seen.update(one(Severity::Warning, "2 osds down")).is_empty());
+        assert_eq!(seen.update(one(Severity::Error, "9 osds down"))[0].0, 4);
+        let ends: Vec<String> =
+            seen.update(BTreeMap::new()).into_iter().map(|(_, text)| text).collect();
+        assert_eq!(
+            ends,
+            ["Health check cleared: OSD_DOWN (was: 9 osds down)", "Cluster is now healthy"]
+        );
+    }
+}
