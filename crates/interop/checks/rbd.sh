@@ -73,7 +73,9 @@ rbd cp data $p/copy; rbd export copy - | cmp - "$SCRATCH/in"
 rbd export-diff data "$SCRATCH/diff"; rbd create patched --size 40000000B; rbd import-diff "$SCRATCH/diff" patched
 rbd export patched - | cmp - "$SCRATCH/in"
 rbd sparsify copy; rbd export copy - | cmp - "$SCRATCH/in"
-for image in copy patched; do rbd rm $image; done
+rbd migration prepare copy $p/moved; rbd migration execute moved; rbd migration commit moved
+rbd deep cp moved $p/deep; rbd export deep - | cmp - "$SCRATCH/in"; same "$(rbd trash ls --all)" ""
+for image in moved deep patched; do rbd rm $image; done
 
 python3 - $p "$SCRATCH" <<'PY'
 import os, rados, rbd, sys
