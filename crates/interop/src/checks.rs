@@ -22,6 +22,7 @@ pub enum Check {
     SourceTree,
     KillStore,
     FullDisk,
+    Control,
     Upstream,
 }
 
@@ -34,7 +35,7 @@ pub enum Mode {
 }
 
 impl Check {
-    pub const ALL: [Check; 12] = [
+    pub const ALL: [Check; 13] = [
         Check::Commands,
         Check::Rados,
         Check::Librados,
@@ -46,6 +47,7 @@ impl Check {
         Check::SourceTree,
         Check::KillStore,
         Check::FullDisk,
+        Check::Control,
         Check::Upstream,
     ];
 
@@ -62,6 +64,7 @@ impl Check {
             Check::SourceTree => "source-tree",
             Check::KillStore => "kill-store",
             Check::FullDisk => "full-disk",
+            Check::Control => "control",
             Check::Upstream => "upstream",
         }
     }
@@ -80,6 +83,7 @@ impl Check {
             | Check::SourceTree
             | Check::KillStore
             | Check::FullDisk
+            | Check::Control
             | Check::Upstream => return None,
         })
     }
@@ -118,7 +122,11 @@ pub fn plan(clients: &Clients, short: bool) -> Vec<(Check, Mode)> {
                 plan.extend([Mode::Crc, Mode::Secure].map(|mode| (check, mode)));
             }
             Check::Upstream if clients.name() != "20.2" => {}
-            Check::SourceTree | Check::KillStore | Check::FullDisk | Check::BadInput
+            Check::SourceTree
+            | Check::KillStore
+            | Check::FullDisk
+            | Check::Control
+            | Check::BadInput
                 if *clients != Clients::Host => {}
             _ => plan.push((check, Mode::Crc)),
         }
@@ -163,6 +171,9 @@ impl Run<'_> {
 pub fn execute(run: &Run<'_>) -> Result<()> {
     if run.check == Check::KillStore {
         return kill_store(run);
+    }
+    if run.check == Check::Control {
+        return control(run);
     }
     let auth = if run.mode == Mode::NoAuth { "none" } else { "cephx" };
     let disk_size = if run.check == Check::FullDisk { SMALL_DISK } else { cluster::DISK_SIZE };
@@ -274,6 +285,14 @@ fn kill_store(run: &Run<'_>) -> Result<()> {
         finish(python.arg(&script).args(*arguments))?;
     }
     Ok(())
+}
+
+/// Monitors and their store are killed; the script starts everything.
+fn control(run: &Run<'_>) -> Result<()> {
+    let script = run.write_script("control.py", include_str!("../checks/control.py"))?;
+    let mut environment = run.environment_without_cluster();
+    environment.push(("SEPIOLA", cluster::binary()?.display().to_string()));
+    finish(run.clients.command("python3", &environment).arg(script))
 }
 
 const FULL_DISK: &str = include_str!("../checks/full_disk.py");

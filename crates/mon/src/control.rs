@@ -2,13 +2,18 @@
 //!
 //! A linearizable key-value store. Every key has the revision of the transaction that last wrote
 //! it; a transaction is applied whole, durably, and only if the keys it compares still have the
-//! revisions it expects. What other writers change arrives as [`Completion::Changed`], in order.
+//! revisions it expects. What is changed arrives as [`Completion::Changed`], in order. Keys may be
+//! bound to a lease, which ends by the store's own clock when nobody renews it.
 //!
 //! Invariants that an implementation keeps:
 //! * `Committed { outcome: Ok(_) }` is sent only when the transaction survives a power failure.
 //! * Revisions grow with each transaction; the first is at least 1.
 //! * A `Loaded` shows all transactions that were answered before it and no part of a later one.
 //!   Changes behind it follow as `Changed`; those up to it may, and are ignored by revision.
+//! * Of several writers, each is told by `Changed` of all that others commit, and maybe of what it
+//!   committed itself. One `Changed` holds whole transactions, in the order of their revisions.
+//! * A lease does not end before its time has passed since it was granted, or its renewal was asked
+//!   for. When it ends, its keys go in a transaction of the store's own.
 //!
 //! [`MemControl`] is the one for simulations and tests.
 
@@ -17,11 +22,14 @@ mod mem;
 pub use mem::MemControl;
 
 use bytes::Bytes;
-use engine::RequestToken;
+use engine::{Duration, RequestToken};
 use std::collections::BTreeMap;
 
 /// The number of a transaction in the store's history.
 pub type Revision = u64;
+
+/// Names a lease.
+pub type LeaseId = u64;
 
 /// What the monitor asks of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +42,15 @@ pub enum Request {
     Commit {
         token: RequestToken,
         transaction: Transaction,
+    },
+    /// A new lease that ends after `ttl` without a renewal.
+    Grant {
+        token: RequestToken,
+        ttl: Duration,
+    },
+    Renew {
+        token: RequestToken,
+        lease: LeaseId,
     },
 }
 
@@ -49,10 +66,17 @@ pub enum Completion {
         token: RequestToken,
         outcome: Result<Revision, CommitError>,
     },
-    /// Other writers changed these keys.
+    /// A lease was granted or renewed, or not.
+    Leased {
+        token: RequestToken,
+        outcome: Result<LeaseId, LeaseError>,
+    },
+    /// These keys were changed.
     Changed {
         events: Vec<Event>,
     },
+    /// Changes went by that nobody was told of: what is known must be loaded again.
+    Missed,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -61,6 +85,16 @@ pub enum CommitError {
     #[error("the control store was changed by another monitor")]
     Conflict,
     /// Whether anything was written is unknown.
+    #[error("the control store failed: {reason}")]
+    Failed { reason: String },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LeaseError {
+    /// It has ended; its keys are gone or are about to go.
+    #[error("the lease has ended")]
+    Ended,
+    /// Nothing is known of it.
     #[error("the control store failed: {reason}")]
     Failed { reason: String },
 }
@@ -87,6 +121,8 @@ pub struct Transaction {
     pub compare: Vec<(String, Option<Revision>)>,
     /// New values; `None` deletes.
     pub writes: BTreeMap<String, Option<Bytes>>,
+    /// The lease with which all that is written here goes.
+    pub lease: Option<LeaseId>,
 }
 
 impl Transaction {

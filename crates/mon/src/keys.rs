@@ -9,6 +9,7 @@
 //! monmap/<epoch>  mgrmap                      encoded maps
 //! meta/global-id                              decimal: the first global id that was never reserved
 //! version/<service>                           decimal; compared by every transaction
+//! present/<monitor>  leader                   JSON; go with the lease of a monitor
 //! ```
 //!
 //! Numbers are padded with zeros so that keys sort by them.
@@ -87,6 +88,7 @@ impl Service {
 pub const SECRETS: &str = "secrets";
 pub const GLOBAL_ID: &str = "meta/global-id";
 pub const MGRMAP: &str = "mgrmap";
+pub const LEADER: &str = "leader";
 pub const HEALTH_MUTES: &str = "health/mutes";
 
 pub fn osdmap_full(epoch: Epoch) -> String {
@@ -119,6 +121,10 @@ pub fn config_key(key: &str) -> String {
 
 pub fn log(sequence: u64) -> String {
     format!("log/{sequence:020}")
+}
+
+pub fn present(monitor: &str) -> String {
+    format!("present/{monitor}")
 }
 
 pub fn monmap(epoch: Epoch) -> String {

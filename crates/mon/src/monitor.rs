@@ -5,13 +5,16 @@
 //! again if another monitor was faster. While a transaction is in flight, everything that only
 //! reads goes on, on the state before it.
 //!
-//! ```text
-//! Loading -- Loaded --> Serving -- conflict, failure --> Loading
-//! ```
+//! Until the state was loaded once, inputs wait in the order of their arrival. From then on they are
+//! served by what is known, even while the store cannot be reached; only operations wait.
 //!
-//! While loading, inputs wait in the order of their arrival.
+//! Of several monitors one leads ([`election`]). It alone does what follows from time, and knows what
+//! OSDs report; the others pass on to it what they cannot answer alone ([`relay`], [`proxies`]).
 
 pub mod balance;
+mod committing;
+mod connecting;
+mod election;
 mod fullness;
 mod handshake;
 mod health_log;
@@ -23,7 +26,10 @@ pub mod numbers;
 mod osds;
 mod overview;
 mod pool_ops;
+mod proxies;
 mod publish;
+mod registration;
+mod relay;
 mod session;
 mod verdicts;
 
@@ -33,18 +39,25 @@ pub(crate) use pool_ops::{remove_pool_snapshot, take_pool_snapshot};
 pub(crate) use verdicts::mark_down;
 
 use crate::command::Registry;
-use crate::control::{CommitError, Completion, Entry, Event, Request, Revision, Transaction};
+use crate::control::{Completion, Request};
 use crate::failures::Failures;
 use crate::flapping::Flapping;
 use crate::state::State;
 use crate::statistics::Statistics;
-use auth::{CephxPolicy, Entropy};
-use engine::{AuthRequest, AuthVerdict, ConnId, Daemon, Message, Output, Peer, Time};
+use auth::{CephxPolicy, ClientAuthorizer, Entropy};
+use committing::{InFlight, Sync};
+use election::Candidacy;
+use engine::{
+    AuthRequest, AuthVerdict, ConnId, ConnectingAnswer, ConnectingStep, Daemon, Message, Output,
+    Peer, Time,
+};
 use handshake::Handshake;
 use health_log::HealthSeen;
-use job::{Effects, Job};
+use job::Job;
 use osds::Liveness;
+use proxies::Proxies;
 use publish::MapMessages;
+use relay::Relay;
 use session::Session;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -57,8 +70,6 @@ pub const JOBS_MAX: usize = 4096;
 const WAITING_MAX: usize = 16_384;
 /// How often housekeeping looks around.
 const TICK: Duration = Duration::from_secs(1);
-/// Pause before the store is read again after it failed.
-const RELOAD_PAUSE: Duration = Duration::from_millis(500);
 
 /// How clients prove who they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,6 +104,7 @@ pub struct Monitor {
     registry: Registry,
     entropy: Entropy,
     phase: Phase,
+    sync: Sync,
     state: State,
     stats: Statistics,
     overview: Overview,
@@ -105,6 +117,11 @@ pub struct Monitor {
     handshakes: BTreeMap<ConnId, Handshake>,
     /// Global ids that are reserved durably and not yet given out.
     global_ids: Range<u64>,
+    candidacy: Candidacy,
+    relay: Relay,
+    /// Of a session that is being opened with the leader.
+    proof: Option<(ConnId, ClientAuthorizer)>,
+    proxies: Proxies,
     jobs: VecDeque<Job>,
     in_flight: Option<InFlight>,
     next_token: u64,
@@ -116,12 +133,8 @@ pub struct Monitor {
 
 #[derive(Debug)]
 enum Phase {
-    Loading {
-        waiting: VecDeque<Input>,
-    },
-    /// The store failed and is read again at the given time.
-    Paused {
-        until: Time,
+    /// Nothing is known yet.
+    Starting {
         waiting: VecDeque<Input>,
     },
     Serving,
@@ -136,23 +149,19 @@ enum Input {
     Closed(ConnId),
 }
 
-struct InFlight {
-    token: u64,
-    transaction: Transaction,
-    job: Job,
-    effects: Effects,
-}
-
 impl Monitor {
     /// A monitor on a control store that was filled by [`crate::bootstrap()`] once. `seed` must
     /// come from the system's random source, except in simulations.
     pub fn new(settings: Settings, seed: [u8; 32]) -> Self {
         let overview = Overview::new(&settings);
+        let mut entropy = Entropy::from_seed(seed);
+        let candidacy = Candidacy::new(&settings.mon_name, entropy.u64());
         let mut monitor = Monitor {
             settings,
             registry: crate::commands::registry(),
-            entropy: Entropy::from_seed(seed),
-            phase: Phase::Serving,
+            entropy,
+            phase: Phase::Starting { waiting: VecDeque::new() },
+            sync: Sync::Current,
             state: State::default(),
             stats: Statistics::default(),
             overview,
@@ -164,6 +173,10 @@ impl Monitor {
             map_messages: MapMessages::default(),
             handshakes: BTreeMap::new(),
             global_ids: 0..0,
+            candidacy,
+            relay: Relay::default(),
+            proof: None,
+            proxies: Proxies::default(),
             jobs: VecDeque::new(),
             in_flight: None,
             next_token: 0,
@@ -171,7 +184,7 @@ impl Monitor {
             next_tick: None,
             secrets_pushed: 0,
         };
-        monitor.load(VecDeque::new());
+        monitor.load();
         monitor
     }
 
@@ -193,12 +206,6 @@ impl Monitor {
         matches!(self.phase, Phase::Serving) && !self.global_ids.is_empty()
     }
 
-    fn load(&mut self, waiting: VecDeque<Input>) {
-        self.phase = Phase::Loading { waiting };
-        let token = self.token();
-        self.outputs.push_back(Output::Storage(Request::Range { token, prefix: String::new() }));
-    }
-
     fn token(&mut self) -> u64 {
         self.next_token += 1;
         self.next_token
@@ -207,7 +214,7 @@ impl Monitor {
     fn input(&mut self, now: Time, input: Input) {
         match &mut self.phase {
             Phase::Serving => self.serve(now, input),
-            Phase::Loading { waiting } | Phase::Paused { waiting, .. } => {
+            Phase::Starting { waiting } => {
                 if waiting.len() < WAITING_MAX {
                     waiting.push_back(input);
                 } else if let Input::Message(conn, _) | Input::Auth(conn, _) = input {
@@ -219,40 +226,14 @@ impl Monitor {
 
     fn serve(&mut self, now: Time, input: Input) {
         match input {
+            Input::Opened(conn, _) if !conn.is_accepted() => self.relay_opened(now, conn),
+            Input::Closed(conn) if !conn.is_accepted() => self.relay_closed(now, conn),
             Input::Auth(conn, request) => self.authenticate(now, conn, request),
             Input::Opened(conn, peer) => self.open_session(now, conn, *peer),
             Input::Message(conn, message) => self.handle(now, conn, message),
             Input::Closed(conn) => self.close_session(now, conn),
         }
         self.pump(now);
-    }
-
-    fn loaded(&mut self, now: Time, entries: &[Entry]) {
-        let Phase::Loading { waiting } = &mut self.phase else { return };
-        let waiting = std::mem::take(waiting);
-        match State::load(entries) {
-            Ok(state) => self.state = state,
-            Err(error) => {
-                tracing::error!(%error, key = error.key, "the control store is unreadable");
-                self.phase = Phase::Paused { until: now + RELOAD_PAUSE, waiting };
-                return;
-            }
-        }
-        self.phase = Phase::Serving;
-        if self.next_tick.is_none() {
-            self.overview.started = now;
-            self.next_tick = Some(now + TICK);
-            self.jobs.push_front(Job::Start);
-            // Whoever does not come back after a restart of everything counts as gone.
-            for (osd, _) in self.state.osdmap.existing_osds().filter(|(_, osd)| osd.is_up()) {
-                self.liveness.lost(osd, now);
-            }
-        }
-        self.publish(now);
-        self.pump(now);
-        for input in waiting {
-            self.input(now, input);
-        }
     }
 
     /// Appends an operation, or answers at once that there are too many.
@@ -264,91 +245,17 @@ impl Monitor {
         }
     }
 
-    /// Runs operations until one has to wait for its transaction.
-    fn pump(&mut self, now: Time) {
-        while self.in_flight.is_none() && matches!(self.phase, Phase::Serving) {
-            let Some(job) = self.jobs.pop_front() else { return };
-            let (change, effects) = self.run(now, &job);
-            if change.is_empty() {
-                self.finish(now, job, effects);
-                continue;
-            }
-            match change.finish(&self.state) {
-                Ok(transaction) => self.commit(transaction, job, effects),
-                Err(error) => {
-                    tracing::error!(%error, "an operation makes no valid map");
-                    self.reject(job, &error.to_string());
-                }
-            }
-        }
-    }
-
-    fn commit(&mut self, transaction: Transaction, job: Job, effects: Effects) {
-        let token = self.token();
-        let request = Request::Commit { token, transaction: transaction.clone() };
-        self.outputs.push_back(Output::Storage(request));
-        self.in_flight = Some(InFlight { token, transaction, job, effects });
-    }
-
-    fn committed(&mut self, now: Time, token: u64, outcome: Result<Revision, CommitError>) {
-        let Some(in_flight) = self.in_flight.take_if(|in_flight| in_flight.token == token) else {
-            return;
-        };
-        let InFlight { transaction, job, effects, .. } = in_flight;
-        match outcome {
-            Ok(revision) => {
-                self.apply(transaction.writes.into_iter().map(|(key, value)| Event {
-                    key,
-                    value,
-                    revision,
-                }));
-                self.finish(now, job, effects);
-                self.publish(now);
-                self.pump(now);
-            }
-            Err(CommitError::Conflict) => {
-                self.jobs.push_front(job);
-                self.load(VecDeque::new());
-            }
-            Err(CommitError::Failed { reason }) => {
-                tracing::error!(reason, "the control store failed");
-                self.reject(job, &format!("the control store failed: {reason}"));
-                let until = now + RELOAD_PAUSE;
-                self.phase = Phase::Paused { until, waiting: VecDeque::new() };
-            }
-        }
-    }
-
-    fn apply(&mut self, events: impl IntoIterator<Item = Event>) {
-        for Event { key, value, revision } in events {
-            if let Err(error) = self.state.apply(&key, value.as_ref(), revision) {
-                tracing::error!(%error, "a key of the control store is unreadable");
-            }
-        }
-        self.stats.retain(&self.state.osdmap);
-    }
-
-    /// Does what was to be done once the change is durable.
-    fn finish(&mut self, now: Time, job: Job, effects: Effects) {
-        if let Some(global_ids) = effects.global_ids {
-            self.global_ids = global_ids;
-            self.serve_waiting_handshakes(now);
-        }
-        for (conn, message) in effects.messages {
-            self.send(conn, message);
-        }
-        if effects.again {
-            self.jobs.push_front(job);
-        }
-    }
-
     fn send(&mut self, conn: ConnId, message: Message) {
+        let (conn, message) = self.proxies.route(conn, message, self.state.newest());
         self.outputs.push_back(Output::Send { conn, message });
     }
 
     /// Ends a session for what its peer did.
     fn close(&mut self, now: Time, conn: ConnId) {
-        self.outputs.push_back(Output::Close { conn });
+        match self.proxies.closed(conn) {
+            Some((conn, message)) => self.outputs.push_back(Output::Send { conn, message }),
+            None => self.outputs.push_back(Output::Close { conn }),
+        }
         self.close_session(now, conn);
     }
 
@@ -365,6 +272,10 @@ impl Daemon for Monitor {
         self.input(now, Input::Auth(conn, request));
     }
 
+    fn authenticate(&mut self, now: Time, conn: ConnId, step: ConnectingStep) -> ConnectingAnswer {
+        self.prove_to_monitor(now, conn, step)
+    }
+
     fn handle_opened(&mut self, now: Time, conn: ConnId, peer: Peer) {
         self.input(now, Input::Opened(conn, Box::new(peer)));
     }
@@ -379,28 +290,23 @@ impl Daemon for Monitor {
 
     fn handle_completion(&mut self, now: Time, completion: Completion) {
         match completion {
-            Completion::Loaded { entries, .. } => self.loaded(now, &entries),
-            Completion::Committed { token, outcome } => self.committed(now, token, outcome),
-            Completion::Changed { events } => {
-                // While loading, what is loaded may already hold these; afterwards newer ones win.
-                if matches!(self.phase, Phase::Serving) {
-                    self.apply(events);
-                    self.publish(now);
-                    self.pump(now);
-                }
+            Completion::Loaded { entries, revision, .. } => self.loaded(now, &entries, revision),
+            Completion::Committed { token, outcome } if self.candidacy.is_claim(token) => {
+                self.claimed(now, outcome);
             }
+            Completion::Committed { token, outcome } => self.committed(now, token, outcome),
+            Completion::Leased { token, outcome } => self.leased(now, token, outcome),
+            Completion::Changed { events } => self.changed(now, &events),
+            Completion::Missed => self.load(),
         }
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        if let Phase::Paused { until, waiting } = &mut self.phase
-            && *until <= now
-        {
-            let waiting = std::mem::take(waiting);
-            self.load(waiting);
-        }
+        self.synchronise(now);
+        self.relay_timeout(now);
         if self.next_tick.is_some_and(|tick| tick <= now) {
             self.next_tick = Some(now + TICK);
+            self.tend_candidacy(now);
             self.keep_house(now);
             self.pump(now);
         }
@@ -411,10 +317,7 @@ impl Daemon for Monitor {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        let pause = match self.phase {
-            Phase::Paused { until, .. } => Some(until),
-            _ => None,
-        };
-        [pause, self.next_tick].into_iter().flatten().min()
+        let due = [self.sync.due(), self.relay.due(), self.next_tick];
+        due.into_iter().flatten().min()
     }
 }

@@ -4,6 +4,11 @@
 //! for the keys of the monitor's own transactions as well as for those of others, so a restart
 //! leads to the same state.
 
+mod follow;
+mod members;
+
+pub use members::{Leader, Presence};
+
 use crate::control::{Entry, Revision};
 use crate::keys::Service;
 use auth::{EntityAuth, ServiceSecrets};
@@ -44,7 +49,16 @@ pub struct State {
     pub mutes: Vec<Mute>,
     /// The first global id that no monitor has reserved.
     pub global_id_next: u64,
+    /// The monitor that owns the timers, if one does.
+    pub leader: Option<Leader>,
+    /// The monitors that are alive, by name.
+    pub present: BTreeMap<String, Presence>,
     versions: BTreeMap<Service, (u64, Revision)>,
+    /// When keys that belong to no service were last changed; those that are gone, too.
+    loose: BTreeMap<String, Revision>,
+    /// What is older was part of what was loaded.
+    loaded: Revision,
+    newest: Revision,
 }
 
 /// A health check that is not to be shown.
@@ -69,9 +83,9 @@ pub struct CorruptKey {
 }
 
 impl State {
-    /// The state that a store's content means.
-    pub fn load(entries: &[Entry]) -> Result<State, CorruptKey> {
-        let mut state = State::default();
+    /// The state that a store's content means, as of a revision.
+    pub fn load(entries: &[Entry], revision: Revision) -> Result<State, CorruptKey> {
+        let mut state = State { loaded: revision, ..State::default() };
         for entry in entries {
             state.apply(&entry.key, Some(&entry.value), entry.revision)?;
         }
@@ -93,6 +107,9 @@ impl State {
         value: Option<&Bytes>,
         revision: Revision,
     ) -> Result<(), CorruptKey> {
+        if Service::of_key(key).is_none() && Service::from_version_key(key).is_none() {
+            self.loose.insert(key.to_owned(), revision);
+        }
         let applied = self.apply_key(key, value, revision);
         applied.map_err(|source| CorruptKey { key: key.to_owned(), source })
     }
@@ -144,6 +161,8 @@ impl State {
                 }
             }
             ("mgrmap", _) => self.mgrmap = decoded("manager map", value)?.unwrap_or_default(),
+            ("leader", _) => self.leader = value.map(json).transpose()?,
+            ("present", _) => set(&mut self.present, rest.to_owned(), value.map(json).transpose()?),
             ("meta", _) => {
                 self.global_id_next = value.map(number).transpose()?.unwrap_or(0);
             }

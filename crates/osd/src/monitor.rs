@@ -68,6 +68,11 @@ impl Osd {
         self.send(conn, MonSubscribe { what: what.into(), hostname }.encode(SUPPORTED));
         let secrets = RotatingSecretsRequest { service: EntityType::OSD.0.into() };
         self.send(conn, secrets.encode(SUPPORTED));
+        self.report_again(now);
+    }
+
+    /// Tells all that a monitor should know of this OSD, to one that may know nothing.
+    pub(crate) fn report_again(&mut self, now: Time) {
         if self.stage == Stage::Booting {
             self.boot(now);
         }

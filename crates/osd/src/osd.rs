@@ -28,6 +28,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use stdx::Slab;
 use store::{Completion, RequestKind};
 use types::{Epoch, OsdId, PgId};
+use wire::forward::ReportAgain;
 use wire::internal::{RotatingSecrets as RotatingSecretsMessage, StatsAck};
 use wire::{AuthReply, Command, MessageBody, OsdMapMessage, OsdReply, OsdRequest, Ping};
 
@@ -206,6 +207,7 @@ impl Osd {
             AuthReply::KIND if self.monitor.is(conn) => {
                 self.take_sealed_secrets(&AuthReply::decode(&message)?.payload);
             }
+            ReportAgain::KIND if self.monitor.is(conn) => self.report_again(now),
             StatsAck::KIND | Ping::KIND => {}
             kind => tracing::debug!(kind, "a message of this kind is not for an OSD"),
         }

@@ -1,7 +1,11 @@
 //! Command-line syntax; each subcommand has a module of its own.
 
+mod control;
+mod monitors;
 mod osd;
 
+pub use control::{ControlCommand, EtcdArgs, MoveArgs};
+pub use monitors::{ClusterCommand, ClusterCreateArgs, MonCommand, MonStartArgs};
 pub use osd::{
     OsdClusterArgs, OsdCommand, OsdCreateArgs, OsdReplaceArgs, OsdStartArgs, OsdStoreArgs,
 };
@@ -40,10 +44,25 @@ enum Command {
     Stat(ObjectArgs),
     /// Measure the cluster with the native client
     Bench(BenchArgs),
+    /// Make clusters that span machines
+    Cluster {
+        #[command(subcommand)]
+        command: ClusterCommand,
+    },
+    /// Run monitors as processes of their own
+    Mon {
+        #[command(subcommand)]
+        command: MonCommand,
+    },
     /// Make, replace and run OSDs as processes of their own
     Osd {
         #[command(subcommand)]
         command: OsdCommand,
+    },
+    /// Look after the store of the control plane
+    Control {
+        #[command(subcommand)]
+        command: ControlCommand,
     },
     /// Examine or copy an OSD's block store while its cluster is stopped
     Store(StoreArgs),
@@ -383,7 +402,10 @@ pub fn main() -> ExitCode {
         Command::Rm(args) => crate::client::remove(&args),
         Command::Stat(args) => crate::client::stat(&args),
         Command::Bench(args) => crate::bench::bench(&args),
+        Command::Cluster { command } => crate::monitors::run_cluster(&command),
+        Command::Mon { command } => crate::monitors::run(&command),
         Command::Osd { command } => crate::osd::run(&command),
+        Command::Control { command } => crate::control::run(&command),
         Command::Store(args) => crate::store::run(&args),
     };
     match result {

@@ -7,7 +7,7 @@ mod node;
 mod osd;
 
 pub use create::{admin_args, create};
-pub use daemons::Plan;
+pub use daemons::{MonMember, Plan};
 pub use osd::{OsdMember, default_memory};
 
 use crate::cli::{AuthMode, UpArgs};

@@ -3,7 +3,8 @@
 //! ```text
 //! ceph.conf                    for stock and native clients
 //! ceph.client.admin.keyring    the administrator's key
-//! control.redb                 the control plane's state
+//! control.redb                 the control plane's state, unless it lies on an etcd
+//! etcd.json                    that etcd, and how it is reached
 //! osd.N/                       one object store per OSD:
 //!   store                      its kind
 //!   block, block.log           of a block store: a file or a link to a disk; see `store`
@@ -50,6 +51,10 @@ impl DataDir {
         self.path.join("control.redb")
     }
 
+    pub fn etcd(&self) -> PathBuf {
+        self.path.join("etcd.json")
+    }
+
     pub fn osd(&self, id: i32) -> PathBuf {
         self.path.join(format!("osd.{id}"))
     }
@@ -59,7 +64,7 @@ impl DataDir {
     }
 
     pub fn exists(&self) -> bool {
-        self.control().exists()
+        self.control().exists() || self.etcd().exists()
     }
 
     pub fn create(&self) -> Result<()> {

@@ -9,6 +9,7 @@ mod control;
 mod datadir;
 mod down;
 mod host;
+mod monitors;
 mod osd;
 mod store;
 mod up;

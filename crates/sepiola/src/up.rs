@@ -94,7 +94,7 @@ pub fn start_log() {
         .init();
 }
 
-fn parse_listen(text: &str) -> Result<SocketAddr> {
+pub fn parse_listen(text: &str) -> Result<SocketAddr> {
     if let Ok(addr) = text.parse::<SocketAddr>() {
         return Ok(addr);
     }

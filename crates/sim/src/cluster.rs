@@ -1,7 +1,9 @@
 //! The cluster that a scenario asks for, before anything runs.
 
 use crate::network::Presence;
-use crate::process::{ClientProcess, ControlDisk, MonitorProcess, OsdProcess, StoreDisk};
+use crate::process::{
+    ClientProcess, ControlDisk, MonitorProcess, OsdProcess, Shared, SharedControl, StoreDisk,
+};
 use crate::scenario::Scenario;
 use crate::stores::StoreKind;
 use crate::workload::{Target, Workload};
@@ -23,6 +25,7 @@ const MGR_PORT: u16 = 6789;
 const OSD_PORT_FIRST: u16 = 6800;
 /// crc and secure
 const CONNECTION_MODES: [u32; 2] = [1, 2];
+const MON_NAMES: [&str; 3] = ["a", "b", "c"];
 pub const POOL: &str = "data";
 
 fn addr(host: u8, port: u16, nonce: u32) -> EntityAddr {
@@ -37,9 +40,8 @@ pub fn osd_addrs(osd: OsdId, start: u32) -> EntityAddrVec {
 /// A world in which nothing runs yet.
 pub fn build(scenario: Scenario, printed: bool) -> World {
     let mut seeds = Prng::new(scenario.seed.wrapping_add(1));
-    let mon_addrs = EntityAddrVec::one(addr(MON_HOST, MON_PORT, 0));
-    let mgr_addrs = EntityAddrVec::one(addr(MON_HOST, MGR_PORT, 0));
-    let parameters = parameters(&scenario, &mon_addrs, &mgr_addrs);
+    let monitors: Vec<EntityAddrVec> = (0..scenario.monitors).map(mon_addrs).collect();
+    let parameters = parameters(&scenario);
     let mut entropy = Entropy::from_seed([scenario.seed as u8; 32]);
     let made = mon::bootstrap(&parameters, START.wall(), &mut entropy);
     let made = made.expect("the parameters make a cluster");
@@ -52,13 +54,16 @@ pub fn build(scenario: Scenario, printed: bool) -> World {
         false => Credentials::None,
     };
     let mut nodes = Vec::new();
-    nodes.push(monitor(&scenario, control, &mon_addrs, &mgr_addrs, seeds.next_u64()));
+    let control = SharedControl::new(control, seeds.next_u64(), START);
+    for rank in 0..scenario.monitors {
+        nodes.push(monitor(&scenario, rank, &control, seeds.next_u64()));
+    }
     for (id, store) in (0..).map(OsdId).zip(scenario.stores.clone()) {
         let config = osd::Config {
             id,
             fsid: made.fsid,
             addrs: osd_addrs(id, 0),
-            monitors: vec![mon_addrs.clone()],
+            monitors: monitors.clone(),
             key: None,
             uuid: types::Uuid::default(),
             auth_none: !scenario.uses_cephx,
@@ -68,7 +73,7 @@ pub fn build(scenario: Scenario, printed: bool) -> World {
         nodes.push(osd(store, config, seeds.next_u64()));
     }
     for number in 0..scenario.clients {
-        let mut config = Config::new(admin.clone(), credentials.clone(), vec![mon_addrs.clone()]);
+        let mut config = Config::new(admin.clone(), credentials.clone(), monitors.clone());
         config.prefers_secure = scenario.prefers_secure && scenario.uses_cephx;
         nodes.push(client(number, config));
     }
@@ -80,17 +85,21 @@ fn host_name(host: usize) -> String {
     format!("host.{host}")
 }
 
-/// OSDs come into the map when they boot.
-fn parameters(
-    scenario: &Scenario,
-    mon_addrs: &EntityAddrVec,
-    mgr_addrs: &EntityAddrVec,
-) -> Parameters {
+fn mon_addrs(rank: usize) -> EntityAddrVec {
+    EntityAddrVec::one(addr(MON_HOST + rank as u8, MON_PORT, 0))
+}
+
+fn mgr_addrs(rank: usize) -> EntityAddrVec {
+    EntityAddrVec::one(addr(MON_HOST + rank as u8, MGR_PORT, 0))
+}
+
+/// OSDs come into the map when they boot, and monitors but the first when they start.
+fn parameters(scenario: &Scenario) -> Parameters {
     Parameters {
-        mon_name: "a".to_owned(),
-        mon_addrs: mon_addrs.clone(),
+        mon_name: MON_NAMES[0].to_owned(),
+        mon_addrs: mon_addrs(0),
         mgr_name: "x".to_owned(),
-        mgr_addrs: mgr_addrs.clone(),
+        mgr_addrs: mgr_addrs(0),
         osd_count: 0,
         host: "virtual".to_owned(),
         failure_domain: scenario.failure_domain().to_owned(),
@@ -100,17 +109,12 @@ fn parameters(
     }
 }
 
-fn monitor(
-    scenario: &Scenario,
-    control: MemControl,
-    mon_addrs: &EntityAddrVec,
-    mgr_addrs: &EntityAddrVec,
-    seed: u64,
-) -> (Body, Presence) {
+fn monitor(scenario: &Scenario, rank: usize, control: &Shared, seed: u64) -> (Body, Presence) {
+    let (mon_addrs, mgr_addrs) = (mon_addrs(rank), mgr_addrs(rank));
     let settings = Settings {
-        mon_name: "a".to_owned(),
+        mon_name: MON_NAMES[rank].to_owned(),
         mon_addrs: mon_addrs.clone(),
-        mgr_name: "x".to_owned(),
+        mgr_name: format!("x{rank}"),
         mgr_addrs: mgr_addrs.clone(),
         auth: if scenario.uses_cephx { AuthMode::Cephx } else { AuthMode::None },
         connection_modes: CONNECTION_MODES.to_vec(),
@@ -121,10 +125,10 @@ fn monitor(
     let process = MonitorProcess::new(settings, ControlDisk::new(control, seed));
     let presence = Presence {
         participants: vec![
-            ParticipantName::new(EntityType::MON, 0),
-            ParticipantName::new(EntityType::MGR, 0),
+            ParticipantName::new(EntityType::MON, rank as i64),
+            ParticipantName::new(EntityType::MGR, rank as i64),
         ],
-        name: EntityName::new(EntityType::MON, "0"),
+        name: EntityName::new(EntityType::MON, rank.to_string()),
         addrs: EntityAddrVec([mon_addrs.0.clone(), mgr_addrs.0.clone()].concat()),
         is_client: false,
         is_up: false,

@@ -13,6 +13,8 @@ pub const HAS_LEASES: bool = false;
 const PARTITION_MS_MAX: u64 = 40_000;
 const STORM_MS_MAX: u64 = 5_000;
 const STORM_FACTOR_MAX: u64 = 200;
+/// Longer than leases, and than a transaction is tried.
+const STORE_DOWN_MS_MAX: u64 = 30_000;
 const CLOCK_JUMP_S_MAX: u64 = 700;
 const FLAPS_MAX: u64 = 8;
 const FLAP_MS_MAX: u64 = 3_000;
@@ -58,6 +60,8 @@ pub enum Fault {
     /// Clocks stand still and then jump, as on a machine that slept.
     ClockJump(Duration),
     CreatePool,
+    /// No monitor reaches the control store.
+    StoreDown(Duration),
     /// An administrator changes the map.
     Command(String),
     /// The device of an OSD loses data.
@@ -81,6 +85,7 @@ pub enum Kind {
     WeakLink,
     Pause,
     ClockJump,
+    StoreDown,
     CreatePool,
     Churn,
     AddOsd,
@@ -102,7 +107,7 @@ impl Kind {
 /// Who is who.
 #[derive(Debug, Clone)]
 pub struct Cast {
-    pub monitor: NodeId,
+    pub monitors: Vec<NodeId>,
     pub osds: Vec<NodeId>,
     /// The OSDs on each host.
     pub hosts: Vec<Vec<NodeId>>,
@@ -113,7 +118,7 @@ pub struct Cast {
 
 impl Cast {
     fn daemons(&self) -> Vec<NodeId> {
-        [self.monitor].into_iter().chain(self.osds.iter().copied()).collect()
+        [self.monitors.clone(), self.osds.clone()].concat()
     }
 
     fn all(&self) -> Vec<NodeId> {
@@ -132,8 +137,11 @@ pub fn draw(prng: &mut Prng, mix: &FaultMix, cast: &Cast) -> Plan {
             let osd = *prng.choose(&cast.osds);
             crash(prng, mix, vec![osd])
         }
-        Kind::CrashMonitor => crash(prng, mix, vec![cast.monitor]),
-        Kind::CrashAll => crash(prng, mix, [&cast.osds[..], &[cast.monitor]].concat()),
+        Kind::CrashMonitor => {
+            let monitor = *prng.choose(&cast.monitors);
+            crash(prng, mix, vec![monitor])
+        }
+        Kind::CrashAll => crash(prng, mix, [&cast.osds[..], &cast.monitors[..]].concat()),
         Kind::CrashClient => {
             let client = *prng.choose(&cast.clients);
             crash(prng, mix, vec![client])
@@ -177,6 +185,10 @@ pub fn draw(prng: &mut Prng, mix: &FaultMix, cast: &Cast) -> Plan {
         Kind::ClockJump => {
             let by = Duration::from_secs(1 + prng.below(CLOCK_JUMP_S_MAX));
             (Fault::ClockJump(by), Vec::new())
+        }
+        Kind::StoreDown => {
+            let down = Duration::from_millis(1 + prng.below(STORE_DOWN_MS_MAX));
+            (Fault::StoreDown(down), Vec::new())
         }
         Kind::CreatePool => (Fault::CreatePool, Vec::new()),
         Kind::Churn => (Fault::Command(churn(prng, cast)), Vec::new()),

@@ -36,6 +36,7 @@ const THINK_WITH_PARTITIONS_US: u64 = 60_000;
 pub struct Scenario {
     pub seed: u64,
     /// From the beginning.
+    pub monitors: usize,
     pub osds: usize,
     /// OSDs that join later.
     pub spares: usize,
@@ -113,6 +114,7 @@ impl Scenario {
         let seconds = if is_large { 15 + p.below(15) } else { 20 + p.below(60) };
         Scenario {
             seed,
+            monitors: *p.choose(&[1, 1, 2, 3, 3]),
             osds,
             spares,
             hosts,
@@ -160,7 +162,7 @@ fn draw_rotten(p: &mut Prng, stores: &[StoreKind]) -> Option<OsdId> {
 }
 
 /// What a mix is drawn from.
-const KINDS: [(Kind, u64); 17] = [
+const KINDS: [(Kind, u64); 18] = [
     (Kind::CrashOsd, 10),
     (Kind::CrashMonitor, 3),
     (Kind::CrashAll, 3),
@@ -175,15 +177,17 @@ const KINDS: [(Kind, u64); 17] = [
     (Kind::WeakLink, 4),
     (Kind::Pause, 4),
     (Kind::ClockJump, 1),
+    (Kind::StoreDown, 3),
     (Kind::CreatePool, 1),
     (Kind::Churn, 6),
     (Kind::AddOsd, 1),
 ];
 
 /// Sometimes there is nothing else.
-const ALONE: [&[Kind]; 9] = [
+const ALONE: [&[Kind]; 10] = [
     &[Kind::CrashOsd],
     &[Kind::CrashAll],
+    &[Kind::CrashMonitor, Kind::StoreDown],
     &[Kind::Cut],
     &[Kind::CrashOsd, Kind::ClockJump],
     &[Kind::Partition],

@@ -13,7 +13,7 @@ use crate::network::{
     Arrival, Context, Delivery, Direct, Network, NetworkEvent, NodeId, Presence, Weather, Wired,
 };
 use crate::process::{
-    ClientProcess, MonitorProcess, OsdProcess, Process, ProcessOutput, StoreDisk, Told,
+    ClientProcess, MonitorProcess, OsdProcess, Process, ProcessOutput, Shared, StoreDisk, Told,
 };
 use crate::scenario::Scenario;
 use crate::trace::Trace;
@@ -123,7 +123,7 @@ impl World {
         };
         let osds = of_kind(|body| matches!(body, Body::Osd(_)));
         let cast = Cast {
-            monitor: of_kind(|body| matches!(body, Body::Monitor(_)))[0],
+            monitors: of_kind(|body| matches!(body, Body::Monitor(_))),
             hosts: hosts(&scenario, &osds),
             spares: osds[scenario.osds..].to_vec(),
             osds,
@@ -170,10 +170,13 @@ impl World {
         let count = if self.instant.0 == now { self.instant.1 + 1 } else { 0 };
         assert!(count < EVENTS_PER_INSTANT_MAX, "the cluster spins without time passing");
         self.instant = (now, count);
+        self.control().borrow_mut().tell_time(now);
         match event {
             Event::Network(event) => self.network(|network, cx| network.handle(cx, event)),
             Event::Wake(node) => self.wake(node),
             Event::Think { node, start } => self.think(node, start),
+            // Once all is healed, everything runs, but for what is stopped on purpose.
+            Event::Fault(Fault::Start(_)) if !self.is_busy => {}
             Event::Fault(fault) => self.fault(fault),
             Event::Mischief => self.mischief(),
         }
@@ -210,6 +213,13 @@ impl World {
     fn settle(&mut self) {
         while let Some(delivery) = self.deliveries.pop_front() {
             self.deliver(delivery);
+        }
+        // What one monitor commits, all are told.
+        for index in 0..self.cast.monitors.len() {
+            let monitor = self.cast.monitors[index];
+            if !self.weather.is_paused(monitor) {
+                self.plan_wake(monitor);
+            }
         }
     }
 
@@ -461,10 +471,15 @@ impl World {
     }
 
     pub fn monitor(&self) -> &MonitorProcess {
-        match &self.nodes[self.cast.monitor].body {
+        match &self.nodes[self.cast.monitors[0]].body {
             Body::Monitor(monitor) => monitor,
-            _ => unreachable!("the cast knows the monitor"),
+            _ => unreachable!("the cast knows the monitors"),
         }
+    }
+
+    /// The store that all monitors share.
+    pub fn control(&self) -> Shared {
+        self.monitor().hosted.disk.shared()
     }
 }
 

@@ -18,6 +18,7 @@ pub mod auth_exchange;
 pub mod command;
 pub mod config;
 pub mod copy;
+pub mod forward;
 pub mod frame;
 pub mod internal;
 pub mod listing;

@@ -4,8 +4,8 @@ use crate::run::run;
 use anyhow::{Result, bail};
 use std::process::{Command, Stdio};
 
-/// The stock clients of Debian 12 and what drives them.
-pub const TEST_PACKAGES: [&str; 8] = [
+/// The stock clients of Debian 12, what drives them, and the store of a control plane.
+pub const TEST_PACKAGES: [&str; 10] = [
     "ceph-common",
     "python3-rados",
     "python3-rbd",
@@ -14,6 +14,8 @@ pub const TEST_PACKAGES: [&str; 8] = [
     "fio",
     "ceph-base",
     "linux-source",
+    "etcd-server",
+    "etcd-client",
 ];
 
 /// Installs those of `packages` that are missing.

@@ -2,7 +2,8 @@
 
 use super::count_values;
 use crate::command::{Answer, Command, Context, Refusal, command};
-use crate::dump::maps::{ELECTION_EPOCH, monmap, monmap_plain};
+use crate::dump::maps::{monmap, monmap_plain};
+use crate::keys;
 use maps::MonFeatures;
 use serde_json::{Value, json};
 use types::Errno;
@@ -61,9 +62,9 @@ pub const COMMANDS: &[Command] = &[
         "add a monitor",
         "mon",
         "rw",
-        membership,
+        add,
     ),
-    command("mon rm name=name,type=CephString", "remove a monitor", "mon", "rw", membership),
+    command("mon rm name=name,type=CephString", "remove a monitor", "mon", "rw", remove),
 ];
 
 /// Only the present map is kept.
@@ -80,9 +81,10 @@ fn check_epoch(context: &Context<'_>) -> Result<(), Refusal> {
 fn dump(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     check_epoch(context)?;
     let map = &context.state.monmap;
+    let ranks: Vec<usize> = context.state.quorum().into_iter().map(|(rank, _)| rank).collect();
     let json = || {
         let mut value = monmap(map);
-        value["quorum"] = json!((0..map.ranks.len()).collect::<Vec<_>>());
+        value["quorum"] = json!(ranks);
         value
     };
     let answer = context.show(json, || monmap_plain(map));
@@ -91,10 +93,10 @@ fn dump(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 
 fn stat(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let map = &context.state.monmap;
-    let leader = &context.overview.mon_name;
-    let quorum = map.ranks.iter().enumerate();
+    let leader = context.state.leader_name();
+    let quorum = context.state.quorum();
     let json = || {
-        let quorum = quorum.map(|(rank, name)| json!({ "rank": rank, "name": name }));
+        let quorum = quorum.iter().map(|(rank, name)| json!({ "rank": rank, "name": name }));
         json!({
             "epoch": map.epoch.0,
             "min_mon_release_name": map.min_mon_release.name(),
@@ -105,15 +107,18 @@ fn stat(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     };
     let plain = || {
         let mons = map.mons().map(|mon| format!("{}={}", mon.name, mon.public_addrs));
-        let ranks: Vec<String> = (0..map.ranks.len()).map(|rank| rank.to_string()).collect();
+        let ranks: Vec<String> = quorum.iter().map(|(rank, _)| rank.to_string()).collect();
+        let names: Vec<&str> = quorum.iter().map(|(_, name)| *name).collect();
         format!(
             "e{}: {} mons at {{{}}} removed_ranks: {{}} disallowed_leaders: {{}}, election epoch \
-             {ELECTION_EPOCH}, leader 0 {leader}, quorum {} {}\n",
+             {}, leader {} {leader}, quorum {} {}\n",
             map.epoch,
             map.ranks.len(),
             mons.collect::<Vec<_>>().join(","),
+            context.state.election_epoch(),
+            map.rank(leader).unwrap_or(0),
             ranks.join(","),
-            map.ranks.join(","),
+            names.join(","),
         )
     };
     Ok(context.show(json, plain))
@@ -135,7 +140,10 @@ pub fn own_metadata(context: &Context<'_>, name: &str, addrs: String) -> Value {
         "ceph_release": "reef",
         "ceph_version": crate::VERSION,
         "ceph_version_short": "18.2.0",
-        "hostname": context.overview.hostname,
+        "hostname": context.state.present.get(name).map_or_else(
+            || context.overview.hostname.as_str(),
+            |presence| presence.hostname.as_str(),
+        ),
         "os": "Linux",
     })
 }
@@ -196,22 +204,46 @@ fn features(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 }
 
 fn ok_to_stop(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let map = &context.state.monmap;
-    let named = context.arguments.list("ids").iter().filter(|id| map.rank(id).is_some()).count();
-    if named == 0 {
+    let ids = context.arguments.list("ids");
+    let stays = |(_, name): &(usize, &str)| !ids.iter().any(|id| id == name);
+    if context.state.quorum().iter().any(stays) {
         return Ok(Answer::said("quorum should be preserved"));
     }
     let text = format!(
-        "not enough monitors would be available after stopping {named} of {}",
-        map.ranks.len()
+        "not enough monitors would be available after stopping {} of {}",
+        ids.len(),
+        context.state.monmap.ranks.len()
     );
     Err(Refusal::new(Errno::BUSY, text))
 }
 
-fn membership(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+fn add(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let name = context.arguments.text("name");
     let text = format!(
-        "mon.{name}: monitors are added and removed by starting them on the same control store, not by command"
+        "mon.{name}: a monitor is added by starting it on the same control store: \
+         sepiola mon start --name {name}"
     );
     Err(Refusal::new(Errno::NOTSUPP, text))
+}
+
+/// Takes a monitor out of the map. If it runs, it serves on, and is back with its next start.
+fn remove(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    let name = context.arguments.text("name").to_owned();
+    let current = &context.state.monmap;
+    if !current.mon_info.contains_key(&name) {
+        return Ok(Answer::said(format!("mon.{name} does not exist or has already been removed")));
+    }
+    if current.ranks.len() == 1 {
+        let text = format!("error: refusing removal of last monitor {name}");
+        return Err(Refusal::invalid(text));
+    }
+    let mut map = current.clone();
+    let addrs = map.mon_info.remove(&name).map(|mon| mon.public_addrs).unwrap_or_default();
+    map.ranks.retain(|other| *other != name);
+    map.epoch = map.epoch.next();
+    map.last_changed = context.change.now();
+    context.change.put(keys::monmap(map.epoch), codec::encode_to_bytes(&map));
+    context.change.delete(keys::monmap(current.epoch));
+    let left = map.ranks.len();
+    Ok(Answer::said(format!("removing mon.{name} at {addrs}, there will be {left} monitors")))
 }

@@ -3,7 +3,7 @@
 use super::pg::shortfalls;
 use super::{count_values, progress};
 use crate::command::{Answer, Command, Context, Refusal, command, number};
-use crate::dump::maps::{ELECTION_EPOCH, quorum};
+use crate::dump::maps::quorum;
 use crate::health::health;
 use crate::keys;
 use crate::state::{Mute, State};
@@ -68,12 +68,13 @@ fn status(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 fn status_json(context: &Context<'_>) -> Value {
     let state = context.state;
     let age = context.now.since(context.overview.started).as_secs();
+    let (ranks, names): (Vec<usize>, Vec<&str>) = state.quorum().into_iter().unzip();
     json!({
         "fsid": state.monmap.fsid.to_string(),
         "health": health(&context.view()).json(state, false),
-        "election_epoch": ELECTION_EPOCH,
-        "quorum": (0..state.monmap.ranks.len()).collect::<Vec<_>>(),
-        "quorum_names": state.monmap.ranks,
+        "election_epoch": state.election_epoch(),
+        "quorum": ranks,
+        "quorum_names": names,
         "quorum_age": age,
         "monmap": {
             "epoch": state.monmap.epoch.0,
@@ -85,7 +86,7 @@ fn status_json(context: &Context<'_>) -> Value {
         "fsmap": { "epoch": 1, "by_rank": [], "up:standby": 0 },
         "mgrmap": {
             "available": state.mgrmap.available,
-            "num_standbys": 0,
+            "num_standbys": state.mgrmap.standbys.len(),
             "modules": state.mgrmap.modules,
             "services": state.mgrmap.services,
         },
@@ -203,12 +204,22 @@ fn status_plain(context: &Context<'_>) -> String {
     for line in health.lines() {
         text += &format!("            {line}\n");
     }
-    let names = state.monmap.ranks.join(",");
+    let names: Vec<&str> = state.quorum().into_iter().map(|(_, name)| name).collect();
+    let absent = state.absent_monitors();
+    let names = match absent.is_empty() {
+        true => names.join(","),
+        false => format!("{}, out of quorum: {}", names.join(","), absent.join(", ")),
+    };
+    let standbys: Vec<&str> = state.mgrmap.standbys.values().map(|mgr| mgr.name.as_str()).collect();
+    let standbys = match standbys.is_empty() {
+        true => String::new(),
+        false => format!(", standbys: {}", standbys.join(", ")),
+    };
     let quorum_age = age(context.now.since(context.overview.started).as_secs());
     let map = &state.osdmap;
     text += &format!(
         " \n  services:\n    mon: {} daemons, quorum {names} (age {quorum_age})\n    mgr: \
-         {}(active, since {})\n    osd: {} osds: {} up (since {}), {} in (since {})\n",
+         {}(active, since {}){standbys}\n    osd: {} osds: {} up (since {}), {} in (since {})\n",
         state.monmap.ranks.len(),
         state.mgrmap.active_name,
         since(state.mgrmap.active_change),
@@ -459,20 +470,22 @@ fn nodes(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 }
 
 fn time_sync(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let checks = json!({ "epoch": ELECTION_EPOCH, "round": 0, "round_status": "finished" });
+    let checks =
+        json!({ "epoch": context.state.election_epoch(), "round": 0, "round_status": "finished" });
     Ok(context.json(&json!({ "timechecks": checks })))
 }
 
 fn quorum_status(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let value = quorum(&context.state.monmap, context.overview, context.now);
+    let value = quorum(context.state, context.overview, context.now);
     Ok(context.json(&value))
 }
 
 fn mon_status(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let mut value = quorum(&context.state.monmap, context.overview, context.now);
+    let mut value = quorum(context.state, context.overview, context.now);
     value["name"] = json!(context.overview.mon_name);
     value["rank"] = json!(context.state.monmap.rank(&context.overview.mon_name));
-    value["state"] = json!("leader");
+    let leads = context.state.leader_name() == context.overview.mon_name;
+    value["state"] = json!(if leads { "leader" } else { "peon" });
     Ok(context.json(&value))
 }
 

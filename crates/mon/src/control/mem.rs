@@ -1,8 +1,11 @@
 //! The control store in memory: durable at once, for simulations and tests.
 
-use super::{CommitError, Completion, Entry, Event, Request, Revision, Transaction};
+use super::{
+    CommitError, Completion, Entry, Event, LeaseError, LeaseId, Request, Revision, Transaction,
+};
 use bytes::Bytes;
-use std::collections::BTreeMap;
+use engine::{Duration, Time};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The reference implementation of the contract. Several monitors may share one: each hands its
 /// requests to [`MemControl::execute`] and gives what comes back to itself, and the events of
@@ -11,6 +14,15 @@ use std::collections::BTreeMap;
 pub struct MemControl {
     entries: BTreeMap<String, (Bytes, Revision)>,
     revision: Revision,
+    leases: BTreeMap<LeaseId, Lease>,
+    leases_granted: LeaseId,
+}
+
+#[derive(Debug, Clone)]
+struct Lease {
+    ttl: Duration,
+    ends: Time,
+    keys: BTreeSet<String>,
 }
 
 impl MemControl {
@@ -18,7 +30,7 @@ impl MemControl {
         MemControl::default()
     }
 
-    pub fn execute(&mut self, request: &Request) -> Completion {
+    pub fn execute(&mut self, now: Time, request: &Request) -> Completion {
         match request {
             Request::Range { token, prefix } => Completion::Loaded {
                 token: *token,
@@ -27,6 +39,12 @@ impl MemControl {
             },
             Request::Commit { token, transaction } => {
                 Completion::Committed { token: *token, outcome: self.commit(transaction) }
+            }
+            Request::Grant { token, ttl } => {
+                Completion::Leased { token: *token, outcome: Ok(self.grant(now, *ttl)) }
+            }
+            Request::Renew { token, lease } => {
+                Completion::Leased { token: *token, outcome: self.renew(now, *lease) }
             }
         }
     }
@@ -38,8 +56,19 @@ impl MemControl {
         if !transaction.compare.iter().all(matches) {
             return Err(CommitError::Conflict);
         }
+        if transaction.lease.is_some_and(|lease| !self.leases.contains_key(&lease)) {
+            return Err(CommitError::Failed { reason: LeaseError::Ended.to_string() });
+        }
+        self.write(transaction);
+        Ok(self.revision)
+    }
+
+    fn write(&mut self, transaction: &Transaction) {
         self.revision += 1;
         for (key, value) in &transaction.writes {
+            self.leases.values_mut().for_each(|lease| {
+                lease.keys.remove(key);
+            });
             match value {
                 Some(value) => {
                     self.entries.insert(key.clone(), (value.clone(), self.revision));
@@ -49,7 +78,45 @@ impl MemControl {
                 }
             }
         }
-        Ok(self.revision)
+        if let Some(lease) = transaction.lease.and_then(|lease| self.leases.get_mut(&lease)) {
+            let written = transaction.writes.iter().filter(|(_, value)| value.is_some());
+            lease.keys.extend(written.map(|(key, _)| key.clone()));
+        }
+    }
+
+    pub fn grant(&mut self, now: Time, ttl: Duration) -> LeaseId {
+        self.leases_granted += 1;
+        let lease = Lease { ttl, ends: now + ttl, keys: BTreeSet::new() };
+        self.leases.insert(self.leases_granted, lease);
+        self.leases_granted
+    }
+
+    pub fn renew(&mut self, now: Time, lease: LeaseId) -> Result<LeaseId, LeaseError> {
+        let known = self.leases.get_mut(&lease).filter(|known| known.ends > now);
+        let known = known.ok_or(LeaseError::Ended)?;
+        known.ends = now + known.ttl;
+        Ok(lease)
+    }
+
+    /// When the next lease ends, unless it is renewed.
+    pub fn next_end(&self) -> Option<Time> {
+        self.leases.values().map(|lease| lease.ends).min()
+    }
+
+    /// Ends one lease whose time is up; what all watchers are to be told, if it had keys.
+    pub fn end_lease(&mut self, now: Time) -> Option<Completion> {
+        while let Some(id) = self.leases.iter().find(|(_, lease)| lease.ends <= now) {
+            let id = *id.0;
+            let keys = self.leases.remove(&id).map(|lease| lease.keys).unwrap_or_default();
+            if keys.is_empty() {
+                continue;
+            }
+            let mut transaction = Transaction::default();
+            keys.into_iter().for_each(|key| transaction.delete(key));
+            self.write(&transaction);
+            return Some(Self::events(&transaction, self.revision));
+        }
+        None
     }
 
     /// What watchers are told about a transaction that was committed as `revision`.
@@ -104,5 +171,21 @@ mod tests {
         assert_eq!(store.commit(&both), Err(CommitError::Conflict));
         assert_eq!(store.range("a/").len(), 1);
         assert_eq!(store.range("").len(), 2);
+    }
+
+    #[test]
+    fn keys_go_with_their_lease_and_a_renewal_keeps_them() {
+        let mut store = MemControl::new();
+        let second = |n: u64| Time(n * 1_000_000_000);
+        let lease = store.grant(second(0), Duration::from_secs(5));
+        let leased = Transaction { lease: Some(lease), ..put("leader", None) };
+        store.commit(&leased).unwrap();
+        assert_eq!(store.renew(second(4), lease), Ok(lease));
+        assert_eq!(store.end_lease(second(8)), None);
+        let told = store.end_lease(second(9));
+        let gone = Event { key: "leader".to_owned(), value: None, revision: 2 };
+        assert_eq!(told, Some(Completion::Changed { events: vec![gone] }));
+        assert_eq!(store.renew(second(9), lease), Err(LeaseError::Ended));
+        assert!(matches!(store.commit(&leased), Err(CommitError::Failed { .. })));
     }
 }

@@ -2,6 +2,7 @@
 
 use super::addrs;
 use crate::monitor::Overview;
+use crate::state::State;
 use maps::{MgrMap, MonMap};
 use serde_json::{Value, json};
 
@@ -70,6 +71,14 @@ pub fn mgrmap(map: &MgrMap) -> Value {
     let clients = map.clients.iter().map(
         |(name, clients)| json!({ "name": name, "addrvec": addrs::vector(clients)["addrvec"] }),
     );
+    let standbys = map.standbys.values().map(|standby| {
+        json!({
+            "gid": standby.gid,
+            "name": standby.name,
+            "mgr_features": standby.mgr_features,
+            "available_modules": [],
+        })
+    });
     json!({
         "epoch": map.epoch.0,
         "flags": map.flags,
@@ -80,7 +89,7 @@ pub fn mgrmap(map: &MgrMap) -> Value {
         "active_change": map.active_change.to_iso(),
         "active_mgr_features": map.active_mgr_features,
         "available": map.available,
-        "standbys": [],
+        "standbys": standbys.collect::<Vec<_>>(),
         "modules": map.modules,
         "available_modules": [],
         "services": map.services,
@@ -90,16 +99,15 @@ pub fn mgrmap(map: &MgrMap) -> Value {
     })
 }
 
-/// One election: there is nobody to elect, so it is always the same.
-pub const ELECTION_EPOCH: u32 = 3;
-
 /// `quorum_status`
-pub fn quorum(map: &MonMap, overview: &Overview, now: engine::Time) -> Value {
+pub fn quorum(state: &State, overview: &Overview, now: engine::Time) -> Value {
+    let map = &state.monmap;
+    let (ranks, names): (Vec<usize>, Vec<&str>) = state.quorum().into_iter().unzip();
     json!({
-        "election_epoch": ELECTION_EPOCH,
-        "quorum": (0..map.ranks.len()).collect::<Vec<_>>(),
-        "quorum_names": map.ranks,
-        "quorum_leader_name": overview.mon_name,
+        "election_epoch": state.election_epoch(),
+        "quorum": ranks,
+        "quorum_names": names,
+        "quorum_leader_name": state.leader_name(),
         "quorum_age": now.since(overview.started).as_secs(),
         "features": {
             "quorum_con": types::features::SUPPORTED.to_string(),

@@ -6,8 +6,8 @@
 use super::session::Caps;
 use super::{AuthMode, Monitor};
 use auth::{
-    AuthorizeHandler, AuthorizeStep, CONNECTION_SECRET_LENGTH, CephxServer, MonAuthRequest,
-    NoneAuthorizer, RotatingSecrets, ServerContext,
+    AuthorizeHandler, AuthorizeStep, Authorizer, CONNECTION_SECRET_LENGTH, CephxServer,
+    MonAuthRequest, NoneAuthorizer, RotatingSecrets, ServerContext,
 };
 use bytes::Bytes;
 use codec::Reader;
@@ -16,11 +16,11 @@ use std::time::Duration;
 use types::{EntityName, EntityType, Errno};
 
 /// `CEPH_AUTH_*`
-const METHOD_NONE: u32 = 1;
-const METHOD_CEPHX: u32 = 2;
+pub(super) const METHOD_NONE: u32 = 1;
+pub(super) const METHOD_CEPHX: u32 = 2;
 /// `CEPH_CON_MODE_*`
-const MODE_CRC: u32 = 1;
-const MODE_SECURE: u32 = 2;
+pub(super) const MODE_CRC: u32 = 1;
+pub(super) const MODE_SECURE: u32 = 2;
 /// First bytes of payloads for services; those for monitors are above.
 const AUTHORIZER_MODE_MAX: u8 = 9;
 /// How long a peer may take to authenticate.
@@ -36,7 +36,8 @@ pub(super) struct Handshake {
 #[derive(Debug)]
 enum Step {
     Cephx(CephxServer),
-    Authorizer(AuthorizeHandler),
+    /// A ticket for that service is being shown.
+    Authorizer(AuthorizeHandler, EntityType),
     /// Proven; the session is about to open.
     Done(Option<CephxServer>),
     /// Waits until global ids have been reserved.
@@ -115,7 +116,8 @@ impl Monitor {
             return match self.settings.auth {
                 AuthMode::None => self.believe_authorizer(now, conn, payload).map(Some),
                 AuthMode::Cephx => {
-                    let step = Step::Authorizer(AuthorizeHandler::new(EntityType::MGR));
+                    let service = service_shown(payload)?;
+                    let step = Step::Authorizer(AuthorizeHandler::new(service), service);
                     self.handshakes.insert(conn, Handshake { started: now, mode, step });
                     self.proceed(now, conn, payload)
                 }
@@ -154,7 +156,9 @@ impl Monitor {
         let Handshake { started, mode, step } = handshake;
         let (verdict, step) = match step {
             Step::Cephx(server) => self.prove(now, server, mode, payload)?,
-            Step::Authorizer(handler) => self.authorize(now, handler, mode, payload)?,
+            Step::Authorizer(handler, service) => {
+                self.authorize(now, handler, service, mode, payload)?
+            }
             Step::Done(_) | Step::AwaitsGlobalId(_) => return Err(Refused(Errno::INVAL)),
         };
         self.handshakes.insert(conn, Handshake { started, mode, step });
@@ -203,11 +207,12 @@ impl Monitor {
         &mut self,
         now: Time,
         mut handler: AuthorizeHandler,
+        service: EntityType,
         mode: u32,
         payload: &[u8],
     ) -> Result<(AuthVerdict, Step), Refused> {
         let none = RotatingSecrets::default();
-        let secrets = self.state.secrets.service(EntityType::MGR).unwrap_or(&none);
+        let secrets = self.state.secrets.service(service).unwrap_or(&none);
         let entropy = &mut self.entropy;
         let step = handler.handle(now.wall(), secrets, payload, secret_length(mode), entropy);
         match step {
@@ -217,7 +222,14 @@ impl Monitor {
             }
             Ok(AuthorizeStep::Challenge(challenge)) => {
                 let verdict = AuthVerdict::More { payload: challenge.into() };
-                Ok((verdict, Step::Authorizer(handler)))
+                Ok((verdict, Step::Authorizer(handler, service)))
+            }
+            // Clients have tickets for monitors, too, but a session with one begins by a key.
+            Ok(AuthorizeStep::Accepted { peer, .. })
+                if service == EntityType::MON
+                    && !(peer.name.kind == EntityType::MON && peer.caps.allow_all) =>
+            {
+                Err(Refused(Errno::ACCES))
             }
             Ok(AuthorizeStep::Accepted { peer, reply }) => {
                 let verdict = AuthVerdict::Done {
@@ -299,6 +311,15 @@ impl Monitor {
             self.handshakes.remove(&conn);
             self.outputs.push_back(engine::Output::Close { conn });
         }
+    }
+}
+
+/// The service that an authorizer is for: the manager's, or the monitors'.
+fn service_shown(payload: &[u8]) -> Result<EntityType, Refused> {
+    let shown: Authorizer = Reader::new(payload).value().map_err(|_| Refused(Errno::INVAL))?;
+    match shown.service {
+        service @ (EntityType::MGR | EntityType::MON) => Ok(service),
+        _ => Err(Refused(Errno::ACCES)),
     }
 }
 

@@ -15,6 +15,7 @@ impl Monitor {
         if !matches!(self.phase, super::Phase::Serving) {
             return;
         }
+        self.relieve_waiting(now);
         let is_queued = |monitor: &Monitor, wanted: fn(&Job) -> bool| {
             monitor.jobs.iter().any(wanted)
                 || monitor.in_flight.as_ref().is_some_and(|in_flight| wanted(&in_flight.job))
@@ -24,6 +25,9 @@ impl Monitor {
             && !is_queued(self, |job| matches!(job, Job::ReserveGlobalIds | Job::Start))
         {
             self.enqueue(Job::ReserveGlobalIds);
+        }
+        if !self.owns_timers(now) {
+            return;
         }
         let rotation = self.state.secrets.next_rotation();
         if rotation.is_none_or(|due| due <= now.wall())
@@ -43,6 +47,7 @@ impl Monitor {
     }
 
     pub(super) fn plan_housekeeping(&mut self, now: Time, change: &mut Change) {
+        self.plan_manager(change);
         self.plan_liveness(now, change);
         self.plan_fullness(change);
         self.plan_quotas(change);

@@ -3,7 +3,6 @@
 use super::Monitor;
 use super::osds::OsdJob;
 use super::session::Caps;
-use crate::bootstrap::MANAGER_GLOBAL_ID;
 use crate::change::Change;
 use crate::command::{Answer, Arguments, Caller, Context, Format, Refusal};
 use crate::keys;
@@ -13,7 +12,7 @@ use bytes::Bytes;
 use engine::{ConnId, Message, Time};
 use serde_json::{Map, Value};
 use std::ops::Range;
-use types::{EntityName, EntityType, Epoch, Errno, ParticipantName};
+use types::{EntityName, EntityType, Errno, ParticipantName};
 use wire::{
     CommandReply, LogEntry, MessageBody, MgrCommandReply, MonCommandAck, PoolOp, PoolOpReply,
 };
@@ -101,6 +100,8 @@ impl Monitor {
                 Effects::default()
             }
             Job::Osd(job) => self.run_osd_job(now, job, &mut change),
+            // Planned as the leader, and perhaps no longer by one.
+            Job::Housekeeping if !self.owns_timers(now) => Effects::default(),
             Job::Housekeeping => {
                 self.plan_housekeeping(now, &mut change);
                 Effects::default()
@@ -143,34 +144,9 @@ impl Monitor {
     }
 
     fn start_run(&mut self, now: Time, change: &mut Change) -> Effects {
-        self.announce_addresses(now, change);
+        self.announce_address(change);
         self.rotate_secrets(now, change);
         self.reserve_global_ids(change)
-    }
-
-    /// The maps must say where this monitor and its manager listen in this run.
-    fn announce_addresses(&mut self, now: Time, change: &mut Change) {
-        let settings = &self.settings;
-        let mut monmap = self.state.monmap.clone();
-        if let Some(mon) = monmap.mon_info.get_mut(&settings.mon_name)
-            && mon.public_addrs != settings.mon_addrs
-        {
-            mon.public_addrs = settings.mon_addrs.clone();
-            monmap.epoch = monmap.epoch.next();
-            monmap.last_changed = now.wall();
-            change.put(keys::monmap(monmap.epoch), codec::encode_to_bytes(&monmap));
-            change.delete(keys::monmap(self.state.monmap.epoch));
-        }
-        let mut mgrmap = self.state.mgrmap.clone();
-        if mgrmap.active_addrs != settings.mgr_addrs || mgrmap.active_name != settings.mgr_name {
-            mgrmap.epoch = Epoch(mgrmap.epoch.0 + 1);
-            mgrmap.active_gid = MANAGER_GLOBAL_ID;
-            mgrmap.active_addrs = settings.mgr_addrs.clone();
-            mgrmap.active_name = settings.mgr_name.clone();
-            mgrmap.active_change = now.wall();
-            mgrmap.available = true;
-            change.put(keys::MGRMAP, codec::encode_to_bytes(&mgrmap));
-        }
     }
 
     fn reserve_global_ids(&mut self, change: &mut Change) -> Effects {

@@ -1,7 +1,7 @@
 //! Messages other than those of OSDs.
 
 use super::job::{Channel, CommandJob, Job};
-use super::{Monitor, osds, publish};
+use super::{Monitor, osds, publish, relay};
 use crate::keys::Service;
 use auth::{Rwx, ServerContext};
 use codec::{DecodeError, Writer};
@@ -18,16 +18,30 @@ use wire::{
 
 impl Monitor {
     pub(super) fn handle(&mut self, now: Time, conn: ConnId, message: Message) {
-        if !self.sessions.contains_key(&conn) {
-            return;
-        }
-        if let Err(error) = self.dispatch(now, conn, &message) {
+        let taken = match self.relay.is_link(conn) {
+            true => self.take_from_leader(now, &message),
+            false if !self.sessions.contains_key(&conn) => return,
+            false if !self.leads() && relay::is_for_leader(message.kind) => {
+                self.forward(now, conn, &message)
+            }
+            false => self.dispatch(now, conn, &message),
+        };
+        if let Err(error) = taken {
             tracing::warn!(%error, kind = message.kind, "a message cannot be read");
             self.close(now, conn);
         }
     }
 
-    fn dispatch(&mut self, now: Time, conn: ConnId, message: &Message) -> Result<(), DecodeError> {
+    /// Deals with a message here, whoever leads.
+    pub(super) fn dispatch(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        message: &Message,
+    ) -> Result<(), DecodeError> {
+        if self.take_forwarded(now, conn, message)? {
+            return Ok(());
+        }
         let tid = message.tid;
         match message.kind {
             MonCommand::KIND => {
@@ -46,7 +60,9 @@ impl Monitor {
                 self.take_command(now, CommandJob { conn, tid, channel, command, input });
             }
             MonSubscribe::KIND => self.subscribe(now, conn, MonSubscribe::decode(message)?),
-            MonGetVersion::KIND => self.tell_version(conn, MonGetVersion::decode(message)?),
+            MonGetVersion::KIND => {
+                self.tell_version(conn, tid, MonGetVersion::decode(message)?);
+            }
             MonGetMap::KIND => {
                 self.reply(conn, |monitor, features| publish::monmap(&monitor.state, features))
             }
@@ -97,7 +113,7 @@ impl Monitor {
         }
     }
 
-    fn tell_version(&mut self, conn: ConnId, asked: MonGetVersion) {
+    fn tell_version(&mut self, conn: ConnId, tid: u64, asked: MonGetVersion) {
         let state = &self.state;
         let (version, oldest_version) = match asked.what.as_str() {
             "osdmap" => {
@@ -110,7 +126,7 @@ impl Monitor {
             _ => (0, 0),
         };
         let reply = MonGetVersionReply { handle: asked.handle, version, oldest_version };
-        self.reply(conn, |_, features| reply.encode(features));
+        self.reply(conn, |_, features| reply.encode(features).with_tid(tid));
     }
 
     fn send_osdmaps(&mut self, conn: ConnId, asked: MonGetOsdMap) {

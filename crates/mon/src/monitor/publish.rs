@@ -81,6 +81,10 @@ impl Monitor {
 
     /// The maps that an OSD needs to go on from `from`, once, and all later ones.
     pub(super) fn keep_informed(&mut self, now: Time, conn: ConnId, from: Epoch) {
+        // The monitor whose session it is does that itself.
+        if self.proxies.is_proxy(conn) {
+            return;
+        }
         let Some(session) = self.sessions.get_mut(&conn) else { return };
         let next = u64::from(from.0).max(1);
         let subscription = Subscription { next, onetime: false };

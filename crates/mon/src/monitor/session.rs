@@ -104,12 +104,17 @@ impl Monitor {
         }
         self.overview.peers.insert(conn.0, session.summary());
         self.sessions.insert(conn, session);
+        if !self.proxies.is_proxy(conn) {
+            self.relay_session_opened(conn);
+        }
     }
 
     pub(super) fn close_session(&mut self, now: Time, conn: ConnId) {
         self.handshakes.remove(&conn);
         self.overview.peers.remove(&conn.0);
+        self.relay_session_closed(conn);
         let Some(session) = self.sessions.remove(&conn) else { return };
+        self.end_proxies_via(now, conn);
         if let Some(osd) = session.osd()
             && !self.sessions.values().any(|other| other.osd() == Some(osd))
         {

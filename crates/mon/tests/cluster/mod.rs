@@ -115,13 +115,17 @@ impl Cluster {
         while let Some(output) = self.monitor.poll_output() {
             match output {
                 Output::Storage(request) => {
-                    if let Request::Commit { .. } = request
-                        && let Some(rival) = self.rivals.pop_front()
-                    {
-                        self.control.commit(&rival).unwrap();
-                    }
-                    let completion: Completion = self.control.execute(&request);
+                    let rival = match request {
+                        Request::Commit { .. } => self.rivals.pop_front(),
+                        _ => None,
+                    };
+                    let revision = rival.as_ref().map(|rival| self.control.commit(rival).unwrap());
+                    let completion: Completion = self.control.execute(self.now, &request);
                     self.monitor.handle_completion(self.now, completion);
+                    if let (Some(rival), Some(revision)) = (rival, revision) {
+                        let told = MemControl::events(&rival, revision);
+                        self.monitor.handle_completion(self.now, told);
+                    }
                 }
                 Output::Send { conn, message } => self.sent.push((conn, message)),
                 Output::Auth { conn, verdict } => self.verdicts.push((conn, verdict)),

@@ -27,10 +27,17 @@ enum Role {
     Osd(Box<OsdMember>),
 }
 
-/// The monitor of a cluster that lives in this process.
-struct MonMember {
-    dir: DataDir,
-    settings: Settings,
+/// A monitor of this process.
+pub struct MonMember {
+    pub name: String,
+    /// As maps have it, or will.
+    pub rank: usize,
+    /// Of the manager that it plays.
+    pub manager: String,
+    pub listen: SocketAddr,
+    pub auth: AuthMode,
+    /// It says where the control store is.
+    pub dir: DataDir,
 }
 
 /// The sockets of one core.
@@ -43,7 +50,7 @@ pub struct Sockets {
 impl Role {
     fn participant(&self) -> ParticipantName {
         match self {
-            Role::Mon(_) => ParticipantName::new(EntityType::MON, 0),
+            Role::Mon(mon) => ParticipantName::new(EntityType::MON, mon.rank as i64),
             Role::Osd(osd) => ParticipantName::new(EntityType::OSD, osd.id.into()),
         }
     }
@@ -52,7 +59,14 @@ impl Role {
 impl Plan {
     /// A whole cluster: the monitor first, then its OSDs.
     pub fn whole(dir: &DataDir, settings: &Settings, args: &UpArgs) -> Self {
-        let monitor = MonMember { dir: dir.clone(), settings: settings.clone() };
+        let monitor = MonMember {
+            name: MON_NAME.to_owned(),
+            rank: 0,
+            manager: MGR_NAME.to_owned(),
+            listen: settings.mon_addr,
+            auth: settings.auth,
+            dir: dir.clone(),
+        };
         let osds = (0..settings.osds as i32).map(|id| OsdMember {
             id,
             uuid: Uuid::default(),
@@ -69,6 +83,11 @@ impl Plan {
         });
         let osds = osds.map(Box::new).map(Role::Osd);
         Plan::spread(std::iter::once(Role::Mon(Box::new(monitor))).chain(osds), args.cores)
+    }
+
+    /// One monitor of a cluster whose other daemons run elsewhere.
+    pub fn monitor(monitor: MonMember) -> Self {
+        Plan::spread(std::iter::once(Role::Mon(Box::new(monitor))), None)
     }
 
     /// OSDs of a cluster whose monitors run elsewhere.
@@ -121,9 +140,10 @@ impl Plan {
             let participant = role.participant();
             match role {
                 Role::Mon(mon) => {
-                    let mon_addr = mon.settings.mon_addr;
+                    let mon_addr = mon.listen;
                     core.listen(mon_addr, Listening { node, participant, nonce: 0 })?;
-                    let participant = ParticipantName::new(EntityType::MGR, 0);
+                    let rank = mon.rank as i64;
+                    let participant = ParticipantName::new(EntityType::MGR, rank);
                     let listening = Listening { node, participant, nonce: 0 };
                     sockets.mgr = Some(core.listen(SocketAddr::new(mon_addr.ip(), 0), listening)?);
                 }
@@ -148,7 +168,7 @@ impl Plan {
             let participant = role.participant();
             let node = match role {
                 Role::Mon(mon) => {
-                    let control = Control::open(&mon.dir.control(), core.waker())?;
+                    let control = Control::open(&mon.dir, &mon.name, core.waker())?;
                     let mgr_addr = mgr_addr.context("a monitor without a manager")?;
                     let node = DaemonNode::new(participant, mon.daemon(mgr_addr)?, control);
                     Node::Mon(Box::new(node))
@@ -170,11 +190,11 @@ impl Plan {
 impl MonMember {
     fn daemon(&self, mgr_addr: SocketAddr) -> Result<Monitor> {
         let settings = mon::Settings {
-            mon_name: MON_NAME.to_owned(),
-            mon_addrs: addrs(self.settings.mon_addr),
-            mgr_name: MGR_NAME.to_owned(),
+            mon_name: self.name.clone(),
+            mon_addrs: addrs(self.listen),
+            mgr_name: self.manager.clone(),
             mgr_addrs: addrs(mgr_addr),
-            auth: match self.settings.auth {
+            auth: match self.auth {
                 AuthMode::Cephx => mon::AuthMode::Cephx,
                 AuthMode::None => mon::AuthMode::None,
             },

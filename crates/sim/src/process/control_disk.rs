@@ -1,40 +1,205 @@
-//! The control store of a simulated monitor: late, and after a crash without what was still queued.
+//! The control store of simulated monitors: one for all, as an etcd would be.
+//!
+//! Each monitor reaches it by its own [`ControlDisk`]: requests arrive late, changes are told late and
+//! in order. A store that is out of reach answers transactions with failures, some of which were
+//! applied all the same, and loads nothing until it is back. Leases end by the store's clock, which
+//! stands still while the store is down, as those of etcd are extended by its next leader.
 
 use super::Disk;
 use engine::{Duration, Time};
-use mon::control::{Completion, MemControl, Request};
+use mon::control::{CommitError, Completion, LeaseError, MemControl, Request};
+use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::rc::Rc;
 use stdx::Prng;
 
 const DELAY_MIN_US: u64 = 100;
 const DELAY_MAX_US: u64 = 8_000;
+/// How long a request to a store that is down takes to fail.
+const FAILURE: Duration = Duration::from_secs(2);
+/// Of so many transactions that are answered in time, the answer of one is lost.
+const LOST_ONE_IN: u64 = 500;
+
+/// What all monitors share.
+pub struct SharedControl {
+    control: MemControl,
+    prng: Prng,
+    /// True time; clocks of monitors are ahead of it.
+    now: Time,
+    /// Nobody reaches it until then.
+    down_until: Time,
+    /// For how long it has been down so far.
+    lost: Duration,
+    /// What each monitor is yet to be told, and when.
+    watchers: Vec<VecDeque<(Time, Completion)>>,
+}
+
+pub type Shared = Rc<RefCell<SharedControl>>;
+
+impl SharedControl {
+    pub fn new(control: MemControl, seed: u64, now: Time) -> Shared {
+        let prng = Prng::new(seed);
+        let (down_until, lost, watchers) = (Time::ZERO, Duration::ZERO, Vec::new());
+        Rc::new(RefCell::new(SharedControl { control, prng, now, down_until, lost, watchers }))
+    }
+
+    pub fn tell_time(&mut self, now: Time) {
+        self.now = now;
+        self.end_leases();
+    }
+
+    pub fn fail(&mut self, duration: Duration) {
+        let now = self.now;
+        if now + duration > self.down_until {
+            self.lost += (now + duration).since(self.down_until.max(now));
+            self.down_until = now + duration;
+        }
+    }
+
+    pub fn mend(&mut self) {
+        let now = self.now;
+        if self.down_until > now {
+            self.lost = self.lost.saturating_sub(self.down_until.since(now));
+            self.down_until = now;
+        }
+    }
+
+    fn is_down(&self) -> bool {
+        self.now < self.down_until
+    }
+
+    /// The clock that leases end by.
+    fn clock(&self) -> Time {
+        let ahead = self.down_until.since(self.now);
+        self.now - self.lost.saturating_sub(ahead)
+    }
+
+    fn end_leases(&mut self) {
+        if self.is_down() {
+            return;
+        }
+        let clock = self.clock();
+        while let Some(told) = self.control.end_lease(clock) {
+            self.tell(&told);
+        }
+    }
+
+    fn tell(&mut self, told: &Completion) {
+        let now = self.now;
+        for watcher in &mut self.watchers {
+            let due = now + Duration::from_micros(self.prng.range(DELAY_MIN_US..DELAY_MAX_US));
+            let due = watcher.back().map_or(due, |(last, _)| due.max(*last));
+            watcher.push_back((due, told.clone()));
+        }
+    }
+
+    fn execute(&mut self, request: &Request) -> Completion {
+        let completion = self.control.execute(self.clock(), request);
+        if let (
+            Request::Commit { transaction, .. },
+            Completion::Committed { outcome: Ok(revision), .. },
+        ) = (request, &completion)
+        {
+            self.tell(&MemControl::events(transaction, *revision));
+        }
+        completion
+    }
+}
 
 pub struct ControlDisk {
-    control: MemControl,
+    shared: Shared,
+    number: usize,
+    /// How far the monitor's clock is ahead of the true time, in which all else here is.
+    ahead: Duration,
     prng: Prng,
     /// In order; due times never descend.
     queue: VecDeque<(Time, Request)>,
+    /// Failures that become known only then.
+    failures: VecDeque<(Time, Completion)>,
     completions: VecDeque<Completion>,
 }
 
 impl ControlDisk {
-    pub fn new(control: MemControl, seed: u64) -> Self {
-        let (queue, completions) = (VecDeque::new(), VecDeque::new());
-        ControlDisk { control, prng: Prng::new(seed), queue, completions }
-    }
-
-    fn do_first(&mut self) {
-        if let Some((_, request)) = self.queue.pop_front() {
-            self.completions.push_back(self.control.execute(&request));
+    pub fn new(shared: &Shared, seed: u64) -> Self {
+        let number = shared.borrow().watchers.len();
+        shared.borrow_mut().watchers.push(VecDeque::new());
+        ControlDisk {
+            shared: shared.clone(),
+            number,
+            ahead: Duration::ZERO,
+            prng: Prng::new(seed),
+            queue: VecDeque::new(),
+            failures: VecDeque::new(),
+            completions: VecDeque::new(),
         }
     }
+
+    /// The store that this monitor and the others share.
+    pub fn shared(&self) -> Shared {
+        self.shared.clone()
+    }
+
+    fn do_first(&mut self, now: Time) {
+        let Some((_, request)) = self.queue.pop_front() else { return };
+        if self.shared.borrow().is_down() {
+            return self.fail(now, request);
+        }
+        let mut shared = self.shared.borrow_mut();
+        if let Request::Range { .. } = request {
+            // What was changed before is part of what is loaded.
+            shared.watchers[self.number].clear();
+        }
+        let completion = shared.execute(&request);
+        drop(shared);
+        match completion {
+            Completion::Committed { token, .. } if self.prng.chance(1, LOST_ONE_IN) => {
+                self.failures.push_back((now + FAILURE, failed(token)));
+            }
+            completion => self.completions.push_back(completion),
+        }
+    }
+
+    fn fail(&mut self, now: Time, request: Request) {
+        let completion = match request {
+            // Loading goes on until it succeeds.
+            request @ Request::Range { .. } => {
+                let back = self.shared.borrow().down_until;
+                return self.queue.push_front((back, request));
+            }
+            Request::Commit { token, .. } => failed(token),
+            Request::Grant { token, .. } | Request::Renew { token, .. } => {
+                let reason = "the store is down".to_owned();
+                Completion::Leased { token, outcome: Err(LeaseError::Failed { reason }) }
+            }
+        };
+        self.failures.push_back((now + FAILURE, completion));
+    }
+
+    /// What the monitor's clock shows now; returns the true time.
+    fn set_clock(&mut self, clock: Time) -> Time {
+        let now = self.shared.borrow().now;
+        self.ahead = clock.since(now);
+        now
+    }
+
+    fn next_change(&self) -> Option<Time> {
+        let shared = self.shared.borrow();
+        let (due, _) = shared.watchers[self.number].front()?;
+        Some((*due).max(shared.down_until))
+    }
+}
+
+fn failed(token: u64) -> Completion {
+    let reason = "the answer was lost".to_owned();
+    Completion::Committed { token, outcome: Err(CommitError::Failed { reason }) }
 }
 
 impl Disk for ControlDisk {
     type Request = Request;
     type Completion = Completion;
 
-    fn submit(&mut self, now: Time, request: Request) {
+    fn submit(&mut self, clock: Time, request: Request) {
+        let now = self.set_clock(clock);
         let delay = self.prng.range(DELAY_MIN_US..DELAY_MAX_US);
         let due = now + Duration::from_micros(delay);
         let due = self.queue.back().map_or(due, |(last, _)| due.max(*last));
@@ -46,19 +211,36 @@ impl Disk for ControlDisk {
     }
 
     fn next_event(&self) -> Option<Time> {
-        self.queue.front().map(|(due, _)| *due)
+        let request = self.queue.front().map(|(due, _)| *due);
+        let failure = self.failures.front().map(|(due, _)| *due);
+        let due = [request, failure, self.next_change()].into_iter().flatten().min();
+        due.map(|due| due + self.ahead)
     }
 
-    fn advance(&mut self, now: Time) {
+    fn advance(&mut self, clock: Time) {
+        let now = self.set_clock(clock);
+        while self.next_change().is_some_and(|due| due <= now) {
+            let change = self.shared.borrow_mut().watchers[self.number].pop_front();
+            self.completions.extend(change.map(|(_, change)| change));
+        }
         while self.queue.front().is_some_and(|(due, _)| *due <= now) {
-            self.do_first();
+            self.do_first(now);
+        }
+        while self.failures.front().is_some_and(|(due, _)| *due <= now) {
+            self.completions.extend(self.failures.pop_front().map(|(_, completion)| completion));
         }
     }
 
     fn crash(&mut self) {
         let survivors = self.prng.below(self.queue.len() as u64 + 1);
-        (0..survivors).for_each(|_| self.do_first());
-        self.queue.clear();
+        let requests: Vec<_> = self.queue.drain(..).take(survivors as usize).collect();
+        for (_, request) in requests {
+            let mut shared = self.shared.borrow_mut();
+            if !shared.is_down() {
+                shared.execute(&request);
+            }
+        }
+        self.failures.clear();
         self.completions.clear();
     }
 }

@@ -13,7 +13,7 @@ mod store_disk;
 
 pub use client::{ClientProcess, Submitted, Told};
 pub use contents::Contents;
-pub use control_disk::ControlDisk;
+pub use control_disk::{ControlDisk, Shared, SharedControl};
 pub use monitor::MonitorProcess;
 pub use osd::OsdProcess;
 pub use store_disk::StoreDisk;

@@ -58,6 +58,7 @@ impl World {
             }
             Fault::Storm { factor } => self.weather.storm_factor = factor,
             Fault::Mend => {
+                self.control().borrow_mut().mend();
                 self.weather.mend();
                 self.network(|network, cx| network.resume(cx));
             }
@@ -70,6 +71,7 @@ impl World {
                 self.skews.iter_mut().for_each(|skew| *skew += by);
                 (0..self.nodes.len()).for_each(|node| self.touch(node));
             }
+            Fault::StoreDown(duration) => self.control().borrow_mut().fail(duration),
             Fault::CreatePool => self.create_another_pool(),
             Fault::Command(command) => {
                 self.has_churned = true;

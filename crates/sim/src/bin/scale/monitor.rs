@@ -196,7 +196,7 @@ impl Lone {
                 return;
             }
             for request in std::mem::take(&mut self.waiting) {
-                let completion = self.control.execute(&request);
+                let completion = self.control.execute(self.now, &request);
                 self.monitor.handle_completion(self.now, completion);
             }
         }

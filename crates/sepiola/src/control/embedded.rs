@@ -2,12 +2,15 @@
 //!
 //! Each key's value is preceded by the revision of the transaction that wrote it. A commit is
 //! answered after redb has made it durable.
+//!
+//! The file belongs to one process. Leases last as long as that does: their keys go when the file is
+//! opened again.
 
 use crate::host::Storage;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use engine::Time;
-use mon::control::{CommitError, Completion, Entry, Request, Revision, Transaction};
+use mon::control::{CommitError, Completion, Entry, LeaseId, Request, Revision, Transaction};
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use rt::Waker;
 use std::path::Path;
@@ -16,7 +19,13 @@ use std::thread::JoinHandle;
 
 const ENTRIES: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("entries");
 const COUNTERS: TableDefinition<'_, &str, u64> = TableDefinition::new("counters");
+/// Keys that were written with a lease.
+const LEASED: TableDefinition<'_, &str, LeaseId> = TableDefinition::new("leased");
 const REVISION: &str = "revision";
+/// There is one, for nobody else could take over from us.
+const LEASE: LeaseId = 1;
+/// There if the state lies elsewhere now.
+const MOVED: &str = "moved";
 const REVISION_LEN: usize = 8;
 /// Memory for redb's cache: the control state is a few megabytes.
 const CACHE_LEN: usize = 4 << 20;
@@ -24,12 +33,12 @@ const CACHE_LEN: usize = 4 << 20;
 const QUEUE_CAPACITY: usize = 1024;
 
 /// The store itself.
-struct ControlStore {
+pub struct ControlStore {
     database: Database,
 }
 
 impl ControlStore {
-    fn open(path: &Path) -> Result<Self> {
+    pub fn open(path: &Path) -> Result<Self> {
         let database = Database::builder()
             .set_cache_size(CACHE_LEN)
             .create(path)
@@ -37,8 +46,42 @@ impl ControlStore {
         let transaction = database.begin_write()?;
         transaction.open_table(ENTRIES)?;
         transaction.open_table(COUNTERS)?;
+        transaction.open_table(LEASED)?;
         transaction.commit()?;
-        Ok(ControlStore { database })
+        let store = ControlStore { database };
+        if store.is_moved()? {
+            bail!(
+                "the control store {} was moved to an etcd and is no longer valid; \
+                 etcd.json in the same directory says where it is",
+                path.display()
+            );
+        }
+        store.end_leases().context("ending the leases of the process before")?;
+        Ok(store)
+    }
+
+    fn is_moved(&self) -> Result<bool> {
+        let counters = self.database.begin_read()?.open_table(COUNTERS)?;
+        Ok(counters.get(MOVED)?.is_some())
+    }
+
+    /// The store cannot be opened again.
+    pub fn mark_moved(&self) -> Result<()> {
+        let transaction = self.database.begin_write()?;
+        transaction.open_table(COUNTERS)?.insert(MOVED, 1)?;
+        Ok(transaction.commit()?)
+    }
+
+    fn end_leases(&self) -> Result<()> {
+        let mut ends = Transaction::default();
+        let table = self.database.begin_read()?.open_table(LEASED)?;
+        for item in table.iter()? {
+            ends.delete(item?.0.value());
+        }
+        if !ends.is_empty() {
+            self.commit(&ends)??;
+        }
+        Ok(())
     }
 
     fn handle(&self, request: Request) -> Completion {
@@ -54,10 +97,12 @@ impl ControlStore {
                     .unwrap_or_else(|error| Err(CommitError::Failed { reason: error.to_string() }));
                 Completion::Committed { token, outcome }
             }
+            Request::Grant { token, .. } => Completion::Leased { token, outcome: Ok(LEASE) },
+            Request::Renew { token, lease } => Completion::Leased { token, outcome: Ok(lease) },
         }
     }
 
-    fn range(&self, prefix: &str) -> Result<(Vec<Entry>, Revision), redb::Error> {
+    pub fn range(&self, prefix: &str) -> Result<(Vec<Entry>, Revision), redb::Error> {
         let transaction = self.database.begin_read()?;
         let table = transaction.open_table(ENTRIES)?;
         let mut entries = Vec::new();
@@ -88,6 +133,7 @@ impl ControlStore {
             let mut counters = transaction.open_table(COUNTERS)?;
             let revision = counters.get(REVISION)?.map_or(0, |value| value.value()) + 1;
             counters.insert(REVISION, revision)?;
+            let mut leased = transaction.open_table(LEASED)?;
             for (key, value) in &changes.writes {
                 match value {
                     Some(value) => {
@@ -97,6 +143,10 @@ impl ControlStore {
                         table.remove(key.as_str())?;
                     }
                 }
+                match changes.lease.filter(|_| value.is_some()) {
+                    Some(lease) => leased.insert(key.as_str(), lease)?,
+                    None => leased.remove(key.as_str())?,
+                };
             }
             revision
         };
@@ -121,13 +171,13 @@ pub fn initialise(path: &Path, transaction: &Transaction) -> Result<()> {
 }
 
 /// The monitor's storage: a thread that serves the store.
-pub struct Control {
+pub struct EmbeddedControl {
     requests: Option<SyncSender<Request>>,
     completions: Receiver<Completion>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Control {
+impl EmbeddedControl {
     pub fn open(path: &Path, waker: Waker) -> Result<Self> {
         let store = ControlStore::open(path)?;
         let (requests, to_do) = sync_channel(QUEUE_CAPACITY);
@@ -140,11 +190,11 @@ impl Control {
                 waker.wake();
             }
         })?;
-        Ok(Control { requests: Some(requests), completions, thread: Some(thread) })
+        Ok(EmbeddedControl { requests: Some(requests), completions, thread: Some(thread) })
     }
 }
 
-impl Storage for Control {
+impl Storage for EmbeddedControl {
     type Request = Request;
     type Completion = Completion;
 
@@ -158,7 +208,7 @@ impl Storage for Control {
     }
 }
 
-impl Drop for Control {
+impl Drop for EmbeddedControl {
     fn drop(&mut self) {
         self.requests = None;
         if let Some(thread) = self.thread.take() {
@@ -193,6 +243,18 @@ mod tests {
         assert_eq!(revision, 2);
         let found: Vec<_> = entries.iter().map(|e| (e.key.as_str(), e.revision)).collect();
         assert_eq!(found, [("b/1", 1)]);
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn what_was_written_with_a_lease_is_gone_when_the_next_process_opens_the_store() {
+        let path = std::env::temp_dir().join(format!("sepiola-leases-{}", std::process::id()));
+        let mut transaction = Transaction { lease: Some(LEASE), ..Transaction::default() };
+        transaction.put("leader", "a");
+        initialise(&path, &transaction).unwrap();
+        let store = ControlStore::open(&path).unwrap();
+        assert_eq!(store.range("").unwrap(), (vec![], 2));
+        drop(store);
         std::fs::remove_file(path).unwrap();
     }
 }

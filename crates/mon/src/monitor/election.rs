@@ -1,0 +1,206 @@
+//! Which monitor leads.
+//!
+//! Each monitor holds a lease of the control store and, bound to it, a key that says that it is alive.
+//! Whoever finds no leader writes itself as one, bound to its lease; of several that try at once, one
+//! succeeds. When the leader's lease ends, its keys go, and the others learn of it.
+//!
+//! A leader that is cut off from the store stops to own the timers before its lease ends. Should two
+//! believe to lead all the same, they do no harm: all that they write is compare-and-swap.
+
+use super::{Monitor, Phase};
+use crate::control::{CommitError, LeaseError, LeaseId, Request, Revision, Transaction};
+use crate::keys;
+use crate::state::{Leader, Presence};
+use engine::{ConnId, Output, Time};
+use std::time::Duration;
+
+/// How long a leader may be silent until others take over.
+pub(super) const LEASE_TTL: Duration = Duration::from_secs(4);
+/// What a leader gives up of it, because clocks do not run alike.
+const LEASE_MARGIN: Duration = Duration::from_millis(500);
+
+pub(super) struct Candidacy {
+    me: Leader,
+    lease: Option<LeaseId>,
+    /// A request for the lease that was not answered yet, and when it was made.
+    asked: Option<(u64, Time)>,
+    /// Until when the lease lives at least.
+    valid_until: Time,
+    /// A transaction that says that we live, or lead.
+    claim: Option<(u64, Transaction)>,
+    /// The leases that the keys are bound to which say that we live, and that we lead.
+    announced: Option<LeaseId>,
+    led_by: Option<LeaseId>,
+    /// As was acted upon.
+    followed: Option<Leader>,
+}
+
+impl Candidacy {
+    pub fn new(name: &str, incarnation: u64) -> Self {
+        Candidacy {
+            me: Leader { name: name.to_owned(), incarnation },
+            lease: None,
+            asked: None,
+            valid_until: Time::ZERO,
+            claim: None,
+            announced: None,
+            led_by: None,
+            followed: None,
+        }
+    }
+
+    pub fn is_claim(&self, token: u64) -> bool {
+        self.claim.as_ref().is_some_and(|(claim, _)| *claim == token)
+    }
+
+    /// The leader that is followed.
+    pub fn followed(&self) -> Option<&Leader> {
+        self.followed.as_ref()
+    }
+}
+
+impl Monitor {
+    /// Whether this monitor is the one that others turn to. It stays so while the store is out of
+    /// reach of all.
+    pub fn leads(&self) -> bool {
+        self.candidacy.followed.as_ref() == Some(&self.candidacy.me)
+    }
+
+    /// Whether nobody else can have taken over by now, so that this one does what follows from time.
+    pub fn owns_timers(&self, now: Time) -> bool {
+        let candidacy = &self.candidacy;
+        let is_bound = candidacy.lease.is_some() && candidacy.led_by == candidacy.lease;
+        self.leads() && is_bound && now < candidacy.valid_until
+    }
+
+    /// Once per tick: keeps the lease, and uses it.
+    pub(super) fn tend_candidacy(&mut self, now: Time) {
+        if !matches!(self.phase, Phase::Serving) {
+            return;
+        }
+        if self.candidacy.asked.is_none() {
+            let token = self.token();
+            let request = match self.candidacy.lease {
+                None => Request::Grant { token, ttl: LEASE_TTL },
+                Some(lease) => Request::Renew { token, lease },
+            };
+            self.candidacy.asked = Some((token, now));
+            self.outputs.push_back(Output::Storage(request));
+        }
+        self.claim(now);
+    }
+
+    pub(super) fn leased(&mut self, now: Time, token: u64, outcome: Result<LeaseId, LeaseError>) {
+        let asked = self.candidacy.asked.take_if(|(asked, _)| *asked == token);
+        let Some((_, asked_at)) = asked else { return };
+        match outcome {
+            Ok(lease) => {
+                self.candidacy.lease = Some(lease);
+                self.candidacy.valid_until = asked_at + (LEASE_TTL - LEASE_MARGIN);
+                self.claim(now);
+            }
+            Err(LeaseError::Ended) => {
+                tracing::warn!("the lease of this monitor has ended");
+                self.candidacy.lease = None;
+            }
+            Err(LeaseError::Failed { reason }) => {
+                tracing::warn!(reason, "the lease of this monitor could not be renewed");
+            }
+        }
+    }
+
+    /// Says that this monitor lives and, if nobody leads, that it does.
+    fn claim(&mut self, now: Time) {
+        let candidacy = &self.candidacy;
+        let (Some(lease), None) = (candidacy.lease, &candidacy.claim) else { return };
+        // An earlier run of ours leads no more, and an earlier lease of ours has ended.
+        let is_vacant = self.state.leader.as_ref().is_none_or(|leader| {
+            let is_bound = *leader == candidacy.me && candidacy.led_by == Some(lease);
+            leader.name == candidacy.me.name && !is_bound
+        });
+        let is_announced = candidacy.announced == Some(lease);
+        if now >= candidacy.valid_until || is_announced && !is_vacant {
+            return;
+        }
+        let mut transaction = Transaction { lease: Some(lease), ..Transaction::default() };
+        if is_vacant {
+            let revision = self.state.leader_revision();
+            transaction.compare.push((keys::LEADER.to_owned(), revision));
+            transaction.put(keys::LEADER, json(&candidacy.me));
+        }
+        let presence = Presence {
+            incarnation: candidacy.me.incarnation,
+            hostname: self.settings.hostname.clone(),
+            manager: self.settings.mgr_name.clone(),
+        };
+        transaction.put(keys::present(&candidacy.me.name), json(&presence));
+        let token = self.token();
+        let request = Request::Commit { token, transaction: transaction.clone() };
+        self.outputs.push_back(Output::Storage(request));
+        self.candidacy.claim = Some((token, transaction));
+    }
+
+    /// A claim was decided. What failed is tried again with the next tick.
+    pub(super) fn claimed(&mut self, now: Time, outcome: Result<Revision, CommitError>) {
+        let Some((_, transaction)) = self.candidacy.claim.take() else { return };
+        match outcome {
+            Ok(revision) => {
+                self.candidacy.announced = transaction.lease;
+                if transaction.writes.contains_key(keys::LEADER) {
+                    self.candidacy.led_by = transaction.lease;
+                }
+                self.apply_own(transaction, revision);
+                self.follow_leader(now);
+                self.pump(now);
+            }
+            Err(error) => tracing::debug!(%error, "another monitor leads, or the store failed"),
+        }
+    }
+
+    /// Acts upon a change of the leader.
+    pub(super) fn follow_leader(&mut self, now: Time) {
+        // Between two leaders the one that was may still answer.
+        let leader = self.state.leader.clone();
+        if leader.is_none() {
+            return self.claim(now);
+        }
+        if leader == self.candidacy.followed {
+            return;
+        }
+        let led_before = self.leads();
+        self.candidacy.followed = leader;
+        self.forget_leader();
+        match self.leads() {
+            true => self.take_over(now),
+            false => {
+                if led_before {
+                    tracing::warn!(leader = self.state.leader_name(), "another monitor leads now");
+                    self.end_proxies(now);
+                }
+                self.claim(now);
+                self.seek_leader(now);
+            }
+        }
+    }
+
+    /// This monitor leads from now on, and knows nothing yet of what OSDs report.
+    fn take_over(&mut self, now: Time) {
+        tracing::info!(monitor = self.settings.mon_name, "leads");
+        self.stats = Default::default();
+        let here: Vec<_> = self.sessions.values().filter_map(super::Session::osd).collect();
+        for (osd, known) in self.state.osdmap.existing_osds() {
+            // Whoever does not come back counts as gone.
+            if known.is_up() && !here.contains(&osd) {
+                self.liveness.lost(osd, now);
+            }
+        }
+        let osds: Vec<ConnId> = self.osd_sessions();
+        osds.into_iter().for_each(|conn| self.ask_for_reports(conn));
+        self.answer_what_waits(now, |_| true);
+        self.keep_house(now);
+    }
+}
+
+fn json(value: &impl serde::Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).unwrap_or_default()
+}

@@ -1,0 +1,310 @@
+//! A follower's way to the leader.
+//!
+//! What needs to know the OSDs' reports, and what writes, is passed on to the monitor that leads; its
+//! answers come back by the same session. Questions are kept until they are answered, and asked again
+//! of the next leader. Where nobody leads for long, what only reads is answered from what is known.
+
+use super::{Monitor, osds};
+use crate::control::Revision;
+use codec::DecodeError;
+use engine::{ConnId, ConnectTarget, Message, Output, Policy, Time};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+use types::{EntityType, ParticipantName};
+use wire::forward::{Forward, ForwardClosed, ForwardOpen, ReportAgain, Routed};
+use wire::internal::StatsReport;
+use wire::{
+    GetPoolStats, Log, MessageBody, MgrCommand, MonCommand, MonGetVersion, OsdBoot, PoolOp, Statfs,
+};
+
+/// Messages that wait for a leader; beyond it, the session that brings more ends.
+const WAITING_MAX: usize = 16_384;
+/// Pause before a leader that could not be reached is tried again.
+const RETRY: Duration = Duration::from_millis(250);
+/// After this without a leader, reading is done without one.
+const LEADERLESS_MAX: Duration = Duration::from_secs(3);
+/// How long an answer waits for what it speaks of to be known here.
+const HELD_MAX: Duration = Duration::from_secs(3);
+
+/// Kinds that the leader answers.
+const ANSWERED: [u16; 6] = [
+    MonCommand::KIND,
+    MgrCommand::KIND,
+    MonGetVersion::KIND,
+    Statfs::KIND,
+    GetPoolStats::KIND,
+    PoolOp::KIND,
+];
+
+#[derive(Default)]
+pub(super) struct Relay {
+    link: Option<Link>,
+    next_attempt: Option<Time>,
+    /// Sessions of ours that the leader knows.
+    announced: BTreeSet<ConnId>,
+    /// What was not answered, or not even sent, by its number.
+    waiting: BTreeMap<u64, Waiting>,
+    messages_taken: u64,
+    /// Answers that speak of what is not known here yet.
+    held: VecDeque<Held>,
+    links_made: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Link {
+    conn: ConnId,
+    is_open: bool,
+}
+
+struct Waiting {
+    conn: ConnId,
+    message: Message,
+    since: Time,
+}
+
+struct Held {
+    revision: Revision,
+    until: Time,
+    conn: ConnId,
+    message: Message,
+}
+
+impl Relay {
+    pub fn due(&self) -> Option<Time> {
+        self.next_attempt
+    }
+
+    fn open_conn(&self) -> Option<ConnId> {
+        self.link.filter(|link| link.is_open).map(|link| link.conn)
+    }
+
+    pub fn is_link(&self, conn: ConnId) -> bool {
+        self.link.is_some_and(|link| link.conn == conn)
+    }
+}
+
+/// Whether only the leader can deal with messages of a kind.
+pub(super) fn is_for_leader(kind: u16) -> bool {
+    ANSWERED.contains(&kind)
+        || osds::KINDS.contains(&kind)
+        || [StatsReport::KIND, Log::KIND].contains(&kind)
+}
+
+impl Monitor {
+    /// Nobody is followed for now.
+    pub(super) fn forget_leader(&mut self) {
+        self.relay.next_attempt = None;
+        self.relay.announced.clear();
+        if let Some(link) = self.relay.link.take() {
+            self.outputs.push_back(Output::Close { conn: link.conn });
+        }
+    }
+
+    /// Opens a session with the leader, if it is another monitor.
+    pub(super) fn seek_leader(&mut self, now: Time) {
+        let followed = self.candidacy.followed();
+        // An earlier run of this monitor needs no session, only to be succeeded.
+        let other = followed.filter(|leader| leader.name != self.settings.mon_name);
+        let Some(leader) = other else { return };
+        let map = &self.state.monmap;
+        let (Some(rank), Some(mon)) = (map.rank(&leader.name), map.mon_info.get(&leader.name))
+        else {
+            self.relay.next_attempt = Some(now + RETRY);
+            return;
+        };
+        let target = ConnectTarget {
+            participant: ParticipantName::new(EntityType::MON, rank as i64),
+            addrs: mon.public_addrs.clone(),
+            policy: Policy::Lossy,
+        };
+        self.relay.links_made += 1;
+        let conn = ConnId(self.relay.links_made);
+        self.relay.link = Some(Link { conn, is_open: false });
+        self.outputs.push_back(Output::Connect { conn, target });
+    }
+
+    pub(super) fn relay_opened(&mut self, _now: Time, conn: ConnId) {
+        let Some(link) = self.relay.link.as_mut().filter(|link| link.conn == conn) else { return };
+        link.is_open = true;
+        for osd in self.osd_sessions() {
+            self.announce(osd);
+            self.ask_for_reports(osd);
+        }
+        let waiting: Vec<u64> = self.relay.waiting.keys().copied().collect();
+        waiting.into_iter().for_each(|number| self.pass_on(number));
+    }
+
+    pub(super) fn relay_closed(&mut self, now: Time, conn: ConnId) {
+        if self.relay.is_link(conn) {
+            self.relay.link = None;
+            self.relay.announced.clear();
+            self.relay.next_attempt = Some(now + RETRY);
+        }
+    }
+
+    pub(super) fn relay_timeout(&mut self, now: Time) {
+        if self.relay.next_attempt.take_if(|due| *due <= now).is_some() && self.relay.link.is_none()
+        {
+            self.seek_leader(now);
+        }
+    }
+
+    /// Sessions with OSDs, of this monitor's own.
+    pub(super) fn osd_sessions(&self) -> Vec<ConnId> {
+        let sessions = self.sessions.iter();
+        let osds = sessions
+            .filter(|(conn, session)| session.osd().is_some() && !self.proxies.is_proxy(**conn));
+        osds.map(|(conn, _)| *conn).collect()
+    }
+
+    pub(super) fn ask_for_reports(&mut self, conn: ConnId) {
+        let features = self.sessions.get(&conn).map_or(0, |session| session.peer.features);
+        self.send(conn, ReportAgain {}.encode(features));
+    }
+
+    /// The leader learns of a session, once.
+    fn announce(&mut self, conn: ConnId) {
+        let (Some(link), Some(session)) = (self.relay.open_conn(), self.sessions.get(&conn)) else {
+            return;
+        };
+        if self.relay.announced.insert(conn) {
+            let message = ForwardOpen::new(conn.0, &session.peer).encode(0);
+            self.send(link, message);
+        }
+    }
+
+    /// A session of ours has begun: of OSDs the leader should know that they live.
+    pub(super) fn relay_session_opened(&mut self, conn: ConnId) {
+        if self.sessions.get(&conn).is_some_and(|session| session.osd().is_some()) {
+            self.announce(conn);
+        }
+    }
+
+    pub(super) fn relay_session_closed(&mut self, conn: ConnId) {
+        self.relay.waiting.retain(|_, waiting| waiting.conn != conn);
+        self.relay.held.retain(|held| held.conn != conn);
+        if self.relay.announced.remove(&conn)
+            && let Some(link) = self.relay.open_conn()
+        {
+            self.send(link, ForwardClosed { session: conn.0 }.encode(0));
+        }
+    }
+
+    /// Passes a message on, now or when there is a leader.
+    pub(super) fn forward(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        message: &Message,
+    ) -> Result<(), DecodeError> {
+        if message.kind == OsdBoot::KIND {
+            // Maps come from here, whoever marks it up.
+            let known = OsdBoot::decode(message)?.superblock.newest_map;
+            self.keep_informed(now, conn, known.next());
+        }
+        if self.relay.waiting.len() >= WAITING_MAX {
+            tracing::warn!("too much waits for a monitor that leads");
+            self.close(now, conn);
+            return Ok(());
+        }
+        self.relay.messages_taken += 1;
+        let number = self.relay.messages_taken;
+        let waiting = Waiting { conn, message: message.clone(), since: now };
+        self.relay.waiting.insert(number, waiting);
+        self.pass_on(number);
+        Ok(())
+    }
+
+    fn pass_on(&mut self, number: u64) {
+        let Some(link) = self.relay.open_conn() else { return };
+        let Some(Waiting { conn, message, .. }) = self.relay.waiting.get(&number) else { return };
+        let (conn, message) = (*conn, message.clone());
+        if !ANSWERED.contains(&message.kind) {
+            self.relay.waiting.remove(&number);
+        }
+        self.announce(conn);
+        self.send(link, Forward { session: conn.0, message: message.into() }.encode(0));
+    }
+
+    /// What the leader says.
+    pub(super) fn take_from_leader(
+        &mut self,
+        now: Time,
+        message: &Message,
+    ) -> Result<(), DecodeError> {
+        match message.kind {
+            Routed::KIND => {
+                let Routed { session, revision, message } = Routed::decode(message)?;
+                let (conn, message) = (ConnId(session), Message::from(message));
+                let mut waiting = self.relay.waiting.iter();
+                let answered = waiting.find(|(_, waiting)| {
+                    waiting.conn == conn && waiting.message.tid == message.tid
+                });
+                if let Some(number) = answered.map(|(number, _)| *number) {
+                    self.relay.waiting.remove(&number);
+                }
+                let until = now + HELD_MAX;
+                self.relay.held.push_back(Held { revision, until, conn, message });
+                self.release_routed(now);
+            }
+            ForwardClosed::KIND => {
+                let conn = ConnId(ForwardClosed::decode(message)?.session);
+                self.relay.announced.remove(&conn);
+                self.close(now, conn);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Delivers answers, in order, as far as what they speak of is known here.
+    pub(super) fn release_routed(&mut self, now: Time) {
+        let known = self.state.newest();
+        while let Some(held) = self.relay.held.front()
+            && (held.revision <= known || held.until <= now)
+        {
+            if let Some(Held { conn, message, .. }) = self.relay.held.pop_front()
+                && self.sessions.contains_key(&conn)
+            {
+                self.send(conn, message);
+            }
+        }
+    }
+
+    /// Once per tick: nobody waits forever for a leader.
+    pub(super) fn relieve_waiting(&mut self, now: Time) {
+        self.release_routed(now);
+        if self.relay.open_conn().is_none() && !self.leads() {
+            self.answer_what_waits(now, |waiting_since| now.since(waiting_since) >= LEADERLESS_MAX);
+        }
+    }
+
+    /// Deals with what waits by itself: all of it as the leader, else what only reads.
+    pub(super) fn answer_what_waits(&mut self, now: Time, is_due: impl Fn(Time) -> bool) {
+        let leads = self.leads();
+        let due = self.relay.waiting.iter().filter(|(_, waiting)| {
+            is_due(waiting.since) && (leads || self.only_reads(&waiting.message))
+        });
+        let due: Vec<u64> = due.map(|(number, _)| *number).collect();
+        for number in due {
+            if let Some(Waiting { conn, message, .. }) = self.relay.waiting.remove(&number)
+                && let Err(error) = self.dispatch(now, conn, &message)
+            {
+                tracing::warn!(%error, kind = message.kind, "a message cannot be read");
+                self.close(now, conn);
+            }
+        }
+    }
+
+    fn only_reads(&self, message: &Message) -> bool {
+        match message.kind {
+            MonCommand::KIND => {
+                MonCommand::decode(message).is_ok_and(|command| self.is_read_only(&command.command))
+            }
+            MgrCommand::KIND => {
+                MgrCommand::decode(message).is_ok_and(|command| self.is_read_only(&command.command))
+            }
+            kind => [MonGetVersion::KIND, Statfs::KIND, GetPoolStats::KIND].contains(&kind),
+        }
+    }
+}

@@ -1,0 +1,416 @@
+//! Several monitors on one control store: who leads, what the others pass on, what happens when one
+//! goes away.
+
+mod cluster;
+
+use bytes::Bytes;
+use cluster::{START, addrs, parameters, settings};
+use engine::{
+    AuthRequest, AuthVerdict, ConnId, ConnectingAnswer, ConnectingStep, Daemon, Message, Output,
+    Peer, Time,
+};
+use mon::control::{Completion, MemControl, Request};
+use mon::{Monitor, Settings, bootstrap};
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::time::Duration;
+use types::{EntityAddrVec, EntityName, EntityType, ParticipantName, UTime};
+use wire::forward::ReportAgain;
+use wire::internal::{OsdUsage, StatsReport};
+use wire::{MessageBody, MonCommand, MonCommandAck, OsdBoot, OsdMapMessage, OsdSuperblock};
+
+const NAMES: [&str; 3] = ["a", "b", "c"];
+const ADMIN: ConnId = ConnId(ConnId::ACCEPTED);
+const OSD: ConnId = ConnId(ConnId::ACCEPTED + 1);
+const TTL: Duration = Duration::from_secs(4);
+
+/// Monitors whose sessions with each other are perfect.
+struct Monitors {
+    control: MemControl,
+    /// The store answers nobody.
+    is_silent: bool,
+    now: Time,
+    running: Vec<Option<Monitor>>,
+    starts: u8,
+    links: Vec<Link>,
+    links_made: u64,
+    sent: Vec<(usize, ConnId, Message)>,
+    unanswered: VecDeque<(usize, Request)>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+struct Link {
+    ends: [(usize, ConnId); 2],
+}
+
+fn settings_of(index: usize) -> Settings {
+    Settings {
+        mon_name: NAMES[index].to_owned(),
+        mon_addrs: mon_addrs(index),
+        mgr_name: format!("x{}", NAMES[index]),
+        mgr_addrs: addrs(&format!("v2:127.0.0.{}:6800/1", index + 1)),
+        ..settings()
+    }
+}
+
+fn mon_addrs(index: usize) -> EntityAddrVec {
+    addrs(&format!("v2:127.0.0.{}:3300/0", index + 1))
+}
+
+impl Monitors {
+    fn start(count: usize) -> Self {
+        let mut entropy = auth::Entropy::from_seed([7; 32]);
+        let new = bootstrap(&parameters(1), UTime::from_nanos(START), &mut entropy).unwrap();
+        let mut control = MemControl::new();
+        control.commit(&new.transaction).unwrap();
+        let mut monitors = Monitors {
+            control,
+            is_silent: false,
+            now: Time(START),
+            running: (0..3).map(|_| None).collect(),
+            starts: 0,
+            links: Vec::new(),
+            links_made: 0,
+            sent: Vec::new(),
+            unanswered: VecDeque::new(),
+        };
+        (0..count).for_each(|index| monitors.revive(index));
+        monitors.advance(Duration::from_secs(2));
+        monitors
+    }
+
+    fn revive(&mut self, index: usize) {
+        self.starts += 1;
+        self.running[index] = Some(Monitor::new(settings_of(index), [self.starts; 32]));
+        self.drain();
+        self.open(index, ADMIN, EntityName::client("admin"));
+    }
+
+    fn crash(&mut self, index: usize) {
+        self.running[index] = None;
+        self.unanswered.retain(|(asker, _)| *asker != index);
+        let is_its = |link: &Link| link.ends.iter().any(|(node, _)| *node == index);
+        let (gone, left) = std::mem::take(&mut self.links).into_iter().partition(is_its);
+        self.links = left;
+        let gone: Vec<Link> = gone;
+        for (node, conn) in gone.into_iter().flat_map(|link| link.ends) {
+            let now = self.now;
+            self.with(node, |monitor| monitor.handle_closed(now, conn));
+        }
+        self.drain();
+    }
+
+    fn with(&mut self, index: usize, act: impl FnOnce(&mut Monitor)) {
+        if let Some(monitor) = &mut self.running[index] {
+            act(monitor);
+        }
+    }
+
+    fn open(&mut self, index: usize, conn: ConnId, name: EntityName) {
+        let number = name.id.parse().unwrap_or(4200);
+        let peer = Peer {
+            participant: ParticipantName::new(name.kind, number),
+            name,
+            addrs: addrs("v2:127.0.0.9:6900/1"),
+            features: types::features::SUPPORTED,
+            caps: Bytes::from_static(b"Mallow *"),
+            seen_addr: "v2:127.0.0.9:6900/1".parse().unwrap(),
+        };
+        let now = self.now;
+        self.with(index, |monitor| monitor.handle_opened(now, conn, peer));
+        self.drain();
+    }
+
+    fn drain(&mut self) {
+        while let Some((index, output)) = self.next_output() {
+            match output {
+                Output::Storage(request) if self.is_silent => {
+                    self.unanswered.push_back((index, request));
+                }
+                Output::Storage(request) => self.execute(index, &request),
+                Output::Connect { conn, target } => self.connect(index, conn, target.addrs),
+                Output::Send { conn, message } => self.carry(index, conn, message),
+                Output::Close { conn } => self.close(index, conn),
+                _ => {}
+            }
+        }
+    }
+
+    fn next_output(&mut self) -> Option<(usize, Output<Request>)> {
+        let mut monitors = self.running.iter_mut().enumerate();
+        monitors.find_map(|(index, monitor)| Some((index, monitor.as_mut()?.poll_output()?)))
+    }
+
+    fn execute(&mut self, index: usize, request: &Request) {
+        let now = self.now;
+        let completion = self.control.execute(now, request);
+        let told = match (request, &completion) {
+            (
+                Request::Commit { transaction, .. },
+                Completion::Committed { outcome: Ok(revision), .. },
+            ) => Some(MemControl::events(transaction, *revision)),
+            _ => None,
+        };
+        self.with(index, |monitor| monitor.handle_completion(now, completion));
+        if let Some(told) = told {
+            self.tell_all(&told);
+        }
+    }
+
+    fn tell_all(&mut self, told: &Completion) {
+        let now = self.now;
+        (0..self.running.len()).for_each(|index| {
+            self.with(index, |monitor| monitor.handle_completion(now, told.clone()));
+        });
+    }
+
+    fn connect(&mut self, from: usize, conn: ConnId, to_addrs: EntityAddrVec) {
+        let now = self.now;
+        let found = (0..self.running.len()).find(|index| mon_addrs(*index) == to_addrs);
+        let Some(to) = found.filter(|to| self.running[*to].is_some()) else {
+            return self.with(from, |monitor| monitor.handle_closed(now, conn));
+        };
+        assert_ne!(from, to, "a monitor needs no session with itself");
+        self.links_made += 1;
+        let accepted = ConnId(ConnId::ACCEPTED + 1000 + self.links_made);
+        self.links.push(Link { ends: [(from, conn), (to, accepted)] });
+        let peer = |index: usize| Peer {
+            participant: ParticipantName::new(EntityType::MON, index as i64),
+            name: EntityName::new(EntityType::MON, index.to_string()),
+            addrs: mon_addrs(index),
+            features: types::features::SUPPORTED,
+            caps: Bytes::new(),
+            seen_addr: Default::default(),
+        };
+        self.with(to, |monitor| monitor.handle_opened(now, accepted, peer(from)));
+        self.with(from, |monitor| monitor.handle_opened(now, conn, peer(to)));
+    }
+
+    fn other_end(&self, index: usize, conn: ConnId) -> Option<(usize, ConnId)> {
+        let ends = self.links.iter().map(|link| link.ends);
+        ends.flat_map(|[one, other]| [(one, other), (other, one)])
+            .find(|(end, _)| *end == (index, conn))
+            .map(|(_, other)| other)
+    }
+
+    fn carry(&mut self, index: usize, conn: ConnId, message: Message) {
+        let now = self.now;
+        match self.other_end(index, conn) {
+            Some((to, conn)) => {
+                self.with(to, |monitor| monitor.handle_message(now, conn, message));
+            }
+            None => self.sent.push((index, conn, message)),
+        }
+    }
+
+    fn close(&mut self, index: usize, conn: ConnId) {
+        let now = self.now;
+        if let Some((to, other)) = self.other_end(index, conn) {
+            self.links.retain(|link| !link.ends.contains(&(index, conn)));
+            self.with(to, |monitor| monitor.handle_closed(now, other));
+        }
+    }
+
+    fn advance(&mut self, duration: Duration) {
+        let end = self.now + duration;
+        while self.now < end {
+            self.now = self.now + Duration::from_millis(100);
+            let now = self.now;
+            while let Some(told) = self.control.end_lease(now).filter(|_| !self.is_silent) {
+                self.tell_all(&told);
+            }
+            for index in 0..self.running.len() {
+                self.with(index, |monitor| {
+                    if monitor.poll_timeout().is_some_and(|due| due <= now) {
+                        monitor.handle_timeout(now);
+                    }
+                });
+                self.drain();
+            }
+        }
+    }
+
+    fn send<M: MessageBody>(&mut self, index: usize, conn: ConnId, tid: u64, message: &M) {
+        let (now, message) = (self.now, message.encode(types::features::SUPPORTED).with_tid(tid));
+        self.with(index, |monitor| monitor.handle_message(now, conn, message));
+        self.drain();
+    }
+
+    fn ask(&mut self, index: usize, tid: u64, command: &Value) {
+        let command = vec![command.to_string()];
+        let input = Bytes::new();
+        let fsid = self.running[index].as_ref().unwrap().fsid();
+        self.send(index, ADMIN, tid, &MonCommand { version: 0, fsid, command, input });
+    }
+
+    fn take<M: MessageBody>(&mut self, index: usize, conn: ConnId) -> Vec<(u64, M)> {
+        let is_wanted = |(node, to, message): &(usize, ConnId, Message)| {
+            (*node, *to, message.kind) == (index, conn, M::KIND)
+        };
+        let (taken, left) = std::mem::take(&mut self.sent).into_iter().partition(is_wanted);
+        self.sent = left;
+        let taken: Vec<(usize, ConnId, Message)> = taken;
+        taken.iter().map(|(_, _, message)| (message.tid, M::decode(message).unwrap())).collect()
+    }
+
+    /// The answer to a command, which must be there.
+    fn json(&mut self, index: usize, mut command: Value) -> Value {
+        command["format"] = json!("json");
+        self.ask(index, 42, &command);
+        let answers = self.take::<MonCommandAck>(index, ADMIN);
+        assert_eq!(answers.len(), 1, "{command} at {index}");
+        assert_eq!(answers[0].1.result, 0, "{command}: {}", answers[0].1.text);
+        serde_json::from_slice(&answers[0].1.output).unwrap_or_default()
+    }
+
+    fn leader(&mut self, index: usize) -> String {
+        let status = self.json(index, json!({ "prefix": "quorum_status" }));
+        status["quorum_leader_name"].as_str().unwrap().to_owned()
+    }
+
+    /// An OSD at monitor `index` that boots and reports how much it stores.
+    fn boot(&mut self, index: usize, bytes_used: u64) {
+        self.open(index, OSD, EntityName::osd(0));
+        let fsid = self.running[index].as_ref().unwrap().fsid();
+        let superblock = OsdSuperblock { cluster_fsid: fsid, ..OsdSuperblock::default() };
+        self.send(index, OSD, 0, &OsdBoot { superblock, ..OsdBoot::default() });
+        self.report(index, bytes_used);
+    }
+
+    fn report(&mut self, index: usize, bytes_used: u64) {
+        let (bytes_total, bytes_available) = (1 << 40, (1 << 40) - bytes_used);
+        let usage = OsdUsage { bytes_total, bytes_available, bytes_used, ..OsdUsage::default() };
+        let report = StatsReport { usage, is_complete: true, ..StatsReport::default() };
+        self.send(index, OSD, 0, &report);
+    }
+
+    fn used(&mut self, index: usize) -> u64 {
+        let status = self.json(index, json!({ "prefix": "status" }));
+        status["pgmap"]["bytes_used"].as_u64().unwrap_or(0)
+    }
+}
+
+#[test]
+fn monitors_join_by_being_started_and_one_leads() {
+    let mut monitors = Monitors::start(3);
+    for index in 0..3 {
+        let status = monitors.json(index, json!({ "prefix": "status" }));
+        assert_eq!(status["quorum_names"], json!(["a", "b", "c"]));
+        assert_eq!(monitors.leader(index), "a");
+    }
+    let map = monitors.json(1, json!({ "prefix": "mgr dump" }));
+    assert_eq!(map["active_name"], "xa");
+    assert_eq!(map["standbys"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn every_monitor_gives_the_same_answers_and_takes_the_same_orders() {
+    let mut monitors = Monitors::start(3);
+    monitors.boot(2, 5 << 30);
+    let used: Vec<u64> = (0..3).map(|index| monitors.used(index)).collect();
+    assert_eq!(used, [5 << 30; 3]);
+    for (index, pool) in ["one", "two", "three"].into_iter().enumerate() {
+        monitors.json(index, json!({ "prefix": "osd pool create", "pool": pool }));
+        let pools = monitors.json(index, json!({ "prefix": "osd lspools" }));
+        assert_eq!(pools.as_array().unwrap().len(), index + 1);
+    }
+    assert!(!monitors.take::<OsdMapMessage>(2, OSD).is_empty(), "maps come from its monitor");
+}
+
+#[test]
+fn another_one_takes_over_when_the_leader_dies() {
+    let mut monitors = Monitors::start(3);
+    monitors.boot(1, 1 << 30);
+    monitors.take::<ReportAgain>(1, OSD);
+    monitors.crash(0);
+    monitors.advance(TTL + Duration::from_secs(2));
+    let leader = monitors.leader(1);
+    assert!(["b", "c"].contains(&leader.as_str()), "{leader}");
+    assert_eq!(monitors.leader(2), leader);
+    assert!(!monitors.take::<ReportAgain>(1, OSD).is_empty(), "the new one knows no reports");
+    monitors.report(1, 2 << 30);
+    assert_eq!([monitors.used(1), monitors.used(2)], [2 << 30; 2]);
+    let status = monitors.json(2, json!({ "prefix": "status" }));
+    assert_eq!(status["quorum_names"], json!(["b", "c"]));
+    assert_eq!(status["osdmap"]["num_up_osds"], 1, "its session was there all the time");
+    // It comes back and follows.
+    monitors.revive(0);
+    monitors.advance(Duration::from_secs(2));
+    assert_eq!(monitors.leader(0), leader);
+}
+
+#[test]
+fn questions_on_their_way_to_a_leader_that_dies_are_answered_by_the_next() {
+    let mut monitors = Monitors::start(3);
+    monitors.is_silent = true;
+    monitors.ask(1, 7, &json!({ "prefix": "osd pool create", "pool": "data" }));
+    monitors.crash(0);
+    assert!(monitors.take::<MonCommandAck>(1, ADMIN).is_empty());
+    monitors.is_silent = false;
+    while let Some((index, request)) = monitors.unanswered.pop_front() {
+        monitors.execute(index, &request);
+        monitors.drain();
+    }
+    monitors.advance(TTL + Duration::from_secs(2));
+    let answers = monitors.take::<MonCommandAck>(1, ADMIN);
+    assert_eq!(answers.len(), 1);
+    assert_eq!((answers[0].0, answers[0].1.text.as_str()), (7, "pool 'data' created"));
+}
+
+#[test]
+fn without_its_store_a_monitor_serves_what_it_knows_and_changes_wait() {
+    let mut monitors = Monitors::start(3);
+    monitors.boot(1, 1 << 30);
+    monitors.is_silent = true;
+    monitors.advance(Duration::from_secs(60));
+    assert_eq!(monitors.used(2), 1 << 30);
+    monitors.ask(1, 8, &json!({ "prefix": "osd pool create", "pool": "data" }));
+    monitors.advance(Duration::from_secs(60));
+    assert!(monitors.take::<MonCommandAck>(1, ADMIN).is_empty());
+    monitors.is_silent = false;
+    while let Some((index, request)) = monitors.unanswered.pop_front() {
+        monitors.execute(index, &request);
+        monitors.drain();
+    }
+    monitors.advance(Duration::from_secs(6));
+    assert_eq!(monitors.take::<MonCommandAck>(1, ADMIN).len(), 1);
+    let status = monitors.json(0, json!({ "prefix": "status" }));
+    assert_eq!(status["osdmap"]["num_up_osds"], 1, "nobody is judged by who had no lease");
+}
+
+/// Two monitors that have to prove to each other who they are, frame by frame.
+#[test]
+fn a_follower_proves_that_it_is_a_monitor() {
+    let mut monitors = Monitors::start(2);
+    let (now, conn, accepted) = (monitors.now, ConnId(9), ConnId(ConnId::ACCEPTED + 9));
+    let mut follower = monitors.running[1].take().unwrap();
+    let mut leader = monitors.running[0].take().unwrap();
+    while follower.poll_output().is_some() {}
+    let mut step = ConnectingStep::Begin;
+    loop {
+        let request = match follower.authenticate(now, conn, step) {
+            ConnectingAnswer::Start { method, preferred_modes, payload } => AuthRequest::Start {
+                method,
+                preferred_modes,
+                payload,
+                seen_addr: Default::default(),
+            },
+            ConnectingAnswer::More { payload } => AuthRequest::More { payload },
+            ConnectingAnswer::Finish { session_key, .. } => {
+                assert!(!session_key.is_empty());
+                return;
+            }
+            ConnectingAnswer::Refuse => panic!("the follower gives up"),
+        };
+        leader.handle_auth(now, accepted, request);
+        let Some(Output::Auth { verdict, .. }) = leader.poll_output() else { panic!("no verdict") };
+        step = match verdict {
+            AuthVerdict::More { payload } => ConnectingStep::More { payload },
+            AuthVerdict::Done { name, global_id, payload, .. } => {
+                assert_eq!(name, EntityName::new(EntityType::MON, "b"));
+                ConnectingStep::Done { global_id, payload }
+            }
+            AuthVerdict::BadMethod { result, .. } => panic!("refused: {result}"),
+        };
+    }
+}

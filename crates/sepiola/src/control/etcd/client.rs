@@ -1,0 +1,404 @@
+//! Calls to an etcd of several members.
+//!
+//! One member is spoken to until it fails; then the next one is asked the same again. A transaction
+//! that is asked again must not be mistaken for its own rival: each leaves a mark that tells whether
+//! it was applied.
+
+use super::options::EtcdOptions;
+use super::proto::{
+    AuthenticateRequest, AuthenticateResponse, Compare, CompareTarget, DeleteRangeRequest,
+    KeyValue, LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse,
+    LeaseRevokeRequest, LeaseRevokeResponse, Operation, PutRequest, RangeRequest, RangeResponse,
+    RequestOp, TxnRequest, TxnResponse, WatchAsked, WatchCreateRequest, WatchRequest,
+    WatchResponse,
+};
+use anyhow::{Context, Result};
+use mon::control::{CommitError, Entry, LeaseError, LeaseId, Revision, Transaction};
+use prost::Message;
+use std::cell::{Cell, RefCell};
+use std::fs;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::client::Grpc;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
+use tonic::{Code, Status, Streaming};
+use tonic_prost::ProstCodec;
+
+/// How long one member may take to answer.
+const ATTEMPT_TIME: Duration = Duration::from_secs(2);
+const CONNECT_TIME: Duration = Duration::from_secs(1);
+/// Pause after all members have failed in turn.
+const ROUND_PAUSE: Duration = Duration::from_millis(100);
+/// How long a transaction is tried before it counts as failed.
+pub const COMMIT_PATIENCE: Duration = Duration::from_secs(10);
+/// Leases are asked for again by their holder.
+const LEASE_PATIENCE: Duration = Duration::from_secs(2);
+pub const ENDLESS: Duration = Duration::from_secs(u32::MAX as u64);
+/// Keys of one answer; all of them follow in several.
+const KEYS_PER_PAGE: i64 = 256;
+/// Larger than anything that etcd takes.
+const MESSAGE_LEN_MAX: usize = 256 << 20;
+/// Transactions of one writer that may be under way at the same time.
+const MARKS: u64 = 8;
+
+pub struct Client {
+    options: EtcdOptions,
+    members: Vec<Grpc<Channel>>,
+    /// The member that is asked first.
+    active: Cell<usize>,
+    token: RefCell<Option<String>>,
+    /// Under which name this process marks its transactions.
+    writer: String,
+    /// Tells this process from earlier ones of that name.
+    nonce: u64,
+}
+
+/// An open watch: what to ask of it, and what it tells.
+pub struct Watch {
+    pub requests: mpsc::Sender<WatchRequest>,
+    pub responses: Streaming<WatchResponse>,
+}
+
+impl Client {
+    /// Opens no connection yet; must be called within a runtime.
+    pub fn new(options: &EtcdOptions, writer: &str, nonce: u64) -> Result<Self> {
+        options.check()?;
+        let tls = tls(options)?;
+        let members: Result<Vec<_>> =
+            options.endpoints.iter().map(|url| member(url, tls.as_ref())).collect();
+        Ok(Client {
+            options: options.clone(),
+            members: members?,
+            active: Cell::new(0),
+            token: RefCell::new(None),
+            writer: writer.to_owned(),
+            nonce,
+        })
+    }
+
+    pub fn shown(&self) -> String {
+        self.options.shown()
+    }
+
+    fn root(&self) -> String {
+        format!("{}/state/", self.options.prefix)
+    }
+
+    fn key(&self, key: &str) -> Vec<u8> {
+        (self.root() + key).into_bytes()
+    }
+
+    /// The key as the monitor knows it.
+    fn own_key(&self, key: &[u8]) -> Option<String> {
+        let key = std::str::from_utf8(key).ok()?;
+        key.strip_prefix(&self.root()).map(str::to_owned)
+    }
+
+    /// Asks one member after the other until one answers or patience ends.
+    async fn call<M, R>(&self, path: &'static str, request: M, patience: Duration) -> Outcome<R>
+    where
+        M: Message + Clone + 'static,
+        R: Message + Default + 'static,
+    {
+        let deadline = Instant::now() + patience;
+        for tried in 1.. {
+            let member = self.active.get();
+            let answer = match self.authenticated(member).await {
+                Ok(()) => self.attempt(member, path, request.clone()).await,
+                Err(status) => Err(status),
+            };
+            match answer {
+                Err(status) if is_passing(&status) => {
+                    tracing::debug!(path, %status, "a member of etcd failed");
+                    self.turn_from(member);
+                    if Instant::now() >= deadline {
+                        return Err(status);
+                    }
+                    if tried % self.members.len() == 0 {
+                        sleep(ROUND_PAUSE).await;
+                    }
+                }
+                other => return other,
+            }
+        }
+        unreachable!("the loop returns")
+    }
+
+    async fn attempt<M, R>(&self, member: usize, path: &'static str, request: M) -> Outcome<R>
+    where
+        M: Message + Clone + 'static,
+        R: Message + Default + 'static,
+    {
+        let mut grpc = self.members[member].clone();
+        let request = self.with_token(tonic::Request::new(request));
+        let call = async {
+            grpc.ready().await.map_err(|error| Status::unavailable(described(&error)))?;
+            let path = PathAndQuery::from_static(path);
+            grpc.unary(request, path, ProstCodec::<M, R>::new()).await
+        };
+        match timeout(ATTEMPT_TIME, call).await {
+            Ok(answer) => answer.map(tonic::Response::into_inner),
+            Err(_) => Err(Status::deadline_exceeded("it does not answer")),
+        }
+    }
+
+    /// Whoever found a member failing goes on to the next, but only one step for all.
+    fn turn_from(&self, member: usize) {
+        if self.active.get() == member {
+            self.active.set((member + 1) % self.members.len());
+        }
+        // Tokens are told by one member to the others only when that lives.
+        self.token.take();
+    }
+
+    async fn authenticated(&self, member: usize) -> Outcome<()> {
+        let (Some(name), false) = (&self.options.user, self.token.borrow().is_some()) else {
+            return Ok(());
+        };
+        let password = self.options.password.clone().unwrap_or_default();
+        let request = AuthenticateRequest { name: name.clone(), password };
+        let answer: AuthenticateResponse =
+            self.attempt(member, "/etcdserverpb.Auth/Authenticate", request).await?;
+        self.token.replace(Some(answer.token));
+        Ok(())
+    }
+
+    fn with_token<M>(&self, mut request: tonic::Request<M>) -> tonic::Request<M> {
+        let token = self.token.borrow();
+        if let Some(token) = token.as_ref().and_then(|token| token.parse().ok()) {
+            request.metadata_mut().insert("token", token);
+        }
+        request
+    }
+
+    /// Everything below a prefix, as of one revision.
+    pub async fn range(&self, prefix: &str, patience: Duration) -> Outcome<(Vec<Entry>, Revision)> {
+        let mut from = self.key(prefix);
+        let range_end = prefix_end(&from);
+        let (mut entries, mut revision) = (Vec::new(), 0);
+        loop {
+            let request = RangeRequest {
+                key: from.clone(),
+                range_end: range_end.clone(),
+                limit: KEYS_PER_PAGE,
+                revision,
+            };
+            let page: RangeResponse =
+                self.call("/etcdserverpb.KV/Range", request, patience).await?;
+            if revision == 0 {
+                revision = page.header.as_ref().map_or(0, |header| header.revision);
+            }
+            if let Some(last) = page.kvs.last() {
+                from = [&last.key[..], &[0]].concat();
+            }
+            entries.extend(page.kvs.into_iter().filter_map(|kv| self.entry(kv)));
+            if !page.more {
+                return Ok((entries, revision as Revision));
+            }
+        }
+    }
+
+    fn entry(&self, kv: KeyValue) -> Option<Entry> {
+        let revision = kv.mod_revision as Revision;
+        Some(Entry { key: self.own_key(&kv.key)?, value: kv.value, revision })
+    }
+
+    /// Commits once, however often it has to be asked for.
+    pub async fn commit(
+        &self,
+        token: u64,
+        transaction: &Transaction,
+        patience: Duration,
+    ) -> Result<Revision, CommitError> {
+        let mark_key = format!("{}/writer/{}/{}", self.options.prefix, self.writer, token % MARKS);
+        let mark = format!("{:016x}/{token}", self.nonce);
+        let request = self.txn(transaction, mark_key.as_bytes(), &mark);
+        let answer: Outcome<TxnResponse> =
+            self.call("/etcdserverpb.KV/Txn", request, patience).await;
+        let answer =
+            answer.map_err(|status| CommitError::Failed { reason: self.reason(&status) })?;
+        if answer.succeeded {
+            return Ok(answer.header.map_or(0, |header| header.revision) as Revision);
+        }
+        // An earlier attempt whose answer was lost may be the one that we lost against.
+        let found = answer.responses.into_iter().filter_map(|op| op.range).flat_map(|r| r.kvs);
+        let applied = found.filter(|kv| kv.value == mark.as_bytes()).map(|kv| kv.mod_revision);
+        applied.map(|revision| revision as Revision).next().ok_or(CommitError::Conflict)
+    }
+
+    fn txn(&self, transaction: &Transaction, mark_key: &[u8], mark: &str) -> TxnRequest {
+        let compare = transaction.compare.iter().map(|(key, revision)| Compare {
+            target: CompareTarget::Mod.into(),
+            key: self.key(key),
+            mod_revision: Some(revision.unwrap_or(0) as i64),
+        });
+        let lease = transaction.lease.unwrap_or(0) as i64;
+        let writes = transaction.writes.iter().map(|(key, value)| {
+            let key = self.key(key).into();
+            match value {
+                Some(value) => Operation::Put(PutRequest { key, value: value.clone(), lease }),
+                None => Operation::Delete(DeleteRangeRequest { key }),
+            }
+        });
+        let mut success: Vec<RequestOp> = writes.map(RequestOp::from).collect();
+        let value = bytes::Bytes::copy_from_slice(mark.as_bytes());
+        let key = bytes::Bytes::copy_from_slice(mark_key);
+        success.push(Operation::Put(PutRequest { key, value, lease: 0 }).into());
+        let mark = RangeRequest { key: mark_key.to_vec(), ..RangeRequest::default() };
+        let failure = vec![Operation::Range(mark).into()];
+        TxnRequest { compare: compare.collect(), success, failure }
+    }
+
+    pub async fn grant(&self, ttl: Duration) -> Result<LeaseId, LeaseError> {
+        let request = LeaseGrantRequest { ttl_seconds: ttl.as_secs().max(1) as i64 };
+        let answer: Outcome<LeaseGrantResponse> =
+            self.call("/etcdserverpb.Lease/LeaseGrant", request, LEASE_PATIENCE).await;
+        let answer =
+            answer.map_err(|status| LeaseError::Failed { reason: self.reason(&status) })?;
+        Ok(answer.id as LeaseId)
+    }
+
+    /// One request on a stream made for many: renewals are seldom.
+    pub async fn renew(&self, lease: LeaseId) -> Result<LeaseId, LeaseError> {
+        let request = LeaseKeepAliveRequest { id: lease as i64 };
+        let answer: Outcome<LeaseKeepAliveResponse> =
+            self.call("/etcdserverpb.Lease/LeaseKeepAlive", request, LEASE_PATIENCE).await;
+        match answer {
+            Ok(answer) if answer.ttl_seconds > 0 => Ok(lease),
+            Ok(_) => Err(LeaseError::Ended),
+            Err(status) => Err(LeaseError::Failed { reason: self.reason(&status) }),
+        }
+    }
+
+    pub async fn revoke(&self, lease: LeaseId) {
+        let request = LeaseRevokeRequest { id: lease as i64 };
+        let done: Outcome<LeaseRevokeResponse> =
+            self.call("/etcdserverpb.Lease/LeaseRevoke", request, Duration::ZERO).await;
+        if let Err(status) = done {
+            tracing::debug!(%status, "a lease ends by itself");
+        }
+    }
+
+    /// Watches all keys from a revision on, at the member that is spoken to.
+    pub async fn watch(&self, from: Revision) -> Outcome<Watch> {
+        let member = self.active.get();
+        let opened = self.watch_at(member, from);
+        let opened = timeout(ATTEMPT_TIME, opened).await;
+        let opened = opened.unwrap_or_else(|_| Err(Status::deadline_exceeded("no answer")));
+        if opened.is_err() {
+            self.turn_from(member);
+        }
+        opened
+    }
+
+    async fn watch_at(&self, member: usize, from: Revision) -> Outcome<Watch> {
+        self.authenticated(member).await?;
+        let key = self.key("");
+        let range_end = prefix_end(&key);
+        let create = WatchCreateRequest { key, range_end, start_revision: from as i64 };
+        let (requests, to_send) = mpsc::channel(4);
+        let create = WatchRequest { request: Some(WatchAsked::Create(create)) };
+        requests.send(create).await.expect("the other end is here");
+        let mut grpc = self.members[member].clone();
+        grpc.ready().await.map_err(|error| Status::unavailable(described(&error)))?;
+        let mut request = self.with_token(tonic::Request::new(ReceiverStream::new(to_send)));
+        // A member that has lost the others ends the watch instead of staying silent.
+        request.metadata_mut().insert("hasleader", "true".parse().expect("plain text"));
+        let path = PathAndQuery::from_static("/etcdserverpb.Watch/Watch");
+        let codec = ProstCodec::<WatchRequest, WatchResponse>::new();
+        let responses = grpc.streaming(request, path, codec).await?.into_inner();
+        Ok(Watch { requests, responses })
+    }
+
+    /// The watch went silent or wrong: the next one is opened elsewhere.
+    pub fn give_up_member(&self) {
+        self.turn_from(self.active.get());
+    }
+
+    /// A watched key as the monitor knows it.
+    pub fn event(&self, event: super::proto::WatchEvent) -> Option<mon::control::Event> {
+        let kv = event.kv?;
+        let value = (event.kind != super::proto::EVENT_DELETE).then_some(kv.value);
+        let revision = kv.mod_revision as Revision;
+        Some(mon::control::Event { key: self.own_key(&kv.key)?, value, revision })
+    }
+
+    /// What an operator is told.
+    pub fn reason(&self, status: &Status) -> String {
+        let advice = match status.code() {
+            Code::ResourceExhausted => "; see `etcdctl alarm list` and `etcdctl endpoint status`",
+            Code::InvalidArgument => "; see etcd's --max-request-bytes and --max-txn-ops",
+            Code::PermissionDenied | Code::Unauthenticated => "; see user and password",
+            Code::Unavailable | Code::DeadlineExceeded => "; is its quorum up?",
+            _ => "",
+        };
+        format!("{}: {}{advice}", self.shown(), status.message())
+    }
+}
+
+type Outcome<T> = std::result::Result<T, Status>;
+
+/// Whether another member, or the same one later, may well answer.
+fn is_passing(status: &Status) -> bool {
+    let is_full = status.message().contains("space exceeded");
+    match status.code() {
+        Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Aborted => true,
+        Code::Unknown | Code::Internal | Code::Unauthenticated => true,
+        Code::ResourceExhausted => !is_full,
+        _ => false,
+    }
+}
+
+fn member(url: &str, tls: Option<&ClientTlsConfig>) -> Result<Grpc<Channel>> {
+    let endpoint = Endpoint::from_shared(url.to_owned());
+    let endpoint = endpoint.with_context(|| format!("{url:?} is no address of an etcd"))?;
+    let mut endpoint = endpoint.connect_timeout(CONNECT_TIME).tcp_nodelay(true);
+    if let Some(tls) = tls
+        && url.starts_with("https://")
+    {
+        endpoint = endpoint.tls_config(tls.clone()).context("preparing TLS towards etcd")?;
+    }
+    let grpc = Grpc::new(endpoint.connect_lazy());
+    Ok(grpc.max_decoding_message_size(MESSAGE_LEN_MAX).max_encoding_message_size(MESSAGE_LEN_MAX))
+}
+
+fn tls(options: &EtcdOptions) -> Result<Option<ClientTlsConfig>> {
+    if !options.endpoints.iter().any(|url| url.starts_with("https://")) {
+        return Ok(None);
+    }
+    let read = |path: &std::path::Path| {
+        fs::read(path).with_context(|| format!("reading {}", path.display()))
+    };
+    let mut tls = ClientTlsConfig::new();
+    if let Some(ca) = &options.ca {
+        tls = tls.ca_certificate(Certificate::from_pem(read(ca)?));
+    }
+    if let (Some(cert), Some(key)) = (&options.cert, &options.key) {
+        tls = tls.identity(Identity::from_pem(read(cert)?, read(key)?));
+    }
+    Ok(Some(tls))
+}
+
+/// The first key behind all that begin with `prefix`.
+fn prefix_end(prefix: &[u8]) -> Vec<u8> {
+    let kept = prefix.iter().rposition(|byte| *byte < u8::MAX).map_or(0, |last| last + 1);
+    let mut end = prefix[..kept].to_vec();
+    match end.last_mut() {
+        Some(last) => *last += 1,
+        None => end.push(0),
+    }
+    end
+}
+
+fn described(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,96 @@
+//! Where an etcd is, and how it is reached: from the command line, or from the file that a cluster's
+//! directory keeps.
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Keys lie below this unless told otherwise.
+pub const PREFIX_DEFAULT: &str = "sepiola";
+/// The file may name a password.
+pub const FILE_MODE: u32 = 0o600;
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EtcdOptions {
+    /// `http://10.0.0.1:2379`, of any number of members.
+    pub endpoints: Vec<String>,
+    /// Clusters that share an etcd have different ones.
+    pub prefix: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password: Option<String>,
+    /// PEM files: whom to believe, and how to prove who we are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cert: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<PathBuf>,
+}
+
+impl EtcdOptions {
+    pub fn new(endpoints: impl IntoIterator<Item = String>) -> Self {
+        let endpoints = endpoints.into_iter().map(|endpoint| with_scheme(&endpoint)).collect();
+        EtcdOptions { endpoints, prefix: PREFIX_DEFAULT.to_owned(), ..EtcdOptions::default() }
+    }
+
+    /// Says what cannot work before anything is tried.
+    pub fn check(&self) -> Result<()> {
+        if self.endpoints.is_empty() {
+            bail!("no etcd is named; expected --etcd http://10.0.0.1:2379,http://10.0.0.2:2379");
+        }
+        if self.prefix.is_empty() || self.prefix.starts_with('/') || self.prefix.ends_with('/') {
+            bail!("{:?} cannot be a prefix of keys; expected something like sepiola", self.prefix);
+        }
+        if self.cert.is_some() != self.key.is_some() {
+            bail!("a certificate needs its key and a key its certificate: give both or neither");
+        }
+        if self.password.is_some() && self.user.is_none() {
+            bail!("there is a password for etcd, but no user");
+        }
+        Ok(())
+    }
+
+    pub fn load(path: &Path) -> Result<Self> {
+        let text = fs::read_to_string(path)
+            .with_context(|| format!("reading where etcd is from {}", path.display()))?;
+        let options: EtcdOptions =
+            serde_json::from_str(&text).with_context(|| format!("reading {}", path.display()))?;
+        options.check().with_context(|| format!("in {}", path.display()))?;
+        Ok(options)
+    }
+
+    pub fn to_text(&self) -> Result<String> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+
+    /// What messages call it.
+    pub fn shown(&self) -> String {
+        format!("etcd at {}", self.endpoints.join(","))
+    }
+}
+
+fn with_scheme(endpoint: &str) -> String {
+    let endpoint = endpoint.trim().trim_end_matches('/');
+    if endpoint.contains("://") { endpoint.to_owned() } else { format!("http://{endpoint}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_need_no_scheme_and_bad_options_are_named() {
+        let mut options = EtcdOptions::new(["10.0.0.1:2379/".to_owned()]);
+        assert_eq!(options.endpoints, ["http://10.0.0.1:2379"]);
+        options.check().unwrap();
+        let text = options.to_text().unwrap();
+        assert_eq!(serde_json::from_str::<EtcdOptions>(&text).unwrap(), options);
+        options.cert = Some("a.pem".into());
+        assert!(options.check().unwrap_err().to_string().contains("key"));
+        assert!(EtcdOptions::new([]).check().is_err());
+    }
+}

@@ -1,0 +1,155 @@
+//! `sepiola control move`: from the file of one machine to an etcd.
+//!
+//! The copy is compared key by key before anything says that it counts. Whatever interrupts it, one
+//! of both stores is whole and the other one cannot be started.
+
+use super::embedded::ControlStore;
+use super::etcd::{EtcdOptions, EtcdTool, FILE_MODE};
+use crate::cli::MoveArgs;
+use crate::datadir::{DataDir, write_file};
+use anyhow::{Context, Result, bail};
+use mon::control::{Entry, Transaction};
+use std::collections::BTreeMap;
+use std::fs;
+
+/// Bounds of one transaction, well below those of etcd (128 operations, 1.5 MiB).
+const KEYS_PER_TRANSACTION: usize = 100;
+const BYTES_PER_TRANSACTION: usize = 1 << 20;
+/// There while a copy is not complete.
+pub const UNFINISHED: &str = "unfinished";
+
+pub fn move_to_etcd(args: &MoveArgs) -> Result<()> {
+    let dir = DataDir::new(&args.data.data);
+    let options = args.etcd.options();
+    options.check()?;
+    let _lock = dir.lock()?;
+    if dir.etcd().exists() {
+        let known = EtcdOptions::load(&dir.etcd())?;
+        bail!("the control store of {} is on {} already", dir.path().display(), known.shown());
+    }
+    if !dir.control().exists() {
+        bail!("there is no cluster in {}", dir.path().display());
+    }
+    let store = ControlStore::open(&dir.control())?;
+    let (entries, _) = store.range("").context("reading the control store")?;
+    let mut etcd = EtcdTool::open(&options)?;
+    copy(&entries, &mut etcd, &options)?;
+    // From here on, the etcd counts.
+    write_file(&dir.etcd(), &options.to_text()?, FILE_MODE)?;
+    store.mark_moved()?;
+    drop(store);
+    let moved = dir.control().with_extension("redb.moved");
+    fs::rename(dir.control(), &moved).with_context(|| format!("naming {}", moved.display()))?;
+    println!(
+        "{} keys moved and compared: the cluster's control store is on {}\n\
+         the old one is kept as {} and cannot be started",
+        entries.len(),
+        options.shown(),
+        moved.display()
+    );
+    Ok(())
+}
+
+/// Copies all, compares all, and then says that it is complete.
+fn copy(entries: &[Entry], etcd: &mut EtcdTool, options: &EtcdOptions) -> Result<()> {
+    clear_unfinished(etcd, options)?;
+    let mut begin = Transaction::default();
+    begin.compare.push((UNFINISHED.to_owned(), None));
+    begin.put(UNFINISHED, "a copy is under way, or was interrupted");
+    etcd.commit(&begin).context("beginning the copy")?;
+    for transaction in batches(entries) {
+        etcd.commit(&transaction).context("copying")?;
+    }
+    compare(entries, etcd)?;
+    let mut end = Transaction::default();
+    end.delete(UNFINISHED);
+    etcd.commit(&end).context("ending the copy")?;
+    Ok(())
+}
+
+/// Makes sure that nothing is overwritten but what an interrupted copy left.
+fn clear_unfinished(etcd: &mut EtcdTool, options: &EtcdOptions) -> Result<()> {
+    let (found, _) = etcd.range("")?;
+    if found.is_empty() {
+        return Ok(());
+    }
+    if !found.iter().any(|entry| entry.key == UNFINISHED) {
+        bail!(
+            "{} has a cluster under the prefix {:?}; choose another one by --etcd-prefix",
+            options.shown(),
+            options.prefix
+        );
+    }
+    for keys in found.chunks(KEYS_PER_TRANSACTION) {
+        let mut transaction = Transaction::default();
+        keys.iter().for_each(|entry| transaction.delete(entry.key.as_str()));
+        etcd.commit(&transaction).context("clearing an interrupted copy")?;
+    }
+    Ok(())
+}
+
+fn batches(entries: &[Entry]) -> Vec<Transaction> {
+    let mut batches = Vec::new();
+    let (mut batch, mut bytes) = (Transaction::default(), 0);
+    for entry in entries {
+        let length = entry.key.len() + entry.value.len();
+        let is_full =
+            batch.writes.len() >= KEYS_PER_TRANSACTION || bytes + length > BYTES_PER_TRANSACTION;
+        if is_full && !batch.is_empty() {
+            batches.push(std::mem::take(&mut batch));
+            bytes = 0;
+        }
+        batch.put(entry.key.as_str(), entry.value.clone());
+        bytes += length;
+    }
+    batches.push(batch);
+    batches
+}
+
+fn compare(entries: &[Entry], etcd: &EtcdTool) -> Result<()> {
+    let (copied, _) = etcd.range("").context("reading the copy")?;
+    let mut copied: BTreeMap<&str, &[u8]> =
+        copied.iter().map(|entry| (entry.key.as_str(), &entry.value[..])).collect();
+    copied.remove(UNFINISHED);
+    for entry in entries {
+        if copied.remove(entry.key.as_str()) != Some(&entry.value[..]) {
+            bail!("the copy of key {} differs from what was written; try again", entry.key);
+        }
+    }
+    match copied.keys().next() {
+        Some(key) => bail!("somebody else writes to the same etcd and prefix: key {key}"),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::etcd::testing::Members;
+    use super::*;
+
+    fn entry(key: String, length: usize) -> Entry {
+        let value = vec![key.len() as u8; length].into();
+        Entry { key, value, revision: 1 }
+    }
+
+    #[test]
+    fn a_copy_is_whole_and_an_interrupted_one_is_begun_anew() {
+        let members = Members::start(1);
+        let options = members.options();
+        let mut etcd = EtcdTool::open(&options).unwrap();
+        let mut entries: Vec<Entry> = (0..450).map(|n| entry(format!("k/{n:04}"), 500)).collect();
+        entries.push(entry("large".to_owned(), BYTES_PER_TRANSACTION));
+        let mut interrupted = Transaction::default();
+        interrupted.put(UNFINISHED, "");
+        interrupted.put("k/9999", "left over");
+        etcd.commit(&interrupted).unwrap();
+        copy(&entries, &mut etcd, &options).unwrap();
+        let (found, _) = etcd.range("").unwrap();
+        let pairs = |entries: &[Entry]| -> Vec<(String, bytes::Bytes)> {
+            entries.iter().map(|entry| (entry.key.clone(), entry.value.clone())).collect()
+        };
+        assert_eq!(pairs(&found), pairs(&entries));
+        let error = copy(&entries, &mut etcd, &options).unwrap_err();
+        assert!(error.to_string().contains("--etcd-prefix"), "{error}");
+    }
+}

@@ -1,0 +1,22 @@
+//! Monitors as processes of their own, on an etcd that they share.
+
+mod create;
+mod directory;
+mod start;
+
+use crate::cli::{ClusterCommand, MonCommand};
+use anyhow::Result;
+
+/// `sepiola mon …`
+pub fn run(command: &MonCommand) -> Result<()> {
+    match command {
+        MonCommand::Start(args) => start::start(args),
+    }
+}
+
+/// `sepiola cluster …`
+pub fn run_cluster(command: &ClusterCommand) -> Result<()> {
+    match command {
+        ClusterCommand::Create(args) => create::create(args),
+    }
+}

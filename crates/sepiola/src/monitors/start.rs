@@ -1,0 +1,105 @@
+//! `sepiola mon start`: runs a monitor in the foreground.
+
+use super::create::AUTH_OPTION;
+use super::directory::{MonSettings, check_name, write_conf};
+use crate::cli::{AuthMode, MonStartArgs};
+use crate::cluster::{MonMember, Plan, RunningDaemons};
+use crate::control::UNFINISHED;
+use crate::control::etcd::{EtcdOptions, EtcdTool, FILE_MODE};
+use crate::datadir::{DataDir, write_file};
+use crate::up::{parse_listen, start_log, watch_signals};
+use anyhow::{Context, Result, bail};
+use codec::decode_all;
+use maps::MonMap;
+use mon::control::Entry;
+use rt::StopSignals;
+use std::io::Write;
+use std::sync::mpsc::channel;
+
+pub fn start(args: &MonStartArgs) -> Result<()> {
+    rt::kernel_support().map_err(|reason| anyhow::anyhow!(reason))?;
+    start_log();
+    rt::raise_open_files();
+    let (notify, notices) = channel();
+    watch_signals(StopSignals::block()?, notify.clone())?;
+    let dir = DataDir::new(&args.data);
+    dir.create()?;
+    let _lock = dir.lock()?;
+    let options = options(&dir, args)?;
+    let settings = settings(&dir, args)?;
+    let found = Found::read(&options)?;
+    settings.save(&dir)?;
+    write_file(&dir.etcd(), &options.to_text()?, FILE_MODE)?;
+    let member = MonMember {
+        rank: found.map.rank(&settings.name).unwrap_or(found.map.ranks.len()),
+        manager: settings.name.clone(),
+        name: settings.name.clone(),
+        listen: settings.listen,
+        auth: found.auth,
+        dir: dir.clone(),
+    };
+    let running = RunningDaemons::start(Plan::monitor(member), &notify)?;
+    write_conf(&dir, &found.map, found.auth)?;
+    println!("mon.{} of cluster {} listens on {}", settings.name, found.map.fsid, settings.listen);
+    std::io::stdout().flush()?;
+    notices.recv().context("waiting for the end")?;
+    println!("stopping");
+    running.stop()
+}
+
+/// What the command line says counts; otherwise what the directory remembers.
+fn options(dir: &DataDir, args: &MonStartArgs) -> Result<EtcdOptions> {
+    if args.etcd.etcd.is_empty() && dir.etcd().exists() {
+        return EtcdOptions::load(&dir.etcd());
+    }
+    let options = args.etcd.options();
+    options.check()?;
+    Ok(options)
+}
+
+fn settings(dir: &DataDir, args: &MonStartArgs) -> Result<MonSettings> {
+    let known = MonSettings::load(dir)?;
+    let known_as = known.as_ref().map(|known| known.name.as_str());
+    if let (Some(asked), Some(known)) = (&args.name, known_as)
+        && asked != known
+    {
+        bail!("{} belongs to mon.{known}; mon.{asked} needs its own", dir.path().display());
+    }
+    let name = args.name.as_deref().or(known_as);
+    let name = name.context("a new monitor needs --name, such as --name b")?.to_owned();
+    check_name(&name)?;
+    let listen = match (&args.listen, &known) {
+        (Some(listen), _) => parse_listen(listen)?,
+        (None, Some(known)) => known.listen,
+        (None, None) => bail!("a new monitor needs --listen, such as --listen 10.0.0.2"),
+    };
+    Ok(MonSettings { name, listen })
+}
+
+/// What the control store says before the monitor itself looks at it.
+struct Found {
+    map: MonMap,
+    auth: AuthMode,
+}
+
+impl Found {
+    fn read(options: &EtcdOptions) -> Result<Self> {
+        let etcd = EtcdTool::open(options)?;
+        let (maps, _) = etcd.range("monmap/")?;
+        if !etcd.range(UNFINISHED)?.0.is_empty() {
+            bail!("{}: `sepiola control move` has not finished yet", options.shown());
+        }
+        let Some(newest) = maps.last() else {
+            bail!(
+                "{} has no cluster under the prefix {:?}; `sepiola cluster create` makes one",
+                options.shown(),
+                options.prefix
+            );
+        };
+        let map = decode_all("monitor map", &newest.value).context("reading the monitor map")?;
+        let (auth, _) = etcd.range(AUTH_OPTION)?;
+        let is_none = |entry: &Entry| entry.key == AUTH_OPTION && entry.value == "none";
+        let auth = if auth.iter().any(is_none) { AuthMode::None } else { AuthMode::Cephx };
+        Ok(Found { map, auth })
+    }
+}
