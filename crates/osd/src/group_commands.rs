@@ -155,7 +155,7 @@ fn state_name(state: State) -> &'static str {
         State::GetMissing => "Started/Primary/Peering/GetMissing",
         State::WaitUpThru => "Started/Primary/Peering/WaitUpThru",
         State::WaitActingChange => "Started/Primary/WaitActingChange",
-        State::Activating => "Started/Primary/Active/Activating",
+        State::Activating | State::WaitReadable => "Started/Primary/Active/Activating",
         State::Active | State::Inactive => "Started/Primary/Active",
         State::Down => "Started/Primary/Peering/Down",
         State::Incomplete => "Started/Primary/Peering/Incomplete",

@@ -2,6 +2,7 @@
 
 use crate::Osd;
 use crate::execute::ObjectState;
+use crate::leases::Leases;
 use crate::request::Origin;
 use crate::storage::Pending;
 use crate::watches::Watch;
@@ -63,6 +64,9 @@ pub(crate) struct Group {
     pub repeated: BTreeMap<EVersion, Vec<u64>>,
     pub watches: BTreeMap<HObject, BTreeMap<WatcherKey, Watch>>,
     pub counters: Counters,
+    /// Until when reads may be answered, as far as was looked; and those that wait.
+    pub readable_until: Time,
+    pub unleased: Vec<u64>,
     /// As the scheduler of recovery knows it.
     pub recovering: usize,
     pub wants_recovery: bool,
@@ -83,10 +87,25 @@ impl Group {
             repeated: BTreeMap::new(),
             watches: BTreeMap::new(),
             counters: Counters::default(),
+            readable_until: Time::ZERO,
+            unleased: Vec::new(),
             recovering: 0,
             wants_recovery: false,
             reported: Default::default(),
         }
+    }
+
+    /// What the group must know of time before it is told of anything that may end an interval or
+    /// begin to serve one. While it serves, it need not know.
+    pub fn tell_time(&mut self, leases: &Leases, now: Time) {
+        let primary = self.pg.members().primary;
+        let promised = primary.map_or(Time::ZERO, |primary| leases.promised_to(primary));
+        self.pg.set_time(now, promised);
+    }
+
+    /// Whether the scheduler of recovery does not know how things are.
+    pub fn recovery_changed(&self) -> bool {
+        self.pg.recovering() != self.recovering || self.pg.wants_recovery() != self.wants_recovery
     }
 
     pub fn check_invariants(&self) {
@@ -102,7 +121,12 @@ impl Osd {
     /// Does what a group wants done.
     pub(crate) fn pump_group(&mut self, now: Time, pg: PgId) {
         while let Some(group) = self.groups.get_mut(&pg) {
-            let Some(output) = group.pg.poll_output() else { return self.note_recovery(pg) };
+            let Some(output) = group.pg.poll_output() else {
+                if group.recovery_changed() {
+                    self.note_recovery(pg);
+                }
+                return;
+            };
             let serial = group.serial;
             match output {
                 Output::Send { to, message } => self.send_to_osd(to, message),
@@ -119,6 +143,7 @@ impl Osd {
                 Output::Activated => self.activated(now, pg),
                 Output::Recovered { object } => self.pump_object(now, pg, &object),
                 Output::WantsMap => drop(self.asking.insert(pg)),
+                Output::WaitUntil(until) => drop(self.waits.insert((until, pg))),
                 Output::WantsInterval => self.want_interval(now),
                 Output::Reserve(primary) => self.reserve(now, pg, primary),
                 Output::Release => self.release(now, pg),
@@ -148,6 +173,8 @@ impl Osd {
         }
         keys.extend(std::mem::take(&mut group.repeated).into_values().flatten());
         keys.extend(std::mem::take(&mut group.waiting));
+        keys.extend(std::mem::take(&mut group.unleased));
+        group.readable_until = Time::ZERO;
         keys.extend(self.loading_requests(pg));
         keys.sort_unstable();
         keys.dedup();

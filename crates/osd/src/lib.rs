@@ -25,6 +25,7 @@ mod copying;
 pub mod execute;
 mod group_commands;
 mod groups;
+mod leases;
 mod limits;
 mod listing;
 mod maps_history;

@@ -57,6 +57,10 @@ pub const MONITOR_RETRY: Duration = Duration::from_secs(1);
 pub const BOOT_RETRY: Duration = Duration::from_secs(5);
 /// How long a group rests that a full disk brought to a halt, before it tries again.
 pub const STALL_RETRY: Duration = Duration::from_secs(2);
+/// How long a promise lasts that lets a primary answer reads (`osd_read_lease`), and how often it is asked
+/// for anew: whoever takes over from a primary that fell silent waits that long.
+pub const READ_LEASE: Duration = Duration::from_millis(800);
+pub const READ_LEASE_RENEWAL: Duration = Duration::from_millis(250);
 /// The share of the disk that must stay free: beyond it, writes that add bytes are refused
 /// (`osd_failsafe_full_ratio`).
 pub const FAILSAFE_FREE_PERCENT: u64 = 3;

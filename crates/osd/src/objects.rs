@@ -409,10 +409,15 @@ impl Osd {
         execution: &Execution,
     ) {
         let group = self.groups.get_mut(&pg).expect("the caller has it");
-        if !group.pg.is_active() && !group.pg.can_serve_read(object) {
-            // A write overtook the read on this replica.
+        if group.pg.is_active() {
+            if now >= group.readable_until && !self.may_read(now, pg) {
+                return self.wait_for_lease(now, pg, key);
+            }
+        } else if !group.pg.can_serve_read(object) || !self.may_read_as_replica(now, pg) {
+            // A write overtook the read on this replica, or its primary may have been given up.
             return self.reply_error(key, Errno::AGAIN);
         }
+        let group = self.groups.get_mut(&pg).expect("it is still there");
         group.counters.reads += 1;
         let bytes = execution.outputs.iter().map(|(_, output)| output.len() as u64);
         group.counters.read_bytes += bytes.sum::<u64>();

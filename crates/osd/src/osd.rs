@@ -6,6 +6,7 @@ use crate::config::Config;
 use crate::connecting::Proof;
 use crate::copying::Copies;
 use crate::groups::Group;
+use crate::leases::{self, Leases};
 use crate::maps_history::MapsHistory;
 use crate::monitor::MonitorLink;
 use crate::options::Options;
@@ -71,6 +72,9 @@ pub struct Osd {
     pub(crate) copies: Copies,
     pub(crate) notifications: Notifications,
     pub(crate) reporting: Reporting,
+    pub(crate) leases: Leases,
+    /// When groups are to look again whether earlier primaries still answer reads.
+    pub(crate) waits: BTreeSet<(Time, PgId)>,
     pub(crate) scheduler: Scheduler,
     pub(crate) reservations: Reservations,
     /// Groups that want something of the monitor, since the present input.
@@ -119,6 +123,8 @@ impl Osd {
             copies: Copies::default(),
             notifications: Notifications::default(),
             reporting: Reporting::default(),
+            leases: Leases::default(),
+            waits: BTreeSet::new(),
             scheduler: Scheduler::default(),
             reservations: Reservations::default(),
             asking: BTreeSet::new(),
@@ -188,6 +194,11 @@ impl Osd {
         match message.kind {
             OsdRequest::KIND => self.take_request(now, conn, &message)?,
             OsdReply::KIND => self.take_reply(now, conn, &message)?,
+            leases::ASK | leases::PROMISE => {
+                if let Some(from) = self.osd_of(conn) {
+                    self.take_lease_message(now, from, &message)?;
+                }
+            }
             kind if pg::message::is_pg_message(kind) => {
                 self.take_group_message(now, conn, message)?
             }
@@ -280,6 +291,8 @@ impl Daemon for Osd {
         self.monitor_timeout(now);
         self.retry_if_due(now);
         self.tick(now);
+        self.renew_leases_if_due(now);
+        self.end_waits(now);
         self.report_if_due(now);
         self.finish_input(now);
     }
@@ -291,7 +304,8 @@ impl Daemon for Osd {
     fn poll_timeout(&self) -> Option<Time> {
         let tick = self.notifications.is_ticking().then_some(self.next_tick);
         let due = [self.monitor.next_attempt(), self.reporting.due(), self.retry_due, tick];
-        let due = due.into_iter().chain([self.scheduler.due()]);
+        let waits = self.waits.first().map(|(until, _)| *until);
+        let due = due.into_iter().chain([self.scheduler.due(), self.leases.due(), waits]);
         due.flatten().min()
     }
 }

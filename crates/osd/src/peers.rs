@@ -164,6 +164,9 @@ impl Osd {
             }
             return;
         };
+        if !group.pg.is_serving() {
+            group.tell_time(&self.leases, now);
+        }
         group.pg.handle_message(from, &header, body);
         self.pump_group(now, header.pg);
     }

@@ -78,6 +78,7 @@ impl Osd {
             Group::new(pg::Pg::new(pg, whoami), *serial)
         });
         group.pg.set_room(!self.reporting.is_disk_full());
+        group.tell_time(&self.leases, self.now);
         let was_primary = group.pg.is_primary();
         group.pg.handle_map(change, members);
         if group.pg.is_primary() && !was_primary {

@@ -218,6 +218,7 @@ pub(crate) fn state_bits(pg: &Pg) -> u64 {
         State::Active => ACTIVE | work_bits(pg),
         State::Inactive => PEERED | work_bits(pg),
         State::Activating => ACTIVATING,
+        State::WaitReadable => ACTIVATING | WAIT,
         State::Down => DOWN,
         State::Incomplete => INCOMPLETE,
         State::Refused | State::Stalled => PEERED | RECOVERY_TOOFULL,

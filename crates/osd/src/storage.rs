@@ -57,6 +57,9 @@ impl Osd {
             Pending::Group { pg, serial, tag, bytes } => {
                 self.reporting.end_commit(bytes);
                 if let Some(group) = self.groups.get_mut(&pg).filter(|g| g.serial == serial) {
+                    if !group.pg.is_serving() {
+                        group.tell_time(&self.leases, now);
+                    }
                     group.pg.handle_completion(tag, outcome);
                     self.pump_group(now, pg);
                     self.finish_loading(now);
@@ -86,6 +89,7 @@ impl Osd {
                 return;
             }
         };
+        self.leases.begin(now);
         for collection in collections {
             if collection == stored_maps::collection() {
                 self.load_map();

@@ -27,6 +27,7 @@ mod backfill;
 mod choice;
 mod info;
 mod intervals;
+mod leases;
 mod load;
 mod log;
 mod merge;

@@ -2,6 +2,7 @@
 
 use crate::backfill::Backfill;
 use crate::intervals::PastIntervals;
+use crate::leases::Readers;
 use crate::message::{Body, Header};
 use crate::peers::Peer;
 use crate::receive::Receiving;
@@ -10,7 +11,7 @@ use crate::replicate::InFlight;
 use crate::source::Sources;
 use crate::stall::Room;
 use crate::{Members, Missing, Osds, PgInfo, PgLog};
-use engine::Message;
+use engine::{Message, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use store::{Collection, Outcome, RequestKind, StoreError};
@@ -37,6 +38,8 @@ pub enum State {
     WaitUpThru,
     /// The primary waits until all have stored that they follow its log.
     Activating,
+    /// All have; but an earlier primary may still answer reads.
+    WaitReadable,
     Active,
     /// All follow the primary, but they are fewer than the pool demands.
     Inactive,
@@ -116,6 +119,8 @@ pub enum Output {
     WantsMap,
     /// It takes a newer map to go on, although no OSD came or went. See [`Pg::wants_interval`].
     WantsInterval,
+    /// [`Pg::time_passed`] is to be called at this time.
+    WaitUntil(Time),
     /// Whether this group may be filled in, as primary or (with the primary's name) as target, is to
     /// be decided; or that is over.
     Reserve(Option<OsdId>),
@@ -163,6 +168,11 @@ pub struct Pg {
     /// Of the last map, if it was seen.
     pub(crate) osds: Option<Arc<Osds>>,
     pub(crate) is_up: bool,
+
+    /// What time it is, and until when a promise to the present primary holds that was made here.
+    pub(crate) now: Time,
+    pub(crate) promised: Time,
+    pub(crate) readers: Readers,
 
     /// Writes that are not durable everywhere, oldest first.
     pub(crate) in_flight: VecDeque<InFlight>,
@@ -217,6 +227,9 @@ impl Pg {
             members: Members::default(),
             osds: None,
             is_up: false,
+            now: Time::ZERO,
+            promised: Time::ZERO,
+            readers: Readers::default(),
             in_flight: VecDeque::new(),
             committed: EVersion::ZERO,
             commits_pending: 0,

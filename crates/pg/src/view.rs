@@ -45,6 +45,11 @@ impl Pg {
         self.state == State::Active
     }
 
+    /// Whether it takes part in writes now.
+    pub fn is_serving(&self) -> bool {
+        matches!(self.state, State::Active | State::ReplicaActive)
+    }
+
     /// Whether nothing of it is in the store.
     pub fn is_absent(&self) -> bool {
         !self.created

@@ -8,7 +8,7 @@ use stdx::Prng;
 /// Primaries hold leases for reads: who is cut off stops answering before others go on without it.
 /// Without them an OSD that is deposed, and does not hear of it while clients still reach it, answers
 /// from the past; faults that lead to that are left out then.
-pub const HAS_LEASES: bool = false;
+pub const HAS_LEASES: bool = true;
 
 const PARTITION_MS_MAX: u64 = 40_000;
 const STORM_MS_MAX: u64 = 5_000;

@@ -2,6 +2,7 @@
 
 use super::{Header, PUSH, REPLICATE, decode_option, encode_option, message};
 use crate::intervals::PastIntervals;
+use crate::leases::Promise;
 use crate::{LogEntry, Missing, PgInfo};
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
@@ -17,6 +18,7 @@ pub struct Notice {
     /// How many objects its log knows and its store does not have.
     pub missing: u64,
     pub intervals: PastIntervals,
+    pub promises: Vec<Promise>,
 }
 
 /// A log, and what its owner lacks.
@@ -98,12 +100,20 @@ impl Encode for Notice {
         w.value(&self.info);
         w.u64(self.missing);
         w.value(&self.intervals);
+        w.list(&self.promises, |w, (osd, since, left)| {
+            w.value(osd);
+            w.value(since);
+            w.u64(*left);
+        });
     }
 }
 
 impl Decode for Notice {
     fn decode(r: &mut Reader<'_>) -> Result<Self> {
-        Ok(Notice { info: r.value()?, missing: r.u64("missing")?, intervals: r.value()? })
+        let (info, missing, intervals) = (r.value()?, r.u64("missing")?, r.value()?);
+        let promise = |r: &mut Reader<'_>| Ok((r.value()?, r.value()?, r.u64("time left")?));
+        let promises = r.list("promises", promise)?;
+        Ok(Notice { info, missing, intervals, promises })
     }
 }
 

@@ -90,6 +90,14 @@ impl Pg {
         if !self.waiting.is_empty() {
             return;
         }
+        match self.members.is_enough() && self.must_wait_for_readers() {
+            true => self.state = State::WaitReadable,
+            false => self.become_active(),
+        }
+    }
+
+    pub(crate) fn become_active(&mut self) {
+        self.readers.clear();
         self.committed = self.info.last_update;
         self.recovery.begin(self.members_missing());
         if !self.members.is_enough() {

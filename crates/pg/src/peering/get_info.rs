@@ -67,6 +67,7 @@ impl Pg {
                 self.ask_everyone();
             }
             State::WaitUpThru => self.wait_up_thru(),
+            State::WaitReadable => self.time_passed(),
             State::Active | State::Inactive => self.look_for_unfound(),
             _ => {}
         }
@@ -109,7 +110,8 @@ impl Pg {
     pub(crate) fn tell_info(&mut self, primary: OsdId) {
         let notice = self.created.then(|| {
             let missing = self.missing.len() as u64;
-            Box::new(Notice { info: self.info.clone(), missing, intervals: self.past.clone() })
+            let (info, intervals) = (self.info.clone(), self.past.clone());
+            Box::new(Notice { info, missing, intervals, promises: self.promises() })
         });
         self.send(primary, &Body::Info(notice));
     }
@@ -120,6 +122,7 @@ impl Pg {
         }
         if let Some(notice) = &notice {
             self.learn(notice);
+            self.learn_promises(&notice.promises);
         }
         let peer = self.peer_mut(from);
         peer.missing_count = notice.as_ref().map_or(0, |notice| notice.missing);
@@ -136,6 +139,7 @@ impl Pg {
                 self.ask_prior_set();
                 self.choose_authority();
             }
+            State::WaitReadable => self.time_passed(),
             State::Active | State::Inactive => self.found_stray(from),
             _ => {}
         }

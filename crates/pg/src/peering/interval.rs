@@ -23,6 +23,7 @@ impl Pg {
         let is_forced = self.wants_interval() && epoch > self.interval;
         if ends {
             let gap_from = change.is_gap.then_some(epoch_before.next());
+            self.remember_promise(epoch);
             self.end_interval(epoch, gap_from, osds_before);
             self.members = members;
             self.knows_past |= change.is_new;

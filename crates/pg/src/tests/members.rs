@@ -142,3 +142,44 @@ fn an_osd_that_starts_answers_the_primary_of_an_interval_that_began_before() {
          states => Active ReplicaActive Stray",
     );
 }
+
+#[test]
+fn a_new_primary_waits_until_the_one_before_answers_no_reads_any_more() {
+    World::new(3).run_script(
+        "map 20 0 1 2
+         run
+         time 100
+         promise 1 150
+         promise 2 170
+         down 0
+         map 30 1 2
+         run
+         states => Active WaitReadable ReplicaActive
+         time 150
+         run
+         states => Active WaitReadable ReplicaActive
+         time 170
+         run
+         states => Active Active ReplicaActive",
+    );
+}
+
+#[test]
+fn nobody_waits_for_a_primary_that_answers_itself_or_is_known_to_be_dead() {
+    World::new(3).run_script(
+        "map 20 0 1 2
+         run
+         time 100
+         promise 1 150
+         promise 2 150
+         map 30 1 0 2
+         run
+         states => ReplicaActive Active ReplicaActive
+         promise 0 150
+         down 1
+         dead 1 39
+         map 40 0 2
+         run
+         states => Active Active ReplicaActive",
+    );
+}

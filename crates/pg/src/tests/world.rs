@@ -17,6 +17,9 @@
 //! hold, recover        nothing is recovered (or filled in) from now on; or it is again
 //! refuse OSD, allow OSD   whether it may be filled in
 //! retry OSD            time has passed for what found no room or no permission
+//! time SECONDS         it is so late now
+//! promise OSD SECONDS  what it promised to its primary holds until then
+//! dead OSD E           it was seen dead in this epoch
 //! commits OSD FATE...  what becomes of the next commits of its store: ok, or full
 //! states               who is in which state
 //! acting               who serves
@@ -32,7 +35,7 @@
 use crate::message::Body;
 use crate::*;
 use bytes::Bytes;
-use engine::Message;
+use engine::{Message, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use store::mem::MemStore;
@@ -53,6 +56,8 @@ pub struct Node {
     /// It takes part in nothing before the next map.
     is_starting: bool,
     may_fill: bool,
+    promised: Time,
+    waits_until: Option<Time>,
     /// The newest map that it was told.
     seen: u32,
     completions: VecDeque<(Tag, Result<store::Outcome, store::StoreError>)>,
@@ -69,6 +74,7 @@ pub struct World {
     confirmed: usize,
     tickets: u64,
     may_recover: bool,
+    now: Time,
     maps: BTreeMap<u32, (MapChange, Members)>,
 }
 
@@ -97,6 +103,8 @@ impl Node {
             status,
             is_starting: false,
             may_fill: true,
+            promised: Time::ZERO,
+            waits_until: None,
             seen: 1,
             completions: VecDeque::new(),
         }
@@ -142,6 +150,7 @@ impl World {
             confirmed: 0,
             tickets: 0,
             may_recover: true,
+            now: Time::ZERO,
             maps: BTreeMap::new(),
         }
     }
@@ -172,6 +181,7 @@ impl World {
             ["run"] => self.run(),
             ["settle"] => while self.step(true) {},
             ["deliver"] => while self.step(false) {},
+            ["time", seconds] => self.pass_time(Time(seconds.parse().unwrap())),
             ["hold"] => self.may_recover = false,
             ["recover"] => self.may_recover = true,
             ["states"] => {
@@ -212,6 +222,8 @@ impl World {
                 node.pg.retry_refused();
                 node.pg.retry_recovery();
             }
+            "promise" => node.promised = Time(rest[0].parse().unwrap()),
+            "dead" => node.status.dead_epoch = Epoch(rest[0].parse().unwrap()),
             "commits" => node.fates = rest.iter().map(|fate| *fate == "ok").collect(),
             "get" => return self.get(osd, rest[0]),
             "blocked-by" => return text(node.pg.blocked_by()),
@@ -227,6 +239,18 @@ impl World {
 
     pub fn node(&mut self, osd: OsdId) -> &mut Node {
         &mut self.nodes[osd.0 as usize]
+    }
+
+    fn pass_time(&mut self, now: Time) {
+        self.now = now;
+        for node in &mut self.nodes {
+            node.pg.set_time(now, node.promised);
+            if node.waits_until.is_some_and(|until| until <= now) {
+                node.waits_until = None;
+                node.pg.time_passed();
+            }
+        }
+        self.drain();
     }
 
     fn acting(&self) -> Vec<OsdId> {
@@ -263,6 +287,7 @@ impl World {
         self.maps.insert(self.epoch, (change, members));
         for node in self.nodes.iter_mut().filter(|node| node.status.is_up) {
             node.is_starting = false;
+            node.pg.set_time(self.now, node.promised);
             node.catch_up(&self.maps);
         }
         self.drain();
@@ -350,6 +375,7 @@ impl World {
                 node.completions.push_back((tag, outcome));
             }
             Output::Committed { .. } => self.confirmed += 1,
+            Output::WaitUntil(until) => node.waits_until = Some(until),
             Output::Removed => node.pg = Pg::new(PG, OsdId(index as i32)),
             Output::Reserve(primary) => {
                 let granted = node.may_fill;

@@ -1,0 +1,203 @@
+//! Read leases: a primary that others have given up does not answer reads from the past.
+//!
+//! A primary answers a read only while all acting members have promised it to let nobody else go on
+//! before a time is over ([`limits::READ_LEASE`]). The member counts from when it received the request for
+//! a promise, the primary from when it sent it, so clocks need not agree, only run equally fast. Promises
+//! are between OSDs, not groups: one small message for each pair, and only while there are reads.
+//!
+//! What a member has promised, it says when it is asked what it has of a group, and a new primary waits
+//! for the rest (`pg::leases`). A member that was started lately may have promised anything before, and
+//! says so. A replica may answer reads for as long as its primary may: the primary tells how long that
+//! is, and the replica counts from when it sent what the primary refers to.
+
+use crate::{Osd, limits};
+use codec::{Reader, Writer};
+use engine::{Duration, Message, Time};
+use std::collections::{BTreeMap, BTreeSet};
+use types::{Epoch, OsdId, PgId};
+
+/// Requests for a promise, and promises.
+pub(crate) const ASK: u16 = 0x7100;
+pub(crate) const PROMISE: u16 = 0x7101;
+
+#[derive(Debug, Default)]
+pub(crate) struct Leases {
+    /// When this OSD began to run.
+    started: Option<Time>,
+    /// To whom this OSD has promised, until when.
+    promised: BTreeMap<OsdId, Time>,
+    /// Who has promised this OSD, until when.
+    held: BTreeMap<OsdId, Time>,
+    /// Until when primaries may answer, and so their replicas.
+    lent: BTreeMap<OsdId, Time>,
+    /// When promises were sent last, as our own clock had it: told back by who got them.
+    echoes: BTreeMap<OsdId, u64>,
+    /// Whether there were reads since promises were last asked for.
+    is_used: bool,
+    due: Option<Time>,
+    /// Groups with reads that wait.
+    waiting: BTreeSet<PgId>,
+}
+
+impl Leases {
+    pub fn due(&self) -> Option<Time> {
+        self.due
+    }
+
+    pub fn begin(&mut self, now: Time) {
+        self.started.get_or_insert(now);
+    }
+
+    /// Until when whoever this OSD serves as a member may rely on it.
+    pub fn promised_to(&self, osd: OsdId) -> Time {
+        let before = self.started.map_or(Time::FAR_FUTURE, |started| started + limits::READ_LEASE);
+        self.promised.get(&osd).map_or(before, |until| (*until).max(before))
+    }
+
+    fn held_by(&self, members: impl Iterator<Item = OsdId>) -> Time {
+        let held = members.map(|osd| self.held.get(&osd).copied().unwrap_or(Time::ZERO));
+        held.min().unwrap_or(Time::FAR_FUTURE)
+    }
+}
+
+impl Osd {
+    /// Whether the group's primary, which this OSD is, may answer a read now.
+    pub(crate) fn may_read(&mut self, now: Time, pg: PgId) -> bool {
+        self.leases.is_used = true;
+        let own = self.config.id;
+        let Some(group) = self.groups.get_mut(&pg) else { return false };
+        if now < group.readable_until {
+            return true;
+        }
+        let acting = group.pg.members().acting.iter().copied();
+        let held = self.leases.held_by(acting.filter(|osd| *osd != own));
+        // Looked at often enough that promises are renewed before they end, as long as there are reads.
+        group.readable_until = held.min(now + limits::READ_LEASE_RENEWAL / 2);
+        now < held
+    }
+
+    /// Whether a replica may answer.
+    pub(crate) fn may_read_as_replica(&self, now: Time, pg: PgId) -> bool {
+        let primary = self.groups.get(&pg).and_then(|group| group.pg.members().primary);
+        let lent = primary.and_then(|primary| self.leases.lent.get(&primary));
+        lent.is_some_and(|until| now < *until)
+    }
+
+    /// The read waits until all members have promised again.
+    pub(crate) fn wait_for_lease(&mut self, now: Time, pg: PgId, key: u64) {
+        let Some(request) = self.requests.get_mut(key) else { return };
+        request.reset();
+        let Some(group) = self.groups.get_mut(&pg) else { return self.forget_request(key) };
+        group.unleased.push(key);
+        let is_first = self.leases.waiting.is_empty();
+        self.leases.waiting.insert(pg);
+        if is_first {
+            self.ask_for_promises(now);
+        }
+    }
+
+    /// Asks everyone who is a member of a group whose primary this OSD is.
+    fn ask_for_promises(&mut self, now: Time) {
+        self.leases.is_used = false;
+        self.leases.due = Some(now + limits::READ_LEASE_RENEWAL);
+        let own = self.config.id;
+        let groups = self.groups.values().filter(|group| group.pg.is_primary());
+        let members = groups.flat_map(|group| group.pg.members().acting.iter().copied());
+        let members: BTreeSet<OsdId> = members.filter(|osd| *osd != own).collect();
+        let lent = self.leases.held_by(members.iter().copied()).since(now);
+        for member in members {
+            let echo = self.leases.echoes.get(&member).copied().unwrap_or_default();
+            let mut w = Writer::new();
+            w.value(&self.epoch());
+            w.u64(now.0);
+            w.u64(echo);
+            w.u64(lent.as_nanos() as u64);
+            self.send_to_osd(member, Message::new(ASK, 1, 1, w.into_bytes()));
+        }
+    }
+
+    pub(crate) fn renew_leases_if_due(&mut self, now: Time) {
+        if self.leases.due.is_none_or(|due| now < due) {
+            return;
+        }
+        self.leases.due = None;
+        let groups = &self.groups;
+        let waits = |pg: &PgId| groups.get(pg).is_some_and(|group| !group.unleased.is_empty());
+        self.leases.waiting.retain(waits);
+        if self.leases.is_used || !self.leases.waiting.is_empty() {
+            self.ask_for_promises(now);
+        }
+    }
+
+    pub(crate) fn take_lease_message(
+        &mut self,
+        now: Time,
+        from: OsdId,
+        message: &Message,
+    ) -> codec::Result<()> {
+        let mut r = Reader::new(&message.front);
+        let (epoch, sent): (Epoch, u64) = (r.value()?, r.u64("sent")?);
+        match message.kind {
+            ASK => {
+                let (echo, lent) = (r.u64("echo")?, r.u64("lent")?);
+                self.asked_for_promise(now, from, sent, (echo, lent));
+            }
+            _ => {
+                let theirs = r.u64("time of the promise")?;
+                self.leases.echoes.insert(from, theirs);
+                self.promised_by(now, from, epoch, Time(sent));
+            }
+        }
+        Ok(())
+    }
+
+    fn asked_for_promise(&mut self, now: Time, from: OsdId, sent: u64, (echo, lent): (u64, u64)) {
+        if !self.is_up() {
+            return;
+        }
+        self.leases.promised.insert(from, now + limits::READ_LEASE);
+        if echo > 0 {
+            self.leases.lent.insert(from, Time(echo) + Duration::from_nanos(lent));
+        }
+        let mut w = Writer::new();
+        w.value(&self.epoch());
+        w.u64(sent);
+        w.u64(now.0);
+        self.send_to_osd(from, Message::new(PROMISE, 1, 1, w.into_bytes()));
+    }
+
+    /// A promise of someone who has a newer map counts only with that map: it may have let others go on.
+    fn promised_by(&mut self, now: Time, from: OsdId, epoch: Epoch, sent: Time) {
+        if epoch > self.epoch() || !self.is_up() {
+            return;
+        }
+        let held = self.leases.held.entry(from).or_default();
+        *held = (*held).max(sent + limits::READ_LEASE);
+        self.resume_reads(now);
+    }
+
+    fn resume_reads(&mut self, now: Time) {
+        for pg in self.leases.waiting.clone() {
+            if self.groups.contains_key(&pg) && !self.may_read(now, pg) {
+                continue;
+            }
+            self.leases.waiting.remove(&pg);
+            let Some(group) = self.groups.get_mut(&pg) else { continue };
+            for key in std::mem::take(&mut group.unleased) {
+                self.start(now, pg, key);
+            }
+        }
+    }
+
+    /// Groups that wait until promises to earlier primaries are over.
+    pub(crate) fn end_waits(&mut self, now: Time) {
+        while let Some((until, pg)) = self.waits.first().copied().filter(|(until, _)| *until <= now)
+        {
+            self.waits.remove(&(until, pg));
+            let Some(group) = self.groups.get_mut(&pg) else { continue };
+            group.tell_time(&self.leases, now);
+            group.pg.time_passed();
+            self.pump_group(now, pg);
+        }
+    }
+}
