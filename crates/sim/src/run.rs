@@ -192,10 +192,12 @@ fn command(world: &mut World, command: &str) -> Result<(), String> {
     let client = world.cast.clients[0];
     world.commands_done.clear();
     world.command(client, command);
-    let done = world.run_until(BOOT_LIMIT, |world| !world.commands_done.is_empty());
-    match (done, world.commands_done.first()) {
-        (true, Some((_, Ok(0)))) => Ok(()),
-        (_, outcome) => Err(format!("{command}: {outcome:?}")),
+    // Answers to what was asked before may come late.
+    let is_answer = |(of, _): &&(String, _)| of == command;
+    world.run_until(BOOT_LIMIT, |world| world.commands_done.iter().any(|done| is_answer(&done)));
+    match world.commands_done.iter().find(is_answer) {
+        Some((_, Ok(0))) => Ok(()),
+        outcome => Err(format!("{command}: {outcome:?}")),
     }
 }
 
