@@ -10,6 +10,9 @@ use stdx::Prng;
 /// from the past; faults that lead to that are left out then.
 pub const HAS_LEASES: bool = true;
 
+/// Groups find their data again whoever was a member while weights and marks changed.
+pub const SURVIVES_CHURN: bool = true;
+
 const PARTITION_MS_MAX: u64 = 40_000;
 const STORM_MS_MAX: u64 = 5_000;
 const STORM_FACTOR_MAX: u64 = 200;
@@ -92,15 +95,15 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Whether the engines are there that it takes to survive it.
+    pub fn is_survived(self) -> bool {
+        self != Kind::Churn || SURVIVES_CHURN
+    }
+
     /// Whether requests may take very long while it lasts.
     pub fn is_slow(self) -> bool {
         use Kind::*;
         matches!(self, Partition | OneWay | Flap | Storm | WeakLink | Pause | Vanish)
-    }
-
-    /// Whether an OSD may be deposed by it without hearing of it.
-    pub fn needs_leases(self) -> bool {
-        matches!(self, Kind::Churn)
     }
 }
 
@@ -242,21 +245,21 @@ fn weak_link(prng: &mut Prng, cast: &Cast) -> Plan {
 /// What an administrator, or a balancer, does to an OSD. See [`restore`].
 fn churn(prng: &mut Prng, cast: &Cast) -> String {
     let id = prng.below(cast.osds.len() as u64);
-    match prng.below(8) {
+    match prng.below(if HAS_LEASES { 8 } else { 7 }) {
         0 => format!(r#"{{"prefix":"osd out","ids":["{id}"]}}"#),
         1 => format!(r#"{{"prefix":"osd in","ids":["{id}"]}}"#),
-        2 => format!(r#"{{"prefix":"osd down","ids":["{id}"]}}"#),
-        3 => reweight(id, *prng.choose(&WEIGHTS)),
-        4 => crush_reweight(id, *prng.choose(&CRUSH_WEIGHTS)),
-        5 => r#"{"prefix":"balancer optimize","plan":"any"}"#.to_owned(),
-        6 => {
+        2 => reweight(id, *prng.choose(&WEIGHTS)),
+        3 => crush_reweight(id, *prng.choose(&CRUSH_WEIGHTS)),
+        4 => r#"{"prefix":"balancer optimize","plan":"any"}"#.to_owned(),
+        5 => {
             let affinity = *prng.choose(&["0.0", "0.5", "1.0"]);
             format!(r#"{{"prefix":"osd primary-affinity","id":{id},"weight":{affinity}}}"#)
         }
-        _ => {
+        6 => {
             let (group, to) = (prng.below(8), prng.below(cast.osds.len() as u64));
             format!(r#"{{"prefix":"osd pg-upmap-items","pgid":"1.{group:x}","id":[{id},{to}]}}"#)
         }
+        _ => format!(r#"{{"prefix":"osd down","ids":["{id}"]}}"#),
     }
 }
 

@@ -1,6 +1,6 @@
 //! One seed from beginning to end: build, load, faults, healing, and the judgement.
 
-use crate::check::{linearizable, log, media, once, quiet, replicas, stores};
+use crate::check::{linearizable, log, media, once, quiet, replicas, stores, watches};
 use crate::cluster;
 use crate::faults::Fault;
 use crate::model::Action;
@@ -105,6 +105,7 @@ fn play(world: &mut World) -> Result<Report, String> {
     if let Some(osd) = world.scenario.rotten {
         rot(world, osd)?;
     }
+    world.run_until(watches::LOSS_NOTICED, |_| false);
     let undecided = judge_history(world)?;
     let damaged = judge_stores(world)?;
     Ok(Report { undecided, damaged, ..report(world) })
@@ -147,6 +148,10 @@ fn rot(world: &mut World, osd: OsdId) -> Result<(), String> {
 
 /// Every OSD counts as much as any other again.
 fn restore(world: &mut World) -> Result<(), String> {
+    let all = world.cast.osds.len();
+    if !world.run_until(BOOT_LIMIT, |world| map(world).is_some_and(|map| map.up_count() == all)) {
+        return Err("not all OSDs come up again".to_owned());
+    }
     for id in 0..world.cast.osds.len() as u64 {
         for restoring in crate::faults::restore(id) {
             command(world, &restoring)?;
@@ -160,6 +165,8 @@ fn leave(world: &mut World, osd: OsdId) -> Result<(), String> {
     command(world, &format!(r#"{{"prefix":"osd out","ids":["{osd}"]}}"#))?;
     become_clean(world).map_err(|why| format!("osd.{osd} is out: {why}"))?;
     world.fault(Fault::Crash(vec![world.cast.osds[osd.0 as usize]]));
+    // What it said before is heard first: it may just have come up.
+    world.run_until(QUIET, |_| false);
     let is_down = |world: &mut World| map(world).is_some_and(|map| !map.is_up(osd));
     if !world.run_until(BOOT_LIMIT, is_down) {
         return Err(format!("osd.{osd} is gone and never marked down"));
@@ -282,6 +289,7 @@ fn fall_silent(world: &mut World) {
 /// Whether clients saw what they may see; how many objects could not be decided.
 fn judge_history(world: &World) -> Result<usize, String> {
     once::check_seen(&world.history)?;
+    watches::check(&world.watching, world.agenda.now())?;
     for (object, target) in world.workload.targets.iter().enumerate() {
         let last = world.history.of_object(object).filter(|entry| !media::is_void(entry)).last();
         let last = last.and_then(|entry| entry.completed.as_ref());

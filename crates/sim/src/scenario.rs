@@ -3,7 +3,7 @@
 //! Every seed leaves out some kinds of faults and exaggerates others, because rare combinations
 //! drown when everything happens all the time.
 
-use crate::faults::{HAS_LEASES, Kind};
+use crate::faults::Kind;
 use crate::stores::{self, StoreKind};
 use crate::workload::Reach;
 use engine::Duration;
@@ -204,7 +204,7 @@ impl FaultMix {
         if p.chance(1, ONE_KIND_ONE_IN) {
             weights = p.choose(&ALONE).iter().map(|kind| (*kind, 1)).collect();
         }
-        weights.retain(|(kind, _)| HAS_LEASES || !kind.needs_leases());
+        weights.retain(|(kind, _)| kind.is_survived());
         FaultMix {
             interval_ms: *p.choose(&[0, 500, 2_000, 2_000, 8_000, 8_000, 20_000]),
             weights,

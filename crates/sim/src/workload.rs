@@ -9,6 +9,8 @@ const FILLER_MAX: u64 = 40;
 /// Longer ones are nothing that a log of any size must take.
 const VALUE_LONG_MAX: u64 = 9_000;
 const KEYS: u64 = 5;
+/// Of so many requests one is about watches.
+const WATCH_ONE_IN: u64 = 12;
 /// One client of so many only reads.
 const READER_ONE_IN: ActorId = 4;
 
@@ -40,6 +42,14 @@ pub struct Target {
     pub is_journal: bool,
 }
 
+/// What a client does about watches of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WatchAction {
+    /// Watches it, or does no longer.
+    Toggle(ObjectId),
+    Notify(ObjectId),
+}
+
 pub struct Workload {
     prng: Prng,
     reach: Reach,
@@ -69,6 +79,18 @@ impl Workload {
             false => self.any_action(actor, object),
         };
         (object, action)
+    }
+
+    /// Whether a client does something about watches now, and what.
+    pub fn next_watch(&mut self) -> Option<WatchAction> {
+        if !self.prng.chance(1, WATCH_ONE_IN) {
+            return None;
+        }
+        let object = self.prng.below(self.targets.len() as u64) as usize;
+        Some(match self.prng.chance(1, 3) {
+            true => WatchAction::Toggle(object),
+            false => WatchAction::Notify(object),
+        })
     }
 
     pub fn saw_guard(&mut self, object: ObjectId, guard: &Bytes) {

@@ -4,6 +4,7 @@
 //! happens. After each, the processes that it touched are drained and their invariants checked.
 
 mod misfortune;
+mod watching;
 
 use crate::agenda::Agenda;
 use crate::faults::{Cast, Fault};
@@ -17,6 +18,7 @@ use crate::process::{
 };
 use crate::scenario::Scenario;
 use crate::trace::Trace;
+use crate::watching::Watching;
 use crate::workload::Workload;
 use engine::{Duration, Time};
 use rados::OperationReply;
@@ -91,6 +93,7 @@ pub struct World {
     seeds: Prng,
     pub trace: Trace,
     pub history: History,
+    pub watching: Watching,
     pub workload: Workload,
     /// Clients make requests, and faults happen.
     pub is_busy: bool,
@@ -146,6 +149,7 @@ impl World {
             seeds: seeds.fork(),
             trace: Trace::new(START, printed),
             history: History::default(),
+            watching: Watching::default(),
             workload,
             is_busy: false,
             has_churned: false,
@@ -318,13 +322,14 @@ impl World {
 
     fn told(&mut self, node: NodeId, told: Told) {
         match told {
-            Told::Map => {}
+            Told::Map | Told::Unwatched => {}
             Told::Command(command, outcome) => {
                 self.line(format_args!("client {node} command {command}: {outcome:?}"));
                 let outcome = outcome.map(|output| output.result);
                 self.commands_done.push((command, outcome));
             }
             Told::Request(request, outcome) => self.answered(request, outcome),
+            about => self.told_of_watch(node, about),
         }
     }
 
@@ -362,8 +367,14 @@ impl World {
         let is_awake = client.hosted.daemon.is_some() && !self.weather.is_paused(node);
         let ready = is_awake && client.in_flight() < in_flight_max;
         if ready {
-            let (object, action) = self.workload.next(client.actor);
-            self.request(node, object, action);
+            let actor = client.actor;
+            match self.workload.next_watch() {
+                Some(action) => self.watch(node, action),
+                None => {
+                    let (object, action) = self.workload.next(actor);
+                    self.request(node, object, action);
+                }
+            }
         }
         self.agenda.after(wait, Event::Think { node, start });
     }

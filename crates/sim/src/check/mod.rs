@@ -7,3 +7,4 @@ pub mod once;
 pub mod quiet;
 pub mod replicas;
 pub mod stores;
+pub mod watches;

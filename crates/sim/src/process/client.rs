@@ -1,6 +1,7 @@
 //! A client's process: the native client and the requests that its user waits for.
 
 use super::{Disk, Hosted, Process, ProcessOutput, delegate_process};
+use crate::history::ObjectId;
 use crate::model::{Action, ActorId};
 use crate::network::{AuthAnswer, AuthStep};
 use auth::Entropy;
@@ -8,10 +9,15 @@ use bytes::Bytes;
 use engine::{AuthRequest, ConnId, Daemon, Message, Peer, Time};
 use rados::{
     Client, CommandOutput, CommandTarget, Config, OpId, Operation, OperationReply, Place, Reply,
+    WatchEvent, WatchId,
 };
 use std::collections::BTreeMap;
 use types::Errno;
 use wire::op::request_flags;
+use wire::watch::{NotifyRequest, NotifyResult};
+
+/// How long watchers may take to answer.
+const NOTIFY_TIMEOUT_SECONDS: u32 = 10;
 
 /// What a client waits for.
 #[derive(Debug, Clone)]
@@ -20,6 +26,10 @@ pub enum Submitted {
     Request(usize),
     Command(String),
     Map,
+    Watch(ObjectId),
+    /// The number of the notification.
+    Notify(usize),
+    Unwatch,
 }
 
 /// What it was told.
@@ -28,6 +38,10 @@ pub enum Told {
     Request(usize, Result<OperationReply, Errno>),
     Command(String, Result<CommandOutput, Errno>),
     Map,
+    Watching(ObjectId, Result<WatchId, Errno>),
+    Notified(usize, Result<NotifyResult, Errno>),
+    Unwatched,
+    Event(WatchEvent),
 }
 
 /// Clients keep nothing.
@@ -114,8 +128,46 @@ impl ClientProcess {
         self.submitted.insert(id, Submitted::Command(command.to_owned()));
     }
 
+    pub fn watch(&mut self, now: Time, object: ObjectId, pool: &str, name: &str) {
+        let Some((client, place)) = self.place(pool, name) else { return };
+        let id = client.watch(now, place, None);
+        self.submitted.insert(id, Submitted::Watch(object));
+    }
+
+    pub fn unwatch(&mut self, now: Time, watch: WatchId) {
+        let Some(client) = &mut self.hosted.daemon else { return };
+        let id = client.unwatch(now, watch);
+        self.submitted.insert(id, Submitted::Unwatch);
+    }
+
+    /// Says a number to all who watch.
+    pub fn notify(&mut self, now: Time, number: usize, pool: &str, name: &str) {
+        let Some((client, place)) = self.place(pool, name) else { return };
+        let payload = number.to_string().into();
+        let request = NotifyRequest { timeout_seconds: NOTIFY_TIMEOUT_SECONDS, payload };
+        let id = client.notify(now, place, &request);
+        self.submitted.insert(id, Submitted::Notify(number));
+    }
+
+    /// Says who it is that has heard.
+    pub fn acknowledge(&mut self, now: Time, watch: WatchId, notify_id: u64) {
+        let reply = format!("{}.{}", self.actor, watch.0).into();
+        if let Some(client) = &mut self.hosted.daemon {
+            client.acknowledge(now, watch, notify_id, reply);
+        }
+    }
+
+    fn place(&mut self, pool: &str, name: &str) -> Option<(&mut Client, Place)> {
+        let client = self.hosted.daemon.as_mut()?;
+        let pool = client.pool_id(pool).expect("the caller has asked whether it is known");
+        Some((client, Place::new(pool, Bytes::copy_from_slice(name.as_bytes()))))
+    }
+
     /// What the client has been told since.
     pub fn poll_told(&mut self) -> Option<Told> {
+        if let Some(event) = self.hosted.daemon.as_mut()?.poll_watch_event() {
+            return Some(Told::Event(event));
+        }
         let (id, outcome) = self.hosted.daemon.as_mut()?.poll_completion()?;
         let submitted = self.submitted.remove(&id).expect("what completes was submitted, once");
         Some(match submitted {
@@ -134,6 +186,21 @@ impl ClientProcess {
                 }),
             ),
             Submitted::Map => Told::Map,
+            Submitted::Unwatch => Told::Unwatched,
+            Submitted::Watch(object) => Told::Watching(
+                object,
+                outcome.map(|reply| match reply {
+                    Reply::Watching(watch) => watch,
+                    other => panic!("a watch was answered by {other:?}"),
+                }),
+            ),
+            Submitted::Notify(number) => Told::Notified(
+                number,
+                outcome.map(|reply| match reply {
+                    Reply::Notified(result) => result,
+                    other => panic!("a notification was answered by {other:?}"),
+                }),
+            ),
         })
     }
 

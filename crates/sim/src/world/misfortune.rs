@@ -107,6 +107,9 @@ impl World {
         if self.nodes[node].process().is_up() {
             self.nodes[node].process().crash();
             self.presences[node].is_up = false;
+            if let super::Body::Client(client) = &self.nodes[node].body {
+                self.watching.died(self.agenda.now(), client.actor);
+            }
             self.network(|network, cx| network.node_died(cx, node, silently));
             // What was delivered to it and not looked at is lost with it.
             self.deliveries.retain(|delivery| delivery.node != node);
