@@ -176,9 +176,9 @@ fn leave(world: &mut World, osd: OsdId) -> Result<(), String> {
     become_clean(world).map_err(|why| format!("osd.{osd} has left: {why}"))
 }
 
-/// The monitor's, if it runs.
+/// The newest that a running monitor has: one may have answered before another has heard.
 fn map(world: &World) -> Option<&OsdMap> {
-    Some(&world.monitor().hosted.daemon.as_ref()?.state().osdmap)
+    world.newest_map()
 }
 
 fn boot(world: &mut World) -> Result<(), String> {

@@ -21,6 +21,7 @@ use crate::trace::Trace;
 use crate::watching::Watching;
 use crate::workload::Workload;
 use engine::{Duration, Time};
+use maps::OsdMap;
 use rados::OperationReply;
 use std::collections::VecDeque;
 use stdx::Prng;
@@ -486,6 +487,15 @@ impl World {
             Body::Monitor(monitor) => monitor,
             _ => unreachable!("the cast knows the monitors"),
         }
+    }
+
+    /// The newest map that a running monitor has: one may answer before another has heard.
+    pub fn newest_map(&self) -> Option<&OsdMap> {
+        let monitors = self.cast.monitors.iter().filter_map(|node| match &self.nodes[*node].body {
+            Body::Monitor(monitor) => monitor.hosted.daemon.as_ref(),
+            _ => None,
+        });
+        monitors.map(|monitor| &monitor.state().osdmap).max_by_key(|map| map.epoch)
     }
 
     /// The store that all monitors share.

@@ -35,7 +35,7 @@ pub fn soak(args: &[String]) -> Result<()> {
 }
 
 fn simulate(args: &[String]) -> Result<()> {
-    cargo(&["build", "--release", "--quiet", "--package", "sim"])?;
+    cargo(&["build", "--release", "--quiet", "--package", "sim", "--bin", "soak"])?;
     run(Command::new(root().join("target/release/soak")).args(args))
 }
 

@@ -11,7 +11,7 @@ use store::mem::MemStore;
 use types::PgId;
 
 pub fn check(world: &World, stores: &Stores) -> Result<(), String> {
-    let map = &world.monitor().hosted.daemon.as_ref().expect("all is healed").state().osdmap;
+    let map = world.newest_map().expect("all is healed");
     for pg in all_groups(map) {
         for osd in map.pg_to_osds(pg).acting {
             check_copy(stores.of(osd), pg).map_err(|why| format!("{pg} on osd.{osd}: {why}"))?;

@@ -12,7 +12,7 @@ use store::mem::MemObject;
 use types::{HObject, OsdId, PgId, PoolId};
 
 pub fn check(world: &World, stores: &Stores) -> Result<(), String> {
-    let map = &world.monitor().hosted.daemon.as_ref().expect("all is healed").state().osdmap;
+    let map = world.newest_map().expect("all is healed");
     for pg in all_groups(map) {
         let acting = map.pg_to_osds(pg).acting;
         if acting.len() < world.scenario.size.into() {
