@@ -12,7 +12,8 @@ use crush::CrushMap;
 use maps::{ApplyError, Incremental, OsdState, Pool};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use types::{Epoch, PoolId, UTime};
+use types::{Epoch, OsdId, PoolId, UTime};
+use wire::internal::ScrubOrder;
 
 #[derive(Debug)]
 pub struct Change {
@@ -21,11 +22,19 @@ pub struct Change {
     transaction: Transaction,
     /// What is to be said in the cluster log, with its severity.
     notes: Vec<(u16, String)>,
+    /// What OSDs are told once the change is durable.
+    orders: Vec<(OsdId, ScrubOrder)>,
 }
 
 impl Change {
     pub fn new(now: UTime) -> Self {
-        Change { now, incremental: None, transaction: Transaction::default(), notes: Vec::new() }
+        Change {
+            now,
+            incremental: None,
+            transaction: Transaction::default(),
+            notes: Vec::new(),
+            orders: Vec::new(),
+        }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -53,6 +62,14 @@ impl Change {
 
     pub fn take_notes(&mut self) -> Vec<(u16, String)> {
         std::mem::take(&mut self.notes)
+    }
+
+    pub fn order(&mut self, osd: OsdId, order: ScrubOrder) {
+        self.orders.push((osd, order));
+    }
+
+    pub fn take_orders(&mut self) -> Vec<(OsdId, ScrubOrder)> {
+        std::mem::take(&mut self.orders)
     }
 
     pub fn put(&mut self, key: impl Into<String>, value: impl Into<Bytes>) {

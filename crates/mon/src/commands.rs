@@ -31,6 +31,7 @@ mod pool_quota;
 mod pool_settings;
 pub(crate) mod pools;
 mod progress;
+mod scrub;
 mod status;
 #[cfg(test)]
 mod testing;
@@ -71,6 +72,7 @@ pub fn registry() -> Registry {
         crush_rules::COMMANDS,
         erasure_code::COMMANDS,
         pg::COMMANDS,
+        scrub::COMMANDS,
         mgr::COMMANDS,
         balancer::COMMANDS,
         autoscale::COMMANDS,

@@ -4,6 +4,7 @@ mod cluster;
 
 use cluster::{ADMIN, Cluster};
 use serde_json::{Value, json};
+use wire::internal::ScrubOrder;
 
 /// Runs commands in order and compares result and text.
 fn check(cluster: &mut Cluster, cases: &[(Value, i32, &str)]) {
@@ -618,12 +619,24 @@ fn plain_dumps_of_groups_end_in_sums() {
 }
 
 #[test]
-fn scrubs_are_refused_with_a_reason() {
+fn who_holds_a_group_is_told_to_scrub_it() {
     let mut cluster = with_data_pool();
-    for verb in ["scrub", "deep-scrub", "repair"] {
+    for (verb, deep, repair) in
+        [("scrub", false, false), ("deep-scrub", true, false), ("repair", true, true)]
+    {
         let reply = cluster.command(json!({ "prefix": format!("pg {verb}"), "pgid": "1.0" }));
-        assert_eq!(reply.result, -95);
-        assert!(reply.text.starts_with("pg 1.0 was left alone"), "{}", reply.text);
+        assert_eq!(reply.result, 0, "{}", reply.text);
+        let orders: Vec<ScrubOrder> =
+            (0..3).flat_map(|osd| cluster.take(Cluster::osd_conn(osd))).collect();
+        let [order] = &orders[..] else { panic!("only its primary is told: {orders:?}") };
+        assert_eq!((order.deep, order.repair, order.pgs.len()), (deep, repair, 1));
+    }
+    let reply = cluster.command(json!({ "prefix": "osd deep-scrub", "who": "all" }));
+    assert_eq!((reply.result, &reply.text[..]), (0, "instructed osd.0,osd.1,osd.2 to deep-scrub"));
+    for osd in 0..3 {
+        let orders: Vec<ScrubOrder> = cluster.take(Cluster::osd_conn(osd));
+        assert!(orders.iter().all(|order| order.deep && order.pgs.is_empty()));
+        assert_eq!(orders.len(), 1);
     }
 }
 

@@ -47,6 +47,16 @@ message! {
     StatsAck = 0x7f03, version 1, compat 1 {}
 }
 
+message! {
+    /// Monitor to OSD: somebody wants these groups scrubbed, or all of which it is the primary.
+    ScrubOrder = 0x7f20, version 1, compat 1 {
+        fsid: Uuid;
+        pgs: Vec<PgId>;
+        deep: bool;
+        repair: bool;
+    }
+}
+
 structure! {
     /// One OSD's disk and counters.
     OsdUsage, version 1, compat 1 {

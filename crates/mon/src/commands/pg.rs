@@ -6,7 +6,7 @@ use crate::dump::pgs::{self, Row};
 use crate::statistics::Totals;
 use crate::table::{bytes, count};
 use serde_json::{Map, Value, json};
-use types::{Errno, OsdId, PgId, PoolId, UTime};
+use types::{OsdId, PoolId, UTime};
 use wire::internal::pg_state;
 
 /// `mon_pg_stuck_threshold`
@@ -76,36 +76,6 @@ pub const COMMANDS: &[Command] = &[
         "pg",
         "r",
         debug,
-    ),
-    command("pg scrub name=pgid,type=CephPgid", "start scrub on <pgid>", "pg", "rw", scrub),
-    command(
-        "pg deep-scrub name=pgid,type=CephPgid",
-        "start deep-scrub on <pgid>",
-        "pg",
-        "rw",
-        scrub,
-    ),
-    command("pg repair name=pgid,type=CephPgid", "start repair on <pgid>", "pg", "rw", scrub),
-    command(
-        "osd scrub name=who,type=CephString",
-        "initiate scrub on osd <who>",
-        "osd",
-        "rw",
-        scrub,
-    ),
-    command(
-        "osd deep-scrub name=who,type=CephString",
-        "initiate deep scrub on osd <who>",
-        "osd",
-        "rw",
-        scrub,
-    ),
-    command(
-        "osd repair name=who,type=CephString",
-        "initiate repair on osd <who>",
-        "osd",
-        "rw",
-        scrub,
     ),
 ];
 
@@ -437,23 +407,4 @@ fn debug(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     };
     let text = if found { "TRUE" } else { "FALSE" };
     Ok(context.show(|| json!(found), || text.to_owned()))
-}
-
-fn scrub(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let what = match context.arguments.optional("pgid") {
-        Some(_) => {
-            let pg: PgId = context.arguments.pg("pgid");
-            let map = &context.state.osdmap;
-            if map.pool(pg.pool).is_none_or(|pool| pg.seed >= pool.pg_num) {
-                return Err(Refusal::missing(format!("pgid '{pg}' does not exist")));
-            }
-            format!("pg {pg}")
-        }
-        None => format!("osd {}", context.arguments.text("who")),
-    };
-    let text = format!(
-        "{what} was left alone: scrubs and repairs on demand are not supported yet; until then \
-         OSDs check each block against its checksum whenever it is read"
-    );
-    Err(Refusal::new(Errno::NOTSUPP, text))
 }

@@ -219,12 +219,19 @@ impl Monitor {
     }
 
     pub(super) fn run_command(&mut self, now: Time, job: &CommandJob) -> (Change, Effects) {
-        let (answer, change) = match self.execute(now, job) {
+        let (answer, mut change) = match self.execute(now, job) {
             Ok(done) => done,
             Err(refusal) => (Answer::from(refusal), Change::new(now.wall())),
         };
         let message = self.answer(job, answer);
-        (change, Effects::message(job.conn, message))
+        let mut effects = Effects::message(job.conn, message);
+        for (osd, order) in change.take_orders() {
+            let session = self.sessions.iter().find(|(_, session)| session.osd() == Some(osd));
+            let message =
+                session.map(|(conn, session)| (*conn, order.encode(session.peer.features)));
+            effects.messages.extend(message);
+        }
+        (change, effects)
     }
 
     fn execute(&mut self, now: Time, job: &CommandJob) -> Result<(Answer, Change), Refusal> {
