@@ -38,6 +38,8 @@ const BACKFILLED: u16 = 0x7014;
 const RESERVE: u16 = 0x7015;
 const RESERVED: u16 = 0x7016;
 const RELEASE: u16 = 0x7017;
+const DAMAGED: u16 = 0x7018;
+const UNREADABLE: u16 = 0x7019;
 
 /// Whether a message is of this module.
 pub fn is_pg_message(kind: u16) -> bool {
@@ -90,6 +92,10 @@ pub enum Body {
     Reserve,
     Reserved(bool),
     Release,
+    /// Primary to a member: what you have of an object is bad; you miss it in this version.
+    Damaged(HObject, EVersion),
+    /// A member cannot read what it was asked for.
+    Unreadable(HObject),
     /// Primary to a former member: the group is whole without you.
     Remove,
     /// A member's disk is nearly full, or (true) no longer.
@@ -153,6 +159,11 @@ impl Body {
             Body::Reserve => plain(RESERVE),
             Body::Reserved(granted) => message(header, RESERVED, |w| w.bool(*granted)),
             Body::Release => plain(RELEASE),
+            Body::Damaged(object, version) => message(header, DAMAGED, |w| {
+                w.value(object);
+                w.value(version);
+            }),
+            Body::Unreadable(object) => message(header, UNREADABLE, |w| w.value(object)),
             Body::Remove => plain(REMOVE),
             Body::Room(has_room) => message(header, ROOM, |w| w.bool(*has_room)),
             Body::Stalled => plain(STALLED),
@@ -185,6 +196,8 @@ impl Body {
             RESERVE => Body::Reserve,
             RESERVED => Body::Reserved(r.bool("granted")?),
             RELEASE => Body::Release,
+            DAMAGED => Body::Damaged(r.value()?, r.value()?),
+            UNREADABLE => Body::Unreadable(r.value()?),
             REMOVE => Body::Remove,
             ROOM => Body::Room(r.bool("room")?),
             STALLED => Body::Stalled,
@@ -205,6 +218,7 @@ mod tests {
 
     fn bodies(pg: PgId) -> Vec<Body> {
         let object = HObject::hash_start(pg.pool, 5);
+        let name = object.clone();
         let mut transaction = Transaction::new();
         let data = Bytes::from_static(b"payload");
         let write = Change::Write { object: object.clone(), offset: 1, data: data.clone() };
@@ -244,6 +258,8 @@ mod tests {
             Body::Listing(listing),
             Body::Backfill(object.clone(), vec![object]),
             Body::Reserved(true),
+            Body::Damaged(name.clone(), EVersion::new(1, 2)),
+            Body::Unreadable(name),
             Body::Remove,
             Body::Room(true),
         ]

@@ -11,6 +11,7 @@
 //! filled in yet.
 
 use crate::message::{Body, Cursor};
+use crate::missing::Item;
 use crate::{Output, Pg, State};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{EVersion, HObject, OsdId};
@@ -23,6 +24,9 @@ pub(crate) struct Recovery {
     active: BTreeMap<HObject, Operation>,
     /// Items that members miss, all together.
     members_missing: usize,
+    begun: u64,
+    /// What this primary cannot read, and nobody else has.
+    unreadable: BTreeSet<HObject>,
     /// What clients wait for and could not be started.
     wanted: BTreeSet<HObject>,
     /// Nothing can be started until something changes.
@@ -47,6 +51,11 @@ impl Recovery {
     pub fn begin(&mut self, members_missing: usize) {
         self.clear();
         self.members_missing = members_missing;
+    }
+
+    fn begin_one(&mut self, object: &HObject, operation: Operation) {
+        self.begun += 1;
+        self.active.insert(object.clone(), operation);
     }
 
     /// Something may be possible that was not.
@@ -76,6 +85,11 @@ impl Pg {
         self.missing.is_empty()
             && self.recovery.members_missing == 0
             && self.recovery.active.is_empty()
+    }
+
+    /// How many recoveries were begun in this interval.
+    pub fn recoveries_begun(&self) -> u64 {
+        self.recovery.begun
     }
 
     /// How many objects are being recovered.
@@ -169,7 +183,7 @@ impl Pg {
         if let Some(need) = self.missing.need(object) {
             let Some(source) = self.find_source(object, need) else { return false };
             let operation = Operation { pulling: Some(source), ..Operation::default() };
-            self.recovery.active.insert(object.clone(), operation);
+            self.recovery.begin_one(object, operation);
             self.recovery.wanted.remove(object);
             self.send(source, &Body::Pull(object.clone(), Cursor::default()));
             return true;
@@ -186,16 +200,68 @@ impl Pg {
 
     /// Gives the object to members, as it is here. False while a write of it is on its way.
     pub(crate) fn push_to(&mut self, object: &HObject, targets: Vec<OsdId>) -> bool {
-        if self.has_write_in_flight(object) {
+        if self.has_write_in_flight(object) || self.recovery.unreadable.contains(object) {
             return false;
         }
         let operation = Operation { pulling: None, pushing: targets.iter().copied().collect() };
-        self.recovery.active.insert(object.clone(), operation);
+        self.recovery.begin_one(object, operation);
         self.recovery.wanted.remove(object);
         for target in targets {
             self.pulled(target, object.clone(), Cursor::default());
         }
         true
+    }
+
+    /// Whether it is being written or recovered.
+    pub(crate) fn is_in_work(&self, object: &HObject) -> bool {
+        self.recovery.is_active(object) || self.has_write_in_flight(object)
+    }
+
+    /// Whether anybody else, but for these, has the object as it should be.
+    pub(crate) fn has_other_source(&self, object: &HObject, need: EVersion, but: &[OsdId]) -> bool {
+        let others = self.peers.keys().copied();
+        let mut others = others.filter(|osd| *osd != self.whoami && !but.contains(osd));
+        others.any(|osd| self.has_object(osd, object, need))
+    }
+
+    /// What was said before the group became active is only the beginning: who takes part in writes
+    /// has all that are confirmed.
+    fn has_object(&self, osd: OsdId, object: &HObject, need: EVersion) -> bool {
+        let Some(peer) = self.peers.get(&osd) else { return false };
+        let is_filled = peer.info.as_ref().is_none_or(|info| *object < info.last_backfill);
+        let follows = self.state == State::Active
+            && self.members.acting.contains(&osd)
+            && need <= self.committed
+            && is_filled;
+        !peer.missing.contains(object) && (follows || peer.has(object, need))
+    }
+
+    /// A member does not have the object, though its log does.
+    pub(crate) fn miss_on_member(&mut self, osd: OsdId, object: &HObject, item: Item) {
+        let is_counted = self.participants.contains(&osd);
+        let peer = self.peer_mut(osd);
+        let is_new = !peer.missing.contains(object);
+        peer.missing.add(object.clone(), item);
+        self.recovery.members_missing += usize::from(is_counted && is_new);
+    }
+
+    /// The version in which the group has an object, as far as the log tells.
+    pub(crate) fn logged_version(&self, object: &HObject) -> EVersion {
+        let mut entries = self.log.entries().rev();
+        let last = entries.find(|entry| entry.changes_object() && entry.object == *object);
+        last.map_or(EVersion::ZERO, |entry| entry.version)
+    }
+
+    /// No copy within reach can be read: it is left alone, until the members change.
+    pub(crate) fn give_up(&mut self, object: HObject) {
+        self.recovery.wanted.remove(&object);
+        self.recovery.unreadable.insert(object.clone());
+        self.end_recovery(&object);
+    }
+
+    /// Those who were being given it do not get it from here.
+    pub(crate) fn give_up_pushing(&mut self, object: &HObject) -> BTreeSet<OsdId> {
+        self.recovery.active.remove(object).map(|operation| operation.pushing).unwrap_or_default()
     }
 
     fn has_write_in_flight(&self, object: &HObject) -> bool {
@@ -205,9 +271,7 @@ impl Pg {
 
     /// Who has the object as it should be: members first.
     fn find_source(&self, object: &HObject, need: EVersion) -> Option<OsdId> {
-        let has = |osd: &OsdId| {
-            *osd != self.whoami && self.peers.get(osd).is_some_and(|peer| peer.has(object, need))
-        };
+        let has = |osd: &OsdId| *osd != self.whoami && self.has_object(*osd, object, need);
         let member = self.participants.iter().copied().find(has);
         member.or_else(|| self.peers.keys().copied().find(has))
     }
@@ -226,7 +290,7 @@ impl Pg {
     pub(crate) fn not_fetched(&mut self, object: &HObject, from: OsdId, has_room: bool) {
         let Some(need) = self.missing.get(object) else { return };
         match has_room {
-            true => self.peer_mut(from).missing.add(object.clone(), need),
+            true => self.miss_on_member(from, object, need),
             false => self.recovery.is_toofull = true,
         }
         self.recovery.active.remove(object);

@@ -56,6 +56,12 @@ struct Scan {
     next: Option<HObject>,
 }
 
+/// What the object's info says, if it can be read.
+fn version_of(meta: &ObjectMeta) -> Option<EVersion> {
+    let info = meta.attrs.get(&INFO_ATTR)?;
+    codec::decode_all::<ObjectInfo>("info", info).ok().map(|info| info.version)
+}
+
 impl Pg {
     pub(crate) fn pulled(&mut self, to: OsdId, object: HObject, cursor: Cursor) {
         let push = Push { object: object.clone(), cursor, ..Push::default() };
@@ -71,9 +77,10 @@ impl Pg {
             Err(StoreError::NoCollection(_)) => None,
             Ok(outcome) => self.next_read(&mut piece, outcome),
             Err(error) => {
-                let object = &piece.push.object;
+                let version = version_of(&piece.meta);
+                let object = piece.push.object;
                 tracing::error!(pg = %self.id, %object, %error, "an object cannot be read");
-                return;
+                return self.source_failed(object, piece.to, version);
             }
         };
         match next {

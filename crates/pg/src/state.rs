@@ -282,6 +282,7 @@ impl Pg {
             Body::Reserved(granted) => self.told_reserved(from, granted),
             Body::Room(has_room) => self.told_room(from, has_room),
             Body::Stalled => self.told_stalled(from),
+            Body::Unreadable(object) => self.told_unreadable(from, &object),
             _ if self.members.primary != Some(from) => {}
             Body::LogRequest => self.asked_for_log(from),
             Body::Activate(activation) => self.told_to_activate(*activation),
@@ -289,6 +290,7 @@ impl Pg {
             Body::Replicate(write) => self.told_to_replicate(*write),
             Body::Pull(object, cursor) => self.pulled(from, object, cursor),
             Body::List(start) => self.asked_to_list(from, start),
+            Body::Damaged(object, version) => self.told_damaged(&object, version),
             Body::Backfill(through, removed) => self.told_to_backfill(through, removed),
             Body::Reserve => self.asked_to_reserve(from),
             Body::Release => self.outputs.push_back(Output::Release),
@@ -304,7 +306,10 @@ impl Pg {
         match (tag, outcome) {
             (Tag::Received(job), Err(StoreError::NoSpace { .. })) => self.piece_refused(job),
             (tag, Err(error)) if tag.is_commit() => match error {
-                StoreError::NoSpace { .. } => self.refused(tag, &error),
+                // A write that needs what the medium lost: this copy misses the object then.
+                StoreError::NoSpace { .. } | StoreError::Corrupt { .. } => {
+                    self.refused(tag, &error)
+                }
                 // Others may fail because one was refused.
                 _ if self.state == State::Refused => self.refused(tag, &error),
                 _ => self.fail(&error),

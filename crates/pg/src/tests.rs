@@ -2,6 +2,7 @@
 //! lines mean.
 
 mod backfill;
+mod damage;
 mod members;
 mod recovery;
 mod room;

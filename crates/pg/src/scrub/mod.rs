@@ -14,6 +14,7 @@ mod findings;
 mod map;
 mod member;
 pub mod message;
+mod repair;
 mod round;
 mod scan;
 mod stamps;

@@ -33,6 +33,8 @@ pub struct View<'a> {
     pub log: &'a PgLog,
     /// Up to here everything is durable on all members.
     pub committed: EVersion,
+    /// How many objects were recovered so far in this interval, or began to be.
+    pub recoveries: u64,
 }
 
 /// A request of the round's own to the store.
@@ -62,7 +64,9 @@ pub enum End {
 
 #[derive(Debug)]
 enum Stage {
-    Reserving(BTreeSet<OsdId>),
+    /// Those who were not asked yet, in descending order; the last was. All primaries ask in the same
+    /// order, so that they do not keep each other from getting all that they need.
+    Reserving(Vec<OsdId>),
     Listing,
     Scanning(Box<Chunk>),
     Over(End),
@@ -74,6 +78,8 @@ struct Chunk {
     end: HObject,
     /// What was durable everywhere when the members were asked.
     since: EVersion,
+    /// And how many objects had been recovered.
+    recoveries: u64,
     own: Option<Scan>,
     maps: BTreeMap<OsdId, ScrubMap>,
     tries: u32,
@@ -87,6 +93,8 @@ pub struct Round {
     level: Level,
     stage: Stage,
     cursor: HObject,
+    /// What is left of the objects that it looks at, if not at all.
+    only: Option<Vec<HObject>>,
     /// Of the latest question.
     number: u64,
     objects: u64,
@@ -96,27 +104,47 @@ pub struct Round {
 }
 
 impl Round {
-    /// `members` are the acting ones; all are complete.
-    pub fn new(pg: PgId, whoami: OsdId, members: Vec<OsdId>, level: Level) -> Self {
+    /// `members` are the acting ones; all are complete. Questions are numbered from `first_number` on:
+    /// answers to those of another round must not be taken for its own.
+    pub fn new(
+        pg: PgId,
+        whoami: OsdId,
+        members: Vec<OsdId>,
+        level: Level,
+        first_number: u64,
+    ) -> Self {
         let mut round = Round {
             pg,
             whoami,
             level,
             stage: Stage::Listing,
             cursor: HObject::hash_start(pg.pool, 0),
-            number: 0,
+            only: None,
+            number: first_number,
             objects: 0,
             busy: 0,
             findings: VecDeque::new(),
             outputs: VecDeque::new(),
             members,
         };
-        let others: BTreeSet<OsdId> = round.others().collect();
-        others.iter().for_each(|osd| round.send(*osd, Body::Reserve));
-        match others.is_empty() {
-            true => round.list(),
-            false => round.stage = Stage::Reserving(others),
-        }
+        let mut others: Vec<OsdId> = round.others().collect();
+        others.sort_unstable();
+        others.reverse();
+        round.reserve(others);
+        round
+    }
+
+    /// One that looks at some objects only.
+    pub fn of_names(
+        pg: PgId,
+        whoami: OsdId,
+        members: Vec<OsdId>,
+        level: Level,
+        names: Vec<HObject>,
+        first_number: u64,
+    ) -> Self {
+        let mut round = Round::new(pg, whoami, members, level, first_number);
+        round.only = Some(names);
         round
     }
 
@@ -160,9 +188,10 @@ impl Round {
             Body::Reserved(false) => self.stop(End::Refused(from)),
             Body::Reserved(true) => {
                 let Stage::Reserving(waiting) = &mut self.stage else { return };
-                waiting.remove(&from);
-                if waiting.is_empty() {
-                    self.list();
+                if waiting.last() == Some(&from) {
+                    waiting.pop();
+                    let waiting = std::mem::take(waiting);
+                    self.reserve(waiting);
                 }
             }
             Body::Map(number, map) if number == self.number => self.take_map(from, map, view),
@@ -200,6 +229,16 @@ impl Round {
         Collection(self.pg)
     }
 
+    fn reserve(&mut self, waiting: Vec<OsdId>) {
+        match waiting.last() {
+            None => self.list(),
+            Some(next) => {
+                self.send(*next, Body::Reserve);
+                self.stage = Stage::Reserving(waiting);
+            }
+        }
+    }
+
     fn list(&mut self) {
         self.stage = Stage::Listing;
         let (collection, from) = (self.collection(), self.cursor.clone());
@@ -214,7 +253,14 @@ impl Round {
             _ => return self.stop(End::Failed(self.whoami)),
         };
         let extent = Extent::Range(self.cursor.clone(), end.clone());
-        self.ask(extent, end, 0, view);
+        match self
+            .only
+            .as_mut()
+            .map(|only| only.split_off(only.len().saturating_sub(CHUNK_OBJECTS_MAX)))
+        {
+            Some(names) => self.ask(Extent::Names(names), HObject::max(), 0, view),
+            None => self.ask(extent, end, 0, view),
+        }
     }
 
     /// Asks all members what they have.
@@ -225,8 +271,9 @@ impl Round {
             self.send(osd, Body::Scan(self.number, self.level, extent.clone()));
         }
         let own = Some(Scan::new(self.collection(), extent, self.level));
-        let (since, maps) = (view.committed, BTreeMap::new());
-        self.stage = Stage::Scanning(Box::new(Chunk { end, since, own, maps, tries }));
+        let (since, recoveries, maps) = (view.committed, view.recoveries, BTreeMap::new());
+        let chunk = Chunk { end, since, recoveries, own, maps, tries };
+        self.stage = Stage::Scanning(Box::new(chunk));
         self.pump_scan(view);
     }
 
@@ -260,10 +307,14 @@ impl Round {
         let Stage::Scanning(chunk) = std::mem::replace(&mut self.stage, Stage::Listing) else {
             unreachable!("called in this stage")
         };
-        let Chunk { mut end, since, mut maps, tries, .. } = *chunk;
+        let Chunk { mut end, since, recoveries, mut maps, tries, .. } = *chunk;
         // Who has far more objects than the primary tells only the first of them.
         end = maps.values().filter_map(|map| map.until.clone()).chain([end]).min().expect("one");
-        let written = written_since(view, since);
+        // Which objects were recovered meanwhile is not known: it is rare.
+        let written = match recoveries == view.recoveries {
+            true => written_since(view, since),
+            false => None,
+        };
         let is_still = |name: &HObject| written.as_ref().is_some_and(|w| !w.contains(name));
         let mut again = BTreeSet::new();
         for map in maps.values_mut() {
@@ -280,6 +331,9 @@ impl Round {
             return self.ask(Extent::Names(names), end, tries + 1, view);
         }
         self.busy += again.len() as u64;
+        if self.only.as_ref().is_some_and(|only| !only.is_empty()) {
+            return self.list();
+        }
         match end.max {
             true => self.stop(End::Complete),
             false => {

@@ -185,13 +185,13 @@ impl Scan {
 
     /// Begins with the content of the next object when nothing else is awaited.
     fn go_on(&mut self) {
-        if self.waiting > 0 || self.reading.is_some() {
-            return;
+        while self.waiting == 0 && self.reading.is_none() {
+            let Some(name) = self.unread.pop_front() else { return };
+            let (data, omap) = (Digest::new(), Digest::new());
+            self.reading = Some(Reading { name, offset: 0, data, omap, has_error: false });
+            // Nothing is to be read of an empty object.
+            self.read_data();
         }
-        let Some(name) = self.unread.pop_front() else { return };
-        let (data, omap) = (Digest::new(), Digest::new());
-        self.reading = Some(Reading { name, offset: 0, data, omap, has_error: false });
-        self.read_data();
     }
 
     fn read_data(&mut self) {

@@ -28,6 +28,8 @@
 //! missing OSD          what its log knows and its store does not have
 //! equal OSD OSD...     the copies hold the same objects and logs
 //! confirmed            how many writes were confirmed since last asked
+//! damage OSD NAME      the medium loses the object's data, until the object is made anew
+//! distrust OSD NAME    the primary learns that this copy is bad; yes, if it is going to be replaced
 //! blocked-by OSD       for whom its copy waits
 //! clean                whether the primary says so
 //! ```
@@ -58,6 +60,7 @@ pub struct Node {
     may_fill: bool,
     promised: Time,
     waits_until: Option<Time>,
+    damaged: BTreeSet<HObject>,
     /// The newest map that it was told.
     seen: u32,
     completions: VecDeque<(Tag, Result<store::Outcome, store::StoreError>)>,
@@ -105,6 +108,7 @@ impl Node {
             may_fill: true,
             promised: Time::ZERO,
             waits_until: None,
+            damaged: BTreeSet::new(),
             seen: 1,
             completions: VecDeque::new(),
         }
@@ -112,6 +116,19 @@ impl Node {
 
     fn ask_store(&mut self, kind: RequestKind) -> Result<store::Outcome, store::StoreError> {
         let is_commit = matches!(kind, RequestKind::Commit(_));
+        if let RequestKind::Read { object, offset, length, .. } = &kind
+            && self.damaged.contains(object)
+        {
+            let (object, offset, length) = (object.clone(), *offset, *length);
+            return Err(store::StoreError::Corrupt { object, offset, length });
+        }
+        if let RequestKind::Commit(transaction) = &kind {
+            for (_, change) in &transaction.changes {
+                if let Change::Remove { object } = change {
+                    self.damaged.remove(object);
+                }
+            }
+        }
         match is_commit && self.fates.pop_front() == Some(false) {
             true => Err(store::StoreError::NoSpace { needed: 1, available: 0 }),
             false => self.store.execute(kind),
@@ -216,6 +233,8 @@ impl World {
             "down" => (node.status.is_up, node.status.down_at) = (false, next),
             "up" => (node.status.is_up, node.status.up_from) = (true, next),
             "lost" => node.status.lost_at = next,
+            "damage" => drop(node.damaged.insert(object(rest[0]))),
+            "distrust" => return self.distrust(osd, rest[0]),
             "refuse" => node.may_fill = false,
             "allow" => node.may_fill = true,
             "retry" => {
@@ -235,6 +254,14 @@ impl World {
             other => panic!("no such command: {other}"),
         }
         String::new()
+    }
+
+    fn distrust(&mut self, osd: OsdId, name: &str) -> String {
+        let (primary, object) = (self.primary(), object(name));
+        let version = self.node(primary).pg.logged_version(&object);
+        let begun = self.node(primary).pg.distrust(&object, version, &[osd]);
+        self.drain();
+        if begun { "yes" } else { "no" }.to_owned()
     }
 
     pub fn node(&mut self, osd: OsdId) -> &mut Node {

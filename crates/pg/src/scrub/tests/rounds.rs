@@ -74,7 +74,7 @@ impl World {
         mut meanwhile: impl FnMut(&mut World),
     ) -> (End, Vec<Finding>, (u64, u64)) {
         let members: Vec<OsdId> = self.stores.keys().copied().collect();
-        let mut round = Round::new(PG, PRIMARY, members, level);
+        let mut round = Round::new(PG, PRIMARY, members, level, 0);
         let mut findings = Vec::new();
         while let Some(output) = round.poll_output() {
             self.carry_out(&mut round, output, &mut meanwhile);
@@ -92,7 +92,7 @@ impl World {
         match output {
             RoundOutput::Storage(tag, kind) => {
                 let outcome = self.execute(PRIMARY, kind);
-                let view = View { log: &self.log, committed: self.log.head() };
+                let view = View { log: &self.log, committed: self.log.head(), recoveries: 0 };
                 round.handle_completion(tag, outcome, view);
             }
             RoundOutput::Send(to, body) => {
@@ -100,7 +100,7 @@ impl World {
                     meanwhile(self);
                 }
                 if let Some(answer) = self.answer(to, body) {
-                    let view = View { log: &self.log, committed: self.log.head() };
+                    let view = View { log: &self.log, committed: self.log.head(), recoveries: 0 };
                     round.handle_message(to, answer, view);
                 }
             }
@@ -191,6 +191,7 @@ fn an_object_that_only_a_member_has_is_seen() {
     world.apply(OsdId(1), extra);
     let (end, findings, _) = world.scrub(Level::Light, |_| {});
     assert_eq!((end, findings.len()), (End::Complete, 400));
+    assert_eq!(world.scrub(Level::Deep, |_| {}).1.len(), 400);
     assert!(findings.iter().all(|finding| finding.authority == Authority::Nobody));
 }
 
@@ -220,10 +221,10 @@ fn what_is_written_all_the_time_is_left_alone() {
 
 #[test]
 fn a_member_that_has_too_much_to_do_ends_the_round() {
-    let mut round = Round::new(PG, PRIMARY, vec![PRIMARY, OsdId(1)], Level::Light);
+    let mut round = Round::new(PG, PRIMARY, vec![PRIMARY, OsdId(1)], Level::Light, 0);
     assert!(matches!(round.poll_output(), Some(RoundOutput::Send(OsdId(1), Body::Reserve))));
     let log = PgLog::default();
-    let view = View { log: &log, committed: EVersion::ZERO };
+    let view = View { log: &log, committed: EVersion::ZERO, recoveries: 0 };
     round.handle_message(OsdId(1), Body::Reserved(false), view);
     assert_eq!(round.end(), Some(&End::Refused(OsdId(1))));
 }
