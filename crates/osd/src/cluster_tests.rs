@@ -6,6 +6,7 @@
 
 mod client;
 mod monitor;
+mod scrub;
 mod world;
 
 use client::{Client, payload};

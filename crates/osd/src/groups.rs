@@ -4,6 +4,7 @@ use crate::Osd;
 use crate::execute::ObjectState;
 use crate::leases::Leases;
 use crate::request::Origin;
+use crate::scrub::GroupScrub;
 use crate::storage::Pending;
 use crate::watches::Watch;
 use engine::Time;
@@ -70,8 +71,18 @@ pub(crate) struct Group {
     /// As the scheduler of recovery knows it.
     pub recovering: usize,
     pub wants_recovery: bool,
+    pub scrub: GroupScrub,
     /// The state that was last reported, and since when.
     pub reported: (u64, types::UTime),
+}
+
+impl ObjectContext {
+    /// What was read of the object may be wrong.
+    pub fn forget_state(&mut self) {
+        if self.writes_in_flight == 0 && !self.has_writer && self.readers == 0 {
+            self.state = None;
+        }
+    }
 }
 
 impl Group {
@@ -91,6 +102,7 @@ impl Group {
             unleased: Vec::new(),
             recovering: 0,
             wants_recovery: false,
+            scrub: GroupScrub::default(),
             reported: Default::default(),
         }
     }
@@ -154,6 +166,7 @@ impl Osd {
 
     fn activated(&mut self, now: Time, pg: PgId) {
         self.reporting.request(now);
+        self.scrubs.hurry(now);
         let Some(group) = self.groups.get_mut(&pg) else { return };
         for key in std::mem::take(&mut group.waiting) {
             self.start(now, pg, key);

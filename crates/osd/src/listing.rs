@@ -28,7 +28,8 @@ impl Osd {
         let [op] = request.message.ops.as_slice() else { return Err(Errno::INVAL) };
         match op.code {
             OpCode::PGNLS | OpCode::PGLS => {}
-            OpCode::PGNLS_FILTER | OpCode::PGLS_FILTER | OpCode::SCRUBLS => {
+            OpCode::SCRUBLS => return self.list_inconsistent(key),
+            OpCode::PGNLS_FILTER | OpCode::PGLS_FILTER => {
                 return Err(Errno::NOTSUPP);
             }
             _ => return Err(Errno::INVAL),
@@ -101,7 +102,7 @@ impl Osd {
         objects
     }
 
-    fn reply_listing(&mut self, key: u64, result: i32, output: Bytes) {
+    pub(crate) fn reply_listing(&mut self, key: u64, result: i32, output: Bytes) {
         let Some(request) = self.requests.get(key) else { return };
         let info = self.groups[&request.pg].pg.info();
         let (version, user_version) = (info.last_update, info.last_user_version);

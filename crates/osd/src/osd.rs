@@ -16,6 +16,7 @@ use crate::recovery::Scheduler;
 use crate::report::Reporting;
 use crate::request::Request;
 use crate::reservations::Reservations;
+use crate::scrub::Scrubs;
 use crate::session::Session;
 use crate::storage::Pending;
 use crate::stored_maps::StoredMaps;
@@ -30,7 +31,7 @@ use stdx::Slab;
 use store::{Completion, RequestKind};
 use types::{Epoch, OsdId, PgId};
 use wire::forward::ReportAgain;
-use wire::internal::{RotatingSecrets as RotatingSecretsMessage, StatsAck};
+use wire::internal::{RotatingSecrets as RotatingSecretsMessage, ScrubOrder, StatsAck};
 use wire::{AuthReply, Command, MessageBody, OsdMapMessage, OsdReply, OsdRequest, Ping};
 
 /// How far the OSD has come since it was started.
@@ -81,6 +82,7 @@ pub struct Osd {
     pub(crate) asking: BTreeSet<PgId>,
     /// When to try again what waits for room, or for a map that the monitor did not make yet.
     pub(crate) retry_due: Option<Time>,
+    pub(crate) scrubs: Scrubs,
     /// When the present input came.
     pub(crate) now: Time,
     pub(crate) next_tick: Time,
@@ -129,6 +131,7 @@ impl Osd {
             reservations: Reservations::default(),
             asking: BTreeSet::new(),
             retry_due: None,
+            scrubs: Scrubs::default(),
             now: Time::ZERO,
             next_tick: Time::ZERO,
             next_conn: 1,
@@ -201,6 +204,14 @@ impl Osd {
             }
             kind if pg::message::is_pg_message(kind) => {
                 self.take_group_message(now, conn, message)?
+            }
+            kind if pg::scrub::message::is_scrub_message(kind) => {
+                if let Some(from) = self.osd_of(conn) {
+                    self.take_scrub_message(now, from, &message);
+                }
+            }
+            ScrubOrder::KIND if self.monitor.is(conn) => {
+                self.take_scrub_order(now, &ScrubOrder::decode(&message)?);
             }
             Command::KIND => {
                 let tid = message.tid;
@@ -294,6 +305,7 @@ impl Daemon for Osd {
         self.renew_leases_if_due(now);
         self.end_waits(now);
         self.report_if_due(now);
+        self.scrub_if_due(now);
         self.finish_input(now);
     }
 
@@ -305,7 +317,12 @@ impl Daemon for Osd {
         let tick = self.notifications.is_ticking().then_some(self.next_tick);
         let due = [self.monitor.next_attempt(), self.reporting.due(), self.retry_due, tick];
         let waits = self.waits.first().map(|(until, _)| *until);
-        let due = due.into_iter().chain([self.scheduler.due(), self.leases.due(), waits]);
+        let due = due.into_iter().chain([
+            self.scheduler.due(),
+            self.leases.due(),
+            self.scrubs.due,
+            waits,
+        ]);
         due.flatten().min()
     }
 }

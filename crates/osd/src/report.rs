@@ -146,11 +146,12 @@ fn usage_report(usage: &Usage) -> OsdUsage {
 }
 
 fn stat(group: &mut Group, now: UTime, epoch: Epoch, sequence: u64) -> PgStat {
-    let state = state_bits(&group.pg);
+    let state = state_bits(&group.pg) | group.scrub.state_bits();
     if group.reported.0 != state {
         group.reported = (state, now);
     }
     let (pg, info, members) = (&group.pg, group.pg.info(), group.pg.members());
+    let stamps = group.scrub.stamps.unwrap_or_default();
     let when = |is: bool| if is { now } else { UTime::ZERO };
     let Shortage { degraded, misplaced } = shortage(pg);
     PgStat {
@@ -177,6 +178,9 @@ fn stat(group: &mut Group, now: UTime, epoch: Epoch, sequence: u64) -> PgStat {
         // Who is clean as of now needs nothing that was before.
         last_epoch_clean: if pg.is_clean() { epoch } else { info.history.last_epoch_clean },
         blocked_by: pg.blocked_by().collect(),
+        last_scrub: stamps.last,
+        last_deep_scrub: stamps.last_deep,
+        scrub_errors: stamps.errors.total(),
         ..PgStat::default()
     }
 }

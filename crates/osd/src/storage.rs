@@ -5,6 +5,7 @@ use crate::execute::{Answer, Need};
 use crate::groups::Group;
 use crate::osd::Stage;
 use crate::placement::Placed;
+use crate::scrub::ScrubTag;
 use crate::stored_maps;
 use engine::{Output, Time};
 use pg::{Pg, Tag};
@@ -41,6 +42,11 @@ pub(crate) enum Pending {
     Usage,
     MapLoaded,
     MapStored,
+    Scrub {
+        pg: PgId,
+        serial: u64,
+        tag: ScrubTag,
+    },
 }
 
 impl Osd {
@@ -70,6 +76,11 @@ impl Osd {
                 self.state_loaded(now, pg, object, generation, outcome);
             }
             Pending::Need { request, attempt, need } => {
+                if matches!(outcome, Err(StoreError::Corrupt { .. }))
+                    && self.heal(now, request, attempt)
+                {
+                    return;
+                }
                 let answer = answer(outcome, &need);
                 self.need_loaded(now, request, attempt, need, answer);
             }
@@ -78,6 +89,11 @@ impl Osd {
             Pending::MapLoaded => self.map_loaded(now, outcome),
             Pending::MapStored if outcome.is_err() => self.stored_maps.failed(),
             Pending::MapStored => {}
+            Pending::Scrub { pg, serial, tag } => {
+                if self.groups.get(&pg).is_some_and(|group| group.serial == serial) {
+                    self.scrub_completed(now, pg, tag, outcome);
+                }
+            }
         }
     }
 

@@ -9,14 +9,17 @@ use crate::world::{World, create_pool_command, set_pool_command};
 use engine::Duration;
 use maps::OsdMap;
 use osd::Osd;
+use pg::scrub::Stamps;
 use pg::{Pg, State};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use types::{OsdId, PgId};
+use types::{OsdId, PgId, UTime};
 
 /// How long a new cluster may take until its pool is made.
 const BOOT_LIMIT: Duration = Duration::from_secs(120);
+/// One in so many seeds is scrubbed in the end.
+const SCRUBBED_SEEDS: u64 = 3;
 /// How long a healed cluster may take until every request is answered.
 const LIVENESS_LIMIT: Duration = Duration::from_secs(400);
 /// The same for one that has nothing else to do than to answer.
@@ -104,6 +107,9 @@ fn play(world: &mut World) -> Result<Report, String> {
     fall_silent(world);
     if let Some(osd) = world.scenario.rotten {
         rot(world, osd)?;
+    } else if world.scenario.seed.is_multiple_of(SCRUBBED_SEEDS) && !world.scenario.is_tight {
+        scrub(world)?;
+        fall_silent(world);
     }
     world.run_until(watches::LOSS_NOTICED, |_| false);
     let undecided = judge_history(world)?;
@@ -141,7 +147,15 @@ fn rot(world: &mut World, osd: OsdId) -> Result<(), String> {
     world.fault(Fault::Start(vec![node]));
     fall_silent(world);
     become_clean(world)?;
-    look_at_everything(world)?;
+    // Either who reads or a scrub comes first.
+    let looks_first = world.scenario.seed.is_multiple_of(2);
+    if looks_first {
+        look_at_everything(world)?;
+    }
+    scrub(world)?;
+    if !looks_first {
+        look_at_everything(world)?;
+    }
     fall_silent(world);
     Ok(())
 }
@@ -179,6 +193,40 @@ fn leave(world: &mut World, osd: OsdId) -> Result<(), String> {
 /// The newest that a running monitor has: one may have answered before another has heard.
 fn map(world: &World) -> Option<&OsdMap> {
     world.newest_map()
+}
+
+/// All groups are scrubbed thoroughly. What has another copy is repaired, and then nothing is wrong.
+fn scrub(world: &mut World) -> Result<(), String> {
+    let before: BTreeMap<PgId, UTime> = primaries(world).map(last_deep).collect();
+    command(world, r#"{"prefix":"osd deep-scrub","who":"all"}"#)?;
+    let done =
+        world.run_until(LIVENESS_LIMIT, |world| is_clean(world) && are_scrubbed(world, &before));
+    let states: Vec<_> = primaries(world).collect();
+    if !done {
+        return Err(format!("scrubs never end: {states:?}\n{}", groups(world)));
+    }
+    let stamps = states.iter().filter_map(|(_, stamps, _)| *stamps);
+    let errors: u64 = stamps.map(|stamps| stamps.errors.total()).sum();
+    let is_hopeless = world.scenario.rotten.is_some() && world.scenario.size == 1;
+    match errors == 0 || is_hopeless {
+        true => Ok(()),
+        false => Err(format!("a scrub finds {errors} errors that it does not repair: {states:?}")),
+    }
+}
+
+/// Whether all groups have other stamps than before. Clocks differ, and cannot be compared.
+fn are_scrubbed(world: &World, before: &BTreeMap<PgId, UTime>) -> bool {
+    primaries(world).all(|(pg, stamps, is_busy)| {
+        !is_busy && before.get(&pg).is_none_or(|before| last_deep((pg, stamps, false)).1 != *before)
+    })
+}
+
+fn last_deep((pg, stamps, _): (PgId, Option<Stamps>, bool)) -> (PgId, UTime) {
+    (pg, stamps.unwrap_or_default().last_deep)
+}
+
+fn primaries(world: &World) -> impl Iterator<Item = (PgId, Option<Stamps>, bool)> {
+    world.osds().flat_map(|osd| osd.hosted.daemon.iter().flat_map(Osd::scrubs))
 }
 
 fn boot(world: &mut World) -> Result<(), String> {

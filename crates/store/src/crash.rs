@@ -12,11 +12,15 @@
 //! completions. It may instead [`CrashStore::flush`] whenever it likes.
 
 use crate::mem::MemStore;
-use crate::{Completion, ObjectStore, Outcome, Request, RequestKind, StoreError, Transaction};
+use crate::{
+    Change, Collection, Completion, ObjectStore, Outcome, Request, RequestKind, StoreError,
+    Transaction,
+};
 use engine::{Duration, RequestToken, Time};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
 use stdx::Prng;
+use types::HObject;
 
 /// How slow and how faulty the store is.
 #[derive(Debug, Clone)]
@@ -63,6 +67,8 @@ pub struct CrashStore {
     prng: Prng,
     options: CrashOptions,
     durable: MemStore,
+    /// Objects whose data cannot be read until they are made anew.
+    damaged: BTreeSet<(Collection, HObject)>,
     /// In the order of submission; `due` never descends.
     commits: VecDeque<Pending>,
     /// By due time; the number keeps those of one instant apart.
@@ -99,6 +105,7 @@ impl CrashStore {
             prng: Prng::new(seed),
             durable: options.capacity.map_or_else(MemStore::new, MemStore::with_capacity),
             options,
+            damaged: BTreeSet::new(),
             commits: VecDeque::new(),
             reads: BTreeMap::new(),
             reads_submitted: 0,
@@ -162,6 +169,21 @@ impl CrashStore {
         self.options.refusals_per_million = 0;
     }
 
+    /// The medium loses the data of an object: reading it fails with `Corrupt`.
+    pub fn damage(&mut self, collection: Collection, object: &HObject) {
+        self.damaged.insert((collection, object.clone()));
+    }
+
+    /// Whether any object has lost its data.
+    pub fn is_damaged(&self) -> bool {
+        !self.damaged.is_empty()
+    }
+
+    /// Something changes what is stored without telling anybody.
+    pub fn tamper(&mut self, transaction: &Transaction) {
+        self.durable.apply(transaction).expect("the test knows what is there");
+    }
+
     /// What a restart would find if nothing in flight survived.
     pub fn durable(&self) -> &MemStore {
         &self.durable
@@ -179,6 +201,9 @@ impl CrashStore {
             true => Err(StoreError::NoSpace { needed: transaction.bytes_added(), available: 0 }),
             false => self.durable.apply(&transaction).map(|()| Outcome::Committed),
         };
+        if outcome.is_ok() && !self.damaged.is_empty() {
+            self.mend(&transaction);
+        }
         self.completions.push_back(Completion { token, outcome });
     }
 
@@ -191,10 +216,24 @@ impl CrashStore {
         self.completions.push_back(Completion { token, outcome });
     }
 
+    /// Objects that were removed are whole when they are made anew.
+    fn mend(&mut self, transaction: &Transaction) {
+        for (at, change) in &transaction.changes {
+            match change {
+                Change::Remove { object } => drop(self.damaged.remove(&(*at, object.clone()))),
+                Change::RemoveCollection => self.damaged.retain(|(collection, _)| collection != at),
+                _ => {}
+            }
+        }
+    }
+
     fn read_error(&mut self, kind: &RequestKind) -> Option<StoreError> {
         let RequestKind::Read { collection, object, offset, length } = kind else { return None };
-        let faulty = self.options.read_errors_per_million > 0
-            && self.prng.chance(self.options.read_errors_per_million, 1_000_000);
+        let is_damaged =
+            !self.damaged.is_empty() && self.damaged.contains(&(*collection, object.clone()));
+        let faulty = is_damaged
+            || self.options.read_errors_per_million > 0
+                && self.prng.chance(self.options.read_errors_per_million, 1_000_000);
         let exists = self.durable.object(*collection, object).is_some();
         let error =
             || StoreError::Corrupt { object: object.clone(), offset: *offset, length: *length };
@@ -211,7 +250,6 @@ impl CrashStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Change, Collection};
     use bytes::Bytes;
     use types::{HObject, PoolId};
 

@@ -226,7 +226,9 @@ impl Monitor {
         let message = self.answer(job, answer);
         let mut effects = Effects::message(job.conn, message);
         for (osd, order) in change.take_orders() {
-            let session = self.sessions.iter().find(|(_, session)| session.osd() == Some(osd));
+            // The newest: an earlier one may be dead, and nobody knows yet.
+            let sessions = self.sessions.iter();
+            let session = sessions.filter(|(_, session)| session.osd() == Some(osd)).last();
             let message =
                 session.map(|(conn, session)| (*conn, order.encode(session.peer.features)));
             effects.messages.extend(message);

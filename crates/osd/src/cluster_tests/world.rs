@@ -15,6 +15,7 @@ use types::features::SUPPORTED;
 use types::{
     EntityAddr, EntityAddrVec, EntityName, EntityType, HObject, OsdId, ParticipantName, PgId,
 };
+use wire::internal::ScrubOrder;
 use wire::op::{OpCode, request_flags};
 use wire::osd_op::CopyFromArguments;
 use wire::watch::WatchNotify;
@@ -489,6 +490,52 @@ impl World {
             }
         }
         names
+    }
+
+    /// An administrator wants all groups scrubbed.
+    pub fn order_scrub(&mut self, level: pg::scrub::Level, repair: bool) {
+        let (now, deep) = (self.now, level == pg::scrub::Level::Deep);
+        let order = ScrubOrder { fsid: self.monitor.map.fsid, pgs: Vec::new(), deep, repair };
+        for machine in &mut self.machines {
+            if let Some(osd) = &mut machine.osd {
+                osd.take_scrub_order(now, &order);
+            }
+        }
+        self.drain();
+    }
+
+    /// What each copy remembers of scrubs.
+    pub fn scrub_stamps(&self) -> Vec<pg::scrub::Stamps> {
+        let osds = self.machines.iter().filter_map(|machine| machine.osd.as_ref());
+        osds.flat_map(|osd| osd.groups.values().filter_map(|group| group.scrub.stamps)).collect()
+    }
+
+    /// Errors that were found and not repaired.
+    pub fn scrub_errors(&self) -> u64 {
+        let osds = self.machines.iter().filter_map(|machine| machine.osd.as_ref());
+        let groups = osds.flat_map(|osd| osd.groups.values().filter(|group| group.pg.is_primary()));
+        groups.map(|group| group.scrub.stamps.map_or(0, |stamps| stamps.errors.total())).sum()
+    }
+
+    pub fn damage(&mut self, osd: OsdId, name: &str) {
+        let (pg, object) = self.object(name);
+        self.machine(osd).store.damage(Collection(pg), &object);
+    }
+
+    pub fn is_damaged(&self) -> bool {
+        self.machines.iter().any(|machine| machine.store.is_damaged())
+    }
+
+    /// Something changes an object behind everybody's back.
+    pub fn tamper(
+        &mut self,
+        name: &str,
+        osd: OsdId,
+        change: impl FnOnce(HObject) -> store::Change,
+    ) {
+        let (pg, object) = self.object(name);
+        let changes = vec![(Collection(pg), change(object))];
+        self.machine(osd).store.tamper(&store::Transaction { changes });
     }
 
     pub fn take_events(&mut self) -> Vec<WatchNotify> {

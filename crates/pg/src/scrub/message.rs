@@ -11,15 +11,15 @@ use codec::{Reader, Result, Writer};
 use engine::Message;
 use types::{PgId, PoolId};
 
-const KIND_FIRST: u16 = 0x7100;
-const KIND_LAST: u16 = 0x711f;
+const KIND_FIRST: u16 = 0x7140;
+const KIND_LAST: u16 = 0x715f;
 
 const RESERVE: u16 = KIND_FIRST;
-const RESERVED: u16 = 0x7101;
-const RELEASE: u16 = 0x7102;
-const SCAN: u16 = 0x7103;
-const MAP: u16 = 0x7104;
-const DONE: u16 = 0x7105;
+const RESERVED: u16 = 0x7141;
+const RELEASE: u16 = 0x7142;
+const SCAN: u16 = 0x7143;
+const MAP: u16 = 0x7144;
+const DONE: u16 = 0x7145;
 
 /// Whether a message is of this module.
 pub fn is_scrub_message(kind: u16) -> bool {

@@ -12,6 +12,15 @@ use types::Errno;
 pub fn check(world: &World, stores: &Stores) -> Result<usize, String> {
     let met: Vec<&Entry> =
         world.history.entries().iter().filter(|entry| met_damage(entry)).collect();
+    if world.scenario.size > 1 {
+        if let Some(entry) = met.first() {
+            return Err(format!("an error although there are other copies: {entry:?}"));
+        }
+        if let Some(damaged) = stores.damaged().next() {
+            let name = damaged.escape_ascii();
+            return Err(format!("{name} is still damaged, and there are other copies"));
+        }
+    }
     for entry in &met {
         let name = world.workload.targets[entry.object].name.as_bytes();
         if entry.action.is_write() || !stores.damaged().any(|damaged| damaged == name) {

@@ -1,0 +1,106 @@
+//! Copies that are bad: seen by scrubs, met by clients, and made good.
+
+use super::client::payload;
+use super::world::World;
+use pg::scrub::Level;
+use store::Change;
+use types::Errno;
+use wire::OsdOp;
+
+const OBJECTS: u64 = 40;
+
+fn world_with_objects(seed: u64, size: u8) -> World {
+    let mut world = World::with_size(seed, size);
+    for number in 0..OBJECTS {
+        let name = format!("object{number}");
+        assert_eq!(world.call(&name, vec![OsdOp::write_full(payload(&name))]).result, 0);
+    }
+    world
+}
+
+fn assert_readable(world: &mut World) {
+    for number in 0..OBJECTS {
+        let name = format!("object{number}");
+        let reply = world.call(&name, vec![OsdOp::read(0, 0)]);
+        assert_eq!((reply.result, &reply.ops[0].output[..]), (0, name.as_bytes()));
+    }
+}
+
+#[test]
+fn a_deep_scrub_of_sound_copies_finds_nothing_and_all_members_remember_it() {
+    let mut world = world_with_objects(31, 3);
+    world.order_scrub(Level::Deep, false);
+    world.wait(30);
+    let stamps = world.scrub_stamps();
+    assert_eq!(stamps.len(), 3 * super::monitor::PG_NUM as usize);
+    for stamps in stamps {
+        assert!(stamps.last_deep.seconds > 0 && stamps.errors.total() == 0);
+    }
+}
+
+#[test]
+fn what_a_deep_scrub_finds_is_repaired_and_looked_at_again() {
+    for seed in 32..36 {
+        let mut world = world_with_objects(seed, 3);
+        let (primary, replica) = (world.primary_of("object1"), world.replicas_of("object2")[0]);
+        world.damage(primary, "object1");
+        world.damage(replica, "object2");
+        let replica = world.replicas_of("object3")[1];
+        world.tamper("object3", replica, |object| Change::Remove { object });
+        let replica = world.replicas_of("object4")[0];
+        world.tamper("object4", replica, |object| Change::Write {
+            object,
+            offset: 0,
+            data: payload("other"),
+        });
+        world.tamper("absent", replica, |object| Change::Touch { object });
+        world.order_scrub(Level::Deep, false);
+        world.wait(40);
+        assert_eq!(world.scrub_errors(), 1, "an object that nobody knows stays to be judged");
+        assert!(!world.is_damaged());
+        world.tamper("absent", replica, |object| Change::Remove { object });
+        world.finish();
+        assert_readable(&mut world);
+    }
+}
+
+#[test]
+fn of_two_copies_that_differ_the_primary_s_is_taken_only_when_asked() {
+    let mut world = world_with_objects(37, 2);
+    let replica = world.replicas_of("object5")[0];
+    let other = |object| Change::Write { object, offset: 0, data: payload("other") };
+    world.tamper("object5", replica, other);
+    world.order_scrub(Level::Deep, false);
+    world.wait(30);
+    assert_eq!(world.scrub_errors(), 1);
+    world.order_scrub(Level::Deep, true);
+    world.wait(40);
+    assert_eq!(world.scrub_errors(), 0);
+    world.finish();
+    assert_readable(&mut world);
+}
+
+#[test]
+fn a_read_that_meets_damage_is_answered_from_another_copy() {
+    for seed in 40..45 {
+        let mut world = world_with_objects(seed, 3);
+        let damaged: Vec<String> = (0..6).map(|number| format!("object{number}")).collect();
+        for name in &damaged {
+            let primary = world.primary_of(name);
+            world.damage(primary, name);
+        }
+        assert_readable(&mut world);
+        assert!(!world.is_damaged());
+        world.finish();
+    }
+}
+
+#[test]
+fn without_another_copy_a_read_that_meets_damage_fails() {
+    let mut world = world_with_objects(46, 1);
+    let primary = world.primary_of("object1");
+    world.damage(primary, "object1");
+    let reply = world.call("object1", vec![OsdOp::read(0, 0)]);
+    assert_eq!(reply.result, Errno::IO.negative());
+    assert_eq!(world.call("object1", vec![OsdOp::remove()]).result, 0);
+}

@@ -1,0 +1,51 @@
+//! Reads that meet damage: the object is fetched from another member, and whoever reads it waits.
+
+use crate::Osd;
+use crate::objects::head_of;
+use engine::Time;
+use types::{HObject, PgId};
+
+impl Osd {
+    /// A request could not read its object. Whether it begins anew, when the object is whole again.
+    pub(crate) fn heal(&mut self, now: Time, key: u64, attempt: u32) -> bool {
+        let Some(request) = self.requests.get(key) else { return true };
+        if request.attempt != attempt {
+            return true;
+        }
+        let (pg, object) = (request.pg, head_of(request.object()));
+        let whoami = self.config.id;
+        let Some(group) = self.groups.get_mut(&pg).filter(|group| group.pg.is_primary()) else {
+            return false;
+        };
+        let state = group.objects.get(&object).and_then(|context| context.state.as_ref());
+        let Some(version) = state.map(|state| state.info.version) else { return false };
+        if !group.pg.missing().contains(&object) && !group.pg.distrust(&object, version, &[whoami])
+        {
+            return false;
+        }
+        tracing::error!(%pg, %object, "a read met damage; the object comes from another copy");
+        self.restart_readers(pg, &object);
+        self.pump_group(now, pg);
+        self.pump_object(now, pg, &object);
+        true
+    }
+
+    /// What they are reading is about to be replaced, so all begin anew, before those that wait.
+    fn restart_readers(&mut self, pg: PgId, object: &HObject) {
+        let is_reader = |request: &crate::request::Request| {
+            request.is_marked && request.pg == pg && head_of(request.object()) == *object
+        };
+        let readers = self.requests.iter().filter(|(_, request)| is_reader(request));
+        let mut keys: Vec<u64> = readers.map(|(key, _)| key).collect();
+        keys.sort_unstable_by_key(|key| self.requests.get(*key).map(|request| request.tid));
+        for key in keys.iter().rev() {
+            let request = self.requests.get_mut(*key).expect("it was just there");
+            request.reset();
+            let group = self.groups.get_mut(&pg).expect("the caller has it");
+            let Some(context) = group.objects.get_mut(object) else { continue };
+            context.queue.push_front(*key);
+            context.readers = 0;
+            context.has_writer = false;
+        }
+    }
+}

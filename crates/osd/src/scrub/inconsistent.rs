@@ -1,0 +1,65 @@
+//! Telling clients what the last scrub found (`rados list-inconsistent-obj`, the operation `SCRUBLS`).
+
+use crate::Osd;
+use bytes::Bytes;
+use codec::{Reader, Result, Writer};
+use types::{Epoch, Errno, HObject};
+
+/// Findings in one answer.
+const ENTRIES_MAX: u64 = 1024;
+
+/// `scrub_ls_arg_t`
+#[derive(Debug, PartialEq, Eq)]
+struct Arguments {
+    /// Of which interval the client has the first part; nought, if it has none.
+    interval: Epoch,
+    wants_snapsets: bool,
+    after: (Bytes, Bytes, u64),
+    entries_max: u64,
+}
+
+impl Osd {
+    pub(crate) fn list_inconsistent(&mut self, key: u64) -> std::result::Result<(), Errno> {
+        let request = self.requests.get(key).expect("the caller has it");
+        let [op] = request.message.ops.as_slice() else { return Err(Errno::INVAL) };
+        let arguments = decode_arguments(&mut Reader::new(&op.input)).map_err(|_| Errno::INVAL)?;
+        let group = &self.groups[&request.pg];
+        let interval = group.pg.interval();
+        let scrub = &group.scrub;
+        if scrub.findings_of != Some(interval) || scrub.running.is_some() {
+            return Err(Errno::NOENT);
+        }
+        let is_outdated = arguments.interval.0 != 0 && arguments.interval != interval;
+        let is_after = |name: &&HObject| {
+            let place = (name.name.clone(), name.namespace.clone(), name.snap.0);
+            arguments.after.0.is_empty() || place > arguments.after
+        };
+        let mut names: Vec<&HObject> = scrub.findings.keys().filter(is_after).collect();
+        // As clients go on: by name, namespace and snapshot.
+        names.sort_by_key(|name| (name.name.clone(), name.namespace.clone(), name.snap.0));
+        let entries_max = arguments.entries_max.min(ENTRIES_MAX) as usize;
+        if arguments.wants_snapsets || is_outdated {
+            names.clear();
+        }
+        let mut w = Writer::new();
+        w.versioned(1, 1, |w| {
+            w.value(&interval);
+            let shown = &names[..names.len().min(entries_max)];
+            w.list(shown, |w, name| w.blob(&codec::encode_to_bytes(&scrub.findings[*name])));
+        });
+        let result = if is_outdated { Errno::AGAIN.negative() } else { 0 };
+        self.reply_listing(key, result, w.into_bytes());
+        Ok(())
+    }
+}
+
+fn decode_arguments(r: &mut Reader<'_>) -> Result<Arguments> {
+    r.versioned("arguments of a list of inconsistencies", 1, |r, _| {
+        Ok(Arguments {
+            interval: r.value()?,
+            wants_snapsets: r.u32("snapsets")? != 0,
+            after: (r.value()?, r.value()?, r.u64("snapshot")?),
+            entries_max: r.u64("entries")?,
+        })
+    })
+}

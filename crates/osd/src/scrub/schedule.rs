@@ -1,0 +1,165 @@
+//! When which group is scrubbed.
+
+use super::{Order, Running, ScrubTag};
+use crate::Osd;
+use crate::osd::Stage;
+use crate::storage::Pending;
+use engine::{Duration, Time};
+use maps::{OsdMapFlags, PoolFlags, PoolOption, PoolOptionValue};
+use pg::scrub::{Forbidden, Intervals, Level, STAMPS_KEY, Stamps};
+use store::{Collection, Outcome, RequestKind, StoreError};
+use types::{PgId, UTime};
+
+/// The schedule is looked at so often, if nothing else gives a reason.
+const LOOK_INTERVAL: Duration = Duration::from_secs(10);
+/// How long a group rests whose round came to nothing.
+const RETRY: Duration = Duration::from_secs(1);
+const RETRY_STEP: Duration = Duration::from_millis(300);
+const RETRY_STEPS: u64 = 7;
+
+/// A group that may be scrubbed, the most urgent first.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Candidate {
+    /// Nought for orders and what was repaired.
+    due: UTime,
+    pg: PgId,
+    level: Level,
+}
+
+impl Osd {
+    pub(crate) fn scrub_if_due(&mut self, now: Time) {
+        if self.stage != Stage::Up {
+            // Groups that become active make it look again.
+            self.scrubs.due = None;
+            return;
+        }
+        if self.scrubs.due.is_none_or(|due| now < due) {
+            return;
+        }
+        self.scrubs.due = Some(now + LOOK_INTERVAL);
+        self.drop_dead_scrubs(now);
+        self.load_stamps(now);
+        while self.scrubs.own.len() < self.options.max_scrubs.max(1) {
+            let Some(Candidate { pg, level, .. }) = self.next_scrub(now) else { break };
+            let order = self.groups.get(&pg).and_then(|group| group.scrub.order);
+            self.begin_scrub(now, pg, order.map_or(level, |order| order.level), order);
+        }
+        let resting = self.groups.values().filter_map(|group| group.scrub.not_before);
+        let first = resting.filter(|not_before| *not_before > now).min();
+        self.scrubs.due = self.scrubs.due.into_iter().chain(first).min();
+    }
+
+    fn next_scrub(&self, now: Time) -> Option<Candidate> {
+        let groups = self.groups.iter().filter(|(_, group)| {
+            let scrub = &group.scrub;
+            group.pg.is_primary()
+                && group.pg.is_clean()
+                && scrub.running.is_none()
+                && scrub.not_before.is_none_or(|not_before| not_before <= now)
+        });
+        let candidates = groups.filter_map(|(pg, group)| {
+            let scrub = &group.scrub;
+            if scrub.order.is_some() || !scrub.repaired.is_empty() {
+                return Some(Candidate { due: UTime::ZERO, pg: *pg, level: Level::Light });
+            }
+            let (intervals, forbidden) = self.scrub_rules(*pg);
+            let (due, level) = scrub.stamps?.due(*pg, scrub.since?, &intervals, forbidden)?;
+            (due <= now.wall()).then_some(Candidate { due, pg: *pg, level })
+        });
+        candidates.min()
+    }
+
+    fn scrub_rules(&self, pg: PgId) -> (Intervals, Forbidden) {
+        let seconds = |duration: Duration| duration.as_secs().min(u64::from(u32::MAX)) as u32;
+        let mut intervals = Intervals {
+            light: seconds(self.options.scrub_min_interval),
+            deep: seconds(self.options.deep_scrub_interval),
+            ..Intervals::default()
+        };
+        let flags = self.map.flags;
+        let mut forbidden = Forbidden {
+            light: flags.contains(OsdMapFlags::NOSCRUB),
+            deep: flags.contains(OsdMapFlags::NODEEP_SCRUB),
+        };
+        if let Some(pool) = self.map.pool(pg.pool) {
+            forbidden.light |= pool.flags.contains(PoolFlags::NOSCRUB);
+            forbidden.deep |= pool.flags.contains(PoolFlags::NODEEP_SCRUB);
+            let option = |name: &str| match pool.options.0.get(&PoolOption::from_name(name)?) {
+                Some(PoolOptionValue::Double(value)) if *value > 0.0 => Some(*value as u32),
+                _ => None,
+            };
+            intervals.light = option("scrub_min_interval").unwrap_or(intervals.light);
+            intervals.deep = option("deep_scrub_interval").unwrap_or(intervals.deep);
+        }
+        (intervals, forbidden)
+    }
+
+    /// Reads when groups were scrubbed that became this OSD's to scrub.
+    fn load_stamps(&mut self, now: Time) {
+        let unknown = self.groups.iter_mut().filter(|(_, group)| {
+            group.pg.is_primary() && group.pg.is_active() && group.scrub.stamps.is_none()
+        });
+        let mut asks = Vec::new();
+        for (pg, group) in unknown {
+            group.scrub.since.get_or_insert(now.wall());
+            if !std::mem::replace(&mut group.scrub.is_loading, true) {
+                asks.push((*pg, group.serial));
+            }
+        }
+        for (pg, serial) in asks {
+            let kind = RequestKind::OmapGet {
+                collection: Collection(pg),
+                object: pg::meta_object(pg),
+                keys: vec![STAMPS_KEY],
+            };
+            self.ask_store(Pending::Scrub { pg, serial, tag: ScrubTag::LoadStamps }, kind);
+        }
+    }
+
+    pub(super) fn stamps_loaded(
+        &mut self,
+        now: Time,
+        pg: PgId,
+        outcome: Result<Outcome, StoreError>,
+    ) {
+        let Some(group) = self.groups.get_mut(&pg) else { return };
+        group.scrub.is_loading = false;
+        let stored = match outcome {
+            Ok(Outcome::OmapPairs(pairs)) => pairs.get(&STAMPS_KEY).cloned(),
+            _ => None,
+        };
+        let stamps = stored.map(|stored| codec::decode_all::<Stamps>("scrub stamps", &stored));
+        // What does not decode is as if it had never been: the group is scrubbed.
+        let stamps = stamps.and_then(Result::ok).unwrap_or_default();
+        group.scrub.stamps.get_or_insert(stamps);
+        if stamps.errors.total() > 0 {
+            self.reporting.request(now);
+        }
+    }
+
+    /// The round came to nothing: what it was for is still to be done.
+    pub(super) fn retry_scrub(&mut self, now: Time, pg: PgId, running: &Running) {
+        let Some(group) = self.groups.get_mut(&pg) else { return };
+        // Not at the same time as others whose rounds came to nothing.
+        let again = now + RETRY + RETRY_STEP * (self.scrubs.rounds % RETRY_STEPS) as u32;
+        let scrub = &mut group.scrub;
+        scrub.not_before = Some(again);
+        if group.pg.is_primary() {
+            scrub.repaired.extend(running.recheck.clone());
+            if scrub.order.is_none() && !running.is_recheck() {
+                scrub.order = running.order;
+            }
+        }
+    }
+
+    /// An administrator wants a scrub; the answer says whether there is such a group to scrub.
+    pub(crate) fn order_scrub(&mut self, now: Time, pg: PgId, order: Order) -> bool {
+        let Some(group) = self.groups.get_mut(&pg).filter(|group| group.pg.is_primary()) else {
+            return false;
+        };
+        group.scrub.order = Some(order);
+        group.scrub.not_before = None;
+        self.scrubs.due = Some(now);
+        true
+    }
+}
