@@ -23,6 +23,7 @@ pub enum Check {
     KillStore,
     FullDisk,
     Control,
+    Hosts,
     Upstream,
 }
 
@@ -35,7 +36,7 @@ pub enum Mode {
 }
 
 impl Check {
-    pub const ALL: [Check; 13] = [
+    pub const ALL: [Check; 14] = [
         Check::Commands,
         Check::Rados,
         Check::Librados,
@@ -48,6 +49,7 @@ impl Check {
         Check::KillStore,
         Check::FullDisk,
         Check::Control,
+        Check::Hosts,
         Check::Upstream,
     ];
 
@@ -65,6 +67,7 @@ impl Check {
             Check::KillStore => "kill-store",
             Check::FullDisk => "full-disk",
             Check::Control => "control",
+            Check::Hosts => "hosts",
             Check::Upstream => "upstream",
         }
     }
@@ -84,6 +87,7 @@ impl Check {
             | Check::KillStore
             | Check::FullDisk
             | Check::Control
+            | Check::Hosts
             | Check::Upstream => return None,
         })
     }
@@ -126,6 +130,7 @@ pub fn plan(clients: &Clients, short: bool) -> Vec<(Check, Mode)> {
             | Check::KillStore
             | Check::FullDisk
             | Check::Control
+            | Check::Hosts
             | Check::BadInput
                 if *clients != Clients::Host => {}
             _ => plan.push((check, Mode::Crc)),
@@ -169,11 +174,11 @@ impl Run<'_> {
 
 /// Runs one check on a cluster of its own.
 pub fn execute(run: &Run<'_>) -> Result<()> {
-    if run.check == Check::KillStore {
-        return kill_store(run);
-    }
-    if run.check == Check::Control {
-        return control(run);
+    match run.check {
+        Check::KillStore => return kill_store(run),
+        Check::Control => return control(run),
+        Check::Hosts => return hosts(run),
+        _ => {}
     }
     let auth = if run.mode == Mode::NoAuth { "none" } else { "cephx" };
     let disk_size = if run.check == Check::FullDisk { SMALL_DISK } else { cluster::DISK_SIZE };
@@ -293,6 +298,14 @@ fn control(run: &Run<'_>) -> Result<()> {
     let mut environment = run.environment_without_cluster();
     environment.push(("SEPIOLA", cluster::binary()?.display().to_string()));
     finish(run.clients.command("python3", &environment).arg(script))
+}
+
+/// Machines in network namespaces, which fail and come back; the script starts their daemons.
+fn hosts(run: &Run<'_>) -> Result<()> {
+    let script = run.write_script("hosts.py", include_str!("../checks/hosts.py"))?;
+    let mut environment = run.environment_without_cluster();
+    environment.push(("SEPIOLA", cluster::binary()?.display().to_string()));
+    finish(run.clients.command("python3", &environment).arg(&script))
 }
 
 const FULL_DISK: &str = include_str!("../checks/full_disk.py");

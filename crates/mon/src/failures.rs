@@ -98,6 +98,12 @@ impl Failures {
         if !is_current || !reporter.is_up() || report.target == from {
             return false;
         }
+        // One that was marked down and came back leaves its sessions: whoever sees them end, and has not
+        // heard of it yet, has seen no failure of the life that goes on.
+        let newest_life = target.info.up_from.max(reporter.info.up_from);
+        if report.epoch < newest_life {
+            return false;
+        }
         let known = self
             .targets
             .entry(report.target)

@@ -7,7 +7,7 @@ use engine::Daemon;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use types::OsdId;
+use types::{Epoch, OsdId};
 use wire::{OsdFailure, OsdMarkMeDown};
 
 /// A cluster whose story is told line by line:
@@ -62,6 +62,13 @@ impl Story {
             }
             ["boot", osd] => self.boot(number(osd), 0),
             ["restart", osd] => self.boot(number(osd), 1),
+            // By an older map than the one in which the target began to live.
+            ["outdated", osd, "refused", target] => {
+                let map = &self.cluster.monitor.state().osdmap;
+                let epoch = map.osd(OsdId(number(target))).unwrap().info.up_from;
+                let certain = OsdFailure::FAILED | OsdFailure::IMMEDIATE;
+                self.report_by(Epoch(epoch.0 - 1), number(osd), number(target), certain, 0);
+            }
             ["leave", osd] => self.leave(number(osd)),
             ["lose", osd] => {
                 let conn = Cluster::osd_conn(number(osd));
@@ -98,15 +105,20 @@ impl Story {
     }
 
     fn report(&mut self, from: i32, target: i32, flags: u8, failed_for_seconds: i32) {
+        let epoch = self.cluster.monitor.state().osdmap.epoch;
+        self.report_by(epoch, from, target, flags, failed_for_seconds);
+    }
+
+    fn report_by(&mut self, epoch: Epoch, from: i32, target: i32, flags: u8, seconds: i32) {
         let target = OsdId(target);
         let map = &self.cluster.monitor.state().osdmap;
         let target_addrs = map.osd(target).unwrap().client_addrs.clone();
         let failure = OsdFailure {
             target,
             target_addrs,
-            epoch: map.epoch,
+            epoch,
             flags,
-            failed_for_seconds,
+            failed_for_seconds: seconds,
             ..OsdFailure::default()
         };
         self.cluster.send(Cluster::osd_conn(from), 0, &failure);
@@ -196,6 +208,22 @@ fn a_report_about_an_earlier_life_does_not_count() {
          2 silent 0 for 9
          wait 5
          up 0 1 2",
+    );
+}
+
+#[test]
+fn sessions_that_end_because_an_osd_came_back_are_no_evidence_against_its_new_life() {
+    Story::tell(
+        "host a 0
+         host b 1
+         host c 2
+         osd down 0
+         boot 0
+         up 0 1 2
+         outdated 1 refused 0
+         up 0 1 2
+         1 refused 0
+         up 1 2",
     );
 }
 

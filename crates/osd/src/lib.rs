@@ -26,6 +26,7 @@ pub mod execute;
 mod group_commands;
 mod groups;
 mod healing;
+mod heartbeat;
 mod leases;
 mod limits;
 mod listing;

@@ -49,6 +49,11 @@ pub fn objects_cached_max(groups: usize) -> usize {
 
 /// How often timers are looked at while there is something to time.
 pub const TICK: Duration = Duration::from_millis(500);
+/// Partners are not asked more often, whatever `osd_heartbeat_interval` says.
+pub const HEARTBEAT_MIN: Duration = Duration::from_millis(50);
+/// Round trips of heartbeats that take so long on average are told to the monitor
+/// (`mon_warn_on_slow_ping_time`).
+pub const SLOW_HEARTBEAT: Duration = Duration::from_secs(1);
 /// How often the monitor is told how things are.
 pub const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 /// How long no monitor is looked for after none could be reached.

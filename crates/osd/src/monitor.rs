@@ -78,6 +78,7 @@ impl Osd {
         }
         self.report_all_broken();
         self.ask_again();
+        self.repeat_heartbeat_reports();
         self.reporting.request(now);
     }
 
@@ -284,11 +285,13 @@ impl Osd {
             (Stage::Booting, true) => {
                 self.stage = Stage::Up;
                 self.forget_broken();
+                self.heartbeat_if_due(now);
                 self.monitor.next_attempt = None;
                 tracing::info!(osd = %self.config.id, epoch = %self.epoch(), "up");
             }
             (Stage::Up, false) => {
                 tracing::warn!(osd = %self.config.id, "marked down although alive; booting again");
+                self.leave_peers();
                 self.stage = Stage::Booting;
                 self.boot(now);
             }

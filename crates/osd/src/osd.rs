@@ -6,6 +6,7 @@ use crate::config::Config;
 use crate::connecting::Proof;
 use crate::copying::Copies;
 use crate::groups::Group;
+use crate::heartbeat::Heartbeats;
 use crate::leases::{self, Leases};
 use crate::maps_history::MapsHistory;
 use crate::monitor::MonitorLink;
@@ -31,7 +32,7 @@ use stdx::Slab;
 use store::{Completion, RequestKind};
 use types::{Epoch, OsdId, PgId};
 use wire::forward::ReportAgain;
-use wire::internal::{RotatingSecrets as RotatingSecretsMessage, ScrubOrder, StatsAck};
+use wire::internal::{Heartbeat, RotatingSecrets as RotatingSecretsMessage, ScrubOrder, StatsAck};
 use wire::{AuthReply, Command, MessageBody, OsdMapMessage, OsdReply, OsdRequest, Ping};
 
 /// How far the OSD has come since it was started.
@@ -63,6 +64,7 @@ pub struct Osd {
     pub(crate) sessions: BTreeMap<ConnId, Session>,
     pub(crate) monitor: MonitorLink,
     pub(crate) peers: Peers,
+    pub(crate) heartbeats: Heartbeats,
     pub(crate) groups: BTreeMap<PgId, Group>,
     /// Requests in work; their keys are the tickets of their writes.
     pub(crate) requests: Slab<Request>,
@@ -118,6 +120,7 @@ impl Osd {
             sessions: BTreeMap::new(),
             monitor: MonitorLink::default(),
             peers: Peers::default(),
+            heartbeats: Heartbeats::default(),
             groups: BTreeMap::new(),
             requests: Slab::new(),
             storage: Slab::new(),
@@ -226,6 +229,7 @@ impl Osd {
             wire::Config::KIND if self.monitor.is(conn) => {
                 self.take_config(now, &wire::Config::decode(&message)?);
             }
+            Heartbeat::KIND => self.take_heartbeat(now, conn, &Heartbeat::decode(&message)?),
             AuthReply::KIND if self.monitor.is(conn) => {
                 self.take_sealed_secrets(&AuthReply::decode(&message)?.payload);
             }
@@ -253,7 +257,7 @@ impl Daemon for Osd {
 
     fn handle_refused(&mut self, now: Time, conn: ConnId) {
         self.now = now;
-        self.peer_refused(conn);
+        self.refused(conn);
     }
 
     fn handle_opened(&mut self, now: Time, conn: ConnId, peer: Peer) {
@@ -285,7 +289,7 @@ impl Daemon for Osd {
             self.monitor_closed(now);
         } else if conn.is_accepted() {
             self.forget_session(now, conn);
-        } else {
+        } else if !self.heartbeat_closed(conn) {
             self.peer_closed(now, conn);
         }
         self.finish_input(now);
@@ -302,6 +306,7 @@ impl Daemon for Osd {
         self.monitor_timeout(now);
         self.retry_if_due(now);
         self.tick(now);
+        self.heartbeat_if_due(now);
         self.renew_leases_if_due(now);
         self.end_waits(now);
         self.report_if_due(now);
@@ -321,6 +326,7 @@ impl Daemon for Osd {
             self.scheduler.due(),
             self.leases.due(),
             self.scrubs.due,
+            self.heartbeats.due(),
             waits,
         ]);
         due.flatten().min()

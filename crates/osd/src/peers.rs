@@ -3,12 +3,11 @@
 
 use crate::osd::Early;
 use crate::{Osd, limits};
-use engine::{ConnId, ConnectTarget, Message, Output, Policy, Time};
+use engine::{ConnId, ConnectTarget, Duration, Message, Output, Policy, Time};
 use pg::message::Body;
 use std::collections::BTreeMap;
-use types::features::SUPPORTED;
 use types::{EntityAddrVec, EntityType, Epoch, OsdId, ParticipantName};
-use wire::{MessageBody, OsdFailure};
+use wire::OsdFailure;
 
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
@@ -17,6 +16,13 @@ pub(crate) struct Peers {
     /// Those whose session broke, as the map still shows them: what they were sent may be lost, so
     /// nothing more is sent to them until the map shows them otherwise.
     broken: BTreeMap<OsdId, (Epoch, EntityAddrVec)>,
+}
+
+impl Peers {
+    /// The OSD that a session of ours leads to.
+    pub fn of(&self, conn: ConnId) -> Option<OsdId> {
+        self.by_conn.get(&conn).copied()
+    }
 }
 
 impl Osd {
@@ -69,6 +75,14 @@ impl Osd {
         self.peers.broken.retain(|osd, (up_from, addrs)| is_same(osd, up_from, addrs));
     }
 
+    /// This OSD begins a new life: what the old one had sent or was to be sent means nothing any more,
+    /// and that its sessions end proves nothing about anybody.
+    pub(crate) fn leave_peers(&mut self) {
+        let peers = std::mem::take(&mut self.peers);
+        let conns = peers.by_conn.into_keys();
+        self.outputs.extend(conns.map(|conn| Output::Close { conn }));
+    }
+
     /// A session to another OSD broke, and with it messages may be lost that will never be repeated:
     /// the monitor must count that OSD as failed, so that all begin a new interval.
     pub(crate) fn peer_closed(&mut self, _now: Time, conn: ConnId) {
@@ -78,14 +92,6 @@ impl Osd {
         let up_from = self.map.osd(osd).map_or(Epoch(0), |osd| osd.info.up_from);
         self.peers.broken.insert(osd, (up_from, addrs));
         self.report_broken(osd);
-    }
-
-    /// Nobody listens at an OSD's address: it does not run, so there is nothing to wait for. The
-    /// session itself goes on trying, should the monitor not believe it.
-    pub(crate) fn peer_refused(&mut self, conn: ConnId) {
-        let Some(osd) = self.peers.by_conn.get(&conn).copied() else { return };
-        let Some((_, addrs)) = self.peers.links.get(&osd).cloned() else { return };
-        self.report_failure(osd, addrs);
     }
 
     /// A new life of this OSD in the map: all its groups begin new intervals, so that nothing counts
@@ -102,22 +108,8 @@ impl Osd {
 
     fn report_broken(&mut self, osd: OsdId) {
         let Some((_, addrs)) = self.peers.broken.get(&osd).cloned() else { return };
-        self.report_failure(osd, addrs);
-    }
-
-    /// Says that an OSD has certainly failed.
-    fn report_failure(&mut self, osd: OsdId, addrs: EntityAddrVec) {
-        let Some(monitor) = self.monitor.conn() else { return };
-        let failure = OsdFailure {
-            version: self.epoch().0.into(),
-            fsid: self.config.fsid,
-            target: osd,
-            target_addrs: addrs,
-            epoch: self.epoch(),
-            flags: OsdFailure::FAILED | OsdFailure::IMMEDIATE,
-            failed_for_seconds: 0,
-        };
-        self.send(monitor, failure.encode(SUPPORTED));
+        let certain = OsdFailure::FAILED | OsdFailure::IMMEDIATE;
+        self.report_failure(osd, addrs, certain, Duration::ZERO);
     }
 
     /// Who is at the other end, if it is an OSD.

@@ -102,7 +102,7 @@ impl Osd {
             usage: usage_report(&self.reporting.usage),
             pgs: self.stats(now),
             is_complete: true,
-            health: BTreeMap::new(),
+            health: self.heartbeat_health(),
         };
         let tid = self.reporting.sequence;
         self.send(monitor, report.encode(SUPPORTED).with_tid(tid));

@@ -99,6 +99,10 @@ pub struct UpArgs {
     /// each --disk]
     #[arg(long, value_parser = clap::value_parser!(u32).range(0..=64))]
     pub osds: Option<u32>,
+    /// Run the OSDs of a new cluster in so many processes, as if on machines of their own
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(conflicts_with_all = ["disks", "log_disks", "log"])]
+    pub hosts: Option<u32>,
     /// Copies of each object in new pools [default: 3, or the number of OSDs here if there are fewer]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10))]
     pub size: Option<u32>,

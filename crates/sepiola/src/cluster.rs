@@ -6,7 +6,7 @@ mod disk;
 mod node;
 mod osd;
 
-pub use create::{admin_args, create};
+pub use create::{SIZE_DEFAULT, admin_args, create};
 pub use daemons::{MonMember, Plan};
 pub use osd::{OsdMember, default_memory};
 

@@ -4,6 +4,7 @@ use crate::cli::{AuthMode, UpArgs};
 use crate::cluster::{self, Notice, RunningCluster};
 use crate::connection::Connection;
 use crate::datadir::{DataDir, write_file};
+use crate::osd::hosts;
 use anyhow::{Context, Result, bail};
 use rt::{StopSignal, StopSignals};
 use serde_json::{Value, json};
@@ -34,23 +35,45 @@ pub fn up(args: &UpArgs) -> Result<()> {
     let _lock = dir.lock()?;
     let is_new = !dir.exists();
     if is_new {
-        cluster::create(&dir, args, parse_listen(&args.listen)?)?;
+        cluster::create(&dir, &of_this_process(args), parse_listen(&args.listen)?)?;
     } else if says_how_to_create(args) {
         println!("the cluster exists: its stores stay as and where they are");
     }
     let running = RunningCluster::start(&dir, args, &notify)?;
     let verb = if is_new { "created" } else { "found" };
     println!("cluster {} {verb} in {}", running.fsid(), dir.path().display());
+    write_conf(&dir, &running)?;
+    if let Some(hosts) = args.hosts.filter(|_| is_new) {
+        hosts::make(&dir, hosts, args.osds.unwrap_or(hosts), args)?;
+    }
+    let processes = hosts::start(&dir, args)?;
     let served = serve(&dir, &running, &notices, start);
     println!("stopping");
+    drop(processes);
     // The end of a core is the cause, whatever else failed with it.
     running.stop().and(served)
+}
+
+/// What remains of the options when the OSDs live in processes of their own.
+fn of_this_process(args: &UpArgs) -> UpArgs {
+    match args.hosts {
+        None => args.clone(),
+        Some(hosts) => {
+            let size = Some(args.size.unwrap_or(hosts.min(cluster::SIZE_DEFAULT)));
+            UpArgs { osds: Some(0), disk_size: None, size, ..args.clone() }
+        }
+    }
 }
 
 fn says_how_to_create(args: &UpArgs) -> bool {
     let has_disks = !(args.disks.is_empty() && args.log_disks.is_empty());
     let is_sized = args.osds.is_some() || args.disk_size.is_some();
-    has_disks || is_sized || args.store.is_some() || args.wipe || args.log.is_some()
+    has_disks
+        || is_sized
+        || args.hosts.is_some()
+        || args.store.is_some()
+        || args.wipe
+        || args.log.is_some()
 }
 
 /// Returns when the cluster is to stop.
@@ -60,7 +83,6 @@ fn serve(
     notices: &Receiver<Notice>,
     start: Instant,
 ) -> Result<()> {
-    write_conf(dir, running)?;
     let Some(health) = wait_until_healthy(dir, notices)? else { return Ok(()) };
     println!("{health} after {:.1} s", start.elapsed().as_secs_f64());
     print_next(dir, running);

@@ -244,6 +244,10 @@ impl World {
                 self.line(format_args!("{name} {} opened with {}", conn.0, peer.participant));
                 self.nodes[node].process().handle_opened(now, conn, peer);
             }
+            Arrival::Refused => {
+                self.line(format_args!("{name} {} finds nobody", conn.0));
+                self.nodes[node].process().handle_refused(now, conn);
+            }
             Arrival::Closed => {
                 self.line(format_args!("{name} {} closed", conn.0));
                 self.nodes[node].process().handle_closed(now, conn);

@@ -57,6 +57,17 @@ message! {
     }
 }
 
+message! {
+    /// Asks another OSD whether it is there, or answers that it is.
+    Heartbeat = 0x7f30, version 1, compat 1 {
+        is_answer: bool;
+        /// When it was asked, by the clock of who asks.
+        stamp: u64;
+        /// The newest map of who says this.
+        epoch: Epoch;
+    }
+}
+
 structure! {
     /// One OSD's disk and counters.
     OsdUsage, version 1, compat 1 {

@@ -118,6 +118,9 @@ pub struct OsdStartArgs {
     /// Memory for each OSD's store, such as 1G [default: 1G, less if the machine has little]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub memory: Option<u64>,
+    /// Stop when standard input ends, as it does with whoever started this
+    #[arg(long, hide = true)]
+    pub with_parent: bool,
     /// Threads that run the OSDs [default: half of the cores, at most one per OSD]
     #[arg(long)]
     pub cores: Option<usize>,

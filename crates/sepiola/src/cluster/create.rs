@@ -19,7 +19,7 @@ use stdx::Prng;
 use types::{EntityAddr, EntityAddrVec, Uuid};
 
 /// Copies of each object unless asked otherwise.
-const SIZE_DEFAULT: u32 = 3;
+pub const SIZE_DEFAULT: u32 = 3;
 /// OSDs unless disks are named.
 const OSDS_DEFAULT: u32 = 3;
 /// The file of an OSD that has no disk; all of them together take at most half of the free space.

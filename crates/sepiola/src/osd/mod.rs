@@ -6,6 +6,7 @@
 
 mod create;
 mod directory;
+pub mod hosts;
 mod registry;
 mod replace;
 mod start;

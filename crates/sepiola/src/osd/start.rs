@@ -2,7 +2,7 @@
 
 use super::directory::{self, OsdSettings};
 use crate::cli::{AuthMode, OsdStartArgs};
-use crate::cluster::{OsdMember, Plan, RunningDaemons, default_memory};
+use crate::cluster::{Notice, OsdMember, Plan, RunningDaemons, default_memory};
 use crate::connection;
 use crate::datadir::{DataDir, DataLock};
 use crate::up::{start_log, watch_signals};
@@ -11,7 +11,7 @@ use rt::StopSignals;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::Path;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use types::EntityAddrVec;
 
 pub fn start(args: &OsdStartArgs) -> Result<()> {
@@ -20,6 +20,9 @@ pub fn start(args: &OsdStartArgs) -> Result<()> {
     rt::raise_open_files();
     let (notify, notices) = channel();
     watch_signals(StopSignals::block()?, notify.clone())?;
+    if args.with_parent {
+        watch_parent(notify.clone())?;
+    }
     let _locks: Vec<DataLock> =
         args.data.iter().map(|path| DataDir::new(path).lock()).collect::<Result<_>>()?;
     let mut members = Vec::new();
@@ -33,6 +36,16 @@ pub fn start(args: &OsdStartArgs) -> Result<()> {
     notices.recv().context("waiting for the end")?;
     println!("stopping");
     running.stop()
+}
+
+/// Whoever started this holds the other end of standard input, until it ends.
+fn watch_parent(notify: Sender<Notice>) -> Result<()> {
+    std::thread::Builder::new().name("parent".to_owned()).spawn(move || {
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        // If nobody listens, the process is about to end.
+        let _ = notify.send(Notice::StopRequested);
+    })?;
+    Ok(())
 }
 
 fn member(path: &Path, args: &OsdStartArgs) -> Result<OsdMember> {

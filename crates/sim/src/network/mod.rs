@@ -37,6 +37,8 @@ pub enum Arrival {
     Connecting(AuthStep),
     Opened(Peer),
     Message(Message),
+    /// Nobody listens where the session leads.
+    Refused,
     Closed,
 }
 

@@ -175,8 +175,11 @@ impl Wired {
         if entry.socket != Some(socket) {
             return;
         }
-        let (node, clock) = (entry.node, cx.clock(entry.node));
+        let (node, conn, clock) = (entry.node, entry.conn, cx.clock(entry.node));
         let acceptor = self.sockets.acceptor(socket).filter(|to| cx.presences[to.0].is_up);
+        if acceptor.is_none() && !cx.presences[node].is_client {
+            cx.deliver(node, conn, Arrival::Refused);
+        }
         let Some((to, participant)) = acceptor.filter(|to| !cx.weather.is_cut(node, to.0)) else {
             self.sockets.remove(socket);
             self.entry(id).socket = None;

@@ -56,6 +56,7 @@ pub trait Process {
     fn handle_auth(&mut self, now: Time, conn: ConnId, request: AuthRequest);
     fn handle_opened(&mut self, now: Time, conn: ConnId, peer: Peer);
     fn handle_message(&mut self, now: Time, conn: ConnId, message: Message);
+    fn handle_refused(&mut self, now: Time, conn: ConnId);
     fn handle_closed(&mut self, now: Time, conn: ConnId);
     /// The next step of the authentication of a session that this process opens.
     fn authenticate(&mut self, now: Time, conn: ConnId, step: AuthStep) -> AuthAnswer;
@@ -153,6 +154,10 @@ macro_rules! delegate_process {
 
         fn handle_message(&mut self, now: Time, conn: ConnId, message: Message) {
             self.hosted.with(|daemon| daemon.handle_message(now, conn, message));
+        }
+
+        fn handle_refused(&mut self, now: Time, conn: ConnId) {
+            self.hosted.with(|daemon| daemon.handle_refused(now, conn));
         }
 
         fn handle_closed(&mut self, now: Time, conn: ConnId) {
