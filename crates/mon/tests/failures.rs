@@ -172,7 +172,7 @@ fn reporters_of_two_hosts_must_agree_and_the_grace_be_over() {
          up 0 1 2 3 4 5
          wait 2
          up 1 2 3 4 5
-         log osd.0 failed (root=default,host=a) (3 reporters from different host after",
+         logged osd.0 failed (root=default,host=a) (3 reporters from different host after",
     );
 }
 
