@@ -127,7 +127,7 @@ pub fn plan(clients: &Clients, short: bool) -> Vec<(Check, Mode)> {
             }
             Check::Upstream if clients.name() != "20.2" => {}
             // How long machines are silent is judged by the clock: not beside other tests.
-            Check::Hosts if short => {}
+            Check::Hosts | Check::Control if short => {}
             Check::SourceTree
             | Check::KillStore
             | Check::FullDisk

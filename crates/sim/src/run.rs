@@ -14,8 +14,10 @@ use pg::{Pg, State};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use types::{OsdId, PgId, UTime};
+use types::{Errno, OsdId, PgId, UTime};
 
+/// How often a command is given again that may not have been done.
+const COMMAND_ATTEMPTS: usize = 5;
 /// How long a new cluster may take until its pool is made.
 const BOOT_LIMIT: Duration = Duration::from_secs(120);
 /// One in so many seeds is scrubbed in the end.
@@ -243,17 +245,29 @@ fn boot(world: &mut World) -> Result<(), String> {
     command(world, &set_pool_command(cluster::POOL, "min_size", &min_size.to_string()))
 }
 
+/// A person's command. Where the control store did not answer, nobody knows whether it was done, and a
+/// person asks again.
 fn command(world: &mut World, command: &str) -> Result<(), String> {
+    let mut outcome = None;
+    for _ in 0..COMMAND_ATTEMPTS {
+        outcome = answer(world, command);
+        match outcome {
+            Some(Ok(0)) => return Ok(()),
+            Some(Ok(result)) if result == -Errno::IO.0 => {}
+            _ => break,
+        }
+    }
+    Err(format!("{command}: {outcome:?}"))
+}
+
+fn answer(world: &mut World, command: &str) -> Option<Result<i32, Errno>> {
     let client = world.cast.clients[0];
     world.commands_done.clear();
     world.command(client, command);
     // Answers to what was asked before may come late.
     let is_answer = |(of, _): &&(String, _)| of == command;
     world.run_until(BOOT_LIMIT, |world| world.commands_done.iter().any(|done| is_answer(&done)));
-    match world.commands_done.iter().find(is_answer) {
-        Some((_, Ok(0))) => Ok(()),
-        outcome => Err(format!("{command}: {outcome:?}")),
-    }
+    world.commands_done.iter().find(is_answer).map(|(_, outcome)| *outcome)
 }
 
 fn unanswered(world: &World) -> String {
