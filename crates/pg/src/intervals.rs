@@ -118,10 +118,10 @@ fn doubtful(
     if down.len() >= min_size.max(1) { down } else { Vec::new() }
 }
 
-/// Without any copy and without its history: who may have what the group once had.
+/// Without any copy and without its history: who may have what the group once had. When they went down
+/// tells nothing: clocks differ, so a time is no proof that the pool was made later.
 pub fn may_have_unknown(osds: &Osds, members: &Members) -> Vec<OsdId> {
-    let later = |status: &crate::OsdStatus| status.down_stamp >= members.created;
-    doubtful(osds, members.min_size, later, Epoch(0))
+    doubtful(osds, members.min_size, |_| true, Epoch(0))
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -390,6 +390,15 @@ mod tests {
              lost 5 12
              blocked =>",
         );
+    }
+
+    #[test]
+    fn without_history_whoever_is_down_may_know_more_whatever_clocks_say() {
+        let late = UTime { seconds: 100, nanoseconds: 0 };
+        let members = Members { min_size: 1, created: late, ..Members::default() };
+        let down = OsdStatus { exists: true, down_at: Epoch(3), ..OsdStatus::default() };
+        let osds: Osds = [(OsdId(0), down)].into_iter().collect();
+        assert_eq!(may_have_unknown(&osds, &members), [OsdId(0)]);
     }
 
     #[test]

@@ -64,6 +64,12 @@ impl Recovery {
         self.is_toofull = false;
     }
 
+    /// What it was asked for is asked for anew, of whoever has it then.
+    pub fn forget_source(&mut self, source: OsdId) {
+        self.active.retain(|_, operation| operation.pulling != Some(source));
+        self.retry();
+    }
+
     /// A write is durable everywhere: its object can be read.
     pub fn unstick(&mut self) {
         self.is_stuck &= self.is_toofull;

@@ -4,7 +4,7 @@ use crate::intervals::Interval;
 use crate::replicate::MEMBERS_MAX;
 use crate::{MapChange, Members, Pg, State, Tag};
 use std::sync::Arc;
-use types::Epoch;
+use types::{Epoch, OsdId};
 
 impl Pg {
     /// The map has a new epoch, with these members of the group. Maps are told one by one, also those
@@ -13,6 +13,7 @@ impl Pg {
         let epoch = change.epoch;
         assert!(epoch >= self.epoch, "epoch {epoch} follows {}", self.epoch);
         let osds_before = self.osds.replace(change.osds.clone());
+        let lives_before = osds_before.clone();
         let was_up = std::mem::replace(&mut self.is_up, change.is_up);
         let epoch_before = std::mem::replace(&mut self.epoch, epoch);
         if epoch < self.interval {
@@ -39,7 +40,25 @@ impl Pg {
         }
         match ends || is_forced || was_up != self.is_up {
             true => self.start_interval(),
-            false => self.others_changed(),
+            false => {
+                self.forget_former_lives(lives_before.as_deref());
+                self.others_changed();
+            }
+        }
+    }
+
+    /// What an OSD that is no member was asked is lost when its life ends; the interval is not.
+    fn forget_former_lives(&mut self, before: Option<&crate::Osds>) {
+        let (Some(before), Some(osds)) = (before, self.osds.clone()) else { return };
+        let is_over = |osd: &OsdId| {
+            let (then, now) = (before.status(*osd), osds.status(*osd));
+            (then.is_up, then.up_from) != (now.is_up, now.up_from)
+        };
+        let helpers = self.peers.keys().filter(|osd| !self.members.is_member(**osd));
+        let gone: Vec<OsdId> = helpers.copied().filter(|osd| is_over(osd)).collect();
+        for osd in gone {
+            self.peers.remove(&osd);
+            self.recovery.forget_source(osd);
         }
     }
 
