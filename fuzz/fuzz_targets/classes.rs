@@ -83,10 +83,6 @@ impl ObjectContext for Object {
         Ok(SnapId(5))
     }
 
-    fn serves_snapshots(&self) -> bool {
-        true
-    }
-
     fn create(&mut self, exclusive: bool) -> Result<()> {
         if exclusive { Err(Errno::EXIST.into()) } else { Ok(()) }
     }

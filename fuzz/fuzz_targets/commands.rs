@@ -113,7 +113,6 @@ fn monitor() -> (Monitor, MemControl) {
         connection_modes: vec![1, 2],
         cephx: CephxPolicy::default(),
         hostname: "fuzz".to_owned(),
-        serves_snapshots: false,
     };
     let mut monitor = Monitor::new(settings, [7; 32]);
     settle(&mut monitor, &mut control);

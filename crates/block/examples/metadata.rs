@@ -143,10 +143,12 @@ fn table(name: &str, keys: &[Bytes]) {
     measure_hot(&format!("{name}: apply an operation"), &keys, |key| {
         table.apply(Op::Put { key: key.clone(), value: value.clone() });
     });
-    measure_hot(&format!("{name}: get"), &keys, |key| drop(black_box(table.get(key))));
+    measure_hot(&format!("{name}: get"), &keys, |key| {
+        drop(black_box(table.get(&key.clone().into())))
+    });
     let absent: Vec<Bytes> = keys.iter().map(|key| [key, &b"x"[..]].concat().into()).collect();
     measure_hot(&format!("{name}: get of an absent key"), &absent, |key| {
-        drop(black_box(table.get(key)));
+        drop(black_box(table.get(&key.clone().into())));
     });
     let frozen = Table::default();
     let view = View { active: &table, frozen: Some(&frozen) };

@@ -35,7 +35,7 @@ fn main() {
             next += 1;
             let value = vec![checkpoint as u8; 300];
             load.add(Load::point(60, Some(value.len())));
-            table.points.insert(key(number), Some(value.into()));
+            table.points.insert(key(number).into(), Some(value.into()));
         }
         let bound = pages_bound(&load, &TreeSize::of(tree.root().as_ref())).pages;
         let mut apply = Apply::new(tree.root(), checkpoint);

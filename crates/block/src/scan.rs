@@ -7,7 +7,7 @@
 //! Keys are byte strings, so the first key behind `k` is `k` with a zero appended: that is how all
 //! bounds become inclusive here.
 
-use crate::table::{Table, View};
+use crate::table::{PointKey, Table, View};
 use crate::tree::{Fault, Tree};
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -227,7 +227,7 @@ struct Layer<'a> {
     table: &'a Table,
     /// The next point, and those behind it.
     head: Option<Point<'a>>,
-    points: btree_map::Range<'a, Bytes, Option<Bytes>>,
+    points: btree_map::Range<'a, PointKey, Option<Bytes>>,
 }
 
 type Point<'a> = (&'a Bytes, &'a Option<Bytes>);
@@ -285,7 +285,7 @@ impl<'a> Layer<'a> {
     }
 
     fn advance(&mut self) {
-        self.head = self.points.next();
+        self.head = self.points.next().map(|(key, value)| (&**key, value));
     }
 }
 

@@ -35,16 +35,23 @@ use types::Uuid;
 pub const FORMAT: u32 = 1;
 pub const OWNER_BYTES_MAX: usize = 256;
 pub const TREE_ROOT_BYTES_MAX: usize = 64;
-/// Runs of blocks that the metadata tree may have.
+/// Runs of blocks of the metadata tree that the superblock names. If there are more, only the bitmap
+/// of its pages does ([`SCATTERED_METADATA`]).
 pub const METADATA_RUNS_MAX: usize = 128;
-/// Extents of the bitmap of its pages.
+/// Extents of the bitmap of pages, if the superblock names the runs,
 pub const BITMAP_EXTENTS_MAX: usize = 16;
+/// and if it does not.
+pub const SCATTERED_EXTENTS_MAX: usize = METADATA_RUNS_MAX + BITMAP_EXTENTS_MAX;
+
+/// An incompatible feature: the superblock does not name the runs of the metadata tree. Set only
+/// while it cannot.
+pub const SCATTERED_METADATA: u64 = 1 << 0;
 
 const MAGIC: [u8; 8] = *b"sepiosup";
 
-/// Features that this version knows. None exist so far.
+/// Features that this version knows.
 const KNOWN_READ_ONLY: u64 = 0;
-const KNOWN_INCOMPATIBLE: u64 = 0;
+const KNOWN_INCOMPATIBLE: u64 = SCATTERED_METADATA;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Superblock {
@@ -72,6 +79,7 @@ pub struct Superblock {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetadataSpace {
     pub device: Device,
+    /// What the superblock names; see [`SCATTERED_METADATA`].
     pub runs: Vec<Extent>,
     pub bitmap: PageBitmap,
 }
@@ -136,6 +144,15 @@ impl fmt::Display for Bits {
 }
 
 impl Features {
+    pub fn has_scattered_metadata(&self) -> bool {
+        self.incompatible & SCATTERED_METADATA != 0
+    }
+
+    pub fn set_scattered_metadata(&mut self, is_scattered: bool) {
+        self.incompatible &= !SCATTERED_METADATA;
+        self.incompatible |= if is_scattered { SCATTERED_METADATA } else { 0 };
+    }
+
     fn unknown_incompatible(&self) -> u64 {
         self.incompatible & !KNOWN_INCOMPATIBLE
     }
@@ -232,8 +249,9 @@ impl Superblock {
     pub fn encode(&self) -> Bytes {
         assert!(self.owner.len() <= OWNER_BYTES_MAX);
         assert!(self.tree_root.len() <= TREE_ROOT_BYTES_MAX);
-        assert!(self.metadata.runs.len() <= METADATA_RUNS_MAX);
-        assert!(self.metadata.bitmap.extents.len() <= BITMAP_EXTENTS_MAX);
+        let (runs_max, extents_max) = list_limits(self.features.has_scattered_metadata());
+        assert!(self.metadata.runs.len() <= runs_max);
+        assert!(self.metadata.bitmap.extents.len() <= extents_max);
         let (features, store, sequence) = (self.features, self.store, self.sequence);
         seal(MAGIC, &Head { features, store, sequence }, |w| {
             w.u64(self.generation);
@@ -245,6 +263,14 @@ impl Superblock {
             w.blob(&self.tree_root);
             w.value(&self.metadata);
         })
+    }
+
+    /// Names the runs of the tree if they, and the extents of the bitmap that is already set, are few.
+    pub fn name_runs(&mut self, count: usize, runs: impl Iterator<Item = Extent>) {
+        let extents = self.metadata.bitmap.extents.len();
+        let is_scattered = count > METADATA_RUNS_MAX || extents > BITMAP_EXTENTS_MAX;
+        self.features.set_scattered_metadata(is_scattered);
+        self.metadata.runs = if is_scattered { Vec::new() } else { runs.collect() };
     }
 
     /// Whether this version may write to the store.
@@ -278,7 +304,7 @@ impl Superblock {
             counters: r.value()?,
             owner: bounded_blob(r, "owner", OWNER_BYTES_MAX)?,
             tree_root: bounded_blob(r, "tree root", TREE_ROOT_BYTES_MAX)?,
-            metadata: decode_metadata(r)?,
+            metadata: decode_metadata(r, features.has_scattered_metadata())?,
         })
     }
 }
@@ -293,10 +319,19 @@ impl Encode for MetadataSpace {
     }
 }
 
-fn decode_metadata(r: &mut Reader<'_>) -> codec::Result<MetadataSpace> {
+/// Runs and extents of the bitmap that the superblock names at most.
+fn list_limits(is_scattered: bool) -> (usize, usize) {
+    match is_scattered {
+        true => (0, SCATTERED_EXTENTS_MAX),
+        false => (METADATA_RUNS_MAX, BITMAP_EXTENTS_MAX),
+    }
+}
+
+fn decode_metadata(r: &mut Reader<'_>, is_scattered: bool) -> codec::Result<MetadataSpace> {
+    let (runs_max, extents_max) = list_limits(is_scattered);
     let device = decode_device(r, "device of the metadata")?;
-    let runs = bounded_list(r, "metadata runs", METADATA_RUNS_MAX)?;
-    let extents = bounded_list(r, "extents of the bitmap", BITMAP_EXTENTS_MAX)?;
+    let runs = bounded_list(r, "metadata runs", runs_max)?;
+    let extents = bounded_list(r, "extents of the bitmap", extents_max)?;
     let bitmap =
         PageBitmap { extents, bytes: r.u64("length of the bitmap")?, crc: r.u32("its checksum")? };
     Ok(MetadataSpace { device, runs, bitmap })
@@ -335,6 +370,6 @@ fn check_length(
 
 /// Everything at its longest fits into the block.
 const _: () = {
-    let lists = (METADATA_RUNS_MAX + BITMAP_EXTENTS_MAX) * size_of::<Extent>();
+    let lists = SCATTERED_EXTENTS_MAX * size_of::<Extent>();
     assert!(512 + OWNER_BYTES_MAX + TREE_ROOT_BYTES_MAX + lists <= BLOCK);
 };

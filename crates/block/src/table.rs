@@ -9,9 +9,13 @@
 //! [`COPIED_MAX`]: those keep what they are a slice of, and cost no time to copy. This is decided
 //! in [`Table::put`] alone.
 
+mod point;
+
 use crate::keys;
 use crate::tree::Load;
 use bytes::Bytes;
+pub use point::PointKey;
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -20,7 +24,7 @@ pub const COPIED_MAX: usize = 32 << 10;
 
 /// Memory of an entry besides its bytes: its share of the map's nodes, which are two thirds full, and
 /// what the allocator adds to key and value.
-const ENTRY_OVERHEAD: usize = 144;
+const ENTRY_OVERHEAD: usize = 180;
 
 /// A change of metadata. Later ones override earlier ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,7 +66,7 @@ pub enum Lookup {
 #[derive(Debug, Clone, Default)]
 pub struct Table {
     /// Values, or `None` where the key was removed.
-    pub points: BTreeMap<Bytes, Option<Bytes>>,
+    pub points: BTreeMap<PointKey, Option<Bytes>>,
     /// Removed ranges, first key (inclusive) to last (exclusive); disjoint and not touching.
     pub ranges: BTreeMap<Bytes, Bytes>,
     /// Memory in use, roughly.
@@ -121,7 +125,7 @@ impl Table {
         self.add_range(first, last);
     }
 
-    pub fn get(&self, key: &[u8]) -> Lookup {
+    pub fn get(&self, key: &PointKey) -> Lookup {
         match self.points.get(key) {
             Some(Some(value)) => Lookup::Value(value.clone()),
             Some(None) => Lookup::Removed,
@@ -159,7 +163,8 @@ impl Table {
         let mut points = self.points.iter().peekable();
         let mut ranges = self.ranges.iter().peekable();
         std::iter::from_fn(move || {
-            let mut is_point = |key: &Bytes| ranges.peek().is_none_or(|(first, _)| key < *first);
+            let mut is_point =
+                |key: &PointKey| ranges.peek().is_none_or(|(first, _)| **key < **first);
             match points.next_if(|(key, _)| is_point(key)) {
                 Some((key, Some(value))) => Some(Entry::Value { key, value }),
                 Some((key, None)) => Some(Entry::Removed { key }),
@@ -189,7 +194,7 @@ impl Table {
     fn set(&mut self, key: &[u8], value: Option<Bytes>) {
         self.count(key, &value);
         // Copying the key even if it is there is cheaper than looking twice if it is not.
-        if let Some(old) = self.points.insert(Bytes::copy_from_slice(key), value) {
+        if let Some(old) = self.points.insert(Bytes::copy_from_slice(key).into(), value) {
             self.discount(key, &old);
         }
     }
@@ -260,7 +265,10 @@ fn value_len(value: &Option<Bytes>) -> usize {
     value.as_ref().map_or(0, Bytes::len)
 }
 
-fn first_key<V>(map: &BTreeMap<Bytes, V>, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Option<Bytes> {
+fn first_key<K, V>(map: &BTreeMap<K, V>, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Option<K>
+where
+    K: Borrow<[u8]> + Ord + Clone,
+{
     map.range::<[u8], _>((from, to)).next().map(|(key, _)| key.clone())
 }
 
@@ -273,7 +281,7 @@ pub struct View<'a> {
 
 impl<'a> View<'a> {
     /// `Unknown` means that the tree decides.
-    pub fn get(&self, key: &[u8]) -> Lookup {
+    pub fn get(&self, key: &PointKey) -> Lookup {
         match (self.active.get(key), self.frozen) {
             (Lookup::Unknown, Some(frozen)) => frozen.get(key),
             (known, _) => known,
@@ -283,10 +291,10 @@ impl<'a> View<'a> {
     /// The value, from `tree` if memory does not decide.
     pub fn get_or<Fault>(
         &self,
-        key: &[u8],
+        key: &Bytes,
         tree: impl FnOnce(&[u8]) -> Result<Option<Bytes>, Fault>,
     ) -> Result<Option<Bytes>, Fault> {
-        match self.get(key) {
+        match self.get(&PointKey::from(key.clone())) {
             Lookup::Value(value) => Ok(Some(value)),
             Lookup::Removed => Ok(None),
             Lookup::Unknown => tree(key),
@@ -366,7 +374,7 @@ pub(crate) mod tests {
             frozen.check_invariants();
             active.check_invariants();
             let view = View { active: &active, frozen: Some(&frozen) };
-            for key in model.keys().chain(tree.keys()).chain(frozen.points.keys()) {
+            for key in model.keys().chain(tree.keys()).chain(frozen.points.keys().map(|key| &**key)) {
                 let found = view.get_or(key, |key| Ok::<_, ()>(tree.get(key).cloned())).unwrap();
                 prop_assert_eq!(found.as_ref(), model.get(key));
             }
@@ -383,6 +391,10 @@ pub(crate) mod tests {
         }
     }
 
+    fn get(table: &Table, key: &'static [u8]) -> Lookup {
+        table.get(&key.into())
+    }
+
     #[test]
     fn ranges_that_touch_become_one_and_hold_no_points() {
         let mut table = Table::default();
@@ -394,8 +406,8 @@ pub(crate) mod tests {
         table.delete(b"b6");
         assert!(table.points.is_empty());
         table.put(b"c1", "new".into());
-        assert_eq!(table.get(b"c1"), Lookup::Value("new".into()));
-        assert_eq!((table.get(b"c2"), table.get(b"e")), (Lookup::Removed, Lookup::Unknown));
+        assert_eq!(get(&table, b"c1"), Lookup::Value("new".into()));
+        assert_eq!((get(&table, b"c2"), get(&table, b"e")), (Lookup::Removed, Lookup::Unknown));
         table.check_invariants();
         table.clear();
         assert!(table.is_empty() && table.bytes == 0);
@@ -410,8 +422,8 @@ pub(crate) mod tests {
         assert!(message.is_unique());
         let long = message.slice(..COPIED_MAX + 1);
         table.put(b"long", long.clone());
-        assert_eq!(table.get(b"long"), Lookup::Value(long.clone()));
-        let Lookup::Value(stored) = table.get(b"long") else { panic!("it was put") };
+        assert_eq!(get(&table, b"long"), Lookup::Value(long.clone()));
+        let Lookup::Value(stored) = get(&table, b"long") else { panic!("it was put") };
         assert_eq!(stored.as_ptr(), long.as_ptr());
     }
 }

@@ -40,7 +40,7 @@ pub use overflow::VALUE_MAX;
 pub use page::{PageFlaw, SEGMENT};
 pub use read::ScanPage;
 pub use reference::{PageRef, Root};
-pub use space::{NotInUse, PageSpace};
+pub use space::{NotInUse, PageSpace, RUNS_MAX};
 pub use walk::{Finding, Visitor, walk};
 
 use bytes::Bytes;

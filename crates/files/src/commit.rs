@@ -19,7 +19,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
-use store::{Change, Collection, Completion, Outcome, StoreError, Transaction};
+use store::{Change, Collection, Completion, Fence, Outcome, StoreError, Transaction};
 
 /// A batch is written when its records reach this size.
 const BATCH_LEN_MAX: usize = 4 << 20;
@@ -33,6 +33,12 @@ pub enum Work {
     Commit {
         token: RequestToken,
         transaction: Transaction,
+        /// Whether later ones build on it.
+        is_append: bool,
+    },
+    Resume {
+        token: RequestToken,
+        collection: Collection,
     },
     /// Answered when all that was submitted before is in the database.
     Checkpoint(SyncSender<()>),
@@ -106,6 +112,7 @@ pub struct Committer {
     pub checkpoint_interval: Duration,
     /// Those that exist once all that was admitted is applied.
     pub collections: BTreeSet<Collection>,
+    pub fence: Fence,
     pub space: Space,
     /// Taken and not completed.
     pub pending: VecDeque<RequestToken>,
@@ -157,7 +164,7 @@ impl Committer {
         loop {
             let (work, stop) = self.queue.take(None);
             let token = |work| match work {
-                Work::Commit { token, .. } => Some(token),
+                Work::Commit { token, .. } | Work::Resume { token, .. } => Some(token),
                 Work::Checkpoint(_) => None,
             };
             self.completions.push(work.into_iter().filter_map(token).map(refuse));
@@ -169,19 +176,23 @@ impl Committer {
 
     fn process(&mut self, work: VecDeque<Work>) -> Result<(), FilesError> {
         let token = |work: &Work| match work {
-            Work::Commit { token, .. } => Some(*token),
+            Work::Commit { token, .. } | Work::Resume { token, .. } => Some(*token),
             Work::Checkpoint(_) => None,
         };
         self.pending.extend(work.iter().filter_map(token));
         let mut batch = Batch::default();
         for item in work {
             match item {
-                Work::Commit { token, transaction } => {
+                Work::Commit { token, transaction, is_append } => {
                     if has_clones(&transaction) {
                         // Copies are made of what is there.
                         self.write(&mut batch)?;
                     }
-                    self.admit(token, transaction, &mut batch)?;
+                    self.admit(token, transaction, is_append, &mut batch)?;
+                }
+                Work::Resume { token, collection } => {
+                    self.fence.open(collection);
+                    batch.outcomes.push((token, Ok(Outcome::Resumed)));
                 }
                 Work::Checkpoint(done) => {
                     self.write(&mut batch)?;
@@ -198,11 +209,17 @@ impl Committer {
         &mut self,
         token: RequestToken,
         transaction: Transaction,
+        is_append: bool,
         batch: &mut Batch,
     ) -> Result<(), FilesError> {
+        let collections: Vec<Collection> = match is_append {
+            true => transaction.collections().collect(),
+            false => Vec::new(),
+        };
         let (record, encoded) = match self.prepare(transaction)? {
             Ok(prepared) => prepared,
             Err(refused) => {
+                self.fence.close(collections);
                 batch.outcomes.push((token, Err(refused)));
                 return Ok(());
             }
@@ -227,7 +244,9 @@ impl Committer {
         &mut self,
         transaction: Transaction,
     ) -> Result<Result<(Record, Encoded), StoreError>, FilesError> {
-        let checked = check_collections(&self.collections, &transaction)
+        let checked = self.fence.check(&transaction);
+        let checked = checked
+            .and_then(|()| check_collections(&self.collections, &transaction))
             .and_then(|()| check_sizes(&transaction));
         if let Err(refused) = checked {
             return Ok(Err(refused));
@@ -245,10 +264,10 @@ impl Committer {
             Err(error) => return Err(error),
         };
         let encoded = record.encode();
-        let (needed, available) = (encoded.len() as u64, self.log.record_len_max());
-        if needed > available {
+        let (length, limit) = (encoded.len() as u64, self.log.record_len_max());
+        if length > limit {
             self.applier.discard(record);
-            return Ok(Err(StoreError::NoSpace { needed, available }));
+            return Ok(Err(too_large("a transaction", length, limit)));
         }
         Ok(Ok((record, encoded)))
     }
@@ -407,6 +426,10 @@ fn project(collections: &mut BTreeSet<Collection>, transaction: &Transaction) {
     }
 }
 
+fn too_large(what: &'static str, size: u64, limit: u64) -> StoreError {
+    StoreError::TooLarge { what, size, limit }
+}
+
 fn check_sizes(transaction: &Transaction) -> Result<(), StoreError> {
     for (_, change) in &transaction.changes {
         let end = match change {
@@ -415,7 +438,7 @@ fn check_sizes(transaction: &Transaction) -> Result<(), StoreError> {
             _ => continue,
         };
         if end > OBJECT_SIZE_MAX {
-            return Err(StoreError::NoSpace { needed: end, available: OBJECT_SIZE_MAX });
+            return Err(too_large("an object", end, OBJECT_SIZE_MAX));
         }
     }
     Ok(())

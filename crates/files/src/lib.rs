@@ -173,8 +173,12 @@ impl ObjectStore for FileStore {
         let Request { token, kind } = request;
         match kind {
             RequestKind::Commit(transaction) => {
-                self.queue.push(Work::Commit { token, transaction });
+                self.queue.push(Work::Commit { token, transaction, is_append: false });
             }
+            RequestKind::Append(transaction) => {
+                self.queue.push(Work::Commit { token, transaction, is_append: true });
+            }
+            RequestKind::Resume(collection) => self.queue.push(Work::Resume { token, collection }),
             kind => match read::answer_now(&self.store, &kind) {
                 Some(outcome) => self.ready.push_back(Completion { token, outcome }),
                 None => self.readers.push(Request { token, kind }),
@@ -269,6 +273,7 @@ fn start(
         checkpointer: Checkpointer::start(store.clone()).map_err(io)?,
         checkpoint_interval: options.checkpoint_interval,
         collections: lock(&store.cache).collections.clone(),
+        fence: store::Fence::default(),
         space: Space::new(),
         pending: VecDeque::new(),
         frozen_at: Instant::now(),

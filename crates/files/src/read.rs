@@ -56,7 +56,9 @@ fn answer(store: &Store, kind: &RequestKind, may_wait: bool) -> Answer<Outcome> 
         return Err(Failure::Store(error));
     }
     match kind {
-        RequestKind::Commit(_) => unreachable!("commits go to the committing thread"),
+        RequestKind::Commit(_) | RequestKind::Append(_) | RequestKind::Resume(_) => {
+            unreachable!("commits go to the committing thread")
+        }
         RequestKind::Meta { collection, object } => {
             let object = find(store, *collection, object, may_wait)?;
             let body = lock_body(&object, may_wait)?;

@@ -103,16 +103,34 @@ fn what_does_not_fit_the_log_or_an_object_is_refused() {
     let scratch = Scratch::new("large");
     let mut store = open(&scratch, &options());
     let refused = store.commit(one(PG(), write(1, 0, 1 << 20)));
-    assert!(matches!(refused, Err(StoreError::NoSpace { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(StoreError::TooLarge { .. })), "{refused:?}");
     let refused = store.commit(one(PG(), write(1, u64::MAX - 5, 5)));
-    assert!(matches!(refused, Err(StoreError::NoSpace { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(StoreError::TooLarge { .. })), "{refused:?}");
     let truncate = Change::Truncate { object: object(1), size: 1 << 60 };
     let refused = store.commit(one(PG(), truncate));
-    assert!(matches!(refused, Err(StoreError::NoSpace { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(StoreError::TooLarge { .. })), "{refused:?}");
     assert_eq!(
         store.execute(RequestKind::Meta { collection: PG(), object: object(1) }),
         Ok(Outcome::Meta(None))
     );
+}
+
+#[test]
+fn nothing_happens_behind_a_refused_append_before_the_caller_resumes() {
+    let scratch = Scratch::new("behind");
+    let mut store = open(&scratch, &options());
+    let append = |number, length| RequestKind::Append(one(PG(), write(number, 0, length)));
+    let too_large = store.submit(append(1, 1 << 20));
+    let behind = store.submit(append(2, 10));
+    let elsewhere = store.submit(RequestKind::Commit(one(collection(9), Change::CreateCollection)));
+    let answers: Vec<_> = (0..3).map(|_| store.next()).collect();
+    assert_eq!(answers.iter().map(|a| a.token).collect::<Vec<_>>(), [too_large, behind, elsewhere]);
+    assert!(matches!(answers[0].outcome, Err(StoreError::TooLarge { .. })));
+    assert_eq!(answers[1].outcome, Err(StoreError::Behind(PG())));
+    assert_eq!(answers[2].outcome, Ok(Outcome::Committed));
+    assert_eq!(store.execute(RequestKind::Resume(PG())), Ok(Outcome::Resumed));
+    assert_eq!(store.execute(append(2, 10)), Ok(Outcome::Committed));
+    assert_sound(&mut store);
 }
 
 #[test]

@@ -107,9 +107,8 @@ impl Disks {
             self.slots.push(Slot::default());
             self.slots.len() as u32 - 1
         });
-        let is_block_device = self.file(file).is_block_device();
         let Slot { operation, vector } = &mut self.slots[slot as usize];
-        let new = Operation::new(file, is_block_device, token, request, &mut self.pool, vector);
+        let new = Operation::new(file, token, request, &mut self.pool, vector);
         let entry = operation.insert(new).entry(vector);
         (slot, entry)
     }

@@ -13,6 +13,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::time::Duration;
 
 /// How long nothing is accepted after an accept failed: the usual cause, no free descriptors, does
@@ -46,7 +48,8 @@ pub enum Event {
     Accepted {
         listener: ListenerId,
         socket: SocketId,
-        peer: SocketAddr,
+        /// Not of Unix sockets.
+        peer: Option<SocketAddr>,
     },
     Connected {
         socket: SocketId,
@@ -83,7 +86,7 @@ pub enum Event {
 }
 
 struct Listener {
-    socket: TcpListener,
+    socket: OwnedFd,
 }
 
 /// One thread's ring and everything that goes through it.
@@ -131,10 +134,20 @@ impl Reactor {
     pub fn listen(&mut self, addr: SocketAddr) -> io::Result<(ListenerId, SocketAddr)> {
         let socket = TcpListener::bind(addr)?;
         let local = socket.local_addr()?;
+        Ok((self.add_listener(socket.into()), local))
+    }
+
+    /// Listens at a path, where nothing may be yet.
+    pub fn listen_unix(&mut self, path: &Path) -> io::Result<ListenerId> {
+        let socket = UnixListener::bind(path)?;
+        Ok(self.add_listener(socket.into()))
+    }
+
+    fn add_listener(&mut self, socket: OwnedFd) -> ListenerId {
         let id = ListenerId(self.listeners.len() as u32);
         self.listeners.push(Listener { socket });
         self.arm_accept(id);
-        Ok((id, local))
+        id
     }
 
     /// Starts to connect; `Connected` or `Closed` follows.
@@ -349,7 +362,7 @@ impl Reactor {
         if result >= 0 {
             // SAFETY: the kernel just gave us this descriptor; nobody else knows it.
             let fd = unsafe { OwnedFd::from_raw_fd(result) };
-            if let Some(peer) = peer_of(&fd) {
+            if let Ok(peer) = peer_of(&fd) {
                 let id = self.insert(fd, true);
                 self.socket(id).expect("just inserted").set_no_delay();
                 self.events.push_back(Event::Accepted { listener, socket: id, peer });
@@ -581,8 +594,9 @@ impl Drop for Reactor {
     }
 }
 
-fn peer_of(fd: &OwnedFd) -> Option<SocketAddr> {
-    rustix::net::getpeername(fd).ok()??.try_into().ok()
+/// An error if the peer is gone already.
+fn peer_of(fd: &OwnedFd) -> io::Result<Option<SocketAddr>> {
+    Ok(rustix::net::getpeername(fd)?.and_then(|addr| addr.try_into().ok()))
 }
 
 impl std::fmt::Debug for Reactor {

@@ -1,7 +1,7 @@
 //! Memory that disks can be read into and written from without a copy.
 
 use bytes::Bytes;
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 
 /// What O_DIRECT demands of addresses, offsets and lengths on every device we support.
@@ -29,6 +29,29 @@ impl AlignedBuffer {
         AlignedBuffer { pointer, length }
     }
 
+    /// The pieces one behind the other, at most `length` bytes, and zeros for what is missing up to the
+    /// next multiple of [`DIRECT_ALIGNMENT`].
+    pub fn gathered(pieces: impl IntoIterator<Item = impl AsRef<[u8]>>, length: usize) -> Self {
+        assert!(length > 0, "nothing to gather");
+        let layout = Self::layout(length.next_multiple_of(DIRECT_ALIGNMENT));
+        // SAFETY: the layout has a non-zero size.
+        let pointer = unsafe { alloc(layout) };
+        if pointer.is_null() {
+            handle_alloc_error(layout);
+        }
+        let mut filled = 0;
+        for piece in pieces {
+            let piece = piece.as_ref();
+            assert!(piece.len() <= length - filled, "more than {length} bytes");
+            // SAFETY: what is left behind `filled` is long enough, as was just checked, and new.
+            unsafe { pointer.add(filled).copy_from_nonoverlapping(piece.as_ptr(), piece.len()) };
+            filled += piece.len();
+        }
+        // SAFETY: the rest of what was allocated.
+        unsafe { pointer.add(filled).write_bytes(0, layout.size() - filled) };
+        AlignedBuffer { pointer, length: layout.size() }
+    }
+
     fn layout(length: usize) -> Layout {
         Layout::from_size_align(length, DIRECT_ALIGNMENT).expect("checked when it was made")
     }
@@ -38,7 +61,7 @@ impl Deref for AlignedBuffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: allocated with this length and initialised with zeros.
+        // SAFETY: allocated with this length and initialised as a whole.
         unsafe { std::slice::from_raw_parts(self.pointer, self.length) }
     }
 }
@@ -86,5 +109,16 @@ mod tests {
         buffer[DIRECT_ALIGNMENT] = 7;
         let bytes = Bytes::from(buffer).slice(DIRECT_ALIGNMENT..);
         assert_eq!((bytes[0], bytes.as_ptr() as usize % DIRECT_ALIGNMENT), (7, 0));
+    }
+
+    #[test]
+    fn gathered_pieces_end_in_zeros() {
+        let pieces = [[1; 5000].as_slice(), &[], &[2; 100]];
+        let buffer = AlignedBuffer::gathered(pieces, 5100);
+        assert_eq!((buffer.len(), buffer[4999], buffer[5000], buffer[5099]), (8192, 1, 2, 2));
+        assert!(buffer[5100..].iter().all(|byte| *byte == 0));
+        // What is missing counts as zeros.
+        let short = AlignedBuffer::gathered([[3; 10]], DIRECT_ALIGNMENT);
+        assert_eq!((short[9], short[10], short.len()), (3, 0, DIRECT_ALIGNMENT));
     }
 }

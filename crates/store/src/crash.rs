@@ -60,6 +60,8 @@ struct Pending {
     due: Time,
     token: RequestToken,
     transaction: Transaction,
+    /// Whether later ones build on it.
+    is_append: bool,
 }
 
 #[derive(Debug)]
@@ -81,10 +83,11 @@ impl ObjectStore for CrashStore {
     fn submit(&mut self, now: Time, request: Request) {
         let Request { token, kind } = request;
         match kind {
-            RequestKind::Commit(transaction) => {
-                let drawn = now + self.draw(true);
-                let due = self.commits.back().map_or(drawn, |last| last.due.max(drawn));
-                self.commits.push_back(Pending { due, token, transaction });
+            RequestKind::Commit(transaction) => self.enqueue(now, token, transaction, false),
+            RequestKind::Append(transaction) => self.enqueue(now, token, transaction, true),
+            RequestKind::Resume(collection) => {
+                self.durable.resume(collection);
+                self.completions.push_back(Completion { token, outcome: Ok(Outcome::Resumed) });
             }
             kind => {
                 let due = now + self.draw(false);
@@ -111,6 +114,18 @@ impl CrashStore {
             reads_submitted: 0,
             completions: VecDeque::new(),
         }
+    }
+
+    fn enqueue(
+        &mut self,
+        now: Time,
+        token: RequestToken,
+        transaction: Transaction,
+        is_append: bool,
+    ) {
+        let drawn = now + self.draw(true);
+        let due = self.commits.back().map_or(drawn, |last| last.due.max(drawn));
+        self.commits.push_back(Pending { due, token, transaction, is_append });
     }
 
     /// When something becomes ready next; now if completions wait.
@@ -156,6 +171,7 @@ impl CrashStore {
         self.commits.clear();
         self.reads.clear();
         self.completions.clear();
+        self.durable.restart();
     }
 
     /// The disk is lost.
@@ -195,12 +211,16 @@ impl CrashStore {
     }
 
     fn flush_first(&mut self) {
-        let Some(Pending { token, transaction, .. }) = self.commits.pop_front() else { return };
+        let Some(pending) = self.commits.pop_front() else { return };
+        let Pending { token, transaction, is_append, .. } = pending;
         let refusals = self.options.refusals_per_million;
         let outcome = match refusals > 0 && self.prng.chance(refusals, 1_000_000) {
             true => Err(StoreError::NoSpace { needed: transaction.bytes_added(), available: 0 }),
             false => self.durable.apply(&transaction).map(|()| Outcome::Committed),
         };
+        if is_append && outcome.is_err() {
+            self.durable.close_behind(&transaction);
+        }
         if outcome.is_ok() && !self.damaged.is_empty() {
             self.mend(&transaction);
         }

@@ -17,6 +17,12 @@ pub struct Request {
 pub enum RequestKind {
     /// Completes when the transaction is durable.
     Commit(Transaction),
+    /// The same, for one that later ones build on: if it is refused, so are all further commits that
+    /// name one of its collections, until the caller has understood ([`RequestKind::Resume`]). So what
+    /// a store holds of such commits is those up to some point, and none beyond.
+    Append(Transaction),
+    /// The caller knows which commits were refused, and goes on from there.
+    Resume(Collection),
     /// Size and attributes, or `None` if there is no such object.
     Meta {
         collection: Collection,
@@ -58,6 +64,12 @@ pub enum RequestKind {
     Usage,
 }
 
+impl RequestKind {
+    pub fn is_commit(&self) -> bool {
+        matches!(self, RequestKind::Commit(_) | RequestKind::Append(_))
+    }
+}
+
 #[derive(Debug, Clone)]
 pub struct Completion {
     pub token: RequestToken,
@@ -67,6 +79,7 @@ pub struct Completion {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     Committed,
+    Resumed,
     Meta(Option<ObjectMeta>),
     Read(ReadData),
     OmapHeader(Bytes),
@@ -125,6 +138,9 @@ pub enum StoreError {
     /// Refused whole, whatever room there is: the caller must ask for less at once.
     #[error("{what} of {size} bytes, this store takes at most {limit} at once")]
     TooLarge { what: &'static str, size: u64, limit: u64 },
+    /// See [`RequestKind::Append`].
+    #[error("a commit to {0} before this one was refused")]
+    Behind(Collection),
     #[error("the device failed: {0}")]
     Device(String),
 }

@@ -91,13 +91,14 @@ fn push_signed(key: &mut Vec<u8>, value: i64) {
 }
 
 fn push_name(key: &mut Vec<u8>, name: &[u8]) {
-    for &byte in name {
-        key.push(byte);
-        if byte == ESCAPE {
-            key.push(ESCAPED_ZERO);
+    // Hardly any name has a byte to escape.
+    for (number, part) in name.split(|byte| *byte == ESCAPE).enumerate() {
+        if number > 0 {
+            key.extend_from_slice(&[ESCAPE, ESCAPED_ZERO]);
         }
+        key.extend_from_slice(part);
     }
-    key.extend([ESCAPE, END]);
+    key.extend_from_slice(&[ESCAPE, END]);
 }
 
 fn take_collection(r: &mut Reader<'_>) -> Result<Collection> {

@@ -4,7 +4,8 @@
 //! (few, small, loaded as a whole), an omap header and an ordered omap (maybe millions of keys).
 //! A [`Transaction`] changes any number of objects of any number of collections and is atomic: after
 //! a crash either all of it is there or nothing. Transactions take effect in the order in which they
-//! were submitted, and become durable in that order.
+//! were submitted, and become durable in that order. One that is refused changes nothing; whether those
+//! behind it are to happen without it, the caller says ([`RequestKind::Append`]).
 //!
 //! A store is asked by [`Request`]s and answers by [`Completion`]s with the same token, reads in any
 //! order, commits in order. A read that is submitted after a commit *completed* sees its effects;
@@ -17,12 +18,14 @@
 #![allow(clippy::result_large_err)]
 
 pub mod crash;
+mod fence;
 mod hashes;
 mod interface;
 pub mod key;
 pub mod mem;
 mod transaction;
 
+pub use fence::Fence;
 pub use hashes::Hashes;
 pub use interface::{
     Completion, ObjectMeta, ObjectStore, OmapPage, Outcome, ReadData, Request, RequestKind,

@@ -17,8 +17,8 @@
 mod data;
 
 use crate::{
-    Change, Collection, Completion, Hashes, ObjectMeta, ObjectStore, OmapPage, Outcome, ReadData,
-    Request, RequestKind, StoreError, Transaction, Usage,
+    Change, Collection, Completion, Fence, Hashes, ObjectMeta, ObjectStore, OmapPage, Outcome,
+    ReadData, Request, RequestKind, StoreError, Transaction, Usage,
 };
 use bytes::Bytes;
 use data::SparseData;
@@ -43,6 +43,7 @@ pub struct MemObject {
 pub struct MemStore {
     capacity: u64,
     collections: BTreeMap<Collection, BTreeMap<HObject, MemObject>>,
+    fence: Fence,
     completions: VecDeque<Completion>,
 }
 
@@ -77,7 +78,12 @@ impl MemStore {
 
     /// A store that is full when it holds `capacity` bytes.
     pub fn with_capacity(capacity: u64) -> Self {
-        MemStore { capacity, collections: BTreeMap::new(), completions: VecDeque::new() }
+        MemStore {
+            capacity,
+            collections: BTreeMap::new(),
+            fence: Fence::default(),
+            completions: VecDeque::new(),
+        }
     }
 
     /// Answers a request without queueing.
@@ -86,17 +92,44 @@ impl MemStore {
             RequestKind::Commit(transaction) => {
                 self.apply(&transaction).map(|()| Outcome::Committed)
             }
+            RequestKind::Append(transaction) => {
+                let applied = self.apply(&transaction);
+                if applied.is_err() {
+                    self.close_behind(&transaction);
+                }
+                applied.map(|()| Outcome::Committed)
+            }
+            RequestKind::Resume(collection) => {
+                self.resume(collection);
+                Ok(Outcome::Resumed)
+            }
             read => self.answer(&read),
         }
     }
 
     /// Applies all of the transaction or, with an error, nothing.
     pub fn apply(&mut self, transaction: &Transaction) -> Result<(), StoreError> {
+        self.fence.check(transaction)?;
         self.check(transaction)?;
         for (collection, change) in &transaction.changes {
             self.apply_change(*collection, change);
         }
         Ok(())
+    }
+
+    /// No more commits, because this one was refused and others build on it.
+    pub fn close_behind(&mut self, refused: &Transaction) {
+        self.fence.close(refused.collections());
+    }
+
+    pub fn resume(&mut self, collection: Collection) {
+        self.fence.open(collection);
+    }
+
+    /// What a process knows that is gone with it.
+    pub fn restart(&mut self) {
+        self.fence = Fence::default();
+        self.completions.clear();
     }
 
     pub fn collections(&self) -> impl Iterator<Item = Collection> + '_ {
@@ -221,7 +254,9 @@ impl MemStore {
 
     fn answer(&self, kind: &RequestKind) -> Result<Outcome, StoreError> {
         match kind {
-            RequestKind::Commit(_) => unreachable!("commits are applied, not answered"),
+            RequestKind::Commit(_) | RequestKind::Append(_) | RequestKind::Resume(_) => {
+                unreachable!("commits are applied, not answered")
+            }
             RequestKind::Meta { collection, object } => {
                 let meta = self.members(*collection)?.get(object).map(MemObject::meta);
                 Ok(Outcome::Meta(meta))

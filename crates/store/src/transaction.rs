@@ -135,6 +135,12 @@ impl Transaction {
         self.changes.is_empty()
     }
 
+    /// All collections that it names, some of them more than once.
+    pub fn collections(&self) -> impl Iterator<Item = Collection> + '_ {
+        let targets = self.changes.iter().filter_map(|(_, change)| change.target_collection());
+        self.changes.iter().map(|(collection, _)| *collection).chain(targets)
+    }
+
     /// Bytes of object data in it.
     pub fn data_len(&self) -> u64 {
         let data = |change: &Change| match change {

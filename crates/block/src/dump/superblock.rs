@@ -52,7 +52,13 @@ fn describe(superblock: &Superblock, output: &Output<'_>) {
     line("resumed at", point(&superblock.resumed));
     line("counters", self::counters(counters));
     line("metadata device", describe_device(metadata.device).to_owned());
-    line("metadata runs", extents(&metadata.runs));
+    line(
+        "metadata runs",
+        match superblock.features.has_scattered_metadata() {
+            true => "many, which the page bitmap names".into(),
+            false => extents(&metadata.runs),
+        },
+    );
     let bitmap = &metadata.bitmap;
     let places = extents(&bitmap.extents);
     line("page bitmap", format!("{} bytes at {places}, crc {:#010x}", bitmap.bytes, bitmap.crc));

@@ -14,7 +14,7 @@ use crate::checksum::crc32c;
 use crate::device::{BLOCK, Device, Extent};
 use crate::keys;
 use crate::log::{Counters, LogPoint};
-use crate::superblock::{self, PageBitmap, Superblock};
+use crate::superblock::{self, BITMAP_EXTENTS_MAX, PageBitmap, SCATTERED_EXTENTS_MAX, Superblock};
 use crate::table::Table;
 use crate::tree::{Applied, Apply, PageSource, Step};
 use bytes::Bytes;
@@ -73,7 +73,8 @@ impl Mounted {
         }
         // The one before may have ended just now.
         if self.checkpoint.is_none() && self.failure.is_none() {
-            self.want_checkpoint &= self.has_changes() || self.has_page_surplus();
+            self.want_checkpoint =
+                self.want_checkpoint && (self.has_changes() || self.has_page_surplus());
             if self.is_checkpoint_due() {
                 self.begin_checkpoint();
                 self.try_advance();
@@ -103,12 +104,16 @@ impl Mounted {
 
     fn begin_checkpoint(&mut self) {
         self.want_checkpoint = false;
+        self.give_up_trial();
         self.seal();
         self.homes.freeze();
         let active = Table::above(self.counters.next_id);
         let mut frozen = std::mem::replace(&mut self.meta.active, active);
         self.add_lent_runs();
         let returned = self.take_back_pages(&frozen);
+        if let Some(tried) = self.tried.take() {
+            frozen.load = tried;
+        }
         self.freeze_space(&mut frozen);
         self.meta.frozen = Some(frozen);
         self.checkpoint = Some(Checkpoint {
@@ -289,8 +294,8 @@ impl Mounted {
         for extent in leaving {
             self.pages.free_later(extent).map_err(|error| StoreError::Device(error.to_string()))?;
         }
-        superblock.metadata.runs = self.pages.runs().collect();
         superblock.metadata.bitmap = self.write_page_bitmap()?;
+        superblock.name_runs(self.pages.run_count(), self.pages.runs());
         Ok(superblock)
     }
 
@@ -299,15 +304,33 @@ impl Mounted {
         self.pages.encoded_length().div_ceil(BLOCK) as u64
     }
 
+    /// The same when all that is lent counts.
+    pub(super) fn bitmap_pages_later(&self) -> u64 {
+        let later = self.encoded_length_later();
+        (self.pages.encoded_length() + later).div_ceil(BLOCK) as u64
+    }
+
     /// The bitmap holds itself, too: the pages that it needs are allocated first.
     fn write_page_bitmap(&mut self) -> Result<PageBitmap, StoreError> {
         let mut extents = Vec::new();
         let mut missing = self.bitmap_pages();
         while missing > 0 {
-            let extent = self.pages.allocate_run(missing);
+            // Few extents fit into the superblock: when some are spent, long ones are looked for.
+            let extent = match extents.len() < BITMAP_EXTENTS_MAX / 2 {
+                true => self.pages.allocate_run(missing),
+                false => self.pages.allocate_longest(missing),
+            };
             let extent = extent.ok_or_else(|| no_page(missing))?;
             missing -= extent.count;
             extents.push(extent);
+        }
+        if extents.len() > SCATTERED_EXTENTS_MAX {
+            let pieces = extents.len();
+            let what = format!(
+                "free pages of the metadata lie too scattered: their bitmap would need {pieces} \
+                 pieces, and {SCATTERED_EXTENTS_MAX} can be named"
+            );
+            return Err(StoreError::Device(what));
         }
         let bytes = self.pages.encode();
         let crc = crc32c(&bytes);
@@ -356,6 +379,8 @@ impl Mounted {
             self.discard(free);
         }
         self.headroom = 0;
+        // What was replayed is in the tree; all else was looked at.
+        self.is_bound_met = true;
         self.resume_if_room();
     }
 }

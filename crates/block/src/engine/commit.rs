@@ -7,6 +7,7 @@ use super::effects::{Effects, Interrupt};
 use super::execute::{Executor, Loaded};
 use super::mounted::{Mounted, Use};
 use super::room::ROOM_CHECKPOINTS_MAX;
+use super::trial::Trial;
 use super::waits::Waiter;
 use crate::device::{Device, Extent};
 use crate::keys;
@@ -15,7 +16,7 @@ use crate::slices::Slice;
 use bytes::Bytes;
 use engine::RequestToken;
 use std::collections::VecDeque;
-use store::{Change, Completion, Outcome, StoreError, Transaction};
+use store::{Change, Collection, Completion, Fence, Outcome, StoreError, Transaction};
 
 /// Batches whose writes or flush are on their way. More would be smaller ones: a flush costs the same.
 const BATCHES_IN_FLIGHT_MAX: usize = 1;
@@ -29,11 +30,11 @@ pub(crate) enum Work {
     Transaction {
         token: RequestToken,
         transaction: Transaction,
+        /// Whether later ones build on it.
+        is_append: bool,
     },
     /// Some objects of a removed collection, or of a part of one.
-    Cleanup {
-        slice: Slice,
-    },
+    Cleanup { slice: Slice },
 }
 
 #[derive(Debug)]
@@ -46,6 +47,8 @@ pub(crate) struct Queued {
     suspicious: Vec<u64>,
     /// The superblock that was current when it first found no room.
     waits_since: Option<u64>,
+    /// What it costs is being tried out.
+    trial: Option<Box<Trial>>,
 }
 
 /// Why the first of the queue is not executed.
@@ -87,6 +90,7 @@ pub(crate) struct Batch {
 pub(crate) struct Commits {
     pub queue: VecDeque<Queued>,
     pub stall: Option<Stall>,
+    fence: Fence,
     pub open: OpenBatch,
     pub batches: VecDeque<Batch>,
     /// The last batch that is durable, as all before it.
@@ -103,6 +107,7 @@ impl Commits {
         Commits {
             queue: VecDeque::new(),
             stall: None,
+            fence: Fence::default(),
             open: OpenBatch::default(),
             batches: VecDeque::new(),
             durable,
@@ -124,13 +129,24 @@ impl Queued {
             blocks_left: 0,
             suspicious: Vec::new(),
             waits_since: None,
+            trial: None,
         }
     }
 }
 
 impl Mounted {
-    pub fn submit_commit(&mut self, token: RequestToken, transaction: Transaction) {
-        self.enqueue(Work::Transaction { token, transaction });
+    pub fn submit_commit(
+        &mut self,
+        token: RequestToken,
+        transaction: Transaction,
+        is_append: bool,
+    ) {
+        self.enqueue(Work::Transaction { token, transaction, is_append });
+    }
+
+    pub fn resume(&mut self, token: RequestToken, collection: Collection) {
+        self.commits.fence.open(collection);
+        self.completions.push_back(Completion { token, outcome: Ok(Outcome::Resumed) });
     }
 
     pub fn enqueue(&mut self, work: Work) {
@@ -162,8 +178,17 @@ impl Mounted {
     }
 
     fn execute(&mut self, queued: &mut Queued) -> Result<Effects, Interrupt> {
-        if matches!(queued.work, Work::Transaction { .. }) && self.is_behind() {
+        if self.tried.is_some() {
             return Err(Interrupt::LogFull);
+        }
+        if let Work::Transaction { transaction, .. } = &queued.work {
+            self.commits.fence.check(transaction).map_err(Interrupt::Refused)?;
+            if self.is_behind() {
+                return Err(Interrupt::LogFull);
+            }
+        }
+        if let Some(trial) = queued.trial.take() {
+            return self.try_out_queued(*trial, queued);
         }
         let executor = Executor::new(
             &mut self.meta,
@@ -179,21 +204,41 @@ impl Mounted {
             Work::Cleanup { slice } => executor.run_cleanup(*slice, CLEANUP_OBJECTS_MAX)?,
         };
         let room = self.check_room(&effects, &queued.work);
-        if let Err(interrupt) = room.and_then(|()| self.check_log(&effects)) {
-            self.undo(&effects);
-            return Err(interrupt);
+        match room.and_then(|()| self.check_log(&effects)) {
+            Ok(()) => Ok(effects),
+            Err(Interrupt::Room { missing }) if self.can_try_out() => {
+                let trial = self.begin_trial(effects, missing);
+                self.try_out_queued(trial, queued)
+            }
+            Err(interrupt) => {
+                self.undo(&effects);
+                Err(interrupt)
+            }
         }
-        Ok(effects)
+    }
+
+    /// A trial that waits for pages gives back what it took, or the checkpoint that begins now would
+    /// store that as used. It begins anew.
+    pub(super) fn give_up_trial(&mut self) {
+        if let Some(trial) = self.commits.queue.front_mut().and_then(|queued| queued.trial.take()) {
+            self.undo(trial.effects());
+        }
+    }
+
+    fn try_out_queued(&mut self, trial: Trial, queued: &mut Queued) -> Result<Effects, Interrupt> {
+        let (outcome, trial) = self.try_out(trial, &queued.work);
+        queued.trial = trial.map(Box::new);
+        outcome
     }
 
     /// What was taken is as it was.
-    fn undo(&mut self, effects: &Effects) {
+    pub fn undo(&mut self, effects: &Effects) {
         for extent in &effects.record.taken {
             self.space.give_back(*extent).expect("taken by this attempt");
         }
     }
 
-    fn check_log(&mut self, effects: &Effects) -> Result<(), Interrupt> {
+    pub fn check_log(&mut self, effects: &Effects) -> Result<(), Interrupt> {
         loop {
             match self.log.room(&effects.record) {
                 Room::Fits => return Ok(()),
@@ -279,10 +324,13 @@ impl Mounted {
 
     /// Refusals keep their place among the completions.
     fn refuse(&mut self, queued: Queued, error: StoreError) {
-        let Work::Transaction { token, .. } = queued.work else {
+        let Work::Transaction { token, transaction, is_append } = queued.work else {
             tracing::error!(%error, "a removed collection cannot be cleaned up");
             return;
         };
+        if is_append {
+            self.commits.fence.close(transaction.collections());
+        }
         let open = &mut self.commits.open.promises;
         let batch = self.commits.batches.back_mut().map(|batch| &mut batch.promises);
         match (open.is_empty(), batch) {
@@ -411,7 +459,7 @@ impl Mounted {
                 continue;
             };
             let key = keys::object(slices.id_of(name), name);
-            if let Err(crate::tree::Fault::Missing(pages)) = self.meta.get(&key) {
+            if let Err(crate::tree::Fault::Missing(pages)) = self.meta.get(key) {
                 wanted.extend(pages);
             }
         }

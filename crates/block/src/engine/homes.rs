@@ -53,7 +53,7 @@ impl Homes {
         self.waiting.insert(block, Waiting { data, crc, seq });
     }
 
-    /// The same content, in the memory that the log was written from.
+    /// The same content, in memory of its own, from which the log is written.
     pub fn settle(&mut self, block: u64, seq: u64, data: Bytes) {
         if let Some(home) = self.waiting.get_mut(&block).filter(|home| home.seq == seq) {
             home.data = data;
@@ -103,18 +103,23 @@ impl Homes {
 
     /// A run is home. Gives its blocks that were given back; others whose content is still the newest
     /// are told, with their checksums.
-    pub fn written(&mut self, extent: Extent, mut keep: impl FnMut(u64, u32, &Bytes)) -> Vec<u64> {
+    pub fn written(&mut self, extent: Extent, mut keep: impl FnMut(u64, u32, Bytes)) -> Vec<u64> {
         let mut unwanted = Vec::new();
         for block in extent.start..extent.end() {
             match self.leaving.remove(&block) {
                 Some(home) if home.is_unwanted => unwanted.push(block),
                 Some(home) if !self.waiting.contains_key(&block) => {
-                    keep(block, home.crc, &home.data);
+                    keep(block, home.crc, home.data);
                 }
                 _ => {}
             }
         }
         unwanted
+    }
+
+    /// Before anything is on its way: keeps only what goes to these blocks.
+    pub fn retain(&mut self, mut is_kept: impl FnMut(u64) -> bool) {
+        self.waiting.retain(|block, _| is_kept(*block));
     }
 
     /// Blocks in memory.

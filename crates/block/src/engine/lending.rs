@@ -1,13 +1,14 @@
 //! Blocks of the space that the tree has for its pages: runs that are lent to it and taken back.
 //!
-//! The superblock names few runs, so they are long where possible, and lent in steps that grow with the
-//! tree. A run that is lent while a checkpoint is running is set aside until that ends: its superblock
+//! Runs are as long as possible and lent in steps that grow with the tree: each costs a few bytes in
+//! every checkpoint, and the superblock names only few of them. Where free space lies scattered there
+//! are many short ones. A run that is lent while a checkpoint is running is set aside until that ends: its superblock
 //! would name the run, but its bitmap of the space would not have it.
 
 use super::mounted::Mounted;
 use crate::device::{Device, Extent};
-use crate::superblock::METADATA_RUNS_MAX;
 use crate::table::Table;
+use crate::tree::RUNS_MAX;
 
 /// The first run has this part of the space, within bounds, and later ones this part of what the tree
 /// has, but not too much of what is left.
@@ -17,9 +18,14 @@ const RUN_BLOCKS_FIRST_MAX: u64 = 16 << 10;
 const RUN_GROWTH_SHARE: u64 = 4;
 const RUN_FREE_SHARE: u64 = 16;
 /// Shorter runs are lent while there are no more than this: there must be some left for long ones.
-const RUNS_SHORT_MAX: usize = METADATA_RUNS_MAX * 3 / 4;
-/// Nothing is taken back while more than this part of the space is free,
+const RUNS_SHORT_MAX: usize = RUNS_MAX * 3 / 4;
+/// Bytes of a run in the bitmap of pages, besides its bits.
+const RUN_BYTES_MAX: usize = 16 + 8;
+/// Nothing is taken back while more than this part of the space is free, then nothing short,
 const SCARCE_SHARE: u64 = 8;
+const PIECE_BLOCKS_MIN: u64 = 8;
+/// unless no more than this is free,
+const SCARCEST_SHARE: u64 = 64;
 /// and then while the tree has so many times the pages that it may need.
 const PAGES_KEPT_FACTOR: u64 = 2;
 
@@ -32,6 +38,11 @@ impl Mounted {
 
     fn pages_lent_later(&self) -> u64 {
         self.lent_later.iter().map(|run| run.count).sum()
+    }
+
+    /// Bytes of the bitmap of pages for runs that do not count yet, at most.
+    pub fn encoded_length_later(&self) -> usize {
+        self.lent_later.iter().map(|run| RUN_BYTES_MAX + run.count as usize / 8).sum()
     }
 
     /// Blocks of the space that the tree has and does not use.
@@ -57,8 +68,8 @@ impl Mounted {
 
     /// Blocks for a run of the tree; the more it has, the longer.
     fn lent_run(&mut self, missing: u64) -> Option<Extent> {
-        let runs = self.pages.runs().count() + self.lent_later.len();
-        if self.meta_device != Device::Main || runs >= METADATA_RUNS_MAX {
+        let runs = self.pages.run_count() + self.lent_later.len();
+        if self.meta_device != Device::Main || runs >= RUNS_MAX {
             return None;
         }
         let first =
@@ -83,22 +94,29 @@ impl Mounted {
     /// Takes back runs of which the tree needs no page, not even for what is being frozen. They are free
     /// as of this checkpoint, but must not be used before it is durable.
     pub fn take_back_pages(&mut self, frozen: &Table) -> Vec<Extent> {
-        let mut returned = Vec::new();
-        if self.page_surplus(frozen) > 0 {
-            self.pages.rewind();
+        let surplus = self.page_surplus(frozen);
+        if surplus == 0 {
+            return Vec::new();
         }
-        while let Some(run) = self.pages.take_free_run(self.page_surplus(frozen)) {
-            let seq = self.commits.sealed_seq;
-            self.space.pin(run).expect("runs lie in the space");
-            self.space.free_after(seq, run).expect("a run of the tree is in use");
-            returned.push(run);
+        self.pages.rewind();
+        let returned = self.pages.take_free_runs(surplus, self.piece_min());
+        let seq = self.commits.sealed_seq;
+        for run in &returned {
+            self.space.pin(*run).expect("runs lie in the space");
+            self.space.free_after(seq, *run).expect("a run of the tree is in use");
         }
         returned
     }
 
     /// Whether a checkpoint of nothing would give blocks back.
     pub fn has_page_surplus(&self) -> bool {
-        self.pages.has_free_run(self.page_surplus(&Table::default()))
+        self.pages.has_free_runs(self.page_surplus(&Table::default()), self.piece_min())
+    }
+
+    /// Blocks that are taken back in one piece at least: what tears runs apart comes last.
+    fn piece_min(&self) -> u64 {
+        let is_scarcest = self.space.free() < self.space.total() / SCARCEST_SHARE;
+        if is_scarcest { 1 } else { PIECE_BLOCKS_MIN }
     }
 
     /// Free pages beyond those that the changes may need. Not before data needs them: the tree would

@@ -16,6 +16,7 @@ mod commit;
 mod data;
 mod effects;
 mod execute;
+mod failure;
 mod homes;
 mod io;
 mod landing;
@@ -28,26 +29,32 @@ mod query;
 mod read;
 mod recent;
 mod room;
+mod tail;
+mod trial;
 mod waits;
+mod windows;
 mod working;
 
-pub use opening::StoreFailure;
+pub use failure::StoreFailure;
 
 use crate::device::{Io, IoDone};
 use crate::fsck::Repairs;
 use crate::options::Options;
 use engine::{RequestToken, Time};
 use mounted::Mounted;
-use opening::Opening;
+use opening::{Opened, Opening};
 use std::collections::VecDeque;
 use store::{Completion, ObjectStore, Request, RequestKind, StoreError};
 
 enum Stage {
     Opening(Box<Opening>),
+    /// A part of the log is made a checkpoint, and then what follows is opened.
+    Window(Box<Mounted>),
     Mounted(Box<Mounted>),
 }
 
 pub struct BlockStore {
+    options: Options,
     stage: Stage,
     /// Requests that came before the store was open.
     early: Vec<(RequestToken, RequestKind)>,
@@ -60,13 +67,16 @@ pub struct BlockStore {
 impl BlockStore {
     /// Begins to open what is on the devices. Requests may be submitted at once; they wait.
     pub fn open(options: Options) -> Self {
-        BlockStore {
-            stage: Stage::Opening(Box::new(Opening::new(options))),
+        let mut store = BlockStore {
+            stage: Stage::Opening(Box::new(Opening::new(options.clone(), 0))),
+            options,
             early: Vec::new(),
             refused: VecDeque::new(),
             failure: None,
             repairs: None,
-        }
+        };
+        store.note_failure();
+        store
     }
 
     /// As [`BlockStore::open`], but makes what a check has found to be made before anything else.
@@ -86,6 +96,7 @@ impl BlockStore {
     pub fn poll_io(&mut self) -> Option<Io> {
         let io = match &mut self.stage {
             Stage::Opening(opening) => opening.poll_io(),
+            Stage::Window(mounted) => mounted.poll_io().or_else(|| self.end_window()),
             Stage::Mounted(mounted) => mounted.poll_io(),
         };
         self.note_failure();
@@ -94,12 +105,12 @@ impl BlockStore {
 
     pub fn handle_io(&mut self, _now: Time, done: IoDone) {
         match &mut self.stage {
-            Stage::Opening(opening) => {
-                if let Some(mounted) = opening.handle_io(done) {
-                    self.begin(mounted);
-                }
-            }
-            Stage::Mounted(mounted) => mounted.handle_io(done),
+            Stage::Opening(opening) => match opening.handle_io(done) {
+                Some(Opened::Store(mounted)) => self.begin(mounted),
+                Some(Opened::Window(mounted)) => self.stage = Stage::Window(mounted),
+                None => {}
+            },
+            Stage::Window(mounted) | Stage::Mounted(mounted) => mounted.handle_io(done),
         }
         self.note_failure();
     }
@@ -121,18 +132,38 @@ impl BlockStore {
     /// Whether nothing is under way: no operation, no waiting request, no checkpoint.
     pub fn is_idle(&self) -> bool {
         match &self.stage {
-            Stage::Opening(_) => self.failure.is_some(),
+            Stage::Opening(_) | Stage::Window(_) => self.failure.is_some(),
             Stage::Mounted(mounted) => mounted.is_idle(),
         }
     }
 
     pub fn check_invariants(&self) {
-        if let Stage::Mounted(mounted) = &self.stage {
+        if let Stage::Mounted(mounted) | Stage::Window(mounted) = &self.stage {
             mounted.check_invariants();
         }
     }
 
-    fn begin(&mut self, mut mounted: Mounted) {
+    /// Bytes of changed metadata, and of small data on its way home, that are in memory.
+    pub fn buffered(&self) -> (usize, usize) {
+        match &self.stage {
+            Stage::Opening(opening) => opening.buffered(),
+            Stage::Window(mounted) | Stage::Mounted(mounted) => mounted.buffered(),
+        }
+    }
+
+    /// Once the checkpoint of a window is done, the rest is opened.
+    fn end_window(&mut self) -> Option<Io> {
+        let Stage::Window(mounted) = &self.stage else { return None };
+        if !mounted.is_idle() || mounted.failure.is_some() {
+            return None;
+        }
+        let mut opening = Opening::new(self.options.clone(), mounted.io.next());
+        let io = opening.poll_io();
+        self.stage = Stage::Opening(Box::new(opening));
+        io
+    }
+
+    fn begin(&mut self, mut mounted: Box<Mounted>) {
         if let Some(repairs) = self.repairs.take() {
             mounted.repair(repairs);
         }
@@ -141,7 +172,7 @@ impl BlockStore {
         for (token, kind) in self.early.drain(..) {
             mounted.submit(token, kind);
         }
-        self.stage = Stage::Mounted(Box::new(mounted));
+        self.stage = Stage::Mounted(mounted);
     }
 
     fn note_failure(&mut self) {
@@ -150,7 +181,7 @@ impl BlockStore {
         }
         self.failure = match &self.stage {
             Stage::Opening(opening) => opening.failure().cloned(),
-            Stage::Mounted(mounted) => {
+            Stage::Window(mounted) | Stage::Mounted(mounted) => {
                 mounted.failure.as_ref().map(|error| StoreFailure::Device(error.to_string()))
             }
         };
@@ -168,8 +199,8 @@ impl ObjectStore for BlockStore {
         let Request { token, kind } = request;
         match (&mut self.stage, &self.failure) {
             (Stage::Mounted(mounted), _) => mounted.submit(token, kind),
-            (Stage::Opening(_), None) => self.early.push((token, kind)),
-            (Stage::Opening(_), Some(failure)) => {
+            (Stage::Opening(_) | Stage::Window(_), None) => self.early.push((token, kind)),
+            (Stage::Opening(_) | Stage::Window(_), Some(failure)) => {
                 let outcome = Err(StoreError::Device(failure.to_string()));
                 self.refused.push_back(Completion { token, outcome });
             }
@@ -181,7 +212,7 @@ impl ObjectStore for BlockStore {
             return Some(refused);
         }
         match &mut self.stage {
-            Stage::Opening(_) => None,
+            Stage::Opening(_) | Stage::Window(_) => None,
             Stage::Mounted(mounted) => mounted.completions.pop_front(),
         }
     }

@@ -10,7 +10,7 @@ use super::meta::Meta;
 use super::query::Query;
 use super::recent::Recent;
 use super::waits::{PageWaits, Waiter};
-use crate::device::{Device, Extent, Io, IoDone};
+use crate::device::{BLOCK, Device, Extent, Io, IoDone};
 use crate::fsck::Repairs;
 use crate::keys;
 use crate::log::{Counters, Log, LogPoint, Record, Room};
@@ -19,7 +19,7 @@ use crate::options::{Budget, Options};
 use crate::slices::Slice;
 use crate::space::{Extents, Space, SpaceError};
 use crate::superblock::Superblock;
-use crate::tree::{PageRead, PageSpace};
+use crate::tree::{Load, PageRead, PageSpace};
 use bytes::Bytes;
 use engine::RequestToken;
 use std::collections::{BTreeMap, VecDeque};
@@ -87,6 +87,12 @@ pub(crate) struct Mounted {
     pub checkpoint: Option<Checkpoint>,
     /// Pages that additions may cost before room is looked at again.
     pub headroom: u64,
+    /// What the changes in memory really cost: those of one transaction that was tried out. Others
+    /// wait until a checkpoint has begun.
+    pub tried: Option<Load>,
+    /// Checkpoints of all that is in memory have the pages that they can need by what is known without
+    /// looking. After a restart they may have fewer, but not fewer than they do need.
+    pub is_bound_met: bool,
     /// Runs for the tree that the running checkpoint must not know of yet.
     pub lent_later: Vec<Extent>,
     /// A checkpoint should begin even if there is room yet.
@@ -125,6 +131,8 @@ impl Mounted {
             waits: PageWaits::default(),
             checkpoint: None,
             headroom: 0,
+            tried: None,
+            is_bound_met: true,
             lent_later: Vec::new(),
             want_checkpoint: false,
             completions: VecDeque::new(),
@@ -198,7 +206,9 @@ impl Mounted {
             return;
         }
         match kind {
-            RequestKind::Commit(transaction) => self.submit_commit(token, transaction),
+            RequestKind::Commit(transaction) => self.submit_commit(token, transaction, false),
+            RequestKind::Append(transaction) => self.submit_commit(token, transaction, true),
+            RequestKind::Resume(collection) => self.resume(token, collection),
             kind => self.submit_query(token, kind),
         }
     }
@@ -277,10 +287,7 @@ impl Mounted {
 
     fn home_written(&mut self, extent: Extent) {
         let recent = &mut self.recent;
-        // A copy, for what was written is a part of a batch's memory.
-        let keep = |block, crc, data: &Bytes| {
-            recent.insert(block, crc, Bytes::copy_from_slice(data));
-        };
+        let keep = |block, crc, data| recent.insert(block, crc, data);
         for block in self.homes.written(extent, keep) {
             let unwanted = Extent::new(block, 1);
             let free = self.space.unpin(unwanted).expect("pinned when it was given back");
@@ -342,7 +349,7 @@ impl Mounted {
         }
         let numbers = blocks.start / SHARD_BLOCKS..=(blocks.end() - 1) / SHARD_BLOCKS;
         for number in numbers.map(|number| number as u32) {
-            let Some(value) = self.meta.get(&keys::shard(onode.id, number))? else { continue };
+            let Some(value) = self.meta.get(keys::shard(onode.id, number))? else { continue };
             let shard = Shard::decode(&value).map_err(Interrupt::decoding("shard"))?;
             shards.insert(number, shard);
         }
@@ -361,6 +368,12 @@ impl Mounted {
         let devices = [Device::Main, Device::Fast].into_iter();
         let used = devices.filter(|device| *device == Device::Main || self.options.fast_blocks > 0);
         used.filter(|device| self.needs_flush(*device)).collect()
+    }
+
+    /// Bytes of changed metadata and of small data that are in memory.
+    pub fn buffered(&self) -> (usize, usize) {
+        let frozen = self.meta.frozen.as_ref().map_or(0, |table| table.bytes);
+        (self.meta.active.bytes + frozen, self.homes.len() * BLOCK)
     }
 
     pub fn check_invariants(&self) {

@@ -5,46 +5,35 @@
 //!   ─ removed collections ─ flush ─ superblock of this mount
 //! ```
 //!
-//! Nothing is written before everything is read and found sound.
+//! Nothing is written before everything is read and found sound, unless memory is too short for all that
+//! the log holds (see `windows`).
 
+use super::failure::{StoreFailure, metadata};
 use super::homes::Homes;
 use super::io::IoQueue;
 use super::meta::Meta;
 use super::mounted::Mounted;
+use super::tail::Tail;
+use super::windows::Window;
 use crate::checksum::crc32c;
-use crate::device::{Device, Extent, Io, IoDone};
+use crate::device::{BLOCK, Device, Extent, Io, IoDone};
 use crate::keys;
 use crate::log::{Batch, Counters, LargeWrite, LogPoint, Record, Replay, Replayed, valid_batches};
 use crate::options::{Budget, Options};
 use crate::slices::Slice;
 use crate::space::Space;
-use crate::superblock::{self, FastLabel, Superblock, SuperblockError};
+use crate::superblock::{self, FastLabel, Superblock};
 use crate::tree::{Fault, PageRead, PageSpace, Tree};
 use bytes::{Bytes, BytesMut};
 use codec::decode_all;
 use std::ops::Bound;
-use thiserror::Error;
+use stdx::AlignedBuffer;
 
 /// Pairs of the space's bitmap that are read in one step.
 const CHUNKS_PER_STEP: usize = 256;
 
-/// Why a store cannot be opened, or does not go on.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum StoreFailure {
-    #[error(transparent)]
-    Superblock(#[from] SuperblockError),
-    #[error("the store was made for devices of {made} blocks of 4 KiB, they have {found}: {why}")]
-    Geometry { made: u64, found: u64, why: String },
-    #[error("the log is damaged: {0}; `sepiola store fsck` tells what can be repaired")]
-    Log(String),
-    #[error("the metadata is damaged: {0}; `sepiola store fsck` tells what can be repaired")]
-    Metadata(String),
-    #[error("the device failed: {0}")]
-    Device(String),
-}
-
 #[derive(Debug)]
-enum Use {
+pub(super) enum Use {
     Copy(usize),
     Label,
     PageBitmap(usize),
@@ -58,60 +47,61 @@ enum Use {
     Superblock,
 }
 
-enum Step {
+pub(super) enum Step {
     Copies(Vec<Option<Bytes>>),
     Label,
     PageBitmap(Vec<Option<Bytes>>),
     Space { from: Bytes },
     Replay(Box<Replay>),
+    Window(Window),
     Tail(Tail),
     Garbage { from: Bytes },
     Flushing,
     Recording,
 }
 
-/// Batches at the end of the log of which nobody knows whether they were durable.
-struct Tail {
-    batches: Vec<Batch>,
-    end: LogPoint,
-    generation: u64,
-    /// Large data to check, by batch.
-    runs: Vec<(usize, LargeWrite)>,
-    /// Batch and block of large data that is not there.
-    missing: Vec<(usize, u64)>,
+/// What was found so far.
+pub(super) struct Found {
+    pub superblock: Superblock,
+    pub meta: Meta,
+    pages: PageSpace,
+    pub space: Space,
+    pub homes: Homes,
+    counters: Counters,
+    pub end: LogPoint,
+    pub garbage: Vec<Slice>,
 }
 
-/// What was found so far.
-struct Found {
-    superblock: Superblock,
-    meta: Meta,
-    pages: PageSpace,
-    space: Space,
-    homes: Homes,
-    counters: Counters,
-    end: LogPoint,
-    garbage: Vec<Slice>,
+/// What an opening comes to.
+pub(crate) enum Opened {
+    Store(Box<Mounted>),
+    /// Memory was too short. When a checkpoint of this is done, the store is to be opened anew.
+    Window(Box<Mounted>),
 }
 
 pub(crate) struct Opening {
-    options: Options,
-    io: IoQueue<Use>,
-    step: Step,
+    pub(super) options: Options,
+    pub(super) io: IoQueue<Use>,
+    pub(super) step: Step,
     /// Operations of this step on their way.
-    left: usize,
-    found: Option<Box<Found>>,
+    pub(super) left: usize,
+    pub(super) found: Option<Box<Found>>,
     failure: Option<StoreFailure>,
 }
 
 impl Opening {
-    pub fn new(options: Options) -> Self {
-        let slots = superblock::all_slots(options.main_blocks);
-        let mut io = IoQueue::new(0);
-        for (index, slot) in slots.into_iter().enumerate() {
+    /// Ids of operations begin at `next_io`.
+    pub fn new(options: Options, next_io: u64) -> Self {
+        let main_blocks = options.main_blocks;
+        let is_too_small = main_blocks < superblock::MAIN_BLOCKS_MIN;
+        let failure = is_too_small.then_some(StoreFailure::TooSmall { found: main_blocks });
+        let slots = superblock::all_slots(main_blocks.max(superblock::MAIN_BLOCKS_MIN));
+        let mut io = IoQueue::new(next_io);
+        for (index, slot) in slots.into_iter().enumerate().filter(|_| !is_too_small) {
             io.read(Use::Copy(index), Device::Main, slot, 1);
         }
         let step = Step::Copies(vec![None; slots.len()]);
-        Opening { options, io, step, left: slots.len(), found: None, failure: None }
+        Opening { options, io, step, left: slots.len(), found: None, failure }
     }
 
     pub fn poll_io(&mut self) -> Option<Io> {
@@ -122,14 +112,20 @@ impl Opening {
         self.failure.as_ref()
     }
 
+    /// Bytes of changed metadata and of small data that were replayed.
+    pub fn buffered(&self) -> (usize, usize) {
+        let sizes = |found: &Found| (found.meta.active.bytes, found.homes.len() * BLOCK);
+        self.found.as_deref().map_or((0, 0), sizes)
+    }
+
     /// Takes an answer; gives the store when it is open.
-    pub fn handle_io(&mut self, done: IoDone) -> Option<Mounted> {
+    pub fn handle_io(&mut self, done: IoDone) -> Option<Opened> {
         let what = self.io.finish(done.id)?;
         if self.failure.is_some() {
             return None;
         }
         match self.advance(what, done.result.map_err(|error| error.to_string())) {
-            Ok(mounted) => mounted,
+            Ok(opened) => opened,
             Err(failure) => {
                 self.failure = Some(failure);
                 None
@@ -145,7 +141,7 @@ impl Opening {
         &mut self,
         what: Use,
         result: Result<Bytes, String>,
-    ) -> Result<Option<Mounted>, StoreFailure> {
+    ) -> Result<Option<Opened>, StoreFailure> {
         self.left -= 1;
         match (&mut self.step, what) {
             (Step::Copies(copies), Use::Copy(index)) => copies[index] = result.ok(),
@@ -163,10 +159,12 @@ impl Opening {
                     Err(reason) => tree.supply_failed(read.page, &reason),
                 }
             }
-            (Step::Replay(replay), Use::Log { block }) => match result {
-                Ok(bytes) => replay.supply(block, bytes),
-                Err(_) => replay.supply_failed(block),
-            },
+            (Step::Replay(replay) | Step::Window(Window { replay, .. }), Use::Log { block }) => {
+                match result {
+                    Ok(bytes) => replay.supply(block, bytes),
+                    Err(_) => replay.supply_failed(block),
+                }
+            }
             (Step::Tail(tail), Use::Large(run)) => tail.supply(run, result.ok()),
             (_, Use::Flush | Use::Superblock) => {
                 result.map_err(StoreFailure::Device)?;
@@ -178,9 +176,9 @@ impl Opening {
         self.proceed()
     }
 
-    fn proceed(&mut self) -> Result<Option<Mounted>, StoreFailure> {
+    fn proceed(&mut self) -> Result<Option<Opened>, StoreFailure> {
         // Replay goes on with whatever has come; everything else waits for all of it.
-        if self.left > 0 && !matches!(self.step, Step::Replay(_)) {
+        if self.left > 0 && !matches!(self.step, Step::Replay(_) | Step::Window(_)) {
             return Ok(None);
         }
         match &self.step {
@@ -189,10 +187,11 @@ impl Opening {
             Step::PageBitmap(_) => self.load_pages()?,
             Step::Space { .. } => self.load_space()?,
             Step::Replay(_) => self.replay()?,
+            Step::Window(_) => return self.read_claims(),
             Step::Tail(_) => self.end_tail()?,
             Step::Garbage { .. } => self.find_garbage()?,
             Step::Flushing => self.record(),
-            Step::Recording => return Ok(Some(self.finish())),
+            Step::Recording => return Ok(Some(Opened::Store(Box::new(self.finish())))),
         }
         // A step that needs nothing from the devices ends at once.
         if self.left == 0 { self.proceed() } else { Ok(None) }
@@ -322,32 +321,37 @@ impl Opening {
 
     fn replay(&mut self) -> Result<(), StoreFailure> {
         let device = self.found().superblock.geometry.log_device;
-        let Step::Replay(replay) = &mut self.step else { unreachable!("called in this step") };
         let mut unsure = Vec::new();
-        while let Some(replayed) = replay.poll() {
+        while let Some(replayed) = self.replaying().poll() {
             match replayed {
                 Replayed::Batch(batch) if batch.durable => {
                     let found = self.found.as_mut().expect("made from the superblock");
                     found.replay(&batch)?;
+                    if self.is_window_full() {
+                        return self.begin_window(batch.end);
+                    }
                 }
                 Replayed::Batch(batch) => unsure.push(batch),
                 Replayed::End { point, generation, stop } => {
                     tracing::debug!(?point, %stop, "the log ends");
                     return self.begin_tail(unsure, point, generation);
                 }
-                Replayed::Unreadable { block } => {
-                    return Err(StoreFailure::Log(format!("block {block} cannot be read")));
-                }
+                Replayed::Unreadable { block } => return Err(StoreFailure::unreadable(block)),
                 Replayed::Damaged { block, damage } => {
-                    return Err(StoreFailure::Log(format!("at block {block}: {damage}")));
+                    return Err(StoreFailure::damaged(block, &damage));
                 }
             }
         }
-        while let Some((block, blocks)) = replay.next_read() {
+        while let Some((block, blocks)) = self.replaying().next_read() {
             self.left += 1;
             self.io.read(Use::Log { block }, device, block, blocks as u32);
         }
         Ok(())
+    }
+
+    fn replaying(&mut self) -> &mut Replay {
+        let Step::Replay(replay) = &mut self.step else { unreachable!("called in this step") };
+        replay
     }
 
     fn begin_tail(
@@ -356,12 +360,11 @@ impl Opening {
         end: LogPoint,
         generation: u64,
     ) -> Result<(), StoreFailure> {
-        let runs = runs_to_check(&batches);
-        for (index, (_, LargeWrite { start, crcs })) in runs.iter().enumerate() {
+        let tail = Tail::new(batches, end, generation);
+        for (index, (_, LargeWrite { start, crcs })) in tail.runs.iter().enumerate() {
             self.left += 1;
             self.io.read(Use::Large(index), Device::Main, *start, crcs.len() as u32);
         }
-        let tail = Tail { batches, end, generation, runs, missing: Vec::new() };
         self.step = Step::Tail(tail);
         Ok(())
     }
@@ -424,22 +427,26 @@ impl Opening {
 
     fn finish(&mut self) -> Mounted {
         let found = *self.found.take().expect("made from the superblock");
-        Mounted::new(
-            self.options.clone(),
-            self.io.next(),
-            found.superblock,
-            found.meta,
-            found.pages,
-            found.space,
-            found.homes,
-            found.counters,
-            found.end,
-            found.garbage,
-        )
+        found.mount(self.options.clone(), self.io.next())
     }
 }
 
 impl Found {
+    pub(super) fn mount(self, options: Options, next_io: u64) -> Mounted {
+        Mounted::new(
+            options,
+            next_io,
+            self.superblock,
+            self.meta,
+            self.pages,
+            self.space,
+            self.homes,
+            self.counters,
+            self.end,
+            self.garbage,
+        )
+    }
+
     fn replay(&mut self, batch: &Batch) -> Result<(), StoreFailure> {
         for (record, data) in &batch.records {
             self.replay_record(batch.seq, record, data).map_err(metadata)?;
@@ -457,7 +464,9 @@ impl Found {
             self.space.replay_taken(*extent)?;
         }
         for (write, data) in record.small.iter().zip(data) {
-            self.homes.insert(write.block, seq, write.crc, data.clone());
+            // In memory of its own, as `SealedBatch::data`: what was read is much larger.
+            let data = AlignedBuffer::gathered([data], data.len()).into();
+            self.homes.insert(write.block, seq, write.crc, data);
         }
         for extent in &record.freed {
             self.homes.forget(*extent);
@@ -469,30 +478,9 @@ impl Found {
     }
 }
 
-impl Tail {
-    fn supply(&mut self, run: usize, bytes: Option<Bytes>) {
-        let (batch, write) = &self.runs[run];
-        let bytes = bytes.unwrap_or_default();
-        self.missing.extend(write.missing_in(&bytes).map(|block| (*batch, block)));
-    }
-}
-
-/// The large data of batches that may not have been durable.
-fn runs_to_check(batches: &[Batch]) -> Vec<(usize, LargeWrite)> {
-    let writes = batches.iter().enumerate().flat_map(|(index, batch)| {
-        let writes = batch.records.iter().flat_map(|(record, _)| &record.large);
-        writes.map(move |write| (index, write.clone()))
-    });
-    writes.collect()
-}
-
 /// Of a store that had no checkpoint yet.
 fn new_page_space(runs: &[Extent]) -> PageSpace {
     let mut pages = PageSpace::default();
     runs.iter().for_each(|run| pages.add_run(*run));
     pages
-}
-
-fn metadata(error: impl std::fmt::Display) -> StoreFailure {
-    StoreFailure::Metadata(error.to_string())
 }

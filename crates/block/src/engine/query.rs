@@ -123,7 +123,7 @@ impl Mounted {
 
     fn find(&mut self, at: Collection, object: &HObject) -> Result<Option<Onode>, Interrupt> {
         let id = self.slices(at)?.id_of(object);
-        let Some(value) = self.meta.get(&keys::object(id, object))? else { return Ok(None) };
+        let Some(value) = self.meta.get(keys::object(id, object))? else { return Ok(None) };
         Onode::decode(&value).map(Some).map_err(Interrupt::decoding("onode"))
     }
 
@@ -138,16 +138,17 @@ impl Mounted {
 
     fn answer(&mut self, kind: &RequestKind) -> Result<Outcome, Interrupt> {
         match kind {
-            RequestKind::Commit(_) | RequestKind::Read { .. } => {
-                unreachable!("commits are queued, reads are planned")
+            RequestKind::Commit(_) | RequestKind::Append(_) | RequestKind::Resume(_) => {
+                unreachable!("commits are queued")
             }
+            RequestKind::Read { .. } => unreachable!("reads are planned"),
             RequestKind::Meta { collection, object } => {
                 Ok(Outcome::Meta(self.object_meta(*collection, object)?))
             }
             RequestKind::OmapHeader { collection, object } => {
                 let onode = self.existing(*collection, object)?;
                 let header = match onode.has_omap {
-                    true => self.meta.get(&keys::omap_header(onode.id))?,
+                    true => self.meta.get(keys::omap_header(onode.id))?,
                     false => None,
                 };
                 Ok(Outcome::OmapHeader(header.unwrap_or_default()))
@@ -176,7 +177,7 @@ impl Mounted {
     ) -> Result<Option<ObjectMeta>, Interrupt> {
         let Some(onode) = self.find(at, object)? else { return Ok(None) };
         let has_omap = onode.has_omap
-            && (self.meta.get(&keys::omap_header(onode.id))?.is_some()
+            && (self.meta.get(keys::omap_header(onode.id))?.is_some()
                 || self.meta.has_any(&keys::omap_range(onode.id))?);
         Ok(Some(ObjectMeta { size: onode.size, attrs: onode.attrs, has_omap }))
     }
@@ -190,7 +191,7 @@ impl Mounted {
         let onode = self.existing(at, object)?;
         let mut pairs = BTreeMap::new();
         for key in wanted {
-            if let Some(value) = self.meta.get(&keys::omap(onode.id, key))? {
+            if let Some(value) = self.meta.get(keys::omap(onode.id, key))? {
                 pairs.insert(key.clone(), value);
             }
         }

@@ -13,7 +13,8 @@
 //! **When room is short**, much of what seems to be needed is not: the bound for the changes in memory
 //! is for the worst case, and what was removed is still there. So a checkpoint begins at once, and the
 //! transaction waits for it; it is refused if there is no room even then. The fuller the device, the
-//! smaller are the checkpoints, down to one for each transaction.
+//! smaller are the checkpoints, down to one for each transaction. And a transaction that does not fit
+//! alone by the bound is tried out (see `trial`).
 
 use super::commit::Work;
 use super::effects::{Effects, Interrupt};
@@ -66,10 +67,7 @@ impl Mounted {
             self.headroom -= pages;
             return Ok(());
         }
-        let purpose = match work {
-            Work::Transaction { transaction, .. } => transaction.purpose(),
-            Work::Cleanup { .. } => Purpose::Removal,
-        };
+        let purpose = purpose_of(work);
         if takes_last && purpose != Purpose::Removal {
             return Err(Interrupt::Room { missing: RESERVE_BLOCKS });
         }
@@ -95,24 +93,50 @@ impl Mounted {
     fn check_pages(&mut self, effects: &Effects, purpose: Purpose) -> Result<(), Interrupt> {
         let mut more = Load::default();
         effects.record.ops.iter().for_each(|op| more.add(self.meta.active.load_of_op(op)));
-        let needed = self.pages_needed(&more, chunks_of(effects.record.freed.iter()));
+        let needed = self.lend_for(&more, effects, purpose)?;
+        self.headroom = self.pages_at_hand().saturating_sub(needed + self.reserves());
+        Ok(())
+    }
+
+    /// Sees to it that the pages are at hand that are needed with what a transaction adds.
+    pub fn lend_for(
+        &mut self,
+        more: &Load,
+        effects: &Effects,
+        purpose: Purpose,
+    ) -> Result<u64, Interrupt> {
+        let chunks = chunks_of(effects.record.freed.iter());
         let reserved = match purpose {
             Purpose::Removal => 0,
             Purpose::Bookkeeping => self.reserve(),
             Purpose::Addition => self.reserves(),
         };
-        let missing = (needed + reserved).saturating_sub(self.pages_at_hand());
-        if missing > 0 && !self.lend_pages(missing) {
-            return Err(Interrupt::Room { missing });
+        self.lend_enough(reserved, |store| store.pages_needed(more, chunks))
+    }
+
+    /// Sees to it that so many pages are at hand besides those reserved; tells how many they are in
+    /// the end, for each run that is lent makes the bitmap of pages longer.
+    fn lend_enough(
+        &mut self,
+        reserved: u64,
+        needed: impl Fn(&Mounted) -> u64,
+    ) -> Result<u64, Interrupt> {
+        loop {
+            let pages = needed(self);
+            let missing = (pages + reserved).saturating_sub(self.pages_at_hand());
+            if missing == 0 {
+                return Ok(pages);
+            }
+            if !self.lend_pages(missing) {
+                return Err(Interrupt::Room { missing });
+            }
         }
-        self.headroom = self.pages_at_hand().saturating_sub(needed + self.reserves());
-        Ok(())
     }
 
     /// Pages that checkpoints of all that is in memory can need, and of more, which changes so many
     /// chunks of the bitmap of the space.
     fn pages_needed(&self, more: &Load, chunks: u64) -> u64 {
-        let mut active = self.meta.active.load;
+        let mut active = self.active_load();
         active.add(*more);
         active.add(self.bitmap_load(chunks));
         let changes = match &self.meta.frozen {
@@ -126,7 +150,12 @@ impl Mounted {
                 both.pages.max(first.growth + second.pages)
             }
         };
-        changes + 2 * self.bitmap_pages()
+        changes + 2 * self.bitmap_pages_later()
+    }
+
+    /// What the changes cost that the next checkpoint takes in.
+    fn active_load(&self) -> Load {
+        self.tried.unwrap_or(self.meta.active.load)
     }
 
     /// Changes of the bitmap of the space that the next checkpoint will make.
@@ -140,11 +169,19 @@ impl Mounted {
 
     /// The store was opened: what the next checkpoint needs is lent before anything else takes it.
     pub fn lend_ahead(&mut self) {
-        let needed = self.pages_needed(&Load::default(), 0) + self.reserves();
-        self.lend_pages(needed.saturating_sub(self.pages_at_hand()));
+        let lent =
+            self.lend_enough(self.reserves(), |store| store.pages_needed(&Load::default(), 0));
+        if lent.is_err() {
+            let needed = self.pages_needed(&Load::default(), 0);
+            self.is_bound_met = needed <= self.pages_at_hand();
+            tracing::info!("little room is left: additions wait for a checkpoint");
+        }
     }
 
     pub fn check_pages_at_hand(&self) {
+        if !self.is_bound_met {
+            return;
+        }
         let (needed, at_hand) = (self.pages_needed(&Load::default(), 0), self.pages_at_hand());
         assert!(needed <= at_hand, "checkpoints may need {needed} pages, {at_hand} are at hand");
     }
@@ -181,9 +218,10 @@ impl Mounted {
 
     /// Blocks that additions may still take, once what is in memory is in the tree.
     pub fn room_blocks(&self) -> u64 {
-        let tables = std::iter::once(&self.meta.active).chain(&self.meta.frozen);
-        let likely: u64 = tables.map(|table| table.load.likely_pages()).sum();
-        let bitmap = self.pages_bound(&self.bitmap_load(0)).pages + 2 * self.bitmap_pages();
+        let frozen = self.meta.frozen.as_ref().map(|table| table.load);
+        let loads = std::iter::once(self.active_load()).chain(frozen);
+        let likely: u64 = loads.map(|load| load.likely_pages()).sum();
+        let bitmap = self.pages_bound(&self.bitmap_load(0)).pages + 2 * self.bitmap_pages_later();
         let pages = self.pages_at_hand().checked_sub(likely + bitmap + self.reserves());
         let blocks = self.space.free().saturating_sub(RESERVE_BLOCKS);
         match (self.meta_device, pages) {
@@ -192,9 +230,25 @@ impl Mounted {
                 let missing = likely + bitmap + self.reserves() - self.pages_at_hand();
                 blocks.saturating_sub(missing)
             }
-            (Device::Fast, Some(pages)) if pages > 0 => blocks,
-            (Device::Fast, _) => 0,
+            (Device::Fast, pages) => blocks.min(self.fast_share(pages.unwrap_or(0))),
         }
+    }
+
+    /// The part of the space that corresponds to so many pages of the fast device. Metadata does not
+    /// spill to the main device, so the store is as full as the fuller of the two, and is said to be
+    /// so long before the fast one has no page left.
+    fn fast_share(&self, pages: u64) -> u64 {
+        let all =
+            (self.pages.used_pages() + self.pages.free_pages()).saturating_sub(self.reserves());
+        let share = u128::from(self.space.total()) * u128::from(pages) / u128::from(all.max(1));
+        share as u64
+    }
+}
+
+pub(crate) fn purpose_of(work: &Work) -> Purpose {
+    match work {
+        Work::Transaction { transaction, .. } => transaction.purpose(),
+        Work::Cleanup { .. } => Purpose::Removal,
     }
 }
 

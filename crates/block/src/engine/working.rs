@@ -115,7 +115,7 @@ impl Working {
             return Ok(index);
         }
         let key = keys::object(collection, name);
-        let onode = match meta.get(&key)? {
+        let onode = match meta.get(key.clone())? {
             Some(value) => Some(Onode::decode(&value).map_err(Interrupt::decoding("onode"))?),
             None => None,
         };
@@ -158,7 +158,7 @@ impl Working {
         let id = onode.id;
         let stored = match first == last {
             true => {
-                meta.get(&keys::shard(id, first))?.map(|value| (first, value)).into_iter().collect()
+                meta.get(keys::shard(id, first))?.map(|value| (first, value)).into_iter().collect()
             }
             false => stored_shards(meta, id, first, last)?,
         };
@@ -190,7 +190,7 @@ impl Working {
             if self.shared.contains_key(&id) {
                 continue;
             }
-            let value = meta.get(&keys::shared(id))?;
+            let value = meta.get(keys::shared(id))?;
             let value =
                 value.ok_or_else(|| Interrupt::damaged(format!("no shared extents {id}")))?;
             let extents =

@@ -4,6 +4,7 @@ use super::extents::ExtentSet;
 use super::finding::{FindingKind, Findings, Repair, describe_key};
 use super::image::{Source, describe_extent};
 use super::overlay::{Overlay, Visit};
+use super::superblocks::has_lost_runs;
 use crate::checksum::crc32c;
 use crate::device::Extent;
 use crate::superblock::Superblock;
@@ -131,9 +132,10 @@ pub(crate) fn read_bitmap(
     }
     let pages = PageSpace::decode(raw).map_err(|error| error.to_string())?;
     let has_runs: ExtentSet = pages.runs().collect();
-    match has_runs == metadata.runs.iter().copied().collect() {
-        true => Ok(pages),
-        false => Err("it is of other runs than the superblock names".into()),
+    let is_named = !superblock.features.has_scattered_metadata();
+    match is_named && has_runs != metadata.runs.iter().copied().collect() {
+        false => Ok(pages),
+        true => Err("it is of other runs than the superblock names".into()),
     }
 }
 
@@ -180,21 +182,27 @@ pub(crate) fn check_bitmap(
 ) -> Option<PagesInUse> {
     let own = superblock.metadata.bitmap.extents.iter().copied();
     let needed: ExtentSet = walked.pages.iter().copied().chain(own).collect();
-    let runs: ExtentSet = superblock.metadata.runs.iter().copied().collect();
+    let lent: Vec<Extent> = match has_lost_runs(superblock) {
+        true => needed.iter().collect(),
+        false => superblock.metadata.runs.clone(),
+    };
+    let runs: ExtentSet = lent.iter().copied().collect();
     for extent in needed.minus(&runs).iter() {
         let what = format!("no run has {} of the tree", describe_extent(extent));
         findings.add(FindingKind::PageOutside, what);
     }
     // Below a page that is lost there may be others.
     let is_known = walked.lost.is_empty();
-    let repair = is_known.then_some(Repair::Recount);
+    // A new bitmap needs free pages, and which are lent besides those in use only the old one tells.
+    let is_rebuildable = is_known && !has_lost_runs(superblock);
     let mut stored = match read_bitmap(source, superblock) {
         Ok(stored) => stored,
         Err(fault) => {
             let what = format!("the bitmap of pages cannot be used: {fault}");
+            let repair = is_rebuildable.then_some(Repair::Recount);
             findings.add_maybe_repairable(FindingKind::PageBitmap, repair, what);
             let used = needed.intersection(&runs);
-            return is_known.then(|| PagesInUse { runs: superblock.metadata.runs.clone(), used });
+            return is_rebuildable.then_some(PagesInUse { runs: lent, used });
         }
     };
     let free = take_free(&mut stored);
@@ -209,5 +217,5 @@ pub(crate) fn check_bitmap(
         findings.add_repairable(FindingKind::PageFree, Repair::MarkUsed, what);
     }
     let used = if is_known { needed } else { needed.union(&stored_used) }.intersection(&runs);
-    (used != stored_used).then(|| PagesInUse { runs: superblock.metadata.runs.clone(), used })
+    (used != stored_used).then_some(PagesInUse { runs: lent, used })
 }

@@ -9,13 +9,11 @@ use super::Report;
 use super::extents::ExtentSet;
 use super::image::{ImageMut, describe_device};
 use super::pages::PagesInUse;
-use super::superblocks::Rewrite;
+use super::superblocks::{Rewrite, has_lost_runs};
 use crate::checksum::crc32c;
 use crate::device::{BLOCK, Device, Extent};
 use crate::log::Counters;
-use crate::superblock::{
-    self, BITMAP_EXTENTS_MAX, METADATA_RUNS_MAX, PageBitmap, Superblock, SuperblockError,
-};
+use crate::superblock::{self, PageBitmap, SCATTERED_EXTENTS_MAX, Superblock, SuperblockError};
 use crate::table::Op;
 use crate::tree::{PageSource, PageSpace};
 use bytes::Bytes;
@@ -56,7 +54,7 @@ pub enum RepairError {
     #[error(transparent)]
     NotWritable(#[from] SuperblockError),
     #[error(
-        "the bitmap of pages needs {needed} pages in at most {BITMAP_EXTENTS_MAX} extents, {free} are free"
+        "the bitmap of pages needs {needed} pages in at most {SCATTERED_EXTENTS_MAX} extents, {free} are free"
     )]
     NoRoom { needed: u64, free: u64 },
     #[error("the {device} device failed at block {block}: {reason}")]
@@ -87,8 +85,13 @@ pub fn repair(report: &Report, image: &mut dyn ImageMut) -> Result<Vec<String>, 
         return Ok(done);
     }
     let mut next = Superblock { sequence: superblock.sequence + 1, ..superblock.clone() };
+    // Runs that only the bitmap names stay named there.
+    if !has_lost_runs(superblock) {
+        next.name_runs(superblock.metadata.runs.len(), superblock.metadata.runs.iter().copied());
+    }
     if let Some(pages) = &offline.pages {
         next.metadata.bitmap = write_bitmap(pages, superblock, image)?;
+        next.name_runs(pages.runs.len(), pages.runs.iter().copied());
         done.push("wrote a new bitmap of pages".into());
     }
     if let Some(counters) = offline.counters {
@@ -111,7 +114,6 @@ fn write_bitmap(
     image: &mut dyn ImageMut,
 ) -> Result<PageBitmap, RepairError> {
     let metadata = &superblock.metadata;
-    assert!(pages.runs.len() <= METADATA_RUNS_MAX, "the superblock has named them");
     let mut space = pages.to_bitmap();
     let extents = allocate(&mut space)?;
     let replaced: ExtentSet = metadata.bitmap.extents.iter().copied().collect();
@@ -143,7 +145,7 @@ fn allocate(space: &mut PageSpace) -> Result<Vec<Extent>, RepairError> {
         missing -= extent.count;
         extents.push(extent);
     }
-    match extents.len() <= BITMAP_EXTENTS_MAX {
+    match extents.len() <= SCATTERED_EXTENTS_MAX {
         true => Ok(extents),
         false => Err(RepairError::NoRoom { needed, free }),
     }

@@ -2,6 +2,7 @@
 
 use super::finding::{FindingKind, Findings, Repair};
 use super::image::{Source, describe_device, describe_extent};
+use super::pages::read_bitmap;
 use crate::device::{Device, Extent};
 use crate::superblock::{
     self, FastLabel, LABEL_BLOCKS, MAIN_BLOCKS_MIN, SUPERBLOCK_BLOCKS, Superblock, SuperblockError,
@@ -125,8 +126,8 @@ fn places(slots: [u64; 4], sequence: u64) -> impl Iterator<Item = u64> {
     by_parity.filter(move |(_, parity)| *parity == is_odd).map(|(block, _)| block)
 }
 
-/// Each copy is the newest version, or the one before, in the places of its parity. Of the newest,
-/// one copy may be two versions behind: only the other was written before a crash.
+/// Each copy is the newest version, or the one before, in the places of its parity. One copy of each
+/// may be older: only the other was written before a crash. The next version of that parity replaces it.
 fn check_copies(copies: &[Copy; 4], chosen: &mut Chosen, findings: &mut Findings) {
     let newest = chosen.superblock.clone();
     let is_version =
@@ -142,7 +143,9 @@ fn check_copies(copies: &[Copy; 4], chosen: &mut Chosen, findings: &mut Findings
         let places: Vec<u64> = places(copies.each_ref().map(|copy| copy.block), expected).collect();
         for copy in copies.iter().filter(|copy| places.contains(&copy.block)) {
             let is_replaced = chosen.rewrites.iter().any(|(_, block, _)| *block == copy.block);
-            let Some(fault) = fault_of(copy, &newest, expected).filter(|_| !is_replaced) else {
+            let is_torn = sound.is_some() && is_older(copy, &newest, expected);
+            let fault = fault_of(copy, &newest, expected);
+            let Some(fault) = fault.filter(|_| !is_replaced && !is_torn) else {
                 continue;
             };
             let what = format!("copy at block {}: {fault}", copy.block);
@@ -156,20 +159,29 @@ fn check_copies(copies: &[Copy; 4], chosen: &mut Chosen, findings: &mut Findings
     }
 }
 
+/// An older version of the parity that the place is for.
+fn is_older(copy: &Copy, newest: &Superblock, expected: u64) -> bool {
+    let is_older = |found: &Superblock| {
+        found.store == newest.store
+            && found.sequence < expected
+            && found.sequence % 2 == expected % 2
+    };
+    copy.intact().is_some_and(is_older)
+}
+
 fn fault_of(copy: &Copy, newest: &Superblock, expected: u64) -> Option<String> {
     let found = match &copy.found {
         Ok(found) => found,
         Err(fault) => return Some(fault.clone()),
     };
-    let is_torn = expected == newest.sequence && found.sequence.checked_add(2) == Some(expected);
     if found.store != newest.store {
         return Some(format!("it belongs to store {}, not to {}", found.store, newest.store));
     }
     if found.sequence == newest.sequence && found != newest {
         return Some(format!("version {expected} differs from another copy of it"));
     }
-    let is_right = found.sequence == expected || is_torn;
-    (!is_right).then(|| format!("it is version {} instead of {expected}", found.sequence))
+    (found.sequence != expected)
+        .then(|| format!("it is version {} instead of {expected}", found.sequence))
 }
 
 /// False if the devices cannot be looked at any further.
@@ -182,6 +194,12 @@ fn check_devices(source: &Source<'_>, chosen: &mut Chosen, findings: &mut Findin
     }
     if superblock.geometry.fast_blocks > 0 {
         check_label(source, chosen, findings);
+    }
+    if chosen.superblock.features.has_scattered_metadata() {
+        // That the bitmap cannot be read is told where it is compared with the tree.
+        let bitmap = read_bitmap(source, &chosen.superblock);
+        chosen.superblock.metadata.runs =
+            bitmap.map_or_else(|_| Vec::new(), |b| b.runs().collect());
     }
     chosen.has_sound_runs = check_metadata_runs(&chosen.superblock, findings);
     true
@@ -205,6 +223,11 @@ fn check_label(source: &Source<'_>, chosen: &mut Chosen, findings: &mut Findings
     let what = format!("label of the fast device: {fault}");
     findings.add_repairable(FindingKind::FastLabel, Repair::Rewrite, what);
     chosen.rewrites.push((Device::Fast, 0, expected.encode()));
+}
+
+/// Only the bitmap of pages names the runs, and it cannot be read.
+pub(crate) fn has_lost_runs(superblock: &Superblock) -> bool {
+    superblock.features.has_scattered_metadata() && superblock.metadata.runs.is_empty()
 }
 
 /// What is lent to the metadata lies within the space of its device, and nothing is lent twice.
@@ -233,7 +256,8 @@ fn check_metadata_runs(superblock: &Superblock, findings: &mut Findings) -> bool
         findings.add(FindingKind::MetadataRuns, what);
     }
     let is_within = |extent: &Extent| {
-        runs.iter().any(|run| run.start <= extent.start && extent.end() <= run.end())
+        has_lost_runs(superblock)
+            || runs.iter().any(|run| run.start <= extent.start && extent.end() <= run.end())
     };
     for extent in metadata.bitmap.extents.iter().filter(|extent| !is_within(extent)) {
         let what = format!("no run has {} of the bitmap of pages", describe_extent(*extent));

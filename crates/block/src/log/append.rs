@@ -12,9 +12,8 @@ use types::Uuid;
 /// The fields' buffer is given back if a batch made it larger than this.
 const FIELDS_KEPT_MAX: usize = 1 << 20;
 
-/// Batches are put together in pieces of aligned memory of this size: less than what allocators ask
-/// of the kernel anew each time (glibc: from 128 KiB on), and little enough that a block which stays
-/// in memory for long does not keep much else there.
+/// A batch's fields are put together in pieces of aligned memory of this size: less than what
+/// allocators ask of the kernel anew each time (glibc: from 128 KiB on).
 const PIECE_BYTES: usize = 64 << 10;
 
 /// The end of the log at which records are added.
@@ -55,8 +54,7 @@ pub struct SealedBatch {
     pub end: LogPoint,
     /// Blocks of the log's device and what to write there: two if the batch wraps around.
     pub writes: SmallVec<[(u64, Vec<Bytes>); 2]>,
-    /// The small data, block for block, aligned. It shares no memory with the batch's fields, but
-    /// up to 16 blocks share theirs.
+    /// The small data, aligned. Each block has memory of its own, for some stay there for long.
     pub data: Vec<Bytes>,
     /// Where each of these blocks belongs.
     pub homes: Vec<u64>,
@@ -161,12 +159,12 @@ impl Log {
         assert!(durable_through < start.seq, "{durable_through} is not written yet");
         assert!(blocks <= self.capacity() - self.used_blocks(), "the caller asked for room");
         let previous = self.write_header(durable_through);
+        let fields = self.fields.chunks(PIECE_BYTES);
         let mut pieces: Vec<Bytes> =
-            self.fields.chunks(PIECE_BYTES).map(|part| padded([part], part.len())).collect();
-        let fields_pieces = pieces.len();
-        let data = self.data.chunks(PIECE_BYTES / BLOCK);
-        pieces.extend(data.map(|blocks| padded(blocks, blocks.len() * BLOCK)));
-        let data = pieces[fields_pieces..].iter().flat_map(blocks_of).collect();
+            fields.map(|part| AlignedBuffer::gathered([part], part.len()).into()).collect();
+        let alone = |block: &Bytes| Bytes::from(AlignedBuffer::gathered([block], BLOCK));
+        let data: Vec<Bytes> = self.data.iter().map(alone).collect();
+        pieces.extend(data.iter().cloned());
         self.head = LogPoint { position: start.position + blocks, seq: start.seq + 1, previous };
         let batch = SealedBatch {
             seq: start.seq,
@@ -237,20 +235,4 @@ impl Log {
         self.fields.truncate(HEADER_LEN);
         self.fields.shrink_to(FIELDS_KEPT_MAX);
     }
-}
-
-/// The pieces one after another in aligned memory, and zeros up to the end of a block.
-fn padded<T: AsRef<[u8]>>(pieces: impl IntoIterator<Item = T>, length: usize) -> Bytes {
-    let mut buffer = AlignedBuffer::zeroed(length.next_multiple_of(BLOCK));
-    let mut at = 0;
-    for piece in pieces {
-        let piece = piece.as_ref();
-        buffer[at..at + piece.len()].copy_from_slice(piece);
-        at += piece.len();
-    }
-    buffer.into()
-}
-
-fn blocks_of(piece: &Bytes) -> impl Iterator<Item = Bytes> {
-    (0..piece.len()).step_by(BLOCK).map(|at| piece.slice(at..at + BLOCK))
 }

@@ -15,7 +15,7 @@ mod run;
 mod shard;
 mod shard_encoding;
 mod shared;
-mod varint;
+pub(crate) mod varint;
 
 pub use onode::Onode;
 pub use run::Run;

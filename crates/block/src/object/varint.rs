@@ -17,6 +17,11 @@ pub fn push(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
+/// Bytes that [`push`] adds.
+pub fn length(value: u64) -> usize {
+    (u64::BITS - value.leading_zeros()).div_ceil(7).max(1) as usize
+}
+
 /// Signed numbers, small ones of either sign in few bytes.
 pub fn push_signed(out: &mut Vec<u8>, value: i64) {
     push(out, (value << 1 ^ value >> 63) as u64);

@@ -21,6 +21,7 @@
 //! Purely in memory: knows nothing of records, of the tree, of what blocks hold, nor who shares them.
 
 mod bits;
+mod claims;
 mod index;
 mod map;
 mod pins;
@@ -30,6 +31,7 @@ mod statistics;
 #[cfg(test)]
 mod tests;
 
+pub use claims::Claims;
 pub use map::{BlockMap, CHUNK_BLOCKS, CHUNK_BYTES};
 pub use statistics::FreeRuns;
 

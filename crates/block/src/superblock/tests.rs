@@ -55,16 +55,16 @@ prop_compose! {
         has_fast: bool,
         owner in prop::collection::vec(any::<u8>(), 0..=OWNER_BYTES_MAX),
         root in prop::collection::vec(any::<u8>(), 0..=TREE_ROOT_BYTES_MAX),
-        runs in prop::collection::vec((0..1u64 << 40, 0..1u64 << 40), 0..=METADATA_RUNS_MAX),
-        extents in prop::collection::vec((0..1u64 << 40, 0..1u64 << 40), 0..=BITMAP_EXTENTS_MAX),
+        runs in prop::collection::vec((0..1u64 << 40, 0..1u64 << 40), 0..=2 * METADATA_RUNS_MAX),
+        extents in prop::collection::vec((0..1u64 << 40, 0..1u64 << 40), 0..=SCATTERED_EXTENTS_MAX),
     ) -> Superblock {
         let extents_of = |list: Vec<(u64, u64)>| {
             list.into_iter().map(|(start, count)| Extent { start, count }).collect()
         };
         let [sequence, generation, next_id, objects, data_bytes, omap_bytes] = numbers;
         let bitmap = PageBitmap { extents: extents_of(extents), bytes: generation, crc: 8 };
-        let runs = extents_of(runs);
-        Superblock {
+        let runs: Vec<Extent> = extents_of(runs);
+        let mut superblock = Superblock {
             sequence,
             generation,
             geometry: layout(blocks, if has_fast { blocks + 1 } else { 0 }, None).unwrap(),
@@ -73,9 +73,11 @@ prop_compose! {
             resumed: LogPoint { position: points[2], seq: points[3], previous: 5 },
             counters: Counters { next_id, objects, data_bytes, omap_bytes },
             tree_root: root.into(),
-            metadata: MetadataSpace { device: Device::Fast, runs, bitmap },
+            metadata: MetadataSpace { device: Device::Fast, runs: Vec::new(), bitmap },
             ..superblock()
-        }
+        };
+        superblock.name_runs(runs.len(), runs.into_iter());
+        superblock
     }
 }
 

@@ -161,6 +161,14 @@ impl Apply {
         }
     }
 
+    /// Does nothing but to tell what the same would cost: there is nothing to write, the cache gets no
+    /// page of the new tree, and there will be none.
+    pub fn trial(root: Option<Root>, checkpoint: u64) -> Self {
+        let mut apply = Apply::new(root, checkpoint);
+        apply.output.is_trial = true;
+        apply
+    }
+
     /// Goes on until about `budget` pages were written or given back. The table must be the same in
     /// every step.
     pub fn step(

@@ -43,6 +43,8 @@ pub struct Load {
     overflow_pages: u64,
     /// The longest key in a page there ever was, also if it was subtracted.
     longest: u16,
+    /// Pages that changes take which are in none of the sums above: they were tried out.
+    tried: u64,
 }
 
 impl Load {
@@ -66,7 +68,13 @@ impl Load {
             entry_bytes: entry as u64 + layers * (SLOT + ENTRY_MAX) as u64,
             overflow_pages: if overflows { pages_for(value) } else { 0 },
             longest: key.min(SEGMENT) as u16,
+            tried: 0,
         }
+    }
+
+    /// Changes of that load turned out to take so many pages.
+    pub fn tried(pages: u64, load: &Load) -> Self {
+        Load { tried: pages, longest: load.longest, ..Load::default() }
     }
 
     pub fn range(first: usize, last: usize) -> Self {
@@ -85,6 +93,7 @@ impl Load {
         self.entry_bytes += other.entry_bytes * times;
         self.overflow_pages += other.overflow_pages * times;
         self.longest = self.longest.max(other.longest);
+        self.tried += other.tried * times;
     }
 
     /// Takes back what was added before.
@@ -98,7 +107,7 @@ impl Load {
 
     /// Pages that it will fill, if nothing of it replaces anything: no bound, but what is likely.
     pub fn likely_pages(&self) -> u64 {
-        self.overflow_pages + self.entry_bytes * 3 / (2 * BLOCK as u64)
+        self.tried + self.overflow_pages + self.entry_bytes * 3 / (2 * BLOCK as u64)
     }
 }
 
@@ -137,6 +146,12 @@ pub struct PagesBound {
 
 /// No fewer pages than applying a table of this load to a tree of this size allocates.
 pub fn pages_bound(load: &Load, old: &TreeSize) -> PagesBound {
+    if load.tried > 0 {
+        let tried = tried_bound(load, old);
+        let rest = pages_bound(&Load { tried: 0, ..*load }, &tried.size);
+        let (pages, growth) = (tried.pages + rest.pages, tried.growth + rest.growth);
+        return PagesBound { pages, growth, size: rest.size };
+    }
     let entries = load.touches + load.fresh;
     if entries == 0 {
         return PagesBound { size: *old, ..PagesBound::default() };
@@ -171,6 +186,20 @@ pub fn pages_bound(load: &Load, old: &TreeSize) -> PagesBound {
         longest,
     };
     PagesBound { pages: rewritten + growth, growth, size }
+}
+
+/// What was tried out, taken alone; the tree may be as much larger.
+fn tried_bound(load: &Load, old: &TreeSize) -> PagesBound {
+    let (pages, growth) = (load.tried, load.tried);
+    let levels = u64::from(growth.checked_ilog2().map_or(0, |log| log + 1));
+    let size = TreeSize {
+        height: old.height.max(1) + levels,
+        height_below: old.height_below + levels,
+        pages: old.pages + growth,
+        inner_pages: old.inner_pages + growth,
+        longest: old.longest.max(load.longest),
+    };
+    PagesBound { pages, growth, size }
 }
 
 /// Pages of one level beyond those that there were, if so many entries come into so many pages.

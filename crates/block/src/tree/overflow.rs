@@ -61,6 +61,13 @@ impl Overflow {
         Ok(overflow)
     }
 
+    /// The longest cell that a value of so many bytes can have.
+    pub(super) fn torn(length: u32) -> Self {
+        let pages = (length as usize).div_ceil(BLOCK);
+        let runs = (0..pages.min(RUNS_MAX) as u64).map(|page| Run { page, pages: 1, crc: 0 });
+        Overflow { length, listed: pages > RUNS_MAX, runs: runs.collect() }
+    }
+
     /// Pages that hold the value, without the list.
     pub(super) fn value_pages(&self) -> u64 {
         u64::from(self.length).div_ceil(BLOCK as u64)

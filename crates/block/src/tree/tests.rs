@@ -78,10 +78,10 @@ fn what_changes_nothing_writes_nothing() {
 fn one_change_writes_one_path() {
     let mut prng = Prng::new(7);
     let mut world = World::new(10_000);
-    let pairs = (0..20_000u64).map(|i| (key(i * 10), Some(vec![1; 40].into())));
+    let pairs = (0..20_000u64).map(|i| (key(i * 10).into(), Some(vec![1; 40].into())));
     world.checkpoint(&Table { points: pairs.collect(), ..Table::default() }, &mut prng);
     let mut table = Table::default();
-    table.points.insert(key(100_000), Some(vec![2; 40].into()));
+    table.points.insert(key(100_000).into(), Some(vec![2; 40].into()));
     let applied = world.checkpoint(&table, &mut prng);
     assert_eq!(applied.pages_written, u64::from(world.tree.root().unwrap().height));
     assert_eq!(applied.freed.iter().map(|e| e.count).sum::<u64>(), applied.pages_written);
@@ -91,13 +91,13 @@ fn one_change_writes_one_path() {
 fn leaves_are_read_ahead_whatever_lies_above_them() {
     let mut prng = Prng::new(14);
     let mut world = World::new(10_000);
-    let pairs = (0..40_000u64).map(|i| (key(i * 10), Some(vec![1; 300].into())));
+    let pairs = (0..40_000u64).map(|i| (key(i * 10).into(), Some(vec![1; 300].into())));
     world.checkpoint(&Table { points: pairs.collect(), ..Table::default() }, &mut prng);
     let root = world.tree.root().unwrap();
     assert!(root.inner_pages > 12 && root.pages > 2000, "{root:?}");
     // One in 16 leaves changes: about six below each inner page.
     world.tree = Tree::new(Some(root), 10_000);
-    let points = (0..200u64).map(|i| (key(i * 2000), Some(vec![2; 300].into())));
+    let points = (0..200u64).map(|i| (key(i * 2000).into(), Some(vec![2; 300].into())));
     world.waits = 0;
     world.checkpoint(&Table { points: points.collect(), ..Table::default() }, &mut prng);
     assert!(world.waits <= 8, "waited {} times", world.waits);
@@ -111,7 +111,7 @@ fn ascending_keys_fill_their_pages() {
     // The first pairs lie behind, so that the others are not appended to the tree.
     for round in 0..40u64 {
         let keys = (0..100).map(|i| if round == 0 { 1_000_000 + i } else { round * 100 + i });
-        let points = keys.map(|i| (key(i), Some(vec![1; 300].into()))).collect();
+        let points = keys.map(|i| (key(i).into(), Some(vec![1; 300].into()))).collect();
         world.checkpoint(&Table { points, ..Table::default() }, &mut prng);
     }
     let root = world.tree.root().unwrap();
@@ -125,7 +125,7 @@ fn random_keys_fill_their_pages_to_two_thirds_and_deletions_leave_no_waste() {
     let mut world = World::new(10_000);
     let fill = |root: Root| root.bytes as f64 / (root.pages * BLOCK as u64) as f64;
     for _ in 0..40 {
-        let points = (0..200).map(|_| (key(prng.below(1 << 40)), Some(vec![1; 300].into())));
+        let points = (0..200).map(|_| (key(prng.below(1 << 40)).into(), Some(vec![1; 300].into())));
         let points = points.collect();
         world.checkpoint(&Table { points, ..Table::default() }, &mut prng);
     }
@@ -146,7 +146,7 @@ fn random_keys_fill_their_pages_to_two_thirds_and_deletions_leave_no_waste() {
 fn a_removed_range_rewrites_only_its_edges() {
     let mut prng = Prng::new(10);
     let mut world = World::new(10_000);
-    let pairs = (0..20_000u64).map(|i| (key(i), Some(vec![1; 200].into())));
+    let pairs = (0..20_000u64).map(|i| (key(i).into(), Some(vec![1; 200].into())));
     world.checkpoint(&Table { points: pairs.collect(), ..Table::default() }, &mut prng);
     let mut table = Table::default();
     table.ranges.insert(key(3_000), key(17_000));
@@ -168,7 +168,7 @@ fn a_value_in_torn_space_is_found_by_a_list() {
         Some(value.into())
     };
     for round in 0..4 {
-        let points = (round..round + 3).map(|i| (key(i), value(&mut prng)));
+        let points = (round..round + 3).map(|i| (key(i).into(), value(&mut prng)));
         let table = Table { points: points.collect(), ..Table::default() };
         world.checkpoint(&table, &mut prng);
         world.check();
@@ -223,7 +223,8 @@ fn the_bound_is_not_absurd() {
     let mut world = World::new(100_000);
     let mut last = (0, 0);
     for _ in 0..8 {
-        let points = (0..4000).map(|_| (key(prng.below(1 << 40)), Some(vec![1; 300].into())));
+        let points =
+            (0..4000).map(|_| (key(prng.below(1 << 40)).into(), Some(vec![1; 300].into())));
         let table = Table { points: points.collect(), ..Table::default() };
         let bound = world.bound(&table);
         last = (world.checkpoint(&table, &mut prng).pages_written, bound);
@@ -231,7 +232,7 @@ fn the_bound_is_not_absurd() {
     assert!(last.1 < 3 * last.0, "{} pages written, {} reserved", last.0, last.1);
     // Those of new objects need no page each.
     let key = |id: u64| Bytes::from([b"M".as_slice(), &id.to_be_bytes(), b"key"].concat());
-    let points = (0..4000).map(|i| (key((1 << 62) + i), Some(vec![1; 30].into())));
+    let points = (0..4000).map(|i| (key((1 << 62) + i).into(), Some(vec![1; 30].into())));
     let table = Table { points: points.collect(), ..Table::default() };
     let bound = world.bound(&table);
     let written = world.checkpoint(&table, &mut prng).pages_written;

@@ -4,15 +4,15 @@
 mod harness;
 
 use block::BlockStore;
-use block::device::{Device, Extent};
-use block::disk::{Driver, FaultyDisk, View};
+use block::device::Extent;
+use block::disk::{Driver, FaultyDisk};
 use block::dump::{self, DumpError, ObjectFilter};
 use block::fsck::{CheckOptions, Image, Repairs, check, repair_ops};
-use bytes::Bytes;
 use engine::Time;
 use harness::generator::Generator;
 use harness::life::Life;
 use harness::shape::Shape;
+use harness::sound::{DiskImage, assert_sound};
 use std::fmt::Write;
 use stdx::Prng;
 use store::RequestKind;
@@ -32,44 +32,11 @@ impl Write for Nowhere {
     }
 }
 
-/// Devices as a crash left them.
-struct DiskImage<'a> {
-    disk: &'a FaultyDisk,
-    main_blocks: u64,
-    fast_blocks: u64,
-}
-
-impl<'a> DiskImage<'a> {
-    fn new(shape: &Shape, disk: &'a FaultyDisk) -> Self {
-        let (main_blocks, fast_blocks) = (shape.store.main_blocks, shape.store.fast_blocks);
-        DiskImage { disk, main_blocks, fast_blocks }
-    }
-}
-
-impl Image for DiskImage<'_> {
-    fn read(&mut self, device: Device, block: u64, blocks: u32) -> Result<Bytes, String> {
-        Ok(self.disk.read_now(device, block, blocks, View::Completed))
-    }
-
-    fn blocks(&self, device: Device) -> u64 {
-        match device {
-            Device::Main => self.main_blocks,
-            Device::Fast => self.fast_blocks,
-        }
-    }
-}
-
-fn assert_clean(shape: &Shape, disk: &FaultyDisk, when: &str) {
-    let mut image = DiskImage::new(shape, disk);
-    let report = check(&mut image, &CheckOptions { deep: true, ..CheckOptions::default() });
-    assert!(report.is_clean(), "{when}:\n{report}{}", report.log.as_ref().expect("a log"));
-}
-
 /// One in `interval` operations is followed by a crash of a copy of the devices.
 fn run(seed: u64, shape: &Shape, transactions: u64, interval: u64) {
     let mut prng = Prng::new(seed);
     let mut life = Life::begin(shape, seed);
-    assert_clean(shape, life.driver.disk(), "opened");
+    assert_sound(shape, life.driver.disk(), "opened");
     let mut generator = life.generator();
     for number in 0..transactions {
         life.submit(RequestKind::Commit(generator.transaction()));
@@ -80,7 +47,7 @@ fn run(seed: u64, shape: &Shape, transactions: u64, interval: u64) {
             assert!(life.step(), "requests are unanswered, and nothing is on its way");
             if prng.chance(1, interval) {
                 let crashed = life.fork();
-                assert_clean(shape, &crashed.disk, &format!("seed {seed}, crash at {number}"));
+                assert_sound(shape, &crashed.disk, &format!("seed {seed}, crash at {number}"));
             }
         }
     }
@@ -91,7 +58,7 @@ fn recover_and_check(seed: u64, shape: &Shape, life: Life, generator: &mut Gener
     let mut life = life.crash().recover();
     life.load(generator, 10, 4);
     life.checkpoint();
-    assert_clean(shape, life.driver.disk(), &format!("seed {seed}, after a checkpoint"));
+    assert_sound(shape, life.driver.disk(), &format!("seed {seed}, after a checkpoint"));
     let mut image = DiskImage::new(shape, life.driver.disk());
     for dump in DUMPS {
         dump(&mut image, &mut Nowhere).expect("a sound store is shown");
@@ -133,7 +100,7 @@ fn leaked_blocks_and_lost_marks_are_mended_by_the_engine() {
     life.load(&mut generator, 30, 4);
     life.checkpoint();
     let disk = life.driver.into_disk();
-    assert_clean(&shape, &disk, "before");
+    assert_sound(&shape, &disk, "before");
     // Blocks at the end of the device, which nothing uses.
     let leaked = Extent::new(shape.store.main_blocks - 1000, 100);
     let disk = mended(&shape, disk, Repairs { taken: vec![leaked], ..Repairs::default() });
@@ -142,5 +109,5 @@ fn leaked_blocks_and_lost_marks_are_mended_by_the_engine() {
     let repairs = repair_ops(&report);
     assert_eq!(repairs.freed, [leaked]);
     let disk = mended(&shape, disk, repairs);
-    assert_clean(&shape, &disk, "after");
+    assert_sound(&shape, &disk, "after");
 }

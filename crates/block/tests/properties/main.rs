@@ -2,12 +2,14 @@
 
 mod harness;
 
+use block::{BlockStore, Options};
 use bytes::Bytes;
+use engine::Time;
 use harness::generator::{collection, object, one};
 use harness::life::Life;
-use harness::shape::Shape;
+use harness::shape::{BLOCKS_PER_MIB, Shape};
 use harness::{Report, Scenario, crashes, damage, failures, fullness};
-use store::{Change, RequestKind, StoreError};
+use store::{Change, Outcome, RequestKind, StoreError};
 
 /// Names the seed of a failure.
 fn run_seeds(first: u64, count: u64, scenario: impl Fn(u64) -> Report) -> Report {
@@ -54,6 +56,66 @@ fn a_store_that_crashes_again_and_again_loses_nothing_that_was_acknowledged() {
 }
 
 #[test]
+fn a_device_that_is_too_small_is_refused() {
+    for main_blocks in [0, 1, 1000] {
+        let store = BlockStore::open(Options { main_blocks, ..Options::default() });
+        let failure = store.failure().expect("it holds no store").to_string();
+        assert!(failure.contains("hold no store"), "{failure}");
+    }
+}
+
+/// What one batch may add to what replay is granted.
+const BATCH_MAX: usize = 6 << 20;
+
+#[test]
+fn recovery_keeps_to_its_memory_however_much_wrote_the_log() {
+    let (mut shape, memory) = (Shape::new(256, 0), 16 << 20);
+    shape.store.memory = 512 << 20;
+    shape.log_blocks = Some(96 * BLOCKS_PER_MIB);
+    shape.store.deferred_blocks = 64;
+    let mut life = Life::begin(&shape, 80);
+    assert!(life.commit(one(collection(0), Change::CreateCollection)));
+    for number in 0..260 {
+        let name = || object(number % 240);
+        let data = Bytes::from(vec![number as u8; 100 << 10]);
+        let mut transaction = one(collection(0), Change::Write { object: name(), offset: 0, data });
+        let pair = |key: u32| (Bytes::from(format!("{number}.{key}")), Bytes::from(vec![7; 500]));
+        let change = match number % 40 {
+            39 => Change::Remove { object: name() },
+            _ => Change::OmapSet { object: name(), pairs: (0..40).map(pair).collect() },
+        };
+        transaction.push(collection(0), change);
+        assert!(life.commit(transaction));
+    }
+    let (tables, homes) = life.driver.store().buffered();
+    assert!(
+        tables + homes > memory as usize + BATCH_MAX,
+        "{tables} bytes of metadata, {homes} of data"
+    );
+    let mut disk = life.driver.into_disk();
+    shape.store.memory = memory;
+    // Interrupted now and then, it still gets on.
+    let mut most = 0;
+    for steps in [100, 300, u64::MAX] {
+        let mut driver = shape.start(disk, Time::ZERO);
+        for _ in 0..steps {
+            if driver.store().is_open() || !driver.step() {
+                break;
+            }
+            driver.store().check_invariants();
+            let (tables, homes) = driver.store().buffered();
+            most = most.max(tables + homes);
+        }
+        assert!(driver.store().failure().is_none(), "{:?}", driver.store().failure());
+        disk = driver.into_disk();
+        let _ = disk.crash();
+    }
+    assert!(most < memory as usize + BATCH_MAX, "{most} bytes were buffered");
+    let state = life.history.state().clone();
+    Life::resume(&shape, disk, state).verify();
+}
+
+#[test]
 fn damaged_blocks_give_errors_or_nothing_but_never_wrong_answers() {
     run_seeds(40, 3, |seed| damage::damage_run(seed, 15, 10));
 }
@@ -95,6 +157,25 @@ fn what_the_log_cannot_take_at_once_is_refused_by_its_size_and_harms_nothing() {
     life.verify();
     life.submit(set(1 << 20));
     life.verify();
+}
+
+#[test]
+fn nothing_happens_behind_a_refused_append_before_the_caller_resumes() {
+    let mut life = Life::begin(&Shape::new(64, 0), 71);
+    assert!(life.commit(one(collection(0), Change::CreateCollection)));
+    let append = |length: usize| {
+        let pairs = [(Bytes::from_static(b"key"), Bytes::from(vec![1; length]))].into();
+        RequestKind::Append(one(collection(0), Change::OmapSet { object: object(0), pairs }))
+    };
+    // Those behind are on their way before anybody knows.
+    let refused = life.ask_all(vec![append(10 << 20), append(10), append(20)]);
+    assert!(matches!(refused[0], Err(StoreError::TooLarge { .. })), "{refused:?}");
+    let behind = Err(StoreError::Behind(collection(0)));
+    assert_eq!(refused[1..], [behind.clone(), behind]);
+    life.verify();
+    let resumed = life.ask(RequestKind::Resume(collection(0)));
+    assert_eq!(resumed, Ok(Outcome::Resumed));
+    assert_eq!(life.ask(append(10)), Ok(Outcome::Committed));
 }
 
 #[test]

@@ -53,31 +53,17 @@ enum Kind {
     Write {
         /// What the vector points to.
         _pieces: Vec<Bytes>,
-        durability: Durability,
+        /// Whether it is done only when it is durable: the kernel flushes behind it by itself, which
+        /// spares two turns and, for files, a thread that waits for a flush.
+        durable: bool,
     },
-    /// All is written but not yet durable.
-    FlushOfWrite,
     Flush,
     Discard,
-}
-
-/// How a write becomes durable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Durability {
-    /// By somebody's flush, later.
-    Later,
-    /// With the write itself: best for devices, which need no thread for it.
-    Write,
-    /// By a flush that follows: best for files. File systems end a durable direct write in a kernel
-    /// thread that is bound to one processor, where it waits for whoever computes there: under load
-    /// that takes milliseconds. The thread that waits for a flush runs wherever there is room.
-    Flush,
 }
 
 impl Operation {
     pub fn new(
         file: FileId,
-        is_block_device: bool,
         token: u64,
         request: DiskRequest,
         pool: &mut BufferPool,
@@ -89,12 +75,7 @@ impl Operation {
             }
             DiskRequest::Write { offset, pieces, durable } => {
                 let length = vector.list(&pieces);
-                let durability = match (durable, is_block_device) {
-                    (false, _) => Durability::Later,
-                    (true, true) => Durability::Write,
-                    (true, false) => Durability::Flush,
-                };
-                (Kind::Write { _pieces: pieces, durability }, offset, length)
+                (Kind::Write { _pieces: pieces, durable }, offset, length)
             }
             DiskRequest::Flush => (Kind::Flush, 0, 0),
             DiskRequest::Discard { offset, length } => (Kind::Discard, offset, length),
@@ -118,12 +99,8 @@ impl Operation {
                 let length = left.min(TRANSFER_MAX) as u32;
                 opcode::Read::new(file, pointer, length).offset(offset).build()
             }
-            Kind::Write { durability, .. } => {
-                vector.entry(file, offset, *durability == Durability::Write)
-            }
-            Kind::Flush | Kind::FlushOfWrite => {
-                opcode::Fsync::new(file).flags(FsyncFlags::DATASYNC).build()
-            }
+            Kind::Write { durable, .. } => vector.entry(file, offset, *durable),
+            Kind::Flush => opcode::Fsync::new(file).flags(FsyncFlags::DATASYNC).build(),
             Kind::Discard => {
                 opcode::Fallocate::new(file, self.length).offset(offset).mode(PUNCH).build()
             }
@@ -148,10 +125,6 @@ impl Operation {
         let whole = length - length % DIRECT_ALIGNMENT;
         self.done += whole as u64;
         if self.done == self.length {
-            if let Kind::Write { durability: Durability::Flush, .. } = self.kind {
-                self.kind = Kind::FlushOfWrite;
-                return Progress::More(self.entry(vector));
-            }
             return self.succeed();
         }
         if length == 0 {
@@ -189,7 +162,7 @@ impl Operation {
         let what = match self.kind {
             Kind::Read { .. } => "read",
             Kind::Write { .. } => "write",
-            Kind::Flush | Kind::FlushOfWrite => "flush",
+            Kind::Flush => "flush",
             Kind::Discard => "discard",
         };
         let (path, offset, length) = (path.to_owned(), self.offset, self.length);

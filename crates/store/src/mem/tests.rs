@@ -171,6 +171,27 @@ fn a_full_store_refuses_bytes_but_not_removals() {
 }
 
 #[test]
+fn nothing_happens_behind_a_refused_append_before_the_caller_resumes() {
+    let mut store = MemStore::with_capacity(100);
+    let write =
+        |length| Change::Write { object: object(1), offset: 0, data: Bytes::from(vec![1; length]) };
+    store.apply(&transaction(vec![Change::CreateCollection, write(10)])).unwrap();
+    let append = |store: &mut MemStore, change| {
+        store.execute(RequestKind::Append(transaction(vec![change])))
+    };
+    let before = store.clone();
+    assert!(matches!(append(&mut store, write(200)), Err(StoreError::NoSpace { .. })));
+    let behind = Err(StoreError::Behind(PG));
+    assert_eq!(append(&mut store, write(5)), behind);
+    assert_eq!(append(&mut store, Change::Remove { object: object(1) }), behind);
+    let alone = RequestKind::Commit(transaction(vec![write(5)]));
+    assert_eq!(store.execute(alone), behind);
+    assert_eq!(store, before);
+    assert_eq!(store.execute(RequestKind::Resume(PG)), Ok(Outcome::Resumed));
+    assert_eq!(append(&mut store, write(5)), Ok(Outcome::Committed));
+}
+
+#[test]
 fn what_is_absent_is_an_error_except_for_meta() {
     let mut store = store_with(vec![]);
     let (collection, object) = (PG, object(1));

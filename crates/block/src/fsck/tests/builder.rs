@@ -286,7 +286,6 @@ impl Builder {
         let tree_root = self.build_tree(&mut pages, &mut memory);
         let bitmap = self.build_bitmap(&mut pages, &mut memory, with_pages);
         self.build_log(&mut memory);
-        let runs = self.runs.clone();
         let mut superblock = Superblock {
             features: Features::default(),
             store: STORE,
@@ -298,8 +297,9 @@ impl Builder {
             resumed: LogPoint::BEGINNING,
             counters: self.counters(),
             tree_root,
-            metadata: MetadataSpace { device: self.device, runs, bitmap },
+            metadata: MetadataSpace { device: self.device, runs: Vec::new(), bitmap },
         };
+        superblock.name_runs(self.runs.len(), self.runs.iter().copied());
         with_superblock(&mut superblock);
         for sequence in [1, 2] {
             let superblock = Superblock { sequence, ..superblock.clone() };

@@ -136,6 +136,26 @@ fn the_bitmap_of_pages_has_exactly_the_pages_in_use() {
     assert_finds(&memory, &[FindingKind::PageBitmap], "bytes in 4096");
 }
 
+/// The superblock does not name them.
+#[test]
+fn many_runs_of_pages_are_found_in_their_bitmap() {
+    let mut builder = Builder::sound();
+    let behind = builder.geometry.space.end() - 600;
+    for run in (0..300).map(|run| Extent::new(behind + 2 * run, 1)) {
+        builder.space.take(run).unwrap();
+        builder.runs.push(run);
+    }
+    let memory = builder.build();
+    assert!(run(&memory).is_clean(), "\n{}", run(&memory));
+    // What the tree has is known all the same, and what it had besides is nobody's.
+    let memory = builder.build_with(|_| {}, |superblock| superblock.metadata.bitmap.crc ^= 1);
+    let report = run(&memory);
+    let found = kinds(&report);
+    assert!(found.contains(&FindingKind::PageBitmap), "\n{report}");
+    assert!(found.contains(&FindingKind::BlockLeaked), "\n{report}");
+    assert!(!found.contains(&FindingKind::MetadataRuns), "\n{report}");
+}
+
 #[test]
 fn pages_must_lie_in_the_runs() {
     let builder = Builder::sound();

@@ -1,7 +1,7 @@
 //! A frozen table as one layer of the tree sees it: keys without the bytes that all keys of the layer
 //! have in common.
 
-use crate::table::Table;
+use crate::table::{PointKey, Table};
 use bytes::Bytes;
 use std::borrow::Cow;
 use std::collections::btree_map;
@@ -95,7 +95,7 @@ pub(in crate::tree) fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
 }
 
 pub(in crate::tree::apply) struct Points<'a> {
-    inner: Option<btree_map::Range<'a, Bytes, Option<Bytes>>>,
+    inner: Option<btree_map::Range<'a, PointKey, Option<Bytes>>>,
     skip: usize,
 }
 

@@ -3,7 +3,7 @@
 use super::{ApplyError, Context, Totals};
 use crate::device::{BLOCK, Extent};
 use crate::tree::builder::Builder;
-use crate::tree::overflow::{Overflow, RUNS_MAX, VALUE_MAX};
+use crate::tree::overflow::{Overflow, RUNS_MAX, VALUE_MAX, pages_for};
 use crate::tree::page::{ENTRY_MAX, HEAD, SEGMENT};
 use crate::tree::reference::{PageRef, Run, Top};
 use bytes::Bytes;
@@ -17,6 +17,8 @@ const CACHED_RUN_MAX: usize = 4 * BLOCK;
 #[derive(Debug)]
 pub(super) struct Output {
     checkpoint: u64,
+    /// Pages are only counted.
+    pub is_trial: bool,
     pub writes: VecDeque<(u64, Bytes)>,
     pub freed: Vec<Extent>,
     pub pages_written: u64,
@@ -36,6 +38,7 @@ impl Output {
     pub(super) fn new(checkpoint: u64) -> Self {
         Output {
             checkpoint,
+            is_trial: false,
             writes: VecDeque::new(),
             freed: Vec::new(),
             pages_written: 0,
@@ -49,7 +52,8 @@ impl Output {
     }
 
     pub(super) fn start_step(&mut self, budget: usize) {
-        self.exhausted_at = self.pages_written + self.pages_freed + budget.max(1) as u64;
+        let spent = self.pages_written + self.pages_freed;
+        self.exhausted_at = spent.saturating_add(budget.max(1) as u64);
     }
 
     pub(super) fn is_exhausted(&self) -> bool {
@@ -89,11 +93,15 @@ pub(super) fn write_page(
     entries: usize,
 ) -> Result<PageRef, ApplyError> {
     let page = context.pages.allocate().ok_or(ApplyError::NoSpace)?;
+    context.output.inner_pages += i64::from(level > 0);
+    if context.output.is_trial {
+        context.output.pages_written += 1;
+        return Ok(PageRef { page, crc: 0 });
+    }
     let bytes = Bytes::from(builder.build(entries, page, context.output.checkpoint));
     let crc = crc_fast::crc32_iscsi(&bytes);
     context.tree.cache.insert_written(page, crc, Some(level), bytes.clone());
     context.output.write(page, bytes);
-    context.output.inner_pages += i64::from(level > 0);
     Ok(PageRef { page, crc })
 }
 
@@ -111,6 +119,10 @@ pub(super) fn write_overflow(
         return Err(ApplyError::TooLong { length: value.len() });
     }
     let length = value.len() as u32;
+    if context.output.is_trial {
+        context.output.pages_written += pages_for(value.len());
+        return Ok(Overflow::torn(length).to_bytes());
+    }
     let mut runs = write_runs(context, value)?;
     let listed = runs.len() > RUNS_MAX;
     if listed {
@@ -128,21 +140,21 @@ fn write_runs(
     while !bytes.is_empty() {
         let wanted = bytes.len().div_ceil(BLOCK) as u64;
         let extent = context.pages.allocate_run(wanted).ok_or(ApplyError::NoSpace)?;
-        let mut buffer = AlignedBuffer::zeroed(extent.count as usize * BLOCK);
-        let (now, rest) = bytes.split_at(bytes.len().min(buffer.len()));
-        buffer[..now.len()].copy_from_slice(now);
-        runs.push(write_run(context, extent, buffer));
+        let length = extent.count as usize * BLOCK;
+        let (now, rest) = bytes.split_at(bytes.len().min(length));
+        runs.push(write_run(context, extent, now));
         bytes = rest;
     }
     Ok(runs)
 }
 
-fn write_run(context: &mut Context<'_>, extent: Extent, buffer: AlignedBuffer) -> Run {
-    let bytes = Bytes::from(buffer);
+fn write_run(context: &mut Context<'_>, extent: Extent, content: &[u8]) -> Run {
+    let (page, pages) = (extent.start, extent.count as u32);
+    let bytes = Bytes::from(AlignedBuffer::gathered([content], extent.count as usize * BLOCK));
     let crc = crc_fast::crc32_iscsi(&bytes);
     if bytes.len() <= CACHED_RUN_MAX {
         context.tree.cache.insert_written(extent.start, crc, None, bytes.clone());
     }
-    context.output.write(extent.start, bytes);
-    Run { page: extent.start, pages: extent.count as u32, crc }
+    context.output.write(page, bytes);
+    Run { page, pages, crc }
 }

@@ -100,7 +100,7 @@ fn a_failed_read_fails_what_needs_it_until_it_is_forgotten() {
     assert!(matches!(fault, Err(Fault::Damaged { page, .. }) if page == root), "{fault:?}");
     let mut apply = Apply::new(world.tree.root(), 9);
     let mut table = Table::default();
-    table.points.insert(key(1), Some(Bytes::new()));
+    table.points.insert(key(1).into(), Some(Bytes::new()));
     let error = apply.step(&mut world.tree, &table, &mut world.space, 9);
     assert!(matches!(error, Err(ApplyError::Damaged { page, .. }) if page == root), "{error:?}");
     world.device.insert(root, good);

@@ -12,7 +12,8 @@ enum Action {
     Commit,
     Abandon,
     Lend(u64),
-    Return,
+    Return(u64),
+    LendMany(u64),
 }
 
 fn action() -> impl Strategy<Value = Action> {
@@ -22,7 +23,8 @@ fn action() -> impl Strategy<Value = Action> {
         1 => Just(Action::Commit),
         1 => Just(Action::Abandon),
         1 => (1u64..200).prop_map(Action::Lend),
-        1 => Just(Action::Return),
+        1 => prop_oneof![1..100u64, Just(u64::MAX)].prop_map(Action::Return),
+        1 => (1u64..100).prop_map(Action::LendMany),
     ]
 }
 
@@ -70,12 +72,24 @@ impl Model {
                 self.total += pages;
                 self.end += pages + pages % 3;
             }
-            Action::Return => {
-                if let Some(extent) = space.take_free_run(u64::MAX) {
+            Action::LendMany(runs) => {
+                // From behind, and some of them touch.
+                for run in (0..*runs).rev() {
+                    space.add_run(Extent::new(self.end + 3 * run, 1 + run % 3));
+                    self.total += 1 + run % 3;
+                }
+                self.end += 3 * runs;
+            }
+            Action::Return(pages) => {
+                let has_some = space.has_free_runs(*pages, pages % 9 + 1);
+                let extents = space.take_free_runs(*pages, pages % 9 + 1);
+                assert_eq!(has_some, !extents.is_empty());
+                for extent in &extents {
                     self.total -= extent.count;
                     let used = |page| self.old.contains(&page) || self.new.contains(&page);
                     assert!(!(extent.start..extent.end()).any(used));
                 }
+                assert!(extents.iter().map(|extent| extent.count).sum::<u64>() <= *pages);
             }
         }
     }
@@ -145,12 +159,13 @@ fn a_run_is_torn_to_give_back_what_is_free_in_its_middle() {
     space.free_later(Extent::new(200, 30)).unwrap();
     space.commit();
     space.check_invariants();
-    assert!(!space.has_free_run(63));
-    assert_eq!(space.take_free_run(80), Some(Extent::new(50, 80)));
-    assert_eq!(space.take_free_run(80), None);
+    assert!(!space.has_free_runs(7, 8));
+    assert_eq!(space.take_free_runs(110, 8), [Extent::new(50, 100), Extent::new(200, 10)]);
+    assert_eq!(space.take_free_runs(7, 8), []);
     space.check_invariants();
-    assert!(space.runs().eq([Extent::new(10, 40), Extent::new(130, 180)]));
-    assert_eq!((space.free_pages(), space.used_pages()), (50, 170));
+    let left = [Extent::new(10, 40), Extent::new(150, 50), Extent::new(210, 100)];
+    assert!(space.runs().eq(left));
+    assert_eq!((space.free_pages(), space.used_pages()), (20, 170));
 }
 
 #[test]
@@ -161,6 +176,27 @@ fn pages_are_taken_in_ascending_order() {
     let taken: Vec<u64> = (0..20).filter_map(|_| space.allocate()).collect();
     assert!(taken.is_sorted() && taken.len() == 20);
     assert_eq!(space.allocate(), None);
+}
+
+#[test]
+fn the_longest_piece_is_found_wherever_it_is() {
+    let mut space = PageSpace::default();
+    (0..600).for_each(|run| space.add_run(Extent::new(3 * run, 1)));
+    space.add_run(Extent::new(5000, 20));
+    assert_eq!(space.allocate_run(30).map(|extent| extent.count), Some(1), "a short search");
+    assert_eq!(space.allocate_longest(15), Some(Extent::new(5000, 15)));
+    assert_eq!(space.allocate_longest(15), Some(Extent::new(5015, 5)));
+    space.check_invariants();
+}
+
+/// Each of many runs has few bytes, and a checkpoint writes all of them.
+#[test]
+fn many_runs_are_short_in_the_bitmap() {
+    let mut space = PageSpace::default();
+    (0..10_000).for_each(|run| space.add_run(Extent::new(1_000_000 + 2 * run, 1)));
+    let encoded = space.encode();
+    assert!(encoded.len() <= 10_000 * 5 + 20, "{} bytes", encoded.len());
+    assert_eq!(PageSpace::decode(&encoded).unwrap().run_count(), 10_000);
 }
 
 #[test]

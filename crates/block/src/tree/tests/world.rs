@@ -97,7 +97,7 @@ pub fn change_randomly(prng: &mut Prng, keys: Keys, operations: u64) -> Table {
                 Keys::Fresh => fresh_key(prng, number),
                 _ => key.into(),
             };
-            table.points.insert(key, Some(random_value(prng).into()));
+            table.points.insert(key.into(), Some(random_value(prng).into()));
         }
     }
     table

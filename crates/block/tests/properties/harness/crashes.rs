@@ -39,6 +39,11 @@ pub fn crash_at_boundaries(seed: u64) -> Report {
     boundary_run(seed, 40, 24)
 }
 
+/// As many crashes as operations, of a shorter history.
+pub fn crash_at_every_boundary(seed: u64) -> Report {
+    boundary_run(seed, 12, 1)
+}
+
 /// One in `interval` operations is followed by a crash, from a random one on.
 pub fn boundary_run(seed: u64, transactions: u64, interval: u64) -> Report {
     let mut prng = Prng::new(seed);

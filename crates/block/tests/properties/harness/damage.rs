@@ -78,6 +78,7 @@ pub fn superblock_damage(seed: u64) -> Report {
     let losses: [&[u64]; 6] = [&[0], &[1], &[end - 2], &[end - 1], &[0, 1], &[end - 2, end - 1]];
     for lost in losses {
         let mut crashed = life.fork();
+        crashed.is_damaged = true;
         for block in lost {
             let bit = prng.below(BLOCK as u64 * 8) as usize;
             crashed.disk.corrupt(Device::Main, *block, bit);

@@ -4,13 +4,14 @@ use super::Report;
 use super::compare::observe;
 use super::generator::Generator;
 use super::history::{History, Tolerance};
-use super::shape::Shape;
+use super::shape::{MEMORY_TINY, MEMORY_USUAL, Shape};
+use super::sound::assert_sound;
 use block::BlockStore;
 use block::disk::{Driver, FaultyDisk};
 use engine::Time;
 use stdx::Prng;
 use store::mem::MemStore;
-use store::{Outcome, RequestKind, StoreError, Transaction};
+use store::{Completion, Outcome, RequestKind, StoreError, Transaction};
 
 /// Recovery is interrupted so often at most.
 const INTERRUPTIONS_MAX: u64 = 3;
@@ -18,6 +19,8 @@ const INTERRUPTIONS_MAX: u64 = 3;
 const SHOWN_MAX: usize = 12;
 /// One in so many steps is followed by a check of the store's invariants.
 const CHECK_INTERVAL: u64 = 64;
+/// One in so many crashes is followed by a check of what it left.
+const SOUND_INTERVAL: u64 = 3;
 /// One in so many transactions is followed by a checkpoint, besides those that the store makes.
 const CHECKPOINT_INTERVAL: u64 = 12;
 
@@ -39,6 +42,8 @@ pub struct Crashed {
     shape: Shape,
     tolerance: Tolerance,
     now: Time,
+    /// Something was damaged that a check would tell.
+    pub is_damaged: bool,
 }
 
 impl Life {
@@ -51,16 +56,13 @@ impl Life {
 
     /// A store that was just formatted.
     pub fn begin_on(shape: &Shape, disk: FaultyDisk, prng: Prng) -> Life {
-        Crashed {
-            disk,
-            candidates: vec![MemStore::new()],
-            report: Report::default(),
-            prng,
-            shape: shape.clone(),
-            tolerance: Tolerance::None,
-            now: Time::ZERO,
-        }
-        .reopen()
+        Crashed::new(shape, disk, prng).reopen()
+    }
+
+    /// A store that holds this state.
+    pub fn resume(shape: &Shape, disk: FaultyDisk, state: MemStore) -> Life {
+        let candidates = vec![state];
+        Crashed { candidates, ..Crashed::new(shape, disk, Prng::new(0)) }.reopen()
     }
 
     pub fn tolerating(mut self, tolerance: Tolerance) -> Life {
@@ -182,6 +184,17 @@ impl Life {
         self.driver.execute(kind)
     }
 
+    /// The same for several commits at once.
+    pub fn ask_all(&mut self, kinds: Vec<RequestKind>) -> Vec<Result<Outcome, StoreError>> {
+        let tokens: Vec<_> = kinds.into_iter().map(|kind| self.driver.submit(kind)).collect();
+        let answers = tokens.into_iter().map(|token| {
+            let Completion { token: of, outcome } = self.driver.next_completion();
+            assert_eq!(of, token);
+            outcome
+        });
+        answers.collect()
+    }
+
     /// Compares everything, with nothing in flight.
     pub fn verify(&mut self) {
         self.settle();
@@ -212,6 +225,7 @@ impl Life {
             shape: self.shape.clone(),
             tolerance: self.history.tolerance,
             now: self.driver.now(),
+            is_damaged: false,
         };
         crashed.crash_disk();
         crashed
@@ -226,12 +240,27 @@ impl Life {
             shape: self.shape,
             tolerance: self.history.tolerance,
             now: self.driver.now(),
+            is_damaged: false,
             disk: self.driver.into_disk(),
         }
     }
 }
 
 impl Crashed {
+    /// An empty store.
+    fn new(shape: &Shape, disk: FaultyDisk, prng: Prng) -> Crashed {
+        Crashed {
+            disk,
+            candidates: vec![MemStore::new()],
+            report: Report::default(),
+            prng,
+            shape: shape.clone(),
+            tolerance: Tolerance::None,
+            now: Time::ZERO,
+            is_damaged: false,
+        }
+    }
+
     fn crash_disk(&mut self) {
         match self.prng.chance(1, 5) {
             true => self.disk.restart(),
@@ -242,6 +271,10 @@ impl Crashed {
     /// Opens the store, perhaps after crashes in the middle of recovery, and finds out which state
     /// it holds.
     pub fn recover(mut self) -> Life {
+        if self.prng.chance(1, 4) {
+            // Somebody has changed how much memory there is.
+            self.shape.store.memory = *self.prng.choose(&[MEMORY_TINY, MEMORY_USUAL]);
+        }
         for _ in 0..self.prng.below(INTERRUPTIONS_MAX + 1) {
             self.interrupt_recovery();
         }
@@ -264,6 +297,9 @@ impl Crashed {
 
     /// Opens the store without further accidents.
     pub fn reopen(mut self) -> Life {
+        if !self.is_damaged && self.prng.chance(1, SOUND_INTERVAL) {
+            assert_sound(&self.shape, &self.disk, "before the store is opened");
+        }
         let mut driver = self.shape.start(self.disk, self.now);
         driver.run_until_ready();
         self.report.steps += driver.steps();

@@ -5,6 +5,7 @@
 //! * `generator`: random transactions and reads.
 //! * `history`: what was asked, and what the store may therefore hold.
 //! * `compare`: what the store holds.
+//! * `sound`: what `fsck` says of it.
 //! * `life`: a store at work, and one that crashed.
 //! * `crashes`, `damage`, `failures`, `fullness`: the scenarios. Each runs from a seed and panics at
 //!   the first wrong answer.
@@ -19,6 +20,7 @@ pub mod generator;
 pub mod history;
 pub mod life;
 pub mod shape;
+pub mod sound;
 
 use std::ops::AddAssign;
 
@@ -48,9 +50,10 @@ impl AddAssign for Report {
 pub type Scenario = fn(u64) -> Report;
 
 /// All scenarios, by the name that the soak prints.
-pub const SCENARIOS: [(&str, Scenario); 8] = [
+pub const SCENARIOS: [(&str, Scenario); 9] = [
     ("model", crashes::equals_the_reference),
     ("boundaries", crashes::crash_at_boundaries),
+    ("every-boundary", crashes::crash_at_every_boundary),
     ("lives", crashes::crash_again_and_again),
     ("damage", damage::damaged_blocks),
     ("superblocks", damage::superblock_damage),

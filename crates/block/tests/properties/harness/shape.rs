@@ -9,7 +9,7 @@ pub const BLOCKS_PER_MIB: u64 = 256;
 
 /// Everything is evicted all the time, and checkpoints happen often.
 pub const MEMORY_TINY: u64 = 1 << 20;
-const MEMORY_USUAL: u64 = 32 << 20;
+pub const MEMORY_USUAL: u64 = 32 << 20;
 
 const LOG_SMALL_MIB: u64 = 8;
 

@@ -13,10 +13,9 @@ fn blocks(count: usize) -> Bytes {
     AlignedBuffer::zeroed(count * BLOCK).into()
 }
 
-/// A durable write to a block device.
 fn write(pieces: Vec<Bytes>, vector: &mut Vector) -> Operation {
     let request = DiskRequest::Write { offset: 0, pieces, durable: true };
-    Operation::new(FileId(0), true, 7, request, &mut BufferPool::default(), vector)
+    Operation::new(FileId(0), 7, request, &mut BufferPool::default(), vector)
 }
 
 fn fault(progress: Progress) -> String {
@@ -77,24 +76,8 @@ fn a_read_beyond_the_end_is_an_error() {
     let mut vector = Vector::default();
     let request = DiskRequest::Read { offset: 4096, length: 8192 };
     let mut operation =
-        Operation::new(FileId(0), false, 7, request, &mut BufferPool::default(), &mut vector);
+        Operation::new(FileId(0), 7, request, &mut BufferPool::default(), &mut vector);
     assert!(matches!(operation.advance(4096, &mut vector, path()), Progress::More(_)));
     let text = fault(operation.advance(0, &mut vector, path()));
     assert_eq!(text, "read of 8192 bytes at 4096 of /disk: unexpected end of file");
-}
-
-#[test]
-fn a_durable_write_to_a_file_is_done_when_the_flush_behind_it_is() {
-    let written = |vector: &mut Vector| {
-        let request = DiskRequest::Write { offset: 0, pieces: vec![blocks(1)], durable: true };
-        let mut pool = BufferPool::default();
-        let mut operation = Operation::new(FileId(0), false, 7, request, &mut pool, vector);
-        assert!(matches!(operation.advance(4096, vector, path()), Progress::More(_)));
-        operation
-    };
-    let mut vector = Vector::default();
-    let flushed = written(&mut vector).advance(0, &mut vector, path());
-    assert!(matches!(flushed, Progress::Done { result: Ok(_), .. }));
-    let text = fault(written(&mut vector).advance(-libc::EIO, &mut vector, path()));
-    assert!(text.starts_with("flush of 4096 bytes at 0 of /disk: "), "{text}");
 }

@@ -1,0 +1,36 @@
+//! Why a store cannot be opened, or does not go on.
+
+use crate::log::Damage;
+use crate::superblock::{MAIN_BLOCKS_MIN, SuperblockError};
+use thiserror::Error;
+
+/// Why a store cannot be opened, or does not go on.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum StoreFailure {
+    #[error(transparent)]
+    Superblock(#[from] SuperblockError),
+    #[error("{found} blocks of 4 KiB hold no store: it has {MAIN_BLOCKS_MIN} at least")]
+    TooSmall { found: u64 },
+    #[error("the store was made for devices of {made} blocks of 4 KiB, they have {found}: {why}")]
+    Geometry { made: u64, found: u64, why: String },
+    #[error("the log is damaged: {0}; `sepiola store fsck` tells what can be repaired")]
+    Log(String),
+    #[error("the metadata is damaged: {0}; `sepiola store fsck` tells what can be repaired")]
+    Metadata(String),
+    #[error("the device failed: {0}")]
+    Device(String),
+}
+
+impl StoreFailure {
+    pub(super) fn unreadable(block: u64) -> Self {
+        StoreFailure::Log(format!("block {block} cannot be read"))
+    }
+
+    pub(super) fn damaged(block: u64, damage: &Damage) -> Self {
+        StoreFailure::Log(format!("at block {block}: {damage}"))
+    }
+}
+
+pub(super) fn metadata(error: impl std::fmt::Display) -> StoreFailure {
+    StoreFailure::Metadata(error.to_string())
+}

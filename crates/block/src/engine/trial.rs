@@ -1,0 +1,119 @@
+//! Trying out what a transaction costs in pages.
+//!
+//! The bound that is known without looking ([`pages_bound`](crate::tree::pages_bound)) is for the worst
+//! case: each of many keys in a leaf of its own, which splits. Where that does not fit any more, a
+//! transaction that would be alone in the next checkpoint is applied to the tree without writing
+//! anything, which tells how many pages it really takes. If they are there it takes effect, a
+//! checkpoint begins at once, and nothing else takes effect before that.
+//!
+//! Pages that have to be read interrupt this. What the transaction has taken meanwhile stays taken,
+//! and it goes on where it was; if a checkpoint has begun, all of it begins anew.
+
+use super::commit::Work;
+use super::effects::{Effects, Interrupt};
+use super::mounted::Mounted;
+use super::room::purpose_of;
+use crate::device::Extent;
+use crate::table::Table;
+use crate::tree::{Apply, Load, PageSource, Step};
+
+/// What is allowed beyond what was counted: leaves whose long values lie in fewer runs than was assumed
+/// may be small enough to take in a neighbour, and a checkpoint that ran out of pages would be the end.
+const MARGIN_SHARE: u64 = 8;
+const MARGIN_PAGES: u64 = 16;
+
+#[derive(Debug)]
+pub(crate) struct Trial {
+    effects: Effects,
+    table: Table,
+    apply: Apply,
+    /// Pages that were missing by the bound.
+    missing: u64,
+    /// Of the superblock whose tree it is applied to.
+    sequence: u64,
+}
+
+impl Trial {
+    pub fn effects(&self) -> &Effects {
+        &self.effects
+    }
+}
+
+/// Pages without end, none of which exists.
+#[derive(Default)]
+struct Imaginary {
+    next: u64,
+}
+
+impl PageSource for Imaginary {
+    fn allocate(&mut self) -> Option<u64> {
+        self.allocate_run(1).map(|extent| extent.start)
+    }
+
+    fn allocate_run(&mut self, pages: u64) -> Option<Extent> {
+        let start = self.next;
+        self.next += pages;
+        Some(Extent::new(start, pages))
+    }
+}
+
+impl Mounted {
+    /// Nothing else would be in the next checkpoint.
+    pub fn can_try_out(&self) -> bool {
+        self.checkpoint.is_none() && self.meta.frozen.is_none() && self.meta.active.is_empty()
+    }
+
+    pub fn begin_trial(&self, effects: Effects, missing: u64) -> Trial {
+        let mut table = Table::above(self.superblock.counters.next_id);
+        effects.record.ops.iter().for_each(|op| table.apply(op.clone()));
+        let sequence = self.superblock.sequence;
+        let apply = Apply::trial(self.root(), sequence + 1);
+        Trial { effects, table, apply, missing, sequence }
+    }
+
+    /// Goes on with a trial; one that misses pages is given back.
+    pub fn try_out(
+        &mut self,
+        mut trial: Trial,
+        work: &Work,
+    ) -> (Result<Effects, Interrupt>, Option<Trial>) {
+        let outcome = match trial.sequence == self.superblock.sequence && self.can_try_out() {
+            true => self.run_trial(&mut trial),
+            false => Err(Interrupt::Room { missing: trial.missing }),
+        };
+        let outcome = outcome.and_then(|pages| self.admit_tried(&trial, pages, work));
+        match outcome {
+            Ok(()) => (Ok(trial.effects), None),
+            Err(Interrupt::Pages(pages)) => (Err(Interrupt::Pages(pages)), Some(trial)),
+            Err(interrupt) => {
+                self.undo(&trial.effects);
+                (Err(interrupt), None)
+            }
+        }
+    }
+
+    /// How many pages it takes.
+    fn run_trial(&mut self, trial: &mut Trial) -> Result<u64, Interrupt> {
+        let mut pages = Imaginary::default();
+        loop {
+            let step = trial.apply.step(&mut self.meta.tree, &trial.table, &mut pages, usize::MAX);
+            match step.map_err(|error| Interrupt::damaged(error.to_string()))? {
+                Step::Progress => {}
+                Step::Need(reads) => return Err(Interrupt::Pages(reads)),
+                Step::Done(applied) => return Ok(applied.pages_written),
+            }
+        }
+    }
+
+    fn admit_tried(&mut self, trial: &Trial, pages: u64, work: &Work) -> Result<(), Interrupt> {
+        let pages = pages + pages / MARGIN_SHARE + MARGIN_PAGES;
+        let tried = Load::tried(pages, &trial.table.load);
+        let purpose = purpose_of(work);
+        self.lend_for(&tried, &trial.effects, purpose)?;
+        self.check_log(&trial.effects)?;
+        self.headroom = 0;
+        self.tried = Some(tried);
+        self.want_checkpoint = true;
+        Ok(())
+    }
+}

@@ -1,0 +1,41 @@
+//! Blocks that records take which are not replayed yet.
+
+use super::bits::{bit_runs, words};
+use super::set::BlockSet;
+use super::{Space, SpaceError};
+use crate::device::Extent;
+
+/// At most a bit for each block of the space.
+#[derive(Debug, Clone, Default)]
+pub struct Claims {
+    blocks: BlockSet,
+}
+
+impl Space {
+    /// A record to come takes these blocks.
+    pub fn claim(&self, claims: &mut Claims, extent: Extent) -> Result<(), SpaceError> {
+        let (start, count) = self.map.position(extent)?;
+        for (word, bits) in words(start, count) {
+            claims.blocks.insert(word, bits);
+        }
+        Ok(())
+    }
+
+    pub fn is_claimed(&self, claims: &Claims, block: u64) -> bool {
+        let at = self.map.position(Extent::new(block, 1));
+        at.is_ok_and(|(start, count)| {
+            words(start, count).any(|(word, bits)| claims.blocks.get(word) & bits != 0)
+        })
+    }
+
+    /// Keeps claimed blocks from being allocated, as if they were being written.
+    pub fn set_aside(&mut self, claims: &Claims) {
+        for (word, bits) in claims.blocks.words() {
+            let free = self.map.words[word] & bits;
+            for (low, count) in bit_runs(free) {
+                let run = Extent::new(self.map.block(word, low), count);
+                self.withdraw(run).expect("free, as the map says");
+            }
+        }
+    }
+}

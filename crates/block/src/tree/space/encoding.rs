@@ -1,0 +1,131 @@
+//! The account of pages as bytes: the bitmap of pages.
+//!
+//! There are two forms. Up to [`RUNS_NAMED_MAX`] runs have fields of fixed length; more of them are
+//! mostly short ones, and have as few bytes as they need.
+
+use super::run::{Run, WORD, Words};
+use super::{PageSpace, RUN_MAX};
+use crate::object::varint;
+use codec::{DecodeErrorKind, Reader, Writer};
+
+const MAGIC: &[u8; 8] = b"sepioMPS";
+const MAGIC_OF_MANY: &[u8; 8] = b"sepioMPM";
+/// Of more runs the second form is written.
+pub const RUNS_NAMED_MAX: usize = crate::superblock::METADATA_RUNS_MAX;
+/// Magic and number of runs, and the checksum at the end.
+const FRAME: usize = 8 + 8 + 4;
+const BYTE: u64 = 8;
+
+impl PageSpace {
+    fn has_many(&self) -> bool {
+        self.runs.len() > RUNS_NAMED_MAX
+    }
+
+    pub fn encoded_length(&self) -> usize {
+        if self.has_many() {
+            return FRAME + self.bytes_of_many;
+        }
+        let words: usize = self.runs.values().map(|run| run.words.len()).sum();
+        FRAME + self.runs.len() * 16 + words * 8
+    }
+
+    /// The state after [`PageSpace::commit`].
+    pub fn encode(&self) -> Vec<u8> {
+        let mut after = self.clone();
+        after.commit();
+        let mut w = Writer::with_capacity(self.encoded_length());
+        w.raw(if self.has_many() { MAGIC_OF_MANY } else { MAGIC });
+        w.u64(after.runs.len() as u64);
+        for (start, run) in &after.runs {
+            match self.has_many() {
+                true => w.raw(&run.encode_of_many(*start)),
+                false => {
+                    w.u64(*start);
+                    w.u64(run.pages);
+                    run.words.iter().for_each(|word| w.u64(*word));
+                }
+            }
+        }
+        w.u32(crc_fast::crc32_iscsi(w.as_slice()));
+        w.into_vec()
+    }
+
+    /// Reads what [`PageSpace::encode`] wrote; zeros may follow.
+    pub fn decode(raw: &[u8]) -> codec::Result<Self> {
+        let mut r = Reader::new(raw);
+        let magic = r.take("page space", MAGIC.len())?;
+        if magic != MAGIC && magic != MAGIC_OF_MANY {
+            return Err(r.invalid("page space magic", 0));
+        }
+        let (mut space, mut end) = (PageSpace::default(), 0);
+        for _ in 0..r.u64("page runs")? {
+            let at = r;
+            let (start, pages) = match magic == MAGIC {
+                true => (r.u64("run start")?, r.u64("run pages")?),
+                false => (varint::take(&mut r, "run start")?, varint::take(&mut r, "run pages")?),
+            };
+            let behind = start.checked_add(pages);
+            let Some(behind) = behind.filter(|_| start >= end && (1..=RUN_MAX).contains(&pages))
+            else {
+                return Err(at.invalid("page run", start));
+            };
+            end = behind;
+            let run = match magic == MAGIC {
+                true => Run::decode(&mut r, pages)?,
+                false => Run::decode_of_many(&mut r, pages)?,
+            };
+            space.insert(start, run);
+        }
+        let computed = crc_fast::crc32_iscsi(&raw[..r.offset()]);
+        let at = r;
+        match r.u32("page space crc")? {
+            found if found == computed => Ok(space),
+            found => Err(at.error("page space crc", DecodeErrorKind::Checksum { found, computed })),
+        }
+    }
+}
+
+impl Run {
+    pub(super) fn bytes_of_many(&self, start: u64) -> usize {
+        varint::length(start) + varint::length(self.pages) + self.pages.div_ceil(BYTE) as usize
+    }
+
+    fn encode_of_many(&self, start: u64) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.bytes_of_many(start));
+        varint::push(&mut out, start);
+        varint::push(&mut out, self.pages);
+        let bits = self.words.iter().flat_map(|word| word.to_le_bytes());
+        out.extend(bits.take(self.pages.div_ceil(BYTE) as usize));
+        out
+    }
+
+    fn decode_of_many(r: &mut Reader<'_>, pages: u64) -> codec::Result<Self> {
+        let at = *r;
+        let raw = r.take("page bits", pages.div_ceil(BYTE) as usize)?;
+        let words = raw.chunks(size_of::<u64>()).map(|bytes| {
+            let mut word = [u8::MAX; size_of::<u64>()];
+            word[..bytes.len()].copy_from_slice(bytes);
+            u64::from_le_bytes(word)
+        });
+        Run::of_words(&at, pages, words.collect())
+    }
+
+    fn decode(r: &mut Reader<'_>, pages: u64) -> codec::Result<Self> {
+        let at = *r;
+        let raw = r.take("page bits", pages.div_ceil(WORD) as usize * size_of::<u64>())?;
+        let word = |raw: &[u8]| u64::from_le_bytes(raw.try_into().expect("eight bytes"));
+        Run::of_words(&at, pages, raw.chunks_exact(size_of::<u64>()).map(word).collect())
+    }
+
+    /// Bits behind the last page must be set.
+    fn of_words(at: &Reader<'_>, pages: u64, words: Words) -> codec::Result<Self> {
+        let mut run = Run { pages, used: 0, words };
+        let padding = run.padding_bits();
+        if run.words.last().is_none_or(|last| last & padding != padding) {
+            return Err(at.invalid("page bits behind the run", pages));
+        }
+        let set: u64 = run.words.iter().map(|word| u64::from(word.count_ones())).sum();
+        run.used = set - run.padding();
+        Ok(run)
+    }
+}
