@@ -18,6 +18,7 @@ mod version;
 
 use bytes::Bytes;
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 use types::{EntityAddr, Errno, ParticipantName, RequestId, SnapId, UTime, Uuid};
 
 /// Why a method stopped.
@@ -65,8 +66,6 @@ pub trait ObjectContext {
     fn watchers(&mut self) -> Result<Vec<(ParticipantName, EntityAddr)>>;
     /// The newest snapshot that a write to the object has known of; ENOENT if it does not exist.
     fn snapshot_sequence(&mut self) -> Result<SnapId>;
-    /// Whether writes can preserve what snapshots should keep.
-    fn serves_snapshots(&self) -> bool;
 
     /// EEXIST if `exclusive` and the object exists.
     fn create(&mut self, exclusive: bool) -> Result<()>;
@@ -116,10 +115,20 @@ pub struct Class {
 
 impl Class {
     pub fn method(&self, name: &[u8]) -> Option<&'static Method> {
-        let mut methods = self.methods.iter().copied().flatten();
-        methods.find(|method| method.name.as_bytes() == name)
+        METHODS.get(&(self.name.as_bytes(), name)).copied()
     }
 }
+
+/// The methods of all classes, which are many, by the names of class and method.
+type Index = BTreeMap<(&'static [u8], &'static [u8]), &'static Method>;
+
+static METHODS: LazyLock<Index> = LazyLock::new(|| {
+    let of = |class: &'static Class| {
+        let methods = class.methods.iter().copied().flatten();
+        methods.map(|method| ((class.name.as_bytes(), method.name.as_bytes()), method))
+    };
+    CLASSES.iter().flat_map(of).collect()
+});
 
 /// A table of methods, each with its name, its flags, and a function of one value to another.
 macro_rules! methods {
@@ -133,7 +142,7 @@ macro_rules! methods {
 }
 pub(crate) use methods;
 
-const CLASSES: &[Class] =
+static CLASSES: &[Class] =
     &[rbd::CLASS, lock::CLASS, journal::CLASS, hello::CLASS, refcount::CLASS, version::CLASS];
 
 pub fn class(name: &[u8]) -> Option<&'static Class> {
@@ -224,3 +233,19 @@ fn encode_output<T: codec::Encode + ?Sized>(value: &T, output: &mut Vec<u8>) {
 mod noise;
 #[cfg(test)]
 mod test_object;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_method_has_a_name_of_its_own_and_is_found_by_it() {
+        for class in CLASSES {
+            for method in class.methods.iter().copied().flatten() {
+                let found = class.method(method.name.as_bytes()).unwrap();
+                assert!(std::ptr::eq(found, method), "{}.{}", class.name, method.name);
+            }
+            assert!(class.method(b"").is_none());
+        }
+    }
+}

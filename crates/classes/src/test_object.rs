@@ -24,7 +24,6 @@ pub(crate) struct TestObject {
     pub now: UTime,
     pub watchers: Vec<(ParticipantName, EntityAddr)>,
     pub snapshot_sequence: SnapId,
-    pub refuses_snapshots: bool,
     pub state: State,
     /// What the running call makes of it.
     next: State,
@@ -142,10 +141,6 @@ impl ObjectContext for TestObject {
 
     fn snapshot_sequence(&mut self) -> Result<SnapId> {
         self.size().map(|_| self.snapshot_sequence)
-    }
-
-    fn serves_snapshots(&self) -> bool {
-        !self.refuses_snapshots
     }
 
     fn create(&mut self, exclusive: bool) -> Result<()> {

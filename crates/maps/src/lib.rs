@@ -32,7 +32,7 @@ pub use osdmap::{
 };
 pub use pool::{
     AutoscaleMode, CacheMode, HitSetParams, MergeMeta, OptionType, PeeringCrush, Pool, PoolFlags,
-    PoolOption, PoolOptionValue, PoolOptions, PoolSnap, PoolType, stable_mod,
+    PoolOption, PoolOptionValue, PoolOptions, PoolSnap, PoolType, stable_bits, stable_mod,
 };
 pub use release::Release;
 pub use snaps::SnapIntervals;

@@ -6,7 +6,7 @@ mod options;
 mod placement;
 
 pub use options::{OptionType, PoolOption, PoolOptionValue, PoolOptions};
-pub use placement::stable_mod;
+pub use placement::{stable_bits, stable_mod};
 
 use crate::bits::bit_set;
 use crate::{SnapIntervals, name_hash};
@@ -321,6 +321,36 @@ impl Pool {
         self.pgp_num_target = pg_num;
         self.pg_num_pending = pg_num;
         self
+    }
+
+    /// The group that is going to be merged into another one, and that one's number.
+    pub fn merging(&self) -> Option<(u32, u32)> {
+        let source = self.pg_num.checked_sub(1)?;
+        (self.pg_num_pending < self.pg_num && source > 0)
+            .then(|| (source, stable_mod(source, source)))
+    }
+
+    /// Whether a group is going to be merged, or to take another one in.
+    pub fn is_merging(&self, seed: u32) -> bool {
+        self.merging().is_some_and(|(source, target)| seed == source || seed == target)
+    }
+
+    /// One group less from this epoch on. All clients send again what was not answered.
+    pub fn merge_last_group(&mut self, epoch: Epoch) {
+        self.pg_num -= 1;
+        self.pg_num_pending = self.pg_num;
+        self.pgp_num = self.pgp_num.min(self.pg_num);
+        self.last_force_op_resend = epoch;
+        self.last_force_op_resend_prenautilus = epoch;
+        self.last_force_op_resend_preluminous = epoch;
+    }
+
+    /// More groups from this epoch on. Clients that do not know that those are others than before are told
+    /// to send again what was not answered.
+    pub fn set_pg_num(&mut self, pg_num: u32, epoch: Epoch) {
+        self.pg_num = pg_num;
+        self.pg_num_pending = pg_num;
+        self.last_force_op_resend_preluminous = epoch;
     }
 
     pub fn is_replicated(&self) -> bool {

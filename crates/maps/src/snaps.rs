@@ -30,12 +30,12 @@ impl SnapIntervals {
     }
 
     pub fn insert(&mut self, snap: SnapId) {
-        self.insert_interval(snap.0, 1);
+        self.insert_interval(snap, 1);
     }
 
     pub fn union(&mut self, other: &SnapIntervals) {
         for (start, length) in &other.0 {
-            self.insert_interval(*start, *length);
+            self.insert_interval(SnapId(*start), *length);
         }
     }
 
@@ -45,9 +45,9 @@ impl SnapIntervals {
         }
     }
 
-    /// Merges with every interval that overlaps or touches.
-    fn insert_interval(&mut self, start: u64, length: u64) {
-        let (mut start, mut end) = (start, start.saturating_add(length));
+    /// Adds so many snapshots from `first` on; they merge with every interval that overlaps or touches.
+    pub fn insert_interval(&mut self, first: SnapId, length: u64) {
+        let (mut start, mut end) = (first.0, first.0.saturating_add(length));
         if start == end {
             return;
         }
@@ -101,8 +101,8 @@ impl Decode for SnapIntervals {
     fn decode(r: &mut Reader<'_>) -> Result<Self> {
         let mut set = SnapIntervals::default();
         r.list("snap intervals", |r| {
-            let start = r.u64("interval start")?;
-            set.insert_interval(start, r.u64("interval length")?);
+            let first = r.value()?;
+            set.insert_interval(first, r.u64("interval length")?);
             Ok(())
         })?;
         Ok(set)

@@ -73,12 +73,25 @@ pub fn bootstrap(
     entropy: &mut Entropy,
 ) -> Result<Bootstrap, BootstrapError> {
     let fsid = Uuid::from_entropy(entropy.array());
+    let keyring = keyring(parameters, now, entropy);
+    let mut transaction = foundation(parameters, fsid, &keyring, GLOBAL_ID_FIRST, now);
+    write_first_osdmap(&mut transaction, parameters, fsid, now, entropy)?;
+    Ok(Bootstrap { fsid, transaction, keyring })
+}
+
+/// What every control store begins with, save the OSD map.
+pub fn foundation(
+    parameters: &Parameters,
+    fsid: Uuid,
+    keyring: &Keyring,
+    global_id: u64,
+    now: UTime,
+) -> Transaction {
     let mut transaction = Transaction::default();
     for service in Service::ALL {
         transaction.compare.push((service.version_key(), None));
         transaction.put(service.version_key(), "1");
     }
-    let keyring = keyring(parameters, now, entropy);
     for (name, entity) in &keyring.entities {
         transaction.put(keys::auth(name), codec::encode_to_bytes(entity));
     }
@@ -86,37 +99,39 @@ pub fn bootstrap(
     transaction.put(keys::monmap(monmap.epoch), codec::encode_to_bytes(&monmap));
     transaction.put(keys::MGRMAP, codec::encode_to_bytes(&first_mgrmap(parameters, now)));
     transaction.put(keys::SECRETS, codec::encode_to_bytes(&ServiceSecrets::default()));
-    transaction.put(keys::GLOBAL_ID, GLOBAL_ID_FIRST.to_string());
+    transaction.put(keys::GLOBAL_ID, global_id.to_string());
     let size = parameters.pool_size.to_string();
     transaction.put(keys::config("global", "osd_pool_default_size"), size);
-    write_first_osdmap(&mut transaction, parameters, fsid, now, entropy)?;
-    Ok(Bootstrap { fsid, transaction, keyring })
+    transaction
 }
 
 fn keyring(parameters: &Parameters, now: UTime, entropy: &mut Entropy) -> Keyring {
     let mut keyring = Keyring::default();
     let mut add = |name: EntityName, caps: &[(&str, &str)]| {
         let key = CryptoKey::generate(parameters.key_type, now, entropy);
-        let mut entity = EntityAuth::new(key);
-        for (service, text) in caps {
-            entity = entity.with_caps(service, text);
-        }
-        keyring.entities.insert(name, entity);
+        keyring.entities.insert(name, entity(key, caps));
     };
-    let everything =
-        [("mds", "allow *"), ("mgr", "allow *"), ("mon", "allow *"), ("osd", "allow *")];
-    add(EntityName::client("admin"), &everything);
+    add(EntityName::client("admin"), &ADMIN_CAPS);
     for osd in 0..parameters.osd_count {
         add(EntityName::osd(osd as i32), &OSD_CAPS);
     }
     keyring
 }
 
+pub fn entity(key: CryptoKey, caps: &[(&str, &str)]) -> EntityAuth {
+    let new = EntityAuth::new(key);
+    caps.iter().fold(new, |entity, (service, text)| entity.with_caps(service, text))
+}
+
+/// What the administrator's key allows.
+pub const ADMIN_CAPS: [(&str, &str); 4] =
+    [("mds", "allow *"), ("mgr", "allow *"), ("mon", "allow *"), ("osd", "allow *")];
+
 /// What an OSD's key allows.
 pub const OSD_CAPS: [(&str, &str); 3] =
     [("mgr", "allow profile osd"), ("mon", "allow profile osd"), ("osd", "allow *")];
 
-fn first_monmap(parameters: &Parameters, fsid: Uuid, now: UTime) -> MonMap {
+pub fn first_monmap(parameters: &Parameters, fsid: Uuid, now: UTime) -> MonMap {
     let mon = MonInfo {
         name: parameters.mon_name.clone(),
         public_addrs: parameters.mon_addrs.clone(),
@@ -129,7 +144,7 @@ fn first_monmap(parameters: &Parameters, fsid: Uuid, now: UTime) -> MonMap {
     map
 }
 
-fn first_mgrmap(parameters: &Parameters, now: UTime) -> MgrMap {
+pub fn first_mgrmap(parameters: &Parameters, now: UTime) -> MgrMap {
     MgrMap {
         epoch: Epoch(1),
         active_gid: MANAGER_GLOBAL_ID,

@@ -41,13 +41,15 @@ struct Report {
     up_from: Epoch,
     failed_since: Time,
     is_certain: bool,
+    /// It does not run any more.
+    is_dead: bool,
 }
 
 /// Why an OSD is to be marked down.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// Its port is closed, or a session to it broke.
-    Certain { reporter: OsdId },
+    Certain { reporter: OsdId, is_dead: bool },
     Silent {
         reporters: usize,
         domains: usize,
@@ -120,8 +122,10 @@ impl Failures {
             let seconds = u64::try_from(report.failed_for_seconds).unwrap_or(0);
             let failed_since = now - Duration::from_secs(seconds);
             let is_certain = report.flags & OsdFailure::IMMEDIATE != 0;
+            let is_dead = is_certain && report.flags & OsdFailure::DEAD != 0;
             let before = known.reporters.get(&from).copied();
-            let said = Report { up_from: reporter.info.up_from, failed_since, is_certain };
+            let up_from = reporter.info.up_from;
+            let said = Report { up_from, failed_since, is_certain, is_dead };
             known.reporters.insert(from, before.map_or(said, |before| before.and(said)));
         }
         self.targets.retain(|_, target| !target.reporters.is_empty());
@@ -148,7 +152,8 @@ impl Failures {
         let target = self.targets.get(&osd)?;
         let certain = target.reporters.iter().find(|(_, report)| report.is_certain);
         if let Some((reporter, _)) = certain {
-            return Some(Verdict::Certain { reporter: *reporter });
+            let is_dead = target.reporters.values().any(|report| report.is_dead);
+            return Some(Verdict::Certain { reporter: *reporter, is_dead });
         }
         let newest = target.reporters.values().map(|report| report.failed_since).max()?;
         let failed_for = now.since(newest);
@@ -199,6 +204,7 @@ impl Report {
         Report {
             failed_since: self.failed_since.min(later.failed_since),
             is_certain: self.is_certain || later.is_certain,
+            is_dead: self.is_dead || later.is_dead,
             ..later
         }
     }

@@ -4,6 +4,7 @@
 //! to do next.
 
 mod groups;
+mod monitors;
 mod osds;
 mod pools;
 
@@ -70,6 +71,7 @@ pub struct View<'a> {
 /// Looks at everything.
 pub fn health(view: &View<'_>) -> Health {
     let mut health = Health::default();
+    monitors::check(&mut health, view);
     osds::check(&mut health, view);
     groups::check(&mut health, view);
     pools::check(&mut health, view);

@@ -1,7 +1,7 @@
 //! The monitor: keeper of the cluster's maps, and stand-in for Ceph's manager.
 //!
 //! [`Monitor`] is a sans-I/O engine ([`engine::Daemon`]). Its durable state lies in a control store
-//! behind [`control`]; an empty store is filled by [`bootstrap()`]. In reading order:
+//! behind [`control`]; an empty store is filled by [`bootstrap()`], or by [`rebuild()`] after a loss. In reading order:
 //!
 //! * [`control`], `keys`, [`state`]: the store's contract, its keys, and what they mean.
 //! * `change`: what one operation wants to write, as one compare-and-swap transaction.
@@ -34,12 +34,14 @@ mod health;
 mod keys;
 pub mod monitor;
 mod progress;
+mod rebuild;
 pub mod state;
 pub mod statistics;
 mod table;
 
 pub use bootstrap::{Bootstrap, BootstrapError, DEFAULT_RULE, Parameters, bootstrap};
 pub use monitor::{AuthMode, Monitor, Settings};
+pub use rebuild::{EPOCHS_PASSED_OVER, Remains, rebuild};
 
 /// What the daemons call themselves. Scripts look for `ceph version X`.
 pub const VERSION: &str = concat!(

@@ -28,13 +28,14 @@ mod overview;
 mod pool_ops;
 mod proxies;
 mod publish;
+mod purge;
 mod registration;
 mod relay;
 mod session;
 mod verdicts;
 
 pub(crate) use osds::OSD_ID_MAX;
-pub use overview::{Overview, PeerSummary};
+pub use overview::{Overview, PeerSummary, StoreTrouble};
 pub(crate) use pool_ops::{remove_pool_snapshot, take_pool_snapshot};
 pub(crate) use verdicts::mark_down;
 
@@ -93,9 +94,6 @@ pub struct Settings {
     pub cephx: CephxPolicy,
     /// Shown by `node ls` and in metadata.
     pub hostname: String,
-    /// Whether the cluster's OSDs keep what a snapshot must preserve. If not, none can be taken: a
-    /// pool with one would refuse writes.
-    pub serves_snapshots: bool,
 }
 
 /// The monitor engine.

@@ -56,6 +56,12 @@ impl Story {
                 let flags = OsdFailure::FAILED | OsdFailure::IMMEDIATE;
                 self.report(number(from), number(target), flags, 0);
             }
+            [from, "finds", target, "dead"] => {
+                let flags = OsdFailure::FAILED | OsdFailure::IMMEDIATE | OsdFailure::DEAD;
+                self.report(number(from), number(target), flags, 0);
+            }
+            ["dead", osd] => assert!(self.is_dead(osd), "{line}"),
+            ["undead", osd] => assert!(!self.is_dead(osd), "{line}"),
             [from, "hears", target] => self.report(number(from), number(target), 0, 0),
             ["wait", seconds] => {
                 self.cluster.advance(Duration::from_secs(number(seconds) as u64));
@@ -96,6 +102,13 @@ impl Story {
             ["healthy", check] => assert!(!self.raised(check), "{line}"),
             _ => panic!("what does '{line}' mean?"),
         }
+    }
+
+    /// Whether the map says that it has served nobody since it was marked down.
+    fn is_dead(&self, osd: &str) -> bool {
+        let map = &self.cluster.monitor.state().osdmap;
+        let known = map.osd(OsdId(number(osd))).unwrap();
+        !known.is_up() && known.xinfo.dead_epoch.next() == known.info.down_at
     }
 
     fn boot(&mut self, osd: i32, starts: u32) {
@@ -194,6 +207,22 @@ fn a_report_that_is_taken_back_or_whose_reporter_goes_does_not_count() {
          up 0 1 2 3
          3 silent 0 for 9
          up 1 2 3",
+    );
+}
+
+#[test]
+fn whoever_does_not_run_any_more_is_marked_dead_and_a_broken_session_proves_no_death() {
+    Story::tell(
+        "host a 0
+         host b 1
+         host c 2
+         1 refused 0
+         up 1 2
+         undead 0
+         1 finds 2 dead
+         up 1
+         dead 2
+         logged osd.2 reported immediately failed by osd.1",
     );
 }
 

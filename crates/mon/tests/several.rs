@@ -36,6 +36,8 @@ struct Monitors {
     links_made: u64,
     sent: Vec<(usize, ConnId, Message)>,
     unanswered: VecDeque<(usize, Request)>,
+    /// Two that cannot reach each other.
+    parted: Option<[usize; 2]>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -73,6 +75,7 @@ impl Monitors {
             links_made: 0,
             sent: Vec::new(),
             unanswered: VecDeque::new(),
+            parted: None,
         };
         (0..count).for_each(|index| monitors.revive(index));
         monitors.advance(Duration::from_secs(2));
@@ -167,7 +170,10 @@ impl Monitors {
     fn connect(&mut self, from: usize, conn: ConnId, to_addrs: EntityAddrVec) {
         let now = self.now;
         let found = (0..self.running.len()).find(|index| mon_addrs(*index) == to_addrs);
-        let Some(to) = found.filter(|to| self.running[*to].is_some()) else {
+        let is_parted =
+            |to: usize| self.parted.is_some_and(|pair| pair.contains(&to) && pair.contains(&from));
+        let there = found.filter(|to| self.running[*to].is_some() && !is_parted(*to));
+        let Some(to) = there else {
             return self.with(from, |monitor| monitor.handle_closed(now, conn));
         };
         assert_ne!(from, to, "a monitor needs no session with itself");
@@ -209,6 +215,22 @@ impl Monitors {
             self.links.retain(|link| !link.ends.contains(&(index, conn)));
             self.with(to, |monitor| monitor.handle_closed(now, other));
         }
+    }
+
+    fn part(&mut self, one: usize, other: usize) {
+        self.parted = Some([one, other]);
+        let between = |link: &&Link| link.ends.iter().all(|(node, _)| [one, other].contains(node));
+        let ends: Vec<_> = self.links.iter().filter(between).flat_map(|link| link.ends).collect();
+        for (node, conn) in ends {
+            self.links.retain(|link| !link.ends.contains(&(node, conn)));
+            let now = self.now;
+            self.with(node, |monitor| monitor.handle_closed(now, conn));
+        }
+        self.drain();
+    }
+
+    fn health(&mut self, index: usize) -> Value {
+        self.json(index, json!({ "prefix": "health", "detail": "detail" }))["checks"].take()
     }
 
     fn advance(&mut self, duration: Duration) {
@@ -337,6 +359,78 @@ fn another_one_takes_over_when_the_leader_dies() {
     monitors.revive(0);
     monitors.advance(Duration::from_secs(2));
     assert_eq!(monitors.leader(0), leader);
+}
+
+#[test]
+fn an_osd_boots_by_what_it_says_to_the_leader_and_not_by_what_it_said_before_there_was_one() {
+    let mut monitors = Monitors::start(3);
+    monitors.crash(0);
+    monitors.boot(1, 1 << 30);
+    monitors.take::<ReportAgain>(1, OSD);
+    monitors.advance(TTL + Duration::from_secs(2));
+    assert!(!monitors.take::<ReportAgain>(1, OSD).is_empty(), "it is asked");
+    let up = |monitors: &mut Monitors| {
+        monitors.json(2, json!({ "prefix": "status" }))["osdmap"]["num_up_osds"].clone()
+    };
+    assert_eq!(up(&mut monitors), 0);
+    monitors.boot(1, 1 << 30);
+    assert_eq!(up(&mut monitors), 1);
+}
+
+#[test]
+fn a_leader_that_is_gone_is_succeeded_before_its_lease_ends() {
+    let mut monitors = Monitors::start(3);
+    monitors.crash(0);
+    monitors.advance(Duration::from_secs(1));
+    let leader = monitors.leader(1);
+    assert!(["b", "c"].contains(&leader.as_str()), "{leader}");
+    assert_eq!(monitors.leader(2), leader);
+}
+
+#[test]
+fn two_that_cannot_reach_each_other_do_not_take_turns_in_leading() {
+    let mut monitors = Monitors::start(3);
+    monitors.part(0, 1);
+    monitors.advance(Duration::from_secs(1));
+    assert_eq!(monitors.leader(2), "b", "it reaches the store, but not its leader");
+    for _ in 0..20 {
+        monitors.advance(Duration::from_secs(1));
+        assert_eq!(monitors.leader(2), "b");
+    }
+}
+
+#[test]
+fn health_names_a_monitor_that_nobody_hears_until_it_is_back() {
+    let mut monitors = Monitors::start(3);
+    assert!(monitors.health(1).get("MON_DOWN").is_none());
+    monitors.crash(2);
+    monitors.advance(TTL + Duration::from_secs(2));
+    let check = monitors.health(1)["MON_DOWN"].take();
+    assert_eq!(check["summary"]["message"], "1/3 mons down, quorum a,b");
+    let details = check["detail"].to_string();
+    assert!(details.contains("mon.c (rank 2) addr v2:127.0.0.3:3300/0 is down"), "{details}");
+    assert!(details.contains("next: start it"), "{details}");
+    monitors.revive(2);
+    monitors.advance(Duration::from_secs(2));
+    assert!(monitors.health(1).get("MON_DOWN").is_none());
+}
+
+#[test]
+fn health_says_that_the_store_is_out_of_reach_until_it_answers() {
+    let mut monitors = Monitors::start(3);
+    monitors.is_silent = true;
+    monitors.advance(TTL + Duration::from_secs(2));
+    let check = monitors.health(1)["CONTROL_STORE_DOWN"].take();
+    assert_eq!(check["severity"], "HEALTH_ERR");
+    let details = check["detail"].to_string();
+    assert!(details.contains("has had no answer for") && details.contains("next: "), "{details}");
+    monitors.is_silent = false;
+    while let Some((index, request)) = monitors.unanswered.pop_front() {
+        monitors.execute(index, &request);
+        monitors.drain();
+    }
+    monitors.advance(Duration::from_secs(2));
+    assert!(monitors.health(1).get("CONTROL_STORE_DOWN").is_none());
 }
 
 #[test]

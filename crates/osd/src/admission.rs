@@ -178,8 +178,9 @@ impl Osd {
         }
     }
 
-    /// Where a member's disk is nearly full, nothing is taken that is not a deletion by its nature.
-    pub(crate) fn check_space(&self, request: &Request) -> Result<(), Errno> {
+    /// Where a member's disk is nearly full, nothing is taken that is not a deletion by its nature. One
+    /// that leaves a clone behind is none.
+    pub(crate) fn check_space(&self, request: &Request, adds: bool) -> Result<(), Errno> {
         let has_room = self.groups.get(&request.pg).is_some_and(|group| group.pg.has_room());
         if has_room && !self.reporting.is_disk_full() {
             return Ok(());
@@ -188,7 +189,7 @@ impl Osd {
             matches!(code, OpCode::DELETE | OpCode::TRUNCATE | OpCode::OMAPCLEAR | OpCode::WATCH)
                 || !code.writes()
         };
-        let only_frees = request.message.ops.iter().all(|op| frees(op.code));
+        let only_frees = !adds && request.message.ops.iter().all(|op| frees(op.code));
         let may = only_frees || request.message.has_flag(FULL_FORCE);
         if may { Ok(()) } else { Err(Errno::NOSPC) }
     }

@@ -10,8 +10,9 @@ mod scrub;
 mod world;
 
 use client::{Client, payload};
+use engine::Duration;
 use store::crash::CrashOptions;
-use types::Errno;
+use types::{Errno, OsdId};
 use wire::op::{OpCode, request_flags, watch_op};
 use wire::osd_op::WatchArguments;
 use wire::watch::{NotifyAck, NotifyRequest, NotifyResult, WatchEvent};
@@ -20,6 +21,20 @@ use world::World;
 
 fn results(reply: &OsdReply) -> (i32, Vec<i32>) {
     (reply.result, reply.ops.iter().map(|op| op.result).collect())
+}
+
+#[test]
+fn what_an_osd_owed_before_it_was_marked_down_does_not_count_against_its_next_life() {
+    let mut world = World::started(3);
+    let (watcher, watched) = (OsdId(0), OsdId(1));
+    world.settle();
+    world.lose_heartbeat(watcher, watched);
+    world.settle();
+    assert!(world.silence(watcher, watched) >= Duration::from_secs(1));
+    world.mark_down_wrongly(watched);
+    world.settle();
+    assert!(world.monitor.map.is_up(watched), "the same process has come up again");
+    assert!(world.silence(watcher, watched) < Duration::from_secs(1));
 }
 
 #[test]
@@ -217,11 +232,17 @@ fn full_disks_refuse_writes_on_all_members_and_recover_by_deletions() {
 
 /// Writes from a client while OSDs crash and come back, and everything that can be reordered is.
 fn chaos(seed: u64, size: u8, refusals_per_million: u64) {
+    chaos_with(seed, size, refusals_per_million, |_| {});
+}
+
+/// Besides, something else may happen after each step.
+fn chaos_with(seed: u64, size: u8, refusals_per_million: u64, happens: impl Fn(&mut World)) {
     let options = CrashOptions { refusals_per_million, ..CrashOptions::default() };
     let mut world = World::with_stores(seed, size, options);
-    let mut client = Client::new(seed);
+    let mut client = Client::new(seed, refusals_per_million > 0);
     for _ in 0..800 {
         world.random_step();
+        happens(&mut world);
         client.act(&mut world);
     }
     world.heal();
@@ -242,6 +263,38 @@ fn a_pool_of_two_copies_that_serves_with_one_loses_nothing_either() {
     for seed in 0..40 {
         chaos(seed, 2, 0);
     }
+}
+
+#[test]
+fn groups_that_are_divided_meanwhile_lose_nothing() {
+    for seed in 0..60 {
+        chaos_with(seed, 2 + (seed % 2) as u8, 0, World::divide_groups_sometimes);
+    }
+}
+
+#[test]
+fn groups_are_divided_although_stores_refuse_writes_now_and_then() {
+    for seed in 0..40 {
+        chaos_with(seed, 3, 3000, World::divide_groups_sometimes);
+    }
+}
+
+#[test]
+fn a_request_is_found_where_its_object_went() {
+    let mut world = World::started(10);
+    let names: Vec<String> = (0..16).map(|number| format!("object{number}")).collect();
+    let append = || vec![OsdOp::append(payload("once"))];
+    for (tid, name) in (77..).zip(&names) {
+        assert_eq!(world.call_with_tid(name, append(), tid).result, 0);
+    }
+    world.divide_groups();
+    world.finish();
+    for (tid, name) in (77..).zip(&names) {
+        assert_eq!(world.call_with_tid(name, append(), tid).result, 0);
+        assert_eq!(world.call(name, vec![OsdOp::read(0, 0)]).ops[0].output, "once");
+    }
+    world.finish();
+    assert_eq!(world.list_all(3).len(), names.len());
 }
 
 #[test]

@@ -49,7 +49,7 @@ impl Osd {
         self.send(conn, reply.encode(SUPPORTED).with_tid(tid));
     }
 
-    fn run_command(&self, command: &Command) -> Result<Value, Sentence> {
+    fn run_command(&mut self, command: &Command) -> Result<Value, Sentence> {
         let text = command.command.concat();
         let Ok(Value::Object(arguments)) = serde_json::from_str(&text) else {
             let text = format!("{text:?} is not a JSON object");

@@ -9,7 +9,7 @@ use codec::{Reader, Writer};
 use engine::Time;
 use std::collections::BTreeMap;
 use types::features::SUPPORTED;
-use types::{Errno, HObject, OsdId};
+use types::{Errno, HObject, OsdId, PgId};
 use wire::copy::{CopyCursor, CopyData};
 use wire::op::{OpCode, request_flags};
 use wire::{MessageBody, OsdOp, OsdReply, OsdRequest, ShardPgId};
@@ -29,8 +29,8 @@ struct Copy {
     source: HObject,
     cursor: CopyCursor,
     copied: CopiedObject,
-    /// Whom the present piece was asked of.
-    asked: Option<OsdId>,
+    /// Whom the present piece was asked of, as which group's primary.
+    asked: Option<(OsdId, PgId)>,
 }
 
 impl Copies {
@@ -91,7 +91,7 @@ impl Osd {
             features: SUPPORTED,
         };
         let copy = self.copies.active.get_mut(&id).expect("it was just there");
-        copy.asked = primary;
+        copy.asked = primary.map(|primary| (primary, pg));
         match primary {
             Some(osd) if osd == self.config.id => {
                 let caller = Caller { features: SUPPORTED, ..Caller::default() };
@@ -151,7 +151,7 @@ impl Osd {
         let moved = self.copies.active.iter().filter(|(_, copy)| {
             let pool = self.map.pool(copy.source.pool);
             let pg = pool.map(|pool| pool.pg_of_hash(copy.source.pool, copy.source.hash));
-            let primary = pg.and_then(|pg| self.map.pg_to_osds(pg).acting_primary);
+            let primary = pg.and_then(|pg| Some((self.map.pg_to_osds(pg).acting_primary?, pg)));
             copy.asked != primary || primary.is_none()
         });
         let moved: Vec<u64> = moved.map(|(id, _)| *id).collect();

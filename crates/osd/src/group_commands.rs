@@ -10,11 +10,14 @@ use crate::report::{shortage, state_bits};
 use pg::{EntryKind, LogEntry, PgInfo, State};
 use serde_json::{Map, Value, json};
 use types::{Errno, HObject, OsdId, PgId};
-use wire::internal::pg_state;
+use wire::internal::{ScrubOrder, pg_state};
 
 /// Prefix, arguments after the group's name, and help.
-pub(crate) const COMMANDS: [(&str, &[&str], &str); 4] = [
+pub(crate) const COMMANDS: [(&str, &[&str], &str); 7] = [
     ("query", &[], "show details of a specific pg"),
+    ("scrub", &[], "start scrub on a specific pg"),
+    ("deep-scrub", &[], "start deep-scrub on a specific pg"),
+    ("repair", &[], "start repair on a specific pg"),
     ("log", &[], "dump pg_log of a specific pg"),
     (
         "list_unfound",
@@ -36,7 +39,7 @@ impl Osd {
     }
 
     pub(crate) fn run_group_command(
-        &self,
+        &mut self,
         prefix: &str,
         arguments: &Arguments,
     ) -> Result<Value, Sentence> {
@@ -51,6 +54,21 @@ impl Osd {
         if !group.pg.is_primary() {
             return Err(Sentence::new(Errno::AGAIN, format!("not primary for pgid {pg}")));
         }
+        let order = |deep, repair| {
+            let fsid = self.config.fsid;
+            (ScrubOrder { fsid, pgs: vec![pg], deep, repair }, format!("told pg {pg} to {prefix}"))
+        };
+        let (order, told) = match prefix {
+            "scrub" => order(false, false),
+            "deep-scrub" => order(true, false),
+            "repair" => order(true, true),
+            _ => return self.answer_about_group(prefix, group),
+        };
+        self.take_scrub_order(self.now, &order);
+        Ok(json!(told))
+    }
+
+    fn answer_about_group(&self, prefix: &str, group: &Group) -> Result<Value, Sentence> {
         match prefix {
             "query" => Ok(self.query(group)),
             "log" => Ok(log(group)),
@@ -160,6 +178,7 @@ fn state_name(state: State) -> &'static str {
         State::Down => "Started/Primary/Peering/Down",
         State::Incomplete => "Started/Primary/Peering/Incomplete",
         State::Refused | State::Stalled => "Started/Primary/Active/RecoveryToofull",
+        State::Reshaping => "Reset",
         State::Failed => "Crashed",
     }
 }
@@ -217,7 +236,7 @@ fn entry(entry: &LogEntry) -> Value {
     let op = match entry.kind {
         EntryKind::Modify => "modify",
         EntryKind::Delete => "delete",
-        EntryKind::Unchanged => "error",
+        EntryKind::Unchanged | EntryKind::Renumbered => "error",
     };
     json!({
         "op": op,

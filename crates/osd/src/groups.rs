@@ -3,16 +3,20 @@
 use crate::Osd;
 use crate::execute::ObjectState;
 use crate::leases::Leases;
-use crate::request::Origin;
+use crate::objects::head_of;
+use crate::request::{Origin, Request};
 use crate::scrub::GroupScrub;
+use crate::snapshots::PoolSnapshots;
+use crate::snaptrim::GroupTrim;
 use crate::storage::Pending;
 use crate::watches::Watch;
 use engine::Time;
+use maps::stable_mod;
 use pg::{Output, Pg, WatcherKey};
 use std::collections::{BTreeMap, VecDeque};
 use stdx::FastMap;
-use store::RequestKind;
-use types::{EVersion, Epoch, HObject, PgId};
+use store::{RequestKind, StoreError};
+use types::{EVersion, Epoch, Errno, HObject, PgId, SnapId};
 
 /// Operations since the OSD was started.
 #[derive(Debug, Clone, Copy, Default)]
@@ -36,9 +40,20 @@ pub(crate) struct ObjectContext {
     pub writes_in_flight: usize,
     /// Requests in order of arrival.
     pub queue: VecDeque<u64>,
+    /// The clone that was read last.
+    pub clone: Option<(SnapId, Box<ObjectState>)>,
 }
 
 impl ObjectContext {
+    /// Whether nothing of the object is left after the request, whatever it was, as far as is known.
+    pub fn vanishes(&self, request: &Request, snapshots: &PoolSnapshots) -> bool {
+        let has_snaps = || match &self.state {
+            None => false,
+            Some(state) => state.snaps.is_some() || snapshots.has_any(request),
+        };
+        request.only_deletes() && !has_snaps()
+    }
+
     pub fn is_idle(&self) -> bool {
         !self.is_loading
             && self.readers == 0
@@ -72,6 +87,12 @@ pub(crate) struct Group {
     pub recovering: usize,
     pub wants_recovery: bool,
     pub scrub: GroupScrub,
+    /// Whether the map announces that it is going to be merged, and whether it therefore takes no more
+    /// requests.
+    pub is_merging: bool,
+    pub rests: bool,
+    pub snapshots: PoolSnapshots,
+    pub trim: GroupTrim,
     /// The state that was last reported, and since when.
     pub reported: (u64, types::UTime),
 }
@@ -81,6 +102,7 @@ impl ObjectContext {
     pub fn forget_state(&mut self) {
         if self.writes_in_flight == 0 && !self.has_writer && self.readers == 0 {
             self.state = None;
+            self.clone = None;
         }
     }
 }
@@ -103,8 +125,27 @@ impl Group {
             recovering: 0,
             wants_recovery: false,
             scrub: GroupScrub::default(),
+            is_merging: false,
+            rests: false,
+            snapshots: PoolSnapshots::default(),
+            trim: GroupTrim::default(),
             reported: Default::default(),
         }
+    }
+
+    /// A group that is going to be merged takes no more requests from when it is clean until the map says
+    /// otherwise.
+    pub fn must_rest(&mut self) -> bool {
+        self.rests |= self.is_merging && self.pg.is_clean();
+        self.rests
+    }
+
+    /// Whether it takes no more requests, and has none in work.
+    pub fn is_at_rest(&mut self) -> bool {
+        self.must_rest()
+            && self.pg.is_settled()
+            && self.unleased.is_empty()
+            && self.objects.values().all(ObjectContext::is_idle)
     }
 
     /// What the group must know of time before it is told of anything that may end an interval or
@@ -144,40 +185,51 @@ impl Osd {
                 Output::Send { to, message } => self.send_to_osd(to, message),
                 Output::Storage { tag, kind } => {
                     let bytes = match &kind {
-                        RequestKind::Commit(transaction) => transaction.bytes_added(),
+                        RequestKind::Commit(transaction) | RequestKind::Append(transaction) => {
+                            transaction.bytes_added()
+                        }
                         _ => 0,
                     };
                     self.reporting.begin_commit(bytes);
                     self.ask_store(Pending::Group { pg, serial, tag, bytes }, kind);
                 }
                 Output::Committed { ticket } => self.committed(now, pg, ticket),
-                Output::Interrupted { tickets } => self.interrupted(now, pg, &tickets),
+                Output::Refused { ticket, error } => self.refused_write(ticket, &error),
+                Output::Interrupted { tickets, members_stay } => {
+                    self.interrupted(now, pg, &tickets, members_stay);
+                }
                 Output::Activated => self.activated(now, pg),
-                Output::Recovered { object } => self.pump_object(now, pg, &object),
+                Output::Recovered { object } => self.pump_object(now, pg, &head_of(&object)),
                 Output::WantsMap => drop(self.asking.insert(pg)),
                 Output::WaitUntil(until) => drop(self.waits.insert((until, pg))),
                 Output::WantsInterval => self.want_interval(now),
                 Output::Reserve(primary) => self.reserve(now, pg, primary),
                 Output::Release => self.release(now, pg),
                 Output::Removed => self.forget_group(now, pg),
+                Output::Quiet => self.stands_still(now, pg),
+                Output::Reshaped => self.reshaped(now, pg, true),
+                Output::ReshapeFailed => self.reshaped(now, pg, false),
             }
         }
     }
 
-    fn activated(&mut self, now: Time, pg: PgId) {
+    pub(crate) fn activated(&mut self, now: Time, pg: PgId) {
         self.reporting.request(now);
         self.scrubs.hurry(now);
+        self.note_trim(now, pg);
         let Some(group) = self.groups.get_mut(&pg) else { return };
         for key in std::mem::take(&mut group.waiting) {
             self.start(now, pg, key);
         }
     }
 
-    /// The members changed: every request begins anew when the group is active again, here if this
-    /// OSD is still the primary, else where its client sends it.
-    fn interrupted(&mut self, now: Time, pg: PgId, tickets: &[u64]) {
+    /// The members may have changed: every request begins anew when the group is active again, here if
+    /// this OSD is still the primary, else where its client sends it.
+    fn interrupted(&mut self, now: Time, pg: PgId, tickets: &[u64], members_stay: bool) {
         self.reporting.request(now);
-        self.discard_watches(pg);
+        if !members_stay {
+            self.discard_watches(pg);
+        }
         let Some(group) = self.groups.get_mut(&pg) else { return };
         let mut keys: Vec<u64> = tickets.to_vec();
         // In the order in which the objects were first used, which is the same on every run.
@@ -188,14 +240,30 @@ impl Osd {
         keys.extend(std::mem::take(&mut group.waiting));
         keys.extend(std::mem::take(&mut group.unleased));
         group.readable_until = Time::ZERO;
+        group.rests = false;
         keys.extend(self.loading_requests(pg));
         keys.sort_unstable();
         keys.dedup();
         let group = self.groups.get_mut(&pg).expect("it was just there");
+        group.trim.begin_anew();
         group.objects.clear();
         group.generation += 1;
         let stays = group.pg.is_primary();
         self.requeue(pg, keys, stays);
+    }
+
+    /// If it turns out that nobody stored the write, its client is told this.
+    fn refused_write(&mut self, key: u64, error: &StoreError) {
+        let errno = match error {
+            StoreError::NoSpace { .. } => Errno::NOSPC,
+            StoreError::TooLarge { .. } => Errno::FBIG,
+            StoreError::Behind(_) => return,
+            _ => Errno::IO,
+        };
+        if let Some(request) = self.requests.get_mut(key) {
+            let (first, times) = request.refused.unwrap_or((errno, 0));
+            request.refused = Some((first, times + 1));
+        }
     }
 
     fn loading_requests(&self, pg: PgId) -> Vec<u64> {
@@ -210,12 +278,17 @@ impl Osd {
 
     fn requeue(&mut self, pg: PgId, keys: Vec<u64>, stays: bool) {
         let mut requests: Vec<(u64, u64)> = Vec::new();
+        let pg_num = self.map.pool(pg.pool).map_or(0, |pool| pool.pg_num);
         for key in keys {
             let Some(request) = self.requests.get_mut(key) else { continue };
             request.reset();
-            match stays && request.origin != Origin::WatchTimeout {
+            // The group may have been divided, and the object be another's.
+            let hash = request.object().hash;
+            let is_here =
+                request.nature.is_pg_op || pg_num > 0 && stable_mod(hash, pg_num) == pg.seed;
+            match stays && is_here && request.origin.is_repeated() {
                 true => requests.push((request.tid, key)),
-                false => self.forget_request(key),
+                false => self.dismiss(key),
             }
         }
         // A client numbers its requests in their order.
@@ -224,16 +297,26 @@ impl Osd {
         group.waiting.extend(requests.into_iter().map(|(_, key)| key));
     }
 
+    /// A request that another OSD will answer. Its client may have nothing else on its way by which it would
+    /// learn of the map that says so.
+    fn dismiss(&mut self, key: u64) {
+        let origin = self.requests.get(key).map(|request| request.origin);
+        self.forget_request(key);
+        if let Some(Origin::Client { conn }) = origin {
+            self.share_map(conn, Epoch(0));
+        }
+    }
+
     /// The pool is gone: nobody waits for these any more.
     pub(crate) fn drop_requests(&mut self, now: Time, pg: PgId) {
-        self.interrupted(now, pg, &[]);
+        self.interrupted(now, pg, &[], false);
         let Some(group) = self.groups.get_mut(&pg) else { return };
         for key in std::mem::take(&mut group.waiting) {
             self.forget_request(key);
         }
     }
 
-    fn forget_group(&mut self, now: Time, pg: PgId) {
+    pub(crate) fn forget_group(&mut self, now: Time, pg: PgId) {
         self.drop_requests(now, pg);
         self.release(now, pg);
         if let Some(group) = self.groups.remove(&pg) {

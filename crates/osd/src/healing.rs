@@ -3,6 +3,7 @@
 use crate::Osd;
 use crate::objects::head_of;
 use engine::Time;
+use pg::snaps::At;
 use types::{HObject, PgId};
 
 impl Osd {
@@ -12,21 +13,25 @@ impl Osd {
         if request.attempt != attempt {
             return true;
         }
-        let (pg, object) = (request.pg, head_of(request.object()));
+        let (pg, head, at) = (request.pg, head_of(request.object()), request.at);
         let whoami = self.config.id;
         let Some(group) = self.groups.get_mut(&pg).filter(|group| group.pg.is_primary()) else {
             return false;
         };
-        let state = group.objects.get(&object).and_then(|context| context.state.as_ref());
+        let Some(context) = group.objects.get(&head) else { return false };
+        let (object, state) = match at {
+            Some(At::Clone(id)) => (head.at(id), context.clone.as_ref().map(|(_, clone)| &**clone)),
+            _ => (head.clone(), context.state.as_ref()),
+        };
         let Some(version) = state.map(|state| state.info.version) else { return false };
         if !group.pg.missing().contains(&object) && !group.pg.distrust(&object, version, &[whoami])
         {
             return false;
         }
         tracing::error!(%pg, %object, "a read met damage; the object comes from another copy");
-        self.restart_readers(pg, &object);
+        self.restart_readers(pg, &head);
         self.pump_group(now, pg);
-        self.pump_object(now, pg, &object);
+        self.pump_object(now, pg, &head);
         true
     }
 

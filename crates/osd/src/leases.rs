@@ -151,8 +151,10 @@ impl Osd {
         Ok(())
     }
 
+    /// Nothing is promised to whoever is about to be reported: where what is sent to it gets lost, it
+    /// would make the promise last, and its successor wait.
     fn asked_for_promise(&mut self, now: Time, from: OsdId, sent: u64, (echo, lent): (u64, u64)) {
-        if !self.is_up() {
+        if !self.is_up() || self.heartbeats.silence(now, from) >= limits::PROMISE_SILENCE_MAX {
             return;
         }
         self.leases.promised.insert(from, now + limits::READ_LEASE);

@@ -23,6 +23,7 @@ mod config;
 mod connecting;
 mod copying;
 pub mod execute;
+mod failed_disk;
 mod group_commands;
 mod groups;
 mod healing;
@@ -42,8 +43,11 @@ mod replies;
 mod report;
 mod request;
 mod reservations;
+mod reshaping;
 mod scrub;
 mod session;
+mod snapshots;
+mod snaptrim;
 mod storage;
 mod stored_maps;
 mod watches;
@@ -51,6 +55,7 @@ mod watches;
 pub use config::{Config, VERSION};
 pub use options::Options;
 pub use osd::Osd;
+pub use stored_maps::{stored_map, stored_map_request};
 
 #[cfg(test)]
 mod cluster_tests;

@@ -66,6 +66,8 @@ pub const STALL_RETRY: Duration = Duration::from_secs(2);
 /// for anew: whoever takes over from a primary that fell silent waits that long.
 pub const READ_LEASE: Duration = Duration::from_millis(800);
 pub const READ_LEASE_RENEWAL: Duration = Duration::from_millis(250);
+/// Who has owed an answer to a heartbeat for so long is promised nothing.
+pub const PROMISE_SILENCE_MAX: Duration = Duration::from_millis(900);
 /// The share of the disk that must stay free: beyond it, writes that add bytes are refused
 /// (`osd_failsafe_full_ratio`).
 pub const FAILSAFE_FREE_PERCENT: u64 = 3;

@@ -2,10 +2,12 @@
 
 use crate::Osd;
 use crate::limits;
+use crate::objects::state_of;
 use crate::request::Request;
 use crate::storage::Pending;
 use bytes::Bytes;
 use codec::{Reader, Writer};
+use std::collections::BTreeSet;
 use store::{Collection, Outcome, RequestKind, StoreError};
 use types::{Errno, HObject, PgId, SnapId};
 use wire::OsdOp;
@@ -64,6 +66,51 @@ impl Osd {
             }
         };
         let objects = self.with_missing(request, objects, next.as_ref());
+        let has_clones = self.groups.get(&request.pg).is_some_and(|g| g.pg.info().clones > 0);
+        let doubtful = if has_clones { doubtful(&objects) } else { Vec::new() };
+        if doubtful.is_empty() {
+            return self.finish_listing(key, objects, next);
+        }
+        let request = self.requests.get_mut(key).expect("it was just there");
+        request.outstanding = doubtful.len();
+        let collection = Collection(request.pg);
+        let page = Page { objects, next, whiteouts: BTreeSet::new() };
+        request.page = Some(Box::new(page));
+        for object in doubtful {
+            let pending = Pending::Listed { request: key, attempt, object: object.clone() };
+            self.ask_store(pending, RequestKind::Meta { collection, object });
+        }
+    }
+
+    /// An object may be no more than what its clones have left.
+    pub(crate) fn listed_object(
+        &mut self,
+        key: u64,
+        attempt: u32,
+        object: &HObject,
+        outcome: Result<Outcome, StoreError>,
+    ) {
+        let request = self.requests.get_mut(key).filter(|r| r.attempt == attempt);
+        let Some(request) = request else { return };
+        let Some(page) = &mut request.page else { return };
+        let state = match outcome {
+            Ok(Outcome::Meta(Some(meta))) => state_of(&meta),
+            _ => None,
+        };
+        if state.is_some_and(|state| !state.exists) {
+            page.whiteouts.insert(object.clone());
+        }
+        request.outstanding -= 1;
+        if request.outstanding > 0 {
+            return;
+        }
+        let Page { mut objects, next, whiteouts } = *request.page.take().expect("it was there");
+        objects.retain(|object| !whiteouts.contains(object));
+        self.finish_listing(key, objects, next);
+    }
+
+    fn finish_listing(&mut self, key: u64, objects: Vec<HObject>, next: Option<HObject>) {
+        let Some(request) = self.requests.get(key) else { return };
         let namespace = &request.message.object.namespace;
         let wanted = |object: &&HObject| {
             !pg::is_meta_object(object)
@@ -111,6 +158,25 @@ impl Osd {
         execution.info.user_version = user_version;
         self.reply_written(key, &execution, version);
     }
+}
+
+/// What was listed, while it is found out which objects clients do not see.
+#[derive(Debug)]
+pub(crate) struct Page {
+    objects: Vec<HObject>,
+    next: Option<HObject>,
+    whiteouts: BTreeSet<HObject>,
+}
+
+/// The heads of which there may be nothing but clones, which come before them.
+fn doubtful(objects: &[HObject]) -> Vec<HObject> {
+    let clones_before = |index: usize| match index.checked_sub(1) {
+        None => true,
+        Some(before) => objects[before].is_of_family(&objects[index]),
+    };
+    let heads = objects.iter().enumerate().filter(|(_, object)| object.snap == SnapId::HEAD);
+    let heads = heads.filter(|(index, head)| !pg::is_meta_object(head) && clones_before(*index));
+    heads.map(|(_, head)| head.clone()).collect()
 }
 
 fn entries_max(op: &OsdOp) -> u64 {

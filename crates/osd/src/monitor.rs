@@ -61,14 +61,27 @@ impl Osd {
         self.monitor.open = true;
         self.monitor.failures = 0;
         let Some(conn) = self.monitor.conn() else { return };
-        let start = if self.epoch().0 == 0 { 0 } else { u64::from(self.epoch().0) + 1 };
-        let what = [("osdmap", start), ("config", 0)];
+        let what = [("osdmap", self.next_map()), ("config", 0)];
         let what = what.map(|(what, start)| (what.to_owned(), SubscribeItem { start, flags: 0 }));
         let hostname = self.config.hostname.clone();
         self.send(conn, MonSubscribe { what: what.into(), hostname }.encode(SUPPORTED));
         let secrets = RotatingSecretsRequest { service: EntityType::OSD.0.into() };
         self.send(conn, secrets.encode(SUPPORTED));
         self.report_again(now);
+    }
+
+    /// The first map that is not here; zero for any.
+    fn next_map(&self) -> u64 {
+        if self.epoch().0 == 0 { 0 } else { u64::from(self.epoch().0) + 1 }
+    }
+
+    /// Maps were passed over: begin again where we are.
+    pub(crate) fn ask_for_maps(&mut self) {
+        let Some(conn) = self.monitor.conn() else { return };
+        let item = SubscribeItem { start: self.next_map(), flags: 0 };
+        let what = BTreeMap::from([("osdmap".to_owned(), item)]);
+        let hostname = self.config.hostname.clone();
+        self.send(conn, MonSubscribe { what, hostname }.encode(SUPPORTED));
     }
 
     /// Tells all that a monitor should know of this OSD, to one that may know nothing.
@@ -78,7 +91,8 @@ impl Osd {
         }
         self.report_all_broken();
         self.ask_again();
-        self.repeat_heartbeat_reports();
+        self.repeat_heartbeat_reports(now);
+        self.take_leave();
         self.reporting.request(now);
     }
 
@@ -133,8 +147,8 @@ impl Osd {
         let pgs: Vec<PgId> = self.groups.keys().copied().collect();
         for pg in pgs {
             let group = self.groups.get_mut(&pg).expect("it was just there");
-            if group.pg.state() == pg::State::Refused {
-                group.pg.retry_refused();
+            if group.pg.state() == pg::State::Reshaping {
+                group.pg.retry_reshaping();
                 self.retry_later(now);
                 self.pump_group(now, pg);
             } else if group.pg.wants_interval() || is_asking(&group.pg) {
@@ -192,6 +206,8 @@ impl Osd {
             ("back_addr", config.addrs.to_string()),
             ("osd_objectstore", "sepiola".to_owned()),
             ("arch", std::env::consts::ARCH.to_owned()),
+            ("splits_groups", "1".to_owned()),
+            ("merges_groups", "1".to_owned()),
         ];
         let epoch = self.epoch();
         let boot = OsdBoot {
@@ -228,6 +244,9 @@ impl Osd {
         let Some(first) = first else { return };
         let mut epoch = first.max(self.epoch().next());
         loop {
+            if self.reshaping.holds_maps() {
+                return;
+            }
             if let Some(encoded) = message.incrementals.get(&epoch)
                 && epoch == self.epoch().next()
                 && self.epoch().0 > 0

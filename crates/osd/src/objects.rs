@@ -4,25 +4,29 @@
 //! before it will leave. Whatever looks at more than that state (data, omap), or says something to
 //! a client without writing, waits until the writes before it are durable.
 
-use crate::execute::{Answer, AttrDelta, Execution, Input, Need, ObjectState, Verdict, execute};
+use crate::execute::{
+    Answer, AttrDelta, Execution, Input, Need, ObjectState, Trim, Verdict, execute, trim,
+};
 use crate::groups::ObjectContext;
 use crate::request::{Origin, Request};
+use crate::snapshots::index_clones;
 use crate::storage::Pending;
 use crate::{Osd, limits};
 use bytes::Bytes;
 use engine::Time;
+use pg::snaps::{At, SNAPSET_ATTR, SnapSet};
 use pg::{EntryKind, INFO_ATTR, ObjectInfo, Pg, WatcherKey, Write, user_attr_name};
 use store::{Collection, ObjectMeta, Outcome, RequestKind, StoreError};
 use types::{Errno, HObject, PgId, SnapId};
 
 /// How far a request has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Progress {
+pub(crate) enum Progress {
     /// It is done with its object, or on its way to the disks.
     Ran,
     /// It waits for what it loads.
     Loading,
-    /// It must wait until the writes in flight are durable.
+    /// It must wait until the writes in flight are durable, or a clone is recovered.
     Blocked,
 }
 
@@ -33,7 +37,7 @@ impl Osd {
         let Some(group) = self.groups.get_mut(&pg) else { return self.forget_request(key) };
         let object = head_of(request.object());
         if group.pg.is_primary() {
-            if !group.pg.is_active() {
+            if !group.pg.is_active() || group.must_rest() {
                 group.waiting.push_back(key);
                 return;
             }
@@ -80,7 +84,11 @@ impl Osd {
             if !group.pg.is_whole()
                 && let Some(request) = self.requests.get(key)
                 && group.pg.is_primary()
-                && group.pg.is_blocked(object, request.may_write(), request.only_deletes())
+                && group.pg.is_blocked(
+                    object,
+                    request.may_write(),
+                    context.vanishes(request, &group.snapshots),
+                )
             {
                 group.pg.want_object(object);
                 return self.pump_group(now, pg);
@@ -109,20 +117,20 @@ impl Osd {
                 Progress::Ran | Progress::Loading => {}
                 Progress::Blocked => {
                     let context = self.context_mut(pg, object);
-                    context.expect("writes are in flight").queue.push_front(key);
-                    return;
+                    context.expect("it has what the request waits for").queue.push_front(key);
+                    return self.pump_group(now, pg);
                 }
             }
         }
         self.forget_idle_objects(pg, object);
     }
 
-    fn context_mut(&mut self, pg: PgId, object: &HObject) -> Option<&mut ObjectContext> {
+    pub(crate) fn context_mut(&mut self, pg: PgId, object: &HObject) -> Option<&mut ObjectContext> {
         self.groups.get_mut(&pg)?.objects.get_mut(object)
     }
 
     /// The request is about to load what it needs; others must respect that.
-    fn mark_loading(&mut self, pg: PgId, object: &HObject, key: u64) {
+    pub(crate) fn mark_loading(&mut self, pg: PgId, object: &HObject, key: u64) {
         let request = self.requests.get_mut(key).expect("the caller has it");
         if std::mem::replace(&mut request.is_marked, true) {
             return;
@@ -148,6 +156,15 @@ impl Osd {
         // Only now: the same request may have waited in the queue twice.
         if self.requests.get(key).is_some_and(Request::may_write) && self.answer_repeated(pg, key) {
             return Progress::Ran;
+        }
+        let request = self.requests.get(key).expect("it was just there");
+        let looks_back = request.nature.rolls_back || request.object().snap < SnapId::HEAD;
+        if let Some((errno, times)) = request.refused {
+            self.refuse(now, pg, object, key, (errno, times));
+            return Progress::Ran;
+        }
+        if looks_back && let Some(progress) = self.find_clones(pg, object, key) {
+            return progress;
         }
         let verdict = self.execute(now, pg, object, key);
         let request = self.requests.get(key).expect("the caller has it");
@@ -177,6 +194,25 @@ impl Osd {
         }
     }
 
+    /// The store did not take a write: that is what its client is told, also if it asks again. Where
+    /// there is not even room for remembering it, it is only told.
+    fn refuse(
+        &mut self,
+        now: Time,
+        pg: PgId,
+        object: &HObject,
+        key: u64,
+        (errno, times): (Errno, u32),
+    ) {
+        if times > 1 {
+            return self.reply_error(key, errno);
+        }
+        let context = self.context_mut(pg, object).expect("the request was in its queue");
+        let state = context.state.as_ref().expect("it is loaded before");
+        let execution = Execution::failed(errno, state);
+        self.submit(now, pg, object, key, Box::new(execution));
+    }
+
     /// Whether nobody waits for the request any more.
     fn is_abandoned(&self, key: u64) -> bool {
         let request = self.requests.get(key).expect("the caller has it");
@@ -184,19 +220,40 @@ impl Osd {
             Origin::Client { conn } => !self.sessions.contains_key(&conn),
             Origin::Copy { copy } => !self.copies.is_known(copy),
             Origin::WatchTimeout => false,
+            Origin::SnapTrim { .. } => !self.groups[&request.pg].pg.is_clean(),
         }
     }
 
     fn execute(&mut self, now: Time, pg: PgId, object: &HObject, key: u64) -> Verdict {
         let group = &self.groups[&pg];
         let request = self.requests.get(key).expect("the caller has it");
-        let state = group.objects[object].state.as_ref().expect("it is loaded before");
+        let context = &group.objects[object];
+        let head = context.state.as_ref().expect("it is loaded before");
+        if let Origin::SnapTrim { snap, clone } = request.origin {
+            let (removed, version) = (&*group.snapshots.removed, group.pg.next_version());
+            let input = Trim { head: object, state: head, clone, snap, removed, version };
+            return Verdict::Done(Box::new(trim(&input)));
+        }
+        let (absent, target);
+        let (name, state) = match request.at {
+            None => (request.object(), head),
+            Some(At::Head) => (object, head),
+            Some(At::Clone(id)) => {
+                target = object.at(id);
+                (&target, &*context.clone.as_ref().expect("it was loaded before").1)
+            }
+            Some(At::Nowhere) => {
+                absent = ObjectState::default();
+                (object, &absent)
+            }
+        };
+        let snaps = group.snapshots.to_preserve(request);
         let watches = group.watches.get(object);
         let is_connected = |key: &WatcherKey| {
             watches.and_then(|watches| watches.get(key)).is_some_and(|watch| watch.conn.is_some())
         };
         execute(&Input {
-            object: request.object(),
+            object: name,
             ops: &request.message.ops,
             may_write: request.may_write(),
             state,
@@ -206,17 +263,29 @@ impl Osd {
             mtime: request.message.mtime,
             version: group.pg.next_version(),
             last_user_version: group.pg.info().last_user_version,
+            snapshots: group.snapshots.of_request(request, &snaps),
             notify_id: self.notifications.next_id(self.map.epoch),
             is_connected: &is_connected,
         })
     }
 
-    fn load_needs(&mut self, now: Time, pg: PgId, object: &HObject, key: u64, needs: Vec<Need>) {
+    pub(crate) fn load_needs(
+        &mut self,
+        now: Time,
+        pg: PgId,
+        object: &HObject,
+        key: u64,
+        needs: Vec<Need>,
+    ) {
         let request = self.requests.get_mut(key).expect("the caller has it");
         request.outstanding = needs.len();
         let attempt = request.attempt;
+        let target = match request.at {
+            Some(At::Clone(id)) => object.at(id),
+            _ => object.clone(),
+        };
         for need in needs {
-            let (collection, object) = (Collection(pg), object.clone());
+            let (collection, object) = (Collection(pg), target.clone());
             let kind = match need.clone() {
                 Need::Data { offset, length } => {
                     RequestKind::Read { collection, object, offset, length }
@@ -234,6 +303,7 @@ impl Osd {
                         bytes_max,
                     }
                 }
+                Need::Clone(id) => RequestKind::Meta { collection, object: object.at(id) },
                 Need::Copy(request) => {
                     self.begin_copy(now, key, attempt, *request);
                     continue;
@@ -262,7 +332,8 @@ impl Osd {
             return;
         }
         let (pg, object, writes) = (request.pg, head_of(request.object()), request.may_write());
-        if self.run(now, pg, &object, key) == Progress::Loading {
+        let progress = self.run(now, pg, &object, key);
+        if progress == Progress::Loading {
             return; // still marked
         }
         if let Some(context) = self.context_mut(pg, &object) {
@@ -270,6 +341,11 @@ impl Osd {
                 true => context.has_writer = false,
                 false => context.readers -= 1,
             }
+        }
+        if progress == Progress::Blocked {
+            self.requests.get_mut(key).expect("it waits").is_marked = false;
+            let context = self.context_mut(pg, &object).expect("it has what the request waits for");
+            context.queue.push_front(key);
         }
         self.pump_object(now, pg, &object);
     }
@@ -321,7 +397,8 @@ impl Osd {
         if modifies && let Err(errno) = self.settle(key, &mut execution) {
             return self.reply_error(key, errno);
         }
-        if execution.delta.bytes > 0 || execution.delta.objects > 0 {
+        let adds = execution.delta.bytes > 0 || execution.delta.objects > 0;
+        if adds || execution.makes_clone() {
             match self.may_grow(self.requests.get(key).expect("the caller has it")) {
                 Ok(true) => {}
                 Ok(false) => return self.forget_request(key),
@@ -334,7 +411,7 @@ impl Osd {
         let state = context.state.as_mut().expect("it is loaded before");
         let prior_version = state.info.version;
         if modifies {
-            apply_to_state(state, &execution);
+            apply_to_state(state, &mut execution);
         } else {
             execution.info.user_version = seen_user_version(&group.pg, &execution);
         }
@@ -343,14 +420,24 @@ impl Osd {
             true => execution.outputs.clone(),
             false => Vec::new(),
         };
-        group.counters.writes += 1;
-        group.counters.write_bytes += request.bytes as u64;
+        let mut changes = std::mem::take(&mut execution.changes);
+        let also = match execution.clones.take() {
+            Some(clones) => index_clones(pg, *clones, &mut changes),
+            None => Vec::new(),
+        };
+        if let Origin::SnapTrim { .. } = request.origin {
+            context.clone = None;
+        } else {
+            group.counters.writes += 1;
+            group.counters.write_bytes += request.bytes as u64;
+        }
         let write = Write {
             ticket: key,
             object: object.clone(),
             kind: match execution.exists {
                 _ if !modifies => EntryKind::Unchanged,
                 true => EntryKind::Modify,
+                false if execution.is_whiteout() => EntryKind::Modify,
                 false => EntryKind::Delete,
             },
             prior_version,
@@ -359,8 +446,10 @@ impl Osd {
             mtime: request.message.mtime,
             result: execution.result,
             returns,
-            changes: std::mem::take(&mut execution.changes),
+            changes,
+            also,
             objects: execution.delta.objects,
+            clones: execution.delta.clones,
             bytes: execution.delta.bytes,
         };
         let version = group.pg.submit(write);
@@ -371,7 +460,7 @@ impl Osd {
     /// A write answers with results and outputs only if it was asked to, and then with little.
     fn settle(&self, key: u64, execution: &mut Execution) -> Result<(), Errno> {
         let request = self.requests.get(key).expect("the caller has it");
-        self.check_space(request)?;
+        self.check_space(request, execution.makes_clone())?;
         if !request.wants_returns() {
             execution.result = 0;
             execution.outputs.iter_mut().for_each(|(_, output)| *output = Bytes::new());
@@ -394,6 +483,9 @@ impl Osd {
             context.writes_in_flight -= 1;
         }
         let group = self.groups.get_mut(&pg).expect("it has just committed");
+        if group.rests {
+            self.reporting.request(now);
+        }
         for key in group.repeated.remove(&version).unwrap_or_default() {
             self.start(now, pg, key);
         }
@@ -468,7 +560,7 @@ pub(crate) fn seen_user_version(pg: &Pg, execution: &Execution) -> u64 {
     }
 }
 
-/// The object that a request is about: there are no others yet.
+/// The object in whose queue all that is about it and its clones waits.
 pub(crate) fn head_of(object: &HObject) -> HObject {
     HObject { snap: SnapId::HEAD, ..object.clone() }
 }
@@ -481,14 +573,18 @@ fn decode_state(outcome: Result<Outcome, StoreError>) -> Result<ObjectState, Err
     }
 }
 
-fn state_of(meta: &ObjectMeta) -> Option<ObjectState> {
+pub(crate) fn state_of(meta: &ObjectMeta) -> Option<ObjectState> {
     let info: ObjectInfo = codec::decode_all("object info", meta.attrs.get(&INFO_ATTR)?).ok()?;
+    let snaps = match meta.attrs.get(&SNAPSET_ATTR) {
+        Some(set) => Some(Box::new(codec::decode_all::<SnapSet>("snapset", set).ok()?)),
+        None => None,
+    };
     let users = |(name, value): (&Bytes, &Bytes)| Some((user_attr_name(name)?, value.clone()));
     let xattrs = meta.attrs.iter().filter_map(users).collect();
-    Some(ObjectState { exists: true, info, xattrs })
+    Some(ObjectState { exists: !info.is_whiteout, info, xattrs, snaps })
 }
 
-fn apply_to_state(state: &mut ObjectState, execution: &Execution) {
+fn apply_to_state(state: &mut ObjectState, execution: &mut Execution) {
     for delta in &execution.attrs {
         match delta {
             AttrDelta::Clear => state.xattrs.clear(),
@@ -503,8 +599,11 @@ fn apply_to_state(state: &mut ObjectState, execution: &Execution) {
         }
     }
     state.exists = execution.exists;
-    state.info = match execution.exists {
-        true => execution.info.clone(),
-        false => ObjectInfo::default(),
-    };
+    let stays = execution.exists || execution.is_whiteout();
+    state.info = if stays { execution.info.clone() } else { ObjectInfo::default() };
+    match execution.snaps.take() {
+        Some(snaps) => state.snaps = Some(snaps),
+        None if !stays => state.snaps = None,
+        None => {}
+    }
 }

@@ -19,6 +19,7 @@ pub struct Options {
     pub deep_scrub_interval: Duration,
     pub max_scrubs: usize,
     pub scrub_auto_repair: bool,
+    pub snap_trim_sleep: Duration,
 }
 
 impl Default for Options {
@@ -43,6 +44,7 @@ impl Options {
             deep_scrub_interval: values.duration("osd_deep_scrub_interval"),
             max_scrubs: count("osd_max_scrubs"),
             scrub_auto_repair: values.switch("osd_scrub_auto_repair"),
+            snap_trim_sleep: values.duration("osd_snap_trim_sleep"),
         }
     }
 }

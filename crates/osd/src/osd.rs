@@ -17,8 +17,10 @@ use crate::recovery::Scheduler;
 use crate::report::Reporting;
 use crate::request::Request;
 use crate::reservations::Reservations;
+use crate::reshaping::Reshaping;
 use crate::scrub::Scrubs;
 use crate::session::Session;
+use crate::snaptrim::Trims;
 use crate::storage::Pending;
 use crate::stored_maps::StoredMaps;
 use crate::watches::Notifications;
@@ -26,11 +28,11 @@ use auth::{Entropy, RotatingSecrets};
 use engine::{
     AuthRequest, ConnId, ConnectingAnswer, ConnectingStep, Daemon, Message, Output, Peer, Time,
 };
-use maps::OsdMap;
+use maps::{OsdMap, SnapIntervals};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use stdx::Slab;
 use store::{Completion, RequestKind};
-use types::{Epoch, OsdId, PgId};
+use types::{Epoch, OsdId, PgId, PoolId};
 use wire::forward::ReportAgain;
 use wire::internal::{Heartbeat, RotatingSecrets as RotatingSecretsMessage, ScrubOrder, StatsAck};
 use wire::{AuthReply, Command, MessageBody, OsdMapMessage, OsdReply, OsdRequest, Ping};
@@ -43,6 +45,8 @@ pub(crate) enum Stage {
     /// Waits for the monitor to mark it up.
     Booting,
     Up,
+    /// The disk has failed: nothing is served any more.
+    Failed,
 }
 
 #[derive(Debug)]
@@ -52,6 +56,8 @@ pub struct Osd {
     pub(crate) options: Options,
     pub(crate) entropy: Entropy,
     pub(crate) stage: Stage,
+    /// What the disk said when it failed.
+    pub(crate) failure: Option<String>,
     pub(crate) map: OsdMap,
     pub(crate) candidates: Candidates,
     pub(crate) placed: Placed,
@@ -80,11 +86,15 @@ pub struct Osd {
     pub(crate) waits: BTreeSet<(Time, PgId)>,
     pub(crate) scheduler: Scheduler,
     pub(crate) reservations: Reservations,
+    pub(crate) reshaping: Reshaping,
     /// Groups that want something of the monitor, since the present input.
     pub(crate) asking: BTreeSet<PgId>,
     /// When to try again what waits for room, or for a map that the monitor did not make yet.
     pub(crate) retry_due: Option<Time>,
     pub(crate) scrubs: Scrubs,
+    pub(crate) trims: Trims,
+    /// Of each pool, as far as maps told.
+    pub(crate) removed_snaps: BTreeMap<PoolId, SnapIntervals>,
     /// When the present input came.
     pub(crate) now: Time,
     pub(crate) next_tick: Time,
@@ -113,6 +123,7 @@ impl Osd {
             options: Options::default(),
             entropy: Entropy::from_seed(seed),
             stage: Stage::Loading,
+            failure: None,
             history: MapsHistory::default(),
             secrets: RotatingSecrets::default(),
             handshakes: BTreeMap::new(),
@@ -132,9 +143,12 @@ impl Osd {
             waits: BTreeSet::new(),
             scheduler: Scheduler::default(),
             reservations: Reservations::default(),
+            reshaping: Reshaping::default(),
             asking: BTreeSet::new(),
             retry_due: None,
             scrubs: Scrubs::default(),
+            trims: Trims::default(),
+            removed_snaps: BTreeMap::new(),
             now: Time::ZERO,
             next_tick: Time::ZERO,
             next_conn: 1,
@@ -188,6 +202,9 @@ impl Osd {
 
     /// What an input led to is done all at once.
     fn finish_input(&mut self, now: Time) {
+        if self.stage == Stage::Failed {
+            return;
+        }
         if !self.scheduler.is_idle() {
             self.schedule_recovery(now);
         }
@@ -197,6 +214,9 @@ impl Osd {
     }
 
     fn dispatch(&mut self, now: Time, conn: ConnId, message: Message) -> codec::Result<()> {
+        if self.stage == Stage::Failed {
+            return self.dispatch_failed(conn, &message);
+        }
         match message.kind {
             OsdRequest::KIND => self.take_request(now, conn, &message)?,
             OsdReply::KIND => self.take_reply(now, conn, &message)?,
@@ -289,7 +309,8 @@ impl Daemon for Osd {
             self.monitor_closed(now);
         } else if conn.is_accepted() {
             self.forget_session(now, conn);
-        } else if !self.heartbeat_closed(conn) {
+            self.peer_closed(now, conn);
+        } else if !self.heartbeat_closed(now, conn) {
             self.peer_closed(now, conn);
         }
         self.finish_input(now);
@@ -304,6 +325,9 @@ impl Daemon for Osd {
     fn handle_timeout(&mut self, now: Time) {
         self.now = now;
         self.monitor_timeout(now);
+        if self.stage == Stage::Failed {
+            return self.report_if_due(now);
+        }
         self.retry_if_due(now);
         self.tick(now);
         self.heartbeat_if_due(now);
@@ -311,6 +335,7 @@ impl Daemon for Osd {
         self.end_waits(now);
         self.report_if_due(now);
         self.scrub_if_due(now);
+        self.trim_if_due(now);
         self.finish_input(now);
     }
 
@@ -319,6 +344,10 @@ impl Daemon for Osd {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
+        if self.stage == Stage::Failed {
+            let due = [self.monitor.next_attempt(), self.reporting.due()];
+            return due.into_iter().flatten().min();
+        }
         let tick = self.notifications.is_ticking().then_some(self.next_tick);
         let due = [self.monitor.next_attempt(), self.reporting.due(), self.retry_due, tick];
         let waits = self.waits.first().map(|(until, _)| *until);
@@ -326,6 +355,7 @@ impl Daemon for Osd {
             self.scheduler.due(),
             self.leases.due(),
             self.scrubs.due,
+            self.trims.due,
             self.heartbeats.due(),
             waits,
         ]);

@@ -1,5 +1,5 @@
-//! Sessions to other OSDs. Each OSD sends over sessions that it opened itself, so that the order of
-//! its messages is theirs.
+//! Sessions to other OSDs. Between two OSDs there is one for all that groups have to say, whichever end
+//! opened it: a second one, beside the first, would count as the opener's new beginning, and end it.
 
 use crate::osd::Early;
 use crate::{Osd, limits};
@@ -13,6 +13,8 @@ use wire::OsdFailure;
 pub(crate) struct Peers {
     links: BTreeMap<OsdId, (ConnId, EntityAddrVec)>,
     by_conn: BTreeMap<ConnId, OsdId>,
+    /// Sessions that others opened, and that groups have spoken over.
+    offered: BTreeMap<OsdId, ConnId>,
     /// Those whose session broke, as the map still shows them: what they were sent may be lost, so
     /// nothing more is sent to them until the map shows them otherwise.
     broken: BTreeMap<OsdId, (Epoch, EntityAddrVec)>,
@@ -43,13 +45,40 @@ impl Osd {
 
     fn connect_to_osd(&mut self, to: OsdId) -> Option<ConnId> {
         let addrs = self.map.client_addrs(to)?.clone();
-        let conn = self.new_conn();
-        let participant = ParticipantName::new(EntityType::OSD, to.0.into());
-        let target = ConnectTarget { participant, addrs: addrs.clone(), policy: Policy::Lossless };
+        let conn = match self.offered_session(to, &addrs) {
+            Some(conn) => conn,
+            None => self.open_session(to, addrs.clone()),
+        };
         self.peers.links.insert(to, (conn, addrs));
         self.peers.by_conn.insert(conn, to);
-        self.outputs.push_back(Output::Connect { conn, target });
         Some(conn)
+    }
+
+    fn open_session(&mut self, to: OsdId, addrs: EntityAddrVec) -> ConnId {
+        let conn = self.new_conn();
+        let participant = ParticipantName::new(EntityType::OSD, to.0.into());
+        let target = ConnectTarget { participant, addrs, policy: Policy::Lossless };
+        self.outputs.push_back(Output::Connect { conn, target });
+        conn
+    }
+
+    /// The one that the OSD itself has opened, if it is of its present life and of ours: when one of
+    /// both begins, sessions are given up by who opened them, and the other end does not learn of it.
+    fn offered_session(&self, osd: OsdId, addrs: &EntityAddrVec) -> Option<ConnId> {
+        let conn = *self.peers.offered.get(&osd)?;
+        let session = self.sessions.get(&conn)?;
+        let up_from = |osd| self.map.osd(osd).map_or(Epoch(0), |known| known.info.up_from);
+        let lives_began = up_from(osd).max(up_from(self.config.id));
+        let is_present = session.groups_epoch >= Some(lives_began);
+        (is_present && session.peer.addrs == *addrs).then_some(conn)
+    }
+
+    fn close_peer(&mut self, conn: ConnId) {
+        self.outputs.push_back(Output::Close { conn });
+        if conn.is_accepted() {
+            self.peers.offered.retain(|_, offered| *offered != conn);
+            self.forget_session(self.now, conn);
+        }
     }
 
     /// Ends sessions to OSDs that are down or have another address now.
@@ -65,7 +94,7 @@ impl Osd {
         for osd in gone {
             let (conn, _) = self.peers.links.remove(&osd).expect("it was just listed");
             self.peers.by_conn.remove(&conn);
-            self.outputs.push_back(Output::Close { conn });
+            self.close_peer(conn);
         }
         let map = &self.map;
         let is_same = |osd: &OsdId, up_from: &Epoch, addrs: &EntityAddrVec| {
@@ -78,14 +107,15 @@ impl Osd {
     /// This OSD begins a new life: what the old one had sent or was to be sent means nothing any more,
     /// and that its sessions end proves nothing about anybody.
     pub(crate) fn leave_peers(&mut self) {
-        let peers = std::mem::take(&mut self.peers);
-        let conns = peers.by_conn.into_keys();
-        self.outputs.extend(conns.map(|conn| Output::Close { conn }));
+        let offered = std::mem::take(&mut self.peers.offered);
+        let peers = std::mem::replace(&mut self.peers, Peers { offered, ..Peers::default() });
+        peers.by_conn.into_keys().for_each(|conn| self.close_peer(conn));
     }
 
     /// A session to another OSD broke, and with it messages may be lost that will never be repeated:
     /// the monitor must count that OSD as failed, so that all begin a new interval.
     pub(crate) fn peer_closed(&mut self, _now: Time, conn: ConnId) {
+        self.peers.offered.retain(|_, offered| *offered != conn);
         let Some(osd) = self.peers.by_conn.remove(&conn) else { return };
         let Some((_, addrs)) = self.peers.links.remove(&osd) else { return };
         tracing::warn!(own = %self.config.id, peer = %osd, "the session to another OSD broke");
@@ -117,8 +147,19 @@ impl Osd {
         if let Some(osd) = self.peers.by_conn.get(&conn) {
             return Some(*osd);
         }
-        let session = self.sessions.get(&conn).filter(|session| session.is_osd())?;
-        i32::try_from(session.peer.participant.number).ok().map(OsdId)
+        self.sessions.get(&conn)?.osd
+    }
+
+    /// The same, of who sends what concerns groups.
+    fn group_sender(&mut self, conn: ConnId, message: &Message) -> Option<OsdId> {
+        if let Some(osd) = self.peers.by_conn.get(&conn) {
+            return Some(*osd);
+        }
+        let session = self.sessions.get_mut(&conn)?;
+        let osd = session.osd?;
+        session.groups_epoch = session.groups_epoch.max(pg::message::sender_epoch(message).ok());
+        self.peers.offered.insert(osd, conn);
+        Some(osd)
     }
 
     pub(crate) fn take_group_message(
@@ -127,7 +168,7 @@ impl Osd {
         conn: ConnId,
         message: Message,
     ) -> codec::Result<()> {
-        match self.osd_of(conn) {
+        match self.group_sender(conn, &message) {
             Some(from) => self.deliver_group_message(now, from, message),
             None => tracing::warn!(?conn, "only OSDs may speak as members of a group"),
         }

@@ -4,7 +4,7 @@ use crate::Osd;
 use crate::groups::Group;
 use crate::osd::{Early, Stage};
 use engine::{ConnId, Time};
-use maps::OsdMap;
+use maps::{OsdMap, stable_bits};
 use pg::{MapChange, Members, OsdStatus, Osds};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,9 @@ impl Osd {
         self.check_own_state(now);
         self.remove_groups_of_deleted_pools(now);
         self.place_groups(now);
-        self.store_map();
+        if self.reshaping.is_idle() {
+            self.store_map();
+        }
         self.peers_changed();
         self.resend_copies(now);
         self.take_early(now);
@@ -24,8 +26,14 @@ impl Osd {
 
     fn remove_groups_of_deleted_pools(&mut self, now: Time) {
         let map = &self.map;
-        let deleted = |pg: &&PgId| map.pool(pg.pool).is_none_or(|pool| pg.seed >= pool.pg_num);
-        let deleted: Vec<PgId> = self.groups.keys().filter(deleted).copied().collect();
+        let is_deleted = |pg: &PgId| map.pool(pg.pool).is_none_or(|pool| pg.seed >= pool.pg_num);
+        // What is stored of a group may be ahead of the map that was stored.
+        let deleted = self
+            .groups
+            .iter()
+            .filter(|(pg, group)| is_deleted(pg) && group.pg.interval() <= map.epoch)
+            .filter(|(pg, _)| !self.is_merged_here(**pg));
+        let deleted: Vec<PgId> = deleted.map(|(pg, _)| *pg).collect();
         for pg in deleted {
             self.drop_requests(now, pg);
             let group = self.groups.get_mut(&pg).expect("its key was just read");
@@ -48,20 +56,49 @@ impl Osd {
         for pg in self.candidates.with(self.groups.keys().copied()) {
             // Only whole copies can be held yet.
             let pool = map.pool(pg.pool).filter(|pool| pool.is_replicated());
-            let Some(pool) = pool.filter(|pool| pg.seed < pool.pg_num) else { continue };
-            let mapping = self.candidates.mapping(&map, pg);
-            let members = members(&map, pool, mapping);
-            let is_member = is_up && members.is_member(self.config.id);
-            if !is_member && !self.groups.contains_key(&pg) {
+            if pool.is_none_or(|pool| pg.seed >= pool.pg_num) {
                 continue;
             }
+            let members = self.members(&map, pg);
+            let is_member = is_up && members.is_member(self.config.id);
+            let known = self.groups.get(&pg).map(|group| &group.pg);
+            if !is_member && known.is_none() {
+                continue;
+            }
+            let bits = known.filter(|known| known.interval() > Epoch(0));
+            let bits = bits.map(|known| known.members().hash_bits);
             let is_new = !is_gap && !self.placed.pools.contains(&pg.pool);
             let (epoch, osds) = (map.epoch, osds.clone());
-            self.place_group(pg, &MapChange { epoch, osds, is_up, is_gap, is_new }, members);
+            let change = MapChange { epoch, osds, is_up, is_gap, is_new };
+            self.place_group(pg, &change, members);
+            if let Some(bits) = bits {
+                self.reshape(pg, bits, &map, &change);
+            }
         }
         self.placed = Placed::of(&map);
         self.map = map;
+        self.announce_merges(now);
+        self.take_pool_snapshots(self.now);
         self.pump_groups(now);
+    }
+
+    /// Groups learn whether they are going to be merged, and go on if they are not any more.
+    fn announce_merges(&mut self, now: Time) {
+        let mut resumed = Vec::new();
+        for (pg, group) in &mut self.groups {
+            let pool = self.map.pool(pg.pool);
+            group.is_merging = pool.is_some_and(|pool| pool.is_merging(pg.seed));
+            // One that is not active any more begins anew with all that waits, or gives it up.
+            if group.rests && !group.is_merging && group.pg.is_active() {
+                group.rests = false;
+                resumed.push(*pg);
+            }
+        }
+        // The monitor waits for what groups say.
+        if self.map.pools.values().any(|pool| pool.pg_num_target != pool.pg_num) {
+            self.reporting.request(now);
+        }
+        resumed.into_iter().for_each(|pg| self.activated(now, pg));
     }
 
     fn pump_groups(&mut self, now: Time) {
@@ -69,7 +106,13 @@ impl Osd {
         pgs.into_iter().for_each(|pg| self.pump_group(now, pg));
     }
 
-    fn place_group(&mut self, pg: PgId, change: &MapChange, members: Members) {
+    /// Who holds a group by the map that the candidates know.
+    pub(crate) fn members(&self, map: &OsdMap, pg: PgId) -> Members {
+        let Some(pool) = map.pool(pg.pool) else { return Members::default() };
+        members(map, pg, pool, self.candidates.mapping(map, pg))
+    }
+
+    pub(crate) fn place_group(&mut self, pg: PgId, change: &MapChange, members: Members) {
         let whoami = self.config.id;
         let epoch = change.epoch;
         let serial = &mut self.group_serial;
@@ -110,7 +153,7 @@ impl Osd {
         let newest = self.epoch();
         let Some(session) = self.sessions.get_mut(&conn) else { return };
         session.map_epoch = session.map_epoch.max(known);
-        if session.map_epoch >= newest || session.is_osd() {
+        if session.map_epoch >= newest || session.osd.is_some() {
             return;
         }
         let features = session.peer.features;
@@ -148,7 +191,7 @@ impl Placed {
     }
 }
 
-fn members(map: &OsdMap, pool: &maps::Pool, mapping: maps::Mapping) -> Members {
+fn members(map: &OsdMap, pg: PgId, pool: &maps::Pool, mapping: maps::Mapping) -> Members {
     let up_from = |osd: &OsdId| map.osd(*osd).map_or(Epoch(0), |osd| osd.info.up_from);
     Members {
         up_from: mapping.acting.iter().map(up_from).collect(),
@@ -157,7 +200,7 @@ fn members(map: &OsdMap, pool: &maps::Pool, mapping: maps::Mapping) -> Members {
         primary: mapping.acting_primary,
         size: pool.size.into(),
         min_size: pool.min_size.into(),
-        created: pool.create_time,
+        hash_bits: stable_bits(pg.seed, pool.pg_num),
     }
 }
 

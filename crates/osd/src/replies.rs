@@ -17,6 +17,7 @@ impl Osd {
             Origin::Client { conn } => self.discharge(conn, request.bytes),
             Origin::Copy { copy } => self.copy_interrupted(copy),
             Origin::WatchTimeout => {}
+            Origin::SnapTrim { .. } => self.trim_ended(request.pg, false),
         }
     }
 
@@ -43,6 +44,7 @@ impl Osd {
             }
             Origin::Copy { copy } => self.copy_replied(copy, reply),
             Origin::WatchTimeout => {}
+            Origin::SnapTrim { .. } => self.trim_ended(request.pg, reply.result == 0),
         }
     }
 
@@ -82,7 +84,7 @@ impl Osd {
                 op.result = *result;
                 op.output = output.clone();
             }
-            reply.set_versions(entry.version, entry.user_version);
+            reply.set_versions(entry.told_version(), entry.user_version);
             reply
         });
     }

@@ -1,6 +1,7 @@
 //! What the monitor is told about this OSD and the groups whose primary it is.
 
 use crate::groups::Group;
+use crate::osd::Stage;
 use crate::storage::Pending;
 use crate::{Osd, limits};
 use engine::{Duration, Time};
@@ -28,6 +29,18 @@ pub(crate) struct Reporting {
     stored_before: u64,
     /// As the groups were told.
     was_full: bool,
+    shortage: Shortfall,
+}
+
+/// Whether the store refused something for want of room, though there seemed to be some.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Shortfall {
+    #[default]
+    None,
+    /// How much was available then is to be asked.
+    Noted,
+    /// It lasts until more than this is available.
+    Until(u64),
 }
 
 impl Reporting {
@@ -43,7 +56,7 @@ impl Reporting {
 
     /// Whether so little is free that only deletions are safe.
     pub fn is_disk_full(&self) -> bool {
-        self.is_less_free_than(limits::FAILSAFE_FREE_PERCENT)
+        self.shortage != Shortfall::None || self.is_less_free_than(limits::FAILSAFE_FREE_PERCENT)
     }
 
     /// Whether too little is free to take more groups.
@@ -67,6 +80,24 @@ impl Reporting {
         self.stored += bytes;
     }
 
+    /// The store has refused something. What it says that is available is an estimate.
+    pub fn note_refusal(&mut self, now: Time) {
+        self.shortage = Shortfall::Noted;
+        self.request(now);
+    }
+
+    fn take_usage(&mut self, usage: Usage) {
+        self.usage = usage;
+        self.stored -= self.stored_before;
+        self.shortage = match self.shortage {
+            // Else it was for the kind of the write, and another one may be taken.
+            Shortfall::Noted if self.is_backfill_full() => Shortfall::Until(usage.bytes_available),
+            Shortfall::Noted => Shortfall::None,
+            Shortfall::Until(floor) if usage.bytes_available > floor => Shortfall::None,
+            same => same,
+        };
+    }
+
     /// Commits may have taken so much that the usage should be asked for again. Not all that they
     /// bring is new, so that what is known may be far too low.
     fn is_outdated(&self) -> bool {
@@ -88,11 +119,15 @@ impl Osd {
     pub(crate) fn usage_known(&mut self, now: Time, outcome: Result<Outcome, StoreError>) {
         self.reporting.is_asking = false;
         if let Ok(Outcome::Usage(usage)) = outcome {
-            self.reporting.usage = usage;
-            self.reporting.stored -= self.reporting.stored_before;
+            self.reporting.take_usage(usage);
         }
-        self.check_room(now);
-        self.retry_recovery(now);
+        // Should the monitor not have heard it.
+        self.take_leave();
+        let is_serving = self.stage != Stage::Failed;
+        if is_serving {
+            self.check_room(now);
+            self.retry_recovery(now);
+        }
         let Some(monitor) = self.monitor.conn() else { return };
         self.reporting.sequence += 1;
         let report = StatsReport {
@@ -100,9 +135,9 @@ impl Osd {
             osd: self.config.id,
             map_epoch: self.epoch(),
             usage: usage_report(&self.reporting.usage),
-            pgs: self.stats(now),
-            is_complete: true,
-            health: self.heartbeat_health(),
+            pgs: if is_serving { self.stats(now) } else { BTreeMap::new() },
+            is_complete: is_serving,
+            health: self.heartbeat_health().into_iter().chain(self.failure_health()).collect(),
         };
         let tid = self.reporting.sequence;
         self.send(monitor, report.encode(SUPPORTED).with_tid(tid));
@@ -146,7 +181,9 @@ fn usage_report(usage: &Usage) -> OsdUsage {
 }
 
 fn stat(group: &mut Group, now: UTime, epoch: Epoch, sequence: u64) -> PgStat {
-    let state = state_bits(&group.pg) | group.scrub.state_bits();
+    let rests = if group.is_at_rest() { pg_state::PREMERGE } else { 0 };
+    let work = group.scrub.state_bits() | group.trim_state_bits();
+    let state = state_bits(&group.pg) | work | rests;
     if group.reported.0 != state {
         group.reported = (state, now);
     }
@@ -166,6 +203,7 @@ fn stat(group: &mut Group, now: UTime, epoch: Epoch, sequence: u64) -> PgStat {
         acting: members.acting.clone(),
         log_size: pg.log().len() as u64,
         objects: info.objects,
+        clones: info.clones,
         copies: info.objects * members.size as u64,
         degraded,
         misplaced,
@@ -181,6 +219,8 @@ fn stat(group: &mut Group, now: UTime, epoch: Epoch, sequence: u64) -> PgStat {
         last_scrub: stamps.last,
         last_deep_scrub: stamps.last_deep,
         scrub_errors: stamps.errors.total(),
+        snaptrim_queue: group.trim_queue().len(),
+        purged_snaps: group.trim.purged.intervals().collect(),
         ..PgStat::default()
     }
 }

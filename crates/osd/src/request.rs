@@ -1,10 +1,12 @@
 //! A request in work.
 
 use crate::execute::{Execution, Loaded};
+use crate::listing::Page;
 use auth::ClassCall;
 use classes::Caller;
 use engine::ConnId;
-use types::{EVersion, Errno, HObject, OsdId, PgId, RequestId};
+use pg::snaps::At;
+use types::{EVersion, Errno, HObject, OsdId, PgId, RequestId, SnapId};
 use wire::OsdRequest;
 use wire::op::{OpCode, request_flags, watch_op};
 
@@ -20,6 +22,18 @@ pub(crate) enum Origin {
     },
     /// Our own removal of a watch whose time is over.
     WatchTimeout,
+    /// Our own removal of a snapshot from a clone of the request's object.
+    SnapTrim {
+        snap: SnapId,
+        clone: SnapId,
+    },
+}
+
+impl Origin {
+    /// Whether whoever asked asks again if the request is dropped.
+    pub fn is_repeated(self) -> bool {
+        matches!(self, Origin::Client { .. } | Origin::Copy { .. })
+    }
 }
 
 /// What a request does, from its operations' codes and the methods they call.
@@ -30,13 +44,15 @@ pub(crate) struct Nature {
     pub class_reads: bool,
     pub class_writes: bool,
     pub is_pg_op: bool,
+    /// It goes back to a snapshot.
+    pub rolls_back: bool,
 }
 
 /// A class call, kept for the check of capabilities.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
-    class: String,
-    method: String,
+    class: &'static str,
+    method: &'static str,
     flags: classes::Flags,
     allowed_by_default: bool,
 }
@@ -44,8 +60,8 @@ pub(crate) struct Call {
 impl Call {
     pub fn as_access(&self) -> ClassCall<'_> {
         ClassCall {
-            class: &self.class,
-            method: &self.method,
+            class: self.class,
+            method: self.method,
             reads: self.flags.read,
             writes: self.flags.write,
             allowed_by_default: self.allowed_by_default,
@@ -67,12 +83,18 @@ pub(crate) struct Request {
     /// Changes with each try, so that what was loaded for an earlier one is recognised.
     pub attempt: u32,
     pub loaded: Loaded,
+    /// Where the state is that it reads, if that is one at a snapshot.
+    pub at: Option<At>,
     /// Loads on their way.
     pub outstanding: usize,
+    /// A listing that is nearly done.
+    pub page: Option<Box<Page>>,
     /// Its object knows that it is loading.
     pub is_marked: bool,
     /// The outcome of a write that is on its way to the disks, and its version.
     pub outcome: Option<(Box<Execution>, EVersion)>,
+    /// Why our store did not take it, at earlier attempts, and how many those were.
+    pub refused: Option<(Errno, u32)>,
 }
 
 impl Request {
@@ -88,9 +110,12 @@ impl Request {
             caller,
             attempt: 0,
             loaded: Loaded::default(),
+            at: None,
             outstanding: 0,
+            page: None,
             is_marked: false,
             outcome: None,
+            refused: None,
         }
     }
 
@@ -102,9 +127,10 @@ impl Request {
         self.nature.may_write || self.nature.class_writes
     }
 
-    /// Whether the object is gone afterwards, whatever it was.
+    /// Whether nobody sees the object afterwards, whatever it was.
     pub fn only_deletes(&self) -> bool {
-        self.message.ops.iter().all(|op| op.code == OpCode::DELETE)
+        let ops = &self.message.ops;
+        !ops.is_empty() && ops.iter().all(|op| op.code == OpCode::DELETE)
     }
 
     pub fn wants_returns(&self) -> bool {
@@ -121,7 +147,9 @@ impl Request {
     pub fn reset(&mut self) {
         self.attempt += 1;
         self.loaded.clear();
+        self.at = None;
         self.outstanding = 0;
+        self.page = None;
         self.is_marked = false;
         self.outcome = None;
     }
@@ -130,14 +158,16 @@ impl Request {
     pub fn logged_id(&self) -> RequestId {
         match self.origin {
             Origin::Client { .. } => self.id,
-            Origin::Copy { .. } | Origin::WatchTimeout => RequestId::default(),
+            Origin::Copy { .. } | Origin::WatchTimeout | Origin::SnapTrim { .. } => {
+                RequestId::default()
+            }
         }
     }
 }
 
 impl Nature {
-    /// Fails if a class or method is called that does not exist, if an input is too short, or if
-    /// a write is to preserve snapshots: to overwrite what they should keep would lose it silently.
+    /// Fails if a class or method is called that does not exist, if an input is too short, or if the
+    /// snapshots that a write is to preserve are not in order.
     pub fn of(message: &OsdRequest) -> Result<(Nature, Vec<Call>), Errno> {
         // Reads wait for the writes before them anyway, so RWORDERED asks for nothing more.
         let mut nature = Nature::default();
@@ -148,6 +178,7 @@ impl Nature {
             // A watch depends on those that are there.
             nature.may_read |= op.code.reads() || op.code == OpCode::WATCH;
             nature.is_pg_op |= op.code.is_pg();
+            nature.rolls_back |= op.code == OpCode::ROLLBACK;
             if op.code.is_call() {
                 let (class, method, _) = op.call_input().map_err(|_| Errno::INVAL)?;
                 let known = classes::class(&class);
@@ -156,16 +187,16 @@ impl Nature {
                 nature.class_reads |= method.flags.read;
                 nature.class_writes |= method.flags.write;
                 calls.push(Call {
-                    class: class.name.to_owned(),
-                    method: method.name.to_owned(),
+                    class: class.name,
+                    method: method.name,
                     flags: method.flags,
                     allowed_by_default: class.default_allowed,
                 });
             }
         }
-        let preserves = !message.snap_context.snaps.is_empty();
-        if preserves && (nature.may_write || nature.class_writes) {
-            return Err(Errno::NOTSUPP);
+        let writes = nature.may_write || nature.class_writes;
+        if writes && !message.snap_context.is_valid() {
+            return Err(Errno::INVAL);
         }
         Ok((nature, calls))
     }
@@ -180,7 +211,7 @@ pub(crate) fn is_member(osd: OsdId, acting: &[OsdId]) -> bool {
 mod tests {
     use super::*;
     use bytes::Bytes;
-    use types::{PoolId, SnapId};
+    use types::PoolId;
     use wire::{OsdOp, ShardPgId, SnapContext};
 
     fn nature(op: OsdOp, snaps: &[u64]) -> Result<Nature, Errno> {
@@ -202,10 +233,11 @@ mod tests {
     }
 
     #[test]
-    fn writes_that_must_preserve_a_snapshot_are_refused() {
+    fn writes_whose_snapshots_are_not_in_order_are_refused() {
         let write = || OsdOp::write_full(Bytes::new());
-        assert_eq!(nature(write(), &[7]), Err(Errno::NOTSUPP));
-        assert!(nature(write(), &[]).is_ok_and(|nature| nature.may_write));
-        assert!(nature(OsdOp::read(0, 1), &[7]).is_ok_and(|nature| nature.may_read));
+        assert_eq!(nature(write(), &[3, 7]), Err(Errno::INVAL));
+        assert_eq!(nature(write(), &[10]), Err(Errno::INVAL), "newer than the newest");
+        assert!(nature(write(), &[7, 3]).is_ok_and(|nature| nature.may_write));
+        assert!(nature(OsdOp::read(0, 1), &[3, 7]).is_ok_and(|nature| nature.may_read));
     }
 }

@@ -4,11 +4,13 @@ use auth::{AuthCaps, OsdCaps};
 use engine::Peer;
 use pg::WatcherKey;
 use std::collections::BTreeSet;
-use types::{EntityAddr, EntityName, EntityType, Epoch, HObject, PgId};
+use types::{EntityAddr, EntityName, EntityType, Epoch, HObject, OsdId, PgId};
 
 #[derive(Debug)]
 pub(crate) struct Session {
     pub peer: Peer,
+    /// Which OSD it is, if it is one.
+    pub osd: Option<OsdId>,
     pub caps: OsdCaps,
     /// The newest map that the peer is known to have.
     pub map_epoch: Epoch,
@@ -16,6 +18,8 @@ pub(crate) struct Session {
     pub requests: usize,
     pub bytes: usize,
     pub paused: bool,
+    /// Another OSD's, for groups: the newest map by which it spoke.
+    pub groups_epoch: Option<Epoch>,
     /// Watches that are connected by this session.
     pub watches: BTreeSet<(PgId, HObject, WatcherKey)>,
 }
@@ -23,20 +27,19 @@ pub(crate) struct Session {
 impl Session {
     /// Other OSDs may do everything; of clients the ticket tells.
     pub fn new(peer: Peer) -> Self {
-        let caps = if is_osd(&peer) { OsdCaps::allow_all() } else { caps_of(&peer) };
+        let osd = osd_of(&peer);
+        let caps = if osd.is_some() { OsdCaps::allow_all() } else { caps_of(&peer) };
         Session {
             peer,
+            osd,
             caps,
             map_epoch: Epoch(0),
             requests: 0,
             bytes: 0,
             paused: false,
+            groups_epoch: None,
             watches: BTreeSet::new(),
         }
-    }
-
-    pub fn is_osd(&self) -> bool {
-        is_osd(&self.peer)
     }
 
     /// The address under which watchers and lockers are known.
@@ -46,10 +49,10 @@ impl Session {
 }
 
 /// What it calls itself is not enough: its proven name must say so too.
-fn is_osd(peer: &Peer) -> bool {
-    let number = peer.participant.number;
+fn osd_of(peer: &Peer) -> Option<OsdId> {
     let is_claimed = peer.participant.kind == EntityType::OSD;
-    is_claimed && i32::try_from(number).is_ok_and(|number| peer.name == EntityName::osd(number))
+    let number = i32::try_from(peer.participant.number).ok().filter(|_| is_claimed)?;
+    (peer.name == EntityName::osd(number)).then_some(OsdId(number))
 }
 
 fn caps_of(peer: &Peer) -> OsdCaps {

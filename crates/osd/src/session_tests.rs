@@ -7,12 +7,14 @@ use auth::{
     KeyType, NoneAuthorizer, ServerContext, ServiceSecrets,
 };
 use bytes::Bytes;
-use engine::{AuthRequest, AuthVerdict};
+use engine::{AuthRequest, AuthVerdict, Policy};
 use lone::{CLIENT_ADDR, Lone, POOL};
 use maps::{OsdMapFlags, PoolFlags};
 use std::collections::BTreeMap;
 use store::mem::MemStore;
-use types::{AddrType, EntityAddr, EntityName, EntityType, Errno, UTime};
+use types::{
+    AddrType, EntityAddr, EntityAddrVec, EntityName, EntityType, Errno, OsdId, PgId, PoolId, UTime,
+};
 use wire::OsdOp;
 use wire::op::{OpCode, request_flags};
 
@@ -279,7 +281,7 @@ fn a_nearly_full_disk_refuses_what_adds_and_takes_it_again_after_deletions() {
 }
 
 #[test]
-fn a_write_that_the_store_refuses_is_tried_again_in_another_interval() {
+fn a_write_that_the_store_refuses_never_happened_and_its_client_is_told() {
     let mut lone = Lone::new();
     let conn = lone.client("allow *");
     assert_eq!(lone.call(conn, "a", append(1)), Some(0));
@@ -288,11 +290,11 @@ fn a_write_that_the_store_refuses_is_tried_again_in_another_interval() {
     assert!(!lone.is_active());
     lone.wait(3);
     assert!(lone.is_active());
-    let (_, reply) = lone.replies.pop_front().expect("it was executed after all");
-    assert_eq!(reply.result, 0);
+    let (_, reply) = lone.replies.pop_front().expect("it is answered now");
+    assert_eq!(reply.result, Errno::NOSPC.negative());
     lone.send(conn, "a", vec![OsdOp::stat()], 0);
     let (_, reply) = lone.replies.pop_front().unwrap();
-    assert_eq!(reply.ops[0].output[..8], 3u64.to_le_bytes());
+    assert_eq!(reply.ops[0].output[..8], 1u64.to_le_bytes());
 }
 
 #[test]
@@ -303,4 +305,39 @@ fn options_take_effect_while_the_osd_runs_and_end_when_they_are_removed() {
     assert_eq!(lone.osd.options().max_backfills, 9);
     lone.configure(&[]);
     assert_eq!(lone.osd.options(), &before);
+}
+
+#[test]
+fn an_osd_whose_disk_fails_leaves_says_why_and_answers_nobody() {
+    let mut lone = Lone::new();
+    let client = lone.client("allow *");
+    assert_eq!(lone.call(client, "object", append(100)), Some(0));
+    lone.is_broken = true;
+    assert_eq!(lone.call(client, "object", append(100)), None);
+    assert!(!lone.osd.is_up());
+    assert!(lone.leaves.last().is_some_and(|leave| leave.down_and_dead));
+    assert_eq!(lone.call(client, "object", read()), None);
+    // As long as it runs, in case that a monitor has not heard of it.
+    lone.leaves.clear();
+    lone.wait(20);
+    assert!(!lone.leaves.is_empty());
+    let health = &lone.health["OSD_STORE_FAILED"];
+    assert!(health.contains("input/output error") && health.contains("replace --id 0"), "{health}");
+}
+
+#[test]
+fn what_another_osd_asks_is_answered_over_the_session_that_it_opened() {
+    let mut lone = Lone::new();
+    let other = OsdId(1);
+    let addrs = EntityAddrVec::one("v2:10.0.0.3:6800/1".parse().unwrap());
+    lone.publish(|increment| {
+        increment.new_max_osd = Some(2);
+        increment.mark_up(other, addrs.clone(), addrs.clone(), addrs.clone(), addrs.clone());
+    });
+    let conn = lone.peer(other, &addrs);
+    let pg = PgId { pool: PoolId(9), seed: 0 };
+    let header = pg::message::Header { pg, epoch: lone.map.epoch, interval: lone.map.epoch };
+    lone.deliver(conn, pg::message::Body::Query.encode(&header));
+    assert_eq!(lone.spoken, [conn]);
+    assert!(!lone.dialed.contains(&Policy::Lossless), "a second session would end the first");
 }

@@ -3,10 +3,11 @@
 use crate::Osd;
 use crate::execute::{Answer, Need};
 use crate::groups::Group;
+use crate::objects::state_of;
 use crate::osd::Stage;
 use crate::placement::Placed;
 use crate::scrub::ScrubTag;
-use crate::stored_maps;
+use crate::{failed_disk, stored_maps};
 use engine::{Output, Time};
 use pg::{Pg, Tag};
 use store::{Completion, Outcome, Request, RequestKind, StoreError};
@@ -39,6 +40,17 @@ pub(crate) enum Pending {
         request: u64,
         attempt: u32,
     },
+    /// Whether an object that a listing names is a whiteout.
+    Listed {
+        request: u64,
+        attempt: u32,
+        object: HObject,
+    },
+    /// Clones that show a removed snapshot.
+    Trim {
+        pg: PgId,
+        generation: u64,
+    },
     Usage,
     MapLoaded,
     MapStored,
@@ -58,10 +70,19 @@ impl Osd {
     pub(crate) fn complete(&mut self, now: Time, completion: Completion) {
         let Some(pending) = self.storage.remove(completion.token) else { return };
         let outcome = completion.outcome;
+        if let Some(error) = failed_disk::condemns(&pending, &outcome) {
+            self.disk_failed(now, &error);
+        }
+        if self.stage == Stage::Failed && !matches!(pending, Pending::Usage) {
+            return;
+        }
         match pending {
             Pending::Collections => self.load_groups(now, outcome),
             Pending::Group { pg, serial, tag, bytes } => {
                 self.reporting.end_commit(bytes);
+                if matches!(outcome, Err(StoreError::NoSpace { .. })) {
+                    self.reporting.note_refusal(now);
+                }
                 if let Some(group) = self.groups.get_mut(&pg).filter(|g| g.serial == serial) {
                     if !group.pg.is_serving() {
                         group.tell_time(&self.leases, now);
@@ -76,15 +97,20 @@ impl Osd {
                 self.state_loaded(now, pg, object, generation, outcome);
             }
             Pending::Need { request, attempt, need } => {
-                if matches!(outcome, Err(StoreError::Corrupt { .. }))
-                    && self.heal(now, request, attempt)
-                {
+                // Of a device that fails at one place only, the rest may be whole.
+                let is_lost =
+                    matches!(outcome, Err(StoreError::Corrupt { .. } | StoreError::Device(_)));
+                if is_lost && self.heal(now, request, attempt) {
                     return;
                 }
                 let answer = answer(outcome, &need);
                 self.need_loaded(now, request, attempt, need, answer);
             }
             Pending::Listing { request, attempt } => self.listed(request, attempt, outcome),
+            Pending::Listed { request, attempt, object } => {
+                self.listed_object(request, attempt, &object, outcome);
+            }
+            Pending::Trim { pg, generation } => self.trim_listed(now, pg, generation, outcome),
             Pending::Usage => self.usage_known(now, outcome),
             Pending::MapLoaded => self.map_loaded(now, outcome),
             Pending::MapStored if outcome.is_err() => self.stored_maps.failed(),
@@ -141,6 +167,10 @@ fn answer(outcome: Result<Outcome, StoreError>, need: &Need) -> Answer {
         Ok(Outcome::OmapHeader(header)) => Answer::OmapHeader(header),
         Ok(Outcome::OmapPairs(pairs)) => Answer::OmapPairs(pairs),
         Ok(Outcome::OmapPage(page)) => Answer::OmapPage(page),
+        Ok(Outcome::Meta(meta)) => match meta.as_ref().and_then(state_of) {
+            Some(clone) => Answer::Clone(Box::new(clone)),
+            None => Answer::Failed(Errno::IO.negative()),
+        },
         Ok(other) => unreachable!("{need:?} was answered by {other:?}"),
         Err(StoreError::NoObject { .. }) => Answer::Failed(Errno::NOENT.negative()),
         Err(error) => {

@@ -9,6 +9,7 @@
 //! as far as the stored map.
 
 use crate::Osd;
+use crate::snapshots::note_removed;
 use crate::storage::Pending;
 use bytes::Bytes;
 use engine::Time;
@@ -21,6 +22,8 @@ use types::{Epoch, HObject, PgId, PoolId};
 /// No pool has this number.
 const OWN_POOL: PoolId = PoolId(-1);
 const FULL_KEY: Bytes = Bytes::from_static(b"full");
+/// Snapshots of pools that maps up to the whole one said are removed.
+const REMOVED_KEY: Bytes = Bytes::from_static(b"removed");
 const INCREMENT_PREFIX: u8 = b'i';
 const INCREMENT_PREFIX_END: u8 = INCREMENT_PREFIX + 1;
 /// Increments beside one whole map.
@@ -74,10 +77,10 @@ impl Osd {
         }
         let stored = &mut self.stored_maps;
         let room = stored.increments.filter(|count| *count < INCREMENTS_MAX);
-        let pair = match (stored.latest.take(), room) {
+        let pairs = match (stored.latest.take(), room) {
             (Some(increment), Some(count)) => {
                 stored.increments = Some(count + 1);
-                (increment_key(self.map.epoch), increment)
+                BTreeMap::from([(increment_key(self.map.epoch), increment)])
             }
             _ => {
                 stored.increments = Some(0);
@@ -86,25 +89,18 @@ impl Osd {
                 let object = object.clone();
                 transaction.push(collection, Change::Touch { object: object.clone() });
                 transaction.push(collection, Change::OmapRemoveRange { object, first, last });
-                (FULL_KEY, self.map.to_bytes(SUPPORTED))
+                let removed = codec::encode_to_bytes(&self.removed_snaps);
+                BTreeMap::from([(FULL_KEY, self.map.to_bytes(SUPPORTED)), (REMOVED_KEY, removed)])
             }
         };
-        transaction.push(collection, Change::OmapSet { object, pairs: BTreeMap::from([pair]) });
+        transaction.push(collection, Change::OmapSet { object, pairs });
         self.ask_store(Pending::MapStored, RequestKind::Commit(transaction));
     }
 
     pub(crate) fn load_map(&mut self) {
         self.stored_maps.exists = true;
         self.stored_maps.is_loading = true;
-        let kind = RequestKind::OmapList {
-            collection: collection(),
-            object: object(),
-            after: None,
-            prefix: Bytes::new(),
-            entries_max: PAGE_ENTRIES_MAX,
-            bytes_max: PAGE_BYTES_MAX,
-        };
-        self.ask_store(Pending::MapLoaded, kind);
+        self.ask_store(Pending::MapLoaded, stored_map_request());
     }
 
     pub(crate) fn map_loaded(&mut self, now: Time, outcome: Result<Outcome, StoreError>) {
@@ -118,22 +114,52 @@ impl Osd {
     }
 
     fn take_stored_map(&mut self, page: OmapPage) {
-        let Some(full) = page.pairs.get(&FULL_KEY) else { return };
-        let mut map = match codec::decode_all::<OsdMap>("stored map", full) {
-            Ok(map) => map,
+        let removed = page.pairs.get(&REMOVED_KEY);
+        let removed = removed.map(|removed| codec::decode_all("removed snapshots", removed));
+        let mut removed = removed.and_then(Result::ok).unwrap_or_default();
+        match walk_stored_map(&page, |map| note_removed(&mut removed, map)) {
+            Ok(Some(map)) => (self.map, self.removed_snaps) = (map, removed),
+            Ok(None) => {}
             Err(error) => {
                 tracing::error!(osd = %self.config.id, %error, "the stored map is damaged");
-                return;
-            }
-        };
-        let increments = page.pairs.iter().filter(|(key, _)| key[0] == INCREMENT_PREFIX);
-        for (_, increment) in increments {
-            let increment = codec::decode_all::<Incremental>("stored increment", increment);
-            let Ok(increment) = increment.map_err(drop) else { break };
-            if increment.epoch != map.epoch.next() || map.apply(&increment).is_err() {
-                break;
             }
         }
-        self.map = map;
     }
+}
+
+/// How a store is asked for the map that an OSD keeps in it.
+pub fn stored_map_request() -> RequestKind {
+    RequestKind::OmapList {
+        collection: collection(),
+        object: object(),
+        after: None,
+        prefix: Bytes::new(),
+        entries_max: PAGE_ENTRIES_MAX,
+        bytes_max: PAGE_BYTES_MAX,
+    }
+}
+
+/// The newest map that the answer shows.
+pub fn stored_map(page: &OmapPage) -> codec::Result<Option<OsdMap>> {
+    walk_stored_map(page, |_| {})
+}
+
+/// Likewise, looking at each map on the way.
+fn walk_stored_map(
+    page: &OmapPage,
+    mut look: impl FnMut(&OsdMap),
+) -> codec::Result<Option<OsdMap>> {
+    let Some(full) = page.pairs.get(&FULL_KEY) else { return Ok(None) };
+    let mut map = codec::decode_all::<OsdMap>("stored map", full)?;
+    look(&map);
+    let increments = page.pairs.iter().filter(|(key, _)| key[0] == INCREMENT_PREFIX);
+    for (_, increment) in increments {
+        let increment = codec::decode_all::<Incremental>("stored increment", increment);
+        let Ok(increment) = increment.map_err(drop) else { break };
+        if increment.epoch != map.epoch.next() || map.apply(&increment).is_err() {
+            break;
+        }
+        look(&map);
+    }
+    Ok(Some(map))
 }

@@ -7,9 +7,13 @@
 //! Writes to objects before the present page's end go to the target as well, except to those of the page
 //! that are still to be pushed; of the rest it gets only log entries. Whatever is written while a page is
 //! being compared is pushed with it.
+//!
+//! An object and its clones are always on the same side of a page's end, because writes to the object
+//! make clones. While one of them is still to be pushed, a write of the object is not sent: what it
+//! changes is pushed, too.
 
 use crate::message::{Body, Listing};
-use crate::{Output, Pg, State, Tag};
+use crate::{LogEntry, Output, Pg, State, Tag};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use store::Change;
 use types::{EVersion, Epoch, HObject, OsdId};
@@ -48,6 +52,8 @@ pub(crate) struct Backfill {
     removals: BTreeSet<HObject>,
     /// Written since the page was read.
     touched: BTreeSet<HObject>,
+    /// The primary that this copy is to be filled in by, once it asked for a place.
+    asked_by: Option<OsdId>,
 }
 
 /// Names and versions from `position` on, as far as they are read.
@@ -102,8 +108,14 @@ impl Backfill {
     /// Notes a write of the primary; whether `to`, which is filled in up to `last_backfill`, needs it.
     fn wants_write(&self, to: OsdId, object: &HObject, last_backfill: &HObject) -> bool {
         let is_covered =
-            self.target() == Some(to) && *object < self.started && !self.pending.contains(object);
+            self.target() == Some(to) && *object < self.started && !self.is_pending(object);
         is_covered || object < last_backfill
+    }
+
+    /// Whether the object, or a clone of it, is to be pushed.
+    fn is_pending(&self, object: &HObject) -> bool {
+        let mut from_start = self.pending.range(object.family_start()..);
+        from_start.next().is_some_and(|pending| pending.is_of_family(object))
     }
 
     fn note_write(&mut self, object: &HObject) {
@@ -132,9 +144,14 @@ impl Pg {
         self.backfill.is_needed()
     }
 
-    /// Of a write to `object`: the participants that get only its log entry.
-    pub(crate) fn note_write(&mut self, object: &HObject) -> BTreeSet<OsdId> {
-        self.backfill.note_write(object);
+    /// Of a write to `object`, and of what it changes of its clones: the participants that get only
+    /// the log entries.
+    pub(crate) fn note_write(&mut self, object: &HObject, also: &[LogEntry]) -> BTreeSet<OsdId> {
+        let objects = || also.iter().map(|entry| &entry.object).chain([object]);
+        objects().for_each(|object| self.backfill.note_write(object));
+        if *object < self.backfill.started && self.backfill.is_pending(object) {
+            self.backfill.pending.extend(objects().cloned());
+        }
         let skips = |osd: &OsdId| {
             let info = self.peers.get(osd).and_then(|peer| peer.info.as_ref());
             let last_backfill = info.map(|info| &info.last_backfill);
@@ -165,19 +182,29 @@ impl Pg {
     /// The OSD decided about a permission that [`Output::Reserve`] asked for.
     pub fn reserved(&mut self, primary: Option<OsdId>, granted: bool) {
         match (primary, self.backfill.targets.front().copied()) {
-            (Some(primary), _) => self.send(primary, &Body::Reserved(granted)),
+            (Some(primary), _) if self.backfill.asked_by == Some(primary) => {
+                self.backfill.asked_by = self.backfill.asked_by.filter(|_| granted);
+                self.send(primary, &Body::Reserved(granted));
+            }
             (None, Some(target)) if self.backfill.stage == Stage::Reserving => match granted {
                 true => self.send(target, &Body::Reserve),
                 false => self.backfill.stage = Stage::Refused,
             },
-            (None, _) => self.outputs.push_back(Output::Release),
+            // Nobody waits for it any more.
+            _ => self.outputs.push_back(Output::Release),
         }
     }
 
     pub(crate) fn asked_to_reserve(&mut self, from: OsdId) {
         if self.state == State::ReplicaActive {
+            self.backfill.asked_by = Some(from);
             self.outputs.push_back(Output::Reserve(Some(from)));
         }
+    }
+
+    pub(crate) fn told_to_release(&mut self) {
+        self.backfill.asked_by = None;
+        self.outputs.push_back(Output::Release);
     }
 
     pub(crate) fn told_reserved(&mut self, from: OsdId, granted: bool) {
@@ -248,7 +275,14 @@ impl Pg {
         let (Some(own_end), Some(their_end)) = (&backfill.own.end, &backfill.theirs.end) else {
             return;
         };
-        let end = own_end.min(their_end).clone();
+        let end = own_end.min(their_end);
+        let (own_goes_on, they_go_on) = (own_end == end, their_end == end);
+        let (read, end) = (end.clone(), end.family_start());
+        if end <= backfill.position {
+            // The first object has more clones than a page.
+            return self.read_on(read, own_goes_on, they_go_on);
+        }
+        let backfill = &mut self.backfill;
         let mut own = std::mem::take(&mut backfill.own.objects);
         let mut theirs = std::mem::take(&mut backfill.theirs.objects);
         own.split_off(&end);
@@ -268,6 +302,20 @@ impl Pg {
         backfill.stage = Stage::Pushing;
         debug_assert!(backfill.removals.len() <= REMOVALS_MAX, "a page is short");
         self.go_on_recovering();
+    }
+
+    fn read_on(&mut self, from: HObject, own: bool, theirs: bool) {
+        let Some(target) = self.backfill.target() else { return };
+        if own {
+            self.backfill.own.end = None;
+        }
+        if theirs {
+            self.backfill.theirs.end = None;
+            self.send(target, &Body::List(from.clone()));
+        }
+        if own {
+            self.scan(None, from);
+        }
     }
 
     pub(crate) fn backfill_next(&mut self) -> bool {
@@ -331,8 +379,9 @@ impl Pg {
         self.go_on_recovering();
     }
 
+    /// What was asked for in an interval, as primary or as target, ends with it.
     pub(crate) fn end_backfill(&mut self) {
-        if self.backfill.stage != Stage::Idle {
+        if self.backfill.stage != Stage::Idle || self.backfill.asked_by.is_some() {
             self.outputs.push_back(Output::Release);
         }
         self.backfill = Backfill::default();

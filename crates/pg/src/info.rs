@@ -94,6 +94,8 @@ pub struct PgInfo {
     pub last_epoch_started: Epoch,
     pub last_user_version: u64,
     pub objects: u64,
+    /// Clones among the objects.
+    pub clones: u64,
     pub bytes: u64,
     pub history: PgHistory,
 }
@@ -108,6 +110,7 @@ impl Default for PgInfo {
             last_epoch_started: Epoch(0),
             last_user_version: 0,
             objects: 0,
+            clones: 0,
             bytes: 0,
             history: PgHistory::default(),
         }
@@ -125,8 +128,9 @@ impl PgInfo {
         self.last_update == EVersion::ZERO
     }
 
-    pub(crate) fn count(&mut self, objects: i64, bytes: i64) {
+    pub(crate) fn count(&mut self, objects: i64, clones: i64, bytes: i64) {
         self.objects = self.objects.saturating_add_signed(objects);
+        self.clones = self.clones.saturating_add_signed(clones);
         self.bytes = self.bytes.saturating_add_signed(bytes);
     }
 }
@@ -154,12 +158,15 @@ impl Decode for PgHistory {
 /// Flags of a stored info: what is left out, because it is the usual.
 const IS_COMPLETE: u8 = 1;
 const IS_WHOLE: u8 = 2;
+const HAS_CLONES: u8 = 4;
 
 impl Encode for PgInfo {
     fn encode(&self, w: &mut Writer) {
         let is_whole = self.last_complete == self.last_update;
         w.u8(FORMAT);
-        w.u8(u8::from(self.is_complete()) * IS_COMPLETE + u8::from(is_whole) * IS_WHOLE);
+        w.u8(u8::from(self.is_complete()) * IS_COMPLETE
+            + u8::from(is_whole) * IS_WHOLE
+            + u8::from(self.clones > 0) * HAS_CLONES);
         w.value(&self.last_update);
         w.value(&self.log_tail);
         w.value(&self.last_epoch_started);
@@ -172,6 +179,9 @@ impl Encode for PgInfo {
         }
         if !self.is_complete() {
             w.value(&self.last_backfill);
+        }
+        if self.clones > 0 {
+            w.u64(self.clones);
         }
     }
 }
@@ -201,6 +211,9 @@ impl Decode for PgInfo {
         if flags & IS_COMPLETE == 0 {
             info.last_backfill = r.value()?;
         }
+        if flags & HAS_CLONES != 0 {
+            info.clones = r.u64("clones")?;
+        }
         Ok(info)
     }
 }
@@ -225,6 +238,7 @@ mod tests {
             last_update: EVersion::new(4, 5),
             last_complete: EVersion::new(4, 3),
             last_backfill: HObject::hash_start(types::PoolId(3), 5),
+            clones: 2,
             ..PgInfo::default()
         };
         let bytes = encode_to_bytes(&info);

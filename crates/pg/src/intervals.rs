@@ -15,11 +15,11 @@
 use crate::Osds;
 use codec::{Decode, Encode, Reader, Result, Writer};
 use std::collections::BTreeSet;
-use types::{Epoch, OsdId, UTime};
+use types::{Epoch, OsdId};
 
 const FORMAT: u8 = 1;
 
-/// Who holds a group, and how many of them it needs.
+/// Who holds a group, how many of them it needs, and what it consists of.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Members {
     pub up: Vec<OsdId>,
@@ -29,8 +29,9 @@ pub struct Members {
     pub up_from: Vec<Epoch>,
     pub size: usize,
     pub min_size: usize,
-    /// When the pool was made.
-    pub created: UTime,
+    /// How many of the lowest bits of its hash say that an object is this group's. Changes when the
+    /// group is divided or merged.
+    pub hash_bits: u8,
 }
 
 impl Members {
@@ -93,7 +94,7 @@ impl Interval {
             return Vec::new();
         }
         if self.is_gap {
-            return doubtful(osds, min_size, |status| status.down_at >= self.first, self.first);
+            return doubtful(osds, min_size, self.first);
         }
         if self.acting.iter().any(|osd| osds.is_up(*osd)) {
             return Vec::new();
@@ -105,14 +106,10 @@ impl Interval {
 
 /// OSDs that are down since a time of which nothing more is known, if there are so many that they may
 /// have gone on alone.
-fn doubtful(
-    osds: &Osds,
-    min_size: usize,
-    is_later: impl Fn(&crate::OsdStatus) -> bool,
-    first: Epoch,
-) -> Vec<OsdId> {
+fn doubtful(osds: &Osds, min_size: usize, since: Epoch) -> Vec<OsdId> {
     let down = osds.iter().filter(|(osd, status)| {
-        status.exists && !status.is_up && !osds.is_lost(*osd, first) && is_later(status)
+        let is_down = status.exists && !status.is_up && status.down_at >= since;
+        is_down && !osds.is_lost(*osd, since)
     });
     let down: Vec<OsdId> = down.map(|(osd, _)| osd).collect();
     if down.len() >= min_size.max(1) { down } else { Vec::new() }
@@ -121,7 +118,7 @@ fn doubtful(
 /// Without any copy and without its history: who may have what the group once had. When they went down
 /// tells nothing: clocks differ, so a time is no proof that the pool was made later.
 pub fn may_have_unknown(osds: &Osds, members: &Members) -> Vec<OsdId> {
-    doubtful(osds, members.min_size, |_| true, Epoch(0))
+    doubtful(osds, members.min_size, Epoch(0))
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -233,7 +230,7 @@ impl Encode for Members {
         w.value(&self.up_from);
         w.u32(self.size as u32);
         w.u32(self.min_size as u32);
-        w.value(&self.created);
+        w.u8(self.hash_bits);
     }
 }
 
@@ -246,7 +243,7 @@ impl Decode for Members {
             up_from: r.value()?,
             size: r.u32("size")? as usize,
             min_size: r.u32("min size")? as usize,
-            created: r.value()?,
+            hash_bits: r.u8("hash bits")?,
         })
     }
 }
@@ -394,8 +391,7 @@ mod tests {
 
     #[test]
     fn without_history_whoever_is_down_may_know_more_whatever_clocks_say() {
-        let late = UTime { seconds: 100, nanoseconds: 0 };
-        let members = Members { min_size: 1, created: late, ..Members::default() };
+        let members = Members { min_size: 1, ..Members::default() };
         let down = OsdStatus { exists: true, down_at: Epoch(3), ..OsdStatus::default() };
         let osds: Osds = [(OsdId(0), down)].into_iter().collect();
         assert_eq!(may_have_unknown(&osds, &members), [OsdId(0)]);

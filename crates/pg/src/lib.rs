@@ -8,6 +8,7 @@
 //!  primary   GetInfo → GetLog → GetMissing → WaitUpThru → Activating → Active
 //!  member    Replica → ReplicaActive
 //!  others    Stray (may hold an old copy)
+//!  anyone    Reshaping, while the store divides the copy into several groups
 //! ```
 //!
 //! Invariants:
@@ -41,7 +42,9 @@ mod persist;
 mod receive;
 mod recovery;
 mod replicate;
+mod reshape;
 pub mod scrub;
+pub mod snaps;
 mod source;
 pub mod split;
 mod stall;
@@ -58,7 +61,8 @@ pub use object_info::{
     user_attr, user_attr_name,
 };
 pub use osds::{OsdStatus, Osds};
-pub use replicate::Write;
+pub use replicate::{AlsoWritten, Write};
+pub use reshape::MergedVersions;
 pub use state::{MapChange, Output, Pg, State, Tag};
 
 #[cfg(test)]

@@ -2,11 +2,11 @@
 
 use crate::missing::Item;
 use crate::persist::StoredIntervals;
+use crate::snaps::is_index_key;
 use crate::{LogEntry, Pg, PgInfo, PgLog, State, Tag, info};
 use bytes::Bytes;
-use std::collections::BTreeMap;
-use store::{Change, Outcome, RequestKind, StoreError};
-use types::{EVersion, Epoch, OsdId, PgId};
+use store::{Outcome, RequestKind, StoreError};
+use types::{Epoch, OsdId, PgId};
 
 const PAGE_ENTRIES_MAX: usize = 512;
 const PAGE_BYTES_MAX: usize = 1 << 20;
@@ -61,7 +61,9 @@ impl Pg {
                 return;
             }
         }
-        match page.more {
+        // The index of clones, which is last, may be very long, and stays where it is.
+        let is_index = last.as_ref().is_some_and(|last| is_index_key(last));
+        match page.more && !is_index {
             true => self.load_page(last),
             false => self.finish_load(),
         }
@@ -74,11 +76,12 @@ impl Pg {
             self.log = PgLog::new(self.info.log_tail, []);
         } else if *key == info::INTERVALS_KEY {
             let stored: StoredIntervals = codec::decode_all("intervals", value)?;
-            self.past = stored.past;
-            self.knows_past = true;
+            // A copy that is read again knows of maps that came since.
             if self.interval == Epoch(0) {
+                self.past = stored.past;
                 (self.interval, self.members) = (stored.first, stored.members);
             }
+            self.knows_past = true;
         } else if info::is_log_key(key) {
             self.load_entry(codec::decode_all("log entry", value)?);
         } else if let Some(object) = info::decode_missing_key(key) {
@@ -88,57 +91,18 @@ impl Pg {
         Ok(())
     }
 
-    /// Versions count up by one. Where one is left out, the store refused that write, and this copy
-    /// ends before it; the objects that later writes changed are not what they should be.
     fn load_entry(&mut self, entry: LogEntry) {
-        if entry.version <= self.info.log_tail {
-            return; // its trimming was refused
-        }
-        if entry.version.version == self.log.head().version + 1 {
-            return self.log.push(entry);
-        }
-        if entry.changes_object() && !self.missing.contains(&entry.object) {
-            let item = Item { need: entry.prior_version, have: EVersion::ZERO };
-            self.doubtful.push((entry.object, item));
+        if entry.version > self.info.log_tail {
+            self.log.push(entry);
         }
     }
 
     fn finish_load(&mut self) {
-        let (head, last_update) = (self.log.head(), self.info.last_update);
-        if head != last_update {
-            tracing::warn!(pg = %self.id, %head, %last_update, "the stored log has a hole");
-            self.info.last_update = head;
-            self.store_doubts();
-        }
         self.update_last_complete();
         self.committed = self.info.log_tail;
         self.state = State::Stray;
         if self.epoch.0 > 0 {
             self.join_interval();
         }
-    }
-
-    /// Entries behind a hole go, and what they changed goes back to what it was, once a peer tells.
-    fn store_doubts(&mut self) {
-        let mut transaction = self.transaction(4);
-        let mut pairs = BTreeMap::new();
-        for (object, item) in std::mem::take(&mut self.doubtful) {
-            if self.missing.contains(&object) {
-                continue;
-            }
-            if item.need == EVersion::ZERO {
-                transaction.push(self.collection, Change::Remove { object });
-                continue;
-            }
-            self.missing.add(object.clone(), item);
-            pairs.extend(self.missing.pair(&object));
-        }
-        self.update_last_complete();
-        pairs.extend([self.info_pair()]);
-        let (_, end) = info::log_keys();
-        let beyond = EVersion { version: self.log.head().version + 1, ..self.log.head() };
-        self.remove_meta(&mut transaction, (info::log_key(beyond), end));
-        self.set_meta(&mut transaction, pairs);
-        self.commit(Tag::Corrected, transaction);
     }
 }

@@ -15,6 +15,8 @@ use types::{EVersion, HObject, RequestId, UTime};
 
 /// Erasure-coded groups will add to an entry what it takes to undo it, in a format of its own.
 const FORMAT: u8 = 1;
+/// Of entries that say nothing but their version.
+const FORMAT_EMPTY: u8 = 2;
 /// A log longer than this is trimmed…
 pub const LOG_ENTRIES_MAX: usize = 1100;
 /// …to this.
@@ -29,6 +31,9 @@ pub enum EntryKind {
     /// The object stays as it was: a write that failed or had nothing to do. It is remembered so that
     /// its request, sent again, gets the same answer whatever happened to the object since.
     Unchanged,
+    /// Nothing: the request was executed before groups were merged, in either of them, and only what it
+    /// was answered is left. The version that its client was told is `prior_version`.
+    Renumbered,
 }
 
 /// `pg_log_entry_t`: one write.
@@ -50,9 +55,23 @@ pub struct LogEntry {
 }
 
 impl LogEntry {
+    /// Stands in a part of a log for an entry of an object that is elsewhere.
+    pub fn empty(version: EVersion) -> Self {
+        LogEntry { version, kind: EntryKind::Unchanged, ..LogEntry::default() }
+    }
+
+    fn is_empty(&self) -> bool {
+        !self.has_request() && *self == LogEntry::empty(self.version)
+    }
+
     /// Whether the object is not what it was before.
     pub fn changes_object(&self) -> bool {
-        self.kind != EntryKind::Unchanged
+        matches!(self.kind, EntryKind::Modify | EntryKind::Delete)
+    }
+
+    /// The version that the client was, or will be, told.
+    pub fn told_version(&self) -> EVersion {
+        if self.kind == EntryKind::Renumbered { self.prior_version } else { self.version }
     }
 
     /// Whether a client may ask for it again.
@@ -63,6 +82,10 @@ impl LogEntry {
 
 impl Encode for LogEntry {
     fn encode(&self, w: &mut Writer) {
+        if self.is_empty() {
+            w.u8(FORMAT_EMPTY);
+            return w.value(&self.version);
+        }
         w.u8(FORMAT);
         w.u8(self.kind as u8);
         w.value(&self.version);
@@ -80,13 +103,16 @@ impl Decode for LogEntry {
     fn decode(r: &mut Reader<'_>) -> Result<Self> {
         let at = *r;
         let format = r.u8("log entry format")?;
-        if format != FORMAT {
-            return Err(at.invalid("log entry format", format.into()));
+        match format {
+            FORMAT => {}
+            FORMAT_EMPTY => return Ok(LogEntry::empty(r.value()?)),
+            _ => return Err(at.invalid("log entry format", format.into())),
         }
         let kind = match r.u8("log entry kind")? {
             0 => EntryKind::Modify,
             1 => EntryKind::Delete,
             2 => EntryKind::Unchanged,
+            3 => EntryKind::Renumbered,
             other => return Err(at.invalid("log entry kind", other.into())),
         };
         Ok(LogEntry {
@@ -131,6 +157,12 @@ impl PgLog {
 
     pub fn head(&self) -> EVersion {
         self.entries.back().map_or(self.tail, |entry| entry.version)
+    }
+
+    /// The entry behind so many newer ones.
+    pub fn from_newest(&self, rank: usize) -> Option<&LogEntry> {
+        let index = self.entries.len().checked_sub(rank + 1)?;
+        self.entries.get(index)
     }
 
     pub fn entries(&self) -> impl DoubleEndedIterator<Item = &LogEntry> {
@@ -235,6 +267,10 @@ mod tests {
         for end in 0..bytes.len() {
             assert!(codec::decode_all::<LogEntry>("entry", &bytes[..end]).is_err());
         }
+        let empty = LogEntry::empty(entry.version);
+        let bytes = codec::encode_to_bytes(&empty);
+        assert_eq!(codec::decode_all::<LogEntry>("entry", &bytes).unwrap(), empty);
+        assert!(bytes.len() < 16);
     }
 
     #[test]

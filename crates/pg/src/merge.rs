@@ -57,7 +57,7 @@ impl Merged {
     /// Something happened elsewhere.
     fn follow(&mut self, entry: &LogEntry) {
         match entry.kind {
-            EntryKind::Unchanged => {}
+            EntryKind::Unchanged | EntryKind::Renumbered => {}
             EntryKind::Delete => {
                 self.missing.remove(&entry.object);
                 self.removed.insert(entry.object.clone());

@@ -116,6 +116,14 @@ fn decode_option<T: Decode>(r: &mut Reader<'_>) -> Result<Option<T>> {
     r.bool("presence")?.then(|| r.value()).transpose()
 }
 
+/// The newest map of who sent a message.
+pub fn sender_epoch(message: &Message) -> Result<Epoch> {
+    let mut r = Reader::new(&message.front);
+    r.i64("pool")?;
+    r.u32("seed")?;
+    r.value()
+}
+
 fn message(header: &Header, kind: u16, body: impl FnOnce(&mut Writer)) -> Message {
     let mut w = Writer::with_capacity(512);
     w.i64(header.pg.pool.0);
@@ -226,6 +234,7 @@ mod tests {
         let write = Replicate {
             entry: Bytes::from_static(b"entry"),
             info: Bytes::from_static(b"info"),
+            also: vec![Bytes::from_static(b"clone")],
             committed: EVersion::new(1, 2),
             trim: EVersion::ZERO,
             transaction,
@@ -272,6 +281,7 @@ mod tests {
         for body in bodies(pg) {
             let message = body.encode(&header);
             assert_eq!(Body::decode(&message).unwrap(), (header, body));
+            assert_eq!(sender_epoch(&message), Ok(header.epoch));
             for end in 0..message.front.len() {
                 let mut cut = message.clone();
                 cut.front.truncate(end);

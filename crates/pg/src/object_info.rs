@@ -15,6 +15,7 @@ const USER_ATTR_PREFIX: u8 = b'_';
 const FORMAT: u8 = 1;
 const FLAG_OMAP: u8 = 1;
 const FLAG_ALLOC_HINT: u8 = 2;
+const FLAG_WHITEOUT: u8 = 4;
 
 /// The name under which a user's attribute is stored.
 pub fn user_attr(name: &[u8]) -> Bytes {
@@ -72,6 +73,8 @@ pub struct ObjectInfo {
     pub truncate_seq: u32,
     pub truncate_size: u64,
     pub has_omap: bool,
+    /// It stands where a removed object was that has clones: clients cannot see it.
+    pub is_whiteout: bool,
     pub alloc_hint: AllocHint,
     /// Persistent: a watch survives the OSD, and ends only when its client does not come back.
     pub watchers: BTreeMap<WatcherKey, WatcherInfo>,
@@ -81,7 +84,9 @@ impl Encode for ObjectInfo {
     fn encode(&self, w: &mut Writer) {
         let hinted = self.alloc_hint != AllocHint::default();
         w.u8(FORMAT);
-        w.u8(u8::from(self.has_omap) * FLAG_OMAP + u8::from(hinted) * FLAG_ALLOC_HINT);
+        w.u8(u8::from(self.has_omap) * FLAG_OMAP
+            + u8::from(hinted) * FLAG_ALLOC_HINT
+            + u8::from(self.is_whiteout) * FLAG_WHITEOUT);
         w.value(&self.version);
         w.value(&self.prior_version);
         w.u64(self.user_version);
@@ -115,6 +120,7 @@ impl Decode for ObjectInfo {
         let flags = r.u8("object info flags")?;
         let mut info = ObjectInfo {
             has_omap: flags & FLAG_OMAP != 0,
+            is_whiteout: flags & FLAG_WHITEOUT != 0,
             version: r.value()?,
             prior_version: r.value()?,
             user_version: r.u64("user version")?,
@@ -166,6 +172,7 @@ mod tests {
             user_version: 8,
             size: 4096,
             has_omap: true,
+            is_whiteout: true,
             ..ObjectInfo::default()
         };
         info.alloc_hint.flags = 1;

@@ -1,12 +1,12 @@
 //! What a copy stores beside its objects: info, intervals, log, missing objects.
 
 use crate::intervals::{Members, PastIntervals};
-use crate::{Pg, Tag, info};
+use crate::{Missing, Pg, PgInfo, PgLog, Tag, info};
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
 use std::collections::BTreeMap;
 use store::{Change, RequestKind, Transaction};
-use types::Epoch;
+use types::{EVersion, Epoch};
 
 /// The value of the key for intervals: those that are over, and the present one, so that the maps that
 /// an OSD missed while it was away can be compared with it.
@@ -31,10 +31,27 @@ impl Decode for StoredIntervals {
     }
 }
 
+/// Up to which entry of the log no object is missing.
+pub(crate) fn last_complete(info: &PgInfo, log: &PgLog, missing: &Missing) -> EVersion {
+    match missing.oldest_need() {
+        None => info.last_update,
+        Some(need) => {
+            let before = log.entries().rev().find(|entry| entry.version < need);
+            before.map_or(log.tail().min(need), |entry| entry.version)
+        }
+    }
+}
+
 impl Pg {
     pub(crate) fn commit(&mut self, tag: Tag, transaction: Transaction) {
         self.commits_pending += 1;
-        self.ask_store(tag, RequestKind::Commit(transaction));
+        let kind = match tag {
+            // A copy is what it is whether a piece of an object arrives or not, and nothing follows
+            // until it is divided.
+            Tag::Received(_) | Tag::Reshaped => RequestKind::Commit(transaction),
+            _ => RequestKind::Append(transaction),
+        };
+        self.ask_store(tag, kind);
     }
 
     /// A transaction that begins with the collection's creation if there is none yet.
@@ -63,7 +80,7 @@ impl Pg {
         (info::INFO_KEY, codec::encode_to_bytes(&self.info))
     }
 
-    fn intervals_pair(&self) -> (Bytes, Bytes) {
+    pub(crate) fn intervals_pair(&self) -> (Bytes, Bytes) {
         let (past, members) = (self.past.clone(), self.members.clone());
         let stored = StoredIntervals { past, first: self.interval, members };
         (info::INTERVALS_KEY, codec::encode_to_bytes(&stored))
@@ -92,12 +109,6 @@ impl Pg {
 
     /// Brings `last_complete` up to date with what is missing.
     pub(crate) fn update_last_complete(&mut self) {
-        self.info.last_complete = match self.missing.oldest_need() {
-            None => self.info.last_update,
-            Some(need) => {
-                let before = self.log.entries().rev().find(|entry| entry.version < need);
-                before.map_or(self.log.tail().min(need), |entry| entry.version)
-            }
-        };
+        self.info.last_complete = last_complete(&self.info, &self.log, &self.missing);
     }
 }

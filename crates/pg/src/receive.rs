@@ -1,7 +1,9 @@
 //! Storing objects that come from another OSD, piece by piece.
 
 use crate::message::{Body, Cursor, Push};
+use crate::snaps::{self, SNAPSET_ATTR, SnapSet};
 use crate::{INFO_ATTR, ObjectInfo, Pg, State, Tag, info};
+use bytes::Bytes;
 use std::collections::BTreeMap;
 use store::{Change, Transaction};
 use types::{HObject, OsdId};
@@ -18,6 +20,13 @@ struct Piece {
     from: OsdId,
     object: HObject,
     next: Option<Cursor>,
+}
+
+/// What the index of clones must have if this object is stored.
+fn indexed(object: &HObject, attrs: &BTreeMap<Bytes, Bytes>) -> Option<BTreeMap<Bytes, Bytes>> {
+    let set = codec::decode_all::<SnapSet>("snapset", attrs.get(&SNAPSET_ATTR)?);
+    let pairs = set.map(|set| snaps::index_pairs(object, &set)).ok()?;
+    (!pairs.is_empty()).then_some(pairs)
 }
 
 impl Receiving {
@@ -73,6 +82,9 @@ impl Pg {
             return;
         }
         if let Some(attrs) = push.attrs {
+            if let Some(pairs) = indexed(&object, &attrs) {
+                change(Change::OmapSet { object: self.meta.clone(), pairs });
+            }
             change(Change::Touch { object: object.clone() });
             change(Change::SetAttrs { object: object.clone(), attrs });
             // Holes at the end belong to the object.
@@ -104,9 +116,13 @@ impl Pg {
         }
     }
 
-    /// The disk has no room for it. What is there of the object counts for nothing.
+    /// The disk has no room for it. What is there of the object counts for nothing, so it makes room: the
+    /// next attempt may succeed.
     pub(crate) fn piece_refused(&mut self, job: u64) {
         let Some(Piece { from, object, .. }) = self.receiving.pieces.remove(&job) else { return };
+        let mut transaction = self.transaction(1);
+        transaction.push(self.collection, Change::Remove { object: object.clone() });
+        self.commit(Tag::Progress, transaction);
         match self.state {
             State::ReplicaActive => self.send(from, &Body::Pushed(object, None, false)),
             _ => self.not_fetched(&object, from, false),

@@ -149,7 +149,8 @@ impl Pg {
         if !self.is_recovering_state() || self.recovery.is_active(object) {
             return;
         }
-        if !self.start_recovery(object) {
+        // Where there was no room a moment ago there is none now.
+        if self.recovery.is_toofull || !self.start_recovery(object) {
             self.recovery.wanted.insert(object.clone());
         }
     }

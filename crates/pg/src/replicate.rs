@@ -21,9 +21,20 @@ pub struct Write {
     pub result: i32,
     pub returns: Vec<(i32, Bytes)>,
     pub changes: Vec<Change>,
+    /// What becomes of other objects, in order; each gets a version and an entry before this one's.
+    pub also: Vec<AlsoWritten>,
     /// How the totals of the group change.
     pub objects: i64,
+    pub clones: i64,
     pub bytes: i64,
+}
+
+/// Another object that a write changes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AlsoWritten {
+    pub object: HObject,
+    pub kind: EntryKind,
+    pub prior_version: EVersion,
 }
 
 /// A write that is not durable everywhere.
@@ -50,7 +61,9 @@ impl Pg {
     /// Orders a write behind all others. Only while the group is active.
     pub fn submit(&mut self, write: Write) -> EVersion {
         assert!(self.is_active(), "writes come to active groups");
-        let version = self.next_version();
+        let also = self.also_entries(&write);
+        let mut version = self.next_version();
+        version.version += also.len() as u64;
         let Write { ticket, object, kind, request, mtime, result, returns, changes, .. } = write;
         let (prior_version, user_version) = (write.prior_version, write.user_version);
         let entry = LogEntry {
@@ -70,7 +83,7 @@ impl Pg {
             self.info.last_complete = version;
         }
         self.info.last_user_version = self.info.last_user_version.max(user_version);
-        self.info.count(write.objects, write.bytes);
+        self.info.count(write.objects, write.clones, write.bytes);
         if trim != EVersion::ZERO {
             self.info.log_tail = trim;
         }
@@ -79,28 +92,45 @@ impl Pg {
         let mut replicate = Replicate {
             entry: codec::encode_with_capacity(&entry, ENTRY_LEN_USUAL),
             info: codec::encode_with_capacity(&self.info, INFO_LEN_USUAL),
+            also: also.iter().map(codec::encode_to_bytes).collect(),
             committed: self.committed,
             trim,
             transaction,
         };
-        if kind == EntryKind::Delete && !self.is_whole() {
-            self.deleted_unrecovered(&entry.object);
+        if !self.is_whole() {
+            let entries = also.iter().chain([&entry]);
+            let deleted = entries.filter(|entry| entry.kind == EntryKind::Delete);
+            deleted.for_each(|entry| self.deleted_unrecovered(&entry.object));
         }
-        self.send_to_replicas(&mut replicate, &entry);
-        self.append(&mut replicate, entry);
+        self.send_to_replicas(&mut replicate, &entry, &also);
+        self.append(&mut replicate, entry, also);
         let waiting = (1u32 << self.participants.len()) - 1;
         self.in_flight.push_back(InFlight { version, ticket, waiting });
         self.commit(Tag::Write(version, self.interval), replicate.transaction);
         version
     }
 
-    fn send_to_replicas(&mut self, replicate: &mut Replicate, entry: &LogEntry) {
+    fn also_entries(&self, write: &Write) -> Vec<LogEntry> {
+        let first = self.next_version();
+        let entry = |(index, also): (usize, &AlsoWritten)| LogEntry {
+            version: EVersion { version: first.version + index as u64, ..first },
+            prior_version: also.prior_version,
+            user_version: write.user_version,
+            kind: also.kind,
+            object: also.object.clone(),
+            mtime: write.mtime,
+            ..LogEntry::default()
+        };
+        write.also.iter().enumerate().map(entry).collect()
+    }
+
+    fn send_to_replicas(&mut self, replicate: &mut Replicate, entry: &LogEntry, also: &[LogEntry]) {
         if self.participants.len() < 2 {
             return;
         }
         let mut skipping = BTreeSet::new();
         if self.is_filling() && entry.changes_object() {
-            skipping = self.note_write(&entry.object);
+            skipping = self.note_write(&entry.object, also);
         }
         let message = replicate.encode(&self.header());
         for index in 0..self.participants.len() {
@@ -124,12 +154,16 @@ impl Pg {
         }
     }
 
-    /// Adds the log entry to the log and to the transaction.
-    fn append(&mut self, replicate: &mut Replicate, entry: LogEntry) {
-        let pairs = BTreeMap::from([
+    /// Adds the log entry, and those before it, to the log and to the transaction.
+    fn append(&mut self, replicate: &mut Replicate, entry: LogEntry, also: Vec<LogEntry>) {
+        let mut pairs = BTreeMap::from([
             (info::INFO_KEY, replicate.info.clone()),
             (info::log_key(entry.version), replicate.entry.clone()),
         ]);
+        for (also, encoded) in also.into_iter().zip(&replicate.also) {
+            pairs.insert(info::log_key(also.version), encoded.clone());
+            self.log.push(also);
+        }
         let object = self.meta.clone();
         replicate.transaction.push(self.collection, Change::OmapSet { object, pairs });
         self.log.push(entry);
@@ -145,8 +179,10 @@ impl Pg {
         if self.state != State::ReplicaActive {
             return;
         }
-        let (Ok(entry), Ok(mut info)) = (
-            codec::decode_all::<LogEntry>("log entry", &write.entry),
+        let decoded = |encoded: &Bytes| codec::decode_all::<LogEntry>("log entry", encoded);
+        let (Ok(entry), Ok(also), Ok(mut info)) = (
+            decoded(&write.entry),
+            write.also.iter().map(decoded).collect::<codec::Result<Vec<LogEntry>>>(),
             codec::decode_all::<PgInfo>("group info", &write.info),
         ) else {
             tracing::error!(pg = %self.id, "a write of the primary does not decode");
@@ -164,19 +200,25 @@ impl Pg {
             self.info = info;
         } else {
             info.log_tail = tail;
-            self.adopt_info(&mut write, info, &entry);
+            self.adopt_info(&mut write, info, &entry, &also);
         }
-        self.append(&mut write, entry);
+        self.append(&mut write, entry, also);
         self.commit(Tag::Write(version, self.interval), write.transaction);
     }
 
     /// The primary's info, but for what is this copy's own.
-    fn adopt_info(&mut self, write: &mut Replicate, info: PgInfo, entry: &LogEntry) {
+    fn adopt_info(
+        &mut self,
+        write: &mut Replicate,
+        info: PgInfo,
+        entry: &LogEntry,
+        also: &[LogEntry],
+    ) {
         let last_backfill = std::mem::take(&mut self.info.last_backfill);
         let last_complete = self.info.last_complete;
         self.info = PgInfo { last_backfill, last_complete, ..info };
-        if entry.changes_object() {
-            self.overwrite_missing(&mut write.transaction, &entry.object);
+        for changed in also.iter().chain([entry]).filter(|entry| entry.changes_object()) {
+            self.overwrite_missing(&mut write.transaction, &changed.object);
         }
         if self.missing.is_empty() {
             self.info.last_complete = entry.version;

@@ -1,104 +1,113 @@
-//! Splitting a group in two or more when its pool's `pg_num` grows, and merging when it shrinks: what
+//! Splitting a group in two or more when its pool's `pg_num` grows, and merging two when it shrinks: what
 //! becomes of objects, log and counters.
 //!
 //! A group holds the objects with certain lowest bits of their hash; when it splits, each part gets
 //! those with one or more bits more. The log is divided by object: every part keeps *all* versions, so
 //! that it has no gaps and begins and ends where it did, but an entry of an object that went elsewhere
-//! becomes an empty one of kind [`EntryKind::Unchanged`]. A request that is sent again is so found
+//! becomes an empty one ([`LogEntry::empty`]). A request that is sent again is so found
 //! where its object is, and nowhere else.
 //!
 //! Every member does this by itself, with the same result if it had the same log. What a member is
 //! missing of the group it is missing of the parts.
 
-use crate::{EntryKind, LOG_ENTRIES_KEPT, LogEntry, PgInfo, PgLog};
-use maps::stable_mod;
+use crate::{EntryKind, LOG_ENTRIES_KEPT, LogEntry, Missing, PgInfo, PgLog};
+use maps::stable_bits;
 use store::Hashes;
-use types::{EVersion, Epoch, PgId};
+use types::{EVersion, Epoch, HObject, PgId};
 
 /// The hashes of a group's objects.
 pub fn hashes_of(seed: u32, pg_num: u32) -> Hashes {
-    Hashes::new(bits_of(seed, pg_num), seed)
+    Hashes::new(stable_bits(seed, pg_num), seed)
 }
 
-/// How many low bits of the hash select the group.
-pub fn bits_of(seed: u32, pg_num: u32) -> u8 {
-    if pg_num <= 1 {
-        return 0;
-    }
-    let bits = u32::BITS - pg_num.leading_zeros();
-    let half = 1 << (bits - 1);
-    let bits = if seed % half < pg_num % half { bits } else { bits - 1 };
-    bits as u8
-}
-
-/// The group from which one comes that is new with a greater `pg_num`, or into which one goes that is
-/// no more with a smaller one.
-pub fn parent_of(pg: PgId, smaller: u32) -> PgId {
-    PgId { seed: stable_mod(pg.seed, smaller), ..pg }
-}
-
-/// The groups that a group splits into, besides itself.
-pub fn children_of(pg: PgId, before: u32, after: u32) -> impl Iterator<Item = PgId> {
-    let children = (before..after).map(move |seed| PgId { seed, ..pg });
-    children.filter(move |child| parent_of(*child, before) == pg)
+/// The groups besides itself that a group has become, whose objects were those with so many certain
+/// bits of their hash.
+pub fn parts_of(pg: PgId, bits: u8, pg_num: u32) -> impl Iterator<Item = PgId> {
+    let step = 1u64 << bits.min(32);
+    let seeds = (u64::from(pg.seed) + step..u64::from(pg_num)).step_by(step as usize);
+    seeds.map(move |seed| PgId { seed: seed as u32, ..pg })
 }
 
 /// The log of a part that has the objects with these hashes.
 pub fn part_of_log(log: &PgLog, hashes: Hashes) -> PgLog {
     let entry = |entry: &LogEntry| match hashes.holds(&entry.object) {
         true => entry.clone(),
-        false => empty_entry(entry),
+        false => LogEntry::empty(entry.version),
     };
     PgLog::new(log.tail(), log.entries().map(entry))
 }
 
-/// In place of an entry of an object that is elsewhere.
-fn empty_entry(entry: &LogEntry) -> LogEntry {
-    LogEntry {
-        version: entry.version,
-        user_version: entry.user_version,
-        kind: EntryKind::Unchanged,
-        mtime: entry.mtime,
-        ..LogEntry::default()
+/// The info of the `index`-th of so many parts, that with these hashes. How many objects went where is
+/// not known: each part counts an equal share.
+pub fn part_of_info(info: &PgInfo, hashes: Hashes, index: u64, parts: u64) -> PgInfo {
+    let share = |count: u64| count / parts + u64::from(index < count % parts);
+    PgInfo {
+        objects: share(info.objects),
+        // Never fewer than there are: only a copy without any goes without the index of clones.
+        clones: info.clones,
+        bytes: share(info.bytes),
+        last_backfill: part_of_backfill(&info.last_backfill, hashes),
+        ..info.clone()
     }
 }
 
-/// The info of the `index`-th of so many parts. How many objects went where is not known: each part
-/// counts an equal share until a scrub counts them.
-pub fn part_of_info(info: &PgInfo, index: u64, parts: u64) -> PgInfo {
-    let share = |count: u64| count / parts + u64::from(index < count % parts);
-    PgInfo { objects: share(info.objects), bytes: share(info.bytes), ..info.clone() }
+/// How far a part is filled in of a copy that is filled in this far.
+fn part_of_backfill(last_backfill: &HObject, hashes: Hashes) -> HObject {
+    let (first, last) = hashes.reversed();
+    match last_backfill.reversed_hash() {
+        _ if last_backfill.max => HObject::max(),
+        hash if hash > last => HObject::max(),
+        hash if hash < first => HObject::default(),
+        _ => last_backfill.clone(),
+    }
 }
 
-/// The log of a group that others are merged into. Versions were counted in each by itself, so all of
-/// them are numbered anew, with the epoch of the merge and above all that were given; entries only say
-/// which requests were executed. The groups must be clean: nobody can be recovered from this log.
-pub fn merged_log(epoch: Epoch, logs: &[&PgLog]) -> PgLog {
-    let entries = logs.iter().flat_map(|log| log.entries());
-    let mut requests: Vec<&LogEntry> = entries.filter(|entry| entry.has_request()).collect();
-    requests.sort_by_key(|entry| entry.version);
-    let kept = &requests[requests.len().saturating_sub(LOG_ENTRIES_KEPT)..];
-    let newest = logs.iter().map(|log| log.head().version).max().unwrap_or_default();
-    let tail = EVersion { epoch, version: newest + 1 };
-    let renumbered = kept.iter().zip(tail.version + 1..).map(|(entry, version)| LogEntry {
-        version: EVersion { epoch, version },
-        prior_version: EVersion::ZERO,
-        kind: EntryKind::Unchanged,
-        ..(*entry).clone()
-    });
-    PgLog::new(tail, renumbered)
+/// What a part with these hashes is missing.
+pub fn part_of_missing(missing: &Missing, hashes: Hashes) -> Missing {
+    let mut part = Missing::default();
+    let own = missing.iter().filter(|(object, _)| hashes.holds(object));
+    own.for_each(|(object, item)| part.add(object.clone(), *item));
+    part
 }
 
-/// The info that goes with [`merged_log`]: that of the group which the others are merged into.
-pub fn merged_info(target: &PgInfo, sources: &[&PgInfo], log: &PgLog) -> PgInfo {
-    let sum = |count: fn(&PgInfo) -> u64| sources.iter().map(|info| count(info)).sum::<u64>();
-    let versions = sources.iter().map(|info| info.last_user_version);
+/// The log of a group that another one is merged into. Versions were counted in each by itself, so all are
+/// numbered anew, with the epoch of the merge and above all that were given, from the newest entries of
+/// both to older ones. So members whose logs are not equally long give the same number to the same entry.
+/// Entries only say which requests were executed: nobody can be recovered from this log.
+pub fn merged_log(epoch: Epoch, target: &PgLog, source: &PgLog) -> PgLog {
+    let newest = target.head().version.max(source.head().version);
+    let head = newest + LOG_ENTRIES_KEPT as u64;
+    let ranks = target.len().max(source.len()).min(LOG_ENTRIES_KEPT / 2);
+    let tail = head - 2 * ranks as u64;
+    let entries =
+        (0..ranks).rev().flat_map(|rank| [source, target].map(|log| log.from_newest(rank)));
+    let entries = (tail + 1..).zip(entries);
+    let entries = entries.map(|(version, entry)| renumbered(EVersion { epoch, version }, entry));
+    PgLog::new(EVersion { epoch, version: tail }, entries)
+}
+
+fn renumbered(version: EVersion, entry: Option<&LogEntry>) -> LogEntry {
+    let Some(entry) = entry.filter(|entry| entry.has_request()) else {
+        return LogEntry::empty(version);
+    };
+    let prior_version = entry.told_version();
+    LogEntry { version, prior_version, kind: EntryKind::Renumbered, ..entry.clone() }
+}
+
+/// The info that goes with [`merged_log`], of two copies that have everything.
+pub fn merged_info(target: &PgInfo, source: &PgInfo, log: &PgLog) -> PgInfo {
+    let mut history = target.history;
+    history.last_epoch_started = history.last_epoch_started.max(source.history.last_epoch_started);
     PgInfo {
         last_update: log.head(),
+        last_complete: log.head(),
         log_tail: log.tail(),
-        last_user_version: versions.chain([target.last_user_version]).max().unwrap_or_default(),
-        objects: target.objects + sum(|info| info.objects),
-        bytes: target.bytes + sum(|info| info.bytes),
+        last_epoch_started: target.last_epoch_started.max(source.last_epoch_started),
+        last_user_version: target.last_user_version.max(source.last_user_version),
+        objects: target.objects + source.objects,
+        clones: target.clones + source.clones,
+        bytes: target.bytes + source.bytes,
+        history,
         ..target.clone()
     }
 }
@@ -106,8 +115,9 @@ pub fn merged_info(target: &PgInfo, sources: &[&PgInfo], log: &PgLog) -> PgInfo 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use maps::stable_mod;
     use proptest::prelude::*;
-    use types::{EntityType, HObject, ParticipantName, PoolId, RequestId};
+    use types::{EntityType, ParticipantName, PoolId, RequestId};
 
     const POOL: PoolId = PoolId(1);
 
@@ -139,9 +149,11 @@ mod tests {
         fn parts_have_what_the_group_had(hash: u32, before in 1u32..300, more in 0u32..1000) {
             let (after, seed) = (before + more, stable_mod(hash, before));
             let new = pg(stable_mod(hash, after));
-            let mut parts = children_of(pg(seed), before, after).chain([pg(seed)]);
+            let bits = stable_bits(seed, before);
+            let mut parts = parts_of(pg(seed), bits, after).chain([pg(seed)]);
             prop_assert!(parts.any(|part| part == new));
-            prop_assert_eq!(parent_of(new, before), pg(seed));
+            prop_assert_eq!(pg(stable_mod(new.seed, before)), pg(seed));
+            prop_assert!(parts_of(pg(seed), bits, after).all(|part| part.seed >= before));
         }
     }
 
@@ -168,22 +180,58 @@ mod tests {
     #[test]
     fn shares_add_up() {
         let info = PgInfo { objects: 11, bytes: 7, ..PgInfo::default() };
-        let parts: Vec<PgInfo> = (0..4).map(|index| part_of_info(&info, index, 4)).collect();
+        let part = |index| part_of_info(&info, hashes_of(index as u32, 4), index, 4);
+        let parts: Vec<PgInfo> = (0..4).map(part).collect();
         assert_eq!(parts.iter().map(|part| part.objects).sum::<u64>(), 11);
         assert_eq!(parts.iter().map(|part| part.bytes).sum::<u64>(), 7);
     }
 
     #[test]
-    fn a_merged_log_knows_the_requests_of_all_and_is_above_all_versions() {
+    fn a_part_is_filled_in_if_the_copy_was_beyond_it() {
+        let at = |hash: u32| HObject::hash_start(POOL, hash);
+        // In the order of reversed hashes the group of even ones comes first.
+        for (filled_in, even, odd) in [
+            (HObject::max(), HObject::max(), HObject::max()),
+            (HObject::default(), HObject::default(), HObject::default()),
+            (at(2), at(2), HObject::default()),
+            (at(3), HObject::max(), at(3)),
+        ] {
+            let info = PgInfo { last_backfill: filled_in, ..PgInfo::default() };
+            let part = |seed| part_of_info(&info, hashes_of(seed, 2), 0, 2).last_backfill;
+            assert_eq!((part(0), part(1)), (even, odd));
+        }
+    }
+
+    #[test]
+    fn a_merged_log_knows_the_requests_of_both_and_is_above_all_versions() {
         let one = PgLog::new(EVersion::new(1, 4), [entry(1, 5, 0), entry(3, 6, 2)]);
-        let other = PgLog::new(EVersion::new(1, 4), [entry(1, 5, 1), entry(1, 9, 3)]);
-        let merged = merged_log(Epoch(8), &[&one, &other]);
-        assert_eq!((merged.tail(), merged.len()), (EVersion::new(8, 10), 4));
+        let other = PgLog::new(EVersion::new(1, 8), [entry(1, 9, 3)]);
+        let merged = merged_log(Epoch(8), &one, &other);
+        assert_eq!((merged.head(), merged.len()), (EVersion::new(8, 1009), 4));
         for entry in one.entries().chain(other.entries()) {
             let found = merged.find_request(&entry.request).unwrap();
             assert_eq!((found.result, found.changes_object()), (7, false));
+            assert_eq!(found.told_version(), entry.version);
         }
-        let info = merged_info(&PgInfo::default(), &[&PgInfo::default()], &merged);
+        let info = merged_info(&PgInfo::default(), &PgInfo::default(), &merged);
         assert_eq!((info.last_update, info.log_tail), (merged.head(), merged.tail()));
+        let again = merged_log(Epoch(9), &merged, &PgLog::default());
+        let first = one.entries().next().unwrap();
+        assert_eq!(again.find_request(&first.request).unwrap().told_version(), first.version);
+    }
+
+    #[test]
+    fn members_with_logs_of_different_length_number_alike() {
+        let entries = |from: u64, to| (from..=to).map(|version| entry(1, version, 0));
+        let target = PgLog::new(EVersion::new(1, 0), entries(1, 900));
+        let (long, short) = (entries(1001, 1900), entries(1801, 1900));
+        let long = PgLog::new(EVersion::new(1, 1000), long);
+        let short = PgLog::new(EVersion::new(1, 1800), short);
+        let (ours, theirs) =
+            (merged_log(Epoch(2), &target, &long), merged_log(Epoch(2), &target, &short));
+        assert_eq!(ours.head(), theirs.head());
+        for entry in theirs.entries().filter(|entry| entry.has_request()) {
+            assert_eq!(ours.entry(entry.version), Some(entry));
+        }
     }
 }

@@ -1,16 +1,18 @@
-//! When a store has no room.
+//! When a store refuses what it is given: it has no room, the transaction is too large, or what it changes
+//! in part was lost.
 //!
 //! Before: members tell the primary when their disks are nearly full, and the OSD takes no more
 //! writes that add to the group ([`Pg::has_room`]). After, if a store refuses a transaction
-//! nevertheless: the log in memory says more than the disk has, and transactions behind the refused
-//! one may have been applied. So the copy serves nothing, waits until its store has answered
-//! everything, and reads itself from the disk as after a restart: its log ends before the refused
-//! write, and what later writes changed is missing. It takes part again in the next interval, which the
-//! primary asks for, and is then behind the others, as if it had been away.
+//! nevertheless: the log in memory says more than the disk has. The disk has a beginning of it, for
+//! a store applies nothing behind a refused transaction before it is told to go on
+//! ([`RequestKind::Append`]). So the copy serves nothing, waits until its store has answered
+//! everything, and reads itself from the disk as after a restart. It takes part again in the next
+//! interval, which the primary asks for, and is then behind the others, as if it had been away. If
+//! nobody stored a write, it never happened, and objects are as they were before; its client is told why.
 
 use crate::message::{Body, Header};
 use crate::{Output, Pg, PgInfo, PgLog, State, Tag};
-use store::StoreError;
+use store::{RequestKind, StoreError};
 use types::{Epoch, OsdId};
 
 /// Room and the want of it, in the present interval.
@@ -24,8 +26,6 @@ pub(crate) struct Room {
     pub stalled_in: Option<Epoch>,
     /// A primary that asked while we could not answer.
     pub asked_meanwhile: Option<(OsdId, Header)>,
-    /// Whether the store refused even what was to make up for that: it is tried again later.
-    is_waiting: bool,
 }
 
 impl Room {
@@ -69,16 +69,15 @@ impl Pg {
         self.members.primary == Some(self.whoami) && self.room.stalled_in == Some(self.interval)
     }
 
-    /// The store has no room for something that was submitted.
-    pub(crate) fn refused(&mut self, tag: Tag, error: &StoreError) {
-        if self.state == State::Failed {
-            return;
-        }
-        self.room.is_waiting |= tag == Tag::Corrected;
-        if self.state == State::Refused {
+    /// The store refuses something that was submitted.
+    pub(crate) fn refused(&mut self, tag: Tag, error: StoreError) {
+        if matches!(self.state, State::Failed | State::Refused) {
             return;
         }
         tracing::error!(pg = %self.id, osd = %self.whoami, %error, "the store refuses a write");
+        if let Some(ticket) = self.ticket_of(tag) {
+            self.outputs.push_back(Output::Refused { ticket, error });
+        }
         self.state = State::Refused;
         self.cease();
         if let Some(primary) = self.members.primary
@@ -88,38 +87,34 @@ impl Pg {
         }
     }
 
+    fn ticket_of(&self, tag: Tag) -> Option<u64> {
+        let Tag::Write(version, interval) = tag else { return None };
+        let writes = self.in_flight.iter().filter(|_| interval == self.interval);
+        writes.filter(|write| write.version == version).map(|write| write.ticket).next()
+    }
+
     pub(crate) fn told_stalled(&mut self, from: OsdId) {
-        let member = self.members.acting.contains(&from) && self.is_primary();
-        if member && !matches!(self.state, State::Refused | State::Failed) {
+        if !self.is_primary() || matches!(self.state, State::Refused | State::Failed) {
+            return;
+        }
+        if self.members.is_member(from) {
             self.state = State::Stalled;
             self.cease();
+        } else {
+            self.forget_helper(from);
         }
     }
 
     fn cease(&mut self) {
         self.room.stalled_in = Some(self.interval);
         self.forget_peers();
-        self.interrupt_writes();
+        self.interrupt_writes(true);
         self.outputs.push_back(Output::WantsInterval);
-    }
-
-    /// The store has answered everything that it was given.
-    pub(crate) fn make_up(&mut self) {
-        if !self.room.is_waiting {
-            self.read_again();
-        }
-    }
-
-    /// There may be room now.
-    pub fn retry_refused(&mut self) {
-        if self.state == State::Refused && self.commits_pending == 0 {
-            self.read_again();
-        }
     }
 
     /// Forgets what the memory says about the copy, and asks the disk.
     pub(crate) fn read_again(&mut self) {
-        self.room.is_waiting = false;
+        self.ask_store(Tag::Resumed, RequestKind::Resume(self.collection));
         self.state = State::Loading;
         self.info = PgInfo::default();
         self.log = PgLog::default();
@@ -129,10 +124,13 @@ impl Pg {
 
     /// What the store has is known (again).
     pub(crate) fn join_interval(&mut self) {
-        let is_member = self.members.acting.contains(&self.whoami);
+        if self.reshaping.is_some() {
+            return self.stand_still();
+        }
+        let is_member = self.members.is_member(self.whoami);
         match self.room.stalled_in == Some(self.interval) && is_member {
             true => self.state = State::Stalled,
-            false => self.start_interval(),
+            false => self.start_interval(false),
         }
         if let Some((from, header)) = self.room.asked_meanwhile.take() {
             self.queried(from, &header);

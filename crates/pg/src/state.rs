@@ -8,6 +8,7 @@ use crate::peers::Peer;
 use crate::receive::Receiving;
 use crate::recovery::Recovery;
 use crate::replicate::InFlight;
+use crate::reshape::{Held, Reshaping};
 use crate::source::Sources;
 use crate::stall::Room;
 use crate::{Members, Missing, Osds, PgInfo, PgLog};
@@ -47,10 +48,12 @@ pub enum State {
     Down,
     /// No copy within reach is filled in and new enough.
     Incomplete,
-    /// The store had no room for a write; its answers to what else was submitted are awaited.
+    /// The store refused a write; its answers to what else was submitted are awaited.
     Refused,
-    /// A member's store had no room: waits for another interval.
+    /// A member's store refused something: waits for another interval.
     Stalled,
+    /// Stands still until the store has divided it.
+    Reshaping,
     /// The store failed: nothing is served, the other members still have their copies.
     Failed,
 }
@@ -59,6 +62,7 @@ pub enum State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tag {
     Load,
+    Resumed,
     /// A write with its log entry, in an interval.
     Write(EVersion, Epoch),
     /// Something about this copy; only durability in order matters.
@@ -68,9 +72,9 @@ pub enum Tag {
     Received(u64),
     /// A step of being filled in, in an interval.
     Backfilled(Epoch),
-    /// What makes up for writes that were refused.
-    Corrected,
     Removed,
+    /// A step of dividing or merging the copy.
+    Reshaped,
     /// A read for another member.
     Source(u64),
     /// The page of names, or one object's version, of a listing.
@@ -82,9 +86,9 @@ impl Tag {
     pub fn is_commit(self) -> bool {
         use Tag::*;
         match self {
-            Write(..) | Progress | Activated(_) | Received(_) | Backfilled(_) | Corrected => true,
-            Removed => true,
-            Load | Source(_) | ScanPage(_) | ScanObject(..) => false,
+            Write(..) | Progress | Activated(_) | Received(_) | Backfilled(_) => true,
+            Removed | Reshaped => true,
+            Load | Resumed | Source(_) | ScanPage(_) | ScanObject(..) => false,
         }
     }
 }
@@ -104,10 +108,18 @@ pub enum Output {
     Committed {
         ticket: u64,
     },
-    /// The members changed: nothing is served, and of these writes it is not known whether they
+    /// Our own store refused the write with this ticket. It may have happened nevertheless: the log of
+    /// the next interval tells.
+    Refused {
+        ticket: u64,
+        error: StoreError,
+    },
+    /// The members may have changed: nothing is served, and of these writes it is not known whether they
     /// will have happened. Their requests are to be tried again when the group is active.
     Interrupted {
         tickets: Vec<u64>,
+        /// Nobody but us notices, for the members stay the same: clients go on as before.
+        members_stay: bool,
     },
     /// Requests are served (again).
     Activated,
@@ -127,6 +139,12 @@ pub enum Output {
     Release,
     /// The copy is gone; forget this group.
     Removed,
+    /// The store has confirmed everything: [`Pg::divide`] can be called.
+    Quiet,
+    /// The copy is divided: it and its parts are to [`Pg::take_shape`].
+    Reshaped,
+    /// It never will be.
+    ReshapeFailed,
 }
 
 /// A map, as far as a group depends on it.
@@ -155,8 +173,6 @@ pub struct Pg {
     pub(crate) log: PgLog,
     /// Objects that the log knows and the store does not have; stored.
     pub(crate) missing: Missing,
-    /// While loading: objects of entries behind one that the store refused.
-    pub(crate) doubtful: Vec<(HObject, crate::missing::Item)>,
     /// Intervals since the group was last clean; stored.
     pub(crate) past: PastIntervals,
     /// Whether those are all.
@@ -203,6 +219,8 @@ pub struct Pg {
     pub(crate) receiving: Receiving,
     pub(crate) sources: Sources,
     pub(crate) room: Room,
+    pub(crate) reshaping: Option<Reshaping>,
+    pub(crate) held: Held,
     pub(crate) outputs: VecDeque<Output>,
 }
 
@@ -219,7 +237,6 @@ impl Pg {
             info: PgInfo::default(),
             log: PgLog::default(),
             missing: Missing::default(),
-            doubtful: Vec::new(),
             past: PastIntervals::default(),
             knows_past: false,
             epoch: Epoch(0),
@@ -247,6 +264,8 @@ impl Pg {
             receiving: Receiving::default(),
             sources: Sources::default(),
             room: Room::default(),
+            reshaping: None,
+            held: Held::default(),
             outputs: VecDeque::new(),
         }
     }
@@ -259,6 +278,7 @@ impl Pg {
     pub fn handle_message(&mut self, from: OsdId, header: &Header, body: Body) {
         match self.state {
             State::Failed => return,
+            State::Reshaping => return self.held.push(from, header, body),
             State::Loading | State::Refused => {
                 if body == Body::Query {
                     self.room.asked_meanwhile = Some((from, *header));
@@ -293,7 +313,7 @@ impl Pg {
             Body::Damaged(object, version) => self.told_damaged(&object, version),
             Body::Backfill(through, removed) => self.told_to_backfill(through, removed),
             Body::Reserve => self.asked_to_reserve(from),
-            Body::Release => self.outputs.push_back(Output::Release),
+            Body::Release => self.told_to_release(),
             Body::Remove => self.told_to_remove(),
         }
     }
@@ -304,14 +324,17 @@ impl Pg {
         }
         let is_removed = matches!((tag, &outcome), (Tag::Removed, Ok(_)));
         match (tag, outcome) {
-            (Tag::Received(job), Err(StoreError::NoSpace { .. })) => self.piece_refused(job),
+            (Tag::Received(job), Err(StoreError::NoSpace { .. } | StoreError::TooLarge { .. })) => {
+                self.piece_refused(job)
+            }
+            (Tag::Reshaped, Err(StoreError::NoSpace { .. })) => self.shape_refused(),
+            (Tag::Reshaped, Err(error)) => self.fail(&error),
             (tag, Err(error)) if tag.is_commit() => match error {
-                // A write that needs what the medium lost: this copy misses the object then.
-                StoreError::NoSpace { .. } | StoreError::Corrupt { .. } => {
-                    self.refused(tag, &error)
-                }
-                // Others may fail because one was refused.
-                _ if self.state == State::Refused => self.refused(tag, &error),
+                // What it asks for, or needs of what the medium lost, is not to be had.
+                StoreError::NoSpace { .. }
+                | StoreError::TooLarge { .. }
+                | StoreError::Corrupt { .. }
+                | StoreError::Behind(_) => self.refused(tag, error),
                 _ => self.fail(&error),
             },
             (tag, outcome) => self.dispatch_completion(tag, outcome),
@@ -329,8 +352,9 @@ impl Pg {
         match tag {
             Tag::Load => self.loaded(outcome),
             Tag::Write(version, interval) => self.stored_write(version, interval),
-            Tag::Progress | Tag::Corrected | Tag::Removed => {}
+            Tag::Resumed | Tag::Progress | Tag::Removed => {}
             Tag::Activated(interval) => self.stored_activated(interval),
+            Tag::Reshaped => self.take_step(),
             Tag::Received(job) => self.stored_piece(job),
             Tag::Backfilled(interval) => self.stored_backfill(interval),
             Tag::Source(job) => self.source_read(job, outcome),
@@ -344,13 +368,17 @@ impl Pg {
         if self.state != State::Failed {
             tracing::error!(pg = %self.id, osd = %self.whoami, %error, "the copy is out of service");
             self.state = State::Failed;
-            self.interrupt_writes();
+            self.interrupt_writes(false);
+            self.end_backfill();
+            if self.reshaping.is_some() {
+                self.outputs.push_back(Output::ReshapeFailed);
+            }
         }
     }
 
-    pub(crate) fn interrupt_writes(&mut self) {
+    pub(crate) fn interrupt_writes(&mut self, members_stay: bool) {
         let tickets = self.in_flight.drain(..).map(|write| write.ticket).collect();
-        self.outputs.push_back(Output::Interrupted { tickets });
+        self.outputs.push_back(Output::Interrupted { tickets, members_stay });
     }
 
     pub(crate) fn header(&self) -> Header {

@@ -5,6 +5,7 @@ mod backfill;
 mod damage;
 mod members;
 mod recovery;
+mod reshaping;
 mod room;
 mod world;
 

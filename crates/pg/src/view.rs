@@ -45,6 +45,11 @@ impl Pg {
         self.state == State::Active
     }
 
+    /// Whether all writes are durable everywhere.
+    pub fn is_settled(&self) -> bool {
+        self.in_flight.is_empty()
+    }
+
     /// Whether it takes part in writes now.
     pub fn is_serving(&self) -> bool {
         matches!(self.state, State::Active | State::ReplicaActive)

@@ -43,6 +43,29 @@ impl HObject {
         HObject { pool, hash, ..HObject::default() }
     }
 
+    /// Another state of the same object: its head, a clone, or the directory of its snapshots.
+    pub fn at(&self, snap: SnapId) -> Self {
+        HObject { snap, ..self.clone() }
+    }
+
+    /// Whether it is what an object was at snapshots, instead of what it is.
+    pub fn is_clone(&self) -> bool {
+        self.snap < SnapId::HEAD && !self.max && !self.name.is_empty()
+    }
+
+    /// Where the object begins in listing order: before its clones, which are before its head.
+    pub fn family_start(&self) -> Self {
+        if self.max || self.name.is_empty() { self.clone() } else { self.at(SnapId(0)) }
+    }
+
+    /// Whether both are states of one object.
+    pub fn is_of_family(&self, other: &HObject) -> bool {
+        self.place() == other.place()
+            && is_same(&self.name, &other.name)
+            && is_same(&self.namespace, &other.namespace)
+            && is_same(&self.key, &other.key)
+    }
+
     pub fn reversed_hash(&self) -> u32 {
         self.hash.reverse_bits()
     }
@@ -166,6 +189,16 @@ mod tests {
         assert!(low < high && high < HObject::max());
         assert!(HObject::hash_start(PoolId(1), 2) < low);
         assert_eq!(decode_all::<HObject>("object", &encode_to_bytes(&low)).unwrap(), low);
+    }
+
+    #[test]
+    fn clones_sort_before_their_head_and_behind_the_start_of_their_family() {
+        let head = object("a", 3);
+        let clone = head.at(SnapId(1));
+        assert!(head.family_start() < clone && clone < head && head < head.at(SnapId::DIR));
+        assert!(clone.is_clone() && !head.is_clone() && clone.is_of_family(&head));
+        assert!(!head.is_of_family(&object("b", 3)));
+        assert_eq!(HObject::max().family_start(), HObject::max());
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use std::collections::BTreeMap;
-use types::{EVersion, Epoch, OsdId, PgId, UTime, Uuid};
+use types::{EVersion, Epoch, OsdId, PgId, SnapId, UTime, Uuid};
 
 /// The first kind of message of the control plane's own.
 pub const KIND_FIRST: u16 = 0x7f00;
@@ -85,7 +85,7 @@ structure! {
 
 structure! {
     /// One placement group, as its primary sees it.
-    PgStat, version 2, compat 1 {
+    PgStat, version 3, compat 1 {
         /// See [`pg_state`].
         state: u64;
         version: EVersion;
@@ -121,6 +121,9 @@ structure! {
         last_epoch_clean: Epoch, since 2;
         /// Members that peering waits for.
         blocked_by: Vec<OsdId>, since 2;
+        /// Removed snapshots that are still to be trimmed, and those that are (first, how many).
+        snaptrim_queue: u64, since 3;
+        purged_snaps: Vec<(SnapId, u64)>, since 3;
     }
 }
 

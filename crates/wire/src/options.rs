@@ -107,6 +107,7 @@ pub const TABLE: &[Known] = known! {
     "osd_deep_scrub_interval", Seconds, "604800", "time between deep scrubs of a group";
     "osd_max_scrubs", Number, "1", "groups that an OSD scrubs at once";
     "osd_scrub_auto_repair", Switch, "true", "repair at once what scrub finds and a good copy can heal";
+    "osd_snap_trim_sleep", Seconds, "0.02", "pause between two steps of removing a snapshot, of 16 objects each, while clients are at work";
     "osd_max_object_name_len", Number, "2048", "the longest name of an object";
     "osd_max_write_size", Number, "90", "the largest write in MiB";
     "osd_client_message_size_cap", Size, "524288000", "client data in memory";

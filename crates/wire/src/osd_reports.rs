@@ -28,6 +28,9 @@ impl OsdFailure {
     pub const FAILED: u8 = 1;
     /// Certain (connection refused), not a timeout.
     pub const IMMEDIATE: u8 = 2;
+    /// Our own: nobody listens at its address, so the process that did does not run any more. Other
+    /// evidence that is certain, such as a session that broke, does not say that.
+    pub const DEAD: u8 = 128;
 }
 
 message! {

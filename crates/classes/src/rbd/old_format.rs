@@ -119,7 +119,6 @@ fn name_of(input: Bytes) -> Bytes {
 }
 
 fn add(object: &mut dyn ObjectContext, (name, id): (Bytes, SnapId)) -> Result<()> {
-    snapshots::require_service(object)?;
     let (mut header, name) = (OldHeader::load(object)?, name_of(name));
     if header.sequence > id {
         return Err(Errno::STALE.into());

@@ -52,16 +52,10 @@ fn timestamp(object: &mut dyn ObjectContext, id: SnapId) -> Result<UTime> {
     Ok(stored::real_snapshot(object, id)?.timestamp)
 }
 
-/// EOPNOTSUPP where an image with a snapshot could no longer be written.
-pub(super) fn require_service(object: &dyn ObjectContext) -> Result<()> {
-    if object.serves_snapshots() { Ok(()) } else { Err(Errno::NOTSUPP.into()) }
-}
-
 fn add(
     object: &mut dyn ObjectContext,
     (name, id, IfPresent(namespace)): (Bytes, SnapId, IfPresent<Namespace>),
 ) -> Result<()> {
-    require_service(object)?;
     let namespace = namespace.unwrap_or_default();
     if namespace == Namespace::Unknown || id > ID_MAX {
         return Err(Errno::INVAL.into());

@@ -58,6 +58,18 @@ pub fn stable_mod(x: u32, buckets: u32) -> u32 {
     if x & mask < buckets { x & mask } else { x & mask >> 1 }
 }
 
+/// How many of the lowest bits of `x` decide that [`stable_mod`] selects this bucket: one less for those
+/// that are not split yet on the way to a power of two.
+pub fn stable_bits(bucket: u32, buckets: u32) -> u8 {
+    if buckets <= 1 {
+        return 0;
+    }
+    let bits = u32::BITS - (buckets - 1).leading_zeros();
+    let half = 1 << (bits - 1);
+    let is_split = bucket >= half || bucket + half < buckets;
+    (if is_split { bits } else { bits - 1 }) as u8
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,7 +4,7 @@ use super::pool_named;
 use super::pool_options::{self, UNSET, integer};
 use super::pools::{check_pg_num, check_pgs_per_osd, check_rule, check_size, default_min_size};
 use crate::command::{Answer, Command, Context, Refusal, command};
-use crate::monitor::numbers::{MERGES, SPLITS, all_osds_can};
+use crate::monitor::numbers::{MERGES, SPLITS, all_osds_can, has_snapshots};
 use crate::state::parse_switch;
 use maps::{Pool, PoolFlags, PoolOption};
 use serde_json::{Map, Value, json};
@@ -44,7 +44,7 @@ pub const COMMANDS: &[Command] = &[
     command(
         variables!(
             "osd pool set",
-            "pgp_num_actual name=val,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false"
+            "pg_num_actual|pgp_num_actual name=val,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false"
         ),
         "set pool parameter <var> to <val>",
         "osd",
@@ -208,6 +208,7 @@ fn set(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         "size" => set_size(context, id, &mut pool, integer(&text)?)?,
         "min_size" => set_min_size(&mut pool, integer(&text)?)?,
         "pg_num" => set_pg_num(context, id, &mut pool, integer(&text)?)?,
+        "pg_num_actual" => set_pg_num_at_once(context, id, &mut pool, integer(&text)?)?,
         "pgp_num" => set_pgp_num(&mut pool, integer(&text)?, false)?,
         "pgp_num_actual" => set_pgp_num(&mut pool, integer(&text)?, true)?,
         "crush_rule" => set_rule(context, &mut pool, &text)?,
@@ -302,16 +303,50 @@ fn set_pg_num(
     if needed == SPLITS {
         check_pgs_per_osd(context.state, Some(id), pg_num, pool.size, pool.crush_rule)?;
     }
-    if !all_osds_can(context.state, needed) {
-        let what = if needed == SPLITS { "split" } else { "merge" };
+    if pg_num < pool.pg_num && has_snapshots(pool) {
         let text = format!(
-            "pg_num stays {}: not every OSD that is up can {what} placement groups; see which with \
-             'ceph osd metadata' ({needed}) and restart those with a newer release",
+            "pg_num stays {}: groups of pools with snapshots are not merged yet",
             pool.pg_num
         );
         return Err(Refusal::new(Errno::NOTSUPP, text));
     }
+    check_abilities(context, pool, needed)?;
     set_group_target(pool, pg_num);
+    Ok(())
+}
+
+fn check_abilities(context: &Context<'_>, pool: &Pool, needed: &str) -> Result<(), Refusal> {
+    if all_osds_can(context.state, needed) {
+        return Ok(());
+    }
+    let what = if needed == SPLITS { "split" } else { "merge" };
+    let text = format!(
+        "pg_num stays {}: not every OSD that is up can {what} placement groups; see which with \
+         'ceph osd metadata' ({needed}) and restart those with a newer release",
+        pool.pg_num
+    );
+    Err(Refusal::new(Errno::NOTSUPP, text))
+}
+
+/// More groups without waiting for anything; less are reached only by way of the target.
+fn set_pg_num_at_once(
+    context: &Context<'_>,
+    id: PoolId,
+    pool: &mut Pool,
+    pg_num: i64,
+) -> Result<(), Refusal> {
+    check_pg_change(pool, "pg_num_actual")?;
+    let pg_num = check_pg_num(u64::try_from(pg_num).unwrap_or(0))?;
+    if pg_num < pool.pg_num {
+        let text = format!("pg_num_actual {pg_num} < pg_num {}: set pg_num instead", pool.pg_num);
+        return Err(Refusal::invalid(text));
+    }
+    check_pgs_per_osd(context.state, Some(id), pg_num, pool.size, pool.crush_rule)?;
+    check_abilities(context, pool, SPLITS)?;
+    pool.set_pg_num(pg_num, context.state.osdmap.epoch.next());
+    if pg_num > pool.pg_num_target {
+        set_group_target(pool, pg_num);
+    }
     Ok(())
 }
 
@@ -461,6 +496,9 @@ mod tests {
         assert_eq!(set(&mut state, "pg_num", "-1").unwrap_err().errno, Errno::RANGE);
         set(&mut state, "pgp_num", "9").unwrap();
         assert_eq!((pool(&state).pgp_num, pool(&state).pgp_num_target), (8, 9));
+        set(&mut state, "pg_num_actual", "12").unwrap();
+        assert_eq!((pool(&state).pg_num, pool(&state).pg_num_target), (12, 16));
+        assert_eq!(set(&mut state, "pg_num_actual", "8").unwrap_err().errno, Errno::INVAL);
         set(&mut state, "pgp_num_actual", "4").unwrap();
         assert_eq!(pool(&state).pgp_num, 4);
         assert_eq!(set(&mut state, "pgp_num", "17").unwrap_err().errno, Errno::INVAL);

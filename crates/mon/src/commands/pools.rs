@@ -409,10 +409,6 @@ fn pool_with_snapshots(context: &Context<'_>) -> Result<PoolId, Refusal> {
 }
 
 fn mksnap(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    if !context.overview.serves_snapshots {
-        let text = "snapshots are not served yet: a pool with one would refuse writes";
-        return Err(Refusal::new(Errno::NOTSUPP, text));
-    }
     let id = pool_with_snapshots(context)?;
     let (pool, snap) =
         (context.arguments.text("pool").to_owned(), context.arguments.text("snap").to_owned());

@@ -102,12 +102,18 @@ pub fn json(row: &Row) -> Value {
         "blocked_by": [],
         "up_primary": primary(&stat.up),
         "acting_primary": primary(&stat.acting),
-        "purged_snaps": [],
+        "purged_snaps": purged(stat),
     });
     if let Value::Object(sets) = sets {
         object.extend(sets);
     }
     Value::Object(object)
+}
+
+/// Removed snapshots of which the group has nothing any more.
+fn purged(stat: &PgStat) -> Value {
+    let interval = |(first, length): &(types::SnapId, u64)| json!({ "start": first.0.to_string(), "length": length.to_string() });
+    stat.purged_snaps.iter().map(interval).collect()
 }
 
 fn times(row: &Row) -> Value {
@@ -158,7 +164,7 @@ fn log(row: &Row) -> Value {
         "hitset_bytes_stats_invalid": false,
         "pin_stats_invalid": false,
         "manifest_stats_invalid": false,
-        "snaptrimq_len": 0,
+        "snaptrimq_len": stat.snaptrim_queue,
         "last_scrub_duration": 0,
         "scrub_schedule": "",
         "scrub_duration": 0,

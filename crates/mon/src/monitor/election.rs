@@ -4,10 +4,15 @@
 //! Whoever finds no leader writes itself as one, bound to its lease; of several that try at once, one
 //! succeeds. When the leader's lease ends, its keys go, and the others learn of it.
 //!
+//! A leader that another monitor has a session with no more, and gets none, is succeeded by that one
+//! at once, as long as it reaches the store: failed OSDs should not wait for a lease. Who was succeeded
+//! although it lived does not do the same to its successor for a while, so that two monitors that
+//! cannot reach each other do not take turns.
+//!
 //! A leader that is cut off from the store stops to own the timers before its lease ends. Should two
 //! believe to lead all the same, they do no harm: all that they write is compare-and-swap.
 
-use super::{Monitor, Phase};
+use super::{Monitor, Phase, StoreTrouble};
 use crate::control::{CommitError, LeaseError, LeaseId, Request, Revision, Transaction};
 use crate::keys;
 use crate::state::{Leader, Presence};
@@ -18,6 +23,10 @@ use std::time::Duration;
 pub(super) const LEASE_TTL: Duration = Duration::from_secs(4);
 /// What a leader gives up of it, because clocks do not run alike.
 const LEASE_MARGIN: Duration = Duration::from_millis(500);
+/// How long one that was succeeded while it lived waits for leases to end like anybody else.
+const HUMBLE: Duration = Duration::from_secs(60);
+/// After so long without an answer of the store, health speaks of it.
+const SILENCE_MAX: Duration = LEASE_TTL;
 
 pub(super) struct Candidacy {
     me: Leader,
@@ -26,6 +35,9 @@ pub(super) struct Candidacy {
     asked: Option<(u64, Time)>,
     /// Until when the lease lives at least.
     valid_until: Time,
+    /// When the store answered last, and what it said since that was no answer.
+    heard: Time,
+    complaint: Option<String>,
     /// A transaction that says that we live, or lead.
     claim: Option<(u64, Transaction)>,
     /// The leases that the keys are bound to which say that we live, and that we lead.
@@ -33,6 +45,8 @@ pub(super) struct Candidacy {
     led_by: Option<LeaseId>,
     /// As was acted upon.
     followed: Option<Leader>,
+    /// When another one succeeded this monitor although it lived.
+    deposed: Option<Time>,
 }
 
 impl Candidacy {
@@ -42,15 +56,35 @@ impl Candidacy {
             lease: None,
             asked: None,
             valid_until: Time::ZERO,
+            heard: Time::ZERO,
+            complaint: None,
             claim: None,
             announced: None,
             led_by: None,
             followed: None,
+            deposed: None,
         }
     }
 
     pub fn is_claim(&self, token: u64) -> bool {
         self.claim.as_ref().is_some_and(|(claim, _)| *claim == token)
+    }
+
+    /// That a lease has ended is an answer, too.
+    fn note_answer(&mut self, now: Time, outcome: &Result<LeaseId, LeaseError>) {
+        match outcome {
+            Ok(_) | Err(LeaseError::Ended) => (self.heard, self.complaint) = (now, None),
+            Err(LeaseError::Failed { reason }) => self.complaint = Some(reason.clone()),
+        }
+    }
+
+    /// Whether the store has not answered for longer than others take to notice.
+    fn trouble(&self, now: Time) -> Option<StoreTrouble> {
+        let since = self.heard;
+        (since > Time::ZERO && now.since(since) > SILENCE_MAX).then(|| {
+            let reason = self.complaint.clone();
+            StoreTrouble { since, reason: reason.unwrap_or_else(|| "it is silent".to_owned()) }
+        })
     }
 
     /// The leader that is followed.
@@ -87,12 +121,15 @@ impl Monitor {
             self.candidacy.asked = Some((token, now));
             self.outputs.push_back(Output::Storage(request));
         }
+        self.overview.store_trouble = self.candidacy.trouble(now);
         self.claim(now);
     }
 
     pub(super) fn leased(&mut self, now: Time, token: u64, outcome: Result<LeaseId, LeaseError>) {
         let asked = self.candidacy.asked.take_if(|(asked, _)| *asked == token);
         let Some((_, asked_at)) = asked else { return };
+        self.candidacy.note_answer(now, &outcome);
+        self.overview.store_trouble = self.candidacy.trouble(now);
         match outcome {
             Ok(lease) => {
                 self.candidacy.lease = Some(lease);
@@ -109,15 +146,21 @@ impl Monitor {
         }
     }
 
+    /// Whether the leader is to be succeeded although its lease may still live.
+    fn leader_is_gone(&self, now: Time) -> bool {
+        let is_humble = self.candidacy.deposed.is_some_and(|when| now.since(when) < HUMBLE);
+        self.relay.misses_leader(now) && !is_humble
+    }
+
     /// Says that this monitor lives and, if nobody leads, that it does.
-    fn claim(&mut self, now: Time) {
+    pub(super) fn claim(&mut self, now: Time) {
         let candidacy = &self.candidacy;
         let (Some(lease), None) = (candidacy.lease, &candidacy.claim) else { return };
         // An earlier run of ours leads no more, and an earlier lease of ours has ended.
         let is_vacant = self.state.leader.as_ref().is_none_or(|leader| {
             let is_bound = *leader == candidacy.me && candidacy.led_by == Some(lease);
             leader.name == candidacy.me.name && !is_bound
-        });
+        }) || self.leader_is_gone(now);
         let is_announced = candidacy.announced == Some(lease);
         if now >= candidacy.valid_until || is_announced && !is_vacant {
             return;
@@ -173,6 +216,9 @@ impl Monitor {
         match self.leads() {
             true => self.take_over(now),
             false => {
+                if led_before && now < self.candidacy.valid_until {
+                    self.candidacy.deposed = Some(now);
+                }
                 if led_before {
                     tracing::warn!(leader = self.state.leader_name(), "another monitor leads now");
                     self.end_proxies(now);

@@ -55,6 +55,7 @@ impl Monitor {
         self.plan_mutes(now, change);
         self.plan_history(change);
         self.plan_group_numbers(change);
+        self.plan_purge(change);
         self.plan_autoscale(change);
     }
 

@@ -9,6 +9,8 @@
 //! * `pg_num` shrinks by one: `pg_num_pending` announces it, and once the two groups that are to
 //!   merge have come to rest (`premerge`), they are one.
 //!
+//! Groups of pools with snapshots are not merged.
+//!
 //! Nothing is done that an OSD that is up does not know how to do: OSDs say so when they boot.
 
 use super::Monitor;
@@ -17,8 +19,8 @@ use crate::change::Change;
 use crate::commands::set_group_target;
 use crate::state::State;
 use crate::statistics::Statistics;
-use maps::{AutoscaleMode, MergeMeta, OsdMapFlags, Pool};
-use types::{PgId, PoolId};
+use maps::{AutoscaleMode, MergeMeta, OsdMapFlags, Pool, PoolFlags};
+use types::{OsdId, PgId, PoolId};
 use wire::internal::{PgStat, pg_state};
 
 /// What OSDs say in their metadata if they can split groups, and merge them.
@@ -45,6 +47,33 @@ impl Monitor {
             {
                 let last_change = changed.last_change;
                 *changed = Pool { last_change, ..next };
+                let merging = changed.merging();
+                self.unite(change, *id, merging);
+            }
+        }
+    }
+}
+
+impl Monitor {
+    /// Groups that are going to be merged must lie on the same OSDs.
+    fn unite(&self, change: &mut Change, pool: PoolId, merging: Option<(u32, u32)>) {
+        let Some((source, target)) = merging else { return };
+        let map = &self.state.osdmap;
+        let pgs = [source, target].map(|seed| PgId { pool, seed });
+        let [source, target] = pgs.map(|pg| map.pg_to_osds(pg).up);
+        if source == target {
+            return;
+        }
+        let incremental = change.osdmap(&self.state);
+        for pg in pgs {
+            if map.pg_upmap.contains_key(&pg) {
+                incremental.old_pg_upmap.insert(pg);
+            }
+            if map.pg_upmap_items.contains_key(&pg) {
+                incremental.old_pg_upmap_items.insert(pg);
+            }
+            if map.pg_upmap_primaries.contains_key(&pg) {
+                incremental.old_pg_upmap_primaries.insert(pg);
             }
         }
     }
@@ -53,13 +82,18 @@ impl Monitor {
 /// The pool after its next step, if one may be taken now.
 fn step(state: &State, stats: &Statistics, id: PoolId, pool: &Pool) -> Option<Pool> {
     let mut next = pool.clone();
+    if pool.pg_num_target < pool.pg_num && has_snapshots(pool) {
+        next.pg_num_target = pool.pg_num;
+        next.pg_num_pending = pool.pg_num;
+        return Some(next);
+    }
     if pool.pg_num_pending < pool.pg_num {
         return merge(state, stats, id, next);
     }
     if pool.pg_num_target > pool.pg_num {
         let may = all_osds_can(state, SPLITS) && has_settled(state, stats, id, pool);
-        next.pg_num = pool.pg_num_target.min(pool.pg_num.saturating_mul(2));
-        next.pg_num_pending = next.pg_num;
+        let pg_num = pool.pg_num_target.min(pool.pg_num.saturating_mul(2));
+        next.set_pg_num(pg_num, state.osdmap.epoch.next());
         return may.then_some(next);
     }
     let wanted = pool.pgp_num_target.min(pool.pg_num);
@@ -77,6 +111,11 @@ fn step(state: &State, stats: &Statistics, id: PoolId, pool: &Pool) -> Option<Po
         return may.then_some(next);
     }
     None
+}
+
+/// Whether its groups may have clones: OSDs do not merge what finds them.
+pub fn has_snapshots(pool: &Pool) -> bool {
+    pool.flags.contains(PoolFlags::SELFMANAGED_SNAPS) || pool.flags.contains(PoolFlags::POOL_SNAPS)
 }
 
 /// Whether every group of a pool has been reported clean since the pool changed.
@@ -104,21 +143,19 @@ fn placement_step(state: &State, stats: &Statistics, pool: &Pool) -> Option<u32>
 
 /// Merges the last group into the one it came from, once both have come to rest.
 fn merge(state: &State, stats: &Statistics, id: PoolId, mut next: Pool) -> Option<Pool> {
-    // The target rose again meanwhile.
-    if next.pg_num_target > next.pg_num_pending {
+    let (source, target) = next.merging()?;
+    let (source, target) = (PgId { pool: id, seed: source }, PgId { pool: id, seed: target });
+    let is_ill = |pg: PgId| {
+        let stat = stats.pg(pg).filter(|stat| stat.reported_epoch >= next.last_change);
+        stat.is_some_and(|stat| stat.state & pg_state::CLEAN == 0)
+    };
+    // The target rose again meanwhile, or it would take long; until then clients wait.
+    if next.pg_num_target > next.pg_num_pending || is_ill(source) || is_ill(target) {
         next.pg_num_pending = next.pg_num;
         return Some(next);
     }
-    let source = PgId { pool: id, seed: next.pg_num - 1 };
-    let merged = Pool { pg_num: next.pg_num - 1, ..next.clone() };
-    let target = merged.raw_pg_to_pg(source);
-    let at_rest = |pg: PgId| -> Option<&PgStat> {
-        let rests = pg_state::PREMERGE | pg_state::CLEAN;
-        let is_at_rest = stats.pg_state(&state.osdmap, pg) & (rests | pg_state::STALE) == rests;
-        let stat = stats.pg(pg).filter(|_| is_at_rest)?;
-        (stat.reported_epoch >= next.last_change).then_some(stat)
-    };
-    let (from, into) = (at_rest(source)?, at_rest(target)?);
+    let (from, into) =
+        (at_rest(state, stats, &next, source)?, at_rest(state, stats, &next, target)?);
     if from.acting != into.acting {
         return None;
     }
@@ -130,9 +167,26 @@ fn merge(state: &State, stats: &Statistics, id: PoolId, mut next: Pool) -> Optio
         source_version: from.version,
         target_version: into.version,
     };
-    next.pg_num -= 1;
-    next.pgp_num = next.pgp_num.min(next.pg_num);
+    next.merge_last_group(state.osdmap.epoch.next());
     Some(next)
+}
+
+/// What a group has said that takes no writes, if its members are still those that said it. It may have
+/// said so under the map before this one: had they changed in this one, they would not be the same.
+fn at_rest<'a>(state: &State, stats: &'a Statistics, pool: &Pool, pg: PgId) -> Option<&'a PgStat> {
+    let map = &state.osdmap;
+    let rests = pg_state::PREMERGE | pg_state::CLEAN;
+    let is_at_rest = stats.pg_state(map, pg) & (rests | pg_state::STALE) == rests;
+    let stat = stats.pg(pg).filter(|_| is_at_rest)?;
+    let mapping = map.pg_to_osds(pg);
+    let is_same_life =
+        |osd: &OsdId| map.osd(*osd).is_some_and(|osd| osd.info.up_from <= stat.reported_epoch);
+    let is_whole = stat.acting.len() == usize::from(pool.size)
+        && stat.acting == mapping.acting
+        && stat.acting == mapping.up
+        && stat.acting.iter().all(is_same_life);
+    let is_new = stat.reported_epoch.next() >= map.epoch;
+    (is_whole && is_new && stat.reported_epoch >= pool.last_change).then_some(stat)
 }
 
 impl Monitor {

@@ -12,7 +12,6 @@ pub struct Overview {
     pub mon_name: String,
     pub mgr_name: String,
     pub hostname: String,
-    pub serves_snapshots: bool,
     pub started: Time,
     /// Open sessions by number, for `features` and `sessions`.
     pub peers: BTreeMap<u64, PeerSummary>,
@@ -20,6 +19,14 @@ pub struct Overview {
     pub kept_down: Vec<OsdId>,
     pub progress: Progress,
     pub balancer: BalancerStatus,
+    /// Why and since when the control store does not answer this monitor.
+    pub store_trouble: Option<StoreTrouble>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreTrouble {
+    pub since: Time,
+    pub reason: String,
 }
 
 #[derive(Debug, Clone)]
@@ -37,7 +44,6 @@ impl Overview {
             mon_name: settings.mon_name.clone(),
             mgr_name: settings.mgr_name.clone(),
             hostname: settings.hostname.clone(),
-            serves_snapshots: settings.serves_snapshots,
             ..Overview::default()
         }
     }

@@ -53,10 +53,6 @@ impl Monitor {
         let state = &self.state;
         match op.op {
             PoolOpKind::Create => Ok(None),
-            // A number for a snapshot that clients manage does no harm: OSDs refuse to name an
-            // image's snapshot, and writes that would have to preserve one. Clients take a number
-            // to see whether a pool is fit for images.
-            PoolOpKind::CreateSnap if !self.settings.serves_snapshots => Err(Errno::NOTSUPP),
             PoolOpKind::Delete => {
                 pools::remove(state, change, id).map_err(|refusal| refusal.errno)?;
                 Ok(None)
@@ -96,7 +92,8 @@ impl Monitor {
                 }
                 let queue = state.osdmap.removed_snaps_queue.get(&id);
                 if queue.is_none_or(|queue| !queue.contains(op.snap)) {
-                    change.pool_snapshots(state, id);
+                    let pool = change.pool_snapshots(state, id).ok_or(Errno::NOENT)?;
+                    pool.snap_seq = SnapId(pool.snap_seq.0 + 1);
                     change.osdmap(state).new_removed_snaps.entry(id).or_default().insert(op.snap);
                 }
                 Ok(None)

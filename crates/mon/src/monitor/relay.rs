@@ -3,6 +3,9 @@
 //! What needs to know the OSDs' reports, and what writes, is passed on to the monitor that leads; its
 //! answers come back by the same session. Questions are kept until they are answered, and asked again
 //! of the next leader. Where nobody leads for long, what only reads is answered from what is known.
+//!
+//! What OSDs report is not kept: when there is a leader, they are asked for it anew. An OSD that has died
+//! since, or was even removed from the cluster, must not boot behind its own back.
 
 use super::{Monitor, osds};
 use crate::control::Revision;
@@ -14,13 +17,16 @@ use types::{EntityType, ParticipantName};
 use wire::forward::{Forward, ForwardClosed, ForwardOpen, ReportAgain, Routed};
 use wire::internal::StatsReport;
 use wire::{
-    GetPoolStats, Log, MessageBody, MgrCommand, MonCommand, MonGetVersion, OsdBoot, PoolOp, Statfs,
+    GetPoolStats, Log, MessageBody, MgrCommand, MonCommand, MonGetVersion, OsdBoot, OsdMarkMeDown,
+    PoolOp, Statfs,
 };
 
 /// Messages that wait for a leader; beyond it, the session that brings more ends.
 const WAITING_MAX: usize = 16_384;
 /// Pause before a leader that could not be reached is tried again.
 const RETRY: Duration = Duration::from_millis(250);
+/// After this without a session with the leader, and with none to be had, it counts as gone.
+const LEADER_GONE: Duration = Duration::from_millis(500);
 /// After this without a leader, reading is done without one.
 const LEADERLESS_MAX: Duration = Duration::from_secs(3);
 /// How long an answer waits for what it speaks of to be known here.
@@ -40,6 +46,10 @@ const ANSWERED: [u16; 6] = [
 pub(super) struct Relay {
     link: Option<Link>,
     next_attempt: Option<Time>,
+    /// Since when the leader that was reached cannot be.
+    lost: Option<Time>,
+    /// When to look whether that has lasted long enough.
+    gone_due: Option<Time>,
     /// Sessions of ours that the leader knows.
     announced: BTreeSet<ConnId>,
     /// What was not answered, or not even sent, by its number.
@@ -71,7 +81,12 @@ struct Held {
 
 impl Relay {
     pub fn due(&self) -> Option<Time> {
-        self.next_attempt
+        self.next_attempt.into_iter().chain(self.gone_due).min()
+    }
+
+    /// Whether the leader was there, and is not any more.
+    pub fn misses_leader(&self, now: Time) -> bool {
+        self.lost.is_some_and(|lost| now.since(lost) >= LEADER_GONE)
     }
 
     fn open_conn(&self) -> Option<ConnId> {
@@ -90,10 +105,16 @@ pub(super) fn is_for_leader(kind: u16) -> bool {
         || [StatsReport::KIND, Log::KIND].contains(&kind)
 }
 
+/// Whether an OSD says it again when it is asked how things are.
+fn is_reported_again(kind: u16) -> bool {
+    osds::KINDS.contains(&kind) && kind != OsdMarkMeDown::KIND || kind == StatsReport::KIND
+}
+
 impl Monitor {
     /// Nobody is followed for now.
     pub(super) fn forget_leader(&mut self) {
         self.relay.next_attempt = None;
+        (self.relay.lost, self.relay.gone_due) = (None, None);
         self.relay.announced.clear();
         if let Some(link) = self.relay.link.take() {
             self.outputs.push_back(Output::Close { conn: link.conn });
@@ -126,6 +147,7 @@ impl Monitor {
     pub(super) fn relay_opened(&mut self, _now: Time, conn: ConnId) {
         let Some(link) = self.relay.link.as_mut().filter(|link| link.conn == conn) else { return };
         link.is_open = true;
+        (self.relay.lost, self.relay.gone_due) = (None, None);
         for osd in self.osd_sessions() {
             self.announce(osd);
             self.ask_for_reports(osd);
@@ -135,14 +157,22 @@ impl Monitor {
     }
 
     pub(super) fn relay_closed(&mut self, now: Time, conn: ConnId) {
-        if self.relay.is_link(conn) {
-            self.relay.link = None;
-            self.relay.announced.clear();
-            self.relay.next_attempt = Some(now + RETRY);
+        if !self.relay.is_link(conn) {
+            return;
+        }
+        let was_open = self.relay.link.take().is_some_and(|link| link.is_open);
+        self.relay.announced.clear();
+        self.relay.next_attempt = Some(now + RETRY);
+        if was_open {
+            self.relay.lost = Some(now);
+            self.relay.gone_due = Some(now + LEADER_GONE);
         }
     }
 
     pub(super) fn relay_timeout(&mut self, now: Time) {
+        if self.relay.gone_due.take_if(|due| *due <= now).is_some() {
+            self.claim(now);
+        }
         if self.relay.next_attempt.take_if(|due| *due <= now).is_some() && self.relay.link.is_none()
         {
             self.seek_leader(now);
@@ -201,6 +231,9 @@ impl Monitor {
             // Maps come from here, whoever marks it up.
             let known = OsdBoot::decode(message)?.superblock.newest_map;
             self.keep_informed(now, conn, known.next());
+        }
+        if self.relay.open_conn().is_none() && is_reported_again(message.kind) {
+            return Ok(());
         }
         if self.relay.waiting.len() >= WAITING_MAX {
             tracing::warn!("too much waits for a monitor that leads");

@@ -40,7 +40,10 @@ impl Monitor {
         if let Verdict::Silent { .. } = verdict {
             self.flapping.judged(&self.state.osdmap, osd);
         }
-        mark_down(change.osdmap(&self.state), osd);
+        match verdict {
+            Verdict::Certain { is_dead: true, .. } => mark_dead(&self.state, change, osd),
+            _ => mark_down(change.osdmap(&self.state), osd),
+        }
         let text = format!("osd.{osd} {}", describe(&self.state.osdmap, osd, &verdict));
         change.note(INFO, text);
     }
@@ -54,19 +57,11 @@ impl Monitor {
         let (map, osd) = (&self.state.osdmap, message.target);
         let is_current = map.client_addrs(osd) == Some(&message.target_addrs);
         if is_current && !map.holds(osd, OsdState::NODOWN) {
-            let incremental = change.osdmap(&self.state);
-            mark_down(incremental, osd);
-            change.note(INFO, format!("osd.{osd} marked itself down"));
-            let incremental = change.osdmap(&self.state);
-            if message.down_and_dead
-                && let Some(known) = map.osd(osd)
-            {
-                let mut xinfo = known.xinfo;
-                // What is set here replaces what the map itself notes.
-                xinfo.down_stamp = incremental.modified;
-                xinfo.dead_epoch = map.epoch;
-                incremental.new_xinfo.insert(osd, xinfo);
+            match message.down_and_dead {
+                true => mark_dead(&self.state, change, osd),
+                false => mark_down(change.osdmap(&self.state), osd),
             }
+            change.note(INFO, format!("osd.{osd} marked itself down"));
         }
         if !message.request_ack {
             return Effects::default();
@@ -115,7 +110,7 @@ impl Monitor {
 
 fn describe(map: &OsdMap, osd: OsdId, verdict: &Verdict) -> String {
     match verdict {
-        Verdict::Certain { reporter } => {
+        Verdict::Certain { reporter, .. } => {
             format!("reported immediately failed by osd.{reporter}")
         }
         Verdict::Silent { reporters, level, failed_for, grace, .. } => {
@@ -214,4 +209,18 @@ fn mark_out(state: &State, change: &mut Change, osd: OsdId, known: &Osd) {
 pub(crate) fn mark_down(incremental: &mut Incremental, osd: OsdId) {
     let states = incremental.new_state.entry(osd).or_default();
     *states = *states | OsdState::UP;
+}
+
+/// The same for one that serves nobody any more: who takes over need not wait until promises that it
+/// was given are over.
+fn mark_dead(state: &State, change: &mut Change, osd: OsdId) {
+    let incremental = change.osdmap(state);
+    mark_down(incremental, osd);
+    if let Some(known) = state.osdmap.osd(osd) {
+        let mut xinfo = known.xinfo;
+        // What is set here replaces what the map itself notes.
+        xinfo.down_stamp = incremental.modified;
+        xinfo.dead_epoch = state.osdmap.epoch;
+        incremental.new_xinfo.insert(osd, xinfo);
+    }
 }

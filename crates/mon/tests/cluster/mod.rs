@@ -64,7 +64,6 @@ pub fn settings() -> Settings {
         connection_modes: vec![2, 1],
         cephx: auth::CephxPolicy::default(),
         hostname: "alpha".to_owned(),
-        serves_snapshots: true,
     }
 }
 

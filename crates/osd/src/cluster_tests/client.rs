@@ -1,11 +1,11 @@
 //! A client that appends numbered records to objects, several at a time, and remembers which were
-//! acknowledged.
+//! acknowledged, and which were refused for want of room.
 
 use super::world::World;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use stdx::Prng;
-use types::Epoch;
+use types::{Epoch, Errno};
 use wire::OsdOp;
 use wire::op::request_flags;
 
@@ -30,10 +30,11 @@ pub struct Client {
     acknowledged: BTreeMap<String, Vec<u64>>,
     records: u64,
     epoch: Epoch,
+    may_be_refused: bool,
 }
 
 impl Client {
-    pub fn new(seed: u64) -> Self {
+    pub fn new(seed: u64, may_be_refused: bool) -> Self {
         Client {
             prng: Prng::new(seed ^ 0xc11e_u64),
             outstanding: BTreeMap::new(),
@@ -41,6 +42,7 @@ impl Client {
             acknowledged: BTreeMap::new(),
             records: 0,
             epoch: Epoch(0),
+            may_be_refused,
         }
     }
 
@@ -48,8 +50,7 @@ impl Client {
     pub fn act(&mut self, world: &mut World) {
         for (tid, reply) in std::mem::take(&mut world.replies) {
             let Some(append) = self.outstanding.remove(&tid) else { continue };
-            assert_eq!(reply.result, 0, "appending {} to {}", append.record, append.object);
-            self.acknowledged.entry(append.object).or_default().push(append.record);
+            self.answered(append, reply.result);
         }
         if world.monitor.map.epoch != self.epoch {
             self.epoch = world.monitor.map.epoch;
@@ -93,12 +94,20 @@ impl Client {
     fn act_quietly(&mut self, world: &mut World) {
         for (tid, reply) in std::mem::take(&mut world.replies) {
             let Some(append) = self.outstanding.remove(&tid) else { continue };
-            assert_eq!(reply.result, 0);
-            self.acknowledged.entry(append.object).or_default().push(append.record);
+            self.answered(append, reply.result);
         }
     }
 
-    /// Every record that was sent is there exactly once, and in order of sending.
+    fn answered(&mut self, Append { object, record }: Append, result: i32) {
+        if self.may_be_refused && result == Errno::NOSPC.negative() {
+            let sent = self.sent.get_mut(&object).expect("it was sent");
+            return sent.retain(|other| *other != record);
+        }
+        assert_eq!(result, 0, "appending {record} to {object}");
+        self.acknowledged.entry(object).or_default().push(record);
+    }
+
+    /// Every record that was sent, and not refused, is there exactly once, and in order of sending.
     pub fn check(&self, world: &mut World) {
         for (object, sent) in &self.sent {
             let reply = world.call(object, vec![OsdOp::read(0, 0)]);
@@ -106,7 +115,7 @@ impl Client {
             let records: Vec<u64> =
                 records.map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap())).collect();
             assert_eq!(&records, sent, "of {object}");
-            let acknowledged = self.acknowledged[object].len();
+            let acknowledged = self.acknowledged.get(object).map_or(0, Vec::len);
             assert_eq!(acknowledged, sent.len(), "of {object}");
         }
     }

@@ -10,11 +10,21 @@ use wire::{MessageBody, MonSubscribe, OsdAlive, OsdBoot, OsdFailure, OsdMapMessa
 
 pub const POOL: PoolId = PoolId(1);
 pub const PG_NUM: u32 = 4;
+const PG_NUM_MAX: u32 = 32;
 
 pub struct Monitor {
     pub map: OsdMap,
     increments: BTreeMap<Epoch, Bytes>,
     subscribers: BTreeMap<ConnId, OsdId>,
+}
+
+/// Says where groups lie: on OSDs one after the other, each with another primary.
+fn place(increment: &mut Incremental, seeds: std::ops::Range<u32>, osds: i32, size: u8) {
+    for seed in seeds {
+        let first = (seed + seed / PG_NUM) as i32;
+        let up = (0..i32::from(size)).map(|n| OsdId((first + n) % osds)).collect();
+        increment.new_pg_upmap.insert(PgId { pool: POOL, seed }, up);
+    }
 }
 
 impl Monitor {
@@ -27,10 +37,7 @@ impl Monitor {
         let pool = Pool::new(PoolType::Replicated, size, PG_NUM, 0);
         increment.new_pools.insert(POOL, pool);
         increment.new_pool_names.insert(POOL, "pool".to_owned());
-        for seed in 0..PG_NUM {
-            let up = (0..i32::from(size)).map(|n| OsdId((seed as i32 + n) % osds)).collect();
-            increment.new_pg_upmap.insert(PgId { pool: POOL, seed }, up);
-        }
+        place(&mut increment, 0..PG_NUM, osds, size);
         let mut monitor = Monitor {
             map: OsdMap::new(fsid),
             increments: BTreeMap::new(),
@@ -38,6 +45,22 @@ impl Monitor {
         };
         monitor.publish(increment);
         monitor
+    }
+
+    /// Doubles the number of groups, up to a limit. New ones may be elsewhere than those they come from.
+    pub fn divide_groups(&mut self) -> Vec<(ConnId, Message)> {
+        let mut pool = self.map.pool(POOL).expect("there is one pool").clone();
+        let pg_num = pool.pg_num * 2;
+        if pg_num > PG_NUM_MAX {
+            return Vec::new();
+        }
+        let mut increment = self.next();
+        place(&mut increment, pool.pg_num..pg_num, self.map.max_osd(), pool.size);
+        pool.set_pg_num(pg_num, self.map.epoch.next());
+        pool.pgp_num = pg_num;
+        increment.new_pools.insert(POOL, pool);
+        self.publish(increment);
+        self.tell_all()
     }
 
     fn next(&self) -> Incremental {

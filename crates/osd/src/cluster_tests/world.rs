@@ -162,6 +162,25 @@ impl World {
         self.drain();
     }
 
+    /// The monitor believes wrongly that an OSD failed, which boots again at once.
+    pub fn mark_down_wrongly(&mut self, osd: OsdId) {
+        let messages = self.monitor.mark_down(osd);
+        self.send_all(Node::Monitor, messages);
+        self.drain();
+    }
+
+    pub fn lose_heartbeat(&mut self, watcher: OsdId, watched: OsdId) {
+        let now = self.now;
+        let osd = self.machine(watcher).osd.as_mut().expect("it runs");
+        osd.heartbeats.lose_question(now, watched);
+    }
+
+    /// For how long one OSD has owed another an answer.
+    pub fn silence(&self, watcher: OsdId, watched: OsdId) -> Duration {
+        let osd = self.machines[watcher.0 as usize].osd.as_ref().expect("it runs");
+        osd.heartbeats.silence(self.now, watched)
+    }
+
     /// Breaks a link; the other end is told.
     fn cut(&mut self, end: End) {
         self.queues.remove(&end);
@@ -337,6 +356,19 @@ impl World {
                 }
             }
         }
+    }
+
+    /// An administrator wants more groups, now and then.
+    pub fn divide_groups_sometimes(&mut self) {
+        if self.prng.chance(1, 100) {
+            self.divide_groups();
+        }
+    }
+
+    pub fn divide_groups(&mut self) {
+        let messages = self.monitor.divide_groups();
+        self.send_all(Node::Monitor, messages);
+        self.drain();
     }
 
     pub fn heal(&mut self) {
@@ -567,7 +599,7 @@ impl World {
     fn is_clean(&self) -> bool {
         let osds = || self.machines.iter().filter_map(|machine| machine.osd.as_ref());
         let clean = osds().flat_map(|osd| osd.groups().filter(|pg| pg.is_clean())).count();
-        clean == super::monitor::PG_NUM as usize
+        clean == self.monitor.map.pgs(POOL).count()
     }
 
     fn assert_equal(&self) {

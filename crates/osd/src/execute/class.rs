@@ -118,12 +118,8 @@ impl ObjectContext for ClassObject<'_, '_> {
     }
 
     fn snapshot_sequence(&mut self) -> ClassResult<SnapId> {
-        // No object has snapshots yet.
-        self.size().map(|_| SnapId::default())
-    }
-
-    fn serves_snapshots(&self) -> bool {
-        false
+        self.size()?;
+        Ok(self.context.input.state.snaps.as_ref().map_or(SnapId(0), |set| set.seq))
     }
 
     fn create(&mut self, exclusive: bool) -> ClassResult<()> {

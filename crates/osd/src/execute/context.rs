@@ -1,11 +1,12 @@
 //! The state of one execution, and what it leaves behind.
 
-use super::{Answer, Input, Need};
+use super::{Answer, Input, Need, ObjectState};
 use bytes::Bytes;
-use pg::{INFO_ATTR, ObjectInfo, WatcherInfo, WatcherKey};
+use pg::snaps::{Extents, SNAPSET_ATTR, SnapSet};
+use pg::{AlsoWritten, INFO_ATTR, ObjectInfo, WatcherInfo, WatcherKey};
 use std::collections::BTreeMap;
 use store::Change;
-use types::Errno;
+use types::{EVersion, Errno, HObject, SnapId};
 
 /// Of an encoded [`ObjectInfo`] without watchers.
 const INFO_LEN_USUAL: usize = 112;
@@ -53,6 +54,7 @@ pub enum AttrDelta {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StatDelta {
     pub objects: i64,
+    pub clones: i64,
     pub bytes: i64,
 }
 
@@ -70,11 +72,39 @@ pub struct Execution {
     pub attrs: Vec<AttrDelta>,
     pub effects: Vec<Effect>,
     pub delta: StatDelta,
+    /// The object's clones, if that changed, and what became of them.
+    pub snaps: Option<Box<SnapSet>>,
+    pub clones: Option<Box<CloneChanges>>,
+}
+
+/// What a request does to clones of its object, besides the changes for the store.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CloneChanges {
+    /// Clones made or removed, each with a version before that of the object itself.
+    pub written: Vec<AlsoWritten>,
+    /// Pairs of snapshot and clone for the group's index.
+    pub indexed: Vec<(SnapId, HObject)>,
+    pub unindexed: Vec<(SnapId, HObject)>,
 }
 
 impl Execution {
+    /// One that leaves the object as it is.
+    pub fn failed(errno: Errno, state: &ObjectState) -> Self {
+        let (exists, info) = (state.exists, state.info.clone());
+        Execution { result: errno.negative(), exists, info, ..Execution::default() }
+    }
+
     pub fn modifies(&self) -> bool {
         !self.changes.is_empty()
+    }
+
+    /// Whether the object stays, though clients do not see it, because it has clones.
+    pub fn is_whiteout(&self) -> bool {
+        self.info.is_whiteout
+    }
+
+    pub fn makes_clone(&self) -> bool {
+        self.clones.as_ref().is_some_and(|clones| !clones.indexed.is_empty())
     }
 }
 
@@ -91,6 +121,10 @@ pub(super) struct Context<'a> {
     pub user_modify: bool,
     /// A copied object keeps its time.
     pub keep_mtime: bool,
+    /// What a rollback left as it was.
+    pub kept: Option<Extents>,
+    pub snaps: Option<Box<SnapSet>>,
+    pub clones: Option<Box<CloneChanges>>,
     pub effects: Vec<Effect>,
     pub needs: Vec<Need>,
     /// The result so far: some operations leave it as it is.
@@ -112,6 +146,9 @@ impl<'a> Context<'a> {
             touched: false,
             user_modify: false,
             keep_mtime: false,
+            kept: None,
+            snaps: None,
+            clones: None,
             effects: Vec::new(),
             needs: Vec::new(),
             result: 0,
@@ -163,29 +200,49 @@ impl<'a> Context<'a> {
             execution.info = state.info.clone();
             return execution;
         }
+        if state.snaps.is_some() || self.input.snapshots.seq > SnapId(0) {
+            self.preserve();
+        }
         execution.delta = self.delta();
         self.seal();
         execution.changes = self.changes;
+        execution.snaps = self.snaps;
+        execution.clones = self.clones;
         execution.exists = self.exists;
         execution.info = self.info;
         execution.attrs = self.attrs;
         execution
     }
 
+    /// The version that the object gets: clones that it makes come before it.
+    fn version(&self) -> EVersion {
+        let before = self.clones.as_ref().map_or(0, |clones| clones.written.len() as u64);
+        let first = self.input.version;
+        EVersion { version: first.version + before, ..first }
+    }
+
     /// Gives the modified object its versions and stores its info.
     fn seal(&mut self) {
+        let version = self.version();
         let (input, object) = (&self.input, self.input.object);
         if self.user_modify {
             let next = input.last_user_version.max(self.info.user_version) + 1;
-            self.info.user_version = next.max(input.version.version);
+            self.info.user_version = next.max(version.version);
         }
         if !self.exists {
             // Kept for the log entry and the reply.
             let user_version = self.info.user_version;
             self.info = ObjectInfo { user_version, ..ObjectInfo::default() };
-            return;
+            if self.snaps.as_ref().is_none_or(|set| set.clones.is_empty()) {
+                self.snaps = None;
+                return;
+            }
+            self.info.is_whiteout = true;
+            self.changes.push(Change::Touch { object: object.clone() });
+        } else {
+            self.info.is_whiteout = false;
         }
-        self.info.version = input.version;
+        self.info.version = version;
         self.info.prior_version = input.state.info.version;
         self.info.last_request = input.caller.request;
         if !self.keep_mtime && input.mtime != types::UTime::ZERO {
@@ -193,15 +250,28 @@ impl<'a> Context<'a> {
         }
         let mut attrs = std::mem::take(&mut self.stored_attrs);
         attrs.insert(INFO_ATTR, codec::encode_with_capacity(&self.info, INFO_LEN_USUAL));
+        if let Some(set) = &self.snaps {
+            attrs.insert(SNAPSET_ATTR, codec::encode_to_bytes(&**set));
+        }
         self.changes.push(Change::SetAttrs { object: object.clone(), attrs });
     }
 
     fn delta(&self) -> StatDelta {
         let before = self.input.state;
         let size = |exists: bool, size: u64| if exists { size as i64 } else { 0 };
+        let clone_bytes = |set: &Option<Box<SnapSet>>| -> i64 {
+            set.as_ref().map_or(0, |set| set.clone_bytes() as i64)
+        };
+        let clones = i64::from(self.clones.is_some());
+        let of_clones = match &self.snaps {
+            None => 0,
+            after => clone_bytes(after) - clone_bytes(&before.snaps),
+        };
+        let own = size(self.exists, self.info.size) - size(before.exists, before.info.size);
         StatDelta {
-            objects: i64::from(self.exists) - i64::from(before.exists),
-            bytes: size(self.exists, self.info.size) - size(before.exists, before.info.size),
+            objects: i64::from(self.exists) - i64::from(before.exists) + clones,
+            clones,
+            bytes: own + of_clones,
         }
     }
 }

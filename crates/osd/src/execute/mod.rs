@@ -17,13 +17,17 @@ mod context;
 mod copy;
 mod omap;
 mod read;
+mod snaps;
+mod trim;
 mod view;
 mod watch;
 mod write;
 mod xattr;
 mod xxhash;
 
-pub use context::{AttrDelta, Effect, Execution, StatDelta};
+pub use context::{AttrDelta, CloneChanges, Effect, Execution, StatDelta};
+pub use snaps::Snapshots;
+pub use trim::{Trim, trim};
 pub use view::{Answer, CopiedObject, CopyRequest, Loaded, Need, ObjectState};
 
 use crate::limits;
@@ -50,11 +54,16 @@ pub struct Input<'a> {
     /// The version that a change gets, and the newest user version in the placement group.
     pub version: EVersion,
     pub last_user_version: u64,
+    /// What a write must preserve, and how a rollback finds its way.
+    pub snapshots: Snapshots<'a>,
     /// The first free number for a notification.
     pub notify_id: u64,
     /// Whether a watcher's session is there.
     pub is_connected: &'a dyn Fn(&WatcherKey) -> bool,
 }
+
+/// `EOLDSNAPC`
+const OLD_SNAP_CONTEXT: Errno = Errno(85);
 
 #[derive(Debug)]
 pub enum Verdict {
@@ -68,7 +77,9 @@ pub fn execute(input: &Input<'_>) -> Verdict {
     if let Err(errno) = check_snapshot(input) {
         return Verdict::Done(Box::new(context.finish(errno.negative())));
     }
-    if !input.may_write && !input.state.exists {
+    let has_clones = || input.state.snaps.as_ref().is_some_and(|set| !set.clones.is_empty());
+    let is_there = input.state.exists || input.object.snap == SnapId::DIR && has_clones();
+    if !input.may_write && !is_there {
         return Verdict::Done(Box::new(context.finish(Errno::NOENT.negative())));
     }
     let mut result = 0;
@@ -84,17 +95,20 @@ pub fn execute(input: &Input<'_>) -> Verdict {
     }
 }
 
-/// Only the head exists, and `LIST_SNAPS` alone is asked of the snapshot directory. A snapshot is
-/// not ENOENT: a block device takes that for zeros.
+/// `LIST_SNAPS` alone is asked of the snapshot directory; clones are not written to. A writer that does
+/// not know of snapshots that the object knows of may ask to be told.
 fn check_snapshot(input: &Input<'_>) -> Result<(), Errno> {
     let on_directory = input.object.snap == SnapId::DIR;
     if input.ops.iter().any(|op| (op.code == OpCode::LIST_SNAPS) != on_directory) {
         return Err(Errno::INVAL);
     }
-    match input.object.snap {
-        SnapId::HEAD | SnapId::DIR => Ok(()),
-        _ if input.may_write => Err(Errno::INVAL),
-        _ => Err(Errno::NOTSUPP),
+    if input.may_write && input.object.snap != SnapId::HEAD {
+        return Err(Errno::INVAL);
+    }
+    let known = input.state.snaps.as_ref().map_or(SnapId(0), |set| set.seq);
+    match input.may_write && input.snapshots.is_ordered && input.snapshots.seq < known {
+        true => Err(OLD_SNAP_CONTEXT),
+        false => Ok(()),
     }
 }
 
@@ -143,6 +157,7 @@ impl Context<'_> {
             OpCode::TRUNCATE | OpCode::TRIMTRUNC => self.truncate_op(op),
             OpCode::CREATE => self.create_op(op),
             OpCode::DELETE => self.delete(),
+            OpCode::ROLLBACK => self.roll_back(op),
             OpCode::STARTSYNC => self.touch(),
             OpCode::SETALLOCHINT => self.set_alloc_hint(op),
 

@@ -4,10 +4,9 @@ use super::context::{Context, Stop};
 use super::{Answer, Need};
 use bytes::Bytes;
 use codec::Writer;
-use types::{Errno, SnapId};
+use types::Errno;
 use wire::OsdOp;
 use wire::osd_op::Extent;
-use wire::snapshots::{CloneInfo, SnapListing};
 
 /// Results below this carry the position of a mismatch (`MAX_ERRNO`).
 const MISMATCH_BASE: i32 = -4095;
@@ -138,13 +137,6 @@ impl<'a> Context<'a> {
             _ if asked > current => Err(Errno::OVERFLOW.into()),
             _ => Ok(self.result),
         }
-    }
-
-    pub(super) fn list_snaps(&mut self) -> Result<i32, Stop> {
-        let head = CloneInfo { clone: SnapId::HEAD, size: self.info.size, ..CloneInfo::default() };
-        let clones = if self.exists { vec![head] } else { Vec::new() };
-        self.output = codec::encode_to_bytes(&SnapListing { clones, seq: SnapId(0) });
-        Ok(0)
     }
 
     /// Without tiers, every object differs from a base copy that is not there.

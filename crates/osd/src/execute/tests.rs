@@ -1,12 +1,16 @@
 //! Operations on one object in memory: what Ceph answers, by family.
 
+mod snapshots;
+
 use super::*;
+use crate::objects::state_of;
 use bytes::Bytes;
 use codec::Writer;
-use pg::{INFO_ATTR, meta_object, user_attr_name};
+use maps::SnapIntervals;
+use pg::meta_object;
 use std::collections::BTreeMap;
 use store::mem::MemStore;
-use store::{Change, Collection, Outcome, RequestKind, Transaction};
+use store::{Change, Collection, ObjectMeta, Outcome, RequestKind, Transaction};
 use types::{EntityType, ParticipantName, PgId, PoolId};
 use wire::op::{checksum_kind, compare, watch_op};
 use wire::osd_op::{Extent, WatchArguments};
@@ -21,6 +25,9 @@ struct Subject {
     caller: Caller,
     version: u64,
     last_user_version: u64,
+    /// What writers know of snapshots, newest first, and what was removed.
+    snaps: Vec<SnapId>,
+    removed: SnapIntervals,
 }
 
 impl Subject {
@@ -39,6 +46,8 @@ impl Subject {
             caller,
             version: 0,
             last_user_version: 0,
+            snaps: Vec::new(),
+            removed: SnapIntervals::default(),
         }
     }
 
@@ -64,6 +73,12 @@ impl Subject {
                 mtime: UTime { seconds: 50, nanoseconds: 0 },
                 version: EVersion::new(2, self.version + 1),
                 last_user_version: self.last_user_version,
+                snapshots: Snapshots {
+                    seq: self.snaps.first().copied().unwrap_or(SnapId(0)),
+                    snaps: &self.snaps,
+                    is_ordered: false,
+                    removed: Some(&self.removed),
+                },
                 notify_id: 5,
                 is_connected: &|key| key.cookie == 1,
             });
@@ -99,6 +114,10 @@ impl Subject {
                 entries_max,
                 bytes_max,
             },
+            Need::Clone(id) => {
+                let clone = self.state_of(&self.object.at(id));
+                return Answer::Clone(Box::new(clone.expect("clones in the set exist")));
+            }
             Need::Copy(_) => return Answer::Failed(Errno::NOENT.negative()),
         };
         match self.store.execute(kind).unwrap() {
@@ -114,20 +133,24 @@ impl Subject {
         if execution.result < 0 || !execution.modifies() {
             return;
         }
-        self.version += 1;
+        self.version += 1 + execution.clones.as_ref().map_or(0, |c| c.written.len() as u64);
         self.last_user_version = self.last_user_version.max(execution.info.user_version);
         let changes = execution.changes.iter().map(|change| (COLLECTION, change.clone()));
         self.store.apply(&Transaction { changes: changes.collect() }).unwrap();
-        self.state = ObjectState { exists: execution.exists, ..ObjectState::default() };
-        if let Some(stored) = self.store.object(COLLECTION, &self.object) {
-            assert!(execution.exists);
-            self.state.info = codec::decode_all("info", &stored.attrs[&INFO_ATTR]).unwrap();
-            assert_eq!(self.state.info.size, stored.data.size(), "the info knows the size");
-            let users = stored.attrs.iter();
-            let users =
-                users.filter_map(|(name, value)| Some((user_attr_name(name)?, value.clone())));
-            self.state.xattrs = users.collect();
-        }
+        self.state = self.state_of(&self.object).unwrap_or_default();
+        assert_eq!(self.state.exists, execution.exists);
+    }
+
+    fn state_of(&self, name: &HObject) -> Option<ObjectState> {
+        let stored = self.store.object(COLLECTION, name)?;
+        let meta = ObjectMeta {
+            size: stored.data.size(),
+            attrs: stored.attrs.clone(),
+            has_omap: !stored.omap.is_empty(),
+        };
+        let state = state_of(&meta).unwrap();
+        assert_eq!(state.info.size, meta.size, "the info knows the size");
+        Some(state)
     }
 
     fn result(&mut self, op: OsdOp) -> i32 {
@@ -444,7 +467,7 @@ fn classes_read_the_old_state_and_may_do_only_what_they_are_registered_for() {
 #[test]
 fn what_is_not_supported_says_so() {
     let mut object = Subject::with_data("x");
-    for code in [OpCode::ROLLBACK, OpCode::TMAPUP, OpCode::SET_REDIRECT, OpCode(0x1277)] {
+    for code in [OpCode::TMAPUP, OpCode::SET_REDIRECT, OpCode(0x1277)] {
         assert_eq!(object.result(OsdOp::new(code)), errno(Errno::NOTSUPP), "{code}");
     }
     assert_eq!(object.result(OsdOp::new(OpCode::LIST_SNAPS)), errno(Errno::INVAL));
@@ -452,7 +475,6 @@ fn what_is_not_supported_says_so() {
     assert_eq!(object.result(OsdOp::stat()), errno(Errno::INVAL));
     assert!(object.run(&[OsdOp::new(OpCode::LIST_SNAPS)]).outputs[0].1.len() > 20);
     object.object.snap = SnapId(4);
-    assert_eq!(object.result(OsdOp::stat()), errno(Errno::NOTSUPP));
     assert_eq!(object.result(OsdOp::write_full(bytes("x"))), errno(Errno::INVAL));
 }
 

@@ -2,9 +2,10 @@
 
 use bytes::Bytes;
 use pg::ObjectInfo;
+use pg::snaps::SnapSet;
 use std::collections::BTreeMap;
 use store::{OmapPage, ReadData};
-use types::{HObject, UTime};
+use types::{HObject, SnapId, UTime};
 
 /// An object as the writes before this request leave it. Always in memory while it is worked on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -13,16 +14,30 @@ pub struct ObjectState {
     pub info: ObjectInfo,
     /// The users' attributes under the users' names.
     pub xattrs: BTreeMap<Bytes, Bytes>,
+    /// Of a head that was written with snapshots; also of one that does not exist, but has clones.
+    pub snaps: Option<Box<SnapSet>>,
 }
 
 /// Something to load before execution can go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Need {
-    Data { offset: u64, length: u64 },
+    Data {
+        offset: u64,
+        length: u64,
+    },
     OmapHeader,
-    OmapGet { keys: Vec<Bytes> },
-    OmapList { after: Bytes, prefix: Bytes, entries_max: usize, bytes_max: usize },
+    OmapGet {
+        keys: Vec<Bytes>,
+    },
+    OmapList {
+        after: Bytes,
+        prefix: Bytes,
+        entries_max: usize,
+        bytes_max: usize,
+    },
     Copy(Box<CopyRequest>),
+    /// What a clone of the object is, but for its data and omap.
+    Clone(SnapId),
 }
 
 /// An object to fetch from wherever it is.
@@ -56,6 +71,7 @@ pub enum Answer {
     OmapPairs(BTreeMap<Bytes, Bytes>),
     OmapPage(OmapPage),
     Copied(Box<CopiedObject>),
+    Clone(Box<ObjectState>),
     /// A negative errno.
     Failed(i32),
 }

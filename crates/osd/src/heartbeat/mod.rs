@@ -8,6 +8,8 @@
 //! * Only time in which this OSD itself was awake counts against others (`clock`).
 //! * What is reported is what was seen, nothing is concluded: whom to believe is the monitors' affair.
 //! * An OSD is asked as it is in the map: an answer of another incarnation is none.
+//! * What an OSD owed before it was marked down does not count against the life that it begins then,
+//!   be it the same process at the same address.
 
 mod circle;
 mod clock;
@@ -41,6 +43,20 @@ pub(crate) struct Heartbeats {
 impl Heartbeats {
     pub fn due(&self) -> Option<Time> {
         self.due
+    }
+
+    /// For how long an OSD has owed an answer.
+    pub fn silence(&self, now: Time, osd: OsdId) -> Duration {
+        let awake = self.clock.at(now);
+        self.partners.get(&osd).map_or(Duration::ZERO, |partner| partner.silence(awake))
+    }
+
+    /// A question to a partner gets lost.
+    #[cfg(test)]
+    pub fn lose_question(&mut self, now: Time, osd: OsdId) {
+        let awake = self.clock.at(now);
+        let partner = self.partners.get_mut(&osd).expect("it is watched");
+        partner.ask(Time::FAR_FUTURE, awake);
     }
 
     /// The slowest partner whose answers take long, and how long they take on average.
@@ -82,7 +98,8 @@ impl Osd {
         self.heartbeats = Heartbeats { clock, ..Heartbeats::default() };
     }
 
-    /// Those whom the newest map shows up, each at its address there.
+    /// Those whom the newest map shows up, each at its address there and in that life: it may have been
+    /// marked down and have come up again since the last question.
     fn choose_partners(&mut self) {
         if std::mem::replace(&mut self.heartbeats.chosen, self.map.epoch) == self.map.epoch {
             return;
@@ -95,7 +112,9 @@ impl Osd {
         let wanted = circle::choose(&self.map, self.config.id, members);
         let map = &self.map;
         let same = |osd: &OsdId, partner: &Partner| {
-            wanted.contains(osd) && map.client_addrs(*osd) == Some(partner.addrs())
+            wanted.contains(osd)
+                && map.client_addrs(*osd) == Some(partner.addrs())
+                && map.osd(*osd).is_some_and(|known| known.info.up_from == partner.up_from())
         };
         let partners = std::mem::take(&mut self.heartbeats.partners);
         let (kept, gone): (BTreeMap<_, _>, _) =
@@ -107,8 +126,8 @@ impl Osd {
             self.outputs.push_back(Output::Close { conn });
         }
         for osd in wanted {
-            if let Some(addrs) = self.map.client_addrs(osd) {
-                let partner = || Partner::new(addrs.clone());
+            if let Some(known) = self.map.osd(osd).filter(|known| known.is_up()) {
+                let partner = || Partner::new(known.client_addrs.clone(), known.info.up_from);
                 self.heartbeats.partners.entry(osd).or_insert_with(partner);
             }
         }
@@ -169,12 +188,16 @@ impl Osd {
         }
     }
 
-    /// The session of a partner has ended; it is opened again when the next question is due.
-    pub(crate) fn heartbeat_closed(&mut self, conn: ConnId) -> bool {
-        match self.heartbeats.by_conn.get(&conn).copied() {
-            Some(osd) => self.partner_closed(osd).is_some(),
-            None => false,
+    /// The session of a partner has ended. It is opened again when the next question is due; if it had
+    /// served, at once, for if the partner has ended as well, its kernel says so.
+    pub(crate) fn heartbeat_closed(&mut self, now: Time, conn: ConnId) -> bool {
+        let Some(osd) = self.heartbeats.by_conn.get(&conn).copied() else { return false };
+        let served = self.heartbeats.partners.get(&osd).is_some_and(Partner::has_answered);
+        self.partner_closed(osd);
+        if served && self.stage == Stage::Up {
+            self.connect_to_partner(now, osd);
         }
+        true
     }
 
     fn partner_closed(&mut self, osd: OsdId) -> Option<ConnId> {
@@ -189,14 +212,17 @@ impl Osd {
         let partner = self.heartbeats.by_conn.get(&conn);
         let Some(osd) = partner.copied().or_else(|| self.peers.of(conn)) else { return };
         if let Some(addrs) = self.map.client_addrs(osd).cloned() {
-            let certain = OsdFailure::FAILED | OsdFailure::IMMEDIATE;
-            self.report_failure(osd, addrs, certain, Duration::ZERO);
+            let dead = OsdFailure::FAILED | OsdFailure::IMMEDIATE | OsdFailure::DEAD;
+            self.report_failure(osd, addrs, dead, Duration::ZERO);
         }
     }
 
     /// Another monitor listens, which has not heard what was reported.
-    pub(crate) fn repeat_heartbeat_reports(&mut self) {
-        self.heartbeats.partners.values_mut().for_each(Partner::report_again);
+    pub(crate) fn repeat_heartbeat_reports(&mut self, now: Time) {
+        let partners = self.heartbeats.partners.iter_mut();
+        let silent = partners.filter_map(|(osd, partner)| partner.report_again().then_some(*osd));
+        let silent: Vec<OsdId> = silent.collect();
+        silent.into_iter().for_each(|osd| self.judge_partner(now, osd));
     }
 
     pub(crate) fn report_failure(

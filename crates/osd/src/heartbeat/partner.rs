@@ -5,7 +5,7 @@
 
 use engine::{ConnId, Duration, Time};
 use std::collections::VecDeque;
-use types::EntityAddrVec;
+use types::{EntityAddrVec, Epoch};
 
 /// Questions without an answer that are remembered; beyond it only the oldest count.
 const UNANSWERED_MAX: usize = 64;
@@ -18,9 +18,12 @@ const AVERAGE_SHARE: u32 = 8;
 pub struct Partner {
     /// As the map shows it.
     addrs: EntityAddrVec,
+    /// Which life of it is watched: since when it is up.
+    up_from: Epoch,
     conn: Option<ConnId>,
-    /// When the session was begun.
+    /// When the session was begun, and whether it has brought an answer.
     connected: Time,
+    has_answered: bool,
     /// Oldest first.
     unanswered: VecDeque<Question>,
     /// When the monitor was last told that it is silent.
@@ -47,11 +50,13 @@ pub enum Judgement {
 }
 
 impl Partner {
-    pub fn new(addrs: EntityAddrVec) -> Self {
+    pub fn new(addrs: EntityAddrVec, up_from: Epoch) -> Self {
         Partner {
             addrs,
+            up_from,
             conn: None,
             connected: Time::ZERO,
+            has_answered: false,
             unanswered: VecDeque::new(),
             reported: None,
             round_trip: None,
@@ -60,6 +65,10 @@ impl Partner {
 
     pub fn addrs(&self) -> &EntityAddrVec {
         &self.addrs
+    }
+
+    pub fn up_from(&self) -> Epoch {
+        self.up_from
     }
 
     pub fn conn(&self) -> Option<ConnId> {
@@ -74,6 +83,11 @@ impl Partner {
     pub fn connected(&mut self, conn: ConnId, awake: Time) {
         self.conn = Some(conn);
         self.connected = awake;
+        self.has_answered = false;
+    }
+
+    pub fn has_answered(&self) -> bool {
+        self.has_answered
     }
 
     pub fn closed(&mut self) -> Option<ConnId> {
@@ -95,6 +109,7 @@ impl Partner {
         if self.unanswered.len() == before {
             return false;
         }
+        self.has_answered = true;
         let time = now.since(stamp);
         self.round_trip = Some(match self.round_trip {
             None => time,
@@ -103,10 +118,14 @@ impl Partner {
         self.reported.take().is_some()
     }
 
+    /// For how long it has owed an answer.
+    pub fn silence(&self, awake: Time) -> Duration {
+        self.unanswered.front().map_or(Duration::ZERO, |oldest| awake.since(oldest.asked))
+    }
+
     pub fn judge(&mut self, awake: Time, grace: Duration) -> Judgement {
-        let Some(oldest) = self.unanswered.front() else { return Judgement::Well };
-        let since = awake.since(oldest.asked);
-        if since < grace {
+        let since = self.silence(awake);
+        if self.unanswered.is_empty() || since < grace {
             return Judgement::Well;
         }
         if self.reported.is_some_and(|reported| awake.since(reported) < REPORT_AGAIN) {
@@ -116,10 +135,12 @@ impl Partner {
         Judgement::Silent { since, session_is_old: awake.since(self.connected) >= grace }
     }
 
-    /// Whoever was told does not listen any more.
-    pub fn report_again(&mut self) {
-        if self.reported.is_some() {
+    /// Whoever was told does not listen any more. Whether there is something to say.
+    pub fn report_again(&mut self) -> bool {
+        let was_reported = self.reported.is_some();
+        if was_reported {
             self.reported = Some(Time::ZERO);
         }
+        was_reported
     }
 }

@@ -3,7 +3,7 @@
 use super::clock::AwakeClock;
 use super::partner::{Judgement, Partner};
 use engine::{ConnId, Duration, Time};
-use types::EntityAddrVec;
+use types::{EntityAddrVec, Epoch};
 
 const GRACE: Duration = Duration::from_secs(2);
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -19,7 +19,7 @@ struct Watcher {
 impl Watcher {
     fn new() -> Self {
         let now = Time(1_000_000_000_000);
-        let mut partner = Partner::new(EntityAddrVec::default());
+        let mut partner = Partner::new(EntityAddrVec::default(), Epoch(1));
         partner.connected(ConnId(1), now);
         Watcher { clock: AwakeClock::default(), partner, now, due: now }
     }

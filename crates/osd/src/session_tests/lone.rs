@@ -2,9 +2,9 @@
 
 use crate::{Config, Osd};
 use bytes::Bytes;
-use engine::{AuthRequest, AuthVerdict, ConnId, Daemon, Message, Output, Peer, Time};
+use engine::{AuthRequest, AuthVerdict, ConnId, Daemon, Message, Output, Peer, Policy, Time};
 use maps::{Incremental, OsdMap, Pool, PoolType};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use store::mem::MemStore;
 use store::{Completion, Request, RequestKind, StoreError};
@@ -12,11 +12,11 @@ use types::features::SUPPORTED;
 use types::{
     EntityAddrVec, EntityName, EntityType, HObject, OsdId, ParticipantName, PgId, PoolId, Uuid,
 };
-use wire::internal::RotatingSecrets;
+use wire::internal::{RotatingSecrets, StatsReport};
 use wire::op::request_flags;
 use wire::{
-    Command, CommandReply, MessageBody, OsdAlive, OsdMapMessage, OsdOp, OsdReply, OsdRequest,
-    ShardPgId,
+    Command, CommandReply, MessageBody, OsdAlive, OsdMapMessage, OsdMarkMeDown, OsdOp, OsdReply,
+    OsdRequest, ShardPgId,
 };
 
 pub const POOL: PoolId = PoolId(1);
@@ -31,6 +31,14 @@ pub struct Lone {
     store: MemStore,
     /// So many of the next commits are refused.
     pub refusals: usize,
+    /// The disk has failed.
+    pub is_broken: bool,
+    /// What the OSD said when it left, and of its health last.
+    pub leaves: Vec<OsdMarkMeDown>,
+    /// Sessions that it opened to other OSDs, and those over which it spoke of groups.
+    pub dialed: Vec<Policy>,
+    pub spoken: Vec<ConnId>,
+    pub health: BTreeMap<String, String>,
     monitor: Option<ConnId>,
     opened: u64,
     tids: u64,
@@ -65,6 +73,11 @@ impl Lone {
             map: OsdMap::new(fsid),
             store,
             refusals: 0,
+            is_broken: false,
+            leaves: Vec::new(),
+            dialed: Vec::new(),
+            spoken: Vec::new(),
+            health: BTreeMap::new(),
             monitor: None,
             opened: ConnId::ACCEPTED,
             tids: 0,
@@ -136,16 +149,21 @@ impl Lone {
         conn
     }
 
+    /// A session that another OSD opens.
+    pub fn peer(&mut self, osd: OsdId, addrs: &EntityAddrVec) -> ConnId {
+        self.opened += 1;
+        let conn = ConnId(self.opened);
+        let participant = ParticipantName::new(EntityType::OSD, osd.0.into());
+        let name = EntityName::osd(osd.0);
+        self.open_as(conn, Peer { name, addrs: addrs.clone(), ..peer(participant, Bytes::new()) });
+        conn
+    }
+
     fn open(&mut self, conn: ConnId, participant: ParticipantName, caps: Bytes) {
-        let addr = CLIENT_ADDR.parse().unwrap();
-        let peer = Peer {
-            participant,
-            name: EntityName::new(participant.kind, "x"),
-            addrs: EntityAddrVec::one(addr),
-            features: SUPPORTED,
-            caps,
-            seen_addr: addr,
-        };
+        self.open_as(conn, peer(participant, caps));
+    }
+
+    fn open_as(&mut self, conn: ConnId, peer: Peer) {
         self.osd.handle_opened(self.now, conn, peer);
         self.drain();
     }
@@ -228,6 +246,9 @@ impl Lone {
                     let outcome = self.ask_store(kind);
                     self.osd.handle_completion(self.now, Completion { token, outcome });
                 }
+                Output::Connect { target, .. } if target.participant.kind == EntityType::OSD => {
+                    self.dialed.push(target.policy);
+                }
                 Output::Connect { conn, .. } => {
                     self.monitor = Some(conn);
                     self.open(conn, ParticipantName::new(EntityType::MON, 0), Bytes::new());
@@ -235,15 +256,21 @@ impl Lone {
                 Output::Send { conn, message } => self.take(conn, &message),
                 Output::Pause { paused, .. } => self.pauses.push(paused),
                 Output::Auth { verdict, .. } => self.verdicts.push(verdict),
-                Output::Close { conn } => panic!("{conn:?} is closed"),
+                Output::Close { conn } => assert!(self.is_broken, "{conn:?} is closed"),
             }
             self.osd.check_invariants();
         }
     }
 
     fn ask_store(&mut self, kind: RequestKind) -> Result<store::Outcome, StoreError> {
-        if self.refusals > 0 && matches!(kind, RequestKind::Commit(_)) {
+        if self.is_broken {
+            return Err(StoreError::Device("input/output error".to_owned()));
+        }
+        if let RequestKind::Append(refused) = &kind
+            && self.refusals > 0
+        {
             self.refusals -= 1;
+            self.store.close_behind(refused);
             return Err(StoreError::NoSpace { needed: 1, available: 0 });
         }
         self.store.execute(kind)
@@ -254,6 +281,9 @@ impl Lone {
             OsdReply::KIND => {
                 self.replies.push_back((message.tid, OsdReply::decode(message).unwrap()));
             }
+            kind if pg::message::is_pg_message(kind) => self.spoken.push(conn),
+            OsdMarkMeDown::KIND => self.leaves.push(OsdMarkMeDown::decode(message).unwrap()),
+            StatsReport::KIND => self.health = StatsReport::decode(message).unwrap().health,
             CommandReply::KIND => self.answers.push(CommandReply::decode(message).unwrap()),
             OsdAlive::KIND if Some(conn) == self.monitor => {
                 let want = OsdAlive::decode(message).unwrap().want;
@@ -263,5 +293,17 @@ impl Lone {
             }
             _ => {}
         }
+    }
+}
+
+fn peer(participant: ParticipantName, caps: Bytes) -> Peer {
+    let addr = CLIENT_ADDR.parse().unwrap();
+    Peer {
+        participant,
+        name: EntityName::new(participant.kind, "x"),
+        addrs: EntityAddrVec::one(addr),
+        features: SUPPORTED,
+        caps,
+        seen_addr: addr,
     }
 }

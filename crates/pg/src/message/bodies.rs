@@ -50,6 +50,8 @@ pub struct Replicate {
     /// Encoded [`LogEntry`] and [`PgInfo`], as they are stored.
     pub entry: Bytes,
     pub info: Bytes,
+    /// Entries of other objects that come before it: clones that the write makes or removes.
+    pub also: Vec<Bytes>,
     /// Writes up to here are durable everywhere.
     pub committed: EVersion,
     /// Trim the log to here, unless zero.
@@ -201,6 +203,7 @@ impl Replicate {
         let message = message(header, REPLICATE, |w| {
             w.blob(&self.entry);
             w.blob(&self.info);
+            w.value(&self.also);
             w.value(&self.committed);
             w.value(&self.trim);
             payloads = self.transaction.split(w);
@@ -212,6 +215,7 @@ impl Replicate {
         Ok(Replicate {
             entry: message.front.slice_ref(r.blob("entry")?),
             info: message.front.slice_ref(r.blob("info")?),
+            also: r.value()?,
             committed: r.value()?,
             trim: r.value()?,
             transaction: Transaction::join(r, &message.data)?,

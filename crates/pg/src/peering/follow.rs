@@ -5,7 +5,7 @@ use crate::merge;
 use crate::message::Activation;
 use crate::{Missing, Pg, PgHistory, PgInfo, PgLog, State, Tag, info};
 use std::collections::BTreeMap;
-use store::{Change, Transaction};
+use store::{Change, RequestKind, Transaction};
 use types::{EVersion, HObject};
 
 impl Pg {
@@ -81,6 +81,9 @@ impl Pg {
 
     /// Gives up this copy and its data.
     pub fn remove(&mut self) {
+        if self.state == State::Refused {
+            self.ask_store(Tag::Resumed, RequestKind::Resume(self.collection));
+        }
         self.state = State::Stray;
         self.forget_peers();
         let mut transaction = Transaction::new();

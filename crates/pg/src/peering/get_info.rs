@@ -99,7 +99,7 @@ impl Pg {
         }
         if header.interval > self.interval {
             self.interval = header.interval;
-            self.start_interval();
+            self.start_interval(false);
         }
         self.asked_by = Some(from);
         if self.commits_pending == 0 {

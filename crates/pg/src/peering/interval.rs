@@ -23,6 +23,9 @@ impl Pg {
         let ends = is_first || change.is_gap || members != self.members;
         let is_forced = self.wants_interval() && epoch > self.interval;
         if ends {
+            if self.created && !is_first && members.hash_bits != self.members.hash_bits {
+                self.reshaping = Some(Default::default());
+            }
             let gap_from = change.is_gap.then_some(epoch_before.next());
             self.remember_promise(epoch);
             self.end_interval(epoch, gap_from, osds_before);
@@ -35,11 +38,17 @@ impl Pg {
         if matches!(self.state, State::Loading | State::Refused | State::Failed) {
             return;
         }
+        if self.state == State::Reshaping {
+            return; // a new part
+        }
+        if self.reshaping.is_some() {
+            return self.stand_still();
+        }
         if ends && self.created {
             self.store_info_and_intervals(Tag::Progress);
         }
         match ends || is_forced || was_up != self.is_up {
-            true => self.start_interval(),
+            true => self.start_interval(!ends && was_up == self.is_up),
             false => {
                 self.forget_former_lives(lives_before.as_deref());
                 self.others_changed();
@@ -56,10 +65,13 @@ impl Pg {
         };
         let helpers = self.peers.keys().filter(|osd| !self.members.is_member(**osd));
         let gone: Vec<OsdId> = helpers.copied().filter(|osd| is_over(osd)).collect();
-        for osd in gone {
-            self.peers.remove(&osd);
-            self.recovery.forget_source(osd);
-        }
+        gone.into_iter().for_each(|osd| self.forget_helper(osd));
+    }
+
+    /// Whatever an OSD that is no member was asked for, it will not answer.
+    pub(crate) fn forget_helper(&mut self, osd: OsdId) {
+        self.peers.remove(&osd);
+        self.recovery.forget_source(osd);
     }
 
     /// What the present interval was goes into the history.
@@ -84,9 +96,9 @@ impl Pg {
     }
 
     /// Everything but log and data begins anew.
-    pub(crate) fn start_interval(&mut self) {
+    pub(crate) fn start_interval(&mut self, members_stay: bool) {
         assert!(self.members.acting.len() <= MEMBERS_MAX, "more members than any pool has");
-        self.interrupt_writes();
+        self.interrupt_writes(members_stay);
         self.forget_peers();
         self.room.begin_interval();
         if self.is_primary() {
@@ -123,8 +135,10 @@ impl Pg {
 
     /// The store has confirmed everything: what we have is certain.
     pub(crate) fn drained(&mut self) {
-        if self.state == State::Refused {
-            return self.make_up();
+        match self.state {
+            State::Refused => return self.read_again(),
+            State::Reshaping => return self.stands_still(),
+            _ => {}
         }
         if let Some(primary) = self.asked_by.take() {
             self.tell_info(primary);

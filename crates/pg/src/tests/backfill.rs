@@ -120,19 +120,40 @@ fn data_moves_to_where_it_belongs_while_clients_write() {
 
 #[test]
 fn who_is_filled_in_goes_on_where_it_was_interrupted() {
-    let mut world = with_long_history();
-    world.run_script("map 30 2 1\n hold\n run\n recover\n acting => 0 1");
-    let filled = |world: &World| {
-        let info = world.nodes[2].pg.info();
-        (!info.is_complete()).then(|| info.last_backfill.clone())
-    };
-    while filled(&world).is_none_or(|through| through == types::HObject::default()) {
-        assert!(world.step(true));
-    }
+    let mut world = with_half_filled_target();
     let through = filled(&world).unwrap();
     world.run_script("hold\n restart 2\n map 60 2 1\n run\n write object1 changed\n settle");
     assert!(filled(&world).unwrap() >= through);
     world.run_script("recover\n run\n acting => 2 1\n equal 1 2\n clean => yes");
+}
+
+/// Fills OSD 2 in until it has a part.
+fn with_half_filled_target() -> World {
+    let mut world = with_long_history();
+    world.run_script("map 30 2 1\n hold\n run\n recover\n acting => 0 1");
+    while filled(&world).is_none_or(|through| through == types::HObject::default()) {
+        assert!(world.step(true));
+    }
+    world
+}
+
+/// How far OSD 2 has come, if it is not done.
+fn filled(world: &World) -> Option<types::HObject> {
+    let info = world.nodes[2].pg.info();
+    (!info.is_complete()).then(|| info.last_backfill.clone())
+}
+
+#[test]
+fn a_place_for_being_filled_in_ends_with_its_interval() {
+    let mut world = with_half_filled_target();
+    world.run_script(
+        "restart 1
+         map 60 2 1
+         run
+         acting => 2 1
+         equal 1 2
+         clean => yes",
+    );
 }
 
 #[test]

@@ -34,14 +34,11 @@ fn a_replica_without_room_halts_the_group_until_it_has_some() {
          run
          write a one
          run
-         commits 2 full ok full
+         commits 2 full
          write a two
          write b three
          run
          confirmed => 1
-         states => Stalled ReplicaActive Refused
-         retry 2
-         run
          states => Stalled ReplicaActive Stalled
          map 40 0 1 2
          run
@@ -74,7 +71,7 @@ fn a_write_that_nobody_has_room_for_never_happened() {
 }
 
 #[test]
-fn a_hole_in_the_log_ends_it_for_those_who_start_again() {
+fn what_was_written_behind_a_refused_write_never_happened_either() {
     World::new(2).run_script(
         "min 1
          map 20 0 1
@@ -98,6 +95,61 @@ fn a_hole_in_the_log_ends_it_for_those_who_start_again() {
          get 0 a => one
          get 1 b => absent
          equal 0 1",
+    );
+}
+
+#[test]
+fn the_only_copy_is_as_it_was_before_the_write_that_it_refused() {
+    World::new(1).run_script(
+        "size 1
+         min 1
+         map 20 0
+         run
+         write a one
+         write b one
+         run
+         confirmed => 2
+         commits 0 full
+         write a two
+         write b two
+         run
+         states => Stalled
+         map 30 0
+         run
+         states => Active
+         missing 0 =>
+         get 0 a => one
+         get 0 b => one
+         confirmed => 0
+         write b three
+         run
+         confirmed => 1",
+    );
+}
+
+#[test]
+fn one_that_is_being_filled_in_and_refuses_a_write_halts_the_group_too() {
+    World::new(3).run_script(
+        "size 2
+         min 1
+         map 20 0 1
+         run
+         write a one
+         run
+         hold
+         map 30 0 1 2
+         run
+         confirmed => 1
+         states => Active ReplicaActive ReplicaActive
+         commits 2 full
+         write a two
+         run
+         states => Stalled ReplicaActive Stalled
+         map 40 0 1 2
+         recover
+         run
+         clean => yes
+         equal 0 1 2",
     );
 }
 

@@ -32,6 +32,9 @@
 //! distrust OSD NAME    the primary learns that this copy is bad; yes, if it is going to be replaced
 //! blocked-by OSD       for whom its copy waits
 //! clean                whether the primary says so
+//! divide E UP...       like map, but half of the objects are another group's from now on
+//! merge E UP...        like map, but the two groups are one again
+//! part OSD             the state of the other group's copy
 //! ```
 
 use crate::message::Body;
@@ -42,9 +45,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use store::mem::MemStore;
 use store::{Change, Collection, RequestKind};
-use types::{EVersion, Epoch, HObject, OsdId, PgId, PoolId, UTime};
+use types::{EVersion, Epoch, HObject, OsdId, PgId, PoolId};
 
-const PG: PgId = PgId { pool: PoolId(1), seed: 0 };
+pub const PG: PgId = PgId { pool: PoolId(1), seed: 0 };
+/// Names have hashes that are multiples of 256, those of odd sums odd ones.
+pub const HASH_BITS: u8 = 8;
 /// Objects that are recovered at the same time.
 const RECOVERING_MAX: usize = 2;
 const STEPS_MAX: usize = 1_000_000;
@@ -58,12 +63,18 @@ pub struct Node {
     /// It takes part in nothing before the next map.
     is_starting: bool,
     may_fill: bool,
+    /// Whether the OSD's only place for filling in, or for being filled in, is taken.
+    has_place: bool,
     promised: Time,
     waits_until: Option<Time>,
     damaged: BTreeSet<HObject>,
     /// The newest map that it was told.
     seen: u32,
     completions: VecDeque<(Tag, Result<store::Outcome, store::StoreError>)>,
+    /// What the copy was divided into besides itself.
+    pub part: Option<Pg>,
+    pub is_merging: bool,
+    pub versions: Option<MergedVersions>,
 }
 
 pub struct World {
@@ -74,6 +85,7 @@ pub struct World {
     temporary: Vec<OsdId>,
     size: usize,
     min_size: usize,
+    pub hash_bits: u8,
     confirmed: usize,
     tickets: u64,
     may_recover: bool,
@@ -81,7 +93,7 @@ pub struct World {
     maps: BTreeMap<u32, (MapChange, Members)>,
 }
 
-fn object(name: &str) -> HObject {
+pub fn object(name: &str) -> HObject {
     let name = Bytes::copy_from_slice(name.as_bytes());
     let hash = name.iter().map(|byte| u32::from(*byte)).sum::<u32>() << 8;
     HObject::head(PG.pool, Bytes::new(), Bytes::new(), name, hash)
@@ -106,30 +118,38 @@ impl Node {
             status,
             is_starting: false,
             may_fill: true,
+            has_place: false,
             promised: Time::ZERO,
             waits_until: None,
             damaged: BTreeSet::new(),
             seen: 1,
             completions: VecDeque::new(),
+            part: None,
+            is_merging: false,
+            versions: None,
         }
     }
 
-    fn ask_store(&mut self, kind: RequestKind) -> Result<store::Outcome, store::StoreError> {
-        let is_commit = matches!(kind, RequestKind::Commit(_));
+    pub fn ask_store(&mut self, kind: RequestKind) -> Result<store::Outcome, store::StoreError> {
+        let is_commit = kind.is_commit();
         if let RequestKind::Read { object, offset, length, .. } = &kind
             && self.damaged.contains(object)
         {
             let (object, offset, length) = (object.clone(), *offset, *length);
             return Err(store::StoreError::Corrupt { object, offset, length });
         }
-        if let RequestKind::Commit(transaction) = &kind {
+        if let RequestKind::Commit(transaction) | RequestKind::Append(transaction) = &kind {
             for (_, change) in &transaction.changes {
                 if let Change::Remove { object } = change {
                     self.damaged.remove(object);
                 }
             }
         }
-        match is_commit && self.fates.pop_front() == Some(false) {
+        let is_refused = is_commit && self.fates.pop_front() == Some(false);
+        if let (RequestKind::Append(refused), true) = (&kind, is_refused) {
+            self.store.close_behind(refused);
+        }
+        match is_refused {
             true => Err(store::StoreError::NoSpace { needed: 1, available: 0 }),
             false => self.store.execute(kind),
         }
@@ -142,6 +162,7 @@ impl Node {
             let is_up = Some(*epoch) == newest;
             self.pg.handle_map(&MapChange { is_up, ..change.clone() }, members.clone());
             self.seen = *epoch;
+            self.begin_part(change, members);
         }
     }
 
@@ -164,6 +185,7 @@ impl World {
             temporary: Vec::new(),
             size: 3,
             min_size: 2,
+            hash_bits: HASH_BITS,
             confirmed: 0,
             tickets: 0,
             may_recover: true,
@@ -190,6 +212,14 @@ impl World {
                 (self.epoch, self.up) = (epoch, ids(up));
                 self.temporary.clear();
                 self.publish();
+            }
+            ["divide", rest @ ..] => {
+                self.hash_bits = HASH_BITS + 1;
+                return self.command(&[&["map"], rest].concat());
+            }
+            ["merge", rest @ ..] => {
+                self.hash_bits = HASH_BITS;
+                return self.command(&[&["map"], rest].concat());
             }
             ["min", number] => self.min_size = number.parse().unwrap(),
             ["size", number] => self.size = number.parse().unwrap(),
@@ -238,7 +268,7 @@ impl World {
             "refuse" => node.may_fill = false,
             "allow" => node.may_fill = true,
             "retry" => {
-                node.pg.retry_refused();
+                node.pg.retry_reshaping();
                 node.pg.retry_recovery();
             }
             "promise" => node.promised = Time(rest[0].parse().unwrap()),
@@ -246,6 +276,12 @@ impl World {
             "commits" => node.fates = rest.iter().map(|fate| *fate == "ok").collect(),
             "get" => return self.get(osd, rest[0]),
             "blocked-by" => return text(node.pg.blocked_by()),
+            "part" => {
+                return node
+                    .part
+                    .as_ref()
+                    .map_or("none".into(), |part| format!("{:?}", part.state()));
+            }
             "missing" => {
                 let names = node.pg.missing().iter();
                 let names = names.map(|(object, _)| String::from_utf8_lossy(&object.name));
@@ -300,7 +336,7 @@ impl World {
             up_from,
             size: self.size,
             min_size: self.min_size,
-            created: UTime::ZERO,
+            hash_bits: self.hash_bits,
         };
         let statuses = self.nodes.iter().map(|node| node.status);
         let osds: Osds = (0..).map(OsdId).zip(statuses).collect();
@@ -404,14 +440,20 @@ impl World {
             Output::Committed { .. } => self.confirmed += 1,
             Output::WaitUntil(until) => node.waits_until = Some(until),
             Output::Removed => node.pg = Pg::new(PG, OsdId(index as i32)),
+            Output::Reserve(primary) if !node.may_fill => node.pg.reserved(primary, false),
+            Output::Reserve(_) if node.has_place => {} // waits for ever
             Output::Reserve(primary) => {
-                let granted = node.may_fill;
-                node.pg.reserved(primary, granted);
+                node.has_place = true;
+                node.pg.reserved(primary, true);
             }
-            Output::Interrupted { .. }
+            Output::Release => node.has_place = false,
+            Output::Quiet => node.reshape(),
+            Output::Reshaped => node.take_shape(),
+            Output::ReshapeFailed
+            | Output::Refused { .. }
+            | Output::Interrupted { .. }
             | Output::Activated
             | Output::Recovered { .. }
-            | Output::Release
             | Output::WantsMap
             | Output::WantsInterval => {}
         }
@@ -463,6 +505,8 @@ impl World {
         let epoch = Epoch(self.epoch + 1);
         let node = self.node(osd);
         node.completions.clear();
+        node.store.restart();
+        node.has_place = false;
         node.status.up_from = epoch;
         node.is_starting = true;
         if wipe {

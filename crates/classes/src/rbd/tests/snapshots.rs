@@ -59,15 +59,6 @@ fn snapshots_have_growing_ids_and_different_names() {
 }
 
 #[test]
-fn nothing_is_named_that_writes_could_not_preserve() {
-    let mut object = image(0);
-    object.refuses_snapshots = true;
-    assert_eq!(add(&mut object, 1, "one"), Err(Errno::NOTSUPP));
-    assert_eq!(object.rbd::<()>("snap_add", ("one", 1u64)), Err(Errno::NOTSUPP));
-    assert_eq!(context(&mut object), (0, vec![]));
-}
-
-#[test]
 fn snapshots_are_renamed_by_id() {
     let mut object = image(0);
     add(&mut object, 1, "one").unwrap();

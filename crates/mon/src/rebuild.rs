@@ -1,0 +1,148 @@
+//! A control store made anew from what OSDs remember, after the old one was lost.
+//!
+//! OSDs keep the map by which they act, and their keys. From the newest such map and those keys comes a
+//! store in which the data can be reached again: pools, CRUSH map, OSDs with their places and weights.
+//!
+//! Invariants:
+//! * Epochs that OSDs may have seen in maps which nobody kept are not used again, so that nothing that a
+//!   group remembers is ahead of the map: the new map is [`EPOCHS_PASSED_OVER`] further. OSDs take what
+//!   lies between for a time of which nothing is known.
+//! * Ids of clients that may have been given out are not given out again: requests are recognised by them.
+//! * Nobody is up until it reports for duty.
+
+use crate::bootstrap::{
+    ADMIN_CAPS, Bootstrap, BootstrapError, OSD_CAPS, Parameters, entity, foundation,
+};
+use crate::control::Transaction;
+use crate::keys;
+use auth::{CryptoKey, Entropy, Keyring};
+use maps::{Incremental, OsdMap, OsdState};
+use std::collections::BTreeMap;
+use types::{EntityName, Epoch, OsdId, UTime};
+
+/// More maps than can have been made without any OSD keeping one of them.
+pub const EPOCHS_PASSED_OVER: u32 = 10_000;
+/// Clients that can have come in a second.
+const CLIENTS_PER_SECOND: u64 = 256;
+
+/// What is left of a cluster.
+#[derive(Debug)]
+pub struct Remains {
+    /// The newest of the maps that OSDs kept.
+    pub map: OsdMap,
+    pub keys: BTreeMap<OsdId, CryptoKey>,
+}
+
+/// As [`crate::bootstrap()`], for a cluster that has been. What `parameters` say of OSDs does not count.
+pub fn rebuild(
+    parameters: &Parameters,
+    remains: &Remains,
+    now: UTime,
+    entropy: &mut Entropy,
+) -> Result<Bootstrap, BootstrapError> {
+    let fsid = remains.map.fsid;
+    let keyring = keyring(parameters, remains, now, entropy);
+    let global_id = u64::from(now.seconds) * CLIENTS_PER_SECOND;
+    let mut transaction = foundation(parameters, fsid, &keyring, global_id, now);
+    write_map(&mut transaction, &remains.map, now)?;
+    Ok(Bootstrap { fsid, transaction, keyring })
+}
+
+/// The administrator's key is a new one. So is that of an OSD whose key is not known, which then needs
+/// the new one.
+fn keyring(
+    parameters: &Parameters,
+    remains: &Remains,
+    now: UTime,
+    entropy: &mut Entropy,
+) -> Keyring {
+    let mut keyring = Keyring::default();
+    let mut new_key = || CryptoKey::generate(parameters.key_type, now, entropy);
+    let admin = entity(new_key(), &ADMIN_CAPS);
+    keyring.entities.insert(EntityName::client("admin"), admin);
+    for (osd, _) in remains.map.existing_osds() {
+        let key = remains.keys.get(&osd).cloned().unwrap_or_else(&mut new_key);
+        keyring.entities.insert(EntityName::osd(osd.0), entity(key, &OSD_CAPS));
+    }
+    keyring
+}
+
+fn write_map(
+    transaction: &mut Transaction,
+    newest: &OsdMap,
+    now: UTime,
+) -> Result<(), BootstrapError> {
+    let mut base = newest.clone();
+    base.epoch = Epoch(newest.epoch.0 + EPOCHS_PASSED_OVER);
+    let mut increment = Incremental::new(base.fsid, base.epoch.next(), now);
+    for (osd, known) in base.existing_osds() {
+        if known.is_up() {
+            increment.new_state.insert(osd, OsdState::UP);
+        }
+    }
+    let map = increment.seal(&base)?;
+    transaction.put(keys::osdmap_incremental(map.epoch), codec::encode_to_bytes(&increment));
+    transaction.put(keys::osdmap_full(map.epoch), codec::encode_to_bytes(&map));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::MemControl;
+    use crate::state::State;
+    use types::{EntityAddrVec, PoolId};
+
+    fn parameters() -> Parameters {
+        let addrs = EntityAddrVec::one("v2:10.0.0.1:3300/0".parse().unwrap());
+        Parameters {
+            mon_name: "a".to_owned(),
+            mon_addrs: addrs.clone(),
+            mgr_name: "a".to_owned(),
+            mgr_addrs: addrs,
+            osd_count: 2,
+            host: "host".to_owned(),
+            failure_domain: "osd".to_owned(),
+            device_class: None,
+            pool_size: 2,
+            key_type: auth::KeyType::Aes,
+        }
+    }
+
+    fn state_of(made: &Bootstrap) -> State {
+        let mut control = MemControl::new();
+        control.commit(&made.transaction).unwrap();
+        State::load(&control.range(""), 1).unwrap()
+    }
+
+    #[test]
+    fn what_osds_remember_is_there_again_and_nothing_is_counted_twice() {
+        let now = UTime { seconds: 1_700_000_000, nanoseconds: 0 };
+        let mut entropy = Entropy::from_seed([1; 32]);
+        let lost = crate::bootstrap(&parameters(), now, &mut entropy).unwrap();
+        let mut map = state_of(&lost).osdmap;
+        let mut increment = Incremental::new(map.fsid, map.epoch.next(), now);
+        let pool = maps::Pool::new(maps::PoolType::Replicated, 2, 8, 0);
+        increment.new_pool_max = Some(PoolId(1));
+        increment.new_pools.insert(PoolId(1), pool);
+        increment.new_pool_names.insert(PoolId(1), "data".to_owned());
+        let addrs = EntityAddrVec::one("v2:10.0.0.1:6800/1".parse().unwrap());
+        increment.mark_up(OsdId(0), addrs.clone(), addrs.clone(), addrs.clone(), addrs);
+        map = increment.seal(&map).unwrap();
+        let known = lost.keyring.key(&EntityName::osd(0)).unwrap().clone();
+        let remains = Remains { map: map.clone(), keys: [(OsdId(0), known.clone())].into() };
+
+        let made = rebuild(&parameters(), &remains, now, &mut entropy).unwrap();
+        let state = state_of(&made);
+        assert_eq!(state.monmap.fsid, map.fsid);
+        assert_eq!(state.osdmap.pool_id("data"), Some(PoolId(1)));
+        assert!(state.osdmap.epoch.0 > map.epoch.0 + EPOCHS_PASSED_OVER);
+        assert_eq!(state.osdmap.up_count(), 0);
+        let key = |name: &EntityName| made.keyring.key(name).unwrap().to_string();
+        assert_eq!(key(&EntityName::osd(0)), known.to_string());
+        assert!(made.keyring.key(&EntityName::osd(1)).is_some());
+        let admin = EntityName::client("admin");
+        assert_ne!(key(&admin), lost.keyring.key(&admin).unwrap().to_string());
+        assert!(state.global_id_next > 1_000_000_000);
+    }
+}

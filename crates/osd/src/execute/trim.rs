@@ -1,0 +1,72 @@
+//! Taking removed snapshots out of an object's clones, and with them the clones that none is left of.
+
+use super::ObjectState;
+use super::context::{CloneChanges, Execution, StatDelta};
+use maps::SnapIntervals;
+use pg::snaps::{SNAPSET_ATTR, SnapSet};
+use pg::{AlsoWritten, EntryKind, INFO_ATTR, ObjectInfo};
+use std::collections::BTreeMap;
+use store::Change;
+use types::{EVersion, HObject, SnapId};
+
+/// Everything that decides what becomes of a clone that the index has under a removed snapshot.
+#[derive(Debug)]
+pub struct Trim<'a> {
+    pub head: &'a HObject,
+    pub state: &'a ObjectState,
+    pub clone: SnapId,
+    pub snap: SnapId,
+    /// Snapshots whose removal has begun: all are taken out at once.
+    pub removed: &'a SnapIntervals,
+    /// The version that the first change gets.
+    pub version: EVersion,
+}
+
+/// A clone that is not there any more, or does not show the snapshot, only leaves the index.
+pub fn trim(input: &Trim<'_>) -> Execution {
+    let Trim { head, state, snap, .. } = *input;
+    let name = head.at(input.clone);
+    let mut clones = CloneChanges::default();
+    clones.unindexed.push((snap, name.clone()));
+    let mut execution =
+        Execution { exists: state.exists, info: state.info.clone(), ..Execution::default() };
+    let shows =
+        |set: &SnapSet| set.clone_of(input.clone).is_some_and(|clone| clone.snaps.contains(&snap));
+    if let Some(set) = state.snaps.as_deref().filter(|set| shows(set)) {
+        let is_gone = |other: SnapId| other == snap || input.removed.contains(other);
+        let clone = set.clone_of(input.clone).expect("it shows the snapshot");
+        let others = clone.snaps.iter().filter(|other| **other != snap && is_gone(**other));
+        clones.unindexed.extend(others.map(|other| (*other, name.clone())));
+        let mut after = set.clone();
+        if let Some(gone) = after.forget(input.clone, is_gone) {
+            execution.changes.push(Change::Remove { object: name.clone() });
+            let (kind, prior_version) = (EntryKind::Delete, gone.version);
+            clones.written.push(AlsoWritten { object: name, kind, prior_version });
+        }
+        let removed = clones.written.len() as i64;
+        let bytes = after.clone_bytes() as i64 - set.clone_bytes() as i64;
+        execution.delta = StatDelta { objects: -removed, clones: -removed, bytes };
+        let version = EVersion { version: input.version.version + removed as u64, ..input.version };
+        seal(&mut execution, head, after, version);
+    }
+    execution.clones = Some(Box::new(clones));
+    execution
+}
+
+/// Stores what the head says of its clones; one that is no more than that goes with the last of them.
+fn seal(execution: &mut Execution, head: &HObject, set: SnapSet, version: EVersion) {
+    let object = head.clone();
+    if !execution.exists && set.clones.is_empty() {
+        let user_version = execution.info.user_version;
+        execution.info = ObjectInfo { user_version, ..ObjectInfo::default() };
+        return execution.changes.push(Change::Remove { object });
+    }
+    let info = &mut execution.info;
+    info.prior_version = std::mem::replace(&mut info.version, version);
+    let attrs = BTreeMap::from([
+        (INFO_ATTR, codec::encode_to_bytes(info)),
+        (SNAPSET_ATTR, codec::encode_to_bytes(&set)),
+    ]);
+    execution.changes.push(Change::SetAttrs { object, attrs });
+    execution.snaps = Some(Box::new(set));
+}

@@ -1,0 +1,102 @@
+//! A disk that fails takes its OSD out of service.
+//!
+//! A store that could not write what it must promises nothing any more (`store::StoreError::Device`). So
+//! the OSD answers nobody from then on, asks the monitor to be marked down and dead, and goes on saying
+//! why in its reports, until somebody restarts it or gives it another disk. A read that fails is no such
+//! case: what it was to show comes from another copy.
+
+use crate::Osd;
+use crate::osd::Stage;
+use crate::storage::Pending;
+use engine::{ConnId, Message, Output, Time};
+use store::{Outcome, StoreError};
+use types::features::SUPPORTED;
+use wire::internal::RotatingSecrets as RotatingSecretsMessage;
+use wire::{AuthReply, Command, MessageBody, OsdMarkMeDown};
+
+/// The name of the health check.
+pub(crate) const CHECK: &str = "OSD_STORE_FAILED";
+
+/// Whether an answer of the store says that there is nothing to go on with.
+pub(crate) fn condemns(
+    pending: &Pending,
+    outcome: &Result<Outcome, StoreError>,
+) -> Option<StoreError> {
+    let Err(error @ StoreError::Device(_)) = outcome else { return None };
+    let is_vital = match pending {
+        Pending::Group { tag, .. } => tag.is_commit() || *tag == pg::Tag::Load,
+        Pending::Collections | Pending::MapStored | Pending::Usage => true,
+        Pending::State { .. }
+        | Pending::Need { .. }
+        | Pending::Listing { .. }
+        | Pending::Listed { .. }
+        | Pending::Trim { .. }
+        | Pending::MapLoaded
+        | Pending::Scrub { .. } => false,
+    };
+    is_vital.then(|| error.clone())
+}
+
+impl Osd {
+    pub(crate) fn disk_failed(&mut self, now: Time, error: &StoreError) {
+        if self.stage == Stage::Failed {
+            return;
+        }
+        tracing::error!(osd = %self.config.id, %error, "out of service");
+        let was_loading = self.stage == Stage::Loading;
+        self.stage = Stage::Failed;
+        self.failure = Some(error.to_string());
+        self.leave_peers();
+        self.heartbeat_if_due(now);
+        let clients = std::mem::take(&mut self.sessions).into_keys();
+        self.outputs.extend(clients.map(|conn| Output::Close { conn }));
+        if was_loading {
+            self.connect_to_monitor();
+        }
+        self.take_leave();
+        self.reporting.request(now);
+    }
+
+    /// Asks to be marked down, and as one whose promises nobody need wait for.
+    pub(crate) fn take_leave(&mut self) {
+        let Some(conn) = self.monitor.conn().filter(|_| self.stage == Stage::Failed) else {
+            return;
+        };
+        let leave = OsdMarkMeDown {
+            version: self.epoch().0.into(),
+            fsid: self.config.fsid,
+            target: self.config.id,
+            target_addrs: self.config.addrs.clone(),
+            epoch: self.epoch(),
+            request_ack: false,
+            down_and_dead: true,
+        };
+        self.send(conn, leave.encode(SUPPORTED));
+    }
+
+    /// Only questions about itself are answered, and the monitor is listened to as far as that needs.
+    pub(crate) fn dispatch_failed(&mut self, conn: ConnId, message: &Message) -> codec::Result<()> {
+        match message.kind {
+            Command::KIND => self.take_command(conn, message.tid, Command::decode(message)?),
+            RotatingSecretsMessage::KIND if self.monitor.is(conn) => {
+                self.take_secrets(&RotatingSecretsMessage::decode(message)?);
+            }
+            AuthReply::KIND if self.monitor.is(conn) => {
+                self.take_sealed_secrets(&AuthReply::decode(message)?.payload);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What health says of it.
+    pub(crate) fn failure_health(&self) -> Option<(String, String)> {
+        let failure = self.failure.as_ref()?;
+        let id = self.config.id;
+        let text = format!(
+            "the store of osd.{id} failed, and the OSD is out of service ({failure}); look at its disk, \
+             then restart it, or give it another disk with 'sepiola osd replace --id {id}'"
+        );
+        Some((CHECK.to_owned(), text))
+    }
+}

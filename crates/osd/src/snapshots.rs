@@ -1,0 +1,204 @@
+//! Snapshots as the OSD sees them: what a pool has, what a request must preserve, and where the state
+//! is that it wants to see.
+
+use crate::Osd;
+use crate::execute::{Answer, CloneChanges, Need, Snapshots};
+use crate::objects::Progress;
+use crate::request::Request;
+use crate::storage::Pending;
+use engine::Time;
+use maps::{OsdMap, PoolFlags, SnapIntervals};
+use pg::snaps::{At, index_key};
+use pg::{AlsoWritten, meta_object};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use store::{Change, Collection, RequestKind};
+use types::{Errno, HObject, PgId, PoolId, SnapId};
+use wire::op::OpCode;
+use wire::op::request_flags::{ENFORCE_SNAPC, ORDERSNAP};
+
+/// What the map says of snapshots of a group's pool. Empty for most pools, so that a write pays one
+/// comparison.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PoolSnapshots {
+    /// Whether these are preserved, instead of those that clients name.
+    is_pool_mode: bool,
+    seq: SnapId,
+    /// Newest first.
+    snaps: Vec<SnapId>,
+    /// Those whose removal has begun, and is not over.
+    pub removed: Arc<SnapIntervals>,
+    /// Those, and all others of whose removal this OSD has heard: a request may have been long on its way.
+    gone: Arc<SnapIntervals>,
+}
+
+impl PoolSnapshots {
+    fn rules(&self, request: &Request) -> bool {
+        self.is_pool_mode && !request.message.has_flag(ENFORCE_SNAPC)
+    }
+
+    /// Whether the request knows of any snapshot.
+    pub fn has_any(&self, request: &Request) -> bool {
+        let own = request.message.snap_context.seq > SnapId(0);
+        if self.rules(request) { self.seq > SnapId(0) } else { own }
+    }
+
+    /// What a write must preserve, newest first: a client may not have heard yet what was removed.
+    pub fn to_preserve<'a>(&'a self, request: &'a Request) -> Cow<'a, [SnapId]> {
+        if self.rules(request) {
+            return Cow::Borrowed(&self.snaps);
+        }
+        let named = &request.message.snap_context.snaps;
+        if self.gone.is_empty() || !named.iter().any(|snap| self.gone.contains(*snap)) {
+            return Cow::Borrowed(named);
+        }
+        Cow::Owned(named.iter().copied().filter(|snap| !self.gone.contains(*snap)).collect())
+    }
+
+    pub fn of_request<'a>(&'a self, request: &Request, snaps: &'a [SnapId]) -> Snapshots<'a> {
+        let named = request.message.snap_context.seq;
+        Snapshots {
+            seq: if self.rules(request) { self.seq } else { named },
+            snaps,
+            is_ordered: request.message.has_flag(ORDERSNAP),
+            removed: (!self.removed.is_empty()).then_some(&*self.removed),
+        }
+    }
+}
+
+/// Notes which snapshots a map says are removed.
+pub(crate) fn note_removed(gone: &mut BTreeMap<PoolId, SnapIntervals>, map: &OsdMap) {
+    gone.retain(|pool, _| map.pools.contains_key(pool));
+    for (pool, removed) in &map.removed_snaps_queue {
+        gone.entry(*pool).or_default().union(removed);
+    }
+}
+
+/// Adds to a write what it changes in the group's index of clones.
+pub(crate) fn index_clones(
+    pg: PgId,
+    clones: CloneChanges,
+    changes: &mut Vec<Change>,
+) -> Vec<AlsoWritten> {
+    let object = meta_object(pg);
+    let key = |(snap, clone): &(SnapId, HObject)| index_key(*snap, clone);
+    if !clones.indexed.is_empty() {
+        let pairs = clones.indexed.iter().map(|pair| (key(pair), Default::default())).collect();
+        changes.push(Change::OmapSet { object: object.clone(), pairs });
+    }
+    if !clones.unindexed.is_empty() {
+        let keys = clones.unindexed.iter().map(key).collect();
+        changes.push(Change::OmapRemove { object, keys });
+    }
+    clones.written
+}
+
+impl Osd {
+    /// Looks up in a new map what the groups must know.
+    pub(crate) fn take_pool_snapshots(&mut self, now: Time) {
+        let (map, gone) = (&self.map, &mut self.removed_snaps);
+        note_removed(gone, map);
+        let mut known: BTreeMap<_, PoolSnapshots> = BTreeMap::new();
+        for (id, pool) in &map.pools {
+            let removed = map.removed_snaps_queue.get(id);
+            let is_pool_mode = pool.flags.contains(PoolFlags::POOL_SNAPS);
+            if is_pool_mode || gone.contains_key(id) {
+                let snapshots = PoolSnapshots {
+                    is_pool_mode,
+                    seq: if is_pool_mode { pool.snap_seq } else { SnapId(0) },
+                    snaps: pool.snaps.keys().rev().copied().filter(|_| is_pool_mode).collect(),
+                    removed: Arc::new(removed.cloned().unwrap_or_default()),
+                    gone: Arc::new(gone.get(id).cloned().unwrap_or_default()),
+                };
+                known.insert(*id, snapshots);
+            }
+        }
+        let mut wanting = Vec::new();
+        for (pg, group) in &mut self.groups {
+            group.snapshots = known.get(&pg.pool).cloned().unwrap_or_default();
+            group.trim.forget_purged(&group.snapshots.removed);
+            if !group.snapshots.removed.is_empty() {
+                wanting.push(*pg);
+            }
+        }
+        wanting.into_iter().for_each(|pg| self.note_trim(now, pg));
+    }
+
+    /// Finds the clones that a request looks at, and sees to it that they are there. Says so if the
+    /// request cannot run yet.
+    pub(crate) fn find_clones(&mut self, pg: PgId, object: &HObject, key: u64) -> Option<Progress> {
+        let request = self.requests.get(key).expect("the caller has it");
+        let group = &self.groups[&pg];
+        let context = &group.objects[object];
+        let state = context.state.as_ref().expect("it is loaded before");
+        let set = state.snaps.as_deref();
+        let snapshots = group.snapshots.of_request(request, &[]);
+        if request.nature.rolls_back {
+            let ops = request.message.ops.iter().filter(|op| op.code == OpCode::ROLLBACK);
+            let mut clones = ops.filter_map(|op| match snapshots.find(set, op.snap()) {
+                At::Clone(id) => Some(object.at(id)),
+                _ => None,
+            });
+            let lacking = clones.find(|clone| group.pg.is_blocked(clone, true, false))?;
+            return self.await_clone(pg, &lacking);
+        }
+        let at = snapshots.find(set, request.object().snap);
+        let cached = context.clone.as_ref().map(|(id, _)| *id);
+        self.requests.get_mut(key).expect("it was just there").at = Some(at);
+        let At::Clone(id) = at else { return None };
+        let clone = object.at(id);
+        let is_absent = group.pg.missing().contains(&clone);
+        if is_absent && group.pg.is_primary() {
+            return self.await_clone(pg, &clone);
+        }
+        if is_absent {
+            self.reply_error(key, Errno::AGAIN);
+            return Some(Progress::Ran);
+        }
+        if cached == Some(id) {
+            return None;
+        }
+        self.load_clone(pg, object, key, id, clone)
+    }
+
+    fn await_clone(&mut self, pg: PgId, clone: &HObject) -> Option<Progress> {
+        let group = self.groups.get_mut(&pg).expect("the caller has it");
+        group.pg.want_object(clone);
+        Some(Progress::Blocked)
+    }
+
+    /// Puts what is known of a clone into its object's context, or asks for it.
+    fn load_clone(
+        &mut self,
+        pg: PgId,
+        object: &HObject,
+        key: u64,
+        id: SnapId,
+        clone: HObject,
+    ) -> Option<Progress> {
+        let need = Need::Clone(id);
+        let request = self.requests.get(key).expect("the caller has it");
+        match request.loaded.find(&need) {
+            Some(Answer::Clone(state)) => {
+                let state = state.clone();
+                let context = self.context_mut(pg, object).expect("its request runs");
+                context.clone = Some((id, state));
+                None
+            }
+            Some(_) => {
+                self.reply_error(key, Errno::IO);
+                Some(Progress::Ran)
+            }
+            None => {
+                self.mark_loading(pg, object, key);
+                let request = self.requests.get_mut(key).expect("it was just there");
+                request.outstanding = 1;
+                let pending = Pending::Need { request: key, attempt: request.attempt, need };
+                let kind = RequestKind::Meta { collection: Collection(pg), object: clone };
+                self.ask_store(pending, kind);
+                Some(Progress::Loading)
+            }
+        }
+    }
+}

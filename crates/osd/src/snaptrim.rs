@@ -1,0 +1,251 @@
+//! Removing what removed snapshots have kept, in steps, while clients go on.
+//!
+//! The map has a queue of snapshots whose removal has begun. The primary of a clean group takes them out
+//! of its objects' clones, one snapshot after the other: it reads a page of the group's index, and gives
+//! each object found there a request that waits in the object's queue as any other. So a step costs
+//! what it removes, and nobody waits for more than one object. When the index has no more of a
+//! snapshot, the primary tells the monitor, which takes the snapshot off the queue once all groups of
+//! the pool have said so.
+//!
+//! Nothing is remembered over a change of the primary: what is left is in the index.
+
+use crate::Osd;
+use crate::groups::Group;
+use crate::request::{Nature, Origin, Request};
+use crate::storage::Pending;
+use classes::Caller;
+use engine::{Duration, Time};
+use maps::{OsdMapFlags, SnapIntervals};
+use pg::snaps::{decode_index_key, index_keys_of};
+use std::collections::BTreeSet;
+use store::{Collection, Outcome, RequestKind, StoreError};
+use types::{EVersion, HObject, PgId, SnapId};
+use wire::internal::pg_state::{SNAPTRIM, SNAPTRIM_WAIT};
+use wire::{OsdRequest, ShardPgId};
+
+/// Objects of one step.
+const STEP_OBJECTS: usize = 16;
+const STEP_BYTES_MAX: usize = 64 << 10;
+/// Groups that an OSD trims at once (`osd_max_trimming_pgs`).
+const GROUPS_MAX: usize = 2;
+/// How long a group is left alone that cannot be trimmed now.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// How far a group has come.
+#[derive(Debug, Default)]
+pub(crate) struct GroupTrim {
+    /// Snapshots of the queue of which this group has nothing any more.
+    pub purged: SnapIntervals,
+    step: Option<Step>,
+    not_before: Time,
+    /// No write behind this one makes clones for snapshots of the queue; the index tells of the others
+    /// once they are durable.
+    since: EVersion,
+}
+
+#[derive(Debug)]
+struct Step {
+    snap: SnapId,
+    /// Requests on their way, once the index is read.
+    left: Option<usize>,
+    /// Whether one of them came to nothing.
+    has_failed: bool,
+}
+
+impl GroupTrim {
+    /// The members changed.
+    pub fn begin_anew(&mut self) {
+        *self = GroupTrim::default();
+    }
+
+    /// What is no longer in the queue need not be remembered.
+    pub fn forget_purged(&mut self, queue: &SnapIntervals) {
+        let mut gone = self.purged.clone();
+        gone.subtract(queue);
+        self.purged.subtract(&gone);
+    }
+}
+
+impl Group {
+    /// Snapshots that are still to be trimmed here.
+    pub fn trim_queue(&self) -> SnapIntervals {
+        let mut queue = (*self.snapshots.removed).clone();
+        queue.subtract(&self.trim.purged);
+        queue
+    }
+
+    fn next_to_trim(&self) -> Option<SnapId> {
+        let queue = self.trim_queue();
+        queue.intervals().next().map(|(first, _)| first)
+    }
+
+    pub fn trim_state_bits(&self) -> u64 {
+        match (self.pg.is_clean(), &self.trim.step) {
+            (true, Some(_)) => SNAPTRIM,
+            (true, None) if !self.trim_queue().is_empty() => SNAPTRIM_WAIT,
+            _ => 0,
+        }
+    }
+}
+
+/// The groups that have something to trim.
+#[derive(Debug, Default)]
+pub(crate) struct Trims {
+    queue: BTreeSet<PgId>,
+    pub due: Option<Time>,
+}
+
+impl Trims {
+    fn look_at(&mut self, when: Time) {
+        self.due = Some(self.due.map_or(when, |due| due.min(when)));
+    }
+}
+
+impl Osd {
+    /// A group may have something to trim.
+    pub(crate) fn note_trim(&mut self, now: Time, pg: PgId) {
+        let Some(group) = self.groups.get_mut(&pg) else { return };
+        group.trim.since = group.pg.info().last_update;
+        if group.pg.is_primary() && !group.trim_queue().is_empty() {
+            self.trims.queue.insert(pg);
+            self.trims.look_at(now);
+        }
+    }
+
+    pub(crate) fn trim_if_due(&mut self, now: Time) {
+        if self.trims.due.is_none_or(|due| now < due) {
+            return;
+        }
+        self.trims.due = None;
+        // The map that allows it again brings all groups back here.
+        if self.map.flags.contains(OsdMapFlags::NOSNAPTRIM) {
+            return;
+        }
+        let groups = &self.groups;
+        let is_waiting = |pg: &PgId| {
+            let group = groups.get(pg).filter(|group| group.pg.is_primary());
+            group.is_some_and(|group| group.next_to_trim().is_some())
+        };
+        self.trims.queue.retain(is_waiting);
+        let is_busy = |pg: &&PgId| groups[pg].trim.step.is_some();
+        let mut busy = self.trims.queue.iter().filter(is_busy).count();
+        for pg in self.trims.queue.clone() {
+            let group = &self.groups[&pg];
+            if group.trim.step.is_some() {
+                continue;
+            }
+            let is_ready = group.pg.is_clean() && group.pg.committed() >= group.trim.since;
+            let may = is_ready && busy < GROUPS_MAX;
+            match may && group.trim.not_before <= now {
+                true => {
+                    busy += 1;
+                    self.begin_step(pg);
+                }
+                false => {
+                    let again = if may { group.trim.not_before } else { now + RETRY };
+                    self.trims.look_at(again);
+                }
+            }
+        }
+    }
+
+    fn begin_step(&mut self, pg: PgId) {
+        let Some(group) = self.groups.get_mut(&pg) else { return };
+        let Some(snap) = group.next_to_trim() else { return };
+        group.trim.step = Some(Step { snap, left: None, has_failed: false });
+        let kind = RequestKind::OmapList {
+            collection: Collection(pg),
+            object: pg::meta_object(pg),
+            after: None,
+            prefix: index_keys_of(snap),
+            entries_max: STEP_OBJECTS,
+            bytes_max: STEP_BYTES_MAX,
+        };
+        let generation = group.generation;
+        self.ask_store(Pending::Trim { pg, generation }, kind);
+    }
+
+    pub(crate) fn trim_listed(
+        &mut self,
+        now: Time,
+        pg: PgId,
+        generation: u64,
+        outcome: Result<Outcome, StoreError>,
+    ) {
+        let group = self.groups.get_mut(&pg).filter(|group| group.generation == generation);
+        let Some(group) = group else { return };
+        let Some(step) = &mut group.trim.step else { return };
+        let keys = match outcome {
+            Ok(Outcome::OmapPage(page)) => page.pairs.into_keys(),
+            Err(StoreError::NoObject { .. }) => Default::default(),
+            other => {
+                tracing::error!(%pg, ?other, "the index of clones cannot be read");
+                return self.end_step(now, pg, true);
+            }
+        };
+        let clones: Vec<(SnapId, HObject)> =
+            keys.filter_map(|key| decode_index_key(&key)).collect();
+        if clones.is_empty() {
+            group.trim.purged.insert(step.snap);
+            tracing::debug!(%pg, snap = step.snap.0, "nothing is left of a removed snapshot");
+            return self.end_step(now, pg, false);
+        }
+        step.left = Some(clones.len());
+        for (snap, clone) in clones {
+            let request = self.requests.insert(self.trim_request(pg, snap, &clone));
+            self.start(now, pg, request);
+        }
+    }
+
+    fn trim_request(&self, pg: PgId, snap: SnapId, clone: &HObject) -> Request {
+        let message = OsdRequest {
+            pg: ShardPgId::replicated(pg),
+            map_epoch: self.epoch(),
+            flags: 0,
+            request_id: Default::default(),
+            client_incarnation: 0,
+            mtime: Default::default(),
+            object: clone.at(SnapId::HEAD),
+            ops: Vec::new(),
+            snap_context: Default::default(),
+            retry_attempt: 0,
+            features: 0,
+        };
+        let origin = Origin::SnapTrim { snap, clone: clone.snap };
+        let mut request = Request::new(origin, message, 0, Caller::default());
+        request.nature = Nature { may_write: true, ..Nature::default() };
+        request
+    }
+
+    /// One object of a step is done, or could not be.
+    pub(crate) fn trim_ended(&mut self, pg: PgId, succeeded: bool) {
+        let now = self.now;
+        let Some(group) = self.groups.get_mut(&pg) else { return };
+        let Some(step) = &mut group.trim.step else { return };
+        let Some(left) = &mut step.left else { return };
+        step.has_failed |= !succeeded;
+        *left -= 1;
+        if *left == 0 {
+            let has_failed = step.has_failed;
+            self.end_step(now, pg, has_failed);
+        }
+    }
+
+    /// The next step begins at once while nobody else wants anything.
+    fn end_step(&mut self, now: Time, pg: PgId, has_failed: bool) {
+        let is_client = |request: &Request| matches!(request.origin, Origin::Client { .. });
+        let has_clients = self.requests.iter().any(|(_, request)| is_client(request));
+        let pause = match has_failed {
+            true => RETRY,
+            false if has_clients => self.options.snap_trim_sleep,
+            false => Duration::ZERO,
+        };
+        let Some(group) = self.groups.get_mut(&pg) else { return };
+        group.trim.step = None;
+        group.trim.not_before = now + pause;
+        if group.next_to_trim().is_none() {
+            self.reporting.request(now);
+        }
+        self.trims.look_at(now + pause);
+    }
+}

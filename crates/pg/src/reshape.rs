@@ -1,0 +1,326 @@
+//! Dividing a copy where it lies, when its pool gets more groups, and merging two when it gets less.
+//!
+//! The map that says so ends the interval, for every copy of the group, also for those of no member. The
+//! copy then stands still ([`State::Reshaping`]) until its store has confirmed all that it was given: only
+//! then does the store have what the memory says. One transaction gives each new group a collection of
+//! its own, with its objects, its part of the log and of what is missing, and the past of the whole.
+//! When that is durable, all parts take part in the interval that has begun. Logs are long, and
+//! transactions must not be: what is stored beside the objects of a new group is put in place before, in the
+//! old collection under the name that it will have in the new one, and moves with the objects. (A merge does not have that yet: its one log is in its one transaction.)
+//! Each also gets the whole index of clones: pairs of objects that went elsewhere are as good as those of
+//! objects that are gone. Pools with snapshots are not merged.
+//!
+//! New parts are there from the beginning, and stand still with the copy: what others ask of them is
+//! answered when there is an answer. A part must not be taken for absent whose objects are still in
+//! another collection. For the same reason the OSD goes on to no later map before that.
+//!
+//! Two groups are merged when both are clean on the same members and take no writes: the map then names
+//! the versions that they have. A copy that has just these is complete, and so is the merged one. Any
+//! other is worth nothing any more but for its objects: it will be filled in.
+
+use crate::message::{Body, Header};
+use crate::persist::last_complete;
+use crate::snaps::INDEX_PREFIX;
+use crate::{LogEntry, Members, Missing, Output, Pg, PgInfo, PgLog, State, Tag, info, split};
+use bytes::Bytes;
+use std::collections::{BTreeMap, VecDeque};
+use store::{BOOKKEEPING_BYTES_MAX, Change, Hashes, Transaction};
+use types::{EVersion, HObject, OsdId, PgId};
+
+/// Of log entries and the like in one transaction: one more entry still leaves it bookkeeping, for which a
+/// full store has room.
+const STEP_BYTES_MAX: usize = BOOKKEEPING_BYTES_MAX as usize / 2;
+/// Messages of one interval that are kept while the copy stands still; primaries ask again.
+const HELD_MAX: usize = 256;
+
+/// What a map says of two groups that it merges: the versions that all members have of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MergedVersions {
+    pub source: EVersion,
+    pub target: EVersion,
+}
+
+/// A copy that is to be divided or merged.
+#[derive(Debug, Default)]
+pub(crate) struct Reshaping {
+    /// Whether the OSD knows that the store has confirmed everything.
+    is_announced: bool,
+    /// Whether the store had no room for it.
+    is_refused: bool,
+    /// What this group will be when the store has done it.
+    own: Option<Part>,
+    /// What the store is to do next, one after the other.
+    steps: VecDeque<Transaction>,
+}
+
+/// What the copy knows, as far as it concerns one part.
+#[derive(Debug)]
+struct Part {
+    info: PgInfo,
+    log: PgLog,
+    missing: Missing,
+}
+
+/// What came while the copy stood still.
+#[derive(Debug, Default)]
+pub(crate) struct Held(Vec<(OsdId, Header, Body)>);
+
+impl Held {
+    pub fn push(&mut self, from: OsdId, header: &Header, body: Body) {
+        if matches!(body, Body::Query | Body::Info(_)) && self.0.len() < HELD_MAX {
+            self.0.push((from, *header, body));
+        }
+    }
+}
+
+impl Pg {
+    /// Whether the map has divided or merged this group, and its store not yet.
+    pub fn is_reshaping(&self) -> bool {
+        self.reshaping.is_some() && self.state != State::Failed
+    }
+
+    fn hashes(&self) -> Hashes {
+        Hashes::new(self.members.hash_bits, self.id.seed)
+    }
+
+    /// A part of this copy that becomes a group of its own. It is to be told the map that this copy was
+    /// told just now.
+    pub fn new_part(&self, id: PgId) -> Pg {
+        let state = match self.state {
+            _ if !self.created => State::Stray,
+            State::Failed => State::Failed,
+            _ => State::Reshaping,
+        };
+        Pg {
+            state,
+            created: self.created,
+            past: self.past.clone(),
+            knows_past: self.knows_past,
+            readers: self.readers.clone(),
+            ..Pg::new(id, self.whoami)
+        }
+    }
+
+    pub(crate) fn stand_still(&mut self) {
+        self.state = State::Reshaping;
+        self.interrupt_writes(false);
+        self.forget_peers();
+        self.room.begin_interval();
+        if self.commits_pending == 0 {
+            self.stands_still();
+        }
+    }
+
+    /// The store has confirmed everything.
+    pub(crate) fn stands_still(&mut self) {
+        if let Some(reshaping) = &mut self.reshaping
+            && !std::mem::replace(&mut reshaping.is_announced, true)
+        {
+            self.outputs.push_back(Output::Quiet);
+        }
+    }
+
+    /// Has the store divide this copy among itself and these new parts of it.
+    pub fn divide(&mut self, parts: &mut [&mut Pg]) {
+        let count = parts.len() as u64 + 1;
+        let mut steps = VecDeque::new();
+        let mut last = Transaction { changes: Vec::with_capacity(3 * parts.len() + 3) };
+        if !self.created {
+            steps.push_back(Transaction {
+                changes: vec![(self.collection, Change::CreateCollection)],
+            });
+        }
+        for (index, part) in (1..).zip(parts) {
+            let hashes = part.hashes();
+            let Part { info, log, missing } = self.part(hashes, index, count);
+            (part.info, part.log, part.missing) = (info, log, missing);
+            self.prepare_meta(&mut steps, &mut last, part);
+            last.push(part.collection, Change::CreateCollection);
+            let change = Change::MoveObjects { target: part.collection, hashes };
+            last.push(self.collection, change);
+            part.set_info_and_intervals(&mut last);
+        }
+        let own = self.part(self.hashes(), 0, count);
+        self.keep_own_meta(&mut last, &own);
+        steps.push_back(last);
+        self.take_steps(own, steps);
+    }
+
+    fn take_steps(&mut self, own: Part, steps: VecDeque<Transaction>) {
+        if let Some(reshaping) = &mut self.reshaping {
+            (reshaping.own, reshaping.steps) = (Some(own), steps);
+        }
+        self.take_step();
+    }
+
+    /// Has the store do what is next, if there is something.
+    pub(crate) fn take_step(&mut self) {
+        let next = self.reshaping.as_mut().and_then(|reshaping| reshaping.steps.pop_front());
+        match next {
+            Some(transaction) => self.commit(Tag::Reshaped, transaction),
+            None => self.outputs.push_back(Output::Reshaped),
+        }
+    }
+
+    /// The map has merged this group into another one: it stands still, for good.
+    pub fn begin_merging(&mut self) {
+        // It is nobody's any more.
+        self.members = Members { hash_bits: self.members.hash_bits, ..Members::default() };
+        if self.state == State::Failed {
+            return;
+        }
+        self.reshaping = Some(Reshaping::default());
+        if !matches!(self.state, State::Loading | State::Refused) {
+            self.stand_still();
+        }
+    }
+
+    /// Has the store put what these copies have into this one. Unless there is one that can be proved to
+    /// have all, as this one can, the merged copy is incomplete.
+    pub fn merge_from(&mut self, sources: &[&mut Pg], versions: Option<MergedVersions>) {
+        let own = match (sources, versions) {
+            ([source], Some(versions)) if self.has_all_of(source, versions) => {
+                self.merged_whole(source)
+            }
+            _ => self.merged_incomplete(sources),
+        };
+        let mut transaction = Transaction { changes: Vec::with_capacity(3 * sources.len() + 3) };
+        for source in sources.iter().filter(|source| source.created) {
+            let (hashes, from) = (source.hashes(), source.collection);
+            let (object, target) = (source.meta.clone(), self.collection);
+            transaction.push(from, Change::Remove { object });
+            transaction.push(from, Change::MoveObjects { target, hashes });
+            transaction.push(from, Change::RemoveCollection);
+        }
+        self.remove_meta(&mut transaction, info::missing_keys());
+        let mut pairs = BTreeMap::from([
+            (info::INFO_KEY, codec::encode_to_bytes(&own.info)),
+            self.intervals_pair(),
+        ]);
+        if own.log.head() != self.log.head() {
+            self.remove_meta(&mut transaction, info::log_keys());
+            pairs.extend(own.log.entries().map(log_pair));
+        }
+        self.set_meta(&mut transaction, pairs);
+        self.take_steps(own, VecDeque::from([transaction]));
+    }
+
+    fn has_all_of(&self, source: &Pg, versions: MergedVersions) -> bool {
+        let has = |pg: &Pg, version: EVersion| {
+            let is_whole = pg.info.is_complete() && pg.missing.is_empty();
+            pg.created && is_whole && pg.info.last_update == version
+        };
+        has(self, versions.target) && has(source, versions.source)
+    }
+
+    fn merged_whole(&self, source: &Pg) -> Part {
+        let log = split::merged_log(self.interval, &self.log, &source.log);
+        let info = split::merged_info(&self.info, &source.info, &log);
+        Part { info, log, missing: Missing::default() }
+    }
+
+    fn merged_incomplete(&self, sources: &[&mut Pg]) -> Part {
+        tracing::debug!(pg = %self.id, osd = %self.whoami, "the merged copy is not complete");
+        let sum = |count: fn(&PgInfo) -> u64| sources.iter().map(|pg| count(&pg.info)).sum::<u64>();
+        let info = PgInfo {
+            last_backfill: HObject::default(),
+            last_complete: self.info.last_update,
+            objects: self.info.objects + sum(|info| info.objects),
+            bytes: self.info.bytes + sum(|info| info.bytes),
+            ..self.info.clone()
+        };
+        Part { info, log: self.log.clone(), missing: Missing::default() }
+    }
+
+    fn part(&self, hashes: Hashes, index: u64, count: u64) -> Part {
+        let mut info = split::part_of_info(&self.info, hashes, index, count);
+        let log = split::part_of_log(&self.log, hashes);
+        let missing = split::part_of_missing(&self.missing, hashes);
+        info.last_complete = last_complete(&info, &log, &missing);
+        Part { info, log, missing }
+    }
+
+    /// What will be stored beside the objects of a part is stored here, under its name, in place of what an
+    /// earlier attempt may have left.
+    fn prepare_meta(&self, steps: &mut VecDeque<Transaction>, last: &mut Transaction, part: &Pg) {
+        let missing = part.missing.iter().filter_map(|(object, _)| part.missing.pair(object));
+        let mut pairs = part.log.entries().map(log_pair).chain(missing).peekable();
+        let object = || part.meta.clone();
+        let mut changes = vec![(self.collection, Change::Remove { object: object() })];
+        if self.info.clones > 0 {
+            let (first, last) = (Bytes::new(), Bytes::from_static(&[INDEX_PREFIX]));
+            changes = vec![
+                (self.collection, Change::Clone { object: self.meta.clone(), target: object() }),
+                (self.collection, Change::OmapRemoveRange { object: object(), first, last }),
+            ];
+        }
+        while pairs.peek().is_some() {
+            let (mut bytes, mut some) = (0, BTreeMap::new());
+            while let Some((key, value)) = pairs.next_if(|_| bytes < STEP_BYTES_MAX) {
+                bytes += key.len() + value.len();
+                some.insert(key, value);
+            }
+            changes.push((self.collection, Change::OmapSet { object: object(), pairs: some }));
+            steps.push_back(Transaction { changes: std::mem::take(&mut changes) });
+        }
+        last.changes.extend(changes);
+    }
+
+    /// What becomes another of what is stored here.
+    fn keep_own_meta(&self, transaction: &mut Transaction, own: &Part) {
+        let gone = self.missing.iter().filter(|(object, _)| !own.missing.contains(object));
+        let keys: Vec<Bytes> = gone.map(|(object, _)| info::missing_key(object)).collect();
+        if !keys.is_empty() {
+            let object = self.meta.clone();
+            transaction.push(self.collection, Change::OmapRemove { object, keys });
+        }
+        let entries = self.log.entries().zip(own.log.entries());
+        let changed = entries.filter(|(before, after)| before != after);
+        let mut pairs: BTreeMap<Bytes, Bytes> = changed.map(|(_, entry)| log_pair(entry)).collect();
+        pairs.insert(info::INFO_KEY, codec::encode_to_bytes(&own.info));
+        pairs.extend([self.intervals_pair()]);
+        self.set_meta(transaction, pairs);
+    }
+
+    /// The store has divided or merged the copy.
+    pub fn take_shape(&mut self) {
+        if let Some(own) = self.reshaping.take().and_then(|reshaping| reshaping.own) {
+            (self.info, self.log, self.missing) = (own.info, own.log, own.missing);
+        }
+        self.created = true;
+        self.committed = self.info.log_tail;
+        self.state = State::Stray;
+        self.join_interval();
+        for (from, header, body) in std::mem::take(&mut self.held.0) {
+            self.handle_message(from, &header, body);
+        }
+    }
+
+    /// The copy of which this was to be a part is out of service.
+    pub fn lose_shape(&mut self) {
+        self.state = State::Failed;
+    }
+
+    /// The disk has no room for it; it is tried again.
+    pub(crate) fn shape_refused(&mut self) {
+        tracing::error!(pg = %self.id, osd = %self.whoami, "no room to divide the group");
+        if let Some(reshaping) = &mut self.reshaping {
+            reshaping.is_refused = true;
+            reshaping.steps.clear();
+        }
+        self.outputs.push_back(Output::WantsInterval);
+    }
+
+    /// There may be room now.
+    pub fn retry_reshaping(&mut self) {
+        if let Some(reshaping) = &mut self.reshaping
+            && std::mem::take(&mut reshaping.is_refused)
+        {
+            self.outputs.push_back(Output::Quiet);
+        }
+    }
+}
+
+fn log_pair(entry: &LogEntry) -> (Bytes, Bytes) {
+    (info::log_key(entry.version), codec::encode_to_bytes(entry))
+}

@@ -1,0 +1,71 @@
+//! The index: which objects have a clone that shows a snapshot, so that removing the snapshot costs as
+//! much as there is to remove (Ceph's `SnapMapper`).
+//!
+//! Pairs without values in the omap of the group's own object. A key is a letter, the snapshot, and the
+//! clone's name in the form in which stores sort names, so that what belongs to one snapshot lies
+//! together, and of that what belongs to a range of hashes.
+
+use super::SnapSet;
+use bytes::Bytes;
+use codec::Reader;
+use std::collections::BTreeMap;
+use types::{HObject, SnapId};
+
+/// Sorts behind all other keys of the group, which are read when an OSD starts; these are not.
+pub(crate) const INDEX_PREFIX: u8 = b'x';
+const SNAP_LEN: usize = 8;
+
+pub fn is_index_key(key: &[u8]) -> bool {
+    key.first() == Some(&INDEX_PREFIX)
+}
+
+/// What the keys of a snapshot begin with.
+pub fn index_keys_of(snap: SnapId) -> Bytes {
+    let mut key = Vec::with_capacity(1 + SNAP_LEN);
+    key.push(INDEX_PREFIX);
+    key.extend(snap.0.to_be_bytes());
+    key.into()
+}
+
+pub fn index_key(snap: SnapId, clone: &HObject) -> Bytes {
+    let mut key = Vec::with_capacity(48 + clone.name.len() * 2);
+    key.push(INDEX_PREFIX);
+    key.extend(snap.0.to_be_bytes());
+    store::key::push_object(&mut key, clone);
+    key.into()
+}
+
+pub fn decode_index_key(key: &[u8]) -> Option<(SnapId, HObject)> {
+    let mut r = Reader::new(key.strip_prefix(&[INDEX_PREFIX])?);
+    let snap = SnapId(u64::from_be_bytes(r.array("snapshot").ok()?));
+    let clone = store::key::take_object(&mut r).ok()?;
+    r.is_empty().then_some((snap, clone))
+}
+
+/// All pairs of an object.
+pub fn index_pairs(head: &HObject, set: &SnapSet) -> BTreeMap<Bytes, Bytes> {
+    let clones = set.clones.iter().flat_map(|clone| {
+        let name = head.at(clone.id);
+        clone.snaps.iter().map(move |snap| (index_key(*snap, &name), Bytes::new()))
+    });
+    clones.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::PoolId;
+
+    #[test]
+    fn keys_name_snapshot_and_clone_and_lie_behind_the_others() {
+        let name = Bytes::from_static(b"a\0b");
+        let head = HObject::head(PoolId(3), Bytes::new(), Bytes::new(), name, 77);
+        let key = index_key(SnapId(9), &head.at(SnapId(12)));
+        assert!(key.starts_with(&index_keys_of(SnapId(9))) && is_index_key(&key));
+        assert!(key < index_keys_of(SnapId(10)) && key > crate::scrub::STAMPS_KEY);
+        assert_eq!(decode_index_key(&key), Some((SnapId(9), head.at(SnapId(12)))));
+        for end in 0..key.len() {
+            assert_eq!(decode_index_key(&key[..end]), None);
+        }
+    }
+}

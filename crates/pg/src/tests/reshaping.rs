@@ -1,0 +1,223 @@
+//! Copies that are divided, and merged again.
+
+use super::World;
+use super::world::{Node, PG, object};
+use crate::{MapChange, Members, MergedVersions, Pg};
+use store::{Collection, Outcome, RequestKind};
+use types::{EVersion, OsdId, PgId};
+
+const PART: PgId = PgId { seed: 1 << 8, ..PG };
+
+impl Node {
+    /// As an OSD does it when a map divides the group.
+    pub fn begin_part(&mut self, change: &MapChange, members: &Members) {
+        if members.hash_bits == super::world::HASH_BITS || self.part.is_some() {
+            return;
+        }
+        let mut part = self.pg.new_part(PART);
+        part.handle_map(change, members.clone());
+        self.part = Some(part);
+    }
+
+    /// Divides the copy, or merges the two.
+    pub fn reshape(&mut self) {
+        let part = self.part.as_mut().expect("the map has divided the group");
+        match self.is_merging {
+            true => self.pg.merge_from(&[part], self.versions),
+            false => self.pg.divide(&mut [part]),
+        }
+    }
+
+    pub fn take_shape(&mut self) {
+        self.pg.take_shape();
+        match self.is_merging {
+            true => self.part = None,
+            false => self.part.as_mut().expect("it was divided").take_shape(),
+        }
+    }
+
+    /// The next map merges the two, and says which versions are complete.
+    fn begin_merging(&mut self, source: EVersion, target: EVersion) {
+        self.is_merging = true;
+        self.versions = Some(MergedVersions { source, target });
+        self.part.as_mut().expect("it was divided").begin_merging();
+    }
+
+    fn data(&mut self, pg: PgId, name: &str) -> String {
+        let (collection, object) = (Collection(pg), object(name));
+        match self.ask_store(RequestKind::Read { collection, object, offset: 0, length: 100 }) {
+            Ok(Outcome::Read(read)) => String::from_utf8_lossy(&read.data).into_owned(),
+            _ => "absent".to_owned(),
+        }
+    }
+
+    /// The copy as it will be after a restart.
+    fn stored(&mut self, pg: PgId) -> Pg {
+        let mut copy = Pg::load(pg, OsdId(0));
+        while let Some(crate::Output::Storage { tag, kind }) = copy.poll_output() {
+            let outcome = self.ask_store(kind);
+            copy.handle_completion(tag, outcome);
+        }
+        copy
+    }
+}
+
+/// `a` and `c` go, `b` and `d` stay.
+const WRITTEN: &str = "map 20 0 1 2
+     run
+     write a one
+     write b two
+     write c three
+     write b four
+     run";
+
+#[test]
+fn objects_log_and_past_go_with_their_part() {
+    let mut world = World::new(3);
+    world.run_script(WRITTEN);
+    world.run_script(
+        "divide 30 0 1 2
+         states => Reshaping Reshaping Reshaping
+         run
+         states => Active ReplicaActive ReplicaActive
+         part 0 => GetInfo
+         part 1 => Replica
+         write d five
+         run
+         clean => yes
+         equal 0 1 2",
+    );
+    for osd in 0..3 {
+        let node = world.node(OsdId(osd));
+        for (pg, name, data) in
+            [(PG, "a", "absent"), (PART, "a", "one"), (PG, "b", "four"), (PART, "b", "absent")]
+        {
+            assert_eq!(node.data(pg, name), data, "{name} in {pg} on osd.{osd}");
+        }
+        let (whole, part) = (node.stored(PG), node.stored(PART));
+        let names = |pg: &Pg| {
+            let changed = pg.log().entries().filter(|entry| entry.changes_object());
+            let names = changed.map(|entry| String::from_utf8_lossy(&entry.object.name));
+            names.collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!((names(&whole), names(&part)), ("b b d".to_owned(), "a c".to_owned()));
+        assert_eq!((whole.log().len(), part.log().len()), (5, 4));
+        assert_eq!((part.interval().0, part.members().hash_bits), (30, 9));
+    }
+}
+
+#[test]
+fn a_copy_stands_still_until_its_store_has_confirmed_everything() {
+    let mut world = World::new(3);
+    world.run_script(WRITTEN);
+    world.run_script(
+        "write a six
+         deliver
+         divide 30 0 1 2
+         deliver
+         states => Reshaping Reshaping Reshaping
+         part 0 => Reshaping
+         run
+         states => Active ReplicaActive ReplicaActive",
+    );
+    assert_eq!(world.node(OsdId(0)).data(PART, "a"), "six");
+}
+
+#[test]
+fn without_room_it_is_tried_again() {
+    let mut world = World::new(3);
+    world.run_script(WRITTEN);
+    world.run_script(
+        "commits 1 full
+         divide 30 0 1 2
+         run
+         states => GetInfo Reshaping Replica
+         part 1 => Reshaping
+         retry 1
+         run
+         states => Active ReplicaActive ReplicaActive
+         part 1 => Replica",
+    );
+    assert_eq!(world.node(OsdId(1)).data(PART, "c"), "three");
+}
+
+/// Three copies that were divided, and the versions of both groups.
+fn divided() -> (World, EVersion, EVersion) {
+    let mut world = World::new(3);
+    world.run_script(WRITTEN);
+    world.run_script("divide 30 0 1 2\n run\n write d five\n run\n clean => yes");
+    let node = world.node(OsdId(0));
+    let source = node.part.as_ref().map(|part| part.info().last_update).unwrap();
+    let target = node.pg.info().last_update;
+    (world, source, target)
+}
+
+#[test]
+fn merged_copies_have_what_both_had() {
+    let (mut world, source, target) = divided();
+    world.nodes.iter_mut().for_each(|node| node.begin_merging(source, target));
+    world.run_script(
+        "merge 40 0 1 2
+         states => Reshaping Reshaping Reshaping
+         run
+         states => Active ReplicaActive ReplicaActive
+         clean => yes
+         write a six
+         run
+         equal 0 1 2",
+    );
+    for osd in 0..3 {
+        let node = world.node(OsdId(osd));
+        for (name, data) in [("a", "six"), ("b", "four"), ("c", "three"), ("d", "five")] {
+            assert_eq!(node.data(PG, name), data, "{name} on osd.{osd}");
+        }
+        assert!(node.ask_store(RequestKind::Collections).is_ok_and(
+            |outcome| matches!(outcome, Outcome::Collections(all) if all == [Collection(PG)])
+        ));
+        let (stored, memory) = (node.stored(PG), &node.pg);
+        assert_eq!(stored.log().head(), memory.log().head());
+        assert!(stored.log().head() > target && stored.info().is_complete());
+    }
+}
+
+#[test]
+fn a_merged_copy_that_lacked_something_is_filled_in() {
+    let (mut world, source, target) = divided();
+    let older = EVersion { version: target.version - 1, ..target };
+    for (osd, target) in [(0, older), (1, target), (2, target)] {
+        world.node(OsdId(osd)).begin_merging(source, target);
+    }
+    world.run_script(
+        "merge 40 0 1 2
+         run
+         acting => 0 1 2
+         clean => yes
+         equal 0 1 2",
+    );
+    assert_eq!(world.node(OsdId(0)).data(PG, "c"), "three");
+}
+
+#[test]
+fn what_is_missing_is_missing_of_the_part() {
+    let mut world = World::new(3);
+    world.run_script(WRITTEN);
+    world.run_script(
+        "down 2
+         map 30 0 1
+         run
+         write a six
+         write b seven
+         run
+         hold
+         up 2
+         map 40 0 1 2
+         run
+         missing 2 => a b
+         divide 50 0 1 2
+         run
+         missing 2 => b",
+    );
+    let part = world.node(OsdId(2)).stored(PART);
+    assert_eq!(part.missing().iter().count(), 1);
+    assert!(part.missing().contains(&object("a")));
+}
