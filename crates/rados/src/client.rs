@@ -2,8 +2,9 @@
 
 use crate::auth::Authenticator;
 use crate::effects::Effects;
-use crate::monitor::{MonitorLink, decoded};
+use crate::monitor::{MonitorLink, Task, decoded};
 use crate::objecter::{MapProgress, Objecter};
+use crate::operation::PoolRequest;
 use crate::{
     AuthFailure, AuthSecrets, AuthStart, CommandTarget, Completion, Config, ListRequest, OpId,
     Operation, Place, Reply, WatchEvent, WatchId,
@@ -17,7 +18,7 @@ use types::{EntityType, Epoch, PoolId};
 use wire::watch::NotifyRequest;
 use wire::{
     AuthReply, CommandReply, MessageBody, MonCommandAck, MonGetVersionReply, MonMapMessage,
-    OsdBackoff, OsdMapMessage, OsdReply, WatchNotify,
+    OsdBackoff, OsdMapMessage, OsdReply, PoolOpReply, WatchNotify,
 };
 
 /// When nothing says how long a watch may be silent (Ceph's `osd_client_watch_timeout`).
@@ -110,10 +111,21 @@ impl Client {
             CommandTarget::Monitor => {
                 let id = fx.next_id();
                 let deadline = self.timeout.map(|timeout| now + timeout);
-                self.monitor.command(id, command.into(), input, deadline, fx);
+                let task = Task::Command { command: command.into(), input };
+                self.monitor.command(id, task, deadline, fx);
                 id
             }
         }
+    }
+
+    /// Changes a pool's snapshots. Without an answer nobody knows whether that was done; it is asked for
+    /// again, and may be done twice.
+    pub fn pool_op(&mut self, now: Time, request: PoolRequest) -> OpId {
+        let fx = &mut self.effects;
+        let id = fx.next_id();
+        let deadline = self.timeout.map(|timeout| now + timeout);
+        self.monitor.command(id, Task::PoolOp(request), deadline, fx);
+        id
     }
 
     /// Watches an object until [`Client::unwatch`] or [`WatchEvent::Lost`].
@@ -230,6 +242,11 @@ impl Client {
             OsdMapMessage::KIND => {
                 if let Some(maps) = decoded(message) {
                     self.handle_maps(now, &maps);
+                }
+            }
+            PoolOpReply::KIND => {
+                if let Some(reply) = decoded::<PoolOpReply>(message) {
+                    self.monitor.handle_pool_op_reply(message.tid, reply, &mut self.effects);
                 }
             }
             MonCommandAck::KIND => {

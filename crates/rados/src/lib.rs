@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! Client::new(config, entropy);  start(now)
-//!   fetch_map, submit, list, command, watch, notify    -> OpId
+//!   fetch_map, submit, list, command, pool_op, watch, notify    -> OpId
 //!   poll_completion                                    -> (OpId, Result<Reply, Errno>)
 //!   poll_watch_event                                   -> WatchEvent
 //! ```
@@ -38,6 +38,7 @@ pub use client::Client;
 pub use config::{Config, Credentials};
 pub use listing::{ListPage, ListRequest};
 pub use operation::{
-    CommandOutput, CommandTarget, Completion, OpId, Operation, OperationReply, Place, Reply,
+    CommandOutput, CommandTarget, Completion, OpId, Operation, OperationReply, Place, PoolRequest,
+    Reply,
 };
 pub use watch::{WatchEvent, WatchId};

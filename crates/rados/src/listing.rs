@@ -55,23 +55,11 @@ pub(crate) fn page(pool: Option<&Pool>, id: PoolId, hash: u32, listing: PgListin
 
 /// The first position behind placement group `seed` of `pg_num`, in listing order.
 fn behind(seed: u32, pg_num: u32) -> Option<HObject> {
-    let bits = seed_bits(seed, pg_num);
+    let bits = maps::stable_bits(seed, pg_num).into();
     let first = seed.reverse_bits();
     let last = if bits == 0 { u32::MAX } else { first | (u32::MAX.checked_shr(bits).unwrap_or(0)) };
     let next = last.checked_add(1)?;
     Some(HObject { hash: next.reverse_bits(), ..HObject::default() })
-}
-
-/// How many low bits of the hash decide that an object is in placement group `seed`: fewer for
-/// those that are not split yet on the way to a power of two.
-fn seed_bits(seed: u32, pg_num: u32) -> u32 {
-    if pg_num <= 1 {
-        return 0;
-    }
-    let bits = u32::BITS - (pg_num - 1).leading_zeros();
-    let half = 1 << (bits - 1);
-    let is_split = seed >= half || seed + half < pg_num;
-    if is_split { bits } else { bits - 1 }
 }
 
 #[cfg(test)]

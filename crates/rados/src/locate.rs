@@ -13,6 +13,8 @@ use wire::op::request_flags;
 pub(crate) struct Target {
     pub pg: PgId,
     pub hash: u32,
+    /// How many bits of it select the group: a group that was divided is another one.
+    pub hash_bits: u8,
     pub mapping: Arc<Mapping>,
     /// The pool's last demand that all operations be sent again.
     pub resend_epoch: Epoch,
@@ -69,7 +71,8 @@ impl Locator {
         let resend_epoch = pool.last_force_op_resend;
         match mapping.acting_primary {
             Some(osd) if map.is_up(osd) => {
-                Located::At(osd, Target { pg, hash, mapping, resend_epoch })
+                let hash_bits = maps::stable_bits(pg.seed, pool.pg_num);
+                Located::At(osd, Target { pg, hash, hash_bits, mapping, resend_epoch })
             }
             _ => Located::Waits,
         }

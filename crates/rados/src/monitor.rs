@@ -1,25 +1,31 @@
 //! The session with a monitor: finding one, subscriptions, commands, questions for versions.
 
 use crate::effects::{Effects, retry_time};
-use crate::operation::CommandOutput;
+use crate::operation::{CommandOutput, PoolRequest, check};
 use crate::{OpId, Reply};
 use bytes::Bytes;
 use engine::{ConnId, Duration, Message, Time};
 use maps::MonMap;
 use std::collections::{BTreeMap, BTreeSet};
-use types::{EntityAddrVec, EntityType, Epoch, Errno, ParticipantName, Uuid, features};
+use types::{EntityAddrVec, EntityType, Epoch, Errno, ParticipantName, SnapId, Uuid, features};
 use wire::{
     Auth, MessageBody, MonCommand, MonCommandAck, MonGetVersion, MonGetVersionReply, MonSubscribe,
-    SubscribeItem,
+    PoolOpReply, SubscribeItem,
 };
 
 /// A monitor that has not let us in by then is given up.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// What a monitor is asked to do.
+#[derive(Debug)]
+pub(crate) enum Task {
+    Command { command: String, input: Bytes },
+    PoolOp(PoolRequest),
+}
+
 #[derive(Debug)]
 struct Command {
-    command: String,
-    input: Bytes,
+    task: Task,
     deadline: Option<Time>,
 }
 
@@ -138,15 +144,8 @@ impl MonitorLink {
         }
     }
 
-    pub fn command(
-        &mut self,
-        id: OpId,
-        command: String,
-        input: Bytes,
-        deadline: Option<Time>,
-        fx: &mut Effects,
-    ) {
-        self.commands.insert(id, Command { command, input, deadline });
+    pub fn command(&mut self, id: OpId, task: Task, deadline: Option<Time>, fx: &mut Effects) {
+        self.commands.insert(id, Command { task, deadline });
         self.send_command(id, fx);
     }
 
@@ -154,13 +153,14 @@ impl MonitorLink {
     fn send_command(&self, id: OpId, fx: &mut Effects) {
         let (Some(conn), Some(fsid)) = (self.open_conn(), self.fsid()) else { return };
         let Some(command) = self.commands.get(&id) else { return };
-        let message = MonCommand {
-            version: 0,
-            fsid,
-            command: vec![command.command.clone()],
-            input: command.input.clone(),
+        let message = match &command.task {
+            Task::Command { command, input } => {
+                let (command, input) = (vec![command.clone()], input.clone());
+                MonCommand { version: 0, fsid, command, input }.encode(features::SUPPORTED)
+            }
+            Task::PoolOp(request) => request.message(fsid).encode(features::SUPPORTED),
         };
-        fx.send(conn, message.encode(features::SUPPORTED).with_tid(id.0));
+        fx.send(conn, message.with_tid(id.0));
     }
 
     fn send_commands(&self, fx: &mut Effects) {
@@ -172,6 +172,16 @@ impl MonitorLink {
         if self.commands.remove(&id).is_some() {
             let MonCommandAck { result, text, output, .. } = ack;
             fx.complete(id, Ok(Reply::Command(CommandOutput { result, text, output })));
+        }
+    }
+
+    pub fn handle_pool_op_reply(&mut self, tid: u64, reply: PoolOpReply, fx: &mut Effects) {
+        let id = OpId(tid);
+        if self.commands.remove(&id).is_some() {
+            let snap = reply.response.as_deref();
+            let snap = snap.and_then(|snap| codec::decode_all::<SnapId>("snapshot", snap).ok());
+            let outcome = check(reply.result);
+            fx.complete(id, outcome.map(|_| Reply::Pool { epoch: Epoch(reply.epoch), snap }));
         }
     }
 

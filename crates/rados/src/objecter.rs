@@ -283,6 +283,13 @@ impl Objecter {
         self.locator.forget();
         let Some(map) = &self.map else { return };
         self.sessions.retain(|osd, addrs| map.client_addrs(osd) == Some(addrs), fx);
+        for (pool, removed) in &map.removed_snaps_queue {
+            // What is written from now on need not be preserved for those.
+            let of_pool = |pending: &&mut Pending| pending.operation.place.pool == *pool;
+            for pending in self.ops.values_mut().filter(of_pool) {
+                pending.operation.snap_context.snaps.retain(|snap| !removed.contains(*snap));
+            }
+        }
         for pending in self.ops.values_mut().filter(|pending| pending.sent_on.is_some()) {
             let place = &pending.operation.place;
             let located = self.locator.locate(map, place, pending.hash(), pending.flags);

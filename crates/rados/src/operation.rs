@@ -2,10 +2,10 @@
 
 use crate::{ListPage, WatchId};
 use bytes::Bytes;
-use types::{EVersion, Epoch, Errno, OsdId, PoolId, SnapId};
+use types::{EVersion, Epoch, Errno, OsdId, PoolId, SnapId, Uuid};
 use wire::op::{OpCode, request_flags};
 use wire::watch::NotifyResult;
-use wire::{OpResult, OsdOp, SnapContext};
+use wire::{OpResult, OsdOp, PoolOp, PoolOpKind, SnapContext};
 
 /// Names a request of the client; also its transaction id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -66,6 +66,42 @@ impl Operation {
     }
 }
 
+/// A change of a pool's snapshots.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolRequest {
+    pub pool: PoolId,
+    pub kind: PoolOpKind,
+    /// The one to be removed, if clients manage them.
+    pub snap: SnapId,
+    /// Of one that is the pool's.
+    pub name: String,
+}
+
+impl PoolRequest {
+    /// A number for a snapshot that clients manage.
+    pub fn take_snapshot(pool: PoolId) -> Self {
+        let kind = PoolOpKind::CreateUnmanagedSnap;
+        PoolRequest { pool, kind, snap: SnapId(0), name: String::new() }
+    }
+
+    pub fn remove_snapshot(pool: PoolId, snap: SnapId) -> Self {
+        let kind = PoolOpKind::DeleteUnmanagedSnap;
+        PoolRequest { pool, kind, snap, name: String::new() }
+    }
+
+    pub(crate) fn message(&self, fsid: Uuid) -> PoolOp {
+        PoolOp {
+            version: 0,
+            fsid,
+            pool: self.pool.0 as u32,
+            op: self.kind,
+            snap: self.snap,
+            name: self.name.clone(),
+            crush_rule: 0,
+        }
+    }
+}
+
 /// Who executes a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CommandTarget {
@@ -80,6 +116,8 @@ pub enum Reply {
     Operation(OperationReply),
     /// To [`crate::Client::command`]; the command itself may have failed.
     Command(CommandOutput),
+    /// To [`crate::Client::pool_op`]: shown by maps from this epoch on; the new snapshot, if any.
+    Pool { epoch: Epoch, snap: Option<SnapId> },
     /// To [`crate::Client::list`].
     Page(ListPage),
     /// To [`crate::Client::fetch_map`]: the map is at least this new.

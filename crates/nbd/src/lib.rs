@@ -1,0 +1,53 @@
+//! The server's side of the NBD protocol (network block device), one [`Session`] per connection.
+//!
+//! The fixed newstyle handshake, structured replies, block status of `base:allocation`, and all
+//! commands of the baseline and its stable extensions but resizing, as `doc/proto.md` of the reference
+//! implementation describes them.
+//!
+//! ```text
+//! Session::new(limits)
+//!   handle_received(bytes)            what arrived
+//!   receive_hint, take_receive_buffer, handle_filled    for data that goes straight into its buffer
+//!   poll_event(exports) -> Event      a command to execute, or the end
+//!   complete(id, outcome)
+//!   poll_transmit(pieces)             what to send
+//! ```
+//!
+//! Invariants:
+//! * Whatever a client sends is answered, with an error if need be, or ends its session; nothing is set
+//!   aside for it before it is known to be within bounds, and never more than [`Limits`] say.
+//! * Data is passed on in the slices in which it came, in both directions.
+//!
+//! It deliberately does not know sockets, images, or how commands are executed.
+
+mod input;
+mod negotiation;
+mod protocol;
+mod reply;
+mod session;
+mod transmission;
+
+pub use protocol::CommandError;
+pub use session::{CloseReason, Event, Limits, Session};
+pub use transmission::{Command, CommandId, Data, Outcome};
+
+use bytes::Bytes;
+
+/// What a client may be told of an export.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Export {
+    /// The host's own number of it.
+    pub number: usize,
+    pub size: u64,
+    pub is_read_only: bool,
+    /// Sizes and offsets of requests that cost least are multiples of it.
+    pub preferred_block: u32,
+}
+
+/// What there is to be used, by name.
+pub trait Exports {
+    /// The empty name is the default export's.
+    fn find(&self, name: &[u8]) -> Option<Export>;
+    /// For those who ask which there are.
+    fn names(&self) -> Vec<Bytes>;
+}

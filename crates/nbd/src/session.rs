@@ -1,0 +1,345 @@
+//! One connection, from its greeting to its end.
+
+use crate::input::Input;
+use crate::negotiation::{self, Agreement, Next, OPTION_LEN_MAX};
+use crate::protocol::{CommandError, OPTION_MAGIC, command, command_flags};
+use crate::transmission::{Command, CommandId, LENGTH_MAX, Outcome, REQUEST_LEN, Request};
+use crate::{Export, Exports, reply};
+use bytes::{Bytes, BytesMut};
+use std::collections::BTreeMap;
+
+/// The head of an option: magic, number, length.
+const OPTION_HEAD_LEN: usize = 16;
+/// Options that a client may try before it chooses an export; real ones need a handful.
+const OPTIONS_MAX: u32 = 256;
+/// From so much missing payload on it is received straight into a buffer of its own.
+const DIRECT_MIN: usize = 32 << 10;
+
+/// How much one client may have in flight; what comes beyond that waits in its socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    pub commands: usize,
+    /// Data of commands and of their answers.
+    pub bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { commands: 256, bytes: 64 << 20 }
+    }
+}
+
+/// What the host does next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// The client uses this export from now on.
+    Opened(Export),
+    /// Executes it, and calls [`Session::complete`].
+    Command(CommandId, Command),
+    /// What is there to be sent may still go out.
+    Closed(CloseReason),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum CloseReason {
+    #[error("the client has taken its leave")]
+    Left,
+    #[error("the client asked for an export that there is not")]
+    NoExport,
+    #[error("the client does not speak the fixed newstyle protocol")]
+    OldProtocol,
+    #[error("what the client sent is not the protocol")]
+    NotTheProtocol,
+    #[error("the client tried too many options")]
+    TooManyOptions,
+    #[error("the client wrote more at once than it may")]
+    TooLong,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// The client's flags are next.
+    Flags,
+    Options,
+    /// The rest of an option that is too long to be looked at.
+    SkippingOption {
+        option: u32,
+        left: u64,
+    },
+    Transmission,
+    /// A write whose data is next.
+    Payload(Request),
+    Closed,
+}
+
+/// A command that has not been completed.
+#[derive(Debug)]
+struct Pending {
+    cookie: u64,
+    offset: u64,
+    flags: u16,
+    weight: usize,
+}
+
+/// See the crate's description.
+#[derive(Debug)]
+pub struct Session {
+    limits: Limits,
+    stage: Stage,
+    input: Input,
+    output: Vec<Bytes>,
+    agreement: Agreement,
+    options: u32,
+    export: Option<Export>,
+    pending: BTreeMap<CommandId, Pending>,
+    /// Of what is pending.
+    weight: usize,
+    last_command: u64,
+    closing: Option<CloseReason>,
+}
+
+impl Session {
+    pub fn new(limits: Limits) -> Self {
+        Session {
+            limits,
+            stage: Stage::Flags,
+            input: Input::default(),
+            output: vec![negotiation::greeting()],
+            agreement: Agreement::default(),
+            options: 0,
+            export: None,
+            pending: BTreeMap::new(),
+            weight: 0,
+            last_command: 0,
+            closing: None,
+        }
+    }
+
+    pub fn export(&self) -> Option<&Export> {
+        self.export.as_ref()
+    }
+
+    /// The export has another size: what comes from now on is judged by it.
+    pub fn set_size(&mut self, size: u64) {
+        if let Some(export) = &mut self.export {
+            export.size = size;
+        }
+    }
+
+    pub fn handle_received(&mut self, bytes: Bytes) {
+        self.input.push(bytes);
+    }
+
+    /// How much of a payload is missing, if it is worth to be received into its own buffer.
+    pub fn receive_hint(&self) -> Option<usize> {
+        let Stage::Payload(request) = &self.stage else { return None };
+        let missing = (request.length as usize).saturating_sub(self.input.len());
+        (missing >= DIRECT_MIN && !self.is_choked()).then_some(missing)
+    }
+
+    /// The buffer to fill with as much as was hinted at, if anything was.
+    pub fn take_receive_buffer(&mut self) -> Option<BytesMut> {
+        self.receive_hint()?;
+        let Stage::Payload(request) = &self.stage else { return None };
+        Some(self.input.drain_into_buffer(request.length as usize))
+    }
+
+    pub fn handle_filled(&mut self, buffer: BytesMut) {
+        self.input.push(buffer.freeze());
+    }
+
+    /// Whether the client has so much in flight that it is not listened to until it has less.
+    pub fn is_choked(&self) -> bool {
+        self.pending.len() >= self.limits.commands || self.weight >= self.limits.bytes
+    }
+
+    pub fn in_flight(&self) -> usize {
+        self.pending.len()
+    }
+
+    pub fn poll_transmit(&mut self, pieces: &mut Vec<Bytes>) {
+        pieces.append(&mut self.output);
+    }
+
+    pub fn poll_event(&mut self, exports: &dyn Exports) -> Option<Event> {
+        loop {
+            if let Some(reason) = self.closing.take() {
+                self.stage = Stage::Closed;
+                return Some(Event::Closed(reason));
+            }
+            if let Some(event) = self.advance(exports)? {
+                return Some(event);
+            }
+        }
+    }
+
+    /// Takes the next thing from the input; `None` if it is not there yet, or may not be looked at.
+    fn advance(&mut self, exports: &dyn Exports) -> Option<Option<Event>> {
+        match self.stage {
+            Stage::Closed => None,
+            Stage::Flags => self.take_flags().map(|()| None),
+            Stage::Options => Some(self.take_option(exports)?.map(Event::Opened)),
+            Stage::SkippingOption { option, left } => {
+                self.skip_option(option, left);
+                (self.input.len() > 0).then_some(None)
+            }
+            Stage::Transmission if self.is_choked() => None,
+            Stage::Transmission => self.take_request(),
+            Stage::Payload(request) => {
+                let data = self.input.take(request.length as usize)?;
+                self.stage = Stage::Transmission;
+                Some(self.begin(request, data))
+            }
+        }
+    }
+
+    fn skip_option(&mut self, option: u32, left: u64) {
+        let left = left - self.input.discard(left);
+        self.stage = Stage::SkippingOption { option, left };
+        if left == 0 {
+            negotiation::refuse_length(option, &mut self.output);
+            self.stage = Stage::Options;
+        }
+    }
+
+    fn close(&mut self, reason: CloseReason) {
+        self.closing = Some(reason);
+    }
+
+    fn take_flags(&mut self) -> Option<()> {
+        let flags = self.input.peek::<4>()?;
+        self.input.discard(4);
+        match negotiation::agree(u32::from_be_bytes(flags)) {
+            Some(agreement) => {
+                self.agreement = agreement;
+                self.stage = Stage::Options;
+            }
+            None => self.close(CloseReason::OldProtocol),
+        }
+        Some(())
+    }
+
+    /// `None` until there is a whole option; an export if that is what it chooses.
+    fn take_option(&mut self, exports: &dyn Exports) -> Option<Option<Export>> {
+        let head: [u8; OPTION_HEAD_LEN] = self.input.peek()?;
+        let (magic, rest) = head.split_at(8);
+        let option = u32::from_be_bytes(rest[..4].try_into().expect("four bytes"));
+        let length = u32::from_be_bytes(rest[4..].try_into().expect("four bytes"));
+        if magic != OPTION_MAGIC.to_be_bytes() {
+            self.close(CloseReason::NotTheProtocol);
+            return Some(None);
+        }
+        if length > OPTION_LEN_MAX {
+            self.input.discard(OPTION_HEAD_LEN as u64);
+            self.stage = Stage::SkippingOption { option, left: length.into() };
+            return Some(None);
+        }
+        if self.input.len() < OPTION_HEAD_LEN + length as usize {
+            return None;
+        }
+        self.input.discard(OPTION_HEAD_LEN as u64);
+        let data = self.input.take(length as usize)?;
+        self.options += 1;
+        if self.options > OPTIONS_MAX {
+            self.close(CloseReason::TooManyOptions);
+            return Some(None);
+        }
+        let agreement = &mut self.agreement;
+        match negotiation::handle(option, data, agreement, exports, &mut self.output) {
+            Next::Option => Some(None),
+            Next::Transmission(export) => {
+                self.export = Some(export);
+                self.stage = Stage::Transmission;
+                Some(Some(export))
+            }
+            Next::Close if option == crate::protocol::option::ABORT => {
+                self.close(CloseReason::Left);
+                Some(None)
+            }
+            Next::Close => {
+                self.close(CloseReason::NoExport);
+                Some(None)
+            }
+        }
+    }
+
+    /// `None` until there is a whole head; a command if nothing follows the head.
+    fn take_request(&mut self) -> Option<Option<Event>> {
+        let head: [u8; REQUEST_LEN] = self.input.peek()?;
+        self.input.discard(REQUEST_LEN as u64);
+        let Some(request) = Request::decode(&head) else {
+            self.close(CloseReason::NotTheProtocol);
+            return Some(None);
+        };
+        if request.command == command::DISCONNECT {
+            self.close(CloseReason::Left);
+            return Some(None);
+        }
+        if request.payload_len() > LENGTH_MAX {
+            // To take it all in order to refuse it would be as much work as to serve it.
+            self.close(CloseReason::TooLong);
+            return Some(None);
+        }
+        if request.payload_len() > 0 {
+            self.stage = Stage::Payload(request);
+            return Some(None);
+        }
+        Some(self.begin(request, Bytes::new()))
+    }
+
+    /// The command that a request asks for; none if it is answered already.
+    fn begin(&mut self, request: Request, data: Bytes) -> Option<Event> {
+        let Request { cookie, offset, flags, .. } = request;
+        let export = self.export.as_ref()?;
+        let has_status = self.agreement.allocation_of.is_some();
+        let command = match request.command(data, export, has_status) {
+            Ok(command) => command,
+            Err(error) => {
+                self.refuse(cookie, error);
+                return None;
+            }
+        };
+        let weight = command.weight();
+        self.last_command += 1;
+        let id = CommandId(self.last_command);
+        self.pending.insert(id, Pending { cookie, offset, flags, weight });
+        self.weight += weight;
+        Some(Event::Command(id, command))
+    }
+
+    fn refuse(&mut self, cookie: u64, error: CommandError) {
+        match self.agreement.has_structured_replies {
+            true => reply::error(cookie, error, &mut self.output),
+            false => reply::simple(cookie, Some(error), &mut self.output),
+        }
+    }
+
+    /// A command was executed.
+    pub fn complete(&mut self, id: CommandId, outcome: Result<Outcome, CommandError>) {
+        let Some(pending) = self.pending.remove(&id) else { return };
+        self.weight -= pending.weight;
+        let Pending { cookie, offset, flags, .. } = pending;
+        let output = &mut self.output;
+        match (outcome, self.agreement.has_structured_replies) {
+            (Err(error), _) => self.refuse(cookie, error),
+            (Ok(Outcome::Data(data)), false) => {
+                reply::simple(cookie, None, output);
+                reply::plain_data(data, output);
+            }
+            (Ok(Outcome::Data(data)), true) if flags & command_flags::DONT_FRAGMENT != 0 => {
+                reply::whole(cookie, offset, data, output);
+            }
+            (Ok(Outcome::Data(data)), true) => reply::fragments(cookie, offset, data, output),
+            (Ok(Outcome::Status(extents)), _) => {
+                let all = extents.len();
+                let told = if flags & command_flags::ONE_EXTENT != 0 { 1.min(all) } else { all };
+                reply::status(cookie, &extents[..told], output);
+            }
+            // To a command that reads nothing the simple form is an answer in any case.
+            (Ok(Outcome::Done), _) => reply::simple(cookie, None, output),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

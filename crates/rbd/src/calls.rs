@@ -1,0 +1,123 @@
+//! Calls of the class `rbd`, and their outputs.
+
+use crate::Error;
+use bytes::Bytes;
+use codec::{Decode, Encode};
+use rados::OperationReply;
+use types::SnapId;
+use wire::OsdOp;
+
+fn call(method: &str, input: &impl Encode) -> OsdOp {
+    OsdOp::call("rbd", method, &codec::encode_to_bytes(input))
+}
+
+/// The output of one operation of a reply.
+pub(crate) fn output<T: Decode>(
+    reply: &OperationReply,
+    index: usize,
+    what: &'static str,
+) -> Result<T, Error> {
+    let output = reply.ops.get(index).map(|op| op.output.clone()).unwrap_or_default();
+    codec::decode_all(what, &output).map_err(|error| Error::Damaged { what, error })
+}
+
+pub(crate) fn get_id() -> OsdOp {
+    call("get_id", &())
+}
+
+pub(crate) fn set_id(id: &str) -> OsdOp {
+    call("set_id", &id)
+}
+
+/// `BTreeMap<name, id>`
+pub(crate) fn directory_list(after: &str, max: u64) -> OsdOp {
+    call("dir_list", &(after, max))
+}
+
+pub(crate) fn directory_add(name: &str, id: &str) -> OsdOp {
+    call("dir_add_image", &(name, id))
+}
+
+pub(crate) fn directory_remove(name: &str, id: &str) -> OsdOp {
+    call("dir_remove_image", &(name, id))
+}
+
+pub(crate) fn directory_rename(old: &str, new: &str, id: &str) -> OsdOp {
+    call("dir_rename_image", &(old, new, id))
+}
+
+pub(crate) fn create(size: u64, order: u8, features: u64, prefix: &str, data_pool: i64) -> OsdOp {
+    call("create", &(size, order, features, prefix, data_pool))
+}
+
+/// Order and size.
+pub(crate) fn get_size(snap: SnapId) -> OsdOp {
+    call("get_size", &snap)
+}
+
+pub(crate) fn set_size(size: u64) -> OsdOp {
+    call("set_size", &size)
+}
+
+/// All features, and those that the image cannot be used without.
+pub(crate) fn get_features(read_only: bool) -> OsdOp {
+    call("get_features", &(SnapId::HEAD, read_only))
+}
+
+pub(crate) fn get_flags(snap: SnapId) -> OsdOp {
+    call("get_flags", &snap)
+}
+
+pub(crate) fn get_object_prefix() -> OsdOp {
+    call("get_object_prefix", &())
+}
+
+/// -1: the header's.
+pub(crate) fn get_data_pool() -> OsdOp {
+    call("get_data_pool", &())
+}
+
+pub(crate) fn get_snap_context() -> OsdOp {
+    call("get_snapcontext", &())
+}
+
+pub(crate) fn get_stripe_unit_count() -> OsdOp {
+    call("get_stripe_unit_count", &())
+}
+
+pub(crate) fn set_stripe_unit_count(unit: u64, count: u64) -> OsdOp {
+    call("set_stripe_unit_count", &(unit, count))
+}
+
+pub(crate) fn get_created() -> OsdOp {
+    call("get_create_timestamp", &())
+}
+
+/// What a parent is found by: pool, namespace, image id, snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ParentSpec {
+    pub pool: i64,
+    pub namespace: Bytes,
+    pub image: Bytes,
+    pub snapshot: SnapId,
+}
+
+impl ParentSpec {
+    pub fn exists(&self) -> bool {
+        self.pool >= 0 && !self.image.is_empty()
+    }
+}
+
+impl Decode for ParentSpec {
+    fn decode(r: &mut codec::Reader<'_>) -> codec::Result<Self> {
+        r.versioned("parent image", 1, |r, _| {
+            let pool = r.i64("pool")?;
+            let (namespace, image) = r.value()?;
+            Ok(ParentSpec { pool, namespace, image, snapshot: r.value()? })
+        })
+    }
+}
+
+pub(crate) fn get_parent() -> OsdOp {
+    call("parent_get", &())
+}

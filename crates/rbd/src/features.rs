@@ -1,0 +1,148 @@
+//! Features of images (`RBD_FEATURE_*`) and their flags (`RBD_FLAG_*`).
+
+use crate::Error;
+use std::fmt;
+
+/// A set of features.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Features(pub u64);
+
+const NAMES: [(&str, Features); 12] = [
+    ("layering", Features::LAYERING),
+    ("striping", Features::STRIPING),
+    ("exclusive-lock", Features::EXCLUSIVE_LOCK),
+    ("object-map", Features::OBJECT_MAP),
+    ("fast-diff", Features::FAST_DIFF),
+    ("deep-flatten", Features::DEEP_FLATTEN),
+    ("journaling", Features::JOURNALING),
+    ("data-pool", Features::DATA_POOL),
+    ("operations", Features::OPERATIONS),
+    ("migrating", Features::MIGRATING),
+    ("non-primary", Features::NON_PRIMARY),
+    ("dirty-cache", Features::DIRTY_CACHE),
+];
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a feature that an image can be made with; there are {1}")]
+pub struct InvalidFeature(String, String);
+
+impl Features {
+    pub const NONE: Features = Features(0);
+    pub const LAYERING: Features = Features(1 << 0);
+    pub const STRIPING: Features = Features(1 << 1);
+    pub const EXCLUSIVE_LOCK: Features = Features(1 << 2);
+    pub const OBJECT_MAP: Features = Features(1 << 3);
+    pub const FAST_DIFF: Features = Features(1 << 4);
+    pub const DEEP_FLATTEN: Features = Features(1 << 5);
+    pub const JOURNALING: Features = Features(1 << 6);
+    pub const DATA_POOL: Features = Features(1 << 7);
+    pub const OPERATIONS: Features = Features(1 << 8);
+    pub const MIGRATING: Features = Features(1 << 9);
+    pub const NON_PRIMARY: Features = Features(1 << 10);
+    pub const DIRTY_CACHE: Features = Features(1 << 11);
+
+    /// What this client knows how to read.
+    const READABLE: Features = Features(Self::ALL.0 & !Self::MIGRATING.0 & !Self::DIRTY_CACHE.0);
+    const ALL: Features = Features((1 << 12) - 1);
+    /// What this client keeps up when it writes.
+    const WRITABLE: Features = Features(
+        Self::LAYERING.0
+            | Self::STRIPING.0
+            | Self::DEEP_FLATTEN.0
+            | Self::DATA_POOL.0
+            | Self::OPERATIONS.0,
+    );
+    /// What an image can be made with; data-pool and striping follow from other options.
+    const CREATABLE: Features = Features(Self::LAYERING.0 | Self::DEEP_FLATTEN.0);
+    /// What images have unless somebody says otherwise.
+    pub const DEFAULT: Features = Self::CREATABLE;
+
+    pub fn contains(self, other: Features) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    pub fn with(self, other: Features) -> Self {
+        Features(self.0 | other.0)
+    }
+
+    fn without(self, other: Features) -> Self {
+        Features(self.0 & !other.0)
+    }
+
+    fn names(self) -> impl Iterator<Item = &'static str> {
+        NAMES.iter().filter(move |(_, bit)| self.contains(*bit)).map(|(name, _)| *name)
+    }
+
+    /// Names with commas between them, as the `rbd` tool takes them.
+    pub fn parse(text: &str) -> Result<Self, InvalidFeature> {
+        let mut features = Features::NONE;
+        for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+            let found = NAMES.iter().find(|(name, _)| *name == word).map(|(_, bit)| *bit);
+            match found.filter(|bit| Self::CREATABLE.contains(*bit)) {
+                Some(bit) => features = features.with(bit),
+                None => return Err(InvalidFeature(word.into(), Self::CREATABLE.to_string())),
+            }
+        }
+        Ok(features)
+    }
+
+    /// Whether an image with these can be read.
+    pub fn check_readable(self, image: &str) -> Result<(), Error> {
+        let unknown = self.without(Self::READABLE);
+        match unknown {
+            Self::NONE => Ok(()),
+            unknown => Err(Error::refused(format!(
+                "{image} has features that this client cannot read: {unknown}"
+            ))),
+        }
+    }
+
+    /// Whether an image with these can be written.
+    pub fn check_writable(self, image: &str) -> Result<(), Error> {
+        self.check_readable(image)?;
+        let unknown = self.without(Self::WRITABLE);
+        match unknown {
+            Self::NONE => Ok(()),
+            unknown => Err(Error::refused(format!(
+                "{image} has features that this client does not keep up when it writes: {unknown}; \
+                 `rbd feature disable {image} NAME` takes them away, those that need others first \
+                 (fast-diff, object-map, exclusive-lock)"
+            ))),
+        }
+    }
+}
+
+impl fmt::Display for Features {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = self.names().collect::<Vec<_>>().join(", ");
+        let unknown = self.without(Self::ALL);
+        match (known.is_empty(), unknown) {
+            (_, Self::NONE) => f.write_str(&known),
+            (true, unknown) => write!(f, "{:#x}", unknown.0),
+            (false, unknown) => write!(f, "{known}, {:#x}", unknown.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_and_written() {
+        let features = Features::parse("layering, deep-flatten").unwrap();
+        assert_eq!(features, Features::LAYERING.with(Features::DEEP_FLATTEN));
+        assert_eq!(features.to_string(), "layering, deep-flatten");
+        assert_eq!(Features::parse(""), Ok(Features::NONE));
+        assert!(Features::parse("journaling").is_err() && Features::parse("layer").is_err());
+        assert_eq!(Features(1 << 40 | 1).to_string(), "layering, 0x10000000000");
+    }
+
+    #[test]
+    fn what_is_not_kept_up_is_not_written() {
+        assert!(Features::DEFAULT.check_writable("a").is_ok());
+        assert!(Features::JOURNALING.check_readable("a").is_ok());
+        assert!(Features::JOURNALING.check_writable("a").is_err());
+        assert!(Features(1 << 40).check_readable("a").is_err());
+    }
+}

@@ -1,0 +1,148 @@
+//! What an image's header says.
+
+use crate::calls::{self, ParentSpec};
+use crate::names::{ImageSpec, data_object};
+use crate::steps::{Steps, Stop};
+use crate::{Error, Features, Layout};
+use bytes::Bytes;
+use rados::Place;
+use types::{Errno, PoolId, SnapId, UTime};
+use wire::SnapContext;
+
+/// Larger ones are not what librbd makes (64 MiB at most by default, 32 MiB per write).
+const ORDERS: std::ops::RangeInclusive<u8> = 12..=26;
+
+/// An image as clients need to know it to read and write it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Header {
+    pub spec: ImageSpec,
+    pub id: String,
+    pub size: u64,
+    pub order: u8,
+    pub features: Features,
+    /// `RBD_FLAG_*`
+    pub flags: u64,
+    pub data_prefix: String,
+    /// Where the data lies, if not beside the header.
+    pub data_pool: Option<PoolId>,
+    pub layout: Layout,
+    pub snap_context: SnapContext,
+    pub has_parent: bool,
+}
+
+/// What a person is told besides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Info {
+    pub header: Header,
+    pub created: UTime,
+}
+
+impl Header {
+    pub fn place(&self) -> Place {
+        self.spec.pool.header(&self.id)
+    }
+
+    /// The object with this part of the data.
+    pub fn data_place(&self, object: u64) -> Place {
+        let mut place = self.spec.pool.place(data_object(&self.data_prefix, object));
+        place.pool = self.data_pool.unwrap_or(place.pool);
+        place
+    }
+
+    pub fn objects(&self) -> u64 {
+        self.layout.objects(self.size)
+    }
+}
+
+/// The id that belongs to an image's name.
+pub(crate) fn find_id(steps: &mut Steps, spec: &ImageSpec) -> Result<String, Stop> {
+    match steps.try_look(&spec.pool.id_object(&spec.name), || vec![calls::get_id()])? {
+        Ok(reply) => Ok(text(calls::output(&reply, 0, "the id")?, "the id")?),
+        Err(Errno::NOENT) => Err(no_image(steps, spec)?.into()),
+        Err(errno) => Err(Error::cluster(format!("looking for {spec}"), errno).into()),
+    }
+}
+
+fn no_image(steps: &mut Steps, spec: &ImageSpec) -> Result<Error, Stop> {
+    let old = steps.try_look(&spec.pool.old_header(&spec.name), || vec![wire::OsdOp::stat()])?;
+    Ok(match old {
+        Ok(_) => Error::refused(format!(
+            "{spec} has the old format 1; `rbd migration` or `rbd export` and `rbd import` bring it \
+             into format 2"
+        )),
+        Err(_) => Error::cluster(format!("there is no image {spec}"), Errno::NOENT),
+    })
+}
+
+fn text(bytes: Bytes, what: &'static str) -> Result<String, Error> {
+    String::from_utf8(bytes.into()).map_err(|_| Error::refused(format!("{what} is not text")))
+}
+
+/// Reads the header of an image.
+pub(crate) fn read(steps: &mut Steps, spec: &ImageSpec) -> Result<Header, Stop> {
+    let id = find_id(steps, spec)?;
+    read_with_id(steps, spec, id)
+}
+
+pub(crate) fn read_with_id(
+    steps: &mut Steps,
+    spec: &ImageSpec,
+    id: String,
+) -> Result<Header, Stop> {
+    let place = spec.pool.header(&id);
+    let reply = steps.look(&format!("reading the header of {spec}"), &place, || {
+        vec![
+            calls::get_size(SnapId::HEAD),
+            calls::get_features(false),
+            calls::get_flags(SnapId::HEAD),
+            calls::get_object_prefix(),
+            calls::get_data_pool(),
+            calls::get_snap_context(),
+            calls::get_parent(),
+        ]
+    })?;
+    let (order, size): (u8, u64) = calls::output(&reply, 0, "the size")?;
+    let (features, _): (u64, u64) = calls::output(&reply, 1, "the features")?;
+    let data_pool: i64 = calls::output(&reply, 4, "the data pool")?;
+    let (seq, snaps) = calls::output(&reply, 5, "the snapshots")?;
+    let parent: ParentSpec = calls::output(&reply, 6, "the parent")?;
+    let features = Features(features);
+    let layout = read_layout(steps, &place, features, order)?;
+    Ok(Header {
+        spec: spec.clone(),
+        id,
+        size,
+        order,
+        features,
+        flags: calls::output(&reply, 2, "the flags")?,
+        data_prefix: text(calls::output(&reply, 3, "the prefix")?, "the prefix")?,
+        data_pool: (data_pool >= 0).then_some(PoolId(data_pool)),
+        layout,
+        snap_context: SnapContext { seq, snaps },
+        has_parent: parent.exists(),
+    })
+}
+
+fn read_layout(
+    steps: &mut Steps,
+    place: &Place,
+    features: Features,
+    order: u8,
+) -> Result<Layout, Stop> {
+    let layout = match features.contains(Features::STRIPING) {
+        false => Layout::plain(order),
+        true => {
+            let ops = || vec![calls::get_stripe_unit_count()];
+            let reply = steps.look("reading the striping", place, ops)?;
+            let (unit, count) = calls::output(&reply, 0, "the striping")?;
+            Layout::new(order, unit, count)
+        }
+    };
+    let usable = layout.filter(|_| ORDERS.contains(&order));
+    usable.ok_or_else(|| {
+        Error::refused(format!(
+            "objects of 2^{order} bytes, striped as they are, are not understood"
+        ))
+        .into()
+    })
+}

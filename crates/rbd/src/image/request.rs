@@ -1,0 +1,325 @@
+//! Requests on an open image, and how the answers of objects become their outcomes.
+
+use super::Image;
+use super::access::Action;
+use crate::{Error, Extent};
+use bytes::Bytes;
+use std::ops::Range;
+use types::Errno;
+
+/// Accesses of one request that are under way at the same time.
+const ACCESSES_MAX: usize = 64;
+
+/// Names a request on one image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u64);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Request {
+    Read {
+        offset: u64,
+        length: u64,
+    },
+    Write {
+        offset: u64,
+        data: Bytes,
+    },
+    /// The range reads as zeros from then on, and takes no more space than it must.
+    Discard {
+        offset: u64,
+        length: u64,
+    },
+    /// Which parts of a range hold data.
+    Map {
+        offset: u64,
+        length: u64,
+    },
+    /// Everything that has completed is durable already, so that this waits for nothing.
+    Flush,
+}
+
+impl Request {
+    fn range(&self) -> (u64, u64) {
+        match self {
+            Request::Read { offset, length }
+            | Request::Discard { offset, length }
+            | Request::Map { offset, length } => (*offset, *length),
+            Request::Write { offset, data } => (*offset, data.len() as u64),
+            Request::Flush => (0, 0),
+        }
+    }
+
+    fn writes(&self) -> bool {
+        matches!(self, Request::Write { .. } | Request::Discard { .. })
+    }
+}
+
+/// A part of a range that was read, the parts one behind the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    Data(Bytes),
+    Zeros(u64),
+}
+
+impl Piece {
+    pub fn len(&self) -> u64 {
+        match self {
+            Piece::Data(data) => data.len() as u64,
+            Piece::Zeros(length) => *length,
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    Done,
+    /// To [`Request::Read`].
+    Data(Vec<Piece>),
+    /// To [`Request::Map`]: lengths one behind the other, and whether there is data.
+    Map(Vec<(u64, bool)>),
+}
+
+/// What an access to one extent gave.
+#[derive(Debug, Clone)]
+pub(super) enum Found {
+    /// Nothing to tell, or nothing there.
+    Nothing,
+    Data(Bytes),
+    /// Offsets in the object and lengths.
+    Extents(Vec<(u64, u64)>),
+}
+
+/// A request that has not completed.
+#[derive(Debug)]
+pub(super) struct Pending {
+    /// What is still to be asked for.
+    work: Option<Work>,
+    kind: Kind,
+    /// Accesses under way.
+    under_way: usize,
+    /// In the order of the image; for requests that give something.
+    extents: Vec<Extent>,
+    found: Vec<Found>,
+    error: Option<Error>,
+}
+
+#[derive(Debug)]
+struct Work {
+    request: Request,
+    /// The part of the request's range that no access was made for.
+    rest: Range<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Read,
+    Map,
+    Other,
+}
+
+impl Pending {
+    pub fn new(request: Request) -> Self {
+        let kind = match request {
+            Request::Read { .. } => Kind::Read,
+            Request::Map { .. } => Kind::Map,
+            _ => Kind::Other,
+        };
+        let (offset, length) = request.range();
+        let rest = offset..offset.saturating_add(length);
+        let (extents, found) = (Vec::new(), Vec::new());
+        let work = Some(Work { request, rest });
+        Pending { work, kind, under_way: 0, extents, found, error: None }
+    }
+
+    fn outcome(self) -> Result<Outcome, Error> {
+        if let Some(error) = self.error {
+            return Err(error);
+        }
+        let parts = self.extents.into_iter().zip(self.found);
+        Ok(match self.kind {
+            Kind::Other => Outcome::Done,
+            Kind::Read => Outcome::Data(pieces(parts)),
+            Kind::Map => Outcome::Map(map(parts)),
+        })
+    }
+}
+
+/// Objects end where their last data does; what is behind, and what is not there, is zeros.
+fn pieces(parts: impl Iterator<Item = (Extent, Found)>) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    let mut zeros = 0;
+    for (extent, found) in parts {
+        let mut data = if let Found::Data(data) = found { data } else { Bytes::new() };
+        data.truncate(extent.length as usize);
+        let behind = extent.length - data.len() as u64;
+        if !data.is_empty() {
+            if zeros > 0 {
+                pieces.push(Piece::Zeros(std::mem::take(&mut zeros)));
+            }
+            pieces.push(Piece::Data(data));
+        }
+        zeros += behind;
+    }
+    if zeros > 0 {
+        pieces.push(Piece::Zeros(zeros));
+    }
+    pieces
+}
+
+fn map(parts: impl Iterator<Item = (Extent, Found)>) -> Vec<(u64, bool)> {
+    let mut map: Vec<(u64, bool)> = Vec::new();
+    let mut add = |length: u64, is_data: bool| match map.last_mut() {
+        _ if length == 0 => {}
+        Some((last, same)) if *same == is_data => *last += length,
+        _ => map.push((length, is_data)),
+    };
+    for (extent, found) in parts {
+        let (mut at, end) = (extent.offset, extent.offset + extent.length);
+        let extents = if let Found::Extents(extents) = found { extents } else { Vec::new() };
+        for (offset, length) in extents {
+            let (start, stop) =
+                (offset.clamp(at, end), offset.saturating_add(length).clamp(at, end));
+            add(start - at, false);
+            add(stop - start, true);
+            at = stop;
+        }
+        add(end - at, false);
+    }
+    map
+}
+
+impl Image {
+    pub(super) fn start(&mut self, key: u64) {
+        let Some(pending) = self.requests.get(key) else { return };
+        let Some(work) = &pending.work else { return };
+        if let Err(error) = self.check(&work.request) {
+            self.fail_request(key, error);
+        }
+        self.go_on_with(key);
+    }
+
+    /// Asks for more of a request's range, as far as it may, and completes it when all is done.
+    fn go_on_with(&mut self, key: u64) {
+        let (layout, object_size) = (self.header.layout, self.header.layout.object_size());
+        loop {
+            let Some(pending) = self.requests.get_mut(key) else { return };
+            if pending.under_way >= ACCESSES_MAX {
+                return;
+            }
+            let Some(Work { request, rest }) = &mut pending.work else { break };
+            let Some(extent) = layout.extents(rest.start, rest.end - rest.start).next() else {
+                pending.work = None;
+                break;
+            };
+            let buffer_offset = rest.start - request.range().0;
+            rest.start += extent.length;
+            let extent = Extent { buffer_offset, ..extent };
+            let action = action(request, &extent, object_size);
+            pending.under_way += 1;
+            let index = pending.extents.len();
+            if pending.kind != Kind::Other {
+                pending.extents.push(extent);
+                pending.found.push(Found::Nothing);
+            }
+            self.access(key, index, extent.object, action);
+        }
+        if self.requests.get(key).is_some_and(|pending| pending.under_way == 0) {
+            self.complete(key);
+        }
+    }
+
+    /// Nothing more is asked for.
+    fn fail_request(&mut self, key: u64, error: Error) {
+        if let Some(pending) = self.requests.get_mut(key) {
+            pending.work = None;
+            pending.error = Some(error);
+        }
+    }
+
+    fn check(&self, request: &Request) -> Result<(), Error> {
+        if let Some(error) = &self.failure {
+            return Err(error.clone());
+        }
+        let image = &self.header.spec;
+        if request.writes() && !self.is_writable {
+            return Err(Error::cluster(format!("{image} was opened to be read only"), Errno::ROFS));
+        }
+        let (offset, length) = request.range();
+        match offset.checked_add(length) {
+            Some(end) if end <= self.header.size => Ok(()),
+            _ => Err(Error::refused(format!(
+                "{length} bytes at {offset} are not within the {} bytes of {image}",
+                self.header.size
+            ))),
+        }
+    }
+
+    /// One of a request's accesses is over.
+    pub(super) fn found(&mut self, key: u64, index: usize, found: Result<Found, Error>) {
+        let Some(pending) = self.requests.get_mut(key) else { return };
+        pending.under_way -= 1;
+        match found {
+            Ok(Found::Nothing) => {}
+            Ok(found) => pending.found[index] = found,
+            Err(error) => self.fail_request(key, error),
+        }
+        self.go_on_with(key);
+    }
+
+    fn complete(&mut self, key: u64) {
+        let Some(pending) = self.requests.remove(key) else { return };
+        self.completions.push_back((RequestId(key), pending.outcome()));
+        if self.is_closing {
+            self.go_on();
+        }
+    }
+}
+
+fn action(request: &Request, extent: &Extent, object_size: u64) -> Action {
+    let Extent { offset, length, buffer_offset, .. } = *extent;
+    match request {
+        Request::Read { .. } => Action::Read { offset, length },
+        Request::Map { .. } => Action::Map { offset, length },
+        Request::Write { data, .. } => {
+            let (start, end) = (buffer_offset as usize, (buffer_offset + length) as usize);
+            Action::Write { offset, data: data.slice(start..end) }
+        }
+        _ if length == object_size => Action::Remove,
+        _ if offset + length == object_size => Action::Truncate { size: offset },
+        _ => Action::Zero { offset, length },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn extent(offset: u64, length: u64) -> Extent {
+        Extent { object: 0, offset, length, buffer_offset: 0 }
+    }
+
+    #[test]
+    fn what_objects_lack_reads_as_zeros() {
+        let parts = [
+            (extent(0, 4), Found::Nothing),
+            (extent(0, 4), Found::Data("ab".into())),
+            (extent(0, 2), Found::Nothing),
+        ];
+        let expected = [Piece::Zeros(4), Piece::Data("ab".into()), Piece::Zeros(4)];
+        assert_eq!(pieces(parts.into_iter()), expected);
+    }
+
+    #[test]
+    fn a_map_joins_what_is_alike_and_ignores_what_was_not_asked_for() {
+        let parts = [
+            (extent(10, 10), Found::Extents(vec![(0, 12), (18, 100)])),
+            (extent(0, 5), Found::Extents(vec![(0, 5)])),
+            (extent(0, 5), Found::Nothing),
+        ];
+        assert_eq!(map(parts.into_iter()), [(2, true), (6, false), (7, true), (5, false)]);
+    }
+}

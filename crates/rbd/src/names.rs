@@ -1,0 +1,113 @@
+//! Names of the objects that make up images.
+
+use bytes::Bytes;
+use rados::Place;
+use std::fmt;
+use std::fmt::Write;
+use types::PoolId;
+
+/// Names and ids of all images of a pool or namespace.
+pub(crate) const DIRECTORY: &str = "rbd_directory";
+/// Which objects link clones to parents, for older clients.
+const ID_PREFIX: &str = "rbd_id.";
+const HEADER_PREFIX: &str = "rbd_header.";
+const DATA_PREFIX: &str = "rbd_data.";
+const OBJECT_MAP_PREFIX: &str = "rbd_object_map.";
+/// What the header of an image of format 1 is called.
+const OLD_HEADER_SUFFIX: &str = ".rbd";
+/// Digits of an object's number.
+const NUMBER_DIGITS: usize = 16;
+
+/// A pool, or a namespace in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pool {
+    pub id: PoolId,
+    /// For people.
+    pub name: String,
+    /// Empty: the pool itself.
+    pub namespace: String,
+}
+
+impl Pool {
+    pub(crate) fn place(&self, object: impl Into<Bytes>) -> Place {
+        let mut place = Place::new(self.id, object);
+        place.namespace = Bytes::copy_from_slice(self.namespace.as_bytes());
+        place
+    }
+
+    pub(crate) fn directory(&self) -> Place {
+        self.place(DIRECTORY)
+    }
+
+    pub(crate) fn id_object(&self, name: &str) -> Place {
+        self.place(format!("{ID_PREFIX}{name}"))
+    }
+
+    pub(crate) fn old_header(&self, name: &str) -> Place {
+        self.place(format!("{name}{OLD_HEADER_SUFFIX}"))
+    }
+
+    pub(crate) fn header(&self, id: &str) -> Place {
+        self.place(format!("{HEADER_PREFIX}{id}"))
+    }
+
+    pub(crate) fn object_map(&self, id: &str) -> Place {
+        self.place(format!("{OBJECT_MAP_PREFIX}{id}"))
+    }
+}
+
+impl fmt::Display for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.namespace.is_empty() {
+            true => f.write_str(&self.name),
+            false => write!(f, "{}/{}", self.name, self.namespace),
+        }
+    }
+}
+
+/// An image by its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageSpec {
+    pub pool: Pool,
+    pub name: String,
+}
+
+impl fmt::Display for ImageSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.pool, self.name)
+    }
+}
+
+/// What the names of an image's data objects begin with. Data in a pool of its own names the pool of
+/// the header, because ids are unique only there.
+pub(crate) fn data_prefix(header_pool: PoolId, id: &str, has_data_pool: bool) -> String {
+    match has_data_pool {
+        true => format!("{DATA_PREFIX}{}.{id}", header_pool.0),
+        false => format!("{DATA_PREFIX}{id}"),
+    }
+}
+
+pub(crate) fn data_object(prefix: &str, number: u64) -> Bytes {
+    let mut name = String::with_capacity(prefix.len() + 1 + NUMBER_DIGITS);
+    name.push_str(prefix);
+    // Writing to a string cannot fail.
+    let _ = write!(name, ".{number:0width$x}", width = NUMBER_DIGITS);
+    name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_are_named_as_librbd_names_them() {
+        let prefix = data_prefix(PoolId(7), "10ab", false);
+        assert_eq!(data_object(&prefix, 0x1f), "rbd_data.10ab.000000000000001f");
+        assert_eq!(data_prefix(PoolId(7), "10ab", true), "rbd_data.7.10ab");
+        let pool = Pool { id: PoolId(1), name: "p".into(), namespace: "n".into() };
+        assert_eq!(pool.header("10ab").object, "rbd_header.10ab");
+        assert_eq!(pool.header("10ab").namespace, "n");
+        let spec = ImageSpec { pool, name: "i".into() };
+        assert_eq!(spec.to_string(), "p/n/i");
+    }
+}

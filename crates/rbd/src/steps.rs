@@ -1,0 +1,370 @@
+//! What is done in several steps, written down as if each step were answered at once.
+//!
+//! A [`Task`] holds a function that asks one thing after another of [`Steps`]. What has been answered
+//! before is answered again from memory; at the first question without an answer the function stops,
+//! the question is asked, and when its answer is there the function is run again from its beginning.
+//! So the function must ask the same as long as it is answered the same, and must do nothing else.
+
+use crate::{Asker, Error};
+use bytes::Bytes;
+use engine::Duration;
+use rados::{Operation, OperationReply, Place, Reply, WatchId};
+use std::collections::VecDeque;
+use std::ops::Range;
+use types::Errno;
+use wire::OsdOp;
+use wire::op::request_flags;
+
+/// Operations of a sweep under way at the same time.
+const SWEEP_IN_FLIGHT: u64 = 32;
+
+/// What an engine wants of the cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ask {
+    Operate(Operation),
+    Watch(Place),
+    Unwatch(WatchId),
+    Notify {
+        place: Place,
+        payload: Bytes,
+    },
+    /// Is not answered.
+    Acknowledge {
+        watch: WatchId,
+        notify_id: u64,
+        reply: Bytes,
+    },
+    /// A command to the monitor.
+    Command(String),
+    /// Is answered later by an empty reply to an operation.
+    Wait(Duration),
+}
+
+pub type Answer = Result<Reply, Errno>;
+
+/// Tells an asker's questions apart: which part of it asks, and that part's own number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AskId {
+    pub(crate) part: Part,
+    pub(crate) number: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Part {
+    /// A task, or the one that an image has under way.
+    Task,
+    /// An image's access to one object.
+    Access,
+    Watch,
+    Unwatch,
+    /// Nobody waits for the answer.
+    Nobody,
+}
+
+/// How far something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Progress {
+    pub done: u64,
+    pub total: u64,
+}
+
+/// Why a function that is run again and again ends early.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    Waiting,
+    Failed(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Stop::Failed(error)
+    }
+}
+
+/// The same operation on many objects.
+#[derive(Debug)]
+struct Sweep {
+    next: u64,
+    end: u64,
+    in_flight: u64,
+    done: u64,
+    total: u64,
+    error: Option<Errno>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Steps {
+    answers: Vec<Answer>,
+    /// How many of the answers this run has used.
+    used: usize,
+    sweep: Option<Sweep>,
+    asks: VecDeque<(AskId, Ask)>,
+    is_asked: bool,
+}
+
+impl Steps {
+    pub fn ask(&mut self, ask: impl FnOnce() -> Ask) -> Result<Answer, Stop> {
+        if let Some(answer) = self.answers.get(self.used) {
+            self.used += 1;
+            return Ok(answer.clone());
+        }
+        if !self.is_asked {
+            self.is_asked = true;
+            let id = AskId { part: Part::Task, number: self.used as u64 };
+            self.asks.push_back((id, ask()));
+        }
+        Err(Stop::Waiting)
+    }
+
+    /// Operations that only read.
+    pub fn try_look(
+        &mut self,
+        place: &Place,
+        ops: impl FnOnce() -> Vec<OsdOp>,
+    ) -> Result<Result<OperationReply, Errno>, Stop> {
+        let answer = self.ask(|| Ask::Operate(Operation::new(place.clone(), ops())))?;
+        Ok(answer.and_then(operation_reply))
+    }
+
+    /// Operations of which some write, or call methods that do. Their outputs are not to be had.
+    pub fn try_change(
+        &mut self,
+        place: &Place,
+        ops: impl FnOnce() -> Vec<OsdOp>,
+    ) -> Result<Result<OperationReply, Errno>, Stop> {
+        let answer = self.ask(|| Ask::Operate(change(place.clone(), ops())))?;
+        Ok(answer.and_then(operation_reply))
+    }
+
+    /// The same for something that must work; `step` says what it is in an error.
+    pub fn look(
+        &mut self,
+        step: &str,
+        place: &Place,
+        ops: impl FnOnce() -> Vec<OsdOp>,
+    ) -> Result<OperationReply, Stop> {
+        self.try_look(place, ops)?.map_err(|errno| Error::cluster(step, errno).into())
+    }
+
+    pub fn change(
+        &mut self,
+        step: &str,
+        place: &Place,
+        ops: impl FnOnce() -> Vec<OsdOp>,
+    ) -> Result<(), Stop> {
+        match self.try_change(place, ops)? {
+            Ok(_) => Ok(()),
+            Err(errno) => Err(Error::cluster(step, errno).into()),
+        }
+    }
+
+    /// An operation for each number, many at a time. What is not there needs nothing done to it.
+    pub fn sweep(
+        &mut self,
+        step: &str,
+        numbers: Range<u64>,
+        operation: impl Fn(u64) -> Operation,
+    ) -> Result<(), Stop> {
+        if let Some(answer) = self.answers.get(self.used) {
+            self.used += 1;
+            return match answer {
+                Ok(_) => Ok(()),
+                Err(errno) => Err(Error::cluster(step, *errno).into()),
+            };
+        }
+        let total = numbers.end.saturating_sub(numbers.start);
+        let sweep = self.sweep.get_or_insert(Sweep {
+            next: numbers.start,
+            end: numbers.end,
+            in_flight: 0,
+            done: 0,
+            total,
+            error: None,
+        });
+        while sweep.next < sweep.end && sweep.in_flight < SWEEP_IN_FLIGHT && sweep.error.is_none() {
+            let id = AskId { part: Part::Task, number: self.used as u64 };
+            self.asks.push_back((id, Ask::Operate(operation(sweep.next))));
+            sweep.next += 1;
+            sweep.in_flight += 1;
+        }
+        if sweep.in_flight > 0 {
+            return Err(Stop::Waiting);
+        }
+        let outcome = sweep.error.map_or(Ok(()), Err);
+        self.sweep = None;
+        self.answers.push(outcome.map(|()| Reply::Operation(OperationReply::default())));
+        self.sweep(step, numbers, operation)
+    }
+
+    fn handle_answer(&mut self, answer: Answer) {
+        match &mut self.sweep {
+            Some(sweep) => {
+                sweep.in_flight -= 1;
+                sweep.done += 1;
+                if let Err(errno) = answer
+                    && errno != Errno::NOENT
+                {
+                    sweep.error = Some(errno);
+                }
+            }
+            None => {
+                self.is_asked = false;
+                self.answers.push(answer);
+            }
+        }
+    }
+}
+
+/// Where there is no room the answer shall say so, instead of a wait for room.
+pub(crate) fn change(place: Place, ops: Vec<OsdOp>) -> Operation {
+    let mut operation = Operation::new(place, ops);
+    operation.flags |= request_flags::WRITE | request_flags::FULL_TRY;
+    operation
+}
+
+pub(crate) fn operation_reply(reply: Reply) -> Result<OperationReply, Errno> {
+    match reply {
+        Reply::Operation(reply) => Ok(reply),
+        _ => Err(Errno::IO),
+    }
+}
+
+type Procedure<T> = Box<dyn Fn(&mut Steps) -> Result<T, Stop> + Send>;
+
+/// Something that is done once.
+pub struct Task<T> {
+    procedure: Procedure<T>,
+    steps: Steps,
+    outcome: Option<Result<T, Error>>,
+    is_over: bool,
+}
+
+impl<T> Task<T> {
+    pub(crate) fn new(procedure: impl Fn(&mut Steps) -> Result<T, Stop> + Send + 'static) -> Self {
+        let (procedure, steps) = (Box::new(procedure), Steps::default());
+        let mut task = Task { procedure, steps, outcome: None, is_over: false };
+        task.run();
+        task
+    }
+
+    fn run(&mut self) {
+        if self.is_over {
+            return;
+        }
+        self.steps.used = 0;
+        self.outcome = match (self.procedure)(&mut self.steps) {
+            Ok(value) => Some(Ok(value)),
+            Err(Stop::Failed(error)) => Some(Err(error)),
+            Err(Stop::Waiting) => None,
+        };
+        self.is_over = self.outcome.is_some();
+    }
+
+    /// Once, when it is over.
+    pub fn poll_outcome(&mut self) -> Option<Result<T, Error>> {
+        self.outcome.take()
+    }
+
+    /// Of what takes long.
+    pub fn progress(&self) -> Option<Progress> {
+        self.steps.sweep.as_ref().map(|sweep| Progress { done: sweep.done, total: sweep.total })
+    }
+}
+
+impl<T> Asker for Task<T> {
+    fn poll_ask(&mut self) -> Option<(AskId, Ask)> {
+        self.steps.asks.pop_front()
+    }
+
+    fn handle_answer(&mut self, _id: AskId, answer: Answer) {
+        self.steps.handle_answer(answer);
+        self.run();
+    }
+}
+
+impl<T> std::fmt::Debug for Task<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Task({} steps answered)", self.steps.answers.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::PoolId;
+
+    fn place(name: String) -> Place {
+        Place::new(PoolId(1), name)
+    }
+
+    fn done() -> Answer {
+        Ok(Reply::Operation(OperationReply::default()))
+    }
+
+    #[test]
+    fn each_step_is_asked_once_and_the_outcome_told_once() {
+        let mut task = Task::new(|steps| {
+            steps.look("first", &place("a".into()), || vec![OsdOp::stat()])?;
+            steps.look("second", &place("b".into()), || vec![OsdOp::stat()])?;
+            Ok(7)
+        });
+        for name in ["a", "b"] {
+            let (id, ask) = task.poll_ask().unwrap();
+            assert!(matches!(ask, Ask::Operate(operation) if operation.place.object == name));
+            assert!(task.poll_ask().is_none() && task.poll_outcome().is_none());
+            task.handle_answer(id, done());
+        }
+        assert_eq!(task.poll_outcome(), Some(Ok(7)));
+        assert!(task.poll_outcome().is_none() && task.poll_ask().is_none());
+    }
+
+    #[test]
+    fn a_failed_step_ends_the_task_and_is_named() {
+        let mut task = Task::new(|steps| {
+            steps.look("looking", &place("a".into()), || vec![OsdOp::stat()])?;
+            Ok(())
+        });
+        let (id, _) = task.poll_ask().unwrap();
+        task.handle_answer(id, Err(Errno::PERM));
+        assert_eq!(task.poll_outcome(), Some(Err(Error::cluster("looking", Errno::PERM))));
+    }
+
+    #[test]
+    fn a_sweep_is_bounded_and_ends_when_all_is_answered() {
+        let total = SWEEP_IN_FLIGHT + 3;
+        let mut task = Task::new(move |steps| {
+            let remove = |number| change(place(format!("{number}")), vec![OsdOp::remove()]);
+            steps.sweep("removing", 0..total, remove)?;
+            Ok(())
+        });
+        let mut under_way: VecDeque<AskId> = VecDeque::new();
+        let mut asked = 0;
+        loop {
+            while let Some((id, _)) = task.poll_ask() {
+                under_way.push_back(id);
+                asked += 1;
+            }
+            assert!(under_way.len() as u64 <= SWEEP_IN_FLIGHT);
+            let Some(id) = under_way.pop_front() else { break };
+            let answer = if asked % 2 == 0 { done() } else { Err(Errno::NOENT) };
+            task.handle_answer(id, answer);
+        }
+        assert_eq!((asked, task.poll_outcome()), (total, Some(Ok(()))));
+    }
+
+    #[test]
+    fn a_sweep_stops_at_an_error() {
+        let mut task = Task::new(|steps| {
+            let remove = |number| change(place(format!("{number}")), vec![OsdOp::remove()]);
+            steps.sweep("removing", 0..1000, remove)?;
+            Ok(())
+        });
+        let mut asked = 0;
+        while let Some((id, _)) = task.poll_ask() {
+            asked += 1;
+            task.handle_answer(id, Err(Errno::PERM));
+        }
+        assert_eq!(asked, SWEEP_IN_FLIGHT);
+        assert_eq!(task.poll_outcome(), Some(Err(Error::cluster("removing", Errno::PERM))));
+    }
+}

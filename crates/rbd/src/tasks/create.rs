@@ -1,0 +1,111 @@
+//! Making an image.
+
+use crate::names::data_prefix;
+use crate::steps::{Steps, Stop, Task};
+use crate::{Error, Features, ImageSpec, Layout, calls};
+use types::{Errno, PoolId};
+use wire::OsdOp;
+
+/// librbd's bounds for the size of objects.
+const ORDERS: std::ops::RangeInclusive<u8> = 12..=25;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreateSpec {
+    pub image: ImageSpec,
+    /// Letters and digits that no image of the pool has; from the system's entropy.
+    pub id: String,
+    pub size: u64,
+    /// Objects have 2^order bytes.
+    pub order: u8,
+    pub features: Features,
+    pub data_pool: Option<PoolId>,
+    /// Unit and count, if not whole objects one behind the other.
+    pub striping: Option<(u64, u64)>,
+}
+
+impl CreateSpec {
+    fn features(&self) -> Features {
+        let mut features = self.features;
+        if self.data_pool.is_some() {
+            features = features.with(Features::DATA_POOL);
+        }
+        if self.striping.is_some() {
+            features = features.with(Features::STRIPING);
+        }
+        features
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let name = &self.image.name;
+        if name.is_empty() || name.contains(['/', '@']) {
+            return Err(Error::refused(format!("{name:?} is not a name for an image")));
+        }
+        if !ORDERS.contains(&self.order) {
+            return Err(Error::refused("objects have 4K to 32M, a power of two"));
+        }
+        let layout = match self.striping {
+            None => Layout::plain(self.order),
+            Some((unit, count)) => Layout::new(self.order, unit, count),
+        };
+        match layout {
+            Some(_) => Ok(()),
+            None => Err(Error::refused("the stripe unit must divide the size of objects")),
+        }
+    }
+}
+
+/// The name is claimed first, so that of two who make the same image one fails; whatever fails later
+/// gives the name back.
+pub fn create(spec: CreateSpec) -> Task<()> {
+    Task::new(move |steps| {
+        spec.check()?;
+        claim_name(steps, &spec.image, &spec.id)?;
+        match make(steps, &spec) {
+            Err(Stop::Failed(error)) => {
+                clean_up(steps, &spec)?;
+                Err(error.into())
+            }
+            outcome => outcome,
+        }
+    })
+}
+
+/// Ties a name to an id, for the first who does.
+pub(super) fn claim_name(steps: &mut Steps, image: &ImageSpec, id: &str) -> Result<(), Stop> {
+    let ops = || vec![OsdOp::create(true), calls::set_id(id)];
+    match steps.try_change(&image.pool.id_object(&image.name), ops)? {
+        Ok(_) => Ok(()),
+        Err(Errno::EXIST) => {
+            Err(Error::cluster(format!("there is already an image {image}"), Errno::EXIST).into())
+        }
+        Err(errno) => Err(Error::cluster(format!("claiming the name {image}"), errno).into()),
+    }
+}
+
+fn make(steps: &mut Steps, spec: &CreateSpec) -> Result<(), Stop> {
+    let (pool, name) = (&spec.image.pool, &spec.image.name);
+    let prefix = data_prefix(pool.id, &spec.id, spec.data_pool.is_some());
+    let data_pool = spec.data_pool.map_or(-1, |pool| pool.0);
+    let features = spec.features().0;
+    steps.change("making the header", &pool.header(&spec.id), || {
+        vec![
+            OsdOp::create(true),
+            calls::create(spec.size, spec.order, features, &prefix, data_pool),
+        ]
+    })?;
+    if let Some((unit, count)) = spec.striping {
+        let ops = || vec![calls::set_stripe_unit_count(unit, count)];
+        steps.change("setting the striping", &pool.header(&spec.id), ops)?;
+    }
+    let ops = || vec![calls::directory_add(name, &spec.id)];
+    steps.change("adding the image to the directory", &pool.directory(), ops)
+}
+
+/// Undoes what may have been done; nothing more can be done about what fails.
+fn clean_up(steps: &mut Steps, spec: &CreateSpec) -> Result<(), Stop> {
+    let (pool, name) = (&spec.image.pool, &spec.image.name);
+    let remove = || vec![OsdOp::remove()];
+    let _ = steps.try_change(&pool.header(&spec.id), remove)?;
+    let _ = steps.try_change(&pool.id_object(name), remove)?;
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! Removing an image with its data.
+
+use super::watchers;
+use crate::header::{self, Header};
+use crate::steps::{Steps, Stop, Task, change};
+use crate::{Error, ImageSpec, calls};
+use rados::Place;
+use types::Errno;
+use wire::OsdOp;
+
+/// What has gone missing halfway through an earlier removal is no reason to stop. The name goes
+/// last, so that a removal that was interrupted can be done again.
+pub fn remove(spec: ImageSpec) -> Task<()> {
+    Task::new(move |steps| {
+        let id = header::find_id(steps, &spec)?;
+        if let Some(header) = existing_header(steps, &spec, &id)? {
+            check(steps, &header)?;
+            steps.sweep("removing data", 0..header.objects(), |object| {
+                change(header.data_place(object), vec![OsdOp::remove()])
+            })?;
+            remove_object(steps, &spec.pool.object_map(&id))?;
+            remove_object(steps, &header.place())?;
+        }
+        let directory = || vec![calls::directory_remove(&spec.name, &id)];
+        tolerate(steps.try_change(&spec.pool.directory(), directory)?, "the directory")?;
+        remove_object(steps, &spec.pool.id_object(&spec.name))
+    })
+}
+
+fn existing_header(steps: &mut Steps, spec: &ImageSpec, id: &str) -> Result<Option<Header>, Stop> {
+    match steps.try_look(&spec.pool.header(id), || vec![OsdOp::stat()])? {
+        Err(Errno::NOENT) => Ok(None),
+        _ => header::read_with_id(steps, spec, id.to_owned()).map(Some),
+    }
+}
+
+fn check(steps: &mut Steps, header: &Header) -> Result<(), Stop> {
+    let image = &header.spec;
+    header.features.check_writable(&image.to_string())?;
+    if !header.snap_context.snaps.is_empty() {
+        let text = format!("{image} has snapshots; `rbd snap purge {image}` removes them");
+        return Err(Error::refused(text).into());
+    }
+    if header.has_parent {
+        let text =
+            format!("{image} is a clone; `rbd rm {image}` also removes its link to the parent");
+        return Err(Error::refused(text).into());
+    }
+    match watchers(steps, &header.place())?.first() {
+        None => Ok(()),
+        Some(watcher) => Err(Error::refused(format!(
+            "{image} is in use by a client at {}; close or unmap it there first, or wait until its \
+             watch has timed out, 30 s after a crash",
+            watcher.addr
+        ))
+        .into()),
+    }
+}
+
+fn remove_object(steps: &mut Steps, place: &Place) -> Result<(), Stop> {
+    let name = String::from_utf8_lossy(&place.object).into_owned();
+    tolerate(steps.try_change(place, || vec![OsdOp::remove()])?, &name)
+}
+
+fn tolerate<T>(outcome: Result<T, Errno>, what: &str) -> Result<(), Stop> {
+    match outcome {
+        Ok(_) | Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(Error::cluster(format!("removing from {what}"), errno).into()),
+    }
+}

@@ -1,0 +1,58 @@
+//! Another size for an image.
+
+use super::tell_watchers;
+use crate::header::{self, Header};
+use crate::steps::{Steps, Stop, Task, change};
+use crate::{Error, ImageSpec, calls};
+use wire::OsdOp;
+
+/// A smaller image loses what is behind its end; that must be meant (`may_shrink`). The data goes
+/// first: what a later growth shows must be zeros.
+pub fn resize(spec: ImageSpec, size: u64, may_shrink: bool) -> Task<()> {
+    Task::new(move |steps| {
+        let header = header::read(steps, &spec)?;
+        header.features.check_writable(&spec.to_string())?;
+        if size == header.size {
+            return Ok(());
+        }
+        if size < header.size {
+            check_shrinking(&header, may_shrink)?;
+            trim(steps, &header, size)?;
+        }
+        steps.change("setting the size", &header.place(), || vec![calls::set_size(size)])?;
+        tell_watchers(steps, &header.place())
+    })
+}
+
+fn check_shrinking(header: &Header, may_shrink: bool) -> Result<(), Error> {
+    if !may_shrink {
+        return Err(Error::refused(format!(
+            "{} would become smaller and lose what is behind its new end; --allow-shrink says that \
+             this is meant",
+            header.spec
+        )));
+    }
+    if header.has_parent {
+        return Err(Error::refused(format!(
+            "{} is a clone, which this client does not make smaller; `rbd resize` does",
+            header.spec
+        )));
+    }
+    Ok(())
+}
+
+/// Objects behind the new end go, those that reach over it lose the rest.
+fn trim(steps: &mut Steps, header: &Header, size: u64) -> Result<(), Stop> {
+    let layout = header.layout;
+    // With striping, all objects of the last set may reach over the end.
+    let first = layout.objects(size).saturating_sub(layout.stripe_count());
+    steps.sweep("removing data behind the new end", first..header.objects(), |object| {
+        let op = match layout.object_length(object, size) {
+            0 => OsdOp::remove(),
+            length => OsdOp::truncate(length),
+        };
+        let mut operation = change(header.data_place(object), vec![op]);
+        operation.snap_context = header.snap_context.clone();
+        operation
+    })
+}
