@@ -2,7 +2,8 @@
 
 use crate::network::Presence;
 use crate::process::{
-    ClientProcess, ControlDisk, MonitorProcess, OsdProcess, Shared, SharedControl, StoreDisk,
+    ClientProcess, ControlDisk, ImageUser, MonitorProcess, OsdProcess, Shared, SharedControl,
+    StoreDisk,
 };
 use crate::scenario::Scenario;
 use crate::stores::StoreKind;
@@ -77,6 +78,10 @@ pub fn build(scenario: Scenario, printed: bool) -> World {
         config.prefers_secure = scenario.prefers_secure && scenario.uses_cephx;
         nodes.push(client(number, config));
     }
+    if scenario.has_image {
+        let config = Config::new(admin, credentials, monitors);
+        nodes.push(image_user(scenario.clients, config, scenario.seed));
+    }
     let workload = Workload::new(seeds.fork(), scenario.reach, targets(&scenario));
     World::new(scenario, nodes, workload, &mut seeds, printed)
 }
@@ -120,7 +125,6 @@ fn monitor(scenario: &Scenario, rank: usize, control: &Shared, seed: u64) -> (Bo
         connection_modes: CONNECTION_MODES.to_vec(),
         cephx: CephxPolicy::default(),
         hostname: "virtual".to_owned(),
-        serves_snapshots: false,
     };
     let process = MonitorProcess::new(settings, ControlDisk::new(control, seed));
     let presence = Presence {
@@ -156,6 +160,15 @@ fn client(number: usize, config: Config) -> (Body, Presence) {
         is_up: false,
     };
     (Body::Client(Box::new(ClientProcess::new(config))), presence)
+}
+
+/// A client that is none of the others: it never dies, so that it knows what is in its image.
+fn image_user(number: usize, config: Config, seed: u64) -> (Body, Presence) {
+    let (mut body, presence) = client(number, config);
+    if let Body::Client(process) = &mut body {
+        process.image_user = Some(ImageUser::new(Prng::new(!seed), POOL));
+    }
+    (body, presence)
 }
 
 /// About a third of the objects are journals.

@@ -31,6 +31,8 @@ const PAUSE_MS_MAX_WITH_LEASES: u64 = 60_000;
 /// Weights that OSDs are given, in tenths.
 const WEIGHTS: [u64; 5] = [0, 3, 5, 10, 10];
 const CRUSH_WEIGHTS: [u64; 4] = [2, 10, 10, 30];
+/// Numbers of groups that an administrator wants.
+const PG_NUMS: [u64; 8] = [2, 4, 6, 8, 11, 16, 24, 32];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
@@ -92,6 +94,7 @@ pub enum Kind {
     CreatePool,
     Churn,
     AddOsd,
+    DivideGroups,
 }
 
 impl Kind {
@@ -117,6 +120,8 @@ pub struct Cast {
     /// Those of `osds` that join later.
     pub spares: Vec<NodeId>,
     pub clients: Vec<NodeId>,
+    /// A client with an image, which does not die.
+    pub image_user: Option<NodeId>,
 }
 
 impl Cast {
@@ -125,7 +130,8 @@ impl Cast {
     }
 
     fn all(&self) -> Vec<NodeId> {
-        [self.daemons(), self.clients.clone()].concat()
+        let image_user = self.image_user.into_iter().collect();
+        [self.daemons(), self.clients.clone(), image_user].concat()
     }
 }
 
@@ -195,6 +201,7 @@ pub fn draw(prng: &mut Prng, mix: &FaultMix, cast: &Cast) -> Plan {
         }
         Kind::CreatePool => (Fault::CreatePool, Vec::new()),
         Kind::Churn => (Fault::Command(churn(prng, cast)), Vec::new()),
+        Kind::DivideGroups => (Fault::Command(divide_groups(prng)), Vec::new()),
         Kind::AddOsd => {
             (Fault::Start(cast.spares.first().copied().into_iter().collect()), Vec::new())
         }
@@ -261,6 +268,13 @@ fn churn(prng: &mut Prng, cast: &Cast) -> String {
         }
         _ => format!(r#"{{"prefix":"osd down","ids":["{id}"]}}"#),
     }
+}
+
+/// More groups or less as soon as all is well, or more at once, whatever is going on.
+fn divide_groups(prng: &mut Prng) -> String {
+    let (pool, pg_num) = (crate::cluster::POOL, *prng.choose(&PG_NUMS));
+    let variable = *prng.choose(&["pg_num", "pg_num_actual", "pg_num_actual"]);
+    format!(r#"{{"prefix":"osd pool set","pool":"{pool}","var":"{variable}","val":"{pg_num}"}}"#)
 }
 
 fn reweight(id: u64, tenths: u64) -> String {

@@ -3,6 +3,7 @@
 use crate::model::{Action, ActorId, Outcome};
 use engine::Time;
 use types::EVersion;
+use wire::SnapContext;
 
 /// The index of an object that clients work on.
 pub type ObjectId = usize;
@@ -12,7 +13,11 @@ pub struct Entry {
     pub actor: ActorId,
     pub object: ObjectId,
     pub action: Action,
+    /// The snapshots that a write must preserve.
+    pub context: SnapContext,
     pub invoked: Time,
+    /// It looks at a snapshot that was removed meanwhile, so that its answer says nothing.
+    pub is_blurred: bool,
     /// `None`: the client died before it was told, or never was.
     pub completed: Option<Completed>,
 }
@@ -38,8 +43,17 @@ pub struct History {
 }
 
 impl History {
-    pub fn invoke(&mut self, at: Time, actor: ActorId, object: ObjectId, action: Action) -> usize {
-        self.entries.push(Entry { actor, object, action, invoked: at, completed: None });
+    pub fn invoke(
+        &mut self,
+        at: Time,
+        actor: ActorId,
+        object: ObjectId,
+        action: Action,
+        context: SnapContext,
+    ) -> usize {
+        let (invoked, is_blurred, completed) = (at, false, None);
+        let entry = Entry { actor, object, action, context, invoked, is_blurred, completed };
+        self.entries.push(entry);
         self.entries.len() - 1
     }
 
@@ -47,6 +61,11 @@ impl History {
         let entry = &mut self.entries[index];
         assert!(entry.completed.is_none(), "a request is answered once");
         entry.completed = Some(Completed { at, outcome, version });
+    }
+
+    /// What still waits for an answer.
+    pub fn waiting_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
+        self.entries.iter_mut().filter(|entry| entry.completed.is_none())
     }
 
     pub fn entry(&self, index: usize) -> &Entry {

@@ -7,7 +7,7 @@
 //!
 //! * [`world`]: time, processes and faults. [`network`]: links, with or without `msgr` sessions.
 //! * [`process`]: a daemon and its disk. [`stores`]: which kind of store that is. [`cluster`]: what a scenario builds.
-//! * [`workload`], [`model`], [`history`], [`watching`]: what clients ask, what objects are, what was answered.
+//! * [`workload`], [`snapshots`], [`model`], [`history`], [`watching`]: what clients ask, what objects are, what was answered.
 //! * [`check`]: one checker per file. [`run`]: one seed from beginning to end.
 //!
 //! See `docs/internals/simulator.md`.
@@ -22,6 +22,7 @@ pub mod network;
 pub mod process;
 pub mod run;
 pub mod scenario;
+pub mod snapshots;
 pub mod stores;
 pub mod trace;
 pub mod watching;

@@ -7,9 +7,10 @@
 use bytes::Bytes;
 use codec::{Reader, Writer};
 use std::collections::BTreeMap;
-use types::{Errno, UTime};
+use std::sync::Arc;
+use types::{Errno, SnapId, UTime};
 use wire::op::{OpCode, compare};
-use wire::{OpResult, OsdOp};
+use wire::{OpResult, OsdOp, SnapContext};
 
 /// An incarnation of a client: who holds a lock.
 pub type ActorId = u32;
@@ -65,6 +66,11 @@ pub enum Action {
     Read,
     /// Data, guard and omap at once.
     Look,
+    /// What `Read` and `Look` would have given at a snapshot.
+    ReadAt(SnapId),
+    LookAt(SnapId),
+    /// Makes the object what it was at a snapshot.
+    Rollback(SnapId),
 }
 
 /// What an action gave.
@@ -79,7 +85,15 @@ pub type Outcome = Result<Observation, Errno>;
 
 impl Action {
     pub fn is_write(&self) -> bool {
-        !matches!(self, Action::Read | Action::Look)
+        !matches!(self, Action::Read | Action::Look | Action::ReadAt(_) | Action::LookAt(_))
+    }
+
+    /// The snapshot that it reads.
+    pub fn snapshot(&self) -> Option<SnapId> {
+        match self {
+            Action::ReadAt(snap) | Action::LookAt(snap) => Some(*snap),
+            _ => None,
+        }
     }
 
     /// The unique data that it puts into the object, if any.
@@ -119,8 +133,13 @@ impl Action {
             }
             Action::Lock => vec![OsdOp::call("lock", "lock", &lock_input())],
             Action::Unlock => vec![OsdOp::call("lock", "unlock", &unlock_input())],
-            Action::Read => vec![OsdOp::read(0, 0)],
-            Action::Look => {
+            Action::Rollback(snap) => {
+                let mut op = OsdOp::new(OpCode::ROLLBACK);
+                op.arguments[..8].copy_from_slice(&snap.0.to_le_bytes());
+                vec![op]
+            }
+            Action::Read | Action::ReadAt(_) => vec![OsdOp::read(0, 0)],
+            Action::Look | Action::LookAt(_) => {
                 vec![OsdOp::read(0, 0), OsdOp::new(OpCode::GETXATTRS), omap_list()]
             }
         }
@@ -141,8 +160,8 @@ impl Action {
         let mut seen = Observation::default();
         let output = |index: usize| ops.get(index).map_or(Bytes::new(), |op| op.output.clone());
         match self {
-            Action::Read => seen.data = Some(output(0)),
-            Action::Look => {
+            Action::Read | Action::ReadAt(_) => seen.data = Some(output(0)),
+            Action::Look | Action::LookAt(_) => {
                 seen.data = Some(output(0));
                 let attrs: BTreeMap<Bytes, Bytes> = codec::decode_all("attributes", &output(1))?;
                 let guard = attrs.into_iter().find(|(name, _)| name == GUARD);
@@ -207,9 +226,71 @@ pub fn is_lock_attr(name: &[u8]) -> bool {
     name.starts_with(LOCK_ATTR_PREFIX)
 }
 
-/// The sequential object; `None` in the state that it is part of means absence.
+/// The sequential object: what it is, and what snapshots see of it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub struct Object {
+    pub state: State,
+    /// The newest snapshot that a write knew of.
+    newest: SnapId,
+    /// Oldest first.
+    clones: Vec<Preserved>,
+}
+
+/// What an object was before the first write that knew of some snapshots.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Preserved {
+    newest: SnapId,
+    snaps: Vec<SnapId>,
+    state: Arc<State>,
+}
+
+impl Object {
+    /// What `action` must give, and its effect.
+    pub fn apply(&mut self, actor: ActorId, action: &Action, context: &SnapContext) -> Outcome {
+        match action {
+            Action::ReadAt(snap) => return self.at(*snap).apply(actor, &Action::Read),
+            Action::LookAt(snap) => return self.at(*snap).apply(actor, &Action::Look),
+            _ if !action.is_write() => return self.state.apply(actor, action),
+            _ => {}
+        }
+        let before = self.state.clone();
+        if let Action::Rollback(snap) = action {
+            self.state = self.at(*snap);
+        } else {
+            self.state.apply(actor, action)?;
+        }
+        if before.exists || self.state.exists {
+            self.preserve(before, context);
+        }
+        Ok(Observation::default())
+    }
+
+    /// What it was at a snapshot; nothing, if nobody who wrote since knew of it.
+    fn at(&self, snap: SnapId) -> State {
+        if snap > self.newest {
+            return self.state.clone();
+        }
+        let clone = self.clones.iter().find(|clone| clone.newest >= snap);
+        let clone = clone.filter(|clone| clone.snaps.contains(&snap));
+        clone.map_or_else(State::default, |clone| (*clone.state).clone())
+    }
+
+    fn preserve(&mut self, before: State, context: &SnapContext) {
+        let is_new = |snap: &&SnapId| **snap > self.newest;
+        let snaps: Vec<SnapId> = context.snaps.iter().filter(is_new).copied().collect();
+        if before.exists && !snaps.is_empty() {
+            self.clones.push(Preserved { newest: context.seq, snaps, state: Arc::new(before) });
+        }
+        self.newest = self.newest.max(context.seq);
+        if !self.state.exists && self.clones.is_empty() {
+            self.newest = SnapId(0); // nothing remembers it
+        }
+    }
+}
+
+/// What an object is to those who do not look back.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
+pub struct State {
     pub exists: bool,
     pub data: Vec<u8>,
     pub guard: Bytes,
@@ -217,9 +298,8 @@ pub struct Object {
     pub holder: Option<ActorId>,
 }
 
-impl Object {
-    /// What `action` must give, and its effect.
-    pub fn apply(&mut self, actor: ActorId, action: &Action) -> Outcome {
+impl State {
+    fn apply(&mut self, actor: ActorId, action: &Action) -> Outcome {
         match action {
             Action::Write { offset, data } => self.write(*offset as usize, data),
             Action::WriteFull { data } => {
@@ -231,7 +311,7 @@ impl Object {
             Action::Truncate { .. } => {}
             Action::Create if self.exists => return Err(Errno::EXIST),
             Action::Create => self.exists = true,
-            Action::Remove if self.exists => *self = Object::default(),
+            Action::Remove if self.exists => *self = State::default(),
             Action::Remove => return Err(Errno::NOENT),
             Action::Swap { expected, new, data } => {
                 if !self.exists {
@@ -273,6 +353,9 @@ impl Object {
                 return Ok(Observation { data, ..Observation::default() });
             }
             Action::Look => return Ok(self.observation()),
+            Action::ReadAt(_) | Action::LookAt(_) | Action::Rollback(_) => {
+                unreachable!("states know no snapshots")
+            }
         }
         Ok(Observation::default())
     }
@@ -299,22 +382,48 @@ impl Object {
 mod tests {
     use super::*;
 
+    fn apply(object: &mut Object, actor: ActorId, action: &Action) -> Outcome {
+        object.apply(actor, action, &SnapContext::default())
+    }
+
+    #[test]
+    fn snapshots_show_what_was_there_when_they_were_new() {
+        let write =
+            |data: &'static str| Action::WriteFull { data: Bytes::from_static(data.as_bytes()) };
+        let context = |snaps: &[u64]| {
+            let snaps: Vec<SnapId> = snaps.iter().copied().map(SnapId).collect();
+            SnapContext { seq: snaps[0], snaps }
+        };
+        let mut object = Object::default();
+        apply(&mut object, 1, &write("a")).unwrap();
+        object.apply(1, &write("b"), &context(&[4])).unwrap();
+        object.apply(1, &Action::Remove, &context(&[6, 5, 4])).unwrap();
+        let mut seen =
+            |snap| apply(&mut object, 1, &Action::ReadAt(SnapId(snap))).map(|o| o.data.unwrap());
+        assert_eq!((seen(4), seen(5), seen(6)), (Ok("a".into()), Ok("b".into()), Ok("b".into())));
+        assert_eq!((seen(3), seen(7)), (Err(Errno::NOENT), Err(Errno::NOENT)));
+        object.apply(1, &Action::Rollback(SnapId(4)), &context(&[8, 6, 5, 4])).unwrap();
+        assert_eq!(object.state.data, b"a");
+        let gone = apply(&mut object, 1, &Action::ReadAt(SnapId(8)));
+        assert_eq!(gone, Err(Errno::NOENT));
+    }
+
     #[test]
     fn the_sequential_object_does_what_ceph_documents() {
         let mut object = Object::default();
         let append =
             |text: &'static str| Action::Append { data: Bytes::from_static(text.as_bytes()) };
-        assert_eq!(object.apply(1, &Action::Read), Err(Errno::NOENT));
-        assert!(object.apply(1, &append("ab")).is_ok());
-        assert!(object.apply(2, &append("c")).is_ok());
-        assert_eq!(object.data, b"abc");
-        assert_eq!(object.apply(1, &Action::Create), Err(Errno::EXIST));
-        assert!(object.apply(1, &Action::Lock).is_ok());
-        assert_eq!(object.apply(2, &Action::Lock), Err(Errno::BUSY));
-        assert_eq!(object.apply(1, &Action::Lock), Err(Errno::EXIST));
+        assert_eq!(apply(&mut object, 1, &Action::Read), Err(Errno::NOENT));
+        assert!(apply(&mut object, 1, &append("ab")).is_ok());
+        assert!(apply(&mut object, 2, &append("c")).is_ok());
+        assert_eq!(object.state.data, b"abc");
+        assert_eq!(apply(&mut object, 1, &Action::Create), Err(Errno::EXIST));
+        assert!(apply(&mut object, 1, &Action::Lock).is_ok());
+        assert_eq!(apply(&mut object, 2, &Action::Lock), Err(Errno::BUSY));
+        assert_eq!(apply(&mut object, 1, &Action::Lock), Err(Errno::EXIST));
         let swap = Action::Swap { expected: "x".into(), new: "y".into(), data: "d".into() };
-        assert_eq!(object.apply(1, &swap), Err(Errno::CANCELED));
-        assert!(object.apply(1, &Action::Remove).is_ok());
+        assert_eq!(apply(&mut object, 1, &swap), Err(Errno::CANCELED));
+        assert!(apply(&mut object, 1, &Action::Remove).is_ok());
         assert_eq!(object, Object::default());
     }
 }

@@ -1,12 +1,16 @@
 //! One seed from beginning to end: build, load, faults, healing, and the judgement.
 
-use crate::check::{linearizable, log, media, once, quiet, replicas, stores, watches};
+use crate::check::{
+    image, linearizable, log, media, once, quiet, replicas, snapshots, stores, watches,
+};
 use crate::cluster;
 use crate::faults::Fault;
+use crate::history::Entry;
 use crate::model::Action;
 use crate::scenario::Scenario;
+use crate::trace::Brief;
 use crate::world::{World, create_pool_command, set_pool_command};
-use engine::Duration;
+use engine::{Duration, Time};
 use maps::OsdMap;
 use osd::Osd;
 use pg::scrub::Stamps;
@@ -26,6 +30,8 @@ const SCRUBBED_SEEDS: u64 = 3;
 const LIVENESS_LIMIT: Duration = Duration::from_secs(400);
 /// The same for one that has nothing else to do than to answer.
 const REPLY_LIMIT: Duration = Duration::from_secs(120);
+/// How often all groups are looked at.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// For what was acknowledged to become what all copies hold.
 const QUIET: Duration = Duration::from_secs(15);
 /// For the slowest of disks to be done.
@@ -105,6 +111,7 @@ fn play(world: &mut World) -> Result<Report, String> {
     if let Some(osd) = world.scenario.leaver {
         leave(world, osd)?;
     }
+    purge(world)?;
     look_at_everything(world)?;
     fall_silent(world);
     if let Some(osd) = world.scenario.rotten {
@@ -119,11 +126,22 @@ fn play(world: &mut World) -> Result<Report, String> {
     Ok(Report { undecided, damaged, ..report(world) })
 }
 
+/// Of snapshots whose removal was confirmed nothing is left.
+fn purge(world: &mut World) -> Result<(), String> {
+    match world.run_until(LIVENESS_LIMIT, |world| snapshots::are_purged(world)) {
+        true => Ok(()),
+        false => {
+            let queue = map(world).map(|map| map.removed_snaps_queue.clone());
+            Err(format!("removed snapshots are never purged: {queue:?}\n{}", groups(world)))
+        }
+    }
+}
+
 fn become_clean(world: &mut World) -> Result<(), String> {
     if !world.run_until(LIVENESS_LIMIT, |world| world.in_flight() == 0) {
         return Err(unanswered(world));
     }
-    match world.run_until(LIVENESS_LIMIT, |world| is_clean(world)) {
+    match world.run_until(LIVENESS_LIMIT, now_and_then(is_clean)) {
         true => Ok(()),
         false => Err(format!("groups are never clean:\n{}", groups(world))),
     }
@@ -133,8 +151,10 @@ fn become_clean(world: &mut World) -> Result<(), String> {
 /// may one whose only member refused a write and took a later one.
 fn lacks_room(world: &World) -> bool {
     let mut groups = world.osds().flat_map(|osd| osd.hosted.daemon.iter().flat_map(Osd::groups));
-    let stalled =
-        |pg: &Pg| matches!(pg.state(), State::Stalled | State::Refused | State::Incomplete);
+    let stalled = |pg: &Pg| {
+        matches!(pg.state(), State::Stalled | State::Refused | State::Incomplete)
+            || pg.is_recovery_toofull()
+    };
     world.scenario.is_tight && groups.any(stalled)
 }
 
@@ -201,8 +221,8 @@ fn map(world: &World) -> Option<&OsdMap> {
 fn scrub(world: &mut World) -> Result<(), String> {
     let before: BTreeMap<PgId, UTime> = primaries(world).map(last_deep).collect();
     command(world, r#"{"prefix":"osd deep-scrub","who":"all"}"#)?;
-    let done =
-        world.run_until(LIVENESS_LIMIT, |world| is_clean(world) && are_scrubbed(world, &before));
+    let is_done = |world: &World| is_clean(world) && are_scrubbed(world, &before);
+    let done = world.run_until(LIVENESS_LIMIT, now_and_then(is_done));
     let states: Vec<_> = primaries(world).collect();
     if !done {
         return Err(format!("scrubs never end: {states:?}\n{}", groups(world)));
@@ -275,10 +295,11 @@ fn unanswered(world: &World) -> String {
     let entries = world.history.entries().iter().enumerate();
     let waiting = entries.filter(|(_, entry)| entry.completed.is_none());
     let waiting: Vec<String> =
-        waiting.take(5).map(|(index, entry)| format!("{index}: {entry:?}")).collect();
+        waiting.take(5).map(|(index, entry)| format!("{index}: {}", Brief(entry))).collect();
+    let others = world.waiting_for().join(", ");
     let (count, waiting) = (world.in_flight(), waiting.join("\n"));
     let groups = groups(world);
-    format!("{count} requests are never answered, among them:\n{waiting}\n{groups}")
+    format!("{count} requests are never answered, among them:\n{waiting}\n{others}\n{groups}")
 }
 
 /// What each OSD thinks of the groups that are not clean.
@@ -300,8 +321,29 @@ fn groups(world: &World) -> String {
     text
 }
 
+/// What takes a look at all groups is not asked after each event, but when some time has passed.
+fn now_and_then(is_done: impl Fn(&World) -> bool) -> impl FnMut(&mut World) -> bool {
+    let mut next = Time::ZERO;
+    move |world| {
+        let now = world.agenda.now();
+        if now < next {
+            return false;
+        }
+        next = now + LOOK_INTERVAL;
+        is_done(world)
+    }
+}
+
 fn is_clean(world: &World) -> bool {
     let map = map(world).expect("all is healed");
+    // The monitor does not get there while anything is unclean.
+    if map
+        .pools
+        .values()
+        .any(|pool| (pool.pg_num, pool.pgp_num) != (pool.pg_num_target, pool.pgp_num_target))
+    {
+        return false;
+    }
     let is_behind = |osd: &Osd| osd.map().epoch < map.epoch;
     if world.osds().any(|osd| osd.hosted.daemon.as_ref().is_some_and(is_behind)) {
         return false;
@@ -336,7 +378,13 @@ fn look_at_everything(world: &mut World) -> Result<(), String> {
         if !asked {
             return Err(format!("object {object} could not be looked at"));
         }
+        for snap in world.snapshots.sharp_for(object) {
+            world.run_until(REPLY_LIMIT, |world| {
+                world.in_flight() == 0 && world.request(client, object, Action::LookAt(snap))
+            });
+        }
     }
+    world.look_at_image();
     match world.run_until(REPLY_LIMIT, |world| world.in_flight() == 0) {
         true => Ok(()),
         false => Err(unanswered(world)),
@@ -351,10 +399,12 @@ fn fall_silent(world: &mut World) {
 
 /// Whether clients saw what they may see; how many objects could not be decided.
 fn judge_history(world: &World) -> Result<usize, String> {
+    image::check(world)?;
     once::check_seen(&world.history)?;
     watches::check(&world.watching, world.agenda.now())?;
     for (object, target) in world.workload.targets.iter().enumerate() {
-        let last = world.history.of_object(object).filter(|entry| !media::is_void(entry)).last();
+        let says = |entry: &&Entry| !media::is_void(entry) && entry.action.snapshot().is_none();
+        let last = world.history.of_object(object).filter(says).last();
         let last = last.and_then(|entry| entry.completed.as_ref());
         let data = last.and_then(|last| last.outcome.as_ref().ok()?.data.clone());
         if target.is_journal {
@@ -363,7 +413,10 @@ fn judge_history(world: &World) -> Result<usize, String> {
     }
     let mut undecided = 0;
     for object in 0..world.workload.targets.len() {
-        linearizable::check_client_order(world.history.of_object(object))?;
+        // What a full cluster's client holds back is overtaken by removals, which are let through.
+        let overtakes = |entry: &Entry| world.scenario.is_tight && entry.action.is_removal();
+        let in_order = world.history.of_object(object).filter(|entry| !overtakes(entry));
+        linearizable::check_client_order(in_order)?;
         match linearizable::check(world.history.of_object(object)) {
             linearizable::Verdict::Linearizable => {}
             linearizable::Verdict::Undecided => undecided += 1,
@@ -382,6 +435,7 @@ fn judge_stores(world: &World) -> Result<usize, String> {
     let stores = stores::read(world)?;
     replicas::check(world, &stores)?;
     log::check(world, &stores)?;
+    snapshots::check(world, &stores)?;
     media::check(world, &stores)
 }
 

@@ -20,13 +20,20 @@ const TIGHT_ONE_IN: u64 = 16;
 const THINK_WHEN_TIGHT_US: u64 = 100_000;
 /// One seed of so many, of those in which it can, ends with damaged data.
 const ROT_ONE_IN: u64 = 3;
+/// One seed of so many has an image. Nothing is drawn for it, so that all others stay what they are.
+const IMAGE_ONE_IN: u64 = 4;
 /// One seed of so many has many OSDs, up to so many.
 const LARGE_ONE_IN: u64 = 12;
 const OSDS_MAX: u64 = 50;
 /// One seed of so many, of those in which it can, ends with an OSD that leaves.
 const LEAVE_ONE_IN: u64 = 4;
+/// In one seed of so many clients take and remove snapshots.
+const SNAPSHOTS_ONE_IN: u64 = 2;
 /// One seed of so many has a single kind of fault.
 const ONE_KIND_ONE_IN: u64 = 4;
+/// One seed of so many, of those with faults, has groups that are divided.
+const DIVIDES_ONE_IN: u64 = 2;
+const DIVIDES: u64 = 0x6469_7669_6465;
 /// A group remembers the requests of its last thousand writes. Who is cut off for longer than those
 /// take, and sends a request again, is not recognised, in Ceph neither; so while clients may be
 /// cut off for long, all together must not write faster.
@@ -64,10 +71,13 @@ pub struct Scenario {
     pub skew_ms_max: u64,
     /// One for each OSD.
     pub stores: Vec<StoreKind>,
+    /// Somebody works with an image besides.
+    pub has_image: bool,
     /// Whose device loses data in the end.
     pub rotten: Option<OsdId>,
     /// Who is taken out of the cluster for good in the end.
     pub leaver: Option<OsdId>,
+    pub has_snapshots: bool,
     pub faults: FaultMix,
 }
 
@@ -98,9 +108,8 @@ impl Scenario {
         let commit_max = *p.choose(&[300, 5_000, 40_000]);
         let clients = 1 + p.below(4) as usize;
         let think_us = *p.choose(&[10_000, 40_000, 150_000]);
-        let faults = FaultMix::draw(p);
-        // A copy that is behind on a full device cannot catch up before something is deleted.
-        let is_tight = p.chance(1, TIGHT_ONE_IN) && size == 1;
+        let faults = FaultMix::draw(p).with_divisions(seed);
+        let is_tight = p.chance(1, TIGHT_ONE_IN);
         let spares = if p.chance(1, 4) && !is_tight { 1 + p.below(2) as usize } else { 0 };
         let think_min =
             if faults.is_slow() { clients as u64 * THINK_WITH_PARTITIONS_US } else { 0 };
@@ -134,8 +143,11 @@ impl Scenario {
             delay_us: (20 + p.below(100), delay_max),
             skew_ms_max: *p.choose(&[0, 300, 60_000]),
             stores,
+            has_image: seed % IMAGE_ONE_IN == 2 && !is_tight && rotten.is_none(),
             rotten,
             leaver,
+            // A clone needs room that its removal gives back too late.
+            has_snapshots: p.chance(1, SNAPSHOTS_ONE_IN) && !is_tight,
             faults,
         }
     }
@@ -210,6 +222,16 @@ impl FaultMix {
             weights,
             away_ms_max: *p.choose(&[200, 3_000, 3_000, 40_000]),
         }
+    }
+
+    /// Drawn apart, so that other seeds stay what they were.
+    fn with_divisions(mut self, seed: u64) -> Self {
+        let mut prng = Prng::new(seed ^ DIVIDES);
+        if prng.chance(1, DIVIDES_ONE_IN) && !self.weights.is_empty() {
+            let total: u64 = self.weights.iter().map(|(_, weight)| weight).sum();
+            self.weights.push((Kind::DivideGroups, 1 + total / *prng.choose(&[1, 4, 10])));
+        }
+        self
     }
 
     fn is_slow(&self) -> bool {

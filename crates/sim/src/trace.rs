@@ -2,12 +2,44 @@
 
 use engine::Time;
 use std::collections::VecDeque;
-use std::fmt::{Arguments, Write};
+use std::fmt::{self, Arguments, Debug, Display, Formatter, Write};
 use std::hash::Hasher;
 use stdx::FastHasher;
 
 /// Lines that a failure shows.
 const LINES_KEPT: usize = 400;
+/// Of what is shown in brief so many bytes: the names of payloads are at their beginnings.
+const BRIEF_LEN: usize = 160;
+
+/// The beginning of what a value looks like. Payloads may be long, and showing all of them takes longer
+/// than the cluster takes to store them.
+pub struct Brief<'a, T>(pub &'a T);
+
+impl<T: Debug> Display for Brief<'_, T> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let mut beginning = Beginning { f, left: BRIEF_LEN };
+        match write!(beginning, "{:?}", self.0) {
+            Err(_) if beginning.left == 0 => f.write_char('…'),
+            outcome => outcome,
+        }
+    }
+}
+
+/// Passes on so many bytes, and then fails.
+struct Beginning<'a, 'b> {
+    f: &'a mut Formatter<'b>,
+    left: usize,
+}
+
+impl Write for Beginning<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let is_boundary = |end: &usize| text.is_char_boundary(*end);
+        let end = (0..=self.left.min(text.len())).rev().find(is_boundary).unwrap_or(0);
+        self.f.write_str(&text[..end])?;
+        self.left = if end < text.len() { 0 } else { self.left - end };
+        if end < text.len() { Err(fmt::Error) } else { Ok(()) }
+    }
+}
 
 #[derive(Debug)]
 pub struct Trace {
@@ -54,5 +86,17 @@ impl Trace {
     /// The last lines, for a report.
     pub fn last_lines(&self) -> String {
         self.lines.iter().fold(String::new(), |text, line| text + line + "\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_long_is_shown_in_brief() {
+        assert_eq!(Brief(&"short").to_string(), "\"short\"");
+        let long = Brief(&"ä".repeat(1000)).to_string();
+        assert!(long.starts_with("\"ää") && long.ends_with("ä…") && long.len() <= BRIEF_LEN + 3);
     }
 }

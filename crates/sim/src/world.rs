@@ -3,7 +3,9 @@
 //! One event at a time: something arrives, a timer is due, a client thinks of something, a fault
 //! happens. After each, the processes that it touched are drained and their invariants checked.
 
+mod image;
 mod misfortune;
+mod snapshots;
 mod watching;
 
 use crate::agenda::Agenda;
@@ -14,10 +16,12 @@ use crate::network::{
     Arrival, Context, Delivery, Direct, Network, NetworkEvent, NodeId, Presence, Weather, Wired,
 };
 use crate::process::{
-    ClientProcess, MonitorProcess, OsdProcess, Process, ProcessOutput, Shared, StoreDisk, Told,
+    ClientProcess, ImageUser, MonitorProcess, OsdProcess, Process, ProcessOutput, Shared,
+    StoreDisk, Told,
 };
 use crate::scenario::Scenario;
-use crate::trace::Trace;
+use crate::snapshots::Snapshots;
+use crate::trace::{Brief, Trace};
 use crate::watching::Watching;
 use crate::workload::Workload;
 use engine::{Duration, Time};
@@ -27,6 +31,7 @@ use std::collections::VecDeque;
 use stdx::Prng;
 use types::{Errno, OsdId};
 
+const SNAPSHOTS_SALT: u64 = 0x5eaf_00d5;
 /// Where virtual time begins.
 pub const START: Time = Time(1_750_000_000_000_000_000);
 /// Events within one instant; more are a live-lock.
@@ -53,6 +58,19 @@ pub enum Body {
     Monitor(Box<MonitorProcess>),
     Osd(Box<OsdProcess>),
     Client(Box<ClientProcess>),
+}
+
+impl Body {
+    pub fn is_client(&self) -> bool {
+        matches!(self, Body::Client(_))
+    }
+
+    pub fn image_user(&self) -> Option<&ImageUser> {
+        match self {
+            Body::Client(client) => client.image_user.as_ref(),
+            _ => None,
+        }
+    }
 }
 
 pub struct Node {
@@ -96,6 +114,7 @@ pub struct World {
     pub history: History,
     pub watching: Watching,
     pub workload: Workload,
+    pub snapshots: Snapshots,
     /// Clients make requests, and faults happen.
     pub is_busy: bool,
     /// Somebody has changed weights or marks of OSDs.
@@ -131,9 +150,13 @@ impl World {
             hosts: hosts(&scenario, &osds),
             spares: osds[scenario.osds..].to_vec(),
             osds,
-            clients: of_kind(|body| matches!(body, Body::Client(_))),
+            clients: of_kind(|body| body.image_user().is_none() && body.is_client()),
+            image_user: of_kind(|body| body.image_user().is_some()).first().copied(),
         };
         let (delay_min_us, delay_max_us) = scenario.delay_us;
+        // A source of its own: other seeds stay what they are.
+        let prng = Prng::new(scenario.seed ^ SNAPSHOTS_SALT);
+        let snapshots = Snapshots::new(prng, scenario.has_snapshots);
         World {
             scenario,
             agenda: Agenda::new(START),
@@ -152,6 +175,7 @@ impl World {
             history: History::default(),
             watching: Watching::default(),
             workload,
+            snapshots,
             is_busy: false,
             has_churned: false,
             commands_done: Vec::new(),
@@ -180,8 +204,8 @@ impl World {
             Event::Network(event) => self.network(|network, cx| network.handle(cx, event)),
             Event::Wake(node) => self.wake(node),
             Event::Think { node, start } => self.think(node, start),
-            // Once all is healed, everything runs, but for what is stopped on purpose.
-            Event::Fault(Fault::Start(_)) if !self.is_busy => {}
+            // Once all is healed, nothing happens any more that was planned before.
+            Event::Fault(_) if !self.is_busy => {}
             Event::Fault(fault) => self.fault(fault),
             Event::Mischief => self.mischief(),
         }
@@ -290,12 +314,18 @@ impl World {
             return;
         }
         let now = self.clock(node);
-        while let Some(output) = self.nodes[node].process().poll_output(now) {
-            self.perform(node, output);
-        }
-        while let Body::Client(client) = &mut self.nodes[node].body {
-            let Some(told) = client.poll_told() else { break };
-            self.told(node, told);
+        loop {
+            while let Some(output) = self.nodes[node].process().poll_output(now) {
+                self.perform(node, output);
+            }
+            while let Body::Client(client) = &mut self.nodes[node].body {
+                let Some(told) = client.poll_told() else { break };
+                self.told(node, told);
+            }
+            let Body::Client(client) = &mut self.nodes[node].body else { break };
+            if !client.send_for_image(now) {
+                break;
+            }
         }
         self.nodes[node].process().check_invariants();
         self.plan_wake(node);
@@ -334,6 +364,7 @@ impl World {
                 self.commands_done.push((command, outcome));
             }
             Told::Request(request, outcome) => self.answered(request, outcome),
+            Told::Snapshot(action, outcome) => self.told_of_snapshot(action, outcome),
             about => self.told_of_watch(node, about),
         }
     }
@@ -371,12 +402,18 @@ impl World {
         let Body::Client(client) = &mut self.nodes[node].body else { return };
         let is_awake = client.hosted.daemon.is_some() && !self.weather.is_paused(node);
         let ready = is_awake && client.in_flight() < in_flight_max;
-        if ready {
+        if ready && client.image_user.is_some() {
+            self.think_of_image(node);
+        } else if ready {
             let actor = client.actor;
-            match self.workload.next_watch() {
-                Some(action) => self.watch(node, action),
-                None => {
+            let change = self.snapshots.next_change();
+            match (change, self.workload.next_watch()) {
+                (Some(change), _) => self.change_snapshots(node, change),
+                (None, Some(action)) => self.watch(node, action),
+                (None, None) => {
                     let (object, action) = self.workload.next(actor);
+                    let is_journal = self.workload.targets[object].is_journal;
+                    let action = self.snapshots.instead(object, action, is_journal);
                     self.request(node, object, action);
                 }
             }
@@ -401,10 +438,15 @@ impl World {
             self.touch(node);
             return false;
         }
-        let request = self.history.invoke(at, client.actor, object, action.clone());
-        client.submit(clock, request, &target.pool, &target.name, &action);
+        let context = match action.is_write() {
+            true => self.snapshots.context(),
+            false => Default::default(),
+        };
         let actor = client.actor;
-        self.line(format_args!("request {request} of actor {actor}: {} {action:?}", target.name));
+        let request = self.history.invoke(at, actor, object, action.clone(), context.clone());
+        client.submit(clock, request, &target.pool, &target.name, &action, context);
+        let brief = Brief(&action);
+        self.line(format_args!("request {request} of actor {actor}: {} {brief}", target.name));
         self.touch(node);
         true
     }
@@ -477,6 +519,15 @@ impl World {
             _ => 0,
         };
         self.nodes.iter().map(of).sum()
+    }
+
+    /// What clients wait for besides answers to requests.
+    pub fn waiting_for(&self) -> Vec<String> {
+        let clients = self.nodes.iter().filter_map(|node| match &node.body {
+            Body::Client(client) => Some(client),
+            _ => None,
+        });
+        clients.flat_map(|client| client.waits_for()).collect()
     }
 
     pub fn osds(&self) -> impl Iterator<Item = &OsdProcess> {

@@ -134,9 +134,9 @@ impl Search<'_> {
     }
 
     fn take(&self, path: &mut Path, step: usize) {
-        let Entry { actor, action, .. } = self.steps[step].entry;
+        let Entry { actor, action, context, .. } = self.steps[step].entry;
         // Whether the answer fits was seen when it became an option.
-        let _ = path.object.apply(*actor, action);
+        let _ = path.object.apply(*actor, action, context);
         path.taken[step] = true;
         path.order.push(step);
         while path.first < self.answered && path.taken[path.first] {
@@ -192,9 +192,9 @@ impl Search<'_> {
 
     /// The object after that step, if the step's answer fits.
     fn result(&self, path: &Path, step: usize) -> Option<Object> {
-        let Entry { actor, action, completed, .. } = self.steps[step].entry;
+        let Entry { actor, action, context, completed, .. } = self.steps[step].entry;
         let mut after = path.object.clone();
-        let outcome = after.apply(*actor, action);
+        let outcome = after.apply(*actor, action, context);
         let fits = completed.as_ref().is_none_or(|seen| seen.outcome == outcome);
         fits.then_some(after)
     }
@@ -205,7 +205,7 @@ impl Search<'_> {
         let shown = self.longest.len().saturating_sub(12);
         for (position, index) in self.longest.iter().enumerate() {
             let entry = self.steps[*index].entry;
-            let _ = object.apply(entry.actor, &entry.action);
+            let _ = object.apply(entry.actor, &entry.action, &entry.context);
             if position >= shown {
                 writeln!(text, "  {}", describe(entry)).expect("strings grow");
             }
@@ -240,12 +240,14 @@ fn hash(value: &impl Hash) -> u64 {
 }
 
 fn describe(entry: &Entry) -> String {
-    let Entry { actor, action, invoked, .. } = entry;
+    let Entry { actor, action, invoked, context, .. } = entry;
+    let snaps = if context.seq.0 > 0 { format!(" with {context:?}") } else { String::new() };
+    let action = format!("{action:?}{snaps}");
     match &entry.completed {
-        None => format!("{invoked} actor {actor} {action:?}: never answered"),
+        None => format!("{invoked} actor {actor} {action}: never answered"),
         Some(done) => {
             let (at, outcome, version) = (done.at, &done.outcome, done.version);
-            format!("{invoked} – {at} actor {actor} {action:?}: {outcome:?} at {version}")
+            format!("{invoked} – {at} actor {actor} {action}: {outcome:?} at {version}")
         }
     }
 }
@@ -257,6 +259,7 @@ mod tests {
     use crate::model::{Action, Observation, Outcome};
     use bytes::Bytes;
     use types::EVersion;
+    use wire::SnapContext;
 
     fn append(text: &'static str) -> Action {
         Action::Append { data: Bytes::from_static(text.as_bytes()) }
@@ -274,7 +277,8 @@ mod tests {
     fn verdict(requests: &[(u64, u64, u32, Action, Outcome)]) -> Verdict {
         let mut history = History::default();
         for (invoked, returned, actor, action, outcome) in requests {
-            let index = history.invoke(Time(*invoked), *actor, 0, action.clone());
+            let index =
+                history.invoke(Time(*invoked), *actor, 0, action.clone(), SnapContext::default());
             if *returned > 0 {
                 history.complete(index, Time(*returned), outcome.clone(), EVersion::ZERO);
             }
@@ -332,10 +336,10 @@ mod tests {
     fn versions_decide_the_order_of_writes() {
         let mut history = History::default();
         for (version, text) in [(2, "a"), (1, "b")] {
-            let index = history.invoke(Time(1), version, 0, append(text));
+            let index = history.invoke(Time(1), version, 0, append(text), SnapContext::default());
             history.complete(index, Time(9), done(), EVersion::new(1, version.into()));
         }
-        let index = history.invoke(Time(10), 3, 0, Action::Read);
+        let index = history.invoke(Time(10), 3, 0, Action::Read, SnapContext::default());
         history.complete(index, Time(11), read("ab"), EVersion::ZERO);
         assert!(matches!(check(history.entries().iter()), Verdict::Violated(_)));
         assert!(check_client_order(history.entries().iter()).is_ok());

@@ -31,7 +31,7 @@ fn check_copy(store: &MemStore, pg: PgId) -> Result<(), String> {
     }
     check_order(&entries)?;
     check_requests(&entries)?;
-    let changes = entries.iter().filter(|entry| entry.kind != EntryKind::Unchanged);
+    let changes = entries.iter().filter(|entry| entry.changes_object());
     let last: BTreeMap<_, _> = changes.map(|entry| (&entry.object, entry)).collect();
     for (object, entry) in last {
         let stored = store.object(collection, object).map(|object| &object.attrs);

@@ -5,6 +5,7 @@
 
 use super::stores::Stores;
 use crate::history::Entry;
+use crate::model::Action;
 use crate::world::World;
 use types::Errno;
 
@@ -38,7 +39,14 @@ pub fn check(world: &World, stores: &Stores) -> Result<usize, String> {
 
 /// Such a request changed nothing, and says nothing about its object.
 pub fn is_void(entry: &Entry) -> bool {
-    met_damage(entry) || found_no_room(entry)
+    met_damage(entry) || found_no_room(entry) || entry.is_blurred || was_watched(entry)
+}
+
+/// What is watched is not removed by going back to before it was; of watches the model knows nothing.
+fn was_watched(entry: &Entry) -> bool {
+    let is_busy =
+        entry.completed.as_ref().is_some_and(|completed| completed.outcome == Err(Errno::BUSY));
+    is_busy && matches!(entry.action, Action::Rollback(_))
 }
 
 fn found_no_room(entry: &Entry) -> bool {

@@ -1,10 +1,12 @@
 //! Checkers, one per file: each looks at what a run left behind and says what is wrong, if anything.
 
+pub mod image;
 pub mod linearizable;
 pub mod log;
 pub mod media;
 pub mod once;
 pub mod quiet;
 pub mod replicas;
+pub mod snapshots;
 pub mod stores;
 pub mod watches;

@@ -83,12 +83,19 @@ mod tests {
     use crate::model::{Action, Observation};
     use engine::Time;
     use types::EVersion;
+    use wire::SnapContext;
 
     fn history(requests: &[(u64, u64, &'static str)]) -> History {
         let mut history = History::default();
         for (invoked, returned, text) in requests {
             let data = Bytes::from_static(text.as_bytes());
-            let index = history.invoke(Time(*invoked), 1, 0, Action::Append { data });
+            let index = history.invoke(
+                Time(*invoked),
+                1,
+                0,
+                Action::Append { data },
+                SnapContext::default(),
+            );
             if *returned > 0 {
                 let outcome = Ok(Observation::default());
                 history.complete(index, Time(*returned), outcome, EVersion::ZERO);

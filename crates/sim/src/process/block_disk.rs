@@ -9,7 +9,7 @@ use block::{BlockStore, StoreFailure};
 use engine::Time;
 use std::collections::VecDeque;
 use stdx::Prng;
-use store::{Completion, ObjectStore, Request, RequestKind};
+use store::{Completion, ObjectStore, Request};
 
 /// Of so many crashes one takes the process and not the machine: its devices keep their caches.
 const RESTART_ONE_IN: u64 = 4;
@@ -97,7 +97,7 @@ impl Disk for BlockDisk {
     type Completion = Completion;
 
     fn submit(&mut self, now: Time, request: Request) {
-        self.has_commits |= matches!(request.kind, RequestKind::Commit(_));
+        self.has_commits |= request.kind.is_commit();
         self.store.submit(now, request);
     }
 

@@ -1,18 +1,20 @@
 //! A client's process: the native client and the requests that its user waits for.
 
-use super::{Disk, Hosted, Process, ProcessOutput, delegate_process};
+use super::{Disk, Hosted, ImageUser, Process, ProcessOutput, delegate_process};
 use crate::history::ObjectId;
 use crate::model::{Action, ActorId};
 use crate::network::{AuthAnswer, AuthStep};
+use crate::snapshots::SnapshotAction;
 use auth::Entropy;
 use bytes::Bytes;
 use engine::{AuthRequest, ConnId, Daemon, Message, Peer, Time};
 use rados::{
-    Client, CommandOutput, CommandTarget, Config, OpId, Operation, OperationReply, Place, Reply,
-    WatchEvent, WatchId,
+    Client, CommandOutput, CommandTarget, Config, OpId, Operation, OperationReply, Place,
+    PoolRequest, Reply, WatchEvent, WatchId,
 };
 use std::collections::BTreeMap;
-use types::Errno;
+use types::{Errno, PoolId, SnapId};
+use wire::SnapContext;
 use wire::op::request_flags;
 use wire::watch::{NotifyRequest, NotifyResult};
 
@@ -30,6 +32,7 @@ pub enum Submitted {
     /// The number of the notification.
     Notify(usize),
     Unwatch,
+    Snapshot(SnapshotAction),
 }
 
 /// What it was told.
@@ -41,6 +44,7 @@ pub enum Told {
     Watching(ObjectId, Result<WatchId, Errno>),
     Notified(usize, Result<NotifyResult, Errno>),
     Unwatched,
+    Snapshot(SnapshotAction, Result<Option<SnapId>, Errno>),
     Event(WatchEvent),
 }
 
@@ -73,12 +77,15 @@ pub struct ClientProcess {
     /// Another one after each start.
     pub actor: ActorId,
     submitted: BTreeMap<OpId, Submitted>,
+    /// Who works with an image instead of single objects.
+    pub image_user: Option<ImageUser>,
 }
 
 impl ClientProcess {
     pub fn new(config: Config) -> Self {
         let hosted = Hosted::new(NoDisk);
-        ClientProcess { hosted, config, actor: 0, submitted: BTreeMap::new() }
+        let (submitted, image_user) = (BTreeMap::new(), None);
+        ClientProcess { hosted, config, actor: 0, submitted, image_user }
     }
 
     pub fn start(&mut self, now: Time, actor: ActorId, seed: [u8; 32]) {
@@ -90,7 +97,14 @@ impl ClientProcess {
     }
 
     pub fn in_flight(&self) -> usize {
-        self.submitted.len()
+        let on_image = self.image_user.as_ref().map_or(0, ImageUser::in_flight);
+        self.submitted.len() + on_image
+    }
+
+    pub fn waits_for(&self) -> impl Iterator<Item = String> + '_ {
+        let others = self.submitted.iter();
+        let others = others.filter(|(_, what)| !matches!(what, Submitted::Request(_)));
+        others.map(|(id, what)| format!("actor {}: {id:?} {what:?}", self.actor))
     }
 
     /// Asks for the newest map.
@@ -107,11 +121,21 @@ impl ClientProcess {
     }
 
     /// `request` is its index in the history.
-    pub fn submit(&mut self, now: Time, request: usize, pool: &str, name: &str, action: &Action) {
+    pub fn submit(
+        &mut self,
+        now: Time,
+        request: usize,
+        pool: &str,
+        name: &str,
+        action: &Action,
+        context: SnapContext,
+    ) {
         let Some(client) = &mut self.hosted.daemon else { return };
         let pool = client.pool_id(pool).expect("the caller has asked whether it is known");
         let place = Place::new(pool, Bytes::copy_from_slice(name.as_bytes()));
         let mut operation = Operation::new(place, action.to_ops());
+        operation.snap_context = context;
+        operation.snap = action.snapshot().unwrap_or(SnapId::HEAD);
         if action.calls_writing_class() {
             operation.flags |= request_flags::WRITE;
         }
@@ -126,6 +150,19 @@ impl ClientProcess {
         let Some(client) = &mut self.hosted.daemon else { return };
         let id = client.command(now, CommandTarget::Monitor, command, Bytes::new());
         self.submitted.insert(id, Submitted::Command(command.to_owned()));
+    }
+
+    pub fn pool_op(
+        &mut self,
+        now: Time,
+        pool: &str,
+        request: impl FnOnce(PoolId) -> PoolRequest,
+        action: SnapshotAction,
+    ) {
+        let Some(client) = &mut self.hosted.daemon else { return };
+        let pool = client.pool_id(pool).expect("the caller has asked whether it is known");
+        let id = client.pool_op(now, request(pool));
+        self.submitted.insert(id, Submitted::Snapshot(action));
     }
 
     pub fn watch(&mut self, now: Time, object: ObjectId, pool: &str, name: &str) {
@@ -163,12 +200,37 @@ impl ClientProcess {
         Some((client, Place::new(pool, Bytes::copy_from_slice(name.as_bytes()))))
     }
 
+    /// Who works with an image does something.
+    pub fn think_of_image(&mut self) {
+        if let (Some(client), Some(user)) = (&self.hosted.daemon, &mut self.image_user) {
+            user.think(client);
+        }
+    }
+
+    /// Passes on what the image's user asks; whether there was anything.
+    pub fn send_for_image(&mut self, now: Time) -> bool {
+        match (&mut self.hosted.daemon, &mut self.image_user) {
+            (Some(client), Some(user)) => user.send(client, now),
+            _ => false,
+        }
+    }
+
     /// What the client has been told since.
     pub fn poll_told(&mut self) -> Option<Told> {
-        if let Some(event) = self.hosted.daemon.as_mut()?.poll_watch_event() {
-            return Some(Told::Event(event));
+        let client = self.hosted.daemon.as_mut()?;
+        while let Some(event) = client.poll_watch_event() {
+            let of_image = |user: &mut ImageUser| user.handle_watch_event(&event);
+            if !self.image_user.as_mut().is_some_and(of_image) {
+                return Some(Told::Event(event));
+            }
         }
-        let (id, outcome) = self.hosted.daemon.as_mut()?.poll_completion()?;
+        let (id, outcome) = loop {
+            let (id, outcome) = client.poll_completion()?;
+            let of_image = |user: &mut ImageUser| user.handle_completion(client, id, &outcome);
+            if !self.image_user.as_mut().is_some_and(of_image) {
+                break (id, outcome);
+            }
+        };
         let submitted = self.submitted.remove(&id).expect("what completes was submitted, once");
         Some(match submitted {
             Submitted::Request(request) => Told::Request(
@@ -187,6 +249,13 @@ impl ClientProcess {
             ),
             Submitted::Map => Told::Map,
             Submitted::Unwatch => Told::Unwatched,
+            Submitted::Snapshot(action) => Told::Snapshot(
+                action,
+                outcome.map(|reply| match reply {
+                    Reply::Pool { snap, .. } => snap,
+                    other => panic!("a change of snapshots was answered by {other:?}"),
+                }),
+            ),
             Submitted::Watch(object) => Told::Watching(
                 object,
                 outcome.map(|reply| match reply {

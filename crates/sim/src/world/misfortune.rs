@@ -12,7 +12,9 @@ impl World {
         if !busy {
             return;
         }
-        for node in self.cast.clients.clone() {
+        for node in
+            self.cast.clients.iter().chain(&self.cast.image_user).copied().collect::<Vec<_>>()
+        {
             let start = self.nodes[node].starts;
             self.agenda.after(Duration::ZERO, Event::Think { node, start });
         }

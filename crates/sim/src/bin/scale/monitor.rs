@@ -88,7 +88,6 @@ fn settings() -> Settings {
         connection_modes: vec![1],
         cephx: CephxPolicy::default(),
         hostname: "virtual".to_owned(),
-        serves_snapshots: false,
     }
 }
 

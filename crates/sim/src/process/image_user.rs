@@ -1,0 +1,305 @@
+//! One who has an image to himself: he knows what must be in it, whatever happens to the cluster.
+
+use bytes::Bytes;
+use engine::Time;
+use rados::{Client, OpId, WatchEvent};
+use rbd::{Answer, Asker, CreateSpec, Errands, Features, Header, Image, ImageEvent, ImageSpec};
+use rbd::{Outcome, Piece, Pool, Request, RequestId, Task};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use stdx::Prng;
+
+/// Objects of 4 KiB.
+const ORDER: u8 = 12;
+const OBJECT: u64 = 1 << ORDER;
+const OBJECTS_MAX: u64 = 12;
+/// Of so many requests one changes the size.
+const RESIZE_ONE_IN: u64 = 40;
+/// Requests reach over up to so many bytes.
+const LENGTH_MAX: u64 = 3 * OBJECT;
+
+enum Stage {
+    Creating(Task<()>),
+    Opening(Task<Header>),
+    Open(Box<Image>),
+    /// Meanwhile the image hears of it as of anybody's doing.
+    Resizing(Box<Image>, Task<()>, u64),
+}
+
+/// What must come of a request.
+enum Expected {
+    Done,
+    /// From this offset on.
+    Contents(usize, Vec<u8>),
+}
+
+impl Expected {
+    /// Whether a write there might be seen by it, or not.
+    fn reads(&self, range: &Range<usize>) -> bool {
+        match self {
+            Expected::Done => false,
+            Expected::Contents(at, contents) => {
+                *at < range.end && range.start < at + contents.len()
+            }
+        }
+    }
+}
+
+pub struct ImageUser {
+    prng: Prng,
+    pool: String,
+    stage: Option<Stage>,
+    errands: Errands<bool>,
+    contents: Vec<u8>,
+    expected: BTreeMap<RequestId, Expected>,
+    requests: u64,
+    failure: Option<String>,
+}
+
+impl ImageUser {
+    pub fn new(prng: Prng, pool: &str) -> Self {
+        ImageUser {
+            prng,
+            pool: pool.to_owned(),
+            stage: None,
+            errands: Errands::default(),
+            contents: Vec::new(),
+            expected: BTreeMap::new(),
+            requests: 0,
+            failure: None,
+        }
+    }
+
+    /// What he was told and must not have been told.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+
+    pub fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    pub fn in_flight(&self) -> usize {
+        match &self.stage {
+            None => 0,
+            Some(Stage::Open(_)) => self.expected.len(),
+            Some(_) => 1,
+        }
+    }
+
+    /// Whether he can make a request.
+    pub fn is_open(&self) -> bool {
+        matches!(self.stage, Some(Stage::Open(_)))
+    }
+
+    /// Makes an image, or a request on it.
+    pub fn think(&mut self, client: &Client) {
+        match &self.stage {
+            None => self.create(client),
+            Some(Stage::Open(_)) if self.failure.is_none() => self.request(),
+            Some(_) => {}
+        }
+    }
+
+    fn create(&mut self, client: &Client) {
+        let Some(image) = self.spec(client) else { return };
+        let size = 1 + self.prng.below(OBJECTS_MAX * OBJECT);
+        self.contents = vec![0; size as usize];
+        let striping = self.prng.chance(1, 3).then_some((OBJECT / 4, 3));
+        self.stage = Some(Stage::Creating(rbd::create(CreateSpec {
+            image,
+            id: "1a".to_owned(),
+            size,
+            order: ORDER,
+            features: Features::DEFAULT,
+            data_pool: None,
+            striping,
+        })));
+    }
+
+    fn spec(&self, client: &Client) -> Option<ImageSpec> {
+        let id = client.pool_id(&self.pool)?;
+        let pool = Pool { id, name: self.pool.clone(), namespace: String::new() };
+        Some(ImageSpec { pool, name: "image".to_owned() })
+    }
+
+    fn request(&mut self) {
+        let size = self.contents.len() as u64;
+        if self.expected.is_empty() && self.prng.chance(1, RESIZE_ONE_IN) {
+            return self.resize();
+        }
+        let offset = self.prng.below(size);
+        let length = 1 + self.prng.below(LENGTH_MAX.min(size - offset));
+        let range = offset as usize..(offset + length) as usize;
+        let kind = self.prng.below(6);
+        let is_read = self.expected.values().any(|expected| expected.reads(&range));
+        match kind {
+            0..4 if is_read => {}
+            0..3 => {
+                self.requests += 1;
+                let data = vec![self.requests as u8; length as usize];
+                self.contents[range].copy_from_slice(&data);
+                self.submit(Request::Write { offset, data: Bytes::from(data) }, Expected::Done);
+            }
+            3 => {
+                self.contents[range].fill(0);
+                self.submit(Request::Discard { offset, length }, Expected::Done);
+            }
+            _ => {
+                let expected = Expected::Contents(range.start, self.contents[range].to_vec());
+                self.submit(Request::Read { offset, length }, expected);
+            }
+        }
+    }
+
+    /// Reads all there is.
+    pub fn look(&mut self) {
+        let (contents, length) = (self.contents.clone(), self.contents.len() as u64);
+        self.submit(Request::Read { offset: 0, length }, Expected::Contents(0, contents));
+    }
+
+    fn submit(&mut self, request: Request, expected: Expected) {
+        let Some(Stage::Open(image)) = &mut self.stage else { return };
+        self.expected.insert(image.submit(request), expected);
+    }
+
+    fn resize(&mut self) {
+        let size = 1 + self.prng.below(OBJECTS_MAX * OBJECT);
+        let Some(Stage::Open(image)) = self.stage.take() else { return };
+        let task = rbd::resize(image.header().spec.clone(), size, true);
+        self.stage = Some(Stage::Resizing(image, task, size));
+    }
+
+    /// Passes on what is asked of the cluster; whether there was anything.
+    pub fn send(&mut self, client: &mut Client, now: Time) -> bool {
+        let errands = &mut self.errands;
+        match &mut self.stage {
+            None => false,
+            Some(Stage::Creating(task)) => errands.send(client, now, false, task),
+            Some(Stage::Opening(task)) => errands.send(client, now, false, task),
+            Some(Stage::Open(image)) => errands.send(client, now, true, &mut **image),
+            Some(Stage::Resizing(image, task, _)) => {
+                errands.send(client, now, true, &mut **image)
+                    | errands.send(client, now, false, task)
+            }
+        }
+    }
+
+    /// An answer to the client; false if it is for somebody else.
+    pub fn handle_completion(&mut self, client: &Client, operation: OpId, answer: &Answer) -> bool {
+        let Some((is_image, id)) = self.errands.take(operation) else { return false };
+        let answer = answer.clone();
+        match self.stage.as_mut() {
+            None => {}
+            Some(Stage::Creating(task)) => task.handle_answer(id, answer),
+            Some(Stage::Opening(task)) => task.handle_answer(id, answer),
+            Some(Stage::Open(image)) => image.handle_answer(id, answer),
+            Some(Stage::Resizing(image, _, _)) if is_image => image.handle_answer(id, answer),
+            Some(Stage::Resizing(_, task, _)) => task.handle_answer(id, answer),
+        }
+        self.advance(client);
+        self.check();
+        true
+    }
+
+    pub fn handle_watch_event(&mut self, event: &WatchEvent) -> bool {
+        match &mut self.stage {
+            Some(Stage::Open(image) | Stage::Resizing(image, _, _)) => {
+                image.handle_watch_event(event)
+            }
+            _ => false,
+        }
+    }
+
+    /// From one stage to the next.
+    fn advance(&mut self, client: &Client) {
+        let next = match self.stage.as_mut() {
+            Some(Stage::Creating(task)) => task.poll_outcome().map(|outcome| {
+                outcome?;
+                let spec = self.spec(client).expect("its pool was known before");
+                Ok(Stage::Opening(rbd::open(spec)))
+            }),
+            Some(Stage::Opening(task)) => task
+                .poll_outcome()
+                .map(|outcome| Ok(Stage::Open(Box::new(Image::new(outcome?, true)?)))),
+            Some(Stage::Resizing(_, task, size)) => {
+                let (outcome, size) = (task.poll_outcome(), *size as usize);
+                return if let Some(outcome) = outcome {
+                    self.resized(outcome, size)
+                };
+            }
+            _ => None,
+        };
+        match next {
+            Some(Ok(stage)) => self.stage = Some(stage),
+            Some(Err(error)) => self.fail(error),
+            None => {}
+        }
+    }
+
+    fn resized(&mut self, outcome: Result<(), rbd::Error>, size: usize) {
+        if let Some(Stage::Resizing(image, _, _)) = self.stage.take() {
+            self.stage = Some(Stage::Open(image));
+        }
+        self.contents.resize(size, 0);
+        if let Err(error) = outcome {
+            self.fail(error);
+        }
+    }
+
+    fn fail(&mut self, error: rbd::Error) {
+        self.failure.get_or_insert(format!("the user of an image is told: {error}"));
+    }
+
+    /// Looks at what the image says.
+    fn check(&mut self) {
+        let Some(Stage::Open(image) | Stage::Resizing(image, _, _)) = &mut self.stage else {
+            return;
+        };
+        let mut failures = Vec::new();
+        while let Some((id, outcome)) = image.poll_completion() {
+            let expected = self.expected.remove(&id).expect("what completes was submitted, once");
+            if let Some(wrong) = difference(&expected, outcome) {
+                failures.push(wrong);
+            }
+        }
+        while let Some(event) = image.poll_event() {
+            if let ImageEvent::Failed(error) = event {
+                failures.push(error.to_string());
+            }
+        }
+        if let Some(failure) = failures.into_iter().next() {
+            self.failure.get_or_insert(format!("an image: {failure}"));
+        }
+    }
+}
+
+fn difference(expected: &Expected, outcome: Result<Outcome, rbd::Error>) -> Option<String> {
+    match (expected, outcome) {
+        (_, Err(error)) => Some(error.to_string()),
+        (Expected::Contents(_, contents), Ok(Outcome::Data(pieces))) => {
+            let read = bytes(&pieces);
+            let at = contents.iter().zip(&read).position(|(wanted, is)| wanted != is);
+            match at {
+                Some(at) => {
+                    Some(format!("byte {at} of a read is {}, not {}", read[at], contents[at]))
+                }
+                None if read.len() != contents.len() => Some("a read is too short".to_owned()),
+                None => None,
+            }
+        }
+        (Expected::Done, Ok(Outcome::Done)) => None,
+        (_, Ok(outcome)) => Some(format!("unexpected {outcome:?}")),
+    }
+}
+
+fn bytes(pieces: &[Piece]) -> Vec<u8> {
+    let mut all = Vec::new();
+    for piece in pieces {
+        match piece {
+            Piece::Data(data) => all.extend_from_slice(data),
+            Piece::Zeros(length) => all.resize(all.len() + *length as usize, 0),
+        }
+    }
+    all
+}
