@@ -1,11 +1,18 @@
 //! Command-line syntax; each subcommand has a module of its own.
 
 mod control;
+mod image;
 mod monitors;
+mod nbd;
 mod osd;
 
-pub use control::{ControlCommand, EtcdArgs, MoveArgs};
+pub use control::{CollectArgs, ControlCommand, EtcdArgs, MoveArgs, RebuildArgs};
+pub use image::{
+    CreateArgs, ExportArgs, ImageArgs, ImageCommand, ImageName, ImagePoolArgs, ImportArgs,
+    InfoArgs, MoveImageArgs, PoolName, ResizeArgs, ShapeArgs,
+};
 pub use monitors::{ClusterCommand, ClusterCreateArgs, MonCommand, MonStartArgs};
+pub use nbd::NbdArgs;
 pub use osd::{
     OsdClusterArgs, OsdCommand, OsdCreateArgs, OsdReplaceArgs, OsdStartArgs, OsdStoreArgs,
 };
@@ -44,6 +51,12 @@ enum Command {
     Stat(ObjectArgs),
     /// Measure the cluster with the native client
     Bench(BenchArgs),
+    /// Make, copy and look after block device images
+    Image {
+        #[command(subcommand)]
+        command: ImageCommand,
+    },
+    Nbd(NbdArgs),
     /// Make clusters that span machines
     Cluster {
         #[command(subcommand)]
@@ -136,6 +149,9 @@ pub struct UpArgs {
     /// Threads that run the daemons [default: half of the cores, at most one per OSD]
     #[arg(long)]
     pub cores: Option<usize>,
+    /// Where a new cluster has its control store [default: a file in the data directory]
+    #[command(flatten)]
+    pub etcd: EtcdArgs,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -406,6 +422,8 @@ pub fn main() -> ExitCode {
         Command::Rm(args) => crate::client::remove(&args),
         Command::Stat(args) => crate::client::stat(&args),
         Command::Bench(args) => crate::bench::bench(&args),
+        Command::Image { command } => crate::image::run(&command),
+        Command::Nbd(args) => crate::nbd::serve(&args),
         Command::Cluster { command } => crate::monitors::run_cluster(&command),
         Command::Mon { command } => crate::monitors::run(&command),
         Command::Osd { command } => crate::osd::run(&command),

@@ -162,7 +162,7 @@ fn read_chunk(input: &mut dyn Read) -> io::Result<Bytes> {
 }
 
 /// Shown for what is large enough to take a while, on a terminal.
-fn progress(length: Option<u64>) -> ProgressBar {
+pub fn progress(length: Option<u64>) -> ProgressBar {
     const SHOWN_FROM: u64 = 64 << 20;
     if length.is_some_and(|length| length < SHOWN_FROM) {
         return ProgressBar::hidden();

@@ -6,7 +6,7 @@ mod disk;
 mod node;
 mod osd;
 
-pub use create::{SIZE_DEFAULT, admin_args, create};
+pub use create::{MGR_NAME, MON_NAME, SIZE_DEFAULT, Settings, admin_args, create};
 pub use daemons::{MonMember, Plan};
 pub use osd::{OsdMember, default_memory};
 
@@ -14,7 +14,6 @@ use crate::cli::{AuthMode, UpArgs};
 use crate::datadir::DataDir;
 use crate::host::{Core, CoreConfig, Directory, NodeAddress, Parcel};
 use anyhow::{Context, Result, anyhow, bail};
-use create::Settings;
 use engine::Time;
 use node::Node;
 use rt::{Clock, Sender, Waker};

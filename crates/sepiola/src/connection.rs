@@ -31,8 +31,21 @@ pub struct ClientNode {
 }
 
 impl ClientNode {
+    /// A client that begins to look for a monitor.
+    pub fn new(config: Config, seed: [u8; 32], now: Time) -> Self {
+        let mut client = Client::new(config, Entropy::from_seed(seed));
+        client.start(now);
+        let me = ParticipantName::new(EntityType::CLIENT, -1);
+        ClientNode { inner: DaemonNode::new(me, client, NoStorage), refused: None }
+    }
+
     pub fn client(&mut self) -> &mut Client {
         self.inner.daemon_mut()
+    }
+
+    /// Why the cluster does not let us in, once.
+    pub fn take_refusal(&mut self) -> Option<String> {
+        self.refused.take()
     }
 }
 
@@ -117,7 +130,7 @@ pub struct Connection {
 impl Connection {
     /// Connects as the command line says, and waits for the map.
     pub fn open(args: &ClusterArgs) -> Result<Self> {
-        let mut connection = Connection::start(config(args)?)?;
+        let mut connection = Connection::start(client_config(args)?)?;
         let epoch =
             connection.ask(|client, _| client.fetch_map()).context("connecting to the cluster")?;
         let Reply::Map(_) = epoch else { bail!("the client answered something else than a map") };
@@ -130,10 +143,7 @@ impl Connection {
         fill_random(&mut seed)?;
         let core_seed = u64::from_le_bytes(seed[..8].try_into().expect("eight bytes"));
         let mut core = Core::new(CoreConfig { index: 0, seed: core_seed }, clock)?;
-        let mut client = Client::new(config, Entropy::from_seed(seed));
-        client.start(clock.now());
-        let me = ParticipantName::new(EntityType::CLIENT, -1);
-        core.add(ClientNode { inner: DaemonNode::new(me, client, NoStorage), refused: None });
+        core.add(ClientNode::new(config, seed, clock.now()));
         Ok(Connection { core, clock, answers: BTreeMap::new() })
     }
 
@@ -164,7 +174,7 @@ impl Connection {
                 return answer.map_err(|errno| anyhow!("{errno}"));
             }
             self.turn()?;
-            if let Some(reason) = self.core.node_mut(0).refused.take() {
+            if let Some(reason) = self.core.node_mut(0).take_refusal() {
                 bail!(reason);
             }
         }
@@ -239,7 +249,8 @@ pub fn read_conf(path: &Path) -> Result<Conf> {
     Ok(parse_conf(&text))
 }
 
-fn config(args: &ClusterArgs) -> Result<Config> {
+/// What the command line and the configuration say.
+pub fn client_config(args: &ClusterArgs) -> Result<Config> {
     let dir = DataDir::new(&args.data.data);
     let path = args.conf.clone().unwrap_or_else(|| dir.conf());
     let conf = read_conf(&path)?;

@@ -55,6 +55,11 @@ impl DataDir {
         self.path.join("etcd.json")
     }
 
+    /// What `sepiola up` decided once.
+    pub fn settings(&self) -> PathBuf {
+        self.path.join("cluster.json")
+    }
+
     pub fn osd(&self, id: i32) -> PathBuf {
         self.path.join(format!("osd.{id}"))
     }

@@ -7,14 +7,58 @@ use std::path::PathBuf;
 
 #[derive(Debug, Clone, Subcommand)]
 pub enum ControlCommand {
-    /// Move a stopped cluster's control store from its directory to an etcd
+    /// Move a stopped cluster's control store from its directory to an etcd, or back
     Move(MoveArgs),
+    /// Gather what the stopped OSDs of this machine remember of their cluster, for a rebuild
+    Collect(CollectArgs),
+    /// Make a control store that was lost anew, from what OSDs remember
+    Rebuild(RebuildArgs),
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct CollectArgs {
+    /// Directory of an OSD; may be given several times
+    #[arg(long = "osd", value_name = "DIR", required = true)]
+    pub osds: Vec<PathBuf>,
+    /// File to write; it has the OSDs' keys
+    #[arg(long, value_name = "FILE")]
+    pub out: PathBuf,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct RebuildArgs {
+    /// Directory of the cluster (`sepiola up`), or of its first monitor
+    #[arg(long)]
+    pub data: PathBuf,
+    /// Files that `sepiola control collect` wrote on the machines of the cluster
+    #[arg(value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Directory of a stopped OSD of this machine; may be given several times
+    #[arg(long = "osd", value_name = "DIR")]
+    pub osds: Vec<PathBuf>,
+    /// Begin although nothing was found of some OSDs of the map
+    #[arg(long)]
+    pub incomplete: bool,
+    /// Name of the first monitor
+    #[arg(long, default_value = "a")]
+    pub name: String,
+    /// Its address; the port may be left out
+    #[arg(long)]
+    pub listen: Option<String>,
+    /// Copies of each object in new pools
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=10))]
+    pub size: u8,
+    #[command(flatten)]
+    pub etcd: EtcdArgs,
 }
 
 #[derive(Debug, Clone, Args)]
 pub struct MoveArgs {
     #[command(flatten)]
     pub data: DataArgs,
+    /// From the etcd that the directory names into a file in it
+    #[arg(long, conflicts_with = "etcd")]
+    pub back: bool,
     #[command(flatten)]
     pub etcd: EtcdArgs,
 }

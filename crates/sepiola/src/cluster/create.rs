@@ -54,7 +54,7 @@ struct SettingsFile {
 
 impl Settings {
     pub fn load(dir: &DataDir) -> Result<Settings> {
-        let path = path(dir);
+        let path = dir.settings();
         let text = fs::read_to_string(&path)
             .with_context(|| format!("reading the cluster's settings {}", path.display()))?;
         let file: SettingsFile =
@@ -77,18 +77,17 @@ impl Settings {
             log: self.log.clone(),
             osd_capacity: self.osd_capacity,
         };
-        write_file(&path(dir), &(serde_json::to_string_pretty(&file)? + "\n"), SETTINGS_MODE)
+        write_file(&dir.settings(), &(serde_json::to_string_pretty(&file)? + "\n"), SETTINGS_MODE)
     }
-}
-
-fn path(dir: &DataDir) -> PathBuf {
-    dir.path().join("cluster.json")
 }
 
 /// Makes everything that [`super::RunningCluster::start`] expects. The control store comes last:
 /// a data directory without one counts as new.
 pub fn create(dir: &DataDir, args: &UpArgs, listen: SocketAddr) -> Result<()> {
     let osds = check_disks(args)?;
+    if !args.etcd.etcd.is_empty() {
+        control::check_vacant(&args.etcd.options())?;
+    }
     let is_empty = osds == 0;
     let size = args.size.unwrap_or(if is_empty { SIZE_DEFAULT } else { SIZE_DEFAULT.min(osds) });
     if size > osds && !is_empty {
@@ -133,7 +132,10 @@ pub fn create(dir: &DataDir, args: &UpArgs, listen: SocketAddr) -> Result<()> {
     let mut keyring = made.keyring;
     keyring.entities.retain(|name, _| *name == admin);
     write_keyring(dir, &keyring.to_string())?;
-    control::initialise(&dir.control(), &made.transaction)
+    match args.etcd.etcd.is_empty() {
+        true => control::initialise(&dir.control(), &made.transaction),
+        false => control::initialise_etcd(dir, &args.etcd.options(), &made.transaction),
+    }
 }
 
 /// How many OSDs there will be, if what was said of disks makes sense.

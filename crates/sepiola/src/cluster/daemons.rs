@@ -168,7 +168,7 @@ impl Plan {
             let participant = role.participant();
             let node = match role {
                 Role::Mon(mon) => {
-                    let control = Control::open(&mon.dir, &mon.name, core.waker())?;
+                    let control = Control::open(&mon.dir, &mon.name, mon.listen, core.waker())?;
                     let mgr_addr = mgr_addr.context("a monitor without a manager")?;
                     let node = DaemonNode::new(participant, mon.daemon(mgr_addr)?, control);
                     Node::Mon(Box::new(node))
@@ -201,7 +201,6 @@ impl MonMember {
             connection_modes: CONNECTION_MODES.to_vec(),
             cephx: CephxPolicy::default(),
             hostname: hostname(),
-            serves_snapshots: false,
         };
         Ok(Monitor::new(settings, seed()?))
     }

@@ -6,9 +6,12 @@
 pub mod embedded;
 pub mod etcd;
 mod moving;
+mod rebuild;
+mod remains;
 
 pub use embedded::initialise;
-pub use moving::{UNFINISHED, move_to_etcd};
+pub use moving::UNFINISHED;
+pub use moving::{check_vacant, initialise_etcd};
 
 use crate::cli::ControlCommand;
 use crate::datadir::DataDir;
@@ -17,6 +20,7 @@ use anyhow::Result;
 use engine::Time;
 use mon::control::{Completion, Request};
 use rt::Waker;
+use std::net::SocketAddr;
 
 pub enum Control {
     Embedded(embedded::EmbeddedControl),
@@ -24,10 +28,12 @@ pub enum Control {
 }
 
 impl Control {
-    /// The store of a cluster's directory: the etcd that it names, or the file in it.
-    pub fn open(dir: &DataDir, writer: &str, waker: Waker) -> Result<Self> {
+    /// The store of a cluster's directory: the etcd that it names, or the file in it. `writer` names the
+    /// monitor that listens at that address.
+    pub fn open(dir: &DataDir, writer: &str, listen: SocketAddr, waker: Waker) -> Result<Self> {
         if dir.etcd().exists() {
-            let options = etcd::EtcdOptions::load(&dir.etcd())?;
+            let mut options = etcd::EtcdOptions::load(&dir.etcd())?;
+            options.prefer(listen.ip());
             let control = etcd::EtcdControl::open(&options, writer, move || waker.wake())?;
             return Ok(Control::Etcd(control));
         }
@@ -38,7 +44,9 @@ impl Control {
 /// `sepiola control …`
 pub fn run(command: &ControlCommand) -> Result<()> {
     match command {
-        ControlCommand::Move(args) => move_to_etcd(args),
+        ControlCommand::Move(args) => moving::run(args),
+        ControlCommand::Collect(args) => remains::collect(args),
+        ControlCommand::Rebuild(args) => rebuild::rebuild(args),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `sepiola control move`: from the file of one machine to an etcd.
+//! `sepiola control move`: from the file of one machine to an etcd, and back.
 //!
 //! The copy is compared key by key before anything says that it counts. Whatever interrupts it, one
 //! of both stores is whole and the other one cannot be started.
@@ -18,7 +18,85 @@ const BYTES_PER_TRANSACTION: usize = 1 << 20;
 /// There while a copy is not complete.
 pub const UNFINISHED: &str = "unfinished";
 
-pub fn move_to_etcd(args: &MoveArgs) -> Result<()> {
+pub fn run(args: &MoveArgs) -> Result<()> {
+    if args.back { move_back(args) } else { move_to_etcd(args) }
+}
+
+/// Says who is there already.
+pub fn check_vacant(options: &EtcdOptions) -> Result<()> {
+    options.check()?;
+    if EtcdTool::open(options)?.range("")?.0.is_empty() {
+        return Ok(());
+    }
+    bail!(
+        "{} has a cluster under the prefix {:?}; choose another one by --etcd-prefix",
+        options.shown(),
+        options.prefix
+    );
+}
+
+/// Writes the first transaction of a new cluster, whose directory says afterwards where it is.
+pub fn initialise_etcd(
+    dir: &DataDir,
+    options: &EtcdOptions,
+    transaction: &Transaction,
+) -> Result<()> {
+    EtcdTool::open(options)?.commit(transaction).context("writing the first state")?;
+    // It comes last: a directory with it is one of a cluster.
+    write_file(&dir.etcd(), &options.to_text()?, FILE_MODE)
+}
+
+/// Back into the file. The etcd keeps a copy that no monitor begins with.
+fn move_back(args: &MoveArgs) -> Result<()> {
+    let dir = DataDir::new(&args.data.data);
+    let _lock = dir.lock()?;
+    if !dir.etcd().exists() {
+        bail!("the control store of {} is not on an etcd", dir.path().display());
+    }
+    if !dir.settings().exists() {
+        bail!(
+            "{} is a monitor's, not a cluster's of one machine: only `sepiola up` has a file",
+            dir.path().display()
+        );
+    }
+    let options = EtcdOptions::load(&dir.etcd())?;
+    let mut etcd = EtcdTool::open(&options)?;
+    let (found, _) = etcd.range("").context("reading the etcd")?;
+    if let Some(alive) = found.iter().find_map(|entry| entry.key.strip_prefix("present/")) {
+        bail!("mon.{alive} runs on {}, or has ended seconds ago; stop it first", options.shown());
+    }
+    if found.is_empty() || found.iter().any(|entry| entry.key == UNFINISHED) {
+        bail!("{} has no whole control store", options.shown());
+    }
+    let mut all = Transaction::default();
+    found.iter().for_each(|entry| all.put(entry.key.as_str(), entry.value.clone()));
+    let new = dir.control().with_extension("redb.new");
+    if new.exists() {
+        fs::remove_file(&new).with_context(|| format!("removing {}", new.display()))?;
+    }
+    super::initialise(&new, &all)?;
+    let (copied, _) = ControlStore::open(&new)?.range("").context("reading the copy")?;
+    let is_same = |(one, other): (&Entry, &Entry)| one.key == other.key && one.value == other.value;
+    if copied.len() != found.len() || !found.iter().zip(&copied).all(is_same) {
+        bail!("the copy in {} differs from what was read; try again", new.display());
+    }
+    let mut end = Transaction::default();
+    end.put(UNFINISHED, "moved back to a file");
+    etcd.commit(&end).context("ending the use of the etcd")?;
+    // From here on, the file counts.
+    fs::rename(&new, dir.control()).context("naming the control store")?;
+    fs::remove_file(dir.etcd()).context("forgetting the etcd")?;
+    println!(
+        "{} keys moved and compared: the cluster's control store is {}\n\
+         the old one is kept on {} and cannot be started",
+        found.len(),
+        dir.control().display(),
+        options.shown()
+    );
+    Ok(())
+}
+
+fn move_to_etcd(args: &MoveArgs) -> Result<()> {
     let dir = DataDir::new(&args.data.data);
     let options = args.etcd.options();
     options.check()?;

@@ -2,10 +2,12 @@
 //!
 //! A turn hands everything that arrived to the daemons, lets them speak until nobody has anything
 //! left to say, and then gives each socket all that was written for it, and the disks all that was
-//! asked of them, in one system call.
+//! asked of them, in one system call. Who was told nothing in a turn is not asked anything either, so
+//! a turn costs what happens in it, however many daemons there are.
 
 use super::links::{Directory, LinkEnd, NodeAddress, Parcel, Post};
 use super::node::{Hosted, NodeOutput};
+use super::streams::{StreamEvent, Streams};
 use super::wire::{Listening, Wire, WireEvent, WireId};
 use anyhow::{Context, Result};
 use bytes::Bytes;
@@ -52,12 +54,31 @@ struct Slot<N> {
     links: FastMap<ConnId, Link>,
     /// It was told something and may have something to say.
     touched: bool,
+    /// It was told something since it was last asked for disk operations and for its timeout.
+    is_stirred: bool,
+    /// When it wants to be called next, while it is not stirred.
+    due: Option<Time>,
 }
 
-impl<N> Slot<N> {
+impl<N: Hosted> Slot<N> {
+    fn new(node: N) -> Self {
+        Slot { node, links: FastMap::default(), touched: true, is_stirred: true, due: None }
+    }
+
     fn touch(&mut self) -> &mut N {
         self.touched = true;
+        self.is_stirred = true;
         &mut self.node
+    }
+
+    fn due(&self) -> Option<Time> {
+        if self.is_stirred { self.node.poll_timeout() } else { self.due }
+    }
+
+    /// All that it was told has had its effect.
+    fn rest(&mut self) {
+        self.is_stirred = false;
+        self.due = self.node.poll_timeout();
     }
 }
 
@@ -65,7 +86,8 @@ pub struct Core<N> {
     config: CoreConfig,
     clock: Clock,
     now: Time,
-    reactor: Reactor,
+    pub(super) reactor: Reactor,
+    pub(super) streams: Streams,
     wire: Wire,
     slots: Vec<Slot<N>>,
     next_accepted: u64,
@@ -87,6 +109,7 @@ impl<N: Hosted> Core<N> {
             clock,
             now: clock.now(),
             reactor,
+            streams: Streams::default(),
             wire: Wire::new(config.seed),
             slots: Vec::new(),
             next_accepted: ConnId::ACCEPTED,
@@ -115,7 +138,7 @@ impl<N: Hosted> Core<N> {
 
     pub fn add(&mut self, node: N) -> NodeAddress {
         let address = self.next_address();
-        self.slots.push(Slot { node, links: FastMap::default(), touched: true });
+        self.slots.push(Slot::new(node));
         address
     }
 
@@ -191,12 +214,18 @@ impl<N: Hosted> Core<N> {
     /// Sends what `settle` has left to be sent, and begins what disks are to do.
     pub fn transmit(&mut self) {
         self.wire.transmit(&mut self.reactor);
-        for (node, slot) in self.slots.iter_mut().enumerate() {
+        for (node, slot) in self.slots.iter_mut().enumerate().filter(|(_, slot)| slot.is_stirred) {
+            while let Some((socket, output)) = slot.node.poll_stream() {
+                if self.streams.perform(&mut self.reactor, socket, output) {
+                    slot.touch().handle_stream(self.now, socket, StreamEvent::Behind);
+                }
+            }
             while let Some(io) = slot.node.poll_io() {
                 debug_assert!(io.token >> NODE_SHIFT == 0, "token {}", io.token);
                 let token = (node as u64) << NODE_SHIFT | io.token;
                 self.reactor.submit_disk(io.file, token, io.request);
             }
+            slot.rest();
         }
     }
 
@@ -224,14 +253,16 @@ impl<N: Hosted> Core<N> {
     }
 
     fn wake_time(&self) -> Time {
-        let timeouts = self.slots.iter().filter_map(|slot| slot.node.poll_timeout());
+        let timeouts = self.slots.iter().filter_map(Slot::due);
         timeouts.min().unwrap_or(Time::FAR_FUTURE).min(self.next_sweep)
     }
 
     fn run_nodes(&mut self) {
         for slot in &mut self.slots {
-            slot.touched |= slot.node.pump_storage(self.now);
-            if slot.node.poll_timeout().is_some_and(|due| due <= self.now) {
+            if slot.is_stirred && slot.node.pump_storage(self.now) {
+                slot.touched = true;
+            }
+            if slot.due().is_some_and(|due| due <= self.now) {
                 slot.touch().handle_timeout(self.now);
             }
         }
@@ -245,8 +276,17 @@ impl<N: Hosted> Core<N> {
     }
 
     fn handle_event(&mut self, event: Event) {
+        let event = match self.streams.take(event) {
+            Ok((node, socket, event)) => {
+                return self.slots[node].touch().handle_stream(self.now, socket, event);
+            }
+            Err(event) => event,
+        };
         match event {
-            Event::Accepted { listener, socket, peer } => self.accepted(listener, socket, peer),
+            Event::Accepted { listener, socket, peer: Some(peer) } => {
+                self.accepted(listener, socket, peer);
+            }
+            Event::Accepted { socket, peer: None, .. } => self.reactor.close(socket),
             Event::Connected { socket } => self.wire.connected(self.now, socket),
             Event::Received { socket, bytes } => self.received(socket, bytes),
             Event::Filled { socket, buffer } => {
@@ -257,7 +297,8 @@ impl<N: Hosted> Core<N> {
             Event::Drained { socket } => self.wire.drained(socket),
             Event::Closed { socket, error } => self.disconnected(socket, error),
             Event::DiskDone { token, result } => self.disk_done(token, result),
-            Event::Woken => {}
+            // By a mailbox, or a storage that has threads: it is not said whose.
+            Event::Woken => self.slots.iter_mut().for_each(|slot| slot.is_stirred = true),
         }
     }
 

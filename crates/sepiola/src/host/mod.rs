@@ -10,9 +10,11 @@
 mod core;
 mod links;
 mod node;
+mod streams;
 mod wire;
 
 pub use core::{Core, CoreConfig};
 pub use links::{Directory, NodeAddress, Parcel};
 pub use node::{DaemonNode, Hosted, NoStorage, NodeOutput, Storage, StorageIo};
+pub use streams::{StreamEvent, StreamOutput};
 pub use wire::Listening;

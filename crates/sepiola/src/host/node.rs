@@ -1,10 +1,11 @@
 //! A daemon and its storage as one thing that a core can run.
 
+use super::streams::{StreamEvent, StreamOutput};
 use engine::{
     AuthRequest, AuthVerdict, ConnId, ConnectTarget, ConnectingAnswer, ConnectingStep, Daemon,
     Message, Output, Peer, Time,
 };
-use rt::{DiskRequest, DiskResult, FileId};
+use rt::{DiskRequest, DiskResult, FileId, SocketId};
 use types::ParticipantName;
 
 /// What keeps a daemon's state. Completions are polled for after each request and whenever the
@@ -87,6 +88,11 @@ pub trait Hosted {
         None
     }
     fn handle_io(&mut self, _now: Time, _token: u64, _result: DiskResult) {}
+    /// Something happened to a connection that is no session.
+    fn handle_stream(&mut self, _now: Time, _socket: SocketId, _event: StreamEvent) {}
+    fn poll_stream(&mut self) -> Option<(SocketId, StreamOutput)> {
+        None
+    }
     /// Whether its storage serves; an error if it never will.
     fn is_open(&self) -> anyhow::Result<bool> {
         Ok(true)

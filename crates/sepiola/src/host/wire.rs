@@ -435,7 +435,8 @@ impl Wire {
 
     /// Gives each socket what its session has to say, in one call to the kernel.
     pub fn transmit(&mut self, reactor: &mut Reactor) {
-        for id in std::mem::take(&mut self.to_transmit) {
+        let mut ids = std::mem::take(&mut self.to_transmit);
+        for id in ids.drain(..) {
             let Some(entry) = self.entries.get_mut(id.0) else { continue };
             entry.dirty = false;
             give(&mut self.pieces, reactor, entry);
@@ -445,6 +446,9 @@ impl Wire {
                 self.touch(id);
             }
         }
+        // Those that were touched meanwhile, in memory that is there.
+        ids.append(&mut self.to_transmit);
+        self.to_transmit = ids;
     }
 
     fn touch(&mut self, id: WireId) {

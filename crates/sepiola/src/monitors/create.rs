@@ -3,8 +3,8 @@
 use super::directory::{MonSettings, check_name, write_conf};
 use crate::cli::{AuthMode, ClusterCreateArgs};
 use crate::connection::fill_random;
-use crate::control::etcd::{EtcdTool, FILE_MODE};
-use crate::datadir::{DataDir, write_file};
+use crate::control::{check_vacant, initialise_etcd};
+use crate::datadir::DataDir;
 use crate::up::{hostname, parse_listen, write_keyring};
 use anyhow::{Context, Result, bail};
 use auth::{Entropy, KeyType};
@@ -25,19 +25,11 @@ pub fn create(args: &ClusterCreateArgs) -> Result<()> {
         bail!("--listen {listen}: clients need an address, such as 10.0.0.1 or 10.0.0.1:3300");
     }
     let options = args.etcd.options();
-    options.check()?;
     let dir = DataDir::new(&args.data);
     if dir.exists() {
         bail!("there is a cluster in {} already", dir.path().display());
     }
-    let mut etcd = EtcdTool::open(&options)?;
-    if !etcd.range("")?.0.is_empty() {
-        bail!(
-            "{} has a cluster under the prefix {:?}; choose another one by --etcd-prefix",
-            options.shown(),
-            options.prefix
-        );
-    }
+    check_vacant(&options)?;
     dir.create()?;
     let addrs = EntityAddrVec::one(EntityAddr::msgr2(listen, 0));
     let parameters = Parameters {
@@ -66,14 +58,12 @@ pub fn create(args: &ClusterCreateArgs) -> Result<()> {
     write_keyring(&dir, &made.keyring.to_string())?;
     write_conf(&dir, &monmap_of(&made.transaction)?, args.auth)?;
     MonSettings { name: args.name.clone(), listen }.save(&dir)?;
-    etcd.commit(&made.transaction).context("writing the first state")?;
-    // It comes last: a directory with it is one of a cluster.
-    write_file(&dir.etcd(), &options.to_text()?, FILE_MODE)?;
+    initialise_etcd(&dir, &options, &made.transaction)?;
     tell(&dir, args, &made.fsid.to_string());
     Ok(())
 }
 
-fn monmap_of(transaction: &Transaction) -> Result<MonMap> {
+pub fn monmap_of(transaction: &Transaction) -> Result<MonMap> {
     let mut written = transaction.writes.iter();
     let map =
         written.find_map(|(key, value)| value.as_ref().filter(|_| key.starts_with("monmap/")));

@@ -4,6 +4,9 @@ mod create;
 mod directory;
 mod start;
 
+pub use create::{AUTH_OPTION, monmap_of};
+pub use directory::{MonSettings, check_name, write_conf};
+
 use crate::cli::{ClusterCommand, MonCommand};
 use anyhow::Result;
 

@@ -15,6 +15,7 @@ use mon::control::Entry;
 use rt::StopSignals;
 use std::io::Write;
 use std::sync::mpsc::channel;
+use types::{EntityAddr, EntityAddrVec};
 
 pub fn start(args: &MonStartArgs) -> Result<()> {
     rt::kernel_support().map_err(|reason| anyhow::anyhow!(reason))?;
@@ -39,7 +40,7 @@ pub fn start(args: &MonStartArgs) -> Result<()> {
         dir: dir.clone(),
     };
     let running = RunningDaemons::start(Plan::monitor(member), &notify)?;
-    write_conf(&dir, &found.map, found.auth)?;
+    write_conf(&dir, &found.map_with(&settings), found.auth)?;
     println!("mon.{} of cluster {} listens on {}", settings.name, found.map.fsid, settings.listen);
     std::io::stdout().flush()?;
     notices.recv().context("waiting for the end")?;
@@ -83,6 +84,19 @@ struct Found {
 }
 
 impl Found {
+    /// The map as it will be when this monitor has told where it listens.
+    fn map_with(&self, settings: &MonSettings) -> MonMap {
+        let mut map = self.map.clone();
+        let name = &settings.name;
+        if !map.ranks.contains(name) {
+            map.ranks.push(name.clone());
+        }
+        let addrs = EntityAddrVec::one(EntityAddr::msgr2(settings.listen, 0));
+        let mon = map.mon_info.entry(name.clone()).or_default();
+        (mon.name, mon.public_addrs) = (name.clone(), addrs);
+        map
+    }
+
     fn read(options: &EtcdOptions) -> Result<Self> {
         let etcd = EtcdTool::open(options)?;
         let (maps, _) = etcd.range("monmap/")?;

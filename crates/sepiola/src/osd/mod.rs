@@ -11,6 +11,8 @@ mod registry;
 mod replace;
 mod start;
 
+pub use directory::{OsdSettings, key as key_of};
+
 use crate::cli::OsdCommand;
 use anyhow::Result;
 

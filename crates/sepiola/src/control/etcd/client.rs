@@ -1,21 +1,20 @@
 //! Calls to an etcd of several members.
 //!
-//! One member is spoken to until it fails; then the next one is asked the same again. A transaction
-//! that is asked again must not be mistaken for its own rival: each leaves a mark that tells whether
-//! it was applied.
+//! One member is spoken to until it fails; then the next one is asked the same again. What is written,
+//! and how values are read whole, is in `values`.
 
 use super::options::EtcdOptions;
 use super::proto::{
-    AuthenticateRequest, AuthenticateResponse, Compare, CompareTarget, DeleteRangeRequest,
-    KeyValue, LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse,
-    LeaseRevokeRequest, LeaseRevokeResponse, Operation, PutRequest, RangeRequest, RangeResponse,
-    RequestOp, TxnRequest, TxnResponse, WatchAsked, WatchCreateRequest, WatchRequest,
-    WatchResponse,
+    AuthenticateRequest, AuthenticateResponse, EVENT_DELETE, KeyValue, LeaseGrantRequest,
+    LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse, LeaseRevokeRequest,
+    LeaseRevokeResponse, RangeRequest, RangeResponse, WatchAsked, WatchCreateRequest, WatchEvent,
+    WatchRequest, WatchResponse,
 };
 use anyhow::{Context, Result};
-use mon::control::{CommitError, Entry, LeaseError, LeaseId, Revision, Transaction};
+use mon::control::{Entry, LeaseError, LeaseId, Revision};
 use prost::Message;
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -28,32 +27,39 @@ use tonic::{Code, Status, Streaming};
 use tonic_prost::ProstCodec;
 
 /// How long one member may take to answer.
-const ATTEMPT_TIME: Duration = Duration::from_secs(2);
-const CONNECT_TIME: Duration = Duration::from_secs(1);
+const ATTEMPT_TIME: Duration = Duration::from_secs(1);
+const CONNECT_TIME: Duration = Duration::from_millis(500);
+/// How long a member that failed is asked only if all others did, too.
+const DISTRUST: Duration = Duration::from_secs(3);
 /// Pause after all members have failed in turn.
 const ROUND_PAUSE: Duration = Duration::from_millis(100);
 /// How long a transaction is tried before it counts as failed.
 pub const COMMIT_PATIENCE: Duration = Duration::from_secs(10);
 /// Leases are asked for again by their holder.
 const LEASE_PATIENCE: Duration = Duration::from_secs(2);
+/// The pieces of a value that a watch has told are there.
+const PIECE_PATIENCE: Duration = Duration::from_secs(5);
 pub const ENDLESS: Duration = Duration::from_secs(u32::MAX as u64);
 /// Keys of one answer; all of them follow in several.
 const KEYS_PER_PAGE: i64 = 256;
 /// Larger than anything that etcd takes.
 const MESSAGE_LEN_MAX: usize = 256 << 20;
-/// Transactions of one writer that may be under way at the same time.
-const MARKS: u64 = 8;
+pub(super) const RANGE: &str = "/etcdserverpb.KV/Range";
 
 pub struct Client {
-    options: EtcdOptions,
+    pub(super) options: EtcdOptions,
     members: Vec<Grpc<Channel>>,
     /// The member that is asked first.
     active: Cell<usize>,
+    /// When each failed last.
+    failed: RefCell<Vec<Option<Instant>>>,
     token: RefCell<Option<String>>,
     /// Under which name this process marks its transactions.
-    writer: String,
+    pub(super) writer: String,
     /// Tells this process from earlier ones of that name.
-    nonce: u64,
+    pub(super) nonce: u64,
+    /// Keys whose values are in pieces elsewhere.
+    pub(super) large: RefCell<BTreeSet<String>>,
 }
 
 /// An open watch: what to ask of it, and what it tells.
@@ -73,9 +79,11 @@ impl Client {
             options: options.clone(),
             members: members?,
             active: Cell::new(0),
+            failed: RefCell::new(vec![None; options.endpoints.len()]),
             token: RefCell::new(None),
             writer: writer.to_owned(),
             nonce,
+            large: RefCell::default(),
         })
     }
 
@@ -87,7 +95,7 @@ impl Client {
         format!("{}/state/", self.options.prefix)
     }
 
-    fn key(&self, key: &str) -> Vec<u8> {
+    pub(super) fn key(&self, key: &str) -> Vec<u8> {
         (self.root() + key).into_bytes()
     }
 
@@ -98,7 +106,12 @@ impl Client {
     }
 
     /// Asks one member after the other until one answers or patience ends.
-    async fn call<M, R>(&self, path: &'static str, request: M, patience: Duration) -> Outcome<R>
+    pub(super) async fn call<M, R>(
+        &self,
+        path: &'static str,
+        request: M,
+        patience: Duration,
+    ) -> Outcome<R>
     where
         M: Message + Clone + 'static,
         R: Message + Default + 'static,
@@ -145,10 +158,16 @@ impl Client {
         }
     }
 
-    /// Whoever found a member failing goes on to the next, but only one step for all.
+    /// Whoever found a member failing goes on to the next that did not fail lately, but only one step
+    /// for all.
     fn turn_from(&self, member: usize) {
+        let mut failed = self.failed.borrow_mut();
+        failed[member] = Some(Instant::now());
         if self.active.get() == member {
-            self.active.set((member + 1) % self.members.len());
+            let count = self.members.len();
+            let others = || (1..=count).map(|step| (member + step) % count);
+            let is_fresh = |at: &usize| failed[*at].is_none_or(|when| when.elapsed() > DISTRUST);
+            self.active.set(others().find(is_fresh).unwrap_or((member + 1) % count));
         }
         // Tokens are told by one member to the others only when that lives.
         self.token.take();
@@ -186,8 +205,7 @@ impl Client {
                 limit: KEYS_PER_PAGE,
                 revision,
             };
-            let page: RangeResponse =
-                self.call("/etcdserverpb.KV/Range", request, patience).await?;
+            let page: RangeResponse = self.call(RANGE, request, patience).await?;
             if revision == 0 {
                 revision = page.header.as_ref().map_or(0, |header| header.revision);
             }
@@ -196,60 +214,18 @@ impl Client {
             }
             entries.extend(page.kvs.into_iter().filter_map(|kv| self.entry(kv)));
             if !page.more {
-                return Ok((entries, revision as Revision));
+                break;
             }
         }
+        for entry in &mut entries {
+            entry.value = self.whole(&entry.key, entry.value.clone(), revision, patience).await?;
+        }
+        Ok((entries, revision as Revision))
     }
 
     fn entry(&self, kv: KeyValue) -> Option<Entry> {
         let revision = kv.mod_revision as Revision;
         Some(Entry { key: self.own_key(&kv.key)?, value: kv.value, revision })
-    }
-
-    /// Commits once, however often it has to be asked for.
-    pub async fn commit(
-        &self,
-        token: u64,
-        transaction: &Transaction,
-        patience: Duration,
-    ) -> Result<Revision, CommitError> {
-        let mark_key = format!("{}/writer/{}/{}", self.options.prefix, self.writer, token % MARKS);
-        let mark = format!("{:016x}/{token}", self.nonce);
-        let request = self.txn(transaction, mark_key.as_bytes(), &mark);
-        let answer: Outcome<TxnResponse> =
-            self.call("/etcdserverpb.KV/Txn", request, patience).await;
-        let answer =
-            answer.map_err(|status| CommitError::Failed { reason: self.reason(&status) })?;
-        if answer.succeeded {
-            return Ok(answer.header.map_or(0, |header| header.revision) as Revision);
-        }
-        // An earlier attempt whose answer was lost may be the one that we lost against.
-        let found = answer.responses.into_iter().filter_map(|op| op.range).flat_map(|r| r.kvs);
-        let applied = found.filter(|kv| kv.value == mark.as_bytes()).map(|kv| kv.mod_revision);
-        applied.map(|revision| revision as Revision).next().ok_or(CommitError::Conflict)
-    }
-
-    fn txn(&self, transaction: &Transaction, mark_key: &[u8], mark: &str) -> TxnRequest {
-        let compare = transaction.compare.iter().map(|(key, revision)| Compare {
-            target: CompareTarget::Mod.into(),
-            key: self.key(key),
-            mod_revision: Some(revision.unwrap_or(0) as i64),
-        });
-        let lease = transaction.lease.unwrap_or(0) as i64;
-        let writes = transaction.writes.iter().map(|(key, value)| {
-            let key = self.key(key).into();
-            match value {
-                Some(value) => Operation::Put(PutRequest { key, value: value.clone(), lease }),
-                None => Operation::Delete(DeleteRangeRequest { key }),
-            }
-        });
-        let mut success: Vec<RequestOp> = writes.map(RequestOp::from).collect();
-        let value = bytes::Bytes::copy_from_slice(mark.as_bytes());
-        let key = bytes::Bytes::copy_from_slice(mark_key);
-        success.push(Operation::Put(PutRequest { key, value, lease: 0 }).into());
-        let mark = RangeRequest { key: mark_key.to_vec(), ..RangeRequest::default() };
-        let failure = vec![Operation::Range(mark).into()];
-        TxnRequest { compare: compare.collect(), success, failure }
     }
 
     pub async fn grant(&self, ttl: Duration) -> Result<LeaseId, LeaseError> {
@@ -318,12 +294,15 @@ impl Client {
         self.turn_from(self.active.get());
     }
 
-    /// A watched key as the monitor knows it.
-    pub fn event(&self, event: super::proto::WatchEvent) -> Option<mon::control::Event> {
-        let kv = event.kv?;
-        let value = (event.kind != super::proto::EVENT_DELETE).then_some(kv.value);
-        let revision = kv.mod_revision as Revision;
-        Some(mon::control::Event { key: self.own_key(&kv.key)?, value, revision })
+    /// A watched key as the monitor knows it; nothing if it is none of its keys.
+    pub async fn event(&self, event: WatchEvent) -> Outcome<Option<mon::control::Event>> {
+        let Some(kv) = event.kv else { return Ok(None) };
+        let Some(key) = self.own_key(&kv.key) else { return Ok(None) };
+        let value = match event.kind == EVENT_DELETE {
+            true => None,
+            false => Some(self.whole(&key, kv.value, kv.mod_revision, PIECE_PATIENCE).await?),
+        };
+        Ok(Some(mon::control::Event { key, value, revision: kv.mod_revision as Revision }))
     }
 
     /// What an operator is told.
@@ -339,7 +318,7 @@ impl Client {
     }
 }
 
-type Outcome<T> = std::result::Result<T, Status>;
+pub(super) type Outcome<T> = std::result::Result<T, Status>;
 
 /// Whether another member, or the same one later, may well answer.
 fn is_passing(status: &Status) -> bool {
@@ -383,7 +362,7 @@ fn tls(options: &EtcdOptions) -> Result<Option<ClientTlsConfig>> {
 }
 
 /// The first key behind all that begin with `prefix`.
-fn prefix_end(prefix: &[u8]) -> Vec<u8> {
+pub(super) fn prefix_end(prefix: &[u8]) -> Vec<u8> {
     let kept = prefix.iter().rposition(|byte| *byte < u8::MAX).map_or(0, |last| last + 1);
     let mut end = prefix[..kept].to_vec();
     match end.last_mut() {

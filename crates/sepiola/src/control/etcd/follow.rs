@@ -7,6 +7,7 @@ use engine::RequestToken;
 use mon::control::{Completion, Revision};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
+use tonic::Code;
 
 /// How often a quiet watch is asked whether it is still one, and how long it may then be silent.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
@@ -66,7 +67,7 @@ async fn relay(client: &Client, out: &Outbox, mut watch: Watch, known: &mut Revi
         match timeout(patience, watch.responses.message()).await {
             Ok(Ok(Some(response))) => {
                 is_asked = false;
-                if let Err(end) = take(client, out, response, known) {
+                if let Err(end) = take(client, out, response, known).await {
                     return end;
                 }
             }
@@ -84,7 +85,7 @@ async fn relay(client: &Client, out: &Outbox, mut watch: Watch, known: &mut Revi
     }
 }
 
-fn take(
+async fn take(
     client: &Client,
     out: &Outbox,
     response: WatchResponse,
@@ -98,8 +99,15 @@ fn take(
     }
     let newest = response.events.iter().filter_map(|event| event.kv.as_ref());
     let newest = newest.map(|kv| kv.mod_revision as Revision).max();
-    let events: Vec<_> =
-        response.events.into_iter().filter_map(|event| client.event(event)).collect();
+    let mut events = Vec::new();
+    for event in response.events {
+        // Pieces that are gone were of a value that is no longer the key's: all is loaded again.
+        let event = client.event(event).await.map_err(|status| match status.code() {
+            Code::DataLoss | Code::OutOfRange => End::Compacted,
+            _ => End::Broken(client.reason(&status)),
+        })?;
+        events.extend(event);
+    }
     if !events.is_empty() {
         out.tell(Completion::Changed { events });
     }

@@ -14,6 +14,8 @@ mod proto;
 pub mod testing;
 #[cfg(test)]
 mod tests;
+mod txn;
+mod values;
 
 pub use options::{EtcdOptions, FILE_MODE, PREFIX_DEFAULT};
 

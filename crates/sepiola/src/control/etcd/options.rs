@@ -4,6 +4,7 @@
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::fs;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 /// Keys lie below this unless told otherwise.
@@ -35,6 +36,17 @@ impl EtcdOptions {
     pub fn new(endpoints: impl IntoIterator<Item = String>) -> Self {
         let endpoints = endpoints.into_iter().map(|endpoint| with_scheme(&endpoint)).collect();
         EtcdOptions { endpoints, prefix: PREFIX_DEFAULT.to_owned(), ..EtcdOptions::default() }
+    }
+
+    /// The member on the machine with this address is asked first: it goes with the machine.
+    pub fn prefer(&mut self, ip: IpAddr) {
+        let ip = if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() };
+        let is_near = |url: &String| {
+            let host = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
+            host.strip_prefix(&ip)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with([':', '/']))
+        };
+        self.endpoints.sort_by_key(|url| !is_near(url));
     }
 
     /// Says what cannot work before anything is tried.
@@ -87,6 +99,9 @@ mod tests {
         let mut options = EtcdOptions::new(["10.0.0.1:2379/".to_owned()]);
         assert_eq!(options.endpoints, ["http://10.0.0.1:2379"]);
         options.check().unwrap();
+        options.endpoints.push("https://10.0.0.11:2379".to_owned());
+        options.prefer("10.0.0.11".parse().unwrap());
+        assert_eq!(options.endpoints, ["https://10.0.0.11:2379", "http://10.0.0.1:2379"]);
         let text = options.to_text().unwrap();
         assert_eq!(serde_json::from_str::<EtcdOptions>(&text).unwrap(), options);
         options.cert = Some("a.pem".into());

@@ -62,11 +62,14 @@ pub struct PutRequest {
 pub struct DeleteRangeRequest {
     #[prost(bytes = "bytes", tag = "1")]
     pub key: bytes::Bytes,
+    /// The first key behind the range; empty for `key` alone.
+    #[prost(bytes = "vec", tag = "2")]
+    pub range_end: Vec<u8>,
 }
 
 #[derive(Clone, PartialEq, Message)]
 pub struct RequestOp {
-    #[prost(oneof = "Operation", tags = "1, 2, 3")]
+    #[prost(oneof = "Operation", tags = "1, 2, 3, 4")]
     pub request: Option<Operation>,
 }
 
@@ -78,6 +81,9 @@ pub enum Operation {
     Put(PutRequest),
     #[prost(message, tag = "3")]
     Delete(DeleteRangeRequest),
+    /// Applied with the one that it is in.
+    #[prost(message, tag = "4")]
+    Txn(TxnRequest),
 }
 
 #[derive(Clone, PartialEq, Message)]

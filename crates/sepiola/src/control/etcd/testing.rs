@@ -75,6 +75,18 @@ impl Members {
         member.process = Some(process);
     }
 
+    /// How many pieces of large values there are.
+    pub fn pieces(&self) -> usize {
+        let endpoint = format!("http://127.0.0.1:{}", self.members[0].client);
+        let output = Command::new("etcdctl")
+            .env("ETCDCTL_API", "3")
+            .args(["--endpoints", &endpoint, "get", "--prefix", "--keys-only"])
+            .arg(format!("{}/pieces/", self.options().prefix))
+            .output()
+            .expect("these tests need etcdctl (Debian: apt-get install etcd-client)");
+        String::from_utf8_lossy(&output.stdout).lines().filter(|line| !line.is_empty()).count()
+    }
+
     pub fn kill(&mut self, index: usize) {
         if let Some(mut process) = self.members[index].process.take() {
             process.kill().unwrap();

@@ -2,6 +2,7 @@
 
 use super::testing::Members;
 use super::*;
+use bytes::Bytes;
 use mon::control::{CommitError, Event, LeaseError};
 use std::sync::mpsc::{Receiver, channel};
 
@@ -189,4 +190,34 @@ fn without_a_quorum_nothing_is_written_and_with_it_all_goes_on() {
     let found = entries[0].revision;
     let next = a.commit(put("x", "3", Some(found))).unwrap();
     while b.change_of("x").revision != next {}
+}
+
+#[test]
+fn a_transaction_may_write_more_than_a_member_takes_at_once() {
+    let members = Members::start(1);
+    let (mut writer, mut reader) = (Store::open(&members, "a"), Store::open(&members, "b"));
+    writer.load();
+    reader.load();
+    let large: Bytes = (0..5 << 20).map(|n: u32| (n >> 8) as u8).collect::<Vec<u8>>().into();
+    let mut transaction = Transaction::default();
+    transaction.compare.push(("version".to_owned(), None));
+    transaction.put("version", "1");
+    transaction.put("osdmap/full/1", large.clone());
+    (0..1000).for_each(|n| transaction.put(format!("many/{n:04}"), "x"));
+    let revision = writer.commit(transaction.clone()).unwrap();
+    let told = reader.change_of("osdmap/full/1");
+    assert_eq!((told.value.as_ref(), told.revision), (Some(&large), revision));
+    let (entries, _) = reader.load();
+    assert_eq!(entries.len(), 1002);
+    assert!(entries.iter().any(|entry| entry.value == large));
+    assert_eq!(writer.commit(transaction), Err(CommitError::Conflict));
+
+    let mut overwrite = Transaction::default();
+    overwrite.put("osdmap/full/1", large.slice(..3 << 20));
+    reader.commit(overwrite).unwrap();
+    assert_eq!(reader.load().0.iter().map(|entry| entry.value.len()).max(), Some(3 << 20));
+    let mut delete = Transaction::default();
+    delete.delete("osdmap/full/1");
+    reader.commit(delete).unwrap();
+    assert_eq!(members.pieces(), 0, "nothing is left of a value that is gone");
 }

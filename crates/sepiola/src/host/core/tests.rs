@@ -31,6 +31,9 @@ struct EchoNode {
     done: Vec<(u64, Bytes)>,
     /// How many were done each time it was asked for more.
     done_when_asked: Vec<usize>,
+    /// When it wants to be called, and how often it was.
+    due: Option<Time>,
+    called: usize,
 }
 
 impl EchoNode {
@@ -47,6 +50,8 @@ impl EchoNode {
             wanted: VecDeque::new(),
             done: Vec::new(),
             done_when_asked: Vec::new(),
+            due: None,
+            called: 0,
         }
     }
 
@@ -127,7 +132,10 @@ impl Hosted for EchoNode {
         self.closed.push(conn);
     }
 
-    fn handle_timeout(&mut self, _now: Time) {}
+    fn handle_timeout(&mut self, _now: Time) {
+        self.due = None;
+        self.called += 1;
+    }
 
     fn pump_storage(&mut self, _now: Time) -> bool {
         false
@@ -147,7 +155,7 @@ impl Hosted for EchoNode {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        None
+        self.due
     }
 }
 
@@ -475,6 +483,24 @@ fn a_session_that_its_daemon_closes_still_says_what_it_had_to() {
     assert_eq!(client.node_mut(0).tids(), [5]);
     assert!(server.node_mut(0).closed.is_empty());
     assert_eq!(server.wire.sessions(), 0);
+}
+
+#[test]
+fn a_daemon_that_was_told_nothing_is_not_asked_anything_until_its_time_has_come() {
+    let mut core = new_core(0);
+    core.add(EchoNode::new(osd(0)));
+    core.add(EchoNode::new(osd(1)));
+    turn(&mut core);
+    let asked = |core: &TestCore, node: usize| core.slots[node].node.done_when_asked.len();
+    let before = [0, 1].map(|node| asked(&core, node));
+    core.node_mut(0);
+    turn(&mut core);
+    assert!(asked(&core, 0) > before[0]);
+    assert_eq!(asked(&core, 1), before[1]);
+
+    core.node_mut(1).due = Some(core.clock.now() + Duration::from_millis(1));
+    turn_until(&mut [&mut core], |cores| cores[0].slots[1].node.called == 1);
+    assert_eq!(core.slots[0].node.called, 0);
 }
 
 #[test]

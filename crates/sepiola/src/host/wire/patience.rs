@@ -8,6 +8,8 @@ use types::EntityType;
 /// as failed itself.
 const MON_KEEPALIVE: Duration = Duration::from_millis(500);
 const MON_SILENCE_MAX: Duration = Duration::from_secs(2);
+/// A monitor succeeds a leader that is gone before OSDs may be counted as failed that went with it.
+const LEADER_SILENCE_MAX: Duration = Duration::from_millis(1500);
 /// Heartbeats find out sooner; this is for those that the map still shows as up.
 const OSD_KEEPALIVE: Duration = Duration::from_secs(5);
 const OSD_SILENCE_MAX: Duration = Duration::from_secs(15);
@@ -18,6 +20,7 @@ const HANDSHAKE_MAX: Duration = Duration::from_secs(3);
 pub fn set(config: &mut Config, target: EntityType) {
     let (keepalive, silence) = match (config.kind, target) {
         (EntityType::CLIENT, _) => return,
+        (EntityType::MON, EntityType::MON) => (MON_KEEPALIVE, LEADER_SILENCE_MAX),
         (_, EntityType::MON) => (MON_KEEPALIVE, MON_SILENCE_MAX),
         _ => (OSD_KEEPALIVE, OSD_SILENCE_MAX),
     };

@@ -1,0 +1,236 @@
+//! Syntax of `sepiola image`.
+
+use super::ClusterArgs;
+use clap::{Args, Subcommand};
+use rbd::Features;
+use std::fmt;
+use std::path::PathBuf;
+
+#[derive(Debug, Clone, Subcommand)]
+pub enum ImageCommand {
+    /// Make an empty image
+    Create(CreateArgs),
+    /// List the images of a pool
+    Ls(ImagePoolArgs),
+    /// Show what an image is
+    Info(InfoArgs),
+    /// Remove an image with its data
+    #[command(visible_alias = "remove")]
+    Rm(ImageArgs),
+    /// Give an image another name
+    #[command(visible_alias = "rename")]
+    Mv(MoveImageArgs),
+    /// Give an image another size
+    Resize(ResizeArgs),
+    /// Make an image of a file (or standard input); holes and zeros take no space
+    Import(ImportArgs),
+    /// Copy an image into a file (or standard output); what was never written becomes holes
+    Export(ExportArgs),
+}
+
+/// `[POOL/[NAMESPACE/]]IMAGE`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageName {
+    pub pool: PoolName,
+    pub name: String,
+}
+
+impl fmt::Display for ImageName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/", self.pool.pool)?;
+        if !self.pool.namespace.is_empty() {
+            write!(f, "{}/", self.pool.namespace)?;
+        }
+        f.write_str(&self.name)
+    }
+}
+
+/// `POOL[/NAMESPACE]`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolName {
+    pub pool: String,
+    pub namespace: String,
+}
+
+/// The pool of images whose names do not say another.
+const POOL_DEFAULT: &str = "rbd";
+
+pub fn image_name(text: &str) -> Result<ImageName, String> {
+    let words: Vec<&str> = text.split('/').collect();
+    let (pool, namespace, name) = match words[..] {
+        [name] => (POOL_DEFAULT, "", name),
+        [pool, name] => (pool, "", name),
+        [pool, namespace, name] => (pool, namespace, name),
+        _ => return Err("an image is named [POOL/[NAMESPACE/]]IMAGE".to_owned()),
+    };
+    if pool.is_empty() || name.is_empty() || name.contains('@') {
+        return Err("an image is named [POOL/[NAMESPACE/]]IMAGE".to_owned());
+    }
+    let pool = PoolName { pool: pool.to_owned(), namespace: namespace.to_owned() };
+    Ok(ImageName { pool, name: name.to_owned() })
+}
+
+fn pool_name(text: &str) -> Result<PoolName, String> {
+    let (pool, namespace) = text.split_once('/').unwrap_or((text, ""));
+    if pool.is_empty() || namespace.contains('/') {
+        return Err("a pool is named POOL[/NAMESPACE]".to_owned());
+    }
+    Ok(PoolName { pool: pool.to_owned(), namespace: namespace.to_owned() })
+}
+
+/// As `rbd` reads sizes: a number without a unit is MiB.
+pub fn image_size(text: &str) -> Result<u64, String> {
+    let is_bare = text.chars().all(|c| c.is_ascii_digit());
+    let size = if is_bare { format!("{text}M") } else { text.to_owned() };
+    stdx::parse_bytes(&size).ok_or_else(|| "expected a size such as 512M, 10G or 1T".to_owned())
+}
+
+/// A power of two, as its exponent.
+fn object_order(text: &str) -> Result<u8, String> {
+    let size = stdx::parse_bytes(text).filter(|size| size.is_power_of_two());
+    let order =
+        size.map(|size| size.trailing_zeros() as u8).filter(|order| (12..=25).contains(order));
+    order.ok_or_else(|| "expected a power of two from 4K to 32M".to_owned())
+}
+
+fn features(text: &str) -> Result<Features, String> {
+    Features::parse(text).map_err(|error| error.to_string())
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct ImageArgs {
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    /// [POOL/[NAMESPACE/]]IMAGE; the pool is `rbd` unless it is named
+    #[arg(value_parser = image_name)]
+    pub image: ImageName,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct ImagePoolArgs {
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    /// POOL[/NAMESPACE]
+    #[arg(value_parser = pool_name, default_value = POOL_DEFAULT)]
+    pub pool: PoolName,
+    /// Print JSON instead of names
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct InfoArgs {
+    #[command(flatten)]
+    pub image: ImageArgs,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct CreateArgs {
+    #[command(flatten)]
+    pub image: ImageArgs,
+    /// Such as 512M, 10G or 1T; a number alone is MiB
+    #[arg(short, long, value_name = "SIZE", value_parser = image_size)]
+    pub size: u64,
+    #[command(flatten)]
+    pub shape: ShapeArgs,
+}
+
+/// What an image keeps for its whole life.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Shape of the image")]
+pub struct ShapeArgs {
+    /// Size of the objects with the data, a power of two from 4K to 32M
+    #[arg(long, value_name = "SIZE", value_parser = object_order, default_value = "4M")]
+    pub object_size: u8,
+    /// Features, with commas between them
+    #[arg(long, value_name = "NAME,…", value_parser = features, default_value_t = Features::DEFAULT)]
+    pub features: Features,
+    /// Keep the data in this pool, and only the header in the image's own
+    #[arg(long, value_name = "POOL")]
+    pub data_pool: Option<String>,
+    /// Stripe over several objects, in pieces of this size
+    #[arg(long, value_name = "SIZE", value_parser = image_size_in_bytes, requires = "stripe_count")]
+    pub stripe_unit: Option<u64>,
+    /// The number of objects that are striped over
+    #[arg(long, value_name = "COUNT", requires = "stripe_unit")]
+    pub stripe_count: Option<u64>,
+}
+
+fn image_size_in_bytes(text: &str) -> Result<u64, String> {
+    stdx::parse_bytes(text).ok_or_else(|| "expected a size such as 64K".to_owned())
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct MoveImageArgs {
+    #[command(flatten)]
+    pub image: ImageArgs,
+    /// The new name, in the same pool
+    pub new: String,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct ResizeArgs {
+    #[command(flatten)]
+    pub image: ImageArgs,
+    /// Such as 512M, 10G or 1T; a number alone is MiB
+    #[arg(short, long, value_name = "SIZE", value_parser = image_size)]
+    pub size: u64,
+    /// The image may become smaller and lose what is behind its new end
+    #[arg(long)]
+    pub allow_shrink: bool,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct ImportArgs {
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    /// File, block device, or `-` for standard input
+    pub file: PathBuf,
+    /// [POOL/[NAMESPACE/]]IMAGE; the pool is `rbd` unless it is named
+    #[arg(value_parser = image_name)]
+    pub image: ImageName,
+    /// Size of the image [default: the file's; standard input needs it]
+    #[arg(short, long, value_name = "SIZE", value_parser = image_size)]
+    pub size: Option<u64>,
+    #[command(flatten)]
+    pub shape: ShapeArgs,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct ExportArgs {
+    #[command(flatten)]
+    pub image: ImageArgs,
+    /// File, block device, or `-` for standard output
+    pub file: PathBuf,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_are_named_as_rbd_names_them() {
+        let name = |pool: &str, namespace: &str, name: &str| ImageName {
+            pool: PoolName { pool: pool.into(), namespace: namespace.into() },
+            name: name.into(),
+        };
+        assert_eq!(image_name("disk"), Ok(name("rbd", "", "disk")));
+        assert_eq!(image_name("pool/disk"), Ok(name("pool", "", "disk")));
+        assert_eq!(image_name("pool/space/disk"), Ok(name("pool", "space", "disk")));
+        for bad in ["", "/disk", "pool/", "a/b/c/d", "disk@snap"] {
+            assert!(image_name(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn sizes_without_a_unit_are_mebibytes() {
+        assert_eq!(image_size("64"), Ok(64 << 20));
+        assert_eq!(image_size("4K"), Ok(4096));
+        assert!(image_size("many").is_err() && image_size("").is_err());
+        assert_eq!(object_order("4M"), Ok(22));
+        assert!(object_order("3M").is_err() && object_order("64M").is_err());
+    }
+}

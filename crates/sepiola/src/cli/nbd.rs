@@ -1,0 +1,25 @@
+//! Syntax of `sepiola nbd`.
+
+use super::ClusterArgs;
+use super::image::{ImageName, image_name};
+use clap::Args;
+use std::path::PathBuf;
+
+/// Serve images to NBD clients such as qemu, nbdcopy, fio and the kernel's nbd-client
+#[derive(Debug, Clone, Args)]
+pub struct NbdArgs {
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    /// [POOL/[NAMESPACE/]]IMAGE, each an export of that name; the first is also the default export
+    #[arg(required = true, value_parser = image_name)]
+    pub images: Vec<ImageName>,
+    /// Listen at this path
+    #[arg(long, value_name = "PATH", required_unless_present = "listen")]
+    pub socket: Option<PathBuf>,
+    /// Listen at this address; whoever reaches it may read and write the images
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: Option<String>,
+    /// Nobody may write
+    #[arg(long)]
+    pub read_only: bool,
+}

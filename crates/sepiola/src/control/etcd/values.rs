@@ -1,0 +1,200 @@
+//! Transactions on an etcd, and values of any size.
+//!
+//! A transaction that is asked again, because its answer was lost, must not be mistaken for its own
+//! rival: each leaves a mark that tells whether it was applied. Values that are too large for a request
+//! are written in pieces before (`txn`), and read whole here.
+
+use super::client::{Client, Outcome, RANGE, prefix_end};
+use super::proto::{
+    Compare, CompareTarget, DeleteRangeRequest, Operation, PutRequest, RangeRequest, RangeResponse,
+    RequestOp, TxnRequest, TxnResponse,
+};
+use super::txn::{OPERATIONS_MAX, PIECE_LEN, Pointer, delete_pieces, nested, take_large};
+use bytes::{Bytes, BytesMut};
+use mon::control::{CommitError, Revision, Transaction};
+use std::time::Duration;
+use tonic::Status;
+
+const TXN: &str = "/etcdserverpb.KV/Txn";
+/// Transactions of one writer that may be under way at the same time.
+const MARKS: u64 = 8;
+/// Pieces of one answer.
+const PIECES_PER_PAGE: i64 = 8;
+
+impl Client {
+    /// Commits once, however often it has to be asked for.
+    pub async fn commit(
+        &self,
+        token: u64,
+        transaction: &Transaction,
+        patience: Duration,
+    ) -> Result<Revision, CommitError> {
+        let failed = |status: Status| CommitError::Failed { reason: self.reason(&status) };
+        let mark_key = format!("{}/writer/{}/{}", self.options.prefix, self.writer, token % MARKS);
+        let mark = format!("{:016x}/{token}", self.nonce);
+        let mut transaction = transaction.clone();
+        let write = format!("{:016x}-{token}", self.nonce);
+        let large = take_large(&mut transaction, &write);
+        let operations = self.operations(&transaction, &large, &write);
+        if operations.len() >= OPERATIONS_MAX {
+            let reason = format!(
+                "a change of {} keys at once, and fewer than {OPERATIONS_MAX} fit an etcd: make it in parts",
+                operations.len()
+            );
+            return Err(CommitError::Failed { reason });
+        }
+        for (key, value) in &large {
+            if let Err(status) = self.write_pieces(key, &write, value, patience).await {
+                self.forget_pieces(&large, &write, patience).await;
+                return Err(failed(status));
+            }
+        }
+        let request = self.txn(&transaction, operations, &mark_key, &mark);
+        let answer: TxnResponse = self.call(TXN, request, patience).await.map_err(failed)?;
+        let outcome = outcome(answer, &mark);
+        match outcome {
+            Ok(_) => self.note_large(&transaction, &large),
+            Err(_) => self.forget_pieces(&large, &write, patience).await,
+        }
+        outcome
+    }
+
+    fn txn(
+        &self,
+        transaction: &Transaction,
+        mut operations: Vec<Operation>,
+        mark_key: &str,
+        mark: &str,
+    ) -> TxnRequest {
+        let compare = transaction.compare.iter().map(|(key, revision)| Compare {
+            target: CompareTarget::Mod.into(),
+            key: self.key(key),
+            mod_revision: Some(revision.unwrap_or(0) as i64),
+        });
+        let value = Bytes::copy_from_slice(mark.as_bytes());
+        let key = Bytes::copy_from_slice(mark_key.as_bytes());
+        operations.push(Operation::Put(PutRequest { key, value, lease: 0 }));
+        let mark = RangeRequest { key: mark_key.as_bytes().to_vec(), ..RangeRequest::default() };
+        let failure = vec![Operation::Range(mark).into()];
+        TxnRequest { compare: compare.collect(), success: nested(operations), failure }
+    }
+
+    /// What is written, and which pieces nobody needs any more then.
+    fn operations(
+        &self,
+        transaction: &Transaction,
+        large: &[(String, Bytes)],
+        write: &str,
+    ) -> Vec<Operation> {
+        let lease = transaction.lease.unwrap_or(0) as i64;
+        let mut operations = Vec::new();
+        for (key, value) in &transaction.writes {
+            let name = self.key(key).into();
+            operations.push(match value {
+                Some(value) => {
+                    Operation::Put(PutRequest { key: name, value: value.clone(), lease })
+                }
+                None => Operation::Delete(DeleteRangeRequest {
+                    key: name,
+                    ..DeleteRangeRequest::default()
+                }),
+            });
+            if self.large.borrow().contains(key) {
+                let kept = large.iter().any(|(known, _)| known == key).then_some(write);
+                operations.extend(delete_pieces(&self.pieces_root(key), kept));
+            }
+        }
+        operations
+    }
+
+    fn note_large(&self, transaction: &Transaction, large: &[(String, Bytes)]) {
+        let mut known = self.large.borrow_mut();
+        transaction.writes.keys().for_each(|key| {
+            known.remove(key);
+        });
+        known.extend(large.iter().map(|(key, _)| key.clone()));
+    }
+
+    fn pieces_root(&self, key: &str) -> String {
+        format!("{}/pieces/{key}", self.options.prefix)
+    }
+
+    async fn write_pieces(
+        &self,
+        key: &str,
+        write: &str,
+        value: &Bytes,
+        patience: Duration,
+    ) -> Outcome<()> {
+        let root = self.pieces_root(key);
+        for (number, at) in (0..value.len()).step_by(PIECE_LEN).enumerate() {
+            let key = format!("{root}/{write}/{number:04}").into_bytes().into();
+            let value = value.slice(at..value.len().min(at + PIECE_LEN));
+            let put = Operation::Put(PutRequest { key, value, lease: 0 });
+            self.without_conditions(vec![put], patience).await?;
+        }
+        Ok(())
+    }
+
+    /// The transaction came to nothing. What cannot be deleted now goes with the key.
+    async fn forget_pieces(&self, large: &[(String, Bytes)], write: &str, patience: Duration) {
+        for (key, _) in large {
+            let root = format!("{}/{write}", self.pieces_root(key));
+            let deleted = self.without_conditions(delete_pieces(&root, None), patience).await;
+            if let Err(status) = deleted {
+                tracing::debug!(%status, key, "pieces of a value that was not written are left");
+            }
+        }
+    }
+
+    async fn without_conditions(
+        &self,
+        operations: Vec<Operation>,
+        patience: Duration,
+    ) -> Outcome<()> {
+        let success = operations.into_iter().map(RequestOp::from).collect();
+        let request = TxnRequest { success, ..TxnRequest::default() };
+        let _: TxnResponse = self.call(TXN, request, patience).await?;
+        Ok(())
+    }
+
+    /// A value as it was written, of a key as it was in a revision.
+    pub async fn whole(
+        &self,
+        key: &str,
+        value: Bytes,
+        revision: i64,
+        patience: Duration,
+    ) -> Outcome<Bytes> {
+        let Some(pointer) = Pointer::of_value(&value) else { return Ok(value) };
+        let mut from = format!("{}/{}/", self.pieces_root(key), pointer.write).into_bytes();
+        let range_end = prefix_end(&from);
+        let mut whole = BytesMut::new();
+        loop {
+            let (key, range_end) = (from.clone(), range_end.clone());
+            let request = RangeRequest { key, range_end, limit: PIECES_PER_PAGE, revision };
+            let page: RangeResponse = self.call(RANGE, request, patience).await?;
+            page.kvs.iter().for_each(|kv| whole.extend_from_slice(&kv.value));
+            match page.kvs.last().filter(|_| page.more) {
+                Some(last) => from = [&last.key[..], &[0]].concat(),
+                None => break,
+            }
+        }
+        if whole.len() != pointer.len {
+            let text = format!("{} of {} bytes of {key} are there", whole.len(), pointer.len);
+            return Err(Status::data_loss(text));
+        }
+        self.large.borrow_mut().insert(key.to_owned());
+        Ok(whole.freeze())
+    }
+}
+
+fn outcome(answer: TxnResponse, mark: &str) -> Result<Revision, CommitError> {
+    if answer.succeeded {
+        return Ok(answer.header.map_or(0, |header| header.revision) as Revision);
+    }
+    // An earlier attempt whose answer was lost may be the one that we lost against.
+    let found = answer.responses.into_iter().filter_map(|op| op.range).flat_map(|r| r.kvs);
+    let applied = found.filter(|kv| kv.value == mark.as_bytes()).map(|kv| kv.mod_revision);
+    applied.map(|revision| revision as Revision).next().ok_or(CommitError::Conflict)
+}

@@ -1,0 +1,116 @@
+//! One who works on images over a connection of his own, one task or image at a time.
+
+use crate::cli::ClusterArgs;
+use crate::connection::Connection;
+use anyhow::{Result, bail};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use rbd::{Asker, Errands, Image, ImageEvent, ImageSpec, Progress, Task};
+use types::PoolId;
+
+/// A task with fewer steps is over before anybody looks.
+const STEPS_SHOWN: u64 = 256;
+
+pub struct Desk {
+    connection: Connection,
+    errands: Errands<()>,
+}
+
+impl Desk {
+    pub fn open(args: &ClusterArgs) -> Result<Self> {
+        Ok(Desk { connection: Connection::open(args)?, errands: Errands::default() })
+    }
+
+    pub fn pool(&mut self, name: &str) -> Result<PoolId> {
+        self.connection.pool(name)
+    }
+
+    /// Does a task to its end, and shows how far it is if it takes long.
+    pub fn run<T>(&mut self, mut task: Task<T>) -> Result<T> {
+        let bar = ProgressBar::hidden();
+        loop {
+            if let Some(outcome) = task.poll_outcome() {
+                bar.finish_and_clear();
+                return Ok(outcome?);
+            }
+            if let Some(progress) = task.progress() {
+                show(&bar, progress);
+            }
+            self.send(&mut task);
+            self.connection.turn()?;
+            self.collect(&mut task);
+        }
+    }
+
+    pub fn open_image(&mut self, spec: ImageSpec, is_writable: bool) -> Result<Image> {
+        let header = self.run(rbd::open(spec))?;
+        Ok(Image::new(header, is_writable)?)
+    }
+
+    /// Carries what the image asks and is answered, until something has arrived.
+    pub fn turn(&mut self, image: &mut Image) -> Result<()> {
+        self.send(image);
+        self.connection.turn()?;
+        self.hand_over(image)
+    }
+
+    fn hand_over(&mut self, image: &mut Image) -> Result<()> {
+        self.collect(image);
+        while let Some(event) = self.connection.client().poll_watch_event() {
+            image.handle_watch_event(&event);
+        }
+        // What the answers led to is on its way before anybody waits.
+        self.send(image);
+        while let Some(event) = image.poll_event() {
+            if let ImageEvent::Failed(error) = event {
+                return Err(error.into());
+            }
+        }
+        Ok(())
+    }
+
+    pub fn close(&mut self, mut image: Image) -> Result<()> {
+        image.close();
+        loop {
+            while let Some(event) = image.poll_event() {
+                match event {
+                    ImageEvent::Closed => return Ok(()),
+                    ImageEvent::Failed(error) => bail!(error),
+                    ImageEvent::Resized(_) => {}
+                }
+            }
+            self.send(&mut image);
+            self.connection.turn()?;
+            self.collect(&mut image);
+        }
+    }
+
+    fn send(&mut self, asker: &mut dyn Asker) {
+        let now = self.connection.now();
+        self.errands.send(self.connection.client(), now, (), asker);
+    }
+
+    fn collect(&mut self, asker: &mut dyn Asker) {
+        while let Some((operation, answer)) = self.connection.client().poll_completion() {
+            if let Some(((), id)) = self.errands.take(operation) {
+                asker.handle_answer(id, answer);
+            }
+        }
+        let now = self.connection.now();
+        while let Some(((), id, answer)) = self.errands.poll_due(now) {
+            asker.handle_answer(id, answer);
+        }
+    }
+}
+
+fn show(bar: &ProgressBar, progress: Progress) {
+    if progress.total < STEPS_SHOWN {
+        return;
+    }
+    if bar.is_hidden() && bar.length().is_none() {
+        let style = ProgressStyle::with_template("{bar:40} {pos}/{len} objects {eta}");
+        bar.set_style(style.expect("a constant template"));
+        bar.set_draw_target(ProgressDrawTarget::stderr());
+    }
+    bar.set_length(progress.total);
+    bar.set_position(progress.done);
+}

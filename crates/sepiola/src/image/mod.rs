@@ -1,0 +1,85 @@
+//! `sepiola image`: block device images with the native client.
+
+mod desk;
+mod export;
+mod import;
+mod show;
+mod window;
+
+use crate::cli::{ClusterArgs, CreateArgs, ImageArgs, ImageCommand, ImageName, MoveImageArgs};
+use crate::cli::{PoolName, ResizeArgs, ShapeArgs};
+use crate::connection::fill_random;
+use anyhow::{Context, Result};
+pub use desk::Desk;
+use rbd::{CreateSpec, ImageSpec, Pool};
+
+pub fn run(command: &ImageCommand) -> Result<()> {
+    match command {
+        ImageCommand::Create(args) => create(args),
+        ImageCommand::Ls(args) => show::list(args),
+        ImageCommand::Info(args) => show::info(args),
+        ImageCommand::Rm(args) => remove(args),
+        ImageCommand::Mv(args) => rename(args),
+        ImageCommand::Resize(args) => resize(args),
+        ImageCommand::Import(args) => import::import(args),
+        ImageCommand::Export(args) => export::export(args),
+    }
+}
+
+fn pool(desk: &mut Desk, name: &PoolName) -> Result<Pool> {
+    let id = desk.pool(&name.pool)?;
+    Ok(Pool { id, name: name.pool.clone(), namespace: name.namespace.clone() })
+}
+
+pub fn spec_of(desk: &mut Desk, image: &ImageName) -> Result<ImageSpec> {
+    Ok(ImageSpec { pool: pool(desk, &image.pool)?, name: image.name.clone() })
+}
+
+/// Connects, and finds the pool that the image's name says.
+fn begin(cluster: &ClusterArgs, image: &ImageName) -> Result<(Desk, ImageSpec)> {
+    let mut desk = Desk::open(cluster)?;
+    let spec = spec_of(&mut desk, image)?;
+    Ok((desk, spec))
+}
+
+fn create(args: &CreateArgs) -> Result<()> {
+    let ImageArgs { cluster, image } = &args.image;
+    let (mut desk, image) = begin(cluster, image)?;
+    let spec = shaped(&mut desk, image, args.size, &args.shape)?;
+    desk.run(rbd::create(spec))
+}
+
+fn shaped(desk: &mut Desk, image: ImageSpec, size: u64, shape: &ShapeArgs) -> Result<CreateSpec> {
+    let data_pool = shape.data_pool.as_ref().map(|name| desk.pool(name)).transpose()?;
+    Ok(CreateSpec {
+        image,
+        id: new_id()?,
+        size,
+        order: shape.object_size,
+        features: shape.features,
+        data_pool,
+        striping: shape.stripe_unit.zip(shape.stripe_count),
+    })
+}
+
+/// As short as librbd's ids, and as good as never the same.
+fn new_id() -> Result<String> {
+    let mut random = [0; 7];
+    fill_random(&mut random).context("making an id for the image")?;
+    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn remove(args: &ImageArgs) -> Result<()> {
+    let (mut desk, image) = begin(&args.cluster, &args.image)?;
+    desk.run(rbd::remove(image))
+}
+
+fn rename(args: &MoveImageArgs) -> Result<()> {
+    let (mut desk, image) = begin(&args.image.cluster, &args.image.image)?;
+    desk.run(rbd::rename(image, args.new.clone()))
+}
+
+fn resize(args: &ResizeArgs) -> Result<()> {
+    let (mut desk, image) = begin(&args.image.cluster, &args.image.image)?;
+    desk.run(rbd::resize(image, args.size, args.allow_shrink))
+}

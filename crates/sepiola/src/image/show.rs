@@ -1,0 +1,82 @@
+//! What there is, for people and for scripts.
+
+use super::desk::Desk;
+use super::{begin, pool};
+use crate::cli::{ImagePoolArgs, InfoArgs};
+use anyhow::Result;
+use rbd::{Features, Info};
+use serde_json::json;
+use std::io::{self, Write};
+use stdx::format_bytes;
+
+pub fn list(args: &ImagePoolArgs) -> Result<()> {
+    let mut desk = Desk::open(&args.cluster)?;
+    let pool = pool(&mut desk, &args.pool)?;
+    let names = desk.run(rbd::list(pool))?;
+    let mut output = io::stdout().lock();
+    if args.json {
+        writeln!(output, "{}", json!(names))?;
+        return Ok(());
+    }
+    for name in names {
+        writeln!(output, "{name}")?;
+    }
+    Ok(())
+}
+
+pub fn info(args: &InfoArgs) -> Result<()> {
+    let (mut desk, image) = begin(&args.image.cluster, &args.image.image)?;
+    let info = desk.run(rbd::info(image))?;
+    let text = if args.json { format!("{}\n", as_json(&info)) } else { as_table(&info) };
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(())
+}
+
+/// The names of the members are those of `rbd info --format json`.
+fn as_json(info: &Info) -> serde_json::Value {
+    let header = &info.header;
+    let features = header.features.to_string();
+    json!({
+        "name": header.spec.name,
+        "id": header.id,
+        "size": header.size,
+        "objects": header.objects(),
+        "order": header.order,
+        "object_size": header.layout.object_size(),
+        "data_pool_id": header.data_pool.map(|pool| pool.0),
+        "snapshot_count": header.snap_context.snaps.len(),
+        "block_name_prefix": header.data_prefix,
+        "format": 2,
+        "features": features.split(", ").filter(|name| !name.is_empty()).collect::<Vec<_>>(),
+        "flags": header.flags,
+        "stripe_unit": header.layout.stripe_unit(),
+        "stripe_count": header.layout.stripe_count(),
+        "create_timestamp": info.created.to_iso(),
+    })
+}
+
+fn as_table(info: &Info) -> String {
+    let header = &info.header;
+    let (layout, objects) = (header.layout, header.objects());
+    let object_size = format_bytes(layout.object_size());
+    let mut rows = vec![
+        ("size", format!("{} in {objects} objects of {object_size}", format_bytes(header.size))),
+        ("id", header.id.clone()),
+        ("data objects", format!("{}.*", header.data_prefix)),
+        ("features", header.features.to_string()),
+        ("snapshots", header.snap_context.snaps.len().to_string()),
+        ("created", info.created.to_iso()),
+    ];
+    if header.features.contains(Features::STRIPING) {
+        let (unit, count) = (format_bytes(layout.stripe_unit()), layout.stripe_count());
+        rows.push(("striping", format!("{unit} over {count} objects")));
+    }
+    if let Some(pool) = header.data_pool {
+        rows.push(("data pool", format!("number {pool}")));
+    }
+    if header.has_parent {
+        rows.push(("parent", "a snapshot of another image".to_owned()));
+    }
+    let rows = rows.into_iter().map(|(name, value)| format!("  {name:<13} {value}\n"));
+    format!("{}\n{}", header.spec, rows.collect::<String>())
+}

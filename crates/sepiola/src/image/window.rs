@@ -1,0 +1,48 @@
+//! Requests on an image in flight, completed in the order in which they were made.
+
+use super::desk::Desk;
+use anyhow::{Context, Result};
+use rbd::{Error, Image, Outcome, Request, RequestId};
+use std::collections::VecDeque;
+
+/// Requests in flight, each of up to one object.
+const IN_FLIGHT_MAX: usize = 16;
+
+pub struct Window {
+    requests: VecDeque<(u64, RequestId, Option<Result<Outcome, Error>>)>,
+}
+
+impl Window {
+    pub fn new() -> Self {
+        Window { requests: VecDeque::with_capacity(IN_FLIGHT_MAX) }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.requests.len() >= IN_FLIGHT_MAX
+    }
+
+    /// `offset` is named if it fails.
+    pub fn submit(&mut self, image: &mut Image, offset: u64, request: Request) {
+        self.requests.push_back((offset, image.submit(request), None));
+    }
+
+    /// Waits for the oldest request.
+    pub fn next(&mut self, desk: &mut Desk, image: &mut Image) -> Result<Outcome> {
+        loop {
+            while let Some((id, outcome)) = image.poll_completion() {
+                let place = self.requests.iter_mut().find(|(_, request, _)| *request == id);
+                place.expect("what completes was submitted").2 = Some(outcome);
+            }
+            if let Some((_, _, Some(_))) = self.requests.front() {
+                let (offset, _, outcome) = self.requests.pop_front().expect("it was looked at");
+                let outcome = outcome.expect("it was looked at");
+                return outcome.with_context(|| format!("at offset {offset}"));
+            }
+            desk.turn(image)?;
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! `sepiola nbd`: images for those who speak NBD.
+
+mod node;
+mod served;
+
+use crate::cli::NbdArgs;
+use crate::connection::{ClientNode, client_config, fill_random};
+use crate::host::{Core, CoreConfig};
+use crate::image::{Desk, spec_of};
+use crate::up::start_log;
+use anyhow::{Context, Result, bail};
+use bytes::Bytes;
+use node::NbdNode;
+use rt::{Clock, StopSignals};
+use served::Served;
+use std::fs;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How long it may take to close the images.
+const CLOSE_TIME_MAX: Duration = Duration::from_secs(5);
+/// Where nothing wakes the server, it still looks around this often.
+const TURN_TIME_MAX: Duration = Duration::from_secs(60);
+
+pub fn serve(args: &NbdArgs) -> Result<()> {
+    start_log();
+    let signals = StopSignals::block().context("taking over signals")?;
+    let served = open_images(args)?;
+    let addr = args.listen.as_deref().map(address).transpose()?;
+    let mut config = client_config(&args.cluster)?;
+    // A disk waits for as long as it takes.
+    config.timeout = None;
+    let clock = Clock::start();
+    let mut seed = [0; 32];
+    fill_random(&mut seed)?;
+    let core_seed = u64::from_le_bytes(seed[..8].try_into().expect("eight bytes"));
+    let mut core = Core::new(CoreConfig { index: 0, seed: core_seed }, clock)?;
+    let client = ClientNode::new(config, seed, clock.now());
+    let node = core.add(NbdNode::new(client, served)).node;
+    let _socket =
+        args.socket.as_deref().map(|path| listen_at(&mut core, path, node)).transpose()?;
+    if let Some(addr) = addr {
+        let addr = core.listen_for_streams(addr, node)?;
+        println!("listening on {addr}");
+    }
+    if let Some(path) = &args.socket {
+        println!("listening on {}", path.display());
+    }
+    for uri in uris(args) {
+        println!("  {uri}");
+    }
+    run(core, clock, signals)
+}
+
+/// Looks at the images before anybody is told that they are there.
+fn open_images(args: &NbdArgs) -> Result<Vec<Served>> {
+    let mut desk = Desk::open(&args.cluster)?;
+    let mut served: Vec<Served> = Vec::new();
+    for name in &args.images {
+        let spec = spec_of(&mut desk, name)?;
+        let name = Bytes::from(spec.to_string());
+        if served.iter().any(|other| *other.name() == name) {
+            bail!("{spec} is named twice");
+        }
+        let header = desk.run(rbd::open(spec))?;
+        served.push(Served::new(name, rbd::Image::new(header, !args.read_only)?));
+    }
+    Ok(served)
+}
+
+fn address(text: &str) -> Result<SocketAddr> {
+    let mut found = text.to_socket_addrs().with_context(|| format!("reading --listen {text}"))?;
+    found.next().with_context(|| format!("{text} is no address"))
+}
+
+/// Removes the socket's path at the end.
+struct SocketPath(PathBuf);
+
+impl Drop for SocketPath {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// A socket that a killed server left is replaced; one that is served is not.
+fn listen_at(core: &mut Core<NbdNode>, path: &Path, node: usize) -> Result<SocketPath> {
+    if let Ok(metadata) = fs::symlink_metadata(path) {
+        if !metadata.file_type().is_socket() {
+            bail!("{} exists and is no socket", path.display());
+        }
+        if UnixStream::connect(path).is_ok() {
+            bail!("{} is served by another process", path.display());
+        }
+        fs::remove_file(path).with_context(|| format!("removing {}", path.display()))?;
+    }
+    core.listen_for_streams_at(path, node)?;
+    Ok(SocketPath(path.to_owned()))
+}
+
+/// What clients are told to connect to.
+fn uris(args: &NbdArgs) -> Vec<String> {
+    let names = args.images.iter().map(|image| image.to_string());
+    let at = |name: String| {
+        let of_socket = |path: &PathBuf| format!("nbd+unix:///{name}?socket={}", path.display());
+        let of_addr = |addr: &String| format!("nbd://{addr}/{name}");
+        [args.socket.as_ref().map(of_socket), args.listen.as_ref().map(of_addr)]
+    };
+    names.flat_map(at).flatten().collect()
+}
+
+fn run(mut core: Core<NbdNode>, clock: Clock, signals: StopSignals) -> Result<()> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let (waker, flag) = (core.waker(), stop.clone());
+    std::thread::spawn(move || {
+        let _ = signals.wait();
+        flag.store(true, Ordering::Release);
+        waker.wake();
+    });
+    while !stop.load(Ordering::Acquire) {
+        core.turn(clock.now() + TURN_TIME_MAX)?;
+        core.node_mut(0).check()?;
+    }
+    core.node_mut(0).close();
+    let give_up = clock.now() + CLOSE_TIME_MAX;
+    while !core.node_mut(0).is_closed() && clock.now() < give_up {
+        core.settle();
+        core.transmit();
+        core.turn(give_up)?;
+    }
+    Ok(())
+}

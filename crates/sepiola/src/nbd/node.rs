@@ -1,0 +1,311 @@
+//! The server on its core: clients of NBD on one side, the cluster on the other.
+
+use super::served::Served;
+use crate::connection::ClientNode;
+use crate::host::{Hosted, NodeOutput, StreamEvent, StreamOutput};
+use anyhow::{Result, bail};
+use bytes::Bytes;
+use engine::{AuthRequest, ConnId, ConnectingAnswer, ConnectingStep, Message, Peer, Time};
+use nbd::{Event, Export, Exports, Limits, Session};
+use rbd::{Asker, Errands, ImageEvent};
+use rt::SocketId;
+use std::collections::{BTreeSet, VecDeque};
+use stdx::FastMap;
+use types::ParticipantName;
+
+/// Somebody who uses an export, or may.
+struct Client {
+    session: Session,
+    /// He does not read what he is sent.
+    is_behind: bool,
+    is_paused: bool,
+    /// In `touched`.
+    is_touched: bool,
+}
+
+impl Client {
+    /// Whether what he says has to wait.
+    fn must_wait(&self) -> bool {
+        self.is_behind || self.session.is_choked()
+    }
+}
+
+pub struct NbdNode {
+    inner: ClientNode,
+    errands: Errands<usize>,
+    served: Vec<Served>,
+    clients: FastMap<SocketId, Client>,
+    /// Those about whom something has changed.
+    touched: Vec<SocketId>,
+    outputs: VecDeque<(SocketId, StreamOutput)>,
+    pieces: Vec<Bytes>,
+    closed: BTreeSet<usize>,
+}
+
+struct Shown<'a>(&'a [Served]);
+
+impl Exports for Shown<'_> {
+    fn find(&self, name: &[u8]) -> Option<Export> {
+        let number = match name {
+            b"" => 0,
+            name => self.0.iter().position(|served| served.name() == name)?,
+        };
+        Some(self.0.get(number)?.export(number))
+    }
+
+    fn names(&self) -> Vec<Bytes> {
+        self.0.iter().map(|served| served.name().clone()).collect()
+    }
+}
+
+impl NbdNode {
+    pub fn new(inner: ClientNode, served: Vec<Served>) -> Self {
+        NbdNode {
+            inner,
+            errands: Errands::default(),
+            served,
+            clients: FastMap::default(),
+            touched: Vec::new(),
+            outputs: VecDeque::new(),
+            pieces: Vec::new(),
+            closed: BTreeSet::new(),
+        }
+    }
+
+    /// Whether the cluster lets us go on.
+    pub fn check(&mut self) -> Result<()> {
+        match self.inner.take_refusal() {
+            Some(reason) => bail!(reason),
+            None => Ok(()),
+        }
+    }
+
+    /// Clients are sent away, and the images closed.
+    pub fn close(&mut self) {
+        let sockets: Vec<SocketId> = self.clients.drain().map(|(socket, _)| socket).collect();
+        for socket in sockets {
+            self.outputs.push_back((socket, StreamOutput::Close));
+        }
+        self.served.iter_mut().for_each(|served| served.image.close());
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.closed.len() == self.served.len()
+    }
+
+    fn touch(&mut self, socket: SocketId) {
+        if let Some(client) = self.clients.get_mut(&socket)
+            && !client.is_touched
+        {
+            client.is_touched = true;
+            self.touched.push(socket);
+        }
+    }
+
+    /// Moves what can be moved; whether the cluster is asked for anything.
+    fn pump(&mut self, now: Time) -> bool {
+        self.take_answers(now);
+        (0..self.served.len()).for_each(|number| self.tell(number));
+        while !self.touched.is_empty() {
+            for socket in std::mem::take(&mut self.touched) {
+                self.listen(socket);
+            }
+            // Some commands are answered without asking the cluster.
+            (0..self.served.len()).for_each(|number| self.tell(number));
+        }
+        let mut any = false;
+        for (number, served) in self.served.iter_mut().enumerate() {
+            any |= self.errands.send(self.inner.client(), now, number, &mut served.image);
+        }
+        any
+    }
+
+    fn take_answers(&mut self, now: Time) {
+        while let Some((operation, answer)) = self.inner.client().poll_completion() {
+            if let Some((number, id)) = self.errands.take(operation) {
+                self.served[number].image.handle_answer(id, answer);
+            }
+        }
+        while let Some((number, id, answer)) = self.errands.poll_due(now) {
+            self.served[number].image.handle_answer(id, answer);
+        }
+        while let Some(event) = self.inner.client().poll_watch_event() {
+            self.served.iter_mut().any(|served| served.image.handle_watch_event(&event));
+        }
+    }
+
+    /// Tells clients what has come of their commands, and of changes.
+    fn tell(&mut self, number: usize) {
+        while let Some(((socket, id), outcome)) = self.served[number].poll() {
+            if let Some(client) = self.clients.get_mut(&socket) {
+                client.session.complete(id, outcome);
+                self.touch(socket);
+            }
+        }
+        while let Some(event) = self.served[number].image.poll_event() {
+            match event {
+                ImageEvent::Resized(size) => self.resized(number, size),
+                ImageEvent::Failed(error) => {
+                    let name = String::from_utf8_lossy(self.served[number].name());
+                    tracing::error!(image = %name, %error, "an image can no longer be served");
+                }
+                ImageEvent::Closed => {
+                    self.closed.insert(number);
+                }
+            }
+        }
+    }
+
+    /// Who connects or asks from now on is told; commands are judged by the new size at once.
+    fn resized(&mut self, number: usize, size: u64) {
+        for client in self.clients.values_mut() {
+            if client.session.export().is_some_and(|export| export.number == number) {
+                client.session.set_size(size);
+            }
+        }
+    }
+
+    /// Hears a client out, as far as it may speak, and lets it hear what there is for it.
+    fn listen(&mut self, socket: SocketId) {
+        let Some(client) = self.clients.get_mut(&socket) else { return };
+        client.is_touched = false;
+        let mut is_over = false;
+        while !client.is_behind
+            && let Some(event) = client.session.poll_event(&Shown(&self.served))
+        {
+            match event {
+                Event::Opened(export) => tracing::debug!(export.number, "a client has come"),
+                Event::Command(id, command) => {
+                    let Some(export) = client.session.export() else { continue };
+                    let served = &mut self.served[export.number];
+                    if let Some(outcome) = served.begin((socket, id), command) {
+                        client.session.complete(id, outcome);
+                    }
+                }
+                Event::Closed(reason) => {
+                    tracing::debug!(%reason, "a client has gone");
+                    is_over = true;
+                }
+            }
+        }
+        client.session.poll_transmit(&mut self.pieces);
+        if !self.pieces.is_empty() {
+            let pieces = self.pieces.drain(..).map(|piece| (socket, StreamOutput::Send(piece)));
+            self.outputs.extend(pieces);
+            self.outputs.push_back((socket, StreamOutput::Flush));
+        }
+        if is_over {
+            self.outputs.push_back((socket, StreamOutput::Close));
+            self.clients.remove(&socket);
+            return;
+        }
+        let wants_pause = client.must_wait();
+        if wants_pause != client.is_paused {
+            client.is_paused = wants_pause;
+            self.outputs.push_back((socket, StreamOutput::Pause(wants_pause)));
+        }
+        if client.session.receive_hint().is_some() {
+            self.outputs.push_back((socket, StreamOutput::StopReceiving));
+        }
+    }
+
+    fn receive(&mut self, socket: SocketId) {
+        let Some(client) = self.clients.get_mut(&socket) else { return };
+        let session = &mut client.session;
+        let output = match session.receive_hint().zip(session.take_receive_buffer()) {
+            Some((length, buffer)) => StreamOutput::ReceiveInto(buffer, length),
+            None => StreamOutput::Receive,
+        };
+        self.outputs.push_back((socket, output));
+    }
+}
+
+impl Hosted for NbdNode {
+    fn participant(&self) -> ParticipantName {
+        self.inner.participant()
+    }
+
+    fn handle_auth(&mut self, now: Time, conn: ConnId, request: AuthRequest) {
+        self.inner.handle_auth(now, conn, request);
+    }
+
+    fn authenticate(&mut self, now: Time, conn: ConnId, step: ConnectingStep) -> ConnectingAnswer {
+        self.inner.authenticate(now, conn, step)
+    }
+
+    fn handle_refused(&mut self, now: Time, conn: ConnId) {
+        self.inner.handle_refused(now, conn);
+    }
+
+    fn handle_opened(&mut self, now: Time, conn: ConnId, peer: Peer) {
+        self.inner.handle_opened(now, conn, peer);
+    }
+
+    fn handle_message(&mut self, now: Time, conn: ConnId, message: Message) {
+        self.inner.handle_message(now, conn, message);
+    }
+
+    fn handle_closed(&mut self, now: Time, conn: ConnId) {
+        self.inner.handle_closed(now, conn);
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        if self.inner.poll_timeout().is_some_and(|due| due <= now) {
+            self.inner.handle_timeout(now);
+        }
+    }
+
+    fn pump_storage(&mut self, now: Time) -> bool {
+        self.inner.pump_storage(now)
+    }
+
+    fn poll_output(&mut self, now: Time) -> Option<NodeOutput> {
+        loop {
+            if let Some(output) = self.inner.poll_output(now) {
+                return Some(output);
+            }
+            if !self.pump(now) {
+                return None;
+            }
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.inner.poll_timeout().into_iter().chain(self.errands.poll_timeout()).min()
+    }
+
+    fn handle_stream(&mut self, _now: Time, socket: SocketId, event: StreamEvent) {
+        match event {
+            StreamEvent::Accepted => {
+                let session = Session::new(Limits::default());
+                let (is_behind, is_paused, is_touched) = (false, false, false);
+                let client = Client { session, is_behind, is_paused, is_touched };
+                self.clients.insert(socket, client);
+            }
+            StreamEvent::Closed => {
+                self.clients.remove(&socket);
+            }
+            StreamEvent::Idle => return self.receive(socket),
+            StreamEvent::Received(bytes) => {
+                if let Some(client) = self.clients.get_mut(&socket) {
+                    client.session.handle_received(bytes);
+                }
+            }
+            StreamEvent::Filled(buffer) => {
+                if let Some(client) = self.clients.get_mut(&socket) {
+                    client.session.handle_filled(buffer);
+                }
+            }
+            StreamEvent::Behind | StreamEvent::Drained => {
+                if let Some(client) = self.clients.get_mut(&socket) {
+                    client.is_behind = matches!(event, StreamEvent::Behind);
+                }
+            }
+        }
+        self.touch(socket);
+    }
+
+    fn poll_stream(&mut self) -> Option<(SocketId, StreamOutput)> {
+        self.outputs.pop_front()
+    }
+}
