@@ -61,9 +61,36 @@ command rbd group image rm $p/group $p/member; command rbd group rename $p/group
 command rbd mirror pool enable $p image; command rbd mirror pool info $p | grep -q "Mode: image"
 rbd mirror image enable member journal; rbd mirror image status member | grep -q global_id
 command rbd mirror pool status $p | grep -q health; rbd mirror image disable member; command rbd mirror pool disable $p
-refused rbd snap create member@snap; grep -q "not supported" "$SCRATCH/refused"
 rbd bench member --io-type write --io-size 4K --io-total 64K >/dev/null
 rbd rm member
+
+# Snapshots: what they show stays, also of an image that is written, resized, rolled back and flattened.
+rbd create image --size 64M --image-feature $mapped
+fill() { rbd bench image --io-type write --io-size 64K --io-total 4M --io-threads 4 --io-pattern rand >/dev/null; }
+shown() { rbd export "$1" - 2>/dev/null | sha256sum; }
+fill; first=$(shown image); rbd snap create image@first 2>/dev/null
+fill; second=$(shown image); rbd snap create image@second 2>/dev/null
+fill; rbd resize image --size 80M 2>/dev/null
+same "$(shown image@first)" "$first"; same "$(shown image@second)" "$second"
+same "$(rbd snap ls image --format json | python3 -c 'import json,sys; print(len(json.load(sys.stdin)))')" 2
+[ "$(rbd diff --from-snap first image@second | wc -l)" -gt 1 ]
+rbd du image 2>/dev/null | grep -q image@second
+rbd export-diff image@first "$SCRATCH/1" 2>/dev/null
+rbd export-diff --from-snap first image@second "$SCRATCH/2" 2>/dev/null
+command rbd merge-diff "$SCRATCH/1" "$SCRATCH/2" "$SCRATCH/12" 2>/dev/null
+rbd create copy --size 1M; rbd import-diff "$SCRATCH/12" copy 2>/dev/null; same "$(shown copy)" "$second"
+rbd snap protect image@first; refused rbd snap rm image@first
+command rbd clone $p/image@first $p/child; same "$(rbd children image@first)" $p/child
+same "$(shown child)" "$first"; refused rbd snap unprotect image@first
+rbd bench child --io-type write --io-size 4K --io-total 256K --io-threads 2 --io-pattern rand >/dev/null
+changed=$(shown child); rbd flatten child 2>/dev/null; same "$(shown child)" "$changed"
+same "$(rbd children image@first)" ""; rbd snap unprotect image@first
+rbd snap rollback image@first 2>/dev/null; same "$(shown image)" "$first"; same "$(shown image@second)" "$second"
+command rbd clone --rbd-default-clone-format 2 $p/image@second $p/young; same "$(shown young)" "$second"; rbd rm young 2>/dev/null
+command rbd deep cp $p/image $p/deep 2>/dev/null; same "$(shown deep@second)" "$second"
+rbd snap rename image@second image@third; rbd snap rm image@third 2>/dev/null
+for image in image copy deep child; do rbd snap purge $image 2>/dev/null; rbd rm $image 2>/dev/null; done
+same "$(rados -p $p ls | grep -c rbd_data || true)" 0
 
 # Data in and out.
 head -c 20000000 /dev/urandom >"$SCRATCH/in"; truncate -s 40000000 "$SCRATCH/in"

@@ -18,12 +18,15 @@ pub enum Check {
     Bench,
     Fio,
     Rbd,
+    Image,
+    Nbd,
+    Groups,
     BadInput,
     SourceTree,
     KillStore,
     FullDisk,
     Control,
-    Hosts,
+    Faults,
     Upstream,
 }
 
@@ -36,7 +39,7 @@ pub enum Mode {
 }
 
 impl Check {
-    pub const ALL: [Check; 14] = [
+    pub const ALL: [Check; 17] = [
         Check::Commands,
         Check::Rados,
         Check::Librados,
@@ -44,12 +47,15 @@ impl Check {
         Check::Bench,
         Check::Fio,
         Check::Rbd,
+        Check::Image,
+        Check::Nbd,
+        Check::Groups,
         Check::BadInput,
         Check::SourceTree,
         Check::KillStore,
         Check::FullDisk,
         Check::Control,
-        Check::Hosts,
+        Check::Faults,
         Check::Upstream,
     ];
 
@@ -62,12 +68,15 @@ impl Check {
             Check::Bench => "bench",
             Check::Fio => "fio",
             Check::Rbd => "rbd",
+            Check::Image => "image",
+            Check::Nbd => "nbd",
+            Check::Groups => "groups",
             Check::BadInput => "bad-input",
             Check::SourceTree => "source-tree",
             Check::KillStore => "kill-store",
             Check::FullDisk => "full-disk",
             Check::Control => "control",
-            Check::Hosts => "hosts",
+            Check::Faults => "faults",
             Check::Upstream => "upstream",
         }
     }
@@ -82,12 +91,15 @@ impl Check {
             Check::Bench => ("bash", include_str!("../checks/bench.sh")),
             Check::Fio => ("bash", include_str!("../checks/fio.sh")),
             Check::Rbd => ("bash", include_str!("../checks/rbd.sh")),
+            Check::Image => ("bash", include_str!("../checks/image.sh")),
+            Check::Nbd => ("bash", include_str!("../checks/nbd.sh")),
+            Check::Groups => ("python3", include_str!("../checks/groups.py")),
             Check::BadInput
             | Check::SourceTree
             | Check::KillStore
             | Check::FullDisk
             | Check::Control
-            | Check::Hosts
+            | Check::Faults
             | Check::Upstream => return None,
         })
     }
@@ -126,14 +138,15 @@ pub fn plan(clients: &Clients, short: bool) -> Vec<(Check, Mode)> {
                 plan.extend([Mode::Crc, Mode::Secure].map(|mode| (check, mode)));
             }
             Check::Upstream if clients.name() != "20.2" => {}
-            // How long machines are silent is judged by the clock: not beside other tests.
-            Check::Hosts | Check::Control if short => {}
             Check::SourceTree
             | Check::KillStore
             | Check::FullDisk
             | Check::Control
-            | Check::Hosts
+            | Check::Faults
+            | Check::Groups
             | Check::BadInput
+            | Check::Image
+            | Check::Nbd
                 if *clients != Clients::Host => {}
             _ => plan.push((check, Mode::Crc)),
         }
@@ -179,7 +192,7 @@ pub fn execute(run: &Run<'_>) -> Result<()> {
     match run.check {
         Check::KillStore => return kill_store(run),
         Check::Control => return control(run),
-        Check::Hosts => return hosts(run),
+        Check::Faults => return faults(run),
         _ => {}
     }
     let auth = if run.mode == Mode::NoAuth { "none" } else { "cephx" };
@@ -193,7 +206,9 @@ pub fn execute(run: &Run<'_>) -> Result<()> {
         check => {
             let (interpreter, text) = check.script().context("a script")?;
             let path = run.write_script(check.name(), text)?;
-            let mut command = run.clients.command(interpreter, &run.environment(&cluster));
+            let mut environment = run.environment(&cluster);
+            environment.push(("SEPIOLA", cluster::binary()?.display().to_string()));
+            let mut command = run.clients.command(interpreter, &environment);
             finish(command.arg(path))
         }
     };
@@ -294,20 +309,43 @@ fn kill_store(run: &Run<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Monitors and their store are killed; the script starts everything.
+macro_rules! unit {
+    ($name:literal) => {
+        ($name, include_str!(concat!("../../../packaging/systemd/", $name)))
+    };
+}
+
+const UNITS: [(&str, &str); 3] =
+    [unit!("sepiola-mon@.service"), unit!("sepiola-osd@.service"), unit!("sepiola.target")];
+
+/// The control plane: where it lies, how it is moved, rebuilt and reached; the script starts everything.
 fn control(run: &Run<'_>) -> Result<()> {
-    let script = run.write_script("control.py", include_str!("../checks/control.py"))?;
-    let mut environment = run.environment_without_cluster();
-    environment.push(("SEPIOLA", cluster::binary()?.display().to_string()));
-    finish(run.clients.command("python3", &environment).arg(script))
+    let units = run.directory.join("systemd");
+    fs::create_dir(&units)?;
+    for (name, text) in UNITS {
+        fs::write(units.join(name), text)?;
+    }
+    let units = ("UNITS", units.display().to_string());
+    script_that_starts_all(run, "control.py", include_str!("../checks/control.py"), [units])
 }
 
 /// Machines in network namespaces, which fail and come back; the script starts their daemons.
-fn hosts(run: &Run<'_>) -> Result<()> {
-    let script = run.write_script("hosts.py", include_str!("../checks/hosts.py"))?;
+fn faults(run: &Run<'_>) -> Result<()> {
+    run.write_script("lab.py", include_str!("../checks/lab.py"))?;
+    script_that_starts_all(run, "faults.py", include_str!("../checks/faults.py"), [])
+}
+
+fn script_that_starts_all(
+    run: &Run<'_>,
+    name: &str,
+    text: &str,
+    more: impl IntoIterator<Item = (&'static str, String)>,
+) -> Result<()> {
+    let script = run.write_script(name, text)?;
     let mut environment = run.environment_without_cluster();
+    environment.extend(more);
     environment.push(("SEPIOLA", cluster::binary()?.display().to_string()));
-    finish(run.clients.command("python3", &environment).arg(&script))
+    finish(run.clients.command("python3", &environment).arg(script))
 }
 
 const FULL_DISK: &str = include_str!("../checks/full_disk.py");

@@ -70,13 +70,19 @@ impl Cluster {
             match said.recv_timeout(START_TIME_MAX) {
                 Ok(line) if READY.iter().any(|word| line.starts_with(word)) => return Ok(()),
                 Ok(_) => {}
-                Err(_) => bail!("sepiola up did not become ready; see {}", self.log().display()),
+                Err(_) => bail!("sepiola up did not become ready: {}", self.last_words()),
             }
         }
     }
 
     pub fn log(&self) -> PathBuf {
         self.data.with_extension("log")
+    }
+
+    fn last_words(&self) -> String {
+        let text = fs::read_to_string(self.log()).unwrap_or_default();
+        let last = text.lines().next_back().unwrap_or("it said nothing");
+        format!("{last}; see {}", self.log().display())
     }
 
     /// SIGKILL: whatever was not flushed is lost to the process.

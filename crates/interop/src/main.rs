@@ -6,6 +6,7 @@
 mod checks;
 mod clients;
 mod cluster;
+mod disks;
 mod upstream;
 
 use anyhow::{Result, bail};
@@ -82,9 +83,14 @@ fn run(
     let directory = scratch.join(name);
     std::fs::create_dir_all(&directory)?;
     let start = std::time::Instant::now();
-    checks::execute(&Run { clients, check, mode, short: options.short, directory: &directory })?;
+    let run = Run { clients, check, mode, short: options.short, directory: &directory };
+    let outcome = checks::execute(&run);
+    // The disks of one cluster are gigabytes, which the next one needs.
+    if !options.keep {
+        disks::empty(&directory)?;
+    }
+    outcome?;
     println!("  passed in {:.1} s", start.elapsed().as_secs_f64());
-    // The disks of one cluster are gigabytes.
     if !options.keep {
         std::fs::remove_dir_all(&directory)?;
     }

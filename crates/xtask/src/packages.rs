@@ -5,17 +5,20 @@ use anyhow::{Result, bail};
 use std::process::{Command, Stdio};
 
 /// The stock clients of Debian 12, what drives them, and the store of a control plane.
-pub const TEST_PACKAGES: [&str; 10] = [
+pub const TEST_PACKAGES: [&str; 13] = [
     "ceph-common",
     "python3-rados",
     "python3-rbd",
     "qemu-utils",
+    "libnbd-bin",
     "qemu-block-extra",
     "fio",
     "ceph-base",
     "linux-source",
     "etcd-server",
     "etcd-client",
+    "openssl",
+    "iproute2",
 ];
 
 /// Installs those of `packages` that are missing.

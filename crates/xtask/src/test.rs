@@ -27,11 +27,16 @@ pub fn interop(args: &[String]) -> Result<()> {
     run(Command::new(root().join("target/release/interop")).args(args))
 }
 
-/// Long simulations: of whole clusters, and of the block store over failing devices.
+/// Long simulations: of whole clusters, and of the block store over failing devices. Then real
+/// processes on machines that fail, unless a seed is replayed.
 pub fn soak(args: &[String]) -> Result<()> {
     simulate(args)?;
     cargo(&["build", "--release", "--quiet", "--package", "block", "--bin", "block_soak"])?;
-    run(Command::new(root().join("target/release/block_soak")).args(args))
+    run(Command::new(root().join("target/release/block_soak")).args(args))?;
+    if args.iter().any(|arg| arg == "--first-seed") {
+        return Ok(());
+    }
+    interop(&["faults".to_owned(), "control".to_owned()])
 }
 
 fn simulate(args: &[String]) -> Result<()> {

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Which rooms a room may use. Arrows point down: hosts, engines, formats, values.
-const ARROWS: [(&str, &[&str]); 22] = [
+const ARROWS: [(&str, &[&str]); 24] = [
     ("stdx", &[]),
     ("codec", &["stdx"]),
     ("types", &["codec"]),
@@ -29,20 +29,22 @@ const ARROWS: [(&str, &[&str]); 22] = [
     ),
     ("mon", &["codec", "types", "engine", "maps", "wire", "auth", "crush", "stdx"]),
     ("rados", &["codec", "types", "engine", "maps", "wire", "auth", "msgr", "crush", "stdx"]),
+    ("rbd", &["codec", "types", "engine", "wire", "rados", "stdx"]),
+    ("nbd", &[]),
     ("rt", &["engine", "types", "stdx"]),
     ("files", &["codec", "types", "engine", "store", "stdx"]),
     (
         "sim",
         &[
             "codec", "types", "engine", "stdx", "crush", "maps", "wire", "auth", "msgr", "store",
-            "block", "pg", "osd", "mon", "rados",
+            "block", "pg", "osd", "mon", "rados", "rbd",
         ],
     ),
     (
         "sepiola",
         &[
             "codec", "types", "engine", "crush", "maps", "wire", "auth", "msgr", "store", "files",
-            "block", "pg", "osd", "mon", "rados", "rt", "stdx",
+            "block", "pg", "osd", "mon", "rados", "rbd", "nbd", "rt", "stdx",
         ],
     ),
     ("interop", &[]),
@@ -50,9 +52,9 @@ const ARROWS: [(&str, &[&str]); 22] = [
 ];
 
 /// Rooms whose logic must not touch the outside world, and words that would.
-const ENGINES: [&str; 16] = [
+const ENGINES: [&str; 18] = [
     "stdx", "codec", "types", "engine", "crush", "maps", "wire", "auth", "msgr", "store", "block",
-    "classes", "pg", "osd", "mon", "rados",
+    "classes", "pg", "osd", "mon", "rados", "rbd", "nbd",
 ];
 const OUTSIDE: [(&str, &str); 8] = [
     ("std::fs", "files belong to hosts"),

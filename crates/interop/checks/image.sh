@@ -1,0 +1,58 @@
+# Images of `sepiola image` with the stock `rbd`, and the other way round.
+set -euo pipefail
+p=image-$$ d=image-data-$$
+for pool in $p $d; do ceph osd pool create $pool 16 >/dev/null; rbd pool init $pool; done
+remove() { ceph osd pool rm "$1" "$1" --yes-i-really-really-mean-it >/dev/null; }
+trap 'remove $p; remove $d' EXIT
+image() { local verb=$1; shift; "$SEPIOLA" image "$verb" --conf "$CEPH_CONF" "$@"; }
+rbd() { command rbd -p $p "$@"; }
+same() { [ "$1" = "$2" ] || { echo "expected '$2', found '$1' (line ${BASH_LINENO[0]})"; exit 1; }; }
+refused() { if "$@" >"$SCRATCH/refused" 2>&1; then echo "should have failed: $*"; exit 1; fi; }
+said() { grep -q "$1" "$SCRATCH/refused" || { echo "not said: $1"; cat "$SCRATCH/refused"; exit 1; }; }
+
+# What one makes the other knows.
+image create --size 64M $p/ours; rbd create theirs --size 64M --image-feature layering
+same "$(rbd ls | xargs)" "ours theirs"; same "$(image ls $p | xargs)" "ours theirs"
+rbd info ours | grep -q "features: layering"; rbd info ours | grep -q "16 objects"
+image info $p/theirs | grep -q "64 MiB in 16 objects of 4 MiB"
+refused image create --size 1M $p/ours; said "already an image"
+refused image info $p/nothing; said "no image"
+refused image create --size 1M --features journaling $p/more; said "not a feature"
+image mv $p/ours mine; rbd info mine >/dev/null; refused rbd info ours; rbd rename mine ours
+
+# A file with holes goes in by one and comes out by the other, in every shape.
+python3 - "$SCRATCH/file" <<'PY'
+import os, random, sys
+random.seed(7)
+with open(sys.argv[1], "wb") as f:
+    f.truncate(50_000_123)
+    for offset in (0, 4194304 - 100, 9_000_001, 30_000_000, 50_000_000):
+        f.seek(offset); f.write(random.randbytes(123 if offset == 50_000_000 else 300_000))
+PY
+for shape in "" "--object-size 64K" "--data-pool $d" "--object-size 1M --stripe-unit 64K --stripe-count 5"; do
+  image import $shape "$SCRATCH/file" $p/in
+  rbd export in "$SCRATCH/out" --no-progress; cmp "$SCRATCH/file" "$SCRATCH/out"; rm "$SCRATCH/out"
+  image export $p/in "$SCRATCH/out"; cmp "$SCRATCH/file" "$SCRATCH/out"
+  [ "$(stat -c %b "$SCRATCH/out")" -le "$(($(stat -c %b "$SCRATCH/file") + 64))" ] || { echo "the export is not sparse"; exit 1; }
+  image export $p/in - | cmp "$SCRATCH/file" -; rm "$SCRATCH/out"
+  image rm $p/in
+done
+same "$(rados -p $d ls | grep -c rbd_data || true)" 0
+image import - --size 40M $p/stdin < <(head -c 40M "$SCRATCH/file")
+rbd export stdin - --no-progress | cmp - <(head -c 40M "$SCRATCH/file"); image rm $p/stdin
+rbd import "$SCRATCH/file" imported --image-feature layering,deep-flatten --no-progress
+image export $p/imported "$SCRATCH/out"; cmp "$SCRATCH/file" "$SCRATCH/out"
+
+# Sizes: what is behind a new end is gone, and a later growth shows zeros.
+refused image resize --size 20M $p/imported; said "allow-shrink"
+image resize --size 20M --allow-shrink $p/imported; image resize --size 50M $p/imported
+rbd export imported - --no-progress | cmp - <(head -c 20M "$SCRATCH/file"; head -c 30M /dev/zero)
+
+# Who uses an image keeps it.
+command rbd -p $p bench ours --io-type write --io-size 4K --io-threads 1 --io-total 1G >/dev/null 2>&1 & user=$!
+for _ in $(seq 100); do rbd status ours | grep -q watcher && break; sleep 0.1; done
+refused image rm $p/ours; said "in use"
+kill $user; wait $user || true
+rbd create locked --size 8M --image-feature exclusive-lock; refused image resize --size 9M $p/locked; said "rbd feature disable"
+for name in imported theirs; do image rm $p/$name; done
+same "$(rbd ls | xargs)" "locked ours"; same "$(rados -p $p ls | grep -c rbd_data || true)" "$(rados -p $p ls | grep -c "$(rbd info ours --format json | python3 -c 'import json,sys; print(json.load(sys.stdin)["block_name_prefix"])')")"

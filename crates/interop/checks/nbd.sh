@@ -1,0 +1,86 @@
+# `sepiola nbd` with the tools that people have: nbdinfo, nbdcopy, qemu-img, fio.
+set -euo pipefail
+p=nbd-$$
+ceph osd pool create $p 16 >/dev/null; rbd pool init $p
+socket=$SCRATCH/nbd.sock
+"$SEPIOLA" image create --conf "$CEPH_CONF" --size 64M $p/disk
+"$SEPIOLA" image create --conf "$CEPH_CONF" --size 16M --object-size 64K $p/small
+"$SEPIOLA" nbd --conf "$CEPH_CONF" --socket "$socket" --listen 127.0.0.1:0 $p/disk $p/small >"$SCRATCH/nbd.out" 2>"$SCRATCH/nbd.err" & server=$!
+stop() { kill $server 2>/dev/null || true; wait $server || true; cat "$SCRATCH/nbd.err"; ceph osd pool rm $p $p --yes-i-really-really-mean-it >/dev/null; }
+trap stop EXIT
+for _ in $(seq 100); do [ -S "$socket" ] && break; sleep 0.1; done
+uri="nbd+unix:///$p/disk?socket=$socket" small="nbd+unix:///$p/small?socket=$socket"
+tcp="nbd://$(sed -n 's/^listening on \(127.*\)/\1/p' "$SCRATCH/nbd.out")/$p/disk"
+same() { [ "$1" = "$2" ] || { echo "expected '$2', found '$1' (line ${BASH_LINENO[0]})"; exit 1; }; }
+refused() { if "$@" >"$SCRATCH/refused" 2>&1; then echo "should have failed: $*"; exit 1; fi; }
+exported() { rbd export $p/disk - --no-progress; }
+
+# What the server says of itself.
+nbdinfo --list "nbd+unix:///?socket=$socket" | grep -q "export=\"$p/small\""
+nbdinfo --size "$tcp" | grep -q $((64 << 20))
+nbdinfo --json "$uri" >"$SCRATCH/info.json"
+python3 - "$SCRATCH/info.json" <<'PY'
+import json, sys
+info = json.load(open(sys.argv[1]))["exports"][0]
+for name in ("can_multi_conn", "can_flush", "can_fua", "can_trim", "can_zero", "can_fast_zero", "can_df", "can_cache"):
+    assert info[name] is True, (name, info)
+assert info["is_read_only"] is False and info["contexts"] == ["base:allocation"], info
+PY
+refused nbdinfo "nbd+unix:///$p/none?socket=$socket"
+refused nbdinfo "nbds+unix:///$p/disk?socket=$socket"
+
+# Data goes in through NBD and comes out through librbd, and the other way round.
+python3 - "$SCRATCH/file" <<'PY'
+import random, sys
+random.seed(3)
+with open(sys.argv[1], "wb") as f:
+    f.truncate(64 << 20)
+    for offset in (0, (4 << 20) - 5000, 17 << 20, (64 << 20) - 100_000):
+        f.seek(offset); f.write(random.randbytes(100_000))
+PY
+nbdcopy --flush "$SCRATCH/file" "$uri"
+exported | cmp - "$SCRATCH/file"
+nbdcopy --connections=4 "$tcp" "$SCRATCH/out"; cmp "$SCRATCH/out" "$SCRATCH/file"; rm "$SCRATCH/out"
+nbdinfo --map "$uri" >"$SCRATCH/map"; grep -q "hole,zero" "$SCRATCH/map"; grep -q "data" "$SCRATCH/map"
+qemu-img compare -f raw -F raw "$uri" "$SCRATCH/file" >/dev/null
+qemu-img convert -f raw -O qcow2 "$uri" "$SCRATCH/out.qcow2"; qemu-img compare -f qcow2 -F raw "$SCRATCH/out.qcow2" "$uri" >/dev/null
+qemu-img bench -f raw -w -c 2000 -d 32 -s 4096 -t none "$uri" >/dev/null
+
+# Many clients at once, and nothing is lost.
+size=16M; [ "$SHORT" = 1 ] && size=4M
+fio --name=verify --ioengine=nbd --uri="$tcp" --rw=randwrite --bs=4k --iodepth=32 --size=$size --verify=crc32c --group_reporting --minimal >/dev/null
+fio --name=mixed --ioengine=nbd --uri="$small" --rw=randrw --bsrange=512-128k --bs_unaligned=1 --iodepth=8 --size=$size --verify=crc32c --minimal >/dev/null
+fio --name=two --numjobs=4 --ioengine=nbd --uri="$uri" --rw=randwrite --bs=16k --iodepth=8 --size=$size --offset_increment=$size --verify=crc32c --minimal >/dev/null
+
+# Zeros, holes, and a new size while clients are there.
+python3 - "$socket" "$p/disk" <<'PY'
+import socket, struct, sys
+def client(name):
+    s = socket.socket(socket.AF_UNIX); s.settimeout(60); s.connect(sys.argv[1]); f = s.makefile("rwb")
+    assert f.read(18)[:8] == b"NBDMAGIC"
+    f.write(struct.pack(">I", 3) + b"IHAVEOPT" + struct.pack(">II", 7, 6 + len(name)) + struct.pack(">I", len(name)) + name + struct.pack(">H", 0)); f.flush()
+    size = None
+    while True:
+        _, _, kind, length = struct.unpack(">QIII", f.read(20)); data = f.read(length)
+        if kind == 3 and data[:2] == b"\0\0": size = struct.unpack(">Q", data[2:10])[0]
+        if kind == 1: return f, size
+def ask(f, command, offset, length, flags=0, data=b""):
+    f.write(struct.pack(">IHHQQI", 0x25609513, flags, command, 7, offset, length) + data); f.flush()
+    magic, error, cookie = struct.unpack(">IIQ", f.read(16)); assert (magic, cookie) == (0x67446698, 7)
+    return error
+f, size = client(sys.argv[2].encode()); assert size == 64 << 20
+assert ask(f, 1, 1000, 5000, data=b"x" * 5000) == 0
+assert ask(f, 6, 1500, 100, flags=16) == 0 and ask(f, 4, 3000, 200) == 0 and ask(f, 5, 0, 4096) == 0 and ask(f, 3, 0, 0) == 0
+assert ask(f, 0, 1000, 5000) == 0
+assert f.read(5000) == b"x" * 500 + b"\0" * 100 + b"x" * 1400 + b"\0" * 200 + b"x" * 2800
+assert ask(f, 1, size, 512, data=b"y" * 512) == 28 and ask(f, 0, size - 1, 2) == 22 and ask(f, 9, 0, 0) == 22
+assert ask(f, 0, 0, 0) == 0, "nobody else says anything that would bring its answer along"
+PY
+"$SEPIOLA" image resize --conf "$CEPH_CONF" --size 80M $p/disk
+for _ in $(seq 50); do [ "$(nbdinfo --size "$uri")" = $((80 << 20)) ] && break; sleep 0.1; done
+same "$(nbdinfo --size "$uri")" $((80 << 20))
+fio --name=new --ioengine=nbd --uri="$uri" --rw=write --bs=64k --offset=70M --size=1M --verify=crc32c --minimal >/dev/null
+kill $server; wait $server || true
+[ ! -e "$socket" ] || { echo "the socket is left over"; exit 1; }
+same "$(rbd status $p/disk | grep -c watcher= || true)" 0
+"$SEPIOLA" image rm --conf "$CEPH_CONF" $p/disk
