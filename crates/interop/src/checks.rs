@@ -196,7 +196,11 @@ pub fn execute(run: &Run<'_>) -> Result<()> {
         _ => {}
     }
     let auth = if run.mode == Mode::NoAuth { "none" } else { "cephx" };
-    let disk_size = if run.check == Check::FullDisk { SMALL_DISK } else { cluster::DISK_SIZE };
+    let disk_size = match run.check {
+        Check::FullDisk => SMALL_DISK,
+        Check::Bench | Check::SourceTree if !run.short => LARGE_DISK,
+        _ => DISK_SIZE,
+    };
     let mut cluster = Cluster::start(run.directory, auth, disk_size)?;
     let result = match run.check {
         Check::SourceTree => source_tree(run, &mut cluster),
@@ -349,7 +353,11 @@ fn script_that_starts_all(
 }
 
 const FULL_DISK: &str = include_str!("../checks/full_disk.py");
+/// Of each OSD. Several clusters must fit one machine.
+const DISK_SIZE: &str = "2G";
 const SMALL_DISK: &str = "512M";
+/// For what is written as fast as the disk takes it.
+const LARGE_DISK: &str = "4G";
 
 /// Disks that fill up, with a kill while they are full, and are emptied again.
 fn full_disk(run: &Run<'_>, cluster: &mut Cluster) -> Result<()> {

@@ -13,9 +13,6 @@ const START_TIME_MAX: Duration = Duration::from_secs(60);
 /// How the line begins that `sepiola up` prints when clients may come.
 const READY: [&str; 2] = ["healthy:", "ready:"];
 
-/// Of each OSD; what the checks write must fit, and several clusters on one machine.
-pub const DISK_SIZE: &str = "4G";
-
 pub struct Cluster {
     binary: PathBuf,
     data: PathBuf,

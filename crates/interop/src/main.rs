@@ -126,5 +126,7 @@ fn parse() -> Result<Option<Options>> {
 fn scratch_directory() -> Result<PathBuf> {
     let path = std::env::temp_dir().join(format!("sepiola-interop-{}", std::process::id()));
     std::fs::create_dir_all(&path)?;
+    // Some clients leave files where they are started (fio: what it verified).
+    std::env::set_current_dir(&path)?;
     Ok(path)
 }
