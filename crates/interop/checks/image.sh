@@ -48,6 +48,24 @@ refused image resize --size 20M $p/imported; said "allow-shrink"
 image resize --size 20M --allow-shrink $p/imported; image resize --size 50M $p/imported
 rbd export imported - --no-progress | cmp - <(head -c 20M "$SCRATCH/file"; head -c 30M /dev/zero)
 
+# Measuring: what was written is there for stock clients, and nothing is left over.
+image create --size 8M $p/measured
+image bench --seconds 1 --runs 1 --json --fill -b 64K -t 4 $p/measured randrw >"$SCRATCH/measured"
+python3 - "$SCRATCH/measured" <<'PY'
+import json, sys
+report = json.load(open(sys.argv[1]))
+assert (report["workload"], report["block_size"], report["in_flight"]) == ("randrw", 65536, 4), report
+assert report["iops"]["median"] > 0 and dict(report["latency_ms"])["p99.9"]["median"] > 0, report
+PY
+if rbd export measured - --no-progress | cmp -s - <(head -c 8M /dev/zero); then echo "nothing was written"; exit 1; fi
+same "$(rbd status measured | grep -c watcher= || true)" 0
+refused image bench -b 16M $p/measured randread; said "less than one block"
+image rm $p/measured
+"$SEPIOLA" bench --conf "$CEPH_CONF" -p $p stability --image-size 16M --depths 1,4 --seconds 1 --warm-up 100ms --csv "$SCRATCH/series" --json >"$SCRATCH/stability"
+same "$(wc -l <"$SCRATCH/series")" 41
+python3 -c 'import json, sys; assert [(p["pattern"], p["depth"]) for p in json.load(sys.stdin)["points"]] == [("write", 1), ("write", 4), ("read", 1), ("read", 4)]' <"$SCRATCH/stability"
+if rbd ls | grep -q stability; then echo "an image is left over"; exit 1; fi
+
 # Who uses an image keeps it.
 command rbd -p $p bench ours --io-type write --io-size 4K --io-threads 1 --io-total 1G >/dev/null 2>&1 & user=$!
 for _ in $(seq 100); do rbd status ours | grep -q watcher && break; sleep 0.1; done

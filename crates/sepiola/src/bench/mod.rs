@@ -5,25 +5,29 @@
 //! spread, latency percentiles over all, and the CPU time that daemons and client used per operation;
 //! on request also how all this changes over time.
 //!
-//! `sepiola bench age` measures nothing: it prepares what is measured, see [`age`].
+//! `sepiola bench age` measures nothing: it prepares what is measured, see [`age`]. `sepiola bench
+//! stability` looks at how steady an image's throughput is, see [`stability`], and `sepiola image bench`
+//! measures an image as objects are measured here.
 
 mod age;
 mod histogram;
+mod image;
+mod measurement;
 mod process;
 mod report;
 mod series;
+mod stability;
 mod workload;
 
-use crate::cli::{BenchArgs, Workload};
+use crate::cli::{BenchArgs, ClusterArgs, Workload};
 use crate::connection::Connection;
 use crate::datadir::DataDir;
 pub use age::{Fill, Mix};
 use anyhow::{Context, Result, bail};
-use histogram::Histogram;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use process::cpu_time;
-use report::{Report, RunResult};
-use series::{Sample, Series};
+use engine::Time;
+pub use image::{Pattern, bench_image};
+use measurement::{Measurement, Work};
+use report::{Report, Size, Subject};
 use std::time::Duration;
 use stdx::parse_bytes;
 use workload::Load;
@@ -39,6 +43,7 @@ pub fn bench(args: &BenchArgs) -> Result<()> {
     }
     match args.workload {
         Workload::Age => age::age(args),
+        Workload::Stability => stability::stability(args),
         _ => measure(args),
     }
 }
@@ -53,21 +58,35 @@ fn measure(args: &BenchArgs) -> Result<()> {
     let mut connection = Connection::open(&args.pool.cluster)?;
     let pool = connection.pool(&args.pool.pool)?;
     let mut load = Load::new(&mut connection, pool, args, object_size)?;
-    let pids = daemon_pids(args);
-    let mut measurement = Measurement::new(args, pids);
-    let mut report = Report::new(args, object_size, runs, !measurement.pids.is_empty());
+    let pids = daemon_pids(&args.daemon_pids, &args.pool.cluster);
+    let knows_daemons = !pids.is_empty();
+    let mut measurement =
+        Measurement::new(args.load.seconds, args.load.report_every, pids, args.json);
+    let mut report = Report::new(subject(args, object_size, runs), knows_daemons);
     for _ in 0..runs {
-        let (result, latencies) = measurement.run(&mut connection, &mut load)?;
+        let mut work = PoolWork { connection: &mut connection, load: &mut load };
+        let (result, latencies) = measurement.run(&mut work)?;
         report.add(result, &latencies);
     }
-    measurement.progress.finish_and_clear();
+    report.set_series(measurement.finish());
     if load.is_full() {
         eprintln!("sepiola: the pool is full; {} objects were written", load.objects());
         report.set_full();
     }
-    report.set_series(measurement.series.map(Series::into_samples));
     load.finish(&mut connection, args.load.keep)?;
     report.print(args.json)
+}
+
+fn subject(args: &BenchArgs, object_size: u64, runs: usize) -> Subject {
+    let is_counted = args.workload == Workload::Write && args.load.objects.is_some();
+    Subject {
+        workload: format!("{:?}", args.workload).to_lowercase(),
+        size: Size::Object(object_size),
+        in_flight: args.threads,
+        seconds: (!is_counted).then_some(args.load.seconds),
+        objects: args.load.objects,
+        runs,
+    }
 }
 
 fn runs(args: &BenchArgs) -> Result<usize> {
@@ -83,108 +102,44 @@ fn runs(args: &BenchArgs) -> Result<usize> {
     Ok(runs)
 }
 
-/// What is watched while a load runs.
-struct Measurement {
-    seconds: u64,
-    pids: Vec<u32>,
-    progress: ProgressBar,
-    series: Option<Series>,
-    is_json: bool,
+/// A load on a pool, with the connection that carries it.
+struct PoolWork<'a> {
+    connection: &'a mut Connection,
+    load: &'a mut Load,
 }
 
-impl Measurement {
-    fn new(args: &BenchArgs, pids: Vec<u32>) -> Self {
-        let measurement = Measurement {
-            seconds: args.load.seconds,
-            progress: progress(args),
-            series: args.load.report_every.map(|every| Series::new(every, &pids)),
-            pids,
-            is_json: args.json,
-        };
-        if measurement.series.is_some() {
-            measurement.show(series::HEADING);
-        }
-        measurement
+impl Work for PoolWork<'_> {
+    fn now(&self) -> Time {
+        self.connection.now()
     }
 
-    fn run(
-        &mut self,
-        connection: &mut Connection,
-        load: &mut Load,
-    ) -> Result<(RunResult, Histogram)> {
-        let own = [std::process::id()];
-        let (daemons_before, client_before) = (cpu_time(&self.pids), cpu_time(&own));
-        let start = connection.now();
-        let end = start + Duration::from_secs(self.seconds);
-        let mut latencies = Histogram::default();
-        self.begin_series(connection);
-        loop {
-            let now = connection.now();
-            if load.wants_more(now < end) {
-                load.fill(connection, now);
-            } else if load.in_flight() == 0 {
-                break;
-            }
-            connection.turn()?;
-            load.collect(connection, |latency| {
-                latencies.record(latency);
-                if let Some(series) = &mut self.series {
-                    series.record(latency);
-                }
-            })?;
-            self.progress.set_position(latencies.count());
-            let now = connection.now();
-            self.show_sample(|series| series.poll(now));
-        }
-        let now = connection.now();
-        self.show_sample(|series| series.end_run(now));
-        let result = RunResult {
-            operations: latencies.count(),
-            elapsed: now.since(start),
-            daemons_cpu: cpu_time(&self.pids).saturating_sub(daemons_before),
-            client_cpu: cpu_time(&own) - client_before,
-        };
-        if result.operations == 0 {
-            bail!("no operation completed within {:.1} s", result.elapsed.as_secs_f64());
-        }
-        Ok((result, latencies))
+    fn wants_more(&self, is_in_time: bool) -> bool {
+        self.load.wants_more(is_in_time)
     }
 
-    fn begin_series(&mut self, connection: &Connection) {
-        if let Some(series) = &mut self.series {
-            series.begin_run(connection.now());
-        }
+    fn fill(&mut self, now: Time) {
+        self.load.fill(self.connection, now);
     }
 
-    fn show_sample(&mut self, take: impl FnOnce(&mut Series) -> Option<Sample>) {
-        if let Some(sample) = self.series.as_mut().and_then(take) {
-            self.show(&series::row(&sample));
-        }
+    fn in_flight(&self) -> usize {
+        self.load.in_flight()
     }
 
-    /// Rows appear as they come, so that nothing is lost when a long run fails; JSON follows at the
-    /// end on an output of its own.
-    fn show(&self, line: &str) {
-        self.progress.suspend(|| match self.is_json {
-            true => eprintln!("{line}"),
-            false => println!("{line}"),
-        });
+    fn turn(&mut self) -> Result<()> {
+        self.connection.turn()
+    }
+
+    fn collect(&mut self, record: &mut dyn FnMut(Duration)) -> Result<()> {
+        self.load.collect(self.connection, record)
     }
 }
 
 /// The processes whose CPU time counts as the daemons'.
-fn daemon_pids(args: &BenchArgs) -> Vec<u32> {
-    if !args.daemon_pids.is_empty() {
-        return args.daemon_pids.clone();
+fn daemon_pids(named: &[u32], cluster: &ClusterArgs) -> Vec<u32> {
+    if !named.is_empty() {
+        return named.to_vec();
     }
-    DataDir::new(&args.pool.cluster.data.data).running().into_iter().collect()
-}
-
-fn progress(args: &BenchArgs) -> ProgressBar {
-    let target =
-        if args.json { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
-    let style = ProgressStyle::with_template("{spinner} {pos} operations, {elapsed}");
-    ProgressBar::with_draw_target(None, target).with_style(style.expect("a constant template"))
+    DataDir::new(&cluster.data.data).running().into_iter().collect()
 }
 
 /// Whether a workload reads what was there before.

@@ -2,7 +2,6 @@
 
 use super::histogram::Histogram;
 use super::series::{self, Sample};
-use crate::cli::{BenchArgs, Workload};
 use anyhow::Result;
 use serde::Serialize;
 use std::time::Duration;
@@ -25,16 +24,48 @@ struct Spread {
     max: f64,
 }
 
+/// What an operation reads or writes.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub enum Size {
+    #[serde(rename = "object_size")]
+    Object(u64),
+    #[serde(rename = "block_size")]
+    Block(u64),
+}
+
+impl Size {
+    fn bytes(self) -> u64 {
+        match self {
+            Size::Object(bytes) | Size::Block(bytes) => bytes,
+        }
+    }
+
+    fn unit(self) -> &'static str {
+        match self {
+            Size::Object(_) => "objects",
+            Size::Block(_) => "blocks",
+        }
+    }
+}
+
+/// What was measured.
+#[derive(Debug, Serialize)]
+pub struct Subject {
+    pub workload: String,
+    #[serde(flatten)]
+    pub size: Size,
+    pub in_flight: usize,
+    /// Of each run, unless a number of objects ended it.
+    pub seconds: Option<u64>,
+    /// That the runs wrote or read from, if the command line said it.
+    pub objects: Option<u64>,
+    pub runs: usize,
+}
+
 #[derive(Debug, Serialize)]
 pub struct Report {
-    workload: String,
-    object_size: u64,
-    in_flight: usize,
-    /// Of each run, unless a number of objects ended it.
-    seconds: Option<u64>,
-    /// That the runs wrote or read from, if the command line said it.
-    objects: Option<u64>,
-    runs: usize,
+    #[serde(flatten)]
+    subject: Subject,
     /// Whether the pool was full before the end.
     full: bool,
     iops: Option<Spread>,
@@ -60,15 +91,9 @@ const PERCENTILES: [(&str, f64); 5] =
     [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("p99.9", 99.9), ("max", 100.0)];
 
 impl Report {
-    pub fn new(args: &BenchArgs, object_size: u64, runs: usize, knows_daemons: bool) -> Self {
-        let is_counted = args.workload == Workload::Write && args.load.objects.is_some();
+    pub fn new(subject: Subject, knows_daemons: bool) -> Self {
         Report {
-            workload: format!("{:?}", args.workload).to_lowercase(),
-            object_size,
-            in_flight: args.threads,
-            seconds: (!is_counted).then_some(args.load.seconds),
-            objects: args.load.objects,
-            runs,
+            subject,
             full: false,
             iops: None,
             mib_per_second: None,
@@ -110,7 +135,7 @@ impl Report {
     fn summarise(&mut self) {
         let over = |value: &dyn Fn(&RunResult) -> f64| spread(self.results.iter().map(value));
         let iops = |run: &RunResult| run.operations as f64 / run.elapsed.as_secs_f64();
-        let mib = self.object_size as f64 / f64::from(1 << 20);
+        let mib = self.subject.size.bytes() as f64 / f64::from(1 << 20);
         let cpu =
             |time: Duration, run: &RunResult| time.as_secs_f64() * 1e6 / run.operations as f64;
         let (all_iops, all_mib) = (over(&iops), over(&|run| iops(run) * mib));
@@ -130,10 +155,11 @@ impl Report {
 
     fn table(&self) -> String {
         let mut text = format!(
-            "{} of {} objects, {} in flight, {}: median (min..max)\n",
-            self.workload,
-            format_bytes(self.object_size),
-            self.in_flight,
+            "{} of {} {}, {} in flight, {}: median (min..max)\n",
+            self.subject.workload,
+            format_bytes(self.subject.size.bytes()),
+            self.subject.size.unit(),
+            self.subject.in_flight,
             self.extent()
         );
         let mut row = |name: String, value: Spread| {
@@ -162,8 +188,9 @@ impl Report {
     }
 
     fn extent(&self) -> String {
-        match (self.seconds, self.objects) {
-            (Some(seconds), _) => format!("{} runs of {seconds} s", self.runs),
+        let Subject { seconds, objects, runs, .. } = self.subject;
+        match (seconds, objects) {
+            (Some(seconds), _) => format!("{runs} runs of {seconds} s"),
             (None, objects) => format!("{} objects", objects.unwrap_or_default()),
         }
     }

@@ -126,7 +126,7 @@ impl Load {
 
     fn next(&mut self) -> (Operation, u64, bool) {
         let is_read = match self.workload {
-            Workload::Write | Workload::Age => false,
+            Workload::Write | Workload::Age | Workload::Stability => false,
             Workload::Seq | Workload::Rand => true,
             Workload::Mixed => self.prng.chance(self.read_percent, 100),
         };
@@ -167,7 +167,7 @@ impl Load {
     pub fn collect(
         &mut self,
         connection: &mut Connection,
-        mut record: impl FnMut(Duration),
+        record: &mut dyn FnMut(Duration),
     ) -> Result<()> {
         let now = connection.now();
         while let Some((id, answer)) = connection.client().poll_completion() {

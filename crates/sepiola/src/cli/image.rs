@@ -1,6 +1,6 @@
 //! Syntax of `sepiola image`.
 
-use super::ClusterArgs;
+use super::{ClusterArgs, ImageBenchArgs};
 use clap::{Args, Subcommand};
 use rbd::Features;
 use std::fmt;
@@ -26,6 +26,8 @@ pub enum ImageCommand {
     Import(ImportArgs),
     /// Copy an image into a file (or standard output); what was never written becomes holes
     Export(ExportArgs),
+    /// Measure an image with the native client
+    Bench(ImageBenchArgs),
 }
 
 /// `[POOL/[NAMESPACE/]]IMAGE`

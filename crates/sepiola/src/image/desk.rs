@@ -3,6 +3,7 @@
 use crate::cli::ClusterArgs;
 use crate::connection::Connection;
 use anyhow::{Result, bail};
+use engine::Time;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rbd::{Asker, Errands, Image, ImageEvent, ImageSpec, Progress, Task};
 use types::PoolId;
@@ -18,6 +19,10 @@ pub struct Desk {
 impl Desk {
     pub fn open(args: &ClusterArgs) -> Result<Self> {
         Ok(Desk { connection: Connection::open(args)?, errands: Errands::default() })
+    }
+
+    pub fn now(&self) -> Time {
+        self.connection.now()
     }
 
     pub fn pool(&mut self, name: &str) -> Result<PoolId> {

@@ -23,6 +23,7 @@ pub fn run(command: &ImageCommand) -> Result<()> {
         ImageCommand::Resize(args) => resize(args),
         ImageCommand::Import(args) => import::import(args),
         ImageCommand::Export(args) => export::export(args),
+        ImageCommand::Bench(args) => crate::bench::bench_image(args),
     }
 }
 
@@ -63,7 +64,7 @@ fn shaped(desk: &mut Desk, image: ImageSpec, size: u64, shape: &ShapeArgs) -> Re
 }
 
 /// As short as librbd's ids, and as good as never the same.
-fn new_id() -> Result<String> {
+pub fn new_id() -> Result<String> {
     let mut random = [0; 7];
     fill_random(&mut random).context("making an id for the image")?;
     Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())

@@ -1,0 +1,46 @@
+//! Which blocks are taken in which order, named as fio names it.
+
+use clap::ValueEnum;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Pattern {
+    /// Write one block after the other
+    Write,
+    /// Read one block after the other
+    Read,
+    /// Write blocks at random
+    Randwrite,
+    /// Read blocks at random
+    Randread,
+    /// Read and write blocks at random
+    Randrw,
+}
+
+impl Pattern {
+    pub fn is_random(self) -> bool {
+        matches!(self, Pattern::Randwrite | Pattern::Randread | Pattern::Randrw)
+    }
+
+    /// Whether every request reads; `None` if chance decides.
+    pub fn always_reads(self) -> Option<bool> {
+        match self {
+            Pattern::Write | Pattern::Randwrite => Some(false),
+            Pattern::Read | Pattern::Randread => Some(true),
+            Pattern::Randrw => None,
+        }
+    }
+
+    pub fn writes(self) -> bool {
+        self.always_reads() != Some(true)
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Pattern::Write => "write",
+            Pattern::Read => "read",
+            Pattern::Randwrite => "randwrite",
+            Pattern::Randread => "randread",
+            Pattern::Randrw => "randrw",
+        }
+    }
+}
