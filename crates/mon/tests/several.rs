@@ -9,7 +9,7 @@ use engine::{
     AuthRequest, AuthVerdict, ConnId, ConnectingAnswer, ConnectingStep, Daemon, Message, Output,
     Peer, Time,
 };
-use mon::control::{Completion, MemControl, Request};
+use mon::control::{CommitError, Completion, MemControl, Request};
 use mon::{Monitor, Settings, bootstrap};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -38,6 +38,8 @@ struct Monitors {
     unanswered: VecDeque<(usize, Request)>,
     /// Two that cannot reach each other.
     parted: Option<[usize; 2]>,
+    /// Whose next operation the store does not answer in time.
+    failing: Option<usize>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -76,6 +78,7 @@ impl Monitors {
             sent: Vec::new(),
             unanswered: VecDeque::new(),
             parted: None,
+            failing: None,
         };
         (0..count).for_each(|index| monitors.revive(index));
         monitors.advance(Duration::from_secs(2));
@@ -146,7 +149,19 @@ impl Monitors {
 
     fn execute(&mut self, index: usize, request: &Request) {
         let now = self.now;
-        let completion = self.control.execute(now, request);
+        let completion = match request {
+            Request::Commit { token, transaction }
+                if transaction.lease.is_none()
+                    && self.failing.take_if(|of| *of == index).is_some() =>
+            {
+                let reason = "the answer was lost".to_owned();
+                Completion::Committed {
+                    token: *token,
+                    outcome: Err(CommitError::Failed { reason }),
+                }
+            }
+            request => self.control.execute(now, request),
+        };
         let told = match (request, &completion) {
             (
                 Request::Commit { transaction, .. },
@@ -323,6 +338,17 @@ fn monitors_join_by_being_started_and_one_leads() {
     let map = monitors.json(1, json!({ "prefix": "mgr dump" }));
     assert_eq!(map["active_name"], "xa");
     assert_eq!(map["standbys"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn a_monitor_joins_although_the_store_failed_it_at_first() {
+    let mut monitors = Monitors::start(1);
+    monitors.failing = Some(1);
+    monitors.revive(1);
+    monitors.advance(Duration::from_secs(2));
+    let status = monitors.json(0, json!({ "prefix": "status" }));
+    assert_eq!(status["quorum_names"], json!(["a", "b"]));
+    assert!(monitors.running[1].as_ref().unwrap().is_ready());
 }
 
 #[test]

@@ -173,7 +173,11 @@ impl Monitor {
             }
             Err(CommitError::Failed { reason }) => {
                 tracing::error!(reason, "the control store failed");
-                self.reject(job, &format!("the control store failed: {reason}"));
+                match job {
+                    // Nobody asks for it again, and without it this monitor is of no use.
+                    Job::Start => self.jobs.push_front(job),
+                    job => self.reject(job, &format!("the control store failed: {reason}")),
+                }
                 self.sync = Sync::Paused { until: now + RELOAD_PAUSE };
             }
         }
