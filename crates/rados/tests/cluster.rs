@@ -275,6 +275,23 @@ fn a_watch_that_the_osd_forgot_is_lost() {
 }
 
 #[test]
+fn a_watch_that_ends_before_its_registration_is_answered_has_failed() {
+    let mut world = World::new(1);
+    world.osds[0].is_mute = true;
+    let id = world.client.watch(world.now, Place::new(POOL, "a"), None);
+    world.run_for(Duration::from_secs(1));
+    let (cookie, conn) = world.osds[0].watchers.pop_first().expect("it watches");
+    let event = wire::watch::WatchEvent::Disconnect;
+    let ended = wire::WatchNotify { event, cookie, ..Default::default() };
+    world.deliver(vec![(conn, ended.encode(types::features::SUPPORTED))]);
+    // The answer comes late.
+    world.osds[0].is_mute = false;
+    world.cut(0);
+    assert_eq!(world.outcome(id).1, Err(Errno::NOTCONN));
+    assert_eq!(world.client.poll_watch_event(), None);
+}
+
+#[test]
 fn a_closed_monitor_session_is_replaced_and_questions_are_asked_again() {
     let mut world = World::new(1);
     world.run_for(Duration::from_secs(1));

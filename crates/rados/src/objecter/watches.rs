@@ -86,7 +86,16 @@ impl Objecter {
                 let id = OpId(message.cookie);
                 self.handle_notified(id, message.result, &message.outcome, fx);
             }
-            WireEvent::Disconnect => self.lose_watch(watch, Errno::NOTCONN, fx),
+            WireEvent::Disconnect => self.disconnected(watch, fx),
+        }
+    }
+
+    /// A watch may end before its client is told that it has begun: then it is told that it never did.
+    fn disconnected(&mut self, id: WatchId, fx: &mut Effects) {
+        let watch = self.watches.get(&id);
+        match watch.filter(|watch| watch.generation == 0).and_then(|watch| watch.operation) {
+            Some(first) => self.fail(first, Errno::NOTCONN, fx),
+            None => self.lose_watch(id, Errno::NOTCONN, fx),
         }
     }
 

@@ -16,6 +16,8 @@ pub struct FakeOsd {
     pub is_unreachable: bool,
     /// Takes requests and says nothing.
     pub is_silent: bool,
+    /// Does what it is asked for, and says nothing.
+    pub is_mute: bool,
     pub objects: BTreeMap<HObject, Bytes>,
     /// By tid: what was done; replies are repeated.
     done: BTreeMap<u64, OsdReply>,
@@ -57,6 +59,9 @@ impl FakeOsd {
             None => self.execute(conn, &request, map, &mut more),
         };
         self.done.insert(message.tid, reply.clone());
+        if self.is_mute {
+            return Vec::new();
+        }
         reply.retry_attempt = request.retry_attempt;
         more.insert(0, (conn, reply.encode(SUPPORTED).with_tid(message.tid)));
         more
