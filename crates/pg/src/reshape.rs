@@ -45,8 +45,10 @@ pub struct MergedVersions {
 pub(crate) struct Reshaping {
     /// Whether the OSD knows that the store has confirmed everything.
     is_announced: bool,
-    /// Whether the store had no room for it.
+    /// Whether the store had no room for it, and it is to be tried again.
     is_refused: bool,
+    /// Whether that has happened.
+    lacks_room: bool,
     /// What this group will be when the store has done it.
     own: Option<Part>,
     /// What the store is to do next, one after the other.
@@ -77,6 +79,11 @@ impl Pg {
     /// Whether the map has divided or merged this group, and its store not yet.
     pub fn is_reshaping(&self) -> bool {
         self.reshaping.is_some() && self.state != State::Failed
+    }
+
+    /// Whether it stands still because its disk has no room for the new shape.
+    pub fn is_reshaping_toofull(&self) -> bool {
+        self.reshaping.as_ref().is_some_and(|reshaping| reshaping.lacks_room)
     }
 
     fn hashes(&self) -> Hashes {
@@ -305,7 +312,7 @@ impl Pg {
     pub(crate) fn shape_refused(&mut self) {
         tracing::error!(pg = %self.id, osd = %self.whoami, "no room to divide the group");
         if let Some(reshaping) = &mut self.reshaping {
-            reshaping.is_refused = true;
+            (reshaping.is_refused, reshaping.lacks_room) = (true, true);
             reshaping.steps.clear();
         }
         self.outputs.push_back(Output::WantsInterval);

@@ -132,8 +132,11 @@ fn without_room_it_is_tried_again() {
          divide 30 0 1 2
          run
          states => GetInfo Reshaping Replica
-         part 1 => Reshaping
-         retry 1
+         part 1 => Reshaping",
+    );
+    assert!(world.node(OsdId(1)).pg.is_reshaping_toofull());
+    world.run_script(
+        "retry 1
          run
          states => Active ReplicaActive ReplicaActive
          part 1 => Replica",
