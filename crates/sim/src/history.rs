@@ -36,10 +36,15 @@ impl Entry {
     }
 }
 
+/// Of data that clients have seen; more takes long to judge, and much memory.
+const SEEN_BYTES_MAX: usize = 512 << 20;
+
 /// In the order of invocation.
 #[derive(Debug, Default)]
 pub struct History {
     entries: Vec<Entry>,
+    /// How much data clients have seen.
+    seen_bytes: usize,
 }
 
 impl History {
@@ -60,7 +65,14 @@ impl History {
     pub fn complete(&mut self, index: usize, at: Time, outcome: Outcome, version: EVersion) {
         let entry = &mut self.entries[index];
         assert!(entry.completed.is_none(), "a request is answered once");
+        let seen = outcome.as_ref().ok().and_then(|seen| seen.data.as_ref());
+        self.seen_bytes += seen.map_or(0, |data| data.len());
         entry.completed = Some(Completed { at, outcome, version });
+    }
+
+    /// Whether there is enough to be judged.
+    pub fn is_full(&self) -> bool {
+        self.seen_bytes >= SEEN_BYTES_MAX
     }
 
     /// What still waits for an answer.

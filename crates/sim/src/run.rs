@@ -93,7 +93,7 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
 fn play(world: &mut World) -> Result<Report, String> {
     boot(world)?;
     world.set_busy(true);
-    world.run_until(world.scenario.duration, |_| false);
+    world.run_until(world.scenario.duration, |world| world.history.is_full());
     world.heal();
     if world.has_churned {
         restore(world)?;
@@ -148,12 +148,13 @@ fn become_clean(world: &mut World) -> Result<(), String> {
 }
 
 /// A group whose copies do not fit their devices while they are being made equal may stand still; so
-/// may one whose only member refused a write and took a later one.
+/// may one that finds no room to be divided, and one whose only member refused a write and took a later one.
 fn lacks_room(world: &World) -> bool {
     let mut groups = world.osds().flat_map(|osd| osd.hosted.daemon.iter().flat_map(Osd::groups));
     let stalled = |pg: &Pg| {
         matches!(pg.state(), State::Stalled | State::Refused | State::Incomplete)
             || pg.is_recovery_toofull()
+            || pg.is_reshaping_toofull()
     };
     world.scenario.is_tight && groups.any(stalled)
 }

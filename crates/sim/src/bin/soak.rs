@@ -26,7 +26,18 @@ fn main() -> ExitCode {
     };
     // A panic is reported with its seed; where it happened is all that is said at once.
     std::panic::set_hook(Box::new(|info| eprintln!("{info}")));
+    if arguments.trace {
+        show_log();
+    }
     soak(&arguments)
+}
+
+/// What engines log stands between the events that made them do so.
+fn show_log() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("SEPIOLA_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    lines.without_time().with_ansi(false).init();
 }
 
 fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
