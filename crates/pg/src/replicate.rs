@@ -97,7 +97,8 @@ impl Pg {
             trim,
             transaction,
         };
-        if !self.is_whole() {
+        let was_whole = self.is_whole();
+        if !was_whole {
             let entries = also.iter().chain([&entry]);
             let deleted = entries.filter(|entry| entry.kind == EntryKind::Delete);
             deleted.for_each(|entry| self.deleted_unrecovered(&entry.object));
@@ -107,6 +108,10 @@ impl Pg {
         let waiting = (1u32 << self.participants.len()) - 1;
         self.in_flight.push_back(InFlight { version, ticket, waiting });
         self.commit(Tag::Write(version, self.interval), replicate.transaction);
+        if !was_whole && self.is_whole() {
+            // The last object that somebody missed is gone.
+            self.go_on_recovering();
+        }
         version
     }
 

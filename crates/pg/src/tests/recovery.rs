@@ -162,6 +162,32 @@ fn a_deletion_waits_for_no_recovery() {
 }
 
 #[test]
+fn a_group_is_clean_when_the_last_missing_object_is_removed() {
+    World::new(3).run_script(
+        "map 20 0 1 2
+         run
+         write a one
+         run
+         down 2
+         map 30 0 1
+         run
+         write a two
+         run
+         hold
+         up 2
+         restart 2
+         map 40 0 1 2
+         run
+         missing 2 => a
+         clean => no
+         remove a
+         run
+         clean => yes
+         equal 0 1 2",
+    );
+}
+
+#[test]
 fn what_is_missing_survives_a_restart() {
     World::new(3).run_script(
         "map 20 0 1 2
