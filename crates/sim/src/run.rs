@@ -315,8 +315,14 @@ fn groups(world: &World) -> String {
             let (info, interval) = (pg.info(), pg.interval());
             let waiting: Vec<String> = pg.waiting_for().map(|osd| osd.to_string()).collect();
             let waiting = waiting.join(" ");
-            writeln!(text, "  {id} {state:?} since {interval} for {waiting}: {members:?} {info:?}")
-                .expect("strings grow");
+            let (filling, wanted) = (pg.backfill_state(), pg.wanted_acting());
+            let (missing, recovering) = (pg.objects_missing(), pg.recovering());
+            writeln!(
+                text,
+                "  {id} {state:?} since {interval} for {waiting}, {missing} missing, {recovering} in \
+                 work, filling in {filling:?}, wants {wanted:?}: {members:?} {info:?}"
+            )
+            .expect("strings grow");
         }
     }
     text
