@@ -71,6 +71,8 @@ command rbd -p $p bench ours --io-type write --io-size 4K --io-threads 1 --io-to
 for _ in $(seq 100); do rbd status ours | grep -q watcher && break; sleep 0.1; done
 refused image rm $p/ours; said "in use"
 kill $user; wait $user || true
-rbd create locked --size 8M --image-feature exclusive-lock; refused image resize --size 9M $p/locked; said "rbd feature disable"
+rbd create locked --size 8M --image-feature exclusive-lock; image resize --size 9M $p/locked; rbd info locked | grep -q "size 9 MiB"
+same "$(rbd lock ls locked)" ""; same "$(rbd status locked | grep -c watcher= || true)" 0
+rbd feature enable locked journaling; refused image resize --size 10M $p/locked; said "rbd feature disable"
 for name in imported theirs; do image rm $p/$name; done
 same "$(rbd ls | xargs)" "locked ours"; same "$(rados -p $p ls | grep -c rbd_data || true)" "$(rados -p $p ls | grep -c "$(rbd info ours --format json | python3 -c 'import json,sys; print(json.load(sys.stdin)["block_name_prefix"])')")"

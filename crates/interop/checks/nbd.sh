@@ -52,6 +52,17 @@ fio --name=verify --ioengine=nbd --uri="$tcp" --rw=randwrite --bs=4k --iodepth=3
 fio --name=mixed --ioengine=nbd --uri="$small" --rw=randrw --bsrange=512-128k --bs_unaligned=1 --iodepth=8 --size=$size --verify=crc32c --minimal >/dev/null
 fio --name=two --numjobs=4 --ioengine=nbd --uri="$uri" --rw=randwrite --bs=16k --iodepth=8 --size=$size --offset_increment=$size --verify=crc32c --minimal >/dev/null
 
+# The exclusive lock goes to whoever writes, here and there, and nothing is lost.
+lockers() { rbd lock ls $p/disk --format json | python3 -c 'import json,sys; print(len(json.load(sys.stdin)))'; }
+same "$(lockers)" 1
+rbd bench $p/disk --io-type write --io-size 4K --io-threads 4 --io-total 4M --io-pattern rand >/dev/null
+for round in 1 2 3; do
+  fio --name=mine --ioengine=nbd --uri="$uri" --rw=randwrite --bs=4k --iodepth=8 --offset=32M --size=1M --verify=crc32c --minimal >/dev/null & mine=$!
+  fio --name=theirs --ioengine=rbd --clientname=admin --pool=$p --rbdname=disk --rw=randwrite --bs=4k --iodepth=8 --offset=48M --size=1M --verify=crc32c --minimal >/dev/null
+  wait $mine
+done
+nbdcopy "$SCRATCH/file" "$uri"; same "$(lockers)" 1; exported | cmp - "$SCRATCH/file"
+
 # Zeros, holes, and a new size while clients are there.
 python3 - "$socket" "$p/disk" <<'PY'
 import socket, struct, sys

@@ -69,6 +69,11 @@ impl Authenticator {
         Authenticator { config, entropy, cephx, global_id: 0, handshakes: BTreeMap::new() }
     }
 
+    /// As the monitor named us; 0 before it has.
+    pub fn global_id(&self) -> u64 {
+        self.global_id
+    }
+
     pub fn begin(&mut self, conn: ConnId, service: EntityType) -> Result<AuthStart, AuthFailure> {
         let (handshake, payload) = match (&mut self.cephx, service) {
             (Some(cephx), EntityType::MON) => (Handshake::Monitor, cephx.initial_request()),

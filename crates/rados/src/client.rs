@@ -85,6 +85,14 @@ impl Client {
         id
     }
 
+    /// Tells the number that the monitor gave this client, once anything was answered; 0 before that.
+    pub fn identify(&mut self) -> OpId {
+        let id = self.effects.next_id();
+        let global_id = self.auth.global_id();
+        self.effects.complete(id, Ok(Reply::Identity { global_id }));
+        id
+    }
+
     pub fn submit(&mut self, now: Time, operation: Operation) -> OpId {
         let id = self.objecter.submit(now, operation, &mut self.effects);
         self.ask_about_pools();

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! Client::new(config, entropy);  start(now)
-//!   fetch_map, submit, list, command, pool_op, watch, notify    -> OpId
+//!   fetch_map, identify, submit, list, command, pool_op, watch, notify    -> OpId
 //!   poll_completion                                    -> (OpId, Result<Reply, Errno>)
 //!   poll_watch_event                                   -> WatchEvent
 //! ```

@@ -122,6 +122,8 @@ pub enum Reply {
     Page(ListPage),
     /// To [`crate::Client::fetch_map`]: the map is at least this new.
     Map(Epoch),
+    /// To [`crate::Client::identify`]: others see this client as `client.GLOBAL_ID`.
+    Identity { global_id: u64 },
     /// To [`crate::Client::watch`].
     Watching(WatchId),
     /// To [`crate::Client::notify`].

@@ -61,6 +61,8 @@ impl<K: Copy> Errands<K> {
             Ask::Acknowledge { watch, notify_id, reply } => {
                 return client.acknowledge(now, watch, notify_id, reply);
             }
+            Ask::Identify => client.identify(),
+            Ask::NewestMap => client.fetch_map(),
             Ask::Command(command) => {
                 client.command(now, CommandTarget::Monitor, command, bytes::Bytes::new())
             }

@@ -29,6 +29,7 @@ mod features;
 mod header;
 mod image;
 mod layout;
+mod lock;
 mod names;
 mod notify;
 mod steps;

@@ -10,6 +10,11 @@ const RELEASED_LOCK: u32 = 1;
 const REQUEST_LOCK: u32 = 2;
 const HEADER_UPDATE: u32 = 3;
 
+/// What owners of the lock do for others: flatten, resize, and so on up to a rename, changes of
+/// features, migration and sparsifying.
+const FOR_OWNERS: std::ops::RangeInclusive<u32> = 6..=17;
+const METADATA_UPDATE: u32 = 20;
+
 /// The version of the message that this is written after; newer ones append.
 const VERSION: u8 = 5;
 /// The first that says whether a lock is demanded by force.
@@ -91,6 +96,44 @@ impl Decode for Notification {
                 other => Notification::Other(other),
             })
         })
+    }
+}
+
+impl Notification {
+    /// Whether the lock's owner is asked to do something to the image.
+    pub fn is_for_owner(&self) -> bool {
+        matches!(self, Notification::Other(kind) if FOR_OWNERS.contains(kind) || *kind == METADATA_UPDATE)
+    }
+}
+
+/// An owner's answer (librbd's `ResponseMessage`): zero or a negative errno. Whoever does not have the
+/// lock answers with nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Response(pub i32);
+
+impl Response {
+    pub fn encoded(self) -> Bytes {
+        codec::encode_to_bytes(&self)
+    }
+}
+
+impl Encode for Response {
+    fn encode(&self, w: &mut Writer) {
+        w.versioned(1, 1, |w| w.i32(self.0));
+    }
+}
+
+impl Decode for Response {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        r.versioned("response", 1, |r, _| Ok(Response(r.i32("result")?)))
+    }
+}
+
+/// The answer of one who works on the image and will be done soon.
+pub(crate) fn patience(payload: &[u8]) -> Bytes {
+    match codec::decode_all("notification", payload) {
+        Ok(Notification::RequestLock { .. }) => Response(0).encoded(),
+        _ => Bytes::new(),
     }
 }
 

@@ -8,7 +8,7 @@
 use crate::{Asker, Error};
 use bytes::Bytes;
 use engine::Duration;
-use rados::{Operation, OperationReply, Place, Reply, WatchId};
+use rados::{Operation, OperationReply, Place, Reply, WatchEvent, WatchId};
 use std::collections::VecDeque;
 use std::ops::Range;
 use types::Errno;
@@ -34,6 +34,10 @@ pub enum Ask {
         notify_id: u64,
         reply: Bytes,
     },
+    /// Who this client is to others ([`Reply::Identity`]).
+    Identify,
+    /// What is asked from then on is sent with the map that is the newest now.
+    NewestMap,
     /// A command to the monitor.
     Command(String),
     /// Is answered later by an empty reply to an operation.
@@ -53,6 +57,8 @@ pub struct AskId {
 pub(crate) enum Part {
     /// A task, or the one that an image has under way.
     Task,
+    /// What an image does about its lock.
+    Lock,
     /// An image's access to one object.
     Access,
     Watch,
@@ -100,6 +106,10 @@ pub(crate) struct Steps {
     sweep: Option<Sweep>,
     asks: VecDeque<(AskId, Ask)>,
     is_asked: bool,
+    /// What is waited for is nothing but time.
+    is_resting: bool,
+    /// The watch that a step has registered.
+    watch: Option<WatchId>,
 }
 
 impl Steps {
@@ -111,9 +121,25 @@ impl Steps {
         if !self.is_asked {
             self.is_asked = true;
             let id = AskId { part: Part::Task, number: self.used as u64 };
-            self.asks.push_back((id, ask()));
+            let ask = ask();
+            self.is_resting = matches!(ask, Ask::Wait(_));
+            self.asks.push_back((id, ask));
         }
         Err(Stop::Waiting)
+    }
+
+    /// Asks for something that nobody waits for, once.
+    pub fn tell(&mut self, ask: impl FnOnce() -> Ask) {
+        if self.used == self.answers.len() {
+            self.asks.push_back((AskId { part: Part::Nobody, number: 0 }, ask()));
+            self.answers.push(Ok(Reply::Operation(OperationReply::default())));
+        }
+        self.used += 1;
+    }
+
+    /// Lets time pass, or less of it if somebody says that it is enough.
+    pub fn rest(&mut self, duration: Duration) -> Result<(), Stop> {
+        self.ask(|| Ask::Wait(duration)).map(|_| ())
     }
 
     /// Operations that only read.
@@ -196,7 +222,14 @@ impl Steps {
         self.sweep(step, numbers, operation)
     }
 
-    fn handle_answer(&mut self, answer: Answer) {
+    /// False for what is no longer waited for.
+    fn handle_answer(&mut self, id: AskId, answer: Answer) -> bool {
+        if id.number != self.answers.len() as u64 {
+            return false;
+        }
+        if let Ok(Reply::Watching(watch)) = answer {
+            self.watch = Some(watch);
+        }
         match &mut self.sweep {
             Some(sweep) => {
                 sweep.in_flight -= 1;
@@ -209,9 +242,11 @@ impl Steps {
             }
             None => {
                 self.is_asked = false;
+                self.is_resting = false;
                 self.answers.push(answer);
             }
         }
+        true
     }
 }
 
@@ -265,6 +300,32 @@ impl<T> Task<T> {
         self.outcome.take()
     }
 
+    /// Ends a wait for time to pass.
+    pub(crate) fn end_rest(&mut self) {
+        if self.steps.is_resting {
+            self.steps.asks.retain(|(_, ask)| !matches!(ask, Ask::Wait(_)));
+            let id = AskId { part: Part::Task, number: self.steps.answers.len() as u64 };
+            self.handle_answer(id, Ok(Reply::Operation(OperationReply::default())));
+        }
+    }
+
+    /// What the client was told of a watch; false if the watch is not this task's. Others learn
+    /// that they are heard, and that the lock which they ask for will be given up.
+    pub fn handle_watch_event(&mut self, event: &WatchEvent) -> bool {
+        match event {
+            WatchEvent::Notified { watch, notify_id, payload, .. }
+                if self.steps.watch == Some(*watch) =>
+            {
+                let reply = crate::notify::patience(payload);
+                let ask = Ask::Acknowledge { watch: *watch, notify_id: *notify_id, reply };
+                self.steps.asks.push_back((AskId { part: Part::Nobody, number: 0 }, ask));
+                true
+            }
+            WatchEvent::Lost { watch, .. } => self.steps.watch == Some(*watch),
+            WatchEvent::Notified { .. } => false,
+        }
+    }
+
     /// Of what takes long.
     pub fn progress(&self) -> Option<Progress> {
         self.steps.sweep.as_ref().map(|sweep| Progress { done: sweep.done, total: sweep.total })
@@ -276,9 +337,10 @@ impl<T> Asker for Task<T> {
         self.steps.asks.pop_front()
     }
 
-    fn handle_answer(&mut self, _id: AskId, answer: Answer) {
-        self.steps.handle_answer(answer);
-        self.run();
+    fn handle_answer(&mut self, id: AskId, answer: Answer) {
+        if self.steps.handle_answer(id, answer) {
+            self.run();
+        }
     }
 }
 

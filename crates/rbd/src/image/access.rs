@@ -85,6 +85,10 @@ impl Image {
             // An object that was never written is as good as one full of zeros. But a write makes the
             // object: what is not there is its pool.
             Err(Errno::NOENT) if access.kind != Kind::Write => Ok(Found::Nothing),
+            Err(Errno::BLOCKLISTED) => {
+                self.blocklisted();
+                Err(crate::lock::blocklisted(&self.header))
+            }
             Err(errno) => {
                 let what = match access.kind {
                     Kind::Read | Kind::Map => "reading",

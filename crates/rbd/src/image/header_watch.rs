@@ -42,10 +42,12 @@ impl Image {
         match answer {
             Ok(Some(watch)) => {
                 self.watch = HeaderWatch::Watching(watch);
+                self.watch_changed(watch);
                 // What changed before it began was told to nobody here.
                 self.read_header_again();
             }
             Ok(None) => self.fail(Error::cluster("watching the image", Errno::IO)),
+            Err(Errno::BLOCKLISTED) => self.blocklisted(),
             Err(errno) => self.fail(Error::cluster("watching the image", errno)),
         }
         self.go_on();
@@ -69,13 +71,13 @@ impl Image {
     }
 
     fn notified(&mut self, watch: WatchId, notify_id: u64, payload: &Bytes) {
+        let mut reply = Bytes::new();
         match codec::decode_all("notification", payload) {
             Ok(Notification::HeaderUpdate) => self.read_header_again(),
-            Ok(_) => {}
+            Ok(notification) => reply = self.lock_notified(&notification),
             Err(error) => tracing::warn!(%error, "a notification about an image does not decode"),
         }
         // Whoever notified may rely on it that no request ignores what was said.
-        let reply = Bytes::new();
         self.ask(Part::Nobody, 0, Ask::Acknowledge { watch, notify_id, reply });
     }
 }

@@ -5,6 +5,7 @@
 
 mod access;
 mod header_watch;
+mod lock;
 mod request;
 
 pub use request::{Outcome, Piece, Request, RequestId};
@@ -14,6 +15,7 @@ use crate::steps::{Answer, Ask, AskId, Part, Task};
 use crate::{Asker, Error};
 use access::Access;
 use header_watch::HeaderWatch;
+use lock::Lock;
 use rados::Reply;
 use request::Pending;
 use std::collections::VecDeque;
@@ -36,6 +38,7 @@ pub struct Image {
     header: Header,
     is_writable: bool,
     watch: HeaderWatch,
+    lock: Lock,
     /// Reads the header again.
     refresh: Option<Task<Header>>,
     /// The header has changed since `refresh` began.
@@ -71,6 +74,7 @@ impl Image {
             header,
             is_writable,
             watch: HeaderWatch::None,
+            lock: Lock::default(),
             refresh: None,
             is_outdated: false,
             failure: None,
@@ -105,14 +109,15 @@ impl Image {
         self.requests.len()
     }
 
-    /// Whether requests go on at once, instead of waiting for the header.
+    /// Whether requests go on at once, instead of waiting for the header or the lock.
     fn is_ready(&self) -> bool {
-        self.refresh.is_none() && self.watch.is_settled()
+        self.refresh.is_none() && self.watch.is_settled() && !self.lock.is_changing()
     }
 
+    /// May complete at once; what comes of it is told by [`Image::poll_completion`] in any case.
     pub fn submit(&mut self, request: Request) -> RequestId {
         let key = self.requests.insert(Pending::new(request));
-        if self.is_ready() && self.held.is_empty() {
+        if self.is_ready() && self.held.is_empty() && !self.needs_lock_first(Some(key)) {
             self.start(key);
         } else {
             self.held.push_back(key);
@@ -136,12 +141,19 @@ impl Image {
 
     /// Lets what has waited for something go on.
     fn go_on(&mut self) {
+        self.yield_lock_if_asked();
         while self.is_ready()
-            && let Some(key) = self.held.pop_front()
+            && let Some(key) = self.held.front().copied()
+            && !self.needs_lock_first(Some(key))
         {
+            self.held.pop_front();
             self.start(key);
         }
-        if self.is_closing && self.requests.is_empty() && self.is_ready() {
+        if self.held.is_empty() {
+            self.needs_lock_first(None);
+        }
+        let is_over = self.is_closing && self.requests.is_empty() && self.is_ready();
+        if is_over && !self.yield_lock() {
             self.end_watch();
         }
     }
@@ -194,12 +206,13 @@ impl Image {
 impl Asker for Image {
     fn poll_ask(&mut self) -> Option<(AskId, Ask)> {
         let task = self.refresh.as_mut().and_then(Asker::poll_ask);
-        task.or_else(|| self.asks.pop_front())
+        task.or_else(|| self.poll_lock_ask()).or_else(|| self.asks.pop_front())
     }
 
     fn handle_answer(&mut self, id: AskId, answer: Answer) {
         match id.part {
             Part::Access => self.access_answered(id.number, answer),
+            Part::Lock => self.lock_answered(id, answer),
             Part::Task => {
                 let Some(task) = &mut self.refresh else { return };
                 task.handle_answer(id, answer);
@@ -217,5 +230,9 @@ impl Asker for Image {
     }
 }
 
+#[cfg(test)]
+mod crowd;
+#[cfg(test)]
+mod lock_tests;
 #[cfg(test)]
 mod tests;

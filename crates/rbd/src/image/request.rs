@@ -99,6 +99,8 @@ pub(super) struct Pending {
     /// What is still to be asked for.
     work: Option<Work>,
     kind: Kind,
+    is_write: bool,
+    has_begun: bool,
     /// Accesses under way.
     under_way: usize,
     /// In the order of the image; for requests that give something.
@@ -131,8 +133,13 @@ impl Pending {
         let (offset, length) = request.range();
         let rest = offset..offset.saturating_add(length);
         let (extents, found) = (Vec::new(), Vec::new());
+        let (is_write, has_begun) = (request.writes(), false);
         let work = Some(Work { request, rest });
-        Pending { work, kind, under_way: 0, extents, found, error: None }
+        Pending { work, kind, is_write, has_begun, under_way: 0, extents, found, error: None }
+    }
+
+    pub fn writes(&self) -> bool {
+        self.is_write
     }
 
     fn outcome(self) -> Result<Outcome, Error> {
@@ -194,12 +201,24 @@ fn map(parts: impl Iterator<Item = (Extent, Found)>) -> Vec<(u64, bool)> {
 
 impl Image {
     pub(super) fn start(&mut self, key: u64) {
-        let Some(pending) = self.requests.get(key) else { return };
-        let Some(work) = &pending.work else { return };
+        let Some(pending) = self.requests.get_mut(key) else { return };
+        pending.has_begun = true;
+        if pending.is_write {
+            self.write_begun();
+        }
+        let Some(work) = self.requests.get(key).and_then(|pending| pending.work.as_ref()) else {
+            return;
+        };
         if let Err(error) = self.check(&work.request) {
             self.fail_request(key, error);
         }
         self.go_on_with(key);
+    }
+
+    /// One that has not begun fails.
+    pub(super) fn refuse(&mut self, key: u64, error: Error) {
+        self.fail_request(key, error);
+        self.complete(key);
     }
 
     /// Asks for more of a request's range, as far as it may, and completes it when all is done.
@@ -272,7 +291,11 @@ impl Image {
 
     fn complete(&mut self, key: u64) {
         let Some(pending) = self.requests.remove(key) else { return };
+        let is_write = pending.is_write && pending.has_begun;
         self.completions.push_back((RequestId(key), pending.outcome()));
+        if is_write {
+            self.write_ended();
+        }
         if self.is_closing {
             self.go_on();
         }

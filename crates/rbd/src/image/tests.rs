@@ -21,7 +21,7 @@ fn header() -> Header {
         id: "1a".into(),
         size: SIZE,
         order: 12,
-        features: Features::DEFAULT,
+        features: Features::LAYERING,
         flags: 0,
         data_prefix: "rbd_data.1a".into(),
         data_pool: None,
@@ -114,7 +114,7 @@ impl World {
         let (_, method, _) = op.call_input().unwrap();
         match &method[..] {
             b"get_size" => codec::encode_to_bytes(&(12u8, self.size)),
-            b"get_features" => codec::encode_to_bytes(&(Features::DEFAULT.0, 0u64)),
+            b"get_features" => codec::encode_to_bytes(&(Features::LAYERING.0, 0u64)),
             b"get_flags" => codec::encode_to_bytes(&0u64),
             b"get_object_prefix" => codec::encode_to_bytes("rbd_data.1a"),
             b"get_data_pool" => codec::encode_to_bytes(&-1i64),

@@ -92,7 +92,7 @@ fn tell_watchers(steps: &mut Steps, header: &Place) -> Result<(), Stop> {
 }
 
 /// Who has the image open.
-fn watchers(steps: &mut Steps, header: &Place) -> Result<Vec<Watcher>, Stop> {
+pub(crate) fn watchers(steps: &mut Steps, header: &Place) -> Result<Vec<Watcher>, Stop> {
     let ops = || vec![OsdOp::new(OpCode::LIST_WATCHERS)];
     let reply = steps.look("asking who has the image open", header, ops)?;
     let listing: WatcherListing = calls::output(&reply, 0, "the list of watchers")?;

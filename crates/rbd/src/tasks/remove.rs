@@ -2,6 +2,7 @@
 
 use super::watchers;
 use crate::header::{self, Header};
+use crate::lock::with_lock;
 use crate::steps::{Steps, Stop, Task, change};
 use crate::{Error, ImageSpec, calls};
 use rados::Place;
@@ -15,15 +16,20 @@ pub fn remove(spec: ImageSpec) -> Task<()> {
         let id = header::find_id(steps, &spec)?;
         if let Some(header) = existing_header(steps, &spec, &id)? {
             check(steps, &header)?;
-            steps.sweep("removing data", 0..header.objects(), |object| {
-                change(header.data_place(object), vec![OsdOp::remove()])
-            })?;
+            with_lock(steps, header, remove_data)?;
             remove_object(steps, &spec.pool.object_map(&id))?;
-            remove_object(steps, &header.place())?;
+            remove_object(steps, &spec.pool.header(&id))?;
         }
         let directory = || vec![calls::directory_remove(&spec.name, &id)];
         tolerate(steps.try_change(&spec.pool.directory(), directory)?, "the directory")?;
         remove_object(steps, &spec.pool.id_object(&spec.name))
+    })
+}
+
+/// With the lock, if there is one: what a crashed user has on its way must not come later.
+fn remove_data(steps: &mut Steps, header: &Header) -> Result<(), Stop> {
+    steps.sweep("removing data", 0..header.objects(), |object| {
+        change(header.data_place(object), vec![OsdOp::remove()])
     })
 }
 

@@ -2,6 +2,7 @@
 
 use super::tell_watchers;
 use crate::header::{self, Header};
+use crate::lock::with_lock;
 use crate::steps::{Steps, Stop, Task, change};
 use crate::{Error, ImageSpec, calls};
 use wire::OsdOp;
@@ -12,16 +13,26 @@ pub fn resize(spec: ImageSpec, size: u64, may_shrink: bool) -> Task<()> {
     Task::new(move |steps| {
         let header = header::read(steps, &spec)?;
         header.features.check_writable(&spec.to_string())?;
-        if size == header.size {
-            return Ok(());
-        }
         if size < header.size {
             check_shrinking(&header, may_shrink)?;
-            trim(steps, &header, size)?;
         }
-        steps.change("setting the size", &header.place(), || vec![calls::set_size(size)])?;
-        tell_watchers(steps, &header.place())
+        match size == header.size {
+            true => Ok(()),
+            false => {
+                with_lock(steps, header, |steps, header| set_size(steps, header, size, may_shrink))
+            }
+        }
     })
+}
+
+fn set_size(steps: &mut Steps, header: &Header, size: u64, may_shrink: bool) -> Result<(), Stop> {
+    if size < header.size {
+        // It may have grown since its lock was asked for.
+        check_shrinking(header, may_shrink)?;
+        trim(steps, header, size)?;
+    }
+    steps.change("setting the size", &header.place(), || vec![calls::set_size(size)])?;
+    tell_watchers(steps, &header.place())
 }
 
 fn check_shrinking(header: &Header, may_shrink: bool) -> Result<(), Error> {

@@ -43,6 +43,9 @@ impl Desk {
             self.send(&mut task);
             self.connection.turn()?;
             self.collect(&mut task);
+            while let Some(event) = self.connection.client().poll_watch_event() {
+                task.handle_watch_event(&event);
+            }
         }
     }
 
@@ -59,10 +62,7 @@ impl Desk {
     }
 
     fn hand_over(&mut self, image: &mut Image) -> Result<()> {
-        self.collect(image);
-        while let Some(event) = self.connection.client().poll_watch_event() {
-            image.handle_watch_event(&event);
-        }
+        self.hear(image);
         // What the answers led to is on its way before anybody waits.
         self.send(image);
         while let Some(event) = image.poll_event() {
@@ -71,6 +71,13 @@ impl Desk {
             }
         }
         Ok(())
+    }
+
+    fn hear(&mut self, image: &mut Image) {
+        self.collect(image);
+        while let Some(event) = self.connection.client().poll_watch_event() {
+            image.handle_watch_event(&event);
+        }
     }
 
     pub fn close(&mut self, mut image: Image) -> Result<()> {
@@ -85,7 +92,7 @@ impl Desk {
             }
             self.send(&mut image);
             self.connection.turn()?;
-            self.collect(&mut image);
+            self.hear(&mut image);
         }
     }
 

@@ -306,6 +306,20 @@ impl ClientProcess {
 impl Process for ClientProcess {
     delegate_process!();
 
+    fn handle_timeout(&mut self, now: Time) {
+        if self.hosted.poll_timeout().is_some_and(|due| due <= now) {
+            self.hosted.handle_timeout(now);
+        }
+        if let (Some(client), Some(user)) = (&self.hosted.daemon, &mut self.image_user) {
+            user.handle_timeout(client, now);
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        let of_image = self.image_user.as_ref().and_then(ImageUser::poll_timeout);
+        self.hosted.poll_timeout().into_iter().chain(of_image).min()
+    }
+
     fn authenticate(&mut self, now: Time, conn: ConnId, step: AuthStep) -> AuthAnswer {
         self.try_authenticate(now, conn, step).unwrap_or(AuthAnswer::GivesUp)
     }

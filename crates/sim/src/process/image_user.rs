@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use engine::Time;
 use rados::{Client, OpId, WatchEvent};
-use rbd::{Answer, Asker, CreateSpec, Errands, Features, Header, Image, ImageEvent, ImageSpec};
+use rbd::{
+    Answer, AskId, Asker, CreateSpec, Errands, Features, Header, Image, ImageEvent, ImageSpec,
+};
 use rbd::{Outcome, Piece, Pool, Request, RequestId, Task};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -99,6 +101,8 @@ impl ImageUser {
             Some(Stage::Open(_)) if self.failure.is_none() => self.request(),
             Some(_) => {}
         }
+        // Some requests are answered without asking the cluster.
+        self.check();
     }
 
     fn create(&mut self, client: &Client) {
@@ -188,7 +192,11 @@ impl ImageUser {
     /// An answer to the client; false if it is for somebody else.
     pub fn handle_completion(&mut self, client: &Client, operation: OpId, answer: &Answer) -> bool {
         let Some((is_image, id)) = self.errands.take(operation) else { return false };
-        let answer = answer.clone();
+        self.handle_answer(client, is_image, id, answer.clone());
+        true
+    }
+
+    fn handle_answer(&mut self, client: &Client, is_image: bool, id: AskId, answer: Answer) {
         match self.stage.as_mut() {
             None => {}
             Some(Stage::Creating(task)) => task.handle_answer(id, answer),
@@ -199,14 +207,25 @@ impl ImageUser {
         }
         self.advance(client);
         self.check();
-        true
+    }
+
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.errands.poll_timeout()
+    }
+
+    /// What has waited for time to pass goes on.
+    pub fn handle_timeout(&mut self, client: &Client, now: Time) {
+        while let Some((is_image, id, answer)) = self.errands.poll_due(now) {
+            self.handle_answer(client, is_image, id, answer);
+        }
     }
 
     pub fn handle_watch_event(&mut self, event: &WatchEvent) -> bool {
         match &mut self.stage {
-            Some(Stage::Open(image) | Stage::Resizing(image, _, _)) => {
-                image.handle_watch_event(event)
+            Some(Stage::Resizing(image, task, _)) => {
+                image.handle_watch_event(event) || task.handle_watch_event(event)
             }
+            Some(Stage::Open(image)) => image.handle_watch_event(event),
             _ => false,
         }
     }

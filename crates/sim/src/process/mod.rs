@@ -166,6 +166,15 @@ macro_rules! delegate_process {
             self.hosted.with(|daemon| daemon.handle_closed(now, conn));
         }
 
+        fn poll_output(&mut self, now: Time) -> Option<ProcessOutput> {
+            self.hosted.poll_output(now)
+        }
+    };
+}
+pub(crate) use delegate_process;
+
+macro_rules! delegate_time {
+    () => {
         fn handle_timeout(&mut self, now: Time) {
             self.hosted.handle_timeout(now);
         }
@@ -173,10 +182,6 @@ macro_rules! delegate_process {
         fn poll_timeout(&self) -> Option<Time> {
             self.hosted.poll_timeout()
         }
-
-        fn poll_output(&mut self, now: Time) -> Option<ProcessOutput> {
-            self.hosted.poll_output(now)
-        }
     };
 }
-pub(crate) use delegate_process;
+pub(crate) use delegate_time;

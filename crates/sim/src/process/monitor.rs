@@ -1,6 +1,6 @@
 //! The monitor's process.
 
-use super::{ControlDisk, Hosted, Process, ProcessOutput, delegate_process};
+use super::{ControlDisk, Hosted, Process, ProcessOutput, delegate_process, delegate_time};
 use crate::network::{AuthAnswer, AuthStep};
 use engine::{AuthRequest, ConnId, Daemon, Message, Peer, Time};
 use mon::{Monitor, Settings};
@@ -22,6 +22,7 @@ impl MonitorProcess {
 
 impl Process for MonitorProcess {
     delegate_process!();
+    delegate_time!();
 
     /// A monitor opens no sessions.
     fn authenticate(&mut self, _now: Time, _conn: ConnId, _step: AuthStep) -> AuthAnswer {

@@ -1,6 +1,6 @@
 //! An OSD's process.
 
-use super::{Hosted, Process, ProcessOutput, StoreDisk, delegate_process};
+use super::{Hosted, Process, ProcessOutput, StoreDisk, delegate_process, delegate_time};
 use crate::network::{AuthAnswer, AuthStep};
 use engine::{AuthRequest, ConnId, Daemon, Message, Peer, Time};
 use osd::{Config, Osd};
@@ -25,6 +25,7 @@ impl OsdProcess {
 
 impl Process for OsdProcess {
     delegate_process!();
+    delegate_time!();
 
     /// Daemons do not prove who they are to each other.
     fn authenticate(&mut self, _now: Time, _conn: ConnId, _step: AuthStep) -> AuthAnswer {

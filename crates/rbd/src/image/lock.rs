@@ -1,0 +1,320 @@
+//! The exclusive lock of an open image: taken when the first write needs it, given up when another asks for
+//! it, taken again when the next write needs it.
+//!
+//! While it is taken or given up, requests wait, so that each finds the image as its owner does.
+
+use super::Image;
+use super::header_watch::HeaderWatch;
+use crate::header::{self, Header};
+use crate::lock::{self, Attempt};
+use crate::notify::{ClientId, Notification, Response};
+use crate::steps::{Answer, AskId, Part, Task};
+use crate::{Asker, Error, Features};
+use bytes::Bytes;
+use engine::Duration;
+use rados::WatchId;
+use types::Errno;
+
+/// So long one who was asked for the lock lets others have it.
+const REST_AFTER_YIELD: Duration = Duration::from_millis(100);
+/// Bits of a question's number that are the task's.
+const NUMBER_BITS: u32 = 32;
+
+#[derive(Debug)]
+pub(super) enum Change {
+    Taking(Task<Taking>),
+    Renewing(Task<bool>, WatchId),
+    /// The writes that are under way come first.
+    Draining,
+    Releasing(Task<()>),
+}
+
+/// What came of a try to take the lock; with it, the header as the last owner left it.
+#[derive(Debug)]
+pub(super) enum Taking {
+    Taken(ClientId, Box<Header>),
+    NotYet,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Lock {
+    /// By which watch the lock is held, and who we are with it.
+    held: Option<ClientId>,
+    change: Option<Change>,
+    /// Nobody else gets it while the image is open.
+    is_kept: bool,
+    /// Somebody asks for it.
+    is_asked_for: bool,
+    /// It was given up because somebody asked for it.
+    has_yielded: bool,
+    /// Of changes, whose questions are told apart by it.
+    generation: u64,
+    /// Requests under way that write.
+    writes: usize,
+}
+
+impl Lock {
+    pub fn is_held(&self) -> bool {
+        self.held.is_some()
+    }
+
+    pub fn is_changing(&self) -> bool {
+        self.change.is_some()
+    }
+
+    fn poll_ask(&mut self) -> Option<(AskId, crate::Ask)> {
+        let (id, ask) = match self.change.as_mut()? {
+            Change::Taking(task) => task.poll_ask()?,
+            Change::Renewing(task, _) => task.poll_ask()?,
+            Change::Releasing(task) => task.poll_ask()?,
+            Change::Draining => return None,
+        };
+        let part = if id.part == Part::Nobody { Part::Nobody } else { Part::Lock };
+        Some((AskId { part, number: self.generation << NUMBER_BITS | id.number }, ask))
+    }
+}
+
+impl Image {
+    /// Takes the exclusive lock at once and keeps it from everybody else until the image is closed.
+    pub fn keep_lock(&mut self) {
+        self.lock.is_kept = true;
+        self.go_on();
+    }
+
+    /// Whether writes are this client's alone at the moment.
+    pub fn has_lock(&self) -> bool {
+        self.lock.is_held()
+    }
+
+    fn must_have_lock(&self) -> bool {
+        self.is_writable
+            && self.failure.is_none()
+            && self.header.features.contains(Features::EXCLUSIVE_LOCK)
+            && !self.lock.is_held()
+    }
+
+    /// Takes the lock if a request, or the image itself, needs it; whether that is so.
+    pub(super) fn needs_lock_first(&mut self, key: Option<u64>) -> bool {
+        let is_wanted = match key {
+            Some(key) => self.requests.get(key).is_some_and(|pending| pending.writes()),
+            None => self.lock.is_kept && !self.is_closing,
+        };
+        if !is_wanted || !self.must_have_lock() || !self.is_ready() {
+            return false;
+        }
+        self.take_lock();
+        true
+    }
+
+    fn change_lock(&mut self, change: Change) {
+        self.lock.generation += 1;
+        self.lock.change = Some(change);
+    }
+
+    fn take_lock(&mut self) {
+        let HeaderWatch::Watching(watch) = self.watch else { return };
+        let header = self.header.clone();
+        let rest = std::mem::take(&mut self.lock.has_yielded).then_some(REST_AFTER_YIELD);
+        self.change_lock(Change::Taking(Task::new(move |steps| {
+            if let Some(rest) = rest {
+                steps.rest(rest)?;
+            }
+            match lock::attempt(steps, &header, watch)? {
+                Attempt::NotYet => Ok(Taking::NotYet),
+                Attempt::Taken(me) => {
+                    let id = header.id.clone();
+                    let header = header::read_with_id(steps, &header.spec, id)?;
+                    Ok(Taking::Taken(me, Box::new(header)))
+                }
+            }
+        })));
+    }
+
+    fn release_lock(&mut self) {
+        let Some(me) = self.lock.held else { return };
+        let header = self.header.clone();
+        self.change_lock(Change::Releasing(Task::new(move |steps| {
+            lock::release(steps, &header, WatchId(me.handle))?;
+            steps.tell(|| lock::notification(&header, Notification::ReleasedLock(me)));
+            Ok(())
+        })));
+    }
+
+    /// A new watch: the lock must bear its name, or its owner seems to be dead.
+    pub(super) fn watch_changed(&mut self, watch: WatchId) {
+        let Some(me) = self.lock.held.filter(|me| me.handle != watch.0) else { return };
+        // One that is given up needs no new name, and one that is being taken is looked at then.
+        if self.lock.is_changing() {
+            return;
+        }
+        let (header, old) = (self.header.clone(), WatchId(me.handle));
+        let task = Task::new(move |steps| lock::renew(steps, &header, old, watch));
+        self.change_lock(Change::Renewing(task, watch));
+    }
+
+    pub(super) fn poll_lock_ask(&mut self) -> Option<(AskId, crate::Ask)> {
+        self.lock.poll_ask()
+    }
+
+    pub(super) fn lock_answered(&mut self, id: AskId, answer: Answer) {
+        if id.number >> NUMBER_BITS != self.lock.generation {
+            return;
+        }
+        let id = AskId { part: Part::Task, number: id.number & ((1 << NUMBER_BITS) - 1) };
+        match &mut self.lock.change {
+            Some(Change::Taking(task)) => task.handle_answer(id, answer),
+            Some(Change::Renewing(task, _)) => task.handle_answer(id, answer),
+            Some(Change::Releasing(task)) => task.handle_answer(id, answer),
+            Some(Change::Draining) | None => {}
+        }
+        self.advance_lock();
+    }
+
+    fn advance_lock(&mut self) {
+        match &mut self.lock.change {
+            Some(Change::Taking(task)) => {
+                if let Some(outcome) = task.poll_outcome() {
+                    self.lock.change = None;
+                    self.lock_taken(outcome);
+                }
+            }
+            Some(Change::Renewing(task, watch)) => {
+                let watch = *watch;
+                if let Some(outcome) = task.poll_outcome() {
+                    self.lock.change = None;
+                    self.lock_renewed(outcome, watch);
+                }
+            }
+            Some(Change::Releasing(task)) => {
+                if let Some(outcome) = task.poll_outcome() {
+                    // What it tells the others goes out even now that it is over.
+                    while let Some((_, ask)) = task.poll_ask() {
+                        self.asks.push_back((AskId { part: Part::Nobody, number: 0 }, ask));
+                    }
+                    (self.lock.change, self.lock.held) = (None, None);
+                    self.lock.has_yielded = std::mem::take(&mut self.lock.is_asked_for);
+                    self.lock_changed(outcome);
+                }
+            }
+            Some(Change::Draining) | None => {}
+        }
+    }
+
+    fn lock_taken(&mut self, outcome: Result<Taking, Error>) {
+        match outcome {
+            Ok(Taking::Taken(me, header)) => {
+                self.lock.held = Some(me);
+                let told = lock::notification(&header, Notification::AcquiredLock(me));
+                self.ask(Part::Nobody, 0, told);
+                self.take_header(*header);
+                if let HeaderWatch::Watching(watch) = self.watch {
+                    self.watch_changed(watch);
+                }
+                self.go_on();
+            }
+            Ok(Taking::NotYet) => self.go_on(),
+            Err(error) => self.lock_refused(error),
+        }
+    }
+
+    fn lock_renewed(&mut self, outcome: Result<bool, Error>, watch: WatchId) {
+        match (&outcome, &mut self.lock.held) {
+            (Ok(true), Some(me)) => me.handle = watch.0,
+            _ => self.lock.held = None,
+        }
+        self.lock_changed(outcome.map(|_| ()));
+    }
+
+    fn lock_changed(&mut self, outcome: Result<(), Error>) {
+        if let Err(error) = outcome {
+            self.fail(error);
+        }
+        self.go_on();
+    }
+
+    /// The writes that waited for the lock fail; whoever writes later asks again.
+    fn lock_refused(&mut self, error: Error) {
+        if self.lock.is_kept || error.errno() == Errno::BLOCKLISTED {
+            self.fail(error.clone());
+        }
+        for key in std::mem::take(&mut self.held) {
+            match self.requests.get(key) {
+                Some(pending) if pending.writes() => self.refuse(key, error.clone()),
+                _ => self.held.push_back(key),
+            }
+        }
+        self.go_on();
+    }
+
+    /// A request that writes begins or ends.
+    pub(super) fn write_begun(&mut self) {
+        self.lock.writes += 1;
+    }
+
+    pub(super) fn write_ended(&mut self) {
+        self.lock.writes -= 1;
+        self.drain();
+    }
+
+    fn drain(&mut self) {
+        if self.lock.writes == 0 && matches!(self.lock.change, Some(Change::Draining)) {
+            self.release_lock();
+        }
+    }
+
+    /// Gives the lock to one who asks for it, once no write needs it any more.
+    pub(super) fn yield_lock_if_asked(&mut self) {
+        if self.lock.is_asked_for {
+            self.yield_lock();
+        }
+    }
+
+    /// False if there is nothing to give.
+    pub(super) fn yield_lock(&mut self) -> bool {
+        if !self.lock.is_held() {
+            self.lock.is_asked_for = false;
+            return false;
+        }
+        if !self.lock.is_changing() {
+            self.change_lock(Change::Draining);
+            self.drain();
+        }
+        true
+    }
+
+    /// What is to be answered to something that somebody says about the lock.
+    pub(super) fn lock_notified(&mut self, notification: &Notification) -> Bytes {
+        match notification {
+            Notification::RequestLock { from, .. } => self.lock_requested(*from),
+            Notification::ReleasedLock(_) => {
+                if let Some(Change::Taking(task)) = &mut self.lock.change {
+                    task.end_rest();
+                    self.advance_lock();
+                }
+                Bytes::new()
+            }
+            // Peers then ask for the lock and do it themselves.
+            other if other.is_for_owner() && self.lock.is_held() => {
+                Response(Errno::NOTSUPP.negative()).encoded()
+            }
+            _ => Bytes::new(),
+        }
+    }
+
+    fn lock_requested(&mut self, from: ClientId) -> Bytes {
+        if !self.lock.is_held() || self.lock.held == Some(from) {
+            return Bytes::new();
+        }
+        if self.lock.is_kept {
+            return Response(Errno::ROFS.negative()).encoded();
+        }
+        self.lock.is_asked_for = true;
+        self.go_on();
+        Response(0).encoded()
+    }
+
+    pub(super) fn blocklisted(&mut self) {
+        let error = lock::blocklisted(&self.header);
+        self.fail(error);
+    }
+}

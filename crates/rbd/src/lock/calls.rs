@@ -1,0 +1,144 @@
+//! Calls of the class `lock` as librbd makes them on headers and object maps.
+
+use bytes::Bytes;
+use codec::{Decode, Reader, Result, Writer};
+use types::{EntityAddr, ParticipantName, UTime};
+use wire::OsdOp;
+
+/// `RBD_LOCK_NAME`
+const NAME: &str = "rbd_lock";
+/// `ClsLockType::EXCLUSIVE`
+const EXCLUSIVE: u8 = 1;
+/// What the cookies of locks begin with that clients take by themselves.
+const COOKIE_PREFIX: &str = "auto ";
+
+/// By what the owners of a lock are told apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Badge {
+    pub cookie: String,
+    pub tag: &'static str,
+}
+
+impl Badge {
+    /// Of an image's lock: the watch says whether its owner is alive.
+    pub fn of_watch(handle: u64) -> Self {
+        Badge { cookie: format!("{COOKIE_PREFIX}{handle}"), tag: "internal" }
+    }
+
+    fn encode_held(&self, w: &mut Writer) {
+        w.string(NAME);
+        w.u8(EXCLUSIVE);
+        w.string(&self.cookie);
+        w.string(self.tag);
+    }
+}
+
+fn call(method: &str, input: impl FnOnce(&mut Writer)) -> OsdOp {
+    let mut w = Writer::new();
+    w.versioned(1, 1, input);
+    OsdOp::call("lock", method, &w.into_bytes())
+}
+
+pub(crate) fn lock(badge: &Badge) -> OsdOp {
+    call("lock", |w| {
+        badge.encode_held(w);
+        w.string("");
+        w.value(&UTime::ZERO);
+        w.u8(0);
+    })
+}
+
+pub(crate) fn unlock(badge: &Badge) -> OsdOp {
+    call("unlock", |w| {
+        w.string(NAME);
+        w.string(&badge.cookie);
+    })
+}
+
+pub(crate) fn break_lock(holder: &Holder) -> OsdOp {
+    call("break_lock", |w| {
+        w.string(NAME);
+        w.value(&holder.name);
+        w.value(&holder.cookie);
+    })
+}
+
+pub(crate) fn set_cookie(old: &Badge, new: &Badge) -> OsdOp {
+    call("set_cookie", |w| {
+        old.encode_held(w);
+        w.string(&new.cookie);
+    })
+}
+
+/// Gives [`LockInfo`].
+pub(crate) fn get_info() -> OsdOp {
+    call("get_info", |w| w.string(NAME))
+}
+
+/// One who has a lock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Holder {
+    pub name: ParticipantName,
+    pub cookie: Bytes,
+    pub addr: EntityAddr,
+}
+
+impl Holder {
+    /// The watch that shows that he is alive, if his is a lock of that kind.
+    pub fn watch(&self) -> Option<u64> {
+        std::str::from_utf8(&self.cookie).ok()?.strip_prefix(COOKIE_PREFIX)?.parse().ok()
+    }
+}
+
+/// `cls_lock_get_info_reply`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LockInfo {
+    pub holders: Vec<Holder>,
+    pub is_exclusive: bool,
+    pub tag: Bytes,
+}
+
+struct Locker(Holder);
+
+impl Decode for Locker {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        let (name, cookie) = r.versioned("locker id", 1, |r, _| Ok((r.value()?, r.value()?)))?;
+        let addr = r.versioned("locker", 1, |r, _| {
+            let _expiration: UTime = r.value()?;
+            let addr = r.value()?;
+            let _description: Bytes = r.value()?;
+            Ok(addr)
+        })?;
+        Ok(Locker(Holder { name, cookie, addr }))
+    }
+}
+
+impl Decode for LockInfo {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        r.versioned("lock", 1, |r, _| {
+            let lockers: Vec<Locker> = r.value()?;
+            let holders = lockers.into_iter().map(|locker| locker.0).collect();
+            let is_exclusive = r.u8("lock type")? == EXCLUSIVE;
+            Ok(LockInfo { holders, is_exclusive, tag: r.value()? })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cookies_name_watches() {
+        let holder = |cookie: &str| Holder {
+            name: ParticipantName::default(),
+            cookie: Bytes::copy_from_slice(cookie.as_bytes()),
+            addr: EntityAddr::default(),
+        };
+        assert_eq!(Badge::of_watch(139930839816208).cookie, "auto 139930839816208");
+        assert_eq!(holder("auto 139930839816208").watch(), Some(139930839816208));
+        for foreign in ["", "auto", "auto x", "mine"] {
+            assert_eq!(holder(foreign).watch(), None);
+        }
+    }
+}
