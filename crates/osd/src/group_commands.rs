@@ -7,7 +7,7 @@ use crate::Osd;
 use crate::commands::{Arguments, Sentence};
 use crate::groups::Group;
 use crate::report::{shortage, state_bits};
-use pg::{EntryKind, LogEntry, PgInfo, State};
+use pg::{EntryKind, LogDup, LogEntry, PgInfo, State};
 use serde_json::{Map, Value, json};
 use types::{Errno, HObject, OsdId, PgId};
 use wire::internal::{ScrubOrder, pg_state};
@@ -228,7 +228,16 @@ fn log(group: &Group) -> Value {
         "head": log.head().to_string(),
         "tail": log.tail().to_string(),
         "log": log.entries().map(entry).collect::<Vec<_>>(),
-        "dups": [],
+        "dups": log.dups().iter().map(dup).collect::<Vec<_>>(),
+    })
+}
+
+fn dup(dup: LogDup) -> Value {
+    json!({
+        "reqid": dup.request.to_string(),
+        "version": dup.version.to_string(),
+        "user_version": dup.user_version,
+        "return_code": dup.result,
     })
 }
 
@@ -236,7 +245,7 @@ fn entry(entry: &LogEntry) -> Value {
     let op = match entry.kind {
         EntryKind::Modify => "modify",
         EntryKind::Delete => "delete",
-        EntryKind::Unchanged | EntryKind::Renumbered => "error",
+        EntryKind::Unchanged => "error",
     };
     json!({
         "op": op,

@@ -64,14 +64,12 @@ impl Osd {
         let request = self.requests.get(key).expect("the caller has it");
         let Origin::Client { .. } = request.origin else { return false };
         let group = self.groups.get_mut(&pg).expect("the caller has it");
-        let Some(entry) = group.pg.log().find_request(&request.id) else { return false };
-        let version = entry.version;
-        if version > group.pg.committed() {
-            group.repeated.entry(version).or_default().push(key);
+        let Some(known) = group.pg.log().find_request(&request.id) else { return false };
+        if known.version > group.pg.committed() {
+            group.repeated.entry(known.version).or_default().push(key);
             return true;
         }
-        let entry = entry.clone();
-        self.reply_from_log(key, &entry);
+        self.reply_again(key, &known);
         true
     }
 

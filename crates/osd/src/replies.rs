@@ -5,7 +5,7 @@ use crate::execute::Execution;
 use crate::objects::seen_user_version;
 use crate::request::Origin;
 use engine::{ConnId, Message, Time};
-use pg::LogEntry;
+use pg::LogDup;
 use types::{EVersion, Errno, PgId};
 use wire::{MessageBody, OpResult, OsdReply};
 
@@ -77,14 +77,14 @@ impl Osd {
     }
 
     /// The answer that an earlier execution of the same request had.
-    pub(crate) fn reply_from_log(&mut self, key: u64, entry: &LogEntry) {
+    pub(crate) fn reply_again(&mut self, key: u64, known: &LogDup) {
         self.answer(key, |mut reply| {
-            reply.result = entry.result;
-            for (op, (result, output)) in reply.ops.iter_mut().zip(&entry.returns) {
+            reply.result = known.result;
+            for (op, (result, output)) in reply.ops.iter_mut().zip(&known.returns) {
                 op.result = *result;
                 op.output = output.clone();
             }
-            reply.set_versions(entry.told_version(), entry.user_version);
+            reply.set_versions(known.version, known.user_version);
             reply
         });
     }

@@ -13,19 +13,50 @@ const FORMAT: u8 = 2;
 pub(crate) const INFO_KEY: Bytes = Bytes::from_static(b"info");
 /// Present and past intervals; sorts before the log.
 pub(crate) const INTERVALS_KEY: Bytes = Bytes::from_static(b"intervals");
+const DUPS_PREFIX: u8 = b'k';
+const DUPS_PREFIX_END: u8 = DUPS_PREFIX + 1;
 const LOG_PREFIX: u8 = b'l';
 const LOG_PREFIX_END: u8 = LOG_PREFIX + 1;
 const MISSING_PREFIX: u8 = b'm';
 const MISSING_PREFIX_END: u8 = MISSING_PREFIX + 1;
 const LOG_KEY_LEN: usize = 13;
 
-/// The key of a log entry; keys sort as versions do. All begin with a letter that no other key has.
-pub(crate) fn log_key(version: EVersion) -> Bytes {
+/// Keys sort as versions do. All begin with a letter that no other key has.
+fn version_key(prefix: u8, version: EVersion) -> Bytes {
     let mut key = Vec::with_capacity(LOG_KEY_LEN);
-    key.push(LOG_PREFIX);
+    key.push(prefix);
     key.extend_from_slice(&version.epoch.0.to_be_bytes());
     key.extend_from_slice(&version.version.to_be_bytes());
     key.into()
+}
+
+/// The key of a log entry.
+pub(crate) fn log_key(version: EVersion) -> Bytes {
+    version_key(LOG_PREFIX, version)
+}
+
+/// The key of requests that were trimmed from the log up to this version. Sorts before the log.
+pub(crate) fn dups_key(through: EVersion) -> Bytes {
+    version_key(DUPS_PREFIX, through)
+}
+
+/// Up to which version the requests were trimmed that are stored under this key.
+pub fn decode_dups_key(key: &[u8]) -> Option<EVersion> {
+    let (prefix, rest) = key.split_first()?;
+    let (epoch, version) = rest.split_at_checked(4)?;
+    let version = u64::from_be_bytes(version.try_into().ok()?);
+    let epoch = u32::from_be_bytes(epoch.try_into().ok()?);
+    (*prefix == DUPS_PREFIX).then(|| EVersion::new(epoch, version))
+}
+
+/// The first key behind those up to this version.
+pub(crate) fn dups_key_behind(through: EVersion) -> Bytes {
+    dups_key(EVersion { version: through.version + 1, ..through })
+}
+
+/// First and last (exclusive) of all keys of such requests.
+pub(crate) fn dups_keys() -> (Bytes, Bytes) {
+    (Bytes::from_static(&[DUPS_PREFIX]), Bytes::from_static(&[DUPS_PREFIX_END]))
 }
 
 /// Whether a pair of the meta object is a log entry.
@@ -229,7 +260,12 @@ mod tests {
         assert!(log_key(old) < log_key(new) && is_log_key(&log_key(new)));
         let (first, last) = log_keys();
         assert!(first < log_key(EVersion::ZERO) && log_key(new) < last && last <= missing_keys().0);
-        assert!(INFO_KEY < first && INTERVALS_KEY < first);
+        let (first, last) = (dups_keys().0, first);
+        assert!(INFO_KEY < first && INTERVALS_KEY < first, "they are loaded before");
+        assert!(first < dups_key(old) && dups_key(new) < dups_key_behind(new));
+        assert!(dups_key_behind(new) < dups_keys().1 && dups_keys().1 <= last);
+        assert_eq!(decode_dups_key(&dups_key(new)), Some(new));
+        assert_eq!(decode_dups_key(&log_key(new)), None);
     }
 
     #[test]

@@ -26,6 +26,8 @@
 
 mod backfill;
 mod choice;
+mod clients;
+mod dups;
 mod info;
 mod intervals;
 mod leases;
@@ -52,7 +54,8 @@ mod state;
 mod view;
 
 pub use backfill::BackfillState;
-pub use info::{PgHistory, PgInfo, is_log_key};
+pub use dups::{DUPS_KEPT, DupBatch, Dups, LogDup};
+pub use info::{PgHistory, PgInfo, decode_dups_key, is_log_key};
 pub use intervals::{Interval, Members, PastIntervals};
 pub use log::{EntryKind, LOG_ENTRIES_KEPT, LOG_ENTRIES_MAX, LogEntry, PgLog};
 pub use missing::{Item, Missing};

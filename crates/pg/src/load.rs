@@ -3,7 +3,7 @@
 use crate::missing::Item;
 use crate::persist::StoredIntervals;
 use crate::snaps::is_index_key;
-use crate::{LogEntry, Pg, PgInfo, PgLog, State, Tag, info};
+use crate::{DupBatch, LogEntry, Pg, PgInfo, PgLog, State, Tag, info};
 use bytes::Bytes;
 use store::{Outcome, RequestKind, StoreError};
 use types::{Epoch, OsdId, PgId};
@@ -69,7 +69,7 @@ impl Pg {
         }
     }
 
-    /// The info sorts before the log.
+    /// The info sorts before the log, and before what is known of requests.
     fn load_pair(&mut self, key: &Bytes, value: &Bytes) -> codec::Result<()> {
         if *key == info::INFO_KEY {
             self.info = codec::decode_all::<PgInfo>("group info", value)?;
@@ -82,6 +82,12 @@ impl Pg {
                 (self.interval, self.members) = (stored.first, stored.members);
             }
             self.knows_past = true;
+        } else if let Some(through) = info::decode_dups_key(key) {
+            let (batch, dups) = DupBatch::decode(through, value)?;
+            // Others are left of what was interrupted, and will be put in place again.
+            if through <= self.info.log_tail {
+                self.log.dups_mut().push(batch, &dups);
+            }
         } else if info::is_log_key(key) {
             self.load_entry(codec::decode_all("log entry", value)?);
         } else if let Some(object) = info::decode_missing_key(key) {

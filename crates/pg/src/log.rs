@@ -1,16 +1,17 @@
 //! The log of a placement group: its latest writes in order (`PGLog`).
 //!
 //! It serves two purposes: a member that was away is brought up to date from it, and a request that
-//! a client sends again is found in it and answered instead of executed.
+//! a client sends again is found in it and answered instead of executed. For that, requests are remembered
+//! longer than entries ([`Dups`]).
 //!
-//! Invariants: versions ascend strictly; there is no gap above `tail`; the index of requests knows
-//! exactly the requests of the entries.
+//! Invariants: versions ascend strictly; there is no gap above `tail`; clients of all requests are known.
 
+use crate::clients::Clients;
+use crate::dups::{Dups, LogDup};
 use crate::object_info::{decode_request_id, encode_request_id};
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
 use std::collections::VecDeque;
-use stdx::FastMap;
 use types::{EVersion, HObject, RequestId, UTime};
 
 /// Erasure-coded groups will add to an entry what it takes to undo it, in a format of its own.
@@ -31,9 +32,6 @@ pub enum EntryKind {
     /// The object stays as it was: a write that failed or had nothing to do. It is remembered so that
     /// its request, sent again, gets the same answer whatever happened to the object since.
     Unchanged,
-    /// Nothing: the request was executed before groups were merged, in either of them, and only what it
-    /// was answered is left. The version that its client was told is `prior_version`.
-    Renumbered,
 }
 
 /// `pg_log_entry_t`: one write.
@@ -67,11 +65,6 @@ impl LogEntry {
     /// Whether the object is not what it was before.
     pub fn changes_object(&self) -> bool {
         matches!(self.kind, EntryKind::Modify | EntryKind::Delete)
-    }
-
-    /// The version that the client was, or will be, told.
-    pub fn told_version(&self) -> EVersion {
-        if self.kind == EntryKind::Renumbered { self.prior_version } else { self.version }
     }
 
     /// Whether a client may ask for it again.
@@ -112,7 +105,6 @@ impl Decode for LogEntry {
             0 => EntryKind::Modify,
             1 => EntryKind::Delete,
             2 => EntryKind::Unchanged,
-            3 => EntryKind::Renumbered,
             other => return Err(at.invalid("log entry kind", other.into())),
         };
         Ok(LogEntry {
@@ -133,7 +125,17 @@ impl Decode for LogEntry {
 pub struct PgLog {
     tail: EVersion,
     entries: VecDeque<LogEntry>,
-    by_request: FastMap<RequestId, EVersion>,
+    clients: Clients,
+    dups: Dups,
+}
+
+/// What trimming changed of what is known of requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Trimmed {
+    /// So many of the newest batches of [`PgLog::dups`] are new.
+    pub remembered: usize,
+    /// All batches up to this are gone.
+    pub forgotten: Option<EVersion>,
 }
 
 impl PgLog {
@@ -141,6 +143,19 @@ impl PgLog {
         let mut log = PgLog { tail, ..PgLog::default() };
         entries.into_iter().for_each(|entry| log.push(entry));
         log
+    }
+
+    /// The same log, with what is known of requests before it.
+    pub(crate) fn with_dups(self, dups: Dups) -> Self {
+        PgLog { dups, ..self }
+    }
+
+    pub fn dups(&self) -> &Dups {
+        &self.dups
+    }
+
+    pub(crate) fn dups_mut(&mut self) -> &mut Dups {
+        &mut self.dups
     }
 
     pub fn len(&self) -> usize {
@@ -159,12 +174,6 @@ impl PgLog {
         self.entries.back().map_or(self.tail, |entry| entry.version)
     }
 
-    /// The entry behind so many newer ones.
-    pub fn from_newest(&self, rank: usize) -> Option<&LogEntry> {
-        let index = self.entries.len().checked_sub(rank + 1)?;
-        self.entries.get(index)
-    }
-
     pub fn entries(&self) -> impl DoubleEndedIterator<Item = &LogEntry> {
         self.entries.iter()
     }
@@ -174,7 +183,7 @@ impl PgLog {
     pub fn push(&mut self, entry: LogEntry) {
         assert!(entry.version > self.head(), "{} follows {}", entry.version, self.head());
         if entry.has_request() {
-            self.by_request.insert(entry.request, entry.version);
+            self.clients.note(&entry.request, entry.version);
         }
         self.make_room();
         self.entries.push_back(entry);
@@ -201,21 +210,34 @@ impl PgLog {
         (target > self.tail).then_some(target)
     }
 
-    /// Forgets entries up to `target`.
-    pub fn trim(&mut self, target: EVersion) {
+    /// Forgets entries up to `target`, but not their requests.
+    pub(crate) fn trim(&mut self, target: EVersion) -> Trimmed {
+        let end = self.entries.partition_point(|entry| entry.version <= target);
+        let remembered = self.dups.remember(self.entries.range(..end));
         while self.entries.front().is_some_and(|entry| entry.version <= target) {
             let entry = self.entries.pop_front().expect("there is a front");
-            // A request that was written twice is known by its last entry.
-            if self.by_request.get(&entry.request) == Some(&entry.version) {
-                self.by_request.remove(&entry.request);
-            }
             self.tail = entry.version;
         }
+        self.clients.forget(self.tail);
+        Trimmed { remembered, forgotten: self.dups.shorten() }
     }
 
-    pub fn find_request(&self, request: &RequestId) -> Option<&LogEntry> {
-        let version = self.by_request.get(request)?;
-        self.entry(*version)
+    /// What the request was answered, if it was executed.
+    pub fn find_request(&self, request: &RequestId) -> Option<LogDup> {
+        // The last entry counts, should a request have been written twice.
+        let found = match self.clients.may_know(request) {
+            true => self.entries.iter().rev().find(|entry| entry.request == *request),
+            false => None,
+        };
+        found.map(LogDup::from).or_else(|| self.dups.find(request))
+    }
+
+    /// All requests that are known, the newest first.
+    pub(crate) fn known_requests(&self) -> Vec<LogDup> {
+        let entries = self.entries().filter(|entry| entry.has_request()).map(LogDup::from);
+        let mut known: Vec<LogDup> = self.dups.iter().chain(entries).collect();
+        known.reverse();
+        known
     }
 
     pub fn entry(&self, version: EVersion) -> Option<&LogEntry> {
@@ -274,16 +296,16 @@ mod tests {
     }
 
     #[test]
-    fn trimming_forgets_old_entries_and_their_requests() {
+    fn trimming_forgets_old_entries_and_not_their_requests() {
         let mut log = log((0, 0), &[(1, 1), (1, 2), (1, 3)]);
         let first = entry(1, 1).request;
         assert!(log.find_request(&first).is_some());
-        log.trim(EVersion::new(1, 2));
+        assert_eq!(log.trim(EVersion::new(1, 2)), Trimmed { remembered: 1, forgotten: None });
         assert_eq!(
             (log.tail(), log.head(), log.len()),
             (EVersion::new(1, 2), EVersion::new(1, 3), 1)
         );
-        assert!(log.find_request(&first).is_none());
+        assert_eq!(log.find_request(&first).unwrap().version, EVersion::new(1, 1));
     }
 
     #[test]

@@ -57,7 +57,7 @@ impl Merged {
     /// Something happened elsewhere.
     fn follow(&mut self, entry: &LogEntry) {
         match entry.kind {
-            EntryKind::Unchanged | EntryKind::Renumbered => {}
+            EntryKind::Unchanged => {}
             EntryKind::Delete => {
                 self.missing.remove(&entry.object);
                 self.removed.insert(entry.object.clone());
@@ -84,13 +84,14 @@ impl Merged {
 }
 
 /// The longest log that both together tell: own requests stay known, and older entries of the other
-/// one serve those who come later.
+/// one serve those who come later. Requests before it are of the history that both have.
 fn joined(own: &PgLog, theirs: &PgLog, common: EVersion) -> PgLog {
     let older = own.entries().filter(|entry| entry.version <= common);
-    if theirs.tail() < own.tail() {
-        return theirs.clone();
-    }
-    PgLog::new(own.tail(), older.chain(theirs.above(common)).cloned())
+    let log = match theirs.tail() < own.tail() {
+        true => theirs.clone(),
+        false => PgLog::new(own.tail(), older.chain(theirs.above(common)).cloned()),
+    };
+    log.with_dups(own.dups().clone())
 }
 
 #[cfg(test)]

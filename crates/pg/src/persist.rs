@@ -1,7 +1,8 @@
 //! What a copy stores beside its objects: info, intervals, log, missing objects.
 
 use crate::intervals::{Members, PastIntervals};
-use crate::{Missing, Pg, PgInfo, PgLog, Tag, info};
+use crate::log::Trimmed;
+use crate::{DupBatch, Missing, Pg, PgInfo, PgLog, Tag, info};
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
 use std::collections::BTreeMap;
@@ -29,6 +30,10 @@ impl Decode for StoredIntervals {
     fn decode(r: &mut Reader<'_>) -> Result<Self> {
         Ok(StoredIntervals { past: r.value()?, first: r.value()?, members: r.value()? })
     }
+}
+
+pub(crate) fn dups_pair(batch: &DupBatch) -> (Bytes, Bytes) {
+    (info::dups_key(batch.through), batch.encoded().clone())
 }
 
 /// Up to which entry of the log no object is missing.
@@ -99,6 +104,22 @@ impl Pg {
         let mut transaction = self.transaction(1);
         self.set_info_and_intervals(&mut transaction);
         self.commit(tag, transaction);
+    }
+
+    /// Brings what is stored of requests beyond the log up to date with what trimming changed.
+    pub(crate) fn store_trimmed(
+        &self,
+        transaction: &mut Transaction,
+        pairs: &mut BTreeMap<Bytes, Bytes>,
+        trimmed: Trimmed,
+    ) {
+        let dups = self.log.dups();
+        let batches = dups.batches().len();
+        pairs.extend(dups.batches().skip(batches - trimmed.remembered).map(dups_pair));
+        if let Some(through) = trimmed.forgotten {
+            let keys = (info::dups_keys().0, info::dups_key_behind(through));
+            self.remove_meta(transaction, keys);
+        }
     }
 
     /// The object is no longer missing.

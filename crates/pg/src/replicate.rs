@@ -169,15 +169,15 @@ impl Pg {
             pairs.insert(info::log_key(also.version), encoded.clone());
             self.log.push(also);
         }
-        let object = self.meta.clone();
-        replicate.transaction.push(self.collection, Change::OmapSet { object, pairs });
         self.log.push(entry);
         if replicate.trim != EVersion::ZERO {
-            self.log.trim(replicate.trim);
+            let trimmed = self.log.trim(replicate.trim);
+            self.store_trimmed(&mut replicate.transaction, &mut pairs, trimmed);
             let (first, _) = info::log_keys();
             let beyond = EVersion { version: replicate.trim.version + 1, ..replicate.trim };
             self.remove_meta(&mut replicate.transaction, (first, info::log_key(beyond)));
         }
+        self.set_meta(&mut replicate.transaction, pairs);
     }
 
     pub(crate) fn told_to_replicate(&mut self, mut write: Replicate) {

@@ -6,7 +6,8 @@
 //! its own, with its objects, its part of the log and of what is missing, and the past of the whole.
 //! When that is durable, all parts take part in the interval that has begun. Logs are long, and
 //! transactions must not be: what is stored beside the objects of a new group is put in place before, in the
-//! old collection under the name that it will have in the new one, and moves with the objects. (A merge does not have that yet: its one log is in its one transaction.)
+//! old collection under the name that it will have in the new one, and moves with the objects. What a merged
+//! group knows of requests is put in place before, too; until then it belongs to no log, and is not loaded.
 //! Each also gets the whole index of clones: pairs of objects that went elsewhere are as good as those of
 //! objects that are gone. Pools with snapshots are not merged.
 //!
@@ -19,11 +20,12 @@
 //! other is worth nothing any more but for its objects: it will be filled in.
 
 use crate::message::{Body, Header};
-use crate::persist::last_complete;
+use crate::persist::{dups_pair, last_complete};
 use crate::snaps::INDEX_PREFIX;
 use crate::{LogEntry, Members, Missing, Output, Pg, PgInfo, PgLog, State, Tag, info, split};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
+use std::iter::Peekable;
 use store::{BOOKKEEPING_BYTES_MAX, Change, Hashes, Transaction};
 use types::{EVersion, HObject, OsdId, PgId};
 
@@ -191,6 +193,7 @@ impl Pg {
             }
             _ => self.merged_incomplete(sources),
         };
+        let mut steps = self.prepare_dups(&own);
         let mut transaction = Transaction { changes: Vec::with_capacity(3 * sources.len() + 3) };
         for source in sources.iter().filter(|source| source.created) {
             let (hashes, from) = (source.hashes(), source.collection);
@@ -200,16 +203,34 @@ impl Pg {
             transaction.push(from, Change::RemoveCollection);
         }
         self.remove_meta(&mut transaction, info::missing_keys());
-        let mut pairs = BTreeMap::from([
-            (info::INFO_KEY, codec::encode_to_bytes(&own.info)),
-            self.intervals_pair(),
-        ]);
         if own.log.head() != self.log.head() {
             self.remove_meta(&mut transaction, info::log_keys());
-            pairs.extend(own.log.entries().map(log_pair));
+            let (first, _) = info::dups_keys();
+            let new = info::dups_key(EVersion { epoch: self.interval, version: 0 });
+            self.remove_meta(&mut transaction, (first, new));
         }
-        self.set_meta(&mut transaction, pairs);
-        self.take_steps(own, VecDeque::from([transaction]));
+        let info = (info::INFO_KEY, codec::encode_to_bytes(&own.info));
+        self.set_meta(&mut transaction, BTreeMap::from([info, self.intervals_pair()]));
+        steps.push_back(transaction);
+        self.take_steps(own, steps);
+    }
+
+    /// Puts in place what the merged group will know of requests, behind what this copy knows, and in place of
+    /// what an earlier attempt may have left.
+    fn prepare_dups(&self, own: &Part) -> VecDeque<Transaction> {
+        let mut steps = VecDeque::new();
+        if own.log.head() == self.log.head() {
+            return steps;
+        }
+        let mut transaction = Transaction::new();
+        let new = info::dups_key(EVersion { epoch: self.interval, version: 0 });
+        self.remove_meta(&mut transaction, (new, info::dups_keys().1));
+        let mut pairs = own.log.dups().batches().map(dups_pair).peekable();
+        while let Some(some) = next_step(&mut pairs) {
+            self.set_meta(&mut transaction, some);
+            steps.push_back(std::mem::take(&mut transaction));
+        }
+        steps
     }
 
     fn has_all_of(&self, source: &Pg, versions: MergedVersions) -> bool {
@@ -251,7 +272,8 @@ impl Pg {
     /// earlier attempt may have left.
     fn prepare_meta(&self, steps: &mut VecDeque<Transaction>, last: &mut Transaction, part: &Pg) {
         let missing = part.missing.iter().filter_map(|(object, _)| part.missing.pair(object));
-        let mut pairs = part.log.entries().map(log_pair).chain(missing).peekable();
+        let dups = part.log.dups().batches().map(dups_pair);
+        let mut pairs = dups.chain(part.log.entries().map(log_pair)).chain(missing).peekable();
         let object = || part.meta.clone();
         let mut changes = vec![(self.collection, Change::Remove { object: object() })];
         if self.info.clones > 0 {
@@ -261,12 +283,7 @@ impl Pg {
                 (self.collection, Change::OmapRemoveRange { object: object(), first, last }),
             ];
         }
-        while pairs.peek().is_some() {
-            let (mut bytes, mut some) = (0, BTreeMap::new());
-            while let Some((key, value)) = pairs.next_if(|_| bytes < STEP_BYTES_MAX) {
-                bytes += key.len() + value.len();
-                some.insert(key, value);
-            }
+        while let Some(some) = next_step(&mut pairs) {
             changes.push((self.collection, Change::OmapSet { object: object(), pairs: some }));
             steps.push_back(Transaction { changes: std::mem::take(&mut changes) });
         }
@@ -326,6 +343,19 @@ impl Pg {
             self.outputs.push_back(Output::Quiet);
         }
     }
+}
+
+/// As many pairs as go into one transaction.
+pub(crate) fn next_step(
+    pairs: &mut Peekable<impl Iterator<Item = (Bytes, Bytes)>>,
+) -> Option<BTreeMap<Bytes, Bytes>> {
+    pairs.peek()?;
+    let (mut bytes, mut some) = (0, BTreeMap::new());
+    while let Some((key, value)) = pairs.next_if(|_| bytes < STEP_BYTES_MAX) {
+        bytes += key.len() + value.len();
+        some.insert(key, value);
+    }
+    Some(some)
 }
 
 fn log_pair(entry: &LogEntry) -> (Bytes, Bytes) {

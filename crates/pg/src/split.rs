@@ -5,12 +5,13 @@
 //! those with one or more bits more. The log is divided by object: every part keeps *all* versions, so
 //! that it has no gaps and begins and ends where it did, but an entry of an object that went elsewhere
 //! becomes an empty one ([`LogEntry::empty`]). A request that is sent again is so found
-//! where its object is, and nowhere else.
+//! where its object is, and nowhere else; those that the log forgot are known to every part, for of them is
+//! not known what they wrote to.
 //!
 //! Every member does this by itself, with the same result if it had the same log. What a member is
 //! missing of the group it is missing of the parts.
 
-use crate::{EntryKind, LOG_ENTRIES_KEPT, LogEntry, Missing, PgInfo, PgLog};
+use crate::{Dups, LOG_ENTRIES_KEPT, LogEntry, Missing, PgInfo, PgLog};
 use maps::stable_bits;
 use store::Hashes;
 use types::{EVersion, Epoch, HObject, PgId};
@@ -34,7 +35,7 @@ pub fn part_of_log(log: &PgLog, hashes: Hashes) -> PgLog {
         true => entry.clone(),
         false => LogEntry::empty(entry.version),
     };
-    PgLog::new(log.tail(), log.entries().map(entry))
+    PgLog::new(log.tail(), log.entries().map(entry)).with_dups(log.dups().clone())
 }
 
 /// The info of the `index`-th of so many parts, that with these hashes. How many objects went where is
@@ -70,28 +71,15 @@ pub fn part_of_missing(missing: &Missing, hashes: Hashes) -> Missing {
     part
 }
 
-/// The log of a group that another one is merged into. Versions were counted in each by itself, so all are
-/// numbered anew, with the epoch of the merge and above all that were given, from the newest entries of
-/// both to older ones. So members whose logs are not equally long give the same number to the same entry.
-/// Entries only say which requests were executed: nobody can be recovered from this log.
+/// The log of a group that another one is merged into. Versions were counted in each by itself, so it begins
+/// anew with the epoch of the merge, above all that were given, and only says which requests were executed:
+/// nobody can be recovered from it.
 pub fn merged_log(epoch: Epoch, target: &PgLog, source: &PgLog) -> PgLog {
     let newest = target.head().version.max(source.head().version);
-    let head = newest + LOG_ENTRIES_KEPT as u64;
-    let ranks = target.len().max(source.len()).min(LOG_ENTRIES_KEPT / 2);
-    let tail = head - 2 * ranks as u64;
-    let entries =
-        (0..ranks).rev().flat_map(|rank| [source, target].map(|log| log.from_newest(rank)));
-    let entries = (tail + 1..).zip(entries);
-    let entries = entries.map(|(version, entry)| renumbered(EVersion { epoch, version }, entry));
-    PgLog::new(EVersion { epoch, version: tail }, entries)
-}
-
-fn renumbered(version: EVersion, entry: Option<&LogEntry>) -> LogEntry {
-    let Some(entry) = entry.filter(|entry| entry.has_request()) else {
-        return LogEntry::empty(version);
-    };
-    let prior_version = entry.told_version();
-    LogEntry { version, prior_version, kind: EntryKind::Renumbered, ..entry.clone() }
+    // Above the batches of requests, too.
+    let tail = EVersion { epoch, version: newest + LOG_ENTRIES_KEPT as u64 };
+    let known = [target, source].map(PgLog::known_requests);
+    PgLog::new(tail, []).with_dups(Dups::merged(epoch, known))
 }
 
 /// The info that goes with [`merged_log`], of two copies that have everything.
@@ -115,6 +103,7 @@ pub fn merged_info(target: &PgInfo, source: &PgInfo, log: &PgLog) -> PgInfo {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::LogDup;
     use maps::stable_mod;
     use proptest::prelude::*;
     use types::{EntityType, ParticipantName, PoolId, RequestId};
@@ -207,31 +196,25 @@ mod tests {
         let one = PgLog::new(EVersion::new(1, 4), [entry(1, 5, 0), entry(3, 6, 2)]);
         let other = PgLog::new(EVersion::new(1, 8), [entry(1, 9, 3)]);
         let merged = merged_log(Epoch(8), &one, &other);
-        assert_eq!((merged.head(), merged.len()), (EVersion::new(8, 1009), 4));
+        assert_eq!((merged.head(), merged.len()), (EVersion::new(8, 1009), 0));
+        assert!(merged.dups().batches().all(|batch| batch.through < merged.tail()));
         for entry in one.entries().chain(other.entries()) {
-            let found = merged.find_request(&entry.request).unwrap();
-            assert_eq!((found.result, found.changes_object()), (7, false));
-            assert_eq!(found.told_version(), entry.version);
+            assert_eq!(merged.find_request(&entry.request), Some(LogDup::from(entry)));
         }
         let info = merged_info(&PgInfo::default(), &PgInfo::default(), &merged);
         assert_eq!((info.last_update, info.log_tail), (merged.head(), merged.tail()));
         let again = merged_log(Epoch(9), &merged, &PgLog::default());
         let first = one.entries().next().unwrap();
-        assert_eq!(again.find_request(&first.request).unwrap().told_version(), first.version);
+        assert_eq!(again.find_request(&first.request).unwrap().version, first.version);
     }
 
     #[test]
-    fn members_with_logs_of_different_length_number_alike() {
-        let entries = |from: u64, to| (from..=to).map(|version| entry(1, version, 0));
-        let target = PgLog::new(EVersion::new(1, 0), entries(1, 900));
-        let (long, short) = (entries(1001, 1900), entries(1801, 1900));
-        let long = PgLog::new(EVersion::new(1, 1000), long);
-        let short = PgLog::new(EVersion::new(1, 1800), short);
-        let (ours, theirs) =
-            (merged_log(Epoch(2), &target, &long), merged_log(Epoch(2), &target, &short));
-        assert_eq!(ours.head(), theirs.head());
-        for entry in theirs.entries().filter(|entry| entry.has_request()) {
-            assert_eq!(ours.entry(entry.version), Some(entry));
+    fn every_part_knows_the_requests_that_were_trimmed() {
+        let mut log = PgLog::new(EVersion::new(1, 4), [entry(1, 5, 0), entry(1, 6, 1)]);
+        log.trim(EVersion::new(1, 6));
+        for seed in 0..2 {
+            let part = part_of_log(&log, hashes_of(seed, 2));
+            assert!(part.find_request(&entry(1, 5, 0).request).is_some());
         }
     }
 }

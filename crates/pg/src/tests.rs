@@ -3,6 +3,7 @@
 
 mod backfill;
 mod damage;
+mod dups;
 mod members;
 mod recovery;
 mod reshaping;

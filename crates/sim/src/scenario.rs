@@ -34,7 +34,7 @@ const ONE_KIND_ONE_IN: u64 = 4;
 /// One seed of so many, of those with faults, has groups that are divided.
 const DIVIDES_ONE_IN: u64 = 2;
 const DIVIDES: u64 = 0x6469_7669_6465;
-/// A group remembers the requests of its last thousand writes. Who is cut off for longer than those
+/// A group remembers the requests of its last four thousand writes. Who is cut off for longer than those
 /// take, and sends a request again, is not recognised, in Ceph neither; so while clients may be
 /// cut off for long, all together must not write faster.
 const THINK_WITH_PARTITIONS_US: u64 = 60_000;

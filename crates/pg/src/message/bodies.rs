@@ -3,7 +3,7 @@
 use super::{Header, PUSH, REPLICATE, decode_option, encode_option, message};
 use crate::intervals::PastIntervals;
 use crate::leases::Promise;
-use crate::{LogEntry, Missing, PgInfo};
+use crate::{Dups, LogEntry, Missing, PgInfo};
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
 use engine::Message;
@@ -42,6 +42,8 @@ pub struct Activation {
     /// All entries above this.
     pub tail: EVersion,
     pub entries: Vec<LogEntry>,
+    /// Requests before that, for a copy that begins anew; others know them.
+    pub dups: Dups,
 }
 
 /// A write with its log entry.
@@ -142,6 +144,7 @@ impl Encode for Activation {
         w.value(&self.intervals);
         w.value(&self.tail);
         w.value(&self.entries);
+        w.value(&self.dups);
     }
 }
 
@@ -153,6 +156,7 @@ impl Decode for Activation {
             intervals: r.value()?,
             tail: r.value()?,
             entries: r.value()?,
+            dups: r.value()?,
         })
     }
 }

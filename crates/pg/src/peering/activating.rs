@@ -1,7 +1,7 @@
 //! WaitUpThru, Activating, Active, Inactive: the primary's way from agreement to service.
 
 use crate::message::{Activation, Body};
-use crate::{Output, Pg, State, Tag};
+use crate::{Dups, Output, Pg, State, Tag};
 use types::{Epoch, HObject, OsdId};
 
 impl Pg {
@@ -48,12 +48,14 @@ impl Pg {
         let follows = !is_reset && self.log.contains(info.last_update);
         let tail = if follows { info.last_update } else { self.log.tail() };
         let entries = self.log.above(tail).cloned().collect();
+        let dups = if is_reset { self.log.dups().clone() } else { Dups::default() };
         let activation = Activation {
             is_reset,
             info: self.info.clone(),
             intervals: self.past.clone(),
             tail,
             entries,
+            dups,
         };
         self.send(member, &Body::Activate(Box::new(activation)));
         let last_backfill = if is_reset { HObject::default() } else { info.last_backfill };

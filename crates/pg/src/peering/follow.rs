@@ -3,7 +3,9 @@
 use super::get_log::log_of;
 use crate::merge;
 use crate::message::Activation;
-use crate::{Missing, Pg, PgHistory, PgInfo, PgLog, State, Tag, info};
+use crate::persist::dups_pair;
+use crate::reshape::next_step;
+use crate::{Dups, Missing, Pg, PgHistory, PgInfo, PgLog, State, Tag, info};
 use std::collections::BTreeMap;
 use store::{Change, RequestKind, Transaction};
 use types::{EVersion, HObject};
@@ -13,7 +15,7 @@ impl Pg {
         if self.state != State::Replica {
             return;
         }
-        let Activation { is_reset, info, intervals, tail, entries } = activation;
+        let Activation { is_reset, info, intervals, tail, entries, dups } = activation;
         let Some(theirs) = log_of(tail, &entries, info.last_update) else {
             tracing::error!(pg = %self.id, "the log to follow contradicts its info");
             return;
@@ -39,14 +41,14 @@ impl Pg {
             }
             None => {
                 self.info = PgInfo { last_backfill: HObject::default(), ..info };
-                self.begin_anew(theirs, tag);
+                self.begin_anew(theirs.with_dups(dups), tag);
             }
         }
     }
 
     /// Nothing of what is here counts any more; it is compared object by object.
     fn begin_anew(&mut self, log: PgLog, tag: Tag) {
-        let mut transaction = self.transaction(5);
+        let mut transaction = self.replace_dups(log.dups());
         self.remove_meta(&mut transaction, info::log_keys());
         self.remove_meta(&mut transaction, info::missing_keys());
         let pairs: BTreeMap<_, _> = log
@@ -62,6 +64,19 @@ impl Pg {
         self.update_last_complete();
         self.set_info_and_intervals(&mut transaction);
         self.commit(tag, transaction);
+    }
+
+    /// All that a copy begins with is much for one transaction, and to know more of requests than the log that
+    /// is still there does no harm: most of it is stored before. What is left goes with the log.
+    fn replace_dups(&mut self, dups: &Dups) -> Transaction {
+        let mut transaction = self.transaction(5);
+        self.remove_meta(&mut transaction, info::dups_keys());
+        let mut pairs = dups.batches().map(dups_pair).peekable();
+        while let Some(some) = next_step(&mut pairs) {
+            self.set_meta(&mut transaction, some);
+            self.commit(Tag::Progress, std::mem::take(&mut transaction));
+        }
+        transaction
     }
 
     pub(crate) fn told_history(&mut self, history: &PgHistory) {

@@ -6,7 +6,7 @@ use crate::{MapChange, Members, MergedVersions, Pg};
 use store::{Collection, Outcome, RequestKind};
 use types::{EVersion, OsdId, PgId};
 
-const PART: PgId = PgId { seed: 1 << 8, ..PG };
+pub const PART: PgId = PgId { seed: 1 << 8, ..PG };
 
 impl Node {
     /// As an OSD does it when a map divides the group.
@@ -37,7 +37,7 @@ impl Node {
     }
 
     /// The next map merges the two, and says which versions are complete.
-    fn begin_merging(&mut self, source: EVersion, target: EVersion) {
+    pub fn begin_merging(&mut self, source: EVersion, target: EVersion) {
         self.is_merging = true;
         self.versions = Some(MergedVersions { source, target });
         self.part.as_mut().expect("it was divided").begin_merging();
@@ -52,7 +52,7 @@ impl Node {
     }
 
     /// The copy as it will be after a restart.
-    fn stored(&mut self, pg: PgId) -> Pg {
+    pub fn stored(&mut self, pg: PgId) -> Pg {
         let mut copy = Pg::load(pg, OsdId(0));
         while let Some(crate::Output::Storage { tag, kind }) = copy.poll_output() {
             let outcome = self.ask_store(kind);

@@ -45,7 +45,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use store::mem::MemStore;
 use store::{Change, Collection, RequestKind};
-use types::{EVersion, Epoch, HObject, OsdId, PgId, PoolId};
+use types::{
+    EVersion, EntityType, Epoch, HObject, OsdId, ParticipantName, PgId, PoolId, RequestId,
+};
 
 pub const PG: PgId = PgId { pool: PoolId(1), seed: 0 };
 /// Names have hashes that are multiples of 256, those of odd sums odd ones.
@@ -56,7 +58,7 @@ const STEPS_MAX: usize = 1_000_000;
 
 pub struct Node {
     pub pg: Pg,
-    store: MemStore,
+    pub store: MemStore,
     /// Whether the store has room for its next commits; for further ones it has.
     fates: VecDeque<bool>,
     status: OsdStatus,
@@ -97,6 +99,12 @@ pub fn object(name: &str) -> HObject {
     let name = Bytes::copy_from_slice(name.as_bytes());
     let hash = name.iter().map(|byte| u32::from(*byte)).sum::<u32>() << 8;
     HObject::head(PG.pool, Bytes::new(), Bytes::new(), name, hash)
+}
+
+/// That of the first write is 1.
+pub fn request(tid: u64) -> RequestId {
+    let name = ParticipantName::new(EntityType::CLIENT, 1);
+    RequestId { name, tid, incarnation: 0 }
 }
 
 fn ids(words: &[&str]) -> Vec<OsdId> {
@@ -405,7 +413,9 @@ impl World {
         let kind = if value.is_some() { EntryKind::Modify } else { EntryKind::Delete };
         self.tickets += 1;
         let ticket = self.tickets;
-        let write = Write { ticket, object, kind, prior_version, changes, ..Write::default() };
+        let request = request(ticket);
+        let write =
+            Write { ticket, object, kind, prior_version, request, changes, ..Write::default() };
         self.node(primary).pg.submit(write);
         self.drain();
     }

@@ -1,10 +1,11 @@
 //! The log of a placement group tells the truth: for each object its last entry names the version
-//! that the object has, or its deletion; versions ascend; no request is in it twice.
+//! that the object has, or its deletion; versions ascend; no request is in it twice, nor is one that was
+//! trimmed executed again.
 
 use super::replicas::all_groups;
 use super::stores::Stores;
 use crate::world::World;
-use pg::{EntryKind, INFO_ATTR, LogEntry, ObjectInfo, meta_object};
+use pg::{DupBatch, EntryKind, INFO_ATTR, LogDup, LogEntry, ObjectInfo, meta_object};
 use std::collections::{BTreeMap, BTreeSet};
 use store::Collection;
 use store::mem::MemStore;
@@ -23,14 +24,16 @@ pub fn check(world: &World, stores: &Stores) -> Result<(), String> {
 fn check_copy(store: &MemStore, pg: PgId) -> Result<(), String> {
     let collection = Collection(pg);
     let Some(meta) = store.object(collection, &meta_object(pg)) else { return Ok(()) };
-    let mut entries: Vec<LogEntry> = Vec::new();
+    let (mut entries, mut dups): (Vec<LogEntry>, Vec<LogDup>) = Default::default();
     for (key, value) in &meta.omap {
         if pg::is_log_key(key) {
             entries.push(codec::decode_all("log entry", value).map_err(|e| e.to_string())?);
+        } else if let Some(through) = pg::decode_dups_key(key) {
+            dups.extend(DupBatch::decode(through, value).map_err(|e| e.to_string())?.1);
         }
     }
     check_order(&entries)?;
-    check_requests(&entries)?;
+    check_requests(&entries, &dups)?;
     let changes = entries.iter().filter(|entry| entry.changes_object());
     let last: BTreeMap<_, _> = changes.map(|entry| (&entry.object, entry)).collect();
     for (object, entry) in last {
@@ -57,7 +60,14 @@ fn check_order(entries: &[LogEntry]) -> Result<(), String> {
     }
 }
 
-fn check_requests(entries: &[LogEntry]) -> Result<(), String> {
+fn check_requests(entries: &[LogEntry], dups: &[LogDup]) -> Result<(), String> {
+    let mut trimmed = BTreeMap::new();
+    let entry = entries.iter().filter(|entry| entry.has_request()).map(LogDup::from);
+    for LogDup { request, version, .. } in dups.iter().cloned().chain(entry) {
+        if *trimmed.entry(request).or_insert(version) != version {
+            return Err(format!("request {request} was executed again after the log was trimmed"));
+        }
+    }
     let mut seen = BTreeSet::new();
     for entry in entries.iter().filter(|entry| entry.has_request()) {
         if !seen.insert(entry.request) {

@@ -1,0 +1,40 @@
+//! Whose requests are known, and up to which: clients count their requests, so what is new is told apart
+//! from what may have been executed before without a look at each.
+
+use stdx::FastMap;
+use types::{EVersion, ParticipantName, RequestId};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    tid_max: u64,
+    /// When it was last seen.
+    at: EVersion,
+}
+
+/// By name, and which life of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Clients(FastMap<(ParticipantName, i32), Seen>);
+
+impl Clients {
+    pub fn note(&mut self, request: &RequestId, at: EVersion) {
+        let fresh = Seen { tid_max: 0, at };
+        let seen = self.0.entry((request.name, request.incarnation)).or_insert(fresh);
+        *seen = Seen { tid_max: seen.tid_max.max(request.tid), at };
+    }
+
+    /// Whether the request may be among those that were noted.
+    pub fn may_know(&self, request: &RequestId) -> bool {
+        let seen = self.0.get(&(request.name, request.incarnation));
+        seen.is_some_and(|seen| request.tid <= seen.tid_max)
+    }
+
+    /// Forgets who was not seen later than that.
+    pub fn forget(&mut self, through: EVersion) {
+        self.0.retain(|_, seen| seen.at > through);
+    }
+
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+}

@@ -1,0 +1,101 @@
+//! Requests are known when the log has long been trimmed beyond them.
+
+use super::World;
+use super::reshaping::PART;
+use super::world::{Node, PG, request};
+use crate::{DUPS_KEPT, LOG_ENTRIES_KEPT, Pg, decode_dups_key, meta_object};
+use store::Collection;
+use types::{EVersion, OsdId, PgId};
+
+impl World {
+    fn write_many(&mut self, count: usize) {
+        for _ in 0..count {
+            self.write("a", Some("one"));
+            self.run();
+        }
+    }
+}
+
+impl Node {
+    /// Of the first requests: which ones the copy knows, and which ones it will know after a restart.
+    fn knows(&mut self, pg: PgId, tids: &[u64]) -> (Vec<bool>, Vec<bool>) {
+        let known = |pg: &Pg| {
+            tids.iter().map(|tid| pg.log().find_request(&request(*tid)).is_some()).collect()
+        };
+        let copy = if pg == PG { &self.pg } else { self.part.as_ref().expect("it was divided") };
+        let knows = known(copy);
+        (knows, known(&self.stored(pg)))
+    }
+
+    fn stored_batches(&self) -> usize {
+        let meta = self.store.object(Collection(PG), &meta_object(PG)).unwrap();
+        meta.omap.keys().filter(|key| decode_dups_key(key).is_some()).count()
+    }
+}
+
+const BOTH: (&[bool], &[bool]) = (&[true, true], &[true, true]);
+
+fn assert_known(world: &mut World, pg: PgId, tids: &[u64]) {
+    for osd in 0..3 {
+        let (now, later) = world.node(OsdId(osd)).knows(pg, tids);
+        assert_eq!((&now[..], &later[..]), BOTH, "{tids:?} in {pg} on osd.{osd}");
+    }
+}
+
+#[test]
+fn requests_beyond_the_log_are_known_and_bounded() {
+    let mut world = World::new(3);
+    world.run_script("map 20 0 1 2\n run");
+    world.write_many(1500);
+    assert!(world.nodes[0].pg.log().len() < 1200);
+    assert_known(&mut world, PG, &[1, 1500]);
+    world.write_many(DUPS_KEPT + LOG_ENTRIES_KEPT);
+    assert_known(&mut world, PG, &[1500, 5500]);
+    let node = world.node(OsdId(0));
+    assert_eq!(node.knows(PG, &[1, 1000]), (vec![false; 2], vec![false; 2]));
+    assert_eq!(node.stored_batches(), DUPS_KEPT / 100);
+}
+
+#[test]
+fn a_copy_that_is_filled_in_knows_them() {
+    let mut world = World::new(3);
+    world.run_script("map 20 0 1 2\n run");
+    world.write_many(1500);
+    world.run_script(
+        "wipe 2
+         map 40 0 1 2
+         run
+         clean => yes",
+    );
+    assert_known(&mut world, PG, &[1, 1500]);
+}
+
+#[test]
+fn a_member_that_was_away_knows_them() {
+    let mut world = World::new(3);
+    world.run_script("map 20 0 1 2\n run");
+    world.write_many(600);
+    world.run_script("down 2\n map 30 0 1\n run");
+    world.write_many(700);
+    world.run_script("up 2\n map 40 2 0 1\n run\n clean => yes");
+    assert_known(&mut world, PG, &[1, 1300]);
+    world.write_many(500);
+    assert_known(&mut world, PG, &[1, 1800]);
+}
+
+#[test]
+fn parts_and_merged_groups_know_them() {
+    let mut world = World::new(3);
+    world.run_script("map 20 0 1 2\n run");
+    world.write_many(1500);
+    world.run_script("divide 30 0 1 2\n run");
+    assert_known(&mut world, PG, &[1, 100]);
+    assert_known(&mut world, PART, &[1, 1500]);
+    for node in &mut world.nodes {
+        let head = |pg: &Pg| -> EVersion { pg.info().last_update };
+        let (source, target) = (head(node.part.as_ref().unwrap()), head(&node.pg));
+        node.begin_merging(source, target);
+    }
+    world.run_script("merge 40 0 1 2\n run\n clean => yes\n write a two\n run");
+    assert_known(&mut world, PG, &[1, 1500]);
+}
