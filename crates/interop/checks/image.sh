@@ -66,6 +66,32 @@ same "$(wc -l <"$SCRATCH/series")" 41
 python3 -c 'import json, sys; assert [(p["pattern"], p["depth"]) for p in json.load(sys.stdin)["points"]] == [("write", 1), ("write", 4), ("read", 1), ("read", 4)]' <"$SCRATCH/stability"
 if rbd ls | grep -q stability; then echo "an image is left over"; exit 1; fi
 
+# Snapshots of one are the other's.
+digest() { python3 -c 'import hashlib,sys; print(hashlib.sha1(sys.stdin.buffer.read()).hexdigest())'; }
+theirs() { command rbd -p $p export "$1" - --no-progress | digest; }
+ours() { image export "$p/$1" - | digest; }
+rbd create shots --size 24M --image-feature layering,deep-flatten --object-size 1M
+bench() { command rbd -p $p bench shots --io-type write --io-pattern rand --io-size 16K --io-total 1M >/dev/null; }
+bench; image snap create $p/shots@ours; first=$(theirs shots)
+bench; rbd snap create shots@theirs --no-progress; second=$(ours shots); bench; now=$(theirs shots)
+for name in shots@ours shots@theirs shots; do same "$(ours $name)" "$(theirs $name)"; done
+same "$(theirs shots@ours) $(ours shots@theirs) $(ours shots)" "$first $second $now"
+[ "$first" != "$second" ] && [ "$second" != "$now" ]
+same "$(rbd snap ls shots | awk 'NR > 1 {print $2}' | xargs)" "ours theirs"
+same "$(image snap ls $p/shots | awk '{print $2}' | xargs)" "ours theirs"
+refused image snap create $p/shots@ours; said "already a snapshot"
+image snap rename $p/shots@ours mine; image snap protect $p/shots@mine
+rbd snap ls shots | grep mine | grep -q yes; refused rbd snap rm shots@mine; refused image snap rm $p/shots@mine; said protected
+refused image rm $p/shots; said "has snapshots"
+image snap unprotect $p/shots@mine; rbd snap protect shots@mine; rbd snap unprotect shots@mine
+image info $p/shots@mine | grep -q "24 MiB"
+# Back and forth, with another size on the way.
+image resize --size 10M --allow-shrink $p/shots; image snap rollback $p/shots@theirs; same "$(theirs shots)" "$second"
+rbd snap rollback shots@mine --no-progress; same "$(ours shots)" "$first"
+rbd snap rm shots@mine --no-progress; image snap rm $p/shots@theirs; same "$(rbd snap ls shots)" ""; same "$(ours shots)" "$first"
+for name in a b c; do image snap create $p/shots@$name; done; image snap purge $p/shots; same "$(rbd snap ls shots --all)" ""
+image rm $p/shots
+
 # Who uses an image keeps it.
 command rbd -p $p bench ours --io-type write --io-size 4K --io-threads 1 --io-total 1G >/dev/null 2>&1 & user=$!
 for _ in $(seq 100); do rbd status ours | grep -q watcher && break; sleep 0.1; done

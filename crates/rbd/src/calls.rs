@@ -1,6 +1,7 @@
 //! Calls of the class `rbd`, and their outputs.
 
 use crate::Error;
+use crate::snapshot::{Protection, UserNamespace};
 use bytes::Bytes;
 use codec::{Decode, Encode};
 use rados::OperationReply;
@@ -108,6 +109,17 @@ impl ParentSpec {
     }
 }
 
+impl Encode for ParentSpec {
+    fn encode(&self, w: &mut codec::Writer) {
+        w.versioned(1, 1, |w| {
+            w.i64(self.pool);
+            w.value(&self.namespace);
+            w.value(&self.image);
+            w.value(&self.snapshot);
+        });
+    }
+}
+
 impl Decode for ParentSpec {
     fn decode(r: &mut codec::Reader<'_>) -> codec::Result<Self> {
         r.versioned("parent image", 1, |r, _| {
@@ -120,4 +132,47 @@ impl Decode for ParentSpec {
 
 pub(crate) fn get_parent() -> OsdOp {
     call("parent_get", &())
+}
+
+/// `Option<u64>`, in bytes.
+pub(crate) fn get_parent_overlap(snap: SnapId) -> OsdOp {
+    call("parent_overlap_get", &snap)
+}
+
+pub(crate) fn get_snapshot(id: SnapId) -> OsdOp {
+    call("snapshot_get", &id)
+}
+
+pub(crate) fn get_protection(id: SnapId) -> OsdOp {
+    call("get_protection_status", &id)
+}
+
+pub(crate) fn set_protection(id: SnapId, protection: Protection) -> OsdOp {
+    call("set_protection_status", &(id, protection.0))
+}
+
+/// ESTALE if another got a newer number in between.
+pub(crate) fn add_snapshot(name: &str, id: SnapId) -> OsdOp {
+    call("snapshot_add", &(name, id, UserNamespace))
+}
+
+pub(crate) fn rename_snapshot(id: SnapId, name: &str) -> OsdOp {
+    call("snapshot_rename", &(id, name))
+}
+
+pub(crate) fn remove_snapshot(id: SnapId) -> OsdOp {
+    call("snapshot_remove", &id)
+}
+
+/// No clones of it are made any more.
+pub(crate) fn trash_snapshot(id: SnapId) -> OsdOp {
+    call("snapshot_trash_add", &id)
+}
+
+/// A snapshot as `rbd_children` names it: pool, image, snapshot.
+pub(crate) type OldParent<'a> = (i64, &'a str, SnapId);
+
+/// `BTreeSet<id>`; ENOENT if there are none.
+pub(crate) fn get_old_children(parent: OldParent<'_>) -> OsdOp {
+    call("get_children", &parent)
 }

@@ -63,6 +63,7 @@ impl<K: Copy> Errands<K> {
             }
             Ask::Identify => client.identify(),
             Ask::NewestMap => client.fetch_map(),
+            Ask::Pool(request) => client.pool_op(now, request),
             Ask::Command(command) => {
                 client.command(now, CommandTarget::Monitor, command, bytes::Bytes::new())
             }

@@ -1,10 +1,10 @@
 //! What an image's header says.
 
 use crate::calls::{self, ParentSpec};
-use crate::names::{ImageSpec, data_object};
+use crate::names::{ImageSpec, data_object, text};
+use crate::snapshot::Snapshot;
 use crate::steps::{Steps, Stop};
 use crate::{Error, Features, Layout};
-use bytes::Bytes;
 use rados::Place;
 use types::{Errno, PoolId, SnapId, UTime};
 use wire::SnapContext;
@@ -27,7 +27,22 @@ pub struct Header {
     pub data_pool: Option<PoolId>,
     pub layout: Layout,
     pub snap_context: SnapContext,
-    pub has_parent: bool,
+    /// Which snapshot this shows; [`SnapId::HEAD`] is the image as it is now.
+    pub snap: SnapId,
+    /// What a clone was made of, as long as it needs that.
+    pub parent: Option<Parent>,
+}
+
+/// What reads of a clone find where it has no objects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parent {
+    pub pool: PoolId,
+    pub namespace: String,
+    /// The image's id.
+    pub image: String,
+    pub snapshot: SnapId,
+    /// How many bytes of it, from the beginning, the clone still shows.
+    pub overlap: u64,
 }
 
 /// What a person is told besides.
@@ -35,6 +50,8 @@ pub struct Header {
 pub struct Info {
     pub header: Header,
     pub created: UTime,
+    /// If it is about one.
+    pub snapshot: Option<Snapshot>,
 }
 
 impl Header {
@@ -42,10 +59,15 @@ impl Header {
         self.spec.pool.header(&self.id)
     }
 
+    /// The pool with the data.
+    pub fn data_pool(&self) -> PoolId {
+        self.data_pool.unwrap_or(self.spec.pool.id)
+    }
+
     /// The object with this part of the data.
     pub fn data_place(&self, object: u64) -> Place {
         let mut place = self.spec.pool.place(data_object(&self.data_prefix, object));
-        place.pool = self.data_pool.unwrap_or(place.pool);
+        place.pool = self.data_pool();
         place
     }
 
@@ -74,10 +96,6 @@ fn no_image(steps: &mut Steps, spec: &ImageSpec) -> Result<Error, Stop> {
     })
 }
 
-fn text(bytes: Bytes, what: &'static str) -> Result<String, Error> {
-    String::from_utf8(bytes.into()).map_err(|_| Error::refused(format!("{what} is not text")))
-}
-
 /// Reads the header of an image.
 pub(crate) fn read(steps: &mut Steps, spec: &ImageSpec) -> Result<Header, Stop> {
     let id = find_id(steps, spec)?;
@@ -89,16 +107,27 @@ pub(crate) fn read_with_id(
     spec: &ImageSpec,
     id: String,
 ) -> Result<Header, Stop> {
+    read_at(steps, spec, id, SnapId::HEAD)
+}
+
+/// What the header says of a snapshot.
+pub(crate) fn read_at(
+    steps: &mut Steps,
+    spec: &ImageSpec,
+    id: String,
+    snap: SnapId,
+) -> Result<Header, Stop> {
     let place = spec.pool.header(&id);
     let reply = steps.look(&format!("reading the header of {spec}"), &place, || {
         vec![
-            calls::get_size(SnapId::HEAD),
+            calls::get_size(snap),
             calls::get_features(false),
-            calls::get_flags(SnapId::HEAD),
+            calls::get_flags(snap),
             calls::get_object_prefix(),
             calls::get_data_pool(),
             calls::get_snap_context(),
             calls::get_parent(),
+            calls::get_parent_overlap(snap),
         ]
     })?;
     let (order, size): (u8, u64) = calls::output(&reply, 0, "the size")?;
@@ -106,6 +135,7 @@ pub(crate) fn read_with_id(
     let data_pool: i64 = calls::output(&reply, 4, "the data pool")?;
     let (seq, snaps) = calls::output(&reply, 5, "the snapshots")?;
     let parent: ParentSpec = calls::output(&reply, 6, "the parent")?;
+    let overlap: Option<u64> = calls::output(&reply, 7, "the overlap")?;
     let features = Features(features);
     let layout = read_layout(steps, &place, features, order)?;
     Ok(Header {
@@ -119,8 +149,22 @@ pub(crate) fn read_with_id(
         data_pool: (data_pool >= 0).then_some(PoolId(data_pool)),
         layout,
         snap_context: SnapContext { seq, snaps },
-        has_parent: parent.exists(),
+        snap,
+        parent: overlap.map(|overlap| parent_of(parent, overlap)).transpose()?.flatten(),
     })
+}
+
+fn parent_of(spec: ParentSpec, overlap: u64) -> Result<Option<Parent>, Error> {
+    if !spec.exists() {
+        return Ok(None);
+    }
+    Ok(Some(Parent {
+        pool: PoolId(spec.pool),
+        namespace: text(spec.namespace, "the parent's namespace")?,
+        image: text(spec.image, "the parent's id")?,
+        snapshot: spec.snapshot,
+        overlap,
+    }))
 }
 
 fn read_layout(

@@ -5,7 +5,7 @@
 //! and the other way round.
 //!
 //! ```text
-//! Task   what is done once: create, open, remove, rename, resize, list; poll_outcome, progress
+//! Task   what is done once: create, open, remove, resize, take_snapshot, …; poll_outcome, progress
 //! Image  an open image: submit(Request) -> RequestId; poll_completion; handle_watch_event
 //! both are Askers: poll_ask -> Ask, handle_answer
 //! Errands  carries Asks of many Askers to one rados::Client and the answers back
@@ -30,17 +30,25 @@ mod header;
 mod image;
 mod layout;
 mod lock;
+#[cfg(test)]
+mod memory;
 mod names;
 mod notify;
+mod snapshot;
 mod steps;
 mod tasks;
 
 pub use errands::{Asker, Errands};
 pub use error::Error;
 pub use features::{Features, InvalidFeature};
-pub use header::{Header, Info};
+pub use header::{Header, Info, Parent};
 pub use image::{Image, ImageEvent, Outcome, Piece, Request, RequestId};
 pub use layout::{Extent, Layout};
 pub use names::{ImageSpec, Pool};
+pub use snapshot::{Protection, Purpose, Snapshot};
 pub use steps::{Answer, Ask, AskId, Progress, Task};
-pub use tasks::{CreateSpec, create, info, list, open, remove, rename, resize};
+pub use tasks::{
+    CreateSpec, Purged, create, info, list, open, open_snapshot, protect_snapshot, purge_snapshots,
+    remove, remove_snapshot, rename, rename_snapshot, resize, roll_back, snapshots, take_snapshot,
+    unprotect_snapshot,
+};

@@ -1,5 +1,6 @@
 //! Names of the objects that make up images.
 
+use crate::Error;
 use bytes::Bytes;
 use rados::Place;
 use std::fmt;
@@ -8,7 +9,8 @@ use types::PoolId;
 
 /// Names and ids of all images of a pool or namespace.
 pub(crate) const DIRECTORY: &str = "rbd_directory";
-/// Which objects link clones to parents, for older clients.
+/// Clones of the first format in this pool, by the snapshots that they were made of.
+const CHILDREN: &str = "rbd_children";
 const ID_PREFIX: &str = "rbd_id.";
 const HEADER_PREFIX: &str = "rbd_header.";
 const DATA_PREFIX: &str = "rbd_data.";
@@ -39,6 +41,10 @@ impl Pool {
         self.place(DIRECTORY)
     }
 
+    pub(crate) fn children(&self) -> Place {
+        self.place(CHILDREN)
+    }
+
     pub(crate) fn id_object(&self, name: &str) -> Place {
         self.place(format!("{ID_PREFIX}{name}"))
     }
@@ -63,6 +69,10 @@ impl fmt::Display for Pool {
             false => write!(f, "{}/{}", self.name, self.namespace),
         }
     }
+}
+
+pub(crate) fn text(bytes: Bytes, what: &'static str) -> Result<String, Error> {
+    String::from_utf8(bytes.into()).map_err(|_| Error::refused(format!("{what} is not text")))
 }
 
 /// An image by its name.

@@ -8,7 +8,7 @@
 use crate::{Asker, Error};
 use bytes::Bytes;
 use engine::Duration;
-use rados::{Operation, OperationReply, Place, Reply, WatchEvent, WatchId};
+use rados::{Operation, OperationReply, Place, PoolRequest, Reply, WatchEvent, WatchId};
 use std::collections::VecDeque;
 use std::ops::Range;
 use types::Errno;
@@ -38,6 +38,8 @@ pub enum Ask {
     Identify,
     /// What is asked from then on is sent with the map that is the newest now.
     NewestMap,
+    /// Changes a pool's snapshots.
+    Pool(PoolRequest),
     /// A command to the monitor.
     Command(String),
     /// Is answered later by an empty reply to an operation.

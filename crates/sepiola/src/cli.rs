@@ -6,6 +6,7 @@ mod image;
 mod monitors;
 mod nbd;
 mod osd;
+mod snapshot;
 
 pub use bench::{BenchArgs, ImageBenchArgs, StabilityArgs, Workload};
 pub use control::{CollectArgs, ControlCommand, EtcdArgs, MoveArgs, RebuildArgs};
@@ -18,6 +19,7 @@ pub use nbd::NbdArgs;
 pub use osd::{
     OsdClusterArgs, OsdCommand, OsdCreateArgs, OsdReplaceArgs, OsdStartArgs, OsdStoreArgs,
 };
+pub use snapshot::{SnapArgs, SnapCommand, SnapListArgs, SnapRenameArgs, SourceName};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;

@@ -166,6 +166,11 @@ impl OsdOp {
         OsdOp::new(OpCode::DELETE)
     }
 
+    /// The object becomes what it was at a snapshot.
+    pub fn roll_back(snap: SnapId) -> Self {
+        OsdOp::new(OpCode::ROLLBACK).with_arguments(|w| w.value(&snap))
+    }
+
     /// An operation on the attribute `name`.
     pub fn xattr(code: OpCode, name: &[u8], value: &[u8]) -> Self {
         OsdOp::new(code).with_input([name, value].concat().into()).with_arguments(|w| {

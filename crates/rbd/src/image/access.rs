@@ -70,6 +70,7 @@ impl Image {
         };
         let key = self.accesses.insert(Access { request, index, kind });
         let mut operation = Operation::new(self.header.data_place(object), vec![action.op()]);
+        operation.snap = self.header.snap;
         if action.writes() {
             operation.snap_context = self.header.snap_context.clone();
             // Whoever writes is to be told of a full pool, not to wait for room.

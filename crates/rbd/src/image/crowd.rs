@@ -142,6 +142,7 @@ impl Crowd {
             }
             Ask::Identify => Ok(Reply::Identity { global_id: client as u64 }),
             Ask::NewestMap => Ok(Reply::Map(types::Epoch(1))),
+            Ask::Pool(request) => panic!("{request:?} was not expected"),
             Ask::Command(command) => {
                 let addr = command.split('"').nth(11).unwrap_or_default();
                 self.blocklist.push(addr.to_owned());
@@ -367,7 +368,8 @@ pub fn header(features: Features) -> Header {
         data_pool: None,
         layout: Layout::plain(12).unwrap(),
         snap_context: SnapContext::default(),
-        has_parent: false,
+        snap: SnapId::HEAD,
+        parent: None,
     }
 }
 
@@ -379,6 +381,7 @@ fn call_header(method: &[u8], features: Features) -> Bytes {
         b"get_object_prefix" => codec::encode_to_bytes("rbd_data.1a"),
         b"get_data_pool" => codec::encode_to_bytes(&-1i64),
         b"get_snapcontext" => codec::encode_to_bytes(&(0u64, Vec::<SnapId>::new())),
+        b"parent_overlap_get" => codec::encode_to_bytes(&None::<u64>),
         b"parent_get" => {
             let mut w = codec::Writer::new();
             w.versioned(1, 1, |w| {

@@ -20,6 +20,7 @@ use rados::Reply;
 use request::Pending;
 use std::collections::VecDeque;
 use stdx::Slab;
+use types::SnapId;
 
 /// What happened to an image without having been asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,7 +62,7 @@ impl Image {
     pub fn new(header: Header, is_writable: bool) -> Result<Self, Error> {
         let name = header.spec.to_string();
         header.features.check_readable(&name)?;
-        if header.has_parent {
+        if header.parent.is_some() {
             return Err(Error::refused(format!(
                 "{name} is a clone, which this client does not read; `rbd flatten {name}` makes it \
                  an image of its own"
@@ -69,6 +70,7 @@ impl Image {
         }
         if is_writable {
             header.features.check_writable(&name)?;
+            check_head(&header)?;
         }
         let mut image = Image {
             header,
@@ -200,6 +202,16 @@ impl Image {
             self.events.push_back(ImageEvent::Resized(header.size));
         }
         self.header = header;
+    }
+}
+
+fn check_head(header: &Header) -> Result<(), Error> {
+    match header.snap {
+        SnapId::HEAD => Ok(()),
+        _ => Err(Error::refused(format!(
+            "a snapshot of {} is not written; `image clone` makes an image of it that is",
+            header.spec
+        ))),
     }
 }
 

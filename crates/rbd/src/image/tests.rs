@@ -27,7 +27,8 @@ fn header() -> Header {
         data_pool: None,
         layout: Layout::plain(12).unwrap(),
         snap_context: SnapContext::default(),
-        has_parent: false,
+        snap: SnapId::HEAD,
+        parent: None,
     }
 }
 
@@ -119,6 +120,7 @@ impl World {
             b"get_object_prefix" => codec::encode_to_bytes("rbd_data.1a"),
             b"get_data_pool" => codec::encode_to_bytes(&-1i64),
             b"get_snapcontext" => codec::encode_to_bytes(&(0u64, Vec::<SnapId>::new())),
+            b"parent_overlap_get" => codec::encode_to_bytes(&None::<u64>),
             b"parent_get" => {
                 let mut w = codec::Writer::new();
                 w.versioned(1, 1, |w| {

@@ -1,16 +1,25 @@
 //! What is done with images as wholes, each as a [`Task`].
 
+mod children;
 mod create;
 mod remove;
 mod resize;
+mod snapshots;
+#[cfg(test)]
+mod tests;
 
 pub use create::{CreateSpec, create};
 pub use remove::remove;
 pub use resize::resize;
+pub use snapshots::{
+    Purged, protect_snapshot, purge_snapshots, remove_snapshot, rename_snapshot, roll_back,
+    snapshots, take_snapshot, unprotect_snapshot,
+};
 
 use crate::calls;
 use crate::header::{self, Header, Info};
 use crate::names::{ImageSpec, Pool};
+use crate::snapshot::{self, Snapshot};
 use crate::steps::{Ask, Steps, Stop, Task};
 use crate::{Error, notify};
 use bytes::Bytes;
@@ -33,18 +42,44 @@ pub fn open(spec: ImageSpec) -> Task<Header> {
     })
 }
 
+/// The same for what the image was at a snapshot.
+pub fn open_snapshot(spec: ImageSpec, name: String) -> Task<Header> {
+    Task::new(move |steps| {
+        let (header, snapshot) = at_snapshot(steps, &spec, &name)?;
+        header.features.check_readable(&spec.to_string())?;
+        Ok(Header { snap: snapshot.id, ..header })
+    })
+}
+
+fn at_snapshot(
+    steps: &mut Steps,
+    spec: &ImageSpec,
+    name: &str,
+) -> Result<(Header, Snapshot), Stop> {
+    let head = header::read(steps, spec)?;
+    let snapshot = snapshot::find(steps, &head, name)?;
+    Ok((header::read_at(steps, spec, head.id, snapshot.id)?, snapshot))
+}
+
 /// Reads the header of an open image again, whatever its name is by now.
 pub(crate) fn reopen(spec: ImageSpec, id: &str) -> Task<Header> {
     let id = id.to_owned();
     Task::new(move |steps| header::read_with_id(steps, &spec, id.clone()))
 }
 
-pub fn info(spec: ImageSpec) -> Task<Info> {
+/// Of an image, or of one of its snapshots.
+pub fn info(spec: ImageSpec, snapshot: Option<String>) -> Task<Info> {
     Task::new(move |steps| {
-        let header = header::read(steps, &spec)?;
+        let (header, snapshot) = match &snapshot {
+            None => (header::read(steps, &spec)?, None),
+            Some(name) => {
+                at_snapshot(steps, &spec, name).map(|(header, found)| (header, Some(found)))?
+            }
+        };
         let ops = || vec![calls::get_created()];
         let reply = steps.look("reading when the image was made", &header.place(), ops)?;
-        Ok(Info { created: calls::output(&reply, 0, "the time of creation")?, header })
+        let created = calls::output(&reply, 0, "the time of creation")?;
+        Ok(Info { created, snapshot, header })
     })
 }
 

@@ -44,10 +44,10 @@ fn check(steps: &mut Steps, header: &Header) -> Result<(), Stop> {
     let image = &header.spec;
     header.features.check_writable(&image.to_string())?;
     if !header.snap_context.snaps.is_empty() {
-        let text = format!("{image} has snapshots; `rbd snap purge {image}` removes them");
+        let text = format!("{image} has snapshots; `image snap purge {image}` removes them");
         return Err(Error::refused(text).into());
     }
-    if header.has_parent {
+    if header.parent.is_some() {
         let text =
             format!("{image} is a clone; `rbd rm {image}` also removes its link to the parent");
         return Err(Error::refused(text).into());

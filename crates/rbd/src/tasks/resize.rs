@@ -16,19 +16,24 @@ pub fn resize(spec: ImageSpec, size: u64, may_shrink: bool) -> Task<()> {
         if size < header.size {
             check_shrinking(&header, may_shrink)?;
         }
-        match size == header.size {
-            true => Ok(()),
-            false => {
-                with_lock(steps, header, |steps, header| set_size(steps, header, size, may_shrink))
-            }
+        if size == header.size {
+            return Ok(());
         }
+        with_lock(steps, header, |steps, header| {
+            if size < header.size {
+                // It may have grown since its lock was asked for.
+                check_shrinking(header, may_shrink)?;
+            }
+            resize_to(steps, header, size)
+        })
     })
 }
 
-fn set_size(steps: &mut Steps, header: &Header, size: u64, may_shrink: bool) -> Result<(), Stop> {
+pub(super) fn resize_to(steps: &mut Steps, header: &Header, size: u64) -> Result<(), Stop> {
+    if size == header.size {
+        return Ok(());
+    }
     if size < header.size {
-        // It may have grown since its lock was asked for.
-        check_shrinking(header, may_shrink)?;
         trim(steps, header, size)?;
     }
     steps.change("setting the size", &header.place(), || vec![calls::set_size(size)])?;
@@ -43,7 +48,7 @@ fn check_shrinking(header: &Header, may_shrink: bool) -> Result<(), Error> {
             header.spec
         )));
     }
-    if header.has_parent {
+    if header.parent.is_some() {
         return Err(Error::refused(format!(
             "{} is a clone, which this client does not make smaller; `rbd resize` does",
             header.spec

@@ -1,5 +1,6 @@
 //! Syntax of `sepiola image`.
 
+use super::snapshot::{SnapCommand, SourceArgs};
 use super::{ClusterArgs, ImageBenchArgs};
 use clap::{Args, Subcommand};
 use rbd::Features;
@@ -12,7 +13,7 @@ pub enum ImageCommand {
     Create(CreateArgs),
     /// List the images of a pool
     Ls(ImagePoolArgs),
-    /// Show what an image is
+    /// Show what an image or a snapshot is
     Info(InfoArgs),
     /// Remove an image with its data
     #[command(visible_alias = "remove")]
@@ -24,10 +25,16 @@ pub enum ImageCommand {
     Resize(ResizeArgs),
     /// Make an image of a file (or standard input); holes and zeros take no space
     Import(ImportArgs),
-    /// Copy an image into a file (or standard output); what was never written becomes holes
+    /// Copy an image or a snapshot into a file (or standard output); what was never written becomes
+    /// holes
     Export(ExportArgs),
     /// Measure an image with the native client
     Bench(ImageBenchArgs),
+    /// Take snapshots of an image, list, protect and remove them, and go back to one
+    Snap {
+        #[command(subcommand)]
+        command: SnapCommand,
+    },
 }
 
 /// `[POOL/[NAMESPACE/]]IMAGE`
@@ -123,7 +130,7 @@ pub struct ImagePoolArgs {
 #[derive(Debug, Clone, Args)]
 pub struct InfoArgs {
     #[command(flatten)]
-    pub image: ImageArgs,
+    pub source: SourceArgs,
     /// Print JSON instead of a table
     #[arg(long)]
     pub json: bool,
@@ -204,7 +211,7 @@ pub struct ImportArgs {
 #[derive(Debug, Clone, Args)]
 pub struct ExportArgs {
     #[command(flatten)]
-    pub image: ImageArgs,
+    pub source: SourceArgs,
     /// File, block device, or `-` for standard output
     pub file: PathBuf,
 }

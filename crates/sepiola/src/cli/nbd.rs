@@ -1,7 +1,7 @@
 //! Syntax of `sepiola nbd`.
 
 use super::ClusterArgs;
-use super::image::{ImageName, image_name};
+use super::snapshot::{SourceName, source_name};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -10,9 +10,10 @@ use std::path::PathBuf;
 pub struct NbdArgs {
     #[command(flatten)]
     pub cluster: ClusterArgs,
-    /// [POOL/[NAMESPACE/]]IMAGE, each an export of that name; the first is also the default export
-    #[arg(required = true, value_parser = image_name)]
-    pub images: Vec<ImageName>,
+    /// [POOL/[NAMESPACE/]]IMAGE[@SNAP], each an export of that name; the first is also the default
+    /// export. Snapshots are never written
+    #[arg(required = true, value_parser = source_name)]
+    pub images: Vec<SourceName>,
     /// Listen at this path
     #[arg(long, value_name = "PATH", required_unless_present = "listen")]
     pub socket: Option<PathBuf>,

@@ -1,11 +1,12 @@
 //! One who works on images over a connection of his own, one task or image at a time.
 
-use crate::cli::ClusterArgs;
+use super::spec_of;
+use crate::cli::{ClusterArgs, SourceName};
 use crate::connection::Connection;
 use anyhow::{Result, bail};
 use engine::Time;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use rbd::{Asker, Errands, Image, ImageEvent, ImageSpec, Progress, Task};
+use rbd::{Asker, Errands, Header, Image, ImageEvent, ImageSpec, Pool, Progress, Task};
 use types::PoolId;
 
 /// A task with fewer steps is over before anybody looks.
@@ -47,6 +48,27 @@ impl Desk {
                 task.handle_watch_event(&event);
             }
         }
+    }
+
+    /// What is needed to read an image or a snapshot.
+    pub fn open_header(&mut self, source: &SourceName) -> Result<Header> {
+        let spec = spec_of(self, &source.image)?;
+        match &source.snap {
+            None => self.run(rbd::open(spec)),
+            Some(snap) => self.run(rbd::open_snapshot(spec, snap.clone())),
+        }
+    }
+
+    /// All pools that there are.
+    pub fn pools(&mut self) -> Vec<Pool> {
+        let Some(map) = self.connection.client().osd_map() else { return Vec::new() };
+        let named = map.pool_names.iter();
+        let pool = |(id, name): (&PoolId, &String)| Pool {
+            id: *id,
+            name: name.clone(),
+            namespace: String::new(),
+        };
+        named.map(pool).collect()
     }
 
     pub fn open_image(&mut self, spec: ImageSpec, is_writable: bool) -> Result<Image> {

@@ -1,6 +1,5 @@
 //! An image into a file. What is zeros becomes holes, where the file can have such.
 
-use super::begin;
 use super::desk::Desk;
 use super::window::Window;
 use crate::cli::ExportArgs;
@@ -17,8 +16,8 @@ use std::path::Path;
 const GRAIN: usize = 4096;
 
 pub fn export(args: &ExportArgs) -> Result<()> {
-    let (mut desk, spec) = begin(&args.image.cluster, &args.image.image)?;
-    let mut image = desk.open_image(spec, false)?;
+    let mut desk = Desk::open(&args.source.cluster)?;
+    let mut image = Image::new(desk.open_header(&args.source.source)?, false)?;
     let mut output = Output::open(&args.file, image.size())?;
     let progress = progress(Some(image.size()));
     copy(&mut desk, &mut image, &mut output, &progress)?;

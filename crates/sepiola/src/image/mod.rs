@@ -4,6 +4,7 @@ mod desk;
 mod export;
 mod import;
 mod show;
+mod snapshot;
 mod window;
 
 use crate::cli::{ClusterArgs, CreateArgs, ImageArgs, ImageCommand, ImageName, MoveImageArgs};
@@ -24,6 +25,7 @@ pub fn run(command: &ImageCommand) -> Result<()> {
         ImageCommand::Import(args) => import::import(args),
         ImageCommand::Export(args) => export::export(args),
         ImageCommand::Bench(args) => crate::bench::bench_image(args),
+        ImageCommand::Snap { command } => snapshot::run(command),
     }
 }
 

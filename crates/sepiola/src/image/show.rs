@@ -25,8 +25,9 @@ pub fn list(args: &ImagePoolArgs) -> Result<()> {
 }
 
 pub fn info(args: &InfoArgs) -> Result<()> {
-    let (mut desk, image) = begin(&args.image.cluster, &args.image.image)?;
-    let info = desk.run(rbd::info(image))?;
+    let source = &args.source.source;
+    let (mut desk, image) = begin(&args.source.cluster, &source.image)?;
+    let info = desk.run(rbd::info(image, source.snap.clone()))?;
     let text = if args.json { format!("{}\n", as_json(&info)) } else { as_table(&info) };
     io::stdout().write_all(text.as_bytes())?;
     Ok(())
@@ -52,6 +53,7 @@ fn as_json(info: &Info) -> serde_json::Value {
         "stripe_unit": header.layout.stripe_unit(),
         "stripe_count": header.layout.stripe_count(),
         "create_timestamp": info.created.to_iso(),
+        "protected": info.snapshot.as_ref().map(|snapshot| snapshot.is_protected().to_string()),
     })
 }
 
@@ -74,9 +76,14 @@ fn as_table(info: &Info) -> String {
     if let Some(pool) = header.data_pool {
         rows.push(("data pool", format!("number {pool}")));
     }
-    if header.has_parent {
+    if let Some(snapshot) = &info.snapshot {
+        rows.push(("taken", snapshot.created.to_iso()));
+        rows.push(("protected", snapshot.is_protected().to_string()));
+    }
+    if header.parent.is_some() {
         rows.push(("parent", "a snapshot of another image".to_owned()));
     }
     let rows = rows.into_iter().map(|(name, value)| format!("  {name:<13} {value}\n"));
-    format!("{}\n{}", header.spec, rows.collect::<String>())
+    let snap = info.snapshot.iter().map(|snapshot| format!("@{}", snapshot.name));
+    format!("{}{}\n{}", header.spec, snap.collect::<String>(), rows.collect::<String>())
 }

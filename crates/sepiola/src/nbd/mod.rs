@@ -6,7 +6,7 @@ mod served;
 use crate::cli::NbdArgs;
 use crate::connection::{ClientNode, client_config, fill_random};
 use crate::host::{Core, CoreConfig};
-use crate::image::{Desk, spec_of};
+use crate::image::Desk;
 use crate::up::start_log;
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
@@ -62,13 +62,13 @@ fn open_images(args: &NbdArgs) -> Result<Vec<Served>> {
     let mut desk = Desk::open(&args.cluster)?;
     let mut served: Vec<Served> = Vec::new();
     for name in &args.images {
-        let spec = spec_of(&mut desk, name)?;
-        let name = Bytes::from(spec.to_string());
+        let is_writable = !args.read_only && name.snap.is_none();
+        let header = desk.open_header(name)?;
+        let name = Bytes::from(name.to_string());
         if served.iter().any(|other| *other.name() == name) {
-            bail!("{spec} is named twice");
+            bail!("{} is named twice", String::from_utf8_lossy(&name));
         }
-        let header = desk.run(rbd::open(spec))?;
-        served.push(Served::new(name, rbd::Image::new(header, !args.read_only)?));
+        served.push(Served::new(name, rbd::Image::new(header, is_writable)?));
     }
     Ok(served)
 }

@@ -1,0 +1,153 @@
+//! A cluster in memory for tests: objects with their snapshots, the real classes, watches. It answers
+//! at once.
+
+mod object;
+
+use crate::steps::{Answer, Ask};
+use crate::{Asker, CreateSpec, Error, Features, Header, Image, ImageSpec, Pool, Task};
+use bytes::Bytes;
+use object::Object;
+use rados::{Operation, OperationReply, Place, PoolRequest, Reply, WatchEvent, WatchId};
+use std::collections::{BTreeMap, BTreeSet};
+use types::{Epoch, PoolId, SnapId};
+use wire::PoolOpKind;
+
+/// Of the images that are made here.
+pub const ORDER: u8 = 12;
+pub const OBJECT: u64 = 1 << ORDER;
+
+/// Without the lock: nobody waits for another here.
+pub const FEATURES: Features = Features(Features::LAYERING.0 | Features::DEEP_FLATTEN.0);
+
+#[derive(Debug, Default)]
+pub struct Cluster {
+    pub objects: BTreeMap<Place, Object>,
+    snaps_made: u64,
+    removed_snaps: BTreeSet<SnapId>,
+    watches: BTreeMap<WatchId, Place>,
+    watches_made: u64,
+    /// Not yet handed to those who watch.
+    events: Vec<(WatchId, Bytes)>,
+}
+
+pub fn pool(id: i64) -> Pool {
+    Pool { id: PoolId(id), name: format!("pool{id}"), namespace: String::new() }
+}
+
+pub fn spec(name: &str) -> ImageSpec {
+    ImageSpec { pool: pool(1), name: name.to_owned() }
+}
+
+impl Cluster {
+    /// With an image of that name, made of objects of 4 KiB.
+    pub fn with_image(name: &str, size: u64) -> Self {
+        let mut cluster = Cluster::default();
+        cluster.create(spec(name), size, FEATURES);
+        cluster
+    }
+
+    pub fn create(&mut self, image: ImageSpec, size: u64, features: Features) {
+        let id = format!("{}{}", image.name, image.pool.id);
+        let (order, data_pool, striping) = (ORDER, None, None);
+        let create = CreateSpec { image, id, size, order, features, data_pool, striping };
+        self.run(crate::create(create)).unwrap();
+    }
+
+    pub fn answer(&mut self, ask: Ask) -> Option<Answer> {
+        Some(match ask {
+            Ask::Operate(operation) => self.operate(&operation),
+            Ask::Watch(place) => {
+                self.watches_made += 1;
+                let watch = WatchId(self.watches_made);
+                self.watches.insert(watch, place);
+                Ok(Reply::Watching(watch))
+            }
+            Ask::Unwatch(watch) => {
+                self.watches.remove(&watch);
+                Ok(Reply::Operation(OperationReply::default()))
+            }
+            Ask::Notify { place, payload } => {
+                let watching = self.watches.iter().filter(|(_, watched)| **watched == place);
+                self.events.extend(watching.map(|(watch, _)| (*watch, payload.clone())));
+                Ok(Reply::Notified(wire::watch::NotifyResult::default()))
+            }
+            Ask::Acknowledge { .. } => return None,
+            Ask::Identify => Ok(Reply::Identity { global_id: 1 }),
+            Ask::NewestMap => Ok(Reply::Map(Epoch(1))),
+            Ask::Pool(request) => self.change_snapshots(&request),
+            Ask::Command(command) => panic!("{command} was not expected"),
+            Ask::Wait(_) => Ok(Reply::Operation(OperationReply::default())),
+        })
+    }
+
+    fn operate(&mut self, operation: &Operation) -> Answer {
+        let mut context = operation.snap_context.clone();
+        assert!(context.is_valid(), "{context:?}");
+        context.snaps.retain(|snap| !self.removed_snaps.contains(snap));
+        let object = self.objects.entry(operation.place.clone()).or_default();
+        let ops = object.operate(&operation.ops, operation.snap, &context);
+        if object.is_gone() {
+            self.objects.remove(&operation.place);
+        }
+        Ok(Reply::Operation(OperationReply { ops: ops?, ..OperationReply::default() }))
+    }
+
+    fn change_snapshots(&mut self, request: &PoolRequest) -> Answer {
+        let mut snap = None;
+        if request.kind == PoolOpKind::CreateUnmanagedSnap {
+            self.snaps_made += 1;
+            snap = Some(SnapId(self.snaps_made));
+        } else {
+            self.removed_snaps.insert(request.snap);
+            self.objects.values_mut().for_each(|object| object.trim(request.snap));
+            self.objects.retain(|_, object| !object.is_gone());
+        }
+        Ok(Reply::Pool { epoch: Epoch(1), snap })
+    }
+
+    /// Answers until nothing is asked any more.
+    pub fn settle(&mut self, asker: &mut dyn Asker) {
+        while let Some((id, ask)) = asker.poll_ask() {
+            if let Some(answer) = self.answer(ask) {
+                asker.handle_answer(id, answer);
+            }
+        }
+    }
+
+    pub fn run<T>(&mut self, mut task: Task<T>) -> Result<T, Error> {
+        self.settle(&mut task);
+        task.poll_outcome().expect("all questions are answered")
+    }
+
+    pub fn header(&mut self, name: &str) -> Header {
+        self.run(crate::open(spec(name))).unwrap()
+    }
+
+    pub fn open(&mut self, name: &str) -> Image {
+        let header = self.header(name);
+        let mut image = Image::new(header, true).unwrap();
+        self.settle(&mut image);
+        image
+    }
+
+    /// Tells the image what others said, and settles it.
+    pub fn tell(&mut self, image: &mut Image) {
+        for (watch, payload) in std::mem::take(&mut self.events) {
+            let event = WatchEvent::Notified { watch, notify_id: 1, notifier: 1, payload };
+            if !image.handle_watch_event(&event)
+                && let WatchEvent::Notified { watch, payload, .. } = event
+            {
+                self.events.push((watch, payload));
+            }
+        }
+        self.settle(image);
+    }
+
+    /// The names of objects that exist, with how many older states they have.
+    pub fn names(&self, prefix: &str) -> Vec<(String, usize)> {
+        let named = self.objects.iter().map(|(place, object)| {
+            (String::from_utf8_lossy(&place.object).into_owned(), object.clones())
+        });
+        named.filter(|(name, _)| name.starts_with(prefix)).collect()
+    }
+}

@@ -1,0 +1,114 @@
+//! Tasks on a cluster in memory.
+
+use crate::memory::{Cluster, OBJECT, pool, spec};
+use crate::*;
+use types::Errno;
+
+/// The whole image or snapshot.
+fn contents(cluster: &mut Cluster, header: Header) -> Vec<u8> {
+    let length = header.size;
+    let mut image = Image::new(header, false).unwrap();
+    image.submit(Request::Read { offset: 0, length });
+    cluster.settle(&mut image);
+    let (_, outcome) = image.poll_completion().unwrap();
+    let Ok(Outcome::Data(pieces)) = outcome else { panic!("a read gives data") };
+    let bytes = |piece: Piece| match piece {
+        Piece::Data(data) => data.to_vec(),
+        Piece::Zeros(length) => vec![0; length as usize],
+    };
+    pieces.into_iter().flat_map(bytes).collect()
+}
+
+fn at(cluster: &mut Cluster, image: &str, snap: &str) -> Vec<u8> {
+    let header = cluster.run(open_snapshot(spec(image), snap.into())).unwrap();
+    contents(cluster, header)
+}
+
+fn write(cluster: &mut Cluster, image: &mut Image, offset: u64, data: Vec<u8>) {
+    image.submit(Request::Write { offset, data: data.into() });
+    cluster.settle(image);
+    assert_eq!(image.poll_completion().unwrap().1, Ok(Outcome::Done));
+}
+
+fn take(cluster: &mut Cluster, image: &mut Image, name: &str) {
+    let spec = image.header().spec.clone();
+    cluster.run(take_snapshot(spec, name.into())).unwrap();
+    cluster.tell(image);
+}
+
+fn names(cluster: &mut Cluster, image: &str) -> Vec<String> {
+    let all = cluster.run(snapshots(spec(image))).unwrap();
+    all.into_iter().map(|snapshot| snapshot.name).collect()
+}
+
+#[test]
+fn a_snapshot_shows_what_the_image_was() {
+    let mut cluster = Cluster::with_image("a", 3 * OBJECT);
+    let mut image = cluster.open("a");
+    write(&mut cluster, &mut image, 0, vec![1; 2 * OBJECT as usize]);
+    take(&mut cluster, &mut image, "one");
+    write(&mut cluster, &mut image, OBJECT - 1, vec![2; OBJECT as usize]);
+    let one = [vec![1; 2 * OBJECT as usize], vec![0; OBJECT as usize]].concat();
+    assert_eq!(at(&mut cluster, "a", "one"), one);
+    // A snapshot keeps its size.
+    cluster.run(resize(spec("a"), 100, true)).unwrap();
+    assert_eq!(at(&mut cluster, "a", "one"), one);
+    assert_eq!(names(&mut cluster, "a"), ["one"]);
+    // Going back also brings back the size.
+    cluster.run(roll_back(spec("a"), "one".into())).unwrap();
+    let header = cluster.header("a");
+    assert_eq!(contents(&mut cluster, header), one);
+    cluster.run(remove_snapshot(spec("a"), "one".into())).unwrap();
+    assert!(names(&mut cluster, "a").is_empty());
+    assert!(cluster.names("rbd_data").iter().all(|(_, older)| *older == 0));
+    let header = cluster.header("a");
+    assert_eq!(contents(&mut cluster, header.clone()), one);
+    assert!(!header.features.contains(Features(1 << 8)), "nothing is in the trash any more");
+}
+
+#[test]
+fn snapshots_are_not_written() {
+    let mut cluster = Cluster::with_image("a", OBJECT);
+    cluster.run(take_snapshot(spec("a"), "one".into())).unwrap();
+    let header = cluster.run(open_snapshot(spec("a"), "one".into())).unwrap();
+    assert!(Image::new(header, true).is_err());
+}
+
+#[test]
+fn names_of_snapshots_are_used_once() {
+    let mut cluster = Cluster::with_image("a", OBJECT);
+    for name in ["one", "two"] {
+        cluster.run(take_snapshot(spec("a"), name.into())).unwrap();
+    }
+    let again = cluster.run(take_snapshot(spec("a"), "one".into())).unwrap_err();
+    assert_eq!(again.errno(), Errno::EXIST);
+    let taken = rename_snapshot(spec("a"), "one".into(), "two".into());
+    assert_eq!(cluster.run(taken).unwrap_err().errno(), Errno::EXIST);
+    cluster.run(rename_snapshot(spec("a"), "one".into(), "three".into())).unwrap();
+    assert_eq!(names(&mut cluster, "a"), ["three", "two"]);
+    for bad in ["", "a@b", "a/b"] {
+        assert!(cluster.run(take_snapshot(spec("a"), bad.into())).is_err());
+    }
+    let missing = cluster.run(remove_snapshot(spec("a"), "one".into())).unwrap_err();
+    assert_eq!(missing.errno(), Errno::NOENT);
+}
+
+#[test]
+fn what_is_protected_stays() {
+    let mut cluster = Cluster::with_image("a", OBJECT);
+    for name in ["one", "two", "three"] {
+        cluster.run(take_snapshot(spec("a"), name.into())).unwrap();
+    }
+    cluster.run(protect_snapshot(spec("a"), "two".into())).unwrap();
+    assert!(cluster.run(protect_snapshot(spec("a"), "two".into())).is_err());
+    assert!(cluster.run(remove_snapshot(spec("a"), "two".into())).is_err());
+    let purged = cluster.run(purge_snapshots(spec("a"))).unwrap();
+    let expected =
+        Purged { removed: vec!["one".into(), "three".into()], protected: vec!["two".into()] };
+    assert_eq!(purged, expected);
+    assert!(cluster.run(remove(spec("a"))).is_err());
+    cluster.run(unprotect_snapshot(spec("a"), "two".into(), vec![pool(1), pool(2)])).unwrap();
+    cluster.run(remove_snapshot(spec("a"), "two".into())).unwrap();
+    cluster.run(remove(spec("a"))).unwrap();
+    assert!(cluster.names("rbd_header").is_empty() && cluster.names("rbd_data").is_empty());
+}

@@ -1,0 +1,126 @@
+//! Syntax of `sepiola image snap`, and of names of snapshots.
+
+use super::ClusterArgs;
+use super::image::{ImageArgs, ImageName, image_name};
+use clap::{Args, Subcommand};
+use std::fmt;
+
+#[derive(Debug, Clone, Subcommand)]
+pub enum SnapCommand {
+    /// Give a name to what the image is now
+    Create(SnapArgs),
+    /// List the snapshots of an image
+    Ls(SnapListArgs),
+    /// Remove a snapshot
+    #[command(visible_alias = "remove")]
+    Rm(SnapArgs),
+    /// Make the image what it was at a snapshot; what was written since is lost
+    Rollback(SnapArgs),
+    /// Let nobody remove a snapshot (clones of format 1 need that)
+    Protect(SnapArgs),
+    /// Let it be removed again
+    Unprotect(SnapArgs),
+    /// Remove all snapshots of an image that are not protected
+    Purge(ImageArgs),
+    /// Give a snapshot another name
+    Rename(SnapRenameArgs),
+}
+
+/// `[POOL/[NAMESPACE/]]IMAGE@SNAP`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SnapName {
+    pub image: ImageName,
+    pub snap: String,
+}
+
+/// `[POOL/[NAMESPACE/]]IMAGE[@SNAP]`: something that can be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceName {
+    pub image: ImageName,
+    pub snap: Option<String>,
+}
+
+impl fmt::Display for SnapName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.image, self.snap)
+    }
+}
+
+impl fmt::Display for SourceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.snap {
+            None => self.image.fmt(f),
+            Some(snap) => write!(f, "{}@{snap}", self.image),
+        }
+    }
+}
+
+pub fn snap_name(text: &str) -> Result<SnapName, String> {
+    let source = source_name(text)?;
+    let snap = source.snap;
+    let snap = snap.ok_or("a snapshot is named [POOL/[NAMESPACE/]]IMAGE@SNAP")?;
+    Ok(SnapName { image: source.image, snap })
+}
+
+pub fn source_name(text: &str) -> Result<SourceName, String> {
+    let Some((image, snap)) = text.split_once('@') else {
+        return Ok(SourceName { image: image_name(text)?, snap: None });
+    };
+    if snap.is_empty() || snap.contains(['@', '/']) {
+        return Err("a snapshot is named [POOL/[NAMESPACE/]]IMAGE@SNAP".to_owned());
+    }
+    Ok(SourceName { image: image_name(image)?, snap: Some(snap.to_owned()) })
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct SnapArgs {
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    /// [POOL/[NAMESPACE/]]IMAGE@SNAP; the pool is `rbd` unless it is named
+    #[arg(value_parser = snap_name)]
+    pub snap: SnapName,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct SourceArgs {
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    /// [POOL/[NAMESPACE/]]IMAGE[@SNAP]; the pool is `rbd` unless it is named
+    #[arg(value_parser = source_name)]
+    pub source: SourceName,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct SnapListArgs {
+    #[command(flatten)]
+    pub image: ImageArgs,
+    /// Also those that nobody took by name: removed ones that still have clones, and others' own
+    #[arg(short, long)]
+    pub all: bool,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct SnapRenameArgs {
+    #[command(flatten)]
+    pub snap: SnapArgs,
+    /// The new name, without the image's
+    pub new: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn snapshots_are_named_behind_their_image() {
+        let snap = snap_name("pool/disk@monday").unwrap();
+        assert_eq!((snap.to_string(), snap.snap.as_str()), ("pool/disk@monday".into(), "monday"));
+        assert_eq!(source_name("disk").unwrap().snap, None);
+        for bad in ["disk", "disk@", "disk@a@b", "@a", "disk@a/b"] {
+            assert!(snap_name(bad).is_err(), "{bad}");
+        }
+    }
+}
