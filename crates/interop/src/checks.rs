@@ -27,6 +27,8 @@ pub enum Check {
     FullDisk,
     Control,
     Faults,
+    ImagesUnderKills,
+    RealImage,
     Upstream,
 }
 
@@ -39,7 +41,7 @@ pub enum Mode {
 }
 
 impl Check {
-    pub const ALL: [Check; 17] = [
+    pub const ALL: [Check; 19] = [
         Check::Commands,
         Check::Rados,
         Check::Librados,
@@ -56,6 +58,8 @@ impl Check {
         Check::FullDisk,
         Check::Control,
         Check::Faults,
+        Check::ImagesUnderKills,
+        Check::RealImage,
         Check::Upstream,
     ];
 
@@ -77,6 +81,8 @@ impl Check {
             Check::FullDisk => "full-disk",
             Check::Control => "control",
             Check::Faults => "faults",
+            Check::ImagesUnderKills => "images-under-kills",
+            Check::RealImage => "real-image",
             Check::Upstream => "upstream",
         }
     }
@@ -100,6 +106,8 @@ impl Check {
             | Check::FullDisk
             | Check::Control
             | Check::Faults
+            | Check::ImagesUnderKills
+            | Check::RealImage
             | Check::Upstream => return None,
         })
     }
@@ -143,6 +151,8 @@ pub fn plan(clients: &Clients, short: bool) -> Vec<(Check, Mode)> {
             | Check::FullDisk
             | Check::Control
             | Check::Faults
+            | Check::ImagesUnderKills
+            | Check::RealImage
             | Check::Groups
             | Check::BadInput
             | Check::Image
@@ -193,6 +203,10 @@ pub fn execute(run: &Run<'_>) -> Result<()> {
         Check::KillStore => return kill_store(run),
         Check::Control => return control(run),
         Check::Faults => return faults(run),
+        Check::ImagesUnderKills => {
+            return with_machine(run, "images_under_kills.py", IMAGES_UNDER_KILLS);
+        }
+        Check::RealImage => return with_machine(run, "real_image.py", REAL_IMAGE),
         _ => {}
     }
     let auth = if run.mode == Mode::NoAuth { "none" } else { "cephx" };
@@ -337,6 +351,15 @@ fn control(run: &Run<'_>) -> Result<()> {
 fn faults(run: &Run<'_>) -> Result<()> {
     run.write_script("lab.py", include_str!("../checks/lab.py"))?;
     script_that_starts_all(run, "faults.py", include_str!("../checks/faults.py"), [])
+}
+
+const IMAGES_UNDER_KILLS: &str = include_str!("../checks/images_under_kills.py");
+const REAL_IMAGE: &str = include_str!("../checks/real_image.py");
+
+/// OSDs as processes of one machine, which are killed one by one; the script starts them.
+fn with_machine(run: &Run<'_>, name: &str, text: &str) -> Result<()> {
+    run.write_script("machine.py", include_str!("../checks/machine.py"))?;
+    script_that_starts_all(run, name, text, [])
 }
 
 fn script_that_starts_all(
