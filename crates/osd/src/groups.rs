@@ -216,6 +216,7 @@ impl Osd {
     pub(crate) fn activated(&mut self, now: Time, pg: PgId) {
         self.reporting.request(now);
         self.scrubs.hurry(now);
+        self.keep_order(now, pg);
         self.note_trim(now, pg);
         let Some(group) = self.groups.get_mut(&pg) else { return };
         for key in std::mem::take(&mut group.waiting) {

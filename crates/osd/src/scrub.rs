@@ -17,7 +17,7 @@ use engine::{Duration, Message, Time};
 use pg::message::Header;
 use pg::scrub::message::Body;
 use pg::scrub::{
-    Count, End, Finding, Level, Member, MemberTag, Round, RoundOutput, RoundTag, STAMPS_KEY,
+    Count, End, Finding, Level, Member, MemberTag, Order, Round, RoundOutput, RoundTag, STAMPS_KEY,
     Stamps, View,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,14 +45,6 @@ pub(crate) struct Scrubs {
     rounds: u64,
 }
 
-/// An administrator's wish.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Order {
-    pub level: Level,
-    /// Whether what is not certain is to be repaired, too.
-    pub repair: bool,
-}
-
 /// What one group knows of its scrubs.
 #[derive(Debug, Default)]
 pub(crate) struct GroupScrub {
@@ -61,6 +53,7 @@ pub(crate) struct GroupScrub {
     pub is_loading: bool,
     /// When the group was first looked at here.
     pub since: Option<UTime>,
+    /// What an administrator wants, until the stamps are known; then the group has it.
     pub order: Option<Order>,
     /// Not before then, after a round that came to nothing.
     pub not_before: Option<Time>,
@@ -140,7 +133,8 @@ impl Osd {
         primaries.map(|(pg, group)| {
             let scrub = &group.scrub;
             let is_busy = scrub.running.is_some() || !scrub.repaired.is_empty();
-            (*pg, scrub.stamps, is_busy || scrub.order.is_some())
+            let is_wanted = scrub.order.is_some() || group.pg.scrub_order().is_some();
+            (*pg, scrub.stamps, is_busy || is_wanted)
         })
     }
 
@@ -165,8 +159,9 @@ impl Osd {
                 group.scrub.member.begin(Collection(pg), number, level, extent);
                 self.pump_member(pg);
             }
-            Body::Done(stamps) => {
+            Body::Keep(stamps) => {
                 group.scrub.stamps = Some(stamps);
+                group.pg.set_scrub_order(stamps.order);
                 self.store_stamps(pg, stamps);
             }
             Body::Reserved(_) | Body::Map(..) => {
@@ -260,7 +255,6 @@ impl Osd {
             false => Round::new(pg, whoami, members, level, first),
         };
         if !is_recheck {
-            group.scrub.order = None;
             group.scrub.findings.clear();
         }
         group.scrub.findings_of = Some(group.pg.interval());
@@ -352,19 +346,24 @@ impl Osd {
             stamps.errors += running.count;
             return self.publish_stamps(pg, stamps);
         }
+        // Unless there is another one by now.
+        if group.pg.scrub_order() == running.order {
+            group.pg.set_scrub_order(None);
+        }
         let mut stamps = scrub.stamps.unwrap_or_default();
         stamps.note(running.level(), now.wall(), running.count);
         self.publish_stamps(pg, stamps);
     }
 
-    /// All members keep the stamps.
+    /// All members keep the stamps, and what is still to be done.
     fn publish_stamps(&mut self, pg: PgId, stamps: Stamps) {
         let Some(group) = self.groups.get_mut(&pg) else { return };
+        let stamps = Stamps { order: group.pg.scrub_order(), ..stamps };
         group.scrub.stamps = Some(stamps);
         let members = group.pg.members().acting.clone();
         for member in members {
             if member != self.config.id {
-                self.send_scrub(pg, member, &Body::Done(stamps));
+                self.send_scrub(pg, member, &Body::Keep(stamps));
             }
         }
         self.store_stamps(pg, stamps);

@@ -2,6 +2,7 @@
 
 use crate::missing::Item;
 use crate::persist::StoredIntervals;
+use crate::scrub::{STAMPS_KEY, Stamps};
 use crate::snaps::is_index_key;
 use crate::{DupBatch, LogEntry, Pg, PgInfo, PgLog, State, Tag, info};
 use bytes::Bytes;
@@ -90,6 +91,10 @@ impl Pg {
             }
         } else if info::is_log_key(key) {
             self.load_entry(codec::decode_all("log entry", value)?);
+        } else if *key == STAMPS_KEY {
+            // Stamps that are damaged do not make a group fail.
+            let stamps = codec::decode_all::<Stamps>("scrub stamps", value);
+            self.scrub_order = self.scrub_order.or(stamps.ok().and_then(|stamps| stamps.order));
         } else if let Some(object) = info::decode_missing_key(key) {
             let item: Item = codec::decode_all("missing item", value)?;
             self.missing.add(object, item);

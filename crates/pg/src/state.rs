@@ -9,6 +9,7 @@ use crate::receive::Receiving;
 use crate::recovery::Recovery;
 use crate::replicate::InFlight;
 use crate::reshape::{Held, Reshaping};
+use crate::scrub::Order;
 use crate::source::Sources;
 use crate::stall::Room;
 use crate::{Members, Missing, Osds, PgInfo, PgLog};
@@ -219,6 +220,8 @@ pub struct Pg {
     pub(crate) receiving: Receiving,
     pub(crate) sources: Sources,
     pub(crate) room: Room,
+    /// What an administrator wants compared, and was not yet. Members tell a new primary.
+    pub(crate) scrub_order: Option<Order>,
     pub(crate) reshaping: Option<Reshaping>,
     pub(crate) held: Held,
     pub(crate) outputs: VecDeque<Output>,
@@ -264,6 +267,7 @@ impl Pg {
             receiving: Receiving::default(),
             sources: Sources::default(),
             room: Room::default(),
+            scrub_order: None,
             reshaping: None,
             held: Held::default(),
             outputs: VecDeque::new(),
@@ -379,6 +383,15 @@ impl Pg {
     pub(crate) fn interrupt_writes(&mut self, members_stay: bool) {
         let tickets = self.in_flight.drain(..).map(|write| write.ticket).collect();
         self.outputs.push_back(Output::Interrupted { tickets, members_stay });
+    }
+
+    pub fn scrub_order(&self) -> Option<Order> {
+        self.scrub_order
+    }
+
+    /// The order to scrub that is to be told to other primaries. Storing it is the OSD's affair.
+    pub fn set_scrub_order(&mut self, order: Option<Order>) {
+        self.scrub_order = order;
     }
 
     pub(crate) fn header(&self) -> Header {

@@ -4,7 +4,7 @@ use super::client::payload;
 use super::world::World;
 use pg::scrub::Level;
 use store::Change;
-use types::Errno;
+use types::{Errno, OsdId};
 use wire::OsdOp;
 
 const OBJECTS: u64 = 40;
@@ -35,6 +35,29 @@ fn a_deep_scrub_of_sound_copies_finds_nothing_and_all_members_remember_it() {
     assert_eq!(stamps.len(), 3 * super::monitor::PG_NUM as usize);
     for stamps in stamps {
         assert!(stamps.last_deep.seconds > 0 && stamps.errors.total() == 0);
+    }
+}
+
+#[test]
+fn an_order_outlives_the_primaries_that_took_it() {
+    for seed in 50..54 {
+        let mut world = world_with_objects(seed, 3);
+        // Groups that are not clean are not scrubbed yet.
+        world.crash(OsdId(2));
+        world.wait(10);
+        world.order_scrub(Level::Deep, false);
+        world.wait(5);
+        assert!(world.scrub_stamps().iter().all(|stamps| stamps.last_deep.seconds == 0));
+        // Nobody is left that was told, then all are there again, and one is primary that heard of nothing.
+        world.crash(OsdId(0));
+        world.crash(OsdId(1));
+        (0..3).for_each(|osd| world.restart(OsdId(osd)));
+        world.finish();
+        world.wait(60);
+        assert_eq!(world.scrub_orders(), 0);
+        for stamps in world.primary_stamps() {
+            assert!(stamps.last_deep.seconds > 0, "{stamps:?}");
+        }
     }
 }
 

@@ -542,6 +542,20 @@ impl World {
         osds.flat_map(|osd| osd.groups.values().filter_map(|group| group.scrub.stamps)).collect()
     }
 
+    /// What primaries remember of scrubs.
+    pub fn primary_stamps(&self) -> Vec<pg::scrub::Stamps> {
+        let osds = self.machines.iter().filter_map(|machine| machine.osd.as_ref());
+        let groups = osds.flat_map(|osd| osd.groups.values().filter(|group| group.pg.is_primary()));
+        groups.map(|group| group.scrub.stamps.unwrap_or_default()).collect()
+    }
+
+    /// Groups of which some copy knows of an order that was not carried out.
+    pub fn scrub_orders(&self) -> usize {
+        let osds = self.machines.iter().filter_map(|machine| machine.osd.as_ref());
+        let groups = osds.flat_map(|osd| osd.groups());
+        groups.filter(|pg| pg.scrub_order().is_some()).count()
+    }
+
     /// Errors that were found and not repaired.
     pub fn scrub_errors(&self) -> u64 {
         let osds = self.machines.iter().filter_map(|machine| machine.osd.as_ref());

@@ -1,9 +1,11 @@
 //! What administrators want scrubbed, as the monitor passes it on.
+//!
+//! An order outlives its primary: until it is carried out, all members keep it beside the stamps, and whoever
+//! is the primary next finds it there.
 
-use super::Order;
 use crate::Osd;
 use engine::Time;
-use pg::scrub::Level;
+use pg::scrub::{Level, Order};
 use types::PgId;
 use wire::internal::ScrubOrder;
 
@@ -11,13 +13,40 @@ impl Osd {
     /// All groups of which this OSD is the primary, if none is named.
     pub(crate) fn take_scrub_order(&mut self, now: Time, asked: &ScrubOrder) {
         let level = if asked.deep { Level::Deep } else { Level::Light };
-        let order = Order { level, repair: asked.repair };
+        let order = Order { level, repair: asked.repair, at: now.wall() };
         let pgs: Vec<PgId> = match asked.pgs.is_empty() {
             true => self.groups.keys().copied().collect(),
             false => asked.pgs.clone(),
         };
         for pg in pgs {
             self.order_scrub(now, pg, order);
+        }
+    }
+
+    fn order_scrub(&mut self, now: Time, pg: PgId, order: Order) {
+        let Some(group) = self.groups.get_mut(&pg) else { return };
+        if group.pg.is_primary() {
+            group.scrub.order = Some(order);
+            group.scrub.not_before = None;
+            self.scrubs.due = Some(now);
+            self.keep_order(now, pg);
+        }
+    }
+
+    /// Has all members keep what is to be done, with the stamps, as soon as these are known and there are
+    /// members. What an earlier primary was told they said when they met.
+    pub(crate) fn keep_order(&mut self, now: Time, pg: PgId) {
+        let Some(group) = self.groups.get_mut(&pg).filter(|group| group.pg.is_active()) else {
+            return;
+        };
+        let Some(stamps) = group.scrub.stamps else { return };
+        let known = group.pg.scrub_order().filter(|order| !stamps.has_done(order));
+        let fresh = group.scrub.order.take();
+        let order = fresh.map(|order| Order { at: stamps.after(order.at), ..order }).or(known);
+        group.pg.set_scrub_order(order);
+        if order.is_some() {
+            self.scrubs.due = Some(now);
+            self.publish_stamps(pg, stamps);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! When which group is scrubbed.
 
-use super::{Order, Running, ScrubTag};
+use super::{Running, ScrubTag};
 use crate::Osd;
 use crate::osd::Stage;
 use crate::storage::Pending;
@@ -41,7 +41,7 @@ impl Osd {
         self.load_stamps(now);
         while self.scrubs.own.len() < self.options.max_scrubs.max(1) {
             let Some(Candidate { pg, level, .. }) = self.next_scrub(now) else { break };
-            let order = self.groups.get(&pg).and_then(|group| group.scrub.order);
+            let order = self.groups.get(&pg).and_then(|group| group.pg.scrub_order());
             self.begin_scrub(now, pg, order.map_or(level, |order| order.level), order);
         }
         let resting = self.groups.values().filter_map(|group| group.scrub.not_before);
@@ -59,7 +59,7 @@ impl Osd {
         });
         let candidates = groups.filter_map(|(pg, group)| {
             let scrub = &group.scrub;
-            if scrub.order.is_some() || !scrub.repaired.is_empty() {
+            if group.pg.scrub_order().is_some() || !scrub.repaired.is_empty() {
                 return Some(Candidate { due: UTime::ZERO, pg: *pg, level: Level::Light });
             }
             let (intervals, forbidden) = self.scrub_rules(*pg);
@@ -135,6 +135,7 @@ impl Osd {
         if stamps.errors.total() > 0 {
             self.reporting.request(now);
         }
+        self.keep_order(now, pg);
     }
 
     /// The round came to nothing: what it was for is still to be done.
@@ -146,20 +147,6 @@ impl Osd {
         scrub.not_before = Some(again);
         if group.pg.is_primary() {
             scrub.repaired.extend(running.recheck.clone());
-            if scrub.order.is_none() && !running.is_recheck() {
-                scrub.order = running.order;
-            }
         }
-    }
-
-    /// An administrator wants a scrub; the answer says whether there is such a group to scrub.
-    pub(crate) fn order_scrub(&mut self, now: Time, pg: PgId, order: Order) -> bool {
-        let Some(group) = self.groups.get_mut(&pg).filter(|group| group.pg.is_primary()) else {
-            return false;
-        };
-        group.scrub.order = Some(order);
-        group.scrub.not_before = None;
-        self.scrubs.due = Some(now);
-        true
     }
 }

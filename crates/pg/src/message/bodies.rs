@@ -3,6 +3,7 @@
 use super::{Header, PUSH, REPLICATE, decode_option, encode_option, message};
 use crate::intervals::PastIntervals;
 use crate::leases::Promise;
+use crate::scrub::Order;
 use crate::{Dups, LogEntry, Missing, PgInfo};
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
@@ -19,6 +20,7 @@ pub struct Notice {
     pub missing: u64,
     pub intervals: PastIntervals,
     pub promises: Vec<Promise>,
+    pub scrub_order: Option<Order>,
 }
 
 /// A log, and what its owner lacks.
@@ -109,6 +111,7 @@ impl Encode for Notice {
             w.value(since);
             w.u64(*left);
         });
+        encode_option(w, self.scrub_order.as_ref());
     }
 }
 
@@ -117,7 +120,8 @@ impl Decode for Notice {
         let (info, missing, intervals) = (r.value()?, r.u64("missing")?, r.value()?);
         let promise = |r: &mut Reader<'_>| Ok((r.value()?, r.value()?, r.u64("time left")?));
         let promises = r.list("promises", promise)?;
-        Ok(Notice { info, missing, intervals, promises })
+        let scrub_order = decode_option(r)?;
+        Ok(Notice { info, missing, intervals, promises, scrub_order })
     }
 }
 

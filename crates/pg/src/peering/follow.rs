@@ -105,6 +105,7 @@ impl Pg {
         transaction.push(self.collection, Change::RemoveCollection);
         self.created = false;
         self.knows_past = false;
+        self.scrub_order = None;
         self.info = PgInfo::default();
         self.log = PgLog::default();
         self.missing.clear();

@@ -111,7 +111,8 @@ impl Pg {
         let notice = self.created.then(|| {
             let missing = self.missing.len() as u64;
             let (info, intervals) = (self.info.clone(), self.past.clone());
-            Box::new(Notice { info, missing, intervals, promises: self.promises() })
+            let (promises, scrub_order) = (self.promises(), self.scrub_order);
+            Box::new(Notice { info, missing, intervals, promises, scrub_order })
         });
         self.send(primary, &Body::Info(notice));
     }
@@ -123,6 +124,8 @@ impl Pg {
         if let Some(notice) = &notice {
             self.learn(notice);
             self.learn_promises(&notice.promises);
+            let orders = [self.scrub_order, notice.scrub_order];
+            self.scrub_order = orders.into_iter().flatten().max_by_key(|order| order.at);
         }
         let peer = self.peer_mut(from);
         peer.missing_count = notice.as_ref().map_or(0, |notice| notice.missing);

@@ -19,7 +19,7 @@ const RESERVED: u16 = 0x7141;
 const RELEASE: u16 = 0x7142;
 const SCAN: u16 = 0x7143;
 const MAP: u16 = 0x7144;
-const DONE: u16 = 0x7145;
+const KEEP: u16 = 0x7145;
 
 /// Whether a message is of this module.
 pub fn is_scrub_message(kind: u16) -> bool {
@@ -37,8 +37,8 @@ pub enum Body {
     Scan(u64, Level, Extent),
     /// Nothing, if the store does not even list its objects.
     Map(u64, Option<ScrubMap>),
-    /// Primary to a member: when the group was scrubbed, to be kept.
-    Done(Stamps),
+    /// Primary to a member: when the group was scrubbed and what is to be done, to be kept.
+    Keep(Stamps),
 }
 
 impl Body {
@@ -67,7 +67,7 @@ impl Body {
                 w.u64(*number);
                 w.value(map);
             }),
-            Body::Done(stamps) => message(header, DONE, |w| w.value(stamps)),
+            Body::Keep(stamps) => message(header, KEEP, |w| w.value(stamps)),
         }
     }
 
@@ -81,7 +81,7 @@ impl Body {
             RELEASE => Body::Release,
             SCAN => Body::Scan(r.u64("number")?, decode_level(r)?, decode_extent(r)?),
             MAP => Body::Map(r.u64("number")?, r.value()?),
-            DONE => Body::Done(r.value()?),
+            KEEP => Body::Keep(r.value()?),
             other => return Err(r.invalid("kind", other.into())),
         };
         reader.finish("message")?;
@@ -136,7 +136,7 @@ mod tests {
             Body::Scan(2, Level::Light, Extent::Names(vec![object])),
             Body::Map(1, None),
             Body::Map(2, Some(map)),
-            Body::Done(Stamps::default()),
+            Body::Keep(Stamps::default()),
         ] {
             let message = body.encode(&header);
             assert_eq!(Body::decode(&message).unwrap(), (header, body));

@@ -25,7 +25,7 @@ pub use map::{KnownInfo, Level, ScrubMap, ScrubObject};
 pub use member::{Member, MemberTag};
 pub use round::{End, Round, RoundOutput, RoundTag, View};
 pub use scan::{Extent, Scan, ScanTag};
-pub use stamps::{Forbidden, Intervals, STAMPS_KEY, Stamps};
+pub use stamps::{Forbidden, Intervals, Order, STAMPS_KEY, Stamps};
 
 #[cfg(test)]
 mod tests;

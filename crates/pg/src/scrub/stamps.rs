@@ -1,6 +1,7 @@
 //! When a group was scrubbed, with what result, and when it is due again.
 //!
-//! Every member keeps the stamps beside its log, so that they survive a change of the primary.
+//! Every member keeps the stamps beside its log, so that they survive a change of the primary, and with them
+//! what an administrator wants done that has not been done yet.
 
 use super::findings::Count;
 use super::map::Level;
@@ -8,10 +9,22 @@ use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
 use types::{PgId, UTime};
 
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
+/// Without an order.
+const FORMAT_BEFORE: u8 = 1;
 
 /// Their key among the pairs of the group's meta object.
 pub const STAMPS_KEY: Bytes = Bytes::from_static(b"scrub");
+
+/// An administrator's wish.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Order {
+    pub level: Level,
+    /// Whether what is not certain is to be repaired, too.
+    pub repair: bool,
+    /// When it was given; later than anything that was done before.
+    pub at: UTime,
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stamps {
@@ -20,6 +33,8 @@ pub struct Stamps {
     pub last_deep: UTime,
     /// Errors that were found and not repaired.
     pub errors: Count,
+    /// Not carried out yet.
+    pub order: Option<Order>,
 }
 
 /// How often groups are scrubbed, in seconds (`osd_scrub_min_interval` and so on).
@@ -72,6 +87,17 @@ impl Stamps {
         }
     }
 
+    /// A member that was away may still know of an order that was carried out.
+    pub fn has_done(&self, order: &Order) -> bool {
+        let stamp = if order.level == Level::Deep { self.last_deep } else { self.last };
+        stamp >= order.at
+    }
+
+    /// What was ordered at that time is later than all that was done, whatever clocks say.
+    pub fn after(&self, at: UTime) -> UTime {
+        at.max(UTime::from_nanos(self.last.max(self.last_deep).as_nanos() + 1))
+    }
+
     /// A scrub has ended.
     pub fn note(&mut self, level: Level, at: UTime, errors: Count) {
         self.last = at;
@@ -92,6 +118,21 @@ fn share(pg: PgId) -> f64 {
     (mixed >> 40) as f64 / (1u64 << 24) as f64
 }
 
+impl Encode for Order {
+    fn encode(&self, w: &mut Writer) {
+        w.bool(self.level == Level::Deep);
+        w.bool(self.repair);
+        w.value(&self.at);
+    }
+}
+
+impl Decode for Order {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        let level = if r.bool("deep")? { Level::Deep } else { Level::Light };
+        Ok(Order { level, repair: r.bool("repair")?, at: r.value()? })
+    }
+}
+
 impl Encode for Stamps {
     fn encode(&self, w: &mut Writer) {
         w.u8(FORMAT);
@@ -99,18 +140,27 @@ impl Encode for Stamps {
         w.value(&self.last_deep);
         w.u64(self.errors.shallow);
         w.u64(self.errors.deep);
+        w.bool(self.order.is_some());
+        if let Some(order) = &self.order {
+            w.value(order);
+        }
     }
 }
 
 impl Decode for Stamps {
     fn decode(r: &mut Reader<'_>) -> Result<Self> {
         let at = *r;
-        match r.u8("format of scrub stamps")? {
-            FORMAT => {}
+        let format = r.u8("format of scrub stamps")?;
+        match format {
+            FORMAT | FORMAT_BEFORE => {}
             other => return Err(at.invalid("format of scrub stamps", other.into())),
         }
         let (last, last_deep) = (r.value()?, r.value()?);
         let errors = Count { shallow: r.u64("shallow errors")?, deep: r.u64("deep errors")? };
-        Ok(Stamps { last, last_deep, errors })
+        let order = match format == FORMAT && r.bool("presence of an order")? {
+            true => Some(r.value()?),
+            false => None,
+        };
+        Ok(Stamps { last, last_deep, errors, order })
     }
 }
