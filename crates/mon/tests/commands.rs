@@ -44,6 +44,13 @@ fn malformed_commands_are_refused_with_a_reason() {
 }
 
 #[test]
+fn what_follows_a_command_is_ignored() {
+    let mut cluster = Cluster::healthy();
+    let reply = cluster.raw_command(ADMIN, "\n{\"prefix\": \"fsid\"}\"", b"");
+    assert_eq!(reply.result, 0, "{}", reply.text);
+}
+
+#[test]
 fn every_command_answers_without_arguments_and_with_nonsense() {
     let mut cluster = with_data_pool();
     let descriptions = cluster.json(json!({ "prefix": "get_command_descriptions" }));
