@@ -4,7 +4,7 @@ p=image-$$ d=image-data-$$
 for pool in $p $d; do ceph osd pool create $pool 16 >/dev/null; rbd pool init $pool; done
 remove() { ceph osd pool rm "$1" "$1" --yes-i-really-really-mean-it >/dev/null; }
 trap 'remove $p; remove $d' EXIT
-image() { local verb=$1; shift; "$SEPIOLA" image "$verb" --conf "$CEPH_CONF" "$@"; }
+image() { local verb=$1 what=; shift; [ $verb != snap ] || { what=$1; shift; }; "$SEPIOLA" image "$verb" $what --conf "$CEPH_CONF" "$@"; }
 rbd() { command rbd -p $p "$@"; }
 same() { [ "$1" = "$2" ] || { echo "expected '$2', found '$1' (line ${BASH_LINENO[0]})"; exit 1; }; }
 refused() { if "$@" >"$SCRATCH/refused" 2>&1; then echo "should have failed: $*"; exit 1; fi; }
@@ -13,7 +13,7 @@ said() { grep -q "$1" "$SCRATCH/refused" || { echo "not said: $1"; cat "$SCRATCH
 # What one makes the other knows.
 image create --size 64M $p/ours; rbd create theirs --size 64M --image-feature layering
 same "$(rbd ls | xargs)" "ours theirs"; same "$(image ls $p | xargs)" "ours theirs"
-rbd info ours | grep -q "features: layering"; rbd info ours | grep -q "16 objects"
+rbd info ours | grep -q "features: layering, exclusive-lock, object-map, fast-diff, deep-flatten"; rbd info ours | grep -q "16 objects"
 image info $p/theirs | grep -q "64 MiB in 16 objects of 4 MiB"
 refused image create --size 1M $p/ours; said "already an image"
 refused image info $p/nothing; said "no image"
@@ -91,6 +91,19 @@ rbd snap rollback shots@mine --no-progress; same "$(ours shots)" "$first"
 rbd snap rm shots@mine --no-progress; image snap rm $p/shots@theirs; same "$(rbd snap ls shots)" ""; same "$(ours shots)" "$first"
 for name in a b c; do image snap create $p/shots@$name; done; image snap purge $p/shots; same "$(rbd snap ls shots --all)" ""
 image rm $p/shots
+
+# Object maps: what was written here, discarded, cut and taken a snapshot of is what librbd finds.
+mapped() { same "$(rbd info "$1" --format json | python3 -c 'import json,sys; print(json.load(sys.stdin)["flags"])')" "[]"; rbd object-map check "$1" --no-progress; }
+image import "$SCRATCH/file" $p/map; mapped map
+used() { rbd du map --format json | python3 -c 'import json,sys; print(-(-json.load(sys.stdin)["images"][-1]["used_size"] >> 22))'; }
+prefix=$(rbd info map --format json | python3 -c 'import json,sys; print(json.load(sys.stdin)["block_name_prefix"])')
+same "$(used)" "$(rados -p $p ls | grep -c "$prefix")"
+image snap create $p/map@one; mapped map; mapped map@one
+rbd bench map --io-type write --io-size 4K --io-total 1M --io-pattern rand >/dev/null; rbd snap create map@two --no-progress
+image resize --size 20M --allow-shrink $p/map; mapped map; image resize --size 50M $p/map; mapped map
+image snap rm $p/map@one; mapped map@two; mapped map
+image snap rollback $p/map@two; mapped map; rbd export map - --no-progress | cmp - <(rbd export map@two - --no-progress)
+image snap purge $p/map; image rm $p/map; same "$(rados -p $p ls | grep -c object_map || true)" 1
 
 # Who uses an image keeps it.
 command rbd -p $p bench ours --io-type write --io-size 4K --io-threads 1 --io-total 1G >/dev/null 2>&1 & user=$!

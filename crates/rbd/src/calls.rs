@@ -8,7 +8,7 @@ use rados::OperationReply;
 use types::SnapId;
 use wire::OsdOp;
 
-fn call(method: &str, input: &impl Encode) -> OsdOp {
+pub(crate) fn call(method: &str, input: &impl Encode) -> OsdOp {
     OsdOp::call("rbd", method, &codec::encode_to_bytes(input))
 }
 

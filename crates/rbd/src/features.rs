@@ -49,13 +49,20 @@ impl Features {
         Self::LAYERING.0
             | Self::STRIPING.0
             | Self::EXCLUSIVE_LOCK.0
+            | Self::OBJECT_MAP.0
+            | Self::FAST_DIFF.0
             | Self::DEEP_FLATTEN.0
             | Self::DATA_POOL.0
             | Self::OPERATIONS.0,
     );
     /// What an image can be made with; data-pool and striping follow from other options.
-    const CREATABLE: Features =
-        Features(Self::LAYERING.0 | Self::EXCLUSIVE_LOCK.0 | Self::DEEP_FLATTEN.0);
+    const CREATABLE: Features = Features(
+        Self::LAYERING.0
+            | Self::EXCLUSIVE_LOCK.0
+            | Self::OBJECT_MAP.0
+            | Self::FAST_DIFF.0
+            | Self::DEEP_FLATTEN.0,
+    );
     /// What images have unless somebody says otherwise.
     pub const DEFAULT: Features = Self::CREATABLE;
 

@@ -34,6 +34,7 @@ mod lock;
 mod memory;
 mod names;
 mod notify;
+mod object_map;
 mod snapshot;
 mod steps;
 mod tasks;
@@ -45,10 +46,11 @@ pub use header::{Header, Info, Parent};
 pub use image::{Image, ImageEvent, Outcome, Piece, Request, RequestId};
 pub use layout::{Extent, Layout};
 pub use names::{ImageSpec, Pool};
+pub use object_map::ObjectMap;
 pub use snapshot::{Protection, Purpose, Snapshot};
 pub use steps::{Answer, Ask, AskId, Progress, Task};
 pub use tasks::{
-    CreateSpec, Purged, create, info, list, open, open_snapshot, protect_snapshot, purge_snapshots,
-    remove, remove_snapshot, rename, rename_snapshot, resize, roll_back, snapshots, take_snapshot,
-    unprotect_snapshot,
+    CreateSpec, Purged, create, info, list, object_map, open, open_snapshot, protect_snapshot,
+    purge_snapshots, remove, remove_snapshot, rename, rename_snapshot, resize, roll_back,
+    snapshots, take_snapshot, unprotect_snapshot,
 };

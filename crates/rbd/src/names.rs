@@ -5,7 +5,7 @@ use bytes::Bytes;
 use rados::Place;
 use std::fmt;
 use std::fmt::Write;
-use types::PoolId;
+use types::{PoolId, SnapId};
 
 /// Names and ids of all images of a pool or namespace.
 pub(crate) const DIRECTORY: &str = "rbd_directory";
@@ -55,6 +55,10 @@ impl Pool {
 
     pub(crate) fn header(&self, id: &str) -> Place {
         self.place(format!("{HEADER_PREFIX}{id}"))
+    }
+
+    pub(crate) fn snapshot_map(&self, id: &str, snap: SnapId) -> Place {
+        self.place(format!("{OBJECT_MAP_PREFIX}{id}.{:0width$x}", snap.0, width = NUMBER_DIGITS))
     }
 
     pub(crate) fn object_map(&self, id: &str) -> Place {

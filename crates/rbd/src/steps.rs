@@ -63,6 +63,8 @@ pub(crate) enum Part {
     Lock,
     /// An image's access to one object.
     Access,
+    /// A change of an image's object map.
+    Map,
     Watch,
     Unwatch,
     /// Nobody waits for the answer.
@@ -186,12 +188,13 @@ impl Steps {
         }
     }
 
-    /// An operation for each number, many at a time. What is not there needs nothing done to it.
+    /// An operation for each number, or none, many at a time. What is not there needs nothing done
+    /// to it.
     pub fn sweep(
         &mut self,
         step: &str,
         numbers: Range<u64>,
-        operation: impl Fn(u64) -> Operation,
+        operation: impl Fn(u64) -> Option<Operation>,
     ) -> Result<(), Stop> {
         if let Some(answer) = self.answers.get(self.used) {
             self.used += 1;
@@ -211,9 +214,14 @@ impl Steps {
         });
         while sweep.next < sweep.end && sweep.in_flight < SWEEP_IN_FLIGHT && sweep.error.is_none() {
             let id = AskId { part: Part::Task, number: self.used as u64 };
-            self.asks.push_back((id, Ask::Operate(operation(sweep.next))));
+            match operation(sweep.next) {
+                Some(operation) => {
+                    self.asks.push_back((id, Ask::Operate(operation)));
+                    sweep.in_flight += 1;
+                }
+                None => sweep.done += 1,
+            }
             sweep.next += 1;
-            sweep.in_flight += 1;
         }
         if sweep.in_flight > 0 {
             return Err(Stop::Waiting);
@@ -397,7 +405,7 @@ mod tests {
     fn a_sweep_is_bounded_and_ends_when_all_is_answered() {
         let total = SWEEP_IN_FLIGHT + 3;
         let mut task = Task::new(move |steps| {
-            let remove = |number| change(place(format!("{number}")), vec![OsdOp::remove()]);
+            let remove = |number| Some(change(place(format!("{number}")), vec![OsdOp::remove()]));
             steps.sweep("removing", 0..total, remove)?;
             Ok(())
         });
@@ -419,7 +427,7 @@ mod tests {
     #[test]
     fn a_sweep_stops_at_an_error() {
         let mut task = Task::new(|steps| {
-            let remove = |number| change(place(format!("{number}")), vec![OsdOp::remove()]);
+            let remove = |number| Some(change(place(format!("{number}")), vec![OsdOp::remove()]));
             steps.sweep("removing", 0..1000, remove)?;
             Ok(())
         });

@@ -48,6 +48,7 @@ pub(super) struct Access {
     /// Which of the request's extents.
     index: usize,
     kind: Kind,
+    object: u64,
 }
 
 /// What is left of an action once it is under way: the data belongs to the operation.
@@ -56,8 +57,9 @@ enum Kind {
     Read,
     Map,
     Write,
-    /// Zeros, or less of it, or nothing.
+    /// Zeros, or less of it.
     Clear,
+    Remove,
 }
 
 impl Image {
@@ -66,9 +68,14 @@ impl Image {
             Action::Read { .. } => Kind::Read,
             Action::Map { .. } => Kind::Map,
             Action::Write { .. } => Kind::Write,
-            Action::Zero { .. } | Action::Truncate { .. } | Action::Remove => Kind::Clear,
+            Action::Zero { .. } | Action::Truncate { .. } => Kind::Clear,
+            Action::Remove => Kind::Remove,
         };
-        let key = self.accesses.insert(Access { request, index, kind });
+        let key = self.accesses.insert(Access { request, index, kind, object });
+        self.send_access(key, object, action);
+    }
+
+    pub(super) fn perform_access(&mut self, key: u64, object: u64, action: Action) {
         let mut operation = Operation::new(self.header.data_place(object), vec![action.op()]);
         operation.snap = self.header.snap;
         if action.writes() {
@@ -93,12 +100,21 @@ impl Image {
             Err(errno) => {
                 let what = match access.kind {
                     Kind::Read | Kind::Map => "reading",
-                    Kind::Write | Kind::Clear => "writing",
+                    Kind::Write | Kind::Clear | Kind::Remove => "writing",
                 };
                 Err(Error::cluster(format!("{what} {}", self.header.spec), errno))
             }
         };
+        if access.kind == Kind::Remove {
+            self.removal_over(access.object, found.is_ok());
+        }
         self.found(access.request, access.index, found);
+    }
+
+    /// One that is not made.
+    pub(super) fn access_refused(&mut self, key: u64, error: Error) {
+        let Some(access) = self.accesses.remove(key) else { return };
+        self.found(access.request, access.index, Err(error));
     }
 }
 
@@ -109,7 +125,7 @@ fn found(kind: Kind, mut reply: OperationReply) -> Result<Found, Error> {
     };
     match kind {
         Kind::Read => Ok(Found::Data(output)),
-        Kind::Write | Kind::Clear => Ok(Found::Nothing),
+        Kind::Write | Kind::Clear | Kind::Remove => Ok(Found::Nothing),
         Kind::Map => {
             let extents: BTreeMap<u64, u64> = codec::decode_all("extents", &output)
                 .map_err(|error| Error::Damaged { what: "a map", error })?;

@@ -8,6 +8,7 @@ use super::header_watch::HeaderWatch;
 use crate::header::{self, Header};
 use crate::lock::{self, Attempt};
 use crate::notify::{ClientId, Notification, Response};
+use crate::object_map::{self, ObjectMap};
 use crate::steps::{Answer, AskId, Part, Task};
 use crate::{Asker, Error, Features};
 use bytes::Bytes;
@@ -32,7 +33,7 @@ pub(super) enum Change {
 /// What came of a try to take the lock; with it, the header as the last owner left it.
 #[derive(Debug)]
 pub(super) enum Taking {
-    Taken(ClientId, Box<Header>),
+    Taken(ClientId, Box<Header>, Option<ObjectMap>),
     NotYet,
 }
 
@@ -124,7 +125,8 @@ impl Image {
                 Attempt::Taken(me) => {
                     let id = header.id.clone();
                     let header = header::read_with_id(steps, &header.spec, id)?;
-                    Ok(Taking::Taken(me, Box::new(header)))
+                    let map = object_map::open(steps, &header)?;
+                    Ok(Taking::Taken(me, Box::new(header), map))
                 }
             }
         })));
@@ -133,7 +135,9 @@ impl Image {
     fn release_lock(&mut self) {
         let Some(me) = self.lock.held else { return };
         let header = self.header.clone();
+        self.set_map(None);
         self.change_lock(Change::Releasing(Task::new(move |steps| {
+            object_map::close(steps, &header)?;
             lock::release(steps, &header, WatchId(me.handle))?;
             steps.tell(|| lock::notification(&header, Notification::ReleasedLock(me)));
             Ok(())
@@ -202,11 +206,12 @@ impl Image {
 
     fn lock_taken(&mut self, outcome: Result<Taking, Error>) {
         match outcome {
-            Ok(Taking::Taken(me, header)) => {
+            Ok(Taking::Taken(me, header, map)) => {
                 self.lock.held = Some(me);
                 let told = lock::notification(&header, Notification::AcquiredLock(me));
                 self.ask(Part::Nobody, 0, told);
                 self.take_header(*header);
+                self.set_map(map);
                 if let HeaderWatch::Watching(watch) = self.watch {
                     self.watch_changed(watch);
                 }
@@ -220,7 +225,10 @@ impl Image {
     fn lock_renewed(&mut self, outcome: Result<bool, Error>, watch: WatchId) {
         match (&outcome, &mut self.lock.held) {
             (Ok(true), Some(me)) => me.handle = watch.0,
-            _ => self.lock.held = None,
+            _ => {
+                self.lock.held = None;
+                self.abandon_map();
+            }
         }
         self.lock_changed(outcome.map(|_| ()));
     }
@@ -256,8 +264,9 @@ impl Image {
         self.drain();
     }
 
-    fn drain(&mut self) {
-        if self.lock.writes == 0 && matches!(self.lock.change, Some(Change::Draining)) {
+    pub(super) fn drain(&mut self) {
+        let is_idle = self.lock.writes == 0 && !self.map.is_busy();
+        if is_idle && matches!(self.lock.change, Some(Change::Draining)) {
             self.release_lock();
         }
     }

@@ -6,6 +6,7 @@
 mod access;
 mod header_watch;
 mod lock;
+mod object_map;
 mod request;
 
 pub use request::{Outcome, Piece, Request, RequestId};
@@ -16,6 +17,7 @@ use crate::{Asker, Error};
 use access::Access;
 use header_watch::HeaderWatch;
 use lock::Lock;
+use object_map::MapKeeper;
 use rados::Reply;
 use request::Pending;
 use std::collections::VecDeque;
@@ -40,6 +42,7 @@ pub struct Image {
     is_writable: bool,
     watch: HeaderWatch,
     lock: Lock,
+    map: MapKeeper,
     /// Reads the header again.
     refresh: Option<Task<Header>>,
     /// The header has changed since `refresh` began.
@@ -77,6 +80,7 @@ impl Image {
             is_writable,
             watch: HeaderWatch::None,
             lock: Lock::default(),
+            map: MapKeeper::default(),
             refresh: None,
             is_outdated: false,
             failure: None,
@@ -202,6 +206,10 @@ impl Image {
             self.events.push_back(ImageEvent::Resized(header.size));
         }
         self.header = header;
+        // Somebody has found out that the map is wrong.
+        if self.is_writable && !self.header.has_map() {
+            self.abandon_map();
+        }
     }
 }
 
@@ -224,6 +232,7 @@ impl Asker for Image {
     fn handle_answer(&mut self, id: AskId, answer: Answer) {
         match id.part {
             Part::Access => self.access_answered(id.number, answer),
+            Part::Map => self.map_answered(id.number, answer),
             Part::Lock => self.lock_answered(id, answer),
             Part::Task => {
                 let Some(task) = &mut self.refresh else { return };
@@ -246,5 +255,7 @@ impl Asker for Image {
 mod crowd;
 #[cfg(test)]
 mod lock_tests;
+#[cfg(test)]
+mod map_tests;
 #[cfg(test)]
 mod tests;

@@ -238,11 +238,16 @@ impl Image {
             rest.start += extent.length;
             let extent = Extent { buffer_offset, ..extent };
             let action = action(request, &extent, object_size);
-            pending.under_way += 1;
             let index = pending.extents.len();
             if pending.kind != Kind::Other {
                 pending.extents.push(extent);
                 pending.found.push(Found::Nothing);
+            }
+            if self.is_spared(extent.object, &action) {
+                continue;
+            }
+            if let Some(pending) = self.requests.get_mut(key) {
+                pending.under_way += 1;
             }
             self.access(key, index, extent.object, action);
         }

@@ -25,6 +25,9 @@ impl Badge {
         Badge { cookie: format!("{COOKIE_PREFIX}{handle}"), tag: "internal" }
     }
 
+    /// Of an object map's lock, whose owner has the image's.
+    pub const NONE: Badge = Badge { cookie: String::new(), tag: "" };
+
     fn encode_held(&self, w: &mut Writer) {
         w.string(NAME);
         w.u8(EXCLUSIVE);
@@ -61,6 +64,11 @@ pub(crate) fn break_lock(holder: &Holder) -> OsdOp {
         w.value(&holder.name);
         w.value(&holder.cookie);
     })
+}
+
+/// EBUSY for anybody else than the owner.
+pub(crate) fn assert_locked(badge: &Badge) -> OsdOp {
+    call("assert_locked", |w| badge.encode_held(w))
 }
 
 pub(crate) fn set_cookie(old: &Badge, new: &Badge) -> OsdOp {

@@ -6,11 +6,13 @@
 
 mod calls;
 
+pub(crate) use calls::{Badge, assert_locked, lock, unlock};
+
 use crate::header::{self, Header};
 use crate::notify::{ClientId, Notification, Response};
 use crate::steps::{Ask, Steps, Stop};
 use crate::{Error, Features, tasks};
-use calls::{Badge, Holder, LockInfo, lock, unlock};
+use calls::{Holder, LockInfo};
 use engine::Duration;
 use rados::{Place, Reply, WatchId};
 use types::{EntityType, Errno};
@@ -201,6 +203,23 @@ pub(crate) fn renew(
         Ok(_) => Ok(true),
         Err(Errno::BUSY | Errno::NOENT) => Ok(false),
         Err(errno) => Err(failed(header, "renewing the lock", errno).into()),
+    }
+}
+
+/// Takes a lock whose owner is whoever has the image's, from whoever had that before.
+pub(crate) fn seize(steps: &mut Steps, place: &Place) -> Result<Result<(), Errno>, Stop> {
+    loop {
+        match steps.try_change(place, || vec![lock(&Badge::NONE)])? {
+            Ok(_) | Err(Errno::EXIST) => return Ok(Ok(())),
+            Err(Errno::BUSY) => {}
+            Err(errno) => return Ok(Err(errno)),
+        }
+        for holder in look_at_lock(steps, place)?.holders {
+            match steps.try_change(place, || vec![calls::break_lock(&holder)])? {
+                Ok(_) | Err(Errno::NOENT) => {}
+                Err(errno) => return Ok(Err(errno)),
+            }
+        }
     }
 }
 

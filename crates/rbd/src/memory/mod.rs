@@ -123,6 +123,20 @@ impl Cluster {
         self.run(crate::open(spec(name))).unwrap()
     }
 
+    /// The states of an image's objects as its map says.
+    pub fn map(&mut self, name: &str) -> Vec<u8> {
+        let header = self.header(name);
+        self.map_at(&header.map_place())
+    }
+
+    pub fn map_at(&mut self, place: &Place) -> Vec<u8> {
+        let ops = vec![crate::object_map::calls::load()];
+        let reply = self.operate(&Operation::new(place.clone(), ops)).unwrap();
+        let Reply::Operation(reply) = reply else { panic!("an operation's reply") };
+        let map: crate::ObjectMap = crate::calls::output(&reply, 0, "the map").unwrap();
+        (0..map.len()).map(|object| map.get(object).unwrap() as u8).collect()
+    }
+
     pub fn open(&mut self, name: &str) -> Image {
         let header = self.header(name);
         let mut image = Image::new(header, true).unwrap();

@@ -12,6 +12,7 @@ use wire::{OpResult, OsdOp, SnapContext};
 struct State {
     data: Vec<u8>,
     omap: BTreeMap<Bytes, Bytes>,
+    attrs: BTreeMap<Vec<u8>, Bytes>,
 }
 
 #[derive(Debug, Default)]
@@ -121,6 +122,9 @@ impl Call {
                 data.resize(data.len().max(end), 0);
                 data[start..end].copy_from_slice(&op.input);
             }
+            OpCode::WRITEFULL => {
+                self.now.get_or_insert_default().data = op.input.to_vec();
+            }
             OpCode::ZERO => {
                 let data = self.now.as_mut().map(|state| &mut state.data[..]).unwrap_or_default();
                 let end = end.min(data.len());
@@ -179,8 +183,8 @@ impl ObjectContext for Call {
         Ok(Bytes::copy_from_slice(&data[start..end]))
     }
 
-    fn xattr(&mut self, _: &[u8]) -> Result<Bytes, Failure> {
-        Err(Errno::NODATA.into())
+    fn xattr(&mut self, name: &[u8]) -> Result<Bytes, Failure> {
+        self.old()?.attrs.get(name).cloned().ok_or(Errno::NODATA.into())
     }
 
     fn xattrs(&mut self) -> Result<BTreeMap<Bytes, Bytes>, Failure> {
@@ -243,8 +247,9 @@ impl ObjectContext for Call {
         Ok(())
     }
 
-    fn set_xattr(&mut self, _: &[u8], _: Bytes) -> Result<(), Failure> {
-        self.create(false)
+    fn set_xattr(&mut self, name: &[u8], value: Bytes) -> Result<(), Failure> {
+        self.now.get_or_insert_default().attrs.insert(name.to_vec(), value);
+        Ok(())
     }
 
     fn omap_set_header(&mut self, _: Bytes) -> Result<(), Failure> {

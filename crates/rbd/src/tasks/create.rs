@@ -2,7 +2,7 @@
 
 use crate::names::data_prefix;
 use crate::steps::{Steps, Stop, Task};
-use crate::{Error, Features, ImageSpec, Layout, calls};
+use crate::{Error, Features, ImageSpec, Layout, calls, object_map};
 use types::{Errno, PoolId};
 use wire::OsdOp;
 
@@ -43,14 +43,33 @@ impl CreateSpec {
         if !ORDERS.contains(&self.order) {
             return Err(Error::refused("objects have 4K to 32M, a power of two"));
         }
-        let layout = match self.striping {
-            None => Layout::plain(self.order),
-            Some((unit, count)) => Layout::new(self.order, unit, count),
-        };
-        match layout {
-            Some(_) => Ok(()),
+        match self.layout() {
+            Some(_) => self.check_features(),
             None => Err(Error::refused("the stripe unit must divide the size of objects")),
         }
+    }
+
+    fn check_features(&self) -> Result<(), Error> {
+        let needs =
+            |feature, other| self.features.contains(feature) && !self.features.contains(other);
+        if needs(Features::OBJECT_MAP, Features::EXCLUSIVE_LOCK) {
+            return Err(Error::refused("an object map needs the feature exclusive-lock"));
+        }
+        if needs(Features::FAST_DIFF, Features::OBJECT_MAP) {
+            return Err(Error::refused("fast-diff needs the feature object-map"));
+        }
+        Ok(())
+    }
+
+    fn layout(&self) -> Option<Layout> {
+        match self.striping {
+            None => Layout::plain(self.order),
+            Some((unit, count)) => Layout::new(self.order, unit, count),
+        }
+    }
+
+    fn objects(&self) -> u64 {
+        self.layout().map_or(0, |layout| layout.objects(self.size))
     }
 }
 
@@ -97,6 +116,10 @@ fn make(steps: &mut Steps, spec: &CreateSpec) -> Result<(), Stop> {
         let ops = || vec![calls::set_stripe_unit_count(unit, count)];
         steps.change("setting the striping", &pool.header(&spec.id), ops)?;
     }
+    if spec.features().contains(Features::OBJECT_MAP) {
+        let ops = || vec![object_map::calls::resize(spec.objects())];
+        steps.change("making the object map", &pool.object_map(&spec.id), ops)?;
+    }
     let ops = || vec![calls::directory_add(name, &spec.id)];
     steps.change("adding the image to the directory", &pool.directory(), ops)
 }
@@ -105,6 +128,7 @@ fn make(steps: &mut Steps, spec: &CreateSpec) -> Result<(), Stop> {
 fn clean_up(steps: &mut Steps, spec: &CreateSpec) -> Result<(), Stop> {
     let (pool, name) = (&spec.image.pool, &spec.image.name);
     let remove = || vec![OsdOp::remove()];
+    let _ = steps.try_change(&pool.object_map(&spec.id), remove)?;
     let _ = steps.try_change(&pool.header(&spec.id), remove)?;
     let _ = steps.try_change(&pool.id_object(name), remove)?;
     Ok(())

@@ -21,7 +21,7 @@ use crate::header::{self, Header, Info};
 use crate::names::{ImageSpec, Pool};
 use crate::snapshot::{self, Snapshot};
 use crate::steps::{Ask, Steps, Stop, Task};
-use crate::{Error, notify};
+use crate::{Error, ObjectMap, notify};
 use bytes::Bytes;
 use rados::Place;
 use std::collections::BTreeMap;
@@ -68,6 +68,18 @@ pub(crate) fn reopen(spec: ImageSpec, id: &str) -> Task<Header> {
 }
 
 /// Of an image, or of one of its snapshots.
+/// The map of an image's objects; `None` if it has none that says the truth. What was written before it is
+/// asked for is in it.
+pub fn object_map(spec: ImageSpec) -> Task<Option<ObjectMap>> {
+    Task::new(move |steps| {
+        let header = header::read(steps, &spec)?;
+        match header.has_map() {
+            true => Ok(crate::object_map::load(steps, &header)?.ok()),
+            false => Ok(None),
+        }
+    })
+}
+
 pub fn info(spec: ImageSpec, snapshot: Option<String>) -> Task<Info> {
     Task::new(move |steps| {
         let (header, snapshot) = match &snapshot {

@@ -4,7 +4,7 @@ use super::watchers;
 use crate::header::{self, Header};
 use crate::lock::with_lock;
 use crate::steps::{Steps, Stop, Task, change};
-use crate::{Error, ImageSpec, calls};
+use crate::{Error, ImageSpec, calls, object_map};
 use rados::Place;
 use types::Errno;
 use wire::OsdOp;
@@ -28,8 +28,10 @@ pub fn remove(spec: ImageSpec) -> Task<()> {
 
 /// With the lock, if there is one: what a crashed user has on its way must not come later.
 fn remove_data(steps: &mut Steps, header: &Header) -> Result<(), Stop> {
+    let map = object_map::open(steps, header)?;
     steps.sweep("removing data", 0..header.objects(), |object| {
-        change(header.data_place(object), vec![OsdOp::remove()])
+        let may_exist = map.as_ref().is_none_or(|map| map.may_exist(object));
+        may_exist.then(|| change(header.data_place(object), vec![OsdOp::remove()]))
     })
 }
 

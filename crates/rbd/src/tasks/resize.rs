@@ -3,6 +3,7 @@
 use super::tell_watchers;
 use crate::header::{self, Header};
 use crate::lock::with_lock;
+use crate::object_map::{self, ObjectMap, State};
 use crate::steps::{Steps, Stop, Task, change};
 use crate::{Error, ImageSpec, calls};
 use wire::OsdOp;
@@ -33,11 +34,41 @@ pub(super) fn resize_to(steps: &mut Steps, header: &Header, size: u64) -> Result
     if size == header.size {
         return Ok(());
     }
+    let (old, new) = (header.objects(), header.layout.objects(size));
+    let mut map = object_map::open(steps, header)?;
+    if new > old {
+        object_map::resize(steps, header, &mut map, new)?;
+    }
     if size < header.size {
-        trim(steps, header, size)?;
+        trim_with_map(steps, header, &mut map, size)?;
     }
     steps.change("setting the size", &header.place(), || vec![calls::set_size(size)])?;
+    if new < old {
+        object_map::resize(steps, header, &mut map, new)?;
+    }
+    object_map::close(steps, header)?;
     tell_watchers(steps, &header.place())
+}
+
+/// Before objects go, the map says that they may; what is cut has changed.
+fn trim_with_map(
+    steps: &mut Steps,
+    header: &Header,
+    map: &mut Option<ObjectMap>,
+    size: u64,
+) -> Result<(), Stop> {
+    let gone = header.layout.objects(size)..header.objects();
+    let cut = first_to_trim(header, size)..gone.start;
+    let exists = Some(State::Exists);
+    object_map::update_all(steps, header, map, cut, State::Exists, exists)?;
+    object_map::update_all(steps, header, map, gone.clone(), State::Pending, None)?;
+    trim(steps, header, map.as_ref(), size)?;
+    object_map::update_all(steps, header, map, gone, State::Nonexistent, Some(State::Pending))
+}
+
+/// With striping, all objects of the last set may reach over the end.
+fn first_to_trim(header: &Header, size: u64) -> u64 {
+    header.layout.objects(size).saturating_sub(header.layout.stripe_count())
 }
 
 fn check_shrinking(header: &Header, may_shrink: bool) -> Result<(), Error> {
@@ -58,17 +89,24 @@ fn check_shrinking(header: &Header, may_shrink: bool) -> Result<(), Error> {
 }
 
 /// Objects behind the new end go, those that reach over it lose the rest.
-fn trim(steps: &mut Steps, header: &Header, size: u64) -> Result<(), Stop> {
+fn trim(
+    steps: &mut Steps,
+    header: &Header,
+    map: Option<&ObjectMap>,
+    size: u64,
+) -> Result<(), Stop> {
     let layout = header.layout;
-    // With striping, all objects of the last set may reach over the end.
-    let first = layout.objects(size).saturating_sub(layout.stripe_count());
-    steps.sweep("removing data behind the new end", first..header.objects(), |object| {
+    let objects = first_to_trim(header, size)..header.objects();
+    steps.sweep("removing data behind the new end", objects, |object| {
+        if map.is_some_and(|map| !map.may_exist(object)) {
+            return None;
+        }
         let op = match layout.object_length(object, size) {
             0 => OsdOp::remove(),
             length => OsdOp::truncate(length),
         };
         let mut operation = change(header.data_place(object), vec![op]);
         operation.snap_context = header.snap_context.clone();
-        operation
+        Some(operation)
     })
 }

@@ -6,7 +6,7 @@ use crate::header::{self, Header};
 use crate::lock::with_lock;
 use crate::snapshot::{self, Protection, Purpose, Snapshot};
 use crate::steps::{Ask, Steps, Stop, Task, change};
-use crate::{Error, Features, ImageSpec, Pool, calls};
+use crate::{Error, Features, ImageSpec, Pool, calls, object_map};
 use rados::{PoolRequest, Reply};
 use types::{Errno, PoolId, SnapId};
 use wire::OsdOp;
@@ -56,7 +56,7 @@ fn take(steps: &mut Steps, header: &Header, name: &str) -> Result<(), Stop> {
     for _ in 0..NUMBERS_MAX {
         let id = new_number(steps, header.data_pool())?;
         let added = steps.try_change(&header.place(), || vec![calls::add_snapshot(name, id)])?;
-        let Err(errno) = added else { return Ok(()) };
+        let Err(errno) = added else { return object_map::snapshot_taken(steps, header, id) };
         give_up_number(steps, header.data_pool(), id)?;
         match errno {
             Errno::STALE => {}
@@ -125,6 +125,7 @@ fn remove_one(steps: &mut Steps, header: &Header, snapshot: &Snapshot) -> Result
 /// Removes a snapshot that has no clones. The data goes first: as long as the header lists the
 /// snapshot, this can be done again.
 pub(super) fn discard(steps: &mut Steps, header: &Header, snapshot: &Snapshot) -> Result<(), Stop> {
+    object_map::snapshot_removed(steps, header, snapshot.id)?;
     give_up_number(steps, header.data_pool(), snapshot.id)?;
     let what = format!("removing the snapshot {}@{}", header.spec, snapshot.name);
     steps.change(&what, &header.place(), || vec![calls::remove_snapshot(snapshot.id)])
@@ -251,12 +252,14 @@ pub fn roll_back(image: ImageSpec, name: String) -> Task<()> {
             let snapshot = snapshot::find(steps, header, &name)?;
             resize_to(steps, header, snapshot.size)?;
             let header = Header { size: snapshot.size, ..header.clone() };
+            object_map::rolling_back(steps, &header)?;
             steps.sweep("going back to the snapshot", 0..header.objects(), |object| {
                 let ops = vec![OsdOp::roll_back(snapshot.id)];
                 let mut operation = change(header.data_place(object), ops);
                 operation.snap_context = header.snap_context.clone();
-                operation
+                Some(operation)
             })?;
+            object_map::rolled_back(steps, &header, snapshot.id)?;
             tell_watchers(steps, &header.place())
         })
     })

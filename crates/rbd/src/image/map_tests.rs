@@ -1,0 +1,282 @@
+//! What an image's object map says, and what it spares.
+
+use super::*;
+use crate::memory::{Cluster, OBJECT, spec};
+use crate::object_map::State;
+use crate::steps::change;
+use crate::{Features, Piece, remove, remove_snapshot, resize, roll_back, take_snapshot};
+use proptest::prelude::*;
+use types::{Errno, SnapId};
+use wire::OsdOp;
+
+const OBJECTS: u64 = 6;
+const SIZE: u64 = OBJECTS * OBJECT;
+const FEATURES: Features = Features::DEFAULT;
+
+fn cluster() -> Cluster {
+    let mut cluster = Cluster::default();
+    cluster.create(spec("a"), SIZE, FEATURES);
+    cluster
+}
+
+/// An image that has the lock, and nothing in it.
+fn open(cluster: &mut Cluster) -> Image {
+    let mut image = cluster.open("a");
+    image.keep_lock();
+    cluster.settle(&mut image);
+    assert!(image.has_lock());
+    image
+}
+
+fn ask(cluster: &mut Cluster, image: &mut Image, request: Request) -> Result<Outcome, Error> {
+    image.submit(request);
+    cluster.settle(image);
+    image.poll_completion().expect("all questions are answered").1
+}
+
+fn write(cluster: &mut Cluster, image: &mut Image, objects: std::ops::Range<u64>) {
+    let data = vec![7; ((objects.end - objects.start) * OBJECT) as usize];
+    let request = Request::Write { offset: objects.start * OBJECT, data: data.into() };
+    assert_eq!(ask(cluster, image, request), Ok(Outcome::Done));
+}
+
+fn discard(cluster: &mut Cluster, image: &mut Image, offset: u64, length: u64) {
+    let request = Request::Discard { offset, length };
+    assert_eq!(ask(cluster, image, request), Ok(Outcome::Done));
+}
+
+fn close(cluster: &mut Cluster, mut image: Image) {
+    image.close();
+    cluster.settle(&mut image);
+    assert_eq!(image.poll_event(), Some(ImageEvent::Closed));
+}
+
+#[test]
+fn the_map_says_what_exists() {
+    let mut cluster = cluster();
+    assert_eq!(cluster.map("a"), [0; 6]);
+    let mut image = open(&mut cluster);
+    write(&mut cluster, &mut image, 1..4);
+    assert_eq!(cluster.map("a"), [0, 1, 1, 1, 0, 0]);
+    discard(&mut cluster, &mut image, 0, 2 * OBJECT + 10);
+    assert_eq!(cluster.map("a"), [0, 0, 1, 1, 0, 0]);
+    assert_eq!(cluster.names("rbd_data").len(), 2);
+    close(&mut cluster, image);
+}
+
+#[test]
+fn what_does_not_exist_is_not_asked_for() {
+    let mut cluster = cluster();
+    let mut image = open(&mut cluster);
+    write(&mut cluster, &mut image, 2..3);
+    for request in [
+        Request::Read { offset: 0, length: 2 * OBJECT },
+        Request::Map { offset: 3 * OBJECT, length: OBJECT },
+        Request::Discard { offset: 3 * OBJECT, length: 2 * OBJECT },
+    ] {
+        image.submit(request);
+        assert!(image.poll_ask().is_none());
+        image.poll_completion().unwrap().1.unwrap();
+    }
+    let Ok(Outcome::Data(pieces)) =
+        ask(&mut cluster, &mut image, Request::Read { offset: 0, length: SIZE })
+    else {
+        panic!("a read gives data")
+    };
+    let zeros = |objects: u64| Piece::Zeros(objects * OBJECT);
+    assert_eq!(pieces, [zeros(2), Piece::Data(vec![7; OBJECT as usize].into()), zeros(3)]);
+}
+
+#[test]
+fn an_image_that_is_only_read_uses_a_map_that_it_is_given() {
+    let mut cluster = cluster();
+    let image = open(&mut cluster);
+    close(&mut cluster, image);
+    let header = cluster.header("a");
+    let map = cluster.run(crate::object_map(spec("a"))).unwrap().unwrap();
+    let mut image = Image::new(header, false).unwrap();
+    image.use_map(map);
+    image.submit(Request::Read { offset: 0, length: SIZE });
+    assert!(image.poll_ask().is_none());
+    assert_eq!(image.poll_completion().unwrap().1, Ok(Outcome::Data(vec![Piece::Zeros(SIZE)])));
+}
+
+#[test]
+fn a_write_waits_for_the_map_and_what_comes_behind_it_too() {
+    let mut cluster = cluster();
+    let mut image = open(&mut cluster);
+    image.submit(Request::Write { offset: 0, data: "a".into() });
+    image.submit(Request::Read { offset: 0, length: 1 });
+    image.submit(Request::Discard { offset: 0, length: OBJECT });
+    image.submit(Request::Write { offset: 0, data: "b".into() });
+    let (id, update) = image.poll_ask().unwrap();
+    assert!(image.poll_ask().is_none(), "{update:?} is under way");
+    let answer = cluster.answer(update).unwrap();
+    image.handle_answer(id, answer);
+    cluster.settle(&mut image);
+    let mut outcomes = Vec::new();
+    while let Some((id, outcome)) = image.poll_completion() {
+        outcomes.push((id, outcome.unwrap()));
+    }
+    outcomes.sort_by_key(|(id, _)| *id);
+    assert_eq!(outcomes[1].1, Outcome::Data(vec![Piece::Data("a".into())]));
+    assert_eq!(outcomes.len(), 4);
+    assert_eq!((cluster.map("a")[0], cluster.names("rbd_data").len()), (1, 1));
+}
+
+#[test]
+fn a_map_that_cannot_be_kept_up_becomes_invalid() {
+    let mut cluster = cluster();
+    let mut image = open(&mut cluster);
+    let map = cluster.header("a").map_place();
+    let broken = change(map, vec![OsdOp::write_full("no map".into())]);
+    cluster.answer(crate::Ask::Operate(broken)).unwrap().unwrap();
+    write(&mut cluster, &mut image, 0..2);
+    assert!(!cluster.header("a").has_map() && cluster.names("rbd_data").len() == 2);
+    cluster.tell(&mut image);
+    write(&mut cluster, &mut image, 2..3);
+    close(&mut cluster, image);
+    let mut image = open(&mut cluster);
+    write(&mut cluster, &mut image, 3..4);
+    close(&mut cluster, image);
+    cluster.run(resize(spec("a"), OBJECT, true)).unwrap();
+    cluster.run(remove(spec("a"))).unwrap();
+    assert!(cluster.names("rbd_data").is_empty());
+}
+
+#[test]
+fn a_map_that_is_too_short_is_not_used() {
+    let mut cluster = cluster();
+    let header = cluster.header("a");
+    let short = change(header.map_place(), vec![crate::object_map::calls::resize(2)]);
+    cluster.answer(crate::Ask::Operate(short)).unwrap().unwrap();
+    let mut image = open(&mut cluster);
+    write(&mut cluster, &mut image, 0..3);
+    assert_eq!(cluster.header("a").flags, 3);
+}
+
+#[test]
+fn without_room_the_map_stays_as_it_is() {
+    let mut cluster = cluster();
+    let mut image = open(&mut cluster);
+    image.submit(Request::Write { offset: 0, data: "a".into() });
+    let (id, _) = image.poll_ask().unwrap();
+    image.handle_answer(id, Err(Errno::NOSPC));
+    cluster.settle(&mut image);
+    let (_, outcome) = image.poll_completion().unwrap();
+    assert_eq!(outcome.unwrap_err().errno(), Errno::NOSPC);
+    assert!(cluster.header("a").has_map());
+    write(&mut cluster, &mut image, 0..1);
+    assert_eq!(cluster.map("a")[0], 1);
+}
+
+#[test]
+fn a_resize_keeps_the_map_up() {
+    let mut cluster = cluster();
+    let mut image = open(&mut cluster);
+    write(&mut cluster, &mut image, 0..6);
+    close(&mut cluster, image);
+    cluster.run(resize(spec("a"), 2 * OBJECT + 1, true)).unwrap();
+    assert_eq!(cluster.map("a"), [1, 1, 1]);
+    cluster.run(resize(spec("a"), 5 * OBJECT, true)).unwrap();
+    assert_eq!(cluster.map("a"), [1, 1, 1, 0, 0]);
+    assert!(cluster.header("a").has_map());
+    cluster.run(remove(spec("a"))).unwrap();
+    assert!(cluster.objects.keys().all(|place| place.object == "rbd_directory"));
+}
+
+#[test]
+fn maps_say_what_was_written_since_a_snapshot() {
+    let mut cluster = cluster();
+    let write = |cluster: &mut Cluster, objects| {
+        let mut image = open(cluster);
+        write(cluster, &mut image, objects);
+        close(cluster, image);
+    };
+    write(&mut cluster, 0..3);
+    cluster.run(take_snapshot(spec("a"), "one".into())).unwrap();
+    assert_eq!(cluster.map("a"), [3, 3, 3, 0, 0, 0]);
+    write(&mut cluster, 1..2);
+    write(&mut cluster, 4..5);
+    assert_eq!(cluster.map("a"), [3, 1, 3, 0, 1, 0]);
+    cluster.run(take_snapshot(spec("a"), "two".into())).unwrap();
+    let header = cluster.header("a");
+    let ids = header.snap_context.snaps.clone();
+    let of = |cluster: &mut Cluster, snap: SnapId| {
+        cluster.map_at(&header.spec.pool.snapshot_map(&header.id, snap))
+    };
+    assert_eq!(of(&mut cluster, ids[0]), [3, 1, 3, 0, 1, 0]);
+    assert_eq!(of(&mut cluster, ids[1]), [1, 1, 1, 0, 0, 0]);
+    cluster.run(remove_snapshot(spec("a"), "one".into())).unwrap();
+    assert_eq!(of(&mut cluster, ids[0]), [1, 1, 1, 0, 1, 0]);
+    assert_eq!(cluster.map("a"), [3, 3, 3, 0, 3, 0]);
+    write(&mut cluster, 5..6);
+    cluster.run(roll_back(spec("a"), "two".into())).unwrap();
+    assert_eq!(cluster.map("a"), [1, 1, 1, 0, 1, 0]);
+    cluster.run(remove_snapshot(spec("a"), "two".into())).unwrap();
+    assert_eq!(cluster.map("a"), [1, 1, 1, 0, 1, 0]);
+    assert!(cluster.header("a").has_map() && cluster.names("rbd_object_map").len() == 1);
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Write(u64, u64),
+    Discard(u64, u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let range = || (0..SIZE, 1..2 * OBJECT).prop_map(|(a, b)| (a, b.min(SIZE - a)));
+    prop_oneof![
+        range().prop_map(|(offset, length)| Step::Write(offset, length)),
+        range().prop_map(|(offset, length)| Step::Discard(offset, length)),
+    ]
+}
+
+proptest! {
+    /// Whatever is under way at the same time, and in whichever order it is answered.
+    #[test]
+    fn in_the_end_the_map_is_exact(
+        steps in prop::collection::vec(step(), 1..20),
+        order in prop::collection::vec(0usize..100, 200),
+    ) {
+        let mut cluster = cluster();
+        let mut image = open(&mut cluster);
+        for step in steps {
+            image.submit(match step {
+                Step::Write(offset, length) => {
+                    Request::Write { offset, data: vec![1; length as usize].into() }
+                }
+                Step::Discard(offset, length) => Request::Discard { offset, length },
+            });
+        }
+        // What is asked of one object is answered in order, objects go each their own way.
+        let (mut under_way, mut order) = (Vec::new(), order.into_iter().cycle());
+        while image.in_flight() > 0 {
+            under_way.extend(std::iter::from_fn(|| image.poll_ask()));
+            let which = order.next().unwrap() % under_way.len();
+            let place = |ask: &crate::Ask| match ask {
+                crate::Ask::Operate(operation) => Some(operation.place.clone()),
+                _ => None,
+            };
+            let chosen = place(&under_way[which].1);
+            let first = under_way.iter().position(|(_, ask)| place(ask) == chosen).unwrap();
+            let (id, ask) = under_way.remove(first);
+            if let Some(answer) = cluster.answer(ask) {
+                image.handle_answer(id, answer);
+            }
+        }
+        for (id, ask) in under_way {
+            if let Some(answer) = cluster.answer(ask) {
+                image.handle_answer(id, answer);
+            }
+        }
+        close(&mut cluster, image);
+        let map = cluster.map("a");
+        let names = cluster.names("rbd_data");
+        for object in 0..OBJECTS {
+            let exists = names.iter().any(|(name, _)| name.ends_with(&format!("{object:016x}")));
+            let expected = if exists { State::Exists } else { State::Nonexistent };
+            prop_assert_eq!(map[object as usize], expected as u8, "object {} of {:?}", object, map);
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The object map of an open image whose lock is held: which accesses it spares, and what must be changed in it before
+//! and after others.
+//!
+//! While an object's state is being changed, all accesses to that object wait, so that their order stays.
+
+use super::Image;
+use super::access::Action;
+use crate::object_map::{self, ObjectMap, State};
+use crate::steps::{Answer, Ask, Part};
+use std::collections::{BTreeMap, VecDeque};
+use types::Errno;
+
+/// The number of the question that marks the map as invalid; no object has it.
+const INVALIDATION: u64 = u64::MAX;
+
+#[derive(Debug, Default)]
+pub(super) struct MapKeeper {
+    /// `None`: there is none to rely on.
+    map: Option<ObjectMap>,
+    changes: BTreeMap<u64, StateChange>,
+    /// Removals under way of an object.
+    removals: BTreeMap<u64, u64>,
+    /// The map cannot be kept up; nothing goes on before the header says so.
+    is_invalidating: bool,
+}
+
+/// A state that is being changed, and what waits for it.
+#[derive(Debug)]
+struct StateChange {
+    new: State,
+    waiting: VecDeque<(u64, Action)>,
+}
+
+/// What an access needs before it.
+enum Need {
+    Nothing,
+    State(State),
+}
+
+impl MapKeeper {
+    pub fn is_busy(&self) -> bool {
+        !self.changes.is_empty() || self.is_invalidating
+    }
+
+    fn need(&self, object: u64, action: &Action) -> Need {
+        let Some(state) = self.map.as_ref().and_then(|map| map.get(object)) else {
+            return Need::Nothing;
+        };
+        let wanted = match action {
+            Action::Read { .. } | Action::Map { .. } => return Need::Nothing,
+            Action::Remove => State::Pending,
+            Action::Write { .. } => State::Exists,
+            // What is about to be removed is not made by that.
+            Action::Zero { .. } | Action::Truncate { .. } if state == State::Pending => state,
+            Action::Zero { .. } | Action::Truncate { .. } => State::Exists,
+        };
+        if state == wanted { Need::Nothing } else { Need::State(wanted) }
+    }
+}
+
+impl Image {
+    /// Spares reads of what is known not to be there, of an image that is only read. Whoever writes
+    /// uses the map that comes with the lock.
+    pub fn use_map(&mut self, map: ObjectMap) {
+        if !self.is_writable {
+            self.map.map = Some(map);
+        }
+    }
+
+    pub(super) fn set_map(&mut self, map: Option<ObjectMap>) {
+        self.map.map = map;
+    }
+
+    /// Whether an access would find nothing and change nothing.
+    pub(super) fn is_spared(&self, object: u64, action: &Action) -> bool {
+        let Some(map) = &self.map.map else { return false };
+        !map.may_exist(object)
+            && !self.map.changes.contains_key(&object)
+            && !matches!(action, Action::Write { .. })
+    }
+
+    /// An access goes on its way, as soon as the map allows it.
+    pub(super) fn send_access(&mut self, key: u64, object: u64, action: Action) {
+        if let Some(change) = self.map.changes.get_mut(&object) {
+            change.waiting.push_back((key, action));
+            return;
+        }
+        match self.map.need(object, &action) {
+            Need::State(new) => {
+                let waiting = VecDeque::from([(key, action)]);
+                self.change_state(object, new, None, waiting);
+            }
+            Need::Nothing => {
+                if matches!(action, Action::Remove) && self.map.map.is_some() {
+                    *self.map.removals.entry(object).or_default() += 1;
+                }
+                self.perform_access(key, object, action);
+            }
+        }
+    }
+
+    fn change_state(
+        &mut self,
+        object: u64,
+        new: State,
+        old: Option<State>,
+        waiting: VecDeque<(u64, Action)>,
+    ) {
+        self.map.changes.insert(object, StateChange { new, waiting });
+        if !self.map.is_invalidating {
+            let operation = object_map::update(&self.header, object..object + 1, new, old);
+            self.ask(Part::Map, object, Ask::Operate(operation));
+        }
+    }
+
+    /// An object was removed, or not.
+    pub(super) fn removal_over(&mut self, object: u64, is_done: bool) {
+        let Some(left) = self.map.removals.get_mut(&object) else { return };
+        *left -= 1;
+        if *left > 0 {
+            return;
+        }
+        self.map.removals.remove(&object);
+        let state = self.map.map.as_ref().and_then(|map| map.get(object));
+        let is_settled = !self.map.changes.contains_key(&object);
+        if is_done && is_settled && state == Some(State::Pending) {
+            let old = Some(State::Pending);
+            self.change_state(object, State::Nonexistent, old, VecDeque::new());
+        }
+    }
+
+    pub(super) fn map_answered(&mut self, object: u64, answer: Answer) {
+        if object == INVALIDATION {
+            return self.map_invalidated(answer);
+        }
+        let Some(change) = self.map.changes.get_mut(&object) else { return };
+        match answer {
+            Ok(_) => {
+                if let Some(map) = &mut self.map.map {
+                    map.set(object, change.new);
+                }
+                self.state_changed(object);
+            }
+            Err(Errno::BLOCKLISTED) => {
+                self.blocklisted();
+                self.abandon_map();
+            }
+            // Whatever needs the room fails; the map stays as it was.
+            Err(errno @ (Errno::NOSPC | Errno::DQUOT)) => {
+                if let Some((key, _)) = change.waiting.pop_front() {
+                    self.access_answered(key, Err(errno));
+                }
+                self.state_changed(object);
+            }
+            Err(errno) => self.invalidate_map(errno),
+        }
+        self.drain();
+    }
+
+    fn state_changed(&mut self, object: u64) {
+        let Some(change) = self.map.changes.remove(&object) else { return };
+        for (key, action) in change.waiting {
+            match self.is_spared(object, &action) {
+                true => self.access_answered(key, Err(Errno::NOENT)),
+                false => self.send_access(key, object, action),
+            }
+        }
+    }
+
+    fn invalidate_map(&mut self, errno: Errno) {
+        if self.map.is_invalidating {
+            return;
+        }
+        let image = &self.header.spec;
+        tracing::warn!(%image, %errno, "the object map cannot be kept up and becomes invalid");
+        self.map.is_invalidating = true;
+        let operation = object_map::invalidate(&self.header);
+        self.ask(Part::Map, INVALIDATION, Ask::Operate(operation));
+    }
+
+    fn map_invalidated(&mut self, answer: Answer) {
+        self.map.is_invalidating = false;
+        match answer {
+            Ok(_) => self.read_header_again(),
+            Err(Errno::BLOCKLISTED) => self.blocklisted(),
+            Err(errno) => {
+                let step = format!("marking the object map of {} as invalid", self.header.spec);
+                self.fail(crate::Error::cluster(step, errno));
+            }
+        }
+        self.abandon_map();
+        self.drain();
+    }
+
+    /// What waits goes on without a map.
+    pub(super) fn abandon_map(&mut self) {
+        self.map.map = None;
+        self.map.removals.clear();
+        for (object, change) in std::mem::take(&mut self.map.changes) {
+            for (key, action) in change.waiting {
+                match &self.failure {
+                    Some(error) => self.access_refused(key, error.clone()),
+                    None => self.send_access(key, object, action),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Calls of the class `rbd` that keep object maps.
+
+use super::{ObjectMap, State};
+use crate::calls::call;
+use codec::{Encode, Writer};
+use std::ops::Range;
+use types::SnapId;
+use wire::OsdOp;
+
+/// Sets flags of the image or of a snapshot (`RBD_FLAG_*`).
+pub(super) fn set_flags(flags: u64, snap: SnapId) -> OsdOp {
+    call("set_flags", &(flags, flags, snap))
+}
+
+/// The map, without checksums.
+pub(crate) fn load() -> OsdOp {
+    call("object_map_load", &())
+}
+
+struct Saved<'a>(&'a ObjectMap);
+
+impl Encode for Saved<'_> {
+    fn encode(&self, w: &mut Writer) {
+        self.0.encode_unchecked(w);
+    }
+}
+
+pub(super) fn save(map: &ObjectMap) -> OsdOp {
+    call("object_map_save", &Saved(map))
+}
+
+/// Objects that are new exist nowhere; those that go must not exist.
+pub(crate) fn resize(objects: u64) -> OsdOp {
+    call("object_map_resize", &(objects, State::Nonexistent as u8))
+}
+
+/// Changes those that are in the state `old`, or all.
+pub(super) fn update(objects: Range<u64>, new: State, old: Option<State>) -> OsdOp {
+    let old = old.map(|state| state as u8);
+    call("object_map_update", &(objects.start, objects.end, new as u8, old))
+}
+
+/// What exists was not written since the newest snapshot.
+pub(super) fn add_snapshot() -> OsdOp {
+    call("object_map_snap_add", &())
+}
+
+/// What was written before the removed snapshot, whose map is given, counts as written after the one
+/// before that.
+pub(super) fn remove_snapshot(removed: &ObjectMap) -> OsdOp {
+    call("object_map_snap_remove", &Saved(removed))
+}

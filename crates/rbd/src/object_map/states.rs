@@ -1,0 +1,123 @@
+//! What a map says of each object: Ceph's `BitVector<2>`, four states in a byte from the highest bits down.
+
+use codec::{Decode, Reader, Result, Writer};
+
+const STATES_PER_BYTE: u64 = 4;
+
+/// `OBJECT_*`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum State {
+    Nonexistent = 0,
+    Exists = 1,
+    /// It is about to be removed.
+    Pending = 2,
+    /// It was not written since the last snapshot.
+    Clean = 3,
+}
+
+/// See the module's description.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ObjectMap {
+    len: u64,
+    bytes: Vec<u8>,
+}
+
+fn shift(object: u64) -> u32 {
+    6 - 2 * (object % STATES_PER_BYTE) as u32
+}
+
+impl ObjectMap {
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether an object may have to be looked at; what the map does not reach may be anything.
+    pub fn may_exist(&self, object: u64) -> bool {
+        self.get(object) != Some(State::Nonexistent)
+    }
+
+    /// Of the objects before `end`.
+    pub fn existing(&self, end: u64) -> u64 {
+        (0..end.min(self.len)).filter(|object| self.may_exist(*object)).count() as u64
+    }
+
+    /// What exists counts as written.
+    pub(super) fn without_clean(mut self) -> Self {
+        for object in 0..self.len {
+            if self.get(object) == Some(State::Clean) {
+                self.set(object, State::Exists);
+            }
+        }
+        self
+    }
+
+    pub(super) fn encode_unchecked(&self, w: &mut Writer) {
+        w.sized(|w| w.versioned(1, 1, |w| w.u64(self.len)));
+        w.raw(&self.bytes);
+        w.blob(&[]);
+    }
+
+    pub(crate) fn get(&self, object: u64) -> Option<State> {
+        if object >= self.len {
+            return None;
+        }
+        let byte = self.bytes[(object / STATES_PER_BYTE) as usize];
+        Some(match byte >> shift(object) & 3 {
+            0 => State::Nonexistent,
+            1 => State::Exists,
+            2 => State::Pending,
+            _ => State::Clean,
+        })
+    }
+
+    pub(crate) fn set(&mut self, object: u64, state: State) {
+        if object < self.len {
+            let byte = &mut self.bytes[(object / STATES_PER_BYTE) as usize];
+            *byte = *byte & !(3 << shift(object)) | (state as u8) << shift(object);
+        }
+    }
+}
+
+/// A header with the number of objects, the states, and checksums that may be left out; the transport has
+/// its own.
+impl Decode for ObjectMap {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        let header = r.blob("object map header")?;
+        let len = Reader::new(header).versioned("object map", 1, |r, _| r.u64("objects"))?;
+        let bytes = usize::try_from(len.div_ceil(STATES_PER_BYTE)).unwrap_or(usize::MAX);
+        let bytes = r.take("object states", bytes)?.to_vec();
+        let _checksums = r.blob("checksums")?;
+        Ok(ObjectMap { len, bytes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoded(len: u64, bytes: &[u8]) -> Vec<u8> {
+        let mut w = Writer::new();
+        ObjectMap { len, bytes: bytes.to_vec() }.encode_unchecked(&mut w);
+        w.into_vec()
+    }
+
+    #[test]
+    fn states_lie_from_the_highest_bits_down() {
+        let mut map: ObjectMap = codec::decode_all("it", &encoded(5, &[0b00_01_10_11, 0])).unwrap();
+        let states: Vec<_> = (0..6).map(|object| map.get(object)).collect();
+        let (none, some) = (Some(State::Nonexistent), Some(State::Exists));
+        let (pending, clean) = (Some(State::Pending), Some(State::Clean));
+        assert_eq!(states, [none, some, pending, clean, none, None]);
+        assert_eq!((map.existing(9), map.may_exist(4), map.may_exist(5)), (3, false, true));
+        map.set(4, State::Clean);
+        map.set(9, State::Exists);
+        assert_eq!((map.get(4), map.get(3)), (clean, clean));
+    }
+
+    #[test]
+    fn a_map_that_is_shorter_than_it_says_is_refused() {
+        assert!(codec::decode_all::<ObjectMap>("it", &encoded(9, &[0, 0])).is_err());
+        assert!(codec::decode_all::<ObjectMap>("it", &encoded(u64::MAX, &[0, 0])).is_err());
+    }
+}
