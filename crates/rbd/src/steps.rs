@@ -234,7 +234,7 @@ impl Steps {
 
     /// False for what is no longer waited for.
     fn handle_answer(&mut self, id: AskId, answer: Answer) -> bool {
-        if id.number != self.answers.len() as u64 {
+        if id.part != Part::Task || id.number != self.answers.len() as u64 {
             return false;
         }
         if let Ok(Reply::Watching(watch)) = answer {
@@ -388,6 +388,24 @@ mod tests {
         }
         assert_eq!(task.poll_outcome(), Some(Ok(7)));
         assert!(task.poll_outcome().is_none() && task.poll_ask().is_none());
+    }
+
+    #[test]
+    fn what_nobody_waits_for_answers_no_step() {
+        let mut earlier: Task<()> = Task::new(|steps| {
+            steps.tell(|| Ask::Unwatch(WatchId(1)));
+            Ok(())
+        });
+        let (late, _) = earlier.poll_ask().unwrap();
+        let mut task = Task::new(|steps| {
+            steps.look("looking", &place("a".into()), || vec![OsdOp::stat()])?;
+            Ok(())
+        });
+        let (id, _) = task.poll_ask().unwrap();
+        task.handle_answer(late, done());
+        assert_eq!(task.poll_outcome(), None);
+        task.handle_answer(id, done());
+        assert_eq!(task.poll_outcome(), Some(Ok(())));
     }
 
     #[test]
