@@ -145,9 +145,10 @@ impl Action {
         }
     }
 
-    /// Whether the request goes on where a full device lets all other writes wait.
-    pub fn is_removal(&self) -> bool {
-        matches!(self, Action::Remove)
+    /// Whether the request, if it succeeds, always adds to the data or to the number of objects. Where devices
+    /// are full all others may go on while these wait.
+    pub fn always_adds(&self) -> bool {
+        matches!(self, Action::Append { .. } | Action::Create | Action::Mix { .. })
     }
 
     /// Whether the request is a write although no single operation tells.

@@ -17,8 +17,9 @@ const MAIN_MIB: (u64, u64) = (32, 65);
 /// A few large objects.
 const MAIN_MIB_TIGHT: (u64, u64) = (8, 17);
 const FAST_MIB: (u64, u64) = (16, 33);
-/// The log that a device of its size gets by itself is ten times as long or more.
-const LOG_BLOCKS_SMALL: u64 = 256;
+/// The log that a device of its size gets by itself is several times as long. It takes the record by which a
+/// group with a full log is divided, of up to 300 KiB.
+const LOG_BLOCKS_SMALL: u64 = 512;
 /// So that the log takes a record of so many blocks: one in four is the most.
 const LOG_BLOCKS_PER_DEFERRED: u64 = 16;
 const MEMORY_SMALL: u64 = 1 << 20;

@@ -139,7 +139,7 @@ impl ClientProcess {
         if action.calls_writing_class() {
             operation.flags |= request_flags::WRITE;
         }
-        if action.is_removal() {
+        if action == &Action::Remove {
             operation.flags |= request_flags::FULL_FORCE;
         }
         let id = client.submit(now, operation);
