@@ -29,6 +29,21 @@ impl SnapIntervals {
         below.is_some_and(|(start, length)| snap.0 - start < *length)
     }
 
+    /// The first that the other one does not have.
+    pub fn first_not_in(&self, other: &SnapIntervals) -> Option<SnapId> {
+        let beyond = |(start, length): (&u64, &u64)| start.saturating_add(*length);
+        self.0.iter().find_map(|(start, length)| {
+            let (mut first, end) = (*start, start.saturating_add(*length));
+            while first < end {
+                match other.0.range(..=first).next_back().map(beyond).filter(|next| *next > first) {
+                    Some(next) => first = next,
+                    None => return Some(SnapId(first)),
+                }
+            }
+            None
+        })
+    }
+
     pub fn insert(&mut self, snap: SnapId) {
         self.insert_interval(snap, 1);
     }
@@ -137,6 +152,8 @@ mod tests {
             let mut difference = set(&a);
             difference.subtract(&set(&b));
             prop_assert_eq!(&difference, &set(&a.difference(&b).copied().collect()));
+            let first = a.difference(&b).next().map(|snap| SnapId(u64::from(*snap)));
+            prop_assert_eq!(set(&a).first_not_in(&set(&b)), first);
             for snap in 0..=255u8 {
                 prop_assert_eq!(union.contains(SnapId(snap.into())), a.contains(&snap) || b.contains(&snap));
             }

@@ -57,6 +57,23 @@ fn objects_are_written_and_read_back() {
 }
 
 #[test]
+fn the_monitor_hears_soon_that_a_group_is_clean() {
+    let mut world = World::started(71);
+    world.crash(OsdId(2));
+    world.wait(5);
+    for number in 0..150 {
+        let name = format!("object{number}");
+        assert_eq!(world.call(&name, vec![OsdOp::write_full(payload(&name))]).result, 0);
+    }
+    world.restart(OsdId(2));
+    // Nobody asks, and the next report of all would come later.
+    world.finish();
+    world.settle();
+    let clean = wire::internal::pg_state::CLEAN;
+    assert!(world.monitor.reported.values().all(|state| state & clean != 0));
+}
+
+#[test]
 fn listings_page_through_all_objects_of_all_groups() {
     let mut world = World::started(2);
     for number in 0..50 {

@@ -199,6 +199,7 @@ impl Osd {
                     self.interrupted(now, pg, &tickets, members_stay);
                 }
                 Output::Activated => self.activated(now, pg),
+                Output::Clean => self.reporting.request_soon(now),
                 Output::Recovered { object } => self.pump_object(now, pg, &head_of(&object)),
                 Output::WantsMap => drop(self.asking.insert(pg)),
                 Output::WaitUntil(until) => drop(self.waits.insert((until, pg))),

@@ -15,10 +15,13 @@ use wire::internal::{OsdUsage, PgStat, StatsReport, pg_state};
 
 /// Changes are gathered for so long.
 const GATHER: Duration = Duration::from_millis(50);
+/// Reports only of how it is with groups are at least so far apart: while many recover, each tells of many.
+const SPACING: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Default)]
 pub(crate) struct Reporting {
     due: Option<Time>,
+    last: Time,
     usage: Usage,
     is_asking: bool,
     sequence: u64,
@@ -52,6 +55,11 @@ impl Reporting {
     pub fn request(&mut self, now: Time) {
         let soon = now + GATHER;
         self.due = Some(self.due.map_or(soon, |due| due.min(soon)));
+    }
+
+    /// A group's state changed in a way that nobody but people waits for.
+    pub fn request_soon(&mut self, now: Time) {
+        self.request(now.max(self.last + SPACING));
     }
 
     /// Whether so little is free that only deletions are safe.
@@ -110,6 +118,7 @@ impl Osd {
     pub(crate) fn report_if_due(&mut self, now: Time) {
         if self.reporting.due().is_some_and(|due| due <= now) {
             self.reporting.is_asking = true;
+            self.reporting.last = now;
             self.reporting.stored_before = self.reporting.stored;
             self.reporting.due = Some(now + limits::REPORT_INTERVAL);
             self.ask_store(Pending::Usage, RequestKind::Usage);
@@ -219,7 +228,7 @@ fn stat(group: &mut Group, now: UTime, epoch: Epoch, sequence: u64) -> PgStat {
         last_scrub: stamps.last,
         last_deep_scrub: stamps.last_deep,
         scrub_errors: stamps.errors.total(),
-        snaptrim_queue: group.trim_queue().len(),
+        snaptrim_queue: group.left_to_trim(),
         purged_snaps: group.trim.purged.intervals().collect(),
         ..PgStat::default()
     }

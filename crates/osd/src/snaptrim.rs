@@ -67,22 +67,19 @@ impl GroupTrim {
 }
 
 impl Group {
-    /// Snapshots that are still to be trimmed here.
-    pub fn trim_queue(&self) -> SnapIntervals {
-        let mut queue = (*self.snapshots.removed).clone();
-        queue.subtract(&self.trim.purged);
-        queue
+    /// How many snapshots are still to be trimmed here. What was trimmed is part of the queue.
+    pub fn left_to_trim(&self) -> u64 {
+        self.snapshots.removed.len().saturating_sub(self.trim.purged.len())
     }
 
     fn next_to_trim(&self) -> Option<SnapId> {
-        let queue = self.trim_queue();
-        queue.intervals().next().map(|(first, _)| first)
+        self.snapshots.removed.first_not_in(&self.trim.purged)
     }
 
     pub fn trim_state_bits(&self) -> u64 {
         match (self.pg.is_clean(), &self.trim.step) {
             (true, Some(_)) => SNAPTRIM,
-            (true, None) if !self.trim_queue().is_empty() => SNAPTRIM_WAIT,
+            (true, None) if self.next_to_trim().is_some() => SNAPTRIM_WAIT,
             _ => 0,
         }
     }
@@ -106,7 +103,7 @@ impl Osd {
     pub(crate) fn note_trim(&mut self, now: Time, pg: PgId) {
         let Some(group) = self.groups.get_mut(&pg) else { return };
         group.trim.since = group.pg.info().last_update;
-        if group.pg.is_primary() && !group.trim_queue().is_empty() {
+        if group.pg.is_primary() && group.next_to_trim().is_some() {
             self.trims.queue.insert(pg);
             self.trims.look_at(now);
         }

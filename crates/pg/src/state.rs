@@ -124,6 +124,8 @@ pub enum Output {
     },
     /// Requests are served (again).
     Activated,
+    /// Nothing is missing any more, and all are where they belong.
+    Clean,
     /// An object that requests may wait for is where it belongs.
     Recovered {
         object: HObject,

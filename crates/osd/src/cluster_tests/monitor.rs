@@ -6,6 +6,7 @@ use maps::{Incremental, OsdMap, OsdState, Pool, PoolType};
 use std::collections::BTreeMap;
 use types::features::SUPPORTED;
 use types::{EntityAddrVec, Epoch, OsdId, PgId, PoolId, UTime, Uuid};
+use wire::internal::StatsReport;
 use wire::{MessageBody, MonSubscribe, OsdAlive, OsdBoot, OsdFailure, OsdMapMessage, OsdPgTemp};
 
 pub const POOL: PoolId = PoolId(1);
@@ -16,6 +17,8 @@ pub struct Monitor {
     pub map: OsdMap,
     increments: BTreeMap<Epoch, Bytes>,
     subscribers: BTreeMap<ConnId, OsdId>,
+    /// The states of groups, as their primaries reported them last.
+    pub reported: BTreeMap<PgId, u64>,
 }
 
 /// Says where groups lie: on OSDs one after the other, each with another primary.
@@ -42,6 +45,7 @@ impl Monitor {
             map: OsdMap::new(fsid),
             increments: BTreeMap::new(),
             subscribers: BTreeMap::new(),
+            reported: BTreeMap::new(),
         };
         monitor.publish(increment);
         monitor
@@ -148,6 +152,11 @@ impl Monitor {
                     true => self.mark_down(failure.target),
                     false => Vec::new(),
                 }
+            }
+            StatsReport::KIND => {
+                let report = StatsReport::decode(message).unwrap();
+                self.reported.extend(report.pgs.into_iter().map(|(pg, stat)| (pg, stat.state)));
+                Vec::new()
             }
             OsdAlive::KIND => {
                 let mut increment = self.next();

@@ -53,26 +53,37 @@ impl Context<'_> {
     }
 
     /// Before a write takes effect: makes a clone if a snapshot wants the object as it was, and notes
-    /// what the newest clone no longer has in common with the head.
+    /// what the newest clone no longer has in common with the head. Most writes change nothing of that.
     pub(super) fn preserve(&mut self) {
         let (state, snapshots) = (self.input.state, self.input.snapshots);
-        let mut set = state.snaps.as_deref().cloned().unwrap_or_default();
-        let wanted = set.to_preserve(snapshots.snaps).to_vec();
-        if state.exists && !wanted.is_empty() {
-            self.make_clone(&mut set, &wanted);
+        let (nothing, known) = (SnapSet::default(), state.snaps.as_deref());
+        let before = known.unwrap_or(&nothing);
+        let wanted = before.to_preserve(snapshots.snaps);
+        let makes_clone = state.exists && !wanted.is_empty();
+        let is_newer = known.is_none() || snapshots.seq > before.seq;
+        let modified =
+            if makes_clone || !before.clones.is_empty() { self.modified() } else { Vec::new() };
+        let is_modified = modified.iter().any(|(start, end)| before.shares(*start, *end));
+        if !makes_clone && !is_newer && !is_modified && !self.is_replaced() {
+            return;
         }
-        self.note_modified(&mut set);
+        let mut set = before.clone();
+        if makes_clone {
+            self.make_clone(&mut set, wanted);
+        }
+        modified.iter().for_each(|(start, end)| set.modified(*start, *end));
         set.seq = set.seq.max(snapshots.seq);
-        // Where the head was replaced, its attributes went as well.
+        self.snaps = Some(Box::new(set));
+    }
+
+    /// Whether the head was replaced, and its attributes with it.
+    fn is_replaced(&self) -> bool {
         let object = self.input.object;
-        let is_replaced = |change: &Change| match change {
+        self.changes.iter().any(|change| match change {
             Change::Remove { object: removed } => removed == object,
             Change::Clone { target, .. } => target == object,
             _ => false,
-        };
-        if state.snaps.as_deref() != Some(&set) || self.changes.iter().any(is_replaced) {
-            self.snaps = Some(Box::new(set));
-        }
+        })
     }
 
     fn make_clone(&mut self, set: &mut SnapSet, snaps: &[SnapId]) {
@@ -102,35 +113,28 @@ impl Context<'_> {
         self.clones = Some(Box::new(clones));
     }
 
-    fn note_modified(&self, set: &mut SnapSet) {
-        if set.clones.is_empty() {
-            return;
-        }
+    /// From where to where the head changes.
+    fn modified(&self) -> Vec<(u64, u64)> {
         let head = self.input.object;
+        let mut modified = Vec::new();
         for change in self.changes.iter().filter(|change| change.object() == Some(head)) {
             match change {
                 Change::Write { offset, data, .. } => {
-                    set.modified(*offset, offset.saturating_add(data.len() as u64));
+                    modified.push((*offset, offset.saturating_add(data.len() as u64)));
                 }
                 Change::Zero { offset, length, .. } => {
-                    set.modified(*offset, offset.saturating_add(*length));
+                    modified.push((*offset, offset.saturating_add(*length)));
                 }
-                Change::Truncate { size, .. } => {
-                    set.modified(*size, u64::MAX);
-                }
-                Change::Remove { .. } => {
-                    set.modified(0, u64::MAX);
-                }
+                Change::Truncate { size, .. } => modified.push((*size, u64::MAX)),
+                Change::Remove { .. } => modified.push((0, u64::MAX)),
                 Change::Clone { .. } => {
-                    let kept = self.kept.clone().unwrap_or_default();
-                    let gone = kept.gaps(u64::MAX);
-                    for (at, length) in gone.iter() {
-                        set.modified(at, at + length);
-                    }
+                    let gone = self.kept.clone().unwrap_or_default().gaps(u64::MAX);
+                    modified.extend(gone.iter().map(|(at, length)| (at, at + length)));
                 }
                 _ => {}
             }
         }
+        modified
     }
 
     /// Makes the object what it was at a snapshot.

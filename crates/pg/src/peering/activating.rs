@@ -140,6 +140,7 @@ impl Pg {
             return;
         }
         self.is_clean = true;
+        self.outputs.push_back(Output::Clean);
         self.info.history.last_epoch_clean = self.epoch;
         self.past.clear();
         self.share_history();

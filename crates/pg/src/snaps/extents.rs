@@ -24,10 +24,15 @@ impl Extents {
         self.0.iter().map(|(_, length)| length).sum()
     }
 
+    /// Whether anything of `start..end` is in it.
+    pub fn touches(&self, start: u64, end: u64) -> bool {
+        let touches = |&(at, length): &(u64, u64)| at < end && at.saturating_add(length) > start;
+        start < end && self.0.iter().any(touches)
+    }
+
     /// Takes `start..end` out.
     pub fn remove(&mut self, start: u64, end: u64) {
-        let touches = |&(at, length): &(u64, u64)| at < end && at.saturating_add(length) > start;
-        if start >= end || !self.0.iter().any(touches) {
+        if !self.touches(start, end) {
             return;
         }
         let parts = self.0.iter().flat_map(|&(at, length)| {

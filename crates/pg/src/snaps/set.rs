@@ -81,6 +81,11 @@ impl SnapSet {
         }
     }
 
+    /// Whether the newest clone has anything of `start..end` in common with the head.
+    pub fn shares(&self, start: u64, end: u64) -> bool {
+        self.clones.last().is_some_and(|newest| newest.overlap.touches(start, end))
+    }
+
     /// What the head has in common with a clone, as far as is known.
     pub fn shared_with_head(&self, id: SnapId) -> Extents {
         let newer = self.clones.iter().filter(|clone| clone.id >= id);

@@ -463,6 +463,7 @@ impl World {
             | Output::Refused { .. }
             | Output::Interrupted { .. }
             | Output::Activated
+            | Output::Clean
             | Output::Recovered { .. }
             | Output::WantsMap
             | Output::WantsInterval => {}

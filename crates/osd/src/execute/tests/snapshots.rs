@@ -86,6 +86,24 @@ fn the_first_write_after_a_snapshot_makes_a_clone_and_only_that() {
 }
 
 #[test]
+fn what_is_known_of_clones_changes_only_with_what_they_share() {
+    let mut object = Subject::with_data("before");
+    object.knows(&[3]).writes(&[write(0, "AF")]);
+    for (op, changes) in [
+        (write(0, "ag"), false),
+        (write(1, "go"), true),
+        (write(0, "ago"), false),
+        (OsdOp::xattr(OpCode::SETXATTR, b"a", b"x"), false),
+        (OsdOp::truncate(5), true),
+    ] {
+        let text = format!("{op:?}");
+        assert_eq!(object.run(&[op]).snaps.is_some(), changes, "{text}");
+    }
+    assert_eq!(object.set().clones[0].overlap.to_vec(), [(3, 2)]);
+    assert!(object.knows(&[4]).run(&[write(0, "x")]).makes_clone());
+}
+
+#[test]
 fn without_snapshots_nothing_is_kept_about_them() {
     let mut object = Subject::with_data("data");
     let execution = object.run(&[write(0, "x")]);
