@@ -226,6 +226,13 @@ impl FaultyDisk {
         self.medium(device).dead = true;
     }
 
+    /// Whether devices fail without being asked to.
+    pub fn is_faulty(&self) -> bool {
+        let is_dead = [Device::Main, Device::Fast]
+            .map(|device| self.has_device(device) && self.medium_of(device).dead);
+        is_dead.contains(&true) || self.options.faults != Faults::default()
+    }
+
     /// The devices live and do what they are asked; what is damaged stays so.
     pub fn heal(&mut self) {
         self.options.faults = Faults::default();

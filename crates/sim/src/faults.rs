@@ -18,6 +18,8 @@ const STORM_MS_MAX: u64 = 5_000;
 const STORM_FACTOR_MAX: u64 = 200;
 /// Longer than leases, and than a transaction is tried.
 const STORE_DOWN_MS_MAX: u64 = 30_000;
+const DISK_FAILS_MS_MAX: u64 = 20_000;
+const MISREADS_PER_MILLION: [u64; 4] = [1_000, 30_000, 300_000, 1_000_000];
 const CLOCK_JUMP_S_MAX: u64 = 700;
 const FLAPS_MAX: u64 = 8;
 const FLAP_MS_MAX: u64 = 3_000;
@@ -69,8 +71,18 @@ pub enum Fault {
     StoreDown(Duration),
     /// An administrator changes the map.
     Command(String),
+    /// One monitor does not reach it, the others do.
+    StoreCut(NodeId, Duration),
     /// The device of an OSD loses data.
     Rot(NodeId),
+    /// It answers nothing but errors from now on.
+    DiskDies(NodeId),
+    /// So many of a million reads fail.
+    DiskMisreads(NodeId, u64),
+    /// It is as good as before, and its OSD is started again.
+    DiskHeals(NodeId),
+    /// An administrator gives the OSD another one, as soon as that is safe.
+    Replace(NodeId),
 }
 
 /// What is drawn.
@@ -95,6 +107,8 @@ pub enum Kind {
     Churn,
     AddOsd,
     DivideGroups,
+    CutStore,
+    FailDisk,
 }
 
 impl Kind {
@@ -120,6 +134,8 @@ pub struct Cast {
     /// Those of `osds` that join later.
     pub spares: Vec<NodeId>,
     pub clients: Vec<NodeId>,
+    /// The OSD whose disk fails again and again, if there is one.
+    pub troubled: Option<NodeId>,
     /// A client with an image, which does not die.
     pub image_user: Option<NodeId>,
 }
@@ -199,6 +215,13 @@ pub fn draw(prng: &mut Prng, mix: &FaultMix, cast: &Cast) -> Plan {
             let down = Duration::from_millis(1 + prng.below(STORE_DOWN_MS_MAX));
             (Fault::StoreDown(down), Vec::new())
         }
+        Kind::CutStore => {
+            let down = Duration::from_millis(1 + prng.below(STORE_DOWN_MS_MAX));
+            (Fault::StoreCut(*prng.choose(&cast.monitors), down), Vec::new())
+        }
+        Kind::FailDisk => {
+            cast.troubled.map_or((Fault::Mend, Vec::new()), |osd| fail_disk(prng, osd))
+        }
         Kind::CreatePool => (Fault::CreatePool, Vec::new()),
         Kind::Churn => (Fault::Command(churn(prng, cast)), Vec::new()),
         Kind::DivideGroups => (Fault::Command(divide_groups(prng)), Vec::new()),
@@ -215,6 +238,17 @@ fn crash(prng: &mut Prng, mix: &FaultMix, nodes: Vec<NodeId>) -> Plan {
 
 fn until_mended(prng: &mut Prng, fault: Fault, ms_max: u64) -> Plan {
     (fault, vec![(Duration::from_millis(1 + prng.below(ms_max)), Fault::Mend)])
+}
+
+/// A disk fails for good or now and then, and is repaired, or replaced by an empty one.
+fn fail_disk(prng: &mut Prng, osd: NodeId) -> Plan {
+    let fault = match prng.chance(1, 2) {
+        true => Fault::DiskDies(osd),
+        false => Fault::DiskMisreads(osd, *prng.choose(&MISREADS_PER_MILLION)),
+    };
+    let after = Duration::from_millis(1 + prng.below(DISK_FAILS_MS_MAX));
+    let end = if prng.chance(1, 2) { Fault::Replace(osd) } else { Fault::DiskHeals(osd) };
+    (fault, vec![(after, end)])
 }
 
 /// A partition that comes and goes.

@@ -95,6 +95,7 @@ fn play(world: &mut World) -> Result<Report, String> {
     world.set_busy(true);
     world.run_until(world.scenario.duration, |world| world.history.is_full());
     world.heal();
+    finish_replacement(world)?;
     if world.has_churned {
         restore(world)?;
     }
@@ -107,6 +108,9 @@ fn play(world: &mut World) -> Result<Report, String> {
             return Ok(Report { undecided, is_stuck: true, ..report(world) });
         }
         outcome => outcome?,
+    }
+    if let Some(osd) = world.scenario.replaced {
+        replace(world, osd)?;
     }
     if let Some(osd) = world.scenario.leaver {
         leave(world, osd)?;
@@ -180,6 +184,37 @@ fn rot(world: &mut World, osd: OsdId) -> Result<(), String> {
         look_at_everything(world)?;
     }
     fall_silent(world);
+    Ok(())
+}
+
+/// A disk dies for good when all is well, and its OSD gets an empty one.
+fn replace(world: &mut World, osd: OsdId) -> Result<(), String> {
+    let node = world.cast.osds[osd.0 as usize];
+    world.fault(Fault::DiskDies(node));
+    world.run_until(QUIET, |_| false);
+    for _ in 0..COMMAND_ATTEMPTS {
+        world.fault(Fault::Replace(node));
+        if world.replacement.is_some() {
+            finish_replacement(world)?;
+            restore(world)?;
+            return become_clean(world).map_err(|why| format!("osd.{osd} was replaced: {why}"));
+        }
+        world.run_until(QUIET, |_| false);
+    }
+    Err(format!("osd.{osd} is not up, and cannot be done without:\n{}", groups(world)))
+}
+
+/// An OSD whose old disk is gone becomes known with its new one.
+fn finish_replacement(world: &mut World) -> Result<(), String> {
+    let Some(replacement) = world.replacement.clone() else { return Ok(()) };
+    let is_down = |world: &mut World| map(world).is_some_and(|map| !map.is_up(replacement.osd));
+    if !world.run_until(BOOT_LIMIT, is_down) {
+        return Err(format!("osd.{} is gone and never marked down", replacement.osd));
+    }
+    for next in replacement.commands() {
+        command(world, &next)?;
+    }
+    world.end_replacement();
     Ok(())
 }
 

@@ -34,6 +34,9 @@ const ONE_KIND_ONE_IN: u64 = 4;
 /// One seed of so many, of those with faults, has groups that are divided.
 const DIVIDES_ONE_IN: u64 = 2;
 const DIVIDES: u64 = 0x6469_7669_6465;
+/// One seed of so many, of those with faults, has a disk that fails, and monitors that lose their store alone.
+const TROUBLES_ONE_IN: u64 = 3;
+const TROUBLES: u64 = 0x7472_6f75_626c;
 /// A group remembers the requests of its last four thousand writes. Who is cut off for longer than those
 /// take, and sends a request again, is not recognised, in Ceph neither; so while clients may be
 /// cut off for long, all together must not write faster.
@@ -75,6 +78,10 @@ pub struct Scenario {
     pub has_image: bool,
     /// Whose device loses data in the end.
     pub rotten: Option<OsdId>,
+    /// Whose disk fails while faults happen, and may be replaced.
+    pub troubled: Option<OsdId>,
+    /// Whose disk dies for good in the end, and is replaced.
+    pub replaced: Option<OsdId>,
     /// Who is taken out of the cluster for good in the end.
     pub leaver: Option<OsdId>,
     pub has_snapshots: bool,
@@ -108,9 +115,10 @@ impl Scenario {
         let commit_max = *p.choose(&[300, 5_000, 40_000]);
         let clients = 1 + p.below(4) as usize;
         let think_us = *p.choose(&[10_000, 40_000, 150_000]);
-        let faults = FaultMix::draw(p).with_divisions(seed);
+        let mut faults = FaultMix::draw(p).with_divisions(seed);
         let is_tight = p.chance(1, TIGHT_ONE_IN);
         let spares = if p.chance(1, 4) && !is_tight { 1 + p.below(2) as usize } else { 0 };
+        let troubled = if is_tight { None } else { faults.add_troubles(seed, osds) };
         let think_min =
             if faults.is_slow() { clients as u64 * THINK_WITH_PARTITIONS_US } else { 0 };
         let think_min = if is_tight { think_min.max(THINK_WHEN_TIGHT_US) } else { think_min };
@@ -143,8 +151,15 @@ impl Scenario {
             delay_us: (20 + p.below(100), delay_max),
             skew_ms_max: *p.choose(&[0, 300, 60_000]),
             stores,
-            has_image: seed % IMAGE_ONE_IN == 2 && !is_tight && rotten.is_none(),
+            // Whoever works with an image takes no error for an answer.
+            has_image: seed % IMAGE_ONE_IN == 2
+                && !is_tight
+                && rotten.is_none()
+                && (troubled.is_none() || min_size > 1),
             rotten,
+            troubled,
+            // Groups must serve without it.
+            replaced: troubled.filter(|_| seed.is_multiple_of(2) && size > min_size),
             leaver,
             // A clone needs room that its removal gives back too late.
             has_snapshots: p.chance(1, SNAPSHOTS_ONE_IN) && !is_tight,
@@ -232,6 +247,19 @@ impl FaultMix {
             self.weights.push((Kind::DivideGroups, 1 + total / *prng.choose(&[1, 4, 10])));
         }
         self
+    }
+
+    /// Drawn apart, too. The OSD whose disk fails.
+    fn add_troubles(&mut self, seed: u64, osds: usize) -> Option<OsdId> {
+        let mut prng = Prng::new(seed ^ TROUBLES);
+        if !prng.chance(1, TROUBLES_ONE_IN) || self.weights.is_empty() {
+            return None;
+        }
+        let total: u64 = self.weights.iter().map(|(_, weight)| weight).sum();
+        for kind in [Kind::CutStore, Kind::FailDisk] {
+            self.weights.push((kind, 1 + total / *prng.choose(&[1, 4, 10])));
+        }
+        Some(OsdId(prng.below(osds as u64) as i32))
     }
 
     fn is_slow(&self) -> bool {

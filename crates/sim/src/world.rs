@@ -3,10 +3,13 @@
 //! One event at a time: something arrives, a timer is due, a client thinks of something, a fault
 //! happens. After each, the processes that it touched are drained and their invariants checked.
 
+mod disks;
 mod image;
 mod misfortune;
 mod snapshots;
 mod watching;
+
+pub use disks::Replacement;
 
 use crate::agenda::Agenda;
 use crate::faults::{Cast, Fault};
@@ -117,6 +120,12 @@ pub struct World {
     pub snapshots: Snapshots,
     /// Clients make requests, and faults happen.
     pub is_busy: bool,
+    /// An OSD that is being given another disk.
+    pub replacement: Option<Replacement>,
+    /// The disk that fails at times does now.
+    pub has_bad_disk: bool,
+    /// Disks failed to read what perhaps only they have.
+    pub has_misread: bool,
     /// Somebody has changed weights or marks of OSDs.
     pub has_churned: bool,
     pub commands_done: Vec<(String, Result<i32, Errno>)>,
@@ -149,9 +158,10 @@ impl World {
             monitors: of_kind(|body| matches!(body, Body::Monitor(_))),
             hosts: hosts(&scenario, &osds),
             spares: osds[scenario.osds..].to_vec(),
-            osds,
+            troubled: scenario.troubled.map(|osd| osds[osd.0 as usize]),
             clients: of_kind(|body| body.image_user().is_none() && body.is_client()),
             image_user: of_kind(|body| body.image_user().is_some()).first().copied(),
+            osds,
         };
         let (delay_min_us, delay_max_us) = scenario.delay_us;
         // A source of its own: other seeds stay what they are.
@@ -177,6 +187,9 @@ impl World {
             workload,
             snapshots,
             is_busy: false,
+            replacement: None,
+            has_bad_disk: false,
+            has_misread: false,
             has_churned: false,
             commands_done: Vec::new(),
             pools_made: 0,
@@ -461,7 +474,7 @@ impl World {
     }
 
     pub fn start(&mut self, node: NodeId) {
-        if self.nodes[node].process().is_up() {
+        if self.nodes[node].process().is_up() || self.is_being_replaced(node) {
             return;
         }
         let ahead = self.fault_prng.below(self.scenario.skew_ms_max + 1);

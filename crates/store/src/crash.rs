@@ -22,6 +22,8 @@ use std::ops::RangeInclusive;
 use stdx::Prng;
 use types::HObject;
 
+const DEAD: &str = "input/output error";
+
 /// How slow and how faulty the store is.
 #[derive(Debug, Clone)]
 pub struct CrashOptions {
@@ -77,6 +79,7 @@ pub struct CrashStore {
     reads: BTreeMap<(Time, u64), Request>,
     reads_submitted: u64,
     completions: VecDeque<Completion>,
+    is_dead: bool,
 }
 
 impl ObjectStore for CrashStore {
@@ -113,6 +116,7 @@ impl CrashStore {
             reads: BTreeMap::new(),
             reads_submitted: 0,
             completions: VecDeque::new(),
+            is_dead: false,
         }
     }
 
@@ -167,7 +171,9 @@ impl CrashStore {
     /// The machine dies and comes back: all requests and completions are gone, and of the commits
     /// that were not yet flushed a random prefix happens to be durable.
     pub fn crash(&mut self) {
-        self.flush_some();
+        if !self.is_dead {
+            self.flush_some();
+        }
         self.commits.clear();
         self.reads.clear();
         self.completions.clear();
@@ -178,6 +184,22 @@ impl CrashStore {
     pub fn wipe(&mut self) {
         self.crash();
         self.durable = self.options.capacity.map_or_else(MemStore::new, MemStore::with_capacity);
+    }
+
+    /// From now on so many of a million reads of data fail.
+    pub fn set_read_errors(&mut self, per_million: u64) {
+        self.options.read_errors_per_million = per_million;
+    }
+
+    /// The device answers nothing but errors, and keeps what is durable.
+    pub fn kill(&mut self) {
+        self.is_dead = true;
+    }
+
+    /// The device lives, and reads do not fail.
+    pub fn heal(&mut self) {
+        self.is_dead = false;
+        self.set_read_errors(0);
     }
 
     /// From now on there is room for everything.
@@ -215,6 +237,7 @@ impl CrashStore {
         let Pending { token, transaction, is_append, .. } = pending;
         let refusals = self.options.refusals_per_million;
         let outcome = match refusals > 0 && self.prng.chance(refusals, 1_000_000) {
+            _ if self.is_dead => Err(StoreError::Device(DEAD.to_owned())),
             true => Err(StoreError::NoSpace { needed: transaction.bytes_added(), available: 0 }),
             false => self.durable.apply(&transaction).map(|()| Outcome::Committed),
         };
@@ -248,6 +271,9 @@ impl CrashStore {
     }
 
     fn read_error(&mut self, kind: &RequestKind) -> Option<StoreError> {
+        if self.is_dead {
+            return Some(StoreError::Device(DEAD.to_owned()));
+        }
         let RequestKind::Read { collection, object, offset, length } = kind else { return None };
         let is_damaged =
             !self.damaged.is_empty() && self.damaged.contains(&(*collection, object.clone()));
@@ -358,6 +384,25 @@ mod tests {
             (durable_objects(&store), store.prng.next_u64())
         };
         assert_eq!(run(), run());
+    }
+
+    #[test]
+    fn a_dead_device_takes_nothing_and_keeps_what_it_had() {
+        let mut store = store_with_collection(1);
+        let names = RequestKind::Collections;
+        store.kill();
+        store.submit(Time::ZERO, touch_two(1));
+        store.submit(Time::ZERO, Request { token: 2, kind: names.clone() });
+        store.flush();
+        for _ in 0..2 {
+            let outcome = store.poll_completion().unwrap().outcome;
+            assert!(matches!(outcome, Err(StoreError::Device(_))));
+        }
+        store.heal();
+        store.submit(Time::ZERO, Request { token: 3, kind: names });
+        store.flush();
+        assert!(store.poll_completion().unwrap().outcome.is_ok());
+        assert_eq!(durable_objects(&store), 0);
     }
 
     #[test]

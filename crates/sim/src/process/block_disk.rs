@@ -3,7 +3,7 @@
 use super::Disk;
 use crate::stores::BlockShape;
 use block::device::{BLOCK, Device};
-use block::disk::{Driver, FaultyDisk};
+use block::disk::{Driver, Faults, FaultyDisk};
 use block::superblock::all_slots;
 use block::{BlockStore, StoreFailure};
 use engine::Time;
@@ -27,6 +27,8 @@ pub struct BlockDisk {
     /// Whether anything was committed in this turn.
     has_commits: bool,
     completions: VecDeque<Completion>,
+    /// Whether the store has a reason to give up.
+    is_faulty: bool,
 }
 
 impl BlockDisk {
@@ -39,12 +41,13 @@ impl BlockDisk {
         let writes = block::format(&shape.store, id, OWNER, shape.log_blocks);
         disk.perform(writes.expect("the devices are large enough"));
         let store = BlockStore::open(shape.store.clone());
-        BlockDisk { shape, prng, disk, store, has_commits: false, completions: VecDeque::new() }
+        let completions = VecDeque::new();
+        BlockDisk { shape, prng, disk, store, has_commits: false, completions, is_faulty: false }
     }
 
-    /// Why it does not go on.
+    /// Why it does not go on, if it has no reason.
     pub fn failure(&self) -> Option<&StoreFailure> {
-        self.store.failure()
+        self.store.failure().filter(|_| !self.is_faulty)
     }
 
     /// Whether everything is done that was asked for, and that the store does of its own accord.
@@ -71,6 +74,28 @@ impl BlockDisk {
                 self.disk.corrupt(Device::Main, block, bit);
             }
         }
+    }
+
+    /// The device with log and metadata, or that with the data, answers nothing but errors.
+    pub fn kill(&mut self) {
+        self.is_faulty = true;
+        let devices =
+            [Device::Main, Device::Fast].map(|device| (device, self.disk.has_device(device)));
+        let present: Vec<Device> =
+            devices.into_iter().filter(|(_, has)| *has).map(|(device, _)| device).collect();
+        self.disk.kill(*self.prng.choose(&present));
+    }
+
+    /// So many of a million reads fail.
+    pub fn misread(&mut self, per_million: u64) {
+        self.is_faulty = true;
+        let faults = Faults { read_errors_per_million: per_million, ..Faults::default() };
+        self.disk.set_faults(faults);
+    }
+
+    /// The devices are as good as they were. What the store made of it stays until it is opened again.
+    pub fn heal(&mut self) {
+        self.disk.heal();
     }
 
     /// A store of its own over what is left of the devices if the power fails now.
@@ -136,12 +161,15 @@ impl Disk for BlockDisk {
     }
 
     fn crash(&mut self) {
-        self.check_invariants();
+        if !self.is_faulty {
+            self.check_invariants();
+        }
         match self.prng.chance(1, RESTART_ONE_IN) {
             true => self.disk.restart(),
             false => drop(self.disk.crash()),
         }
         self.store = BlockStore::open(self.shape.store.clone());
+        self.is_faulty &= self.disk.is_faulty();
         self.completions.clear();
     }
 }

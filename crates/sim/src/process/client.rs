@@ -152,6 +152,12 @@ impl ClientProcess {
         self.submitted.insert(id, Submitted::Command(command.to_owned()));
     }
 
+    /// Whether that command was given and not answered.
+    pub fn is_asking(&self, command: &str) -> bool {
+        let mut others = self.submitted.values();
+        others.any(|what| matches!(what, Submitted::Command(asked) if asked == command))
+    }
+
     pub fn pool_op(
         &mut self,
         now: Time,

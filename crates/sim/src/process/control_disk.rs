@@ -32,6 +32,8 @@ pub struct SharedControl {
     lost: Duration,
     /// What each monitor is yet to be told, and when.
     watchers: Vec<VecDeque<(Time, Completion)>>,
+    /// Until when each monitor alone does not reach it.
+    cut_until: Vec<Time>,
 }
 
 pub type Shared = Rc<RefCell<SharedControl>>;
@@ -39,8 +41,10 @@ pub type Shared = Rc<RefCell<SharedControl>>;
 impl SharedControl {
     pub fn new(control: MemControl, seed: u64, now: Time) -> Shared {
         let prng = Prng::new(seed);
-        let (down_until, lost, watchers) = (Time::ZERO, Duration::ZERO, Vec::new());
-        Rc::new(RefCell::new(SharedControl { control, prng, now, down_until, lost, watchers }))
+        let (down_until, lost) = (Time::ZERO, Duration::ZERO);
+        let (watchers, cut_until) = (Vec::new(), Vec::new());
+        let shared = SharedControl { control, prng, now, down_until, lost, watchers, cut_until };
+        Rc::new(RefCell::new(shared))
     }
 
     pub fn tell_time(&mut self, now: Time) {
@@ -56,8 +60,19 @@ impl SharedControl {
         }
     }
 
+    /// One monitor loses it; for all others it is there.
+    pub fn cut(&mut self, monitor: usize, duration: Duration) {
+        self.cut_until[monitor] = self.now + duration;
+    }
+
+    /// Until when that monitor does not reach it.
+    fn out_of_reach(&self, monitor: usize) -> Time {
+        self.down_until.max(self.cut_until[monitor])
+    }
+
     pub fn mend(&mut self) {
         let now = self.now;
+        self.cut_until.fill(Time::ZERO);
         if self.down_until > now {
             self.lost = self.lost.saturating_sub(self.down_until.since(now));
             self.down_until = now;
@@ -123,6 +138,7 @@ impl ControlDisk {
     pub fn new(shared: &Shared, seed: u64) -> Self {
         let number = shared.borrow().watchers.len();
         shared.borrow_mut().watchers.push(VecDeque::new());
+        shared.borrow_mut().cut_until.push(Time::ZERO);
         ControlDisk {
             shared: shared.clone(),
             number,
@@ -141,7 +157,7 @@ impl ControlDisk {
 
     fn do_first(&mut self, now: Time) {
         let Some((_, request)) = self.queue.pop_front() else { return };
-        if self.shared.borrow().is_down() {
+        if self.shared.borrow().out_of_reach(self.number) > now {
             return self.fail(now, request);
         }
         let mut shared = self.shared.borrow_mut();
@@ -163,7 +179,7 @@ impl ControlDisk {
         let completion = match request {
             // Loading goes on until it succeeds.
             request @ Request::Range { .. } => {
-                let back = self.shared.borrow().down_until;
+                let back = self.shared.borrow().out_of_reach(self.number);
                 return self.queue.push_front((back, request));
             }
             Request::Commit { token, .. } => failed(token),
@@ -185,7 +201,7 @@ impl ControlDisk {
     fn next_change(&self) -> Option<Time> {
         let shared = self.shared.borrow();
         let (due, _) = shared.watchers[self.number].front()?;
-        Some((*due).max(shared.down_until))
+        Some((*due).max(shared.out_of_reach(self.number)))
     }
 }
 
@@ -236,7 +252,7 @@ impl Disk for ControlDisk {
         let requests: Vec<_> = self.queue.drain(..).take(survivors as usize).collect();
         for (_, request) in requests {
             let mut shared = self.shared.borrow_mut();
-            if !shared.is_down() {
+            if shared.out_of_reach(self.number) <= shared.now {
                 shared.execute(&request);
             }
         }

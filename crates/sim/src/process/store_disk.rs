@@ -56,6 +56,29 @@ impl StoreDisk {
         }
     }
 
+    /// From now on it answers nothing but errors.
+    pub fn kill(&mut self) {
+        match self {
+            StoreDisk::Crash(store) => store.kill(),
+            StoreDisk::Block(disk) => disk.kill(),
+        }
+    }
+
+    /// From now on so many of a million reads fail.
+    pub fn misread(&mut self, per_million: u64) {
+        match self {
+            StoreDisk::Crash(store) => store.set_read_errors(per_million),
+            StoreDisk::Block(disk) => disk.misread(per_million),
+        }
+    }
+
+    pub fn heal(&mut self) {
+        match self {
+            StoreDisk::Crash(store) => store.heal(),
+            StoreDisk::Block(disk) => disk.heal(),
+        }
+    }
+
     /// Panics if the store has given up: nothing here gives it a reason.
     pub fn check_failure(&self) {
         if let StoreDisk::Block(disk) = self

@@ -74,12 +74,17 @@ impl World {
                 (0..self.nodes.len()).for_each(|node| self.touch(node));
             }
             Fault::StoreDown(duration) => self.control().borrow_mut().fail(duration),
+            Fault::StoreCut(node, duration) => self.cut_store(node, duration),
             Fault::CreatePool => self.create_another_pool(),
             Fault::Command(command) => {
                 self.has_churned = true;
                 self.command(self.cast.clients[0], &command);
             }
             Fault::Rot(node) => self.with_store(node, |store, _| store.rot()),
+            Fault::DiskDies(node) => self.kill_disk(node),
+            Fault::DiskMisreads(node, per_million) => self.misread(node, per_million),
+            Fault::DiskHeals(node) => self.heal_disk(node),
+            Fault::Replace(node) => self.replace(node),
         }
     }
 
@@ -104,7 +109,7 @@ impl World {
         nodes.iter().for_each(|node| self.touch(*node));
     }
 
-    fn crash(&mut self, node: NodeId, silently: bool) {
+    pub(super) fn crash(&mut self, node: NodeId, silently: bool) {
         self.weather.set_paused(node, false);
         if self.nodes[node].process().is_up() {
             self.nodes[node].process().crash();
@@ -130,6 +135,9 @@ impl World {
     pub fn heal(&mut self) {
         self.set_busy(false);
         self.fault(Fault::Mend);
+        if let Some(node) = self.cast.troubled {
+            self.heal_disk(node);
+        }
         let all: Vec<NodeId> = (0..self.nodes.len()).collect();
         self.resume(&all);
         self.fault(Fault::Start(all));

@@ -1,0 +1,146 @@
+//! Disks that fail, and are repaired or replaced; and monitors that lose their store alone.
+
+use super::{Body, Event, World};
+use crate::faults::Fault;
+use crate::network::NodeId;
+use crate::process::StoreDisk;
+use engine::Duration;
+use types::{OsdId, Uuid};
+
+/// How long an administrator waits before trying again.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// An OSD whose old disk is gone, and that is not known with its new one yet. It does not run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replacement {
+    pub node: NodeId,
+    pub osd: OsdId,
+    uuid: Uuid,
+}
+
+impl Replacement {
+    /// What `sepiola osd replace` says to the monitors.
+    pub fn commands(&self) -> [String; 2] {
+        let (osd, uuid) = (self.osd, self.uuid);
+        [
+            format!(r#"{{"prefix":"osd destroy","id":"{osd}","yes_i_really_mean_it":true}}"#),
+            format!(r#"{{"prefix":"osd new","uuid":"{uuid}","id":"{osd}"}}"#),
+        ]
+    }
+}
+
+impl World {
+    pub(super) fn cut_store(&mut self, node: NodeId, duration: Duration) {
+        let number = self.cast.monitors.iter().position(|monitor| *monitor == node);
+        let number = number.expect("only monitors have a control store");
+        self.control().borrow_mut().cut(number, duration);
+    }
+
+    pub(super) fn kill_disk(&mut self, node: NodeId) {
+        self.has_bad_disk = true;
+        // What nobody else has cannot be read from a dead disk, as long as its OSD does not know.
+        self.has_misread |= self.scenario.min_size == 1;
+        self.with_store(node, |store, _| store.kill());
+    }
+
+    pub(super) fn misread(&mut self, node: NodeId, per_million: u64) {
+        // What one OSD alone has is lost if it cannot read it.
+        if self.scenario.min_size > 1 {
+            (self.has_bad_disk, self.has_misread) = (true, true);
+            self.with_store(node, |store, _| store.misread(per_million));
+        }
+    }
+
+    /// The disk is as it was; an OSD that gave up is started again.
+    pub(super) fn heal_disk(&mut self, node: NodeId) {
+        self.has_bad_disk = false;
+        self.with_store(node, |store, _| store.heal());
+        if self.nodes[node].process().is_up() {
+            self.crash(node, false);
+            self.start(node);
+        }
+    }
+
+    pub(super) fn is_being_replaced(&self, node: NodeId) -> bool {
+        self.replacement.as_ref().is_some_and(|replacement| replacement.node == node)
+    }
+
+    /// One step of giving an OSD an empty disk. Each is tried again until it succeeds.
+    pub(super) fn replace(&mut self, node: NodeId) {
+        if self.replacement.is_none() && !self.has_bad_disk {
+            return;
+        }
+        if self.replacement.is_some() || self.give_disk(node) {
+            self.ask_next();
+        }
+        if self.replacement.is_some() || self.has_bad_disk {
+            self.agenda.after(PATIENCE, Event::Fault(Fault::Replace(node)));
+        }
+    }
+
+    fn ask_next(&mut self) {
+        let Some(replacement) = &self.replacement else { return };
+        let [destroy, new] = replacement.commands();
+        let is_done = |what: &String| {
+            self.commands_done.iter().any(|(command, outcome)| command == what && *outcome == Ok(0))
+        };
+        let next = match (is_done(&destroy), is_done(&new)) {
+            (_, true) => return self.end_replacement(),
+            (true, false) => new,
+            (false, false) => destroy,
+        };
+        let client = self.cast.clients[0];
+        let Body::Client(process) = &self.nodes[client].body else { return };
+        if !process.is_asking(&next) {
+            self.command(client, &next);
+        }
+    }
+
+    /// Takes the old disk away, if nobody needs it.
+    fn give_disk(&mut self, node: NodeId) -> bool {
+        let Body::Osd(process) = &self.nodes[node].body else { return false };
+        let osd = process.config.id;
+        self.crash(node, false);
+        if !self.does_without(osd) {
+            return false;
+        }
+        let mut bytes = [0; 16];
+        self.fault_prng.fill(&mut bytes);
+        let (kind, seed) =
+            (self.scenario.stores[osd.0 as usize].clone(), self.fault_prng.next_u64());
+        let uuid = Uuid(bytes);
+        if let Body::Osd(process) = &mut self.nodes[node].body {
+            process.hosted.disk = StoreDisk::new(seed, kind);
+            process.config.uuid = uuid;
+        }
+        (self.has_bad_disk, self.has_churned) = (false, true);
+        self.commands_done.clear();
+        self.replacement = Some(Replacement { node, osd, uuid });
+        true
+    }
+
+    /// Of an OSD that is down, groups that serve have all that was ever acknowledged, if they find it.
+    fn does_without(&self, osd: OsdId) -> bool {
+        let Some(map) = self.newest_map().filter(|map| map.exists(osd) && !map.is_up(osd)) else {
+            return false;
+        };
+        let groups = map.pools.keys().flat_map(|pool| map.pgs(*pool));
+        let serves = |pg| {
+            let mut daemons = self.osds().filter_map(|osd| osd.hosted.daemon.as_ref());
+            daemons.any(|daemon| {
+                daemon.map().epoch == map.epoch
+                    && daemon.groups().any(|group| {
+                        group.id() == pg && group.is_active() && group.unfound().next().is_none()
+                    })
+            })
+        };
+        groups.into_iter().all(serves)
+    }
+
+    /// The OSD is known, and starts over its new disk.
+    pub fn end_replacement(&mut self) {
+        if let Some(replacement) = self.replacement.take() {
+            self.start(replacement.node);
+        }
+    }
+}
