@@ -19,6 +19,7 @@ pub enum Check {
     Fio,
     Rbd,
     Image,
+    Clones,
     Nbd,
     Groups,
     BadInput,
@@ -41,7 +42,7 @@ pub enum Mode {
 }
 
 impl Check {
-    pub const ALL: [Check; 19] = [
+    pub const ALL: [Check; 20] = [
         Check::Commands,
         Check::Rados,
         Check::Librados,
@@ -50,6 +51,7 @@ impl Check {
         Check::Fio,
         Check::Rbd,
         Check::Image,
+        Check::Clones,
         Check::Nbd,
         Check::Groups,
         Check::BadInput,
@@ -73,6 +75,7 @@ impl Check {
             Check::Fio => "fio",
             Check::Rbd => "rbd",
             Check::Image => "image",
+            Check::Clones => "clones",
             Check::Nbd => "nbd",
             Check::Groups => "groups",
             Check::BadInput => "bad-input",
@@ -98,6 +101,7 @@ impl Check {
             Check::Fio => ("bash", include_str!("../checks/fio.sh")),
             Check::Rbd => ("bash", include_str!("../checks/rbd.sh")),
             Check::Image => ("bash", include_str!("../checks/image.sh")),
+            Check::Clones => ("bash", include_str!("../checks/clones.sh")),
             Check::Nbd => ("bash", include_str!("../checks/nbd.sh")),
             Check::Groups => ("python3", include_str!("../checks/groups.py")),
             Check::BadInput
@@ -156,6 +160,7 @@ pub fn plan(clients: &Clients, short: bool) -> Vec<(Check, Mode)> {
             | Check::Groups
             | Check::BadInput
             | Check::Image
+            | Check::Clones
             | Check::Nbd
                 if *clients != Clients::Host => {}
             _ => plan.push((check, Mode::Crc)),

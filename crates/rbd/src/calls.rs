@@ -120,6 +120,34 @@ impl Encode for ParentSpec {
     }
 }
 
+/// A clone, as the header of its parent names it: pool, namespace, image id.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ChildSpec {
+    pub pool: i64,
+    pub namespace: Bytes,
+    pub image: Bytes,
+}
+
+impl Encode for ChildSpec {
+    fn encode(&self, w: &mut codec::Writer) {
+        w.versioned(2, 1, |w| {
+            w.i64(self.pool);
+            w.value(&self.image);
+            w.value(&self.namespace);
+        });
+    }
+}
+
+impl Decode for ChildSpec {
+    fn decode(r: &mut codec::Reader<'_>) -> codec::Result<Self> {
+        r.versioned("clone", 2, |r, version| {
+            let (pool, image) = r.value()?;
+            let namespace = if version >= 2 { r.value()? } else { Bytes::new() };
+            Ok(ChildSpec { pool, namespace, image })
+        })
+    }
+}
+
 impl Decode for ParentSpec {
     fn decode(r: &mut codec::Reader<'_>) -> codec::Result<Self> {
         r.versioned("parent image", 1, |r, _| {
@@ -175,4 +203,51 @@ pub(crate) type OldParent<'a> = (i64, &'a str, SnapId);
 /// `BTreeSet<id>`; ENOENT if there are none.
 pub(crate) fn get_old_children(parent: OldParent<'_>) -> OsdOp {
     call("get_children", &parent)
+}
+
+pub(crate) fn add_old_child(parent: OldParent<'_>, child: &str) -> OsdOp {
+    call("add_child", &(parent, child))
+}
+
+pub(crate) fn remove_old_child(parent: OldParent<'_>, child: &str) -> OsdOp {
+    call("remove_child", &(parent, child))
+}
+
+/// EEXIST if it has another parent.
+pub(crate) fn attach_parent(parent: &ParentSpec, overlap: u64) -> OsdOp {
+    call("parent_attach", &(parent.clone(), overlap, false))
+}
+
+pub(crate) fn detach_parent() -> OsdOp {
+    call("parent_detach", &())
+}
+
+/// ENOENT if the snapshot is in the trash.
+pub(crate) fn attach_child(snap: SnapId, child: &ChildSpec) -> OsdOp {
+    call("child_attach", &(snap, child.clone()))
+}
+
+pub(crate) fn detach_child(snap: SnapId, child: &ChildSpec) -> OsdOp {
+    call("child_detach", &(snap, child.clone()))
+}
+
+/// `BTreeSet<ChildSpec>`; ENOENT if there are none.
+pub(crate) fn list_children(snap: SnapId) -> OsdOp {
+    call("children_list", &snap)
+}
+
+/// `RBD_OPERATION_FEATURE_CLONE_CHILD`
+pub(crate) const CLONE_CHILD: u64 = 1 << 1;
+
+pub(crate) fn get_operation_features() -> OsdOp {
+    call("op_features_get", &())
+}
+
+pub(crate) fn set_operation_features(features: u64) -> OsdOp {
+    call("op_features_set", &(features, features))
+}
+
+/// ENOENT if no image has the id.
+pub(crate) fn directory_name(id: &str) -> OsdOp {
+    call("dir_get_name", &id)
 }

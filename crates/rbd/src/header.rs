@@ -1,16 +1,22 @@
 //! What an image's header says.
 
 use crate::calls::{self, ParentSpec};
-use crate::names::{ImageSpec, data_object, text};
+use crate::names::{ImageSpec, Pool, data_object, text};
 use crate::snapshot::Snapshot;
 use crate::steps::{Steps, Stop};
 use crate::{Error, Features, Layout};
 use rados::Place;
+use std::sync::Arc;
 use types::{Errno, PoolId, SnapId, UTime};
 use wire::SnapContext;
 
 /// Larger ones are not what librbd makes (64 MiB at most by default, 32 MiB per write).
 const ORDERS: std::ops::RangeInclusive<u8> = 12..=26;
+
+/// Clones of clones of clones: more is taken for damage.
+const ANCESTORS_MAX: usize = 256;
+/// How often a header is read again whose parent is not there.
+const READS_MAX: usize = 4;
 
 /// An image as clients need to know it to read and write it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +37,8 @@ pub struct Header {
     pub snap: SnapId,
     /// What a clone was made of, as long as it needs that.
     pub parent: Option<Parent>,
+    /// The parent, its parent and so on, as [`crate::open`] reads them; else none.
+    pub ancestors: Arc<[Header]>,
 }
 
 /// What reads of a clone find where it has no objects.
@@ -45,6 +53,14 @@ pub struct Parent {
     pub overlap: u64,
 }
 
+impl Parent {
+    /// Its header's pool; only the cluster's map knows names.
+    pub(crate) fn pool(&self) -> Pool {
+        let (id, namespace) = (self.pool, self.namespace.clone());
+        Pool { id, name: format!("pool {id}"), namespace }
+    }
+}
+
 /// What a person is told besides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Info {
@@ -52,6 +68,15 @@ pub struct Info {
     pub created: UTime,
     /// If it is about one.
     pub snapshot: Option<Snapshot>,
+    pub parent: Option<ParentInfo>,
+}
+
+/// How people know the parent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParentInfo {
+    /// `None`: it is in the trash, or not there.
+    pub image: Option<String>,
+    pub snapshot: Option<String>,
 }
 
 impl Header {
@@ -69,6 +94,14 @@ impl Header {
         let mut place = self.spec.pool.place(data_object(&self.data_prefix, object));
         place.pool = self.data_pool();
         place
+    }
+
+    /// How much of an object the parent shows, from its beginning, if the object is not there.
+    pub(crate) fn shown_by_parent(&self, object: u64) -> u64 {
+        match &self.parent {
+            Some(parent) => self.layout.object_length(object, parent.overlap.min(self.size)),
+            None => 0,
+        }
     }
 
     pub fn objects(&self) -> u64 {
@@ -150,11 +183,51 @@ pub(crate) fn read_at(
         layout,
         snap_context: SnapContext { seq, snaps },
         snap,
+        ancestors: Arc::new([]),
         parent: overlap.map(|overlap| parent_of(parent, overlap)).transpose()?.flatten(),
     })
 }
 
-fn parent_of(spec: ParentSpec, overlap: u64) -> Result<Option<Parent>, Error> {
+/// Reads also what it was cloned of, and so on. Somebody may make an image independent meanwhile.
+pub(crate) fn with_ancestors(
+    steps: &mut Steps,
+    read: impl Fn(&mut Steps) -> Result<Header, Stop>,
+) -> Result<Header, Stop> {
+    let mut tries = 0;
+    loop {
+        let mut header = read(steps)?;
+        match ancestors(steps, &header) {
+            Ok(ancestors) => {
+                header.ancestors = ancestors.into();
+                return Ok(header);
+            }
+            Err(Stop::Failed(error)) if error.errno() == Errno::NOENT && tries < READS_MAX => {
+                tries += 1;
+            }
+            Err(stop) => return Err(stop),
+        }
+    }
+}
+
+fn ancestors(steps: &mut Steps, header: &Header) -> Result<Vec<Header>, Stop> {
+    let mut ancestors: Vec<Header> = Vec::new();
+    let mut next = header.parent.clone();
+    while let Some(parent) = next.filter(|parent| parent.overlap > 0) {
+        if ancestors.len() >= ANCESTORS_MAX {
+            let text =
+                format!("{} has more than {ANCESTORS_MAX} generations of parents", header.spec);
+            return Err(Error::refused(text).into());
+        }
+        let spec = ImageSpec { pool: parent.pool(), name: format!("(id {})", parent.image) };
+        let ancestor = read_at(steps, &spec, parent.image, parent.snapshot)?;
+        ancestor.features.check_readable(&spec.to_string())?;
+        next = ancestor.parent.clone();
+        ancestors.push(ancestor);
+    }
+    Ok(ancestors)
+}
+
+pub(crate) fn parent_of(spec: ParentSpec, overlap: u64) -> Result<Option<Parent>, Error> {
     if !spec.exists() {
         return Ok(None);
     }

@@ -3,6 +3,8 @@
 //! Stripe units go round over a set of objects until those are full, then over the next set. With one
 //! object in a set, which is the usual case, an object is a contiguous part of the image.
 
+use std::ops::Range;
+
 /// A part of an object, and where in the request it belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
@@ -76,7 +78,7 @@ impl Layout {
 
     /// The extents of a range of the image, in the order of the image. What follows in the same
     /// object is one extent.
-    pub fn extents(&self, mut offset: u64, length: u64) -> impl Iterator<Item = Extent> {
+    pub fn extents(&self, mut offset: u64, length: u64) -> impl Iterator<Item = Extent> + use<> {
         let layout = *self;
         let (begin, end) = (offset, offset + length);
         std::iter::from_fn(move || {
@@ -93,6 +95,36 @@ impl Layout {
             offset += length;
             Some(Extent { object, offset: object_offset, length, buffer_offset })
         })
+    }
+
+    /// Where in the image a part of an object lies, in the order of both.
+    pub fn ranges(
+        &self,
+        object: u64,
+        mut offset: u64,
+        length: u64,
+    ) -> impl Iterator<Item = Range<u64>> + use<> {
+        let layout = *self;
+        let end = offset + length;
+        std::iter::from_fn(move || {
+            if offset >= end {
+                return None;
+            }
+            let start = layout.place_in_image(object, offset);
+            let run = match layout.stripe_count {
+                1 => layout.object_size - offset,
+                _ => layout.stripe_unit - offset % layout.stripe_unit,
+            };
+            let length = run.min(end - offset);
+            offset += length;
+            Some(start..start + length)
+        })
+    }
+
+    fn place_in_image(&self, object: u64, offset: u64) -> u64 {
+        let (set, place) = (object / self.stripe_count, object % self.stripe_count);
+        let (round, in_unit) = (offset / self.stripe_unit, offset % self.stripe_unit);
+        set * self.set_size() + (round * self.stripe_count + place) * self.stripe_unit + in_unit
     }
 
     fn locate(&self, offset: u64) -> (u64, u64) {
@@ -136,6 +168,15 @@ mod tests {
                 for byte in extent.offset..extent.offset + extent.length {
                     prop_assert!(places.insert((extent.object, byte)));
                 }
+            }
+            for extent in layout.extents(0, size) {
+                let ranges: Vec<_> = layout.ranges(extent.object, extent.offset, extent.length).collect();
+                let mut at = extent.buffer_offset;
+                for range in ranges {
+                    prop_assert_eq!(range.start, at);
+                    at = range.end;
+                }
+                prop_assert_eq!(at, extent.buffer_offset + extent.length);
             }
             prop_assert_eq!(places.len() as u64, size);
             let objects: BTreeSet<u64> = places.iter().map(|(object, _)| *object).collect();

@@ -38,11 +38,12 @@ mod object_map;
 mod snapshot;
 mod steps;
 mod tasks;
+mod work;
 
 pub use errands::{Asker, Errands};
 pub use error::Error;
 pub use features::{Features, InvalidFeature};
-pub use header::{Header, Info, Parent};
+pub use header::{Header, Info, Parent, ParentInfo};
 pub use image::{Image, ImageEvent, Outcome, Piece, Request, RequestId};
 pub use layout::{Extent, Layout};
 pub use names::{ImageSpec, Pool};
@@ -50,7 +51,8 @@ pub use object_map::ObjectMap;
 pub use snapshot::{Protection, Purpose, Snapshot};
 pub use steps::{Answer, Ask, AskId, Progress, Task};
 pub use tasks::{
-    CreateSpec, Purged, create, info, list, object_map, open, open_snapshot, protect_snapshot,
-    purge_snapshots, remove, remove_snapshot, rename, rename_snapshot, resize, roll_back,
-    snapshots, take_snapshot, unprotect_snapshot,
+    Child, CloneFormat, CloneSpec, CreateSpec, Purged, children, clone_image, create, flatten,
+    info, list, object_map, open, open_snapshot, protect_snapshot, purge_snapshots, remove,
+    remove_snapshot, rename, rename_snapshot, resize, roll_back, snapshots, take_snapshot,
+    unprotect_snapshot,
 };

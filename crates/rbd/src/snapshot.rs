@@ -138,6 +138,15 @@ impl Snapshot {
     }
 }
 
+/// What a snapshot is called, or was before it was removed.
+pub(crate) fn name(reply: &OperationReply) -> Result<String, Error> {
+    let info: SnapshotInfo = calls::output(reply, 0, "a snapshot")?;
+    match info.purpose {
+        Purpose::Trash(name) => Ok(name),
+        _ => text(info.name, "a snapshot's name"),
+    }
+}
+
 /// All snapshots of an image, the oldest first.
 pub(crate) fn read_all(steps: &mut Steps, header: &Header) -> Result<Vec<Snapshot>, Stop> {
     let mut ids = header.snap_context.snaps.clone();

@@ -5,6 +5,7 @@
 //! the question is asked, and when its answer is there the function is run again from its beginning.
 //! So the function must ask the same as long as it is answered the same, and must do nothing else.
 
+use crate::work::Work;
 use crate::{Asker, Error};
 use bytes::Bytes;
 use engine::Duration;
@@ -65,6 +66,8 @@ pub(crate) enum Part {
     Access,
     /// A change of an image's object map.
     Map,
+    /// A change of the object maps of its snapshots.
+    SnapshotMaps,
     Watch,
     Unwatch,
     /// Nobody waits for the answer.
@@ -114,6 +117,8 @@ pub(crate) struct Steps {
     is_resting: bool,
     /// The watch that a step has registered.
     watch: Option<WatchId>,
+    /// Requests on an open image, instead of questions.
+    pub(crate) work: Option<Box<Work>>,
 }
 
 impl Steps {
@@ -232,8 +237,23 @@ impl Steps {
         self.sweep(step, numbers, operation)
     }
 
+    /// What was answered to the step that comes now.
+    pub(crate) fn remembered(&mut self) -> Option<Answer> {
+        let answer = self.answers.get(self.used)?;
+        self.used += 1;
+        Some(answer.clone())
+    }
+
+    pub(crate) fn remember(&mut self, answer: Answer) {
+        self.answers.push(answer);
+    }
+
     /// False for what is no longer waited for.
     fn handle_answer(&mut self, id: AskId, answer: Answer) -> bool {
+        if let Some(work) = &mut self.work {
+            work.handle_answer(id, answer);
+            return true;
+        }
         if id.part != Part::Task || id.number != self.answers.len() as u64 {
             return false;
         }
@@ -322,6 +342,9 @@ impl<T> Task<T> {
     /// What the client was told of a watch; false if the watch is not this task's. Others learn
     /// that they are heard, and that the lock which they ask for will be given up.
     pub fn handle_watch_event(&mut self, event: &WatchEvent) -> bool {
+        if let Some(work) = &mut self.steps.work {
+            return work.handle_watch_event(event);
+        }
         match event {
             WatchEvent::Notified { watch, notify_id, payload, .. }
                 if self.steps.watch == Some(*watch) =>
@@ -338,13 +361,17 @@ impl<T> Task<T> {
 
     /// Of what takes long.
     pub fn progress(&self) -> Option<Progress> {
+        if let Some(work) = &self.steps.work {
+            return Some(work.progress());
+        }
         self.steps.sweep.as_ref().map(|sweep| Progress { done: sweep.done, total: sweep.total })
     }
 }
 
 impl<T> Asker for Task<T> {
     fn poll_ask(&mut self) -> Option<(AskId, Ask)> {
-        self.steps.asks.pop_front()
+        let ask = self.steps.asks.pop_front();
+        ask.or_else(|| self.steps.work.as_mut().and_then(|work| work.poll_ask()))
     }
 
     fn handle_answer(&mut self, id: AskId, answer: Answer) {

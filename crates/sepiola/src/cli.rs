@@ -19,7 +19,10 @@ pub use nbd::NbdArgs;
 pub use osd::{
     OsdClusterArgs, OsdCommand, OsdCreateArgs, OsdReplaceArgs, OsdStartArgs, OsdStoreArgs,
 };
-pub use snapshot::{SnapArgs, SnapCommand, SnapListArgs, SnapRenameArgs, SourceName};
+pub use snapshot::{
+    ChildrenArgs, CloneArgs, CloneFormatArg, SnapArgs, SnapCommand, SnapListArgs, SnapRenameArgs,
+    SourceName,
+};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;

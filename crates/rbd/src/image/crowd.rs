@@ -370,6 +370,7 @@ pub fn header(features: Features) -> Header {
         snap_context: SnapContext::default(),
         snap: SnapId::HEAD,
         parent: None,
+        ancestors: [].into(),
     }
 }
 

@@ -124,7 +124,9 @@ impl Image {
                 Attempt::NotYet => Ok(Taking::NotYet),
                 Attempt::Taken(me) => {
                     let id = header.id.clone();
-                    let header = header::read_with_id(steps, &header.spec, id)?;
+                    let header = header::with_ancestors(steps, |steps| {
+                        header::read_with_id(steps, &header.spec, id.clone())
+                    })?;
                     let map = object_map::open(steps, &header)?;
                     Ok(Taking::Taken(me, Box::new(header), map))
                 }

@@ -4,9 +4,12 @@
 //! again, so that writes know the newest snapshots and nobody writes behind the end.
 
 mod access;
+mod assemble;
+mod copyup;
 mod header_watch;
 mod lock;
 mod object_map;
+mod parent;
 mod request;
 
 pub use request::{Outcome, Piece, Request, RequestId};
@@ -15,9 +18,11 @@ use crate::header::Header;
 use crate::steps::{Answer, Ask, AskId, Part, Task};
 use crate::{Asker, Error};
 use access::Access;
+use copyup::Guards;
 use header_watch::HeaderWatch;
 use lock::Lock;
 use object_map::MapKeeper;
+use parent::Fetch;
 use rados::Reply;
 use request::Pending;
 use std::collections::VecDeque;
@@ -54,6 +59,8 @@ pub struct Image {
     held: VecDeque<u64>,
     requests: Slab<Pending>,
     accesses: Slab<Access>,
+    fetches: Slab<Fetch>,
+    guards: Guards,
     asks: VecDeque<(AskId, Ask)>,
     completions: VecDeque<(RequestId, Result<Outcome, Error>)>,
     events: VecDeque<ImageEvent>,
@@ -65,12 +72,7 @@ impl Image {
     pub fn new(header: Header, is_writable: bool) -> Result<Self, Error> {
         let name = header.spec.to_string();
         header.features.check_readable(&name)?;
-        if header.parent.is_some() {
-            return Err(Error::refused(format!(
-                "{name} is a clone, which this client does not read; `rbd flatten {name}` makes it \
-                 an image of its own"
-            )));
-        }
+        check_ancestors(&header)?;
         if is_writable {
             header.features.check_writable(&name)?;
             check_head(&header)?;
@@ -88,6 +90,8 @@ impl Image {
             held: VecDeque::new(),
             requests: Slab::new(),
             accesses: Slab::new(),
+            fetches: Slab::new(),
+            guards: Guards::default(),
             asks: VecDeque::new(),
             completions: VecDeque::new(),
             events: VecDeque::new(),
@@ -205,11 +209,30 @@ impl Image {
         if header.size != self.header.size {
             self.events.push_back(ImageEvent::Resized(header.size));
         }
-        self.header = header;
+        self.exchange(header);
         // Somebody has found out that the map is wrong.
         if self.is_writable && !self.header.has_map() {
             self.abandon_map();
         }
+    }
+
+    fn exchange(&mut self, header: Header) {
+        let old = std::mem::replace(&mut self.header, header);
+        if old.ancestors == self.header.ancestors {
+            // What is under way is as good as what begins now.
+            self.header.ancestors = old.ancestors;
+        }
+        if (old.size, &old.parent) != (self.header.size, &self.header.parent) {
+            self.guards.forget();
+        }
+    }
+}
+
+fn check_ancestors(header: &Header) -> Result<(), Error> {
+    let has_parent = header.parent.as_ref().is_some_and(|parent| parent.overlap > 0);
+    match has_parent && header.ancestors.is_empty() {
+        true => Err(Error::refused(format!("the parent of {} was not looked at", header.spec))),
+        false => Ok(()),
     }
 }
 
@@ -233,6 +256,7 @@ impl Asker for Image {
         match id.part {
             Part::Access => self.access_answered(id.number, answer),
             Part::Map => self.map_answered(id.number, answer),
+            Part::SnapshotMaps => self.snapshot_map_answered(id.number, answer),
             Part::Lock => self.lock_answered(id, answer),
             Part::Task => {
                 let Some(task) = &mut self.refresh else { return };

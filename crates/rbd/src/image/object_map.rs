@@ -9,6 +9,8 @@ use crate::object_map::{self, ObjectMap, State};
 use crate::steps::{Answer, Ask, Part};
 use std::collections::{BTreeMap, VecDeque};
 use types::Errno;
+use wire::OsdOp;
+use wire::op::OpCode;
 
 /// The number of the question that marks the map as invalid; no object has it.
 const INVALIDATION: u64 = u64::MAX;
@@ -28,13 +30,7 @@ pub(super) struct MapKeeper {
 #[derive(Debug)]
 struct StateChange {
     new: State,
-    waiting: VecDeque<(u64, Action)>,
-}
-
-/// What an access needs before it.
-enum Need {
-    Nothing,
-    State(State),
+    waiting: VecDeque<u64>,
 }
 
 impl MapKeeper {
@@ -42,19 +38,42 @@ impl MapKeeper {
         !self.changes.is_empty() || self.is_invalidating
     }
 
-    fn need(&self, object: u64, action: &Action) -> Need {
-        let Some(state) = self.map.as_ref().and_then(|map| map.get(object)) else {
-            return Need::Nothing;
-        };
-        let wanted = match action {
-            Action::Read { .. } | Action::Map { .. } => return Need::Nothing,
-            Action::Remove => State::Pending,
-            Action::Write { .. } => State::Exists,
+    /// Whether an access waits for what is being changed.
+    pub fn hold(&mut self, object: u64, key: u64) -> bool {
+        match self.changes.get_mut(&object) {
+            Some(change) => {
+                change.waiting.push_back(key);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Whether an object is known not to be there.
+    pub fn is_absent(&self, object: u64) -> bool {
+        let is_known = |map: &ObjectMap| !map.may_exist(object);
+        self.map.as_ref().is_some_and(is_known) && !self.changes.contains_key(&object)
+    }
+
+    /// What the map must say before operations on an object.
+    pub fn need(&self, object: u64, ops: &[OsdOp]) -> Option<State> {
+        let state = self.map.as_ref()?.get(object)?;
+        let has = |codes: &[OpCode]| ops.iter().any(|op| codes.contains(&op.code));
+        let wanted = match () {
+            () if has(&[OpCode::DELETE]) => State::Pending,
+            () if has(&[OpCode::WRITE, OpCode::CREATE, OpCode::CALL]) => State::Exists,
             // What is about to be removed is not made by that.
-            Action::Zero { .. } | Action::Truncate { .. } if state == State::Pending => state,
-            Action::Zero { .. } | Action::Truncate { .. } => State::Exists,
+            () if state == State::Pending => state,
+            () if has(&[OpCode::ZERO, OpCode::TRUNCATE]) => State::Exists,
+            () => state,
         };
-        if state == wanted { Need::Nothing } else { Need::State(wanted) }
+        (state != wanted).then_some(wanted)
+    }
+
+    pub fn removal_begins(&mut self, object: u64) {
+        if self.map.is_some() {
+            *self.removals.entry(object).or_default() += 1;
+        }
     }
 }
 
@@ -73,38 +92,16 @@ impl Image {
 
     /// Whether an access would find nothing and change nothing.
     pub(super) fn is_spared(&self, object: u64, action: &Action) -> bool {
-        let Some(map) = &self.map.map else { return false };
-        !map.may_exist(object)
-            && !self.map.changes.contains_key(&object)
-            && !matches!(action, Action::Write { .. })
+        let makes_object = matches!(action, Action::Write { .. } | Action::CopyUp);
+        !makes_object && self.map.is_absent(object) && self.header.shown_by_parent(object) == 0
     }
 
-    /// An access goes on its way, as soon as the map allows it.
-    pub(super) fn send_access(&mut self, key: u64, object: u64, action: Action) {
-        if let Some(change) = self.map.changes.get_mut(&object) {
-            change.waiting.push_back((key, action));
-            return;
-        }
-        match self.map.need(object, &action) {
-            Need::State(new) => {
-                let waiting = VecDeque::from([(key, action)]);
-                self.change_state(object, new, None, waiting);
-            }
-            Need::Nothing => {
-                if matches!(action, Action::Remove) && self.map.map.is_some() {
-                    *self.map.removals.entry(object).or_default() += 1;
-                }
-                self.perform_access(key, object, action);
-            }
-        }
-    }
-
-    fn change_state(
+    pub(super) fn change_state(
         &mut self,
         object: u64,
         new: State,
         old: Option<State>,
-        waiting: VecDeque<(u64, Action)>,
+        waiting: VecDeque<u64>,
     ) {
         self.map.changes.insert(object, StateChange { new, waiting });
         if !self.map.is_invalidating {
@@ -147,7 +144,7 @@ impl Image {
             }
             // Whatever needs the room fails; the map stays as it was.
             Err(errno @ (Errno::NOSPC | Errno::DQUOT)) => {
-                if let Some((key, _)) = change.waiting.pop_front() {
+                if let Some(key) = change.waiting.pop_front() {
                     self.access_answered(key, Err(errno));
                 }
                 self.state_changed(object);
@@ -159,11 +156,8 @@ impl Image {
 
     fn state_changed(&mut self, object: u64) {
         let Some(change) = self.map.changes.remove(&object) else { return };
-        for (key, action) in change.waiting {
-            match self.is_spared(object, &action) {
-                true => self.access_answered(key, Err(Errno::NOENT)),
-                false => self.send_access(key, object, action),
-            }
+        for key in change.waiting {
+            self.go_on_with_access(key);
         }
     }
 
@@ -196,11 +190,11 @@ impl Image {
     pub(super) fn abandon_map(&mut self) {
         self.map.map = None;
         self.map.removals.clear();
-        for (object, change) in std::mem::take(&mut self.map.changes) {
-            for (key, action) in change.waiting {
+        for (_, change) in std::mem::take(&mut self.map.changes) {
+            for key in change.waiting {
                 match &self.failure {
                     Some(error) => self.access_refused(key, error.clone()),
-                    None => self.send_access(key, object, action),
+                    None => self.go_on_with_access(key),
                 }
             }
         }

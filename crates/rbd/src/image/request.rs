@@ -1,7 +1,8 @@
 //! Requests on an open image, and how the answers of objects become their outcomes.
 
 use super::Image;
-use super::access::Action;
+use super::access::{Action, Waiter};
+use super::assemble::{Found, map, pieces};
 use crate::{Error, Extent};
 use bytes::Bytes;
 use std::ops::Range;
@@ -34,6 +35,11 @@ pub enum Request {
         offset: u64,
         length: u64,
     },
+    /// What the parent shows there becomes the image's own.
+    CopyUp {
+        offset: u64,
+        length: u64,
+    },
     /// Everything that has completed is durable already, so that this waits for nothing.
     Flush,
 }
@@ -43,14 +49,15 @@ impl Request {
         match self {
             Request::Read { offset, length }
             | Request::Discard { offset, length }
-            | Request::Map { offset, length } => (*offset, *length),
+            | Request::Map { offset, length }
+            | Request::CopyUp { offset, length } => (*offset, *length),
             Request::Write { offset, data } => (*offset, data.len() as u64),
             Request::Flush => (0, 0),
         }
     }
 
     fn writes(&self) -> bool {
-        matches!(self, Request::Write { .. } | Request::Discard { .. })
+        matches!(self, Request::Write { .. } | Request::Discard { .. } | Request::CopyUp { .. })
     }
 }
 
@@ -81,16 +88,6 @@ pub enum Outcome {
     Data(Vec<Piece>),
     /// To [`Request::Map`]: lengths one behind the other, and whether there is data.
     Map(Vec<(u64, bool)>),
-}
-
-/// What an access to one extent gave.
-#[derive(Debug, Clone)]
-pub(super) enum Found {
-    /// Nothing to tell, or nothing there.
-    Nothing,
-    Data(Bytes),
-    /// Offsets in the object and lengths.
-    Extents(Vec<(u64, u64)>),
 }
 
 /// A request that has not completed.
@@ -155,50 +152,6 @@ impl Pending {
     }
 }
 
-/// Objects end where their last data does; what is behind, and what is not there, is zeros.
-fn pieces(parts: impl Iterator<Item = (Extent, Found)>) -> Vec<Piece> {
-    let mut pieces = Vec::new();
-    let mut zeros = 0;
-    for (extent, found) in parts {
-        let mut data = if let Found::Data(data) = found { data } else { Bytes::new() };
-        data.truncate(extent.length as usize);
-        let behind = extent.length - data.len() as u64;
-        if !data.is_empty() {
-            if zeros > 0 {
-                pieces.push(Piece::Zeros(std::mem::take(&mut zeros)));
-            }
-            pieces.push(Piece::Data(data));
-        }
-        zeros += behind;
-    }
-    if zeros > 0 {
-        pieces.push(Piece::Zeros(zeros));
-    }
-    pieces
-}
-
-fn map(parts: impl Iterator<Item = (Extent, Found)>) -> Vec<(u64, bool)> {
-    let mut map: Vec<(u64, bool)> = Vec::new();
-    let mut add = |length: u64, is_data: bool| match map.last_mut() {
-        _ if length == 0 => {}
-        Some((last, same)) if *same == is_data => *last += length,
-        _ => map.push((length, is_data)),
-    };
-    for (extent, found) in parts {
-        let (mut at, end) = (extent.offset, extent.offset + extent.length);
-        let extents = if let Found::Extents(extents) = found { extents } else { Vec::new() };
-        for (offset, length) in extents {
-            let (start, stop) =
-                (offset.clamp(at, end), offset.saturating_add(length).clamp(at, end));
-            add(start - at, false);
-            add(stop - start, true);
-            at = stop;
-        }
-        add(end - at, false);
-    }
-    map
-}
-
 impl Image {
     pub(super) fn start(&mut self, key: u64) {
         let Some(pending) = self.requests.get_mut(key) else { return };
@@ -212,7 +165,17 @@ impl Image {
         if let Err(error) = self.check(&work.request) {
             self.fail_request(key, error);
         }
+        self.clip(key);
         self.go_on_with(key);
+    }
+
+    /// Only as far as there is a parent there is something to be copied up.
+    fn clip(&mut self, key: u64) {
+        let overlap = self.header.parent.as_ref().map_or(0, |parent| parent.overlap);
+        let work = self.requests.get_mut(key).and_then(|pending| pending.work.as_mut());
+        if let Some(Work { request: Request::CopyUp { .. }, rest }) = work {
+            rest.end = rest.end.min(overlap).max(rest.start);
+        }
     }
 
     /// One that has not begun fails.
@@ -249,7 +212,7 @@ impl Image {
             if let Some(pending) = self.requests.get_mut(key) {
                 pending.under_way += 1;
             }
-            self.access(key, index, extent.object, action);
+            self.access(Waiter::Request { key, index }, extent.object, action);
         }
         if self.requests.get(key).is_some_and(|pending| pending.under_way == 0) {
             self.complete(key);
@@ -316,38 +279,9 @@ fn action(request: &Request, extent: &Extent, object_size: u64) -> Action {
             let (start, end) = (buffer_offset as usize, (buffer_offset + length) as usize);
             Action::Write { offset, data: data.slice(start..end) }
         }
+        Request::CopyUp { .. } => Action::CopyUp,
         _ if length == object_size => Action::Remove,
         _ if offset + length == object_size => Action::Truncate { size: offset },
         _ => Action::Zero { offset, length },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn extent(offset: u64, length: u64) -> Extent {
-        Extent { object: 0, offset, length, buffer_offset: 0 }
-    }
-
-    #[test]
-    fn what_objects_lack_reads_as_zeros() {
-        let parts = [
-            (extent(0, 4), Found::Nothing),
-            (extent(0, 4), Found::Data("ab".into())),
-            (extent(0, 2), Found::Nothing),
-        ];
-        let expected = [Piece::Zeros(4), Piece::Data("ab".into()), Piece::Zeros(4)];
-        assert_eq!(pieces(parts.into_iter()), expected);
-    }
-
-    #[test]
-    fn a_map_joins_what_is_alike_and_ignores_what_was_not_asked_for() {
-        let parts = [
-            (extent(10, 10), Found::Extents(vec![(0, 12), (18, 100)])),
-            (extent(0, 5), Found::Extents(vec![(0, 5)])),
-            (extent(0, 5), Found::Nothing),
-        ];
-        assert_eq!(map(parts.into_iter()), [(2, true), (6, false), (7, true), (5, false)]);
     }
 }

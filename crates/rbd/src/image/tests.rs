@@ -29,6 +29,7 @@ fn header() -> Header {
         snap_context: SnapContext::default(),
         snap: SnapId::HEAD,
         parent: None,
+        ancestors: [].into(),
     }
 }
 

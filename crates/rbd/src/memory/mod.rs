@@ -137,6 +137,10 @@ impl Cluster {
         (0..map.len()).map(|object| map.get(object).unwrap() as u8).collect()
     }
 
+    pub fn exists(&self, place: &Place, snap: SnapId) -> bool {
+        self.objects.get(place).is_some_and(|object| object.exists(snap))
+    }
+
     pub fn open(&mut self, name: &str) -> Image {
         let header = self.header(name);
         let mut image = Image::new(header, true).unwrap();

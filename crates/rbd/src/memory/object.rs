@@ -29,6 +29,10 @@ impl Object {
         self.head.is_none() && self.older.is_empty()
     }
 
+    pub fn exists(&self, snap: SnapId) -> bool {
+        self.at(snap).is_some()
+    }
+
     pub fn clones(&self) -> usize {
         self.older.len()
     }

@@ -10,7 +10,9 @@ pub(crate) mod calls;
 mod snapshots;
 mod states;
 
-pub(crate) use snapshots::{rolled_back, rolling_back, snapshot_removed, snapshot_taken};
+pub(crate) use snapshots::{
+    rolled_back, rolling_back, snapshot_removed, snapshot_taken, update_snapshot,
+};
 pub use states::ObjectMap;
 pub(crate) use states::State;
 

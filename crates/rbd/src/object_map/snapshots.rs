@@ -7,8 +7,8 @@ use super::{
 use crate::Features;
 use crate::calls::{get_flags, output};
 use crate::header::Header;
-use crate::steps::{Steps, Stop};
-use rados::Place;
+use crate::steps::{Steps, Stop, change};
+use rados::{Operation, Place};
 use types::SnapId;
 use wire::OsdOp;
 
@@ -41,6 +41,21 @@ pub(crate) fn snapshot_taken(steps: &mut Steps, header: &Header, snap: SnapId) -
         keep(steps, header, &mut map, || owned(header, calls::add_snapshot()))?;
     }
     close(steps, header)
+}
+
+/// An object comes to be in a snapshot, since a clone copies what its parent shows below all of its
+/// snapshots. To all but the oldest one it has not changed since the one before.
+pub(crate) fn update_snapshot(
+    header: &Header,
+    snap: SnapId,
+    object: u64,
+    is_oldest: bool,
+) -> Operation {
+    let state = match is_oldest || !header.features.contains(Features::FAST_DIFF) {
+        true => State::Exists,
+        false => State::Clean,
+    };
+    change(place(header, snap), vec![calls::update(object..object + 1, state, None)])
 }
 
 /// Whether that worked.

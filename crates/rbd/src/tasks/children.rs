@@ -1,12 +1,82 @@
 //! Clones of a snapshot.
 
-use crate::header::Header;
-use crate::names::{Pool, text};
-use crate::steps::{Steps, Stop};
-use crate::{Error, calls};
+use crate::Error;
+use crate::calls::{self, ChildSpec};
+use crate::header::{self, Header};
+use crate::names::{ImageSpec, Pool, text};
+use crate::snapshot::{self, Snapshot};
+use crate::steps::{Steps, Stop, Task};
 use bytes::Bytes;
 use std::collections::BTreeSet;
-use types::{Errno, SnapId};
+use types::{Errno, PoolId, SnapId};
+
+/// A clone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Child {
+    /// The name of the snapshot that it was made of.
+    pub snapshot: String,
+    pub pool: PoolId,
+    pub namespace: String,
+    pub id: String,
+    /// Images in the trash have none.
+    pub name: Option<String>,
+}
+
+/// The clones of an image, or of one of its snapshots. `pools` are all that there are.
+pub fn children(image: ImageSpec, snapshot: Option<String>, pools: Vec<Pool>) -> Task<Vec<Child>> {
+    Task::new(move |steps| {
+        let header = header::read(steps, &image)?;
+        let snapshots = match &snapshot {
+            Some(name) => vec![snapshot::find(steps, &header, name)?],
+            None => snapshot::read_all(steps, &header)?,
+        };
+        let mut children = Vec::new();
+        for snapshot in &snapshots {
+            for (pool, id) in children_of(steps, &header, snapshot, &pools)? {
+                let name = name_of(steps, &pool, &id)?;
+                let (snapshot, namespace) = (snapshot.name.clone(), pool.namespace);
+                children.push(Child { snapshot, pool: pool.id, namespace, id, name });
+            }
+        }
+        Ok(children)
+    })
+}
+
+fn children_of(
+    steps: &mut Steps,
+    header: &Header,
+    snapshot: &Snapshot,
+    pools: &[Pool],
+) -> Result<Vec<(Pool, String)>, Stop> {
+    let mut children = new_children(steps, header, snapshot.id)?;
+    for pool in pools.iter().filter(|_| snapshot.is_protected()) {
+        let ids = old_children(steps, header, snapshot.id, pool)?;
+        children.extend(ids.into_iter().map(|id| (pool.clone(), id)));
+    }
+    Ok(children)
+}
+
+fn new_children(
+    steps: &mut Steps,
+    header: &Header,
+    snap: SnapId,
+) -> Result<Vec<(Pool, String)>, Stop> {
+    let ids = match steps.try_look(&header.place(), || vec![calls::list_children(snap)])? {
+        Ok(reply) => calls::output(&reply, 0, "the clones")?,
+        Err(Errno::NOENT) => BTreeSet::new(),
+        Err(errno) => {
+            return Err(
+                Error::cluster(format!("asking for clones of {}", header.spec), errno).into()
+            );
+        }
+    };
+    let child = |ChildSpec { pool, namespace, image }| {
+        let namespace = text(namespace, "a clone's namespace")?;
+        let pool = Pool { id: PoolId(pool), name: format!("pool {pool}"), namespace };
+        Ok((pool, text(image, "a clone's id")?))
+    };
+    Ok(ids.into_iter().map(child).collect::<Result<_, Error>>()?)
+}
 
 /// The ids of the clones of the first format in a pool.
 pub(super) fn old_children(
@@ -24,5 +94,14 @@ pub(super) fn old_children(
         }
         Err(Errno::NOENT) => Ok(Vec::new()),
         Err(errno) => Err(Error::cluster(format!("asking for clones in {pool}"), errno).into()),
+    }
+}
+
+/// The name of an image by its id.
+pub(super) fn name_of(steps: &mut Steps, pool: &Pool, id: &str) -> Result<Option<String>, Stop> {
+    match steps.try_look(&pool.directory(), || vec![calls::directory_name(id)])? {
+        Ok(reply) => Ok(Some(text(calls::output(&reply, 0, "the name")?, "the name")?)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(Error::cluster(format!("looking for a name in {pool}"), errno).into()),
     }
 }

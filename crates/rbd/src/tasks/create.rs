@@ -73,20 +73,26 @@ impl CreateSpec {
     }
 }
 
-/// The name is claimed first, so that of two who make the same image one fails; whatever fails later
-/// gives the name back.
 pub fn create(spec: CreateSpec) -> Task<()> {
-    Task::new(move |steps| {
-        spec.check()?;
-        claim_name(steps, &spec.image, &spec.id)?;
-        match make(steps, &spec) {
-            Err(Stop::Failed(error)) => {
-                clean_up(steps, &spec)?;
-                Err(error.into())
-            }
-            outcome => outcome,
+    Task::new(move |steps| make_image(steps, &spec, |_| Ok(())))
+}
+
+/// The name is claimed first, so that of two who make the same image one fails; whatever fails later
+/// gives the name back. The directory shows an image once it is furnished.
+pub(super) fn make_image(
+    steps: &mut Steps,
+    spec: &CreateSpec,
+    furnish: impl FnOnce(&mut Steps) -> Result<(), Stop>,
+) -> Result<(), Stop> {
+    spec.check()?;
+    claim_name(steps, &spec.image, &spec.id)?;
+    match make(steps, spec, furnish) {
+        Err(Stop::Failed(error)) => {
+            clean_up(steps, spec)?;
+            Err(error.into())
         }
-    })
+        outcome => outcome,
+    }
 }
 
 /// Ties a name to an id, for the first who does.
@@ -101,7 +107,11 @@ pub(super) fn claim_name(steps: &mut Steps, image: &ImageSpec, id: &str) -> Resu
     }
 }
 
-fn make(steps: &mut Steps, spec: &CreateSpec) -> Result<(), Stop> {
+fn make(
+    steps: &mut Steps,
+    spec: &CreateSpec,
+    furnish: impl FnOnce(&mut Steps) -> Result<(), Stop>,
+) -> Result<(), Stop> {
     let (pool, name) = (&spec.image.pool, &spec.image.name);
     let prefix = data_prefix(pool.id, &spec.id, spec.data_pool.is_some());
     let data_pool = spec.data_pool.map_or(-1, |pool| pool.0);
@@ -120,6 +130,7 @@ fn make(steps: &mut Steps, spec: &CreateSpec) -> Result<(), Stop> {
         let ops = || vec![object_map::calls::resize(spec.objects())];
         steps.change("making the object map", &pool.object_map(&spec.id), ops)?;
     }
+    furnish(steps)?;
     let ops = || vec![calls::directory_add(name, &spec.id)];
     steps.change("adding the image to the directory", &pool.directory(), ops)
 }

@@ -1,14 +1,21 @@
 //! What is done with images as wholes, each as a [`Task`].
 
 mod children;
+mod clone;
+#[cfg(test)]
+mod clone_tests;
 mod create;
+mod parents;
 mod remove;
 mod resize;
 mod snapshots;
 #[cfg(test)]
 mod tests;
 
+pub use children::{Child, children};
+pub use clone::{CloneSpec, clone_image, flatten};
 pub use create::{CreateSpec, create};
+pub use parents::CloneFormat;
 pub use remove::remove;
 pub use resize::resize;
 pub use snapshots::{
@@ -36,7 +43,7 @@ const LIST_PAGE: u64 = 1024;
 /// What is needed to read and write an image.
 pub fn open(spec: ImageSpec) -> Task<Header> {
     Task::new(move |steps| {
-        let header = header::read(steps, &spec)?;
+        let header = header::with_ancestors(steps, |steps| header::read(steps, &spec))?;
         header.features.check_readable(&spec.to_string())?;
         Ok(header)
     })
@@ -45,9 +52,11 @@ pub fn open(spec: ImageSpec) -> Task<Header> {
 /// The same for what the image was at a snapshot.
 pub fn open_snapshot(spec: ImageSpec, name: String) -> Task<Header> {
     Task::new(move |steps| {
-        let (header, snapshot) = at_snapshot(steps, &spec, &name)?;
+        let header = header::with_ancestors(steps, |steps| {
+            at_snapshot(steps, &spec, &name).map(|(header, _)| header)
+        })?;
         header.features.check_readable(&spec.to_string())?;
-        Ok(Header { snap: snapshot.id, ..header })
+        Ok(header)
     })
 }
 
@@ -64,7 +73,9 @@ fn at_snapshot(
 /// Reads the header of an open image again, whatever its name is by now.
 pub(crate) fn reopen(spec: ImageSpec, id: &str) -> Task<Header> {
     let id = id.to_owned();
-    Task::new(move |steps| header::read_with_id(steps, &spec, id.clone()))
+    Task::new(move |steps| {
+        header::with_ancestors(steps, |steps| header::read_with_id(steps, &spec, id.clone()))
+    })
 }
 
 /// Of an image, or of one of its snapshots.
@@ -91,7 +102,8 @@ pub fn info(spec: ImageSpec, snapshot: Option<String>) -> Task<Info> {
         let ops = || vec![calls::get_created()];
         let reply = steps.look("reading when the image was made", &header.place(), ops)?;
         let created = calls::output(&reply, 0, "the time of creation")?;
-        Ok(Info { created, snapshot, header })
+        let parent = header.parent.as_ref().map(|parent| parents::names(steps, parent));
+        Ok(Info { created, snapshot, parent: parent.transpose()?, header })
     })
 }
 

@@ -1,6 +1,6 @@
 //! Removing an image with its data.
 
-use super::watchers;
+use super::{parents, watchers};
 use crate::header::{self, Header};
 use crate::lock::with_lock;
 use crate::steps::{Steps, Stop, Task, change};
@@ -16,7 +16,8 @@ pub fn remove(spec: ImageSpec) -> Task<()> {
         let id = header::find_id(steps, &spec)?;
         if let Some(header) = existing_header(steps, &spec, &id)? {
             check(steps, &header)?;
-            with_lock(steps, header, remove_data)?;
+            with_lock(steps, header.clone(), remove_data)?;
+            leave_parent(steps, &header)?;
             remove_object(steps, &spec.pool.object_map(&id))?;
             remove_object(steps, &spec.pool.header(&id))?;
         }
@@ -35,6 +36,12 @@ fn remove_data(steps: &mut Steps, header: &Header) -> Result<(), Stop> {
     })
 }
 
+fn leave_parent(steps: &mut Steps, header: &Header) -> Result<(), Stop> {
+    let Some(parent) = &header.parent else { return Ok(()) };
+    let format = parents::clone_format(steps, header)?;
+    parents::leave(steps, &header.spec, &header.id, parent, format)
+}
+
 fn existing_header(steps: &mut Steps, spec: &ImageSpec, id: &str) -> Result<Option<Header>, Stop> {
     match steps.try_look(&spec.pool.header(id), || vec![OsdOp::stat()])? {
         Err(Errno::NOENT) => Ok(None),
@@ -47,11 +54,6 @@ fn check(steps: &mut Steps, header: &Header) -> Result<(), Stop> {
     header.features.check_writable(&image.to_string())?;
     if !header.snap_context.snaps.is_empty() {
         let text = format!("{image} has snapshots; `image snap purge {image}` removes them");
-        return Err(Error::refused(text).into());
-    }
-    if header.parent.is_some() {
-        let text =
-            format!("{image} is a clone; `rbd rm {image}` also removes its link to the parent");
         return Err(Error::refused(text).into());
     }
     match watchers(steps, &header.place())?.first() {

@@ -1,5 +1,6 @@
 //! Another size for an image.
 
+use super::clone::copy_up_before_shrinking;
 use super::tell_watchers;
 use crate::header::{self, Header};
 use crate::lock::with_lock;
@@ -20,6 +21,7 @@ pub fn resize(spec: ImageSpec, size: u64, may_shrink: bool) -> Task<()> {
         if size == header.size {
             return Ok(());
         }
+        copy_up_before_shrinking(steps, &spec, &header, size)?;
         with_lock(steps, header, |steps, header| {
             if size < header.size {
                 // It may have grown since its lock was asked for.
@@ -76,12 +78,6 @@ fn check_shrinking(header: &Header, may_shrink: bool) -> Result<(), Error> {
         return Err(Error::refused(format!(
             "{} would become smaller and lose what is behind its new end; --allow-shrink says that \
              this is meant",
-            header.spec
-        )));
-    }
-    if header.parent.is_some() {
-        return Err(Error::refused(format!(
-            "{} is a clone, which this client does not make smaller; `rbd resize` does",
             header.spec
         )));
     }

@@ -1,7 +1,8 @@
 //! Taking snapshots of an image, going back to them, and removing them.
 
+use super::clone::copy_up_before_shrinking;
 use super::resize::resize_to;
-use super::tell_watchers;
+use super::{parents, tell_watchers};
 use crate::header::{self, Header};
 use crate::lock::with_lock;
 use crate::snapshot::{self, Protection, Purpose, Snapshot};
@@ -125,10 +126,15 @@ fn remove_one(steps: &mut Steps, header: &Header, snapshot: &Snapshot) -> Result
 /// Removes a snapshot that has no clones. The data goes first: as long as the header lists the
 /// snapshot, this can be done again.
 pub(super) fn discard(steps: &mut Steps, header: &Header, snapshot: &Snapshot) -> Result<(), Stop> {
+    let left = parents::left_with(steps, header, snapshot)?;
     object_map::snapshot_removed(steps, header, snapshot.id)?;
     give_up_number(steps, header.data_pool(), snapshot.id)?;
     let what = format!("removing the snapshot {}@{}", header.spec, snapshot.name);
-    steps.change(&what, &header.place(), || vec![calls::remove_snapshot(snapshot.id)])
+    steps.change(&what, &header.place(), || vec![calls::remove_snapshot(snapshot.id)])?;
+    match left {
+        Some((parent, format)) => parents::leave(steps, &header.spec, &header.id, &parent, format),
+        None => Ok(()),
+    }
 }
 
 /// What became of the snapshots of an image.
@@ -248,6 +254,9 @@ fn pool_with_clones(
 /// The image becomes what it was then. Who has it open sees that happen object by object.
 pub fn roll_back(image: ImageSpec, name: String) -> Task<()> {
     Task::new(move |steps| {
+        let header = header::read(steps, &image)?;
+        let snapshot = snapshot::find(steps, &header, &name)?;
+        copy_up_before_shrinking(steps, &image, &header, snapshot.size)?;
         change_image(steps, &image, |steps, header| {
             let snapshot = snapshot::find(steps, header, &name)?;
             resize_to(steps, header, snapshot.size)?;

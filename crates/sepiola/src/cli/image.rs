@@ -1,6 +1,6 @@
 //! Syntax of `sepiola image`.
 
-use super::snapshot::{SnapCommand, SourceArgs};
+use super::snapshot::{ChildrenArgs, CloneArgs, SnapCommand, SourceArgs};
 use super::{ClusterArgs, ImageBenchArgs};
 use clap::{Args, Subcommand};
 use rbd::Features;
@@ -35,6 +35,12 @@ pub enum ImageCommand {
         #[command(subcommand)]
         command: SnapCommand,
     },
+    /// Make an image that shows what a snapshot does, until it is written
+    Clone(CloneArgs),
+    /// List the clones of an image or a snapshot
+    Children(ChildrenArgs),
+    /// Copy into a clone what it shows of its parent, so that it needs it no longer
+    Flatten(ImageArgs),
 }
 
 /// `[POOL/[NAMESPACE/]]IMAGE`
@@ -95,14 +101,14 @@ pub fn image_size(text: &str) -> Result<u64, String> {
 }
 
 /// A power of two, as its exponent.
-fn object_order(text: &str) -> Result<u8, String> {
+pub fn object_order(text: &str) -> Result<u8, String> {
     let size = stdx::parse_bytes(text).filter(|size| size.is_power_of_two());
     let order =
         size.map(|size| size.trailing_zeros() as u8).filter(|order| (12..=25).contains(order));
     order.ok_or_else(|| "expected a power of two from 4K to 32M".to_owned())
 }
 
-fn features(text: &str) -> Result<Features, String> {
+pub fn features(text: &str) -> Result<Features, String> {
     Features::parse(text).map_err(|error| error.to_string())
 }
 

@@ -1,8 +1,9 @@
 //! Syntax of `sepiola image snap`, and of names of snapshots.
 
 use super::ClusterArgs;
-use super::image::{ImageArgs, ImageName, image_name};
-use clap::{Args, Subcommand};
+use super::image::{ImageArgs, ImageName, features, image_name, object_order};
+use clap::{Args, Subcommand, ValueEnum};
+use rbd::Features;
 use std::fmt;
 
 #[derive(Debug, Clone, Subcommand)]
@@ -88,6 +89,45 @@ pub struct SourceArgs {
     /// [POOL/[NAMESPACE/]]IMAGE[@SNAP]; the pool is `rbd` unless it is named
     #[arg(value_parser = source_name)]
     pub source: SourceName,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct CloneArgs {
+    #[command(flatten)]
+    pub snap: SnapArgs,
+    /// [POOL/[NAMESPACE/]]IMAGE, the new image
+    #[arg(value_parser = image_name)]
+    pub child: ImageName,
+    /// Where the parent learns of the clone: 2, in its header; 1, as clients before Mimic know it, which
+    /// needs a protected snapshot
+    #[arg(long, value_name = "1|2", default_value = "2")]
+    pub clone_format: CloneFormatArg,
+    /// Size of the objects with the data, a power of two from 4K to 32M [default: the parent's]
+    #[arg(long, value_name = "SIZE", value_parser = object_order)]
+    pub object_size: Option<u8>,
+    /// Features, with commas between them
+    #[arg(long, value_name = "NAME,…", value_parser = features, default_value_t = Features::DEFAULT)]
+    pub features: Features,
+    /// Keep the data in this pool, and only the header in the image's own
+    #[arg(long, value_name = "POOL")]
+    pub data_pool: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CloneFormatArg {
+    #[value(name = "1")]
+    One,
+    #[value(name = "2")]
+    Two,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct ChildrenArgs {
+    #[command(flatten)]
+    pub source: SourceArgs,
+    /// Print JSON instead of names
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Clone, Args)]

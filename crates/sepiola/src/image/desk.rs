@@ -71,6 +71,13 @@ impl Desk {
         named.map(pool).collect()
     }
 
+    /// How people know a pool.
+    pub fn pool_name(&mut self, id: PoolId) -> String {
+        let map = self.connection.client().osd_map();
+        let name = map.and_then(|map| map.pool_name(id));
+        name.map_or_else(|| format!("(pool {id})"), str::to_owned)
+    }
+
     pub fn open_image(&mut self, spec: ImageSpec, is_writable: bool) -> Result<Image> {
         let header = self.run(rbd::open(spec))?;
         Ok(Image::new(header, is_writable)?)

@@ -1,5 +1,6 @@
 //! `sepiola image`: block device images with the native client.
 
+mod clones;
 mod desk;
 mod export;
 mod import;
@@ -26,6 +27,9 @@ pub fn run(command: &ImageCommand) -> Result<()> {
         ImageCommand::Export(args) => export::export(args),
         ImageCommand::Bench(args) => crate::bench::bench_image(args),
         ImageCommand::Snap { command } => snapshot::run(command),
+        ImageCommand::Clone(args) => clones::clone(args),
+        ImageCommand::Children(args) => clones::children(args),
+        ImageCommand::Flatten(args) => clones::flatten(args),
     }
 }
 

@@ -6,6 +6,7 @@ use crate::cli::{ImagePoolArgs, InfoArgs};
 use anyhow::Result;
 use rbd::{Features, Info};
 use serde_json::json;
+use std::fmt;
 use std::io::{self, Write};
 use stdx::format_bytes;
 
@@ -28,13 +29,48 @@ pub fn info(args: &InfoArgs) -> Result<()> {
     let source = &args.source.source;
     let (mut desk, image) = begin(&args.source.cluster, &source.image)?;
     let info = desk.run(rbd::info(image, source.snap.clone()))?;
-    let text = if args.json { format!("{}\n", as_json(&info)) } else { as_table(&info) };
+    let parent = parent_names(&mut desk, &info);
+    let text = match args.json {
+        true => format!("{}\n", as_json(&info, parent.as_ref())),
+        false => as_table(&info, parent.as_ref()),
+    };
     io::stdout().write_all(text.as_bytes())?;
     Ok(())
 }
 
+/// What the parent of a clone is called.
+struct ParentNames {
+    pool: String,
+    namespace: String,
+    image: String,
+    snapshot: String,
+    overlap: u64,
+}
+
+fn parent_names(desk: &mut Desk, info: &Info) -> Option<ParentNames> {
+    let (parent, names) = (info.header.parent.as_ref()?, info.parent.as_ref()?);
+    let unnamed = || format!("(id {})", parent.image);
+    Some(ParentNames {
+        pool: desk.pool_name(parent.pool),
+        namespace: parent.namespace.clone(),
+        image: names.image.clone().unwrap_or_else(unnamed),
+        snapshot: names.snapshot.clone().unwrap_or_else(|| format!("(id {})", parent.snapshot)),
+        overlap: parent.overlap,
+    })
+}
+
+impl fmt::Display for ParentNames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/", self.pool)?;
+        if !self.namespace.is_empty() {
+            write!(f, "{}/", self.namespace)?;
+        }
+        write!(f, "{}@{}, {} of it", self.image, self.snapshot, format_bytes(self.overlap))
+    }
+}
+
 /// The names of the members are those of `rbd info --format json`.
-fn as_json(info: &Info) -> serde_json::Value {
+fn as_json(info: &Info, parent: Option<&ParentNames>) -> serde_json::Value {
     let header = &info.header;
     let features = header.features.to_string();
     json!({
@@ -53,11 +89,18 @@ fn as_json(info: &Info) -> serde_json::Value {
         "stripe_unit": header.layout.stripe_unit(),
         "stripe_count": header.layout.stripe_count(),
         "create_timestamp": info.created.to_iso(),
+        "parent": parent.map(|parent| json!({
+            "pool": parent.pool,
+            "pool_namespace": parent.namespace,
+            "image": parent.image,
+            "snapshot": parent.snapshot,
+            "overlap": parent.overlap,
+        })),
         "protected": info.snapshot.as_ref().map(|snapshot| snapshot.is_protected().to_string()),
     })
 }
 
-fn as_table(info: &Info) -> String {
+fn as_table(info: &Info, parent: Option<&ParentNames>) -> String {
     let header = &info.header;
     let (layout, objects) = (header.layout, header.objects());
     let object_size = format_bytes(layout.object_size());
@@ -80,8 +123,8 @@ fn as_table(info: &Info) -> String {
         rows.push(("taken", snapshot.created.to_iso()));
         rows.push(("protected", snapshot.is_protected().to_string()));
     }
-    if header.parent.is_some() {
-        rows.push(("parent", "a snapshot of another image".to_owned()));
+    if let Some(parent) = parent {
+        rows.push(("parent", parent.to_string()));
     }
     let rows = rows.into_iter().map(|(name, value)| format!("  {name:<13} {value}\n"));
     let snap = info.snapshot.iter().map(|snapshot| format!("@{}", snapshot.name));
