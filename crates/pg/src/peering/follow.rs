@@ -67,15 +67,20 @@ impl Pg {
     }
 
     /// All that a copy begins with is much for one transaction, and to know more of requests than the log that
-    /// is still there does no harm: most of it is stored before. What is left goes with the log.
+    /// is still there does no harm: most of it is stored before. What else was there goes with that log.
     fn replace_dups(&mut self, dups: &Dups) -> Transaction {
         let mut transaction = self.transaction(5);
-        self.remove_meta(&mut transaction, info::dups_keys());
         let mut pairs = dups.batches().map(dups_pair).peekable();
         while let Some(some) = next_step(&mut pairs) {
             self.set_meta(&mut transaction, some);
             self.commit(Tag::Progress, std::mem::take(&mut transaction));
         }
+        let (mut first, end) = info::dups_keys();
+        for batch in dups.batches() {
+            self.remove_meta(&mut transaction, (first, info::dups_key(batch.through)));
+            first = info::dups_key_behind(batch.through);
+        }
+        self.remove_meta(&mut transaction, (first, end));
         transaction
     }
 

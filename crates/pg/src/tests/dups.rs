@@ -71,6 +71,24 @@ fn a_copy_that_is_filled_in_knows_them() {
 }
 
 #[test]
+fn a_copy_that_could_not_begin_anew_knows_what_it_knew() {
+    let mut world = World::new(3);
+    world.run_script("map 20 0 1 2\n run");
+    world.write_many(1650);
+    world.run_script("down 2\n map 30 0 1\n run");
+    world.write_many(1500);
+    // What is known of requests comes first, and the disk has no room for the rest.
+    world.run_script("hold\n up 2\n commits 2 ok full\n map 40 0 1 2\n run\n missing 2 =>");
+    for tid in [1, 650, 651, 1650] {
+        assert_eq!(world.node(OsdId(2)).knows(PG, &[tid]).1, [true], "{tid}");
+    }
+    world.run_script("recover\n map 50 0 1 2\n run\n clean => yes");
+    assert_known(&mut world, PG, &[1, 3150]);
+    let counts = world.nodes.iter().map(|node| node.stored_batches()).collect::<Vec<_>>();
+    assert!(counts.windows(2).all(|pair| pair[0] == pair[1]), "{counts:?}");
+}
+
+#[test]
 fn a_member_that_was_away_knows_them() {
     let mut world = World::new(3);
     world.run_script("map 20 0 1 2\n run");
