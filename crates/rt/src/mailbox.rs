@@ -4,10 +4,18 @@ use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
-/// Wakes a reactor from any thread. Wake-ups that come before the reactor has looked are one.
+/// The reactor waits in the kernel, where only the eventfd reaches it.
+const ASLEEP: u8 = 1;
+/// Something was put into a mailbox.
+const MAIL: u8 = 2;
+/// [`Waker::wake`] was called.
+const CALLED: u8 = 4;
+
+/// Wakes a reactor from any thread. Wake-ups that come before the reactor has looked are one, and a
+/// reactor that is not asleep is woken by no system call: it looks before it falls asleep.
 #[derive(Debug, Clone)]
 pub struct Waker {
     shared: Arc<WakerShared>,
@@ -16,26 +24,35 @@ pub struct Waker {
 #[derive(Debug)]
 struct WakerShared {
     event: OwnedFd,
-    pending: AtomicBool,
+    state: AtomicU8,
 }
 
 impl Waker {
     pub(crate) fn new() -> io::Result<Self> {
         let event = eventfd(0, EventfdFlags::CLOEXEC)?;
-        Ok(Waker { shared: Arc::new(WakerShared { event, pending: AtomicBool::new(false) }) })
+        Ok(Waker { shared: Arc::new(WakerShared { event, state: AtomicU8::new(0) }) })
     }
 
     pub fn wake(&self) {
-        // Only the first of many pays for the system call.
-        if !self.shared.pending.swap(true, Ordering::AcqRel) {
+        self.tell(CALLED);
+    }
+
+    fn tell(&self, what: u8) {
+        if self.shared.state.fetch_or(what, Ordering::AcqRel) == ASLEEP {
             // A counter that is full is awake already; nothing else can fail here.
             let _ = rustix::io::write(&self.shared.event, &1u64.to_ne_bytes());
         }
     }
 
-    pub(crate) fn acknowledge(&self) {
-        // A swap, not a store: whoever found it set has put its message where the reactor looks next.
-        self.shared.pending.swap(false, Ordering::AcqRel);
+    /// Before the reactor waits. If it must not, because it was told something, it has not slept.
+    pub(crate) fn may_sleep(&self) -> bool {
+        self.shared.state.fetch_or(ASLEEP, Ordering::AcqRel) == 0
+    }
+
+    /// After it has waited, and before it looks into mailboxes: whether somebody called.
+    pub(crate) fn awake(&self) -> bool {
+        // A swap, not a store: whoever told it something has put it where the reactor looks next.
+        self.shared.state.swap(0, Ordering::AcqRel) & CALLED != 0
     }
 
     pub(crate) fn raw_fd(&self) -> RawFd {
@@ -61,7 +78,7 @@ impl<T> Sender<T> {
     pub fn send(&self, message: T) -> Result<(), T> {
         match self.queue.try_send(message) {
             Ok(()) => {
-                self.waker.wake();
+                self.waker.tell(MAIL);
                 Ok(())
             }
             Err(TrySendError::Full(message) | TrySendError::Disconnected(message)) => Err(message),
@@ -82,7 +99,8 @@ impl<T> Mailbox<T> {
     }
 }
 
-/// A mailbox of at most `capacity` messages whose owner is woken by `waker`.
+/// A mailbox of at most `capacity` messages whose owner is woken by `waker`, to look into it after
+/// each turn.
 pub fn mailbox<T>(capacity: usize, waker: Waker) -> (Sender<T>, Mailbox<T>) {
     let (sender, receiver) = sync_channel(capacity);
     (Sender { queue: sender, waker }, Mailbox { queue: receiver })

@@ -4,10 +4,10 @@ use crate::buffers::{GROUP, ProvidedBuffers};
 use crate::disk::{DiskFile, DiskRequest, DiskResult, Disks, FileId, Progress};
 use crate::mailbox::Waker;
 use crate::ring::{GENERATION_MASK, Operation, UserData, build};
-use crate::socket::{Receiving, SockAddr, Socket, SocketId};
+use crate::socket::{DRAINED_MIN, Receiving, SockAddr, Socket, SocketId};
 use bytes::{Bytes, BytesMut};
 use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
-use io_uring::{IoUring, cqueue, opcode, squeue};
+use io_uring::{EnterFlags, IoUring, cqueue, opcode, squeue};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::collections::VecDeque;
 use std::io;
@@ -68,7 +68,7 @@ pub enum Event {
     ReceiveIdle {
         socket: SocketId,
     },
-    /// The send queue is empty.
+    /// The send queue is empty, after it held 64 KiB or more.
     Drained {
         socket: SocketId,
     },
@@ -101,6 +101,8 @@ pub struct Reactor {
     disks: Disks,
     waker: Waker,
     wake_value: Box<u64>,
+    /// Sockets whose queues go to the kernel when the turn ends.
+    to_flush: Vec<SocketId>,
     events: VecDeque<Event>,
 }
 
@@ -119,13 +121,15 @@ impl Reactor {
             disks,
             waker: Waker::new()?,
             wake_value: Box::new(0),
+            to_flush: Vec::new(),
             events: VecDeque::new(),
         };
         this.arm_waker();
         Ok(this)
     }
 
-    /// Wakes this reactor from other threads; each wake-up is an [`Event::Woken`].
+    /// Wakes this reactor from other threads. A call is an [`Event::Woken`], mail is not: mailboxes
+    /// are looked into after each turn.
     pub fn waker(&self) -> Waker {
         self.waker.clone()
     }
@@ -176,13 +180,31 @@ impl Reactor {
         }
     }
 
-    /// Hands the queue to the kernel; call once per socket and turn, after the last `send`.
+    /// Hands the queue to the kernel when the turn ends; call once per socket and turn.
     pub fn flush(&mut self, id: SocketId) {
-        let Some(socket) = self.socket_mut(id) else { return };
-        if socket.closing || !socket.connected || socket.sending.in_flight {
-            return;
+        if self.socket(id).is_some_and(Socket::has_to_send) {
+            self.to_flush.push(id);
         }
-        if socket.sending.queued_len() == 0 {
+    }
+
+    fn flush_all(&mut self) {
+        let mut ids = std::mem::take(&mut self.to_flush);
+        // The end of a send through the ring is there at once, and would be a turn of its own; many
+        // sends are one call in exchange.
+        if let [id] = ids[..]
+            && let Some(socket) = self.socket_mut(id)
+            && socket.has_to_send()
+            && socket.sending.queued_len() < DRAINED_MIN
+        {
+            socket.send_now();
+        }
+        ids.drain(..).for_each(|id| self.submit_send(id));
+        self.to_flush = ids;
+    }
+
+    fn submit_send(&mut self, id: SocketId) {
+        let Some(socket) = self.socket_mut(id) else { return };
+        if !socket.has_to_send() {
             return;
         }
         let header = socket.sending.prepare();
@@ -277,7 +299,11 @@ impl Reactor {
     /// Submits, waits for at least one completion or `timeout`, and gathers events.
     pub fn turn(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         let wait = if self.events.is_empty() { timeout } else { Some(Duration::ZERO) };
-        self.submit_and_wait(wait)?;
+        let sleeps = wait != Some(Duration::ZERO) && self.waker.may_sleep();
+        self.submit_and_wait(if sleeps { wait } else { Some(Duration::ZERO) })?;
+        if self.waker.awake() {
+            self.events.push_back(Event::Woken);
+        }
         loop {
             let Some(entry) = self.ring.completion().next() else { return Ok(()) };
             self.complete(&entry);
@@ -295,8 +321,10 @@ impl Reactor {
     }
 
     fn submit_and_wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.flush_all();
         let result = match timeout {
             None => self.ring.submit_and_wait(1),
+            Some(Duration::ZERO) => self.submit_and_look(),
             Some(timeout) => {
                 let timespec = Timespec::new().sec(timeout.as_secs()).nsec(timeout.subsec_nanos());
                 let args = SubmitArgs::new().timespec(&timespec);
@@ -313,15 +341,19 @@ impl Reactor {
         }
     }
 
+    /// Without a wait: one for no time at all would set a timer and go to sleep all the same.
+    fn submit_and_look(&mut self) -> io::Result<usize> {
+        let queued = self.ring.submission().len() as u32;
+        let flags = EnterFlags::GETEVENTS.bits();
+        // SAFETY: no argument is passed; what is queued upholds what `push` says.
+        unsafe { self.ring.submitter().enter::<libc::sigset_t>(queued, 0, flags, None) }
+    }
+
     fn complete(&mut self, entry: &cqueue::Entry) {
         let data = UserData::unpack(entry.user_data());
         let more = cqueue::more(entry.flags());
         match data.operation {
-            Operation::Wake => {
-                self.waker.acknowledge();
-                self.arm_waker();
-                self.events.push_back(Event::Woken);
-            }
+            Operation::Wake => self.arm_waker(),
             Operation::Accept => self.accepted(ListenerId(data.slot), entry.result(), more),
             Operation::AcceptAgain => self.arm_accept(ListenerId(data.slot)),
             Operation::Disk => self.disk_done(data.slot, entry.result()),
@@ -459,10 +491,10 @@ impl Reactor {
         if socket.closing {
             return;
         }
-        if socket.sending.queued_len() > 0 {
-            self.flush(id);
-        } else {
+        if socket.sending.take_drained() {
             self.events.push_back(Event::Drained { socket: id });
+        } else {
+            self.submit_send(id);
         }
     }
 

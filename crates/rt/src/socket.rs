@@ -65,6 +65,11 @@ impl Socket {
         self.fd.as_raw_fd()
     }
 
+    /// Whether something is queued that may go to the kernel now.
+    pub fn has_to_send(&self) -> bool {
+        self.connected && !self.closing && !self.sending.in_flight && self.sending.queued_len() > 0
+    }
+
     /// Sends what is queued as far as the kernel takes it without waiting, if nothing is under way.
     pub fn send_now(&mut self) {
         const FLAGS: libc::c_int = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
@@ -85,11 +90,16 @@ impl Socket {
     }
 }
 
+/// A queue that was never longer is emptied without a word.
+pub(crate) const DRAINED_MIN: usize = 64 << 10;
+
 /// The send queue and the one vectored send that may be under way. Boxed: the kernel reads the
 /// header and the vector at their addresses until the send completes.
 pub(crate) struct Sending {
     queue: VecDeque<Bytes>,
     queued_len: usize,
+    /// The most that was queued since the queue was last empty.
+    queued_len_max: usize,
     pub in_flight: bool,
     vector: [libc::iovec; GATHER_MAX],
     header: libc::msghdr,
@@ -103,6 +113,7 @@ impl Sending {
         Sending {
             queue: VecDeque::new(),
             queued_len: 0,
+            queued_len_max: 0,
             in_flight: false,
             vector: [empty; GATHER_MAX],
             header,
@@ -112,8 +123,14 @@ impl Sending {
     pub fn push(&mut self, bytes: Bytes) {
         if !bytes.is_empty() {
             self.queued_len += bytes.len();
+            self.queued_len_max = self.queued_len_max.max(self.queued_len);
             self.queue.push_back(bytes);
         }
+    }
+
+    /// Whether a queue that is empty now was so long that its owner may have held back more.
+    pub fn take_drained(&mut self) -> bool {
+        self.queued_len == 0 && std::mem::take(&mut self.queued_len_max) >= DRAINED_MIN
     }
 
     pub fn queued_len(&self) -> usize {

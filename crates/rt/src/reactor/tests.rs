@@ -137,11 +137,53 @@ fn a_refused_connection_is_closed_with_its_reason() {
 }
 
 #[test]
-fn another_thread_wakes_the_reactor_and_its_message_is_there() {
+fn a_call_is_an_event_and_mail_is_in_its_box_when_the_reactor_has_woken() {
     let mut reactor = Reactor::new(Config::default()).unwrap();
     let (sender, mut mailbox) = crate::mailbox(4, reactor.waker());
+    let waker = reactor.waker();
     let thread = std::thread::spawn(move || sender.send(42).unwrap());
-    assert!(matches!(next(&mut reactor), Event::Woken));
+    reactor.turn(None).unwrap();
     thread.join().unwrap();
     assert_eq!(mailbox.receive(), Some(42));
+    assert!(reactor.poll_event().is_none());
+    waker.wake();
+    waker.wake();
+    assert!(matches!(next(&mut reactor), Event::Woken));
+    reactor.turn(Some(Duration::ZERO)).unwrap();
+    assert!(reactor.poll_event().is_none());
+}
+
+/// A wake-up that is lost would leave both asleep for ever.
+#[test]
+fn threads_that_answer_each_other_never_both_sleep() {
+    const MESSAGES: u32 = 20_000;
+    let mut here = Reactor::new(Config::default()).unwrap();
+    let (to_here, mut mail) = crate::mailbox(8, here.waker());
+    let (answer, theirs) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        let mut there = Reactor::new(Config::default()).unwrap();
+        let (to_there, mut mail) = crate::mailbox(8, there.waker());
+        answer.send(to_there).unwrap();
+        loop {
+            there.turn(None).unwrap();
+            while let Some(number) = mail.receive() {
+                to_here.send(number).unwrap();
+                if number == MESSAGES {
+                    return;
+                }
+            }
+        }
+    });
+    let to_there = theirs.recv().unwrap();
+    for number in 1..=MESSAGES {
+        to_there.send(number).unwrap();
+        let received = loop {
+            match mail.receive() {
+                Some(received) => break received,
+                None => here.turn(None).unwrap(),
+            }
+        };
+        assert_eq!(received, number);
+    }
+    thread.join().unwrap();
 }

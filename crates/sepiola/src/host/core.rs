@@ -297,7 +297,7 @@ impl<N: Hosted> Core<N> {
             Event::Drained { socket } => self.wire.drained(socket),
             Event::Closed { socket, error } => self.disconnected(socket, error),
             Event::DiskDone { token, result } => self.disk_done(token, result),
-            // By a mailbox, or a storage that has threads: it is not said whose.
+            // By a storage that has threads: it is not said whose.
             Event::Woken => self.slots.iter_mut().for_each(|slot| slot.is_stirred = true),
         }
     }
