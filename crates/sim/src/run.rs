@@ -32,6 +32,8 @@ const LIVENESS_LIMIT: Duration = Duration::from_secs(400);
 const REPLY_LIMIT: Duration = Duration::from_secs(120);
 /// How often all groups are looked at.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+/// What finds no room is tried again more often than this.
+const ROOM_TRIED_WITHIN: Duration = Duration::from_secs(20);
 /// For what was acknowledged to become what all copies hold.
 const QUIET: Duration = Duration::from_secs(15);
 /// For the slowest of disks to be done.
@@ -103,7 +105,8 @@ fn play(world: &mut World) -> Result<Report, String> {
         make_room(world)?;
     }
     match become_clean(world) {
-        Err(_) if lacks_room(world) => {
+        // What is being tried again just now lacks room a moment later.
+        Err(_) if world.run_until(ROOM_TRIED_WITHIN, |world| lacks_room(world)) => {
             let undecided = judge_history(world)?;
             return Ok(Report { undecided, is_stuck: true, ..report(world) });
         }
