@@ -227,6 +227,10 @@ fn restore(world: &mut World) -> Result<(), String> {
     if !world.run_until(BOOT_LIMIT, |world| map(world).is_some_and(|map| map.up_count() == all)) {
         return Err("not all OSDs come up again".to_owned());
     }
+    // What was asked for before must not be done afterwards.
+    if !world.run_until(BOOT_LIMIT, |world| !world.has_commands()) {
+        return Err(format!("commands are never answered: {:?}", world.waiting_for()));
+    }
     for id in 0..world.cast.osds.len() as u64 {
         for restoring in crate::faults::restore(id) {
             command(world, &restoring)?;

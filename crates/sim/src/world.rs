@@ -536,11 +536,19 @@ impl World {
 
     /// What clients wait for besides answers to requests.
     pub fn waiting_for(&self) -> Vec<String> {
-        let clients = self.nodes.iter().filter_map(|node| match &node.body {
-            Body::Client(client) => Some(client),
+        self.clients().flat_map(ClientProcess::waits_for).collect()
+    }
+
+    /// Whether a command was not answered yet, so that it may be done at any time.
+    pub fn has_commands(&self) -> bool {
+        self.clients().any(ClientProcess::has_commands)
+    }
+
+    fn clients(&self) -> impl Iterator<Item = &ClientProcess> {
+        self.nodes.iter().filter_map(|node| match &node.body {
+            Body::Client(client) => Some(&**client),
             _ => None,
-        });
-        clients.flat_map(|client| client.waits_for()).collect()
+        })
     }
 
     pub fn osds(&self) -> impl Iterator<Item = &OsdProcess> {

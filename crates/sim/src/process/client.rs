@@ -101,6 +101,10 @@ impl ClientProcess {
         self.submitted.len() + on_image
     }
 
+    pub fn has_commands(&self) -> bool {
+        self.submitted.values().any(|what| matches!(what, Submitted::Command(_)))
+    }
+
     pub fn waits_for(&self) -> impl Iterator<Item = String> + '_ {
         let others = self.submitted.iter();
         let others = others.filter(|(_, what)| !matches!(what, Submitted::Request(_)));
