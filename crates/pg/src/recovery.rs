@@ -298,7 +298,7 @@ impl Pg {
         let Some(need) = self.missing.get(object) else { return };
         match has_room {
             true => self.miss_on_member(from, object, need),
-            false => self.recovery.is_toofull = true,
+            false => (self.recovery.is_toofull, self.recovery.is_stuck) = (true, true),
         }
         self.recovery.active.remove(object);
         if !has_room || !self.start_recovery(object) {

@@ -154,6 +154,38 @@ fn one_that_is_being_filled_in_and_refuses_a_write_halts_the_group_too() {
 }
 
 #[test]
+fn a_primary_without_room_for_what_it_misses_waits_before_it_asks_again() {
+    World::new(3).run_script(
+        "map 20 0 1 2
+         run
+         write a one
+         run
+         down 0
+         map 30 1 2
+         run
+         write a two
+         write b two
+         write c two
+         run
+         hold
+         up 0
+         restart 0
+         map 40 0 1 2
+         run
+         missing 0 => a b c
+         commits 0 full
+         recover
+         run
+         missing 0 => a c
+         retry 0
+         run
+         get 0 a => two
+         clean => yes
+         equal 0 1 2",
+    );
+}
+
+#[test]
 fn members_that_are_nearly_full_say_so_and_take_it_back() {
     let mut world = World::new(2);
     let full = |world: &mut World, is_full: bool| {
