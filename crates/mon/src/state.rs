@@ -9,7 +9,7 @@ mod members;
 
 pub use members::{Leader, Presence};
 
-use crate::control::{Entry, Revision};
+use crate::control::{Entry, Revision, Transaction};
 use crate::keys::Service;
 use auth::{EntityAuth, ServiceSecrets};
 use bytes::Bytes;
@@ -98,6 +98,13 @@ impl State {
             Some((version, revision)) => (*version, Some(*revision)),
             None => (0, None),
         }
+    }
+
+    /// What is committed if this is the newest state, and changes nothing.
+    pub(crate) fn unchanged(&self) -> Transaction {
+        let compare = |service: Service| (service.version_key(), self.version(service).1);
+        let compare = Service::ALL.into_iter().map(compare).collect();
+        Transaction { compare, ..Transaction::default() }
     }
 
     /// Brings one key up to date; `None` means that it was deleted.

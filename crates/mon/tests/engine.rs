@@ -88,6 +88,18 @@ fn a_conflict_is_decided_again_on_the_newer_state() {
 }
 
 #[test]
+fn that_there_is_nothing_to_do_is_said_only_of_the_newest_state() {
+    let mut cluster = Cluster::new();
+    let mut rival = Transaction::default();
+    rival.put("config-key/a", "1");
+    rival.put("version/config-key", "1000");
+    cluster.rivals.push_back(rival);
+    let reply = cluster.command(json!({ "prefix": "config-key rm", "key": "a" }));
+    assert_eq!((reply.result, reply.text.as_str()), (0, "key deleted"));
+    assert_eq!(cluster.json(json!({ "prefix": "config-key ls" })), json!([]));
+}
+
+#[test]
 fn changes_of_other_monitors_are_seen() {
     let mut cluster = Cluster::new();
     let mut change = Transaction::default();

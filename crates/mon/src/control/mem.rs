@@ -59,7 +59,9 @@ impl MemControl {
         if transaction.lease.is_some_and(|lease| !self.leases.contains_key(&lease)) {
             return Err(CommitError::Failed { reason: LeaseError::Ended.to_string() });
         }
-        self.write(transaction);
+        if !transaction.is_empty() {
+            self.write(transaction);
+        }
         Ok(self.revision)
     }
 

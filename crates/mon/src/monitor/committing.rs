@@ -10,6 +10,9 @@
 //!
 //! Operations are decided while the state is current. An operation whose transaction failed was
 //! perhaps done: that is found out by loading.
+//!
+//! An answer that nothing need be changed is given only if the store agrees that the state is the newest:
+//! the leader before this one may just have made a change of which this one was not told yet.
 
 use super::job::{Effects, Job};
 use super::{Input, Monitor, Phase, TICK};
@@ -128,7 +131,10 @@ impl Monitor {
             let Some(job) = self.jobs.pop_front() else { return };
             let (change, effects) = self.run(now, &job);
             if change.is_empty() {
-                self.finish(now, job, effects);
+                match job.is_answered() {
+                    true => self.commit(self.state.unchanged(), job, effects),
+                    false => self.finish(now, job, effects),
+                }
                 continue;
             }
             match change.finish(&self.state) {

@@ -45,6 +45,13 @@ pub(super) enum Job {
     Notes(Vec<(u16, String)>),
 }
 
+impl Job {
+    /// Whether somebody is told what has come of it.
+    pub fn is_answered(&self) -> bool {
+        matches!(self, Job::Command(_) | Job::PoolOp { .. })
+    }
+}
+
 /// A command and where its answer goes.
 #[derive(Debug, Clone)]
 pub(super) struct CommandJob {

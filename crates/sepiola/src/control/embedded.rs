@@ -131,7 +131,11 @@ impl ControlStore {
                 }
             }
             let mut counters = transaction.open_table(COUNTERS)?;
-            let revision = counters.get(REVISION)?.map_or(0, |value| value.value()) + 1;
+            let last = counters.get(REVISION)?.map_or(0, |value| value.value());
+            if changes.is_empty() {
+                return Ok(Ok(last));
+            }
+            let revision = last + 1;
             counters.insert(REVISION, revision)?;
             let mut leased = transaction.open_table(LEASED)?;
             for (key, value) in &changes.writes {
@@ -237,6 +241,9 @@ mod tests {
         second.delete("a/1");
         assert_eq!(store.commit(&second).unwrap(), Ok(2));
         assert_eq!(store.commit(&second).unwrap(), Err(CommitError::Conflict));
+        let unchanged = Transaction { compare: vec![("b/1".into(), Some(1))], ..second };
+        let unchanged = Transaction { writes: Default::default(), ..unchanged };
+        assert_eq!(store.commit(&unchanged).unwrap(), Ok(2));
         drop(store);
 
         let (entries, revision) = ControlStore::open(&path).unwrap().range("").unwrap();

@@ -114,6 +114,7 @@ impl SharedControl {
             Request::Commit { transaction, .. },
             Completion::Committed { outcome: Ok(revision), .. },
         ) = (request, &completion)
+            && !transaction.is_empty()
         {
             self.tell(&MemControl::events(transaction, *revision));
         }
