@@ -115,8 +115,8 @@ pub(crate) struct Steps {
     is_asked: bool,
     /// What is waited for is nothing but time.
     is_resting: bool,
-    /// The watch that a step has registered.
-    watch: Option<WatchId>,
+    /// The watches that steps have registered: of one image, or of a clone and its parent.
+    watches: Vec<WatchId>,
     /// Requests on an open image, instead of questions.
     pub(crate) work: Option<Box<Work>>,
 }
@@ -258,7 +258,7 @@ impl Steps {
             return false;
         }
         if let Ok(Reply::Watching(watch)) = answer {
-            self.watch = Some(watch);
+            self.watches.push(watch);
         }
         match &mut self.sweep {
             Some(sweep) => {
@@ -347,14 +347,14 @@ impl<T> Task<T> {
         }
         match event {
             WatchEvent::Notified { watch, notify_id, payload, .. }
-                if self.steps.watch == Some(*watch) =>
+                if self.steps.watches.contains(watch) =>
             {
                 let reply = crate::notify::patience(payload);
                 let ask = Ask::Acknowledge { watch: *watch, notify_id: *notify_id, reply };
                 self.steps.asks.push_back((AskId { part: Part::Nobody, number: 0 }, ask));
                 true
             }
-            WatchEvent::Lost { watch, .. } => self.steps.watch == Some(*watch),
+            WatchEvent::Lost { watch, .. } => self.steps.watches.contains(watch),
             WatchEvent::Notified { .. } => false,
         }
     }
@@ -433,6 +433,31 @@ mod tests {
         assert_eq!(task.poll_outcome(), None);
         task.handle_answer(id, done());
         assert_eq!(task.poll_outcome(), Some(Ok(())));
+    }
+
+    #[test]
+    fn a_task_answers_at_all_of_its_watches() {
+        let mut task = Task::new(|steps| {
+            for name in ["clone", "parent", "more"] {
+                let _ = steps.ask(|| Ask::Watch(place(name.into())))?;
+            }
+            Ok(())
+        });
+        for number in 1..=2 {
+            let (id, _) = task.poll_ask().unwrap();
+            task.handle_answer(id, Ok(Reply::Watching(WatchId(number))));
+        }
+        assert!(task.poll_ask().is_some());
+        let event = |number| WatchEvent::Notified {
+            watch: WatchId(number),
+            notify_id: 1,
+            notifier: 2,
+            payload: crate::notify::header_update(),
+        };
+        assert_eq!(
+            [1, 2, 3].map(|number| task.handle_watch_event(&event(number))),
+            [true, true, false]
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::{parents, watchers};
 use crate::header::{self, Header};
 use crate::lock::with_lock;
+use crate::snapshot::{self, Purpose, Snapshot};
 use crate::steps::{Steps, Stop, Task, change};
 use crate::{Error, ImageSpec, calls, object_map};
 use rados::Place;
@@ -53,8 +54,7 @@ fn check(steps: &mut Steps, header: &Header) -> Result<(), Stop> {
     let image = &header.spec;
     header.features.check_writable(&image.to_string())?;
     if !header.snap_context.snaps.is_empty() {
-        let text = format!("{image} has snapshots; `image snap purge {image}` removes them");
-        return Err(Error::refused(text).into());
+        return Err(has_snapshots(steps, header)?.into());
     }
     match watchers(steps, &header.place())?.first() {
         None => Ok(()),
@@ -65,6 +65,19 @@ fn check(steps: &mut Steps, header: &Header) -> Result<(), Stop> {
         ))
         .into()),
     }
+}
+
+fn has_snapshots(steps: &mut Steps, header: &Header) -> Result<Error, Stop> {
+    let image = &header.spec;
+    let all = snapshot::read_all(steps, header)?;
+    let is_removed = |snapshot: &Snapshot| matches!(snapshot.purpose, Purpose::Trash(_));
+    Ok(Error::refused(match all.iter().all(is_removed) {
+        false => format!("{image} has snapshots; `image snap purge {image}` removes them"),
+        true => format!(
+            "{image} has snapshots that were removed but have clones; `image children {image}` names \
+             those, `image flatten` makes them images of their own"
+        ),
+    }))
 }
 
 fn remove_object(steps: &mut Steps, place: &Place) -> Result<(), Stop> {
