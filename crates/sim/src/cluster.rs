@@ -80,7 +80,7 @@ pub fn build(scenario: Scenario, printed: bool) -> World {
     }
     if scenario.has_image {
         let config = Config::new(admin, credentials, monitors);
-        nodes.push(image_user(scenario.clients, config, scenario.seed));
+        nodes.push(image_user(&scenario, config));
     }
     let workload = Workload::new(seeds.fork(), scenario.reach, targets(&scenario));
     World::new(scenario, nodes, workload, &mut seeds, printed)
@@ -163,10 +163,11 @@ fn client(number: usize, config: Config) -> (Body, Presence) {
 }
 
 /// A client that is none of the others: it never dies, so that it knows what is in its image.
-fn image_user(number: usize, config: Config, seed: u64) -> (Body, Presence) {
-    let (mut body, presence) = client(number, config);
+fn image_user(scenario: &Scenario, config: Config) -> (Body, Presence) {
+    let (mut body, presence) = client(scenario.clients, config);
     if let Body::Client(process) = &mut body {
-        process.image_user = Some(ImageUser::new(Prng::new(!seed), POOL));
+        let prng = Prng::new(!scenario.seed);
+        process.image_user = Some(ImageUser::new(prng, POOL, scenario.has_snapshots));
     }
     (body, presence)
 }

@@ -1,7 +1,12 @@
 //! One who has an image to himself: he knows what must be in it, whatever happens to the cluster.
 
+mod chores;
+mod looking;
+
 use bytes::Bytes;
+use chores::Chore;
 use engine::Time;
+use looking::Look;
 use rados::{Client, OpId, WatchEvent};
 use rbd::{
     Answer, AskId, Asker, CreateSpec, Errands, Features, Header, Image, ImageEvent, ImageSpec,
@@ -15,8 +20,10 @@ use stdx::Prng;
 const ORDER: u8 = 12;
 const OBJECT: u64 = 1 << ORDER;
 const OBJECTS_MAX: u64 = 12;
-/// Of so many requests one changes the size.
-const RESIZE_ONE_IN: u64 = 40;
+/// Of so many requests one is about the image as a whole.
+const CHORE_ONE_IN: u64 = 40;
+/// The same for those who also take snapshots and make clones.
+const SNAPSHOT_CHORE_ONE_IN: u64 = 12;
 /// Requests reach over up to so many bytes.
 const LENGTH_MAX: u64 = 3 * OBJECT;
 
@@ -25,7 +32,19 @@ enum Stage {
     Opening(Task<Header>),
     Open(Box<Image>),
     /// Meanwhile the image hears of it as of anybody's doing.
-    Resizing(Box<Image>, Task<()>, u64),
+    Busy(Box<Image>, Task<()>, Chore),
+    /// Looks at a snapshot.
+    Looking(Box<Image>, Look),
+    /// The next image is another one.
+    Closing(Box<Image>),
+}
+
+/// Who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Who {
+    Task,
+    Image,
+    Look,
 }
 
 /// What must come of a request.
@@ -51,21 +70,33 @@ pub struct ImageUser {
     prng: Prng,
     pool: String,
     stage: Option<Stage>,
-    errands: Errands<bool>,
+    errands: Errands<Who>,
+    /// Whether he takes snapshots and makes clones.
+    takes_snapshots: bool,
+    /// Images that he has made, the last of which he uses.
+    images: u64,
     contents: Vec<u8>,
+    /// Of the image, by name.
+    snapshots: BTreeMap<String, Vec<u8>>,
+    /// The snapshot that the image was made of.
+    origin: Option<(ImageSpec, String)>,
     expected: BTreeMap<RequestId, Expected>,
     requests: u64,
     failure: Option<String>,
 }
 
 impl ImageUser {
-    pub fn new(prng: Prng, pool: &str) -> Self {
+    pub fn new(prng: Prng, pool: &str, takes_snapshots: bool) -> Self {
         ImageUser {
+            takes_snapshots,
             prng,
             pool: pool.to_owned(),
             stage: None,
             errands: Errands::default(),
+            images: 1,
             contents: Vec::new(),
+            snapshots: BTreeMap::new(),
+            origin: None,
             expected: BTreeMap::new(),
             requests: 0,
             failure: None,
@@ -98,7 +129,7 @@ impl ImageUser {
     pub fn think(&mut self, client: &Client) {
         match &self.stage {
             None => self.create(client),
-            Some(Stage::Open(_)) if self.failure.is_none() => self.request(),
+            Some(Stage::Open(_)) if self.failure.is_none() => self.request(client),
             Some(_) => {}
         }
         // Some requests are answered without asking the cluster.
@@ -109,10 +140,10 @@ impl ImageUser {
         let Some(image) = self.spec(client) else { return };
         let size = 1 + self.prng.below(OBJECTS_MAX * OBJECT);
         self.contents = vec![0; size as usize];
-        let striping = self.prng.chance(1, 3).then_some((OBJECT / 4, 3));
+        let striping = self.striping();
         self.stage = Some(Stage::Creating(rbd::create(CreateSpec {
             image,
-            id: "1a".to_owned(),
+            id: self.id(),
             size,
             order: ORDER,
             features: Features::DEFAULT,
@@ -121,17 +152,27 @@ impl ImageUser {
         })));
     }
 
+    fn striping(&mut self) -> Option<(u64, u64)> {
+        self.prng.chance(1, 3).then_some((OBJECT / 4, 3))
+    }
+
+    /// Of the image that he uses.
+    fn id(&self) -> String {
+        format!("{}a", self.images)
+    }
+
     fn spec(&self, client: &Client) -> Option<ImageSpec> {
         let id = client.pool_id(&self.pool)?;
         let pool = Pool { id, name: self.pool.clone(), namespace: String::new() };
-        Some(ImageSpec { pool, name: "image".to_owned() })
+        Some(ImageSpec { pool, name: format!("image{}", self.images) })
     }
 
-    fn request(&mut self) {
-        let size = self.contents.len() as u64;
-        if self.expected.is_empty() && self.prng.chance(1, RESIZE_ONE_IN) {
-            return self.resize();
+    fn request(&mut self, client: &Client) {
+        let one_in = if self.takes_snapshots { SNAPSHOT_CHORE_ONE_IN } else { CHORE_ONE_IN };
+        if self.expected.is_empty() && self.prng.chance(1, one_in) {
+            return self.begin_chore(client);
         }
+        let size = self.contents.len() as u64;
         let offset = self.prng.below(size);
         let length = 1 + self.prng.below(LENGTH_MAX.min(size - offset));
         let range = offset as usize..(offset + length) as usize;
@@ -167,43 +208,51 @@ impl ImageUser {
         self.expected.insert(image.submit(request), expected);
     }
 
-    fn resize(&mut self) {
-        let size = 1 + self.prng.below(OBJECTS_MAX * OBJECT);
-        let Some(Stage::Open(image)) = self.stage.take() else { return };
-        let task = rbd::resize(image.header().spec.clone(), size, true);
-        self.stage = Some(Stage::Resizing(image, task, size));
-    }
-
     /// Passes on what is asked of the cluster; whether there was anything.
     pub fn send(&mut self, client: &mut Client, now: Time) -> bool {
         let errands = &mut self.errands;
         match &mut self.stage {
             None => false,
-            Some(Stage::Creating(task)) => errands.send(client, now, false, task),
-            Some(Stage::Opening(task)) => errands.send(client, now, false, task),
-            Some(Stage::Open(image)) => errands.send(client, now, true, &mut **image),
-            Some(Stage::Resizing(image, task, _)) => {
-                errands.send(client, now, true, &mut **image)
-                    | errands.send(client, now, false, task)
+            Some(Stage::Creating(task)) => errands.send(client, now, Who::Task, task),
+            Some(Stage::Opening(task)) => errands.send(client, now, Who::Task, task),
+            Some(Stage::Open(image) | Stage::Closing(image)) => {
+                errands.send(client, now, Who::Image, &mut **image)
+            }
+            Some(Stage::Busy(image, task, _)) => {
+                errands.send(client, now, Who::Image, &mut **image)
+                    | errands.send(client, now, Who::Task, task)
+            }
+            Some(Stage::Looking(image, look)) => {
+                errands.send(client, now, Who::Image, &mut **image)
+                    | errands.send(client, now, Who::Look, look)
             }
         }
     }
 
     /// An answer to the client; false if it is for somebody else.
     pub fn handle_completion(&mut self, client: &Client, operation: OpId, answer: &Answer) -> bool {
-        let Some((is_image, id)) = self.errands.take(operation) else { return false };
-        self.handle_answer(client, is_image, id, answer.clone());
+        let Some((who, id)) = self.errands.take(operation) else { return false };
+        self.handle_answer(client, who, id, answer.clone());
         true
     }
 
-    fn handle_answer(&mut self, client: &Client, is_image: bool, id: AskId, answer: Answer) {
-        match self.stage.as_mut() {
-            None => {}
-            Some(Stage::Creating(task)) => task.handle_answer(id, answer),
-            Some(Stage::Opening(task)) => task.handle_answer(id, answer),
-            Some(Stage::Open(image)) => image.handle_answer(id, answer),
-            Some(Stage::Resizing(image, _, _)) if is_image => image.handle_answer(id, answer),
-            Some(Stage::Resizing(_, task, _)) => task.handle_answer(id, answer),
+    fn handle_answer(&mut self, client: &Client, who: Who, id: AskId, answer: Answer) {
+        match (self.stage.as_mut(), who) {
+            (Some(Stage::Creating(task)), Who::Task) => task.handle_answer(id, answer),
+            (Some(Stage::Opening(task)), Who::Task) => task.handle_answer(id, answer),
+            (Some(Stage::Busy(_, task, _)), Who::Task) => task.handle_answer(id, answer),
+            (Some(Stage::Looking(_, look)), Who::Look) => look.handle_answer(id, answer),
+            (
+                Some(
+                    Stage::Open(image)
+                    | Stage::Closing(image)
+                    | Stage::Busy(image, _, _)
+                    | Stage::Looking(image, _),
+                ),
+                Who::Image,
+            ) => image.handle_answer(id, answer),
+            // Whoever asked is gone.
+            _ => {}
         }
         self.advance(client);
         self.check();
@@ -215,17 +264,19 @@ impl ImageUser {
 
     /// What has waited for time to pass goes on.
     pub fn handle_timeout(&mut self, client: &Client, now: Time) {
-        while let Some((is_image, id, answer)) = self.errands.poll_due(now) {
-            self.handle_answer(client, is_image, id, answer);
+        while let Some((who, id, answer)) = self.errands.poll_due(now) {
+            self.handle_answer(client, who, id, answer);
         }
     }
 
     pub fn handle_watch_event(&mut self, event: &WatchEvent) -> bool {
         match &mut self.stage {
-            Some(Stage::Resizing(image, task, _)) => {
+            Some(Stage::Busy(image, task, _)) => {
                 image.handle_watch_event(event) || task.handle_watch_event(event)
             }
-            Some(Stage::Open(image)) => image.handle_watch_event(event),
+            Some(Stage::Open(image) | Stage::Looking(image, _) | Stage::Closing(image)) => {
+                image.handle_watch_event(event)
+            }
             _ => false,
         }
     }
@@ -233,20 +284,25 @@ impl ImageUser {
     /// From one stage to the next.
     fn advance(&mut self, client: &Client) {
         let next = match self.stage.as_mut() {
-            Some(Stage::Creating(task)) => task.poll_outcome().map(|outcome| {
-                outcome?;
-                let spec = self.spec(client).expect("its pool was known before");
-                Ok(Stage::Opening(rbd::open(spec)))
-            }),
+            Some(Stage::Creating(task)) => {
+                task.poll_outcome().map(|outcome| outcome.and_then(|()| self.opening(client)))
+            }
             Some(Stage::Opening(task)) => task
                 .poll_outcome()
                 .map(|outcome| Ok(Stage::Open(Box::new(Image::new(outcome?, true)?)))),
-            Some(Stage::Resizing(_, task, size)) => {
-                let (outcome, size) = (task.poll_outcome(), *size as usize);
+            Some(Stage::Busy(_, task, _)) => {
+                let outcome = task.poll_outcome();
                 return if let Some(outcome) = outcome {
-                    self.resized(outcome, size)
+                    self.end_chore(outcome);
                 };
             }
+            Some(Stage::Looking(_, look)) => {
+                let outcome = look.poll_outcome();
+                return if let Some(outcome) = outcome {
+                    self.end_look(outcome);
+                };
+            }
+            Some(Stage::Closing(image)) => is_closed(image).then(|| self.opening(client)),
             _ => None,
         };
         match next {
@@ -256,14 +312,9 @@ impl ImageUser {
         }
     }
 
-    fn resized(&mut self, outcome: Result<(), rbd::Error>, size: usize) {
-        if let Some(Stage::Resizing(image, _, _)) = self.stage.take() {
-            self.stage = Some(Stage::Open(image));
-        }
-        self.contents.resize(size, 0);
-        if let Err(error) = outcome {
-            self.fail(error);
-        }
+    fn opening(&self, client: &Client) -> Result<Stage, rbd::Error> {
+        let spec = self.spec(client).expect("its pool was known before");
+        Ok(Stage::Opening(rbd::open(spec)))
     }
 
     fn fail(&mut self, error: rbd::Error) {
@@ -272,7 +323,9 @@ impl ImageUser {
 
     /// Looks at what the image says.
     fn check(&mut self) {
-        let Some(Stage::Open(image) | Stage::Resizing(image, _, _)) = &mut self.stage else {
+        let Some(Stage::Open(image) | Stage::Busy(image, _, _) | Stage::Looking(image, _)) =
+            &mut self.stage
+        else {
             return;
         };
         let mut failures = Vec::new();
@@ -291,6 +344,14 @@ impl ImageUser {
             self.failure.get_or_insert(format!("an image: {failure}"));
         }
     }
+}
+
+fn is_closed(image: &mut Image) -> bool {
+    let mut is_closed = false;
+    while let Some(event) = image.poll_event() {
+        is_closed |= event == ImageEvent::Closed;
+    }
+    is_closed
 }
 
 fn difference(expected: &Expected, outcome: Result<Outcome, rbd::Error>) -> Option<String> {

@@ -1,0 +1,69 @@
+//! Reading a whole snapshot.
+
+use super::{Expected, ImageUser, Stage, difference};
+use rbd::{Answer, Ask, AskId, Asker, Header, Image, ImageSpec, Request, Task};
+
+pub(super) enum Look {
+    Opening(Task<Header>, Vec<u8>),
+    Reading(Box<Image>, Vec<u8>),
+}
+
+impl Look {
+    pub fn new(spec: ImageSpec, snapshot: String, contents: Vec<u8>) -> Self {
+        Look::Opening(rbd::open_snapshot(spec, snapshot), contents)
+    }
+
+    /// What is wrong with it, once it has been read.
+    pub fn poll_outcome(&mut self) -> Option<Result<(), String>> {
+        match self {
+            Look::Opening(task, contents) => {
+                let header = match task.poll_outcome()? {
+                    Ok(header) => header,
+                    Err(error) => return Some(Err(error.to_string())),
+                };
+                let contents = std::mem::take(contents);
+                if header.size != contents.len() as u64 {
+                    return Some(Err(format!("has {} bytes", header.size)));
+                }
+                let mut image = match Image::new(header, false) {
+                    Ok(image) => image,
+                    Err(error) => return Some(Err(error.to_string())),
+                };
+                image.submit(Request::Read { offset: 0, length: contents.len() as u64 });
+                *self = Look::Reading(Box::new(image), contents);
+                self.poll_outcome()
+            }
+            Look::Reading(image, contents) => {
+                let (_, outcome) = image.poll_completion()?;
+                let expected = Expected::Contents(0, std::mem::take(contents));
+                Some(difference(&expected, outcome).map_or(Ok(()), Err))
+            }
+        }
+    }
+}
+
+impl Asker for Look {
+    fn poll_ask(&mut self) -> Option<(AskId, Ask)> {
+        match self {
+            Look::Opening(task, _) => task.poll_ask(),
+            Look::Reading(image, _) => image.poll_ask(),
+        }
+    }
+
+    fn handle_answer(&mut self, id: AskId, answer: Answer) {
+        match self {
+            Look::Opening(task, _) => task.handle_answer(id, answer),
+            Look::Reading(image, _) => image.handle_answer(id, answer),
+        }
+    }
+}
+
+impl ImageUser {
+    pub(super) fn end_look(&mut self, outcome: Result<(), String>) {
+        let Some(Stage::Looking(image, _)) = self.stage.take() else { return };
+        self.stage = Some(Stage::Open(image));
+        if let Err(why) = outcome {
+            self.failure.get_or_insert(format!("a snapshot: {why}"));
+        }
+    }
+}
