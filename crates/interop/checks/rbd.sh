@@ -53,6 +53,24 @@ command rbd namespace create $p/space; rbd namespace ls | grep -q space
 command rbd create $p/space/inside --size 8M; same "$(command rbd ls $p/space)" inside; same "$(rbd ls)" ""
 refused command rbd namespace rm $p/space
 command rbd rm $p/space/inside; command rbd namespace rm $p/space
+
+# Work in the background.
+tasks() { ceph rbd task list -f json | tr -d '\n'; }
+rbd create gone --size 64M; rbd bench gone --io-type write --io-size 4M --io-total 32M >/dev/null
+rbd create trashed --size 8M; rbd trash mv trashed
+ceph rbd task add remove $p/gone | grep -q "Removing image $p/gone"
+ceph rbd task add trash remove "$p/$(rbd trash ls --format json | python3 -c 'import json,sys; print(json.load(sys.stdin)[0]["id"])')" >/dev/null
+for _ in $(seq 100); do [ "$(tasks)" = "[]" ] && break; sleep 0.1; done
+same "$(tasks)" "[]"; same "$(rbd ls)" ""; same "$(rbd trash ls --all)" ""; same "$(rados -p $p ls | grep -c rbd_data || true)" 0
+rbd create kept --size 8M; rbd snap create kept@s 2>/dev/null; ceph rbd task add remove $p/kept >/dev/null
+for _ in $(seq 100); do tasks | grep -q "has snapshots" && break; sleep 0.1; done
+ceph rbd task cancel "$(ceph rbd task list -f json | python3 -c 'import json,sys; print(json.load(sys.stdin)[0]["id"])')" >/dev/null
+same "$(tasks)" "[]"
+command rbd clone --rbd-default-clone-format 2 $p/kept@s $p/flat; ceph rbd task add flatten $p/flat >/dev/null
+for _ in $(seq 100); do [ "$(tasks)" = "[]" ] && break; sleep 0.1; done
+same "$(tasks)" "[]"; same "$(rbd info flat | grep -c parent || true)" 0
+for image in flat kept; do rbd snap purge $image 2>/dev/null; rbd rm $image 2>/dev/null; done
+
 rbd create member --size 8M
 command rbd group create $p/group; command rbd group image add $p/group $p/member
 same "$(command rbd group image ls $p/group | tr -d " ")" $p/member

@@ -5,6 +5,7 @@
 //! osd/metadata/<id>                           JSON object
 //! auth/<entity>        EntityAuth             secrets  ServiceSecrets
 //! config/<who>/<name>  config-key/<key>       plain text
+//! image-task/<n>                              JSON: work on images in the background
 //! config-history/<n>   log/<n>  health/mutes  JSON, LogEntry, JSON
 //! monmap/<epoch>  mgrmap                      encoded maps
 //! meta/global-id                              decimal: the first global id that was never reserved
@@ -74,7 +75,7 @@ impl Service {
             "osdmap" | "osd" => Some(Service::OsdMap),
             "auth" | "secrets" => Some(Service::Auth),
             "config" | "config-history" => Some(Service::Config),
-            "config-key" => Some(Service::ConfigKey),
+            "config-key" | "image-task" => Some(Service::ConfigKey),
             "health" => Some(Service::Health),
             "log" => Some(Service::Log),
             "monmap" => Some(Service::MonMap),
@@ -119,6 +120,10 @@ pub fn config_key(key: &str) -> String {
     format!("config-key/{key}")
 }
 
+pub fn image_task(sequence: u64) -> String {
+    format!("image-task/{sequence:020}")
+}
+
 pub fn log(sequence: u64) -> String {
     format!("log/{sequence:020}")
 }
@@ -144,6 +149,7 @@ mod tests {
             config("global", "x"),
             config_history(1),
             config_key("a/b"),
+            image_task(1),
             log(1),
             monmap(Epoch(1)),
             MGRMAP.to_owned(),

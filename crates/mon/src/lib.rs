@@ -10,6 +10,7 @@
 //! * `failures`, `flapping`: whom OSDs report as failed, and when that is believed.
 //! * [`statistics`], `health`, `progress`: what OSDs report about themselves, and what is to be said
 //!   about it.
+//! * `image_tasks`: work on images that somebody else does in the background.
 //! * [`command`], `commands`: the machinery of commands, and one file per family.
 //! * `dump`, `table`: how maps and numbers are shown. No decision is made there.
 //!
@@ -31,6 +32,7 @@ mod dump;
 mod failures;
 mod flapping;
 mod health;
+mod image_tasks;
 mod keys;
 pub mod monitor;
 mod progress;

@@ -10,6 +10,7 @@ mod members;
 pub use members::{Leader, Presence};
 
 use crate::control::{Entry, Revision, Transaction};
+use crate::image_tasks::ImageTask;
 use crate::keys::Service;
 use auth::{EntityAuth, ServiceSecrets};
 use bytes::Bytes;
@@ -45,6 +46,7 @@ pub struct State {
     pub config: BTreeMap<String, BTreeMap<String, String>>,
     pub config_history: BTreeMap<u64, Value>,
     pub config_keys: BTreeMap<String, Bytes>,
+    pub image_tasks: BTreeMap<u64, ImageTask>,
     pub log: BTreeMap<u64, LogEntry>,
     pub mutes: Vec<Mute>,
     /// The first global id that no monitor has reserved.
@@ -153,6 +155,10 @@ impl State {
                 set(&mut self.config_history, number, value.map(json).transpose()?);
             }
             ("config-key", _) => set(&mut self.config_keys, rest.to_owned(), value.cloned()),
+            ("image-task", _) => {
+                let sequence = rest.parse().map_err(|_| None)?;
+                set(&mut self.image_tasks, sequence, value.map(json).transpose()?);
+            }
             ("log", _) => {
                 let sequence = rest.parse().map_err(|_| None)?;
                 set(&mut self.log, sequence, decoded("log entry", value)?);

@@ -3,9 +3,9 @@
 use crate::Error;
 use crate::snapshot::{Protection, UserNamespace};
 use bytes::Bytes;
-use codec::{Decode, Encode};
+use codec::{Decode, Encode, Reader};
 use rados::OperationReply;
-use types::SnapId;
+use types::{SnapId, UTime};
 use wire::OsdOp;
 
 pub(crate) fn call(method: &str, input: &impl Encode) -> OsdOp {
@@ -250,4 +250,30 @@ pub(crate) fn set_operation_features(features: u64) -> OsdOp {
 /// ENOENT if no image has the id.
 pub(crate) fn directory_name(id: &str) -> OsdOp {
     call("dir_get_name", &id)
+}
+
+pub(crate) fn trash_get(id: &str) -> OsdOp {
+    call("trash_get", &id)
+}
+
+pub(crate) fn trash_remove(id: &str) -> OsdOp {
+    call("trash_remove", &id)
+}
+
+/// What the trash knows of an image, as far as its removal depends on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TrashEntry {
+    pub name: String,
+    pub deferred_until: UTime,
+}
+
+impl Decode for TrashEntry {
+    fn decode(r: &mut Reader<'_>) -> codec::Result<Self> {
+        // Behind these comes a state, which only matters to whoever restores.
+        r.versioned("trash image", 2, |r, _| {
+            let (_source, name, _deleted, deferred_until): (u8, String, UTime, UTime) =
+                r.value()?;
+            Ok(TrashEntry { name, deferred_until })
+        })
+    }
 }

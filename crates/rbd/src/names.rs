@@ -11,6 +11,8 @@ use types::{PoolId, SnapId};
 pub(crate) const DIRECTORY: &str = "rbd_directory";
 /// Clones of the first format in this pool, by the snapshots that they were made of.
 const CHILDREN: &str = "rbd_children";
+/// Images that are to be removed some day, by their ids.
+const TRASH: &str = "rbd_trash";
 const ID_PREFIX: &str = "rbd_id.";
 const HEADER_PREFIX: &str = "rbd_header.";
 const DATA_PREFIX: &str = "rbd_data.";
@@ -43,6 +45,10 @@ impl Pool {
 
     pub(crate) fn children(&self) -> Place {
         self.place(CHILDREN)
+    }
+
+    pub(crate) fn trash(&self) -> Place {
+        self.place(TRASH)
     }
 
     pub(crate) fn id_object(&self, name: &str) -> Place {

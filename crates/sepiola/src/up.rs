@@ -4,6 +4,7 @@ use crate::cli::{AuthMode, UpArgs};
 use crate::cluster::{self, Notice, RunningCluster};
 use crate::connection::Connection;
 use crate::datadir::{DataDir, write_file};
+use crate::image::Worker;
 use crate::osd::hosts;
 use anyhow::{Context, Result, bail};
 use rt::{StopSignal, StopSignals};
@@ -47,8 +48,10 @@ pub fn up(args: &UpArgs) -> Result<()> {
         hosts::make(&dir, hosts, args.osds.unwrap_or(hosts), args)?;
     }
     let processes = hosts::start(&dir, args)?;
+    let worker = Worker::start(cluster::admin_args(&dir))?;
     let served = serve(&dir, &running, &notices, start);
     println!("stopping");
+    drop(worker);
     drop(processes);
     // The end of a core is the cause, whatever else failed with it.
     running.stop().and(served)

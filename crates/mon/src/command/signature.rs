@@ -1,6 +1,7 @@
 //! Descriptions of commands: `osd pool create name=pool,type=CephPoolname …`.
 
 use super::{Command, Refusal};
+use crate::image_tasks::MODULE;
 use serde_json::{Map, Value, json};
 use types::PgId;
 
@@ -35,6 +36,9 @@ pub enum Kind {
     OsdName,
 }
 
+/// Clients send such a command to the manager, whose capabilities count.
+const FOR_MANAGER: u32 = 1 << 3;
+
 impl Signature {
     pub fn parse(text: &'static str) -> Signature {
         let mut words = Vec::new();
@@ -58,7 +62,7 @@ impl Signature {
             "help": command.help,
             "module": command.module,
             "perm": command.permission,
-            "flags": 0,
+            "flags": if command.module == MODULE { FOR_MANAGER } else { 0 },
         })
     }
 }

@@ -5,6 +5,8 @@ use super::osds::OsdJob;
 use super::session::Caps;
 use crate::change::Change;
 use crate::command::{Answer, Arguments, Caller, Context, Format, Refusal};
+use crate::commands::image_tasks;
+use crate::image_tasks::MODULE;
 use crate::keys;
 use crate::state::LOG_ENTRIES_KEPT;
 use auth::{MgrAccess, MonAccess, Rwx};
@@ -310,6 +312,20 @@ impl Monitor {
                 needed,
                 peer,
             }),
+            Caps::Mgr(caps) if module == MODULE => {
+                let allows = |command, arguments| {
+                    caps.allows(&MgrAccess {
+                        service: "",
+                        module,
+                        command,
+                        arguments,
+                        needed,
+                        peer,
+                    })
+                };
+                // Capabilities for a pool are judged by the image that is named.
+                allows(prefix, arguments) && allows("", &image_tasks::scope(arguments))
+            }
             Caps::Mgr(caps) => caps.allows(&MgrAccess {
                 service: module,
                 module: "",

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use object::Object;
 use rados::{Operation, OperationReply, Place, PoolRequest, Reply, WatchEvent, WatchId};
 use std::collections::{BTreeMap, BTreeSet};
-use types::{Epoch, PoolId, SnapId};
+use types::{Epoch, PoolId, SnapId, UTime};
 use wire::PoolOpKind;
 
 /// Of the images that are made here.
@@ -36,6 +36,18 @@ pub fn pool(id: i64) -> Pool {
 
 pub fn spec(name: &str) -> ImageSpec {
     ImageSpec { pool: pool(1), name: name.to_owned() }
+}
+
+impl codec::Encode for crate::calls::TrashEntry {
+    fn encode(&self, w: &mut codec::Writer) {
+        w.versioned(2, 1, |w| {
+            w.u8(0);
+            w.value(&self.name);
+            w.value(&UTime::ZERO);
+            w.value(&self.deferred_until);
+            w.u8(0);
+        });
+    }
 }
 
 impl Cluster {
@@ -117,6 +129,21 @@ impl Cluster {
     pub fn run<T>(&mut self, mut task: Task<T>) -> Result<T, Error> {
         self.settle(&mut task);
         task.poll_outcome().expect("all questions are answered")
+    }
+
+    /// As librbd does.
+    pub fn move_to_trash(&mut self, name: &str, id: &str, deferred_until: UTime) {
+        let pool = pool(1);
+        let entry = crate::calls::TrashEntry { name: name.to_owned(), deferred_until };
+        let input = codec::encode_to_bytes(&(id, entry));
+        let ops = [
+            (pool.trash(), wire::OsdOp::call("rbd", "trash_add", &input)),
+            (pool.id_object(name), wire::OsdOp::remove()),
+            (pool.directory(), crate::calls::directory_remove(name, id)),
+        ];
+        for (place, op) in ops {
+            self.operate(&Operation::new(place, vec![op])).unwrap();
+        }
     }
 
     pub fn header(&mut self, name: &str) -> Header {

@@ -16,7 +16,7 @@ pub use children::{Child, children};
 pub use clone::{CloneSpec, clone_image, flatten};
 pub use create::{CreateSpec, create};
 pub use parents::CloneFormat;
-pub use remove::remove;
+pub use remove::{remove, remove_from_trash};
 pub use resize::resize;
 pub use snapshots::{
     Purged, protect_snapshot, purge_snapshots, remove_snapshot, rename_snapshot, roll_back,

@@ -1,13 +1,14 @@
 //! Removing an image with its data.
 
 use super::{parents, watchers};
+use crate::calls::TrashEntry;
 use crate::header::{self, Header};
 use crate::lock::with_lock;
 use crate::snapshot::{self, Purpose, Snapshot};
 use crate::steps::{Steps, Stop, Task, change};
-use crate::{Error, ImageSpec, calls, object_map};
+use crate::{Error, ImageSpec, Pool, calls, object_map};
 use rados::Place;
-use types::Errno;
+use types::{Errno, UTime};
 use wire::OsdOp;
 
 /// What has gone missing halfway through an earlier removal is no reason to stop. The name goes
@@ -15,17 +16,45 @@ use wire::OsdOp;
 pub fn remove(spec: ImageSpec) -> Task<()> {
     Task::new(move |steps| {
         let id = header::find_id(steps, &spec)?;
-        if let Some(header) = existing_header(steps, &spec, &id)? {
-            check(steps, &header)?;
-            with_lock(steps, header.clone(), remove_data)?;
-            leave_parent(steps, &header)?;
-            remove_object(steps, &spec.pool.object_map(&id))?;
-            remove_object(steps, &spec.pool.header(&id))?;
-        }
+        remove_content(steps, &spec, &id)?;
         let directory = || vec![calls::directory_remove(&spec.name, &id)];
         tolerate(steps.try_change(&spec.pool.directory(), directory)?, "the directory")?;
         remove_object(steps, &spec.pool.id_object(&spec.name))
     })
+}
+
+/// Removes an image that lies in the trash, if it may go yet.
+pub fn remove_from_trash(pool: Pool, id: String, now: UTime) -> Task<()> {
+    Task::new(move |steps| {
+        let trash = pool.trash();
+        let entry: TrashEntry = match steps.try_look(&trash, || vec![calls::trash_get(&id)])? {
+            Ok(reply) => calls::output(&reply, 0, "the entry in the trash")?,
+            Err(Errno::NOENT) => {
+                let text = format!("there is no image with id {id} in the trash of {pool}");
+                return Err(Error::cluster(text, Errno::NOENT).into());
+            }
+            Err(errno) => return Err(Error::cluster("reading the trash", errno).into()),
+        };
+        if entry.deferred_until > now {
+            let (name, until) = (entry.name, entry.deferred_until.to_iso());
+            let text = format!("{name} is to stay in the trash until {until}");
+            return Err(Error::refused(text).into());
+        }
+        remove_content(steps, &ImageSpec { pool: pool.clone(), name: entry.name }, &id)?;
+        tolerate(steps.try_change(&trash, || vec![calls::trash_remove(&id)])?, "the trash")
+    })
+}
+
+/// All but the entry under which people find it.
+fn remove_content(steps: &mut Steps, spec: &ImageSpec, id: &str) -> Result<(), Stop> {
+    if let Some(header) = existing_header(steps, spec, id)? {
+        check(steps, &header)?;
+        with_lock(steps, header.clone(), remove_data)?;
+        leave_parent(steps, &header)?;
+        remove_object(steps, &spec.pool.object_map(id))?;
+        remove_object(steps, &spec.pool.header(id))?;
+    }
+    Ok(())
 }
 
 /// With the lock, if there is one: what a crashed user has on its way must not come later.

@@ -112,3 +112,23 @@ fn what_is_protected_stays() {
     cluster.run(remove(spec("a"))).unwrap();
     assert!(cluster.names("rbd_header").is_empty() && cluster.names("rbd_data").is_empty());
 }
+
+#[test]
+fn what_is_in_the_trash_goes_when_its_time_has_come() {
+    let mut cluster = Cluster::with_image("a", 3 * OBJECT);
+    let mut image = cluster.open("a");
+    write(&mut cluster, &mut image, 0, vec![1; 2 * OBJECT as usize]);
+    let id = image.header().id.clone();
+    let until = types::UTime { seconds: 100, nanoseconds: 0 };
+    cluster.move_to_trash("a", &id, until);
+    let early = types::UTime { seconds: 99, nanoseconds: 0 };
+    let refused = cluster.run(remove_from_trash(pool(1), id.clone(), early)).unwrap_err();
+    assert!(refused.to_string().contains("a is to stay in the trash"), "{refused}");
+    image.close();
+    cluster.settle(&mut image);
+    cluster.run(remove_from_trash(pool(1), id.clone(), until)).unwrap();
+    assert_eq!(cluster.names("rbd_data."), []);
+    assert_eq!(cluster.names("rbd_header."), []);
+    let missing = cluster.run(remove_from_trash(pool(1), id, until)).unwrap_err();
+    assert!(missing.to_string().contains("no image with id"), "{missing}");
+}

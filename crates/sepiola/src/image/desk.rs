@@ -3,7 +3,7 @@
 use super::spec_of;
 use crate::cli::{ClusterArgs, SourceName};
 use crate::connection::Connection;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use engine::Time;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rbd::{Asker, Errands, Header, Image, ImageEvent, ImageSpec, Pool, Progress, Task};
@@ -31,15 +31,28 @@ impl Desk {
     }
 
     /// Does a task to its end, and shows how far it is if it takes long.
-    pub fn run<T>(&mut self, mut task: Task<T>) -> Result<T> {
+    pub fn run<T>(&mut self, task: Task<T>) -> Result<T> {
         let bar = ProgressBar::hidden();
+        let outcome = self.run_while(task, |progress| {
+            progress.into_iter().for_each(|progress| show(&bar, progress));
+            Ok(true)
+        });
+        bar.finish_and_clear();
+        outcome?.context("nobody gave the task up")
+    }
+
+    /// Does a task to its end, or until it is told not to go on.
+    pub fn run_while<T>(
+        &mut self,
+        mut task: Task<T>,
+        mut go_on: impl FnMut(Option<Progress>) -> Result<bool>,
+    ) -> Result<Option<T>> {
         loop {
             if let Some(outcome) = task.poll_outcome() {
-                bar.finish_and_clear();
-                return Ok(outcome?);
+                return Ok(Some(outcome?));
             }
-            if let Some(progress) = task.progress() {
-                show(&bar, progress);
+            if !go_on(task.progress())? {
+                return Ok(None);
             }
             self.send(&mut task);
             self.connection.turn()?;

@@ -7,6 +7,7 @@ mod import;
 mod show;
 mod snapshot;
 mod window;
+mod worker;
 
 use crate::cli::{ClusterArgs, CreateArgs, ImageArgs, ImageCommand, ImageName, MoveImageArgs};
 use crate::cli::{PoolName, ResizeArgs, ShapeArgs};
@@ -14,6 +15,7 @@ use crate::connection::fill_random;
 use anyhow::{Context, Result};
 pub use desk::Desk;
 use rbd::{CreateSpec, ImageSpec, Pool};
+pub use worker::Worker;
 
 pub fn run(command: &ImageCommand) -> Result<()> {
     match command {

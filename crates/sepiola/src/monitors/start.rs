@@ -3,10 +3,11 @@
 use super::create::AUTH_OPTION;
 use super::directory::{MonSettings, check_name, write_conf};
 use crate::cli::{AuthMode, MonStartArgs};
-use crate::cluster::{MonMember, Plan, RunningDaemons};
+use crate::cluster::{MonMember, Plan, RunningDaemons, admin_args};
 use crate::control::UNFINISHED;
 use crate::control::etcd::{EtcdOptions, EtcdTool, FILE_MODE};
 use crate::datadir::{DataDir, write_file};
+use crate::image::Worker;
 use crate::up::{parse_listen, start_log, watch_signals};
 use anyhow::{Context, Result, bail};
 use codec::decode_all;
@@ -41,10 +42,12 @@ pub fn start(args: &MonStartArgs) -> Result<()> {
     };
     let running = RunningDaemons::start(Plan::monitor(member), &notify)?;
     write_conf(&dir, &found.map_with(&settings), found.auth)?;
+    let worker = Worker::start(admin_args(&dir))?;
     println!("mon.{} of cluster {} listens on {}", settings.name, found.map.fsid, settings.listen);
     std::io::stdout().flush()?;
     notices.recv().context("waiting for the end")?;
     println!("stopping");
+    drop(worker);
     running.stop()
 }
 
