@@ -18,6 +18,7 @@ mod copy;
 mod omap;
 mod read;
 mod snaps;
+mod tmap;
 mod trim;
 mod view;
 mod watch;
@@ -159,6 +160,9 @@ impl Context<'_> {
             OpCode::DELETE => self.delete(),
             OpCode::ROLLBACK => self.roll_back(op),
             OpCode::STARTSYNC => self.touch(),
+            OpCode::TMAPUP => self.map_update(op),
+            OpCode::TMAPPUT => self.map_put(op),
+            OpCode::TMAPGET => self.map_get(),
             OpCode::SETALLOCHINT => self.set_alloc_hint(op),
 
             OpCode::GETXATTR => self.xattr(op),

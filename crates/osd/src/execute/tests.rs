@@ -1,6 +1,7 @@
 //! Operations on one object in memory: what Ceph answers, by family.
 
 mod snapshots;
+mod tmap;
 
 use super::*;
 use crate::objects::state_of;

@@ -1,0 +1,104 @@
+//! Trivial maps: a header and sorted pairs which are an object's data. Attributes and omap have
+//! replaced them; librbd still keeps the names of images of format 1 in one.
+//!
+//! ```text
+//! map      header: bytes, count: u32, (key: string, value: bytes)…      ascending by key
+//! update   (command: u8, …)…   h header | s key value | c key value | r key | R key
+//! ```
+
+use super::context::{Context, Stop};
+use bytes::Bytes;
+use codec::{DecodeError, Reader};
+use std::collections::BTreeMap;
+use types::Errno;
+use wire::OsdOp;
+
+/// Larger ones are not read into memory.
+const LENGTH_MAX: u64 = 8 << 20;
+
+#[derive(Debug, Default)]
+struct Map {
+    header: Bytes,
+    pairs: BTreeMap<Bytes, Bytes>,
+}
+
+fn invalid(_: DecodeError) -> Stop {
+    Errno::INVAL.into()
+}
+
+impl Map {
+    fn decode(data: &Bytes) -> Result<Map, Stop> {
+        if data.is_empty() {
+            return Ok(Map::default());
+        }
+        let (header, pairs) = codec::decode_all("trivial map", data).map_err(invalid)?;
+        Ok(Map { header, pairs })
+    }
+
+    fn encode(&self) -> Bytes {
+        codec::encode_to_bytes(&(self.header.clone(), self.pairs.clone()))
+    }
+
+    fn update(&mut self, commands: &Bytes) -> Result<(), Stop> {
+        let mut r = Reader::new(commands);
+        while r.remaining() > 0 {
+            let command = r.u8("command").map_err(invalid)?;
+            self.one(command, &mut r)?;
+        }
+        Ok(())
+    }
+
+    fn one(&mut self, command: u8, r: &mut Reader<'_>) -> Result<(), Stop> {
+        if command == b'h' {
+            self.header = r.value().map_err(invalid)?;
+            return Ok(());
+        }
+        let key: Bytes = r.value().map_err(invalid)?;
+        match command {
+            b's' | b'c' => {
+                if command == b'c' && self.pairs.contains_key(&key) {
+                    return Err(Errno::EXIST.into());
+                }
+                self.pairs.insert(key, r.value().map_err(invalid)?);
+            }
+            b'r' | b'R' => {
+                if self.pairs.remove(&key).is_none() && command == b'r' {
+                    return Err(Errno::NOENT.into());
+                }
+            }
+            _ => return Err(Errno::INVAL.into()),
+        }
+        Ok(())
+    }
+}
+
+impl Context<'_> {
+    /// The object's data, of which there is none if it is not there.
+    fn map_data(&mut self) -> Result<Bytes, Stop> {
+        match self.info.size {
+            _ if !self.exists => Ok(Bytes::new()),
+            0 => Ok(Bytes::new()),
+            length if length > LENGTH_MAX => Err(Errno::FBIG.into()),
+            length => Ok(self.load_data(0, length)?.data.clone()),
+        }
+    }
+
+    pub(super) fn map_get(&mut self) -> Result<i32, Stop> {
+        if !self.exists {
+            return Err(Errno::NOENT.into());
+        }
+        self.output = self.map_data()?;
+        Ok(0)
+    }
+
+    pub(super) fn map_put(&mut self, op: &OsdOp) -> Result<i32, Stop> {
+        let map = Map::decode(&op.input)?;
+        self.write_full(map.encode())
+    }
+
+    pub(super) fn map_update(&mut self, op: &OsdOp) -> Result<i32, Stop> {
+        let mut map = Map::decode(&self.map_data()?)?;
+        map.update(&op.input)?;
+        self.write_full(map.encode())
+    }
+}
