@@ -94,4 +94,55 @@ fio --name=new --ioengine=nbd --uri="$uri" --rw=write --bs=64k --offset=70M --si
 kill $server; wait $server || true
 [ ! -e "$socket" ] || { echo "the socket is left over"; exit 1; }
 same "$(rbd status $p/disk | grep -c watcher= || true)" 0
+
+# TLS: certificates as qemu-nbd and nbdkit name them.
+tls=$SCRATCH/tls; mkdir -p "$tls/server" "$tls/client" "$tls/stranger"
+authority() { openssl req -x509 -newkey rsa:2048 -nodes -days 2 -keyout "$1/ca-key.pem" -out "$1/ca-cert.pem" -subj "/CN=$2" -config <(printf '[req]\ndistinguished_name=n\nx509_extensions=e\n[n]\n[e]\nbasicConstraints=critical,CA:TRUE\nkeyUsage=critical,keyCertSign\n') 2>/dev/null; }
+signed() { openssl req -newkey rsa:2048 -nodes -keyout "$1/$2-key.pem" -out "$1/$2.csr" -subj "/CN=$2" 2>/dev/null
+  openssl x509 -req -days 2 -in "$1/$2.csr" -CA "$tls/ca-cert.pem" -CAkey "$tls/ca-key.pem" -CAcreateserial -out "$1/$2-cert.pem" -extfile <(printf 'subjectAltName=DNS:localhost,IP:127.0.0.1\nextendedKeyUsage=%sAuth\nkeyUsage=digitalSignature,keyEncipherment\nbasicConstraints=critical,CA:FALSE\n' "$2") 2>/dev/null; }
+authority "$tls" sepiola-test; authority "$tls/stranger" somebody-else; cp "$tls/ca-cert.pem" "$tls/server"; signed "$tls/server" server; cp "$tls/ca-cert.pem" "$tls/client"
+serve() { "$SEPIOLA" nbd --conf "$CEPH_CONF" --listen 127.0.0.1:0 --tls-certs "$tls/server" "$@" $p/disk >"$SCRATCH/nbd.out" 2>"$SCRATCH/nbd.err" & server=$!
+  for _ in $(seq 100); do grep -q '^listening' "$SCRATCH/nbd.out" && break; sleep 0.1; done
+  port=$(sed -n 's/^listening on 127.0.0.1://p' "$SCRATCH/nbd.out"); at=localhost:$port/$p/disk; }
+refused "$SEPIOLA" nbd --conf "$CEPH_CONF" --listen 127.0.0.1:0 --tls-certs "$tls" $p/disk; grep -q "server-cert.pem" "$SCRATCH/refused"
+serve
+nbdinfo --size "nbd://127.0.0.1:$port/$p/disk" | grep -q $((80 << 20))
+kill $server; wait $server || true
+serve --tls-required
+nbdinfo --json "nbds://$at?tls-certificates=$tls/client" >"$SCRATCH/info.json"
+python3 -c 'import json, sys; i = json.load(open(sys.argv[1])); assert i["TLS"] is True and i["exports"][0]["contexts"] == ["base:allocation"], i' "$SCRATCH/info.json"
+refused nbdinfo "nbd://$at"; grep -qi tls "$SCRATCH/refused"
+refused nbdinfo "nbds://$at?tls-certificates=$tls/stranger"
+truncate -s 80M "$SCRATCH/file"
+nbdcopy --flush "$SCRATCH/file" "nbds://$at?tls-certificates=$tls/client"
+exported | cmp - "$SCRATCH/file"
+nbdcopy --connections=4 "nbds://$at?tls-certificates=$tls/client" "$SCRATCH/out"; cmp "$SCRATCH/out" "$SCRATCH/file"; rm "$SCRATCH/out"
+secret="tls-creds-x509,id=tls0,endpoint=client,dir=$tls/client"
+options="driver=nbd,host=localhost,port=$port,export=$p/disk,tls-creds=tls0"
+qemu-img compare --object "$secret" --image-opts "$options" "driver=raw,file.driver=file,file.filename=$SCRATCH/file" >/dev/null
+tac "$SCRATCH/file" >"$SCRATCH/other"; truncate -s 80M "$SCRATCH/other"
+qemu-img convert --object "$secret" -n -f raw --target-image-opts "$SCRATCH/other" "$options"
+exported | cmp - "$SCRATCH/other"
+python3 - "$port" <<'PY'
+import socket, ssl, struct, sys
+def connect():
+    s = socket.create_connection(("localhost", int(sys.argv[1])), timeout=60); f = s.makefile("rwb")
+    assert f.read(18)[:8] == b"NBDMAGIC"
+    f.write(struct.pack(">I", 3)); return s, f
+start = b"IHAVEOPT" + struct.pack(">II", 5, 0)
+# Words in the clear behind the request for TLS end the connection.
+s, f = connect(); f.write(start + b"IHAVEOPT" + struct.pack(">II", 3, 0)); f.flush()
+assert f.read() in (b"", struct.pack(">QIII", 0x3e889045565a9, 5, 1, 0))
+# So does what is not TLS, after an alert.
+s, f = connect(); f.write(start); f.flush(); f.read(20); f.write(b"x" * 100); f.flush()
+assert f.read()[:1] == b"\x15"
+PY
+kill $server; wait $server || true
+# Only those whom the authority knows.
+serve --tls-required --tls-verify-peer
+refused nbdinfo "nbds://$at?tls-certificates=$tls/client"
+signed "$tls/client" client
+nbdinfo --size "nbds://$at?tls-certificates=$tls/client" | grep -q $((80 << 20))
+kill $server; wait $server || true
+same "$(rbd status $p/disk | grep -c watcher= || true)" 0
 "$SEPIOLA" image rm --conf "$CEPH_CONF" $p/disk

@@ -5,7 +5,7 @@
 //! implementation describes them.
 //!
 //! ```text
-//! Session::new(limits)
+//! Session::new(limits, tls)
 //!   handle_received(bytes)            what arrived
 //!   receive_hint, take_receive_buffer, handle_filled    for data that goes straight into its buffer
 //!   poll_event(exports) -> Event      a command to execute, or the end
@@ -18,7 +18,8 @@
 //!   aside for it before it is known to be within bounds, and never more than [`Limits`] say.
 //! * Data is passed on in the slices in which it came, in both directions.
 //!
-//! It deliberately does not know sockets, images, or how commands are executed.
+//! It deliberately does not know sockets, images, how commands are executed, or how TLS encrypts: after
+//! [`Event::StartTls`] it is given what was decrypted, and the host encrypts what it has to send.
 
 mod input;
 mod negotiation;
@@ -32,6 +33,16 @@ pub use session::{CloseReason, Event, Limits, Session};
 pub use transmission::{Command, CommandId, Data, Outcome};
 
 use bytes::Bytes;
+
+/// Whether a session is encrypted, or can be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tls {
+    Unavailable,
+    Offered,
+    /// Nothing is told to those who do not encrypt.
+    Required,
+    Established,
+}
 
 /// What a client may be told of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

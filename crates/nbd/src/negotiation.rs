@@ -5,7 +5,7 @@ use crate::protocol::{
     option, option_reply, transmission_flags as flags,
 };
 use crate::transmission::LENGTH_MAX;
-use crate::{Export, Exports};
+use crate::{Export, Exports, Tls};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 /// Options with more data than any of them needs: a name, and some queries.
@@ -30,6 +30,8 @@ pub(crate) enum Next {
     /// Another option.
     Option,
     Transmission(Export),
+    /// What follows is encrypted.
+    StartTls,
     /// The client goes, or has asked for something that the protocol ends the session for.
     Close,
 }
@@ -80,6 +82,33 @@ impl Replies<'_> {
     }
 }
 
+/// What follows from an option because of TLS; `None` if TLS has nothing to do with it.
+pub(crate) fn secure(option: u32, data: &[u8], tls: Tls, output: &mut Vec<Bytes>) -> Option<Next> {
+    let mut replies = Replies { option, output };
+    Some(match (option, tls) {
+        (option::STARTTLS, Tls::Unavailable) => replies.refuse(
+            option_reply::POLICY,
+            "this server has no certificate; connect through a Unix socket or a tunnel",
+        ),
+        (option::STARTTLS, Tls::Established) => {
+            replies.refuse(option_reply::INVALID, "this connection is encrypted already")
+        }
+        (option::STARTTLS, _) if !data.is_empty() => {
+            replies.refuse(option_reply::INVALID, "this option has no data")
+        }
+        (option::STARTTLS, _) => {
+            replies.acknowledge();
+            Next::StartTls
+        }
+        // This one cannot be answered with an error.
+        (option::EXPORT_NAME, Tls::Required) => Next::Close,
+        (option::ABORT, _) => return None,
+        (_, Tls::Required) => replies
+            .refuse(option_reply::TLS_REQUIRED, "this server wants TLS first (NBD_OPT_STARTTLS)"),
+        _ => return None,
+    })
+}
+
 pub(crate) fn handle(
     option: u32,
     data: Bytes,
@@ -111,10 +140,6 @@ pub(crate) fn handle(
         option::LIST_META_CONTEXT | option::SET_META_CONTEXT => {
             contexts(data, agreement, exports, &mut replies)
         }
-        option::STARTTLS => replies.refuse(
-            option_reply::POLICY,
-            "this server has no certificate; connect through a Unix socket or a tunnel",
-        ),
         _ => replies.refuse(option_reply::UNSUPPORTED, "this server does not know the option"),
     }
 }

@@ -35,6 +35,7 @@ pub(crate) mod option_reply {
     pub const UNSUPPORTED: u32 = ERROR | 1;
     pub const POLICY: u32 = ERROR | 2;
     pub const INVALID: u32 = ERROR | 3;
+    pub const TLS_REQUIRED: u32 = ERROR | 5;
     pub const UNKNOWN: u32 = ERROR | 6;
     pub const TOO_BIG: u32 = ERROR | 9;
 }

@@ -4,7 +4,7 @@ use crate::input::Input;
 use crate::negotiation::{self, Agreement, Next, OPTION_LEN_MAX};
 use crate::protocol::{CommandError, OPTION_MAGIC, command, command_flags};
 use crate::transmission::{Command, CommandId, LENGTH_MAX, Outcome, REQUEST_LEN, Request};
-use crate::{Export, Exports, reply};
+use crate::{Export, Exports, Tls, reply};
 use bytes::{Bytes, BytesMut};
 use std::collections::BTreeMap;
 
@@ -32,6 +32,8 @@ impl Default for Limits {
 /// What the host does next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
+    /// What is there to be sent goes out as it is; all that follows, in both directions, is encrypted.
+    StartTls,
     /// The client uses this export from now on.
     Opened(Export),
     /// Executes it, and calls [`Session::complete`].
@@ -48,6 +50,8 @@ pub enum CloseReason {
     NoExport,
     #[error("the client does not speak the fixed newstyle protocol")]
     OldProtocol,
+    #[error("the client asked for an export without TLS")]
+    Unencrypted,
     #[error("what the client sent is not the protocol")]
     NotTheProtocol,
     #[error("the client tried too many options")]
@@ -89,6 +93,7 @@ pub struct Session {
     input: Input,
     output: Vec<Bytes>,
     agreement: Agreement,
+    tls: Tls,
     options: u32,
     export: Option<Export>,
     pending: BTreeMap<CommandId, Pending>,
@@ -99,13 +104,14 @@ pub struct Session {
 }
 
 impl Session {
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: Limits, tls: Tls) -> Self {
         Session {
             limits,
             stage: Stage::Flags,
             input: Input::default(),
             output: vec![negotiation::greeting()],
             agreement: Agreement::default(),
+            tls,
             options: 0,
             export: None,
             pending: BTreeMap::new(),
@@ -178,7 +184,7 @@ impl Session {
         match self.stage {
             Stage::Closed => None,
             Stage::Flags => self.take_flags().map(|()| None),
-            Stage::Options => Some(self.take_option(exports)?.map(Event::Opened)),
+            Stage::Options => self.take_option(exports),
             Stage::SkippingOption { option, left } => {
                 self.skip_option(option, left);
                 (self.input.len() > 0).then_some(None)
@@ -219,8 +225,8 @@ impl Session {
         Some(())
     }
 
-    /// `None` until there is a whole option; an export if that is what it chooses.
-    fn take_option(&mut self, exports: &dyn Exports) -> Option<Option<Export>> {
+    /// `None` until there is a whole option; what the host is to know of it.
+    fn take_option(&mut self, exports: &dyn Exports) -> Option<Option<Event>> {
         let head: [u8; OPTION_HEAD_LEN] = self.input.peek()?;
         let (magic, rest) = head.split_at(8);
         let option = u32::from_be_bytes(rest[..4].try_into().expect("four bytes"));
@@ -244,23 +250,40 @@ impl Session {
             self.close(CloseReason::TooManyOptions);
             return Some(None);
         }
-        let agreement = &mut self.agreement;
-        match negotiation::handle(option, data, agreement, exports, &mut self.output) {
-            Next::Option => Some(None),
+        let output = &mut self.output;
+        let next = negotiation::secure(option, &data, self.tls, output).unwrap_or_else(|| {
+            negotiation::handle(option, data, &mut self.agreement, exports, output)
+        });
+        Some(match next {
+            Next::Option => None,
             Next::Transmission(export) => {
                 self.export = Some(export);
                 self.stage = Stage::Transmission;
-                Some(Some(export))
+                Some(Event::Opened(export))
             }
-            Next::Close if option == crate::protocol::option::ABORT => {
-                self.close(CloseReason::Left);
-                Some(None)
-            }
+            Next::StartTls => self.start_tls(),
             Next::Close => {
-                self.close(CloseReason::NoExport);
-                Some(None)
+                self.close(match (option, self.tls) {
+                    (crate::protocol::option::ABORT, _) => CloseReason::Left,
+                    (_, Tls::Required) => CloseReason::Unencrypted,
+                    _ => CloseReason::NoExport,
+                });
+                None
             }
+        })
+    }
+
+    /// What was agreed upon in the clear no longer holds. What came before the answer, somebody may
+    /// have put there who wants it to be taken for the client's encrypted words.
+    fn start_tls(&mut self) -> Option<Event> {
+        if self.input.len() > 0 {
+            self.close(CloseReason::NotTheProtocol);
+            return None;
         }
+        let skips_padding = self.agreement.skips_padding;
+        self.agreement = Agreement { skips_padding, ..Agreement::default() };
+        self.tls = Tls::Established;
+        Some(Event::StartTls)
     }
 
     /// `None` until there is a whole head; a command if nothing follows the head.

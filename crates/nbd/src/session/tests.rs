@@ -72,7 +72,11 @@ struct Client {
 impl Client {
     /// After the flags.
     fn new() -> Self {
-        let mut client = Client { session: Session::new(Limits::default()) };
+        Client::with_tls(Tls::Unavailable)
+    }
+
+    fn with_tls(tls: Tls) -> Self {
+        let mut client = Client { session: Session::new(Limits::default(), tls) };
         assert_eq!(client.sent().len(), 18);
         client.say(&3u32.to_be_bytes());
         client
@@ -146,6 +150,42 @@ fn options_are_answered_one_by_one() {
 }
 
 #[test]
+fn without_tls_nothing_is_told_where_it_is_required() {
+    let mut client = Client::with_tls(Tls::Required);
+    for words in [option(option::LIST, &[]), go(b"disk"), option(option::STRUCTURED_REPLY, &[])] {
+        client.say(&words);
+        assert_eq!(client.option_replies(), [option_reply::TLS_REQUIRED]);
+    }
+    client.say(&option(option::STARTTLS, b"?"));
+    assert_eq!(client.option_replies(), [option_reply::INVALID]);
+    client.say(&option(option::EXPORT_NAME, b"disk"));
+    assert_eq!(client.event(), Some(Event::Closed(CloseReason::Unencrypted)));
+    assert_eq!(client.sent(), []);
+}
+
+#[test]
+fn tls_begins_after_its_answer_and_what_was_agreed_upon_before_is_forgotten() {
+    let mut client = Client::with_tls(Tls::Offered);
+    client.say(&option(option::STRUCTURED_REPLY, &[]));
+    client.say(&meta_context(option::SET_META_CONTEXT, b"base:allocation"));
+    client.say(&option(option::STARTTLS, &[]));
+    assert_eq!(client.event(), Some(Event::StartTls));
+    assert_eq!(client.option_replies().last(), Some(&option_reply::ACK));
+    client.say(&option(option::STARTTLS, &[]));
+    client.say(&meta_context(option::SET_META_CONTEXT, b"base:allocation"));
+    assert_eq!(client.option_replies(), [option_reply::INVALID, option_reply::INVALID]);
+    client.say(&go(b"disk"));
+    assert_eq!(client.event(), Some(Event::Opened(EXPORT)));
+}
+
+#[test]
+fn words_in_the_clear_are_not_taken_for_encrypted_ones() {
+    let mut client = Client::with_tls(Tls::Offered);
+    client.say(&[option(option::STARTTLS, &[]), go(b"disk")].concat());
+    assert_eq!(client.event(), Some(Event::Closed(CloseReason::NotTheProtocol)));
+}
+
+#[test]
 fn block_status_is_agreed_upon_after_structured_replies_only() {
     let mut client = Client::new();
     client.say(&meta_context(option::SET_META_CONTEXT, b"base:allocation"));
@@ -173,7 +213,7 @@ fn an_option_that_is_too_long_is_skipped_and_refused() {
 
 #[test]
 fn the_oldest_way_to_choose_an_export_works_and_ends_the_session_otherwise() {
-    let mut client = Client { session: Session::new(Limits::default()) };
+    let mut client = Client { session: Session::new(Limits::default(), Tls::Unavailable) };
     client.sent();
     client.say(&1u32.to_be_bytes());
     client.say(&option(option::EXPORT_NAME, b"disk"));

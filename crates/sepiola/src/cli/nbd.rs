@@ -23,4 +23,14 @@ pub struct NbdArgs {
     /// Nobody may write
     #[arg(long)]
     pub read_only: bool,
+    /// Offer TLS with `server-cert.pem` and `server-key.pem` of this directory, as qemu-nbd and nbdkit
+    /// name them
+    #[arg(long, value_name = "DIRECTORY")]
+    pub tls_certs: Option<PathBuf>,
+    /// Serve nobody who does not use TLS
+    #[arg(long, requires = "tls_certs")]
+    pub tls_required: bool,
+    /// Serve only clients whose certificate is signed by `ca-cert.pem` of the directory
+    #[arg(long, requires = "tls_required")]
+    pub tls_verify_peer: bool,
 }

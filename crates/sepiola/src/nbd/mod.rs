@@ -1,7 +1,9 @@
 //! `sepiola nbd`: images for those who speak NBD.
 
+mod client;
 mod node;
 mod served;
+mod tls;
 
 use crate::cli::NbdArgs;
 use crate::connection::{ClientNode, client_config, fill_random};
@@ -21,6 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tls::TlsPolicy;
 
 /// How long it may take to close the images.
 const CLOSE_TIME_MAX: Duration = Duration::from_secs(5);
@@ -30,6 +33,7 @@ const TURN_TIME_MAX: Duration = Duration::from_secs(60);
 pub fn serve(args: &NbdArgs) -> Result<()> {
     start_log();
     let signals = StopSignals::block().context("taking over signals")?;
+    let tls = TlsPolicy::load(args)?;
     let served = open_images(args)?;
     let addr = args.listen.as_deref().map(address).transpose()?;
     let mut config = client_config(&args.cluster)?;
@@ -41,7 +45,7 @@ pub fn serve(args: &NbdArgs) -> Result<()> {
     let core_seed = u64::from_le_bytes(seed[..8].try_into().expect("eight bytes"));
     let mut core = Core::new(CoreConfig { index: 0, seed: core_seed }, clock)?;
     let client = ClientNode::new(config, seed, clock.now());
-    let node = core.add(NbdNode::new(client, served)).node;
+    let node = core.add(NbdNode::new(client, served, tls)).node;
     let _socket =
         args.socket.as_deref().map(|path| listen_at(&mut core, path, node)).transpose()?;
     if let Some(addr) = addr {
@@ -105,9 +109,11 @@ fn listen_at(core: &mut Core<NbdNode>, path: &Path, node: usize) -> Result<Socke
 /// What clients are told to connect to.
 fn uris(args: &NbdArgs) -> Vec<String> {
     let names = args.images.iter().map(|image| image.to_string());
+    let scheme = if args.tls_certs.is_some() { "nbds" } else { "nbd" };
     let at = |name: String| {
-        let of_socket = |path: &PathBuf| format!("nbd+unix:///{name}?socket={}", path.display());
-        let of_addr = |addr: &String| format!("nbd://{addr}/{name}");
+        let of_socket =
+            |path: &PathBuf| format!("{scheme}+unix:///{name}?socket={}", path.display());
+        let of_addr = |addr: &String| format!("{scheme}://{addr}/{name}");
         [args.socket.as_ref().map(of_socket), args.listen.as_ref().map(of_addr)]
     };
     names.flat_map(at).flatten().collect()

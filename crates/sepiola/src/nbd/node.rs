@@ -1,39 +1,25 @@
 //! The server on its core: clients of NBD on one side, the cluster on the other.
 
+use super::client::Client;
 use super::served::Served;
+use super::tls::TlsPolicy;
 use crate::connection::ClientNode;
 use crate::host::{Hosted, NodeOutput, StreamEvent, StreamOutput};
 use anyhow::{Result, bail};
 use bytes::Bytes;
 use engine::{AuthRequest, ConnId, ConnectingAnswer, ConnectingStep, Message, Peer, Time};
-use nbd::{Event, Export, Exports, Limits, Session};
+use nbd::{Event, Export, Exports};
 use rbd::{Asker, Errands, ImageEvent};
 use rt::SocketId;
 use std::collections::{BTreeSet, VecDeque};
 use stdx::FastMap;
 use types::ParticipantName;
 
-/// Somebody who uses an export, or may.
-struct Client {
-    session: Session,
-    /// He does not read what he is sent.
-    is_behind: bool,
-    is_paused: bool,
-    /// In `touched`.
-    is_touched: bool,
-}
-
-impl Client {
-    /// Whether what he says has to wait.
-    fn must_wait(&self) -> bool {
-        self.is_behind || self.session.is_choked()
-    }
-}
-
 pub struct NbdNode {
     inner: ClientNode,
     errands: Errands<usize>,
     served: Vec<Served>,
+    tls: TlsPolicy,
     clients: FastMap<SocketId, Client>,
     /// Those about whom something has changed.
     touched: Vec<SocketId>,
@@ -59,11 +45,12 @@ impl Exports for Shown<'_> {
 }
 
 impl NbdNode {
-    pub fn new(inner: ClientNode, served: Vec<Served>) -> Self {
+    pub fn new(inner: ClientNode, served: Vec<Served>, tls: TlsPolicy) -> Self {
         NbdNode {
             inner,
             errands: Errands::default(),
             served,
+            tls,
             clients: FastMap::default(),
             touched: Vec::new(),
             outputs: VecDeque::new(),
@@ -169,11 +156,15 @@ impl NbdNode {
     fn listen(&mut self, socket: SocketId) {
         let Some(client) = self.clients.get_mut(&socket) else { return };
         client.is_touched = false;
-        let mut is_over = false;
+        let mut is_over = client.is_broken();
         while !client.is_behind
             && let Some(event) = client.session.poll_event(&Shown(&self.served))
         {
             match event {
+                Event::StartTls => {
+                    queue(socket, client, &mut self.pieces, &mut self.outputs);
+                    client.start_tls(&self.tls);
+                }
                 Event::Opened(export) => tracing::debug!(export.number, "a client has come"),
                 Event::Command(id, command) => {
                     let Some(export) = client.session.export() else { continue };
@@ -188,12 +179,10 @@ impl NbdNode {
                 }
             }
         }
-        client.session.poll_transmit(&mut self.pieces);
-        if !self.pieces.is_empty() {
-            let pieces = self.pieces.drain(..).map(|piece| (socket, StreamOutput::Send(piece)));
-            self.outputs.extend(pieces);
-            self.outputs.push_back((socket, StreamOutput::Flush));
+        if is_over {
+            client.end();
         }
+        queue(socket, client, &mut self.pieces, &mut self.outputs);
         if is_over {
             self.outputs.push_back((socket, StreamOutput::Close));
             self.clients.remove(&socket);
@@ -204,19 +193,32 @@ impl NbdNode {
             client.is_paused = wants_pause;
             self.outputs.push_back((socket, StreamOutput::Pause(wants_pause)));
         }
-        if client.session.receive_hint().is_some() {
+        if client.receive_hint().is_some() {
             self.outputs.push_back((socket, StreamOutput::StopReceiving));
         }
     }
 
     fn receive(&mut self, socket: SocketId) {
         let Some(client) = self.clients.get_mut(&socket) else { return };
-        let session = &mut client.session;
-        let output = match session.receive_hint().zip(session.take_receive_buffer()) {
-            Some((length, buffer)) => StreamOutput::ReceiveInto(buffer, length),
+        let output = match client.take_receive_buffer() {
+            Some((buffer, length)) => StreamOutput::ReceiveInto(buffer, length),
             None => StreamOutput::Receive,
         };
         self.outputs.push_back((socket, output));
+    }
+}
+
+/// Queues what a client is to hear.
+fn queue(
+    socket: SocketId,
+    client: &mut Client,
+    pieces: &mut Vec<Bytes>,
+    outputs: &mut VecDeque<(SocketId, StreamOutput)>,
+) {
+    client.poll_transmit(pieces);
+    if !pieces.is_empty() {
+        outputs.extend(pieces.drain(..).map(|piece| (socket, StreamOutput::Send(piece))));
+        outputs.push_back((socket, StreamOutput::Flush));
     }
 }
 
@@ -277,10 +279,7 @@ impl Hosted for NbdNode {
     fn handle_stream(&mut self, _now: Time, socket: SocketId, event: StreamEvent) {
         match event {
             StreamEvent::Accepted => {
-                let session = Session::new(Limits::default());
-                let (is_behind, is_paused, is_touched) = (false, false, false);
-                let client = Client { session, is_behind, is_paused, is_touched };
-                self.clients.insert(socket, client);
+                self.clients.insert(socket, Client::new(&self.tls));
             }
             StreamEvent::Closed => {
                 self.clients.remove(&socket);
@@ -288,7 +287,7 @@ impl Hosted for NbdNode {
             StreamEvent::Idle => return self.receive(socket),
             StreamEvent::Received(bytes) => {
                 if let Some(client) = self.clients.get_mut(&socket) {
-                    client.session.handle_received(bytes);
+                    client.received(bytes);
                 }
             }
             StreamEvent::Filled(buffer) => {

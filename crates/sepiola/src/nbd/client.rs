@@ -1,0 +1,91 @@
+//! Somebody who uses an export, or may: his session, and TLS around it if he wants that.
+
+use super::tls::{Tls, TlsPolicy};
+use anyhow::Result;
+use bytes::{Bytes, BytesMut};
+use nbd::{Limits, Session};
+
+pub struct Client {
+    pub session: Session,
+    tls: Option<Tls>,
+    /// What he sends is not what was encrypted for us.
+    is_broken: bool,
+    /// He does not read what he is sent.
+    pub is_behind: bool,
+    pub is_paused: bool,
+    /// In the node's `touched`.
+    pub is_touched: bool,
+}
+
+impl Client {
+    pub fn new(tls: &TlsPolicy) -> Self {
+        Client {
+            session: Session::new(Limits::default(), tls.of_new_sessions()),
+            tls: None,
+            is_broken: false,
+            is_behind: false,
+            is_paused: false,
+            is_touched: false,
+        }
+    }
+
+    /// Whether what he says has to wait.
+    pub fn must_wait(&self) -> bool {
+        self.is_behind || self.session.is_choked()
+    }
+
+    pub fn is_broken(&self) -> bool {
+        self.is_broken
+    }
+
+    /// What was to be sent in the clear must have been taken before.
+    pub fn start_tls(&mut self, policy: &TlsPolicy) {
+        match policy.begin() {
+            Ok(tls) => self.tls = Some(tls),
+            Err(error) => self.fail(&error),
+        }
+    }
+
+    pub fn received(&mut self, bytes: Bytes) {
+        let Some(tls) = &mut self.tls else { return self.session.handle_received(bytes) };
+        let mut plain = Vec::new();
+        let result = tls.receive(&bytes, &mut plain);
+        plain.into_iter().for_each(|piece| self.session.handle_received(piece));
+        if let Err(error) = result {
+            self.fail(&error);
+        }
+    }
+
+    fn fail(&mut self, error: &anyhow::Error) {
+        tracing::warn!(error = %format!("{error:#}"), "TLS with a client of NBD failed");
+        self.is_broken = true;
+    }
+
+    /// How much is best received straight into a buffer of its own; nothing that must be decrypted.
+    pub fn receive_hint(&self) -> Option<usize> {
+        if self.tls.is_some() { None } else { self.session.receive_hint() }
+    }
+
+    pub fn take_receive_buffer(&mut self) -> Option<(BytesMut, usize)> {
+        let length = self.receive_hint()?;
+        Some((self.session.take_receive_buffer()?, length))
+    }
+
+    /// What is to be sent, as it goes over the wire.
+    pub fn poll_transmit(&mut self, pieces: &mut Vec<Bytes>) {
+        self.session.poll_transmit(pieces);
+        let Some(tls) = &mut self.tls else { return };
+        let sent: Result<()> = pieces.drain(..).try_for_each(|piece| tls.send(&piece));
+        pieces.extend(tls.poll_transmit());
+        if let Err(error) = sent {
+            self.fail(&error);
+        }
+    }
+
+    /// No more will be sent than what `poll_transmit` gives then.
+    pub fn end(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            tls.end();
+        }
+    }
+}

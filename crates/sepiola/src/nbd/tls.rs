@@ -1,0 +1,124 @@
+//! TLS on an NBD connection: what is encrypted on one side, what is not on the other.
+
+use crate::cli::NbdArgs;
+use anyhow::{Context, Result};
+use bytes::{Bytes, BytesMut};
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig, ServerConnection};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+const CERTIFICATE: &str = "server-cert.pem";
+const KEY: &str = "server-key.pem";
+const AUTHORITY: &str = "ca-cert.pem";
+/// Decrypted bytes are handed over in pieces of up to this many: one record.
+const PIECE: usize = 16 << 10;
+
+/// Whether there is TLS here, and with which certificates.
+#[derive(Clone, Default)]
+pub struct TlsPolicy {
+    config: Option<Arc<ServerConfig>>,
+    is_required: bool,
+}
+
+impl TlsPolicy {
+    pub fn load(args: &NbdArgs) -> Result<Self> {
+        let Some(directory) = &args.tls_certs else { return Ok(TlsPolicy::default()) };
+        let config = config(directory, args.tls_verify_peer)?;
+        Ok(TlsPolicy { config: Some(Arc::new(config)), is_required: args.tls_required })
+    }
+
+    pub fn of_new_sessions(&self) -> nbd::Tls {
+        match (&self.config, self.is_required) {
+            (None, _) => nbd::Tls::Unavailable,
+            (Some(_), false) => nbd::Tls::Offered,
+            (Some(_), true) => nbd::Tls::Required,
+        }
+    }
+
+    pub fn begin(&self) -> Result<Tls> {
+        let config = self.config.clone().context("TLS was not offered")?;
+        let mut connection = ServerConnection::new(config)?;
+        // What waits for a client that does not read is bounded for all clients alike.
+        connection.set_buffer_limit(None);
+        Ok(Tls { connection })
+    }
+}
+
+fn config(directory: &Path, verifies_peer: bool) -> Result<ServerConfig> {
+    let provider = Arc::new(ring::default_provider());
+    let certificates = certificates(&directory.join(CERTIFICATE))?;
+    let path = directory.join(KEY);
+    let key = PrivateKeyDer::from_pem_file(&path)
+        .with_context(|| format!("reading the key in {}", path.display()))?;
+    let builder = ServerConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()?;
+    let builder = if verifies_peer {
+        let mut authorities = RootCertStore::empty();
+        for certificate in self::certificates(&directory.join(AUTHORITY))? {
+            authorities.add(certificate).with_context(|| format!("reading {AUTHORITY}"))?;
+        }
+        let authorities = Arc::new(authorities);
+        let verifier = WebPkiClientVerifier::builder_with_provider(authorities, provider);
+        builder.with_client_cert_verifier(verifier.build()?)
+    } else {
+        builder.with_no_client_auth()
+    };
+    builder.with_single_cert(certificates, key).with_context(|| {
+        format!("{CERTIFICATE} and {KEY} of {} cannot be used", directory.display())
+    })
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
+    let read = || -> Result<Vec<_>, _> { CertificateDer::pem_file_iter(path)?.collect() };
+    let found = read().with_context(|| format!("reading certificates in {}", path.display()))?;
+    anyhow::ensure!(!found.is_empty(), "there is no certificate in {}", path.display());
+    Ok(found)
+}
+
+/// One connection.
+pub struct Tls {
+    connection: ServerConnection,
+}
+
+impl Tls {
+    /// What is in the bytes that arrived; after an error there may still be an alert to send.
+    pub fn receive(&mut self, mut encrypted: &[u8], plain: &mut Vec<Bytes>) -> Result<()> {
+        while !encrypted.is_empty() {
+            self.connection.read_tls(&mut encrypted)?;
+            let mut ready = self.connection.process_new_packets()?.plaintext_bytes_to_read();
+            while ready > 0 {
+                let mut piece = BytesMut::zeroed(ready.min(PIECE));
+                let length = self.connection.reader().read(&mut piece)?;
+                piece.truncate(length);
+                plain.push(piece.freeze());
+                ready -= length;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a piece to encrypt.
+    pub fn send(&mut self, plain: &[u8]) -> Result<()> {
+        Ok(self.connection.writer().write_all(plain)?)
+    }
+
+    /// Says that no more will come.
+    pub fn end(&mut self) {
+        self.connection.send_close_notify();
+    }
+
+    /// What is to be sent by now.
+    pub fn poll_transmit(&mut self) -> Option<Bytes> {
+        let mut encrypted = Vec::new();
+        while self.connection.wants_write() {
+            // Writing to memory does not fail.
+            let _ = self.connection.write_tls(&mut encrypted);
+        }
+        (!encrypted.is_empty()).then(|| encrypted.into())
+    }
+}
