@@ -151,27 +151,35 @@ def upgrade(root, half):
 def work(images, raw, tree):
     files, whole = manifest(tree), digest(raw)
     run("rm", "-r", "--one-file-system", tree)
-    run("rbd", "import", "--no-progress", raw, images.spec("base"), "--image-feature", "layering")
+    run("rbd", "import", "--no-progress", raw, images.spec("base"), "--image-feature", MAPPED)
     run("rbd", "snap", "create", "--no-progress", images.spec("base@clean"))
     run("rbd", "snap", "protect", images.spec("base@clean"))
     for number in (1, 2):
         run("rbd", "clone", "--rbd-default-clone-format", number, images.spec("base@clean"), images.spec(f"child{number}"),
             "--image-feature", MAPPED)
+    run(images.machine.binary, "image", "clone", "--conf", images.machine.conf, "--features", MAPPED, images.spec("base@clean"),
+        images.spec("child3"))
     first = images.change(images.through_nbd, "base", upgrade)
     second = images.change(images.through_librbd, "child1", upgrade)
     run("rbd", "snap", "create", "--no-progress", images.spec("child1@changed"))
     third = images.change(images.through_librbd, "child1", lambda root, half: run("rm", "-r", root / f"copy{half}"))
+    fourth = images.change(images.through_nbd, "child3", upgrade)
     if digest(images.export("base@clean")) != whole: raise Wrong("the snapshot is not what was imported")
     images.check("base", first)
     images.check("child1@changed", second)
     images.check("child1", third)
     images.check("child2", files)
+    images.check("child3", fourth)
     with images.an_osd_dies() as die:
         flatten = subprocess.Popen(["rbd", "flatten", "--no-progress", images.spec("child1")])
         die()
         if flatten.wait(600): raise Wrong(f"rbd flatten: {flatten.returncode}")
+    run("ceph", "rbd", "task", "add", "flatten", images.spec("child3"))
+    until("child3 is flattened", lambda: not images.machine.ceph("rbd", "task", "list"), 600)
+    if "parent" in run("rbd", "info", images.spec("child3")): raise Wrong("child3 still has a parent")
     images.machine.wait_clean()
-    for number in (1, 2): run("rbd", "object-map", "check", images.spec(f"child{number}"))
+    for number in (1, 2, 3): run("rbd", "object-map", "check", images.spec(f"child{number}"))
+    images.check("child3", fourth)
     images.check("child1", third)
     images.check("child1@changed", second)
     roll_back_and_copy(images, first, files)
@@ -202,7 +210,7 @@ def main():
     machine.create_pool(POOL)
     images = Images(machine, scratch)
     count = work(images, raw, tree)
-    print(f"{count} files in an image of {IMAGE_SIZE}, two clones, a copy; {images.killed} OSDs killed; "
+    print(f"{count} files in an image of {IMAGE_SIZE}, three clones, a copy; {images.killed} OSDs killed; "
           f"{time.monotonic() - start:.0f} s")
     machine.check_stores()
 
