@@ -5,10 +5,10 @@ ceph osd pool create $p 16 >/dev/null; rbd pool init $p
 socket=$SCRATCH/nbd.sock
 "$SEPIOLA" image create --conf "$CEPH_CONF" --size 64M $p/disk
 "$SEPIOLA" image create --conf "$CEPH_CONF" --size 16M --object-size 64K $p/small
-"$SEPIOLA" nbd --conf "$CEPH_CONF" --socket "$socket" --listen 127.0.0.1:0 $p/disk $p/small >"$SCRATCH/nbd.out" 2>"$SCRATCH/nbd.err" & server=$!
+serve() { "$SEPIOLA" nbd --conf "$CEPH_CONF" --socket "$socket" --listen 127.0.0.1:0 "$@" >"$SCRATCH/nbd.out" 2>>"$SCRATCH/nbd.err" & server=$!; for _ in $(seq 100); do grep -q "nbd+unix" "$SCRATCH/nbd.out" && break; sleep 0.1; done; }
+serve $p/disk $p/small
 stop() { kill $server 2>/dev/null || true; wait $server || true; cat "$SCRATCH/nbd.err"; ceph osd pool rm $p $p --yes-i-really-really-mean-it >/dev/null; }
 trap stop EXIT
-for _ in $(seq 100); do [ -S "$socket" ] && break; sleep 0.1; done
 uri="nbd+unix:///$p/disk?socket=$socket" small="nbd+unix:///$p/small?socket=$socket"
 tcp="nbd://$(sed -n 's/^listening on \(127.*\)/\1/p' "$SCRATCH/nbd.out")/$p/disk"
 same() { [ "$1" = "$2" ] || { echo "expected '$2', found '$1' (line ${BASH_LINENO[0]})"; exit 1; }; }
@@ -91,9 +91,36 @@ PY
 for _ in $(seq 50); do [ "$(nbdinfo --size "$uri")" = $((80 << 20)) ] && break; sleep 0.1; done
 same "$(nbdinfo --size "$uri")" $((80 << 20))
 fio --name=new --ioengine=nbd --uri="$uri" --rw=write --bs=64k --offset=70M --size=1M --verify=crc32c --minimal >/dev/null
+
+# The holder dies: whoever comes next shuts it out, takes the lock over, and finds what was acknowledged; both ways.
+mapped() { same "$(rbd info $p/disk --format json | python3 -c 'import json,sys; print(json.load(sys.stdin)["flags"])')" "[]"; rbd object-map check $p/disk --no-progress; }
+holder() { rbd lock ls $p/disk --format json | python3 -c 'import json,sys; print(*(lock["address"] for lock in json.load(sys.stdin)))'; }
+fio --name=last --ioengine=nbd --uri="$uri" --rw=write --bs=64k --size=1M --verify=crc32c --minimal >/dev/null
+dead=$(holder); [ -n "$dead" ]; kill -9 $server; wait $server || true
+fio --name=last --ioengine=rbd --clientname=admin --pool=$p --rbdname=disk --rw=randrw --bs=4k --offset=8M --size=1M --verify=crc32c --minimal >/dev/null
+ceph osd blocklist ls 2>/dev/null | grep -q "$dead"; mapped
+cat >"$SCRATCH/holder.py" <<'PY'
+import os, rados, rbd, signal, sys
+with rados.Rados(conffile=os.environ["CEPH_CONF"]) as cluster, cluster.open_ioctx(sys.argv[1]) as pool, rbd.Image(pool, "disk") as image:
+    image.write(b"theirs" * 1000, 20 << 20); print("written", flush=True); signal.pause()
+PY
+/usr/bin/python3 "$SCRATCH/holder.py" $p >"$SCRATCH/holder.out" & other=$!
+for _ in $(seq 200); do grep -q written "$SCRATCH/holder.out" && break; sleep 0.1; done
+dead=$(holder); [ -n "$dead" ]; kill -9 $other; wait $other || true
+serve --exclusive $p/disk
+for _ in $(seq 600); do [ -n "$(holder)" ] && [ "$(holder)" != "$dead" ] && break; sleep 0.1; done
+same "$(lockers)" 1; ceph osd blocklist ls 2>/dev/null | grep -q "$dead"
+nbdcopy "$uri" - | python3 -c 'import sys; data = sys.stdin.buffer.read(); at = 20 << 20; assert data[at:at + 6000] == b"theirs" * 1000'
+
+# A server that keeps the lock: nobody else writes, and a second such server does not begin.
+refused rbd resize $p/disk --size 90M --no-progress
+refused "$SEPIOLA" image resize --conf "$CEPH_CONF" --size 90M $p/disk; grep -q "keeps its exclusive lock" "$SCRATCH/refused"
+refused "$SEPIOLA" nbd --conf "$CEPH_CONF" --socket "$socket.2" --exclusive $p/disk
+refused "$SEPIOLA" nbd --conf "$CEPH_CONF" --socket "$socket.2" --shared $p/disk; grep -q "feature disable" "$SCRATCH/refused"
+fio --name=kept --ioengine=nbd --uri="$uri" --rw=randwrite --bs=4k --size=1M --verify=crc32c --minimal >/dev/null
 kill $server; wait $server || true
 [ ! -e "$socket" ] || { echo "the socket is left over"; exit 1; }
-same "$(rbd status $p/disk | grep -c watcher= || true)" 0
+same "$(rbd status $p/disk | grep -c watcher= || true)" 0; same "$(lockers)" 0; mapped
 
 # TLS: certificates as qemu-nbd and nbdkit name them.
 tls=$SCRATCH/tls; mkdir -p "$tls/server" "$tls/client" "$tls/stranger"
@@ -101,14 +128,14 @@ authority() { openssl req -x509 -newkey rsa:2048 -nodes -days 2 -keyout "$1/ca-k
 signed() { openssl req -newkey rsa:2048 -nodes -keyout "$1/$2-key.pem" -out "$1/$2.csr" -subj "/CN=$2" 2>/dev/null
   openssl x509 -req -days 2 -in "$1/$2.csr" -CA "$tls/ca-cert.pem" -CAkey "$tls/ca-key.pem" -CAcreateserial -out "$1/$2-cert.pem" -extfile <(printf 'subjectAltName=DNS:localhost,IP:127.0.0.1\nextendedKeyUsage=%sAuth\nkeyUsage=digitalSignature,keyEncipherment\nbasicConstraints=critical,CA:FALSE\n' "$2") 2>/dev/null; }
 authority "$tls" sepiola-test; authority "$tls/stranger" somebody-else; cp "$tls/ca-cert.pem" "$tls/server"; signed "$tls/server" server; cp "$tls/ca-cert.pem" "$tls/client"
-serve() { "$SEPIOLA" nbd --conf "$CEPH_CONF" --listen 127.0.0.1:0 --tls-certs "$tls/server" "$@" $p/disk >"$SCRATCH/nbd.out" 2>"$SCRATCH/nbd.err" & server=$!
+secure() { "$SEPIOLA" nbd --conf "$CEPH_CONF" --listen 127.0.0.1:0 --tls-certs "$tls/server" "$@" $p/disk >"$SCRATCH/nbd.out" 2>"$SCRATCH/nbd.err" & server=$!
   for _ in $(seq 100); do grep -q '^listening' "$SCRATCH/nbd.out" && break; sleep 0.1; done
   port=$(sed -n 's/^listening on 127.0.0.1://p' "$SCRATCH/nbd.out"); at=localhost:$port/$p/disk; }
 refused "$SEPIOLA" nbd --conf "$CEPH_CONF" --listen 127.0.0.1:0 --tls-certs "$tls" $p/disk; grep -q "server-cert.pem" "$SCRATCH/refused"
-serve
+secure
 nbdinfo --size "nbd://127.0.0.1:$port/$p/disk" | grep -q $((80 << 20))
 kill $server; wait $server || true
-serve --tls-required
+secure --tls-required
 nbdinfo --json "nbds://$at?tls-certificates=$tls/client" >"$SCRATCH/info.json"
 python3 -c 'import json, sys; i = json.load(open(sys.argv[1])); assert i["TLS"] is True and i["exports"][0]["contexts"] == ["base:allocation"], i' "$SCRATCH/info.json"
 refused nbdinfo "nbd://$at"; grep -qi tls "$SCRATCH/refused"
@@ -139,7 +166,7 @@ assert f.read()[:1] == b"\x15"
 PY
 kill $server; wait $server || true
 # Only those whom the authority knows.
-serve --tls-required --tls-verify-peer
+secure --tls-required --tls-verify-peer
 refused nbdinfo "nbds://$at?tls-certificates=$tls/client"
 signed "$tls/client" client
 nbdinfo --size "nbds://$at?tls-certificates=$tls/client" | grep -q $((80 << 20))

@@ -126,7 +126,7 @@ pub enum Reply {
     Identity { global_id: u64 },
     /// To [`crate::Client::watch`].
     Watching(WatchId),
-    /// To [`crate::Client::notify`].
+    /// To [`crate::Client::notify`], also if some did not answer in time; those are named.
     Notified(NotifyResult),
 }
 

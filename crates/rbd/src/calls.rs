@@ -65,6 +65,10 @@ pub(crate) fn get_features(read_only: bool) -> OsdOp {
     call("get_features", &(SnapId::HEAD, read_only))
 }
 
+pub(crate) fn set_features(new: u64, mask: u64) -> OsdOp {
+    call("set_features", &(new, mask))
+}
+
 pub(crate) fn get_flags(snap: SnapId) -> OsdOp {
     call("get_flags", &snap)
 }

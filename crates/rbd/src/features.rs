@@ -74,7 +74,7 @@ impl Features {
         Features(self.0 | other.0)
     }
 
-    fn without(self, other: Features) -> Self {
+    pub(crate) fn without(self, other: Features) -> Self {
         Features(self.0 & !other.0)
     }
 
@@ -93,6 +93,18 @@ impl Features {
             }
         }
         Ok(features)
+    }
+
+    /// Some features need others.
+    pub(crate) fn check_dependencies(self) -> Result<(), Error> {
+        let lacks = |feature, other| self.contains(feature) && !self.contains(other);
+        if lacks(Features::OBJECT_MAP, Features::EXCLUSIVE_LOCK) {
+            return Err(Error::refused("object-map needs the feature exclusive-lock"));
+        }
+        if lacks(Features::FAST_DIFF, Features::OBJECT_MAP) {
+            return Err(Error::refused("fast-diff needs the feature object-map"));
+        }
+        Ok(())
     }
 
     /// Whether an image with these can be read.

@@ -51,8 +51,8 @@ pub use object_map::ObjectMap;
 pub use snapshot::{Protection, Purpose, Snapshot};
 pub use steps::{Answer, Ask, AskId, Progress, Task};
 pub use tasks::{
-    Child, CloneFormat, CloneSpec, CreateSpec, Purged, children, clone_image, create, flatten,
-    info, list, object_map, open, open_snapshot, protect_snapshot, purge_snapshots, remove,
-    remove_from_trash, remove_snapshot, rename, rename_snapshot, resize, roll_back, snapshots,
-    take_snapshot, unprotect_snapshot,
+    Child, CloneFormat, CloneSpec, CreateSpec, Purged, Usage, change_features, children,
+    clone_image, create, flatten, info, list, object_map, open, open_snapshot, protect_snapshot,
+    purge_snapshots, remove, remove_from_trash, remove_snapshot, rename, rename_snapshot, resize,
+    roll_back, snapshots, take_snapshot, unprotect_snapshot, usage,
 };

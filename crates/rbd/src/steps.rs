@@ -101,6 +101,8 @@ struct Sweep {
     end: u64,
     in_flight: u64,
     done: u64,
+    /// Those of them that were there.
+    found: u64,
     total: u64,
     error: Option<Errno>,
 }
@@ -201,22 +203,40 @@ impl Steps {
         numbers: Range<u64>,
         operation: impl Fn(u64) -> Option<Operation>,
     ) -> Result<(), Stop> {
+        self.count(step, numbers, operation).map(|_| ())
+    }
+
+    /// The same, and on how many something was there.
+    pub fn count(
+        &mut self,
+        step: &str,
+        numbers: Range<u64>,
+        operation: impl Fn(u64) -> Option<Operation>,
+    ) -> Result<u64, Stop> {
         if let Some(answer) = self.answers.get(self.used) {
             self.used += 1;
             return match answer {
-                Ok(_) => Ok(()),
+                Ok(Reply::Operation(OperationReply { user_version, .. })) => Ok(*user_version),
+                Ok(_) => Ok(0),
                 Err(errno) => Err(Error::cluster(step, *errno).into()),
             };
         }
+        if !self.advance_sweep(&numbers, &operation) {
+            return Err(Stop::Waiting);
+        }
+        self.count(step, numbers, operation)
+    }
+
+    /// Whether it is over. The count stands where a single operation's answer has its version.
+    fn advance_sweep(
+        &mut self,
+        numbers: &Range<u64>,
+        operation: &impl Fn(u64) -> Option<Operation>,
+    ) -> bool {
         let total = numbers.end.saturating_sub(numbers.start);
-        let sweep = self.sweep.get_or_insert(Sweep {
-            next: numbers.start,
-            end: numbers.end,
-            in_flight: 0,
-            done: 0,
-            total,
-            error: None,
-        });
+        let (next, end) = (numbers.start, numbers.end);
+        let new = Sweep { next, end, in_flight: 0, done: 0, found: 0, total, error: None };
+        let sweep = self.sweep.get_or_insert(new);
         while sweep.next < sweep.end && sweep.in_flight < SWEEP_IN_FLIGHT && sweep.error.is_none() {
             let id = AskId { part: Part::Task, number: self.used as u64 };
             match operation(sweep.next) {
@@ -229,12 +249,13 @@ impl Steps {
             sweep.next += 1;
         }
         if sweep.in_flight > 0 {
-            return Err(Stop::Waiting);
+            return false;
         }
-        let outcome = sweep.error.map_or(Ok(()), Err);
+        let (found, outcome) = (sweep.found, sweep.error.map_or(Ok(()), Err));
+        let reply = OperationReply { user_version: found, ..OperationReply::default() };
+        self.answers.push(outcome.map(|()| Reply::Operation(reply)));
         self.sweep = None;
-        self.answers.push(outcome.map(|()| Reply::Operation(OperationReply::default())));
-        self.sweep(step, numbers, operation)
+        true
     }
 
     /// What was answered to the step that comes now.
@@ -264,10 +285,10 @@ impl Steps {
             Some(sweep) => {
                 sweep.in_flight -= 1;
                 sweep.done += 1;
-                if let Err(errno) = answer
-                    && errno != Errno::NOENT
-                {
-                    sweep.error = Some(errno);
+                match answer {
+                    Ok(_) => sweep.found += 1,
+                    Err(Errno::NOENT) => {}
+                    Err(errno) => sweep.error = Some(errno),
                 }
             }
             None => {

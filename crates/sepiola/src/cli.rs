@@ -11,8 +11,8 @@ mod snapshot;
 pub use bench::{BenchArgs, ImageBenchArgs, StabilityArgs, Workload};
 pub use control::{CollectArgs, ControlCommand, EtcdArgs, MoveArgs, RebuildArgs};
 pub use image::{
-    CreateArgs, ExportArgs, ImageArgs, ImageCommand, ImageName, ImagePoolArgs, ImportArgs,
-    InfoArgs, MoveImageArgs, PoolName, ResizeArgs, ShapeArgs,
+    CreateArgs, ExportArgs, FeatureCommand, ImageArgs, ImageCommand, ImageName, ImagePoolArgs,
+    ImportArgs, InfoArgs, MoveImageArgs, PoolName, ResizeArgs, ShapeArgs, UsageArgs,
 };
 pub use monitors::{ClusterCommand, ClusterCreateArgs, MonCommand, MonStartArgs};
 pub use nbd::NbdArgs;

@@ -2,8 +2,8 @@
 
 use crate::network::Presence;
 use crate::process::{
-    ClientProcess, ControlDisk, ImageUser, MonitorProcess, OsdProcess, Shared, SharedControl,
-    StoreDisk,
+    ClientProcess, ControlDisk, ImageOwner, ImageSharer, ImageUser, MonitorProcess, OsdProcess,
+    Shared, SharedControl, StoreDisk,
 };
 use crate::scenario::Scenario;
 use crate::stores::StoreKind;
@@ -80,7 +80,7 @@ pub fn build(scenario: Scenario, printed: bool) -> World {
     }
     if scenario.has_image {
         let config = Config::new(admin, credentials, monitors);
-        nodes.push(image_user(&scenario, config));
+        nodes.extend(image_users(&scenario, &config));
     }
     let workload = Workload::new(seeds.fork(), scenario.reach, targets(&scenario));
     World::new(scenario, nodes, workload, &mut seeds, printed)
@@ -162,14 +162,22 @@ fn client(number: usize, config: Config) -> (Body, Presence) {
     (Body::Client(Box::new(ClientProcess::new(config))), presence)
 }
 
-/// A client that is none of the others: it never dies, so that it knows what is in its image.
-fn image_user(scenario: &Scenario, config: Config) -> (Body, Presence) {
-    let (mut body, presence) = client(scenario.clients, config);
-    if let Body::Client(process) = &mut body {
-        let prng = Prng::new(!scenario.seed);
-        process.image_user = Some(ImageUser::new(prng, POOL, scenario.has_snapshots));
+/// One who has an image to himself and never dies, or several who share one.
+fn image_users(scenario: &Scenario, config: &Config) -> Vec<(Body, Presence)> {
+    let with = |number: u64, user: Box<dyn ImageUser>| {
+        let (mut body, presence) = client(scenario.clients + number as usize, config.clone());
+        if let Body::Client(process) = &mut body {
+            process.image_user = Some(user);
+        }
+        (body, presence)
+    };
+    let prng = |number: u64| Prng::new(!scenario.seed ^ number << 32);
+    match scenario.image_sharers {
+        0 => vec![with(0, Box::new(ImageOwner::new(prng(0), POOL, scenario.has_snapshots)))],
+        all => (0..all)
+            .map(|one| with(one, Box::new(ImageSharer::new(one, all, prng(one), POOL))))
+            .collect(),
     }
-    (body, presence)
 }
 
 /// About a third of the objects are journals.

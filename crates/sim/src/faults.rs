@@ -14,6 +14,7 @@ pub const HAS_LEASES: bool = true;
 pub const SURVIVES_CHURN: bool = true;
 
 const PARTITION_MS_MAX: u64 = 40_000;
+const SHARER_PARTITION_MS_MAX: u64 = 70_000;
 const STORM_MS_MAX: u64 = 5_000;
 const STORM_FACTOR_MAX: u64 = 200;
 /// Longer than leases, and than a transaction is tried.
@@ -136,8 +137,10 @@ pub struct Cast {
     pub clients: Vec<NodeId>,
     /// The OSD whose disk fails again and again, if there is one.
     pub troubled: Option<NodeId>,
-    /// A client with an image, which does not die.
-    pub image_user: Option<NodeId>,
+    /// Clients with an image.
+    pub image_users: Vec<NodeId>,
+    /// Those of them who may die.
+    pub sharers: Vec<NodeId>,
 }
 
 impl Cast {
@@ -146,8 +149,11 @@ impl Cast {
     }
 
     fn all(&self) -> Vec<NodeId> {
-        let image_user = self.image_user.into_iter().collect();
-        [self.daemons(), self.clients.clone(), image_user].concat()
+        [self.daemons(), self.clients.clone(), self.image_users.clone()].concat()
+    }
+
+    fn mortal_clients(&self) -> Vec<NodeId> {
+        [&self.clients[..], &self.sharers[..]].concat()
     }
 }
 
@@ -168,7 +174,7 @@ pub fn draw(prng: &mut Prng, mix: &FaultMix, cast: &Cast) -> Plan {
         }
         Kind::CrashAll => crash(prng, mix, [&cast.osds[..], &cast.monitors[..]].concat()),
         Kind::CrashClient => {
-            let client = *prng.choose(&cast.clients);
+            let client = *prng.choose(&cast.mortal_clients());
             crash(prng, mix, vec![client])
         }
         Kind::CrashHost => {
@@ -183,6 +189,11 @@ pub fn draw(prng: &mut Prng, mix: &FaultMix, cast: &Cast) -> Plan {
         Kind::Cut => {
             let node = *prng.choose(&cast.all());
             (Fault::Cut { node, share: 10 + prng.below(91) }, Vec::new())
+        }
+        // Long enough that others may take him for dead.
+        Kind::Partition if !cast.sharers.is_empty() && prng.chance(1, 2) => {
+            let apart = vec![*prng.choose(&cast.sharers)];
+            until_mended(prng, Fault::Partition(apart), SHARER_PARTITION_MS_MAX)
         }
         Kind::Partition => {
             let apart = draw_island(prng, cast);
@@ -331,7 +342,7 @@ pub fn restore(id: u64) -> [String; 2] {
 /// others have left, until it learns of it.
 fn draw_island(prng: &mut Prng, cast: &Cast) -> Vec<NodeId> {
     let (one_in, candidates) = match prng.below(if HAS_LEASES { 5 } else { 4 }) {
-        0 | 1 => (2, cast.clients.clone()),
+        0 | 1 => (2, cast.mortal_clients()),
         2 => (3, cast.daemons()),
         3 => return prng.choose(&cast.hosts).clone(),
         _ => (2, cast.all()),

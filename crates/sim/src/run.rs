@@ -433,7 +433,10 @@ fn look_at_everything(world: &mut World) -> Result<(), String> {
             });
         }
     }
-    world.look_at_image();
+    if !world.run_until(REPLY_LIMIT, World::image_users_are_ready) {
+        return Err("the users of an image do not find out what is in it".to_owned());
+    }
+    world.look_at_images();
     match world.run_until(REPLY_LIMIT, |world| world.in_flight() == 0) {
         true => Ok(()),
         false => Err(unanswered(world)),
@@ -485,6 +488,7 @@ fn judge_stores(world: &World) -> Result<usize, String> {
     let stores = stores::read(world)?;
     replicas::check(world, &stores)?;
     log::check(world, &stores)?;
+    image::check_maps(world, &stores)?;
     snapshots::check(world, &stores)?;
     media::check(world, &stores)
 }

@@ -22,6 +22,7 @@ const THINK_WHEN_TIGHT_US: u64 = 100_000;
 const ROT_ONE_IN: u64 = 3;
 /// One seed of so many has an image. Nothing is drawn for it, so that all others stay what they are.
 const IMAGE_ONE_IN: u64 = 4;
+const IMAGE_REST: u64 = 2;
 /// One seed of so many has many OSDs, up to so many.
 const LARGE_ONE_IN: u64 = 12;
 const OSDS_MAX: u64 = 50;
@@ -76,6 +77,8 @@ pub struct Scenario {
     pub stores: Vec<StoreKind>,
     /// Somebody works with an image besides.
     pub has_image: bool,
+    /// So many share it; nobody: it is one client's alone.
+    pub image_sharers: u64,
     /// Whose device loses data in the end.
     pub rotten: Option<OsdId>,
     /// Whose disk fails while faults happen, and may be replaced.
@@ -115,7 +118,8 @@ impl Scenario {
         let commit_max = *p.choose(&[300, 5_000, 40_000]);
         let clients = 1 + p.below(4) as usize;
         let think_us = *p.choose(&[10_000, 40_000, 150_000]);
-        let mut faults = FaultMix::draw(p).with_divisions(seed);
+        let sharers = image_sharers(seed);
+        let mut faults = FaultMix::draw(p).with_divisions(seed).with_sharers(sharers);
         let is_tight = p.chance(1, TIGHT_ONE_IN);
         let spares = if p.chance(1, 4) && !is_tight { 1 + p.below(2) as usize } else { 0 };
         let troubled = if is_tight { None } else { faults.add_troubles(seed, osds) };
@@ -152,10 +156,11 @@ impl Scenario {
             skew_ms_max: *p.choose(&[0, 300, 60_000]),
             stores,
             // Whoever works with an image takes no error for an answer.
-            has_image: seed % IMAGE_ONE_IN == 2
+            has_image: seed % IMAGE_ONE_IN == IMAGE_REST
                 && !is_tight
                 && rotten.is_none()
                 && (troubled.is_none() || min_size > 1),
+            image_sharers: sharers,
             rotten,
             troubled,
             // Groups must serve without it.
@@ -170,6 +175,13 @@ impl Scenario {
     /// Copies of a group lie on different ones of these.
     pub fn failure_domain(&self) -> &'static str {
         if self.hosts > self.size.into() { "host" } else { "osd" }
+    }
+}
+
+fn image_sharers(seed: u64) -> u64 {
+    match seed % IMAGE_ONE_IN {
+        IMAGE_REST => [0, 2, 0, 3][(seed / IMAGE_ONE_IN % 4) as usize],
+        _ => 0,
     }
 }
 
@@ -260,6 +272,16 @@ impl FaultMix {
             self.weights.push((kind, 1 + total / *prng.choose(&[1, 4, 10])));
         }
         Some(OsdId(prng.below(osds as u64) as i32))
+    }
+
+    /// Those who share an image die more often.
+    fn with_sharers(mut self, sharers: u64) -> Self {
+        if sharers > 0 && !self.weights.is_empty() {
+            let total: u64 = self.weights.iter().map(|(_, weight)| weight).sum();
+            self.weights.push((Kind::CrashClient, 1 + total / 4));
+            self.weights.push((Kind::Partition, 1 + total / 8));
+        }
+        self
     }
 
     fn is_slow(&self) -> bool {

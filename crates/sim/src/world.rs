@@ -37,6 +37,8 @@ use types::{Errno, OsdId};
 const SNAPSHOTS_SALT: u64 = 0x5eaf_00d5;
 /// Where virtual time begins.
 pub const START: Time = Time(1_750_000_000_000_000_000);
+/// So far apart are the nonces of a client's starts: whoever shuts out one means no other.
+const NONCES: u32 = 1 << 16;
 /// Events within one instant; more are a live-lock.
 const EVENTS_PER_INSTANT_MAX: u64 = 200_000;
 /// A client that has nothing to do, or cannot, looks again after this.
@@ -68,9 +70,9 @@ impl Body {
         matches!(self, Body::Client(_))
     }
 
-    pub fn image_user(&self) -> Option<&ImageUser> {
+    pub fn image_user(&self) -> Option<&dyn ImageUser> {
         match self {
-            Body::Client(client) => client.image_user.as_ref(),
+            Body::Client(client) => client.image_user.as_deref(),
             _ => None,
         }
     }
@@ -160,7 +162,11 @@ impl World {
             spares: osds[scenario.osds..].to_vec(),
             troubled: scenario.troubled.map(|osd| osds[osd.0 as usize]),
             clients: of_kind(|body| body.image_user().is_none() && body.is_client()),
-            image_user: of_kind(|body| body.image_user().is_some()).first().copied(),
+            image_users: of_kind(|body| body.image_user().is_some()),
+            sharers: match scenario.image_sharers {
+                0 => Vec::new(),
+                _ => of_kind(|body| body.image_user().is_some()),
+            },
             osds,
         };
         let (delay_min_us, delay_max_us) = scenario.delay_us;
@@ -412,6 +418,9 @@ impl World {
         }
         let (in_flight_max, average) = (self.scenario.in_flight_max, self.scenario.think_us);
         let wait = Duration::from_micros(self.workload.think_us(average));
+        if self.restart_if_shut_out(node) {
+            return;
+        }
         let Body::Client(client) = &mut self.nodes[node].body else { return };
         let is_awake = client.hosted.daemon.is_some() && !self.weather.is_paused(node);
         let ready = is_awake && client.in_flight() < in_flight_max;
@@ -495,6 +504,8 @@ impl World {
             }
             Body::Client(process) => {
                 self.actors_made += 1;
+                let addrs = &mut self.presences[node].addrs;
+                addrs.0.iter_mut().for_each(|addr| addr.nonce += NONCES * (start - 1).min(1));
                 process.start(now, self.actors_made, seed);
                 self.agenda.after(IDLE, Event::Think { node, start });
             }

@@ -30,6 +30,8 @@ pub struct Crowd {
     pub watches: BTreeMap<usize, u64>,
     pub holder: Option<(usize, Bytes, Bytes)>,
     pub blocklist: Vec<String>,
+    /// So often the monitor does not get through to its store.
+    pub monitor_failures: u32,
     pub data: BTreeMap<Bytes, Vec<u8>>,
     /// Who wrote, in order.
     pub writers: Vec<usize>,
@@ -47,6 +49,7 @@ impl Crowd {
             watches: BTreeMap::new(),
             holder: None,
             blocklist: Vec::new(),
+            monitor_failures: 0,
             data: BTreeMap::new(),
             writers: Vec::new(),
             notifications: BTreeMap::new(),
@@ -143,6 +146,11 @@ impl Crowd {
             Ask::Identify => Ok(Reply::Identity { global_id: client as u64 }),
             Ask::NewestMap => Ok(Reply::Map(types::Epoch(1))),
             Ask::Pool(request) => panic!("{request:?} was not expected"),
+            Ask::Command(_) if self.monitor_failures > 0 => {
+                self.monitor_failures -= 1;
+                let result = Errno::IO.negative();
+                Ok(Reply::Command(CommandOutput { result, ..CommandOutput::default() }))
+            }
             Ask::Command(command) => {
                 let addr = command.split('"').nth(11).unwrap_or_default();
                 self.blocklist.push(addr.to_owned());

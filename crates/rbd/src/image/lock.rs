@@ -82,6 +82,10 @@ impl Image {
         self.go_on();
     }
 
+    pub fn keeps_lock(&self) -> bool {
+        self.lock.is_kept
+    }
+
     /// Whether writes are this client's alone at the moment.
     pub fn has_lock(&self) -> bool {
         self.lock.is_held()

@@ -94,6 +94,7 @@ fn an_owner_who_vanished_is_shut_out_before_his_lock_is_broken() {
     assert_eq!((crowd.holder(), crowd.outcome(1)), (Some(0), None));
     assert!(crowd.blocklist.is_empty());
     crowd.watches.remove(&0);
+    crowd.monitor_failures = 3;
     crowd.settle();
     assert_eq!((crowd.outcome(1), crowd.holder()), (Some(Ok(Outcome::Done)), Some(1)));
     assert_eq!(crowd.blocklist, [addr(0).to_string().replace("v2:", "")]);

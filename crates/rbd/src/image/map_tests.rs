@@ -93,7 +93,7 @@ fn an_image_that_is_only_read_uses_a_map_that_it_is_given() {
     let image = open(&mut cluster);
     close(&mut cluster, image);
     let header = cluster.header("a");
-    let map = cluster.run(crate::object_map(spec("a"))).unwrap().unwrap();
+    let map = cluster.run(crate::object_map(header.clone())).unwrap().unwrap();
     let mut image = Image::new(header, false).unwrap();
     image.use_map(map);
     image.submit(Request::Read { offset: 0, length: SIZE });
@@ -216,6 +216,31 @@ fn maps_say_what_was_written_since_a_snapshot() {
     cluster.run(remove_snapshot(spec("a"), "two".into())).unwrap();
     assert_eq!(cluster.map("a"), [1, 1, 1, 0, 1, 0]);
     assert!(cluster.header("a").has_map() && cluster.names("rbd_object_map").len() == 1);
+}
+
+#[test]
+fn features_are_given_and_taken_away() {
+    let mut cluster = cluster();
+    let mut image = open(&mut cluster);
+    write(&mut cluster, &mut image, 0..2);
+    close(&mut cluster, image);
+    let used = |cluster: &mut Cluster| cluster.run(crate::usage(spec("a"))).unwrap().used;
+    assert_eq!(used(&mut cluster), 2 * OBJECT);
+    let change = |cluster: &mut Cluster, features: Features, is_on: bool| {
+        cluster.run(crate::change_features(spec("a"), features, is_on))
+    };
+    let lock = Features::EXCLUSIVE_LOCK;
+    assert!(change(&mut cluster, lock, false).is_err(), "the object map needs it");
+    change(&mut cluster, lock.with(Features::OBJECT_MAP), false).unwrap();
+    assert_eq!(cluster.header("a").features, Features::LAYERING.with(Features::DEEP_FLATTEN));
+    assert!(cluster.names("rbd_object_map").is_empty());
+    assert_eq!(used(&mut cluster), 2 * OBJECT);
+    assert!(change(&mut cluster, Features::OBJECT_MAP, true).is_err(), "it needs the lock");
+    change(&mut cluster, lock.with(Features::OBJECT_MAP), true).unwrap();
+    let header = cluster.header("a");
+    assert!(header.features.contains(Features::OBJECT_MAP) && !header.has_map());
+    assert_eq!(cluster.map("a").len(), OBJECTS as usize);
+    assert!(change(&mut cluster, Features::LAYERING, false).is_err());
 }
 
 #[derive(Debug, Clone)]

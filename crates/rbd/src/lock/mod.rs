@@ -147,8 +147,8 @@ fn take_away(
     // Our own, of a watch that is over: what is on its way is in order with what will be.
     let is_own =
         holder.name.kind == EntityType::CLIENT && holder.name.number == me.global_id as i64;
-    if !is_own {
-        blocklist(steps, header, holder)?;
+    if !is_own && !blocklist(steps, header, holder)? {
+        return Ok(());
     }
     match steps.try_change(&place, || vec![calls::break_lock(holder)])? {
         Ok(_) | Err(Errno::NOENT) => Ok(()),
@@ -156,7 +156,8 @@ fn take_away(
     }
 }
 
-fn blocklist(steps: &mut Steps, header: &Header, holder: &Holder) -> Result<(), Stop> {
+/// Whether that is done, and known here.
+fn blocklist(steps: &mut Steps, header: &Header, holder: &Holder) -> Result<bool, Stop> {
     let addr = match holder.addr.socket {
         Some(socket) => format!("{socket}/{}", holder.addr.nonce),
         None => return Err(failed(header, "breaking the lock", Errno::INVAL).into()),
@@ -168,18 +169,26 @@ fn blocklist(steps: &mut Steps, header: &Header, holder: &Holder) -> Result<(), 
         Ok(_) => Err(Errno::IO),
         Err(errno) => Err(errno),
     };
-    result.map_err(|errno| {
-        let step = format!(
-            "shutting out {addr}, which has the lock of {} and is gone, with `ceph osd blocklist add`",
-            header.spec
-        );
-        Error::cluster(step, errno)
-    })?;
+    match result {
+        Ok(()) => {}
+        // The control store is out of reach, perhaps for a moment.
+        Err(Errno::IO | Errno::AGAIN | Errno::TIMEDOUT) => {
+            return steps.rest(REST_ASKED).map(|()| false);
+        }
+        Err(errno) => {
+            let step = format!(
+                "shutting out {addr}, which has the lock of {} and is gone, with `ceph osd \
+                 blocklist add`",
+                header.spec
+            );
+            return Err(Error::cluster(step, errno).into());
+        }
+    }
     // What is asked from now on reaches no OSD that does not know.
-    steps
-        .ask(|| Ask::NewestMap)?
-        .map(|_| ())
-        .map_err(|errno| failed(header, "breaking the lock", errno).into())
+    match steps.ask(|| Ask::NewestMap)? {
+        Ok(_) => Ok(true),
+        Err(errno) => Err(failed(header, "breaking the lock", errno).into()),
+    }
 }
 
 /// After it nobody has the lock from us, whatever happened.

@@ -12,6 +12,11 @@ pub(super) fn set_flags(flags: u64, snap: SnapId) -> OsdOp {
     call("set_flags", &(flags, flags, snap))
 }
 
+/// Of object maps.
+pub(super) fn clear_flags(snap: SnapId) -> OsdOp {
+    call("set_flags", &(0u64, super::MAP_INVALID | super::DIFF_INVALID, snap))
+}
+
 /// The map, without checksums.
 pub(crate) fn load() -> OsdOp {
     call("object_map_load", &())

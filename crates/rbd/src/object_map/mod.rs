@@ -11,7 +11,8 @@ mod snapshots;
 mod states;
 
 pub(crate) use snapshots::{
-    rolled_back, rolling_back, snapshot_removed, snapshot_taken, update_snapshot,
+    make_empty, mark_all_invalid, remove_all, rolled_back, rolling_back, snapshot_removed,
+    snapshot_taken, update_snapshot,
 };
 pub use states::ObjectMap;
 pub(crate) use states::State;
@@ -32,8 +33,12 @@ const MAP_INVALID: u64 = 1 << 0;
 const DIFF_INVALID: u64 = 1 << 1;
 
 impl Header {
+    /// Of the image, or of the snapshot that this shows.
     pub(crate) fn map_place(&self) -> Place {
-        self.spec.pool.object_map(&self.id)
+        match self.snap {
+            SnapId::HEAD => self.spec.pool.object_map(&self.id),
+            snap => self.spec.pool.snapshot_map(&self.id, snap),
+        }
     }
 
     /// Whether there is a map that says the truth.

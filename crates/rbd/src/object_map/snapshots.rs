@@ -120,6 +120,32 @@ fn hand_down(steps: &mut Steps, header: &Header, snap: SnapId) -> Result<(), Sto
     }
 }
 
+/// Nobody relies on the maps of the image and of its snapshots.
+pub(crate) fn mark_all_invalid(steps: &mut Steps, header: &Header) -> Result<(), Stop> {
+    for snap in header.snap_context.snaps.iter().copied().chain([SnapId::HEAD]) {
+        mark_invalid(steps, header, snap)?;
+    }
+    Ok(())
+}
+
+/// Maps that say nothing, of an image that gets the feature.
+pub(crate) fn make_empty(steps: &mut Steps, header: &Header) -> Result<(), Stop> {
+    mark_all_invalid(steps, header)?;
+    let ops = || vec![calls::resize(header.objects())];
+    // One that an earlier try has left is as good.
+    steps.try_change(&header.map_place(), ops).map(|_| ())
+}
+
+/// Of an image that has lost the feature.
+pub(crate) fn remove_all(steps: &mut Steps, header: &Header) -> Result<(), Stop> {
+    for snap in header.snap_context.snaps.iter().copied().chain([SnapId::HEAD]) {
+        let _ = steps.try_change(&place(header, snap), || vec![OsdOp::remove()])?;
+        let ops = || vec![calls::clear_flags(snap)];
+        steps.change("clearing flags", &header.place(), ops)?;
+    }
+    Ok(())
+}
+
 /// Before an image becomes what it was: any object may come to exist.
 pub(crate) fn rolling_back(steps: &mut Steps, header: &Header) -> Result<(), Stop> {
     let mut map = open(steps, header)?;

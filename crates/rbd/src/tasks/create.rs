@@ -44,21 +44,9 @@ impl CreateSpec {
             return Err(Error::refused("objects have 4K to 32M, a power of two"));
         }
         match self.layout() {
-            Some(_) => self.check_features(),
+            Some(_) => self.features.check_dependencies(),
             None => Err(Error::refused("the stripe unit must divide the size of objects")),
         }
-    }
-
-    fn check_features(&self) -> Result<(), Error> {
-        let needs =
-            |feature, other| self.features.contains(feature) && !self.features.contains(other);
-        if needs(Features::OBJECT_MAP, Features::EXCLUSIVE_LOCK) {
-            return Err(Error::refused("an object map needs the feature exclusive-lock"));
-        }
-        if needs(Features::FAST_DIFF, Features::OBJECT_MAP) {
-            return Err(Error::refused("fast-diff needs the feature object-map"));
-        }
-        Ok(())
     }
 
     fn layout(&self) -> Option<Layout> {

@@ -5,16 +5,19 @@ mod clone;
 #[cfg(test)]
 mod clone_tests;
 mod create;
+mod features;
 mod parents;
 mod remove;
 mod resize;
 mod snapshots;
 #[cfg(test)]
 mod tests;
+mod usage;
 
 pub use children::{Child, children};
 pub use clone::{CloneSpec, clone_image, flatten};
 pub use create::{CreateSpec, create};
+pub use features::change_features;
 pub use parents::CloneFormat;
 pub use remove::{remove, remove_from_trash};
 pub use resize::resize;
@@ -22,6 +25,7 @@ pub use snapshots::{
     Purged, protect_snapshot, purge_snapshots, remove_snapshot, rename_snapshot, roll_back,
     snapshots, take_snapshot, unprotect_snapshot,
 };
+pub use usage::{Usage, usage};
 
 use crate::calls;
 use crate::header::{self, Header, Info};
@@ -78,19 +82,16 @@ pub(crate) fn reopen(spec: ImageSpec, id: &str) -> Task<Header> {
     })
 }
 
-/// Of an image, or of one of its snapshots.
-/// The map of an image's objects; `None` if it has none that says the truth. What was written before it is
-/// asked for is in it.
-pub fn object_map(spec: ImageSpec) -> Task<Option<ObjectMap>> {
-    Task::new(move |steps| {
-        let header = header::read(steps, &spec)?;
-        match header.has_map() {
-            true => Ok(crate::object_map::load(steps, &header)?.ok()),
-            false => Ok(None),
-        }
+/// The map of the objects of an image or of a snapshot; `None` if there is none that says the truth. What was
+/// written before it is asked for is in it.
+pub fn object_map(header: Header) -> Task<Option<ObjectMap>> {
+    Task::new(move |steps| match header.has_map() {
+        true => Ok(crate::object_map::load(steps, &header)?.ok()),
+        false => Ok(None),
     })
 }
 
+/// Of an image, or of one of its snapshots.
 pub fn info(spec: ImageSpec, snapshot: Option<String>) -> Task<Info> {
     Task::new(move |steps| {
         let (header, snapshot) = match &snapshot {

@@ -25,6 +25,13 @@ pub enum ImageCommand {
     Resize(ResizeArgs),
     /// Make an image of a file (or standard input); holes and zeros take no space
     Import(ImportArgs),
+    /// Give an image a feature, or take one away
+    Feature {
+        #[command(subcommand)]
+        command: FeatureCommand,
+    },
+    /// Show how much of an image is in use
+    Du(UsageArgs),
     /// Copy an image or a snapshot into a file (or standard output); what was never written becomes
     /// holes
     Export(ExportArgs),
@@ -161,7 +168,8 @@ pub struct ShapeArgs {
     #[arg(long, value_name = "SIZE", value_parser = object_order, default_value = "4M")]
     pub object_size: u8,
     /// Features, with commas between them
-    #[arg(long, value_name = "NAME,…", value_parser = features, default_value_t = Features::DEFAULT)]
+    #[arg(long = "image-feature", visible_alias = "features", value_name = "NAME,…")]
+    #[arg(value_parser = features, default_value_t = Features::DEFAULT)]
     pub features: Features,
     /// Keep the data in this pool, and only the header in the image's own
     #[arg(long, value_name = "POOL")]
@@ -176,6 +184,32 @@ pub struct ShapeArgs {
 
 fn image_size_in_bytes(text: &str) -> Result<u64, String> {
     stdx::parse_bytes(text).ok_or_else(|| "expected a size such as 64K".to_owned())
+}
+
+#[derive(Debug, Clone, Subcommand)]
+pub enum FeatureCommand {
+    /// exclusive-lock, object-map, fast-diff; `rbd object-map rebuild` fills a new object map
+    Enable(FeatureArgs),
+    /// exclusive-lock, object-map (with fast-diff), fast-diff, deep-flatten
+    Disable(FeatureArgs),
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct FeatureArgs {
+    #[command(flatten)]
+    pub image: ImageArgs,
+    /// Features, with commas between them
+    #[arg(value_name = "NAME,…", value_parser = features)]
+    pub features: Features,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct UsageArgs {
+    #[command(flatten)]
+    pub image: ImageArgs,
+    /// Print JSON instead of a sentence
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Clone, Args)]

@@ -33,4 +33,12 @@ pub struct NbdArgs {
     /// Serve only clients whose certificate is signed by `ca-cert.pem` of the directory
     #[arg(long, requires = "tls_required")]
     pub tls_verify_peer: bool,
+    /// Take the exclusive lock at once and keep it: nobody else writes as long as this runs. Without
+    /// this, the lock goes to whoever writes
+    #[arg(long, conflicts_with_all = ["read_only", "shared"])]
+    pub exclusive: bool,
+    /// Other servers write at the same time, for a file system that is made for that. Only for images
+    /// without the feature exclusive-lock, which would go to and fro
+    #[arg(long)]
+    pub shared: bool,
 }

@@ -17,7 +17,11 @@ const GRAIN: usize = 4096;
 
 pub fn export(args: &ExportArgs) -> Result<()> {
     let mut desk = Desk::open(&args.source.cluster)?;
-    let mut image = Image::new(desk.open_header(&args.source.source)?, false)?;
+    let header = desk.open_header(&args.source.source)?;
+    // What nobody had written when the copy began is not asked for.
+    let map = desk.run(rbd::object_map(header.clone()))?;
+    let mut image = Image::new(header, false)?;
+    map.into_iter().for_each(|map| image.use_map(map));
     let mut output = Output::open(&args.file, image.size())?;
     let progress = progress(Some(image.size()));
     copy(&mut desk, &mut image, &mut output, &progress)?;

@@ -9,7 +9,9 @@ mod snapshot;
 mod window;
 mod worker;
 
-use crate::cli::{ClusterArgs, CreateArgs, ImageArgs, ImageCommand, ImageName, MoveImageArgs};
+use crate::cli::{
+    ClusterArgs, CreateArgs, FeatureCommand, ImageArgs, ImageCommand, ImageName, MoveImageArgs,
+};
 use crate::cli::{PoolName, ResizeArgs, ShapeArgs};
 use crate::connection::fill_random;
 use anyhow::{Context, Result};
@@ -26,6 +28,8 @@ pub fn run(command: &ImageCommand) -> Result<()> {
         ImageCommand::Mv(args) => rename(args),
         ImageCommand::Resize(args) => resize(args),
         ImageCommand::Import(args) => import::import(args),
+        ImageCommand::Feature { command } => change_features(command),
+        ImageCommand::Du(args) => show::usage(args),
         ImageCommand::Export(args) => export::export(args),
         ImageCommand::Bench(args) => crate::bench::bench_image(args),
         ImageCommand::Snap { command } => snapshot::run(command),
@@ -91,4 +95,13 @@ fn rename(args: &MoveImageArgs) -> Result<()> {
 fn resize(args: &ResizeArgs) -> Result<()> {
     let (mut desk, image) = begin(&args.image.cluster, &args.image.image)?;
     desk.run(rbd::resize(image, args.size, args.allow_shrink))
+}
+
+fn change_features(command: &FeatureCommand) -> Result<()> {
+    let (args, is_on) = match command {
+        FeatureCommand::Enable(args) => (args, true),
+        FeatureCommand::Disable(args) => (args, false),
+    };
+    let (mut desk, image) = begin(&args.image.cluster, &args.image.image)?;
+    desk.run(rbd::change_features(image, args.features, is_on))
 }

@@ -2,7 +2,7 @@
 
 use super::desk::Desk;
 use super::{begin, pool};
-use crate::cli::{ImagePoolArgs, InfoArgs};
+use crate::cli::{ImagePoolArgs, InfoArgs, UsageArgs};
 use anyhow::Result;
 use rbd::{Features, Info};
 use serde_json::json;
@@ -35,6 +35,23 @@ pub fn info(args: &InfoArgs) -> Result<()> {
         false => as_table(&info, parent.as_ref()),
     };
     io::stdout().write_all(text.as_bytes())?;
+    Ok(())
+}
+
+/// The names of the members are those of `rbd du --format json`.
+pub fn usage(args: &UsageArgs) -> Result<()> {
+    let (mut desk, image) = begin(&args.image.cluster, &args.image.image)?;
+    let name = image.name.clone();
+    let usage = desk.run(rbd::usage(image))?;
+    let mut output = io::stdout().lock();
+    if args.json {
+        let sizes =
+            json!({ "name": name, "provisioned_size": usage.size, "used_size": usage.used });
+        writeln!(output, "{}", json!({ "images": [sizes] }))?;
+        return Ok(());
+    }
+    let (used, size) = (format_bytes(usage.used), format_bytes(usage.size));
+    writeln!(output, "{name}: {used} of {size} are in objects")?;
     Ok(())
 }
 

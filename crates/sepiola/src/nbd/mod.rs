@@ -72,9 +72,33 @@ fn open_images(args: &NbdArgs) -> Result<Vec<Served>> {
         if served.iter().any(|other| *other.name() == name) {
             bail!("{} is named twice", String::from_utf8_lossy(&name));
         }
-        served.push(Served::new(name, rbd::Image::new(header, is_writable)?));
+        if is_writable {
+            check_sharing(args, &header)?;
+        }
+        let mut image = rbd::Image::new(header, is_writable)?;
+        if args.exclusive {
+            image.keep_lock();
+        }
+        served.push(Served::new(name, image));
     }
     Ok(served)
+}
+
+fn check_sharing(args: &NbdArgs, header: &rbd::Header) -> Result<()> {
+    let (image, has_lock) = (&header.spec, header.features.contains(rbd::Features::EXCLUSIVE_LOCK));
+    if args.exclusive && !has_lock {
+        bail!(
+            "{image} lacks the feature exclusive-lock; `sepiola image feature enable {image} \
+             exclusive-lock` gives it that"
+        );
+    }
+    if args.shared && has_lock {
+        bail!(
+            "{image} has the feature exclusive-lock: one client writes at a time; `sepiola image \
+             feature disable {image} object-map,exclusive-lock` lets many write"
+        );
+    }
+    Ok(())
 }
 
 fn address(text: &str) -> Result<SocketAddr> {
@@ -127,9 +151,10 @@ fn run(mut core: Core<NbdNode>, clock: Clock, signals: StopSignals) -> Result<()
         flag.store(true, Ordering::Release);
         waker.wake();
     });
-    while !stop.load(Ordering::Acquire) {
+    let mut outcome = Ok(());
+    while !stop.load(Ordering::Acquire) && outcome.is_ok() {
         core.turn(clock.now() + TURN_TIME_MAX)?;
-        core.node_mut(0).check()?;
+        outcome = core.node_mut(0).check();
     }
     core.node_mut(0).close();
     let give_up = clock.now() + CLOSE_TIME_MAX;
@@ -138,5 +163,5 @@ fn run(mut core: Core<NbdNode>, clock: Clock, signals: StopSignals) -> Result<()
         core.transmit();
         core.turn(give_up)?;
     }
-    Ok(())
+    outcome
 }

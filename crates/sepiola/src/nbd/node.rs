@@ -26,6 +26,8 @@ pub struct NbdNode {
     outputs: VecDeque<(SocketId, StreamOutput)>,
     pieces: Vec<Bytes>,
     closed: BTreeSet<usize>,
+    /// Why it is of no use to go on.
+    hopeless: Option<rbd::Error>,
 }
 
 struct Shown<'a>(&'a [Served]);
@@ -56,11 +58,15 @@ impl NbdNode {
             outputs: VecDeque::new(),
             pieces: Vec::new(),
             closed: BTreeSet::new(),
+            hopeless: None,
         }
     }
 
     /// Whether the cluster lets us go on.
     pub fn check(&mut self) -> Result<()> {
+        if let Some(error) = self.hopeless.take() {
+            bail!(error);
+        }
         match self.inner.take_refusal() {
             Some(reason) => bail!(reason),
             None => Ok(()),
@@ -135,6 +141,10 @@ impl NbdNode {
                 ImageEvent::Failed(error) => {
                     let name = String::from_utf8_lossy(self.served[number].name());
                     tracing::error!(image = %name, %error, "an image can no longer be served");
+                    let image = &self.served[number].image;
+                    if image.keeps_lock() && !image.has_lock() {
+                        self.hopeless = Some(error);
+                    }
                 }
                 ImageEvent::Closed => {
                     self.closed.insert(number);

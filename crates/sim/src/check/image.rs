@@ -1,6 +1,18 @@
-//! Whoever has an image to himself finds in it what he wrote, each time he reads and in the end.
+//! Whoever has an image, or a part of it, to himself finds in it what he wrote, each time he reads and in the end; and
+//! its object map knows all its objects.
 
+use super::stores::Stores;
 use crate::world::World;
+use store::Collection;
+use store::mem::MemObject;
+use types::{HObject, SnapId};
+
+/// Ids of the images that are made, see `process`.
+const IDS: [&str; 2] = ["1a", "2b"];
+/// A length, a version, and the number of objects come before the states.
+const STATES_AT: u64 = 4 + 6 + 8;
+/// `RBD_FLAG_OBJECT_MAP_INVALID`
+const MAP_INVALID: u8 = 1;
 
 pub fn check(world: &World) -> Result<(), String> {
     let mut users = world.nodes.iter().filter_map(|node| node.body.image_user());
@@ -8,4 +20,40 @@ pub fn check(world: &World) -> Result<(), String> {
         Some(failure) => Err(failure.to_owned()),
         None => Ok(()),
     }
+}
+
+/// What is durable.
+pub fn check_maps(world: &World, stores: &Stores) -> Result<(), String> {
+    let objects = all_objects(world, stores);
+    let find = |name: String| objects.iter().find(|(of, _)| of.name == name.as_bytes());
+    for id in IDS {
+        let header = find(format!("rbd_header.{id}"));
+        let Some((_, map)) = find(format!("rbd_object_map.{id}")) else { continue };
+        let flags = header.and_then(|(_, header)| header.omap.get(&b"flags"[..]));
+        if flags.is_some_and(|flags| flags.first().is_some_and(|flags| flags & MAP_INVALID != 0)) {
+            continue;
+        }
+        let prefix = format!("rbd_data.{id}.");
+        for (name, _) in &objects {
+            let Some(number) = name.name.strip_prefix(prefix.as_bytes()) else { continue };
+            let number = String::from_utf8_lossy(number);
+            let number = u64::from_str_radix(&number, 16).expect("objects are numbered");
+            if name.snap == SnapId::HEAD && !may_exist(map, number) {
+                return Err(format!("{name} exists, but not for its object map"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn all_objects<'a>(world: &World, stores: &'a Stores) -> Vec<(&'a HObject, &'a MemObject)> {
+    let map = world.newest_map().expect("all is healed");
+    let groups = super::replicas::all_groups(map).into_iter();
+    let primaries = groups.filter_map(|pg| Some((pg, map.pg_to_osds(pg).acting_primary?)));
+    primaries.flat_map(|(pg, osd)| stores.of(osd).objects(Collection(pg))).collect()
+}
+
+fn may_exist(map: &MemObject, object: u64) -> bool {
+    let byte = map.data.read(STATES_AT + object / 4, 1).data;
+    byte.first().is_some_and(|byte| byte >> (6 - 2 * (object % 4)) & 3 != 0)
 }

@@ -9,10 +9,10 @@ use auth::Entropy;
 use bytes::Bytes;
 use engine::{AuthRequest, ConnId, Daemon, Message, Peer, Time};
 use rados::{
-    Client, CommandOutput, CommandTarget, Config, OpId, Operation, OperationReply, Place,
-    PoolRequest, Reply, WatchEvent, WatchId,
+    Client, CommandOutput, CommandTarget, Completion, Config, OpId, Operation, OperationReply,
+    Place, PoolRequest, Reply, WatchEvent, WatchId,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use types::{Errno, PoolId, SnapId};
 use wire::SnapContext;
 use wire::op::request_flags;
@@ -78,14 +78,17 @@ pub struct ClientProcess {
     pub actor: ActorId,
     submitted: BTreeMap<OpId, Submitted>,
     /// Who works with an image instead of single objects.
-    pub image_user: Option<ImageUser>,
+    pub image_user: Option<Box<dyn ImageUser>>,
+    /// Answers that are not for him.
+    of_others: VecDeque<Completion>,
 }
 
 impl ClientProcess {
     pub fn new(config: Config) -> Self {
         let hosted = Hosted::new(NoDisk);
         let (submitted, image_user) = (BTreeMap::new(), None);
-        ClientProcess { hosted, config, actor: 0, submitted, image_user }
+        let of_others = VecDeque::new();
+        ClientProcess { hosted, config, actor: 0, submitted, image_user, of_others }
     }
 
     pub fn start(&mut self, now: Time, actor: ActorId, seed: [u8; 32]) {
@@ -94,10 +97,11 @@ impl ClientProcess {
         self.hosted.daemon = Some(client);
         self.actor = actor;
         self.submitted.clear();
+        self.of_others.clear();
     }
 
     pub fn in_flight(&self) -> usize {
-        let on_image = self.image_user.as_ref().map_or(0, ImageUser::in_flight);
+        let on_image = self.image_user.as_ref().map_or(0, |user| user.in_flight());
         self.submitted.len() + on_image
     }
 
@@ -108,7 +112,9 @@ impl ClientProcess {
     pub fn waits_for(&self) -> impl Iterator<Item = String> + '_ {
         let others = self.submitted.iter();
         let others = others.filter(|(_, what)| !matches!(what, Submitted::Request(_)));
-        others.map(|(id, what)| format!("actor {}: {id:?} {what:?}", self.actor))
+        let others = others.map(|(id, what)| format!("actor {}: {id:?} {what:?}", self.actor));
+        let user = self.image_user.iter().filter(|user| user.in_flight() > 0);
+        others.chain(user.map(|user| user.describe()))
     }
 
     /// Asks for the newest map.
@@ -225,22 +231,35 @@ impl ClientProcess {
         }
     }
 
+    /// What the image's user is to know; whether there was anything.
+    fn tell_image_user(&mut self) -> bool {
+        let (Some(client), Some(user)) = (&mut self.hosted.daemon, &mut self.image_user) else {
+            return false;
+        };
+        // A watch is known before anything is told of it.
+        if let Some((id, outcome)) = client.poll_completion() {
+            if !user.handle_completion(client, id, &outcome) {
+                self.of_others.push_back((id, outcome));
+            }
+            return true;
+        }
+        let Some(event) = client.poll_watch_event() else { return false };
+        user.handle_watch_event(&event);
+        true
+    }
+
+    fn poll_completion(&mut self) -> Option<Completion> {
+        let first = self.of_others.pop_front();
+        first.or_else(|| self.hosted.daemon.as_mut()?.poll_completion())
+    }
+
     /// What the client has been told since.
     pub fn poll_told(&mut self) -> Option<Told> {
-        let client = self.hosted.daemon.as_mut()?;
-        while let Some(event) = client.poll_watch_event() {
-            let of_image = |user: &mut ImageUser| user.handle_watch_event(&event);
-            if !self.image_user.as_mut().is_some_and(of_image) {
-                return Some(Told::Event(event));
-            }
+        while self.tell_image_user() {}
+        if let Some(event) = self.hosted.daemon.as_mut()?.poll_watch_event() {
+            return Some(Told::Event(event));
         }
-        let (id, outcome) = loop {
-            let (id, outcome) = client.poll_completion()?;
-            let of_image = |user: &mut ImageUser| user.handle_completion(client, id, &outcome);
-            if !self.image_user.as_mut().is_some_and(of_image) {
-                break (id, outcome);
-            }
-        };
+        let (id, outcome) = self.poll_completion()?;
         let submitted = self.submitted.remove(&id).expect("what completes was submitted, once");
         Some(match submitted {
             Submitted::Request(request) => Told::Request(
@@ -326,7 +345,7 @@ impl Process for ClientProcess {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        let of_image = self.image_user.as_ref().and_then(ImageUser::poll_timeout);
+        let of_image = self.image_user.as_ref().and_then(|user| user.poll_timeout());
         self.hosted.poll_timeout().into_iter().chain(of_image).min()
     }
 

@@ -1,4 +1,4 @@
-//! The client that works with an image.
+//! The clients that work with an image.
 
 use super::{Body, World};
 use crate::network::NodeId;
@@ -16,20 +16,40 @@ impl World {
         self.touch(node);
     }
 
-    pub fn image_user(&mut self) -> Option<&mut ImageUser> {
-        let node = self.cast.image_user?;
-        match &mut self.nodes[node].body {
-            Body::Client(client) => client.image_user.as_mut(),
-            _ => None,
+    /// Who was taken for dead by others starts again, as another client.
+    pub(super) fn restart_if_shut_out(&mut self, node: NodeId) -> bool {
+        let is_shut_out = self.nodes[node].body.image_user().is_some_and(ImageUser::is_shut_out);
+        if is_shut_out {
+            self.line(format_args!("node {node} was shut out"));
+            self.crash(node, false);
+            self.start(node);
         }
+        is_shut_out
     }
 
-    /// The whole image is read; false if there is none.
-    pub fn look_at_image(&mut self) -> bool {
-        let Some(node) = self.cast.image_user else { return false };
-        let user = self.image_user().filter(|user| user.is_open());
-        let is_open = user.map(ImageUser::look).is_some();
-        self.touch(node);
-        is_open
+    /// Whether all users of images know what must be in them; those who do not are led there.
+    pub fn image_users_are_ready(&mut self) -> bool {
+        let mut are_ready = true;
+        for node in self.cast.image_users.clone() {
+            self.restart_if_shut_out(node);
+            let Body::Client(client) = &self.nodes[node].body else { continue };
+            let is_open = client.image_user.as_ref().is_some_and(|user| user.is_open());
+            let is_idle = client.in_flight() == 0;
+            are_ready &= is_open && is_idle;
+            if is_idle && !is_open {
+                self.think_of_image(node);
+            }
+        }
+        are_ready
+    }
+
+    /// Each reads what is his.
+    pub fn look_at_images(&mut self) {
+        for node in self.cast.image_users.clone() {
+            if let Body::Client(client) = &mut self.nodes[node].body {
+                client.image_user.iter_mut().for_each(|user| user.look());
+            }
+            self.touch(node);
+        }
     }
 }

@@ -13,7 +13,7 @@ impl World {
             return;
         }
         for node in
-            self.cast.clients.iter().chain(&self.cast.image_user).copied().collect::<Vec<_>>()
+            self.cast.clients.iter().chain(&self.cast.image_users).copied().collect::<Vec<_>>()
         {
             let start = self.nodes[node].starts;
             self.agenda.after(Duration::ZERO, Event::Think { node, start });
@@ -110,12 +110,16 @@ impl World {
     }
 
     pub(super) fn crash(&mut self, node: NodeId, silently: bool) {
+        if self.nodes[node].body.image_user().is_some_and(|user| !user.may_crash()) {
+            return;
+        }
         self.weather.set_paused(node, false);
         if self.nodes[node].process().is_up() {
             self.nodes[node].process().crash();
             self.presences[node].is_up = false;
-            if let super::Body::Client(client) = &self.nodes[node].body {
+            if let super::Body::Client(client) = &mut self.nodes[node].body {
                 self.watching.died(self.agenda.now(), client.actor);
+                client.image_user.iter_mut().for_each(|user| user.crash());
             }
             self.network(|network, cx| network.node_died(cx, node, silently));
             // What was delivered to it and not looked at is lost with it.

@@ -1,7 +1,7 @@
 //! What the user of an image does with it as a whole: sizes, snapshots, clones.
 
 use super::looking::Look;
-use super::{ImageUser, OBJECT, OBJECTS_MAX, ORDER, Stage};
+use super::{ImageOwner, OBJECT, OBJECTS_MAX, ORDER, Stage};
 use rados::Client;
 use rbd::{CloneFormat, CloneSpec, Features, ImageSpec, Task};
 
@@ -24,7 +24,7 @@ pub(super) enum Chore {
     Abandon,
 }
 
-impl ImageUser {
+impl ImageOwner {
     pub(super) fn begin_chore(&mut self, client: &Client) {
         let Some(spec) = self.spec(client) else { return };
         let Some(Stage::Open(image)) = self.stage.take() else { return };

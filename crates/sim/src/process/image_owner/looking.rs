@@ -1,6 +1,6 @@
 //! Reading a whole snapshot.
 
-use super::{Expected, ImageUser, Stage, difference};
+use super::{Expected, ImageOwner, Stage, difference};
 use rbd::{Answer, Ask, AskId, Asker, Header, Image, ImageSpec, Request, Task};
 
 pub(super) enum Look {
@@ -58,7 +58,7 @@ impl Asker for Look {
     }
 }
 
-impl ImageUser {
+impl ImageOwner {
     pub(super) fn end_look(&mut self, outcome: Result<(), String>) {
         let Some(Stage::Looking(image, _)) = self.stage.take() else { return };
         self.stage = Some(Stage::Open(image));

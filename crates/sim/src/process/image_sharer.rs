@@ -1,0 +1,383 @@
+//! One of several who have the same image open, each with a part of it to himself. Parts end within objects, so
+//! that everybody needs the exclusive lock again and again.
+//!
+//! Whoever starts again after a crash does not know which of his last writes were done. With the lock, which
+//! he gets by a write, he finds out, and from then on it must stay so: nothing of the time before may
+//! come later.
+
+use super::ImageUser;
+use super::image_owner::bytes;
+use bytes::Bytes;
+use engine::Time;
+use rados::{Client, OpId, WatchEvent};
+use rbd::{Answer, AskId, Asker, CreateSpec, Errands, Features, Header, Image, ImageEvent};
+use rbd::{ImageSpec, Outcome, Pool, Request, RequestId, Task};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use stdx::Prng;
+use types::Errno;
+
+/// Objects of 4 KiB.
+const ORDER: u8 = 12;
+/// Of the image, for each who shares it; not a number of objects.
+const PART: u64 = 10_000;
+/// Requests reach over up to so many bytes.
+const LENGTH_MAX: u64 = 6_000;
+
+enum Stage {
+    Creating(Task<()>),
+    Opening(Task<Header>),
+    Open(Box<Image>),
+    /// The cluster has shut this client out.
+    ShutOut,
+}
+
+enum Expected {
+    /// These bytes of the part become that one; what they were before.
+    Change {
+        at: usize,
+        before: Vec<u8>,
+        new: u8,
+    },
+    Contents {
+        at: usize,
+        contents: Vec<u8>,
+    },
+    /// What was uncertain becomes what is read.
+    Discovery,
+}
+
+pub struct ImageSharer {
+    number: u64,
+    sharers: u64,
+    prng: Prng,
+    pool: String,
+    stage: Option<Stage>,
+    errands: Errands<()>,
+    /// Of the part.
+    contents: Vec<u8>,
+    /// What bytes may be besides, since a crash.
+    possible: BTreeMap<usize, BTreeSet<u8>>,
+    /// He has had the lock since he started.
+    has_written: bool,
+    expected: BTreeMap<RequestId, Expected>,
+    requests: u64,
+    failure: Option<String>,
+}
+
+impl ImageSharer {
+    pub fn new(number: u64, sharers: u64, prng: Prng, pool: &str) -> Self {
+        ImageSharer {
+            number,
+            sharers,
+            prng,
+            pool: pool.to_owned(),
+            stage: None,
+            errands: Errands::default(),
+            contents: vec![0; PART as usize],
+            possible: BTreeMap::new(),
+            has_written: false,
+            expected: BTreeMap::new(),
+            requests: 0,
+            failure: None,
+        }
+    }
+
+    fn begin(&mut self, client: &Client) {
+        let Some(id) = client.pool_id(&self.pool) else { return };
+        let pool = Pool { id, name: self.pool.clone(), namespace: String::new() };
+        let image = ImageSpec { pool, name: "shared".to_owned() };
+        if self.number > 0 || self.requests > 0 {
+            self.stage = Some(Stage::Opening(rbd::open(image)));
+            return;
+        }
+        self.stage = Some(Stage::Creating(rbd::create(CreateSpec {
+            image,
+            id: "2b".to_owned(),
+            size: self.sharers * PART,
+            order: ORDER,
+            features: Features::DEFAULT,
+            data_pool: None,
+            striping: self.prng.chance(1, 3).then_some((1 << (ORDER - 2), 3)),
+        })));
+    }
+
+    fn request(&mut self) {
+        if !self.possible.is_empty() {
+            return self.find_out();
+        }
+        let at = self.prng.below(PART);
+        let length = 1 + self.prng.below(LENGTH_MAX.min(PART - at));
+        let range = at as usize..(at + length) as usize;
+        match self.prng.below(6) {
+            0..4 if self.is_read(&range) => {}
+            0..3 => self.change(range, true),
+            3 => self.change(range, false),
+            _ => self.read(range),
+        }
+    }
+
+    fn is_read(&self, range: &Range<usize>) -> bool {
+        self.expected.values().any(|expected| match expected {
+            Expected::Contents { at, contents } => {
+                *at < range.end && range.start < at + contents.len()
+            }
+            _ => false,
+        })
+    }
+
+    /// One thing after the other: the lock, and what is there.
+    fn find_out(&mut self) {
+        if !self.expected.is_empty() {
+            return;
+        }
+        if !self.has_written {
+            return self.change(0..1, true);
+        }
+        let (offset, length) = (self.number * PART, PART);
+        self.submit(Request::Read { offset, length }, Expected::Discovery);
+    }
+
+    fn change(&mut self, range: Range<usize>, is_write: bool) {
+        self.requests += 1;
+        let new = if is_write { self.requests as u8 } else { 0 };
+        let before = self.contents[range.clone()].to_vec();
+        self.contents[range.clone()].fill(new);
+        let (at, length) = (range.start, range.len() as u64);
+        let offset = self.number * PART + at as u64;
+        let request = match is_write {
+            true => Request::Write { offset, data: Bytes::from(vec![new; length as usize]) },
+            false => Request::Discard { offset, length },
+        };
+        self.submit(request, Expected::Change { at, before, new });
+    }
+
+    fn read(&mut self, range: Range<usize>) {
+        let (offset, length) = (self.number * PART + range.start as u64, range.len() as u64);
+        let contents = self.contents[range.clone()].to_vec();
+        let expected = Expected::Contents { at: range.start, contents };
+        self.submit(Request::Read { offset, length }, expected);
+    }
+
+    fn submit(&mut self, request: Request, expected: Expected) {
+        let Some(Stage::Open(image)) = &mut self.stage else { return };
+        self.expected.insert(image.submit(request), expected);
+    }
+
+    fn handle_answer(&mut self, client: &Client, id: AskId, answer: Answer) {
+        match self.stage.as_mut() {
+            None | Some(Stage::ShutOut) => {}
+            Some(Stage::Creating(task)) => task.handle_answer(id, answer),
+            Some(Stage::Opening(task)) => task.handle_answer(id, answer),
+            Some(Stage::Open(image)) => image.handle_answer(id, answer),
+        }
+        self.advance(client);
+        self.check();
+    }
+
+    fn advance(&mut self, client: &Client) {
+        let next = match self.stage.as_mut() {
+            Some(Stage::Creating(task)) => {
+                task.poll_outcome().map(|outcome| outcome.map(|()| None))
+            }
+            Some(Stage::Opening(task)) => task
+                .poll_outcome()
+                .map(|outcome| Ok(Some(Stage::Open(Box::new(Image::new(outcome?, true)?))))),
+            _ => None,
+        };
+        match next {
+            Some(Ok(Some(stage))) => self.stage = Some(stage),
+            Some(Ok(None)) => {
+                self.requests += 1;
+                self.stage = None;
+                self.begin(client);
+            }
+            // It is not made yet; or a crash came between making it and knowing that.
+            Some(Err(error)) if error.errno() == Errno::NOENT => self.stage = None,
+            Some(Err(error)) if error.errno() == Errno::EXIST => {
+                self.requests += 1;
+                self.stage = None;
+            }
+            Some(Err(error)) => self.failed(&error),
+            None => {}
+        }
+    }
+
+    fn failed(&mut self, error: &rbd::Error) {
+        if error.errno() == Errno::BLOCKLISTED {
+            self.forget();
+            self.stage = Some(Stage::ShutOut);
+            return;
+        }
+        self.expected.clear();
+        self.wrong(error.to_string());
+    }
+
+    /// What was under way was done, or not.
+    fn forget(&mut self) {
+        for expected in std::mem::take(&mut self.expected).into_values() {
+            let Expected::Change { at, before, new } = expected else { continue };
+            for (byte, old) in (at..).zip(before) {
+                self.possible.entry(byte).or_default().extend([old, new]);
+            }
+        }
+        // Where nothing was under way, too, it is worth a look.
+        self.possible.entry(0).or_default().insert(self.contents[0]);
+        self.has_written = false;
+    }
+
+    fn wrong(&mut self, what: String) {
+        let number = self.number;
+        self.failure.get_or_insert_with(|| format!("sharer {number} of an image: {what}"));
+    }
+
+    /// Looks at what the image says.
+    fn check(&mut self) {
+        while let Some(Stage::Open(image)) = &mut self.stage {
+            if let Some(event) = image.poll_event() {
+                if let ImageEvent::Failed(error) = event {
+                    self.failed(&error);
+                }
+                continue;
+            }
+            let Some((id, outcome)) = image.poll_completion() else { return };
+            match outcome {
+                // What became of it is as uncertain as if he had died.
+                Err(error) => self.failed(&error),
+                Ok(outcome) => {
+                    let expected = self.expected.remove(&id).expect("it was submitted, once");
+                    self.compare(expected, outcome);
+                }
+            }
+        }
+    }
+
+    fn compare(&mut self, expected: Expected, outcome: Outcome) {
+        match (expected, outcome) {
+            (Expected::Change { at, new, .. }, Outcome::Done) => {
+                if !self.has_written {
+                    self.has_written = true;
+                    self.possible.entry(at).and_modify(|values| *values = BTreeSet::from([new]));
+                }
+            }
+            (Expected::Contents { at, contents }, Outcome::Data(pieces)) => {
+                let read = bytes(&pieces);
+                let differs = contents.iter().zip(&read).position(|(wanted, is)| wanted != is);
+                if let Some(byte) = differs {
+                    let (is, wanted, at) = (read[byte], contents[byte], at + byte);
+                    self.wrong(format!("byte {at} of a read is {is}, not {wanted}"));
+                }
+                if read.len() != contents.len() {
+                    self.wrong("a read is too short".to_owned());
+                }
+            }
+            (Expected::Discovery, Outcome::Data(pieces)) => self.discovered(bytes(&pieces)),
+            (_, outcome) => self.wrong(format!("unexpected {outcome:?}")),
+        }
+    }
+
+    fn discovered(&mut self, read: Vec<u8>) {
+        let possible = std::mem::take(&mut self.possible);
+        for (at, is) in read.iter().enumerate() {
+            let wanted = self.contents[at];
+            let known = possible.get(&at);
+            if *is != wanted && !known.is_some_and(|values| values.contains(is)) {
+                self.wrong(format!("byte {at} after a crash is {is}, not {wanted} or {known:?}"));
+            }
+        }
+        self.contents = read;
+    }
+}
+
+impl ImageUser for ImageSharer {
+    fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+
+    fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    fn in_flight(&self) -> usize {
+        match &self.stage {
+            None | Some(Stage::ShutOut) => 0,
+            Some(Stage::Open(_)) => self.expected.len(),
+            Some(_) => 1,
+        }
+    }
+
+    fn describe(&self) -> String {
+        match &self.stage {
+            Some(Stage::Open(image)) => format!("{image:?}"),
+            _ => "an image that is not open".to_owned(),
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        matches!(self.stage, Some(Stage::Open(_))) && self.possible.is_empty()
+    }
+
+    fn think(&mut self, client: &Client) {
+        match &self.stage {
+            None => self.begin(client),
+            Some(Stage::Open(_)) if self.failure.is_none() => self.request(),
+            Some(_) => {}
+        }
+        self.check();
+    }
+
+    fn look(&mut self) {
+        self.read(0..PART as usize);
+        self.check();
+    }
+
+    fn send(&mut self, client: &mut Client, now: Time) -> bool {
+        let errands = &mut self.errands;
+        match &mut self.stage {
+            None | Some(Stage::ShutOut) => false,
+            Some(Stage::Creating(task)) => errands.send(client, now, (), task),
+            Some(Stage::Opening(task)) => errands.send(client, now, (), task),
+            Some(Stage::Open(image)) => errands.send(client, now, (), &mut **image),
+        }
+    }
+
+    fn handle_completion(&mut self, client: &Client, operation: OpId, answer: &Answer) -> bool {
+        let Some(((), id)) = self.errands.take(operation) else { return false };
+        self.handle_answer(client, id, answer.clone());
+        true
+    }
+
+    fn handle_watch_event(&mut self, event: &WatchEvent) -> bool {
+        let is_his = match &mut self.stage {
+            Some(Stage::Open(image)) => image.handle_watch_event(event),
+            _ => false,
+        };
+        self.check();
+        is_his
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.errands.poll_timeout()
+    }
+
+    fn handle_timeout(&mut self, client: &Client, now: Time) {
+        while let Some(((), id, answer)) = self.errands.poll_due(now) {
+            self.handle_answer(client, id, answer);
+        }
+    }
+
+    /// An image that is half made is for somebody else to deal with.
+    fn may_crash(&self) -> bool {
+        self.number > 0 || self.requests > 0
+    }
+
+    fn crash(&mut self) {
+        self.forget();
+        self.stage = None;
+        self.errands = Errands::default();
+    }
+
+    fn is_shut_out(&self) -> bool {
+        matches!(self.stage, Some(Stage::ShutOut))
+    }
+}
