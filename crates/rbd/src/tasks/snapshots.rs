@@ -6,14 +6,18 @@ use super::{parents, tell_watchers};
 use crate::header::{self, Header};
 use crate::lock::with_lock;
 use crate::snapshot::{self, Protection, Purpose, Snapshot};
-use crate::steps::{Ask, Steps, Stop, Task, change};
+use crate::steps::{Answer, Ask, Steps, Stop, Task, change};
 use crate::{Error, Features, ImageSpec, Pool, calls, object_map};
+use engine::Duration;
 use rados::{PoolRequest, Reply};
 use types::{Errno, PoolId, SnapId};
 use wire::OsdOp;
 
 /// How often a number is asked for because others were quicker.
 const NUMBERS_MAX: usize = 16;
+/// How often a monitor is asked whose store fails, and with which pauses.
+const ATTEMPTS_MAX: usize = 30;
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// All snapshots, the oldest first, also those that are kept for clones only.
 pub fn snapshots(image: ImageSpec) -> Task<Vec<Snapshot>> {
@@ -73,7 +77,7 @@ fn take(steps: &mut Steps, header: &Header, name: &str) -> Result<(), Stop> {
 
 /// Numbers are the pool's in which the data is.
 fn new_number(steps: &mut Steps, pool: PoolId) -> Result<SnapId, Stop> {
-    let answer = steps.ask(|| Ask::Pool(PoolRequest::take_snapshot(pool)))?;
+    let answer = ask_monitor(steps, || PoolRequest::take_snapshot(pool))?;
     let what = "getting a number for a snapshot";
     match answer {
         Ok(Reply::Pool { snap: Some(snap), .. }) => Ok(snap),
@@ -89,7 +93,20 @@ fn new_number(steps: &mut Steps, pool: PoolId) -> Result<SnapId, Stop> {
 
 /// What was preserved for it goes. A number that nobody uses costs nothing, so that a failure is none.
 fn give_up_number(steps: &mut Steps, pool: PoolId, id: SnapId) -> Result<(), Stop> {
-    steps.ask(|| Ask::Pool(PoolRequest::remove_snapshot(pool, id))).map(|_| ())
+    ask_monitor(steps, || PoolRequest::remove_snapshot(pool, id)).map(|_| ())
+}
+
+/// Whether it was done is not known while the monitor's store fails; a number that is given, or given up,
+/// twice harms nobody.
+fn ask_monitor(steps: &mut Steps, request: impl Fn() -> PoolRequest) -> Result<Answer, Stop> {
+    for _ in 0..ATTEMPTS_MAX {
+        let answer = steps.ask(|| Ask::Pool(request()))?;
+        if answer != Err(Errno::IO) {
+            return Ok(answer);
+        }
+        steps.rest(PAUSE)?;
+    }
+    Ok(Err(Errno::IO))
 }
 
 /// A snapshot with clones that its header knows of gives up its name, and goes with its last clone.

@@ -67,6 +67,21 @@ fn a_snapshot_shows_what_the_image_was() {
 }
 
 #[test]
+fn a_monitor_whose_store_fails_is_asked_again() {
+    let mut cluster = Cluster::with_image("a", OBJECT);
+    let mut image = cluster.open("a");
+    write(&mut cluster, &mut image, 0, vec![1]);
+    cluster.lost_answers = 2;
+    take(&mut cluster, &mut image, "one");
+    write(&mut cluster, &mut image, 0, vec![2]);
+    cluster.lost_answers = 2;
+    cluster.run(remove_snapshot(spec("a"), "one".into())).unwrap();
+    assert!(cluster.names("rbd_data").iter().all(|(_, older)| *older == 0));
+    cluster.lost_answers = 100;
+    assert!(cluster.run(take_snapshot(spec("a"), "two".into())).is_err());
+}
+
+#[test]
 fn snapshots_are_not_written() {
     let mut cluster = Cluster::with_image("a", OBJECT);
     cluster.run(take_snapshot(spec("a"), "one".into())).unwrap();
