@@ -4,6 +4,7 @@ mod cluster;
 
 use cluster::{ADMIN, Cluster};
 use engine::{ConnId, Daemon, Message};
+use maps::OsdState;
 use mon::control::Transaction;
 use serde_json::json;
 use std::time::Duration;
@@ -395,6 +396,19 @@ fn differences_of_maps_are_kept_while_a_group_that_is_not_clean_may_need_them() 
     assert_eq!(report(&mut cluster, clean), Epoch(1), "a few are not worth a transaction");
     let newest = cluster.epoch();
     assert_eq!(report(&mut cluster, newest), Epoch(newest.0 - 499));
+}
+
+#[test]
+fn what_is_destroyed_already_stays_as_it_is() {
+    let mut cluster = Cluster::healthy();
+    cluster.command(json!({ "prefix": "osd down", "ids": ["2"] }));
+    for _ in 0..3 {
+        cluster
+            .command(json!({ "prefix": "osd destroy", "id": "2", "yes_i_really_mean_it": true }));
+        let map = &cluster.monitor.state().osdmap;
+        let state = map.osd(OsdId(2)).unwrap().state;
+        assert!(state.contains(OsdState::DESTROYED) && !state.contains(OsdState::UP), "{state:?}");
+    }
 }
 
 #[test]

@@ -206,9 +206,12 @@ fn destroy(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     confirm(context, "destroy the keys of")?;
     let osd = stopped(context)?;
     let known = context.state.osdmap.osd(osd).map(|known| known.state).unwrap_or_default();
+    if known.contains(OsdState::DESTROYED) {
+        return Ok(Answer::said(format!("destroyed osd.{osd}")));
+    }
     let incremental = context.change.osdmap(context.state);
     let flips = (OsdState::DESTROYED | OsdState::NEW).0 & !known.0;
-    incremental.new_state.insert(osd, OsdState(flips | OsdState::DESTROYED.0 & !known.0));
+    incremental.new_state.insert(osd, OsdState(flips));
     incremental.new_uuid.insert(osd, Uuid::default());
     context.change.delete(keys::auth(&EntityName::osd(osd.0)));
     Ok(Answer::said(format!("destroyed osd.{osd}")))
