@@ -102,6 +102,7 @@ impl Pg {
         self.readers.clear();
         self.committed = self.info.last_update;
         self.recovery.begin(self.members_missing());
+        self.ask_helpers();
         if !self.members.is_enough() {
             self.state = State::Inactive;
             return self.go_on_recovering();
@@ -170,6 +171,14 @@ impl Pg {
             true => self.dismiss_strays(),
             false => self.ask_if_useful(osd),
         }
+    }
+
+    /// Who came back while the members agreed was not looked at.
+    fn ask_helpers(&mut self) {
+        let peers = self.peers.iter();
+        let unknown = peers.filter(|(_, peer)| peer.info.is_some() && !peer.is_missing_known);
+        let unknown: Vec<OsdId> = unknown.map(|(osd, _)| *osd).collect();
+        unknown.into_iter().for_each(|osd| self.found_stray(osd));
     }
 
     /// Who takes part in writes has what we have, but for what is missing or not filled in.
