@@ -409,6 +409,10 @@ fn what_is_destroyed_already_stays_as_it_is() {
         let state = map.osd(OsdId(2)).unwrap().state;
         assert!(state.contains(OsdState::DESTROYED) && !state.contains(OsdState::UP), "{state:?}");
     }
+    // What it said last may be heard late.
+    cluster.boot_store(2, 7, Uuid::default());
+    let state = cluster.monitor.state().osdmap.osd(OsdId(2)).unwrap().state;
+    assert!(state.contains(OsdState::DESTROYED) && !state.contains(OsdState::UP), "{state:?}");
 }
 
 #[test]

@@ -222,6 +222,9 @@ impl Monitor {
         if of_cluster != map.fsid && of_cluster != Uuid::default() {
             return Some("it belongs to another cluster");
         }
+        if map.osd(osd).is_some_and(|known| known.state.contains(OsdState::DESTROYED)) {
+            return Some("it was destroyed; `sepiola osd replace` makes it anew");
+        }
         let registered = map.osd(osd).map(|known| known.uuid).unwrap_or_default();
         let store = boot.superblock.osd_fsid;
         if ![registered, Uuid::default()].contains(&store) && registered != Uuid::default() {
