@@ -9,7 +9,7 @@ use engine::{
     AuthRequest, AuthVerdict, ConnId, ConnectingAnswer, ConnectingStep, Daemon, Message, Output,
     Peer, Time,
 };
-use mon::control::{CommitError, Completion, MemControl, Request};
+use mon::control::{CommitError, Completion, MemControl, Request, Transaction};
 use mon::{Monitor, Settings, bootstrap};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -38,6 +38,8 @@ struct Monitors {
     unanswered: VecDeque<(usize, Request)>,
     /// Two that cannot reach each other.
     parted: Option<[usize; 2]>,
+    /// Who is told of changes later.
+    untold: Option<usize>,
     /// Whose next operation the store does not answer in time.
     failing: Option<usize>,
 }
@@ -78,6 +80,7 @@ impl Monitors {
             sent: Vec::new(),
             unanswered: VecDeque::new(),
             parted: None,
+            untold: None,
             failing: None,
         };
         (0..count).for_each(|index| monitors.revive(index));
@@ -177,7 +180,8 @@ impl Monitors {
 
     fn tell_all(&mut self, told: &Completion) {
         let now = self.now;
-        (0..self.running.len()).for_each(|index| {
+        let hear = (0..self.running.len()).filter(|index| Some(*index) != self.untold);
+        hear.collect::<Vec<_>>().into_iter().for_each(|index| {
             self.with(index, |monitor| monitor.handle_completion(now, told.clone()));
         });
     }
@@ -499,6 +503,28 @@ fn without_its_store_a_monitor_serves_what_it_knows_and_changes_wait() {
 }
 
 /// Two monitors that have to prove to each other who they are, frame by frame.
+#[test]
+fn a_leader_that_was_not_told_yet_of_what_its_asker_knows_waits_for_it() {
+    let mut monitors = Monitors::start(2);
+    assert_eq!(monitors.leader(1), "a");
+    // Another one changed something, and what it says is heard by one of them first.
+    let mut change = Transaction::default();
+    change.put("config-key/x", "new");
+    let revision = monitors.control.commit(&change).unwrap();
+    let told = MemControl::events(&change, revision);
+    monitors.untold = Some(0);
+    monitors.tell_all(&told);
+    let question = json!({ "prefix": "config-key get", "key": "x" });
+    monitors.ask(1, 7, &question);
+    assert!(monitors.take::<MonCommandAck>(1, ADMIN).is_empty());
+    monitors.untold = Some(1);
+    monitors.tell_all(&told);
+    monitors.drain();
+    let answers = monitors.take::<MonCommandAck>(1, ADMIN);
+    assert_eq!((answers.len(), answers[0].1.result), (1, 0), "{}", answers[0].1.text);
+    assert_eq!(&answers[0].1.output[..], b"new");
+}
+
 #[test]
 fn a_follower_proves_that_it_is_a_monitor() {
     let mut monitors = Monitors::start(2);

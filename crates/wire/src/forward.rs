@@ -23,9 +23,11 @@ message! {
 }
 
 message! {
-    /// A message that came on a session of the follower.
-    Forward = 0x7f11, version 1, compat 1 {
+    /// A message that came on a session of the follower, which knew `revision` of the control store: an
+    /// answer must not be older than what its sender may have seen.
+    Forward = 0x7f11, version 2, compat 2 {
         session: u64;
+        revision: u64;
         message: Carried;
     }
 }

@@ -112,6 +112,7 @@ impl Monitor {
         self.follow_leader(now);
         self.publish(now);
         self.release_routed(now);
+        self.release_forwarded(now);
         self.pump(now);
     }
 

@@ -4,11 +4,12 @@
 //! OSD lives as long as it is there. What is sent to it goes by way of the monitor that has it.
 
 use super::Monitor;
+use super::relay::HELD_MAX;
 use super::session::{Caps, Session};
 use crate::control::Revision;
 use codec::DecodeError;
 use engine::{ConnId, Message, Time};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use types::EntityType;
 use wire::MessageBody;
 use wire::forward::{Forward, ForwardClosed, ForwardOpen, Routed};
@@ -22,6 +23,16 @@ pub(super) struct Proxies {
     routes: BTreeMap<ConnId, (ConnId, u64)>,
     by_route: BTreeMap<(ConnId, u64), ConnId>,
     made: u64,
+    /// What came from monitors that knew more than this one does yet, and what came behind it.
+    held: VecDeque<Held>,
+}
+
+/// A message on one of these sessions, or its end.
+struct Held {
+    conn: ConnId,
+    message: Option<Message>,
+    revision: Revision,
+    until: Time,
 }
 
 impl Proxies {
@@ -104,20 +115,48 @@ impl Monitor {
                 self.open_session(now, conn, open.peer());
             }
             Forward::KIND => {
-                let Forward { session, message } = Forward::decode(message)?;
-                if let Some(conn) = self.proxies.find(via, session) {
-                    self.handle(now, conn, message.into());
-                }
+                let Forward { session, revision, message } = Forward::decode(message)?;
+                self.hold(now, via, session, revision, Some(message.into()));
             }
             _ => {
                 let session = ForwardClosed::decode(message)?.session;
-                if let Some(conn) = self.proxies.find(via, session) {
+                self.hold(now, via, session, 0, None);
+            }
+        }
+        Ok(true)
+    }
+
+    fn hold(
+        &mut self,
+        now: Time,
+        via: ConnId,
+        session: u64,
+        revision: Revision,
+        message: Option<Message>,
+    ) {
+        if let Some(conn) = self.proxies.find(via, session) {
+            let until = now + HELD_MAX;
+            self.proxies.held.push_back(Held { conn, message, revision, until });
+            self.release_forwarded(now);
+        }
+    }
+
+    /// Deals with what was passed on, in order, as far as this monitor knows what its senders may have seen:
+    /// one that led a moment ago may have changed something of which this one was not told yet.
+    pub(super) fn release_forwarded(&mut self, now: Time) {
+        while let Some(held) = self.proxies.held.front()
+            && (held.revision <= self.state.newest() || held.until <= now)
+        {
+            let Some(Held { conn, message, .. }) = self.proxies.held.pop_front() else { return };
+            match message {
+                _ if !self.proxies.is_proxy(conn) => {}
+                Some(message) => self.handle(now, conn, message),
+                None => {
                     self.proxies.forget(conn);
                     self.close_session(now, conn);
                 }
             }
         }
-        Ok(true)
     }
 
     /// A session has ended; if it was another monitor's, all that came by it ends too.

@@ -29,8 +29,8 @@ const RETRY: Duration = Duration::from_millis(250);
 const LEADER_GONE: Duration = Duration::from_millis(500);
 /// After this without a leader, reading is done without one.
 const LEADERLESS_MAX: Duration = Duration::from_secs(3);
-/// How long an answer waits for what it speaks of to be known here.
-const HELD_MAX: Duration = Duration::from_secs(3);
+/// How long an answer waits for what it speaks of to be known here, and a question for what its sender knew.
+pub(super) const HELD_MAX: Duration = Duration::from_secs(3);
 
 /// Kinds that the leader answers.
 const ANSWERED: [u16; 6] = [
@@ -256,7 +256,8 @@ impl Monitor {
             self.relay.waiting.remove(&number);
         }
         self.announce(conn);
-        self.send(link, Forward { session: conn.0, message: message.into() }.encode(0));
+        let revision = self.state.newest();
+        self.send(link, Forward { session: conn.0, revision, message: message.into() }.encode(0));
     }
 
     /// What the leader says.
@@ -307,6 +308,7 @@ impl Monitor {
     /// Once per tick: nobody waits forever for a leader.
     pub(super) fn relieve_waiting(&mut self, now: Time) {
         self.release_routed(now);
+        self.release_forwarded(now);
         if self.relay.open_conn().is_none() && !self.leads() {
             self.answer_what_waits(now, |waiting_since| now.since(waiting_since) >= LEADERLESS_MAX);
         }
