@@ -2,10 +2,13 @@
 //!
 //! A store that could not write what it must promises nothing any more (`store::StoreError::Device`). So
 //! the OSD answers nobody from then on, asks the monitor to be marked down and dead, and goes on saying
-//! why in its reports, until somebody restarts it or gives it another disk. A read that fails is no such
-//! case: what it was to show comes from another copy.
+//! why in its reports, until somebody restarts it or gives it another disk. A read of data that fails is no
+//! such case: what it was to show comes from another copy. One of metadata is: of what cannot even be said
+//! in which version it should be here, nothing can be fetched, and clients would be told of errors although
+//! there are other copies.
 
 use crate::Osd;
+use crate::execute::Need;
 use crate::osd::Stage;
 use crate::storage::Pending;
 use engine::{ConnId, Message, Output, Time};
@@ -26,8 +29,8 @@ pub(crate) fn condemns(
     let is_vital = match pending {
         Pending::Group { tag, .. } => tag.is_commit() || *tag == pg::Tag::Load,
         Pending::Collections | Pending::MapStored | Pending::Usage => true,
-        Pending::State { .. }
-        | Pending::Need { .. }
+        Pending::State { .. } | Pending::Need { need: Need::Clone(_), .. } => true,
+        Pending::Need { .. }
         | Pending::Listing { .. }
         | Pending::Listed { .. }
         | Pending::Trim { .. }

@@ -326,6 +326,19 @@ fn an_osd_whose_disk_fails_leaves_says_why_and_answers_nobody() {
 }
 
 #[test]
+fn a_disk_that_does_not_even_say_what_it_has_takes_its_osd_out_of_service() {
+    let mut lone = Lone::new();
+    let client = lone.client("allow *");
+    lone.is_broken = true;
+    assert_eq!(
+        lone.call(client, "object", read()),
+        None,
+        "no error is told that others need not tell"
+    );
+    assert!(!lone.osd.is_up() && !lone.leaves.is_empty());
+}
+
+#[test]
 fn what_another_osd_asks_is_answered_over_the_session_that_it_opened() {
     let mut lone = Lone::new();
     let other = OsdId(1);
