@@ -7,7 +7,8 @@
 
 Every cluster needs the pool, prepared by `rbd pool init`; an image is made in it, filled, and removed at the end. PIDs are its OSD
 processes (for Sepiola the one process with everything in it). At each point the clusters take turns within one round, in the
-opposite order in every second one; ratios are medians of the ratios within rounds, against the first cluster, same tool.
+opposite order in every second one; ratios are medians of the ratios within rounds, against the first cluster with the same tool,
+or with librbd where that tool cannot use the first cluster: Sepiola's own clients are made for its own clusters.
 
 librbd    fio's engine `rbd`, without librbd's cache: an answer means that the OSDs have it
 nbd       `sepiola nbd`, fio's engine `nbd` over a Unix socket
@@ -56,6 +57,7 @@ class Cluster:
         conf, pids = rest.rsplit(":", 1)
         self.conf, self.counters, self.args = os.path.abspath(conf), Counters(pids.split("+")), args
         self.image = f"compare-{os.getpid()}"
+        self.good_tools, self.bad_tools = set(), set()
         self.spec = f"{args.pool}/{self.image}"
 
     def rbd(self, *words):
@@ -117,6 +119,19 @@ class Cluster:
         return {"operations": rate * self.args.seconds, "rate": rate, "mean_ms": latency["mean"], "p50_ms": latency["p50"],
                 "p99_ms": latency["p99"], "p999_ms": latency["p99.9"]}
 
+    def try_to_measure(self, tool, point):
+        """A tool that could not do the first thing that it was asked for here is not asked for more."""
+        if tool in self.bad_tools:
+            return {}
+        try:
+            cell = self.measure(tool, point)
+        except Exception:
+            if tool not in self.good_tools:
+                self.bad_tools.add(tool)
+            raise
+        self.good_tools.add(tool)
+        return cell
+
     def measure(self, tool, point):
         if tool in ("nbd", "qemu-nbd"):
             with self.served(tool) as (server, words):
@@ -172,7 +187,7 @@ def measure_round(number, clusters, args, cells):
         for tool in args.tools:
             for cluster in order:
                 what = f"round {number + 1}, {cluster.name}, {tool} {point['kind']} {size_name(point['size'])}, {point['flight']} in flight"
-                cell = guarded(what, lambda: cluster.measure(tool, point))
+                cell = guarded(what, lambda: cluster.try_to_measure(tool, point))
                 print(f"{what}: {cell.get('rate') or 0:.0f}/s, {cell.get('daemon_us') or 0:.1f} + {cell.get('client_us') or 0:.1f} µs",
                       file=sys.stderr)
                 cells.append({**point, "tool": tool, "subject": cluster.name, **cell})
@@ -187,7 +202,7 @@ def ratio(rounds, base, column):
     return median([value / reference for value, reference in pairs if value is not None and reference])
 
 def table(cells):
-    """Markdown. At a point, the clusters are compared with the first one, tool by tool."""
+    """Markdown. At a point, the clusters are compared with the first one, tool by tool, or with its librbd."""
     lines = ["| point | tool | of | rate, median (min..max) | p50 ms | p99 ms | p99.9 ms | daemons µs/op | client µs/op | rate ratio "
              "| p50 ratio | daemons' CPU ratio |", "|" + "---|" * 12]
     rows = {}
@@ -195,12 +210,15 @@ def table(cells):
         key = tuple(cell[name] for name in ("kind", "size", "flight", "tool"))
         rows.setdefault(key, {}).setdefault(cell["subject"], {})[cell["round"]] = cell
     for (kind, size, flight, tool), subjects in sorted(rows.items(), key=lambda row: place(cells, row[0])):
-        base = None
+        base, first = None, next(iter(subjects))
+        if not any(cell.get("rate") for cell in subjects[first].values()):
+            others = rows.get((kind, size, flight, "librbd"), {}).get(first, {})
+            base = {number: cell for number, cell in others.items() if cell.get("rate")} or None
         for subject, rounds in subjects.items():
             good = {number: cell for number, cell in rounds.items() if cell.get("rate")}
             head = f"| {kind} {size_name(size)}, {flight} in flight | {tool} | {subject} |"
             if not good:
-                lines.append(f"{head} failed |" + " |" * 8)
+                lines.append(f"{head} – |" + " |" * 8)
                 continue
             base = base if base is not None else good
             values = {name: median([cell.get(name) for cell in good.values()]) for name in COLUMNS}
