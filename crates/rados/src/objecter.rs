@@ -18,6 +18,9 @@ use types::{Epoch, Errno, HObject, OsdId, RequestId, UTime, features};
 use wire::op::request_flags;
 use wire::{MessageBody, OsdMapMessage, OsdRequest, ShardPgId};
 
+/// Requests are written as every OSD since Luminous reads them; what newer ones add are empty traces.
+const REQUEST_FEATURES: u64 = features::SUPPORTED & !features::SERVER_SQUID;
+
 /// Who waits for an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Purpose {
@@ -233,7 +236,7 @@ impl Objecter {
         };
         pending.attempts += 1;
         pending.sent_on = Some(conn);
-        fx.send(conn, request.encode(features::SUPPORTED).with_tid(id.0));
+        fx.send(conn, request.encode(REQUEST_FEATURES).with_tid(id.0));
     }
 
     /// Applies maps that follow the one that is here, then sends again what must be.

@@ -11,6 +11,9 @@ use wire::op::{OpCode, watch_op};
 use wire::watch::{NotifyAck, NotifyRequest, NotifyResult, WatchEvent};
 use wire::*;
 
+/// Of requests, as OSDs of Ceph 16 to 18 know them.
+const VERSION_MAX: u16 = 8;
+
 #[derive(Default)]
 pub struct FakeOsd {
     pub is_unreachable: bool,
@@ -48,6 +51,7 @@ impl FakeOsd {
         if message.kind == OsdBackoff::KIND {
             return Vec::new();
         }
+        assert!(message.version <= VERSION_MAX, "older OSDs do not answer what is newer");
         let request = OsdRequest::decode(message).unwrap();
         self.requests.push((message.tid, request.retry_attempt));
         if self.is_silent {
