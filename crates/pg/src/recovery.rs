@@ -27,6 +27,8 @@ pub(crate) struct Recovery {
     begun: u64,
     /// What this primary cannot read, and nobody else has.
     unreadable: BTreeSet<HObject>,
+    /// Copies of others that could not be read, and do not know it.
+    pub spared: BTreeSet<(OsdId, HObject)>,
     /// What clients wait for and could not be started.
     wanted: BTreeSet<HObject>,
     /// Nothing can be started until something changes.
@@ -214,6 +216,7 @@ impl Pg {
         self.recovery.begin_one(object, operation);
         self.recovery.wanted.remove(object);
         for target in targets {
+            self.condemn(target, object);
             self.pulled(target, object.clone(), Cursor::default());
         }
         true
@@ -353,6 +356,7 @@ impl Pg {
     /// A deletion has overtaken the recovery of its object.
     pub(crate) fn deleted_unrecovered(&mut self, object: &HObject) {
         self.sources.forget(object);
+        self.recovery.spared.retain(|(_, spared)| spared != object);
         for osd in self.participants.clone() {
             if self.peers.get_mut(&osd).is_some_and(|peer| peer.missing.remove(object)) {
                 self.recovery.members_missing -= 1;

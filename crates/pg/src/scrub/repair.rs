@@ -111,10 +111,18 @@ impl Pg {
     /// The one who was asked for an object cannot read it.
     pub(crate) fn told_unreadable(&mut self, from: OsdId, object: &HObject) {
         if self.pulled_from(object) == Some(from) {
-            if let Some(item) = self.missing.get(object) {
-                self.send(from, &Body::Damaged(object.clone(), item.need));
-            }
+            // It may be the only one, and be read some other time: it is given up when another one is there.
+            self.recovery.spared.insert((from, object.clone()));
             self.not_fetched(object, from, true);
+        }
+    }
+
+    /// A member's copy that could not be read is about to be replaced.
+    pub(crate) fn condemn(&mut self, osd: OsdId, object: &HObject) {
+        if self.recovery.spared.remove(&(osd, object.clone())) {
+            let version = self.peers.get(&osd).and_then(|peer| peer.missing.need(object));
+            let version = version.unwrap_or_else(|| self.logged_version(object));
+            self.send(osd, &Body::Damaged(object.clone(), version));
         }
     }
 }

@@ -54,6 +54,30 @@ fn the_primary_replaces_its_own_copy_from_a_member() {
 }
 
 #[test]
+fn the_only_copy_is_not_given_up_because_it_could_not_be_read() {
+    World::new(2).run_script(
+        "size 2
+         min 1
+         map 20 0
+         run
+         write a one
+         run
+         damage 0 a
+         map 30 1 0
+         run
+         missing 1 => a
+         missing 0 =>
+         mend 0 a
+         restart 0
+         map 40 1 0
+         run
+         clean => yes
+         get 1 a => one
+         equal 0 1",
+    );
+}
+
+#[test]
 fn a_member_that_cannot_read_what_it_is_asked_for_is_repaired_too() {
     after(
         "damage 0 a

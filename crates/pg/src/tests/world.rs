@@ -29,6 +29,7 @@
 //! equal OSD OSD...     the copies hold the same objects and logs
 //! confirmed            how many writes were confirmed since last asked
 //! damage OSD NAME      the medium loses the object's data, until the object is made anew
+//! mend OSD NAME        it can be read again
 //! distrust OSD NAME    the primary learns that this copy is bad; yes, if it is going to be replaced
 //! blocked-by OSD       for whom its copy waits
 //! clean                whether the primary says so
@@ -272,6 +273,7 @@ impl World {
             "up" => (node.status.is_up, node.status.up_from) = (true, next),
             "lost" => node.status.lost_at = next,
             "damage" => drop(node.damaged.insert(object(rest[0]))),
+            "mend" => assert!(node.damaged.remove(&object(rest[0]))),
             "distrust" => return self.distrust(osd, rest[0]),
             "refuse" => node.may_fill = false,
             "allow" => node.may_fill = true,
