@@ -74,7 +74,7 @@ fn check_copy(
     }
 }
 
-fn info(object: &MemObject) -> Result<ObjectInfo, String> {
+pub(super) fn info(object: &MemObject) -> Result<ObjectInfo, String> {
     let info = object.attrs.get(&INFO_ATTR).ok_or("it has no info")?;
     codec::decode_all("info", info).map_err(|error| error.to_string())
 }
