@@ -10,6 +10,8 @@ const RELEASED_LOCK: u32 = 1;
 const REQUEST_LOCK: u32 = 2;
 const HEADER_UPDATE: u32 = 3;
 
+const ASYNC_COMPLETE: u32 = 5;
+const RESIZE: u32 = 7;
 /// What owners of the lock do for others: flatten, resize, and so on up to a rename, changes of
 /// features, migration and sparsifying.
 const FOR_OWNERS: std::ops::RangeInclusive<u32> = 6..=17;
@@ -19,6 +21,8 @@ const METADATA_UPDATE: u32 = 20;
 const VERSION: u8 = 5;
 /// The first that says whether a lock is demanded by force.
 const VERSION_FORCE: u8 = 3;
+/// The first that says whether an image may become smaller.
+const VERSION_SHRINK: u8 = 4;
 /// The newest that is known to be readable by those who know this one.
 const VERSION_MAX: u8 = 127;
 
@@ -44,6 +48,26 @@ impl Decode for ClientId {
     }
 }
 
+/// `AsyncRequestId`: something that an owner was asked to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WishId {
+    pub from: ClientId,
+    pub number: u64,
+}
+
+impl Encode for WishId {
+    fn encode(&self, w: &mut Writer) {
+        w.value(&self.from);
+        w.u64(self.number);
+    }
+}
+
+impl Decode for WishId {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        Ok(WishId { from: r.value()?, number: r.u64("number of a request")? })
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Notification {
     AcquiredLock(ClientId),
@@ -55,7 +79,18 @@ pub(crate) enum Notification {
     },
     /// The header is to be read again.
     HeaderUpdate,
-    /// Something that owners of the lock do for others, or a newer client's.
+    /// Who has the lock shall give the image another size.
+    Resize {
+        wish: WishId,
+        size: u64,
+        may_shrink: bool,
+    },
+    /// What an owner was asked to do is done, or has failed: zero or a negative errno.
+    Complete {
+        wish: WishId,
+        result: i32,
+    },
+    /// Something else that owners of the lock do for others, or a newer client's.
     Other(u32),
 }
 
@@ -76,6 +111,17 @@ impl Encode for Notification {
                 w.bool(*force);
             }
             Notification::HeaderUpdate => w.u32(HEADER_UPDATE),
+            Notification::Resize { wish, size, may_shrink } => {
+                w.u32(RESIZE);
+                w.u64(*size);
+                w.value(wish);
+                w.bool(*may_shrink);
+            }
+            Notification::Complete { wish, result } => {
+                w.u32(ASYNC_COMPLETE);
+                w.value(wish);
+                w.i32(*result);
+            }
             Notification::Other(kind) => w.u32(*kind),
         });
     }
@@ -93,6 +139,14 @@ impl Decode for Notification {
                     Notification::RequestLock { from, force }
                 }
                 HEADER_UPDATE => Notification::HeaderUpdate,
+                RESIZE => {
+                    let (size, wish) = (r.u64("size")?, r.value()?);
+                    let may_shrink = version >= VERSION_SHRINK && r.bool("may shrink")?;
+                    Notification::Resize { wish, size, may_shrink }
+                }
+                ASYNC_COMPLETE => {
+                    Notification::Complete { wish: r.value()?, result: r.i32("result")? }
+                }
                 other => Notification::Other(other),
             })
         })
@@ -102,7 +156,11 @@ impl Decode for Notification {
 impl Notification {
     /// Whether the lock's owner is asked to do something to the image.
     pub fn is_for_owner(&self) -> bool {
-        matches!(self, Notification::Other(kind) if FOR_OWNERS.contains(kind) || *kind == METADATA_UPDATE)
+        match self {
+            Notification::Resize { .. } => true,
+            Notification::Other(kind) => FOR_OWNERS.contains(kind) || *kind == METADATA_UPDATE,
+            _ => false,
+        }
     }
 }
 
@@ -148,11 +206,14 @@ mod tests {
     #[test]
     fn notifications_read_back_as_written() {
         let client = ClientId { global_id: 4, handle: 5 };
+        let wish = WishId { from: client, number: 6 };
         let all = [
             Notification::AcquiredLock(client),
             Notification::ReleasedLock(client),
             Notification::RequestLock { from: client, force: true },
             Notification::HeaderUpdate,
+            Notification::Resize { wish, size: 7, may_shrink: true },
+            Notification::Complete { wish, result: -22 },
         ];
         for notification in all {
             let bytes = codec::encode_to_bytes(&notification);
@@ -161,6 +222,20 @@ mod tests {
                 assert!(codec::decode_all::<Notification>("it", &bytes[..end]).is_err());
             }
         }
+    }
+
+    #[test]
+    fn a_wish_for_another_size_reads_as_librbd_writes_it() {
+        // By librbd 20.2: 80 MiB, from client.4296, its first request.
+        let mut w = Writer::new();
+        w.raw(&[
+            7, 1, 0x25, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0xc8, 0x10, 0, 0, 0, 0, 0, 0,
+        ]);
+        w.raw(&[0x70, 0x4e, 0, 0xa4, 0x93, 0x7f, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
+        let from = ClientId { global_id: 0x10c8, handle: 0x7f93_a400_4e70 };
+        let (wish, size) = (WishId { from, number: 1 }, 80 << 20);
+        let expected = Notification::Resize { wish, size, may_shrink: false };
+        assert_eq!(codec::decode_all("it", &w.into_bytes()), Ok(expected));
     }
 
     #[test]

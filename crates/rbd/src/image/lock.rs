@@ -7,7 +7,7 @@ use super::Image;
 use super::header_watch::HeaderWatch;
 use crate::header::{self, Header};
 use crate::lock::{self, Attempt};
-use crate::notify::{ClientId, Notification, Response};
+use crate::notify::{ClientId, Notification, Response, WishId};
 use crate::object_map::{self, ObjectMap};
 use crate::steps::{Answer, AskId, Part, Task};
 use crate::{Asker, Error, Features};
@@ -25,6 +25,8 @@ const NUMBER_BITS: u32 = 32;
 pub(super) enum Change {
     Taking(Task<Taking>),
     Renewing(Task<bool>, WatchId),
+    /// Does what somebody asked for, as the owner.
+    Working(Task<Taking>, WishId),
     /// The writes that are under way come first.
     Draining,
     Releasing(Task<()>),
@@ -37,6 +39,14 @@ pub(super) enum Taking {
     NotYet,
 }
 
+/// Another size, asked for by somebody who does not get the lock.
+#[derive(Debug, Clone, Copy)]
+struct Wish {
+    id: WishId,
+    size: u64,
+    may_shrink: bool,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Lock {
     /// By which watch the lock is held, and who we are with it.
@@ -46,6 +56,8 @@ pub(super) struct Lock {
     is_kept: bool,
     /// Somebody asks for it.
     is_asked_for: bool,
+    /// What it is kept for by somebody who asked for maintenance: another size.
+    wish: Option<Wish>,
     /// It was given up because somebody asked for it.
     has_yielded: bool,
     /// Of changes, whose questions are told apart by it.
@@ -65,7 +77,7 @@ impl Lock {
 
     fn poll_ask(&mut self) -> Option<(AskId, crate::Ask)> {
         let (id, ask) = match self.change.as_mut()? {
-            Change::Taking(task) => task.poll_ask()?,
+            Change::Taking(task) | Change::Working(task, _) => task.poll_ask()?,
             Change::Renewing(task, _) => task.poll_ask()?,
             Change::Releasing(task) => task.poll_ask()?,
             Change::Draining => return None,
@@ -172,7 +184,7 @@ impl Image {
         }
         let id = AskId { part: Part::Task, number: id.number & ((1 << NUMBER_BITS) - 1) };
         match &mut self.lock.change {
-            Some(Change::Taking(task)) => task.handle_answer(id, answer),
+            Some(Change::Taking(task) | Change::Working(task, _)) => task.handle_answer(id, answer),
             Some(Change::Renewing(task, _)) => task.handle_answer(id, answer),
             Some(Change::Releasing(task)) => task.handle_answer(id, answer),
             Some(Change::Draining) | None => {}
@@ -186,6 +198,13 @@ impl Image {
                 if let Some(outcome) = task.poll_outcome() {
                     self.lock.change = None;
                     self.lock_taken(outcome);
+                }
+            }
+            Some(Change::Working(task, wish)) => {
+                let wish = *wish;
+                if let Some(outcome) = task.poll_outcome() {
+                    self.lock.change = None;
+                    self.work_done(wish, outcome);
                 }
             }
             Some(Change::Renewing(task, watch)) => {
@@ -273,15 +292,53 @@ impl Image {
     pub(super) fn drain(&mut self) {
         let is_idle = self.lock.writes == 0 && !self.map.is_busy();
         if is_idle && matches!(self.lock.change, Some(Change::Draining)) {
-            self.release_lock();
+            match self.lock.wish.take() {
+                Some(wish) => self.work(wish),
+                None => self.release_lock(),
+            }
         }
     }
 
     /// Gives the lock to one who asks for it, once no write needs it any more.
     pub(super) fn yield_lock_if_asked(&mut self) {
-        if self.lock.is_asked_for {
+        if self.lock.is_asked_for || self.lock.wish.is_some() {
             self.yield_lock();
         }
+    }
+
+    /// Nobody else writes meanwhile, and requests wait.
+    fn work(&mut self, wish: Wish) {
+        let (header, me) = (self.header.clone(), self.lock.held.unwrap_or_default());
+        let task = Task::new(move |steps| {
+            crate::tasks::resize_as_owner(steps, &header, wish.size, wish.may_shrink)?;
+            let header = header::read_with_id(steps, &header.spec, header.id.clone())?;
+            let map = object_map::open(steps, &header)?;
+            Ok(Taking::Taken(me, Box::new(header), map))
+        });
+        self.change_lock(Change::Working(task, wish.id));
+        // What is refused is over already.
+        self.advance_lock();
+    }
+
+    fn work_done(&mut self, wish: WishId, outcome: Result<Taking, Error>) {
+        let result = outcome.as_ref().err().map_or(0, |error| error.errno().negative());
+        let told = Notification::Complete { wish, result };
+        self.ask(Part::Nobody, 0, lock::notification(&self.header, told));
+        match outcome {
+            Ok(Taking::Taken(_, header, map)) => {
+                self.take_header(*header);
+                self.set_map(map);
+            }
+            Ok(Taking::NotYet) => {}
+            Err(error) => {
+                let image = &self.header.spec;
+                tracing::warn!(%image, %error, "another client's resize was not done");
+                // What was changed before it failed is read again with the lock.
+                self.change_lock(Change::Draining);
+                self.drain();
+            }
+        }
+        self.go_on();
     }
 
     /// False if there is nothing to give.
@@ -307,6 +364,14 @@ impl Image {
                     self.advance_lock();
                 }
                 Bytes::new()
+            }
+            // Who does not get the lock has it done.
+            Notification::Resize { wish, size, may_shrink }
+                if self.lock.is_held() && self.lock.is_kept =>
+            {
+                self.lock.wish = Some(Wish { id: *wish, size: *size, may_shrink: *may_shrink });
+                self.go_on();
+                Response(0).encoded()
             }
             // Peers then ask for the lock and do it themselves.
             other if other.is_for_owner() && self.lock.is_held() => {

@@ -168,11 +168,11 @@ fn a_lock_bears_the_name_of_the_newest_watch() {
 #[test]
 fn peers_are_sent_for_the_lock_if_they_ask_for_maintenance() {
     let mut crowd = crowd(2);
-    let resize = codec::encode_to_bytes(&Notification::Other(7));
-    assert!(crowd.say(resize.clone()).is_empty());
+    let snapshot = codec::encode_to_bytes(&Notification::Other(8));
+    assert!(crowd.say(snapshot.clone()).is_empty());
     crowd.write(0);
     crowd.settle();
-    assert_eq!(crowd.say(resize), [Errno::NOTSUPP.negative()]);
+    assert_eq!(crowd.say(snapshot), [Errno::NOTSUPP.negative()]);
     let progress = codec::encode_to_bytes(&Notification::Other(4));
     assert!(crowd.say(progress).is_empty());
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::memory::{Cluster, OBJECT, spec};
+use crate::notify::{ClientId, Notification, WishId};
 use crate::object_map::State;
 use crate::steps::change;
 use crate::{Features, Piece, remove, remove_snapshot, resize, roll_back, take_snapshot};
@@ -48,7 +49,8 @@ fn discard(cluster: &mut Cluster, image: &mut Image, offset: u64, length: u64) {
 fn close(cluster: &mut Cluster, mut image: Image) {
     image.close();
     cluster.settle(&mut image);
-    assert_eq!(image.poll_event(), Some(ImageEvent::Closed));
+    let last = std::iter::from_fn(|| image.poll_event()).last();
+    assert_eq!(last, Some(ImageEvent::Closed));
 }
 
 #[test]
@@ -241,6 +243,29 @@ fn features_are_given_and_taken_away() {
     assert!(header.features.contains(Features::OBJECT_MAP) && !header.has_map());
     assert_eq!(cluster.map("a").len(), OBJECTS as usize);
     assert!(change(&mut cluster, Features::LAYERING, false).is_err());
+}
+
+#[test]
+fn an_owner_that_keeps_the_lock_resizes_for_others() {
+    let mut cluster = cluster();
+    let mut image = open(&mut cluster);
+    write(&mut cluster, &mut image, 0..4);
+    let from = ClientId { global_id: 9, handle: 9 };
+    for (number, size, may_shrink) in
+        [(1, 3 * OBJECT, false), (2, 3 * OBJECT, true), (3, SIZE, false)]
+    {
+        let wish = WishId { from, number };
+        let wish = Notification::Resize { wish, size, may_shrink };
+        cluster.say("a", codec::encode_to_bytes(&wish));
+        cluster.tell(&mut image);
+        cluster.tell(&mut image);
+        let expected = if number == 1 { SIZE } else { size };
+        assert_eq!((cluster.header("a").size, image.size()), (expected, expected));
+        write(&mut cluster, &mut image, 1..2);
+    }
+    assert_eq!(cluster.map("a"), [1, 1, 1, 0, 0, 0]);
+    assert!(image.has_lock());
+    close(&mut cluster, image);
 }
 
 #[derive(Debug, Clone)]

@@ -181,6 +181,12 @@ impl Cluster {
         image
     }
 
+    /// Somebody says something to those who watch an image.
+    pub fn say(&mut self, name: &str, payload: Bytes) {
+        let place = self.header(name).place();
+        self.answer(Ask::Notify { place, payload });
+    }
+
     /// Tells the image what others said, and settles it.
     pub fn tell(&mut self, image: &mut Image) {
         for (watch, payload) in std::mem::take(&mut self.events) {

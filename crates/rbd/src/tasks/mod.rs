@@ -21,6 +21,7 @@ pub use features::change_features;
 pub use parents::CloneFormat;
 pub use remove::{remove, remove_from_trash};
 pub use resize::resize;
+pub(crate) use resize::resize_as_owner;
 pub use snapshots::{
     Purged, protect_snapshot, purge_snapshots, remove_snapshot, rename_snapshot, roll_back,
     snapshots, take_snapshot, unprotect_snapshot,

@@ -32,6 +32,19 @@ pub fn resize(spec: ImageSpec, size: u64, may_shrink: bool) -> Task<()> {
     })
 }
 
+/// By the owner of the lock, on another's behalf.
+pub(crate) fn resize_as_owner(
+    steps: &mut Steps,
+    header: &Header,
+    size: u64,
+    may_shrink: bool,
+) -> Result<(), Stop> {
+    if size < header.size {
+        check_shrinking(header, may_shrink)?;
+    }
+    resize_to(steps, header, size)
+}
+
 pub(super) fn resize_to(steps: &mut Steps, header: &Header, size: u64) -> Result<(), Stop> {
     if size == header.size {
         return Ok(());

@@ -105,6 +105,7 @@ fn refusal(error: &rbd::Error) -> CommandError {
         Errno::NOSPC | Errno::DQUOT => CommandError::NoSpace,
         Errno::ROFS | Errno::PERM | Errno::ACCES => CommandError::Permission,
         Errno::INVAL => CommandError::Invalid,
+        Errno::BLOCKLISTED => CommandError::Shutdown,
         _ => CommandError::Io,
     }
 }
