@@ -19,11 +19,16 @@ impl Osd {
             return false;
         };
         let Some(context) = group.objects.get(&head) else { return false };
-        let (object, state) = match at {
-            Some(At::Clone(id)) => (head.at(id), context.clone.as_ref().map(|(_, clone)| &**clone)),
-            _ => (head.clone(), context.state.as_ref()),
+        let Some(state) = context.state.as_ref() else { return false };
+        // The clone that is known here may be another one by now.
+        let (object, version) = match at {
+            Some(At::Clone(id)) => {
+                let clone = state.snaps.as_deref().and_then(|set| set.clone_of(id));
+                (head.at(id), clone.map(|clone| clone.version))
+            }
+            _ => (head.clone(), Some(state.info.version)),
         };
-        let Some(version) = state.map(|state| state.info.version) else { return false };
+        let Some(version) = version else { return false };
         if !group.pg.missing().contains(&object) && !group.pg.distrust(&object, version, &[whoami])
         {
             return false;

@@ -4,8 +4,8 @@ use super::client::payload;
 use super::world::World;
 use pg::scrub::Level;
 use store::Change;
-use types::{Errno, OsdId};
-use wire::OsdOp;
+use types::{Errno, OsdId, SnapId};
+use wire::{OsdOp, SnapContext};
 
 const OBJECTS: u64 = 40;
 
@@ -113,6 +113,32 @@ fn a_read_that_meets_damage_is_answered_from_another_copy() {
             world.damage(primary, name);
         }
         assert_readable(&mut world);
+        assert!(!world.is_damaged());
+        world.finish();
+    }
+}
+
+#[test]
+fn clones_that_are_damaged_come_from_other_copies_each_in_its_version() {
+    for seed in 60..70 {
+        let mut world = World::started(seed);
+        let snaps = [1, 2, 3].map(SnapId);
+        for (index, snap) in snaps.iter().enumerate() {
+            let data = payload(&snap.0.to_string());
+            assert_eq!(world.call("object", vec![OsdOp::write_full(data)]).result, 0);
+            let known = snaps[..=index].iter().rev().copied().collect();
+            world.snap_context = SnapContext { seq: *snap, snaps: known };
+        }
+        assert_eq!(world.call("object", vec![OsdOp::write_full(payload("now"))]).result, 0);
+        let primary = world.primary_of("object");
+        snaps.iter().for_each(|snap| world.damage_clone(primary, "object", *snap));
+        // At once, so that they get into each other's way.
+        let asked = snaps.map(|snap| (snap, world.read_at("object", snap)));
+        for (snap, tid) in asked {
+            let reply = world.await_reply(tid);
+            let data = snap.0.to_string();
+            assert_eq!((reply.result, &reply.ops[0].output[..]), (0, data.as_bytes()));
+        }
         assert!(!world.is_damaged());
         world.finish();
     }

@@ -14,7 +14,9 @@ use store::{Collection, ObjectStore};
 use types::features::SUPPORTED;
 use types::{
     EntityAddr, EntityAddrVec, EntityName, EntityType, HObject, OsdId, ParticipantName, PgId,
+    SnapId,
 };
+use wire::SnapContext;
 use wire::internal::ScrubOrder;
 use wire::op::{OpCode, request_flags};
 use wire::osd_op::CopyFromArguments;
@@ -59,6 +61,8 @@ pub struct World {
     pub replies: Vec<(u64, OsdReply)>,
     events: Vec<WatchNotify>,
     tids: u64,
+    /// What writes know of snapshots.
+    pub snap_context: SnapContext,
 }
 
 fn addrs(osd: OsdId, nonce: u32) -> EntityAddrVec {
@@ -112,6 +116,7 @@ impl World {
             replies: Vec::new(),
             events: Vec::new(),
             tids: 1000,
+            snap_context: SnapContext::default(),
         };
         (0..OSDS).for_each(|id| world.restart(OsdId(id)));
         world.settle();
@@ -450,7 +455,7 @@ impl World {
             mtime: self.now.wall(),
             object,
             ops,
-            snap_context: Default::default(),
+            snap_context: self.snap_context.clone(),
             retry_attempt: 0,
             features: SUPPORTED,
         };
@@ -561,6 +566,21 @@ impl World {
         let osds = self.machines.iter().filter_map(|machine| machine.osd.as_ref());
         let groups = osds.flat_map(|osd| osd.groups.values().filter(|group| group.pg.is_primary()));
         groups.map(|group| group.scrub.stamps.map_or(0, |stamps| stamps.errors.total())).sum()
+    }
+
+    /// Asks for an object as it was at a snapshot.
+    pub fn read_at(&mut self, name: &str, snap: SnapId) -> u64 {
+        let (pg, object) = self.object(name);
+        let (tid, to) = (self.next_tid(), self.primary_of(name));
+        let ops = vec![OsdOp::read(0, 0)];
+        self.send_request(to, pg, object.at(snap), ops, request_flags::READ, tid);
+        tid
+    }
+
+    /// The medium loses a clone.
+    pub fn damage_clone(&mut self, osd: OsdId, name: &str, snap: SnapId) {
+        let (pg, object) = self.object(name);
+        self.machine(osd).store.damage(Collection(pg), &object.at(snap));
     }
 
     pub fn damage(&mut self, osd: OsdId, name: &str) {
