@@ -135,7 +135,7 @@ pub struct Cast {
     /// Those of `osds` that join later.
     pub spares: Vec<NodeId>,
     pub clients: Vec<NodeId>,
-    /// The OSD whose disk fails again and again, if there is one.
+    /// The OSD whose disk misreads now and then, if there is one: of two, nobody may have anything.
     pub troubled: Option<NodeId>,
     /// Clients with an image.
     pub image_users: Vec<NodeId>,
@@ -230,9 +230,7 @@ pub fn draw(prng: &mut Prng, mix: &FaultMix, cast: &Cast) -> Plan {
             let down = Duration::from_millis(1 + prng.below(STORE_DOWN_MS_MAX));
             (Fault::StoreCut(*prng.choose(&cast.monitors), down), Vec::new())
         }
-        Kind::FailDisk => {
-            cast.troubled.map_or((Fault::Mend, Vec::new()), |osd| fail_disk(prng, osd))
-        }
+        Kind::FailDisk => fail_disk(prng, cast),
         Kind::CreatePool => (Fault::CreatePool, Vec::new()),
         Kind::Churn => (Fault::Command(churn(prng, cast)), Vec::new()),
         Kind::DivideGroups => (Fault::Command(divide_groups(prng)), Vec::new()),
@@ -252,10 +250,13 @@ fn until_mended(prng: &mut Prng, fault: Fault, ms_max: u64) -> Plan {
 }
 
 /// A disk fails for good or now and then, and is repaired, or replaced by an empty one.
-fn fail_disk(prng: &mut Prng, osd: NodeId) -> Plan {
-    let fault = match prng.chance(1, 2) {
-        true => Fault::DiskDies(osd),
-        false => Fault::DiskMisreads(osd, *prng.choose(&MISREADS_PER_MILLION)),
+fn fail_disk(prng: &mut Prng, cast: &Cast) -> Plan {
+    let any = *prng.choose(&cast.osds);
+    let (osd, fault) = match cast.troubled {
+        Some(osd) if prng.chance(1, 2) => {
+            (osd, Fault::DiskMisreads(osd, *prng.choose(&MISREADS_PER_MILLION)))
+        }
+        _ => (any, Fault::DiskDies(any)),
     };
     let after = Duration::from_millis(1 + prng.below(DISK_FAILS_MS_MAX));
     let end = if prng.chance(1, 2) { Fault::Replace(osd) } else { Fault::DiskHeals(osd) };

@@ -210,6 +210,8 @@ fn replace(world: &mut World, osd: OsdId) -> Result<(), String> {
 /// An OSD whose old disk is gone becomes known with its new one.
 fn finish_replacement(world: &mut World) -> Result<(), String> {
     let Some(replacement) = world.replacement.clone() else { return Ok(()) };
+    // What it said before is heard first: it may just have come up.
+    world.run_until(QUIET, |_| false);
     let is_down = |world: &mut World| map(world).is_some_and(|map| !map.is_up(replacement.osd));
     if !world.run_until(BOOT_LIMIT, is_down) {
         return Err(format!("osd.{} is gone and never marked down", replacement.osd));

@@ -81,7 +81,7 @@ pub struct Scenario {
     pub image_sharers: u64,
     /// Whose device loses data in the end.
     pub rotten: Option<OsdId>,
-    /// Whose disk fails while faults happen, and may be replaced.
+    /// Whose disk misreads while faults happen; all disks may die.
     pub troubled: Option<OsdId>,
     /// Whose disk dies for good in the end, and is replaced.
     pub replaced: Option<OsdId>,
@@ -159,7 +159,7 @@ impl Scenario {
             has_image: seed % IMAGE_ONE_IN == IMAGE_REST
                 && !is_tight
                 && rotten.is_none()
-                && (troubled.is_none() || min_size > 1),
+                && troubled.is_none(),
             image_sharers: sharers,
             rotten,
             troubled,

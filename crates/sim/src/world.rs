@@ -30,7 +30,7 @@ use crate::workload::Workload;
 use engine::{Duration, Time};
 use maps::OsdMap;
 use rados::OperationReply;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use stdx::Prng;
 use types::{Errno, OsdId};
 
@@ -124,8 +124,8 @@ pub struct World {
     pub is_busy: bool,
     /// An OSD that is being given another disk.
     pub replacement: Option<Replacement>,
-    /// The disk that fails at times does now.
-    pub has_bad_disk: bool,
+    /// OSDs whose disks fail now.
+    pub bad_disks: BTreeSet<NodeId>,
     /// Disks failed to read what perhaps only they have.
     pub has_misread: bool,
     /// Somebody has changed weights or marks of OSDs.
@@ -194,7 +194,7 @@ impl World {
             snapshots,
             is_busy: false,
             replacement: None,
-            has_bad_disk: false,
+            bad_disks: BTreeSet::new(),
             has_misread: false,
             has_churned: false,
             commands_done: Vec::new(),

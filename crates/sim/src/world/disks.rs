@@ -37,7 +37,7 @@ impl World {
     }
 
     pub(super) fn kill_disk(&mut self, node: NodeId) {
-        self.has_bad_disk = true;
+        self.bad_disks.insert(node);
         // What nobody else has cannot be read from a dead disk, as long as its OSD does not know.
         self.has_misread |= self.scenario.min_size == 1;
         self.with_store(node, |store, _| store.kill());
@@ -46,17 +46,21 @@ impl World {
     pub(super) fn misread(&mut self, node: NodeId, per_million: u64) {
         // What one OSD alone has is lost if it cannot read it.
         if self.scenario.min_size > 1 {
-            (self.has_bad_disk, self.has_misread) = (true, true);
+            self.bad_disks.insert(node);
+            self.has_misread = true;
             self.with_store(node, |store, _| store.misread(per_million));
         }
     }
 
-    /// The disk is as it was; an OSD that gave up is started again.
+    /// The disk is as it was; an OSD that gave up is started again. It stops first: what a disk refused, it
+    /// does not take later, while what came behind it is taken.
     pub(super) fn heal_disk(&mut self, node: NodeId) {
-        self.has_bad_disk = false;
-        self.with_store(node, |store, _| store.heal());
-        if self.nodes[node].process().is_up() {
+        let restarts = self.bad_disks.remove(&node) && self.nodes[node].process().is_up();
+        if restarts {
             self.crash(node, false);
+        }
+        self.with_store(node, |store, _| store.heal());
+        if restarts {
             self.start(node);
         }
     }
@@ -67,13 +71,12 @@ impl World {
 
     /// One step of giving an OSD an empty disk. Each is tried again until it succeeds.
     pub(super) fn replace(&mut self, node: NodeId) {
-        if self.replacement.is_none() && !self.has_bad_disk {
-            return;
-        }
-        if self.replacement.is_some() || self.give_disk(node) {
+        // One after the other.
+        let is_other = self.replacement.is_some() && !self.is_being_replaced(node);
+        if self.is_being_replaced(node) || !is_other && self.give_disk(node) {
             self.ask_next();
         }
-        if self.replacement.is_some() || self.has_bad_disk {
+        if self.is_being_replaced(node) || self.bad_disks.contains(&node) {
             self.agenda.after(PATIENCE, Event::Fault(Fault::Replace(node)));
         }
     }
@@ -100,6 +103,9 @@ impl World {
     fn give_disk(&mut self, node: NodeId) -> bool {
         let Body::Osd(process) = &self.nodes[node].body else { return false };
         let osd = process.config.id;
+        if !self.bad_disks.contains(&node) {
+            return false;
+        }
         self.crash(node, false);
         if !self.does_without(osd) {
             return false;
@@ -113,7 +119,8 @@ impl World {
             process.hosted.disk = StoreDisk::new(seed, kind);
             process.config.uuid = uuid;
         }
-        (self.has_bad_disk, self.has_churned) = (false, true);
+        self.bad_disks.remove(&node);
+        self.has_churned = true;
         self.commands_done.clear();
         self.replacement = Some(Replacement { node, osd, uuid });
         true

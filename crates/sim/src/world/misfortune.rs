@@ -139,7 +139,7 @@ impl World {
     pub fn heal(&mut self) {
         self.set_busy(false);
         self.fault(Fault::Mend);
-        if let Some(node) = self.cast.troubled {
+        for node in self.bad_disks.clone() {
             self.heal_disk(node);
         }
         let all: Vec<NodeId> = (0..self.nodes.len()).collect();
