@@ -8,7 +8,7 @@
 Every cluster needs the pool, prepared by `rbd pool init`; an image is made in it, filled, and removed at the end. PIDs are its OSD
 processes (for Sepiola the one process with everything in it). At each point the clusters take turns within one round, in the
 opposite order in every second one; ratios are medians of the ratios within rounds, against the first cluster with the same tool,
-or with librbd where that tool cannot use the first cluster: Sepiola's own clients are made for its own clusters.
+or with librbd where that tool cannot use the first cluster.
 
 librbd    fio's engine `rbd`, without librbd's cache: an answer means that the OSDs have it
 nbd       `sepiola nbd`, fio's engine `nbd` over a Unix socket
