@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_wish_for_another_size_reads_as_librbd_writes_it() {
-        // By librbd 20.2: 80 MiB, from client.4296, its first request.
+        // By librbd 16.2: 80 MiB, from client.4296, its first request.
         let mut w = Writer::new();
         w.raw(&[
             7, 1, 0x25, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0xc8, 0x10, 0, 0, 0, 0, 0, 0,
