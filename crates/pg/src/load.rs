@@ -85,8 +85,9 @@ impl Pg {
             self.knows_past = true;
         } else if let Some(through) = info::decode_dups_key(key) {
             let (batch, dups) = DupBatch::decode(through, value)?;
-            // Others are left of what was interrupted, and will be put in place again.
-            if through <= self.info.log_tail {
+            // Others are left of what was interrupted, and will be put in place again. A log that was made
+            // longer at its end begins before what was remembered of it.
+            if through <= self.info.last_update {
                 self.log.dups_mut().push(batch, &dups);
             }
         } else if info::is_log_key(key) {

@@ -219,7 +219,9 @@ impl PgLog {
             self.tail = entry.version;
         }
         self.clients.forget(self.tail);
-        Trimmed { remembered, forgotten: self.dups.shorten() }
+        let forgotten = self.dups.shorten();
+        // Of very many at once, some are forgotten in the same moment.
+        Trimmed { remembered: remembered.min(self.dups.batches().len()), forgotten }
     }
 
     /// What the request was answered, if it was executed.
@@ -306,6 +308,15 @@ mod tests {
             (EVersion::new(1, 2), EVersion::new(1, 3), 1)
         );
         assert_eq!(log.find_request(&first).unwrap().version, EVersion::new(1, 1));
+    }
+
+    #[test]
+    fn of_very_many_that_are_trimmed_at_once_the_newest_are_remembered() {
+        let versions: Vec<(u32, u64)> = (1..=7000).map(|version| (1, version)).collect();
+        let mut log = log((0, 0), &versions);
+        let trimmed = log.trim(EVersion::new(1, 6900));
+        assert_eq!(trimmed.remembered, log.dups().batches().len());
+        assert!(log.dups().batches().all(|batch| Some(batch.through) > trimmed.forgotten));
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! Every member does this by itself, with the same result if it had the same log. What a member is
 //! missing of the group it is missing of the parts.
 
-use crate::{Dups, LOG_ENTRIES_KEPT, LogEntry, Missing, PgInfo, PgLog};
+use crate::{DUPS_KEPT, Dups, LOG_ENTRIES_KEPT, LogEntry, Missing, PgInfo, PgLog};
 use maps::stable_bits;
 use store::Hashes;
 use types::{EVersion, Epoch, HObject, PgId};
@@ -76,8 +76,8 @@ pub fn part_of_missing(missing: &Missing, hashes: Hashes) -> Missing {
 /// nobody can be recovered from it.
 pub fn merged_log(epoch: Epoch, target: &PgLog, source: &PgLog) -> PgLog {
     let newest = target.head().version.max(source.head().version);
-    // Above the batches of requests, too.
-    let tail = EVersion { epoch, version: newest + LOG_ENTRIES_KEPT as u64 };
+    // Above the batches of requests, too, which count the requests.
+    let tail = EVersion { epoch, version: newest + LOG_ENTRIES_KEPT.max(DUPS_KEPT) as u64 };
     let known = [target, source].map(PgLog::known_requests);
     PgLog::new(tail, []).with_dups(Dups::merged(epoch, known))
 }
@@ -167,6 +167,18 @@ mod tests {
     }
 
     #[test]
+    fn a_merged_log_begins_above_all_requests_that_it_knows() {
+        let of = |hash| PgLog::new(EVersion::ZERO, (1..=1500).map(|number| entry(1, number, hash)));
+        let mut log = merged_log(Epoch(9), &of(0), &of(1));
+        assert_eq!(log.dups().len(), DUPS_KEPT);
+        assert!(log.dups().batches().all(|batch| batch.through <= log.tail()));
+        let next = LogEntry { version: EVersion::new(9, log.tail().version + 1), ..entry(9, 1, 7) };
+        log.push(next.clone());
+        log.trim(next.version);
+        assert!(log.find_request(&next.request).is_some());
+    }
+
+    #[test]
     fn shares_add_up() {
         let info = PgInfo { objects: 11, bytes: 7, ..PgInfo::default() };
         let part = |index| part_of_info(&info, hashes_of(index as u32, 4), index, 4);
@@ -196,7 +208,7 @@ mod tests {
         let one = PgLog::new(EVersion::new(1, 4), [entry(1, 5, 0), entry(3, 6, 2)]);
         let other = PgLog::new(EVersion::new(1, 8), [entry(1, 9, 3)]);
         let merged = merged_log(Epoch(8), &one, &other);
-        assert_eq!((merged.head(), merged.len()), (EVersion::new(8, 1009), 0));
+        assert_eq!((merged.head(), merged.len()), (EVersion::new(8, 3009), 0));
         assert!(merged.dups().batches().all(|batch| batch.through < merged.tail()));
         for entry in one.entries().chain(other.entries()) {
             assert_eq!(merged.find_request(&entry.request), Some(LogDup::from(entry)));

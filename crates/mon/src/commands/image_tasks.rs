@@ -102,7 +102,8 @@ fn add(context: &mut Context<'_>, action: &str, argument: &str) -> Result<Answer
     let refs: BTreeMap<String, String> =
         refs.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
     let tasks = &context.state.image_tasks;
-    if let Some((sequence, task)) = tasks.iter().find(|(_, task)| task.refs == refs) {
+    let is_same = |task: &ImageTask| task.refs == refs && !task.is_canceled;
+    if let Some((sequence, task)) = tasks.iter().find(|(_, task)| is_same(task)) {
         return Ok(context.json(&shown(context, *sequence, task)));
     }
     if tasks.len() >= TASKS_MAX {
@@ -201,16 +202,14 @@ fn cancel(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 
 fn take(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let now = seconds(context);
-    let mut tasks = context.state.image_tasks.iter();
-    let Some((sequence, task)) = tasks.find(|(_, task)| task.may_be_taken(now)) else {
-        return Ok(context.json(&json!({})));
-    };
-    let (sequence, mut task) = (*sequence, task.clone());
-    if task.is_canceled {
-        // Its worker is gone, and nobody need be told.
-        context.change.delete(keys::image_task(sequence));
-        return Ok(context.json(&json!({})));
+    let free = || context.state.image_tasks.iter().filter(|(_, task)| task.may_be_taken(now));
+    let found = free().find(|(_, task)| !task.is_canceled);
+    // Their workers are gone, and nobody need be told.
+    for (sequence, _) in free().filter(|(_, task)| task.is_canceled) {
+        context.change.delete(keys::image_task(*sequence));
     }
+    let Some((sequence, task)) = found else { return Ok(context.json(&json!({}))) };
+    let (sequence, mut task) = (*sequence, task.clone());
     task.worker = Some(context.arguments.text("worker").to_owned());
     (task.heard, task.progress) = (now, 0.0);
     store(context, sequence, &task);
@@ -302,6 +301,20 @@ mod tests {
         let going = json!({ "worker": "a", "task_id": id, "state": "going" });
         assert_eq!(ask(&mut state, "rbd task report", going).unwrap()["go_on"], false);
         assert!(state.image_tasks.is_empty());
+    }
+
+    #[test]
+    fn what_was_canceled_is_done_if_it_is_ordered_anew() {
+        let (mut state, id) = with_task();
+        let take = |worker: &str| json!({ "worker": worker });
+        ask(&mut state, "rbd task take", take("a")).unwrap();
+        ask(&mut state, "rbd task cancel", json!({ "task_id": id })).unwrap();
+        let again = json!({ "image_spec": "x/image" });
+        assert_eq!(ask(&mut state, "rbd task add remove", again).unwrap()["sequence"], 2);
+        // The worker of the first is never heard again.
+        state.image_tasks.values_mut().for_each(|task| task.heard = 0);
+        assert_eq!(ask(&mut state, "rbd task take", take("b")).unwrap()["sequence"], 2);
+        assert_eq!(state.image_tasks.len(), 1);
     }
 
     #[test]

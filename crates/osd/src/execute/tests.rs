@@ -468,7 +468,7 @@ fn classes_read_the_old_state_and_may_do_only_what_they_are_registered_for() {
 #[test]
 fn what_is_not_supported_says_so() {
     let mut object = Subject::with_data("x");
-    for code in [OpCode::TMAPUP, OpCode::SET_REDIRECT, OpCode(0x1277)] {
+    for code in [OpCode::SET_REDIRECT, OpCode(0x1277)] {
         assert_eq!(object.result(OsdOp::new(code)), errno(Errno::NOTSUPP), "{code}");
     }
     assert_eq!(object.result(OsdOp::new(OpCode::LIST_SNAPS)), errno(Errno::INVAL));

@@ -57,6 +57,24 @@ fn requests_beyond_the_log_are_known_and_bounded() {
 }
 
 #[test]
+fn requests_are_known_although_the_log_was_made_longer_at_its_end() {
+    let mut world = World::new(3);
+    world.run_script("map 20 0 1 2\n run");
+    world.write_many(1500);
+    for node in &mut world.nodes {
+        let mut copy = node.stored(PG);
+        copy.info.log_tail = EVersion::new(20, 1);
+        let mut transaction = copy.transaction(1);
+        copy.set_info_and_intervals(&mut transaction);
+        copy.commit(crate::state::Tag::Progress, transaction);
+        while let Some(crate::Output::Storage { kind, .. }) = copy.poll_output() {
+            node.ask_store(kind).unwrap();
+        }
+    }
+    assert_known(&mut world, PG, &[1, 1500]);
+}
+
+#[test]
 fn a_copy_that_is_filled_in_knows_them() {
     let mut world = World::new(3);
     world.run_script("map 20 0 1 2\n run");
