@@ -312,7 +312,7 @@ mod tests {
         let again = json!({ "image_spec": "x/image" });
         assert_eq!(ask(&mut state, "rbd task add remove", again).unwrap()["sequence"], 2);
         // The worker of the first is never heard again.
-        state.image_tasks.values_mut().for_each(|task| task.heard = 0);
+        state.image_tasks.values_mut().for_each(|task| task.worker = None);
         assert_eq!(ask(&mut state, "rbd task take", take("b")).unwrap()["sequence"], 2);
         assert_eq!(state.image_tasks.len(), 1);
     }
