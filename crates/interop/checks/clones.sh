@@ -54,12 +54,14 @@ rbd create base --size 24M --image-feature layering,deep-flatten --object-size 1
 scribble 1 $size 60; by_them $p/base; image snap create $p/base@s; base=$(theirs $p/base@s)
 scribble 2 $size 60; by_us $p/base; same "$(theirs $p/base@s)" "$base"
 
+rbd image-meta set base note kept
+
 # Each makes a clone, in one pool and in another, of objects of other sizes; each reads both.
 image clone --object-size 512K $p/base@s $p/mine
 their_clone --object-size 4M $p/base@s $d/yours
 for clone in $p/mine $d/yours; do both $clone "$base"; done
 rbd info mine | grep -q "parent: $p/base@s"; rbd info mine | grep -q "overlap: 24 MiB"; rbd info mine | grep -q "op_features: clone-child"
-image info $d/yours | grep -q "$p/base@s, 24 MiB of it"
+image info $d/yours | grep -q "$p/base@s, 24 MiB of it"; same "$(rbd image-meta get mine note)" kept
 same "$(rbd children base@s | sort | xargs)" "$(printf '%s\n' $p/mine $d/yours | sort | xargs)"
 same "$(image children $p/base@s | sort | xargs)" "$(printf '%s\n' $p/mine $d/yours | sort | xargs)"
 same "$(rados -p $p ls | grep -c "$(rbd info mine --format json | python3 -c 'import json,sys; print(json.load(sys.stdin)["block_name_prefix"])')" || true)" 0

@@ -5,6 +5,7 @@ use crate::snapshot::{Protection, UserNamespace};
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader};
 use rados::OperationReply;
+use std::collections::BTreeMap;
 use types::{SnapId, UTime};
 use wire::OsdOp;
 
@@ -280,4 +281,13 @@ impl Decode for TrashEntry {
             Ok(TrashEntry { name, deferred_until })
         })
     }
+}
+
+/// `BTreeMap<key, value>`, what is kept with an image, some at a time.
+pub(crate) fn list_metadata(after: &[u8], max: u64) -> OsdOp {
+    call("metadata_list", &(Bytes::copy_from_slice(after), max))
+}
+
+pub(crate) fn set_metadata(pairs: &BTreeMap<Bytes, Bytes>) -> OsdOp {
+    call("metadata_set", pairs)
 }

@@ -6,8 +6,14 @@ use crate::header::{self, Header};
 use crate::lock::with_lock;
 use crate::snapshot::{self, Snapshot};
 use crate::steps::{Steps, Stop, Task};
-use crate::{Error, Features, ImageSpec, Request};
+use crate::{Error, Features, ImageSpec, Request, calls};
+use bytes::Bytes;
+use rados::Place;
+use std::collections::BTreeMap;
 use types::PoolId;
+
+/// Pairs of metadata that are copied at once.
+const METADATA_PAGE: u64 = 64;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CloneSpec {
@@ -70,8 +76,10 @@ pub fn clone_image(spec: CloneSpec) -> Task<()> {
         spec.check(&parent, &snapshot)?;
         let child = spec.child(&parent, &snapshot);
         let (image, id, format) = (&spec.image, &spec.id, spec.format);
-        let furnish =
-            |steps: &mut Steps| parents::attach(steps, &parent, &snapshot, image, id, format);
+        let furnish = |steps: &mut Steps| {
+            parents::attach(steps, &parent, &snapshot, image, id, format)?;
+            copy_metadata(steps, &parent, &image.pool.header(id))
+        };
         match make_image(steps, &child, furnish) {
             Err(Stop::Failed(error)) => {
                 let of = header::Parent {
@@ -90,6 +98,20 @@ pub fn clone_image(spec: CloneSpec) -> Task<()> {
             outcome => outcome,
         }
     })
+}
+
+/// What people keep with an image, its settings for example, also goes for its clones.
+fn copy_metadata(steps: &mut Steps, parent: &Header, child: &Place) -> Result<(), Stop> {
+    let mut last = Bytes::new();
+    loop {
+        let ops = || vec![calls::list_metadata(&last, METADATA_PAGE)];
+        let reply = steps.look("reading the parent's metadata", &parent.place(), ops)?;
+        let page: BTreeMap<Bytes, Bytes> = calls::output(&reply, 0, "the metadata")?;
+        let Some(newest) = page.last_key_value().map(|(key, _)| key.clone()) else { return Ok(()) };
+        let ops = || vec![calls::set_metadata(&page)];
+        steps.change("copying the parent's metadata", child, ops)?;
+        last = newest;
+    }
 }
 
 /// Everything that a clone shows of its parent becomes its own.

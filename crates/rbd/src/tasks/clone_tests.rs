@@ -2,6 +2,7 @@
 
 use crate::memory::{Cluster, FEATURES, OBJECT, pool, spec};
 use crate::*;
+use bytes::Bytes;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use types::{Errno, SnapId};
@@ -95,6 +96,24 @@ fn a_clone_shows_its_parents_snapshot_until_it_is_written() {
     let mut image = cluster.open("b");
     let map = ask(&mut cluster, &mut image, Request::Map { offset: 0, length: SIZE });
     assert_eq!(map, Outcome::Map(vec![(OBJECT, true), (OBJECT, false), (OBJECT / 2, true)]));
+}
+
+#[test]
+fn a_clone_has_what_was_kept_with_its_parent() {
+    let mut cluster = family();
+    let pairs: BTreeMap<Bytes, Bytes> =
+        (0..100).map(|number| (format!("key{number}").into(), "value".into())).collect();
+    let place = cluster.header("a").place();
+    let set = crate::steps::change(place, vec![crate::calls::set_metadata(&pairs)]);
+    cluster.answer(Ask::Operate(set)).unwrap().unwrap();
+    cluster.run(clone_image(clone_spec("a", "s", "c"))).unwrap();
+    let list = vec![crate::calls::list_metadata(b"", 1000)];
+    let read = rados::Operation::new(cluster.header("c").place(), list);
+    let Ok(rados::Reply::Operation(reply)) = cluster.answer(Ask::Operate(read)).unwrap() else {
+        panic!("an operation's reply")
+    };
+    let found: BTreeMap<Bytes, Bytes> = crate::calls::output(&reply, 0, "metadata").unwrap();
+    assert_eq!(found, pairs);
 }
 
 #[test]
