@@ -502,6 +502,25 @@ fn without_its_store_a_monitor_serves_what_it_knows_and_changes_wait() {
     assert_eq!(status["osdmap"]["num_up_osds"], 1, "nobody is judged by who had no lease");
 }
 
+#[test]
+fn an_osd_that_has_gone_while_the_store_was_away_does_not_boot() {
+    let mut monitors = Monitors::start(1);
+    monitors.is_silent = true;
+    monitors.ask(0, 7, &json!({ "prefix": "osd pool create", "pool": "data" }));
+    monitors.boot(0, 1 << 30);
+    let now = monitors.now;
+    monitors.with(0, |monitor| monitor.handle_closed(now, OSD));
+    monitors.is_silent = false;
+    while let Some((index, request)) = monitors.unanswered.pop_front() {
+        monitors.execute(index, &request);
+        monitors.drain();
+    }
+    monitors.advance(Duration::from_secs(2));
+    assert_eq!(monitors.take::<MonCommandAck>(0, ADMIN).len(), 1);
+    let status = monitors.json(0, json!({ "prefix": "status" }));
+    assert_eq!(status["osdmap"]["num_up_osds"], 0);
+}
+
 /// Two monitors that have to prove to each other who they are, frame by frame.
 #[test]
 fn a_leader_that_was_not_told_yet_of_what_its_asker_knows_waits_for_it() {

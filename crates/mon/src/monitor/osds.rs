@@ -154,6 +154,10 @@ impl Monitor {
             OsdJob::Boots(boots) => {
                 let mut effects = Effects::default();
                 for boot in boots {
+                    // Who has gone while this waited may be dead, and else says it again.
+                    if !self.has_session(boot.conn) {
+                        continue;
+                    }
                     let one = self.boot(now, boot.conn, &boot.addrs, &boot.message, change);
                     effects.messages.extend(one.messages);
                     effects.again |= one.again;

@@ -109,6 +109,10 @@ impl Monitor {
         }
     }
 
+    pub(super) fn has_session(&self, conn: ConnId) -> bool {
+        self.sessions.contains_key(&conn)
+    }
+
     pub(super) fn close_session(&mut self, now: Time, conn: ConnId) {
         self.handshakes.remove(&conn);
         self.overview.peers.remove(&conn.0);
