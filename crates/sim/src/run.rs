@@ -210,6 +210,7 @@ fn replace(world: &mut World, osd: OsdId) -> Result<(), String> {
 /// An OSD whose old disk is gone becomes known with its new one.
 fn finish_replacement(world: &mut World) -> Result<(), String> {
     let Some(replacement) = world.replacement.clone() else { return Ok(()) };
+    await_commands(world)?;
     // What it said before is heard first: it may just have come up.
     world.run_until(QUIET, |_| false);
     let is_down = |world: &mut World| map(world).is_some_and(|map| !map.is_up(replacement.osd));
@@ -223,16 +224,21 @@ fn finish_replacement(world: &mut World) -> Result<(), String> {
     Ok(())
 }
 
+/// What was asked for before must not be done afterwards, nor its answer pass for another one.
+fn await_commands(world: &mut World) -> Result<(), String> {
+    match world.run_until(BOOT_LIMIT, |world| !world.has_commands()) {
+        true => Ok(()),
+        false => Err(format!("commands are never answered: {:?}", world.waiting_for())),
+    }
+}
+
 /// Every OSD counts as much as any other again.
 fn restore(world: &mut World) -> Result<(), String> {
     let all = world.cast.osds.len();
     if !world.run_until(BOOT_LIMIT, |world| map(world).is_some_and(|map| map.up_count() == all)) {
         return Err("not all OSDs come up again".to_owned());
     }
-    // What was asked for before must not be done afterwards.
-    if !world.run_until(BOOT_LIMIT, |world| !world.has_commands()) {
-        return Err(format!("commands are never answered: {:?}", world.waiting_for()));
-    }
+    await_commands(world)?;
     for id in 0..world.cast.osds.len() as u64 {
         for restoring in crate::faults::restore(id) {
             command(world, &restoring)?;
