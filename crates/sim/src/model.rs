@@ -151,6 +151,12 @@ impl Action {
         matches!(self, Action::Append { .. } | Action::Create | Action::Mix { .. })
     }
 
+    /// Whether the request perhaps adds to the data or to the number of objects.
+    pub fn may_add(&self) -> bool {
+        self.is_write()
+            && !matches!(self, Action::Remove | Action::OmapRemove { .. } | Action::Unlock)
+    }
+
     /// Whether the request is a write although no single operation tells.
     pub fn calls_writing_class(&self) -> bool {
         matches!(self, Action::Lock | Action::Unlock)

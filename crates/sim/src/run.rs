@@ -105,8 +105,7 @@ fn play(world: &mut World) -> Result<Report, String> {
         make_room(world)?;
     }
     match become_clean(world) {
-        // What is being tried again just now lacks room a moment later.
-        Err(_) if world.run_until(ROOM_TRIED_WITHIN, |world| lacks_room(world)) => {
+        Err(_) if is_stuck_for_room(world) => {
             let undecided = judge_history(world)?;
             return Ok(Report { undecided, is_stuck: true, ..report(world) });
         }
@@ -156,14 +155,25 @@ fn become_clean(world: &mut World) -> Result<(), String> {
 
 /// A group whose copies do not fit their devices while they are being made equal may stand still; so
 /// may one that finds no room to be divided, and one whose only member refused a write and took a later one.
-fn lacks_room(world: &World) -> bool {
-    let mut groups = world.osds().flat_map(|osd| osd.hosted.daemon.iter().flat_map(Osd::groups));
-    let stalled = |pg: &Pg| {
+fn without_room(world: &World) -> impl Iterator<Item = PgId> {
+    let groups = world.osds().flat_map(|osd| osd.hosted.daemon.iter().flat_map(Osd::groups));
+    let stalled = |pg: &&Pg| {
         matches!(pg.state(), State::Stalled | State::Refused | State::Incomplete)
             || pg.is_recovery_toofull()
             || pg.is_reshaping_toofull()
     };
-    world.scenario.is_tight && groups.any(stalled)
+    groups.filter(stalled).map(Pg::id)
+}
+
+/// Whether each group that is not clean lacks room now and then: what is being tried again just now lacks it a
+/// moment later.
+fn is_stuck_for_room(world: &mut World) -> bool {
+    let mut found = BTreeSet::new();
+    world.scenario.is_tight
+        && world.run_until(ROOM_TRIED_WITHIN, |world| {
+            found.extend(without_room(world));
+            !found.is_empty() && unclean(world).iter().all(|pg| found.contains(pg))
+        })
 }
 
 /// One OSD's device loses data, of what is certain to be there, and everything is read once more.
@@ -405,13 +415,15 @@ fn is_clean(world: &World) -> bool {
     if world.osds().any(|osd| osd.hosted.daemon.as_ref().is_some_and(is_behind)) {
         return false;
     }
-    let clean: BTreeSet<PgId> = world
-        .osds()
-        .flat_map(|osd| osd.hosted.daemon.iter().flat_map(|daemon| daemon.groups()))
-        .filter(|pg| pg.is_clean())
-        .map(|pg| pg.id())
-        .collect();
-    replicas::all_groups(map).iter().all(|pg| clean.contains(pg))
+    unclean(world).is_empty()
+}
+
+fn unclean(world: &World) -> Vec<PgId> {
+    let groups = world.osds().flat_map(|osd| osd.hosted.daemon.iter().flat_map(Osd::groups));
+    let clean: BTreeSet<PgId> = groups.filter(|pg| pg.is_clean()).map(Pg::id).collect();
+    let mut all = replicas::all_groups(map(world).expect("all is healed"));
+    all.retain(|pg| !clean.contains(pg));
+    all
 }
 
 /// Recovery needs room: whoever sees a full cluster removes something.
@@ -475,9 +487,10 @@ fn judge_history(world: &World) -> Result<usize, String> {
     for object in 0..world.workload.targets.len() {
         // What a full cluster's client holds back is overtaken by removals, which are let through. What it
         // sends before it knows, and what adds, an OSD drops, as Ceph's do; what adds nothing goes on.
-        let overtakes = |entry: &Entry| world.scenario.is_tight && !entry.action.always_adds();
-        let in_order = world.history.of_object(object).filter(|entry| !overtakes(entry));
-        linearizable::check_client_order(in_order)?;
+        let may_overtake = |before: &Entry, after: &Entry| {
+            world.scenario.is_tight && before.action.may_add() && !after.action.always_adds()
+        };
+        linearizable::check_client_order(world.history.of_object(object), may_overtake)?;
         match linearizable::check(world.history.of_object(object)) {
             linearizable::Verdict::Linearizable => {}
             linearizable::Verdict::Undecided => undecided += 1,

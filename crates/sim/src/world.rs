@@ -9,7 +9,7 @@ mod misfortune;
 mod snapshots;
 mod watching;
 
-pub use disks::Replacement;
+pub use disks::{Misread, Replacement};
 
 use crate::agenda::Agenda;
 use crate::faults::{Cast, Fault};
@@ -126,8 +126,8 @@ pub struct World {
     pub replacement: Option<Replacement>,
     /// OSDs whose disks fail now.
     pub bad_disks: BTreeSet<NodeId>,
-    /// Disks failed to read what perhaps only they have.
-    pub has_misread: bool,
+    /// When disks failed to read what perhaps only they have.
+    pub misreads: Vec<Misread>,
     /// Somebody has changed weights or marks of OSDs.
     pub has_churned: bool,
     pub commands_done: Vec<(String, Result<i32, Errno>)>,
@@ -195,7 +195,7 @@ impl World {
             is_busy: false,
             replacement: None,
             bad_disks: BTreeSet::new(),
-            has_misread: false,
+            misreads: Vec::new(),
             has_churned: false,
             commands_done: Vec::new(),
             pools_made: 0,

@@ -6,7 +6,7 @@
 use super::stores::Stores;
 use crate::history::Entry;
 use crate::model::Action;
-use crate::world::World;
+use crate::world::{Misread, World};
 use types::Errno;
 
 /// How many requests met damage.
@@ -14,7 +14,7 @@ pub fn check(world: &World, stores: &Stores) -> Result<usize, String> {
     let met: Vec<&Entry> =
         world.history.entries().iter().filter(|entry| met_damage(entry)).collect();
     if world.scenario.size > 1 {
-        if let Some(entry) = met.first().filter(|_| !world.has_misread) {
+        if let Some(entry) = met.iter().find(|entry| !was_misread(world, entry)) {
             return Err(format!("an error although there are other copies: {entry:?}"));
         }
         if let Some(damaged) = stores.damaged().next() {
@@ -22,7 +22,7 @@ pub fn check(world: &World, stores: &Stores) -> Result<usize, String> {
             return Err(format!("{name} is still damaged, and there are other copies"));
         }
     }
-    for entry in met.iter().filter(|_| !world.has_misread) {
+    for entry in met.iter().filter(|entry| !was_misread(world, entry)) {
         let name = world.workload.targets[entry.object].name.as_bytes();
         if entry.action.is_write() || !stores.damaged().any(|damaged| damaged == name) {
             return Err(format!("an error although no device has one: {entry:?}"));
@@ -35,6 +35,15 @@ pub fn check(world: &World, stores: &Stores) -> Result<usize, String> {
         return Err(format!("no room although there is: {entry:?}"));
     }
     Ok(met.len())
+}
+
+/// Whether it was a read while a disk could not read what perhaps nobody else had.
+fn was_misread(world: &World, entry: &Entry) -> bool {
+    let answered = entry.completed.as_ref().map_or(entry.invoked, |completed| completed.at);
+    let overlaps = |misread: &Misread| {
+        misread.since <= answered && misread.until.is_none_or(|until| entry.invoked <= until)
+    };
+    !entry.action.is_write() && world.misreads.iter().any(overlaps)
 }
 
 /// Such a request changed nothing, and says nothing about its object.

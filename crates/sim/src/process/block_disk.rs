@@ -93,9 +93,10 @@ impl BlockDisk {
         self.disk.set_faults(faults);
     }
 
-    /// The devices are as good as they were. What the store made of it stays until it is opened again.
+    /// The devices are as good as they were, while their OSD is not up, and the store is being opened anew.
     pub fn heal(&mut self) {
         self.disk.heal();
+        self.is_faulty = false;
     }
 
     /// A store of its own over what is left of the devices if the power fails now.

@@ -4,11 +4,19 @@ use super::{Body, Event, World};
 use crate::faults::Fault;
 use crate::network::NodeId;
 use crate::process::StoreDisk;
-use engine::Duration;
+use engine::{Duration, Time};
 use types::{OsdId, Uuid};
 
 /// How long an administrator waits before trying again.
 const PATIENCE: Duration = Duration::from_secs(3);
+
+/// A time in which a disk failed to read what perhaps nobody else had.
+#[derive(Debug, Clone)]
+pub struct Misread {
+    node: NodeId,
+    pub since: Time,
+    pub until: Option<Time>,
+}
 
 /// An OSD whose old disk is gone, and that is not known with its new one yet. It does not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +47,9 @@ impl World {
     pub(super) fn kill_disk(&mut self, node: NodeId) {
         self.bad_disks.insert(node);
         // What nobody else has cannot be read from a dead disk, as long as its OSD does not know.
-        self.has_misread |= self.scenario.min_size == 1;
+        if self.scenario.min_size == 1 {
+            self.note_misread(node);
+        }
         self.with_store(node, |store, _| store.kill());
     }
 
@@ -47,14 +57,25 @@ impl World {
         // What one OSD alone has is lost if it cannot read it.
         if self.scenario.min_size > 1 {
             self.bad_disks.insert(node);
-            self.has_misread = true;
+            self.note_misread(node);
             self.with_store(node, |store, _| store.misread(per_million));
         }
+    }
+
+    fn note_misread(&mut self, node: NodeId) {
+        self.misreads.push(Misread { node, since: self.agenda.now(), until: None });
+    }
+
+    fn end_misread(&mut self, node: NodeId) {
+        let now = self.agenda.now();
+        let going_on = |misread: &&mut Misread| misread.node == node && misread.until.is_none();
+        self.misreads.iter_mut().filter(going_on).for_each(|misread| misread.until = Some(now));
     }
 
     /// The disk is as it was; an OSD that gave up is started again. It stops first: what a disk refused, it
     /// does not take later, while what came behind it is taken.
     pub(super) fn heal_disk(&mut self, node: NodeId) {
+        self.end_misread(node);
         let restarts = self.bad_disks.remove(&node) && self.nodes[node].process().is_up();
         if restarts {
             self.crash(node, false);
@@ -120,6 +141,7 @@ impl World {
             process.config.uuid = uuid;
         }
         self.bad_disks.remove(&node);
+        self.end_misread(node);
         self.has_churned = true;
         self.commands_done.clear();
         self.replacement = Some(Replacement { node, osd, uuid });
