@@ -1,7 +1,7 @@
 //! TLS on an NBD connection: what is encrypted on one side, what is not on the other.
 
 use crate::cli::NbdArgs;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use bytes::{Bytes, BytesMut};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
@@ -89,7 +89,9 @@ impl Tls {
     /// What is in the bytes that arrived; after an error there may still be an alert to send.
     pub fn receive(&mut self, mut encrypted: &[u8], plain: &mut Vec<Bytes>) -> Result<()> {
         while !encrypted.is_empty() {
-            self.connection.read_tls(&mut encrypted)?;
+            if self.connection.read_tls(&mut encrypted)? == 0 {
+                bail!("the client went on after it had said that no more would come");
+            }
             let mut ready = self.connection.process_new_packets()?.plaintext_bytes_to_read();
             while ready > 0 {
                 let mut piece = BytesMut::zeroed(ready.min(PIECE));
@@ -120,5 +122,23 @@ impl Tls {
             let _ = self.connection.write_tls(&mut encrypted);
         }
         (!encrypted.is_empty()).then(|| encrypted.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustls::server::ResolvesServerCertUsingSni;
+
+    #[test]
+    fn who_goes_on_after_a_goodbye_is_given_up() {
+        let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
+        let builder = builder.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+        let config = builder.with_cert_resolver(Arc::new(ResolvesServerCertUsingSni::new()));
+        let policy = TlsPolicy { config: Some(Arc::new(config)), is_required: false };
+        let (mut tls, mut plain) = (policy.begin().unwrap(), Vec::new());
+        // An alert of the lowest level: close_notify.
+        tls.receive(&[21, 3, 3, 0, 2, 1, 0], &mut plain).unwrap();
+        assert!(tls.receive(b"x", &mut plain).is_err() && plain.is_empty());
     }
 }
