@@ -238,6 +238,25 @@ fn a_copy_up_that_fails_fails_the_write_only() {
     assert_eq!((second, bytes(outcome.unwrap())), (read, vec![1; 3]));
 }
 
+#[test]
+fn a_clone_that_is_read_by_its_map_may_become_independent() {
+    let mut cluster = Cluster::default();
+    cluster.create(spec("a"), SIZE, Features::DEFAULT);
+    write(&mut cluster, "a", 0, vec![1; SIZE as usize]);
+    cluster.run(take_snapshot(spec("a"), "s".into())).unwrap();
+    let clone = CloneSpec { features: Features::DEFAULT, ..clone_spec("a", "s", "b") };
+    cluster.run(clone_image(clone)).unwrap();
+    let header = cluster.header("b");
+    let map = cluster.run(object_map(header.clone())).unwrap();
+    let mut image = Image::new(header, false).unwrap();
+    map.into_iter().for_each(|map| image.use_map(map));
+    cluster.run(flatten(spec("b"))).unwrap();
+    cluster.run(remove_snapshot(spec("a"), "s".into())).unwrap();
+    cluster.run(remove(spec("a"))).unwrap();
+    let read = ask(&mut cluster, &mut image, Request::Read { offset: 0, length: SIZE });
+    assert_eq!(bytes(read), vec![1; SIZE as usize]);
+}
+
 #[derive(Debug, Clone)]
 enum Step {
     Write(usize, u64, u64, u8),

@@ -83,10 +83,12 @@ pub(crate) fn reopen(spec: ImageSpec, id: &str) -> Task<Header> {
     })
 }
 
-/// The map of the objects of an image or of a snapshot; `None` if there is none that says the truth. What was
-/// written before it is asked for is in it.
+/// The map of the objects of an image or of a snapshot, to read by ([`crate::Image::use_map`]); `None` if there is
+/// none that says the truth. What was written before it is asked for is in it. There is none for what shows a
+/// parent: when that is flattened objects come to be, and the parent may go.
 pub fn object_map(header: Header) -> Task<Option<ObjectMap>> {
-    Task::new(move |steps| match header.has_map() {
+    let shows_parent = header.parent.as_ref().is_some_and(|parent| parent.overlap > 0);
+    Task::new(move |steps| match header.has_map() && !shows_parent {
         true => Ok(crate::object_map::load(steps, &header)?.ok()),
         false => Ok(None),
     })

@@ -18,7 +18,7 @@ const GRAIN: usize = 4096;
 pub fn export(args: &ExportArgs) -> Result<()> {
     let mut desk = Desk::open(&args.source.cluster)?;
     let header = desk.open_header(&args.source.source)?;
-    // What nobody had written when the copy began is not asked for.
+    // What nobody had written when the copy began is not asked for, unless a parent shows something there.
     let map = desk.run(rbd::object_map(header.clone()))?;
     let mut image = Image::new(header, false)?;
     map.into_iter().for_each(|map| image.use_map(map));
