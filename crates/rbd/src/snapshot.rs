@@ -119,6 +119,19 @@ impl Snapshot {
         self.protection != Protection::UNPROTECTED
     }
 
+    /// What it is called, or was before it was removed.
+    pub(crate) fn user_name(&self) -> &str {
+        match &self.purpose {
+            Purpose::Trash(name) => name,
+            _ => &self.name,
+        }
+    }
+
+    /// Removed, and kept for no clone: an interrupted removal left it.
+    pub(crate) fn is_left_over(&self) -> bool {
+        self.children == 0 && matches!(self.purpose, Purpose::Trash(_))
+    }
+
     fn ops(id: SnapId) -> [OsdOp; 3] {
         [calls::get_snapshot(id), calls::get_protection(id), calls::get_parent_overlap(id)]
     }

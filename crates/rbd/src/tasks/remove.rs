@@ -99,8 +99,10 @@ fn check(steps: &mut Steps, header: &Header) -> Result<(), Stop> {
 fn has_snapshots(steps: &mut Steps, header: &Header) -> Result<Error, Stop> {
     let image = &header.spec;
     let all = snapshot::read_all(steps, header)?;
-    let is_removed = |snapshot: &Snapshot| matches!(snapshot.purpose, Purpose::Trash(_));
-    Ok(Error::refused(match all.iter().all(is_removed) {
+    let is_kept = |snapshot: &Snapshot| {
+        matches!(snapshot.purpose, Purpose::Trash(_)) && !snapshot.is_left_over()
+    };
+    Ok(Error::refused(match all.iter().all(is_kept) {
         false => format!("{image} has snapshots; `image snap purge {image}` removes them"),
         true => format!(
             "{image} has snapshots that were removed but have clones; `image children {image}` names \

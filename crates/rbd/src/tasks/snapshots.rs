@@ -62,7 +62,12 @@ fn take(steps: &mut Steps, header: &Header, name: &str) -> Result<(), Stop> {
         let id = new_number(steps, header.data_pool())?;
         let added = steps.try_change(&header.place(), || vec![calls::add_snapshot(name, id)])?;
         let Err(errno) = added else { return object_map::snapshot_taken(steps, header, id) };
-        give_up_number(steps, header.data_pool(), id)?;
+        if !is_refusal(errno) {
+            // Trimming what the header may come to list would break it; a number too many harms nobody.
+            let text = format!("{what} (it may still be taken: `image snap ls` shows it then)");
+            return Err(Error::cluster(text, errno).into());
+        }
+        let _ = give_up_number(steps, header.data_pool(), id)?;
         match errno {
             Errno::STALE => {}
             Errno::EXIST => {
@@ -73,6 +78,22 @@ fn take(steps: &mut Steps, header: &Header, name: &str) -> Result<(), Stop> {
         }
     }
     Err(Error::cluster(what, Errno::STALE).into())
+}
+
+/// Whether the header is certain to stay as it was. An operation that timed out may still be executed.
+fn is_refusal(errno: Errno) -> bool {
+    matches!(
+        errno,
+        Errno::STALE
+            | Errno::EXIST
+            | Errno::INVAL
+            | Errno::NOENT
+            | Errno::PERM
+            | Errno::ACCES
+            | Errno::NOSPC
+            | Errno::DQUOT
+            | Errno::ROFS
+    )
 }
 
 /// Numbers are the pool's in which the data is.
@@ -91,9 +112,9 @@ fn new_number(steps: &mut Steps, pool: PoolId) -> Result<SnapId, Stop> {
     }
 }
 
-/// What was preserved for it goes. A number that nobody uses costs nothing, so that a failure is none.
-fn give_up_number(steps: &mut Steps, pool: PoolId, id: SnapId) -> Result<(), Stop> {
-    ask_monitor(steps, || PoolRequest::remove_snapshot(pool, id)).map(|_| ())
+/// What was preserved for it goes.
+fn give_up_number(steps: &mut Steps, pool: PoolId, id: SnapId) -> Result<Answer, Stop> {
+    ask_monitor(steps, || PoolRequest::remove_snapshot(pool, id))
 }
 
 /// Whether it was done is not known while the monitor's store fails; a number that is given, or given up,
@@ -113,14 +134,25 @@ fn ask_monitor(steps: &mut Steps, request: impl Fn() -> PoolRequest) -> Result<A
 pub fn remove_snapshot(image: ImageSpec, name: String) -> Task<()> {
     Task::new(move |steps| {
         change_image(steps, &image, |steps, header| {
-            let snapshot = snapshot::find(steps, header, &name)?;
+            let snapshot = find_removable(steps, header, &name)?;
             remove_one(steps, header, &snapshot)
         })
     })
 }
 
+/// One of that name, or what an interrupted removal has left of one.
+fn find_removable(steps: &mut Steps, header: &Header, name: &str) -> Result<Snapshot, Stop> {
+    let error = match snapshot::find(steps, header, name) {
+        Err(Stop::Failed(error)) if error.errno() == Errno::NOENT => error,
+        outcome => return outcome,
+    };
+    let mut all = snapshot::read_all(steps, header)?.into_iter();
+    let left = all.find(|snapshot| snapshot.is_left_over() && snapshot.user_name() == name);
+    left.ok_or_else(|| error.into())
+}
+
 fn remove_one(steps: &mut Steps, header: &Header, snapshot: &Snapshot) -> Result<(), Stop> {
-    let full_name = format!("{}@{}", header.spec, snapshot.name);
+    let full_name = format!("{}@{}", header.spec, snapshot.user_name());
     if snapshot.is_protected() {
         return Err(Error::refused(format!(
             "{full_name} is protected; `snap unprotect` ends that"
@@ -145,8 +177,12 @@ fn remove_one(steps: &mut Steps, header: &Header, snapshot: &Snapshot) -> Result
 pub(super) fn discard(steps: &mut Steps, header: &Header, snapshot: &Snapshot) -> Result<(), Stop> {
     let left = parents::left_with(steps, header, snapshot)?;
     object_map::snapshot_removed(steps, header, snapshot.id)?;
-    give_up_number(steps, header.data_pool(), snapshot.id)?;
-    let what = format!("removing the snapshot {}@{}", header.spec, snapshot.name);
+    let what = format!("removing the snapshot {}@{}", header.spec, snapshot.user_name());
+    match give_up_number(steps, header.data_pool(), snapshot.id)? {
+        Ok(_) | Err(Errno::NOENT) => {}
+        // Nobody but the header knows which number it is that holds the space.
+        Err(errno) => return Err(Error::cluster(what, errno).into()),
+    }
     steps.change(&what, &header.place(), || vec![calls::remove_snapshot(snapshot.id)])?;
     match left {
         Some((parent, format)) => parents::leave(steps, &header.spec, &header.id, &parent, format),
@@ -162,14 +198,14 @@ pub struct Purged {
     pub protected: Vec<String>,
 }
 
-/// Removes all snapshots that users took, but for protected ones.
+/// Removes all snapshots that users took, but for protected ones, and what is left of removed ones.
 pub fn purge_snapshots(image: ImageSpec) -> Task<Purged> {
     Task::new(move |steps| change_image(steps, &image, purge))
 }
 
 fn purge(steps: &mut Steps, header: &Header) -> Result<Purged, Stop> {
     let mut all = snapshot::read_all(steps, header)?;
-    all.retain(|snapshot| snapshot.purpose == Purpose::User);
+    all.retain(|snapshot| snapshot.purpose == Purpose::User || snapshot.is_left_over());
     let mut purged = Purged::default();
     for snapshot in all {
         if snapshot.is_protected() {
@@ -177,7 +213,7 @@ fn purge(steps: &mut Steps, header: &Header) -> Result<Purged, Stop> {
             continue;
         }
         remove_one(steps, header, &snapshot)?;
-        purged.removed.push(snapshot.name);
+        purged.removed.push(snapshot.user_name().to_owned());
     }
     Ok(purged)
 }

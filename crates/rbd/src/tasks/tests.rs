@@ -3,6 +3,8 @@
 use crate::memory::{Cluster, OBJECT, pool, spec};
 use crate::*;
 use types::Errno;
+use wire::op::OpCode;
+use wire::{OsdOp, PoolOpKind};
 
 /// The whole image or snapshot.
 fn contents(cluster: &mut Cluster, header: Header) -> Vec<u8> {
@@ -146,4 +148,69 @@ fn what_is_in_the_trash_goes_when_its_time_has_come() {
     assert_eq!(cluster.names("rbd_header."), []);
     let missing = cluster.run(remove_from_trash(pool(1), id, until)).unwrap_err();
     assert!(missing.to_string().contains("no image with id"), "{missing}");
+}
+
+/// As [`Cluster::run`], where some questions are answered otherwise.
+fn run_with<T>(
+    cluster: &mut Cluster,
+    mut task: Task<T>,
+    mut other: impl FnMut(&Ask) -> Option<Answer>,
+) -> Result<T, Error> {
+    while let Some((id, ask)) = task.poll_ask() {
+        let instead = other(&ask);
+        if let Some(answer) = cluster.answer(ask) {
+            task.handle_answer(id, instead.unwrap_or(answer));
+        }
+    }
+    task.poll_outcome().expect("all questions are answered")
+}
+
+fn calls_method(ask: &Ask, method: &str) -> bool {
+    let Ask::Operate(operation) = ask else { return false };
+    let is_it = |op: &OsdOp| op.call_input().is_ok_and(|(_, name, _)| name == method);
+    operation.ops.iter().any(|op| op.code == OpCode::CALL && is_it(op))
+}
+
+fn gives_up_number(ask: &Ask) -> bool {
+    matches!(ask, Ask::Pool(request) if request.kind == PoolOpKind::DeleteUnmanagedSnap)
+}
+
+#[test]
+fn the_number_of_a_snapshot_that_may_still_be_taken_is_kept() {
+    let mut cluster = Cluster::with_image("a", OBJECT);
+    let mut image = cluster.open("a");
+    write(&mut cluster, &mut image, 0, vec![1]);
+    // It is done, but nobody hears of that in time.
+    let late = run_with(&mut cluster, take_snapshot(spec("a"), "one".into()), |ask| {
+        assert!(!gives_up_number(ask));
+        calls_method(ask, "snapshot_add").then_some(Err(Errno::TIMEDOUT))
+    });
+    assert_eq!(late.unwrap_err().errno(), Errno::TIMEDOUT);
+    let mut given_up = false;
+    let again = run_with(&mut cluster, take_snapshot(spec("a"), "one".into()), |ask| {
+        given_up |= gives_up_number(ask);
+        None
+    });
+    assert_eq!((again.unwrap_err().errno(), given_up), (Errno::EXIST, true));
+}
+
+#[test]
+fn a_snapshot_whose_space_is_not_given_up_is_removed_later() {
+    for by_name in [true, false] {
+        let mut cluster = Cluster::with_image("a", OBJECT);
+        cluster.run(take_snapshot(spec("a"), "one".into())).unwrap();
+        let refused = run_with(&mut cluster, remove_snapshot(spec("a"), "one".into()), |ask| {
+            gives_up_number(ask).then_some(Err(Errno::PERM))
+        });
+        assert_eq!(refused.unwrap_err().errno(), Errno::PERM);
+        assert_eq!(names(&mut cluster, "a").len(), 1);
+        match by_name {
+            true => cluster.run(remove_snapshot(spec("a"), "one".into())).unwrap(),
+            false => {
+                let purged = cluster.run(purge_snapshots(spec("a"))).unwrap();
+                assert_eq!(purged.removed, ["one"]);
+            }
+        }
+        cluster.run(remove(spec("a"))).unwrap();
+    }
 }
