@@ -265,20 +265,35 @@ pub(crate) fn trash_remove(id: &str) -> OsdOp {
     call("trash_remove", &id)
 }
 
+/// ESTALE if it is in neither of the states.
+pub(crate) fn trash_set_state(id: &str, new: TrashState, old: TrashState) -> OsdOp {
+    call("trash_state_set", &(id, new.0, old.0))
+}
+
+/// `TRASH_IMAGE_STATE_*`: others are on the way into the trash, or out of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct TrashState(pub u8);
+
+impl TrashState {
+    pub const NORMAL: TrashState = TrashState(0);
+    pub const REMOVING: TrashState = TrashState(2);
+}
+
 /// What the trash knows of an image, as far as its removal depends on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TrashEntry {
     pub name: String,
     pub deferred_until: UTime,
+    pub state: TrashState,
 }
 
 impl Decode for TrashEntry {
     fn decode(r: &mut Reader<'_>) -> codec::Result<Self> {
-        // Behind these comes a state, which only matters to whoever restores.
-        r.versioned("trash image", 2, |r, _| {
+        r.versioned("trash image", 2, |r, version| {
             let (_source, name, _deleted, deferred_until): (u8, String, UTime, UTime) =
                 r.value()?;
-            Ok(TrashEntry { name, deferred_until })
+            let state = if version >= 2 { r.u8("state")? } else { TrashState::NORMAL.0 };
+            Ok(TrashEntry { name, deferred_until, state: TrashState(state) })
         })
     }
 }

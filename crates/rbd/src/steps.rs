@@ -258,6 +258,11 @@ impl Steps {
         true
     }
 
+    /// Whether a watcher with that cookie is a step's, if it is this client's.
+    pub(crate) fn has_watch(&self, cookie: u64) -> bool {
+        self.watches.contains(&WatchId(cookie))
+    }
+
     /// What was answered to the step that comes now.
     pub(crate) fn remembered(&mut self) -> Option<Answer> {
         let answer = self.answers.get(self.used)?;

@@ -68,7 +68,7 @@ pub(crate) fn blocklisted(header: &Header) -> Error {
     Error::cluster(text, Errno::BLOCKLISTED)
 }
 
-fn identify(steps: &mut Steps) -> Result<u64, Stop> {
+pub(crate) fn identify(steps: &mut Steps) -> Result<u64, Stop> {
     match steps.ask(|| Ask::Identify)? {
         Ok(Reply::Identity { global_id }) => Ok(global_id),
         _ => Err(Error::cluster("asking for this client's number", Errno::IO).into()),

@@ -47,7 +47,7 @@ impl codec::Encode for crate::calls::TrashEntry {
             w.value(&self.name);
             w.value(&UTime::ZERO);
             w.value(&self.deferred_until);
-            w.u8(0);
+            w.u8(self.state.0);
         });
     }
 }
@@ -140,7 +140,8 @@ impl Cluster {
     /// As librbd does.
     pub fn move_to_trash(&mut self, name: &str, id: &str, deferred_until: UTime) {
         let pool = pool(1);
-        let entry = crate::calls::TrashEntry { name: name.to_owned(), deferred_until };
+        let state = crate::calls::TrashState::NORMAL;
+        let entry = crate::calls::TrashEntry { name: name.to_owned(), deferred_until, state };
         let input = codec::encode_to_bytes(&(id, entry));
         let ops = [
             (pool.trash(), wire::OsdOp::call("rbd", "trash_add", &input)),

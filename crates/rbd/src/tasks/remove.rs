@@ -1,22 +1,24 @@
 //! Removing an image with its data.
 
 use super::{parents, watchers};
-use crate::calls::TrashEntry;
+use crate::calls::{TrashEntry, TrashState};
 use crate::header::{self, Header};
-use crate::lock::with_lock;
+use crate::lock::{identify, with_lock};
 use crate::snapshot::{self, Purpose, Snapshot};
 use crate::steps::{Steps, Stop, Task, change};
 use crate::{Error, ImageSpec, Pool, calls, object_map};
 use rados::Place;
-use types::{Errno, UTime};
+use types::{EntityType, Errno, UTime};
 use wire::OsdOp;
+use wire::watch::Watcher;
 
 /// What has gone missing halfway through an earlier removal is no reason to stop. The name goes
 /// last, so that a removal that was interrupted can be done again.
 pub fn remove(spec: ImageSpec) -> Task<()> {
     Task::new(move |steps| {
         let id = header::find_id(steps, &spec)?;
-        remove_content(steps, &spec, &id)?;
+        let header = removable_header(steps, &spec, &id)?;
+        remove_content(steps, &spec, &id, header)?;
         let directory = || vec![calls::directory_remove(&spec.name, &id)];
         tolerate(steps.try_change(&spec.pool.directory(), directory)?, "the directory")?;
         remove_object(steps, &spec.pool.id_object(&spec.name))
@@ -40,21 +42,52 @@ pub fn remove_from_trash(pool: Pool, id: String, now: UTime) -> Task<()> {
             let text = format!("{name} is to stay in the trash until {until}");
             return Err(Error::refused(text).into());
         }
-        remove_content(steps, &ImageSpec { pool: pool.clone(), name: entry.name }, &id)?;
+        let spec = ImageSpec { pool: pool.clone(), name: entry.name.clone() };
+        let header = removable_header(steps, &spec, &id)?;
+        begin_removal(steps, &pool, &id, &entry)?;
+        remove_content(steps, &spec, &id, header)?;
         tolerate(steps.try_change(&trash, || vec![calls::trash_remove(&id)])?, "the trash")
     })
 }
 
-/// All but the entry under which people find it.
-fn remove_content(steps: &mut Steps, spec: &ImageSpec, id: &str) -> Result<(), Stop> {
-    if let Some(header) = existing_header(steps, spec, id)? {
-        check(steps, &header)?;
-        with_lock(steps, header.clone(), remove_data)?;
-        leave_parent(steps, &header)?;
-        remove_object(steps, &spec.pool.object_map(id))?;
-        remove_object(steps, &spec.pool.header(id))?;
+/// From then on nobody restores it. A removal that was begun is gone on with.
+fn begin_removal(steps: &mut Steps, pool: &Pool, id: &str, entry: &TrashEntry) -> Result<(), Stop> {
+    let ops = || vec![calls::trash_set_state(id, TrashState::REMOVING, TrashState::NORMAL)];
+    let errno = match entry.state {
+        TrashState::NORMAL => steps.try_change(&pool.trash(), ops)?.err(),
+        TrashState::REMOVING => None,
+        _ => Some(Errno::STALE),
+    };
+    match errno {
+        None => Ok(()),
+        Some(Errno::STALE) => {
+            let text = format!(
+                "{} is being moved into the trash or restored; repeat the command that was doing \
+                 that if it was interrupted",
+                entry.name
+            );
+            Err(Error::cluster(text, Errno::BUSY).into())
+        }
+        Some(errno) => Err(Error::cluster(format!("removing {}", entry.name), errno).into()),
     }
-    Ok(())
+}
+
+/// All but the entry under which people find it.
+fn remove_content(
+    steps: &mut Steps,
+    spec: &ImageSpec,
+    id: &str,
+    header: Option<Header>,
+) -> Result<(), Stop> {
+    let Some(header) = header else { return Ok(()) };
+    let header = with_lock(steps, header, |steps, header| {
+        // Others may have come while the lock was waited for.
+        check(steps, header)?;
+        remove_data(steps, header).map(|()| header.clone())
+    })?;
+    leave_parent(steps, &header)?;
+    remove_object(steps, &spec.pool.object_map(id))?;
+    remove_object(steps, &spec.pool.header(id))
 }
 
 /// With the lock, if there is one: what a crashed user has on its way must not come later.
@@ -72,11 +105,14 @@ fn leave_parent(steps: &mut Steps, header: &Header) -> Result<(), Stop> {
     parents::leave(steps, &header.spec, &header.id, parent, format)
 }
 
-fn existing_header(steps: &mut Steps, spec: &ImageSpec, id: &str) -> Result<Option<Header>, Stop> {
-    match steps.try_look(&spec.pool.header(id), || vec![OsdOp::stat()])? {
-        Err(Errno::NOENT) => Ok(None),
-        _ => header::read_with_id(steps, spec, id.to_owned()).map(Some),
+/// None if an earlier removal came that far.
+fn removable_header(steps: &mut Steps, spec: &ImageSpec, id: &str) -> Result<Option<Header>, Stop> {
+    if let Err(Errno::NOENT) = steps.try_look(&spec.pool.header(id), || vec![OsdOp::stat()])? {
+        return Ok(None);
     }
+    let header = header::read_with_id(steps, spec, id.to_owned())?;
+    check(steps, &header)?;
+    Ok(Some(header))
 }
 
 fn check(steps: &mut Steps, header: &Header) -> Result<(), Stop> {
@@ -85,7 +121,7 @@ fn check(steps: &mut Steps, header: &Header) -> Result<(), Stop> {
     if !header.snap_context.snaps.is_empty() {
         return Err(has_snapshots(steps, header)?.into());
     }
-    match watchers(steps, &header.place())?.first() {
+    match other_watcher(steps, header)? {
         None => Ok(()),
         Some(watcher) => Err(Error::refused(format!(
             "{image} is in use by a client at {}; close or unmap it there first, or wait until its \
@@ -94,6 +130,19 @@ fn check(steps: &mut Steps, header: &Header) -> Result<(), Stop> {
         ))
         .into()),
     }
+}
+
+fn other_watcher(steps: &mut Steps, header: &Header) -> Result<Option<Watcher>, Stop> {
+    let all = watchers(steps, &header.place())?;
+    if all.is_empty() {
+        return Ok(None);
+    }
+    let me = identify(steps)?;
+    let is_own = |watcher: &Watcher| {
+        let is_me = watcher.name.kind == EntityType::CLIENT && watcher.name.number == me as i64;
+        is_me && steps.has_watch(watcher.cookie)
+    };
+    Ok(all.into_iter().find(|watcher| !is_own(watcher)))
 }
 
 fn has_snapshots(steps: &mut Steps, header: &Header) -> Result<Error, Stop> {

@@ -1,10 +1,13 @@
 //! Tasks on a cluster in memory.
 
+use crate::calls::{TrashState, trash_set_state};
 use crate::memory::{Cluster, OBJECT, pool, spec};
 use crate::*;
-use types::Errno;
+use rados::{Operation, OperationReply, Reply};
+use types::{EntityType, Errno, ParticipantName, UTime};
 use wire::op::OpCode;
-use wire::{OsdOp, PoolOpKind};
+use wire::watch::{Watcher, WatcherListing};
+use wire::{OpResult, OsdOp, PoolOpKind};
 
 /// The whole image or snapshot.
 fn contents(cluster: &mut Cluster, header: Header) -> Vec<u8> {
@@ -212,5 +215,78 @@ fn a_snapshot_whose_space_is_not_given_up_is_removed_later() {
             }
         }
         cluster.run(remove(spec("a"))).unwrap();
+    }
+}
+
+fn trashed(state: TrashState) -> (Cluster, String) {
+    let mut cluster = Cluster::with_image("a", OBJECT);
+    let id = cluster.header("a").id;
+    cluster.move_to_trash("a", &id, UTime::ZERO);
+    let ops = vec![trash_set_state(&id, state, TrashState::NORMAL)];
+    cluster.answer(Ask::Operate(Operation::new(pool(1).trash(), ops)));
+    (cluster, id)
+}
+
+#[test]
+fn what_is_on_its_way_out_of_the_trash_stays() {
+    // Moving, restoring.
+    for state in [1, 3] {
+        let (mut cluster, id) = trashed(TrashState(state));
+        let refused = cluster.run(remove_from_trash(pool(1), id, UTime::ZERO)).unwrap_err();
+        assert_eq!(refused.errno(), Errno::BUSY);
+        assert_eq!(cluster.names("rbd_header.").len(), 1);
+    }
+    let (mut cluster, id) = trashed(TrashState::REMOVING);
+    cluster.run(remove_from_trash(pool(1), id, UTime::ZERO)).unwrap();
+    assert!(cluster.names("rbd_header.").is_empty());
+}
+
+#[test]
+fn nobody_restores_what_is_being_removed() {
+    let (mut cluster, id) = trashed(TrashState::NORMAL);
+    let mut removes = false;
+    run_with(&mut cluster, remove_from_trash(pool(1), id, UTime::ZERO), |ask| {
+        removes |= calls_method(ask, "trash_state_set");
+        let Ask::Operate(operation) = ask else { return None };
+        assert!(removes || operation.ops.iter().all(|op| op.code != OpCode::DELETE));
+        None
+    })
+    .unwrap();
+    assert!(removes);
+}
+
+fn watched(by: &[(i64, u64)]) -> Answer {
+    let watcher = |(number, cookie): &(i64, u64)| Watcher {
+        name: ParticipantName::new(EntityType::CLIENT, *number),
+        cookie: *cookie,
+        ..Watcher::default()
+    };
+    let listing = WatcherListing { entries: by.iter().map(watcher).collect() };
+    let output = codec::encode_to_bytes(&listing);
+    let ops = vec![OpResult::new(&OsdOp::new(OpCode::LIST_WATCHERS), 0, output)];
+    Ok(Reply::Operation(OperationReply { ops, ..OperationReply::default() }))
+}
+
+#[test]
+fn who_comes_while_the_lock_is_waited_for_keeps_the_image() {
+    // Ourselves only; with another's watch of the same cookie; with another of our own client.
+    for (by, is_removed) in
+        [(vec![(1, 1)], true), (vec![(1, 1), (2, 1)], false), (vec![(1, 1), (1, 7)], false)]
+    {
+        let mut cluster = Cluster::default();
+        cluster.create(spec("a"), OBJECT, Features::DEFAULT);
+        let mut is_watching = false;
+        let outcome = run_with(&mut cluster, remove(spec("a")), |ask| match ask {
+            Ask::Watch(_) => {
+                is_watching = true;
+                None
+            }
+            Ask::Operate(operation) if operation.ops[0].code == OpCode::LIST_WATCHERS => {
+                is_watching.then(|| watched(&by))
+            }
+            _ => None,
+        });
+        assert_eq!(outcome.is_ok(), is_removed, "{by:?}: {outcome:?}");
+        assert_eq!(cluster.names("rbd_header.").is_empty(), is_removed);
     }
 }
