@@ -7,6 +7,9 @@ pub enum Error {
     /// The cluster refused a step.
     #[error("{step}: {errno}")]
     Cluster { step: String, errno: Errno },
+    /// What the caller named is not there; parts of it that are missing are the cluster's refusals.
+    #[error("{what}: {}", Errno::NOENT)]
+    Missing { what: String },
     /// We refuse; the text says what and what to do instead.
     #[error("{0}")]
     Refused(String),
@@ -20,6 +23,10 @@ impl Error {
         Error::Cluster { step: step.into(), errno }
     }
 
+    pub fn missing(what: impl Into<String>) -> Self {
+        Error::Missing { what: what.into() }
+    }
+
     pub fn refused(text: impl Into<String>) -> Self {
         Error::Refused(text.into())
     }
@@ -28,6 +35,7 @@ impl Error {
     pub fn errno(&self) -> Errno {
         match self {
             Error::Cluster { errno, .. } => *errno,
+            Error::Missing { .. } => Errno::NOENT,
             Error::Refused(_) => Errno::INVAL,
             Error::Damaged { .. } => Errno::IO,
         }

@@ -125,7 +125,7 @@ fn no_image(steps: &mut Steps, spec: &ImageSpec) -> Result<Error, Stop> {
             "{spec} has the old format 1; `rbd migration` or `rbd export` and `rbd import` bring it \
              into format 2"
         )),
-        Err(_) => Error::cluster(format!("there is no image {spec}"), Errno::NOENT),
+        Err(_) => Error::missing(format!("there is no image {spec}")),
     })
 }
 

@@ -33,7 +33,7 @@ pub fn remove_from_trash(pool: Pool, id: String, now: UTime) -> Task<()> {
             Ok(reply) => calls::output(&reply, 0, "the entry in the trash")?,
             Err(Errno::NOENT) => {
                 let text = format!("there is no image with id {id} in the trash of {pool}");
-                return Err(Error::cluster(text, Errno::NOENT).into());
+                return Err(Error::missing(text).into());
             }
             Err(errno) => return Err(Error::cluster("reading the trash", errno).into()),
         };

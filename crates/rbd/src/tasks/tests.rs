@@ -290,3 +290,16 @@ fn who_comes_while_the_lock_is_waited_for_keeps_the_image() {
         assert_eq!(cluster.names("rbd_header.").is_empty(), is_removed);
     }
 }
+
+#[test]
+fn an_image_that_is_not_there_is_told_from_a_part_that_is_missing() {
+    let mut cluster = Cluster::with_image("a", OBJECT);
+    let missing = cluster.run(remove(spec("b"))).unwrap_err();
+    assert!(matches!(missing, Error::Missing { .. }), "{missing}");
+    let missing = cluster.run(remove_from_trash(pool(1), "b".into(), UTime::ZERO)).unwrap_err();
+    assert!(matches!(missing, Error::Missing { .. }), "{missing}");
+    let header = cluster.header("a").place();
+    cluster.objects.remove(&header);
+    let damaged = cluster.run(flatten(spec("a"))).unwrap_err();
+    assert!(matches!(damaged, Error::Cluster { errno: Errno::NOENT, .. }), "{damaged}");
+}

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use types::{Errno, UTime};
+use types::UTime;
 
 /// Between two questions for work.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -175,8 +175,9 @@ fn task(desk: &mut Desk, refs: &Value) -> Result<Task<()>> {
     })
 }
 
+/// The image itself: what else is missing, an ancestor say, is damage that somebody has to know of.
 fn is_missing(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<rbd::Error>().is_some_and(|error| error.errno() == Errno::NOENT)
+    matches!(error.downcast_ref(), Some(rbd::Error::Missing { .. }))
 }
 
 fn now() -> UTime {
@@ -186,4 +187,17 @@ fn now() -> UTime {
 
 fn fraction(progress: Option<Progress>) -> f64 {
     progress.map_or(0.0, |progress| progress.done as f64 / progress.total.max(1) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::Errno;
+
+    #[test]
+    fn only_a_missing_image_counts_as_done() {
+        assert!(is_missing(&rbd::Error::missing("there is no image a").into()));
+        let ancestor = rbd::Error::cluster("reading the header of the parent", Errno::NOENT);
+        assert!(!is_missing(&ancestor.into()) && !is_missing(&anyhow::anyhow!("other")));
+    }
 }
