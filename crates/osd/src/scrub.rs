@@ -133,7 +133,7 @@ impl Osd {
         primaries.map(|(pg, group)| {
             let scrub = &group.scrub;
             let is_busy = scrub.running.is_some() || !scrub.repaired.is_empty();
-            let is_wanted = scrub.order.is_some() || group.pg.scrub_order().is_some();
+            let is_wanted = scrub.order.is_some() || group.wanted_scrub().is_some();
             (*pg, scrub.stamps, is_busy || is_wanted)
         })
     }
@@ -346,19 +346,22 @@ impl Osd {
             stamps.errors += running.count;
             return self.publish_stamps(pg, stamps);
         }
-        // Unless there is another one by now.
-        if group.pg.scrub_order() == running.order {
-            group.pg.set_scrub_order(None);
-        }
         let mut stamps = scrub.stamps.unwrap_or_default();
-        stamps.note(running.level(), now.wall(), running.count);
+        let next = group.wanted_scrub().filter(|order| Some(*order) != running.order);
+        // The clock of the primary that took the order may have been ahead of ours.
+        let at = running.order.map_or(UTime::ZERO, |order| order.at);
+        stamps.note(running.level(), at.max(now.wall()), running.count);
+        // What was ordered meanwhile is not done by what had begun before.
+        let next = next.map(|order| Order { at: stamps.after(order.at), ..order });
+        group.pg.set_scrub_order(next);
         self.publish_stamps(pg, stamps);
     }
 
     /// All members keep the stamps, and what is still to be done.
     fn publish_stamps(&mut self, pg: PgId, stamps: Stamps) {
         let Some(group) = self.groups.get_mut(&pg) else { return };
-        let stamps = Stamps { order: group.pg.scrub_order(), ..stamps };
+        let order = group.pg.scrub_order().filter(|order| !stamps.has_done(order));
+        let stamps = Stamps { order, ..stamps };
         group.scrub.stamps = Some(stamps);
         let members = group.pg.members().acting.clone();
         for member in members {

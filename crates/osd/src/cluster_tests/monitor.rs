@@ -67,6 +67,13 @@ impl Monitor {
         self.tell_all()
     }
 
+    pub fn move_group(&mut self, pg: PgId, osds: &[OsdId]) -> Vec<(ConnId, Message)> {
+        let mut increment = self.next();
+        increment.new_pg_upmap.insert(pg, osds.to_vec());
+        self.publish(increment);
+        self.tell_all()
+    }
+
     fn next(&self) -> Incremental {
         Incremental::new(self.map.fsid, self.map.epoch.next(), UTime::ZERO)
     }

@@ -2,9 +2,9 @@
 
 use super::client::payload;
 use super::world::World;
-use pg::scrub::Level;
+use pg::scrub::{Level, Order, Stamps};
 use store::Change;
-use types::{Errno, OsdId, SnapId};
+use types::{Errno, OsdId, SnapId, UTime};
 use wire::{OsdOp, SnapContext};
 
 const OBJECTS: u64 = 40;
@@ -59,6 +59,62 @@ fn an_order_outlives_the_primaries_that_took_it() {
             assert!(stamps.last_deep.seconds > 0, "{stamps:?}");
         }
     }
+}
+
+#[test]
+fn an_order_given_during_a_scrub_is_not_done_by_it() {
+    let mut world = world_with_objects(55, 2);
+    world.wait(15);
+    let (primary, replica) = (world.primary_of("object5"), world.replicas_of("object5")[0]);
+    let other = |object| Change::Write { object, offset: 0, data: payload("other") };
+    world.tamper("object5", replica, other);
+    world.begin_scrub("object5", Level::Deep);
+    world.order_scrub(Level::Deep, true);
+    // The first one ends, which was not to repair.
+    world.wait_until(|world| world.scrub_errors() == 1);
+    world.mark_down_wrongly(primary);
+    world.wait(60);
+    assert_eq!(world.scrub_errors(), 0);
+    world.finish();
+    assert_readable(&mut world);
+}
+
+#[test]
+fn a_stray_s_order_that_was_carried_out_is_not_carried_out_again() {
+    let mut world = world_with_objects(56, 2);
+    world.wait(15);
+    let (primary, away) = (world.primary_of("object1"), world.replicas_of("object1")[0]);
+    let other = (0..3).map(OsdId).find(|osd| ![primary, away].contains(osd)).unwrap();
+    world.order_scrub(Level::Deep, true);
+    world.wait_until(|world| world.stored_stamps("object1", away).order.is_some());
+    world.crash(away);
+    world.move_group("object1", &[primary, other]);
+    world.wait(60);
+    let done = world.stamps_of("object1").last_deep;
+    assert!(done.seconds > 0);
+    world.restart(away);
+    world.wait(60);
+    assert_eq!(world.stamps_of("object1").last_deep, done);
+}
+
+#[test]
+fn a_new_primary_looks_whether_an_order_was_carried_out_whatever_clocks_said() {
+    let mut world = world_with_objects(57, 3);
+    let replica = world.replicas_of("object1")[0];
+    let mut begin_anew_with = |order: Order| {
+        world.tamper_stamps("object1", replica, Stamps { order: Some(order), ..Stamps::default() });
+        (0..3).for_each(|osd| world.crash(OsdId(osd)));
+        (0..3).for_each(|osd| world.restart(OsdId(osd)));
+        world.finish();
+        world.wait(60);
+        world.stamps_of("object1")
+    };
+    let at = |seconds| UTime { seconds, nanoseconds: 0 };
+    let ahead = Order { level: Level::Deep, repair: true, at: at(1_000_000) };
+    let done = begin_anew_with(ahead);
+    assert!(done.has_done(&ahead), "{done:?}");
+    // A member that did not hear of it knows an older one.
+    assert_eq!(begin_anew_with(Order { at: at(1), ..ahead }), done);
 }
 
 #[test]

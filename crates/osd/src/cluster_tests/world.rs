@@ -5,6 +5,7 @@ use crate::{Config, Osd};
 use bytes::Bytes;
 use engine::{ConnId, Daemon, Message, Output, Peer, Time};
 use pg::is_meta_object;
+use pg::scrub::STAMPS_KEY;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use stdx::Prng;
@@ -387,6 +388,13 @@ impl World {
         self.wait(1);
     }
 
+    /// Stops at the very moment at which this is so.
+    pub fn wait_until(&mut self, is_so: impl Fn(&World) -> bool) {
+        let is_over = (0..STEPS_MAX)
+            .any(|_| is_so(self) || !self.step() && !self.pass_time(Time::FAR_FUTURE));
+        assert!(is_over && is_so(self), "it is never so");
+    }
+
     pub fn wait(&mut self, seconds: u64) {
         let limit = self.now + Duration::from_secs(seconds);
         for _ in 0..STEPS_MAX {
@@ -538,6 +546,46 @@ impl World {
                 osd.take_scrub_order(now, &order);
             }
         }
+        self.drain();
+    }
+
+    /// A group is scrubbed as the schedule has it, without an order.
+    pub fn begin_scrub(&mut self, name: &str, level: pg::scrub::Level) {
+        let ((pg, _), primary, now) = (self.object(name), self.primary_of(name), self.now);
+        let osd = self.machine(primary).osd.as_mut().expect("it runs");
+        osd.begin_scrub(now, pg, level, None);
+        self.drain();
+    }
+
+    /// What the primary of an object's group remembers of scrubs.
+    pub fn stamps_of(&self, name: &str) -> pg::scrub::Stamps {
+        let ((pg, _), primary) = (self.object(name), self.primary_of(name));
+        let osd = self.machines[primary.0 as usize].osd.as_ref().expect("it runs");
+        osd.groups[&pg].scrub.stamps.unwrap_or_default()
+    }
+
+    /// What the disk of an OSD has for certain of them.
+    pub fn stored_stamps(&self, name: &str, osd: OsdId) -> pg::scrub::Stamps {
+        let (pg, _) = self.object(name);
+        let store = self.machines[osd.0 as usize].store.durable();
+        let mut objects = store.objects(Collection(pg));
+        let meta = objects.find(|(object, _)| **object == pg::meta_object(pg));
+        let stored = meta.and_then(|(_, meta)| meta.omap.get(&STAMPS_KEY));
+        stored.map(|stored| codec::decode_all("stamps", stored).unwrap()).unwrap_or_default()
+    }
+
+    /// The disk of an OSD has other stamps than it was told last.
+    pub fn tamper_stamps(&mut self, name: &str, osd: OsdId, stamps: pg::scrub::Stamps) {
+        let object = pg::meta_object(self.object(name).0);
+        let pairs = BTreeMap::from([(STAMPS_KEY, codec::encode_to_bytes(&stamps))]);
+        self.tamper(name, osd, |_| store::Change::OmapSet { object, pairs });
+    }
+
+    /// An object's group is to be on these OSDs.
+    pub fn move_group(&mut self, name: &str, osds: &[OsdId]) {
+        let (pg, _) = self.object(name);
+        let messages = self.monitor.move_group(pg, osds);
+        self.send_all(Node::Monitor, messages);
         self.drain();
     }
 

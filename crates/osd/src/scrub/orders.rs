@@ -1,13 +1,23 @@
 //! What administrators want scrubbed, as the monitor passes it on.
 //!
 //! An order outlives its primary: until it is carried out, all members keep it beside the stamps, and whoever
-//! is the primary next finds it there.
+//! is the primary next finds it there. Members that were away while it was carried out tell of it at any time:
+//! what is to be done is only what the stamps do not say was done.
 
 use crate::Osd;
+use crate::groups::Group;
 use engine::Time;
 use pg::scrub::{Level, Order};
 use types::PgId;
 use wire::internal::ScrubOrder;
+
+impl Group {
+    /// The order that is still to be carried out, as far as is known.
+    pub(crate) fn wanted_scrub(&self) -> Option<Order> {
+        let stamps = self.scrub.stamps?;
+        self.pg.scrub_order().filter(|order| !stamps.has_done(order))
+    }
+}
 
 impl Osd {
     /// All groups of which this OSD is the primary, if none is named.
@@ -40,7 +50,7 @@ impl Osd {
             return;
         };
         let Some(stamps) = group.scrub.stamps else { return };
-        let known = group.pg.scrub_order().filter(|order| !stamps.has_done(order));
+        let known = group.wanted_scrub();
         let fresh = group.scrub.order.take();
         let order = fresh.map(|order| Order { at: stamps.after(order.at), ..order }).or(known);
         group.pg.set_scrub_order(order);

@@ -2,6 +2,7 @@
 
 use super::{Running, ScrubTag};
 use crate::Osd;
+use crate::groups::Group;
 use crate::osd::Stage;
 use crate::storage::Pending;
 use engine::{Duration, Time};
@@ -41,7 +42,7 @@ impl Osd {
         self.load_stamps(now);
         while self.scrubs.own.len() < self.options.max_scrubs.max(1) {
             let Some(Candidate { pg, level, .. }) = self.next_scrub(now) else { break };
-            let order = self.groups.get(&pg).and_then(|group| group.pg.scrub_order());
+            let order = self.groups.get(&pg).and_then(Group::wanted_scrub);
             self.begin_scrub(now, pg, order.map_or(level, |order| order.level), order);
         }
         let resting = self.groups.values().filter_map(|group| group.scrub.not_before);
@@ -59,7 +60,7 @@ impl Osd {
         });
         let candidates = groups.filter_map(|(pg, group)| {
             let scrub = &group.scrub;
-            if group.pg.scrub_order().is_some() || !scrub.repaired.is_empty() {
+            if group.wanted_scrub().is_some() || !scrub.repaired.is_empty() {
                 return Some(Candidate { due: UTime::ZERO, pg: *pg, level: Level::Light });
             }
             let (intervals, forbidden) = self.scrub_rules(*pg);
