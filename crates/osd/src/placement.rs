@@ -124,6 +124,10 @@ impl Osd {
         group.tell_time(&self.leases, self.now);
         let was_primary = group.pg.is_primary();
         group.pg.handle_map(change, members);
+        if !group.pg.is_primary() {
+            // Nobody else knows of it, and it is not to come back when everybody has forgotten it.
+            group.scrub.order = None;
+        }
         if group.pg.is_primary() && !was_primary {
             // A primary that was just started may have been it for others since it is up.
             let up_from = group.pg.members().acting.iter().position(|osd| *osd == whoami);

@@ -118,6 +118,25 @@ fn a_new_primary_looks_whether_an_order_was_carried_out_whatever_clocks_said() {
 }
 
 #[test]
+fn an_order_that_a_primary_cannot_begin_ends_with_its_being_primary() {
+    let mut world = world_with_objects(58, 3);
+    let first = world.primary_of("object1");
+    let others = world.replicas_of("object1");
+    others.iter().for_each(|osd| world.crash(*osd));
+    world.wait(10);
+    world.order_scrub(Level::Deep, false);
+    world.move_group("object1", &[others[0], others[1], first]);
+    others.iter().for_each(|osd| world.restart(*osd));
+    world.finish();
+    world.wait(60);
+    assert_eq!(world.stamps_of("object1").last_deep, UTime::ZERO);
+    world.move_group("object1", &[first, others[0], others[1]]);
+    world.finish();
+    world.wait(60);
+    assert_eq!(world.stamps_of("object1").last_deep, UTime::ZERO);
+}
+
+#[test]
 fn what_a_deep_scrub_finds_is_repaired_and_looked_at_again() {
     for seed in 32..36 {
         let mut world = world_with_objects(seed, 3);
