@@ -128,17 +128,64 @@ impl Tls {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustls::server::ResolvesServerCertUsingSni;
+    use rustls::{ClientConfig, ClientConnection};
+
+    /// A key of nobody, with its certificate for the name "a" until 2120.
+    const PEM: &[u8] = b"-----BEGIN PRIVATE KEY-----
+MC4CAQAwBQYDK2VwBCIEIED8ify/xCe+Y1oGmCrLxeDcO7CmhBIwwM7LEqrGZidn
+-----END PRIVATE KEY-----
+-----BEGIN CERTIFICATE-----
+MIIBBTCBuKADAgECAgEBMAUGAytlcDAMMQowCAYDVQQDDAFhMCAXDTIwMDEwMTAw
+MDAwMFoYDzIxMjAwMTAxMDAwMDAwWjAMMQowCAYDVQQDDAFhMCowBQYDK2VwAyEA
+5ckjqMVpZ2NuV1lec7ME5IzabTSe6OmTdkadTgsRy3KjPTA7MAwGA1UdEwEB/wQC
+MAAwDAYDVR0RBAUwA4IBYTAdBgNVHQ4EFgQUAbBTjS5bIubzIPiAeh143DfQMDIw
+BQYDK2VwA0EARXzS2F9A7OVEIxM+tGt/wFt11hDhZtFCPJthqzAJjjxDHAbaCF9A
+saCty5KNizZKcRPUrnuOAvWUPkKQtgFEDQ==
+-----END CERTIFICATE-----
+";
+
+    fn server() -> Tls {
+        let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
+        let builder = builder.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+        let certificate = CertificateDer::from_pem_slice(PEM).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(PEM).unwrap();
+        let config = Arc::new(builder.with_single_cert(vec![certificate], key).unwrap());
+        TlsPolicy { config: Some(config), is_required: false }.begin().unwrap()
+    }
+
+    fn client() -> ClientConnection {
+        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+        let builder = builder.with_safe_default_protocol_versions().unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(PEM).unwrap()).unwrap();
+        let config = builder.with_root_certificates(roots).with_no_client_auth();
+        ClientConnection::new(Arc::new(config), "a".try_into().unwrap()).unwrap()
+    }
+
+    fn sent(client: &mut ClientConnection) -> Vec<u8> {
+        let mut sent = Vec::new();
+        while client.wants_write() {
+            client.write_tls(&mut sent).unwrap();
+        }
+        sent
+    }
 
     #[test]
     fn who_goes_on_after_a_goodbye_is_given_up() {
-        let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
-        let builder = builder.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
-        let config = builder.with_cert_resolver(Arc::new(ResolvesServerCertUsingSni::new()));
-        let policy = TlsPolicy { config: Some(Arc::new(config)), is_required: false };
-        let (mut tls, mut plain) = (policy.begin().unwrap(), Vec::new());
-        // An alert of the lowest level: close_notify.
-        tls.receive(&[21, 3, 3, 0, 2, 1, 0], &mut plain).unwrap();
-        assert!(tls.receive(b"x", &mut plain).is_err() && plain.is_empty());
+        let (mut tls, mut client, mut plain) = (server(), client(), Vec::new());
+        while client.is_handshaking() || client.wants_write() {
+            tls.receive(&sent(&mut client), &mut plain).unwrap();
+            let answer = tls.poll_transmit().unwrap_or_default();
+            let mut answer = &answer[..];
+            while !answer.is_empty() {
+                client.read_tls(&mut answer).unwrap();
+                client.process_new_packets().unwrap();
+            }
+        }
+        client.writer().write_all(b"hello").unwrap();
+        client.send_close_notify();
+        tls.receive(&sent(&mut client), &mut plain).unwrap();
+        assert_eq!(plain.concat(), b"hello");
+        assert!(tls.receive(b"x", &mut plain).is_err());
     }
 }
