@@ -173,6 +173,26 @@ fn without_room_the_map_stays_as_it_is() {
 }
 
 #[test]
+fn who_waits_behind_a_removal_needs_no_room() {
+    let mut cluster = cluster();
+    let mut image = open(&mut cluster);
+    write(&mut cluster, &mut image, 0..1);
+    image.submit(Request::Discard { offset: 0, length: OBJECT });
+    for _ in 0..2 {
+        let (id, ask) = image.poll_ask().unwrap();
+        let answer = cluster.answer(ask).unwrap();
+        image.handle_answer(id, answer);
+    }
+    let (id, _) = image.poll_ask().unwrap();
+    assert_eq!(image.poll_completion().unwrap().1, Ok(Outcome::Done));
+    image.submit(Request::Read { offset: 0, length: 1 });
+    image.handle_answer(id, Err(Errno::NOSPC));
+    cluster.settle(&mut image);
+    let outcome = image.poll_completion().unwrap().1;
+    assert_eq!(outcome, Ok(Outcome::Data(vec![Piece::Zeros(1)])));
+}
+
+#[test]
 fn a_resize_keeps_the_map_up() {
     let mut cluster = cluster();
     let mut image = open(&mut cluster);

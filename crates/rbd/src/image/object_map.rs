@@ -30,6 +30,8 @@ pub(super) struct MapKeeper {
 #[derive(Debug)]
 struct StateChange {
     new: State,
+    /// The first of those who wait needs it; else it only follows what was done.
+    is_needed: bool,
     waiting: VecDeque<u64>,
 }
 
@@ -103,7 +105,8 @@ impl Image {
         old: Option<State>,
         waiting: VecDeque<u64>,
     ) {
-        self.map.changes.insert(object, StateChange { new, waiting });
+        let is_needed = !waiting.is_empty();
+        self.map.changes.insert(object, StateChange { new, is_needed, waiting });
         if !self.map.is_invalidating {
             let operation = object_map::update(&self.header, object..object + 1, new, old);
             self.ask(Part::Map, object, Ask::Operate(operation));
@@ -144,7 +147,9 @@ impl Image {
             }
             // Whatever needs the room fails; the map stays as it was.
             Err(errno @ (Errno::NOSPC | Errno::DQUOT)) => {
-                if let Some(key) = change.waiting.pop_front() {
+                if change.is_needed
+                    && let Some(key) = change.waiting.pop_front()
+                {
                     self.access_answered(key, Err(errno));
                 }
                 self.state_changed(object);
