@@ -5,8 +5,14 @@ use crate::Error;
 use crate::notify::Notification;
 use crate::steps::{Ask, Part};
 use bytes::Bytes;
+use engine::Duration;
 use rados::{WatchEvent, WatchId};
 use types::Errno;
+
+/// Before a watch that ended while it began is begun anew.
+const REST_BEFORE_WATCH: Duration = Duration::from_millis(500);
+/// The number of the question that lets this time pass.
+pub(super) const REST: u64 = 1;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HeaderWatch {
@@ -38,6 +44,10 @@ impl Image {
     }
 
     pub(super) fn watch_answered(&mut self, answer: Result<Option<WatchId>, Errno>) {
+        // The OSD did not hear of us for too long; nothing was missed, as requests wait.
+        if answer == Err(Errno::NOTCONN) {
+            return self.ask(Part::Watch, REST, Ask::Wait(REST_BEFORE_WATCH));
+        }
         self.watch = HeaderWatch::None;
         match answer {
             Ok(Some(watch)) => {

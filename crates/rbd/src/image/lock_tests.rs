@@ -176,3 +176,16 @@ fn peers_are_sent_for_the_lock_if_they_ask_for_maintenance() {
     let progress = codec::encode_to_bytes(&Notification::Other(4));
     assert!(crowd.say(progress).is_empty());
 }
+
+#[test]
+fn a_watch_that_ends_while_it_begins_is_begun_again() {
+    let mut crowd = crowd(1);
+    let lost = WatchEvent::Lost { watch: WatchId(crowd.watches[&0]), error: Errno::NOTCONN };
+    let image = crowd.images.get_mut(&0).unwrap();
+    assert!(image.handle_watch_event(&lost));
+    let (id, _) = image.poll_ask().unwrap();
+    image.handle_answer(id, Err(Errno::NOTCONN));
+    crowd.write(0);
+    crowd.settle();
+    assert_eq!((crowd.outcome(0), crowd.events(0)), (Some(Ok(Outcome::Done)), vec![]));
+}

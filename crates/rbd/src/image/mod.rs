@@ -265,6 +265,7 @@ impl Asker for Image {
                     self.refreshed(outcome);
                 }
             }
+            Part::Watch if id.number == header_watch::REST => self.begin_watch(),
             Part::Watch => self.watch_answered(answer.map(|reply| match reply {
                 Reply::Watching(watch) => Some(watch),
                 _ => None,
