@@ -233,6 +233,8 @@ impl Image {
         match outcome {
             Ok(Taking::Taken(me, header, map)) => {
                 self.lock.held = Some(me);
+                // The last owner may have removed objects.
+                self.guards.forget();
                 let told = lock::notification(&header, Notification::AcquiredLock(me));
                 self.ask(Part::Nobody, 0, told);
                 self.take_header(*header);

@@ -16,7 +16,7 @@ pub use request::{Outcome, Piece, Request, RequestId};
 
 use crate::header::Header;
 use crate::steps::{Answer, Ask, AskId, Part, Task};
-use crate::{Asker, Error};
+use crate::{Asker, Error, Features};
 use access::Access;
 use copyup::Guards;
 use header_watch::HeaderWatch;
@@ -222,7 +222,9 @@ impl Image {
             // What is under way is as good as what begins now.
             self.header.ancestors = old.ancestors;
         }
-        if (old.size, &old.parent) != (self.header.size, &self.header.parent) {
+        let is_changed = (old.size, &old.parent) != (self.header.size, &self.header.parent);
+        // Without the lock anybody may have gone back to a snapshot, which removes objects.
+        if is_changed || !self.header.features.contains(Features::EXCLUSIVE_LOCK) {
             self.guards.forget();
         }
     }

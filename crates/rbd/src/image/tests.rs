@@ -1,8 +1,9 @@
 //! An image over objects that are a map in memory.
 
 use super::*;
+use crate::memory::{Cluster, OBJECT, spec};
 use crate::names::Pool;
-use crate::{Features, ImageSpec, Layout};
+use crate::{CloneFormat, CloneSpec, Features, ImageSpec, Layout, clone_image, take_snapshot};
 use bytes::Bytes;
 use proptest::prelude::*;
 use rados::{OperationReply, WatchEvent, WatchId};
@@ -276,4 +277,52 @@ proptest! {
         }
         prop_assert_eq!(world.read(0, SIZE), model);
     }
+}
+
+/// A clone without the lock, of an image full of ones.
+fn clone() -> Cluster {
+    let (mut cluster, size) = (Cluster::with_image("a", OBJECT), OBJECT);
+    let mut parent = cluster.open("a");
+    parent.submit(Request::Write { offset: 0, data: vec![1; size as usize].into() });
+    cluster.settle(&mut parent);
+    cluster.run(take_snapshot(spec("a"), "s".into())).unwrap();
+    let clone = CloneSpec {
+        parent: spec("a"),
+        snapshot: "s".into(),
+        image: spec("b"),
+        id: "b1".into(),
+        order: None,
+        features: Features::LAYERING,
+        data_pool: None,
+        striping: None,
+        format: CloneFormat::Two,
+    };
+    cluster.run(clone_image(clone)).unwrap();
+    cluster
+}
+
+#[test]
+fn objects_that_were_there_may_be_gone_when_the_header_has_changed() {
+    let mut cluster = clone();
+    let mut image = cluster.open("b");
+    for _ in 0..2 {
+        image.submit(Request::Write { offset: 0, data: "new".into() });
+        cluster.settle(&mut image);
+        image.poll_completion().unwrap().1.unwrap();
+    }
+    // Somebody goes back to a snapshot that has no such object.
+    let place = cluster.header("b").data_place(0);
+    cluster.objects.remove(&place);
+    cluster.say("b", crate::notify::header_update());
+    cluster.tell(&mut image);
+    image.submit(Request::Write { offset: 0, data: "new".into() });
+    let read = image.submit(Request::Read { offset: 0, length: 4 });
+    let (id, guarded) = image.poll_ask().unwrap();
+    assert!(image.poll_ask().is_none(), "the read waits for what becomes of the write");
+    let answer = cluster.answer(guarded).unwrap();
+    image.handle_answer(id, answer);
+    cluster.settle(&mut image);
+    let outcomes: BTreeMap<_, _> = std::iter::from_fn(|| image.poll_completion()).collect();
+    let expected = Piece::Data(b"new\x01"[..].into());
+    assert_eq!(outcomes[&read], Ok(Outcome::Data(vec![expected])));
 }
