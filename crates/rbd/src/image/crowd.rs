@@ -90,10 +90,15 @@ impl Crowd {
         let Some((id, ask)) = self.images.get_mut(&client).and_then(Asker::poll_ask) else {
             return false;
         };
+        self.give_answer(client, id, ask);
+        true
+    }
+
+    /// Answers one question of a client, unless it is one that takes time.
+    pub fn give_answer(&mut self, client: usize, id: AskId, ask: Ask) {
         if let Some(answer) = self.answer(client, id, ask) {
             self.images.get_mut(&client).unwrap().handle_answer(id, answer);
         }
-        true
     }
 
     /// Who has not answered by now never will; who waits has waited long enough.

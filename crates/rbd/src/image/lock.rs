@@ -9,7 +9,7 @@ use crate::header::{self, Header};
 use crate::lock::{self, Attempt};
 use crate::notify::{ClientId, Notification, Response, WishId};
 use crate::object_map::{self, ObjectMap};
-use crate::steps::{Answer, AskId, Part, Task};
+use crate::steps::{Answer, AskId, Part, Steps, Stop, Task};
 use crate::{Asker, Error, Features};
 use bytes::Bytes;
 use engine::Duration;
@@ -138,14 +138,7 @@ impl Image {
             }
             match lock::attempt(steps, &header, watch)? {
                 Attempt::NotYet => Ok(Taking::NotYet),
-                Attempt::Taken(me) => {
-                    let id = header.id.clone();
-                    let header = header::with_ancestors(steps, |steps| {
-                        header::read_with_id(steps, &header.spec, id.clone())
-                    })?;
-                    let map = object_map::open(steps, &header)?;
-                    Ok(Taking::Taken(me, Box::new(header), map))
-                }
+                Attempt::Taken(me) => look_as_owner(steps, &header, me),
             }
         })));
     }
@@ -196,6 +189,7 @@ impl Image {
         match &mut self.lock.change {
             Some(Change::Taking(task)) => {
                 if let Some(outcome) = task.poll_outcome() {
+                    self.asks.extend(last_words(task));
                     self.lock.change = None;
                     self.lock_taken(outcome);
                 }
@@ -216,10 +210,7 @@ impl Image {
             }
             Some(Change::Releasing(task)) => {
                 if let Some(outcome) = task.poll_outcome() {
-                    // What it tells the others goes out even now that it is over.
-                    while let Some((_, ask)) = task.poll_ask() {
-                        self.asks.push_back((AskId { part: Part::Nobody, number: 0 }, ask));
-                    }
+                    self.asks.extend(last_words(task));
                     (self.lock.change, self.lock.held) = (None, None);
                     self.lock.has_yielded = std::mem::take(&mut self.lock.is_asked_for);
                     self.lock_changed(outcome);
@@ -399,4 +390,31 @@ impl Image {
         let error = lock::blocklisted(&self.header);
         self.fail(error);
     }
+}
+
+/// The image as the last owner left it; the lock is given up again if that cannot be known.
+fn look_as_owner(steps: &mut Steps, header: &Header, me: ClientId) -> Result<Taking, Stop> {
+    let outcome = read_as_owner(steps, header, me);
+    if let Err(Stop::Failed(_)) = &outcome {
+        // Why it is given up says more than why that failed too.
+        if let Err(Stop::Waiting) = lock::release(steps, header, WatchId(me.handle)) {
+            return Err(Stop::Waiting);
+        }
+        steps.tell(|| lock::notification(header, Notification::ReleasedLock(me)));
+    }
+    outcome
+}
+
+fn read_as_owner(steps: &mut Steps, header: &Header, me: ClientId) -> Result<Taking, Stop> {
+    let header = header::with_ancestors(steps, |steps| {
+        header::read_with_id(steps, &header.spec, header.id.clone())
+    })?;
+    let map = object_map::open(steps, &header)?;
+    Ok(Taking::Taken(me, Box::new(header), map))
+}
+
+/// What a task that is over still tells others.
+fn last_words<T>(task: &mut Task<T>) -> impl Iterator<Item = (AskId, crate::Ask)> {
+    let told = std::iter::from_fn(|| task.poll_ask());
+    told.map(|(_, ask)| (AskId { part: Part::Nobody, number: 0 }, ask))
 }

@@ -178,6 +178,26 @@ fn peers_are_sent_for_the_lock_if_they_ask_for_maintenance() {
 }
 
 #[test]
+fn a_lock_is_given_up_if_the_image_cannot_be_read_with_it() {
+    let mut crowd = crowd(1);
+    crowd.write(0);
+    for _ in 0..2 {
+        let (id, ask) = crowd.images.get_mut(&0).unwrap().poll_ask().unwrap();
+        crowd.give_answer(0, id, ask);
+    }
+    assert_eq!(crowd.holder(), Some(0));
+    let image = crowd.images.get_mut(&0).unwrap();
+    let (id, _) = image.poll_ask().unwrap();
+    image.handle_answer(id, Err(Errno::TIMEDOUT));
+    crowd.settle();
+    assert_eq!(crowd.outcome(0).unwrap().unwrap_err().errno(), Errno::TIMEDOUT);
+    assert_eq!((crowd.holder(), crowd.images[&0].has_lock()), (None, false));
+    crowd.write(0);
+    crowd.settle();
+    assert_eq!((crowd.outcome(0), crowd.holder()), (Some(Ok(Outcome::Done)), Some(0)));
+}
+
+#[test]
 fn a_watch_that_ends_while_it_begins_is_begun_again() {
     let mut crowd = crowd(1);
     let lost = WatchEvent::Lost { watch: WatchId(crowd.watches[&0]), error: Errno::NOTCONN };
