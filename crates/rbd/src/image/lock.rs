@@ -24,12 +24,21 @@ const NUMBER_BITS: u32 = 32;
 #[derive(Debug)]
 pub(super) enum Change {
     Taking(Task<Taking>),
-    Renewing(Task<bool>, WatchId),
+    Renewing(Renewal),
     /// Does what somebody asked for, as the owner.
     Working(Task<Taking>, WishId),
     /// The writes that are under way come first.
     Draining,
     Releasing(Task<()>),
+}
+
+/// The lock gets the name of a new watch.
+#[derive(Debug)]
+pub(super) struct Renewal {
+    task: Task<bool>,
+    watch: WatchId,
+    /// It was about to be given up.
+    is_draining: bool,
 }
 
 /// What came of a try to take the lock; with it, the header as the last owner left it.
@@ -78,7 +87,7 @@ impl Lock {
     fn poll_ask(&mut self) -> Option<(AskId, crate::Ask)> {
         let (id, ask) = match self.change.as_mut()? {
             Change::Taking(task) | Change::Working(task, _) => task.poll_ask()?,
-            Change::Renewing(task, _) => task.poll_ask()?,
+            Change::Renewing(renewal) => renewal.task.poll_ask()?,
             Change::Releasing(task) => task.poll_ask()?,
             Change::Draining => return None,
         };
@@ -158,13 +167,21 @@ impl Image {
     /// A new watch: the lock must bear its name, or its owner seems to be dead.
     pub(super) fn watch_changed(&mut self, watch: WatchId) {
         let Some(me) = self.lock.held.filter(|me| me.handle != watch.0) else { return };
-        // One that is given up needs no new name, and one that is being taken is looked at then.
-        if self.lock.is_changing() {
+        let is_draining = matches!(self.lock.change, Some(Change::Draining));
+        // One that is released needs no new name, and after other changes it is looked at again.
+        if self.lock.is_changing() && !is_draining {
             return;
         }
         let (header, old) = (self.header.clone(), WatchId(me.handle));
         let task = Task::new(move |steps| lock::renew(steps, &header, old, watch));
-        self.change_lock(Change::Renewing(task, watch));
+        self.change_lock(Change::Renewing(Renewal { task, watch, is_draining }));
+    }
+
+    /// Watches that began during another change.
+    fn catch_up_with_watch(&mut self) {
+        if let HeaderWatch::Watching(watch) = self.watch {
+            self.watch_changed(watch);
+        }
     }
 
     pub(super) fn poll_lock_ask(&mut self) -> Option<(AskId, crate::Ask)> {
@@ -178,7 +195,7 @@ impl Image {
         let id = AskId { part: Part::Task, number: id.number & ((1 << NUMBER_BITS) - 1) };
         match &mut self.lock.change {
             Some(Change::Taking(task) | Change::Working(task, _)) => task.handle_answer(id, answer),
-            Some(Change::Renewing(task, _)) => task.handle_answer(id, answer),
+            Some(Change::Renewing(renewal)) => renewal.task.handle_answer(id, answer),
             Some(Change::Releasing(task)) => task.handle_answer(id, answer),
             Some(Change::Draining) | None => {}
         }
@@ -201,10 +218,10 @@ impl Image {
                     self.work_done(wish, outcome);
                 }
             }
-            Some(Change::Renewing(task, watch)) => {
-                let watch = *watch;
-                if let Some(outcome) = task.poll_outcome() {
-                    self.lock.change = None;
+            Some(Change::Renewing(renewal)) => {
+                let watch = renewal.watch;
+                if let Some(outcome) = renewal.task.poll_outcome() {
+                    self.lock.change = renewal.is_draining.then_some(Change::Draining);
                     self.lock_renewed(outcome, watch);
                 }
             }
@@ -230,9 +247,7 @@ impl Image {
                 self.ask(Part::Nobody, 0, told);
                 self.take_header(*header);
                 self.set_map(map);
-                if let HeaderWatch::Watching(watch) = self.watch {
-                    self.watch_changed(watch);
-                }
+                self.catch_up_with_watch();
                 self.go_on();
             }
             Ok(Taking::NotYet) => self.go_on(),
@@ -244,10 +259,12 @@ impl Image {
         match (&outcome, &mut self.lock.held) {
             (Ok(true), Some(me)) => me.handle = watch.0,
             _ => {
-                self.lock.held = None;
+                (self.lock.held, self.lock.change) = (None, None);
                 self.abandon_map();
             }
         }
+        self.catch_up_with_watch();
+        self.drain();
         self.lock_changed(outcome.map(|_| ()));
     }
 
@@ -331,6 +348,7 @@ impl Image {
                 self.drain();
             }
         }
+        self.catch_up_with_watch();
         self.go_on();
     }
 

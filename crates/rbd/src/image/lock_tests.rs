@@ -177,6 +177,61 @@ fn peers_are_sent_for_the_lock_if_they_ask_for_maintenance() {
     assert!(crowd.say(progress).is_empty());
 }
 
+/// Loses the owner's watch and begins another, up to the question that gives the lock its name.
+fn lose_watch(crowd: &mut Crowd, client: usize) -> (crate::AskId, crate::Ask) {
+    let watch = WatchId(crowd.watches.remove(&client).unwrap());
+    let lost = WatchEvent::Lost { watch, error: Errno::NOTCONN };
+    assert!(crowd.images.get_mut(&client).unwrap().handle_watch_event(&lost));
+    loop {
+        let (id, ask) = crowd.images.get_mut(&client).unwrap().poll_ask().unwrap();
+        let is_renewal = |operation: &rados::Operation| {
+            let input = operation.ops.first().and_then(|op| op.call_input().ok());
+            input.is_some_and(|(_, method, _)| &method[..] == b"set_cookie")
+        };
+        if matches!(&ask, crate::Ask::Operate(operation) if is_renewal(operation)) {
+            return (id, ask);
+        }
+        crowd.give_answer(client, id, ask);
+    }
+}
+
+#[test]
+fn an_owner_whose_watch_is_lost_while_it_drains_is_not_taken_for_dead() {
+    let mut crowd = crowd(2);
+    crowd.write(0);
+    crowd.settle();
+    crowd.outcome(0);
+    crowd.write(0);
+    let (id, write) = crowd.images.get_mut(&0).unwrap().poll_ask().unwrap();
+    assert_eq!(crowd.say(request_lock()), [0]);
+    let (renewal, ask) = lose_watch(&mut crowd, 0);
+    crowd.give_answer(0, renewal, ask);
+    crowd.write(1);
+    crowd.turn_until_rest(100);
+    assert!(crowd.blocklist.is_empty() && crowd.holder() == Some(0));
+    crowd.give_answer(0, id, write);
+    crowd.settle();
+    assert_eq!(
+        (crowd.outcome(0), crowd.outcome(1)),
+        (Some(Ok(Outcome::Done)), Some(Ok(Outcome::Done)))
+    );
+    assert!(crowd.blocklist.is_empty());
+}
+
+#[test]
+fn a_watch_that_begins_while_the_lock_is_renewed_counts() {
+    let mut crowd = crowd(1);
+    crowd.write(0);
+    crowd.settle();
+    let (renewal, ask) = lose_watch(&mut crowd, 0);
+    let lost = WatchEvent::Lost { watch: WatchId(crowd.watches[&0]), error: Errno::NOTCONN };
+    assert!(crowd.images.get_mut(&0).unwrap().handle_watch_event(&lost));
+    crowd.settle();
+    crowd.give_answer(0, renewal, ask);
+    crowd.settle();
+    assert_eq!(crowd.holder.as_ref().unwrap().1, format!("auto {}", crowd.watches[&0]));
+}
+
 #[test]
 fn a_lock_is_given_up_if_the_image_cannot_be_read_with_it() {
     let mut crowd = crowd(1);
