@@ -163,9 +163,13 @@ impl Image {
 
     /// Changes an object of the image, once its map allows that.
     pub(super) fn operate(&mut self, key: u64, stage: Stage, ops: Vec<OsdOp>) {
+        let obstacle = self.write_obstacle();
         let Some(access) = self.accesses.get_mut(key) else { return };
         access.stage = stage;
         let object = access.object;
+        if let Some(error) = obstacle {
+            return self.access_refused(key, error);
+        }
         if self.map.hold(object, key) {
             access.prepared = Some(ops);
             return;

@@ -60,6 +60,8 @@ struct Wish {
 pub(super) struct Lock {
     /// By which watch the lock is held, and who we are with it.
     held: Option<ClientId>,
+    /// It was taken away, perhaps in the midst of writes, and not taken again since.
+    is_lost: bool,
     change: Option<Change>,
     /// Nobody else gets it while the image is open.
     is_kept: bool,
@@ -240,7 +242,7 @@ impl Image {
     fn lock_taken(&mut self, outcome: Result<Taking, Error>) {
         match outcome {
             Ok(Taking::Taken(me, header, map)) => {
-                self.lock.held = Some(me);
+                (self.lock.held, self.lock.is_lost) = (Some(me), false);
                 // The last owner may have removed objects.
                 self.guards.forget();
                 let told = lock::notification(&header, Notification::AcquiredLock(me));
@@ -258,14 +260,34 @@ impl Image {
     fn lock_renewed(&mut self, outcome: Result<bool, Error>, watch: WatchId) {
         match (&outcome, &mut self.lock.held) {
             (Ok(true), Some(me)) => me.handle = watch.0,
-            _ => {
-                (self.lock.held, self.lock.change) = (None, None);
-                self.abandon_map();
-            }
+            (Err(error), _) => self.lose_lock(Some(error.clone())),
+            _ => self.lose_lock(None),
         }
         self.catch_up_with_watch();
         self.drain();
-        self.lock_changed(outcome.map(|_| ()));
+        self.go_on();
+    }
+
+    /// Writes that have begun must not go on without the lock and its map.
+    fn lose_lock(&mut self, error: Option<Error>) {
+        (self.lock.held, self.lock.change, self.lock.is_lost) = (None, None, true);
+        if let Some(error) = error {
+            self.fail(error);
+        }
+        self.abandon_map();
+    }
+
+    /// Why an object must not be changed now.
+    pub(super) fn write_obstacle(&self) -> Option<Error> {
+        let lost = || {
+            let image = &self.header.spec;
+            let text = format!(
+                "the exclusive lock of {image} was taken away during a write (`rbd lock ls` names \
+                 its owner); write again"
+            );
+            Error::cluster(text, Errno::BUSY)
+        };
+        self.failure.clone().or_else(|| self.lock.is_lost.then(lost))
     }
 
     fn lock_changed(&mut self, outcome: Result<(), Error>) {

@@ -7,6 +7,7 @@ use crate::object_map::State;
 use crate::steps::change;
 use crate::{Features, Piece, remove, remove_snapshot, resize, roll_back, take_snapshot};
 use proptest::prelude::*;
+use rados::WatchEvent;
 use types::{Errno, SnapId};
 use wire::OsdOp;
 
@@ -190,6 +191,32 @@ fn who_waits_behind_a_removal_needs_no_room() {
     cluster.settle(&mut image);
     let outcome = image.poll_completion().unwrap().1;
     assert_eq!(outcome, Ok(Outcome::Data(vec![Piece::Zeros(1)])));
+}
+
+#[test]
+fn what_waits_for_the_map_fails_with_the_lock() {
+    let mut cluster = cluster();
+    let mut image = open(&mut cluster);
+    image.submit(Request::Write { offset: 0, data: "a".into() });
+    let (update, _) = image.poll_ask().unwrap();
+    let watch = *cluster.watches.keys().next().unwrap();
+    let lost = WatchEvent::Lost { watch, error: Errno::NOTCONN };
+    assert!(image.handle_watch_event(&lost));
+    let (id, ask) = image.poll_ask().unwrap();
+    let answer = cluster.answer(ask).unwrap();
+    image.handle_answer(id, answer);
+    // The lock's new name is refused: somebody else has it.
+    while image.has_lock() {
+        let (id, ask) = image.poll_ask().unwrap();
+        let answer = match id.part {
+            crate::steps::Part::Lock => Err(Errno::BUSY),
+            _ => cluster.answer(ask).unwrap(),
+        };
+        image.handle_answer(id, answer);
+    }
+    image.handle_answer(update, Ok(Reply::Operation(rados::OperationReply::default())));
+    assert_eq!(image.poll_completion().unwrap().1.unwrap_err().errno(), Errno::BUSY);
+    assert!(cluster.names("rbd_data").is_empty());
 }
 
 #[test]

@@ -26,7 +26,7 @@ pub struct Cluster {
     /// So many changes of snapshots fail, although they are done.
     pub lost_answers: usize,
     removed_snaps: BTreeSet<SnapId>,
-    watches: BTreeMap<WatchId, Place>,
+    pub watches: BTreeMap<WatchId, Place>,
     watches_made: u64,
     /// Not yet handed to those who watch.
     events: Vec<(WatchId, Bytes)>,
