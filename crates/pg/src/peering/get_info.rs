@@ -118,7 +118,9 @@ impl Pg {
     }
 
     pub(crate) fn told_info(&mut self, from: OsdId, notice: Option<Box<Notice>>) {
-        if !self.is_primary() || self.peers.get(&from).is_some_and(|peer| peer.info.is_some()) {
+        let is_known = self.peers.get(&from).is_some_and(|peer| peer.info.is_some());
+        // One that is down will not answer; when it is up again it is asked anew.
+        if !self.is_primary() || is_known || !self.is_osd_up(from) {
             return;
         }
         if let Some(notice) = &notice {

@@ -71,6 +71,7 @@ impl Pg {
     /// Whatever an OSD that is no member was asked for, it will not answer.
     pub(crate) fn forget_helper(&mut self, osd: OsdId) {
         self.peers.remove(&osd);
+        self.asked.remove(&osd);
         self.recovery.forget_source(osd);
     }
 

@@ -1,6 +1,7 @@
 //! Who serves, and who is waited for.
 
 use super::World;
+use types::OsdId;
 
 #[test]
 fn a_new_group_becomes_active_and_confirms_writes() {
@@ -31,6 +32,17 @@ fn too_few_members_serve_nothing() {
          run
          states => Active Stray Stray",
     );
+}
+
+/// What it said before it was marked down arrives afterwards; another one has the same.
+#[test]
+fn nobody_follows_an_osd_that_is_down() {
+    for gone in [2, 3] {
+        let mut world = World::new(4);
+        world.run_script("size 2\n map 20 2 3\n run\n write a one\n run\n map 30 0 1");
+        world.finish_commits(OsdId(gone));
+        world.run_script(&format!("down {gone}\n map 31 0 1\n run\n get 0 a => one"));
+    }
 }
 
 #[test]

@@ -514,6 +514,14 @@ impl World {
         true
     }
 
+    /// All that an OSD has asked of its store is done, and nothing else.
+    pub fn finish_commits(&mut self, osd: OsdId) {
+        while let Some((tag, outcome)) = self.node(osd).completions.pop_front() {
+            self.node(osd).pg.handle_completion(tag, outcome);
+            self.drain();
+        }
+    }
+
     fn restart(&mut self, osd: OsdId, wipe: bool) {
         let epoch = Epoch(self.epoch + 1);
         let node = self.node(osd);
