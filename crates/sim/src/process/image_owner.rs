@@ -299,6 +299,7 @@ impl ImageUser for ImageOwner {
     fn look(&mut self) {
         let (contents, length) = (self.contents.clone(), self.contents.len() as u64);
         self.submit(Request::Read { offset: 0, length }, Expected::Contents(0, contents));
+        self.check();
     }
 
     fn send(&mut self, client: &mut Client, now: Time) -> bool {
