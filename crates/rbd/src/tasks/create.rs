@@ -65,15 +65,24 @@ pub fn create(spec: CreateSpec) -> Task<()> {
     Task::new(move |steps| make_image(steps, &spec, |_| Ok(())))
 }
 
-/// The name is claimed first, so that of two who make the same image one fails; whatever fails later
-/// gives the name back. The directory shows an image once it is furnished.
+/// Whoever finds the name finds a header that says how the image lies on its objects. Of two who make
+/// the same image one fails to claim the name; whatever fails later gives it back. The directory shows
+/// an image once it is furnished.
 pub(super) fn make_image(
     steps: &mut Steps,
     spec: &CreateSpec,
     furnish: impl FnOnce(&mut Steps) -> Result<(), Stop>,
 ) -> Result<(), Stop> {
     spec.check()?;
-    claim_name(steps, &spec.image, &spec.id)?;
+    make_header(steps, spec)?;
+    match claim_name(steps, &spec.image, &spec.id) {
+        Err(Stop::Failed(error)) => {
+            let header = spec.image.pool.header(&spec.id);
+            let _ = steps.try_change(&header, || vec![OsdOp::remove()])?;
+            return Err(error.into());
+        }
+        outcome => outcome?,
+    }
     match make(steps, spec, furnish) {
         Err(Stop::Failed(error)) => {
             clean_up(steps, spec)?;
@@ -95,12 +104,8 @@ pub(super) fn claim_name(steps: &mut Steps, image: &ImageSpec, id: &str) -> Resu
     }
 }
 
-fn make(
-    steps: &mut Steps,
-    spec: &CreateSpec,
-    furnish: impl FnOnce(&mut Steps) -> Result<(), Stop>,
-) -> Result<(), Stop> {
-    let (pool, name) = (&spec.image.pool, &spec.image.name);
+fn make_header(steps: &mut Steps, spec: &CreateSpec) -> Result<(), Stop> {
+    let pool = &spec.image.pool;
     let prefix = data_prefix(pool.id, &spec.id, spec.data_pool.is_some());
     let data_pool = spec.data_pool.map_or(-1, |pool| pool.0);
     let features = spec.features().0;
@@ -110,10 +115,18 @@ fn make(
             calls::create(spec.size, spec.order, features, &prefix, data_pool),
         ]
     })?;
-    if let Some((unit, count)) = spec.striping {
-        let ops = || vec![calls::set_stripe_unit_count(unit, count)];
-        steps.change("setting the striping", &pool.header(&spec.id), ops)?;
-    }
+    let Some((unit, count)) = spec.striping else { return Ok(()) };
+    // In an operation of its own: a class need not see what the same one has made.
+    let ops = || vec![calls::set_stripe_unit_count(unit, count)];
+    steps.change("setting the striping", &pool.header(&spec.id), ops)
+}
+
+fn make(
+    steps: &mut Steps,
+    spec: &CreateSpec,
+    furnish: impl FnOnce(&mut Steps) -> Result<(), Stop>,
+) -> Result<(), Stop> {
+    let (pool, name) = (&spec.image.pool, &spec.image.name);
     if spec.features().contains(Features::OBJECT_MAP) {
         let ops = || vec![object_map::calls::resize(spec.objects())];
         steps.change("making the object map", &pool.object_map(&spec.id), ops)?;

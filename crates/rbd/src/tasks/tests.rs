@@ -303,3 +303,27 @@ fn an_image_that_is_not_there_is_told_from_a_part_that_is_missing() {
     let damaged = cluster.run(flatten(spec("a"))).unwrap_err();
     assert!(matches!(damaged, Error::Cluster { errno: Errno::NOENT, .. }), "{damaged}");
 }
+
+#[test]
+fn who_opens_an_image_that_is_being_made_finds_its_layout() {
+    let image = spec("a");
+    let striping = Some((OBJECT / 4, 3));
+    let mut making = create(CreateSpec {
+        image,
+        id: "a1".into(),
+        size: 10 * OBJECT,
+        order: 12,
+        features: Features::DEFAULT,
+        data_pool: None,
+        striping,
+    });
+    let mut cluster = Cluster::default();
+    let mut layouts = Vec::new();
+    while let Some((id, ask)) = making.poll_ask() {
+        let answer = cluster.answer(ask).unwrap();
+        making.handle_answer(id, answer);
+        layouts.extend(cluster.run(open(spec("a"))).map(|header| header.layout));
+    }
+    making.poll_outcome().unwrap().unwrap();
+    assert!(layouts.iter().all(|layout| Some(layout) == layouts.last()), "{layouts:?}");
+}
