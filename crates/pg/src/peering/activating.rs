@@ -35,8 +35,16 @@ impl Pg {
                 self.activate_member(member);
             }
         }
+        self.spare_filling_in();
         self.update_last_complete();
         self.store_info_and_intervals(Tag::Activated(self.interval));
+    }
+
+    /// Our own log may reach further back than the best one did: whoever can follow it need not be filled in.
+    fn spare_filling_in(&mut self) {
+        let targets = self.backfill_targets().filter(|(_, through)| !through.max);
+        let targets: Vec<OsdId> = targets.map(|(osd, _)| osd).collect();
+        self.backfill.set_targets(&targets);
     }
 
     /// Tells a member to follow our log: from where it stands, from as far back as we can if it has

@@ -88,6 +88,17 @@ fn a_copy_that_is_filled_in_knows_them() {
     assert_known(&mut world, PG, &[1, 1500]);
 }
 
+/// The best log seems too short for new members. The primary, who has been away, has more of it.
+#[test]
+fn who_can_follow_the_log_after_all_is_not_filled_in() {
+    let mut world = World::new(5);
+    world.run_script("map 20 2 1 0\n run");
+    world.write_many(1010);
+    world.run_script("down 2\n map 40 1 0\n run");
+    world.write_many(150);
+    world.run_script("up 2\n map 60 2 3 4\n run\n clean => yes\n equal 2 3 4");
+}
+
 #[test]
 fn a_copy_that_could_not_begin_anew_knows_what_it_knew() {
     let mut world = World::new(3);
