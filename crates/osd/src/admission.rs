@@ -76,6 +76,11 @@ impl Osd {
     fn route(&mut self, key: u64) -> Option<PgId> {
         let request = self.requests.get_mut(key)?;
         let pool = self.map.pool(request.message.pg.pg.pool)?;
+        // What its client sent before groups were merged it sends again, and in order.
+        let is_client = matches!(request.origin, Origin::Client { .. });
+        if is_client && request.message.map_epoch < pool.last_force_op_resend {
+            return None;
+        }
         let pg = pool.raw_pg_to_pg(request.message.pg.pg);
         request.pg = pg;
         request.message.object.pool = pg.pool;

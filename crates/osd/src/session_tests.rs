@@ -241,6 +241,22 @@ fn a_pause_drops_requests_which_their_clients_repeat() {
     }
 }
 
+/// Groups were merged: all that was not answered comes again, in order, and nothing may overtake it.
+#[test]
+fn what_clients_send_again_for_a_newer_map_is_dropped() {
+    let mut lone = Lone::new();
+    let client = lone.client("allow *");
+    let before = lone.request("object", append(4), 0);
+    let mut pool = lone.map.pool(POOL).unwrap().clone();
+    lone.publish(|increment| {
+        pool.last_force_op_resend = increment.epoch;
+        increment.new_pools.insert(POOL, pool);
+    });
+    lone.deliver(client, before.with_tid(9000));
+    assert!(lone.replies.is_empty());
+    assert_eq!(lone.call(client, "object", append(4)), Some(0));
+}
+
 #[test]
 fn a_session_with_too_much_in_work_is_paused_until_it_has_less() {
     let mut lone = Lone::new();
