@@ -246,7 +246,9 @@ fn await_commands(world: &mut World) -> Result<(), String> {
 fn restore(world: &mut World) -> Result<(), String> {
     let all = world.cast.osds.len();
     if !world.run_until(BOOT_LIMIT, |world| map(world).is_some_and(|map| map.up_count() == all)) {
-        return Err("not all OSDs come up again".to_owned());
+        let osds = map(world).into_iter().flat_map(|map| map.existing_osds());
+        let down: Vec<OsdId> = osds.filter(|(_, osd)| !osd.is_up()).map(|(osd, _)| osd).collect();
+        return Err(format!("not all OSDs come up again: {down:?} are down"));
     }
     await_commands(world)?;
     for id in 0..world.cast.osds.len() as u64 {

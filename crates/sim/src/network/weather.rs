@@ -11,6 +11,9 @@ use stdx::Prng;
 /// Of a thousand deliveries so many take much longer than usual.
 const SPIKES_PER_MILLE: u64 = 3;
 const SPIKE_FACTOR_MAX: u64 = 40;
+/// Spikes, slow links and storms are multiplied with each other, but nothing is on its way for longer: whatever
+/// comes behind it over the same connection would wait, long after the weather is fair again.
+const DELAY_MAX: Duration = Duration::from_secs(20);
 /// After which a lost packet is sent again, at first; then after twice as long, and so on.
 const RETRANSMIT: Duration = Duration::from_millis(200);
 const RETRANSMITS_MAX: u32 = 5;
@@ -47,7 +50,8 @@ impl Weather {
             false => 1,
         };
         let slow = self.slow.get(&way).copied().unwrap_or(1);
-        Duration::from_micros(base * spike * self.storm_factor * slow) + self.loss(prng, way)
+        let delay = Duration::from_micros(base * spike * self.storm_factor * slow);
+        delay.min(DELAY_MAX) + self.loss(prng, way)
     }
 
     fn loss(&self, prng: &mut Prng, way: Way) -> Duration {
