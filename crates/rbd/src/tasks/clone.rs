@@ -76,11 +76,13 @@ pub fn clone_image(spec: CloneSpec) -> Task<()> {
         spec.check(&parent, &snapshot)?;
         let child = spec.child(&parent, &snapshot);
         let (image, id, format) = (&spec.image, &spec.id, spec.format);
+        let place = image.pool.header(id);
+        let link = |steps: &mut Steps| parents::link(steps, &parent, &snapshot, &place, format);
         let furnish = |steps: &mut Steps| {
-            parents::attach(steps, &parent, &snapshot, image, id, format)?;
-            copy_metadata(steps, &parent, &image.pool.header(id))
+            parents::attach(steps, &parent, snapshot.id, image, id, format)?;
+            copy_metadata(steps, &parent, &place)
         };
-        match make_image(steps, &child, furnish) {
+        match make_image(steps, &child, link, furnish) {
             Err(Stop::Failed(error)) => {
                 let of = header::Parent {
                     pool: parent.spec.pool.id,

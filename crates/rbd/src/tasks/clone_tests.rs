@@ -99,6 +99,26 @@ fn a_clone_shows_its_parents_snapshot_until_it_is_written() {
 }
 
 #[test]
+fn who_opens_a_clone_that_is_being_made_sees_its_parent() {
+    for format in [CloneFormat::One, CloneFormat::Two] {
+        let mut cluster = family();
+        cluster.run(protect_snapshot(spec("a"), "s".into())).unwrap();
+        let mut making = clone_image(CloneSpec { format, ..clone_spec("a", "s", "c") });
+        let mut opened = 0;
+        while let Some((id, ask)) = making.poll_ask() {
+            let answer = cluster.answer(ask).unwrap();
+            making.handle_answer(id, answer);
+            if let Ok(header) = cluster.run(open(spec("c"))) {
+                assert!(contents(&mut cluster, header) == [1; SIZE as usize], "it shows zeros");
+                opened += 1;
+            }
+        }
+        making.poll_outcome().unwrap().unwrap();
+        assert!(opened > 1);
+    }
+}
+
+#[test]
 fn a_clone_has_what_was_kept_with_its_parent() {
     let mut cluster = family();
     let pairs: BTreeMap<Bytes, Bytes> =

@@ -62,30 +62,33 @@ impl CreateSpec {
 }
 
 pub fn create(spec: CreateSpec) -> Task<()> {
-    Task::new(move |steps| make_image(steps, &spec, |_| Ok(())))
+    Task::new(move |steps| make_image(steps, &spec, |_| Ok(()), |_| Ok(())))
 }
 
-/// Whoever finds the name finds a header that says how the image lies on its objects. Of two who make
-/// the same image one fails to claim the name; whatever fails later gives it back. The directory shows
-/// an image once it is furnished.
+/// Whoever finds the name finds a header that says all that is to be known to read and write the image
+/// (`link`: what it is a clone of), and its object map. Of two who make the same image one fails to claim
+/// the name; whatever fails later gives it back. The directory shows an image once it is furnished.
 pub(super) fn make_image(
     steps: &mut Steps,
     spec: &CreateSpec,
+    link: impl FnOnce(&mut Steps) -> Result<(), Stop>,
     furnish: impl FnOnce(&mut Steps) -> Result<(), Stop>,
 ) -> Result<(), Stop> {
     spec.check()?;
     make_header(steps, spec)?;
-    match claim_name(steps, &spec.image, &spec.id) {
+    let made = complete(steps, spec, link);
+    match made.and_then(|()| claim_name(steps, &spec.image, &spec.id)) {
         Err(Stop::Failed(error)) => {
-            let header = spec.image.pool.header(&spec.id);
-            let _ = steps.try_change(&header, || vec![OsdOp::remove()])?;
+            clean_up(steps, spec)?;
             return Err(error.into());
         }
         outcome => outcome?,
     }
-    match make(steps, spec, furnish) {
+    match furnish(steps).and_then(|()| enter(steps, spec)) {
         Err(Stop::Failed(error)) => {
             clean_up(steps, spec)?;
+            let remove = || vec![OsdOp::remove()];
+            let _ = steps.try_change(&spec.image.pool.id_object(&spec.image.name), remove)?;
             Err(error.into())
         }
         outcome => outcome,
@@ -114,34 +117,37 @@ fn make_header(steps: &mut Steps, spec: &CreateSpec) -> Result<(), Stop> {
             OsdOp::create(true),
             calls::create(spec.size, spec.order, features, &prefix, data_pool),
         ]
-    })?;
-    let Some((unit, count)) = spec.striping else { return Ok(()) };
-    // In an operation of its own: a class need not see what the same one has made.
-    let ops = || vec![calls::set_stripe_unit_count(unit, count)];
-    steps.change("setting the striping", &pool.header(&spec.id), ops)
+    })
 }
 
-fn make(
+fn complete(
     steps: &mut Steps,
     spec: &CreateSpec,
-    furnish: impl FnOnce(&mut Steps) -> Result<(), Stop>,
+    link: impl FnOnce(&mut Steps) -> Result<(), Stop>,
 ) -> Result<(), Stop> {
-    let (pool, name) = (&spec.image.pool, &spec.image.name);
+    let pool = &spec.image.pool;
+    if let Some((unit, count)) = spec.striping {
+        // In an operation of its own: a class need not see what the same one has made.
+        let ops = || vec![calls::set_stripe_unit_count(unit, count)];
+        steps.change("setting the striping", &pool.header(&spec.id), ops)?;
+    }
     if spec.features().contains(Features::OBJECT_MAP) {
         let ops = || vec![object_map::calls::resize(spec.objects())];
         steps.change("making the object map", &pool.object_map(&spec.id), ops)?;
     }
-    furnish(steps)?;
-    let ops = || vec![calls::directory_add(name, &spec.id)];
-    steps.change("adding the image to the directory", &pool.directory(), ops)
+    link(steps)
 }
 
-/// Undoes what may have been done; nothing more can be done about what fails.
+fn enter(steps: &mut Steps, spec: &CreateSpec) -> Result<(), Stop> {
+    let ops = || vec![calls::directory_add(&spec.image.name, &spec.id)];
+    steps.change("adding the image to the directory", &spec.image.pool.directory(), ops)
+}
+
+/// Undoes what may have been done before the name was claimed; nothing more can be done about what fails.
 fn clean_up(steps: &mut Steps, spec: &CreateSpec) -> Result<(), Stop> {
-    let (pool, name) = (&spec.image.pool, &spec.image.name);
+    let pool = &spec.image.pool;
     let remove = || vec![OsdOp::remove()];
     let _ = steps.try_change(&pool.object_map(&spec.id), remove)?;
     let _ = steps.try_change(&pool.header(&spec.id), remove)?;
-    let _ = steps.try_change(&pool.id_object(name), remove)?;
     Ok(())
 }

@@ -11,6 +11,7 @@ use crate::names::ImageSpec;
 use crate::snapshot::{self, Purpose, Snapshot};
 use crate::steps::{Steps, Stop};
 use bytes::Bytes;
+use rados::Place;
 use types::{Errno, SnapId};
 
 /// Where the parent is told of a clone.
@@ -54,16 +55,14 @@ pub(super) fn names(steps: &mut Steps, parent: &Parent) -> Result<ParentInfo, St
     Ok(ParentInfo { image, snapshot })
 }
 
-/// Makes an image that was just made a clone.
-pub(super) fn attach(
+/// Makes a header that nobody knows yet a clone's.
+pub(super) fn link(
     steps: &mut Steps,
     parent: &Header,
     snapshot: &Snapshot,
-    child: &ImageSpec,
-    id: &str,
+    child: &Place,
     format: CloneFormat,
 ) -> Result<(), Stop> {
-    let place = child.pool.header(id);
     let spec = ParentSpec {
         pool: parent.spec.pool.id.0,
         namespace: Bytes::copy_from_slice(parent.spec.pool.namespace.as_bytes()),
@@ -71,13 +70,30 @@ pub(super) fn attach(
         snapshot: snapshot.id,
     };
     let ops = || vec![calls::attach_parent(&spec, snapshot.size)];
-    steps.change("naming the parent in the header", &place, ops)?;
+    steps.change("naming the parent in the header", child, ops)?;
     match format {
-        CloneFormat::One => attach_old(steps, parent, snapshot.id, child, id),
+        CloneFormat::One => Ok(()),
         CloneFormat::Two => {
             let ops = || vec![calls::set_operation_features(calls::CLONE_CHILD)];
-            steps.change("marking the header as a clone's", &place, ops)?;
-            let ops = || vec![calls::attach_child(snapshot.id, &child_spec(child, id))];
+            steps.change("marking the header as a clone's", child, ops)
+        }
+    }
+}
+
+/// Tells the parent of a clone. Not before the clone has a name: if that is as far as it comes, the clone can
+/// be removed, and the parent's snapshot with it.
+pub(super) fn attach(
+    steps: &mut Steps,
+    parent: &Header,
+    snap: SnapId,
+    child: &ImageSpec,
+    id: &str,
+    format: CloneFormat,
+) -> Result<(), Stop> {
+    match format {
+        CloneFormat::One => attach_old(steps, parent, snap, child, id),
+        CloneFormat::Two => {
+            let ops = || vec![calls::attach_child(snap, &child_spec(child, id))];
             steps.change("naming the clone in the parent's header", &parent.place(), ops)?;
             tell_watchers(steps, &parent.place())
         }

@@ -305,25 +305,27 @@ fn an_image_that_is_not_there_is_told_from_a_part_that_is_missing() {
 }
 
 #[test]
-fn who_opens_an_image_that_is_being_made_finds_its_layout() {
-    let image = spec("a");
-    let striping = Some((OBJECT / 4, 3));
+fn who_opens_an_image_that_is_being_made_finds_its_layout_and_its_map() {
     let mut making = create(CreateSpec {
-        image,
+        image: spec("a"),
         id: "a1".into(),
         size: 10 * OBJECT,
         order: 12,
         features: Features::DEFAULT,
         data_pool: None,
-        striping,
+        striping: Some((OBJECT / 4, 3)),
     });
     let mut cluster = Cluster::default();
-    let mut layouts = Vec::new();
+    let mut found = Vec::new();
     while let Some((id, ask)) = making.poll_ask() {
         let answer = cluster.answer(ask).unwrap();
         making.handle_answer(id, answer);
-        layouts.extend(cluster.run(open(spec("a"))).map(|header| header.layout));
+        if let Ok(header) = cluster.run(open(spec("a"))) {
+            let map = cluster.run(object_map(header.clone())).unwrap();
+            found.push((header.layout, map.is_some()));
+        }
     }
     making.poll_outcome().unwrap().unwrap();
-    assert!(layouts.iter().all(|layout| Some(layout) == layouts.last()), "{layouts:?}");
+    let layout = Layout::new(12, OBJECT / 4, 3).unwrap();
+    assert!(found.len() > 1 && found.iter().all(|found| *found == (layout, true)), "{found:?}");
 }
