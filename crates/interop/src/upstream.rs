@@ -52,9 +52,9 @@ const PROGRAMS: &[Program] = &[
     },
 ];
 
-/// Features of the images, as librbd numbers them: `layering`; object maps and all else that is the default; that and
-/// journals.
-const LIBRBD_FEATURES: [&str; 3] = ["1", "61", "127"];
+/// Features of the images, as librbd numbers them: none; `layering`; object maps and all else that is the default; that
+/// and journals.
+const LIBRBD_FEATURES: [&str; 4] = ["0", "1", "61", "127"];
 const LIBRBD_LEFT_OUT: &[(&str, &str)] = &[
     ("*Encrypt*", "the client derives keys for minutes, and the cluster sees nothing of it"),
     ("*LUKS*", "likewise"),
