@@ -7,7 +7,7 @@ use auth::{
     KeyType, NoneAuthorizer, ServerContext, ServiceSecrets,
 };
 use bytes::Bytes;
-use engine::{AuthRequest, AuthVerdict, Policy};
+use engine::{AuthRequest, AuthVerdict, Duration, Policy};
 use lone::{CLIENT_ADDR, Lone, POOL};
 use maps::{OsdMapFlags, PoolFlags};
 use std::collections::BTreeMap;
@@ -16,7 +16,9 @@ use types::{
     AddrType, EntityAddr, EntityAddrVec, EntityName, EntityType, Errno, OsdId, PgId, PoolId, UTime,
 };
 use wire::OsdOp;
-use wire::op::{OpCode, request_flags};
+use wire::op::{OpCode, request_flags, watch_op};
+use wire::osd_op::WatchArguments;
+use wire::watch::{NotifyRequest, WatchEvent};
 
 const METHOD_NONE: u32 = 1;
 const METHOD_CEPHX: u32 = 2;
@@ -369,4 +371,23 @@ fn what_another_osd_asks_is_answered_over_the_session_that_it_opened() {
     lone.deliver(conn, pg::message::Body::Query.encode(&header));
     assert_eq!(lone.spoken, [conn]);
     assert!(!lone.dialed.contains(&Policy::Lossless), "a second session would end the first");
+}
+
+#[test]
+fn who_has_been_silent_for_long_is_waited_for_until_the_watch_has_ended() {
+    let mut lone = Lone::new();
+    let (silent, notifier) = (lone.client("allow *"), lone.client("allow *"));
+    assert_eq!(lone.call(silent, "object", append(100)), Some(0));
+    let op = watch_op::WATCH;
+    let watch = WatchArguments { cookie: 7, op, timeout_seconds: 5, ..WatchArguments::default() };
+    assert_eq!(lone.call(silent, "object", vec![OsdOp::watch(watch)]), Some(0));
+    // The time of the watch is over, and nobody has looked since.
+    lone.wait(4);
+    lone.now = lone.now + Duration::from_secs(2);
+    let notify = OsdOp::notify(9, &NotifyRequest::default());
+    assert_eq!(lone.call(notifier, "object", vec![notify]), Some(0));
+    assert_eq!(lone.told, []);
+    lone.wait(1);
+    let told: Vec<_> = lone.told.iter().map(|(conn, told)| (*conn, told.event)).collect();
+    assert_eq!(told, [(notifier, WatchEvent::NotifyComplete)]);
 }

@@ -253,8 +253,8 @@ impl Osd {
         let mut told = Vec::new();
         for (key, watch) in group.watches.get_mut(&notification.object).into_iter().flatten() {
             if watch.will_ping && watch.last_ping + watch.timeout < now {
-                watch.conn = None; // as good as gone
-                continue;
+                // As good as gone: it is waited for until it is, or until its client comes back.
+                watch.conn = None;
             }
             watch.notifications.insert(notify_id);
             notification.waiting.insert(*key);

@@ -16,7 +16,7 @@ use wire::internal::{RotatingSecrets, StatsReport};
 use wire::op::request_flags;
 use wire::{
     Command, CommandReply, MessageBody, OsdAlive, OsdMapMessage, OsdMarkMeDown, OsdOp, OsdReply,
-    OsdRequest, ShardPgId,
+    OsdRequest, ShardPgId, WatchNotify,
 };
 
 pub const POOL: PoolId = PoolId(1);
@@ -43,6 +43,8 @@ pub struct Lone {
     opened: u64,
     tids: u64,
     pub replies: VecDeque<(u64, OsdReply)>,
+    /// What watchers and notifiers were told.
+    pub told: Vec<(ConnId, WatchNotify)>,
     pub pauses: Vec<bool>,
     answers: Vec<CommandReply>,
     verdicts: Vec<AuthVerdict>,
@@ -82,6 +84,7 @@ impl Lone {
             opened: ConnId::ACCEPTED,
             tids: 0,
             replies: VecDeque::new(),
+            told: Vec::new(),
             pauses: Vec::new(),
             answers: Vec::new(),
             verdicts: Vec::new(),
@@ -281,6 +284,7 @@ impl Lone {
             OsdReply::KIND => {
                 self.replies.push_back((message.tid, OsdReply::decode(message).unwrap()));
             }
+            WatchNotify::KIND => self.told.push((conn, WatchNotify::decode(message).unwrap())),
             kind if pg::message::is_pg_message(kind) => self.spoken.push(conn),
             OsdMarkMeDown::KIND => self.leaves.push(OsdMarkMeDown::decode(message).unwrap()),
             StatsReport::KIND => self.health = StatsReport::decode(message).unwrap().health,
