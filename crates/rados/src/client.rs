@@ -144,6 +144,12 @@ impl Client {
         id
     }
 
+    /// When a watch was there for certain: its OSD has confirmed what was sent no earlier. `None` before it has
+    /// begun and after it has ended. What `rados_watch_check` tells is the time since.
+    pub fn watch_confirmed(&self, watch: WatchId) -> Option<Time> {
+        self.objecter.watch_confirmed(watch)
+    }
+
     pub fn unwatch(&mut self, now: Time, watch: WatchId) -> OpId {
         self.objecter.unwatch(now, watch, &mut self.effects)
     }

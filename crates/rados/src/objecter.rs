@@ -26,7 +26,7 @@ const REQUEST_FEATURES: u64 = features::SUPPORTED & !features::SERVER_SQUID;
 enum Purpose {
     Submitted,
     Listing(ListRequest),
-    /// Registers for the first time.
+    /// Registers for the first time; its user waits for [`first_operation`].
     Watch(WatchId),
     Rewatch(WatchId),
     Ping(WatchId),
@@ -48,6 +48,20 @@ struct Pending {
     /// The newest epoch there is: without the pool in it, there is no pool.
     newest_epoch: Option<Epoch>,
     has_asked: bool,
+}
+
+impl Purpose {
+    fn watch(&self) -> Option<WatchId> {
+        match self {
+            Purpose::Watch(watch) | Purpose::Rewatch(watch) | Purpose::Ping(watch) => Some(*watch),
+            _ => None,
+        }
+    }
+}
+
+/// What a user waits for who watches: whatever requests it takes.
+fn first_operation(watch: WatchId) -> OpId {
+    OpId(watch.0)
 }
 
 impl Pending {
@@ -179,6 +193,7 @@ impl Objecter {
                 pending.target = target;
                 pending.sent_on = None;
                 if let Some(conn) = conn {
+                    let id = self.renewed(id, fx);
                     self.send(id, conn, fx);
                 }
             }

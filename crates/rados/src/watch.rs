@@ -42,6 +42,10 @@ pub(crate) struct Watch {
     /// The operation that registers or pings.
     pub operation: Option<OpId>,
     pub next_ping: Time,
+    /// When `operation` was made.
+    pub asked: Time,
+    /// When the newest one was made that the OSD confirmed.
+    pub confirmed: Option<Time>,
 }
 
 impl Watch {
@@ -53,7 +57,16 @@ impl Watch {
             registered: None,
             operation: None,
             next_ping: Time::FAR_FUTURE,
+            asked: Time::ZERO,
+            confirmed: None,
         }
+    }
+
+    /// The OSD has done what was asked for: the watch is there.
+    pub fn confirm(&mut self, now: Time) {
+        self.operation = None;
+        self.confirmed = Some(self.asked);
+        self.next_ping = now + self.ping_interval();
     }
 
     pub fn ping_interval(&self) -> Duration {

@@ -255,6 +255,48 @@ fn a_watch_is_registered_again_after_a_lost_session_and_a_move() {
     notify_and_answer(&mut world);
 }
 
+/// What was sent and not answered is repeated by an OSD from its log, but that does not connect the watch.
+#[test]
+fn what_registers_a_watch_is_another_request_on_another_session() {
+    let mut world = World::new(1);
+    world.osds[0].is_mute = true;
+    let id = world.client.watch(world.now, Place::new(POOL, "a"), None);
+    world.run_for(Duration::from_secs(1));
+    world.osds[0].is_mute = false;
+    world.cut(0);
+    assert!(world.outcome(id).1.is_ok());
+    world.run_for(Duration::from_secs(60));
+    assert_eq!(world.osds[0].registrations, [(3, 0), (3, 0)]);
+    assert_eq!(world.client.poll_watch_event(), None);
+    notify_and_answer(&mut world);
+}
+
+#[test]
+fn a_ping_whose_session_ends_makes_its_watch_be_registered_again() {
+    let mut world = World::new(1);
+    let watch = watched(&mut world);
+    world.osds[0].is_silent = true;
+    world.run_for(Duration::from_secs(11));
+    world.osds[0].is_silent = false;
+    world.cut(0);
+    world.run_for(Duration::from_secs(1));
+    assert_eq!(world.osds[0].registrations, [(3, 0), (5, 1)]);
+    assert_eq!(world.client.poll_watch_event(), None);
+    assert!(world.osds[0].watchers.contains_key(&watch.0));
+}
+
+#[test]
+fn a_watch_is_confirmed_as_of_when_that_was_asked_for() {
+    let mut world = World::new(1);
+    let (begun, watch) = (world.now, watched(&mut world));
+    assert_eq!(world.client.watch_confirmed(watch), Some(begun + Duration::from_secs(20)));
+    world.osds[0].is_silent = true;
+    world.run_for(Duration::from_secs(60));
+    assert_eq!(world.client.watch_confirmed(watch), Some(begun + Duration::from_secs(20)));
+    world.client.unwatch(world.now, watch);
+    assert_eq!(world.client.watch_confirmed(watch), None);
+}
+
 #[test]
 fn a_ping_that_is_on_its_way_asks_for_no_time() {
     let mut world = World::new(1);

@@ -1,6 +1,6 @@
 //! What OSDs answer, and to whom the answers go.
 
-use super::{Objecter, Pending, Purpose};
+use super::{Objecter, Pending, Purpose, first_operation};
 use crate::effects::Effects;
 use crate::operation::check;
 use crate::{ListPage, OpId, OperationReply, Reply, listing};
@@ -72,7 +72,8 @@ impl Objecter {
                 let is_first = matches!(pending.purpose, Purpose::Watch(_));
                 self.watch_registered(now, *watch, target.map(|target| (target, conn)), result, fx);
                 if is_first {
-                    fx.complete(id, result.map(|_| Reply::Watching(*watch)));
+                    let reply = result.map(|_| Reply::Watching(*watch));
+                    fx.complete(first_operation(*watch), reply);
                 }
             }
             Purpose::Ping(watch) => self.watch_pinged(now, *watch, result, fx),
@@ -141,7 +142,7 @@ impl Objecter {
             Purpose::Rewatch(watch) | Purpose::Ping(watch) => self.lose_watch(watch, error, fx),
             Purpose::Watch(watch) => {
                 self.watches.remove(&watch);
-                fx.complete(id, Err(error));
+                fx.complete(first_operation(watch), Err(error));
             }
             Purpose::Acknowledgement => {}
             Purpose::Submitted | Purpose::Listing(_) | Purpose::Notify => {

@@ -1,6 +1,6 @@
 //! Registering watches, again after every change, and notifying.
 
-use super::{Objecter, Purpose};
+use super::{Objecter, Purpose, first_operation};
 use crate::effects::Effects;
 use crate::locate::{Located, Target};
 use crate::watch::Watch;
@@ -16,11 +16,12 @@ impl Objecter {
     pub fn watch(&mut self, now: Time, place: Place, timeout: Duration, fx: &mut Effects) -> OpId {
         let id = WatchId(fx.next_id().0);
         self.watches.insert(id, Watch::new(place, timeout));
-        self.register(now, id, Purpose::Watch(id), fx)
+        self.register(now, id, Purpose::Watch(id), fx);
+        first_operation(id)
     }
 
-    fn register(&mut self, now: Time, id: WatchId, purpose: Purpose, fx: &mut Effects) -> OpId {
-        let Some(watch) = self.watches.get(&id) else { return OpId(0) };
+    fn register(&mut self, now: Time, id: WatchId, purpose: Purpose, fx: &mut Effects) {
+        let Some(watch) = self.watches.get(&id) else { return };
         let op = match purpose {
             Purpose::Ping(_) => watch_op::PING,
             _ => watch.registration(),
@@ -29,8 +30,33 @@ impl Objecter {
         let operation = self.add(now, operation, purpose, fx);
         if let Some(watch) = self.watches.get_mut(&id) {
             watch.operation = Some(operation);
+            watch.asked = now;
         }
-        operation
+    }
+
+    /// What registers or pings goes to another session as a new registration and a new request. A repeated
+    /// one would be answered from the log of its placement group, and the watch not be connected by that
+    /// session; a ping would find that it is not.
+    pub(super) fn renewed(&mut self, id: OpId, fx: &mut Effects) -> OpId {
+        let watch = self.ops.get(&id).filter(|pending| pending.attempts > 0);
+        let Some(of) = watch.and_then(|pending| pending.purpose.watch()) else { return id };
+        let Some(watch) = self.watches.get_mut(&of) else { return id };
+        let mut pending = self.ops.remove(&id).expect("it was just there");
+        pending.operation.ops = vec![watch.op(of, watch.registration())];
+        pending.attempts = 0;
+        if pending.purpose == Purpose::Ping(of) {
+            pending.purpose = Purpose::Rewatch(of);
+        }
+        let renewed = fx.next_id();
+        watch.operation = Some(renewed);
+        self.ops.insert(renewed, pending);
+        let deadline = self.deadlines.iter_mut().find(|(_, at)| *at == id);
+        deadline.into_iter().for_each(|(_, at)| *at = renewed);
+        renewed
+    }
+
+    pub fn watch_confirmed(&self, id: WatchId) -> Option<Time> {
+        self.watches.get(&id)?.confirmed
     }
 
     pub fn unwatch(&mut self, now: Time, id: WatchId, fx: &mut Effects) -> OpId {
@@ -117,10 +143,9 @@ impl Objecter {
         let was_registered = watch.generation > 0;
         match result {
             Ok(_) => {
-                watch.operation = None;
                 watch.registered = registered;
                 watch.generation += 1;
-                watch.next_ping = now + watch.ping_interval();
+                watch.confirm(now);
             }
             // The first registration's error is told by its completion.
             Err(error) if was_registered => self.lose_watch(id, error, fx),
@@ -138,10 +163,7 @@ impl Objecter {
         fx: &mut Effects,
     ) {
         match (result, self.watches.get_mut(&id)) {
-            (Ok(_), Some(watch)) => {
-                watch.operation = None;
-                watch.next_ping = now + watch.ping_interval();
-            }
+            (Ok(_), Some(watch)) => watch.confirm(now),
             (Err(error), _) => self.lose_watch(id, error, fx),
             (Ok(_), None) => {}
         }
