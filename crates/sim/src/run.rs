@@ -11,7 +11,7 @@ use crate::scenario::Scenario;
 use crate::trace::Brief;
 use crate::world::{World, create_pool_command, set_pool_command};
 use engine::{Duration, Time};
-use maps::OsdMap;
+use maps::{OsdMap, PoolFlags};
 use osd::Osd;
 use pg::scrub::Stamps;
 use pg::{Pg, State};
@@ -32,6 +32,8 @@ const LIVENESS_LIMIT: Duration = Duration::from_secs(400);
 const REPLY_LIMIT: Duration = Duration::from_secs(120);
 /// How often all groups are looked at.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+/// OSDs tell how full they are more often than this.
+const ROOM_NOTICED_WITHIN: Duration = Duration::from_secs(20);
 /// What finds no room is tried again more often than this.
 const ROOM_TRIED_WITHIN: Duration = Duration::from_secs(20);
 /// For what was acknowledged to become what all copies hold.
@@ -428,10 +430,25 @@ fn unclean(world: &World) -> Vec<PgId> {
     all
 }
 
-/// Recovery needs room: whoever sees a full cluster removes something.
+/// Recovery needs room: whoever sees a full cluster removes something. What is left may fill a device all the
+/// same, one that never had what was removed; then the rest goes, too.
 fn make_room(world: &mut World) -> Result<(), String> {
+    remove_half(world, 0)?;
+    match world.run_until(ROOM_NOTICED_WITHIN, |world| !is_full(world)) {
+        true => Ok(()),
+        false => remove_half(world, 1),
+    }
+}
+
+/// Whether clients hold writes back.
+fn is_full(world: &World) -> bool {
+    map(world)
+        .is_some_and(|map| map.pools.values().any(|pool| pool.flags.contains(PoolFlags::FULL)))
+}
+
+fn remove_half(world: &mut World, first: usize) -> Result<(), String> {
     let client = world.cast.clients[0];
-    for object in (0..world.workload.targets.len()).step_by(2) {
+    for object in (first..world.workload.targets.len()).step_by(2) {
         if !world.run_until(REPLY_LIMIT, |world| world.request(client, object, Action::Remove)) {
             return Err(format!("object {object} could not be removed"));
         }
