@@ -129,6 +129,7 @@ fn play(world: &mut World) -> Result<Report, String> {
         fall_silent(world);
     }
     world.run_until(watches::LOSS_NOTICED, |_| false);
+    watches::check_open(&world.watching, world.agenda.now())?;
     let undecided = judge_history(world)?;
     let damaged = judge_stores(world)?;
     Ok(Report { undecided, damaged, ..report(world) })
@@ -492,7 +493,7 @@ fn fall_silent(world: &mut World) {
 fn judge_history(world: &World) -> Result<usize, String> {
     image::check(world)?;
     once::check_seen(&world.history)?;
-    watches::check(&world.watching, world.agenda.now())?;
+    watches::check(&world.watching)?;
     for (object, target) in world.workload.targets.iter().enumerate() {
         let says = |entry: &&Entry| !media::is_void(entry) && entry.action.snapshot().is_none();
         let last = world.history.of_object(object).filter(says).last();

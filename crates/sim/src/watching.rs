@@ -2,7 +2,7 @@
 
 use crate::history::ObjectId;
 use crate::model::ActorId;
-use engine::Time;
+use engine::{Duration, Time};
 use rados::WatchId;
 use std::collections::BTreeSet;
 
@@ -13,6 +13,8 @@ pub struct Span {
     pub object: ObjectId,
     pub watch: WatchId,
     pub begun: Time,
+    /// When it was there for certain: its client asked no earlier, and was told so.
+    pub confirmed: Time,
     /// When its client was told that it is no more, ended it, or died.
     pub end: Option<Time>,
     /// The notifications that it heard of.
@@ -48,7 +50,22 @@ impl Watching {
     pub fn begin(&mut self, now: Time, actor: ActorId, object: ObjectId, watch: WatchId) {
         let of_watch = |(by, at, _): &&(ActorId, WatchId, usize)| *by == actor && *at == watch;
         let heard = self.early.iter().filter(of_watch).map(|(_, _, number)| *number).collect();
-        self.spans.push(Span { actor, object, watch, begun: now, end: None, heard });
+        let (begun, confirmed) = (now, now);
+        self.spans.push(Span { actor, object, watch, begun, confirmed, end: None, heard });
+    }
+
+    /// `age` is how long ago a client asked for the newest thing that the OSD of its watch has confirmed.
+    pub fn confirm(
+        &mut self,
+        now: Time,
+        actor: ActorId,
+        age: impl Fn(WatchId) -> Option<Duration>,
+    ) {
+        for span in self.open(actor) {
+            if let Some(age) = age(span.watch) {
+                span.confirmed = span.confirmed.max(now - age);
+            }
+        }
     }
 
     pub fn heard(&mut self, actor: ActorId, watch: WatchId, number: usize) {

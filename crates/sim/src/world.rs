@@ -346,6 +346,7 @@ impl World {
                 break;
             }
         }
+        self.note_confirmed_watches(node);
         self.nodes[node].process().check_invariants();
         self.plan_wake(node);
     }

@@ -1,23 +1,25 @@
 //! A watcher that stays hears of every notification before its notifier is told that all have, or the
 //! notifier is told that this one did not answer.
 //!
-//! A watch may be gone without its client's knowledge, because its object was removed while the client was
-//! not connected. The next ping tells, so only who has a watch for longer than that certainly had it.
+//! A watch may be gone without its client's knowledge, because its object was removed, or because nothing was
+//! heard of the client for long. What is asked for on behalf of such a watch is refused; so a watch of which
+//! something was confirmed that was asked for after a notification was there all the time before.
+//!
+//! When all is well, each client either finds out that its watch is gone, or gets it confirmed.
 
 use crate::watching::{Completed, Notification, Span, Watching};
 use engine::{Duration, Time};
 
-/// A client finds out within this that its watch is gone: it pings three times within a watch's timeout of
-/// 30 seconds.
+/// A client that reaches everybody finds out within this whether its watch is there: it pings three times
+/// within a watch's timeout of 30 seconds.
 pub const LOSS_NOTICED: Duration = Duration::from_secs(60);
 
-/// `now` is when everything is over.
-pub fn check(watching: &Watching, now: Time) -> Result<(), String> {
+pub fn check(watching: &Watching) -> Result<(), String> {
     for (number, notification) in watching.notifications.iter().enumerate() {
         let Some(completed) = &notification.completed else { continue };
         let spans = watching.spans.iter().filter(|span| span.object == notification.object);
         for span in spans.clone() {
-            check_pair(number, notification, completed, span, now)?;
+            check_pair(number, notification, completed, span)?;
         }
         for answer in &completed.answers {
             let mut spans = spans.clone();
@@ -31,20 +33,27 @@ pub fn check(watching: &Watching, now: Time) -> Result<(), String> {
     Ok(())
 }
 
+/// `now` is when everything has been well for [`LOSS_NOTICED`].
+pub fn check_open(watching: &Watching, now: Time) -> Result<(), String> {
+    let mut open = watching.spans.iter().filter(|span| span.end.is_none());
+    match open.find(|span| span.confirmed + LOSS_NOTICED < now) {
+        Some(span) => Err(format!("nobody confirms that there is {span:?}")),
+        None => Ok(()),
+    }
+}
+
 fn check_pair(
     number: usize,
     notification: &Notification,
     completed: &Completed,
     span: &Span,
-    now: Time,
 ) -> Result<(), String> {
     let answered = completed.answers.contains(&(span.actor, span.watch));
     let heard = span.heard.contains(&number);
     if answered && !heard {
         return Err(format!("notification {number} was answered by who did not hear it: {span:?}"));
     }
-    let stayed = span.end.unwrap_or(now) > completed.at + LOSS_NOTICED;
-    let was_there = span.begun < notification.invoked && stayed;
+    let was_there = span.begun < notification.invoked && span.confirmed >= completed.at;
     if was_there && !heard && !completed.missed.contains(&span.watch) {
         return Err(format!("notification {number} was not heard by {span:?}: {notification:?}"));
     }
@@ -57,8 +66,6 @@ mod tests {
     use rados::WatchId;
     use std::collections::BTreeSet;
 
-    const LATER: Time = Time(1_000_000_000_000);
-
     fn watching(heard: bool, missed: bool) -> Watching {
         let mut watching = Watching::default();
         watching.begin(Time(1), 1, 0, WatchId(7));
@@ -70,22 +77,34 @@ mod tests {
         let missed = missed.then_some(WatchId(7)).into_iter().collect();
         let completed = Completed { at: Time(9), answers, missed };
         watching.notifications[number].completed = Some(completed);
+        watching.confirm(Time(12), 1, |_| Some(Duration::from_nanos(3)));
         watching
     }
 
     #[test]
     fn a_watcher_hears_or_is_named() {
-        assert!(check(&watching(true, false), LATER).is_ok());
-        assert!(check(&watching(false, true), LATER).is_ok());
-        assert!(check(&watching(false, false), LATER).unwrap_err().contains("not heard"));
+        assert!(check(&watching(true, false)).is_ok());
+        assert!(check(&watching(false, true)).is_ok());
+        assert!(check(&watching(false, false)).unwrap_err().contains("not heard"));
+        let mut ended = watching(false, false);
+        ended.ended(Time(20), 1, WatchId(7));
+        assert!(check(&ended).unwrap_err().contains("not heard"));
     }
 
     #[test]
     fn whose_watch_may_have_been_gone_need_not_hear() {
-        let mut ended = watching(false, false);
-        ended.ended(Time(20), 1, WatchId(7));
-        assert!(check(&ended, LATER).is_ok());
-        assert!(check(&watching(false, false), Time(20)).is_ok());
+        let mut early = watching(false, false);
+        early.spans[0].confirmed = Time(8);
+        assert!(check(&early).is_ok());
+    }
+
+    #[test]
+    fn a_watch_is_gone_or_confirmed_in_the_end() {
+        let later = Time(9) + LOSS_NOTICED + Duration::from_nanos(1);
+        let mut watching = watching(true, false);
+        assert!(check_open(&watching, later).unwrap_err().contains("confirms"));
+        watching.ended(Time(20), 1, WatchId(7));
+        assert!(check_open(&watching, later).is_ok());
     }
 
     #[test]
@@ -93,6 +112,6 @@ mod tests {
         let mut watching = watching(false, true);
         let answers = BTreeSet::from([(1, WatchId(7))]);
         watching.notifications[0].completed.as_mut().unwrap().answers = answers;
-        assert!(check(&watching, LATER).is_err());
+        assert!(check(&watching).is_err());
     }
 }

@@ -7,7 +7,7 @@ use crate::network::{AuthAnswer, AuthStep};
 use crate::snapshots::SnapshotAction;
 use auth::Entropy;
 use bytes::Bytes;
-use engine::{AuthRequest, ConnId, Daemon, Message, Peer, Time};
+use engine::{AuthRequest, ConnId, Daemon, Duration, Message, Peer, Time};
 use rados::{
     Client, CommandOutput, CommandTarget, Completion, Config, OpId, Operation, OperationReply,
     Place, PoolRequest, Reply, WatchEvent, WatchId,
@@ -123,6 +123,11 @@ impl ClientProcess {
             let id = client.fetch_map();
             self.submitted.insert(id, Submitted::Map);
         }
+    }
+
+    /// How long ago it asked for the newest thing about a watch that was confirmed.
+    pub fn watch_age(&self, now: Time, watch: WatchId) -> Option<Duration> {
+        Some(now.since(self.hosted.daemon.as_ref()?.watch_confirmed(watch)?))
     }
 
     /// Whether the client knows that pool.

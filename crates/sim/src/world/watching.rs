@@ -57,6 +57,14 @@ impl World {
         }
     }
 
+    /// Clocks jump forward only, so that what a client asked for was asked for no earlier than it seems.
+    pub(super) fn note_confirmed_watches(&mut self, node: NodeId) {
+        let (at, clock) = (self.agenda.now(), self.clock(node));
+        if let Body::Client(client) = &self.nodes[node].body {
+            self.watching.confirm(at, client.actor, |watch| client.watch_age(clock, watch));
+        }
+    }
+
     fn notified(&mut self, at: Time, number: usize, result: &NotifyResult) {
         let answer = |reply: &bytes::Bytes| {
             let text = std::str::from_utf8(reply).ok()?;
