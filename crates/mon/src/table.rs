@@ -1,5 +1,8 @@
 //! Text as people read it: aligned tables, sizes, counts, durations.
 
+use engine::Time;
+use types::UTime;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
     Left,
@@ -87,6 +90,14 @@ pub fn age(seconds: u64) -> String {
     }
 }
 
+/// ` (since 90s)`, or nothing if it never happened.
+pub fn since(now: Time, time: UTime) -> String {
+    if time == UTime::default() {
+        return String::new();
+    }
+    format!(" (since {})", age(u64::from(now.wall().seconds.saturating_sub(time.seconds))))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,5 +123,12 @@ mod tests {
     fn ages_round_down() {
         assert_eq!(age(96), "96s");
         assert_eq!(age(200), "3m");
+    }
+
+    #[test]
+    fn what_never_happened_has_no_age() {
+        let now = Time(100 * 1_000_000_000);
+        assert_eq!(since(now, UTime { seconds: 10, nanoseconds: 0 }), " (since 90s)");
+        assert_eq!(since(now, UTime::default()), "");
     }
 }

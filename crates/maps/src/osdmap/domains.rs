@@ -49,6 +49,28 @@ impl Domains<'_> {
         self.branches(pool).iter().flat_map(|branch| branch.devices.iter().copied()).collect()
     }
 
+    /// The failure domains that a group's members must differ in and that have a device which
+    /// `serves`: how many there are, and their type ("host", "osd").
+    pub fn available(&mut self, pool: &Pool, serves: impl Fn(OsdId) -> bool) -> (usize, &str) {
+        let map = self.map;
+        let mut kind = None;
+        let mut count = 0;
+        for branch in self.branches(pool) {
+            let serving = || branch.devices.iter().filter(|osd| serves(**osd));
+            match branch.levels.iter().rev().flatten().next() {
+                None => count += serving().count(),
+                Some(level) => {
+                    let buckets: BTreeSet<i32> =
+                        serving().filter_map(|osd| level.get(osd).copied()).collect();
+                    count += buckets.len();
+                    let first = level.values().next();
+                    kind = kind.or(first.and_then(|bucket| map.crush.item_type(*bucket)));
+                }
+            }
+        }
+        (count, kind.and_then(|kind| map.crush.type_name(kind)).unwrap_or("osd"))
+    }
+
     fn branches(&mut self, pool: &Pool) -> &[Branch] {
         let map = self.map;
         self.rules.entry(pool.crush_rule).or_insert_with(|| {

@@ -5,7 +5,7 @@ use super::status::{osd_versions, osdmap_summary};
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::dump::tree::{self, Selection};
 use crate::dump::{addrs, osdmap};
-use crate::table::age;
+use crate::table::since;
 use maps::{OsdMap, OsdMapFlags, OsdState};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
@@ -131,17 +131,14 @@ pub(super) fn existing(context: &Context<'_>, argument: &str) -> Result<OsdId, R
 
 fn stat(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let map = &context.state.osdmap;
-    let since = |time: types::UTime| {
-        age(u64::from(context.now.wall().seconds.saturating_sub(time.seconds)))
-    };
     let plain = || {
         let mut text = format!(
-            "{} osds: {} up (since {}), {} in (since {}); epoch: e{}\n",
+            "{} osds: {} up{}, {} in{}; epoch: e{}\n",
             map.osd_count(),
             map.up_count(),
-            since(map.last_up_change),
+            since(context.now, map.last_up_change),
             map.in_count(),
-            since(map.last_in_change),
+            since(context.now, map.last_in_change),
             map.epoch,
         );
         let flags = map.flags.without(OsdMapFlags::BASE);

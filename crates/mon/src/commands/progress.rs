@@ -63,7 +63,7 @@ fn value(context: &Context<'_>) -> Value {
     };
     let progress = &context.overview.progress;
     json!({
-        "events": progress.events().iter().map(event).collect::<Vec<_>>(),
+        "events": progress.events().map(event).collect::<Vec<_>>(),
         "completed": progress.completed().map(event).collect::<Vec<_>>(),
     })
 }

@@ -8,10 +8,10 @@ use crate::health::health;
 use crate::keys;
 use crate::state::{Mute, State};
 use crate::statistics::Traffic;
-use crate::table::{age, bytes, count};
+use crate::table::{age, bytes, count, since};
 use maps::OsdMapFlags;
 use serde_json::{Map, Value, json};
-use types::{EntityType, UTime};
+use types::EntityType;
 use wire::internal::pg_state;
 
 pub const COMMANDS: &[Command] = &[
@@ -194,8 +194,6 @@ pub fn rate_plain(rate: &Traffic) -> String {
 fn status_plain(context: &Context<'_>) -> String {
     let state = context.state;
     let health = health(&context.view());
-    let since =
-        |time: UTime| age(u64::from(context.now.wall().seconds.saturating_sub(time.seconds)));
     let mut text = format!(
         "  cluster:\n    id:     {}\n    health: {}\n",
         state.monmap.fsid,
@@ -219,15 +217,15 @@ fn status_plain(context: &Context<'_>) -> String {
     let map = &state.osdmap;
     text += &format!(
         " \n  services:\n    mon: {} daemons, quorum {names} (age {quorum_age})\n    mgr: \
-         {}(active, since {}){standbys}\n    osd: {} osds: {} up (since {}), {} in (since {})\n",
+         {}(active, since {}){standbys}\n    osd: {} osds: {} up{}, {} in{}\n",
         state.monmap.ranks.len(),
         state.mgrmap.active_name,
-        since(state.mgrmap.active_change),
+        age(context.now.wall().seconds.saturating_sub(state.mgrmap.active_change.seconds).into()),
         map.osd_count(),
         map.up_count(),
-        since(map.last_up_change),
+        since(context.now, map.last_up_change),
         map.in_count(),
-        since(map.last_in_change),
+        since(context.now, map.last_in_change),
     );
     let flags = map.flags.without(OsdMapFlags::BASE);
     if !flags.is_empty() {
@@ -247,15 +245,15 @@ fn status_plain(context: &Context<'_>) -> String {
         text += &format!(" \n  io:\n{}\n", io.join("\n"));
     }
     let events = context.overview.progress.events();
+    let events: String = events.map(|event| progress::plain(event, context.now)).collect();
     if !events.is_empty() {
-        let events = events.iter().map(|event| progress::plain(event, context.now));
-        text += &format!(" \n  progress:\n{}", events.collect::<String>());
+        text += &format!(" \n  progress:\n{events}");
     }
     text + " \n"
 }
 
 fn progress_events(context: &Context<'_>) -> Value {
-    let events = context.overview.progress.events().iter().map(|event| {
+    let events = context.overview.progress.events().map(|event| {
         let message = progress::plain(event, context.now).trim().to_owned();
         let event_json = json!({
             "message": message,

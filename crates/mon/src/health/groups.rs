@@ -5,9 +5,9 @@ use crate::dump::pgs::set_text;
 use crate::statistics::{Statistics, Totals};
 use engine::Time;
 use maps::OsdMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use types::PgId;
+use types::{PgId, PoolId};
 use wire::internal::pg_state;
 
 /// Groups of a pool that is younger need not have been reported yet.
@@ -19,8 +19,9 @@ type Found = Vec<(PgId, u64)>;
 pub(super) fn check(health: &mut Health, view: &View<'_>) {
     let (map, stats) = (&view.state.osdmap, view.stats);
     let groups = settled(map, stats, view.now);
-    check_availability(health, stats, &groups);
-    check_redundancy(health, stats, &groups);
+    let narrow = narrow_pools(map, &groups);
+    check_availability(health, stats, &groups, &narrow);
+    check_redundancy(health, stats, &groups, &narrow);
     check_room(health, stats, &groups);
     check_damage(health, stats, &groups);
     check_objects(health, view, &stats.totals());
@@ -54,7 +55,40 @@ fn lines<'a>(stats: &'a Statistics, groups: &'a Found) -> impl Iterator<Item = S
     })
 }
 
-fn check_availability(health: &mut Health, stats: &Statistics, groups: &Found) {
+/// What keeps groups undersized although nothing is down: pools whose rule finds fewer failure domains
+/// than they want copies.
+fn narrow_pools(map: &OsdMap, groups: &Found) -> Vec<String> {
+    let undersized = with_any(groups, pg_state::UNDERSIZED);
+    let pools: BTreeSet<PoolId> = undersized.iter().map(|(pg, _)| pg.pool).collect();
+    let mut domains = map.domains();
+    let mut line = |id: PoolId| {
+        let (pool, name) = (map.pool(id)?, map.pool_name(id)?);
+        let rule = map.crush.rule_name(pool.crush_rule.into())?;
+        let exists = |osd| map.osd(osd).is_some_and(|known| known.is_in());
+        let (count, kind) = domains.available(pool, exists);
+        (count < usize::from(pool.size)).then(|| {
+            format!(
+                "pool '{name}' wants {} copies, each on another {kind}, and its rule '{rule}' finds {count} {kind}{}",
+                pool.size,
+                plural(count),
+            )
+        })
+    };
+    pools.into_iter().filter_map(&mut line).collect()
+}
+
+/// What is to be done about `narrow` pools, or else about groups that lack members.
+fn widen<'a>(narrow: &[String], otherwise: &'a str) -> &'a str {
+    match narrow {
+        [] => otherwise,
+        _ => {
+            "add OSDs in other failure domains; to be content with different OSDs: 'ceph osd crush \
+             rule create-replicated osds default osd' and 'ceph osd pool set POOL crush_rule osds'"
+        }
+    }
+}
+
+fn check_availability(health: &mut Health, stats: &Statistics, groups: &Found, narrow: &[String]) {
     let serves = |state: u64| {
         state & (pg_state::ACTIVE | pg_state::PEERED | pg_state::STALE) == pg_state::ACTIVE
     };
@@ -75,12 +109,14 @@ fn check_availability(health: &mut Health, stats: &Statistics, groups: &Found) {
     parts.extend(by_state.iter().map(|(name, n)| format!("{n} pg{} {name}", plural(*n))));
     let step = "start OSDs that are down ('ceph osd tree down'); 'ceph pg PGID query' says what a \
                 group waits for";
-    let details = next_step(lines(stats, &inactive), step);
+    let narrow = if with_any(&inactive, pg_state::UNDERSIZED).is_empty() { &[] } else { narrow };
+    let found = narrow.iter().cloned().chain(lines(stats, &inactive));
+    let details = next_step(found, widen(narrow, step));
     let summary = format!("Reduced data availability: {}", parts.join(", "));
     health.warn("PG_AVAILABILITY", inactive.len(), summary, details);
 }
 
-fn check_redundancy(health: &mut Health, stats: &Statistics, groups: &Found) {
+fn check_redundancy(health: &mut Health, stats: &Statistics, groups: &Found, narrow: &[String]) {
     let degraded = with_any(groups, pg_state::DEGRADED | pg_state::UNDERSIZED);
     let totals = stats.totals();
     let mut parts = Vec::new();
@@ -95,7 +131,8 @@ fn check_redundancy(health: &mut Health, stats: &Statistics, groups: &Found) {
     }
     let step = "wait while they recover ('ceph -s' shows how fast); groups that stay undersized need \
                 more OSDs that are up and in, in enough failure domains";
-    let details = next_step(lines(stats, &degraded), step);
+    let found = narrow.iter().cloned().chain(lines(stats, &degraded));
+    let details = next_step(found, widen(narrow, step));
     let summary = format!("Degraded data redundancy: {}", parts.join(", "));
     health.warn("PG_DEGRADED", degraded.len(), summary, details);
 }
@@ -177,8 +214,10 @@ mod tests {
     use crate::health::health;
     use crate::monitor::Overview;
     use crate::state::State;
-    use maps::{Osd, OsdState, Pool, PoolType};
-    use types::{OsdId, PoolId};
+    use crush::{CrushMap, Location, RuleKind, SimpleRule};
+    use maps::{Osd, OsdState, Pool, PoolType, WEIGHT_IN};
+    use std::sync::Arc;
+    use types::OsdId;
     use wire::internal::{PgStat, StatsReport};
 
     fn state() -> State {
@@ -253,6 +292,41 @@ mod tests {
             let check = checks.get(name).unwrap_or_else(|| panic!("{name}: {checks:?}"));
             assert_eq!(check.summary, summary);
             assert!(check.details.last().unwrap().starts_with("next: "), "{name}");
+        }
+    }
+    /// Three OSDs of one host under a rule that wants different hosts, as after `osd create` thrice.
+    #[test]
+    fn health_says_that_a_rule_finds_too_few_hosts() {
+        let mut state = state();
+        let mut crush = CrushMap::new();
+        crush.add_bucket("default", crush.type_id("root").unwrap()).unwrap();
+        let location = Location::parse(["root=default", "host=one"]).unwrap();
+        for osd in 0..3 {
+            crush.insert_item(osd, WEIGHT_IN, &format!("osd.{osd}"), &location).unwrap();
+        }
+        let mut add = |name, failure_domain| {
+            let kind = RuleKind::Replicated;
+            let rule = SimpleRule { name, root: "default", failure_domain, class: None, kind };
+            crush.add_simple_rule(&rule).unwrap() as u8
+        };
+        let (hosts, osds) = (add("hosts", "host"), add("osds", "osd"));
+        state.osdmap.crush = Arc::new(crush);
+        state.osdmap.osds.iter_mut().for_each(|osd| osd.weight = WEIGHT_IN);
+        let stat = PgStat { state: pg_state::PEERED | pg_state::UNDERSIZED, ..PgStat::default() };
+        let pgs = [(PgId { pool: PoolId(1), seed: 0 }, stat)].into();
+        let mut stats = Statistics::default();
+        let report = StatsReport { osd: OsdId(0), pgs, ..StatsReport::default() };
+        stats.record(Time(0), &state.osdmap, report);
+        for (rule, expected) in [(hosts, true), (osds, false)] {
+            state.osdmap.pools.get_mut(&PoolId(1)).unwrap().crush_rule = rule;
+            let checks = look(&state, &stats, Time(0)).checks;
+            for name in ["PG_AVAILABILITY", "PG_DEGRADED"] {
+                let details = &checks[name].details;
+                let says = details[0]
+                    == "pool 'p' wants 3 copies, each on another host, and its rule 'hosts' finds 1 host";
+                let helps = details.last().unwrap().contains("osd pool set POOL crush_rule");
+                assert_eq!((says, helps), (expected, expected), "{details:?}");
+            }
         }
     }
 }
