@@ -13,12 +13,13 @@ mod schedule;
 
 use crate::Osd;
 use crate::storage::Pending;
+use bytes::Bytes;
 use engine::{Duration, Message, Time};
 use pg::message::Header;
 use pg::scrub::message::Body;
 use pg::scrub::{
     Count, End, Finding, Level, Member, MemberTag, Order, Round, RoundOutput, RoundTag, STAMPS_KEY,
-    Stamps, View,
+    SnapFinding, Stamps, View,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use store::{Change, Collection, Outcome, RequestKind, StoreError, Transaction};
@@ -64,6 +65,7 @@ pub(crate) struct GroupScrub {
     pub repaired: BTreeMap<HObject, Level>,
     /// What is wrong, as the last scrub in this interval saw it.
     pub findings: BTreeMap<HObject, Finding>,
+    pub snap_findings: BTreeMap<HObject, SnapFinding>,
     /// In which interval the findings were made.
     pub findings_of: Option<Epoch>,
 }
@@ -121,6 +123,7 @@ impl Running {
 pub(crate) enum ScrubTag {
     LoadStamps,
     StoreStamps,
+    StoreIndex,
     Round(u64, RoundTag),
     Member(MemberTag),
 }
@@ -185,7 +188,7 @@ impl Osd {
         let Some(group) = self.groups.get_mut(&pg) else { return };
         match tag {
             ScrubTag::LoadStamps => self.stamps_loaded(now, pg, outcome),
-            ScrubTag::StoreStamps => {}
+            ScrubTag::StoreStamps | ScrubTag::StoreIndex => {}
             ScrubTag::Member(tag) => {
                 group.scrub.member.handle_completion(tag, outcome);
                 self.pump_member(pg);
@@ -210,9 +213,12 @@ impl Osd {
                 self.ask_store(Pending::Scrub { pg, serial, tag: ScrubTag::Member(tag) }, kind);
                 continue;
             }
-            let Some((number, map)) = group.scrub.member.poll_answer() else { return };
+            let Some((number, mut map)) = group.scrub.member.poll_answer() else { return };
             let Some((primary, interval)) = group.scrub.member_of else { return };
             if interval == group.pg.interval() {
+                if let Some(map) = &mut map {
+                    self.add_to_index(pg, std::mem::take(&mut map.unindexed));
+                }
                 self.send_scrub(pg, primary, &Body::Map(number, map));
             }
         }
@@ -256,6 +262,7 @@ impl Osd {
         };
         if !is_recheck {
             group.scrub.findings.clear();
+            group.scrub.snap_findings.clear();
         }
         group.scrub.findings_of = Some(group.pg.interval());
         tracing::debug!(%pg, level = ?round.level(), is_recheck, "scrub begins");
@@ -282,6 +289,10 @@ impl Osd {
                 self.take_finding(now, pg, finding);
                 continue;
             }
+            if let Some(finding) = running.round.poll_snap_finding() {
+                self.take_snap_finding(now, pg, finding);
+                continue;
+            }
             let (serial, group_serial) = (running.serial, group.serial);
             match running.round.poll_output() {
                 Some(RoundOutput::Send(to, body)) => self.send_scrub(pg, to, &body),
@@ -289,6 +300,7 @@ impl Osd {
                     let tag = ScrubTag::Round(serial, tag);
                     self.ask_store(Pending::Scrub { pg, serial: group_serial, tag }, kind);
                 }
+                Some(RoundOutput::Index(pairs)) => self.add_to_index(pg, pairs),
                 None => break,
             }
         }
@@ -325,6 +337,41 @@ impl Osd {
             group.scrub.findings.insert(object, finding);
         }
         self.pump_group(now, pg);
+    }
+
+    /// An object's clones are not those that it names. What is not there cannot be made; what nobody
+    /// can see goes if an administrator wants it repaired.
+    fn take_snap_finding(&mut self, now: Time, pg: PgId, finding: SnapFinding) {
+        let Some(group) = self.groups.get_mut(&pg) else { return };
+        let Some(running) = &mut group.scrub.running else { return };
+        tracing::error!(
+            %pg, object = %finding.name, missing = ?finding.missing, extra = ?finding.extra,
+            "scrub: an object and its clones do not belong together"
+        );
+        let superfluous: Vec<HObject> = finding.superfluous().collect();
+        let is_all = finding.errors == pg::scrub::snapset::EXTRA_CLONES;
+        let mut removed = running.may_repair() && !superfluous.is_empty();
+        if removed {
+            for clone in &superfluous {
+                removed &= group.pg.remove_remains(now.wall(), clone);
+            }
+        }
+        if !(removed && is_all) {
+            running.count += finding.count();
+            if group.scrub.snap_findings.len() < FINDINGS_MAX {
+                group.scrub.snap_findings.insert(finding.name.clone(), finding);
+            }
+        }
+        self.pump_group(now, pg);
+    }
+
+    /// Pairs that belong to stored heads, and were lost; whether they are still true does not matter.
+    fn add_to_index(&mut self, pg: PgId, pairs: BTreeMap<Bytes, Bytes>) {
+        let Some(group) = self.groups.get(&pg).filter(|_| !pairs.is_empty()) else { return };
+        let change = Change::OmapSet { object: pg::meta_object(pg), pairs };
+        let kind = RequestKind::Commit(Transaction { changes: vec![(Collection(pg), change)] });
+        let serial = group.serial;
+        self.ask_store(Pending::Scrub { pg, serial, tag: ScrubTag::StoreIndex }, kind);
     }
 
     fn end_scrub(&mut self, now: Time, pg: PgId, running: &Running) {

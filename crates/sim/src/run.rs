@@ -125,6 +125,9 @@ fn play(world: &mut World) -> Result<Report, String> {
     if let Some(osd) = world.scenario.rotten {
         rot(world, osd)?;
     } else if world.scenario.seed.is_multiple_of(SCRUBBED_SEEDS) && !world.scenario.is_tight {
+        if world.omit()? {
+            fall_silent(world);
+        }
         scrub(world)?;
         fall_silent(world);
     }

@@ -6,6 +6,7 @@
 mod disks;
 mod image;
 mod misfortune;
+mod omission;
 mod snapshots;
 mod watching;
 

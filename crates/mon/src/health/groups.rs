@@ -172,7 +172,9 @@ fn check_damage(health: &mut Health, stats: &Statistics, groups: &Found) {
         .map(|(count, name)| format!("{count} pg{} {name}", plural(count)))
         .collect();
     let step = "'rados list-inconsistent-obj PGID' shows what differs, 'ceph pg repair PGID' mends \
-                it from the copies whose checksums hold";
+                it from the copies whose checksums hold; 'rados list-inconsistent-snapset PGID' shows \
+                clones that do not fit their object: what is missing goes with its snapshot, what is \
+                superfluous by 'ceph pg repair PGID'";
     let details = next_step(lines(stats, &damaged), step);
     let summary = format!("Possible data damage: {}", parts.join(", "));
     health.add("PG_DAMAGED", Severity::Error, damaged.len(), summary, details);

@@ -4,7 +4,7 @@ use super::client::payload;
 use super::world::World;
 use pg::scrub::{Level, Order, Stamps};
 use store::Change;
-use types::{Errno, OsdId, SnapId, UTime};
+use types::{Errno, HObject, OsdId, SnapId, UTime};
 use wire::{OsdOp, SnapContext};
 
 const OBJECTS: u64 = 40;
@@ -217,6 +217,53 @@ fn clones_that_are_damaged_come_from_other_copies_each_in_its_version() {
         assert!(!world.is_damaged());
         world.finish();
     }
+}
+
+/// An object with clones of snapshots 1 and 2.
+fn world_with_clones(seed: u64) -> World {
+    let mut world = World::started(seed);
+    for snap in [1, 2] {
+        assert_eq!(world.call("object", vec![OsdOp::write_full(payload("text"))]).result, 0);
+        let snaps = (1..=snap).rev().map(SnapId).collect();
+        world.snap_context = SnapContext { seq: SnapId(snap), snaps };
+    }
+    assert_eq!(world.call("object", vec![OsdOp::write_full(payload("now"))]).result, 0);
+    world.wait(5);
+    world
+}
+
+fn on_all_copies(world: &mut World, change: impl Fn(HObject) -> Change) {
+    let copies = [vec![world.primary_of("object")], world.replicas_of("object")].concat();
+    copies.into_iter().for_each(|osd| world.tamper("object", osd, &change));
+}
+
+#[test]
+fn a_clone_that_all_copies_lack_is_found_and_stays_an_error() {
+    let mut world = world_with_clones(71);
+    world.order_scrub(Level::Deep, true);
+    world.wait(30);
+    assert_eq!(world.scrub_errors(), 0);
+    on_all_copies(&mut world, |head| Change::Remove { object: head.at(SnapId(1)) });
+    for repair in [false, true] {
+        world.order_scrub(Level::Light, repair);
+        world.wait(30);
+        assert_eq!(world.scrub_errors(), 1);
+    }
+}
+
+#[test]
+fn a_clone_that_nobody_can_see_goes_when_asked() {
+    let mut world = world_with_clones(72);
+    on_all_copies(&mut world, |head| Change::Clone {
+        object: head.at(SnapId(2)),
+        target: head.at(SnapId(7)),
+    });
+    for (repair, errors) in [(false, 1), (true, 0), (false, 0)] {
+        world.order_scrub(Level::Light, repair);
+        world.wait(30);
+        assert_eq!(world.scrub_errors(), errors);
+    }
+    world.finish();
 }
 
 #[test]

@@ -1,8 +1,10 @@
-//! Telling clients what the last scrub found (`rados list-inconsistent-obj`, the operation `SCRUBLS`).
+//! Telling clients what the last scrub found (`rados list-inconsistent-obj` and
+//! `list-inconsistent-snapset`, the operation `SCRUBLS`).
 
 use crate::Osd;
 use bytes::Bytes;
-use codec::{Reader, Result, Writer};
+use codec::{Encode, Reader, Result, Writer};
+use std::collections::BTreeMap;
 use types::{Epoch, Errno, HObject};
 
 /// Findings in one answer.
@@ -34,23 +36,34 @@ impl Osd {
             let place = (name.name.clone(), name.namespace.clone(), name.snap.0);
             arguments.after.0.is_empty() || place > arguments.after
         };
-        let mut names: Vec<&HObject> = scrub.findings.keys().filter(is_after).collect();
+        let mut found = match arguments.wants_snapsets {
+            true => encoded(&scrub.snap_findings, is_after),
+            false => encoded(&scrub.findings, is_after),
+        };
         // As clients go on: by name, namespace and snapshot.
-        names.sort_by_key(|name| (name.name.clone(), name.namespace.clone(), name.snap.0));
-        let entries_max = arguments.entries_max.min(ENTRIES_MAX) as usize;
-        if arguments.wants_snapsets || is_outdated {
-            names.clear();
-        }
+        found.sort_by_key(|(name, _)| (name.name.clone(), name.namespace.clone(), name.snap.0));
+        found.truncate(if is_outdated {
+            0
+        } else {
+            arguments.entries_max.min(ENTRIES_MAX) as usize
+        });
         let mut w = Writer::new();
         w.versioned(1, 1, |w| {
             w.value(&interval);
-            let shown = &names[..names.len().min(entries_max)];
-            w.list(shown, |w, name| w.blob(&codec::encode_to_bytes(&scrub.findings[*name])));
+            w.list(&found, |w, (_, finding)| w.blob(finding));
         });
         let result = if is_outdated { Errno::AGAIN.negative() } else { 0 };
         self.reply_listing(key, result, w.into_bytes());
         Ok(())
     }
+}
+
+fn encoded<T: Encode>(
+    findings: &BTreeMap<HObject, T>,
+    is_wanted: impl Fn(&&HObject) -> bool,
+) -> Vec<(&HObject, Bytes)> {
+    let wanted = findings.iter().filter(|(name, _)| is_wanted(name));
+    wanted.map(|(name, finding)| (name, codec::encode_to_bytes(finding))).collect()
 }
 
 fn decode_arguments(r: &mut Reader<'_>) -> Result<Arguments> {

@@ -151,7 +151,7 @@ impl Encode for Shard {
 }
 
 /// `librados::object_id_t`
-fn encode_name(w: &mut Writer, name: &HObject) {
+pub(super) fn encode_name(w: &mut Writer, name: &HObject) {
     w.versioned(1, 1, |w| {
         w.blob(&name.name);
         w.blob(&name.namespace);

@@ -1,5 +1,7 @@
 //! What one copy says of its objects, so that copies can be compared without sending their content.
 
+use crate::snaps::SnapSet;
+use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
 use std::collections::BTreeMap;
 use types::{EVersion, HObject};
@@ -67,12 +69,25 @@ impl ScrubObject {
     }
 }
 
+/// What the attribute with a head's clones says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KnownSet {
+    /// It does not decode.
+    Corrupted,
+    Known(SnapSet),
+}
+
 /// The objects of a copy within a range.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ScrubMap {
     pub objects: BTreeMap<HObject, ScrubObject>,
     /// Up to here (exclusive) it has all objects of the range; to the range's end, if nothing.
     pub until: Option<HObject>,
+    /// The clones that heads name. Not told to others: whether copies have the same sets is to be
+    /// seen from their digests.
+    pub sets: BTreeMap<HObject, KnownSet>,
+    /// Pairs that this copy's index of clones should have and has not. Not told to others.
+    pub unindexed: BTreeMap<Bytes, Bytes>,
 }
 
 const FLAG_OMAP: u8 = 1;
@@ -148,6 +163,6 @@ impl Encode for ScrubMap {
 
 impl Decode for ScrubMap {
     fn decode(r: &mut Reader<'_>) -> Result<Self> {
-        Ok(ScrubMap { objects: r.value()?, until: r.value()? })
+        Ok(ScrubMap { objects: r.value()?, until: r.value()?, ..ScrubMap::default() })
     }
 }

@@ -5,11 +5,13 @@
 //! scan      reading what one copy has       member    a member's answers
 //! map       what one copy says of objects   compare   which copies differ, which is right
 //! findings  what is wrong, for clients      message   between members
+//! families  whether clones fit their head
 //! ```
 //!
 //! `docs/internals/scrub.md` has the reasons. Nothing here changes an object.
 
 mod compare;
+mod families;
 mod findings;
 mod map;
 mod member;
@@ -20,8 +22,9 @@ mod scan;
 mod stamps;
 
 pub use compare::{Expected, compare};
+pub use families::{SnapFinding, snapset};
 pub use findings::{Authority, Count, Finding, Shard, object, shard};
-pub use map::{KnownInfo, Level, ScrubMap, ScrubObject};
+pub use map::{KnownInfo, KnownSet, Level, ScrubMap, ScrubObject};
 pub use member::{Member, MemberTag};
 pub use round::{End, Round, RoundOutput, RoundTag, View};
 pub use scan::{Extent, Scan, ScanTag};

@@ -68,8 +68,9 @@ impl Pg {
         self.commit(Tag::Progress, transaction);
     }
 
-    /// An object that should not be there goes by a write of its own, on all members.
-    fn remove_remains(&mut self, now: UTime, object: &HObject) -> bool {
+    /// An object that should not be there goes by a write of its own, on all members; whether that was
+    /// begun.
+    pub fn remove_remains(&mut self, now: UTime, object: &HObject) -> bool {
         if self.state != State::Active || self.is_in_work(object) {
             return false;
         }

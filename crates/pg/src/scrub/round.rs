@@ -13,11 +13,13 @@
 //! Knows nothing of who is repaired how, nor of what time it is.
 
 use super::compare::{Expected, compare};
+use super::families::{Families, SnapFinding, judge as judge_family};
 use super::findings::Finding;
 use super::map::{Level, ScrubMap};
 use super::message::Body;
 use super::scan::{Extent, Scan, ScanTag};
 use crate::{EntryKind, PgLog, is_meta_object};
+use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use store::{Collection, Outcome, RequestKind, StoreError};
 use types::{EVersion, HObject, OsdId, PgId};
@@ -49,6 +51,8 @@ pub enum RoundTag {
 pub enum RoundOutput {
     Send(OsdId, Body),
     Storage(RoundTag, RequestKind),
+    /// What is to be added to this copy's index of clones.
+    Index(BTreeMap<Bytes, Bytes>),
 }
 
 /// How a round ended.
@@ -83,6 +87,8 @@ struct Chunk {
     own: Option<Scan>,
     maps: BTreeMap<OsdId, ScrubMap>,
     tries: u32,
+    /// An object and all its clones, the object last, if nothing else is looked at.
+    family: Option<Vec<HObject>>,
 }
 
 #[derive(Debug)]
@@ -100,6 +106,8 @@ pub struct Round {
     objects: u64,
     busy: u64,
     findings: VecDeque<Finding>,
+    families: Families,
+    snap_findings: VecDeque<SnapFinding>,
     outputs: VecDeque<RoundOutput>,
 }
 
@@ -124,6 +132,8 @@ impl Round {
             objects: 0,
             busy: 0,
             findings: VecDeque::new(),
+            families: Families::default(),
+            snap_findings: VecDeque::new(),
             outputs: VecDeque::new(),
             members,
         };
@@ -172,6 +182,11 @@ impl Round {
     /// What is wrong, as soon as it is known.
     pub fn poll_finding(&mut self) -> Option<Finding> {
         self.findings.pop_front()
+    }
+
+    /// What is wrong with clones, likewise.
+    pub fn poll_snap_finding(&mut self) -> Option<SnapFinding> {
+        self.snap_findings.pop_front()
     }
 
     /// Ends it, whatever was found; members are told.
@@ -265,14 +280,27 @@ impl Round {
 
     /// Asks all members what they have.
     fn ask(&mut self, extent: Extent, end: HObject, tries: u32, view: View<'_>) {
+        self.ask_at(self.level, extent, end, tries, view);
+    }
+
+    /// Looks at an object with all its clones, which others may have written meanwhile.
+    fn ask_family(&mut self, family: Vec<HObject>, tries: u32, view: View<'_>) {
+        let extent = Extent::Names(family.clone());
+        self.ask_at(Level::Light, extent, HObject::max(), tries, view);
+        if let Stage::Scanning(chunk) = &mut self.stage {
+            chunk.family = Some(family);
+        }
+    }
+
+    fn ask_at(&mut self, level: Level, extent: Extent, end: HObject, tries: u32, view: View<'_>) {
         self.number += 1;
         let others: Vec<OsdId> = self.others().collect();
         for osd in others {
-            self.send(osd, Body::Scan(self.number, self.level, extent.clone()));
+            self.send(osd, Body::Scan(self.number, level, extent.clone()));
         }
-        let own = Some(Scan::new(self.collection(), extent, self.level));
+        let own = Some(Scan::new(self.collection(), extent, level));
         let (since, recoveries, maps) = (view.committed, view.recoveries, BTreeMap::new());
-        let chunk = Chunk { end, since, recoveries, own, maps, tries };
+        let chunk = Chunk { end, since, recoveries, own, maps, tries, family: None };
         self.stage = Stage::Scanning(Box::new(chunk));
         self.pump_scan(view);
     }
@@ -295,7 +323,10 @@ impl Round {
         if !self.members.contains(&from) {
             return;
         }
-        let Some(map) = map else { return self.stop(End::Failed(from)) };
+        let Some(mut map) = map else { return self.stop(End::Failed(from)) };
+        if !map.unindexed.is_empty() {
+            self.outputs.push_back(RoundOutput::Index(std::mem::take(&mut map.unindexed)));
+        }
         chunk.maps.insert(from, map);
         if chunk.maps.len() == self.members.len() {
             self.judge(view);
@@ -307,7 +338,7 @@ impl Round {
         let Stage::Scanning(chunk) = std::mem::replace(&mut self.stage, Stage::Listing) else {
             unreachable!("called in this stage")
         };
-        let Chunk { mut end, since, recoveries, mut maps, tries, .. } = *chunk;
+        let Chunk { mut end, since, recoveries, mut maps, tries, family, .. } = *chunk;
         // Who has far more objects than the primary tells only the first of them.
         end = maps.values().filter_map(|map| map.until.clone()).chain([end]).min().expect("one");
         // Which objects were recovered meanwhile is not known: it is rare.
@@ -323,24 +354,64 @@ impl Round {
             again.extend(moving.cloned());
             map.objects.retain(|name, _| is_still(name));
         }
-        self.objects += maps.get(&self.whoami).map_or(0, |map| map.objects.len() as u64);
         let expected = |name: &HObject| expected(view.log, name);
-        self.findings.extend(compare(&maps, self.whoami, expected));
+        let findings = compare(&maps, self.whoami, expected);
+        let own = maps.remove(&self.whoami).unwrap_or_default();
+        if let Some(family) = family {
+            return self.judge_family(family, own, findings, !again.is_empty(), tries, view);
+        }
+        self.objects += own.objects.len() as u64;
+        findings.iter().for_each(|finding| self.families.doubt(&finding.name));
+        self.findings.extend(findings);
+        self.families.see(own);
         if !again.is_empty() && tries + 1 < TRIES_MAX {
             let names = again.into_iter().collect();
             return self.ask(Extent::Names(names), end, tries + 1, view);
         }
+        again.iter().for_each(|name| self.families.doubt(name));
         self.busy += again.len() as u64;
+        if self.only.is_none() {
+            self.families.pass(&end);
+        }
         if self.only.as_ref().is_some_and(|only| !only.is_empty()) {
             return self.list();
         }
         match end.max {
-            true => self.stop(End::Complete),
+            true => self.look_closer(view),
             false => {
                 self.cursor = end;
                 self.list();
             }
         }
+    }
+
+    /// Everything was looked at once; what seemed wrong with clones is looked at again.
+    fn look_closer(&mut self, view: View<'_>) {
+        match self.families.next_suspect() {
+            Some(family) => self.ask_family(family, 0, view),
+            None => self.stop(End::Complete),
+        }
+    }
+
+    fn judge_family(
+        &mut self,
+        family: Vec<HObject>,
+        own: ScrubMap,
+        findings: Vec<Finding>,
+        was_written: bool,
+        tries: u32,
+        view: View<'_>,
+    ) {
+        if was_written && tries + 1 < TRIES_MAX {
+            return self.ask_family(family, tries + 1, view);
+        }
+        let head = family.last().expect("a family has a head");
+        match findings.is_empty() {
+            true if !was_written => self.snap_findings.extend(judge_family(head, &own)),
+            true => self.busy += 1,
+            false => self.findings.extend(findings),
+        }
+        self.look_closer(view);
     }
 }
 

@@ -5,10 +5,11 @@
 //! digests computed here tell copies apart that are intact and yet differ. Sizes and attributes of a
 //! chunk are read at once, data and omaps object by object, so that a scrub has little in flight.
 
-use super::map::{KnownInfo, Level, ScrubMap, ScrubObject};
-use crate::{INFO_ATTR, ObjectInfo, is_meta_object};
+use super::map::{KnownInfo, KnownSet, Level, ScrubMap, ScrubObject};
+use crate::snaps::{SNAPSET_ATTR, SnapSet, index_pairs};
+use crate::{INFO_ATTR, ObjectInfo, is_meta_object, meta_object};
 use bytes::Bytes;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use store::{Collection, ObjectMeta, Outcome, RequestKind, StoreError};
 use types::HObject;
 
@@ -33,6 +34,8 @@ pub enum Extent {
 pub enum ScanTag {
     List,
     Meta(usize),
+    /// What the index of clones has of an object.
+    Index(usize),
     /// Of the object that is being read.
     Data,
     OmapHeader,
@@ -44,9 +47,8 @@ pub struct Scan {
     collection: Collection,
     level: Level,
     end: HObject,
-    until: Option<HObject>,
     names: Vec<HObject>,
-    objects: BTreeMap<HObject, ScrubObject>,
+    map: ScrubMap,
     /// Answers that are awaited.
     waiting: usize,
     /// Objects whose content is still to be read, and the one that is.
@@ -96,9 +98,8 @@ impl Scan {
             collection,
             level,
             end: HObject::max(),
-            until: None,
             names: Vec::new(),
-            objects: BTreeMap::new(),
+            map: ScrubMap::default(),
             waiting: 0,
             unread: VecDeque::new(),
             reading: None,
@@ -129,7 +130,7 @@ impl Scan {
     pub fn finish(self) -> Result<ScrubMap, StoreError> {
         match self.failure {
             Some(failure) => Err(failure),
-            None => Ok(ScrubMap { objects: self.objects, until: self.until }),
+            None => Ok(self.map),
         }
     }
 
@@ -139,6 +140,7 @@ impl Scan {
             (ScanTag::List, Ok(Outcome::List(names, next))) => self.listed(names, next),
             (ScanTag::List, Err(error)) => self.failure = Some(error),
             (ScanTag::Meta(index), outcome) => self.take_meta(index, outcome),
+            (ScanTag::Index(index), outcome) => self.take_index(index, outcome),
             (_, Ok(outcome)) => self.take_content(outcome),
             (_, Err(error)) => self.content_failed(&error),
         }
@@ -151,7 +153,7 @@ impl Scan {
     }
 
     fn listed(&mut self, names: Vec<HObject>, next: Option<HObject>) {
-        self.until = next.filter(|next| *next < self.end);
+        self.map.until = next.filter(|next| *next < self.end);
         let within = |name: &HObject| *name < self.end && !is_meta_object(name);
         let names = names.into_iter().filter(within).collect();
         self.begin(names);
@@ -172,6 +174,7 @@ impl Scan {
                 if self.level == Level::Deep {
                     self.unread.push_back(name.clone());
                 }
+                self.take_set(index, &meta);
                 described(&meta)
             }
             Ok(_) => return,
@@ -180,7 +183,36 @@ impl Scan {
                 ScrubObject::unreadable()
             }
         };
-        self.objects.insert(name, object);
+        self.map.objects.insert(name, object);
+    }
+
+    /// A head names its clones, all of which its copy's index must have.
+    fn take_set(&mut self, index: usize, meta: &ObjectMeta) {
+        let (collection, name) = (self.collection, self.names[index].clone());
+        let Some(set) = meta.attrs.get(&SNAPSET_ATTR).filter(|_| !name.is_clone()) else { return };
+        let Ok(set) = codec::decode_all::<SnapSet>("snapset", set) else {
+            self.map.sets.insert(name, KnownSet::Corrupted);
+            return;
+        };
+        let keys: Vec<Bytes> = index_pairs(&name, &set).into_keys().collect();
+        if !keys.is_empty() {
+            let object = meta_object(collection.0);
+            self.ask(ScanTag::Index(index), RequestKind::OmapGet { collection, object, keys });
+        }
+        self.map.sets.insert(name, KnownSet::Known(set));
+    }
+
+    /// An object may have got or lost clones since its set was read; pairs too many do no harm.
+    fn take_index(&mut self, index: usize, outcome: Result<Outcome, StoreError>) {
+        let Ok(Outcome::OmapPairs(found)) = outcome else { return };
+        let name = &self.names[index];
+        let Some(KnownSet::Known(set)) = self.map.sets.get(name) else { return };
+        let mut lost = index_pairs(name, set);
+        lost.retain(|key, _| !found.contains_key(key));
+        if !lost.is_empty() {
+            tracing::warn!(%name, pairs = lost.len(), "the index of clones lacks some of an object");
+            self.map.unindexed.append(&mut lost);
+        }
     }
 
     /// Begins with the content of the next object when nothing else is awaited.
@@ -197,7 +229,7 @@ impl Scan {
     fn read_data(&mut self) {
         let Some(reading) = &self.reading else { return };
         let (object, offset) = (reading.name.clone(), reading.offset);
-        let described = &self.objects[&object];
+        let described = &self.map.objects[&object];
         let (size, has_omap) = (described.size, described.has_omap);
         let collection = self.collection;
         if offset < size {
@@ -214,7 +246,7 @@ impl Scan {
         let Some(reading) = &mut self.reading else { return };
         match outcome {
             Outcome::Read(read) => {
-                let asked = PIECE_MAX.min(self.objects[&reading.name].size - reading.offset);
+                let asked = PIECE_MAX.min(self.map.objects[&reading.name].size - reading.offset);
                 reading.data.add(&read.data);
                 // It was written meanwhile, and will not be compared.
                 reading.offset += asked.max(read.data.len() as u64);
@@ -263,7 +295,7 @@ impl Scan {
 
     fn finish_reading(&mut self) {
         let Some(reading) = self.reading.take() else { return };
-        let Some(object) = self.objects.get_mut(&reading.name) else { return };
+        let Some(object) = self.map.objects.get_mut(&reading.name) else { return };
         object.read_error = reading.has_error;
         if !reading.has_error {
             object.data_digest = Some(reading.data.value());

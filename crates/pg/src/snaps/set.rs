@@ -95,6 +95,16 @@ impl SnapSet {
         shared
     }
 
+    /// Whether it does not contradict itself.
+    pub fn is_sound(&self) -> bool {
+        let is_sound = |clone: &SnapClone| {
+            let end =
+                clone.overlap.iter().last().map_or(0, |(at, length)| at.saturating_add(length));
+            clone.id <= self.seq && !clone.snaps.is_empty() && end <= clone.size
+        };
+        self.clones.is_sorted_by(|one, next| one.id < next.id) && self.clones.iter().all(is_sound)
+    }
+
     /// Bytes that all clones have to themselves.
     pub fn clone_bytes(&self) -> u64 {
         self.clones.iter().map(SnapClone::own_bytes).sum()

@@ -41,7 +41,7 @@ fn findings(copies: &str, expected: Expected) -> Vec<Finding> {
     let name = HObject::head(PoolId(1), "".into(), "".into(), "x".into(), 7);
     let map = |words: &str| ScrubMap {
         objects: copy(words).map(|copy| (name.clone(), copy)).into_iter().collect(),
-        until: None,
+        ..ScrubMap::default()
     };
     let maps: BTreeMap<OsdId, ScrubMap> =
         (0..).map(OsdId).zip(copies.split('|').map(map)).collect();

@@ -2,35 +2,38 @@
 
 use crate::scrub::message::Body;
 use crate::scrub::*;
-use crate::{EntryKind, INFO_ATTR, LogEntry, ObjectInfo, PgLog};
+use crate::{EntryKind, INFO_ATTR, LogEntry, ObjectInfo, PgLog, meta_object};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use store::mem::MemStore;
 use store::{Change, Collection, StoreError, Transaction};
 use types::{EVersion, HObject, OsdId, PgId, PoolId};
 
-const PG: PgId = PgId { pool: PoolId(1), seed: 0 };
-const PRIMARY: OsdId = OsdId(0);
+pub(super) const PG: PgId = PgId { pool: PoolId(1), seed: 0 };
+pub(super) const PRIMARY: OsdId = OsdId(0);
 
-struct World {
-    stores: BTreeMap<OsdId, MemStore>,
+pub(super) struct World {
+    pub stores: BTreeMap<OsdId, MemStore>,
     members: BTreeMap<OsdId, Member>,
-    log: PgLog,
+    pub log: PgLog,
+    /// What rounds found of clones.
+    pub snap_findings: Vec<SnapFinding>,
     /// Reads of these fail.
     rotten: Vec<(OsdId, HObject)>,
 }
 
-fn object(number: u32) -> HObject {
+pub(super) fn object(number: u32) -> HObject {
     let name = Bytes::from(number.to_string());
     HObject::head(PG.pool, Bytes::new(), Bytes::new(), name, number.wrapping_mul(0x9e37_79b9))
 }
 
 impl World {
-    fn new(members: i32) -> World {
+    pub fn new(members: i32) -> World {
         let mut world = World {
             stores: BTreeMap::new(),
             members: BTreeMap::new(),
             log: PgLog::default(),
+            snap_findings: Vec::new(),
             rotten: Vec::new(),
         };
         for osd in (0..members).map(OsdId) {
@@ -43,7 +46,7 @@ impl World {
         world
     }
 
-    fn apply(&mut self, osd: OsdId, changes: Vec<Change>) {
+    pub fn apply(&mut self, osd: OsdId, changes: Vec<Change>) {
         let changes = changes.into_iter().map(|change| (Collection(PG), change)).collect();
         self.stores.get_mut(&osd).unwrap().apply(&Transaction { changes }).unwrap();
     }
@@ -68,7 +71,7 @@ impl World {
     }
 
     /// Runs a round; `meanwhile` is called whenever a member is about to look.
-    fn scrub(
+    pub fn scrub(
         &mut self,
         level: Level,
         mut meanwhile: impl FnMut(&mut World),
@@ -79,6 +82,7 @@ impl World {
         while let Some(output) = round.poll_output() {
             self.carry_out(&mut round, output, &mut meanwhile);
             findings.extend(std::iter::from_fn(|| round.poll_finding()));
+            self.snap_findings.extend(std::iter::from_fn(|| round.poll_snap_finding()));
         }
         (round.end().expect("nothing is left to do").clone(), findings, round.progress())
     }
@@ -95,6 +99,7 @@ impl World {
                 let view = View { log: &self.log, committed: self.log.head(), recoveries: 0 };
                 round.handle_completion(tag, outcome, view);
             }
+            RoundOutput::Index(pairs) => self.add_to_index(PRIMARY, pairs),
             RoundOutput::Send(to, body) => {
                 if let Body::Scan(..) = body {
                     meanwhile(self);
@@ -121,6 +126,12 @@ impl World {
         self.stores.get_mut(&osd).unwrap().execute(kind)
     }
 
+    fn add_to_index(&mut self, osd: OsdId, pairs: BTreeMap<Bytes, Bytes>) {
+        if !pairs.is_empty() {
+            self.apply(osd, vec![Change::OmapSet { object: meta_object(PG), pairs }]);
+        }
+    }
+
     fn answer(&mut self, osd: OsdId, body: Body) -> Option<Body> {
         match body {
             Body::Reserve => Some(Body::Reserved(true)),
@@ -131,7 +142,10 @@ impl World {
                     let outcome = self.execute(osd, kind);
                     member.handle_completion(tag, outcome);
                 }
-                let (number, map) = member.poll_answer().expect("it has answers to all it asked");
+                let (number, mut map) =
+                    member.poll_answer().expect("it has answers to all it asked");
+                let map_pairs = map.as_mut().map(|map| std::mem::take(&mut map.unindexed));
+                self.add_to_index(osd, map_pairs.unwrap_or_default());
                 self.members.insert(osd, member);
                 Some(Body::Map(number, map))
             }
