@@ -4,7 +4,7 @@ p=image-$$ d=image-data-$$
 for pool in $p $d; do ceph osd pool create $pool 16 >/dev/null; rbd pool init $pool; done
 remove() { ceph osd pool rm "$1" "$1" --yes-i-really-really-mean-it >/dev/null; }
 trap 'remove $p; remove $d' EXIT
-image() { local verb=$1 what=; shift; case $verb in snap|feature) what=$1; shift;; esac; "$SEPIOLA" image "$verb" $what --conf "$CEPH_CONF" "$@"; }
+image() { local verb=$1 what=; shift; case $verb in snap|feature|object-map) what=$1; shift;; esac; "$SEPIOLA" image "$verb" $what --conf "$CEPH_CONF" "$@"; }
 rbd() { command rbd -p $p "$@"; }
 same() { [ "$1" = "$2" ] || { echo "expected '$2', found '$1' (line ${BASH_LINENO[0]})"; exit 1; }; }
 refused() { if "$@" >"$SCRATCH/refused" 2>&1; then echo "should have failed: $*"; exit 1; fi; }
@@ -108,6 +108,13 @@ image snap rollback $p/map@two; mapped map; rbd export map - --no-progress | cmp
 ours=$(image du --json $p/map); image feature disable $p/map object-map; same "$(image du --json $p/map)" "$ours"
 rbd info map | grep -q "features: layering, exclusive-lock, deep-flatten"; refused image feature enable $p/map fast-diff; said "object-map"
 image feature enable $p/map object-map,fast-diff; rbd info map | grep -q "object map invalid"; rbd object-map rebuild map --no-progress; mapped map
+# Maps made anew here are what librbd finds, of images and snapshots; what it makes is what is found here.
+refused image object-map check $p/map@two; said "marked as invalid"
+for what in map@two map; do image object-map rebuild $p/$what; mapped $what; rbd object-map rebuild $what --no-progress; image object-map check $p/$what; done
+rbd bench map --io-type write --io-size 4K --io-total 1M --io-pattern rand >/dev/null; rbd snap create map@three --no-progress; image resize --size 42M --allow-shrink $p/map
+for what in map@two map@three map; do image object-map check $p/$what; image object-map rebuild $p/$what; mapped $what; done
+rados -p $p rm "rbd_object_map.${prefix#rbd_data.}"; refused image object-map check $p/map; said "marked as invalid"; image object-map rebuild $p/map; mapped map
+refused image object-map rebuild $p/theirs; said "lacks the feature"
 image snap purge $p/map; image rm $p/map; same "$(rados -p $p ls | grep -c object_map || true)" 1
 
 # Who uses an image keeps it.

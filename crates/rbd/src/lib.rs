@@ -26,6 +26,7 @@ mod calls;
 mod errands;
 mod error;
 mod features;
+mod gather;
 mod header;
 mod image;
 mod layout;
@@ -47,12 +48,13 @@ pub use header::{Header, Info, Parent, ParentInfo};
 pub use image::{Image, ImageEvent, Outcome, Piece, Request, RequestId};
 pub use layout::{Extent, Layout};
 pub use names::{ImageSpec, Pool};
-pub use object_map::ObjectMap;
+pub use object_map::{MapFindings, Mismatch, ObjectMap, State};
 pub use snapshot::{Protection, Purpose, Snapshot};
 pub use steps::{Answer, Ask, AskId, Progress, Task};
 pub use tasks::{
-    Child, CloneFormat, CloneSpec, CreateSpec, Purged, Usage, change_features, children,
-    clone_image, create, flatten, info, list, object_map, open, open_snapshot, protect_snapshot,
-    purge_snapshots, remove, remove_from_trash, remove_snapshot, rename, rename_snapshot, resize,
-    roll_back, snapshots, take_snapshot, unprotect_snapshot, usage,
+    Child, CloneFormat, CloneSpec, CreateSpec, Purged, Usage, change_features, check_object_map,
+    children, clone_image, create, flatten, info, list, object_map, open, open_snapshot,
+    protect_snapshot, purge_snapshots, rebuild_object_map, remove, remove_from_trash,
+    remove_snapshot, rename, rename_snapshot, resize, roll_back, snapshots, take_snapshot,
+    unprotect_snapshot, usage,
 };

@@ -5,6 +5,7 @@
 //! the question is asked, and when its answer is there the function is run again from its beginning.
 //! So the function must ask the same as long as it is answered the same, and must do nothing else.
 
+use crate::gather::Gathering;
 use crate::work::Work;
 use crate::{Asker, Error};
 use bytes::Bytes;
@@ -60,6 +61,8 @@ pub struct AskId {
 pub(crate) enum Part {
     /// A task, or the one that an image has under way.
     Task,
+    /// One of many that a step of a task asks at once.
+    Gather,
     /// What an image does about its lock.
     Lock,
     /// An image's access to one object.
@@ -121,6 +124,8 @@ pub(crate) struct Steps {
     watches: Vec<WatchId>,
     /// Requests on an open image, instead of questions.
     pub(crate) work: Option<Box<Work>>,
+    /// The same question to many objects, under way.
+    pub(crate) gathering: Option<Box<Gathering>>,
 }
 
 impl Steps {
@@ -270,6 +275,10 @@ impl Steps {
         Some(answer.clone())
     }
 
+    pub(crate) fn also_ask(&mut self, id: AskId, ask: Ask) {
+        self.asks.push_back((id, ask));
+    }
+
     pub(crate) fn remember(&mut self, answer: Answer) {
         self.answers.push(answer);
     }
@@ -279,6 +288,10 @@ impl Steps {
         if let Some(work) = &mut self.work {
             work.handle_answer(id, answer);
             return true;
+        }
+        if id.part == Part::Gather {
+            let gathering = self.gathering.as_mut();
+            return gathering.map(|gathering| gathering.handle_answer(id.number, answer)).is_some();
         }
         if id.part != Part::Task || id.number != self.answers.len() as u64 {
             return false;
@@ -389,6 +402,9 @@ impl<T> Task<T> {
     pub fn progress(&self) -> Option<Progress> {
         if let Some(work) = &self.steps.work {
             return Some(work.progress());
+        }
+        if let Some(gathering) = &self.steps.gathering {
+            return Some(gathering.progress());
         }
         self.steps.sweep.as_ref().map(|sweep| Progress { done: sweep.done, total: sweep.total })
     }

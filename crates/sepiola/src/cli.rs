@@ -12,7 +12,8 @@ pub use bench::{BenchArgs, ImageBenchArgs, StabilityArgs, Workload};
 pub use control::{CollectArgs, ControlCommand, EtcdArgs, MoveArgs, RebuildArgs};
 pub use image::{
     CreateArgs, ExportArgs, FeatureCommand, ImageArgs, ImageCommand, ImageName, ImagePoolArgs,
-    ImportArgs, InfoArgs, MoveImageArgs, PoolName, ResizeArgs, ShapeArgs, UsageArgs,
+    ImportArgs, InfoArgs, MoveImageArgs, ObjectMapCommand, PoolName, ResizeArgs, ShapeArgs,
+    UsageArgs,
 };
 pub use monitors::{ClusterCommand, ClusterCreateArgs, MonCommand, MonStartArgs};
 pub use nbd::NbdArgs;
@@ -21,7 +22,7 @@ pub use osd::{
 };
 pub use snapshot::{
     ChildrenArgs, CloneArgs, CloneFormatArg, SnapArgs, SnapCommand, SnapListArgs, SnapRenameArgs,
-    SourceName,
+    SourceArgs, SourceName,
 };
 
 use clap::{Args, Parser, Subcommand, ValueEnum};

@@ -6,6 +6,7 @@ use crate::notify::{ClientId, Notification, WishId};
 use crate::object_map::State;
 use crate::steps::change;
 use crate::{Features, Piece, remove, remove_snapshot, resize, roll_back, take_snapshot};
+use crate::{MapFindings, check_object_map, rebuild_object_map};
 use proptest::prelude::*;
 use rados::WatchEvent;
 use types::{Errno, SnapId};
@@ -267,6 +268,74 @@ fn maps_say_what_was_written_since_a_snapshot() {
     assert!(cluster.header("a").has_map() && cluster.names("rbd_object_map").len() == 1);
 }
 
+/// Snapshots "one" and "two" of an image with all kinds of objects; the places of all maps.
+fn with_snapshots(cluster: &mut Cluster) -> Vec<(Option<String>, rados::Place)> {
+    for (objects, snap) in [(0..3, Some("one")), (1..5, Some("two")), (2..3, None)] {
+        let mut image = open(cluster);
+        write(cluster, &mut image, objects);
+        if snap == Some("two") {
+            discard(cluster, &mut image, 0, OBJECT);
+        }
+        close(cluster, image);
+        if let Some(snap) = snap {
+            cluster.run(take_snapshot(spec("a"), snap.into())).unwrap();
+        }
+    }
+    let header = cluster.header("a");
+    let place = |snap: &SnapId| header.spec.pool.snapshot_map(&header.id, *snap);
+    let [two, one] = &header.snap_context.snaps[..] else { panic!("two snapshots") };
+    vec![
+        (None, header.map_place()),
+        (Some("one".into()), place(one)),
+        (Some("two".into()), place(two)),
+    ]
+}
+
+#[test]
+fn a_map_that_is_made_anew_says_what_was_kept_up() {
+    for features in [FEATURES, FEATURES.without(Features::FAST_DIFF)] {
+        let mut cluster = Cluster::default();
+        cluster.create(spec("a"), SIZE, features);
+        for (snap, place) in with_snapshots(&mut cluster) {
+            let kept = cluster.map_at(&place);
+            let found = cluster.run(check_object_map(spec("a"), snap.clone()));
+            assert_eq!(found, Ok(MapFindings::default()), "{snap:?}");
+            cluster.objects.remove(&place);
+            assert!(cluster.run(check_object_map(spec("a"), snap.clone())).is_err());
+            let invalid = cluster.run(check_object_map(spec("a"), snap.clone())).unwrap_err();
+            assert!(invalid.to_string().contains("marked as invalid"), "{invalid}");
+            cluster.run(rebuild_object_map(spec("a"), snap.clone())).unwrap();
+            assert_eq!(cluster.map_at(&place), kept, "{snap:?}");
+            let found = cluster.run(check_object_map(spec("a"), snap.clone()));
+            assert_eq!(found, Ok(MapFindings::default()), "{snap:?}");
+        }
+        assert!(cluster.header("a").has_map());
+        assert_eq!(cluster.header("a").flags, 0);
+    }
+}
+
+#[test]
+fn a_map_that_hides_an_object_becomes_invalid() {
+    let mut cluster = cluster();
+    let mut image = open(&mut cluster);
+    write(&mut cluster, &mut image, 0..2);
+    close(&mut cluster, image);
+    let place = cluster.header("a").map_place();
+    let lie = |cluster: &mut Cluster, objects, state| {
+        let ops = vec![crate::object_map::calls::update(objects, state, None)];
+        cluster.answer(crate::Ask::Operate(change(place.clone(), ops))).unwrap().unwrap();
+        cluster.run(check_object_map(spec("a"), None)).unwrap()
+    };
+    let found = lie(&mut cluster, 4..6, State::Exists);
+    assert_eq!((found.wrong, found.missing, cluster.header("a").flags), (0, 2, 0));
+    let found = lie(&mut cluster, 1..2, State::Nonexistent);
+    let expected = crate::Mismatch { object: 1, said: State::Nonexistent, is: State::Exists };
+    assert_eq!((found.wrong, found.first, found.missing), (1, vec![expected], 2));
+    assert!(!cluster.header("a").has_map());
+    cluster.run(rebuild_object_map(spec("a"), None)).unwrap();
+    assert_eq!((cluster.map("a"), cluster.header("a").flags), (vec![1, 1, 0, 0, 0, 0], 0));
+}
+
 #[test]
 fn features_are_given_and_taken_away() {
     let mut cluster = cluster();
@@ -375,5 +444,7 @@ proptest! {
             let expected = if exists { State::Exists } else { State::Nonexistent };
             prop_assert_eq!(map[object as usize], expected as u8, "object {} of {:?}", object, map);
         }
+        let found = cluster.run(check_object_map(spec("a"), None));
+        prop_assert_eq!(found, Ok(MapFindings::default()));
     }
 }

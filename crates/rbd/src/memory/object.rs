@@ -5,6 +5,7 @@ use classes::{Caller, Failure, ObjectContext, OmapPage};
 use std::collections::BTreeMap;
 use types::{EntityAddr, Errno, ParticipantName, SnapId, UTime};
 use wire::op::OpCode;
+use wire::snapshots::{CloneInfo, SnapListing};
 use wire::watch::WatcherListing;
 use wire::{OpResult, OsdOp, SnapContext};
 
@@ -49,6 +50,9 @@ impl Object {
         snap: SnapId,
         context: &SnapContext,
     ) -> Result<Vec<OpResult>, Errno> {
+        if snap == SnapId::DIR {
+            return self.list();
+        }
         let before = self.at(snap);
         let mut call = Call { before: before.clone(), now: before, sequence: self.sequence };
         let mut writes = false;
@@ -68,6 +72,26 @@ impl Object {
             self.change(call.now, context);
         }
         Ok(results)
+    }
+
+    /// The answer to `LIST_SNAPS`.
+    fn list(&self) -> Result<Vec<OpResult>, Errno> {
+        let info = |clone, snaps, state: &State| {
+            let size = state.data.len() as u64;
+            CloneInfo { clone, snaps, overlap: Vec::new(), size }
+        };
+        let older = self.older.iter().map(|(id, (snaps, state))| {
+            // Newest first is how writers name them.
+            info(*id, snaps.iter().rev().copied().collect(), state)
+        });
+        let head = self.head.iter().map(|state| info(SnapId::HEAD, Vec::new(), state));
+        let clones: Vec<CloneInfo> = older.chain(head).collect();
+        if clones.is_empty() {
+            return Err(Errno::NOENT);
+        }
+        let listing = SnapListing { clones, seq: self.sequence };
+        let output = codec::encode_to_bytes(&listing);
+        Ok(vec![OpResult::new(&OsdOp::new(OpCode::LIST_SNAPS), 0, output)])
     }
 
     fn change(&mut self, new: Option<State>, context: &SnapContext) {

@@ -40,7 +40,7 @@ pub(crate) fn resize(objects: u64) -> OsdOp {
 }
 
 /// Changes those that are in the state `old`, or all.
-pub(super) fn update(objects: Range<u64>, new: State, old: Option<State>) -> OsdOp {
+pub(crate) fn update(objects: Range<u64>, new: State, old: Option<State>) -> OsdOp {
     let old = old.map(|state| state as u8);
     call("object_map_update", &(objects.start, objects.end, new as u8, old))
 }

@@ -4,18 +4,20 @@
 //! An object that the map does not know exists nowhere, so it is neither read nor removed. Therefore
 //! the map says that an object exists before it is written, and that it does not exist only after it was
 //! removed; in between it is *pending*. A map that cannot be kept up is marked as invalid in the header, and
-//! nobody relies on it until it is made anew (`rbd object-map rebuild`).
+//! nobody relies on it until it is made anew.
 
 pub(crate) mod calls;
+mod examine;
 mod snapshots;
 mod states;
 
+pub use examine::{MapFindings, Mismatch};
+pub(crate) use examine::{check, rebuild};
 pub(crate) use snapshots::{
     make_empty, mark_all_invalid, remove_all, rolled_back, rolling_back, snapshot_removed,
     snapshot_taken, update_snapshot,
 };
-pub use states::ObjectMap;
-pub(crate) use states::State;
+pub use states::{ObjectMap, State};
 
 use crate::calls::output;
 use crate::header::Header;

@@ -22,7 +22,7 @@ fn place(header: &Header, snap: SnapId) -> Place {
     }
 }
 
-fn mark_invalid(steps: &mut Steps, header: &Header, snap: SnapId) -> Result<(), Stop> {
+pub(super) fn mark_invalid(steps: &mut Steps, header: &Header, snap: SnapId) -> Result<(), Stop> {
     let ops = || vec![calls::set_flags(invalid_flags(header), snap)];
     steps.change("marking an object map as invalid", &header.place(), ops)
 }

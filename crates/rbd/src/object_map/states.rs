@@ -1,19 +1,42 @@
 //! What a map says of each object: Ceph's `BitVector<2>`, four states in a byte from the highest bits down.
 
 use codec::{Decode, Reader, Result, Writer};
+use std::fmt;
 
 const STATES_PER_BYTE: u64 = 4;
 
-/// `OBJECT_*`
+/// What a map says of an object (`OBJECT_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum State {
+pub enum State {
     Nonexistent = 0,
     Exists = 1,
     /// It is about to be removed.
     Pending = 2,
     /// It was not written since the last snapshot.
     Clean = 3,
+}
+
+impl State {
+    fn from_bits(bits: u8) -> Self {
+        match bits & 3 {
+            0 => State::Nonexistent,
+            1 => State::Exists,
+            2 => State::Pending,
+            _ => State::Clean,
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            State::Nonexistent => "nonexistent",
+            State::Exists => "written",
+            State::Pending => "about to be removed",
+            State::Clean => "unchanged since the last snapshot",
+        })
+    }
 }
 
 /// See the module's description.
@@ -28,6 +51,17 @@ fn shift(object: u64) -> u32 {
 }
 
 impl ObjectMap {
+    /// A state for each object, as its number.
+    pub(super) fn from_states(states: &[u8]) -> Self {
+        let len = states.len() as u64;
+        let bytes = vec![0; len.div_ceil(STATES_PER_BYTE) as usize];
+        let mut map = ObjectMap { len, bytes };
+        for (object, state) in (0..).zip(states) {
+            map.set(object, State::from_bits(*state));
+        }
+        map
+    }
+
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
@@ -63,12 +97,7 @@ impl ObjectMap {
             return None;
         }
         let byte = self.bytes[(object / STATES_PER_BYTE) as usize];
-        Some(match byte >> shift(object) & 3 {
-            0 => State::Nonexistent,
-            1 => State::Exists,
-            2 => State::Pending,
-            _ => State::Clean,
-        })
+        Some(State::from_bits(byte >> shift(object)))
     }
 
     pub(crate) fn set(&mut self, object: u64, state: State) {

@@ -12,7 +12,7 @@ const MUTABLE: Features =
 /// What can be taken away, too.
 const REMOVABLE: Features = Features(MUTABLE.0 | Features::DEEP_FLATTEN.0);
 
-/// A new object map knows nothing yet, and says so: `rbd object-map rebuild` fills it.
+/// A new object map knows nothing yet, and says so: [`crate::rebuild_object_map`] fills it.
 pub fn change_features(spec: ImageSpec, features: Features, is_on: bool) -> Task<()> {
     Task::new(move |steps| {
         let header = header::read(steps, &spec)?;

@@ -30,6 +30,11 @@ pub enum ImageCommand {
         #[command(subcommand)]
         command: FeatureCommand,
     },
+    /// Make object maps anew, and compare them with the objects
+    ObjectMap {
+        #[command(subcommand)]
+        command: ObjectMapCommand,
+    },
     /// Show how much of an image is in use
     Du(UsageArgs),
     /// Copy an image or a snapshot into a file (or standard output); what was never written becomes
@@ -188,10 +193,18 @@ fn image_size_in_bytes(text: &str) -> Result<u64, String> {
 
 #[derive(Debug, Clone, Subcommand)]
 pub enum FeatureCommand {
-    /// exclusive-lock, object-map, fast-diff; `rbd object-map rebuild` fills a new object map
+    /// exclusive-lock, object-map, fast-diff; `object-map rebuild` fills a new object map
     Enable(FeatureArgs),
     /// exclusive-lock, object-map (with fast-diff), fast-diff, deep-flatten
     Disable(FeatureArgs),
+}
+
+#[derive(Debug, Clone, Subcommand)]
+pub enum ObjectMapCommand {
+    /// Make the object map of an image or a snapshot anew, by a look at every object
+    Rebuild(SourceArgs),
+    /// Compare the object map of an image or a snapshot with the objects; one that is wrong becomes invalid
+    Check(SourceArgs),
 }
 
 #[derive(Debug, Clone, Args)]

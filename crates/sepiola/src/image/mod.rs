@@ -4,6 +4,7 @@ mod clones;
 mod desk;
 mod export;
 mod import;
+mod object_map;
 mod show;
 mod snapshot;
 mod window;
@@ -29,6 +30,7 @@ pub fn run(command: &ImageCommand) -> Result<()> {
         ImageCommand::Resize(args) => resize(args),
         ImageCommand::Import(args) => import::import(args),
         ImageCommand::Feature { command } => change_features(command),
+        ImageCommand::ObjectMap { command } => object_map::run(command),
         ImageCommand::Du(args) => show::usage(args),
         ImageCommand::Export(args) => export::export(args),
         ImageCommand::Bench(args) => crate::bench::bench_image(args),

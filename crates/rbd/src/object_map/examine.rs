@@ -1,0 +1,186 @@
+//! What a map should say, by the objects themselves.
+
+use super::{ObjectMap, State, calls, close, load, owned, snapshots};
+use crate::calls::output;
+use crate::header::Header;
+use crate::lock;
+use crate::steps::{Steps, Stop, change};
+use crate::{Error, Features};
+use rados::{Operation, OperationReply};
+use types::{Errno, SnapId};
+use wire::OsdOp;
+use wire::op::OpCode;
+use wire::snapshots::{CloneInfo, SnapListing};
+
+/// librbd keeps no map for more.
+const OBJECTS_MAX: u64 = 256_000_000;
+/// Of those that are wrong, so many are named.
+const NAMED_MAX: usize = 100;
+
+/// An object of which a map says something wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mismatch {
+    pub object: u64,
+    pub said: State,
+    pub is: State,
+}
+
+/// What a comparison of a map with the objects has found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MapFindings {
+    /// All that are wrong; the map is marked as invalid if there are any.
+    pub wrong: u64,
+    /// The first of them.
+    pub first: Vec<Mismatch>,
+    /// Objects that are said to exist and do not, which costs a look at them and nothing else.
+    pub missing: u64,
+}
+
+/// The states of all objects of an image, or of the snapshot that the header shows. Nobody may write meanwhile.
+fn examine(steps: &mut Steps, shown: &Header) -> Result<ObjectMap, Stop> {
+    let image = &shown.spec;
+    if shown.objects() > OBJECTS_MAX {
+        let text = format!("{image} has more objects than an object map can have, {OBJECTS_MAX}");
+        return Err(Error::refused(text).into());
+    }
+    let older = shown.snap_context.snaps.iter().copied().filter(|snap| *snap < shown.snap);
+    let before = older.max().filter(|_| shown.features.contains(Features::FAST_DIFF));
+    let list = |object| {
+        let ops = vec![OsdOp::new(OpCode::LIST_SNAPS)];
+        Operation { snap: SnapId::DIR, ..Operation::new(shown.data_place(object), ops) }
+    };
+    let state = |answer| state(answer, shown.snap, before).map(|state| state as u8);
+    let step = format!("looking at the objects of {image}");
+    let states = steps.gather(&step, 0..shown.objects(), list, state)?;
+    Ok(ObjectMap::from_states(&states))
+}
+
+fn state(
+    answer: Result<OperationReply, Errno>,
+    snap: SnapId,
+    before: Option<SnapId>,
+) -> Result<State, Errno> {
+    let listing: SnapListing = match answer {
+        Ok(reply) => output(&reply, 0, "an object's snapshots").map_err(|_| Errno::IO)?,
+        Err(Errno::NOENT) => return Ok(State::Nonexistent),
+        Err(errno) => return Err(errno),
+    };
+    let version = version_at(&listing, snap);
+    Ok(match before.and_then(|before| version_at(&listing, before)) {
+        _ if version.is_none() => State::Nonexistent,
+        Some(older) if version == Some(older) => State::Clean,
+        _ => State::Exists,
+    })
+}
+
+/// What a snapshot shows of an object: a clone, or the object as it is now if it was not written since.
+fn version_at(listing: &SnapListing, snap: SnapId) -> Option<SnapId> {
+    let shows = |info: &&CloneInfo| match info.clone {
+        SnapId::HEAD => snap > listing.seq,
+        _ => info.snaps.contains(&snap),
+    };
+    listing.clones.iter().find(shows).map(|info| info.clone)
+}
+
+/// Makes the map of what the header shows anew, with the image's lock.
+pub(crate) fn rebuild(steps: &mut Steps, shown: &Header) -> Result<(), Stop> {
+    let map = examine(steps, shown)?;
+    let place = shown.map_place();
+    let step = format!("saving the object map of {}", shown.spec);
+    match shown.snap {
+        SnapId::HEAD => {
+            lock::seize(steps, &place)?.map_err(|errno| Error::cluster(&step, errno))?;
+            steps.change(&step, &place, || owned(shown, calls::save(&map)).ops)?;
+        }
+        _ => steps.change(&step, &place, || change(place.clone(), vec![calls::save(&map)]).ops)?,
+    }
+    let ops = || vec![calls::clear_flags(shown.snap)];
+    steps.change("marking the object map as valid", &shown.place(), ops)?;
+    match shown.snap {
+        SnapId::HEAD => close(steps, shown),
+        _ => Ok(()),
+    }
+}
+
+/// Compares the map of what the header shows with the objects, with the image's lock.
+pub(crate) fn check(steps: &mut Steps, shown: &Header) -> Result<MapFindings, Stop> {
+    let said = match load(steps, shown)? {
+        Ok(map) => map,
+        Err(errno) => {
+            snapshots::mark_invalid(steps, shown, shown.snap)?;
+            let step = format!(
+                "reading the object map of {}, which is marked as invalid now (`image object-map \
+                 rebuild` makes it anew)",
+                shown.spec
+            );
+            return Err(Error::cluster(step, errno).into());
+        }
+    };
+    let is = examine(steps, shown)?;
+    let findings = compare(&said, &is);
+    if findings.wrong > 0 {
+        snapshots::mark_invalid(steps, shown, shown.snap)?;
+    }
+    Ok(findings)
+}
+
+fn compare(said: &ObjectMap, is: &ObjectMap) -> MapFindings {
+    let mut findings = MapFindings::default();
+    for object in 0..is.len() {
+        let (Some(said), Some(is)) = (said.get(object), is.get(object)) else { continue };
+        match (said, is) {
+            _ if said == is => {}
+            (State::Exists | State::Clean, State::Nonexistent) => findings.missing += 1,
+            _ => {
+                findings.wrong += 1;
+                if findings.first.len() < NAMED_MAX {
+                    findings.first.push(Mismatch { object, said, is });
+                }
+            }
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::OpResult;
+
+    fn listing(seq: u64, clones: &[(u64, &[u64])]) -> Result<OperationReply, Errno> {
+        let info = |(clone, snaps): &(u64, &[u64])| CloneInfo {
+            clone: SnapId(*clone),
+            snaps: snaps.iter().copied().map(SnapId).collect(),
+            overlap: Vec::new(),
+            size: 1,
+        };
+        let listing = SnapListing { clones: clones.iter().map(info).collect(), seq: SnapId(seq) };
+        let output = codec::encode_to_bytes(&listing);
+        let ops = vec![OpResult::new(&OsdOp::stat(), 0, output)];
+        Ok(OperationReply { ops, ..OperationReply::default() })
+    }
+
+    #[test]
+    fn what_two_snapshots_in_a_row_show_alike_is_clean() {
+        const HEAD: u64 = SnapId::HEAD.0;
+        // Snapshots 2, 4, 6; written before 4, and after 4.
+        let object = || listing(4, &[(4, &[4]), (HEAD, &[])]);
+        let at = |snap, before: u64| {
+            state(object(), SnapId(snap), (before > 0).then_some(SnapId(before))).unwrap()
+        };
+        assert_eq!(at(2, 0), State::Nonexistent);
+        assert_eq!(at(4, 2), State::Exists);
+        assert_eq!(at(6, 4), State::Exists);
+        assert_eq!(at(HEAD, 6), State::Clean);
+        // Without fast-diff nobody asks what was before.
+        assert_eq!(at(HEAD, 0), State::Exists);
+        // Removed after 4; written before 2.
+        let gone = |snap, before| state(listing(4, &[(4, &[2, 4])]), snap, Some(before)).unwrap();
+        assert_eq!(gone(SnapId(4), SnapId(2)), State::Clean);
+        assert_eq!(gone(SnapId(6), SnapId(4)), State::Nonexistent);
+        assert_eq!(gone(SnapId::HEAD, SnapId(6)), State::Nonexistent);
+        let missing = state(Err(Errno::NOENT), SnapId::HEAD, None);
+        assert_eq!(missing, Ok(State::Nonexistent));
+        assert_eq!(state(Err(Errno::PERM), SnapId::HEAD, None), Err(Errno::PERM));
+    }
+}
