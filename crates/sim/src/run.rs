@@ -410,7 +410,7 @@ fn now_and_then(is_done: impl Fn(&World) -> bool) -> impl FnMut(&mut World) -> b
 }
 
 fn is_clean(world: &World) -> bool {
-    let map = map(world).expect("all is healed");
+    let Some(map) = map(world) else { return false };
     // The monitor does not get there while anything is unclean.
     if map
         .pools

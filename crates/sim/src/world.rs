@@ -33,7 +33,7 @@ use maps::OsdMap;
 use rados::OperationReply;
 use std::collections::{BTreeSet, VecDeque};
 use stdx::Prng;
-use types::{Errno, OsdId};
+use types::{Epoch, Errno, OsdId};
 
 const SNAPSHOTS_SALT: u64 = 0x5eaf_00d5;
 /// Where virtual time begins.
@@ -578,13 +578,15 @@ impl World {
         }
     }
 
-    /// The newest map that a running monitor has: one may answer before another has heard.
+    /// The newest map that a running monitor has: one may answer before another has heard. One that has not
+    /// read the control store yet has none.
     pub fn newest_map(&self) -> Option<&OsdMap> {
         let monitors = self.cast.monitors.iter().filter_map(|node| match &self.nodes[*node].body {
             Body::Monitor(monitor) => monitor.hosted.daemon.as_ref(),
             _ => None,
         });
-        monitors.map(|monitor| &monitor.state().osdmap).max_by_key(|map| map.epoch)
+        let maps = monitors.map(|monitor| &monitor.state().osdmap);
+        maps.filter(|map| map.epoch > Epoch(0)).max_by_key(|map| map.epoch)
     }
 
     /// The store that all monitors share.
@@ -610,4 +612,17 @@ pub fn create_pool_command(name: &str, pg_num: u32, size: u8) -> String {
 
 pub fn set_pool_command(pool: &str, variable: &str, value: &str) -> String {
     format!(r#"{{"prefix":"osd pool set","pool":"{pool}","var":"{variable}","val":"{value}"}}"#)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_monitor_that_has_read_nothing_has_no_map() {
+        let mut world = crate::cluster::build(Scenario::draw(1), false);
+        world.start(world.cast.monitors[0]);
+        assert!(world.newest_map().is_none());
+        assert!(world.run_until(Duration::from_secs(60), |world| world.newest_map().is_some()));
+    }
 }
