@@ -353,6 +353,12 @@ impl Pool {
         self.last_force_op_resend_preluminous = epoch;
     }
 
+    /// Whether it has, or had, snapshots.
+    pub fn may_have_clones(&self) -> bool {
+        self.flags.contains(PoolFlags::SELFMANAGED_SNAPS)
+            || self.flags.contains(PoolFlags::POOL_SNAPS)
+    }
+
     pub fn is_replicated(&self) -> bool {
         self.kind == PoolType::Replicated
     }

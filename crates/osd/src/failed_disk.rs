@@ -27,7 +27,9 @@ pub(crate) fn condemns(
 ) -> Option<StoreError> {
     let Err(error @ StoreError::Device(_)) = outcome else { return None };
     let is_vital = match pending {
-        Pending::Group { tag, .. } => tag.is_commit() || *tag == pg::Tag::Load,
+        Pending::Group { tag, .. } => {
+            tag.is_commit() || matches!(tag, pg::Tag::Load | pg::Tag::Index)
+        }
         Pending::Collections | Pending::MapStored | Pending::Usage => true,
         Pending::State { .. } | Pending::Need { need: Need::Clone(_), .. } => true,
         Pending::Need { .. }

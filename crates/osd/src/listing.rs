@@ -7,6 +7,7 @@ use crate::request::Request;
 use crate::storage::Pending;
 use bytes::Bytes;
 use codec::{Reader, Writer};
+use maps::Pool;
 use std::collections::BTreeSet;
 use store::{Collection, Outcome, RequestKind, StoreError};
 use types::{Errno, HObject, PgId, SnapId};
@@ -66,7 +67,9 @@ impl Osd {
             }
         };
         let objects = self.with_missing(request, objects, next.as_ref());
-        let has_clones = self.groups.get(&request.pg).is_some_and(|g| g.pg.info().clones > 0);
+        // How many clones a part of a divided group has is an estimate.
+        let has_clones = self.groups.get(&request.pg).is_some_and(|g| g.pg.info().clones > 0)
+            || self.map.pool(request.pg.pool).is_some_and(Pool::may_have_clones);
         let doubtful = if has_clones { doubtful(&objects) } else { Vec::new() };
         if doubtful.is_empty() {
             return self.finish_listing(key, objects, next);

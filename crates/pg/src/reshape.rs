@@ -8,8 +8,7 @@
 //! transactions must not be: what is stored beside the objects of a new group is put in place before, in the
 //! old collection under the name that it will have in the new one, and moves with the objects. What a merged
 //! group knows of requests is put in place before, too; until then it belongs to no log, and is not loaded.
-//! Each also gets the whole index of clones: pairs of objects that went elsewhere are as good as those of
-//! objects that are gone. Pools with snapshots are not merged.
+//! The index of clones is dealt out likewise ([`index`]). Pools with snapshots are not merged.
 //!
 //! New parts are there from the beginning, and stand still with the copy: what others ask of them is
 //! answered when there is an answer. A part must not be taken for absent whose objects are still in
@@ -19,9 +18,10 @@
 //! the versions that they have. A copy that has just these is complete, and so is the merged one. Any
 //! other is worth nothing any more but for its objects: it will be filled in.
 
+mod index;
+
 use crate::message::{Body, Header};
 use crate::persist::{dups_pair, last_complete};
-use crate::snaps::INDEX_PREFIX;
 use crate::{LogEntry, Members, Missing, Output, Pg, PgInfo, PgLog, State, Tag, info, split};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
@@ -55,6 +55,8 @@ pub(crate) struct Reshaping {
     own: Option<Part>,
     /// What the store is to do next, one after the other.
     steps: VecDeque<Transaction>,
+    /// Before the last of those, pairs of the index of clones go to the parts.
+    index: Option<index::Dealing>,
 }
 
 /// What the copy knows, as far as it concerns one part.
@@ -139,11 +141,13 @@ impl Pg {
                 changes: vec![(self.collection, Change::CreateCollection)],
             });
         }
+        let mut dealing = index::Dealing::default();
         for (index, part) in (1..).zip(parts) {
             let hashes = part.hashes();
             let Part { info, log, missing } = self.part(hashes, index, count);
             (part.info, part.log, part.missing) = (info, log, missing);
-            self.prepare_meta(&mut steps, &mut last, part);
+            self.prepare_meta(&mut steps, part);
+            dealing.add(part.meta.clone(), hashes);
             last.push(part.collection, Change::CreateCollection);
             let change = Change::MoveObjects { target: part.collection, hashes };
             last.push(self.collection, change);
@@ -152,6 +156,9 @@ impl Pg {
         let own = self.part(self.hashes(), 0, count);
         self.keep_own_meta(&mut last, &own);
         steps.push_back(last);
+        if let Some(reshaping) = &mut self.reshaping {
+            reshaping.index = Some(dealing);
+        }
         self.take_steps(own, steps);
     }
 
@@ -164,6 +171,11 @@ impl Pg {
 
     /// Has the store do what is next, if there is something.
     pub(crate) fn take_step(&mut self) {
+        if self.reshaping.as_ref().is_some_and(|reshaping| reshaping.steps.len() == 1)
+            && self.reads_index()
+        {
+            return;
+        }
         let next = self.reshaping.as_mut().and_then(|reshaping| reshaping.steps.pop_front());
         match next {
             Some(transaction) => self.commit(Tag::Reshaped, transaction),
@@ -270,24 +282,19 @@ impl Pg {
 
     /// What will be stored beside the objects of a part is stored here, under its name, in place of what an
     /// earlier attempt may have left.
-    fn prepare_meta(&self, steps: &mut VecDeque<Transaction>, last: &mut Transaction, part: &Pg) {
+    fn prepare_meta(&self, steps: &mut VecDeque<Transaction>, part: &Pg) {
         let missing = part.missing.iter().filter_map(|(object, _)| part.missing.pair(object));
         let dups = part.log.dups().batches().map(dups_pair);
         let mut pairs = dups.chain(part.log.entries().map(log_pair)).chain(missing).peekable();
         let object = || part.meta.clone();
         let mut changes = vec![(self.collection, Change::Remove { object: object() })];
-        if self.info.clones > 0 {
-            let (first, last) = (Bytes::new(), Bytes::from_static(&[INDEX_PREFIX]));
-            changes = vec![
-                (self.collection, Change::Clone { object: self.meta.clone(), target: object() }),
-                (self.collection, Change::OmapRemoveRange { object: object(), first, last }),
-            ];
-        }
         while let Some(some) = next_step(&mut pairs) {
             changes.push((self.collection, Change::OmapSet { object: object(), pairs: some }));
             steps.push_back(Transaction { changes: std::mem::take(&mut changes) });
         }
-        last.changes.extend(changes);
+        if !changes.is_empty() {
+            steps.push_back(Transaction { changes });
+        }
     }
 
     /// What becomes another of what is stored here.

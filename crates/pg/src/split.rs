@@ -44,8 +44,7 @@ pub fn part_of_info(info: &PgInfo, hashes: Hashes, index: u64, parts: u64) -> Pg
     let share = |count: u64| count / parts + u64::from(index < count % parts);
     PgInfo {
         objects: share(info.objects),
-        // Never fewer than there are: only a copy without any goes without the index of clones.
-        clones: info.clones,
+        clones: share(info.clones),
         bytes: share(info.bytes),
         last_backfill: part_of_backfill(&info.last_backfill, hashes),
         ..info.clone()

@@ -76,6 +76,8 @@ pub enum Tag {
     Removed,
     /// A step of dividing or merging the copy.
     Reshaped,
+    /// A page of the index of clones, for the parts of a copy.
+    Index,
     /// A read for another member.
     Source(u64),
     /// The page of names, or one object's version, of a listing.
@@ -89,7 +91,7 @@ impl Tag {
         match self {
             Write(..) | Progress | Activated(_) | Received(_) | Backfilled(_) => true,
             Removed | Reshaped => true,
-            Load | Resumed | Source(_) | ScanPage(_) | ScanObject(..) => false,
+            Load | Resumed | Index | Source(_) | ScanPage(_) | ScanObject(..) => false,
         }
     }
 }
@@ -361,6 +363,7 @@ impl Pg {
             Tag::Resumed | Tag::Progress | Tag::Removed => {}
             Tag::Activated(interval) => self.stored_activated(interval),
             Tag::Reshaped => self.take_step(),
+            Tag::Index => self.index_read(outcome),
             Tag::Received(job) => self.stored_piece(job),
             Tag::Backfilled(interval) => self.stored_backfill(interval),
             Tag::Source(job) => self.source_read(job, outcome),

@@ -19,7 +19,7 @@ use crate::change::Change;
 use crate::commands::set_group_target;
 use crate::state::State;
 use crate::statistics::Statistics;
-use maps::{AutoscaleMode, MergeMeta, OsdMapFlags, Pool, PoolFlags};
+use maps::{AutoscaleMode, MergeMeta, OsdMapFlags, Pool};
 use types::{OsdId, PgId, PoolId};
 use wire::internal::{PgStat, pg_state};
 
@@ -82,7 +82,7 @@ impl Monitor {
 /// The pool after its next step, if one may be taken now.
 fn step(state: &State, stats: &Statistics, id: PoolId, pool: &Pool) -> Option<Pool> {
     let mut next = pool.clone();
-    if pool.pg_num_target < pool.pg_num && has_snapshots(pool) {
+    if pool.pg_num_target < pool.pg_num && pool.may_have_clones() {
         next.pg_num_target = pool.pg_num;
         next.pg_num_pending = pool.pg_num;
         return Some(next);
@@ -111,11 +111,6 @@ fn step(state: &State, stats: &Statistics, id: PoolId, pool: &Pool) -> Option<Po
         return may.then_some(next);
     }
     None
-}
-
-/// Whether its groups may have clones: OSDs do not merge what finds them.
-pub fn has_snapshots(pool: &Pool) -> bool {
-    pool.flags.contains(PoolFlags::SELFMANAGED_SNAPS) || pool.flags.contains(PoolFlags::POOL_SNAPS)
 }
 
 /// Whether every group of a pool has been reported clean since the pool changed.

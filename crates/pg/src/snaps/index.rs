@@ -9,7 +9,8 @@ use super::SnapSet;
 use bytes::Bytes;
 use codec::Reader;
 use std::collections::BTreeMap;
-use types::{HObject, SnapId};
+use store::Hashes;
+use types::{HObject, PoolId, SnapId};
 
 /// Sorts behind all other keys of the group, which are read when an OSD starts; these are not.
 pub(crate) const INDEX_PREFIX: u8 = b'x';
@@ -35,6 +36,19 @@ pub fn index_key(snap: SnapId, clone: &HObject) -> Bytes {
     key.into()
 }
 
+/// First and last (exclusive) of the keys of a snapshot that name objects with these hashes.
+pub(crate) fn index_range(snap: SnapId, pool: PoolId, hashes: Hashes) -> (Bytes, Bytes) {
+    let key = |reversed_hash: u32| {
+        let mut key = index_keys_of(snap).to_vec();
+        store::key::push_pool(&mut key, pool);
+        key.extend(reversed_hash.to_be_bytes());
+        Bytes::from(key)
+    };
+    let (first, last) = hashes.reversed();
+    let end = last.checked_add(1).map_or_else(|| index_keys_of(SnapId(snap.0 + 1)), key);
+    (key(first), end)
+}
+
 pub fn decode_index_key(key: &[u8]) -> Option<(SnapId, HObject)> {
     let mut r = Reader::new(key.strip_prefix(&[INDEX_PREFIX])?);
     let snap = SnapId(u64::from_be_bytes(r.array("snapshot").ok()?));
@@ -54,7 +68,6 @@ pub fn index_pairs(head: &HObject, set: &SnapSet) -> BTreeMap<Bytes, Bytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use types::PoolId;
 
     #[test]
     fn keys_name_snapshot_and_clone_and_lie_behind_the_others() {

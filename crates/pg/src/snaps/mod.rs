@@ -18,6 +18,6 @@ mod index;
 mod set;
 
 pub use extents::Extents;
-pub(crate) use index::INDEX_PREFIX;
+pub(crate) use index::{INDEX_PREFIX, index_range};
 pub use index::{decode_index_key, index_key, index_keys_of, index_pairs, is_index_key};
 pub use set::{At, SNAPSET_ATTR, SnapClone, SnapSet};

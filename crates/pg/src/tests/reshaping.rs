@@ -2,9 +2,12 @@
 
 use super::World;
 use super::world::{Node, PG, object};
-use crate::{MapChange, Members, MergedVersions, Pg};
-use store::{Collection, Outcome, RequestKind};
-use types::{EVersion, OsdId, PgId};
+use crate::snaps::{decode_index_key, index_key};
+use crate::{MapChange, Members, MergedVersions, Pg, meta_object};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use store::{Change, Collection, Outcome, RequestKind, Transaction};
+use types::{EVersion, HObject, OsdId, PgId, SnapId};
 
 pub const PART: PgId = PgId { seed: 1 << 8, ..PG };
 
@@ -198,6 +201,40 @@ fn a_merged_copy_that_lacked_something_is_filled_in() {
          equal 0 1 2",
     );
     assert_eq!(world.node(OsdId(0)).data(PG, "c"), "three");
+}
+
+/// The objects with clones that the index has, and of how many snapshots.
+fn indexed(node: &Node, pg: PgId) -> BTreeMap<HObject, usize> {
+    let meta = node.store.object(Collection(pg), &meta_object(pg)).unwrap();
+    let clones = meta.omap.keys().filter_map(|key| decode_index_key(key));
+    let mut objects = BTreeMap::new();
+    clones.for_each(|(_, clone)| *objects.entry(clone.at(SnapId::HEAD)).or_default() += 1);
+    objects
+}
+
+/// More than a page of it. Of very many snapshots the copy's own index keeps what it had.
+#[test]
+fn each_part_gets_its_share_of_the_index_of_clones() {
+    for (snaps, own) in [(250, vec!["b", "d"]), (300, vec!["a", "b", "c", "d"])] {
+        let mut world = World::new(3);
+        world.run_script(WRITTEN);
+        for node in &mut world.nodes {
+            let all = (1..=snaps).flat_map(|snap| ["a", "b", "c", "d"].map(|name| (snap, name)));
+            let pair = |(snap, name)| {
+                (index_key(SnapId(snap), &object(name).at(SnapId(snap))), Bytes::new())
+            };
+            let change =
+                Change::OmapSet { object: meta_object(PG), pairs: all.map(pair).collect() };
+            let transaction = Transaction { changes: vec![(Collection(PG), change)] };
+            node.ask_store(RequestKind::Commit(transaction)).unwrap();
+        }
+        world.run_script("divide 30 0 1 2\n run\n clean => yes");
+        for node in &world.nodes {
+            let of = |names: &[&str]| names.iter().map(|n| (object(n), snaps as usize)).collect();
+            assert_eq!(indexed(node, PART), of(&["a", "c"]));
+            assert_eq!(indexed(node, PG), of(&own));
+        }
+    }
 }
 
 #[test]
