@@ -521,21 +521,25 @@ fn an_osd_that_has_gone_while_the_store_was_away_does_not_boot() {
     assert_eq!(status["osdmap"]["num_up_osds"], 0);
 }
 
-/// Two monitors that have to prove to each other who they are, frame by frame.
-#[test]
-fn a_leader_that_was_not_told_yet_of_what_its_asker_knows_waits_for_it() {
+/// A leader and a follower that asks of something that another one changed, and that only it has heard of.
+fn asked_too_early() -> (Monitors, Completion) {
     let mut monitors = Monitors::start(2);
+    monitors.boot(1, 1 << 30);
     assert_eq!(monitors.leader(1), "a");
-    // Another one changed something, and what it says is heard by one of them first.
     let mut change = Transaction::default();
     change.put("config-key/x", "new");
     let revision = monitors.control.commit(&change).unwrap();
     let told = MemControl::events(&change, revision);
     monitors.untold = Some(0);
     monitors.tell_all(&told);
-    let question = json!({ "prefix": "config-key get", "key": "x" });
-    monitors.ask(1, 7, &question);
+    monitors.ask(1, 7, &json!({ "prefix": "config-key get", "key": "x" }));
     assert!(monitors.take::<MonCommandAck>(1, ADMIN).is_empty());
+    (monitors, told)
+}
+
+#[test]
+fn a_leader_that_was_not_told_yet_of_what_its_asker_knows_waits_for_it() {
+    let (mut monitors, told) = asked_too_early();
     monitors.untold = Some(1);
     monitors.tell_all(&told);
     monitors.drain();
@@ -544,6 +548,18 @@ fn a_leader_that_was_not_told_yet_of_what_its_asker_knows_waits_for_it() {
     assert_eq!(&answers[0].1.output[..], b"new");
 }
 
+#[test]
+fn a_leader_waits_with_no_more_than_so_many_messages() {
+    let (mut monitors, _) = asked_too_early();
+    (0..1 << 14).for_each(|_| monitors.report(1, 1 << 30));
+    assert_eq!(
+        monitors.take::<MonCommandAck>(1, ADMIN).len(),
+        1,
+        "it is answered as far as is known"
+    );
+}
+
+/// Two monitors that have to prove to each other who they are, frame by frame.
 #[test]
 fn a_follower_proves_that_it_is_a_monitor() {
     let mut monitors = Monitors::start(2);

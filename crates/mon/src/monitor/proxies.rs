@@ -14,6 +14,8 @@ use types::EntityType;
 use wire::MessageBody;
 use wire::forward::{Forward, ForwardClosed, ForwardOpen, Routed};
 
+/// Messages that wait for a revision; beyond it, the oldest one has waited long enough.
+const HELD_MESSAGES_MAX: usize = 16_384;
 /// Numbers of these sessions have it set; those of links within a process use the bit above.
 const PROXY: u64 = 1 << 62;
 
@@ -145,7 +147,9 @@ impl Monitor {
     /// one that led a moment ago may have changed something of which this one was not told yet.
     pub(super) fn release_forwarded(&mut self, now: Time) {
         while let Some(held) = self.proxies.held.front()
-            && (held.revision <= self.state.newest() || held.until <= now)
+            && (held.revision <= self.state.newest()
+                || held.until <= now
+                || self.proxies.held.len() > HELD_MESSAGES_MAX)
         {
             let Some(Held { conn, message, .. }) = self.proxies.held.pop_front() else { return };
             match message {
