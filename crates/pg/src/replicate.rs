@@ -196,6 +196,11 @@ impl Pg {
         if entry.version <= self.log.head() {
             return;
         }
+        let versions = [self.log.head()].into_iter().chain(also.iter().map(|also| also.version));
+        if !versions.chain([entry.version]).is_sorted_by(|before, after| before < after) {
+            tracing::error!(pg = %self.id, "the entries of the primary's write are not in order");
+            return;
+        }
         let version = entry.version;
         self.committed = self.committed.max(write.committed);
         // This copy's log may reach less far back than the primary's, or farther.

@@ -1,7 +1,10 @@
 //! Who serves, and who is waited for.
 
 use super::World;
-use types::OsdId;
+use crate::LogEntry;
+use crate::message::{Body, Replicate};
+use store::Transaction;
+use types::{EVersion, OsdId};
 
 #[test]
 fn a_new_group_becomes_active_and_confirms_writes() {
@@ -194,4 +197,24 @@ fn nobody_waits_for_a_primary_that_answers_itself_or_is_known_to_be_dead() {
          run
          states => Active Active ReplicaActive",
     );
+}
+
+#[test]
+fn a_write_whose_entries_are_not_in_order_is_not_taken() {
+    let mut world = World::new(2);
+    world.run_script("size 2\n map 20 0 1\n run\n write a one\n run");
+    let pg = &mut world.node(OsdId(1)).pg;
+    let head = pg.log().head();
+    let entry = |more| LogEntry::empty(EVersion { version: head.version + more, ..head });
+    let write = Replicate {
+        entry: codec::encode_to_bytes(&entry(2)),
+        info: codec::encode_to_bytes(pg.info()),
+        also: vec![codec::encode_to_bytes(&entry(2))],
+        committed: head,
+        trim: EVersion::ZERO,
+        transaction: Transaction::new(),
+    };
+    let header = pg.header();
+    pg.handle_message(OsdId(0), &header, Body::Replicate(Box::new(write)));
+    assert_eq!(pg.log().head(), head);
 }
