@@ -13,6 +13,7 @@ use crate::object_info::decode_request_id;
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
 use std::collections::VecDeque;
+use stdx::FastSet;
 use types::{EVersion, Epoch, RequestId};
 
 const FORMAT: u8 = 1;
@@ -243,9 +244,12 @@ impl Dups {
     /// batches with versions of that epoch.
     pub(crate) fn merged(epoch: Epoch, known: [Vec<LogDup>; 2]) -> Self {
         let mut known = known.map(Vec::into_iter);
-        let mut newest = Vec::new();
+        let mut newest: Vec<LogDup> = Vec::new();
+        let mut seen = FastSet::default();
         while newest.len() < DUPS_KEPT && known.iter().any(|known| known.len() > 0) {
-            newest.extend(known.iter_mut().filter_map(Iterator::next));
+            // Parts of what was one group know the same requests of that time.
+            let next = known.iter_mut().filter_map(Iterator::next);
+            newest.extend(next.filter(|dup| seen.insert(dup.request)));
         }
         let (mut dups, mut batch) = (Dups::default(), Unfinished::default());
         for (version, dup) in (1..).zip(newest.iter().rev()) {
@@ -368,5 +372,13 @@ mod tests {
         assert!(!knows(&merged, 4, 1200));
         assert!(merged.batches().is_sorted_by_key(|batch| batch.through));
         assert!(merged.batches().all(|batch| batch.through.epoch == Epoch(9)));
+    }
+
+    #[test]
+    fn what_both_know_counts_once() {
+        let known = || dups(4, 3000).iter().collect::<Vec<_>>().into_iter().rev().collect();
+        let merged = Dups::merged(Epoch(9), [known(), known()]);
+        assert_eq!(merged.len(), DUPS_KEPT);
+        assert!(knows(&merged, 4, 1));
     }
 }
