@@ -270,10 +270,6 @@ impl ImageUser for ImageOwner {
         self.failure.as_deref()
     }
 
-    fn requests(&self) -> u64 {
-        self.requests
-    }
-
     fn in_flight(&self) -> usize {
         match &self.stage {
             None => 0,

@@ -294,10 +294,6 @@ impl ImageUser for ImageSharer {
         self.failure.as_deref()
     }
 
-    fn requests(&self) -> u64 {
-        self.requests
-    }
-
     fn in_flight(&self) -> usize {
         match &self.stage {
             None | Some(Stage::ShutOut) => 0,

@@ -7,7 +7,6 @@ use rbd::Answer;
 pub trait ImageUser {
     /// What he was told and must not have been told.
     fn failure(&self) -> Option<&str>;
-    fn requests(&self) -> u64;
     fn in_flight(&self) -> usize;
 
     /// How it stands with what he waits for.
