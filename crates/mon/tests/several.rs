@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use types::{EntityAddrVec, EntityName, EntityType, ParticipantName, UTime};
 use wire::forward::ReportAgain;
-use wire::internal::{OsdUsage, StatsReport};
+use wire::internal::{OsdUsage, ScrubOrder, StatsReport};
 use wire::{MessageBody, MonCommand, MonCommandAck, OsdBoot, OsdMapMessage, OsdSuperblock};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -519,6 +519,16 @@ fn an_osd_that_has_gone_while_the_store_was_away_does_not_boot() {
     assert_eq!(monitors.take::<MonCommandAck>(0, ADMIN).len(), 1);
     let status = monitors.json(0, json!({ "prefix": "status" }));
     assert_eq!(status["osdmap"]["num_up_osds"], 0);
+}
+
+#[test]
+fn an_order_reaches_an_osd_of_which_an_earlier_session_still_seems_to_be_open() {
+    let mut monitors = Monitors::start(2);
+    monitors.open(1, OSD, EntityName::osd(0));
+    monitors.boot(0, 1 << 30);
+    let order = json!({ "prefix": "osd deep-scrub", "who": "all" });
+    monitors.json(0, order);
+    assert_eq!(monitors.take::<ScrubOrder>(0, OSD).len(), 1);
 }
 
 /// A leader and a follower that asks of something that another one changed, and that only it has heard of.

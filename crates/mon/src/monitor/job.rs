@@ -235,12 +235,10 @@ impl Monitor {
         let message = self.answer(job, answer);
         let mut effects = Effects::message(job.conn, message);
         for (osd, order) in change.take_orders() {
-            // The newest: an earlier one may be dead, and nobody knows yet.
-            let sessions = self.sessions.iter();
-            let session = sessions.filter(|(_, session)| session.osd() == Some(osd)).last();
-            let message =
-                session.map(|(conn, session)| (*conn, order.encode(session.peer.features)));
-            effects.messages.extend(message);
+            // All of them: those that are dead without anybody knowing may be the newer ones.
+            let sessions = self.sessions.iter().filter(|(_, session)| session.osd() == Some(osd));
+            let messages = sessions.map(|(conn, it)| (*conn, order.encode(it.peer.features)));
+            effects.messages.extend(messages);
         }
         (change, effects)
     }
