@@ -44,6 +44,7 @@ pub(crate) struct Scrubs {
     /// Groups whose primaries were promised help, and in which interval.
     helped: BTreeMap<PgId, Epoch>,
     rounds: u64,
+    findings: u64,
 }
 
 /// What one group knows of its scrubs.
@@ -139,6 +140,11 @@ impl Osd {
             let is_wanted = scrub.order.is_some() || group.wanted_scrub().is_some();
             (*pg, scrub.stamps, is_busy || is_wanted)
         })
+    }
+
+    /// How often a scrub of this OSD as primary found something wrong with an object, since it started.
+    pub fn scrub_findings(&self) -> u64 {
+        self.scrubs.findings
     }
 
     pub(crate) fn take_scrub_message(&mut self, now: Time, from: OsdId, message: &Message) {
@@ -314,6 +320,7 @@ impl Osd {
     /// Something is wrong with an object: it is repaired, if it is clear how.
     fn take_finding(&mut self, now: Time, pg: PgId, finding: Finding) {
         let may_repair = self.options.scrub_auto_repair;
+        self.scrubs.findings += 1;
         let Some(group) = self.groups.get_mut(&pg) else { return };
         let Some(running) = &mut group.scrub.running else { return };
         let level = running.round.level();

@@ -5,14 +5,6 @@ use crate::scenario::FaultMix;
 use engine::Duration;
 use stdx::Prng;
 
-/// Primaries hold leases for reads: who is cut off stops answering before others go on without it.
-/// Without them an OSD that is deposed, and does not hear of it while clients still reach it, answers
-/// from the past; faults that lead to that are left out then.
-pub const HAS_LEASES: bool = true;
-
-/// Groups find their data again whoever was a member while weights and marks changed.
-pub const SURVIVES_CHURN: bool = true;
-
 const PARTITION_MS_MAX: u64 = 40_000;
 const SHARER_PARTITION_MS_MAX: u64 = 70_000;
 const STORM_MS_MAX: u64 = 5_000;
@@ -27,10 +19,8 @@ const FLAP_MS_MAX: u64 = 3_000;
 const WEAK_LINK_MS_MAX: u64 = 20_000;
 const SLOW_FACTOR_MAX: u64 = 60;
 const LOSS_PER_MILLE_MAX: u64 = 300;
-/// Shorter than anybody's patience.
-const PAUSE_MS_MAX: u64 = 8_000;
-/// Longer than everybody's.
-const PAUSE_MS_MAX_WITH_LEASES: u64 = 60_000;
+/// Longer than everybody's patience.
+const PAUSE_MS_MAX: u64 = 60_000;
 /// Weights that OSDs are given, in tenths.
 const WEIGHTS: [u64; 5] = [0, 3, 5, 10, 10];
 const CRUSH_WEIGHTS: [u64; 4] = [2, 10, 10, 30];
@@ -72,10 +62,16 @@ pub enum Fault {
     StoreDown(Duration),
     /// An administrator changes the map.
     Command(String),
+    /// An administrator wants groups scrubbed or repaired.
+    Order(String),
+    /// An administrator takes the OSD out of the cluster for good, as soon as nothing is on it alone.
+    Remove(NodeId),
     /// One monitor does not reach it, the others do.
     StoreCut(NodeId, Duration),
-    /// The device of an OSD loses data.
+    /// The device of an OSD that does not run loses data.
     Rot(NodeId),
+    /// The same as soon as all that it has is elsewhere, too.
+    RotSoon(NodeId),
     /// It answers nothing but errors from now on.
     DiskDies(NodeId),
     /// So many of a million reads fail.
@@ -87,7 +83,7 @@ pub enum Fault {
 }
 
 /// What is drawn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     CrashOsd,
     CrashMonitor,
@@ -110,14 +106,12 @@ pub enum Kind {
     DivideGroups,
     CutStore,
     FailDisk,
+    OrderScrub,
+    RemoveOsd,
+    Rot,
 }
 
 impl Kind {
-    /// Whether the engines are there that it takes to survive it.
-    pub fn is_survived(self) -> bool {
-        self != Kind::Churn || SURVIVES_CHURN
-    }
-
     /// Whether requests may take very long while it lasts.
     pub fn is_slow(self) -> bool {
         use Kind::*;
@@ -137,6 +131,9 @@ pub struct Cast {
     pub clients: Vec<NodeId>,
     /// The OSD whose disk misreads now and then, if there is one: of two, nobody may have anything.
     pub troubled: Option<NodeId>,
+    /// The OSD that leaves for good meanwhile, and the one whose data rots.
+    pub removed: Option<NodeId>,
+    pub rotting: Option<NodeId>,
     /// Clients with an image.
     pub image_users: Vec<NodeId>,
     /// Those of them who may die.
@@ -160,9 +157,8 @@ impl Cast {
 /// A fault now, and what follows after which time.
 pub type Plan = (Fault, Vec<(Duration, Fault)>);
 
-/// The next fault, and what follows from it.
-pub fn draw(prng: &mut Prng, mix: &FaultMix, cast: &Cast) -> Plan {
-    let Some(kind) = mix.draw_kind(prng) else { return (Fault::Mend, Vec::new()) };
+/// A fault of that kind, and what follows from it.
+pub fn draw(prng: &mut Prng, kind: Kind, mix: &FaultMix, cast: &Cast) -> Plan {
     match kind {
         Kind::CrashOsd => {
             let osd = *prng.choose(&cast.osds);
@@ -214,8 +210,7 @@ pub fn draw(prng: &mut Prng, mix: &FaultMix, cast: &Cast) -> Plan {
         Kind::Pause => {
             let nodes = if prng.chance(1, 3) { cast.osds.clone() } else { cast.all() };
             let nodes = vec![*prng.choose(&nodes)];
-            let limit = if HAS_LEASES { PAUSE_MS_MAX_WITH_LEASES } else { PAUSE_MS_MAX };
-            let over = Duration::from_millis(1 + prng.below(limit));
+            let over = Duration::from_millis(1 + prng.below(PAUSE_MS_MAX));
             (Fault::Pause(nodes.clone()), vec![(over, Fault::Resume(nodes))])
         }
         Kind::ClockJump => {
@@ -237,6 +232,11 @@ pub fn draw(prng: &mut Prng, mix: &FaultMix, cast: &Cast) -> Plan {
         Kind::AddOsd => {
             (Fault::Start(cast.spares.first().copied().into_iter().collect()), Vec::new())
         }
+        Kind::OrderScrub => (Fault::Order(order_scrub(prng, cast)), Vec::new()),
+        Kind::RemoveOsd => {
+            (Fault::Remove(cast.removed.expect("only where one leaves")), Vec::new())
+        }
+        Kind::Rot => (Fault::RotSoon(cast.rotting.expect("only where one rots")), Vec::new()),
     }
 }
 
@@ -298,7 +298,7 @@ fn weak_link(prng: &mut Prng, cast: &Cast) -> Plan {
 /// What an administrator, or a balancer, does to an OSD. See [`restore`].
 fn churn(prng: &mut Prng, cast: &Cast) -> String {
     let id = prng.below(cast.osds.len() as u64);
-    match prng.below(if HAS_LEASES { 8 } else { 7 }) {
+    match prng.below(8) {
         0 => format!(r#"{{"prefix":"osd out","ids":["{id}"]}}"#),
         1 => format!(r#"{{"prefix":"osd in","ids":["{id}"]}}"#),
         2 => reweight(id, *prng.choose(&WEIGHTS)),
@@ -323,6 +323,16 @@ fn divide_groups(prng: &mut Prng) -> String {
     format!(r#"{{"prefix":"osd pool set","pool":"{pool}","var":"{variable}","val":"{pg_num}"}}"#)
 }
 
+fn order_scrub(prng: &mut Prng, cast: &Cast) -> String {
+    let verb = *prng.choose(&["scrub", "deep-scrub", "repair"]);
+    let id = prng.below(cast.osds.len() as u64);
+    match prng.below(3) {
+        0 => format!(r#"{{"prefix":"osd {verb}","who":"all"}}"#),
+        1 => format!(r#"{{"prefix":"osd {verb}","who":"{id}"}}"#),
+        _ => format!(r#"{{"prefix":"pg {verb}","pgid":"1.{:x}"}}"#, prng.below(8)),
+    }
+}
+
 fn reweight(id: u64, tenths: u64) -> String {
     let weight = tenths as f64 / 10.0;
     format!(r#"{{"prefix":"osd reweight","id":{id},"weight":{weight:.1}}}"#)
@@ -338,11 +348,10 @@ pub fn restore(id: u64) -> [String; 2] {
     [reweight(id, 10), crush_reweight(id, 10)]
 }
 
-/// Some clients, or some daemons, among them perhaps all of a host. Never clients and daemons: an OSD
-/// that is cut off from the others while a client still reaches it would answer reads from a past that
-/// others have left, until it learns of it.
+/// Some clients, or some daemons, or all of a host, or anybody: primaries hold leases for reads, so that a
+/// client that shares an island with one that is deposed is answered nothing from the past.
 fn draw_island(prng: &mut Prng, cast: &Cast) -> Vec<NodeId> {
-    let (one_in, candidates) = match prng.below(if HAS_LEASES { 5 } else { 4 }) {
+    let (one_in, candidates) = match prng.below(5) {
         0 | 1 => (2, cast.mortal_clients()),
         2 => (3, cast.daemons()),
         3 => return prng.choose(&cast.hosts).clone(),

@@ -9,14 +9,13 @@ use crate::history::Entry;
 use crate::model::Action;
 use crate::scenario::Scenario;
 use crate::trace::Brief;
-use crate::world::{World, create_pool_command, set_pool_command};
+use crate::world::{World, create_pool_command, out_command, purge_command, set_pool_command};
 use engine::{Duration, Time};
 use maps::{OsdMap, PoolFlags};
 use osd::Osd;
 use pg::scrub::Stamps;
 use pg::{Pg, State};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use types::{Errno, OsdId, PgId, UTime};
 
@@ -62,6 +61,8 @@ pub struct Report {
     pub damaged: usize,
     /// Some group stands still for want of room, so that nothing can be said of its copies.
     pub is_stuck: bool,
+    /// How often each kind of fault happened, and what else makes the seed special.
+    pub met: BTreeMap<String, u64>,
 }
 
 /// A seed that shows something wrong.
@@ -100,6 +101,7 @@ fn play(world: &mut World) -> Result<Report, String> {
     world.run_until(world.scenario.duration, |world| world.history.is_full());
     world.heal();
     finish_replacement(world)?;
+    finish_removal(world)?;
     if world.has_churned {
         restore(world)?;
     }
@@ -124,8 +126,9 @@ fn play(world: &mut World) -> Result<Report, String> {
     fall_silent(world);
     if let Some(osd) = world.scenario.rotten {
         rot(world, osd)?;
-    } else if world.scenario.seed.is_multiple_of(SCRUBBED_SEEDS) && !world.scenario.is_tight {
-        if world.omit()? {
+    } else if is_scrubbed(&world.scenario) {
+        // What rots may be the only other copy.
+        if world.scenario.rotting.is_none() && world.omit()? {
             fall_silent(world);
         }
         scrub(world)?;
@@ -138,13 +141,17 @@ fn play(world: &mut World) -> Result<Report, String> {
     Ok(Report { undecided, damaged, ..report(world) })
 }
 
+fn is_scrubbed(scenario: &Scenario) -> bool {
+    scenario.rotting.is_some() || scenario.seed.is_multiple_of(SCRUBBED_SEEDS) && !scenario.is_tight
+}
+
 /// Of snapshots whose removal was confirmed nothing is left.
 fn purge(world: &mut World) -> Result<(), String> {
     match world.run_until(LIVENESS_LIMIT, |world| snapshots::are_purged(world)) {
         true => Ok(()),
         false => {
             let queue = map(world).map(|map| map.removed_snaps_queue.clone());
-            Err(format!("removed snapshots are never purged: {queue:?}\n{}", groups(world)))
+            Err(format!("removed snapshots are never purged: {queue:?}\n{}", world.groups()))
         }
     }
 }
@@ -153,9 +160,9 @@ fn become_clean(world: &mut World) -> Result<(), String> {
     if !world.run_until(LIVENESS_LIMIT, |world| world.in_flight() == 0) {
         return Err(unanswered(world));
     }
-    match world.run_until(LIVENESS_LIMIT, now_and_then(is_clean)) {
+    match world.run_until(LIVENESS_LIMIT, now_and_then(World::is_clean)) {
         true => Ok(()),
-        false => Err(format!("groups are never clean:\n{}", groups(world))),
+        false => Err(format!("groups are never clean:\n{}", world.groups())),
     }
 }
 
@@ -178,15 +185,13 @@ fn is_stuck_for_room(world: &mut World) -> bool {
     world.scenario.is_tight
         && world.run_until(ROOM_TRIED_WITHIN, |world| {
             found.extend(without_room(world));
-            !found.is_empty() && unclean(world).iter().all(|pg| found.contains(pg))
+            !found.is_empty() && world.unclean().iter().all(|pg| found.contains(pg))
         })
 }
 
 /// One OSD's device loses data, of what is certain to be there, and everything is read once more.
 fn rot(world: &mut World, osd: OsdId) -> Result<(), String> {
     let node = world.cast.osds[osd.0 as usize];
-    world.request_checkpoint(node);
-    fall_silent(world);
     // What it has in memory hides damage.
     world.fault(Fault::Crash(vec![node]));
     world.fault(Fault::Rot(node));
@@ -220,19 +225,14 @@ fn replace(world: &mut World, osd: OsdId) -> Result<(), String> {
         }
         world.run_until(QUIET, |_| false);
     }
-    Err(format!("osd.{osd} is not up, and cannot be done without:\n{}", groups(world)))
+    Err(format!("osd.{osd} is not up, and cannot be done without:\n{}", world.groups()))
 }
 
 /// An OSD whose old disk is gone becomes known with its new one.
 fn finish_replacement(world: &mut World) -> Result<(), String> {
     let Some(replacement) = world.replacement.clone() else { return Ok(()) };
     await_commands(world)?;
-    // What it said before is heard first: it may just have come up.
-    world.run_until(QUIET, |_| false);
-    let is_down = |world: &mut World| map(world).is_some_and(|map| !map.is_up(replacement.osd));
-    if !world.run_until(BOOT_LIMIT, is_down) {
-        return Err(format!("osd.{} is gone and never marked down", replacement.osd));
-    }
+    await_down(world, replacement.osd)?;
     for next in replacement.commands() {
         command(world, &next)?;
     }
@@ -250,15 +250,17 @@ fn await_commands(world: &mut World) -> Result<(), String> {
 
 /// Every OSD counts as much as any other again.
 fn restore(world: &mut World) -> Result<(), String> {
-    let all = world.cast.osds.len();
+    let removed = world.removed();
+    let all = world.cast.osds.len() - usize::from(removed.is_some());
     if !world.run_until(BOOT_LIMIT, |world| map(world).is_some_and(|map| map.up_count() == all)) {
         let osds = map(world).into_iter().flat_map(|map| map.existing_osds());
         let down: Vec<OsdId> = osds.filter(|(_, osd)| !osd.is_up()).map(|(osd, _)| osd).collect();
         return Err(format!("not all OSDs come up again: {down:?} are down"));
     }
     await_commands(world)?;
-    for id in 0..world.cast.osds.len() as u64 {
-        for restoring in crate::faults::restore(id) {
+    let ids = (0..world.cast.osds.len() as i32).map(OsdId).filter(|osd| Some(*osd) != removed);
+    for osd in ids {
+        for restoring in crate::faults::restore(osd.0 as u64) {
             command(world, &restoring)?;
         }
     }
@@ -267,18 +269,34 @@ fn restore(world: &mut World) -> Result<(), String> {
 
 /// An OSD is taken out of the cluster for good, the others take over what it has.
 fn leave(world: &mut World, osd: OsdId) -> Result<(), String> {
-    command(world, &format!(r#"{{"prefix":"osd out","ids":["{osd}"]}}"#))?;
+    command(world, &out_command(osd))?;
     become_clean(world).map_err(|why| format!("osd.{osd} is out: {why}"))?;
     world.fault(Fault::Crash(vec![world.cast.osds[osd.0 as usize]]));
+    purge_osd(world, osd)?;
+    become_clean(world).map_err(|why| format!("osd.{osd} has left: {why}"))
+}
+
+/// One that was stopped while faults happened is forgotten, if it is not yet.
+fn finish_removal(world: &mut World) -> Result<(), String> {
+    let Some(osd) = world.removed() else { return Ok(()) };
+    await_commands(world)?;
+    purge_osd(world, osd)
+}
+
+/// An OSD that was stopped for good.
+fn purge_osd(world: &mut World, osd: OsdId) -> Result<(), String> {
+    await_down(world, osd)?;
+    command(world, &purge_command(osd))
+}
+
+fn await_down(world: &mut World, osd: OsdId) -> Result<(), String> {
     // What it said before is heard first: it may just have come up.
     world.run_until(QUIET, |_| false);
     let is_down = |world: &mut World| map(world).is_some_and(|map| !map.is_up(osd));
-    if !world.run_until(BOOT_LIMIT, is_down) {
-        return Err(format!("osd.{osd} is gone and never marked down"));
+    match world.run_until(BOOT_LIMIT, is_down) {
+        true => Ok(()),
+        false => Err(format!("osd.{osd} is gone and never marked down")),
     }
-    let purge = format!(r#"{{"prefix":"osd purge","id":{osd},"yes_i_really_mean_it":true}}"#);
-    command(world, &purge)?;
-    become_clean(world).map_err(|why| format!("osd.{osd} has left: {why}"))
 }
 
 /// The newest that a running monitor has: one may have answered before another has heard.
@@ -288,13 +306,15 @@ fn map(world: &World) -> Option<&OsdMap> {
 
 /// All groups are scrubbed thoroughly. What has another copy is repaired, and then nothing is wrong.
 fn scrub(world: &mut World) -> Result<(), String> {
+    // The answer to an earlier order like this is not the answer to this one.
+    await_commands(world)?;
     let before: BTreeMap<PgId, UTime> = primaries(world).map(last_deep).collect();
     command(world, r#"{"prefix":"osd deep-scrub","who":"all"}"#)?;
-    let is_done = |world: &World| is_clean(world) && are_scrubbed(world, &before);
+    let is_done = |world: &World| world.is_clean() && are_scrubbed(world, &before);
     let done = world.run_until(LIVENESS_LIMIT, now_and_then(is_done));
     let states: Vec<_> = primaries(world).collect();
     if !done {
-        return Err(format!("scrubs never end: {states:?}\n{}", groups(world)));
+        return Err(format!("scrubs never end: {states:?}\n{}", world.groups()));
     }
     let stamps = states.iter().filter_map(|(_, stamps, _)| *stamps);
     let errors: u64 = stamps.map(|stamps| stamps.errors.total()).sum();
@@ -367,33 +387,8 @@ fn unanswered(world: &World) -> String {
         waiting.take(5).map(|(index, entry)| format!("{index}: {}", Brief(entry))).collect();
     let others = world.waiting_for().join(", ");
     let (count, waiting) = (world.in_flight(), waiting.join("\n"));
-    let groups = groups(world);
+    let groups = world.groups();
     format!("{count} requests are never answered, among them:\n{waiting}\n{others}\n{groups}")
-}
-
-/// What each OSD thinks of the groups that are not clean.
-fn groups(world: &World) -> String {
-    let mut text = String::new();
-    for osd in world.osds() {
-        let epoch = osd.hosted.daemon.as_ref().map(|osd| osd.map().epoch).unwrap_or_default();
-        writeln!(text, "osd.{} at epoch {epoch}", osd.config.id).expect("strings grow");
-        let all = osd.hosted.daemon.iter().flat_map(|daemon| daemon.groups());
-        for pg in all.filter(|pg| !pg.is_clean() && pg.state() != State::ReplicaActive) {
-            let (id, state, members) = (pg.id(), pg.state(), pg.members());
-            let (info, interval) = (pg.info(), pg.interval());
-            let waiting: Vec<String> = pg.waiting_for().map(|osd| osd.to_string()).collect();
-            let waiting = waiting.join(" ");
-            let (filling, wanted) = (pg.backfill_state(), pg.wanted_acting());
-            let (missing, recovering) = (pg.objects_missing(), pg.recovering());
-            writeln!(
-                text,
-                "  {id} {state:?} since {interval} for {waiting}, {missing} missing, {recovering} in \
-                 work, filling in {filling:?}, wants {wanted:?}: {members:?} {info:?}"
-            )
-            .expect("strings grow");
-        }
-    }
-    text
 }
 
 /// What takes a look at all groups is not asked after each event, but when some time has passed.
@@ -407,31 +402,6 @@ fn now_and_then(is_done: impl Fn(&World) -> bool) -> impl FnMut(&mut World) -> b
         next = now + LOOK_INTERVAL;
         is_done(world)
     }
-}
-
-fn is_clean(world: &World) -> bool {
-    let Some(map) = map(world) else { return false };
-    // The monitor does not get there while anything is unclean.
-    if map
-        .pools
-        .values()
-        .any(|pool| (pool.pg_num, pool.pgp_num) != (pool.pg_num_target, pool.pgp_num_target))
-    {
-        return false;
-    }
-    let is_behind = |osd: &Osd| osd.map().epoch < map.epoch;
-    if world.osds().any(|osd| osd.hosted.daemon.as_ref().is_some_and(is_behind)) {
-        return false;
-    }
-    unclean(world).is_empty()
-}
-
-fn unclean(world: &World) -> Vec<PgId> {
-    let groups = world.osds().flat_map(|osd| osd.hosted.daemon.iter().flat_map(Osd::groups));
-    let clean: BTreeSet<PgId> = groups.filter(|pg| pg.is_clean()).map(Pg::id).collect();
-    let mut all = replicas::all_groups(map(world).expect("all is healed"));
-    all.retain(|pg| !clean.contains(pg));
-    all
 }
 
 /// Recovery needs room: whoever sees a full cluster removes something. What is left may fill a device all the
@@ -537,6 +507,11 @@ fn judge_stores(world: &World) -> Result<usize, String> {
     media::check(world, &stores)
 }
 
+fn met(world: &World) -> BTreeMap<String, u64> {
+    let kinds = world.tally.iter().map(|(kind, times)| (format!("{kind:?}"), *times));
+    kinds.chain(world.scenario.traits().map(|name| (name.to_owned(), 1))).collect()
+}
+
 fn report(world: &World) -> Report {
     let entries = world.history.entries();
     Report {
@@ -548,5 +523,6 @@ fn report(world: &World) -> Report {
         undecided: 0,
         damaged: 0,
         is_stuck: false,
+        met: met(world),
     }
 }

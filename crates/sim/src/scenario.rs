@@ -38,6 +38,12 @@ const DIVIDES: u64 = 0x6469_7669_6465;
 /// One seed of so many, of those with faults, has a disk that fails, and monitors that lose their store alone.
 const TROUBLES_ONE_IN: u64 = 3;
 const TROUBLES: u64 = 0x7472_6f75_626c;
+/// In one seed of so many, of those with faults, groups are scrubbed meanwhile.
+const SCRUBS_ONE_IN: u64 = 3;
+/// In one seed of so many, of those with faults in which it can, an OSD leaves meanwhile; in another one data rots.
+const REMOVAL_ONE_IN: u64 = 3;
+const ROTTING_ONE_IN: u64 = 2;
+const UPKEEP: u64 = 0x7570_6b65_6570;
 /// A group remembers the requests of its last four thousand writes. Who is cut off for longer than those
 /// take, and sends a request again, is not recognised, in Ceph neither; so while clients may be
 /// cut off for long, all together must not write faster.
@@ -79,14 +85,20 @@ pub struct Scenario {
     pub has_image: bool,
     /// So many share it; nobody: it is one client's alone.
     pub image_sharers: u64,
+    /// One OSD's device takes many times longer than the others.
+    pub lame: Option<OsdId>,
     /// Whose device loses data in the end.
     pub rotten: Option<OsdId>,
+    /// And while faults happen.
+    pub rotting: Option<OsdId>,
     /// Whose disk misreads while faults happen; all disks may die.
     pub troubled: Option<OsdId>,
     /// Whose disk dies for good in the end, and is replaced.
     pub replaced: Option<OsdId>,
     /// Who is taken out of the cluster for good in the end.
     pub leaver: Option<OsdId>,
+    /// Who is taken out of the cluster for good while faults happen.
+    pub removed: Option<OsdId>,
     pub has_snapshots: bool,
     pub faults: FaultMix,
 }
@@ -99,6 +111,13 @@ pub struct FaultMix {
     pub weights: Vec<(Kind, u64)>,
     /// A crashed process is away for up to this long.
     pub away_ms_max: u64,
+}
+
+/// Who leaves for good, and whose data rots, while faults happen.
+#[derive(Debug, Default)]
+struct Upkeep {
+    removed: Option<OsdId>,
+    rotting: Option<OsdId>,
 }
 
 impl Scenario {
@@ -127,11 +146,25 @@ impl Scenario {
             if faults.is_slow() { clients as u64 * THINK_WITH_PARTITIONS_US } else { 0 };
         let think_min = if is_tight { think_min.max(THINK_WHEN_TIGHT_US) } else { think_min };
         let commit_us = (20 + p.below(200), commit_max);
-        let stores = stores::draw(&mut p.fork(), osds + spares, commit_us, is_tight);
+        let (stores, lame) = stores::draw(&mut p.fork(), osds + spares, commit_us, is_tight);
         let rotten = draw_rotten(p, &stores);
         let can_leave = osds.min(hosts) > size.into() && rotten.is_none() && !is_tight;
         let leaver =
             (can_leave && p.chance(1, LEAVE_ONE_IN)).then(|| OsdId(p.below(osds as u64) as i32));
+        // What one OSD alone has must not rot, nor be on the disk that is given away.
+        let is_sound = min_size > 1 && troubled.is_none() && !is_tight;
+        let can_rot = match rotten {
+            _ if !is_sound => Vec::new(),
+            Some(osd) => vec![osd],
+            None => rottable(&stores[..osds]),
+        };
+        let places = if hosts > size.into() { hosts } else { osds };
+        let has_spare_place = places > usize::from(size) + usize::from(leaver.is_some());
+        let stay = [leaver, rotten, troubled].into_iter().flatten();
+        let stay: Vec<OsdId> = stay.collect();
+        let can_go = (0..osds as i32).map(OsdId).filter(|osd| !stay.contains(osd));
+        let can_go = if has_spare_place && !is_tight { can_go.collect() } else { Vec::new() };
+        let Upkeep { removed, rotting } = faults.add_upkeep(seed, can_go, can_rot);
         let seconds = if is_large { 15 + p.below(15) } else { 20 + p.below(60) };
         Scenario {
             seed,
@@ -158,18 +191,45 @@ impl Scenario {
             // Whoever works with an image takes no error for an answer.
             has_image: seed % IMAGE_ONE_IN == IMAGE_REST
                 && !is_tight
-                && rotten.is_none()
+                && rotten.or(rotting).is_none()
                 && troubled.is_none(),
             image_sharers: sharers,
+            lame,
             rotten,
+            rotting,
             troubled,
             // Groups must serve without it.
             replaced: troubled.filter(|_| seed.is_multiple_of(2) && size > min_size),
             leaver,
+            removed,
             // A clone needs room that its removal gives back too late.
             has_snapshots: p.chance(1, SNAPSHOTS_ONE_IN) && !is_tight,
             faults,
         }
+    }
+
+    /// What happens to it besides the faults that are drawn one by one.
+    pub fn traits(&self) -> impl Iterator<Item = &'static str> {
+        let all = [
+            ("several monitors", self.monitors > 1),
+            ("6 to 50 OSDs", self.osds > 5),
+            ("sessions of msgr", self.is_wired),
+            ("clocks differ", self.skew_ms_max > 0),
+            ("a lame device", self.lame.is_some()),
+            ("full devices", self.is_tight),
+            ("an image", self.has_image && self.image_sharers == 0),
+            ("a shared image", self.has_image && self.image_sharers > 0),
+            ("snapshots", self.has_snapshots),
+            ("a disk replaced in the end", self.replaced.is_some()),
+            ("an OSD leaves in the end", self.leaver.is_some()),
+            ("rot in the end", self.rotten.is_some()),
+        ];
+        all.into_iter().filter(|(_, is_so)| *is_so).map(|(name, _)| name)
+    }
+
+    /// Whether any device may lose data, or not tell it.
+    pub fn may_lose_data(&self) -> bool {
+        self.rotten.or(self.rotting).or(self.troubled).is_some()
     }
 
     /// Copies of a group lie on different ones of these.
@@ -195,9 +255,13 @@ fn draw_reach(p: &mut Prng, is_tight: bool) -> Reach {
 
 /// An OSD whose data lies apart from everything else.
 fn draw_rotten(p: &mut Prng, stores: &[StoreKind]) -> Option<OsdId> {
-    let ids = (0..).map(OsdId).zip(stores);
-    let can_rot: Vec<OsdId> = ids.filter(|(_, kind)| kind.can_rot()).map(|(id, _)| id).collect();
+    let can_rot = rottable(stores);
     (!can_rot.is_empty() && p.chance(1, ROT_ONE_IN)).then(|| *p.choose(&can_rot))
+}
+
+fn rottable(stores: &[StoreKind]) -> Vec<OsdId> {
+    let ids = (0..).map(OsdId).zip(stores);
+    ids.filter(|(_, kind)| kind.can_rot()).map(|(id, _)| id).collect()
 }
 
 /// What a mix is drawn from.
@@ -243,7 +307,6 @@ impl FaultMix {
         if p.chance(1, ONE_KIND_ONE_IN) {
             weights = p.choose(&ALONE).iter().map(|kind| (*kind, 1)).collect();
         }
-        weights.retain(|(kind, _)| kind.is_survived());
         FaultMix {
             interval_ms: *p.choose(&[0, 500, 2_000, 2_000, 8_000, 8_000, 20_000]),
             weights,
@@ -272,6 +335,34 @@ impl FaultMix {
             self.weights.push((kind, 1 + total / *prng.choose(&[1, 4, 10])));
         }
         Some(OsdId(prng.below(osds as u64) as i32))
+    }
+
+    /// Drawn apart, too. Scrubs are ordered; one who can go leaves, or one who can rots.
+    fn add_upkeep(&mut self, seed: u64, can_go: Vec<OsdId>, can_rot: Vec<OsdId>) -> Upkeep {
+        let mut prng = Prng::new(seed ^ UPKEEP);
+        let p = &mut prng;
+        let mut upkeep = Upkeep::default();
+        if self.weights.is_empty() {
+            return upkeep;
+        }
+        let total: u64 = self.weights.iter().map(|(_, weight)| weight).sum();
+        let mut add = |p: &mut Prng, kind, one_in| {
+            let is_drawn = p.chance(1, one_in);
+            if is_drawn {
+                self.weights.push((kind, 1 + total / *p.choose(&[1, 4, 10])));
+            }
+            is_drawn
+        };
+        add(p, Kind::OrderScrub, SCRUBS_ONE_IN);
+        if !can_rot.is_empty() && add(p, Kind::Rot, ROTTING_ONE_IN) {
+            upkeep.rotting = Some(*p.choose(&can_rot));
+        }
+        let can_go: Vec<OsdId> =
+            can_go.into_iter().filter(|osd| Some(*osd) != upkeep.rotting).collect();
+        if !can_go.is_empty() && add(p, Kind::RemoveOsd, REMOVAL_ONE_IN) {
+            upkeep.removed = Some(*p.choose(&can_go));
+        }
+        upkeep
     }
 
     /// Those who share an image die more often.

@@ -10,6 +10,7 @@ use engine::Duration;
 use std::ops::RangeInclusive;
 use stdx::Prng;
 use store::crash::CrashOptions;
+use types::OsdId;
 
 const BLOCKS_PER_MIB: u64 = 256;
 /// Much more than a scenario writes.
@@ -55,9 +56,14 @@ pub struct BlockShape {
     pub checkpoint_one_in: u64,
 }
 
-/// A store for each OSD. Commits take about as long as asked. If it shall be tight, all are as small as
-/// can be.
-pub fn draw(p: &mut Prng, osds: usize, commit_us: (u64, u64), is_tight: bool) -> Vec<StoreKind> {
+/// A store for each OSD, and which of them is lame. Commits take about as long as asked. If it shall be tight,
+/// all are as small as can be.
+pub fn draw(
+    p: &mut Prng,
+    osds: usize,
+    commit_us: (u64, u64),
+    is_tight: bool,
+) -> (Vec<StoreKind>, Option<OsdId>) {
     // Of four.
     let block = if is_tight { 4 } else { *p.choose(&[0, 0, 4, 4, 4, 2]) };
     let low = Duration::from_micros(commit_us.0);
@@ -76,7 +82,7 @@ pub fn draw(p: &mut Prng, osds: usize, commit_us: (u64, u64), is_tight: bool) ->
             }
         }
     };
-    (0..osds).map(one).collect()
+    ((0..osds).map(one).collect(), lame.map(|number| OsdId(number as i32)))
 }
 
 impl BlockShape {

@@ -4,16 +4,19 @@
 //! happens. After each, the processes that it touched are drained and their invariants checked.
 
 mod disks;
+mod groups;
 mod image;
 mod misfortune;
 mod omission;
+mod removal;
 mod snapshots;
 mod watching;
 
 pub use disks::{Misread, Replacement};
+pub use removal::{out_command, purge_command};
 
 use crate::agenda::Agenda;
-use crate::faults::{Cast, Fault};
+use crate::faults::{Cast, Fault, Kind};
 use crate::history::History;
 use crate::model::Observation;
 use crate::network::{
@@ -31,7 +34,7 @@ use crate::workload::Workload;
 use engine::{Duration, Time};
 use maps::OsdMap;
 use rados::OperationReply;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use stdx::Prng;
 use types::{Epoch, Errno, OsdId};
 
@@ -125,10 +128,16 @@ pub struct World {
     pub is_busy: bool,
     /// An OSD that is being given another disk.
     pub replacement: Option<Replacement>,
+    /// An OSD that leaves for good.
+    removal: Option<removal::Removal>,
+    /// How often each kind of fault happened.
+    pub tally: BTreeMap<Kind, u64>,
     /// OSDs whose disks fail now.
     pub bad_disks: BTreeSet<NodeId>,
     /// When disks failed to read what perhaps only they have.
     pub misreads: Vec<Misread>,
+    /// A store has lost what it was told to have.
+    has_omitted: bool,
     /// Somebody has changed weights or marks of OSDs.
     pub has_churned: bool,
     pub commands_done: Vec<(String, Result<i32, Errno>)>,
@@ -157,11 +166,14 @@ impl World {
             nodes.filter(|(_, node)| wanted(&node.body)).map(|(index, _)| index).collect::<Vec<_>>()
         };
         let osds = of_kind(|body| matches!(body, Body::Osd(_)));
+        let node_of = |osd: Option<OsdId>| osd.map(|osd| osds[osd.0 as usize]);
         let cast = Cast {
             monitors: of_kind(|body| matches!(body, Body::Monitor(_))),
             hosts: hosts(&scenario, &osds),
             spares: osds[scenario.osds..].to_vec(),
-            troubled: scenario.troubled.map(|osd| osds[osd.0 as usize]),
+            troubled: node_of(scenario.troubled),
+            removed: node_of(scenario.removed),
+            rotting: node_of(scenario.rotting),
             clients: of_kind(|body| body.image_user().is_none() && body.is_client()),
             image_users: of_kind(|body| body.image_user().is_some()),
             sharers: match scenario.image_sharers {
@@ -195,8 +207,11 @@ impl World {
             snapshots,
             is_busy: false,
             replacement: None,
+            removal: None,
+            tally: BTreeMap::new(),
             bad_disks: BTreeSet::new(),
             misreads: Vec::new(),
+            has_omitted: false,
             has_churned: false,
             commands_done: Vec::new(),
             pools_made: 0,
@@ -349,7 +364,19 @@ impl World {
         }
         self.note_confirmed_watches(node);
         self.nodes[node].process().check_invariants();
+        self.check_findings(node);
         self.plan_wake(node);
+    }
+
+    /// Panics if a scrub finds something wrong that no device explains.
+    fn check_findings(&self, node: NodeId) {
+        if let Body::Osd(osd) = &self.nodes[node].body
+            && let Some(daemon) = &osd.hosted.daemon
+            && !(self.has_omitted || self.scenario.may_lose_data())
+        {
+            let (found, osd) = (daemon.scrub_findings(), osd.config.id);
+            assert!(found == 0, "a scrub of osd.{osd} finds damage, and nothing was damaged");
+        }
     }
 
     fn plan_wake(&mut self, node: NodeId) {
@@ -485,7 +512,8 @@ impl World {
     }
 
     pub fn start(&mut self, node: NodeId) {
-        if self.nodes[node].process().is_up() || self.is_being_replaced(node) {
+        let is_absent = self.is_being_replaced(node) || self.is_removed(node);
+        if self.nodes[node].process().is_up() || is_absent {
             return;
         }
         let ahead = self.fault_prng.below(self.scenario.skew_ms_max + 1);
@@ -521,11 +549,6 @@ impl World {
         seed
     }
 
-    pub fn request_checkpoint(&mut self, node: NodeId) {
-        self.with_store(node, |store, now| store.request_checkpoint(now));
-        self.touch(node);
-    }
-
     fn with_store(&mut self, node: NodeId, act: impl FnOnce(&mut StoreDisk, Time)) {
         let now = self.clock(node);
         if let Body::Osd(osd) = &mut self.nodes[node].body {
@@ -535,7 +558,7 @@ impl World {
 
     /// Whether the device of that OSD may have lost data.
     pub fn is_rotten(&self, osd: OsdId) -> bool {
-        self.scenario.rotten == Some(osd)
+        [self.scenario.rotten, self.scenario.rotting].contains(&Some(osd))
     }
 
     /// Requests that clients wait for.

@@ -1,19 +1,23 @@
 //! Runs seeds until one fails, or all are done.
 
 use sim::run::{Failure, Options, run};
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Instant;
 
-const USAGE: &str = "soak [--first-seed S] [--seeds N] [--seed X [--trace]] [--keep-going]";
+const USAGE: &str =
+    "soak [--first-seed S] [--seeds N] [--seed X [--trace]] [--keep-going] [--tally]";
 const SEEDS_DEFAULT: u64 = 40;
 /// A line of progress at least this often.
 const PROGRESS_SECONDS: u64 = 10;
 
+#[derive(Default)]
 struct Arguments {
     first_seed: u64,
     seeds: u64,
     trace: bool,
     keep_going: bool,
+    tally: bool,
 }
 
 fn main() -> ExitCode {
@@ -41,8 +45,7 @@ fn show_log() {
 }
 
 fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
-    let mut arguments =
-        Arguments { first_seed: 1, seeds: SEEDS_DEFAULT, trace: false, keep_going: false };
+    let mut arguments = Arguments { first_seed: 1, seeds: SEEDS_DEFAULT, ..Arguments::default() };
     while let Some(word) = words.next() {
         let mut number = || {
             let text = words.next().ok_or(format!("{word} needs a number"))?;
@@ -54,6 +57,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
             "--seed" => (arguments.first_seed, arguments.seeds) = (number()?, 1),
             "--trace" => arguments.trace = true,
             "--keep-going" => arguments.keep_going = true,
+            "--tally" => arguments.tally = true,
             _ => return Err(format!("'{word}' is not known")),
         }
     }
@@ -66,6 +70,7 @@ fn soak(arguments: &Arguments) -> ExitCode {
     let (mut requests, mut events, mut undecided, mut damaged) = (0, 0, 0, 0);
     let (mut stuck, mut failures) = (0u64, 0u64);
     let mut said = 0;
+    let mut tally: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for number in 0..arguments.seeds {
         match run(arguments.first_seed + number, &options) {
             Ok(report) => {
@@ -74,6 +79,10 @@ fn soak(arguments: &Arguments) -> ExitCode {
                 undecided += report.undecided;
                 damaged += report.damaged;
                 stuck += u64::from(report.is_stuck);
+                for (what, times) in report.met {
+                    let (seeds, all) = tally.entry(what).or_default();
+                    (*seeds, *all) = (*seeds + 1, *all + times);
+                }
             }
             Err(failure) => {
                 report(&failure);
@@ -95,6 +104,9 @@ fn soak(arguments: &Arguments) -> ExitCode {
          {undecided} histories undecided, {damaged} reads met damage, \
          {stuck} stuck without room, {seconds:.1} s"
     );
+    if arguments.tally {
+        tally.iter().for_each(|(what, (seeds, times))| println!("{what}: {seeds} seeds, {times}"));
+    }
     if failures > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 

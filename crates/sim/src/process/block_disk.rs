@@ -59,14 +59,17 @@ impl BlockDisk {
         self.store.check_invariants();
     }
 
-    pub fn request_checkpoint(&mut self, now: Time) {
-        self.store.request_checkpoint();
-        self.pump(now);
-    }
-
-    /// Flips a bit in some blocks that hold data. Log and metadata lie on the fast device.
-    pub fn rot(&mut self) {
+    /// Flips a bit in some blocks that hold data. Log and metadata lie on the fast device; there is a checkpoint
+    /// first, since nothing tells damage of what the log wrote last from a torn write.
+    pub fn rot(&mut self, now: Time) {
         assert!(self.disk.has_device(Device::Fast), "data lies among everything else");
+        let mut driver = Driver::new(self.open(), self.disk.clone(), now);
+        driver.run_until_ready();
+        driver.with_store(BlockStore::request_checkpoint);
+        driver.run_until_idle();
+        assert!(driver.store().is_idle(), "a checkpoint comes to an end");
+        self.disk = driver.into_disk();
+        self.store = self.open();
         let superblocks = all_slots(self.shape.store.main_blocks);
         for block in self.disk.written_blocks(Device::Main) {
             if !superblocks.contains(&block) && self.prng.chance(1, ROT_ONE_IN) {
@@ -101,10 +104,14 @@ impl BlockDisk {
 
     /// A store of its own over what is left of the devices if the power fails now.
     pub fn recovered(&self, now: Time) -> Driver<BlockStore> {
-        let store = BlockStore::open(self.shape.store.clone());
+        let store = self.open();
         let mut driver = Driver::new(store, self.disk.durable_image(), now);
         driver.run_until_ready();
         driver
+    }
+
+    fn open(&self) -> BlockStore {
+        BlockStore::open(self.shape.store.clone())
     }
 
     /// Passes on what the store wants of its devices, and what it has to say.
@@ -169,7 +176,7 @@ impl Disk for BlockDisk {
             true => self.disk.restart(),
             false => drop(self.disk.crash()),
         }
-        self.store = BlockStore::open(self.shape.store.clone());
+        self.store = self.open();
         self.is_faulty &= self.disk.is_faulty();
         self.completions.clear();
     }

@@ -42,17 +42,10 @@ impl StoreDisk {
         }
     }
 
-    /// Makes all that was done so far independent of the log, if there is one.
-    pub fn request_checkpoint(&mut self, now: Time) {
+    /// Bits of stored data flip, while nobody uses it. Only where data lies apart from everything else.
+    pub fn rot(&mut self, now: Time) {
         if let StoreDisk::Block(disk) = self {
-            disk.request_checkpoint(now);
-        }
-    }
-
-    /// Bits of stored data flip. Only where data lies apart from everything else.
-    pub fn rot(&mut self) {
-        if let StoreDisk::Block(disk) = self {
-            disk.rot();
+            disk.rot(now);
         }
     }
 

@@ -1,14 +1,18 @@
 //! Disks that fail, and are repaired or replaced; and monitors that lose their store alone.
 
 use super::{Body, Event, World};
-use crate::faults::Fault;
+use crate::faults::{Fault, Kind};
 use crate::network::NodeId;
 use crate::process::StoreDisk;
 use engine::{Duration, Time};
+use osd::Osd;
 use types::{OsdId, Uuid};
 
 /// How long an administrator waits before trying again.
-const PATIENCE: Duration = Duration::from_secs(3);
+pub(super) const PATIENCE: Duration = Duration::from_secs(3);
+
+/// What waits for a moment of calm looks so often whether it is there.
+const MOMENT: Duration = Duration::from_millis(50);
 
 /// A time in which a disk failed to read what perhaps nobody else had.
 #[derive(Debug, Clone)]
@@ -44,7 +48,38 @@ impl World {
         self.control().borrow_mut().cut(number, duration);
     }
 
+    /// Data of an OSD is lost while it does not run, nothing of which it has alone: not even a write that was not
+    /// acknowledged, for nobody knows that it was not. Later, for a while, it may be alone within reach.
+    pub(super) fn rot_soon(&mut self, node: NodeId) {
+        if !self.nodes[node].process().is_up() {
+            return;
+        }
+        if !self.is_clean() || !self.is_settled() {
+            return self.agenda.after(MOMENT, Event::Fault(Fault::RotSoon(node)));
+        }
+        self.note_misread(node);
+        self.crash(node, false);
+        self.rot(node);
+        let away = self.fault_prng.below(self.scenario.faults.away_ms_max.max(1));
+        self.agenda.after(Duration::from_millis(away), Event::Fault(Fault::Start(vec![node])));
+        *self.tally.entry(Kind::Rot).or_default() += 1;
+    }
+
+    /// Whether all that any group has was confirmed by all its members.
+    fn is_settled(&self) -> bool {
+        let groups = self.osds().filter_map(|osd| osd.hosted.daemon.as_ref()).flat_map(Osd::groups);
+        let mut primaries = groups.filter(|group| group.is_primary());
+        primaries.all(|group| group.committed() == group.info().last_update)
+    }
+
+    pub(super) fn rot(&mut self, node: NodeId) {
+        self.with_store(node, |store, now| store.rot(now));
+    }
+
     pub(super) fn kill_disk(&mut self, node: NodeId) {
+        if self.is_removed(node) {
+            return;
+        }
         self.bad_disks.insert(node);
         // What nobody else has cannot be read from a dead disk, as long as its OSD does not know.
         if self.scenario.min_size == 1 {
@@ -66,7 +101,7 @@ impl World {
         self.misreads.push(Misread { node, since: self.agenda.now(), until: None });
     }
 
-    fn end_misread(&mut self, node: NodeId) {
+    pub(super) fn end_misread(&mut self, node: NodeId) {
         let now = self.agenda.now();
         let going_on = |misread: &&mut Misread| misread.node == node && misread.until.is_none();
         self.misreads.iter_mut().filter(going_on).for_each(|misread| misread.until = Some(now));
@@ -113,10 +148,15 @@ impl World {
             (true, false) => new,
             (false, false) => destroy,
         };
+        self.ask_unless_asked(&next);
+    }
+
+    /// A command, unless it was given and not answered yet.
+    pub(super) fn ask_unless_asked(&mut self, command: &str) {
         let client = self.cast.clients[0];
         let Body::Client(process) = &self.nodes[client].body else { return };
-        if !process.is_asking(&next) {
-            self.command(client, &next);
+        if !process.is_asking(command) {
+            self.command(client, command);
         }
     }
 

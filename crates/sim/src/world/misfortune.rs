@@ -1,7 +1,7 @@
 //! Faults: when they happen, and what they do to the world.
 
 use super::{Event, World, create_pool_command};
-use crate::faults::Fault;
+use crate::faults::{self, Fault};
 use crate::network::NodeId;
 use engine::Duration;
 
@@ -33,13 +33,26 @@ impl World {
         if !self.is_busy {
             return;
         }
-        let (fault, follows) =
-            crate::faults::draw(&mut self.fault_prng, &self.scenario.faults, &self.cast);
+        let mix = &self.scenario.faults;
+        let Some(kind) = mix.draw_kind(&mut self.fault_prng) else { return };
+        let (fault, follows) = faults::draw(&mut self.fault_prng, kind, mix, &self.cast);
+        if self.takes_place(&fault) {
+            *self.tally.entry(kind).or_default() += 1;
+        }
         for (wait, next) in follows {
             self.agenda.after(wait, Event::Fault(next));
         }
         self.fault(fault);
         self.plan_mischief();
+    }
+
+    /// Whether it happens at once: who is there already does not come, and some things wait until they may happen.
+    fn takes_place(&mut self, fault: &Fault) -> bool {
+        match fault {
+            Fault::Start(nodes) => nodes.iter().any(|node| !self.nodes[*node].process().is_up()),
+            Fault::Remove(_) | Fault::RotSoon(_) => false,
+            _ => true,
+        }
     }
 
     pub fn fault(&mut self, fault: Fault) {
@@ -80,7 +93,10 @@ impl World {
                 self.has_churned = true;
                 self.command(self.cast.clients[0], &command);
             }
-            Fault::Rot(node) => self.with_store(node, |store, _| store.rot()),
+            Fault::Order(order) => self.command(self.cast.clients[0], &order),
+            Fault::Remove(node) => self.remove(node),
+            Fault::Rot(node) => self.rot(node),
+            Fault::RotSoon(node) => self.rot_soon(node),
             Fault::DiskDies(node) => self.kill_disk(node),
             Fault::DiskMisreads(node, per_million) => self.misread(node, per_million),
             Fault::DiskHeals(node) => self.heal_disk(node),
@@ -142,6 +158,7 @@ impl World {
         for node in self.bad_disks.clone() {
             self.heal_disk(node);
         }
+        self.cast.rotting.into_iter().for_each(|node| self.end_misread(node));
         let all: Vec<NodeId> = (0..self.nodes.len()).collect();
         self.resume(&all);
         self.fault(Fault::Start(all));

@@ -27,6 +27,7 @@ impl World {
             });
             let Some((pg, head, set)) = found else { continue };
             self.line(format_args!("osd.{id} loses clones of {head}"));
+            self.has_omitted = true;
             let keys = index_pairs(&head, &set).into_keys().collect();
             let mut changes = vec![Change::OmapRemove { object: meta_object(pg), keys }];
             if self.scenario.size > 1 {

@@ -1,0 +1,63 @@
+//! How it is with the placement groups.
+
+use super::World;
+use crate::check::replicas;
+use osd::Osd;
+use pg::{Pg, State};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use types::PgId;
+
+impl World {
+    /// Whether all groups are clean, by the newest map.
+    pub fn is_clean(&self) -> bool {
+        let Some(map) = self.newest_map() else { return false };
+        // The monitor does not get there while anything is unclean.
+        if map
+            .pools
+            .values()
+            .any(|pool| (pool.pg_num, pool.pgp_num) != (pool.pg_num_target, pool.pgp_num_target))
+        {
+            return false;
+        }
+        // The monitors may be the ones who are behind, if they have lost their store.
+        let differs = |osd: &Osd| osd.map().epoch != map.epoch;
+        if self.osds().any(|osd| osd.hosted.daemon.as_ref().is_some_and(differs)) {
+            return false;
+        }
+        self.unclean().is_empty()
+    }
+
+    pub fn unclean(&self) -> Vec<PgId> {
+        let groups = self.osds().flat_map(|osd| osd.hosted.daemon.iter().flat_map(Osd::groups));
+        let clean: BTreeSet<PgId> = groups.filter(|pg| pg.is_clean()).map(Pg::id).collect();
+        let mut all = self.newest_map().map(replicas::all_groups).unwrap_or_default();
+        all.retain(|pg| !clean.contains(pg));
+        all
+    }
+
+    /// What each OSD thinks of the groups that are not clean.
+    pub fn groups(&self) -> String {
+        let mut text = String::new();
+        for osd in self.osds() {
+            let epoch = osd.hosted.daemon.as_ref().map(|osd| osd.map().epoch).unwrap_or_default();
+            writeln!(text, "osd.{} at epoch {epoch}", osd.config.id).expect("strings grow");
+            let all = osd.hosted.daemon.iter().flat_map(|daemon| daemon.groups());
+            for pg in all.filter(|pg| !pg.is_clean() && pg.state() != State::ReplicaActive) {
+                let (id, state, members) = (pg.id(), pg.state(), pg.members());
+                let (info, interval) = (pg.info(), pg.interval());
+                let waiting: Vec<String> = pg.waiting_for().map(|osd| osd.to_string()).collect();
+                let waiting = waiting.join(" ");
+                let (filling, wanted) = (pg.backfill_state(), pg.wanted_acting());
+                let (missing, recovering) = (pg.objects_missing(), pg.recovering());
+                writeln!(
+                    text,
+                    "  {id} {state:?} since {interval} for {waiting}, {missing} missing, {recovering} in \
+                     work, filling in {filling:?}, wants {wanted:?}: {members:?} {info:?}"
+                )
+                .expect("strings grow");
+            }
+        }
+        text
+    }
+}
