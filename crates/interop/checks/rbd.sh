@@ -71,6 +71,21 @@ for _ in $(seq 100); do [ "$(tasks)" = "[]" ] && break; sleep 0.1; done
 same "$(tasks)" "[]"; same "$(rbd info flat | grep -c parent || true)" 0
 for image in flat kept; do rbd snap purge $image 2>/dev/null; rbd rm $image 2>/dev/null; done
 
+# What images are doing: asked until somebody has counted.
+rbd create busy --size 64M
+( while :; do rbd bench busy --io-type write --io-size 16K --io-threads 4 --io-total 8M; done ) >/dev/null 2>&1 & busy=$!
+iostat() { timeout 60 env rbd perf image iostat "$@" --format json | python3 -c 'import json,sys; print(*[i["image"] for i in json.load(sys.stdin) if i["write_ops"] > 0 and i["write_bytes"] > 0])'; }
+same "$(iostat $p)" busy
+ceph rbd perf image counters $p -f json | python3 -c '
+import json, sys
+told = json.load(sys.stdin)
+assert told["counter_descriptors"][:2] == ["write_ops", "read_ops"], told
+[[[name, row]]] = [image.items() for image in told["counters"]]
+assert told["pool_descriptors"][name.split("/")[0]] == sys.argv[1] and row[0] > 0, told' $p
+refused ceph rbd perf image stats nowhere
+kill $busy; wait $busy 2>/dev/null || true
+for _ in $(seq 100); do rbd rm busy >/dev/null 2>&1 && break; sleep 0.2; done; same "$(rbd ls)" ""
+
 rbd create member --size 8M
 command rbd group create $p/group; command rbd group image add $p/group $p/member
 same "$(command rbd group image ls $p/group | tr -d " ")" $p/member

@@ -5,6 +5,7 @@
 //! run again on the newer state.
 
 use crate::control::Transaction;
+use crate::image_traffic::Note;
 use crate::keys::{self, Service};
 use crate::state::{FULL_MAPS_KEPT, State};
 use bytes::Bytes;
@@ -24,6 +25,8 @@ pub struct Change {
     notes: Vec<(u16, String)>,
     /// What OSDs are told once the change is durable.
     orders: Vec<(OsdId, ScrubOrder)>,
+    /// What is remembered of images, and not stored.
+    image_notes: Vec<Note>,
 }
 
 impl Change {
@@ -34,6 +37,7 @@ impl Change {
             transaction: Transaction::default(),
             notes: Vec::new(),
             orders: Vec::new(),
+            image_notes: Vec::new(),
         }
     }
 
@@ -70,6 +74,14 @@ impl Change {
 
     pub fn take_orders(&mut self) -> Vec<(OsdId, ScrubOrder)> {
         std::mem::take(&mut self.orders)
+    }
+
+    pub fn note_images(&mut self, note: Note) {
+        self.image_notes.push(note);
+    }
+
+    pub fn take_image_notes(&mut self) -> Vec<Note> {
+        std::mem::take(&mut self.image_notes)
     }
 
     pub fn put(&mut self, key: impl Into<String>, value: impl Into<Bytes>) {

@@ -13,6 +13,7 @@ mod crush_rules;
 mod df;
 mod erasure_code;
 mod file_system;
+mod image_perf;
 pub(crate) mod image_tasks;
 mod log;
 mod mgr;
@@ -78,6 +79,7 @@ pub fn registry() -> Registry {
         balancer::COMMANDS,
         autoscale::COMMANDS,
         progress::COMMANDS,
+        image_perf::COMMANDS,
         image_tasks::COMMANDS,
         file_system::COMMANDS,
         misc::COMMANDS,

@@ -10,7 +10,7 @@
 //! * `failures`, `flapping`: whom OSDs report as failed, and when that is believed.
 //! * [`statistics`], `health`, `progress`: what OSDs report about themselves, and what is to be said
 //!   about it.
-//! * `image_tasks`: work on images that somebody else does in the background.
+//! * `image_tasks`: work on images that somebody else does in the background; `image_traffic`: what clients do to them.
 //! * [`command`], `commands`: the machinery of commands, and one file per family.
 //! * `dump`, `table`: how maps and numbers are shown. No decision is made there.
 //!
@@ -33,6 +33,7 @@ mod failures;
 mod flapping;
 mod health;
 mod image_tasks;
+mod image_traffic;
 mod keys;
 pub mod monitor;
 mod progress;

@@ -2,6 +2,7 @@
 //!
 //! After a restart everything is unknown until the OSDs have reported again.
 
+use crate::image_traffic::ImageTraffic;
 use engine::Time;
 use maps::OsdMap;
 use std::collections::{BTreeMap, VecDeque};
@@ -17,6 +18,7 @@ const RATE_PERIOD: Duration = Duration::from_secs(1);
 pub struct Statistics {
     osds: BTreeMap<OsdId, OsdReport>,
     pgs: BTreeMap<PgId, (OsdId, PgStat)>,
+    pub images: ImageTraffic,
     traffic: VecDeque<(u64, BTreeMap<PoolId, Traffic>)>,
     /// Counts reports, as the version of the placement group map.
     pub version: u64,
@@ -133,7 +135,8 @@ impl Traffic {
 impl Statistics {
     /// Takes a report; what it says of pools that do not exist, or what is older than what is
     /// known, is ignored.
-    pub fn record(&mut self, now: Time, map: &OsdMap, report: StatsReport) {
+    pub fn record(&mut self, now: Time, map: &OsdMap, mut report: StatsReport) {
+        self.images.record(now, &mut report);
         self.version += 1;
         self.stamp = now;
         let osd = report.osd;
@@ -183,6 +186,7 @@ impl Statistics {
     pub fn retain(&mut self, map: &OsdMap) {
         self.pgs.retain(|pg, _| map.pool(pg.pool).is_some_and(|pool| pg.seed < pool.pg_num));
         self.osds.retain(|osd, _| map.exists(*osd));
+        self.images.retain(map);
     }
 
     pub fn osd(&self, osd: OsdId) -> Option<&OsdReport> {

@@ -34,7 +34,7 @@ impl Osd {
         let map_epoch = request.map_epoch;
         let origin = Origin::Client { conn };
         let mut request = Request::new(origin, request, message.tid, caller);
-        request.bytes = bytes;
+        (request.bytes, request.arrived) = (bytes, now);
         let key = self.requests.insert(request);
         self.throttle(conn);
         self.share_map(conn, map_epoch);

@@ -28,6 +28,7 @@ mod group_commands;
 mod groups;
 mod healing;
 mod heartbeat;
+mod images;
 mod leases;
 mod limits;
 mod listing;

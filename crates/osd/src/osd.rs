@@ -7,6 +7,7 @@ use crate::connecting::Proof;
 use crate::copying::Copies;
 use crate::groups::Group;
 use crate::heartbeat::Heartbeats;
+use crate::images::ImageCounts;
 use crate::leases::{self, Leases};
 use crate::maps_history::MapsHistory;
 use crate::monitor::MonitorLink;
@@ -81,6 +82,7 @@ pub struct Osd {
     pub(crate) copies: Copies,
     pub(crate) notifications: Notifications,
     pub(crate) reporting: Reporting,
+    pub(crate) images: ImageCounts,
     pub(crate) leases: Leases,
     /// When groups are to look again whether earlier primaries still answer reads.
     pub(crate) waits: BTreeSet<(Time, PgId)>,
@@ -139,6 +141,7 @@ impl Osd {
             copies: Copies::default(),
             notifications: Notifications::default(),
             reporting: Reporting::default(),
+            images: ImageCounts::default(),
             leases: Leases::default(),
             waits: BTreeSet::new(),
             scheduler: Scheduler::default(),
@@ -254,6 +257,9 @@ impl Osd {
                 self.take_sealed_secrets(&AuthReply::decode(&message)?.payload);
             }
             ReportAgain::KIND if self.monitor.is(conn) => self.report_again(now),
+            StatsAck::KIND if self.monitor.is(conn) => {
+                self.take_stats_ack(now, &StatsAck::decode(&message)?);
+            }
             StatsAck::KIND | Ping::KIND => {}
             kind => tracing::debug!(kind, "a message of this kind is not for an OSD"),
         }

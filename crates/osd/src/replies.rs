@@ -35,6 +35,9 @@ impl Osd {
     fn answer(&mut self, key: u64, reply: impl FnOnce(OsdReply) -> OsdReply) {
         let Some(request) = self.requests.remove(key) else { return };
         let reply = reply(OsdReply::to(&request.message, 0, self.epoch()));
+        if self.images.is_counting() {
+            self.images.count(self.now, &request, &reply);
+        }
         match request.origin {
             Origin::Client { conn } => {
                 let features = request.caller.features;

@@ -11,12 +11,15 @@ use store::{Outcome, RequestKind, StoreError, Usage};
 use types::features::SUPPORTED;
 use types::{Epoch, PgId, UTime};
 use wire::MessageBody;
-use wire::internal::{OsdUsage, PgStat, StatsReport, pg_state};
+use wire::internal::{OsdUsage, PgStat, StatsAck, StatsReport, pg_state};
 
 /// Changes are gathered for so long.
 const GATHER: Duration = Duration::from_millis(50);
 /// Reports only of how it is with groups are at least so far apart: while many recover, each tells of many.
 const SPACING: Duration = Duration::from_millis(500);
+
+/// The first report of what is done to images speaks of so long.
+const COUNTED_FOR: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Default)]
 pub(crate) struct Reporting {
@@ -139,6 +142,7 @@ impl Osd {
         }
         let Some(monitor) = self.monitor.conn() else { return };
         self.reporting.sequence += 1;
+        let (images, images_ms) = self.images.take(now);
         let report = StatsReport {
             fsid: self.config.fsid,
             osd: self.config.id,
@@ -147,9 +151,18 @@ impl Osd {
             pgs: if is_serving { self.stats(now) } else { BTreeMap::new() },
             is_complete: is_serving,
             health: self.heartbeat_health().into_iter().chain(self.failure_health()).collect(),
+            images,
+            images_ms,
         };
         let tid = self.reporting.sequence;
         self.send(monitor, report.encode(SUPPORTED).with_tid(tid));
+    }
+
+    /// Who begins to ask what is done to images need not wait for the next report.
+    pub(crate) fn take_stats_ack(&mut self, now: Time, ack: &StatsAck) {
+        if ack.count_images > 0 && self.images.ask(now, ack.count_images) {
+            self.reporting.request(now + COUNTED_FOR);
+        }
     }
 
     /// Tells the groups when the disk becomes full, and when it no longer is.

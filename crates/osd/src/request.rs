@@ -4,7 +4,7 @@ use crate::execute::{Execution, Loaded};
 use crate::listing::Page;
 use auth::ClassCall;
 use classes::Caller;
-use engine::ConnId;
+use engine::{ConnId, Time};
 use pg::snaps::At;
 use types::{EVersion, Errno, HObject, OsdId, PgId, RequestId, SnapId};
 use wire::OsdRequest;
@@ -77,6 +77,7 @@ pub(crate) struct Request {
     pub id: RequestId,
     /// What it weighs in its session's account.
     pub bytes: usize,
+    pub arrived: Time,
     pub pg: PgId,
     pub nature: Nature,
     pub caller: Caller,
@@ -106,6 +107,7 @@ impl Request {
             tid,
             id: caller.request,
             bytes: 0,
+            arrived: Time::ZERO,
             nature: Nature::default(),
             caller,
             attempt: 0,

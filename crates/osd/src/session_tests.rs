@@ -391,3 +391,27 @@ fn who_has_been_silent_for_long_is_waited_for_until_the_watch_has_ended() {
     let told: Vec<_> = lone.told.iter().map(|(conn, told)| (*conn, told.event)).collect();
     assert_eq!(told, [(notifier, WatchEvent::NotifyComplete)]);
 }
+
+#[test]
+fn images_are_counted_only_while_somebody_asks() {
+    let mut lone = Lone::new();
+    let client = lone.client("allow rwx");
+    let work = |lone: &mut Lone| {
+        assert_eq!(lone.call(client, "rbd_data.7.10ab.0000000000000001", append(100)), Some(0));
+        assert_eq!(lone.call(client, "rbd_data.7.10ab.0000000000000001", read()), Some(0));
+        assert_eq!(lone.call(client, "other", append(100)), Some(0));
+        lone.wait(10);
+    };
+    work(&mut lone);
+    assert_eq!(lone.images, []);
+    lone.ask_for_images(20);
+    work(&mut lone);
+    let [image] = &lone.images[..] else { panic!("{:?}", lone.images) };
+    assert_eq!((image.pool, &image.image[..]), (PoolId(7), &b"10ab"[..]));
+    assert_eq!((image.writes, image.reads, image.write_bytes), (1, 1, 100));
+    assert!(image.read_bytes >= 100);
+    lone.wait(20);
+    lone.images.clear();
+    work(&mut lone);
+    assert_eq!(lone.images, []);
+}

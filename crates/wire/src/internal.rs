@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use std::collections::BTreeMap;
-use types::{EVersion, Epoch, OsdId, PgId, SnapId, UTime, Uuid};
+use types::{EVersion, Epoch, OsdId, PgId, PoolId, SnapId, UTime, Uuid};
 
 /// The first kind of message of the control plane's own.
 pub const KIND_FIRST: u16 = 0x7f00;
@@ -28,7 +28,7 @@ message! {
 
 message! {
     /// What an OSD knows about itself and the placement groups whose primary it is.
-    StatsReport = 0x7f02, version 1, compat 1 {
+    StatsReport = 0x7f02, version 2, compat 1 {
         fsid: Uuid;
         osd: OsdId;
         /// The newest map that the OSD has.
@@ -39,12 +39,18 @@ message! {
         is_complete: bool;
         /// Messages that `ceph health` shows, by check name (`OSD_SLOW_OPS`).
         health: BTreeMap<String, String>;
+        /// What clients did to images, if somebody wants to know, in so many milliseconds.
+        images: Vec<ImageTraffic>, since 2;
+        images_ms: u64, since 2;
     }
 }
 
 message! {
     /// The monitor has taken the report with this tid.
-    StatsAck = 0x7f03, version 1, compat 1 {}
+    StatsAck = 0x7f03, version 2, compat 1 {
+        /// For so many seconds somebody wants to know what clients do to images.
+        count_images: u32, since 2;
+    }
 }
 
 message! {
@@ -65,6 +71,23 @@ message! {
         stamp: u64;
         /// The newest map of who says this.
         epoch: Epoch;
+    }
+}
+
+structure! {
+    /// What clients did to the data of one image.
+    ImageTraffic, version 1, compat 1 {
+        /// Of the image, not of its data.
+        pool: PoolId;
+        namespace: Bytes;
+        image: Bytes;
+        writes: u64;
+        reads: u64;
+        write_bytes: u64;
+        read_bytes: u64;
+        /// From arrival to answer, of all together.
+        write_ns: u64;
+        read_ns: u64;
     }
 }
 

@@ -1,5 +1,6 @@
 //! `ceph rbd task`: work on images in the background; and what its workers say.
 
+use super::image_perf;
 use crate::command::{Answer, Arguments, Command, Context, Refusal, command, number};
 use crate::image_tasks::{ImageTask, MODULE, RETRY_AFTER, TASKS_MAX};
 use crate::keys;
@@ -7,7 +8,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use types::{Errno, Uuid};
 
-const POOL_DEFAULT: &str = "rbd";
+pub(super) const POOL_DEFAULT: &str = "rbd";
 
 macro_rules! add {
     ($action:literal, $argument:literal, $help:literal) => {
@@ -78,10 +79,11 @@ fn parts(spec: &str) -> Result<(&str, &str, &str), Refusal> {
 
 /// The pool and namespace that a command is about, for capabilities which are limited to some.
 pub fn scope(arguments: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-    let spec = arguments.get("image_spec").or_else(|| arguments.get("image_id_spec"));
-    let Some(Ok((pool, namespace, _))) = spec.map(|spec| parts(spec)) else {
-        return BTreeMap::new();
-    };
+    let given = |name: &str| arguments.get(name).filter(|spec| !spec.is_empty());
+    let image = given("image_spec").or_else(|| given("image_id_spec"));
+    let image = image.and_then(|spec| parts(spec).ok()).map(|(pool, within, _)| (pool, within));
+    let pool = || given("pool_spec").and_then(|spec| image_perf::parts(spec).ok());
+    let Some((pool, namespace)) = image.or_else(pool) else { return BTreeMap::new() };
     let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
     BTreeMap::from([pair("pool", pool), pair("namespace", namespace)])
 }

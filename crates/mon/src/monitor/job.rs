@@ -232,6 +232,9 @@ impl Monitor {
             Ok(done) => done,
             Err(refusal) => (Answer::from(refusal), Change::new(now.wall())),
         };
+        for note in change.take_image_notes() {
+            self.stats.images.take_note(now, note);
+        }
         let message = self.answer(job, answer);
         let mut effects = Effects::message(job.conn, message);
         for (osd, order) in change.take_orders() {

@@ -273,6 +273,7 @@ impl Monitor {
         }
         self.liveness.heard(report.osd, now);
         self.stats.record(now, &self.state.osdmap, report);
-        self.reply(conn, |_, features| StatsAck {}.encode(features).with_tid(tid));
+        let count_images = self.stats.images.wanted_for(now);
+        self.reply(conn, |_, features| StatsAck { count_images }.encode(features).with_tid(tid));
     }
 }

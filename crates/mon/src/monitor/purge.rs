@@ -67,7 +67,7 @@ mod tests {
                 usage: OsdUsage::default(),
                 pgs: BTreeMap::from([(PgId { pool, seed }, stat)]),
                 is_complete: true,
-                health: BTreeMap::new(),
+                ..StatsReport::default()
             };
             stats.record(Time::ZERO, &map, report);
             purged(&map, &stats, pool, &queue).to_string()

@@ -12,7 +12,7 @@ use types::features::SUPPORTED;
 use types::{
     EntityAddrVec, EntityName, EntityType, HObject, OsdId, ParticipantName, PgId, PoolId, Uuid,
 };
-use wire::internal::{RotatingSecrets, StatsReport};
+use wire::internal::{ImageTraffic, RotatingSecrets, StatsAck, StatsReport};
 use wire::op::request_flags;
 use wire::{
     Command, CommandReply, MessageBody, OsdAlive, OsdMapMessage, OsdMarkMeDown, OsdOp, OsdReply,
@@ -39,6 +39,8 @@ pub struct Lone {
     pub dialed: Vec<Policy>,
     pub spoken: Vec<ConnId>,
     pub health: BTreeMap<String, String>,
+    /// What it said that clients did to images.
+    pub images: Vec<ImageTraffic>,
     monitor: Option<ConnId>,
     opened: u64,
     tids: u64,
@@ -80,6 +82,7 @@ impl Lone {
             dialed: Vec::new(),
             spoken: Vec::new(),
             health: BTreeMap::new(),
+            images: Vec::new(),
             monitor: None,
             opened: ConnId::ACCEPTED,
             tids: 0,
@@ -125,6 +128,12 @@ impl Lone {
     }
 
     /// All that the configuration database sets for the OSD.
+    /// Somebody wants to know what clients do to images.
+    pub fn ask_for_images(&mut self, seconds: u32) {
+        let conn = self.monitor.expect("there is a session");
+        self.deliver(conn, StatsAck { count_images: seconds }.encode(SUPPORTED));
+    }
+
     pub fn configure(&mut self, options: &[(&str, &str)]) {
         let options =
             options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
@@ -287,7 +296,11 @@ impl Lone {
             WatchNotify::KIND => self.told.push((conn, WatchNotify::decode(message).unwrap())),
             kind if pg::message::is_pg_message(kind) => self.spoken.push(conn),
             OsdMarkMeDown::KIND => self.leaves.push(OsdMarkMeDown::decode(message).unwrap()),
-            StatsReport::KIND => self.health = StatsReport::decode(message).unwrap().health,
+            StatsReport::KIND => {
+                let report = StatsReport::decode(message).unwrap();
+                self.health = report.health;
+                self.images.extend(report.images);
+            }
             CommandReply::KIND => self.answers.push(CommandReply::decode(message).unwrap()),
             OsdAlive::KIND if Some(conn) == self.monitor => {
                 let want = OsdAlive::decode(message).unwrap().want;

@@ -136,6 +136,25 @@ pub fn list(pool: Pool) -> Task<Vec<String>> {
     })
 }
 
+/// What images with these ids are called; nothing, if there is no such image.
+pub fn names_of(pool: Pool, ids: Vec<String>) -> Task<BTreeMap<String, Option<String>>> {
+    Task::new(move |steps| {
+        let mut names = BTreeMap::new();
+        for id in &ids {
+            let ops = || vec![calls::directory_name(id)];
+            let name = match steps.try_look(&pool.directory(), ops)? {
+                Ok(reply) => Some(calls::output(&reply, 0, "the name of an image")?),
+                Err(Errno::NOENT) => None,
+                Err(errno) => {
+                    return Err(Error::cluster(format!("naming images of {pool}"), errno).into());
+                }
+            };
+            names.insert(id.clone(), name);
+        }
+        Ok(names)
+    })
+}
+
 pub fn rename(old: ImageSpec, new: String) -> Task<()> {
     Task::new(move |steps| {
         let id = header::find_id(steps, &old)?;

@@ -4,9 +4,12 @@ use super::spec_of;
 use crate::cli::{ClusterArgs, SourceName};
 use crate::connection::Connection;
 use anyhow::{Context, Result, bail};
+use bytes::Bytes;
 use engine::Time;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rbd::{Asker, Errands, Header, Image, ImageEvent, ImageSpec, Pool, Progress, Task};
+use serde_json::Value;
+use std::time::{Duration, Instant};
 use types::PoolId;
 
 /// A task with fewer steps is over before anybody looks.
@@ -28,6 +31,20 @@ impl Desk {
 
     pub fn pool(&mut self, name: &str) -> Result<PoolId> {
         self.connection.pool(name)
+    }
+
+    /// What a command puts out.
+    pub fn command(&mut self, command: &Value) -> Result<Bytes> {
+        Ok(self.connection.command(command)?.output)
+    }
+
+    /// Does nothing but keep the connection.
+    pub fn rest(&mut self, pause: Duration, may: impl Fn() -> bool) -> Result<()> {
+        let start = Instant::now();
+        while may() && start.elapsed() < pause {
+            self.connection.turn()?;
+        }
+        Ok(())
     }
 
     /// Does a task to its end, and shows how far it is if it takes long.

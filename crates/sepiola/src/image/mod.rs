@@ -1,5 +1,6 @@
 //! `sepiola image`: block device images with the native client.
 
+mod clerk;
 mod clones;
 mod desk;
 mod export;

@@ -3,6 +3,7 @@
 //! It asks for work again and again, does one task at a time, and says meanwhile that it is still at it.
 //! What it leaves unfinished when it is stopped is taken over, by another one or by itself later.
 
+use super::clerk::Clerk;
 use super::{Desk, new_id};
 use crate::cli::{ClusterArgs, PoolName};
 use crate::connection::{Connection, client_config};
@@ -16,14 +17,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use types::UTime;
 
 /// Between two questions for work.
-const PAUSE: Duration = Duration::from_secs(1);
+pub const PAUSE: Duration = Duration::from_secs(1);
 /// Between two words about a task.
 const REPORT_EVERY: Duration = Duration::from_secs(5);
 
-/// A thread that works until it is dropped.
+/// Threads that work until it is dropped.
 pub struct Worker {
     is_stopping: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Worker {
@@ -32,19 +33,22 @@ impl Worker {
         let is_stopping = Arc::new(AtomicBool::new(false));
         if let Err(reason) = client_config(&args) {
             tracing::info!(%reason, "no images are worked on from here");
-            return Ok(Worker { is_stopping, thread: None });
+            return Ok(Worker { is_stopping, threads: Vec::new() });
         }
+        let clerk = Clerk { args: args.clone(), is_stopping: is_stopping.clone() };
         let bench = Bench { args, name: new_id()?, is_stopping: is_stopping.clone() };
-        let thread = std::thread::Builder::new().name("images".to_owned());
-        let thread = thread.spawn(move || bench.work())?;
-        Ok(Worker { is_stopping, thread: Some(thread) })
+        let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
+        let mut worker = Worker { is_stopping, threads: Vec::new() };
+        worker.threads.push(thread("images").spawn(move || bench.work())?);
+        worker.threads.push(thread("image names").spawn(move || clerk.work())?);
+        Ok(worker)
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
         self.is_stopping.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
+        for thread in self.threads.drain(..) {
             // A panic has been shown already.
             let _ = thread.join();
         }

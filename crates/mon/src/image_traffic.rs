@@ -1,0 +1,212 @@
+//! What clients do to images, as long as somebody asks (`rbd perf image stats`).
+//!
+//! OSDs count by the ids in the names of objects. Who has a client of his own (a worker, see
+//! [`crate::image_tasks`]) is told which ids are without a name, and says what they are called.
+
+use engine::Time;
+use maps::OsdMap;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use types::{OsdId, PoolId};
+use wire::internal::{ImageTraffic as Counters, StatsReport};
+
+/// Nobody asks any more who was silent for so long.
+const ASKED_FOR: Duration = Duration::from_secs(60);
+/// What an OSD said longer ago says nothing of now.
+const CURRENT_FOR: Duration = Duration::from_secs(12);
+/// A name may have changed since.
+const NAME_KEPT: Duration = Duration::from_secs(60);
+const IMAGES_MAX: usize = 10_000;
+/// Names that are asked for at once.
+const UNNAMED_MAX: usize = 256;
+
+/// Pool, namespace and id.
+pub type ImageKey = (PoolId, String, String);
+
+#[derive(Debug, Default)]
+pub struct ImageTraffic {
+    asked: Option<Time>,
+    /// Since somebody began to ask.
+    totals: BTreeMap<ImageKey, Counters>,
+    /// What each OSD said last, when, and of how long a time.
+    latest: BTreeMap<OsdId, Latest>,
+    /// Nothing, if there is no such image.
+    names: BTreeMap<ImageKey, (Option<String>, Time)>,
+}
+
+#[derive(Debug)]
+struct Latest {
+    at: Time,
+    seconds: f64,
+    images: Vec<Counters>,
+}
+
+/// What a command or a worker says.
+#[derive(Debug)]
+pub enum Note {
+    Asked,
+    Names(Vec<(ImageKey, Option<String>)>),
+}
+
+/// Per second, or all in all: writes, reads, bytes written and read, nanoseconds that a write and a read
+/// took; as Ceph orders them.
+pub type Row = [f64; 6];
+pub const COLUMNS: [&str; 6] =
+    ["write_ops", "read_ops", "write_bytes", "read_bytes", "write_latency", "read_latency"];
+
+impl ImageTraffic {
+    pub fn take_note(&mut self, now: Time, note: Note) {
+        match note {
+            Note::Asked => {
+                self.expire(now);
+                self.asked = Some(now);
+            }
+            Note::Names(names) => {
+                for (key, name) in names {
+                    self.names.insert(key, (name, now));
+                }
+                self.names.retain(|key, _| self.totals.contains_key(key));
+            }
+        }
+    }
+
+    /// For how many more seconds OSDs are to count.
+    pub fn wanted_for(&self, now: Time) -> u32 {
+        let asked = self.asked.map_or(Duration::MAX, |asked| now.since(asked));
+        ASKED_FOR.saturating_sub(asked).as_secs() as u32
+    }
+
+    fn expire(&mut self, now: Time) {
+        if self.asked.is_some() && self.wanted_for(now) == 0 {
+            *self = ImageTraffic::default();
+        }
+    }
+
+    pub fn record(&mut self, now: Time, report: &mut StatsReport) {
+        self.expire(now);
+        let images = std::mem::take(&mut report.images);
+        if self.asked.is_none() || report.images_ms == 0 {
+            return;
+        }
+        for counters in &images {
+            let key = key(counters);
+            if self.totals.len() < IMAGES_MAX || self.totals.contains_key(&key) {
+                add(self.totals.entry(key).or_default(), counters);
+            }
+        }
+        let seconds = report.images_ms as f64 / 1000.0;
+        self.latest.insert(report.osd, Latest { at: now, seconds, images });
+    }
+
+    /// Images whose names are not known, or may have changed.
+    pub fn unnamed(&self, now: Time) -> impl Iterator<Item = &ImageKey> {
+        let is_current = move |key: &ImageKey| {
+            self.names.get(key).is_some_and(|(_, at)| now.since(*at) < NAME_KEPT)
+        };
+        let wanted = self.totals.keys().filter(move |key| !is_current(key));
+        wanted.take(if self.wanted_for(now) > 0 { UNNAMED_MAX } else { 0 })
+    }
+
+    /// What images do now, by name.
+    pub fn rates(&self, now: Time) -> BTreeMap<ImageKey, Row> {
+        let mut sums = BTreeMap::<ImageKey, Row>::new();
+        let current = self.latest.values().filter(|latest| now.since(latest.at) < CURRENT_FOR);
+        for latest in current {
+            for counters in &latest.images {
+                let row = sums.entry(key(counters)).or_default();
+                let rates = row_of(counters).map(|value| value / latest.seconds);
+                row.iter_mut().zip(rates).for_each(|(sum, rate)| *sum += rate);
+            }
+        }
+        // A latency is that of one operation.
+        for [writes, reads, _, _, write_ns, read_ns] in sums.values_mut() {
+            *write_ns /= if *writes > 0.0 { *writes } else { 1.0 };
+            *read_ns /= if *reads > 0.0 { *reads } else { 1.0 };
+        }
+        self.named(sums)
+    }
+
+    /// What they did since somebody began to ask.
+    pub fn totals(&self) -> BTreeMap<ImageKey, Row> {
+        self.named(self.totals.iter().map(|(key, sum)| (key.clone(), row_of(sum))).collect())
+    }
+
+    fn named(&self, rows: BTreeMap<ImageKey, Row>) -> BTreeMap<ImageKey, Row> {
+        let named = rows.into_iter().filter_map(|(key, row)| {
+            let (name, _) = self.names.get(&key)?;
+            Some(((key.0, key.1, name.clone()?), row))
+        });
+        named.collect()
+    }
+
+    /// Forgets what the map no longer has.
+    pub fn retain(&mut self, map: &OsdMap) {
+        self.totals.retain(|(pool, ..), _| map.pool(*pool).is_some());
+        self.latest.retain(|osd, _| map.exists(*osd));
+    }
+}
+
+fn key(counters: &Counters) -> ImageKey {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (counters.pool, text(&counters.namespace), text(&counters.image))
+}
+
+fn add(sum: &mut Counters, more: &Counters) {
+    sum.writes += more.writes;
+    sum.reads += more.reads;
+    sum.write_bytes += more.write_bytes;
+    sum.read_bytes += more.read_bytes;
+    sum.write_ns += more.write_ns;
+    sum.read_ns += more.read_ns;
+}
+
+fn row_of(counters: &Counters) -> Row {
+    let Counters { writes, reads, write_bytes, read_bytes, write_ns, read_ns, .. } = *counters;
+    [writes, reads, write_bytes, read_bytes, write_ns, read_ns].map(|value| value as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(osd: i32, writes: u64, ms: u64) -> StatsReport {
+        let image = Counters {
+            pool: PoolId(1),
+            image: "10ab".into(),
+            writes,
+            write_bytes: writes * 4096,
+            write_ns: writes * 1000,
+            ..Counters::default()
+        };
+        let images = vec![image];
+        StatsReport { osd: OsdId(osd), images, images_ms: ms, ..StatsReport::default() }
+    }
+
+    fn at(seconds: u64) -> Time {
+        Time(seconds * 1_000_000_000)
+    }
+
+    #[test]
+    fn rates_are_sums_of_what_osds_said_last_and_names_are_asked_for() {
+        let mut traffic = ImageTraffic::default();
+        traffic.record(at(9), &mut report(0, 1000, 1000));
+        assert_eq!((traffic.wanted_for(at(9)), traffic.totals.len()), (0, 0), "nobody asks");
+        traffic.take_note(at(10), Note::Asked);
+        assert_eq!(traffic.wanted_for(at(11)), 59);
+        traffic.record(at(12), &mut report(0, 100, 2000));
+        traffic.record(at(15), &mut report(1, 50, 5000));
+        traffic.record(at(17), &mut report(0, 20, 5000));
+        assert!(traffic.rates(at(17)).is_empty(), "without a name");
+        let key = traffic.unnamed(at(17)).next().unwrap().clone();
+        assert_eq!(key, (PoolId(1), String::new(), "10ab".to_owned()));
+        traffic.take_note(at(17), Note::Names(vec![(key, Some("disk".to_owned()))]));
+        assert_eq!(traffic.unnamed(at(18)).next(), None);
+        let name = (PoolId(1), String::new(), "disk".to_owned());
+        let expected = [14.0, 0.0, 14.0 * 4096.0, 0.0, 1000.0, 0.0];
+        assert_eq!(traffic.rates(at(18))[&name], expected);
+        assert_eq!(traffic.totals()[&name][0], 170.0);
+        assert!(traffic.rates(at(40)).is_empty());
+        traffic.record(at(90), &mut report(0, 1, 1000));
+        assert!(traffic.totals().is_empty(), "nobody asks any more");
+    }
+}
