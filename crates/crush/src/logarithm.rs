@@ -37,4 +37,9 @@ mod tests {
             assert!((value as f64 - exact).abs() < (1u64 << 31) as f64, "{input}: {value}");
         }
     }
+
+    #[test]
+    fn no_logarithm_exceeds_that_of_the_largest_input() {
+        assert!((0..=u16::MAX).map(crush_ln).all(|logarithm| logarithm <= 1 << 48));
+    }
 }

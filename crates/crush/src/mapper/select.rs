@@ -3,11 +3,11 @@
 use super::Search;
 use crate::ITEM_NONE;
 use crate::bucket::{Bucket, Weights};
-use crate::hash::{hash3, hash4};
+use crate::hash::{hash3, hash3_each, hash4};
 use crate::logarithm::crush_ln;
 
-/// 2^44 * log2 of the largest draw plus one: logarithms of draws lie below it.
-const LOG_ONE: i64 = 1 << 48;
+/// 2^44 * log2 of the largest draw plus one: no logarithm of a draw is larger.
+const LOG_ONE: u64 = 1 << 48;
 
 impl Search<'_> {
     /// The item of `bucket`, which is not empty, for retry number `r`. `position` in the result
@@ -32,26 +32,67 @@ impl Search<'_> {
             Some(arg) if !arg.ids.is_empty() => &arg.ids,
             _ => &bucket.items,
         };
-        let mut best = (0, i64::MIN);
-        for (index, (&id, &weight)) in ids.iter().zip(weights).enumerate() {
-            if weight == 0 {
-                continue;
-            }
-            let draw = straw2_draw(self.x, id, r, weight);
-            if draw > best.1 {
-                best = (index, draw);
-            }
+        // Ceph takes weights for signed numbers; `WEIGHT_MAX` keeps commands from making such.
+        if weights.iter().any(|weight| *weight > i32::MAX as u32) {
+            return bucket.items[straw2_by_definition(self.x, ids, weights, r)];
         }
-        bucket.items[best.0]
+        bucket.items[straw2(self.x, ids, weights, r)]
     }
 }
 
-#[inline]
-fn straw2_draw(x: u32, id: i32, r: u32, weight: u32) -> i64 {
-    let uniform = hash3(x, id as u32, r) as u16;
-    let logarithm = crush_ln(uniform) as i64 - LOG_ONE;
-    // Ceph takes the weight for a signed number here.
-    logarithm / i64::from(weight as i32)
+/// The winner among items that draw, by its place.
+fn straw2(x: u32, ids: &[i32], weights: &[u32], r: u32) -> usize {
+    let mut best = Draw { index: 0, delay: u64::MAX };
+    for (chunk, some) in ids.chunks(LANES).enumerate() {
+        let mut lanes = [0; LANES];
+        lanes.iter_mut().zip(some).for_each(|(lane, id)| *lane = *id as u32);
+        let hashes = hash3_each(x, lanes, r);
+        let first = chunk * LANES;
+        let weights = weights.get(first..).unwrap_or_default();
+        for (index, (hash, weight)) in (first..).zip(hashes[..some.len()].iter().zip(weights)) {
+            best.compare(index, *hash as u16, *weight);
+        }
+    }
+    best.index
+}
+
+/// The same as its definition says it, and with weights that are negative.
+fn straw2_by_definition(x: u32, ids: &[i32], weights: &[u32], r: u32) -> usize {
+    let mut best = (0, i64::MIN);
+    for (index, (&id, &weight)) in
+        ids.iter().zip(weights).enumerate().filter(|(_, (_, w))| **w != 0)
+    {
+        let logarithm = crush_ln(hash3(x, id as u32, r) as u16) as i64 - LOG_ONE as i64;
+        let draw = logarithm / i64::from(weight as i32);
+        if draw > best.1 {
+            best = (index, draw);
+        }
+    }
+    best.0
+}
+
+/// Items whose hashes are computed together.
+const LANES: usize = 8;
+
+/// The earliest event so far.
+struct Draw {
+    index: usize,
+    delay: u64,
+}
+
+impl Draw {
+    /// An event's delay is the whole part of the negative logarithm over the weight; of equal ones the first wins.
+    /// Only who wins is divided.
+    #[inline]
+    fn compare(&mut self, index: usize, uniform: u16, weight: u32) {
+        if weight == 0 {
+            return;
+        }
+        let logarithm = LOG_ONE - crush_ln(uniform);
+        if logarithm < self.delay.saturating_mul(u64::from(weight)) {
+            *self = Draw { index, delay: logarithm / u64::from(weight) };
+        }
+    }
 }
 
 /// Each item, the newest first, takes its share of the weight that is left.
@@ -90,4 +131,25 @@ fn select_straw(bucket: &Bucket, straws: &[u32], x: u32, r: u32) -> i32 {
         }
     }
     best.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4096))]
+        #[test]
+        fn who_wins_is_who_wins_by_the_definition(
+            x in any::<u32>(),
+            r in 0u32..60,
+            bits in 1u32..32,
+            weights in prop::collection::vec(any::<u32>(), 1..60),
+        ) {
+            let weights: Vec<u32> = weights.iter().map(|weight| weight >> (32 - bits) & !1).collect();
+            let ids: Vec<i32> = (0..weights.len() as i32).map(|id| id - 20).collect();
+            prop_assert_eq!(straw2(x, &ids, &weights, r), straw2_by_definition(x, &ids, &weights, r));
+        }
+    }
 }
