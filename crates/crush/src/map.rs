@@ -285,6 +285,18 @@ impl CrushMap {
         self.buckets().find_map(|bucket| Some(bucket.item_weight(bucket.position(item)?)))
     }
 
+    /// What [`CrushMap::item_weight`] says of every device.
+    pub fn device_weights(&self) -> BTreeMap<i32, u32> {
+        let mut weights = BTreeMap::new();
+        for bucket in self.buckets() {
+            let items = bucket.items.iter().enumerate().filter(|(_, item)| **item >= 0);
+            items.for_each(|(at, item)| {
+                weights.entry(*item).or_insert_with(|| bucket.item_weight(at));
+            });
+        }
+        weights
+    }
+
     /// The bucket that `location` names most closely, if it holds `item`, and the weight there
     /// (`CrushWrapper::check_item_loc`).
     pub fn weight_at(&self, item: i32, location: &Location) -> Option<u32> {

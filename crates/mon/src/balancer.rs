@@ -6,12 +6,16 @@
 //! too few. Each exchange brings a pool closer to even and keeps its rule; each step makes few of them,
 //! and only while the cluster has little else to move. Who decides when is in `monitor::balance`.
 //!
+//! What CRUSH says comes from a table that its owner keeps from step to step, so a step asks about no group again.
+//! It looks at each group once, to count; after that only at groups of the OSDs that it tries.
+//!
 //! Invariants of a plan:
 //! * Every set it leads to is one that the pool's rule allows: no two members in one failure domain.
 //! * The sum of squared deviations of a pool falls with every exchange.
 
 use crate::dump::usage::rule_shares;
-use maps::{Domains, OsdMap, Placement, Pool, exchange};
+use maps::{Domains, OsdMap, Pool, RawTable, exchange};
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{OsdId, PgId, PoolId};
 
@@ -39,24 +43,28 @@ pub struct Spread {
     pub score: f64,
 }
 
-/// New exchanges by group; none for a group that needs them no more.
-pub fn plan(map: &OsdMap, limits: Limits) -> BTreeMap<PgId, Items> {
+/// New exchanges by group; none for a group that needs them no more. The table must be that of the map.
+pub fn plan(map: &OsdMap, table: &RawTable, limits: Limits) -> BTreeMap<PgId, Items> {
     let mut totals = Totals::default();
     let mut pools: Vec<PoolState<'_>> = Vec::new();
-    let mut placement = map.placement();
     for (id, pool) in &map.pools {
-        let state = PoolState::new(map, *id, pool, &mut placement);
+        let state = PoolState::new(map, table, *id, pool);
         totals.add(&state);
         pools.push(state);
     }
     let mut domains = map.domains();
     let mut changed = BTreeMap::new();
     for state in &mut pools {
+        let mut ranking = Ranking::new(state, &totals);
         while changed.len() < limits.max_changes {
-            match state.improve(map, &mut domains, limits.max_deviation, &mut totals) {
-                Some((pg, items)) => changed.insert(pg, items),
-                None => break,
-            };
+            let found =
+                ranking.pairs(map, limits.max_deviation).into_iter().find_map(|(from, to)| {
+                    Some((from, to, state.exchange_between(&mut domains, from, to)?))
+                });
+            let Some((from, to, (pg, items))) = found else { break };
+            totals.exchange(from, to);
+            [from, to].into_iter().for_each(|osd| ranking.update(state, &totals, osd));
+            changed.insert(pg, items);
         }
     }
     changed.retain(|pg, items| {
@@ -66,15 +74,13 @@ pub fn plan(map: &OsdMap, limits: Limits) -> BTreeMap<PgId, Items> {
 }
 
 /// The spread of each pool that has groups.
-pub fn spreads(map: &OsdMap) -> Vec<Spread> {
-    let mut placement = map.placement();
+pub fn spreads(map: &OsdMap, table: &RawTable) -> Vec<Spread> {
     let pools = map.pools.iter().filter(|(_, pool)| pool.pg_num > 0);
-    pools.map(|(id, pool)| PoolState::new(map, *id, pool, &mut placement).spread(*id)).collect()
+    pools.map(|(id, pool)| PoolState::new(map, table, *id, pool).spread()).collect()
 }
 
 /// One number for all pools: zero is perfect.
-pub fn score(map: &OsdMap) -> f64 {
-    let spreads = spreads(map);
+pub fn score(spreads: &[Spread]) -> f64 {
     spreads.iter().map(|spread| spread.score).sum::<f64>() / spreads.len().max(1) as f64
 }
 
@@ -100,10 +106,24 @@ impl Totals {
 }
 
 struct PoolState<'a> {
+    map: &'a OsdMap,
+    table: &'a RawTable,
+    id: PoolId,
     pool: &'a Pool,
     targets: BTreeMap<OsdId, f64>,
-    held: BTreeMap<OsdId, BTreeSet<PgId>>,
-    groups: BTreeMap<PgId, Group>,
+    held: Held,
+    /// The exchanges that this step has changed.
+    changed: BTreeMap<PgId, Items>,
+}
+
+/// Which groups of a pool each OSD holds: of all of them as the map has it, and beside that of those few that
+/// this step has changed.
+#[derive(Default)]
+struct Held {
+    /// Where those of an OSD begin among `seeds`.
+    starts: Vec<u32>,
+    seeds: Vec<u32>,
+    changed: BTreeMap<OsdId, BTreeSet<u32>>,
 }
 
 struct Group {
@@ -113,114 +133,155 @@ struct Group {
     set: Vec<OsdId>,
 }
 
-impl<'a> PoolState<'a> {
-    fn new(map: &OsdMap, id: PoolId, pool: &'a Pool, placement: &mut Placement<'_>) -> Self {
-        let mut state = PoolState {
-            pool,
-            targets: BTreeMap::new(),
-            held: BTreeMap::new(),
-            groups: BTreeMap::new(),
-        };
-        let mut copies = 0;
-        for pg in map.pgs(id) {
-            let set = placement.pg_to_raw(pg);
-            for osd in set.iter().filter(|osd| **osd != OsdId::NONE) {
-                state.held.entry(*osd).or_default().insert(pg);
-                copies += 1;
-            }
-            let chosen = placement.pg_to_crush(pg);
-            let items = map.pg_upmap_items.get(&pg).cloned().unwrap_or_default();
-            state.groups.insert(pg, Group { chosen, items, set });
+impl Held {
+    /// By groups in the order of their seeds, with their members.
+    fn new(osds: usize, groups: &[(u32, OsdId)]) -> Self {
+        let mut starts = vec![0; osds + 1];
+        let place = |osd: OsdId| usize::try_from(osd.0).ok().filter(|place| *place < osds);
+        let members = || groups.iter().filter_map(|(seed, osd)| Some((*seed, place(*osd)?)));
+        members().for_each(|(_, osd)| starts[osd + 1] += 1);
+        for osd in 0..osds {
+            starts[osd + 1] += starts[osd];
         }
-        let shares = rule_shares(map, pool);
-        state.targets =
-            shares.into_iter().map(|(osd, share)| (osd, share * f64::from(copies))).collect();
-        state
+        let mut ends = starts.clone();
+        let mut seeds = vec![0; groups.len()];
+        for (seed, osd) in members() {
+            seeds[ends[osd] as usize] = seed;
+            ends[osd] += 1;
+        }
+        Held { starts, seeds, changed: BTreeMap::new() }
     }
 
-    fn count(&self, osd: OsdId) -> f64 {
-        self.held.get(&osd).map_or(0, BTreeSet::len) as f64
+    fn unchanged(&self, osd: OsdId) -> &[u32] {
+        let bounds = usize::try_from(osd.0).ok().and_then(|at| self.starts.get(at..at + 2));
+        bounds.map_or(&[], |bounds| &self.seeds[bounds[0] as usize..bounds[1] as usize])
+    }
+
+    fn count(&self, osd: OsdId) -> usize {
+        self.changed.get(&osd).map_or_else(|| self.unchanged(osd).len(), BTreeSet::len)
+    }
+
+    fn of(&self, osd: OsdId) -> Vec<u32> {
+        let changed = self.changed.get(&osd).map(|seeds| seeds.iter().copied().collect());
+        changed.unwrap_or_else(|| self.unchanged(osd).to_vec())
+    }
+
+    fn changed_of(&mut self, osd: OsdId) -> &mut BTreeSet<u32> {
+        let now = self.of(osd);
+        self.changed.entry(osd).or_insert_with(|| now.into_iter().collect())
+    }
+}
+
+impl<'a> PoolState<'a> {
+    fn new(map: &'a OsdMap, table: &'a RawTable, id: PoolId, pool: &'a Pool) -> Self {
+        let mut members = Vec::with_capacity(pool.pg_num as usize * usize::from(pool.size));
+        for pg in map.pgs(id) {
+            let set = map.look_up_raw(table, pg);
+            let present = set.into_iter().filter(|osd| *osd != OsdId::NONE);
+            members.extend(present.map(|osd| (pg.seed, osd)));
+        }
+        let copies = members.len() as f64;
+        let shares = rule_shares(map, pool);
+        let targets = shares.into_iter().map(|(osd, share)| (osd, share * copies)).collect();
+        let held = Held::new(map.osds.len(), &members);
+        PoolState { map, table, id, pool, targets, held, changed: BTreeMap::new() }
     }
 
     fn deviation(&self, osd: OsdId) -> f64 {
-        self.count(osd) - self.targets.get(&osd).copied().unwrap_or_default()
+        self.held.count(osd) as f64 - self.targets.get(&osd).copied().unwrap_or_default()
     }
 
-    fn spread(&self, pool: PoolId) -> Spread {
+    fn group(&self, pg: PgId) -> Group {
+        let chosen = self.map.look_up_crush(self.table, pg);
+        let Some(items) = self.changed.get(&pg) else {
+            let items = self.map.pg_upmap_items.get(&pg).cloned().unwrap_or_default();
+            return Group { chosen, items, set: self.map.look_up_raw(self.table, pg) };
+        };
+        let mut set = chosen.clone();
+        exchange(self.map, items, &mut set);
+        Group { chosen, items: items.clone(), set }
+    }
+
+    fn spread(&self) -> Spread {
         let deviations: Vec<f64> = self.targets.keys().map(|osd| self.deviation(*osd)).collect();
         let count = deviations.len().max(1) as f64;
         let squares: f64 = deviations.iter().map(|deviation| deviation * deviation).sum();
         let mean = self.targets.values().sum::<f64>() / count;
         Spread {
-            pool,
+            pool: self.id,
             deviation_max: deviations.iter().fold(0.0, |max, one| max.max(one.abs())),
             score: if mean > 0.0 { (squares / count).sqrt() / mean } else { 0.0 },
         }
     }
 
-    /// The exchange that takes most from the worst OSD, if one is worse than allowed.
-    fn improve(
-        &mut self,
-        map: &OsdMap,
-        domains: &mut Domains<'_>,
-        max_deviation: f64,
-        totals: &mut Totals,
-    ) -> Option<(PgId, Items)> {
-        let mut osds: Vec<(f64, OsdId)> =
-            self.targets.keys().map(|osd| (self.deviation(*osd), *osd)).collect();
-        osds.sort_by(|a, b| {
-            (a.0, totals.of(a.1)).partial_cmp(&(b.0, totals.of(b.1))).unwrap_or(a.1.cmp(&b.1))
-        });
-        let poor: Vec<(f64, OsdId)> =
-            osds.iter().copied().filter(|(_, osd)| map.is_up(*osd)).collect();
-        let rich: Vec<(f64, OsdId)> = osds.iter().rev().copied().collect();
-        let over = rich.iter().take_while(|(deviation, _)| *deviation > max_deviation);
-        let from_over =
-            over.take(TRIES).flat_map(|from| poor.iter().take(TRIES).map(move |to| (from, to)));
-        let under = poor.iter().take_while(|(deviation, _)| *deviation < -max_deviation);
-        let to_under =
-            under.take(TRIES).flat_map(|to| rich.iter().take(TRIES).map(move |from| (from, to)));
-        for (from, to) in from_over.chain(to_under) {
-            // Less would only swap the two.
-            if from.0 - to.0 <= 1.0 {
-                continue;
-            }
-            if let Some(found) = self.exchange_between(map, domains, from.1, to.1) {
-                totals.exchange(from.1, to.1);
-                return Some(found);
-            }
-        }
-        None
-    }
-
     /// Gives one group of `from` to `to`, if the rule allows it for any.
     fn exchange_between(
         &mut self,
-        map: &OsdMap,
         domains: &mut Domains<'_>,
         from: OsdId,
         to: OsdId,
     ) -> Option<(PgId, Items)> {
-        let groups = self.held.get(&from)?.iter().copied();
-        for pg in groups {
-            let group = self.groups.get(&pg)?;
-            if map.pg_upmap.contains_key(&pg) || !domains.allow(self.pool, &group.set, from, to) {
+        let map = self.map;
+        for seed in self.held.of(from) {
+            let pg = PgId { pool: self.id, seed };
+            if map.pg_upmap.contains_key(&pg) {
                 continue;
             }
-            let Some((items, set)) = group.with(map, from, to) else { continue };
-            self.held.entry(from).or_default().remove(&pg);
-            self.held.entry(to).or_default().insert(pg);
-            let group = self.groups.get_mut(&pg)?;
-            (group.items, group.set) = (items.clone(), set);
+            let group = self.group(pg);
+            if !domains.allow(self.pool, &group.set, from, to) {
+                continue;
+            }
+            let Some(items) = group.with(map, from, to) else { continue };
+            self.held.changed_of(from).remove(&seed);
+            self.held.changed_of(to).insert(seed);
+            self.changed.insert(pg, items.clone());
             return Some((pg, items));
         }
         None
     }
 }
 
+/// The OSDs of a pool by how much they hold beyond their share, there and in all pools.
+struct Ranking(Vec<(f64, f64, OsdId)>);
+
+impl Ranking {
+    fn new(state: &PoolState<'_>, totals: &Totals) -> Self {
+        let osds = state.targets.keys();
+        let mut ranked: Vec<_> =
+            osds.map(|osd| (state.deviation(*osd), totals.of(*osd), *osd)).collect();
+        ranked.sort_unstable_by(Self::compare);
+        Ranking(ranked)
+    }
+
+    fn compare(a: &(f64, f64, OsdId), b: &(f64, f64, OsdId)) -> Ordering {
+        a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.cmp(&b.2))
+    }
+
+    fn update(&mut self, state: &PoolState<'_>, totals: &Totals, osd: OsdId) {
+        self.0.retain(|(_, _, other)| *other != osd);
+        let new = (state.deviation(osd), totals.of(osd), osd);
+        let place = self.0.partition_point(|other| Self::compare(other, &new).is_lt());
+        self.0.insert(place, new);
+    }
+
+    /// Who may give a group to whom, the worst first: from those that have too many to those that have
+    /// least, then from those that have most to those that have too few.
+    fn pairs(&self, map: &OsdMap, max_deviation: f64) -> Vec<(OsdId, OsdId)> {
+        let poor = self.0.iter().filter(|(_, _, osd)| map.is_up(*osd)).take(TRIES);
+        let rich = self.0.iter().rev().take(TRIES);
+        let over = rich.clone().take_while(|from| from.0 > max_deviation);
+        let under = poor.clone().take_while(|to| to.0 < -max_deviation);
+        let from_over = over.flat_map(|from| poor.clone().map(move |to| (from, to)));
+        let to_under = under.flat_map(|to| rich.clone().map(move |from| (from, to)));
+        // Less would only swap the two.
+        let helps = from_over.chain(to_under).filter(|(from, to)| from.0 - to.0 > 1.0);
+        helps.map(|(from, to)| (from.2, to.2)).collect()
+    }
+}
+
 impl Group {
     /// The exchanges that also put `to` in the place of `from`, if that is what comes of them.
-    fn with(&self, map: &OsdMap, from: OsdId, to: OsdId) -> Option<(Items, Vec<OsdId>)> {
+    fn with(&self, map: &OsdMap, from: OsdId, to: OsdId) -> Option<Items> {
         let mut items = self.items.clone();
         match items.iter().position(|(_, known)| *known == from) {
             // Back to where CRUSH had it.
@@ -237,7 +298,7 @@ impl Group {
         // A primary that was chosen by hand changes the order.
         let is_same =
             |a: &[OsdId], b: &[OsdId]| a.len() == b.len() && a.iter().all(|osd| b.contains(osd));
-        is_same(&set, &wanted).then_some((items, wanted))
+        is_same(&set, &wanted).then_some(items)
     }
 }
 

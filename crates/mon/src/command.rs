@@ -24,6 +24,7 @@ use crate::statistics::Statistics;
 use auth::Entropy;
 use bytes::Bytes;
 use engine::Time;
+use maps::RawTable;
 use serde_json::Value;
 use types::{EntityAddrVec, EntityName, Errno};
 
@@ -66,6 +67,8 @@ pub struct Context<'a> {
     pub input: Bytes,
     pub format: Format,
     pub entropy: &'a mut Entropy,
+    /// Where CRUSH puts groups, as of some earlier map.
+    pub placement: &'a mut RawTable,
     pub change: Change,
 }
 

@@ -22,7 +22,7 @@
 //! It deliberately does not know frames, sockets, or how the control store keeps its promises.
 
 mod autoscale;
-mod balancer;
+pub mod balancer;
 mod bootstrap;
 mod change;
 pub mod command;

@@ -55,6 +55,7 @@ use engine::{
 use handshake::Handshake;
 use health_log::HealthSeen;
 use job::Job;
+use maps::RawTable;
 use osds::Liveness;
 use proxies::Proxies;
 use publish::MapMessages;
@@ -106,6 +107,8 @@ pub struct Monitor {
     state: State,
     stats: Statistics,
     overview: Overview,
+    /// Where CRUSH puts groups, as of the map that the balancer looked at last.
+    placement: RawTable,
     liveness: Liveness,
     failures: Failures,
     flapping: Flapping,
@@ -163,6 +166,7 @@ impl Monitor {
             state: State::default(),
             stats: Statistics::default(),
             overview,
+            placement: RawTable::default(),
             liveness: Liveness::default(),
             failures: Failures::default(),
             flapping: Flapping::default(),

@@ -60,12 +60,29 @@ impl OsdMap {
     pub fn look_up(&self, table: &RawTable, pg: PgId) -> Mapping {
         let Some(pool) = self.pool(pg.pool) else { return Mapping::default() };
         let pg = pool.raw_pg_to_pg(pg);
-        let devices = table.devices(pg).iter().copied();
-        // CRUSH has spoken, so it needs no weights.
-        let (weights, workspace) = (Vec::new(), Workspace::default());
-        let placement = Placement { map: self, weights, workspace };
-        let raw = placement.exchange(pool, pg, devices.map(OsdId).collect());
+        let placement = self.decided();
+        let raw = placement.exchange(pool, pg, devices(table, pg));
         placement.resolve(pool, pg, raw)
+    }
+
+    /// [`Placement::pg_to_raw`] with such a table.
+    pub fn look_up_raw(&self, table: &RawTable, pg: PgId) -> Vec<OsdId> {
+        let Some(pool) = self.pool(pg.pool) else { return Vec::new() };
+        let pg = pool.raw_pg_to_pg(pg);
+        self.decided().exchange(pool, pg, devices(table, pg))
+    }
+
+    /// [`Placement::pg_to_crush`] with such a table.
+    pub fn look_up_crush(&self, table: &RawTable, pg: PgId) -> Vec<OsdId> {
+        let Some(pool) = self.pool(pg.pool) else { return Vec::new() };
+        let mut raw = devices(table, pool.raw_pg_to_pg(pg));
+        self.decided().keep(pool, &mut raw, |osd| self.exists(osd));
+        raw
+    }
+
+    /// CRUSH has spoken, so it needs no weights.
+    fn decided(&self) -> Placement<'_> {
+        Placement { map: self, weights: Vec::new(), workspace: Workspace::default() }
     }
 
     pub fn placement(&self) -> Placement<'_> {
@@ -93,6 +110,10 @@ pub fn exchange(map: &OsdMap, items: &[(OsdId, OsdId)], raw: &mut [OsdId]) {
             raw[place] = *to;
         }
     }
+}
+
+fn devices(table: &RawTable, pg: PgId) -> Vec<OsdId> {
+    table.devices(pg).iter().copied().map(OsdId).collect()
 }
 
 /// CRUSH's own choice for a placement group.

@@ -81,12 +81,14 @@ fn set_mode(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 
 fn eval(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let map = &context.state.osdmap;
+    context.placement.update(map);
+    let spreads = spreads(map, context.placement);
     let (what, score) = match context.arguments.optional("option") {
-        None => ("current cluster".to_owned(), score(map)),
+        None => ("current cluster".to_owned(), score(&spreads)),
         Some(name) => {
             let missing = || Refusal::missing(format!("option \"{name}\" not a plan or a pool"));
             let pool = map.pool_id(name).ok_or_else(missing)?;
-            let spread = spreads(map).into_iter().find(|spread| spread.pool == pool);
+            let spread = spreads.into_iter().find(|spread| spread.pool == pool);
             (format!("pool \"{name}\""), spread.map_or(0.0, |spread| spread.score))
         }
     };
@@ -95,7 +97,10 @@ fn eval(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 
 fn eval_verbose(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let map = &context.state.osdmap;
-    let pools = spreads(map).into_iter().map(|spread| {
+    context.placement.update(map);
+    let spreads = spreads(map, context.placement);
+    let score = score(&spreads);
+    let pools = spreads.into_iter().map(|spread| {
         json!({
             "pool": map.pool_name(spread.pool),
             "pool_id": spread.pool.0,
@@ -103,14 +108,15 @@ fn eval_verbose(context: &mut Context<'_>) -> Result<Answer, Refusal> {
             "score": number(spread.score),
         })
     });
-    Ok(context.json(&json!({ "score": number(score(map)), "pools": pools.collect::<Vec<_>>() })))
+    Ok(context.json(&json!({ "score": number(score), "pools": pools.collect::<Vec<_>>() })))
 }
 
 /// A step at once, as plans are not kept.
 fn optimize(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let limits = balance::limits(context.state, context.stats)
         .map_err(|reason| Refusal::new(Errno::AGAIN, reason))?;
-    let mut plan = plan(&context.state.osdmap, limits);
+    context.placement.update(&context.state.osdmap);
+    let mut plan = plan(&context.state.osdmap, context.placement, limits);
     let pools = context.arguments.list("pools");
     let map = &context.state.osdmap;
     if let Some(name) = pools.iter().find(|name| map.pool_id(name).is_none()) {

@@ -9,7 +9,7 @@ use crate::statistics::Statistics;
 use bytes::Bytes;
 use crush::{CrushMap, Location, RuleKind, SimpleRule};
 use engine::Time;
-use maps::{Osd, OsdMap, OsdState, Pool, PoolType, WEIGHT_IN};
+use maps::{Osd, OsdMap, OsdState, Pool, PoolType, RawTable, WEIGHT_IN};
 use serde_json::Value;
 use std::sync::Arc;
 use types::{PoolId, Uuid};
@@ -31,6 +31,7 @@ pub(super) fn run(state: &mut State, prefix: &str, given: Value) -> Result<Answe
         input: Bytes::new(),
         format: Format::Plain,
         entropy: &mut auth::Entropy::from_seed([0; 32]),
+        placement: &mut RawTable::default(),
         change: Change::new(now.wall()),
     };
     let answer = (command.handler)(&mut context)?;

@@ -22,11 +22,12 @@ pub fn raw_bytes_per_byte(map: &OsdMap, id: PoolId) -> f64 {
 /// The OSDs a pool's rule can choose and the share of data that each gets.
 pub fn rule_shares(map: &OsdMap, pool: &Pool) -> BTreeMap<OsdId, f64> {
     let Some(rule) = map.crush.rule(pool.crush_rule.into()) else { return BTreeMap::new() };
+    let crush_weights = map.crush.device_weights();
     let mut weights = BTreeMap::<OsdId, f64>::new();
     for root in rule.takes() {
         for device in map.crush.devices_below(root) {
             let Some(osd) = map.osd(OsdId(device)).filter(|osd| osd.is_in()) else { continue };
-            let weight = f64::from(map.crush.item_weight(device).unwrap_or(0));
+            let weight = f64::from(crush_weights.get(&device).copied().unwrap_or(0));
             *weights.entry(OsdId(device)).or_default() += weight * f64::from(osd.weight);
         }
     }

@@ -87,7 +87,8 @@ impl Monitor {
                 return;
             }
         };
-        let plan = plan(&self.state.osdmap, limits);
+        self.placement.update(&self.state.osdmap);
+        let plan = plan(&self.state.osdmap, &self.placement, limits);
         status.is_even = plan.is_empty();
         status.result = match plan.is_empty() {
             true => {

@@ -286,6 +286,7 @@ impl Monitor {
             input: job.input.clone(),
             format,
             entropy: &mut self.entropy,
+            placement: &mut self.placement,
             change,
         };
         let answer = (command.handler)(&mut context)?;
