@@ -54,7 +54,7 @@ use engine::{
 };
 use handshake::Handshake;
 use health_log::HealthSeen;
-use job::Job;
+use job::{Job, Rejection};
 use maps::RawTable;
 use osds::Liveness;
 use proxies::Proxies;
@@ -125,6 +125,8 @@ pub struct Monitor {
     proxies: Proxies,
     jobs: VecDeque<Job>,
     in_flight: Option<InFlight>,
+    /// What the store did not answer, until its content is known again.
+    doubtful: Option<InFlight>,
     next_token: u64,
     outputs: VecDeque<Output<Request>>,
     next_tick: Option<Time>,
@@ -181,6 +183,7 @@ impl Monitor {
             proxies: Proxies::default(),
             jobs: VecDeque::new(),
             in_flight: None,
+            doubtful: None,
             next_token: 0,
             outputs: VecDeque::new(),
             next_tick: None,
@@ -243,7 +246,7 @@ impl Monitor {
         if self.jobs.len() < JOBS_MAX {
             self.jobs.push_back(job);
         } else {
-            self.reject(job, "the monitor has too much to do; try again later");
+            self.reject(job, Rejection::Busy);
         }
     }
 

@@ -40,8 +40,9 @@ struct Monitors {
     parted: Option<[usize; 2]>,
     /// Who is told of changes later.
     untold: Option<usize>,
-    /// Whose next operation the store does not answer in time.
+    /// Whose next operation the store does not answer in time, and whether it does it all the same.
     failing: Option<usize>,
+    is_done_unanswered: bool,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -82,6 +83,7 @@ impl Monitors {
             parted: None,
             untold: None,
             failing: None,
+            is_done_unanswered: false,
         };
         (0..count).for_each(|index| monitors.revive(index));
         monitors.advance(Duration::from_secs(2));
@@ -170,6 +172,13 @@ impl Monitors {
                 Request::Commit { transaction, .. },
                 Completion::Committed { outcome: Ok(revision), .. },
             ) => Some(MemControl::events(transaction, *revision)),
+            (
+                Request::Commit { transaction, .. },
+                Completion::Committed { outcome: Err(CommitError::Failed { .. }), .. },
+            ) if self.is_done_unanswered => {
+                let revision = self.control.commit(transaction).expect("nobody else writes");
+                Some(MemControl::events(transaction, revision))
+            }
             _ => None,
         };
         self.with(index, |monitor| monitor.handle_completion(now, completion));
@@ -500,6 +509,54 @@ fn without_its_store_a_monitor_serves_what_it_knows_and_changes_wait() {
     assert_eq!(monitors.take::<MonCommandAck>(1, ADMIN).len(), 1);
     let status = monitors.json(0, json!({ "prefix": "status" }));
     assert_eq!(status["osdmap"]["num_up_osds"], 1, "nobody is judged by who had no lease");
+}
+
+#[test]
+fn a_command_that_the_store_did_not_answer_is_done_once_when_it_is_back() {
+    for is_done in [false, true] {
+        let mut monitors = Monitors::start(2);
+        (monitors.failing, monitors.is_done_unanswered) = (Some(0), is_done);
+        monitors.ask(1, 7, &json!({ "prefix": "osd pool create", "pool": "data" }));
+        monitors.advance(Duration::from_secs(2));
+        let texts = |monitors: &mut Monitors| -> Vec<(u64, i32, String)> {
+            let answers = monitors.take::<MonCommandAck>(1, ADMIN).into_iter();
+            answers.map(|(tid, answer)| (tid, answer.result, answer.text)).collect()
+        };
+        assert_eq!(texts(&mut monitors), [(7, 0, "pool 'data' created".to_owned())]);
+        let snap = json!({ "prefix": "osd pool mksnap", "pool": "data", "snap": "s" });
+        // A second one like it would say that there is such a snapshot.
+        monitors.failing = Some(0);
+        monitors.ask(1, 8, &snap);
+        assert_eq!(texts(&mut monitors), []);
+        monitors.advance(Duration::from_secs(2));
+        assert_eq!(texts(&mut monitors), [(8, 0, "created pool data snap s".to_owned())]);
+    }
+}
+
+#[test]
+fn a_command_waits_for_the_store_no_longer_than_it_says() {
+    let mut monitors = Monitors::start(1);
+    monitors.is_silent = true;
+    for tid in [7, 8] {
+        monitors.ask(0, tid, &json!({ "prefix": "osd pool create", "pool": format!("p{tid}") }));
+    }
+    monitors.advance(Duration::from_secs(290));
+    assert!(monitors.take::<MonCommandAck>(0, ADMIN).is_empty());
+    monitors.advance(Duration::from_secs(20));
+    let answers = monitors.take::<MonCommandAck>(0, ADMIN);
+    assert_eq!(answers.iter().map(|(tid, _)| *tid).collect::<Vec<_>>(), [8]);
+    assert_eq!(answers[0].1.result, -110);
+    assert!(answers[0].1.text.starts_with("nothing was changed: the control store"));
+    // Of what was on its way to the store nobody knows what becomes of it.
+    monitors.is_silent = false;
+    while let Some((index, request)) = monitors.unanswered.pop_front() {
+        monitors.execute(index, &request);
+        monitors.drain();
+    }
+    monitors.advance(Duration::from_secs(2));
+    let answers = monitors.take::<MonCommandAck>(0, ADMIN);
+    assert_eq!((answers[0].0, answers[0].1.result), (7, 0));
+    assert_eq!(monitors.json(0, json!({ "prefix": "osd pool ls" })), json!(["p7"]));
 }
 
 #[test]

@@ -354,15 +354,15 @@ fn boot(world: &mut World) -> Result<(), String> {
     command(world, &set_pool_command(cluster::POOL, "min_size", &min_size.to_string()))
 }
 
-/// A person's command. Where the control store did not answer, nobody knows whether it was done, and
-/// an OSD may be out of reach: a person asks again.
+/// A person's command. An OSD that it is about may be out of reach: then a person asks again. For the control
+/// store the monitor waits by itself.
 fn command(world: &mut World, command: &str) -> Result<(), String> {
     let mut outcome = None;
     for _ in 0..COMMAND_ATTEMPTS {
         outcome = answer(world, command);
         match outcome {
             Some(Ok(0)) => return Ok(()),
-            Some(Ok(result)) if [-Errno::IO.0, -Errno::AGAIN.0].contains(&result) => {}
+            Some(Ok(result)) if result == -Errno::AGAIN.0 => {}
             _ => break,
         }
         world.run_until(QUIET, |_| false);

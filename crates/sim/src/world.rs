@@ -409,6 +409,11 @@ impl World {
             Told::Command(command, outcome) => {
                 self.line(format_args!("client {node} command {command}: {outcome:?}"));
                 let outcome = outcome.map(|output| output.result);
+                assert_ne!(
+                    outcome,
+                    Ok(-Errno::IO.0),
+                    "{command}: monitors wait for the control store"
+                );
                 self.commands_done.push((command, outcome));
             }
             Told::Request(request, outcome) => self.answered(request, outcome),

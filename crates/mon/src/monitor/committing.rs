@@ -9,23 +9,29 @@
 //! ```
 //!
 //! Operations are decided while the state is current. An operation whose transaction failed was
-//! perhaps done: that is found out by loading.
+//! perhaps done: that is found out by loading. If all that it wrote is there, it was, and what was to be said is said;
+//! else it is decided again, by the state as it is then. So who gave a command does not notice that the store was
+//! away, unless that lasts longer than [`PATIENCE`]. (What was written over meanwhile is done twice.)
 //!
 //! An answer that nothing need be changed is given only if the store agrees that the state is the newest:
 //! the leader before this one may just have made a change of which this one was not told yet.
 
-use super::job::{Effects, Job};
+use super::job::{Effects, Job, Rejection};
 use super::{Input, Monitor, Phase, TICK};
 use crate::control::{CommitError, Entry, Event, Request, Revision, Transaction};
 use crate::keys::Service;
 use crate::state::State;
 use engine::{Output, Time};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// Pause before the store is read again after it failed.
 const RELOAD_PAUSE: Duration = Duration::from_millis(500);
 /// How long the change that a transaction lost against may take to be told.
 const BEHIND_MAX: Duration = Duration::from_secs(1);
+
+/// So long an operation waits that somebody asked for; then he is told that it did not come to it.
+pub const PATIENCE: Duration = Duration::from_secs(300);
 
 /// How the state stands to the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,9 +57,11 @@ impl Sync {
     }
 }
 
-/// A transaction under way.
+/// A transaction under way, or one of which nobody knows whether it was done.
 pub(super) struct InFlight {
     pub token: u64,
+    /// The newest revision that was known when it was decided.
+    pub known: Revision,
     pub transaction: Transaction,
     pub job: Job,
     pub effects: Effects,
@@ -84,8 +92,20 @@ impl Monitor {
             Phase::Serving => Default::default(),
         };
         self.stats.retain(&self.state.osdmap);
+        self.settle_doubt(now, entries);
         self.state_changed(now);
         waiting.into_iter().for_each(|input: Input| self.input(now, input));
+    }
+
+    /// What became of an operation that the store did not answer.
+    fn settle_doubt(&mut self, now: Time, entries: &[Entry]) {
+        let Some(InFlight { transaction, known, job, effects, .. }) = self.doubtful.take() else {
+            return;
+        };
+        match is_written(&transaction, known, entries) {
+            true => self.finish(now, job, effects),
+            false => self.jobs.push_front(job),
+        }
     }
 
     fn begin(&mut self, now: Time) {
@@ -142,17 +162,17 @@ impl Monitor {
                 Ok(transaction) => self.commit(transaction, job, effects),
                 Err(error) => {
                     tracing::error!(%error, "an operation makes no valid map");
-                    self.reject(job, &error.to_string());
+                    self.reject(job, Rejection::Invalid(error.to_string()));
                 }
             }
         }
     }
 
     fn commit(&mut self, transaction: Transaction, job: Job, effects: Effects) {
-        let token = self.token();
+        let (token, known) = (self.token(), self.state.newest());
         let request = Request::Commit { token, transaction: transaction.clone() };
         self.outputs.push_back(Output::Storage(request));
-        self.in_flight = Some(InFlight { token, transaction, job, effects });
+        self.in_flight = Some(InFlight { token, known, transaction, job, effects });
     }
 
     pub(super) fn committed(
@@ -164,14 +184,15 @@ impl Monitor {
         let Some(in_flight) = self.in_flight.take_if(|in_flight| in_flight.token == token) else {
             return;
         };
-        let InFlight { transaction, job, effects, .. } = in_flight;
         match outcome {
             Ok(revision) => {
+                let InFlight { transaction, job, effects, .. } = in_flight;
                 self.apply_own(transaction, revision);
                 self.finish(now, job, effects);
                 self.state_changed(now);
             }
             Err(CommitError::Conflict) => {
+                let InFlight { transaction, job, .. } = in_flight;
                 self.jobs.push_front(job);
                 if self.sync == Sync::Current && !self.is_overtaken(&transaction) {
                     self.sync = Sync::Behind { until: now + BEHIND_MAX };
@@ -180,14 +201,22 @@ impl Monitor {
             }
             Err(CommitError::Failed { reason }) => {
                 tracing::error!(reason, "the control store failed");
-                match job {
-                    // Nobody asks for it again, and without it this monitor is of no use.
-                    Job::Start => self.jobs.push_front(job),
-                    job => self.reject(job, &format!("the control store failed: {reason}")),
-                }
+                self.doubtful = Some(in_flight);
                 self.sync = Sync::Paused { until: now + RELOAD_PAUSE };
             }
         }
+    }
+
+    /// Nobody waits forever for a store that is away.
+    pub(super) fn give_up_waiting(&mut self, now: Time) {
+        let is_due = |job: &Job| job.asked().is_some_and(|asked| now.since(asked) >= PATIENCE);
+        if let Some(doubtful) = self.doubtful.take_if(|doubtful| is_due(&doubtful.job)) {
+            self.reject(doubtful.job, Rejection::Doubtful);
+        }
+        let jobs = std::mem::take(&mut self.jobs);
+        let (due, left): (VecDeque<Job>, _) = jobs.into_iter().partition(is_due);
+        self.jobs = left;
+        due.into_iter().for_each(|job| self.reject(job, Rejection::NotDone));
     }
 
     /// Whether the change that a transaction lost against is known by now.
@@ -224,4 +253,15 @@ impl Monitor {
             self.jobs.push_front(job);
         }
     }
+}
+
+/// Whether all of a transaction is what the store says was written since.
+fn is_written(transaction: &Transaction, known: Revision, entries: &[Entry]) -> bool {
+    let entries: BTreeMap<&str, &Entry> =
+        entries.iter().map(|entry| (entry.key.as_str(), entry)).collect();
+    transaction.writes.iter().all(|(key, value)| {
+        let entry = entries.get(key.as_str());
+        entry.is_some_and(|entry| entry.revision > known) == value.is_some()
+            && entry.map(|entry| &entry.value) == value.as_ref()
+    }) && !transaction.is_empty()
 }

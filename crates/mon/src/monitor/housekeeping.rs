@@ -16,9 +16,10 @@ impl Monitor {
             return;
         }
         self.relieve_waiting(now);
+        self.give_up_waiting(now);
         let is_queued = |monitor: &Monitor, wanted: fn(&Job) -> bool| {
-            monitor.jobs.iter().any(wanted)
-                || monitor.in_flight.as_ref().is_some_and(|in_flight| wanted(&in_flight.job))
+            let submitted = monitor.in_flight.iter().chain(&monitor.doubtful);
+            monitor.jobs.iter().chain(submitted.map(|in_flight| &in_flight.job)).any(wanted)
         };
         let left = self.global_ids.end - self.global_ids.start;
         if left < GLOBAL_IDS_PER_RESERVATION / 2

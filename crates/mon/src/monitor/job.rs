@@ -1,6 +1,7 @@
 //! Operations that may change the state, one after the other.
 
 use super::Monitor;
+use super::committing::PATIENCE;
 use super::osds::OsdJob;
 use super::session::Caps;
 use crate::change::Change;
@@ -34,6 +35,7 @@ pub(super) enum Job {
         conn: ConnId,
         tid: u64,
         op: PoolOp,
+        asked: Time,
     },
     Log {
         entries: Vec<LogEntry>,
@@ -50,7 +52,16 @@ pub(super) enum Job {
 impl Job {
     /// Whether somebody is told what has come of it.
     pub fn is_answered(&self) -> bool {
-        matches!(self, Job::Command(_) | Job::PoolOp { .. })
+        self.asked().is_some()
+    }
+
+    /// Since when somebody waits for an answer.
+    pub fn asked(&self) -> Option<Time> {
+        match self {
+            Job::Command(command) => Some(command.asked),
+            Job::PoolOp { asked, .. } => Some(*asked),
+            _ => None,
+        }
     }
 }
 
@@ -62,6 +73,41 @@ pub(super) struct CommandJob {
     pub channel: Channel,
     pub command: Vec<String>,
     pub input: Bytes,
+    pub asked: Time,
+}
+
+/// Why an operation is not done.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Rejection {
+    #[error("it makes no valid map: {0}")]
+    Invalid(String),
+    #[error("the monitor has {} operations to do already; try again later", super::JOBS_MAX)]
+    Busy,
+    #[error(
+        "nothing was changed: the control store did not answer for {} s; see CONTROL_STORE_DOWN in \
+         'ceph health detail', and give the command again when that is gone", PATIENCE.as_secs()
+    )]
+    NotDone,
+    #[error(
+        "the control store did not answer for {} s, and nobody knows whether this was done; see \
+         CONTROL_STORE_DOWN in 'ceph health detail', and look when that is gone", PATIENCE.as_secs()
+    )]
+    Doubtful,
+    #[error(
+        "no monitor led for {} s, and nobody knows whether this was done; see 'ceph health detail', and look \
+         when one leads again", PATIENCE.as_secs()
+    )]
+    Unled,
+}
+
+impl Rejection {
+    fn errno(&self) -> Errno {
+        match self {
+            Rejection::Invalid(_) => Errno::IO,
+            Rejection::Busy => Errno::AGAIN,
+            Rejection::NotDone | Rejection::Doubtful | Rejection::Unled => Errno::TIMEDOUT,
+        }
+    }
 }
 
 /// The messages that carry commands.
@@ -100,7 +146,7 @@ impl Monitor {
             }
             Job::PromotePendingKey(name) => self.promote_pending_key(name, &mut change),
             Job::Command(command) => return self.run_command(now, command),
-            Job::PoolOp { conn, tid, op } => {
+            Job::PoolOp { conn, tid, op, .. } => {
                 let reply = self.run_pool_op(*conn, op, now, &mut change);
                 Effects::message(*conn, reply.with_tid(*tid))
             }
@@ -131,24 +177,24 @@ impl Monitor {
     }
 
     /// Answers an operation that cannot be done.
-    pub(super) fn reject(&mut self, job: Job, reason: &str) {
+    pub(super) fn reject(&mut self, job: Job, reason: Rejection) {
         match job {
             Job::Command(command) => {
-                let answer = Answer::from(Refusal::new(Errno::IO, reason));
+                let answer = Answer::from(Refusal::new(reason.errno(), reason.to_string()));
                 let message = self.answer(&command, answer);
                 self.send(command.conn, message);
             }
             Job::PoolOp { conn, tid, .. } => {
                 let reply = PoolOpReply {
                     fsid: self.state.monmap.fsid,
-                    result: Errno::IO.negative(),
+                    result: reason.errno().negative(),
                     epoch: self.state.osdmap.epoch.0,
                     ..PoolOpReply::default()
                 };
                 let message = reply.encode(0).with_tid(tid);
                 self.send(conn, message);
             }
-            job => tracing::warn!(?job, reason, "an operation was dropped"),
+            job => tracing::warn!(?job, %reason, "an operation was dropped"),
         }
     }
 

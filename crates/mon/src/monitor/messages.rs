@@ -42,23 +42,12 @@ impl Monitor {
         if self.take_forwarded(now, conn, message)? {
             return Ok(());
         }
+        if let Some(job) = asked_job(now, conn, message)? {
+            self.take_job(now, job);
+            return Ok(());
+        }
         let tid = message.tid;
         match message.kind {
-            MonCommand::KIND => {
-                let MonCommand { command, input, .. } = MonCommand::decode(message)?;
-                let channel = Channel::Monitor;
-                self.take_command(now, CommandJob { conn, tid, channel, command, input });
-            }
-            MgrCommand::KIND => {
-                let MgrCommand { command, input, .. } = MgrCommand::decode(message)?;
-                let channel = Channel::Manager;
-                self.take_command(now, CommandJob { conn, tid, channel, command, input });
-            }
-            Command::KIND => {
-                let Command { command, input, .. } = Command::decode(message)?;
-                let channel = Channel::Tell;
-                self.take_command(now, CommandJob { conn, tid, channel, command, input });
-            }
             MonSubscribe::KIND => self.subscribe(now, conn, MonSubscribe::decode(message)?),
             MonGetVersion::KIND => {
                 self.tell_version(conn, tid, MonGetVersion::decode(message)?);
@@ -69,10 +58,6 @@ impl Monitor {
             MonGetOsdMap::KIND => self.send_osdmaps(conn, MonGetOsdMap::decode(message)?),
             Statfs::KIND => self.tell_usage(conn, tid, Statfs::decode(message)?),
             GetPoolStats::KIND => self.tell_pool_stats(conn, tid, GetPoolStats::decode(message)?),
-            PoolOp::KIND => {
-                let op = PoolOp::decode(message)?;
-                self.enqueue(Job::PoolOp { conn, tid, op });
-            }
             Log::KIND => self.take_log(conn, Log::decode(message)?),
             Ping::KIND => self.reply(conn, |monitor, _| {
                 let mut w = Writer::new();
@@ -102,14 +87,15 @@ impl Monitor {
         self.send(conn, message);
     }
 
-    fn take_command(&mut self, now: Time, job: CommandJob) {
-        if self.is_read_only(&job.command) {
-            let (_, effects) = self.run_command(now, &job);
-            for (conn, message) in effects.messages {
-                self.send(conn, message);
+    fn take_job(&mut self, now: Time, job: Job) {
+        match job {
+            Job::Command(command) if self.is_read_only(&command.command) => {
+                let (_, effects) = self.run_command(now, &command);
+                for (conn, message) in effects.messages {
+                    self.send(conn, message);
+                }
             }
-        } else {
-            self.enqueue(Job::Command(Box::new(job)));
+            job => self.enqueue(job),
         }
     }
 
@@ -276,4 +262,33 @@ impl Monitor {
         let count_images = self.stats.images.wanted_for(now);
         self.reply(conn, |_, features| StatsAck { count_images }.encode(features).with_tid(tid));
     }
+}
+
+/// The operation that a message asks for, if it is one of those that are answered.
+pub(super) fn asked_job(
+    asked: Time,
+    conn: ConnId,
+    message: &Message,
+) -> Result<Option<Job>, DecodeError> {
+    let (channel, command, input) = match message.kind {
+        MonCommand::KIND => {
+            let MonCommand { command, input, .. } = MonCommand::decode(message)?;
+            (Channel::Monitor, command, input)
+        }
+        MgrCommand::KIND => {
+            let MgrCommand { command, input, .. } = MgrCommand::decode(message)?;
+            (Channel::Manager, command, input)
+        }
+        Command::KIND => {
+            let Command { command, input, .. } = Command::decode(message)?;
+            (Channel::Tell, command, input)
+        }
+        PoolOp::KIND => {
+            let (tid, op) = (message.tid, PoolOp::decode(message)?);
+            return Ok(Some(Job::PoolOp { conn, tid, op, asked }));
+        }
+        _ => return Ok(None),
+    };
+    let command = CommandJob { conn, tid: message.tid, channel, command, input, asked };
+    Ok(Some(Job::Command(Box::new(command))))
 }

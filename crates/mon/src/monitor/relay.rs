@@ -7,6 +7,9 @@
 //! What OSDs report is not kept: when there is a leader, they are asked for it anew. An OSD that has died
 //! since, or was even removed from the cluster, must not boot behind its own back.
 
+use super::committing::PATIENCE;
+use super::job::Rejection;
+use super::messages::asked_job;
 use super::{Monitor, osds};
 use crate::control::Revision;
 use codec::DecodeError;
@@ -311,6 +314,22 @@ impl Monitor {
         self.release_forwarded(now);
         if self.relay.open_conn().is_none() && !self.leads() {
             self.answer_what_waits(now, |waiting_since| now.since(waiting_since) >= LEADERLESS_MAX);
+            self.give_up_unled(now);
+        }
+    }
+
+    /// What would change something, and found no leader for too long.
+    fn give_up_unled(&mut self, now: Time) {
+        let is_due = |waiting: &Waiting| now.since(waiting.since) >= PATIENCE;
+        let waiting = self.relay.waiting.iter();
+        let due: Vec<u64> =
+            waiting.filter(|(_, one)| is_due(one)).map(|(number, _)| *number).collect();
+        for number in due {
+            if let Some(Waiting { conn, message, since }) = self.relay.waiting.remove(&number)
+                && let Ok(Some(job)) = asked_job(since, conn, &message)
+            {
+                self.reject(job, Rejection::Unled);
+            }
         }
     }
 
