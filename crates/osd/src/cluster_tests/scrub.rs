@@ -80,6 +80,23 @@ fn an_order_given_during_a_scrub_is_not_done_by_it() {
 }
 
 #[test]
+fn a_repair_is_carried_out_although_a_scrub_is_ordered_behind_it() {
+    let mut world = world_with_objects(59, 2);
+    world.wait(15);
+    let replica = world.replicas_of("object5")[0];
+    let other = |object| Change::Write { object, offset: 0, data: payload("other") };
+    world.tamper("object5", replica, other);
+    world.begin_scrub("object5", Level::Light);
+    world.order_scrub(Level::Deep, true);
+    world.order_scrub(Level::Deep, false);
+    world.wait(60);
+    assert_eq!((world.scrub_orders(), world.scrub_errors()), (0, 0));
+    assert!(world.stamps_of("object5").last_deep > UTime::ZERO);
+    world.finish();
+    assert_readable(&mut world);
+}
+
+#[test]
 fn a_stray_s_order_that_was_carried_out_is_not_carried_out_again() {
     let mut world = world_with_objects(56, 2);
     world.wait(15);

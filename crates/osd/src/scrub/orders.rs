@@ -36,7 +36,8 @@ impl Osd {
     fn order_scrub(&mut self, now: Time, pg: PgId, order: Order) {
         let Some(group) = self.groups.get_mut(&pg) else { return };
         if group.pg.is_primary() {
-            group.scrub.order = Some(order);
+            let waiting = group.scrub.order;
+            group.scrub.order = Some(waiting.map_or(order, |waiting| order.with(waiting)));
             group.scrub.not_before = None;
             self.scrubs.due = Some(now);
             self.keep_order(now, pg);
@@ -44,15 +45,19 @@ impl Osd {
     }
 
     /// Has all members keep what is to be done, with the stamps, as soon as these are known and there are
-    /// members. What an earlier primary was told they said when they met.
+    /// members. What an earlier primary was told they said when they met. What is ordered while another order waits
+    /// becomes one with it, so that a repair is not forgotten for a scrub.
     pub(crate) fn keep_order(&mut self, now: Time, pg: PgId) {
         let Some(group) = self.groups.get_mut(&pg).filter(|group| group.pg.is_active()) else {
             return;
         };
         let Some(stamps) = group.scrub.stamps else { return };
         let known = group.wanted_scrub();
-        let fresh = group.scrub.order.take();
-        let order = fresh.map(|order| Order { at: stamps.after(order.at), ..order }).or(known);
+        let fresh = group.scrub.order.take().map(|order| {
+            let order = known.map_or(order, |known| order.with(known));
+            Order { at: stamps.after(order.at), ..order }
+        });
+        let order = fresh.or(known);
         group.pg.set_scrub_order(order);
         if order.is_some() {
             self.scrubs.due = Some(now);

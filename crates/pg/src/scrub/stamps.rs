@@ -26,6 +26,18 @@ pub struct Order {
     pub at: UTime,
 }
 
+impl Order {
+    /// What does for this one and for another.
+    #[must_use]
+    pub fn with(self, other: Order) -> Self {
+        Order {
+            level: self.level.max(other.level),
+            repair: self.repair || other.repair,
+            at: self.at.max(other.at),
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stamps {
     /// The last scrub of any kind, and the last deep one.
