@@ -208,6 +208,7 @@ impl Osd {
             ("arch", std::env::consts::ARCH.to_owned()),
             ("splits_groups", "1".to_owned()),
             ("merges_groups", "1".to_owned()),
+            ("merges_clones", "1".to_owned()),
         ];
         let epoch = self.epoch();
         let boot = OsdBoot {

@@ -8,7 +8,7 @@
 //! transactions must not be: what is stored beside the objects of a new group is put in place before, in the
 //! old collection under the name that it will have in the new one, and moves with the objects. What a merged
 //! group knows of requests is put in place before, too; until then it belongs to no log, and is not loaded.
-//! The index of clones is dealt out likewise ([`index`]). Pools with snapshots are not merged.
+//! The index of clones is dealt out, and gathered, likewise ([`index`]).
 //!
 //! New parts are there from the beginning, and stand still with the copy: what others ask of them is
 //! answered when there is an answer. A part must not be taken for absent whose objects are still in
@@ -55,8 +55,8 @@ pub(crate) struct Reshaping {
     own: Option<Part>,
     /// What the store is to do next, one after the other.
     steps: VecDeque<Transaction>,
-    /// Before the last of those, pairs of the index of clones go to the parts.
-    index: Option<index::Dealing>,
+    /// Before the last of those, pairs of the index of clones go to the parts, or come from what is merged.
+    index: Option<index::Index>,
 }
 
 /// What the copy knows, as far as it concerns one part.
@@ -157,7 +157,7 @@ impl Pg {
         self.keep_own_meta(&mut last, &own);
         steps.push_back(last);
         if let Some(reshaping) = &mut self.reshaping {
-            reshaping.index = Some(dealing);
+            reshaping.index = Some(index::Index::Dealt(dealing));
         }
         self.take_steps(own, steps);
     }
@@ -224,6 +224,11 @@ impl Pg {
         let info = (info::INFO_KEY, codec::encode_to_bytes(&own.info));
         self.set_meta(&mut transaction, BTreeMap::from([info, self.intervals_pair()]));
         steps.push_back(transaction);
+        let sources = sources.iter().filter(|source| source.created);
+        let metas = sources.map(|source| (source.collection, source.meta.clone())).collect();
+        if let Some(reshaping) = &mut self.reshaping {
+            reshaping.index = index::Gathering::of(metas);
+        }
         self.take_steps(own, steps);
     }
 
@@ -266,6 +271,7 @@ impl Pg {
             last_backfill: HObject::default(),
             last_complete: self.info.last_update,
             objects: self.info.objects + sum(|info| info.objects),
+            clones: self.info.clones + sum(|info| info.clones),
             bytes: self.info.bytes + sum(|info| info.bytes),
             ..self.info.clone()
         };

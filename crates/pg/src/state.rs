@@ -76,7 +76,7 @@ pub enum Tag {
     Removed,
     /// A step of dividing or merging the copy.
     Reshaped,
-    /// A page of the index of clones, for the parts of a copy.
+    /// A page of the index of clones, of a copy that is divided, or merged into this one.
     Index,
     /// A read for another member.
     Source(u64),

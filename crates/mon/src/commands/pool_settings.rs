@@ -4,7 +4,7 @@ use super::pool_named;
 use super::pool_options::{self, UNSET, integer};
 use super::pools::{check_pg_num, check_pgs_per_osd, check_rule, check_size, default_min_size};
 use crate::command::{Answer, Command, Context, Refusal, command};
-use crate::monitor::numbers::{MERGES, SPLITS, all_osds_can};
+use crate::monitor::numbers::{SPLITS, all_osds_can, needed_to_merge};
 use crate::state::parse_switch;
 use maps::{Pool, PoolFlags, PoolOption};
 use serde_json::{Map, Value, json};
@@ -299,16 +299,9 @@ fn set_pg_num(
         return Ok(());
     }
     let pg_num = check_pg_num(u64::try_from(pg_num).unwrap_or(0))?;
-    let needed = if pg_num > pool.pg_num_target { SPLITS } else { MERGES };
+    let needed = if pg_num > pool.pg_num_target { SPLITS } else { needed_to_merge(pool) };
     if needed == SPLITS {
         check_pgs_per_osd(context.state, Some(id), pg_num, pool.size, pool.crush_rule)?;
-    }
-    if pg_num < pool.pg_num && pool.may_have_clones() {
-        let text = format!(
-            "pg_num stays {}: groups of pools with snapshots are not merged yet",
-            pool.pg_num
-        );
-        return Err(Refusal::new(Errno::NOTSUPP, text));
     }
     check_abilities(context, pool, needed)?;
     set_group_target(pool, pg_num);

@@ -9,8 +9,6 @@
 //! * `pg_num` shrinks by one: `pg_num_pending` announces it, and once the two groups that are to
 //!   merge have come to rest (`premerge`), they are one.
 //!
-//! Groups of pools with snapshots are not merged.
-//!
 //! Nothing is done that an OSD that is up does not know how to do: OSDs say so when they boot.
 
 use super::Monitor;
@@ -26,6 +24,8 @@ use wire::internal::{PgStat, pg_state};
 /// What OSDs say in their metadata if they can split groups, and merge them.
 pub const SPLITS: &str = "splits_groups";
 pub const MERGES: &str = "merges_groups";
+/// And if the groups may have clones.
+pub const MERGES_CLONES: &str = "merges_clones";
 
 /// Whether every OSD that is up said this when it booted.
 pub fn all_osds_can(state: &State, what: &str) -> bool {
@@ -82,7 +82,9 @@ impl Monitor {
 /// The pool after its next step, if one may be taken now.
 fn step(state: &State, stats: &Statistics, id: PoolId, pool: &Pool) -> Option<Pool> {
     let mut next = pool.clone();
-    if pool.pg_num_target < pool.pg_num && pool.may_have_clones() {
+    // Snapshots were taken since, or an older OSD has come.
+    let may_merge = all_osds_can(state, needed_to_merge(pool));
+    if pool.pg_num_target < pool.pg_num && pool.may_have_clones() && !may_merge {
         next.pg_num_target = pool.pg_num;
         next.pg_num_pending = pool.pg_num;
         return Some(next);
@@ -106,11 +108,16 @@ fn step(state: &State, stats: &Statistics, id: PoolId, pool: &Pool) -> Option<Po
         return Some(next);
     }
     if pool.pg_num_target < pool.pg_num && pool.pgp_num < pool.pg_num {
-        let may = all_osds_can(state, MERGES) && has_settled(state, stats, id, pool);
+        let may = may_merge && has_settled(state, stats, id, pool);
         next.pg_num_pending = pool.pg_num - 1;
         return may.then_some(next);
     }
     None
+}
+
+/// What OSDs must be able to do for the groups of a pool to be merged.
+pub fn needed_to_merge(pool: &Pool) -> &'static str {
+    if pool.may_have_clones() { MERGES_CLONES } else { MERGES }
 }
 
 /// Whether every group of a pool has been reported clean since the pool changed.
@@ -194,10 +201,10 @@ impl Monitor {
         }
         for advice in advice(&self.state, &self.stats).into_iter().filter(|one| one.would_adjust) {
             let grows = advice.pg_num_final > advice.pg_num_target;
-            let may = all_osds_can(&self.state, if grows { SPLITS } else { MERGES });
-            let is_ours = map.pool(advice.pool).is_some_and(is_automatic);
-            if may
-                && is_ours
+            let Some(pool) = map.pool(advice.pool).filter(|pool| is_automatic(pool)) else {
+                continue;
+            };
+            if all_osds_can(&self.state, if grows { SPLITS } else { needed_to_merge(pool) })
                 && let Some(pool) = change.pool(&self.state, advice.pool)
             {
                 set_group_target(pool, advice.pg_num_final);

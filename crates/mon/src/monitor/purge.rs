@@ -24,8 +24,11 @@ impl Monitor {
 /// Those of the queue that all groups of the pool have purged.
 fn purged(map: &OsdMap, stats: &Statistics, pool: PoolId, queue: &SnapIntervals) -> SnapIntervals {
     let mut left = queue.clone();
+    let last_change = map.pool(pool).map_or(map.epoch, |pool| pool.last_change);
     for pg in map.pgs(pool) {
-        let reported = stats.pg(pg).map(|stat| stat.purged_snaps.as_slice()).unwrap_or_default();
+        // A group may have got clones of another one since, by being merged with it.
+        let stat = stats.pg(pg).filter(|stat| stat.reported_epoch >= last_change);
+        let reported = stat.map(|stat| stat.purged_snaps.as_slice()).unwrap_or_default();
         let mut others = left.clone();
         others.subtract(&intervals(reported));
         left.subtract(&others);
@@ -48,7 +51,7 @@ mod tests {
     use engine::Time;
     use maps::Pool;
     use std::collections::BTreeMap;
-    use types::{OsdId, PgId, Uuid};
+    use types::{Epoch, OsdId, PgId, Uuid};
     use wire::internal::{OsdUsage, PgStat, StatsReport};
 
     #[test]
@@ -57,9 +60,11 @@ mod tests {
         let mut map = OsdMap::new(Uuid::default());
         map.pools.insert(pool, Pool::new(maps::PoolType::Replicated, 2, 2, 0));
         let queue: SnapIntervals = [3, 4, 9].map(SnapId).into_iter().collect();
+        map.pools.get_mut(&pool).expect("it was just made").last_change = Epoch(8);
         let mut stats = Statistics::default();
-        let mut report = |seed, purged_snaps| {
-            let stat = PgStat { purged_snaps, ..PgStat::default() };
+        let mut report_at = |epoch, seed, purged_snaps| {
+            let reported_epoch = Epoch(epoch);
+            let stat = PgStat { purged_snaps, reported_epoch, ..PgStat::default() };
             let report = StatsReport {
                 fsid: Uuid::default(),
                 osd: OsdId(seed as i32),
@@ -72,6 +77,7 @@ mod tests {
             stats.record(Time::ZERO, &map, report);
             purged(&map, &stats, pool, &queue).to_string()
         };
+        let mut report = |seed, purged_snaps| report_at(9, seed, purged_snaps);
         assert_eq!(
             report(0, vec![(SnapId(3), 2), (SnapId(9), 1)]),
             "[]",
@@ -79,5 +85,6 @@ mod tests {
         );
         assert_eq!(report(1, vec![(SnapId(4), 1)]), "[4~1]");
         assert_eq!(report(1, vec![(SnapId(4), 9)]), "[4~1,9~1]");
+        assert_eq!(report_at(7, 1, vec![(SnapId(4), 9)]), "[]", "it was merged with another since");
     }
 }

@@ -1,20 +1,52 @@
-//! Dealing out the index of clones when a copy is divided.
+//! Dealing out the index of clones when a copy is divided, and gathering it when others are merged into one.
 //!
 //! The index may be long. So it is read a page at a time, and what belongs to a part is put in place for it
 //! before it gets its objects. The copy's own index loses those pairs with the objects, as long as that is
-//! little work: what belongs to one snapshot and one part lies side by side. Pairs that stay do no harm.
+//! little work: what belongs to one snapshot and one part lies side by side. Pairs that stay do no harm. Nor do pairs
+//! whose objects come later, so a merged copy gets those of the others before it gets their objects.
 
 use super::STEP_BYTES_MAX;
 use crate::snaps::{INDEX_PREFIX, decode_index_key, index_range};
 use crate::{Pg, State, Tag};
 use bytes::Bytes;
-use std::collections::{BTreeMap, BTreeSet};
-use store::{Change, Hashes, OmapPage, Outcome, RequestKind, StoreError, Transaction};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use store::{Change, Collection, Hashes, OmapPage, Outcome, RequestKind, StoreError, Transaction};
 use types::{HObject, SnapId};
 
 const PAGE_ENTRIES_MAX: usize = 512;
 /// Ranges of the copy's own index that are removed with the objects.
 const RANGES_MAX: usize = 256;
+
+/// What becomes of an index.
+#[derive(Debug)]
+pub(super) enum Index {
+    Dealt(Dealing),
+    Gathered(Gathering),
+}
+
+/// Of copies that are merged into this one: what they keep about themselves, the first as far as it was read.
+#[derive(Debug)]
+pub(super) struct Gathering {
+    sources: VecDeque<(Collection, HObject)>,
+    after: Option<Bytes>,
+}
+
+impl Gathering {
+    /// Nothing if there is nobody to be merged.
+    pub fn of(sources: VecDeque<(Collection, HObject)>) -> Option<Index> {
+        (!sources.is_empty()).then_some(Index::Gathered(Gathering { sources, after: None }))
+    }
+
+    /// Goes on behind a page; whether there is more.
+    fn advance(&mut self, page: &OmapPage) -> bool {
+        self.after = page.pairs.last_key_value().map(|(key, _)| key.clone());
+        if !page.more {
+            self.sources.pop_front();
+            self.after = None;
+        }
+        !self.sources.is_empty()
+    }
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Dealing {
@@ -61,17 +93,29 @@ impl Dealing {
     }
 }
 
+impl Index {
+    /// Whose is read next, and from behind which key.
+    fn next(&self, own: (Collection, &HObject)) -> Option<(Collection, HObject, Option<Bytes>)> {
+        match self {
+            Index::Dealt(dealing) => Some((own.0, own.1.clone(), dealing.after.clone())),
+            Index::Gathered(gathering) => {
+                let (collection, object) = gathering.sources.front()?.clone();
+                Some((collection, object, gathering.after.clone()))
+            }
+        }
+    }
+}
+
 impl Pg {
     /// Asks for the next page, if there is one.
     pub(super) fn reads_index(&mut self) -> bool {
-        let Some(dealing) = self.reshaping.as_ref().and_then(|reshaping| reshaping.index.as_ref())
-        else {
-            return false;
-        };
+        let index = self.reshaping.as_ref().and_then(|reshaping| reshaping.index.as_ref());
+        let next = index.and_then(|index| index.next((self.collection, &self.meta)));
+        let Some((collection, object, after)) = next else { return false };
         let kind = RequestKind::OmapList {
-            collection: self.collection,
-            object: self.meta.clone(),
-            after: dealing.after.clone(),
+            collection,
+            object,
+            after,
             prefix: Bytes::from_static(&[INDEX_PREFIX]),
             entries_max: PAGE_ENTRIES_MAX,
             bytes_max: STEP_BYTES_MAX,
@@ -80,7 +124,7 @@ impl Pg {
         true
     }
 
-    /// A page has come; what of it is the parts' is stored next.
+    /// A page has come; what of it is the parts', or this copy's from now on, is stored next.
     pub(crate) fn index_read(&mut self, outcome: Result<Outcome, StoreError>) {
         let page = match outcome {
             Ok(Outcome::OmapPage(page)) => page,
@@ -93,22 +137,32 @@ impl Pg {
         else {
             return;
         };
-        let Some(dealing) = &mut reshaping.index else { return };
         let mut step = Transaction::new();
-        for (object, pairs) in dealing.deal(&page) {
-            step.push(self.collection, Change::OmapSet { object, pairs });
-        }
-        if !page.more {
-            let ranges = dealing.ranges();
-            reshaping.index = None;
-            for (first, last) in ranges {
-                let object = self.meta.clone();
-                let change = Change::OmapRemoveRange { object, first, last };
-                reshaping
-                    .steps
-                    .back_mut()
-                    .expect("the last step waits")
-                    .push(self.collection, change);
+        match &mut reshaping.index {
+            None => return,
+            Some(Index::Gathered(gathering)) => {
+                if !gathering.advance(&page) {
+                    reshaping.index = None;
+                }
+                if !page.pairs.is_empty() {
+                    let (object, pairs) = (self.meta.clone(), page.pairs);
+                    step.push(self.collection, Change::OmapSet { object, pairs });
+                }
+            }
+            Some(Index::Dealt(dealing)) => {
+                for (object, pairs) in dealing.deal(&page) {
+                    step.push(self.collection, Change::OmapSet { object, pairs });
+                }
+                if !page.more {
+                    let ranges = dealing.ranges();
+                    reshaping.index = None;
+                    let last = reshaping.steps.back_mut().expect("the last step waits");
+                    for (first, end) in ranges {
+                        let object = self.meta.clone();
+                        let change = Change::OmapRemoveRange { object, first, last: end };
+                        last.push(self.collection, change);
+                    }
+                }
             }
         }
         if !step.is_empty() {

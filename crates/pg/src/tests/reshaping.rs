@@ -187,6 +187,44 @@ fn merged_copies_have_what_both_had() {
 }
 
 #[test]
+fn a_merged_copy_knows_of_the_clones_of_both() {
+    let (mut world, source, target) = divided();
+    let mut expected = Vec::new();
+    for osd in 0..3 {
+        let node = world.node(OsdId(osd));
+        let part = node.part.as_mut().unwrap();
+        for (pg, snap, count) in [(&mut node.pg, 7, 1), (part, 9, 700)] {
+            pg.info.clones = count;
+            let clone = |number| object(&format!("clone{number}")).at(SnapId(snap));
+            let keys = (0..count).map(|number| index_key(SnapId(snap), &clone(number)));
+            let pairs: BTreeMap<Bytes, Bytes> = keys.map(|key| (key, Bytes::new())).collect();
+            expected.extend(pairs.keys().filter(|_| osd == 0).cloned());
+            let mut transaction = Transaction::new();
+            pg.set_meta(&mut transaction, pairs);
+            let done = node.store.execute(RequestKind::Commit(transaction));
+            done.unwrap();
+        }
+        node.begin_merging(source, target);
+    }
+    world.run_script("merge 40 0 1 2\n run\n clean => yes\n equal 0 1 2");
+    expected.sort();
+    for osd in 0..3 {
+        let node = world.node(OsdId(osd));
+        let kind = RequestKind::OmapList {
+            collection: Collection(PG),
+            object: crate::meta_object(PG),
+            after: None,
+            prefix: Bytes::from_static(b"x"),
+            entries_max: 1000,
+            bytes_max: 1 << 20,
+        };
+        let Ok(Outcome::OmapPage(page)) = node.ask_store(kind) else { panic!("no index") };
+        assert_eq!(page.pairs.into_keys().collect::<Vec<_>>(), expected, "osd.{osd}");
+        assert_eq!(node.pg.info().clones, 701);
+    }
+}
+
+#[test]
 fn a_merged_copy_that_lacked_something_is_filled_in() {
     let (mut world, source, target) = divided();
     let older = EVersion { version: target.version - 1, ..target };
