@@ -371,6 +371,6 @@ pub(crate) fn next_step(
     Some(some)
 }
 
-fn log_pair(entry: &LogEntry) -> (Bytes, Bytes) {
+pub(crate) fn log_pair(entry: &LogEntry) -> (Bytes, Bytes) {
     (info::log_key(entry.version), codec::encode_to_bytes(entry))
 }

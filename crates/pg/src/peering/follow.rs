@@ -4,9 +4,8 @@ use super::get_log::log_of;
 use crate::merge;
 use crate::message::Activation;
 use crate::persist::dups_pair;
-use crate::reshape::next_step;
+use crate::reshape::{log_pair, next_step};
 use crate::{Dups, Missing, Pg, PgHistory, PgInfo, PgLog, State, Tag, info};
-use std::collections::BTreeMap;
 use store::{Change, RequestKind, Transaction};
 use types::{EVersion, HObject};
 
@@ -47,23 +46,38 @@ impl Pg {
     }
 
     /// Nothing of what is here counts any more; it is compared object by object.
+    ///
+    /// A log is much for one transaction. So the copy begins with a piece of it, which others make longer: after a
+    /// crash in between it is one that nothing is filled in of, and that missed the newest writes.
     fn begin_anew(&mut self, log: PgLog, tag: Tag) {
         let mut transaction = self.replace_dups(log.dups());
         self.remove_meta(&mut transaction, info::log_keys());
         self.remove_meta(&mut transaction, info::missing_keys());
-        let pairs: BTreeMap<_, _> = log
-            .entries()
-            .map(|entry| (info::log_key(entry.version), codec::encode_to_bytes(entry)))
-            .collect();
-        if !pairs.is_empty() {
-            self.set_meta(&mut transaction, pairs);
-        }
         self.log = log;
         self.missing = Missing::default();
         self.info.log_tail = self.log.tail();
         self.update_last_complete();
+        let entries: Vec<_> = self.log.entries().map(log_pair).collect();
+        let (mut stored, mut pairs) = (0, entries.into_iter().peekable());
+        while let Some(mut some) = next_step(&mut pairs) {
+            stored += some.len();
+            if pairs.peek().is_some() {
+                some.insert(info::INFO_KEY, codec::encode_to_bytes(&self.info_through(stored)));
+            }
+            self.set_meta(&mut transaction, some);
+            if pairs.peek().is_some() {
+                self.commit(Tag::Progress, std::mem::take(&mut transaction));
+            }
+        }
         self.set_info_and_intervals(&mut transaction);
         self.commit(tag, transaction);
+    }
+
+    /// The info of a copy that has so many entries of the log yet.
+    fn info_through(&self, entries: usize) -> PgInfo {
+        let newest = self.log.entries().nth(entries - 1).map(|entry| entry.version);
+        let last_update = newest.unwrap_or(self.log.tail());
+        PgInfo { last_update, last_complete: last_update, ..self.info.clone() }
     }
 
     /// All that a copy begins with is much for one transaction, and to know more of requests than the log that

@@ -4,7 +4,7 @@ use super::World;
 use super::reshaping::PART;
 use super::world::{Node, PG, request};
 use crate::{DUPS_KEPT, LOG_ENTRIES_KEPT, Pg, decode_dups_key, meta_object};
-use store::Collection;
+use store::{BOOKKEEPING_BYTES_MAX, Collection};
 use types::{EVersion, OsdId, PgId};
 
 impl World {
@@ -79,6 +79,7 @@ fn a_copy_that_is_filled_in_knows_them() {
     let mut world = World::new(3);
     world.run_script("map 20 0 1 2\n run");
     world.write_many(1500);
+    world.node(OsdId(2)).largest = 0;
     world.run_script(
         "wipe 2
          map 40 0 1 2
@@ -86,6 +87,23 @@ fn a_copy_that_is_filled_in_knows_them() {
          clean => yes",
     );
     assert_known(&mut world, PG, &[1, 1500]);
+    // The whole log is more than a full disk has room for at once.
+    assert!(world.node(OsdId(2)).largest <= BOOKKEEPING_BYTES_MAX);
+}
+
+#[test]
+fn a_copy_that_began_with_a_piece_of_the_log_gets_the_rest() {
+    for done in 1..8 {
+        let mut world = World::new(3);
+        world.run_script("map 20 0 1 2\n run");
+        world.write_many(1500);
+        let fates = "ok ".repeat(done);
+        world.run_script(&format!("wipe 2\n commits 2 {fates} full\n map 40 0 1 2\n run"));
+        let stored = world.node(OsdId(2)).stored(PG);
+        assert!(stored.info().is_empty() || !stored.info().is_complete(), "{done}");
+        world.run_script("map 50 0 1 2\n run\n clean => yes\n equal 0 1 2");
+        assert_known(&mut world, PG, &[1, 1500]);
+    }
 }
 
 /// The best log seems too short for new members. The primary, who has been away, has more of it.

@@ -60,6 +60,8 @@ const STEPS_MAX: usize = 1_000_000;
 pub struct Node {
     pub pg: Pg,
     pub store: MemStore,
+    /// The largest transaction that the store was given, by what it adds.
+    pub largest: u64,
     /// Whether the store has room for its next commits; for further ones it has.
     fates: VecDeque<bool>,
     status: OsdStatus,
@@ -123,6 +125,7 @@ impl Node {
         Node {
             pg: Pg::new(PG, OsdId(id)),
             store: MemStore::new(),
+            largest: 0,
             fates: VecDeque::new(),
             status,
             is_starting: false,
@@ -148,6 +151,7 @@ impl Node {
             return Err(store::StoreError::Corrupt { object, offset, length });
         }
         if let RequestKind::Commit(transaction) | RequestKind::Append(transaction) = &kind {
+            self.largest = self.largest.max(transaction.bytes_added());
             for (_, change) in &transaction.changes {
                 if let Change::Remove { object } = change {
                     self.damaged.remove(object);
