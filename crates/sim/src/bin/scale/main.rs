@@ -24,7 +24,7 @@ const USAGE: &str =
 
 struct Arguments {
     shape: Shape,
-    /// Placement groups that `peering` follows.
+    /// Placement groups that `peering` follows, at most.
     sample: u32,
     only: Vec<String>,
 }
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
 
 fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
     let shape = Shape { osds: 10_000, groups: 262_144 };
-    let mut arguments = Arguments { shape, sample: 16, only: Vec::new() };
+    let mut arguments = Arguments { shape, sample: 64, only: Vec::new() };
     while let Some(word) = words.next() {
         let value = words.next().ok_or(format!("{word} needs a value"))?;
         let number =

@@ -8,11 +8,16 @@ use engine::{ConnId, Daemon, Message, Output, Peer, Time};
 use maps::{Incremental, OsdMap};
 use osd::{Config, Osd};
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 use store::mem::MemStore;
 use store::{Completion, Request};
 use types::features::SUPPORTED;
-use types::{EntityAddrVec, EntityName, EntityType, OsdId, ParticipantName, PgId, PoolId};
-use wire::{MessageBody, OsdMapMessage};
+use types::{EntityAddrVec, EntityName, EntityType, HObject, OsdId, ParticipantName, PgId, PoolId};
+use wire::op::request_flags;
+use wire::{MessageBody, OsdMapMessage, OsdOp, OsdRequest, ShardPgId};
+
+/// No pool here has more groups than fit in so many bits.
+const HASH_BITS_OF_GROUPS: u32 = 20;
 
 /// An OSD whose store does everything at once, and that is told maps by hand.
 pub struct Lone {
@@ -20,11 +25,15 @@ pub struct Lone {
     pub now: Time,
     store: MemStore,
     monitor: Option<ConnId>,
+    has_client: bool,
     /// To whom each of its sessions goes.
     peers: BTreeMap<ConnId, OsdId>,
     accepted: BTreeMap<OsdId, ConnId>,
-    /// What it wants sent to other OSDs.
+    /// What it wants sent to other OSDs, and to the monitor.
     pub sent: Vec<(OsdId, Message)>,
+    pub asked: Vec<Message>,
+    /// What it took to handle what it was told.
+    pub spent: Duration,
 }
 
 impl Lone {
@@ -45,9 +54,12 @@ impl Lone {
             now: Time(1_750_000_000_000_000_000),
             store: MemStore::new(),
             monitor: None,
+            has_client: false,
             peers: BTreeMap::new(),
             accepted: BTreeMap::new(),
             sent: Vec::new(),
+            asked: Vec::new(),
+            spent: Duration::ZERO,
         };
         lone.drain();
         lone
@@ -68,8 +80,53 @@ impl Lone {
 
     fn tell(&mut self, message: Message) {
         let monitor = self.monitor.expect("an OSD connects to its monitor at once");
-        self.osd.handle_message(self.now, monitor, message);
+        self.take(monitor, message);
+    }
+
+    /// A write by a client, to an object of this group.
+    pub fn write(&mut self, map: &OsdMap, pg: PgId, number: u32) {
+        let client = ConnId(ConnId::ACCEPTED - 1);
+        if !std::mem::replace(&mut self.has_client, true) {
+            let name = ParticipantName::new(EntityType::CLIENT, 1);
+            self.open(client, name, EntityAddrVec::default());
+        }
+        // The group's seed are the lowest bits of its objects' hashes.
+        let hash = pg.seed | number << HASH_BITS_OF_GROUPS;
+        let name = format!("rbd_data.5e1f3a.{number:016x}").into();
+        let request = OsdRequest {
+            pg: ShardPgId::replicated(PgId { seed: hash, ..pg }),
+            map_epoch: map.epoch,
+            flags: request_flags::WRITE,
+            request_id: Default::default(),
+            client_incarnation: 0,
+            mtime: self.now.wall(),
+            object: HObject::head(pg.pool, Bytes::new(), Bytes::new(), name, hash),
+            ops: vec![OsdOp::write(0, Bytes::from_static(b"data"))],
+            snap_context: Default::default(),
+            retry_attempt: 0,
+            features: SUPPORTED,
+        };
+        let tid = u64::from(pg.seed) << 32 | u64::from(number);
+        self.take(client, request.encode(SUPPORTED).with_tid(tid));
+    }
+
+    fn take(&mut self, conn: ConnId, message: Message) {
+        let started = Instant::now();
+        self.osd.handle_message(self.now, conn, message);
         self.drain();
+        self.spent += started.elapsed();
+    }
+
+    /// Lets time pass until then.
+    pub fn wait(&mut self, until: Time) {
+        let started = Instant::now();
+        while let Some(due) = self.osd.poll_timeout().filter(|due| *due <= until) {
+            self.now = self.now.max(due);
+            self.osd.handle_timeout(self.now);
+            self.drain();
+        }
+        self.now = until;
+        self.spent += started.elapsed();
     }
 
     pub fn hear(&mut self, from: OsdId, message: Message) {
@@ -78,18 +135,20 @@ impl Lone {
             None => {
                 let conn = ConnId(ConnId::ACCEPTED + from.0 as u64);
                 self.accepted.insert(from, conn);
+                // What it wants to say to that one may take the same way back.
+                self.peers.insert(conn, from);
                 self.open(conn, ParticipantName::new(EntityType::OSD, from.0.into()), addrs(from));
                 conn
             }
         };
-        self.osd.handle_message(self.now, conn, message);
-        self.drain();
+        self.take(conn, message);
     }
 
     fn open(&mut self, conn: ConnId, participant: ParticipantName, addrs: EntityAddrVec) {
         let name = EntityName::new(participant.kind, participant.number.to_string());
         let seen_addr = addrs.msgr2().unwrap_or_default();
-        let caps = Bytes::new();
+        let caps = auth::AuthCaps { allow_all: false, text: "allow *".to_owned() };
+        let caps = codec::encode_to_bytes(&caps);
         let peer = Peer { participant, name, addrs, features: SUPPORTED, caps, seen_addr };
         self.osd.handle_opened(self.now, conn, peer);
     }
@@ -111,6 +170,8 @@ impl Lone {
                 Output::Send { conn, message } => {
                     if let Some(peer) = self.peers.get(&conn) {
                         self.sent.push((*peer, message));
+                    } else if self.monitor == Some(conn) {
+                        self.asked.push(message);
                     }
                 }
                 Output::Close { conn } => drop(self.peers.remove(&conn)),

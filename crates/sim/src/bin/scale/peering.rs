@@ -1,66 +1,206 @@
-//! What the members of a group say to each other when a rack fails, by a sample.
+//! What the members of groups say to each other when a rack fails, by a sample.
 //!
-//! Some groups that lose a member are drawn, and all OSDs that have to do with them run: those that they
-//! are on before and after. Messages between these are delivered at once; what they send to anybody
-//! else, for other groups, is dropped. Of what is sent, only messages of the sample are counted.
+//! Of all OSDs that stay, the one that shares most groups with the rack is taken, and of these groups some, or all.
+//! All OSDs that have to do with them run: those that they are on before and after. Messages between these are
+//! delivered at once, and a monitor that thinks about nothing gives them the maps that they ask for; what they send
+//! to anybody else, for other groups, is dropped. Of what is sent, only messages of the sample are counted.
 
-use super::cluster::{self, Shape};
+use super::cluster::{self, Shape, change};
 use super::osd::Lone;
-use super::report::{Report, bytes, timed};
+use super::report::{Report, bytes, duration};
 use engine::Message;
-use maps::OsdMap;
+use maps::{Incremental, OsdMap};
 use pg::message::Body;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 use types::{OsdId, PgId};
+use wire::{MessageBody, OsdAlive, OsdPgTemp};
+
+/// Writes to each group before the rack fails: a full log.
+const WRITES: u32 = 1100;
+/// A step of time while nothing else happens, and how many of them groups get to become active.
+const STEP: Duration = Duration::from_millis(500);
+const STEPS_MAX: usize = 200;
+
+#[derive(Default)]
+struct Count {
+    messages: usize,
+    bytes: usize,
+}
 
 struct Sample {
+    map: OsdMap,
     groups: BTreeSet<PgId>,
+    /// Who shares all of them.
+    busiest: OsdId,
     osds: BTreeMap<OsdId, Lone>,
-    /// By kind, of the sample's groups: messages and bytes; those to the sample's OSDs apart.
-    sent: BTreeMap<u16, (usize, usize)>,
+    /// By kind, of the sample's groups.
+    sent: BTreeMap<u16, Count>,
+    /// What the busiest sent and heard.
+    own: Count,
+    epochs: u32,
 }
 
 pub fn measure(map: &OsdMap, shape: Shape, count: u32, report: &mut Report) {
-    let (down_increment, down) = cluster::rack_goes_down(map, shape);
-    let (out_increment, out) = cluster::rack_goes_out(&down, shape);
+    let (_, map_out) = cluster::rack_goes_out(map, shape);
     let rack: BTreeSet<OsdId> = shape.rack(0).collect();
-    let mut placement = map.placement();
-    let mut loses = |pg: &PgId| placement.pg_to_osds(*pg).up.iter().any(|osd| rack.contains(osd));
-    let all = || map.pools.keys().flat_map(|pool| map.pgs(*pool));
-    let concerned = all().filter(|pg| loses(pg)).count();
-    let groups: BTreeSet<PgId> = all().filter(|pg| loses(pg)).take(count as usize).collect();
+    let shared = groups_shared_with(map, &rack);
+    let concerned: BTreeSet<PgId> = shared.values().flatten().copied().collect();
+    let (busiest, groups) = shared.iter().max_by_key(|(_, groups)| groups.len()).expect("some");
+    let groups: BTreeSet<PgId> = groups.iter().copied().take(count as usize).collect();
     let mut members = BTreeSet::new();
-    for map in [map, &out] {
+    for map in [map, &map_out] {
         let mut placement = map.placement();
         members.extend(groups.iter().flat_map(|pg| placement.pg_to_osds(*pg).up));
     }
-    report.section(&format!(
-        "Peering when a rack fails: {count} of {concerned} groups, on {} OSDs",
-        members.len()
-    ));
+    report.section("Peering when a rack fails");
+    let sizes = shared.values().map(BTreeSet::len);
+    report.line("groups that lose a member", concerned.len());
+    report.line("of one OSD that stays, on average", sizes.clone().sum::<usize>() / shared.len());
+    report.line("of one OSD that stays, at most", sizes.max().unwrap_or(0));
+    report.line("groups of the sample, and OSDs", format!("{}, {}", groups.len(), members.len()));
     let osds = members.iter().map(|osd| (*osd, Lone::new(*osd))).collect();
-    let mut sample = Sample { groups, osds, sent: BTreeMap::new() };
-    let (_, took) = timed(|| sample.step(|osd| osd.tell_map(map)));
-    sample.report("all is new", concerned, shape, report);
-    report.time("CPU of all of these OSDs", took);
-    for osd in &rack {
-        sample.osds.remove(osd);
+    // All see the pools begin to exist, else they would look for what had been before.
+    let mut bare = map.clone();
+    (bare.pools, bare.pool_names) = Default::default();
+    let (pools, map) = change(&bare, |increment| {
+        (increment.new_pools, increment.new_pool_names) =
+            (map.pools.clone(), map.pool_names.clone());
+    });
+    let (sent, own) = (BTreeMap::new(), Count::default());
+    let mut sample = Sample { map, groups, busiest: *busiest, osds, sent, own, epochs: 0 };
+    sample.osds.values_mut().for_each(|osd| osd.tell_map(&bare));
+    sample.tell(&pools);
+    sample.settle();
+    sample.write();
+    sample.pass_on_all();
+    sample.osds.retain(|osd, _| !rack.contains(osd));
+    sample.epochs = 0;
+    let down = cluster::rack_goes_down(&sample.map, shape).0;
+    sample.step("the rack is down", concerned.len(), report, down);
+    let out = cluster::rack_goes_out(&sample.map, shape).0;
+    sample.step("the rack is out", concerned.len(), report, out);
+}
+
+/// Of each OSD outside of the rack, the groups that have a member in the rack.
+fn groups_shared_with(map: &OsdMap, rack: &BTreeSet<OsdId>) -> BTreeMap<OsdId, BTreeSet<PgId>> {
+    let mut placement = map.placement();
+    let mut shared: BTreeMap<OsdId, BTreeSet<PgId>> = BTreeMap::new();
+    for pg in map.pools.keys().flat_map(|pool| map.pgs(*pool)) {
+        let up = placement.pg_to_osds(pg).up;
+        if up.iter().any(|osd| rack.contains(osd)) {
+            for osd in up.into_iter().filter(|osd| !rack.contains(osd)) {
+                shared.entry(osd).or_default().insert(pg);
+            }
+        }
     }
-    let (_, took) = timed(|| sample.step(|osd| osd.tell_increment(&down_increment)));
-    sample.report("the rack is down", concerned, shape, report);
-    report.time("CPU of all of these OSDs", took);
-    let (_, took) = timed(|| sample.step(|osd| osd.tell_increment(&out_increment)));
-    sample.report("the rack is out", concerned, shape, report);
-    report.time("CPU of all of these OSDs", took);
+    shared
 }
 
 impl Sample {
-    fn step(&mut self, tell: impl Fn(&mut Lone)) {
+    /// An event, and what follows until all groups are active, and until nobody has anything to say.
+    fn step(&mut self, what: &str, concerned: usize, report: &mut Report, increment: Incremental) {
         self.sent.clear();
-        let ids: Vec<OsdId> = self.osds.keys().copied().collect();
-        for id in ids {
-            tell(self.osds.get_mut(&id).expect("it runs"));
+        (self.own, self.epochs) = (Count::default(), 0);
+        self.osds.values_mut().for_each(|osd| osd.spent = Duration::ZERO);
+        self.map.apply(&increment).expect("it fits");
+        self.tell(&increment);
+        let told = self.busiest().spent;
+        self.settle();
+        self.report(&format!("{what}, until active"), concerned, told, report);
+        for _ in 0..STEPS_MAX {
+            self.go_on();
         }
+        self.report(&format!("{what}, 100 seconds later"), concerned, told, report);
+    }
+
+    fn busiest(&self) -> &Lone {
+        &self.osds[&self.busiest]
+    }
+
+    fn tell(&mut self, increment: &Incremental) {
+        self.epochs += 1;
+        self.osds.values_mut().for_each(|osd| osd.tell_increment(increment));
+    }
+
+    fn is_active(&self) -> bool {
+        let active = self.osds.values().flat_map(|osd| osd.osd.groups());
+        let active: BTreeSet<PgId> =
+            active.filter(|pg| pg.is_primary() && pg.is_active()).map(|pg| pg.id()).collect();
+        self.groups.is_subset(&active)
+    }
+
+    fn settle(&mut self) {
+        self.pass_on_all();
+        for _ in 0..STEPS_MAX {
+            if self.is_active() {
+                return;
+            }
+            self.go_on();
+        }
+        let groups = self.osds.values().flat_map(|osd| osd.osd.groups());
+        let states = groups.filter(|pg| pg.is_primary() && self.groups.contains(&pg.id()));
+        let states: Vec<_> = states.map(|pg| (pg.id(), pg.state())).collect();
+        panic!("groups did not become active: {states:?}");
+    }
+
+    /// Maps that are wished for, and else some time.
+    fn go_on(&mut self) {
+        if !self.grant() {
+            for osd in self.osds.values_mut() {
+                osd.wait(osd.now + STEP);
+            }
+        }
+        self.pass_on_all();
+    }
+
+    /// What OSDs want of the monitor, in one epoch.
+    fn grant(&mut self) -> bool {
+        let (mut alive, mut temporary) = (BTreeMap::new(), BTreeMap::new());
+        for (id, osd) in &mut self.osds {
+            for message in std::mem::take(&mut osd.asked) {
+                match message.kind {
+                    OsdAlive::KIND => {
+                        let want = OsdAlive::decode(&message).expect("it is ours").want;
+                        alive.insert(*id, want);
+                    }
+                    OsdPgTemp::KIND => {
+                        let wish = OsdPgTemp::decode(&message).expect("it is ours").pg_temp;
+                        temporary
+                            .extend(wish.into_iter().filter(|(pg, _)| self.groups.contains(pg)));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        alive.retain(|osd, want| self.map.osd(*osd).is_some_and(|osd| osd.info.up_thru < *want));
+        temporary
+            .retain(|pg, set| self.map.pg_temp.get(pg).map_or(!set.is_empty(), |now| now != set));
+        if alive.is_empty() && temporary.is_empty() {
+            return false;
+        }
+        let (increment, map) = change(&self.map, |increment| {
+            increment.new_up_thru = alive;
+            increment.new_pg_temp = temporary;
+        });
+        self.map = map;
+        self.tell(&increment);
+        true
+    }
+
+    fn write(&mut self) {
+        for number in 0..WRITES {
+            for pg in self.groups.clone() {
+                let primary = self.map.pg_to_osds(pg).acting_primary.expect("it is active");
+                self.osds.get_mut(&primary).expect("it runs").write(&self.map, pg, number);
+            }
+            self.pass_on_all();
+        }
+        let logs = self.busiest().osd.groups().filter(|pg| self.groups.contains(&pg.id()));
+        assert!(logs.map(|pg| pg.log().len()).all(|length| length > 900), "logs are full");
+    }
+
+    fn pass_on_all(&mut self) {
         while self.pass_on() {}
     }
 
@@ -77,8 +217,11 @@ impl Sample {
             if !self.groups.contains(&header.pg) {
                 continue;
             }
-            let (messages, size) = self.sent.entry(message.kind).or_default();
-            (*messages, *size) = (*messages + 1, *size + message.len());
+            let count = self.sent.entry(message.kind).or_default();
+            count.add(&message);
+            if from == self.busiest || to == self.busiest {
+                self.own.add(&message);
+            }
             if let Some(osd) = self.osds.get_mut(&to) {
                 osd.hear(from, message);
                 any = true;
@@ -87,26 +230,41 @@ impl Sample {
         any
     }
 
-    fn report(&self, what: &str, concerned: usize, shape: Shape, report: &mut Report) {
-        let messages: usize = self.sent.values().map(|(messages, _)| messages).sum();
-        let size: usize = self.sent.values().map(|(_, size)| size).sum();
-        let per_group = messages as f64 / self.groups.len() as f64;
-        let bytes_per_group = size / self.groups.len();
-        let kinds = self.sent.iter().map(|(kind, (count, _))| format!("{kind:#x}: {count}"));
+    fn report(&self, what: &str, concerned: usize, told: Duration, report: &mut Report) {
+        let groups = self.groups.len();
+        let messages: usize = self.sent.values().map(|count| count.messages).sum();
+        let size: usize = self.sent.values().map(|count| count.bytes).sum();
+        let kinds = self.sent.iter().map(|(kind, count)| {
+            format!("{kind:#x}: {} of {}", count.messages, bytes(count.bytes / count.messages))
+        });
         let kinds: Vec<String> = kinds.collect();
+        let scaled = |count: usize| count * concerned / groups;
+        let line = |messages, size| format!("{messages:.1} messages, {}", bytes(size));
         report.line(format!("{what}: kinds"), kinds.join(", "));
         report.line(
             format!("{what}: per group"),
-            format!("{per_group:.1} messages, {}", bytes(bytes_per_group)),
-        );
-        let total = per_group * concerned as f64;
-        report.line(
-            format!("{what}: cluster, scaled up by groups"),
-            format!("{total:.0} messages, {}", bytes(bytes_per_group * concerned)),
+            line(messages as f64 / groups as f64, size / groups),
         );
         report.line(
-            format!("{what}: per OSD of the cluster"),
-            format!("{:.1} messages", total / shape.osds as f64),
+            format!("{what}: all groups, scaled up"),
+            line(scaled(messages) as f64, scaled(size)),
         );
+        report.line(
+            format!("{what}: the busiest OSD, sent and heard"),
+            line(self.own.messages as f64, self.own.bytes),
+        );
+        report.line(format!("{what}: epochs"), self.epochs);
+        let spent = self.busiest().spent - told;
+        report.line(
+            format!("{what}: CPU of the busiest OSD, besides the event's map"),
+            duration(spent),
+        );
+    }
+}
+
+impl Count {
+    fn add(&mut self, message: &Message) {
+        self.messages += 1;
+        self.bytes += message.len();
     }
 }

@@ -4,7 +4,15 @@ use super::cluster::{self, Shape, change};
 use super::maps::reweight;
 use super::report::{Report, bytes, timed};
 use maps::{OsdMap, RawTable};
+use mon::balancer::{Limits, plan};
+use std::time::Duration;
 use types::{OsdId, PgId};
+
+/// `upmap_max_deviation` and `upmap_max_optimizations`, if nobody sets them.
+const DEVIATION_DEFAULT: f64 = 5.0;
+const STEP_DEFAULT: usize = 10;
+/// Exchanges of one step here, so that there are not too many.
+const STEP: usize = 1000;
 
 pub fn measure(map: &OsdMap, shape: Shape, report: &mut Report) {
     report.section("Which groups lie where");
@@ -48,22 +56,62 @@ fn update(table: &mut RawTable, map: &OsdMap, what: &str, report: &mut Report) {
     report.time(format!("{what}: update ({asked} groups asked about)"), took);
 }
 
+/// As it is, and as the balancer leaves it that allows an OSD so many groups more or less.
 fn balance(map: &OsdMap, shape: Shape, report: &mut Report) {
     report.section("Balance of placement, copies per OSD");
-    let mut table = RawTable::default();
-    table.update(map);
+    let (mut map, mut table) = (map.clone(), RawTable::default());
+    table.update(&map);
+    spread(&map, &table, shape, "without exchanges", report);
+    for max_deviation in [DEVIATION_DEFAULT, 1.0] {
+        let one = Limits { max_deviation, max_changes: STEP_DEFAULT };
+        let (_, took) = timed(|| plan(&map, &table, one));
+        report.time(format!("within {max_deviation}: a step of {STEP_DEFAULT}"), took);
+        let (mut steps, mut exchanges, mut longest) = (0, 0, Duration::ZERO);
+        loop {
+            let limits = Limits { max_deviation, max_changes: STEP };
+            let (plan, took) = timed(|| plan(&map, &table, limits));
+            if plan.is_empty() {
+                report.time(format!("within {max_deviation}: a step that finds nothing"), took);
+                break;
+            }
+            (steps, exchanges, longest) = (steps + 1, exchanges + plan.len(), longest.max(took));
+            map = change(&map, |increment| {
+                for (pg, items) in plan {
+                    match items.is_empty() {
+                        true => drop(increment.old_pg_upmap_items.insert(pg)),
+                        false => drop(increment.new_pg_upmap_items.insert(pg, items)),
+                    }
+                }
+            })
+            .1;
+            table.update(&map);
+        }
+        report.time(
+            format!("within {max_deviation}: the longest of {steps} steps of {STEP}"),
+            longest,
+        );
+        report.line(format!("within {max_deviation}: groups changed"), exchanges);
+        spread(&map, &table, shape, &format!("within {max_deviation}"), report);
+    }
+}
+
+fn spread(map: &OsdMap, table: &RawTable, shape: Shape, what: &str, report: &mut Report) {
     let mut counts = vec![0u32; shape.osds];
     for pg in map.pools.keys().flat_map(|pool| map.pgs(*pool)) {
-        map.look_up(&table, pg).up.iter().for_each(|osd| counts[osd.0 as usize] += 1);
+        map.look_up(table, pg).up.iter().for_each(|osd| counts[osd.0 as usize] += 1);
     }
     let mean = counts.iter().sum::<u32>() as f64 / counts.len() as f64;
     let variance = counts.iter().map(|c| (f64::from(*c) - mean).powi(2)).sum::<f64>();
     let deviation = (variance / counts.len() as f64).sqrt();
     let (min, max) = (counts.iter().min(), counts.iter().max());
     let (min, max) = (*min.expect("there are OSDs"), *max.expect("there are OSDs"));
-    report.line("mean", format!("{mean:.1}"));
-    report.line("standard deviation", format!("{deviation:.1}, {:.1} %", 100.0 * deviation / mean));
-    let share = |count: u32| 100.0 * f64::from(count) / mean;
-    report.line("fewest", format!("{min}, {:.0} % of the mean", share(min)));
-    report.line("most", format!("{max}, {:.0} % of the mean", share(max)));
+    let share = |count: f64| 100.0 * count / mean;
+    report.line(
+        format!("{what}: standard deviation of {mean:.1}"),
+        format!("{deviation:.2}, {:.1} %", share(deviation)),
+    );
+    report.line(
+        format!("{what}: fewest and most"),
+        format!("{min} ({:.0} %), {max} ({:.0} %)", share(f64::from(min)), share(f64::from(max))),
+    );
 }
