@@ -221,3 +221,22 @@ fn a_transaction_may_write_more_than_a_member_takes_at_once() {
     reader.commit(delete).unwrap();
     assert_eq!(members.pieces(), 0, "nothing is left of a value that is gone");
 }
+
+#[test]
+fn so_many_keys_may_change_at_once_and_no_more() {
+    let members = Members::start(1);
+    let mut store = Store::open(&members, "a");
+    let of = |count: usize| {
+        let mut transaction = put("version", "1", None);
+        (1..count).for_each(|n| transaction.put(format!("many/{n:04}"), "x"));
+        transaction
+    };
+    // One more is written, by which the writer knows its own.
+    let most = txn::OPERATIONS_MAX - 1;
+    let CommitError::Failed { reason } = store.commit(of(most + 1)).unwrap_err() else {
+        panic!("there is no rival")
+    };
+    assert!(reason.contains("make it in parts"), "{reason}");
+    store.commit(of(most)).unwrap();
+    assert_eq!(store.load().0.len(), most);
+}
