@@ -140,18 +140,23 @@ fn copy_up(steps: &mut Steps, header: &Header, start: u64, end: u64) -> Result<(
     })
 }
 
-/// An image that becomes smaller shows less of its parent, but its snapshots do not. They must not need
+/// Whether an image of that size shows less of its parent, and its snapshots do not. They must not need
 /// the parent when the image is flattened later.
+pub(super) fn must_copy_up(header: &Header, size: u64) -> bool {
+    let overlap = header.parent.as_ref().map_or(0, |parent| parent.overlap);
+    size < overlap && !header.snap_context.snaps.is_empty()
+}
+
 pub(super) fn copy_up_before_shrinking(
     steps: &mut Steps,
     image: &ImageSpec,
     header: &Header,
     size: u64,
 ) -> Result<(), Stop> {
-    let overlap = header.parent.as_ref().map_or(0, |parent| parent.overlap);
-    if size >= overlap || header.snap_context.snaps.is_empty() {
+    if !must_copy_up(header, size) {
         return Ok(());
     }
     let header = header::with_ancestors(steps, |steps| header::read(steps, image))?;
+    let overlap = header.parent.as_ref().map_or(0, |parent| parent.overlap);
     copy_up(steps, &header, size, overlap)
 }

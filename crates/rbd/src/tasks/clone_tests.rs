@@ -1,6 +1,7 @@
 //! Clones on a cluster in memory.
 
 use crate::memory::{Cluster, FEATURES, OBJECT, pool, spec};
+use crate::notify::{ClientId, Notification, WishId};
 use crate::*;
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -186,6 +187,44 @@ fn snapshots_of_a_clone_show_the_parents_data_after_a_copy_up_and_after_a_flatte
     cluster.run(remove(spec("a"))).unwrap();
     assert_eq!(read_at(&mut cluster, "b", "t"), old);
     assert!(cluster.run(flatten(spec("b"))).is_err(), "it is no clone any more");
+}
+
+#[test]
+fn what_an_owner_cuts_off_for_others_stays_in_snapshots() {
+    let mut cluster = family();
+    cluster.run(change_features(spec("b"), Features::EXCLUSIVE_LOCK, true)).unwrap();
+    cluster.run(take_snapshot(spec("b"), "t".into())).unwrap();
+    let mut image = cluster.open("b");
+    image.keep_lock();
+    cluster.settle(&mut image);
+    let wish = WishId { from: ClientId { global_id: 9, handle: 9 }, number: 1 };
+    let wish = Notification::Resize { wish, size: OBJECT, may_shrink: true };
+    cluster.say("b", codec::encode_to_bytes(&wish));
+    cluster.tell(&mut image);
+    cluster.tell(&mut image);
+    image.close();
+    cluster.settle(&mut image);
+    cluster.run(flatten(spec("b"))).unwrap();
+    assert!(read_at(&mut cluster, "b", "t") == vec![1; SIZE as usize]);
+}
+
+#[test]
+fn a_snapshot_that_is_taken_before_a_shrink_has_the_lock_loses_nothing() {
+    let mut cluster = family();
+    cluster.run(change_features(spec("b"), Features::EXCLUSIVE_LOCK, true)).unwrap();
+    let mut task = resize(spec("b"), OBJECT, true);
+    while let Some((id, ask)) = task.poll_ask() {
+        if matches!(ask, Ask::Watch(_)) {
+            cluster.run(take_snapshot(spec("b"), "t".into())).unwrap();
+        }
+        if let Some(answer) = cluster.answer(ask) {
+            task.handle_answer(id, answer);
+        }
+    }
+    assert_eq!(task.poll_outcome().unwrap().unwrap_err().errno(), Errno::AGAIN);
+    cluster.run(resize(spec("b"), OBJECT, true)).unwrap();
+    cluster.run(flatten(spec("b"))).unwrap();
+    assert!(read_at(&mut cluster, "b", "t") == vec![1; SIZE as usize]);
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! Another size for an image.
 
-use super::clone::copy_up_before_shrinking;
+use super::clone::{copy_up_before_shrinking, must_copy_up};
 use super::tell_watchers;
 use crate::header::{self, Header};
 use crate::lock::with_lock;
 use crate::object_map::{self, ObjectMap, State};
 use crate::steps::{Steps, Stop, Task, change};
 use crate::{Error, ImageSpec, calls};
+use types::Errno;
 use wire::OsdOp;
 
 /// A smaller image loses what is behind its end; that must be meant (`may_shrink`). The data goes
@@ -22,10 +23,15 @@ pub fn resize(spec: ImageSpec, size: u64, may_shrink: bool) -> Task<()> {
             return Ok(());
         }
         copy_up_before_shrinking(steps, &spec, &header, size)?;
+        let is_copied_up = must_copy_up(&header, size);
         with_lock(steps, header, |steps, header| {
             if size < header.size {
                 // It may have grown since its lock was asked for.
                 check_shrinking(header, may_shrink)?;
+            }
+            if !is_copied_up && must_copy_up(header, size) {
+                let text = format!("{spec} got a snapshot meanwhile; resize it again");
+                return Err(Error::cluster(text, Errno::AGAIN).into());
             }
             resize_to(steps, header, size)
         })
@@ -41,6 +47,14 @@ pub(crate) fn resize_as_owner(
 ) -> Result<(), Stop> {
     if size < header.size {
         check_shrinking(header, may_shrink)?;
+    }
+    if must_copy_up(header, size) {
+        let text = format!(
+            "{} shows less of its parent then, and its snapshots do not: that is for the client that \
+             asks, once this one has given up the lock",
+            header.spec
+        );
+        return Err(Error::cluster(text, Errno::NOTSUPP).into());
     }
     resize_to(steps, header, size)
 }
