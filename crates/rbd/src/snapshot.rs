@@ -201,6 +201,19 @@ fn read_pages(
     Ok(Ok(snapshots))
 }
 
+/// What is said of one snapshot by now; `None` if it is gone.
+pub(crate) fn read_one(
+    steps: &mut Steps,
+    header: &Header,
+    id: SnapId,
+) -> Result<Option<Snapshot>, Stop> {
+    match steps.try_look(&header.place(), || Snapshot::ops(id).into())? {
+        Ok(reply) => Ok(Some(Snapshot::from_outputs(&reply, 0)?)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(failure(header, errno).into()),
+    }
+}
+
 /// The snapshot that users call so.
 pub(crate) fn find(steps: &mut Steps, header: &Header, name: &str) -> Result<Snapshot, Stop> {
     let mut all = read_all(steps, header)?.into_iter();

@@ -8,7 +8,7 @@ use crate::calls::{self, ChildSpec, ParentSpec};
 use crate::header::{self, Header, Parent, ParentInfo};
 use crate::lock::with_lock;
 use crate::names::ImageSpec;
-use crate::snapshot::{self, Purpose, Snapshot};
+use crate::snapshot::{self, Snapshot};
 use crate::steps::{Steps, Stop};
 use bytes::Bytes;
 use rados::Place;
@@ -184,11 +184,8 @@ fn find_unused(
     header: &Header,
     parent: &Parent,
 ) -> Result<Option<Snapshot>, Stop> {
-    let mut all = snapshot::read_all(steps, header)?.into_iter();
-    Ok(all.find(|snapshot| {
-        let is_unused = snapshot.children == 0 && matches!(snapshot.purpose, Purpose::Trash(_));
-        snapshot.id == parent.snapshot && is_unused
-    }))
+    let found = snapshot::read_one(steps, header, parent.snapshot)?;
+    Ok(found.filter(Snapshot::is_left_over))
 }
 
 fn remove_unused(steps: &mut Steps, header: &Header, parent: &Parent) -> Result<(), Stop> {

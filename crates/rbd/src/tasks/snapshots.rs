@@ -164,9 +164,8 @@ fn remove_one(steps: &mut Steps, header: &Header, snapshot: &Snapshot) -> Result
         Ok(_) | Err(Errno::EXIST) => {}
         Err(errno) => return Err(Error::cluster(format!("removing {full_name}"), errno).into()),
     }
-    let all = snapshot::read_all(steps, header)?;
-    match all.iter().find(|other| other.id == snapshot.id) {
-        Some(now) if now.children == 0 => discard(steps, header, now)?,
+    match snapshot::read_one(steps, header, snapshot.id)? {
+        Some(now) if now.children == 0 => discard(steps, header, &now)?,
         _ => {}
     }
     tell_watchers(steps, &header.place())

@@ -329,3 +329,21 @@ fn who_opens_an_image_that_is_being_made_finds_its_layout_and_its_map() {
     let layout = Layout::new(12, OBJECT / 4, 3).unwrap();
     assert!(found.len() > 1 && found.iter().all(|found| *found == (layout, true)), "{found:?}");
 }
+
+#[test]
+fn a_purge_of_twice_as_many_snapshots_asks_for_twice_as_much() {
+    let asked = |count: usize| {
+        let mut cluster = Cluster::with_image("a", OBJECT);
+        for number in 0..count {
+            cluster.run(take_snapshot(spec("a"), format!("s{number}"))).unwrap();
+        }
+        let (mut task, mut asked) = (purge_snapshots(spec("a")), 0);
+        while let Some((id, ask)) = task.poll_ask() {
+            asked += if let Ask::Operate(operation) = &ask { operation.ops.len() } else { 1 };
+            task.handle_answer(id, cluster.answer(ask).unwrap());
+        }
+        assert_eq!(task.poll_outcome().unwrap().unwrap().removed.len(), count);
+        asked
+    };
+    assert!(asked(20) < 2 * asked(10));
+}
