@@ -3,7 +3,9 @@
 use crate::input::Input;
 use crate::negotiation::{self, Agreement, Next, OPTION_LEN_MAX};
 use crate::protocol::{CommandError, OPTION_MAGIC, command, command_flags};
-use crate::transmission::{Command, CommandId, LENGTH_MAX, Outcome, REQUEST_LEN, Request};
+use crate::transmission::{
+    Command, CommandId, EXTENTS_MAX, LENGTH_MAX, Outcome, REQUEST_LEN, Request,
+};
 use crate::{Export, Exports, Tls, reply};
 use bytes::{Bytes, BytesMut};
 use std::collections::BTreeMap;
@@ -354,9 +356,8 @@ impl Session {
             }
             (Ok(Outcome::Data(data)), true) => reply::fragments(cookie, offset, data, output),
             (Ok(Outcome::Status(extents)), _) => {
-                let all = extents.len();
-                let told = if flags & command_flags::ONE_EXTENT != 0 { 1.min(all) } else { all };
-                reply::status(cookie, &extents[..told], output);
+                let most = if flags & command_flags::ONE_EXTENT != 0 { 1 } else { EXTENTS_MAX };
+                reply::status(cookie, &extents[..most.min(extents.len())], output);
             }
             // To a command that reads nothing the simple form is an answer in any case.
             (Ok(Outcome::Done), _) => reply::simple(cookie, None, output),

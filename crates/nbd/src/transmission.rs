@@ -9,6 +9,11 @@ pub(crate) const REQUEST_LEN: usize = 28;
 /// The most that one command reads or writes: what most clients assume where nothing is said.
 pub(crate) const LENGTH_MAX: u32 = 32 << 20;
 
+/// The most extents that one answer tells; clients ask again for the rest.
+pub(crate) const EXTENTS_MAX: usize = 1 << 15;
+/// Of an extent in an answer.
+pub(crate) const EXTENT_LEN: usize = 8;
+
 /// Names a command of one session that has not been completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommandId(pub(crate) u64);
@@ -57,6 +62,7 @@ impl Command {
         match self {
             Command::Read { length, .. } => *length as usize,
             Command::Write { data, .. } => data.len(),
+            Command::BlockStatus { .. } => EXTENTS_MAX * EXTENT_LEN,
             _ => 0,
         }
     }

@@ -4,7 +4,7 @@ use super::*;
 use crate::protocol::{
     CHUNK_MAGIC, OPTION_REPLY_MAGIC, REQUEST_MAGIC, SIMPLE_REPLY_MAGIC, option, option_reply,
 };
-use crate::transmission::Data;
+use crate::transmission::{Data, EXTENT_LEN};
 use bytes::BufMut;
 use proptest::prelude::*;
 
@@ -356,6 +356,19 @@ fn status_of_one_extent_is_one_extent() {
         client.session.complete(id, Ok(outcome));
         assert_eq!(client.sent().len(), 20 + 4 + 8 * extents);
     }
+}
+
+#[test]
+fn answers_about_block_status_are_bounded_and_count_as_in_flight() {
+    let mut client = Client::opened(true);
+    let length = (EXTENTS_MAX * EXTENT_LEN) as u64;
+    client.session.limits = Limits { commands: 9, bytes: length as usize };
+    client.say(&request(0, command::BLOCK_STATUS, 3, 0, 8192));
+    let (id, _) = client.command();
+    assert!(client.session.is_choked());
+    let extents = (0..=EXTENTS_MAX).map(|number| (1, number % 2 == 0)).collect();
+    client.session.complete(id, Ok(Outcome::Status(extents)));
+    assert_eq!(client.sent().len() as u64, 20 + 4 + length);
 }
 
 /// Things that clients say, and noise.
