@@ -5,7 +5,7 @@
 
 use super::embedded::ControlStore;
 use super::etcd::{EtcdOptions, EtcdTool, FILE_MODE};
-use crate::cli::MoveArgs;
+use crate::cli::{DataArgs, MoveArgs};
 use crate::datadir::{DataDir, write_file};
 use anyhow::{Context, Result, bail};
 use mon::control::{Entry, Transaction};
@@ -17,9 +17,11 @@ const KEYS_PER_TRANSACTION: usize = 100;
 const BYTES_PER_TRANSACTION: usize = 1 << 20;
 /// There while a copy is not complete.
 pub const UNFINISHED: &str = "unfinished";
+/// Its value while an etcd has a copy of what is in a file again.
+const MOVED_BACK: &[u8] = b"moved back to a file";
 
 pub fn run(args: &MoveArgs) -> Result<()> {
-    if args.back { move_back(args) } else { move_to_etcd(args) }
+    if args.back { move_back(&args.data) } else { move_to_etcd(args) }
 }
 
 /// Says who is there already.
@@ -47,8 +49,8 @@ pub fn initialise_etcd(
 }
 
 /// Back into the file. The etcd keeps a copy that no monitor begins with.
-fn move_back(args: &MoveArgs) -> Result<()> {
-    let dir = DataDir::new(&args.data.data);
+fn move_back(data: &DataArgs) -> Result<()> {
+    let dir = DataDir::new(&data.data);
     let _lock = dir.lock()?;
     if !dir.etcd().exists() {
         bail!("the control store of {} is not on an etcd", dir.path().display());
@@ -61,7 +63,12 @@ fn move_back(args: &MoveArgs) -> Result<()> {
     }
     let options = EtcdOptions::load(&dir.etcd())?;
     let mut etcd = EtcdTool::open(&options)?;
-    let (found, _) = etcd.range("").context("reading the etcd")?;
+    let (mut found, _) = etcd.range("").context("reading the etcd")?;
+    let new = dir.control().with_extension("redb.new");
+    if new.exists() || dir.control().exists() {
+        // An earlier try was interrupted at its end; what it copied is still the state.
+        found.retain(|entry| entry.key != UNFINISHED || entry.value != MOVED_BACK);
+    }
     if let Some(alive) = found.iter().find_map(|entry| entry.key.strip_prefix("present/")) {
         bail!("mon.{alive} runs on {}, or has ended seconds ago; stop it first", options.shown());
     }
@@ -70,7 +77,6 @@ fn move_back(args: &MoveArgs) -> Result<()> {
     }
     let mut all = Transaction::default();
     found.iter().for_each(|entry| all.put(entry.key.as_str(), entry.value.clone()));
-    let new = dir.control().with_extension("redb.new");
     if new.exists() {
         fs::remove_file(&new).with_context(|| format!("removing {}", new.display()))?;
     }
@@ -81,7 +87,7 @@ fn move_back(args: &MoveArgs) -> Result<()> {
         bail!("the copy in {} differs from what was read; try again", new.display());
     }
     let mut end = Transaction::default();
-    end.put(UNFINISHED, "moved back to a file");
+    end.put(UNFINISHED, MOVED_BACK);
     etcd.commit(&end).context("ending the use of the etcd")?;
     // From here on, the file counts.
     fs::rename(&new, dir.control()).context("naming the control store")?;
@@ -229,5 +235,26 @@ mod tests {
         assert_eq!(pairs(&found), pairs(&entries));
         let error = copy(&entries, &mut etcd, &options).unwrap_err();
         assert!(error.to_string().contains("--etcd-prefix"), "{error}");
+    }
+
+    #[test]
+    fn a_move_back_that_was_interrupted_at_its_end_is_done_again() {
+        let (members, name) = (Members::start(1), format!("sepiola-move-{}", std::process::id()));
+        let data = DataArgs { data: std::env::temp_dir().join(name) };
+        let (dir, options) = (DataDir::new(&data.data), members.options());
+        dir.create().unwrap();
+        fs::write(dir.settings(), "").unwrap();
+        write_file(&dir.etcd(), &options.to_text().unwrap(), FILE_MODE).unwrap();
+        let mut state = Transaction::default();
+        state.put("k", "value");
+        state.put(UNFINISHED, MOVED_BACK);
+        EtcdTool::open(&options).unwrap().commit(&state).unwrap();
+        assert!(move_back(&data).is_err(), "it may be in another directory's file");
+        fs::write(dir.control().with_extension("redb.new"), "").unwrap();
+        move_back(&data).unwrap();
+        let (found, _) = ControlStore::open(&dir.control()).unwrap().range("").unwrap();
+        assert_eq!(found.iter().map(|entry| &entry.key[..]).collect::<Vec<_>>(), ["k"]);
+        assert!(!dir.etcd().exists());
+        fs::remove_dir_all(data.data).unwrap();
     }
 }
