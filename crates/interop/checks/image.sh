@@ -40,6 +40,8 @@ done
 same "$(rados -p $d ls | grep -c rbd_data || true)" 0
 image import - --size 40M $p/stdin < <(head -c 40M "$SCRATCH/file")
 rbd export stdin - --no-progress | cmp - <(head -c 40M "$SCRATCH/file"); image rm $p/stdin
+refused image import - --size 1M $p/cut < <(head -c 2M "$SCRATCH/file"); said "longer"; image rm $p/cut
+refused image import --size 20M "$SCRATCH/file" $p/cut; said "only 20971520 fit"
 rbd import "$SCRATCH/file" imported --image-feature layering,deep-flatten --no-progress
 image export $p/imported "$SCRATCH/out"; cmp "$SCRATCH/file" "$SCRATCH/out"
 

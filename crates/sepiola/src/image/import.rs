@@ -22,10 +22,7 @@ const GRAIN: usize = 64 << 10;
 
 pub fn import(args: &ImportArgs) -> Result<()> {
     let mut input = Input::open(&args.file)?;
-    let size = args
-        .size
-        .or(input.size()?)
-        .context("standard input does not say how long it is: give the image's size with --size")?;
+    let size = image_size(args.size, input.size()?)?;
     let (mut desk, image) = begin(&args.cluster, &args.image)?;
     let spec = shaped(&mut desk, image.clone(), size, &args.shape)?;
     desk.run(rbd::create(spec))?;
@@ -34,6 +31,17 @@ pub fn import(args: &ImportArgs) -> Result<()> {
         eprintln!("sepiola: {image} is incomplete; `sepiola image rm {image}` removes it");
     }
     outcome
+}
+
+fn image_size(wanted: Option<u64>, length: Option<u64>) -> Result<u64> {
+    match (wanted, length) {
+        (Some(size), Some(length)) if size < length => {
+            bail!("the input has {length} bytes, of which only {size} fit the image (--size)")
+        }
+        (wanted, length) => wanted.or(length).context(
+            "standard input does not say how long it is: give the image's size with --size",
+        ),
+    }
 }
 
 fn fill(desk: &mut Desk, input: &mut Input, spec: rbd::ImageSpec, size: u64) -> Result<()> {
@@ -74,6 +82,12 @@ fn copy(
     }
     while !window.is_empty() {
         window.next(desk, image)?;
+    }
+    // Files were looked at before.
+    if let Input::Stream(_) = input
+        && !input.read(1)?.is_empty()
+    {
+        bail!("standard input is longer than the image's {} bytes (--size)", image.size());
     }
     Ok(())
 }
@@ -141,6 +155,13 @@ impl Input {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_not_cut_off() {
+        assert_eq!(image_size(None, Some(5)).unwrap(), 5);
+        assert_eq!(image_size(Some(7), Some(5)).unwrap(), 7);
+        assert!(image_size(Some(4), Some(5)).is_err() && image_size(None, None).is_err());
+    }
 
     #[test]
     fn zeros_are_left_out() {
