@@ -1,140 +1,39 @@
-//! An image over objects that are a map in memory.
+//! An image over a cluster in memory.
 
+use super::crowd::header;
 use super::*;
 use crate::memory::{Cluster, OBJECT, spec};
-use crate::names::Pool;
-use crate::{CloneFormat, CloneSpec, Features, ImageSpec, Layout, clone_image, take_snapshot};
-use bytes::Bytes;
+use crate::{CloneFormat, CloneSpec, Features, Piece, clone_image, resize, take_snapshot};
 use proptest::prelude::*;
-use rados::{OperationReply, WatchEvent, WatchId};
+use rados::{WatchEvent, WatchId};
 use std::collections::BTreeMap;
-use types::{Errno, PoolId, SnapId};
-use wire::op::OpCode;
-use wire::{OpResult, OsdOp, SnapContext};
+use types::Errno;
 
-const SIZE: u64 = 1 << 15;
-const WATCH: WatchId = WatchId(77);
+const SIZE: u64 = 8 * OBJECT;
 
-fn header() -> Header {
-    let pool = Pool { id: PoolId(1), name: "pool".into(), namespace: String::new() };
-    Header {
-        spec: ImageSpec { pool, name: "image".into() },
-        id: "1a".into(),
-        size: SIZE,
-        order: 12,
-        features: Features::LAYERING,
-        flags: 0,
-        data_prefix: "rbd_data.1a".into(),
-        data_pool: None,
-        layout: Layout::plain(12).unwrap(),
-        snap_context: SnapContext::default(),
-        snap: SnapId::HEAD,
-        parent: None,
-        ancestors: [].into(),
-    }
-}
-
-/// Objects, and an image whose questions they answer.
+/// An image, and what answers its questions.
 struct World {
     image: Image,
-    objects: BTreeMap<Bytes, Vec<u8>>,
-    size: u64,
+    cluster: Cluster,
 }
 
 impl World {
-    fn new(is_writable: bool) -> Self {
-        let image = Image::new(header(), is_writable).unwrap();
-        let mut world = World { image, objects: BTreeMap::new(), size: SIZE };
-        world.settle();
-        world
+    fn new() -> Self {
+        let mut cluster = Cluster::with_image("a", SIZE);
+        World { image: cluster.open("a"), cluster }
     }
 
-    /// Answers until nothing is asked any more.
     fn settle(&mut self) {
-        while let Some((id, ask)) = self.image.poll_ask() {
-            if let Some(answer) = self.answer(ask) {
-                self.image.handle_answer(id, answer);
-            }
-        }
+        self.cluster.settle(&mut self.image);
     }
 
-    fn answer(&mut self, ask: Ask) -> Option<Answer> {
-        match ask {
-            Ask::Watch(_) => Some(Ok(Reply::Watching(WATCH))),
-            Ask::Unwatch(_) => Some(Ok(Reply::Operation(OperationReply::default()))),
-            Ask::Acknowledge { .. } => None,
-            Ask::Operate(operation) => {
-                let name = operation.place.object.clone();
-                let outputs: Result<Vec<OpResult>, Errno> =
-                    operation.ops.iter().map(|op| self.execute(&name, op)).collect();
-                Some(outputs.map(|ops| {
-                    Reply::Operation(OperationReply { ops, ..OperationReply::default() })
-                }))
-            }
-            other => panic!("{other:?} was not expected"),
-        }
+    fn watch(&self) -> WatchId {
+        *self.cluster.watches.keys().next().expect("it watches")
     }
 
-    fn execute(&mut self, name: &Bytes, op: &OsdOp) -> Result<OpResult, Errno> {
-        let extent = op.extent();
-        let (start, end) = (extent.offset as usize, (extent.offset + extent.length) as usize);
-        let output = match op.code {
-            OpCode::CALL => self.call(op),
-            OpCode::READ => {
-                let object = self.objects.get(name).ok_or(Errno::NOENT)?;
-                let end = end.min(object.len());
-                Bytes::copy_from_slice(&object[start.min(end)..end])
-            }
-            OpCode::WRITE => {
-                let object = self.objects.entry(name.clone()).or_default();
-                object.resize(object.len().max(end), 0);
-                object[start..end].copy_from_slice(&op.input);
-                Bytes::new()
-            }
-            OpCode::ZERO => {
-                if let Some(object) = self.objects.get_mut(name) {
-                    let end = end.min(object.len());
-                    object[start.min(end)..end].fill(0);
-                }
-                Bytes::new()
-            }
-            OpCode::TRUNCATE => {
-                if let Some(object) = self.objects.get_mut(name) {
-                    object.resize(start, 0);
-                }
-                Bytes::new()
-            }
-            OpCode::DELETE => {
-                self.objects.remove(name).ok_or(Errno::NOENT)?;
-                Bytes::new()
-            }
-            other => panic!("{other} was not expected"),
-        };
-        Ok(OpResult::new(op, 0, output))
-    }
-
-    fn call(&self, op: &OsdOp) -> Bytes {
-        let (_, method, _) = op.call_input().unwrap();
-        match &method[..] {
-            b"get_size" => codec::encode_to_bytes(&(12u8, self.size)),
-            b"get_features" => codec::encode_to_bytes(&(Features::LAYERING.0, 0u64)),
-            b"get_flags" => codec::encode_to_bytes(&0u64),
-            b"get_object_prefix" => codec::encode_to_bytes("rbd_data.1a"),
-            b"get_data_pool" => codec::encode_to_bytes(&-1i64),
-            b"get_snapcontext" => codec::encode_to_bytes(&(0u64, Vec::<SnapId>::new())),
-            b"parent_overlap_get" => codec::encode_to_bytes(&None::<u64>),
-            b"parent_get" => {
-                let mut w = codec::Writer::new();
-                w.versioned(1, 1, |w| {
-                    w.i64(-1);
-                    w.string("");
-                    w.string("");
-                    w.value(&SnapId::HEAD);
-                });
-                w.into_bytes()
-            }
-            other => panic!("{} was not expected", String::from_utf8_lossy(other)),
-        }
+    /// By somebody else; the image is not told.
+    fn resize(&mut self, size: u64) {
+        self.cluster.run(resize(spec("a"), size, true)).unwrap();
     }
 
     fn ask(&mut self, request: Request) -> Result<Outcome, Error> {
@@ -159,7 +58,7 @@ impl World {
 
 #[test]
 fn requests_outside_of_the_image_are_refused() {
-    let mut world = World::new(true);
+    let mut world = World::new();
     for (offset, length) in [(SIZE, 1), (0, SIZE + 1), (u64::MAX, 2)] {
         assert!(world.ask(Request::Read { offset, length }).is_err(), "{offset} {length}");
     }
@@ -168,7 +67,7 @@ fn requests_outside_of_the_image_are_refused() {
 
 #[test]
 fn an_image_that_is_only_read_is_not_written_and_not_watched() {
-    let mut image = Image::new(header(), false).unwrap();
+    let mut image = Image::new(header(Features::LAYERING), false).unwrap();
     assert!(image.poll_ask().is_none());
     image.submit(Request::Write { offset: 0, data: "a".into() });
     let (_, outcome) = image.poll_completion().unwrap();
@@ -179,11 +78,11 @@ fn an_image_that_is_only_read_is_not_written_and_not_watched() {
 
 #[test]
 fn requests_wait_while_the_header_is_read_again() {
-    let mut world = World::new(true);
+    let mut world = World::new();
     let payload = crate::notify::header_update();
-    let event = WatchEvent::Notified { watch: WATCH, notify_id: 1, notifier: 2, payload };
+    let event = WatchEvent::Notified { watch: world.watch(), notify_id: 1, notifier: 2, payload };
+    world.resize(2 * SIZE);
     assert!(world.image.handle_watch_event(&event));
-    world.size = 2 * SIZE;
     world.image.submit(Request::Write { offset: SIZE, data: "behind the old end".into() });
     assert!(world.image.poll_completion().is_none());
     world.settle();
@@ -194,11 +93,11 @@ fn requests_wait_while_the_header_is_read_again() {
 
 #[test]
 fn a_lost_watch_is_registered_again_and_the_header_read() {
-    let mut world = World::new(true);
-    let other = WatchEvent::Lost { watch: WatchId(1), error: Errno::NOTCONN };
+    let mut world = World::new();
+    let other = WatchEvent::Lost { watch: WatchId(77), error: Errno::NOTCONN };
     assert!(!world.image.handle_watch_event(&other));
-    world.size = SIZE / 2;
-    let lost = WatchEvent::Lost { watch: WATCH, error: Errno::NOTCONN };
+    world.resize(SIZE / 2);
+    let lost = WatchEvent::Lost { watch: world.watch(), error: Errno::NOTCONN };
     assert!(world.image.handle_watch_event(&lost));
     world.settle();
     assert_eq!(world.image.poll_event(), Some(ImageEvent::Resized(SIZE / 2)));
@@ -206,7 +105,7 @@ fn a_lost_watch_is_registered_again_and_the_header_read() {
 
 #[test]
 fn closing_waits_for_what_is_in_flight() {
-    let mut world = World::new(true);
+    let mut world = World::new();
     world.image.submit(Request::Write { offset: 0, data: "a".into() });
     world.image.close();
     assert_eq!(world.image.poll_event(), None);
@@ -218,7 +117,7 @@ fn closing_waits_for_what_is_in_flight() {
 #[test]
 fn a_request_for_many_objects_asks_for_a_bounded_number_at_once() {
     let objects = 1000;
-    let header = Header { size: objects << 12, ..header() };
+    let header = Header { size: objects << 12, ..header(Features::LAYERING) };
     let mut image = Image::new(header, false).unwrap();
     image.submit(Request::Map { offset: 0, length: objects << 12 });
     let (mut under_way, mut asked) = (Vec::new(), 0);
@@ -256,7 +155,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #[test]
     fn an_image_is_an_array_of_bytes(steps in prop::collection::vec(step(), 1..20)) {
-        let mut world = World::new(true);
+        let mut world = World::new();
         let mut model = vec![0; SIZE as usize];
         for step in steps {
             match step {
