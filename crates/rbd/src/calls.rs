@@ -6,7 +6,7 @@ use bytes::Bytes;
 use codec::{Decode, Encode, Reader};
 use rados::OperationReply;
 use std::collections::BTreeMap;
-use types::{SnapId, UTime};
+use types::{ChildSpec, ParentSpec, SnapId, UTime};
 use wire::OsdOp;
 
 pub(crate) fn call(method: &str, input: &impl Encode) -> OsdOp {
@@ -97,70 +97,6 @@ pub(crate) fn set_stripe_unit_count(unit: u64, count: u64) -> OsdOp {
 
 pub(crate) fn get_created() -> OsdOp {
     call("get_create_timestamp", &())
-}
-
-/// What a parent is found by: pool, namespace, image id, snapshot.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ParentSpec {
-    pub pool: i64,
-    pub namespace: Bytes,
-    pub image: Bytes,
-    pub snapshot: SnapId,
-}
-
-impl ParentSpec {
-    pub fn exists(&self) -> bool {
-        self.pool >= 0 && !self.image.is_empty()
-    }
-}
-
-impl Encode for ParentSpec {
-    fn encode(&self, w: &mut codec::Writer) {
-        w.versioned(1, 1, |w| {
-            w.i64(self.pool);
-            w.value(&self.namespace);
-            w.value(&self.image);
-            w.value(&self.snapshot);
-        });
-    }
-}
-
-/// A clone, as the header of its parent names it: pool, namespace, image id.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ChildSpec {
-    pub pool: i64,
-    pub namespace: Bytes,
-    pub image: Bytes,
-}
-
-impl Encode for ChildSpec {
-    fn encode(&self, w: &mut codec::Writer) {
-        w.versioned(2, 1, |w| {
-            w.i64(self.pool);
-            w.value(&self.image);
-            w.value(&self.namespace);
-        });
-    }
-}
-
-impl Decode for ChildSpec {
-    fn decode(r: &mut codec::Reader<'_>) -> codec::Result<Self> {
-        r.versioned("clone", 2, |r, version| {
-            let (pool, image) = r.value()?;
-            let namespace = if version >= 2 { r.value()? } else { Bytes::new() };
-            Ok(ChildSpec { pool, namespace, image })
-        })
-    }
-}
-
-impl Decode for ParentSpec {
-    fn decode(r: &mut codec::Reader<'_>) -> codec::Result<Self> {
-        r.versioned("parent image", 1, |r, _| {
-            let pool = r.i64("pool")?;
-            let (namespace, image) = r.value()?;
-            Ok(ParentSpec { pool, namespace, image, snapshot: r.value()? })
-        })
-    }
 }
 
 pub(crate) fn get_parent() -> OsdOp {

@@ -1,13 +1,13 @@
 //! What an image's header says.
 
-use crate::calls::{self, ParentSpec};
+use crate::calls;
 use crate::names::{ImageSpec, Pool, data_object, text};
 use crate::snapshot::Snapshot;
 use crate::steps::{Steps, Stop};
 use crate::{Error, Features, Layout};
 use rados::Place;
 use std::sync::Arc;
-use types::{Errno, PoolId, SnapId, UTime};
+use types::{Errno, ParentSpec, PoolId, SnapId, UTime};
 use wire::SnapContext;
 
 /// Larger ones are not what librbd makes (64 MiB at most by default, 32 MiB per write).

@@ -2,12 +2,12 @@
 //! object `rbd_children` of the clones' pool.
 
 use super::features::operation;
-use super::values::{ChildSpec, NamespaceKind, Snapshot};
+use super::values::{NamespaceKind, Snapshot};
 use super::{features, keys, stored};
 use crate::{Method, ObjectContext, Result, methods, omap};
 use bytes::Bytes;
 use std::collections::BTreeSet;
-use types::{Errno, SnapId};
+use types::{ChildSpec, Errno, SnapId};
 
 pub(super) const METHODS: &[Method] = methods! {
     "child_attach": READ_WRITE => attach,

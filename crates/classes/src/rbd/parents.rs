@@ -2,11 +2,11 @@
 //! snapshots alone still need the parent.
 
 use super::features::operation;
-use super::values::{Parent, ParentSpec, Snapshot};
+use super::values::{Parent, Snapshot};
 use super::{features, keys, stored};
 use crate::{Failure, IfPresent, Method, ObjectContext, Result, methods, omap, require_existing};
 use bytes::Bytes;
-use types::{Errno, SnapId};
+use types::{Errno, ParentSpec, SnapId};
 
 pub(super) const METHODS: &[Method] = methods! {
     "parent_get": READ => parent,

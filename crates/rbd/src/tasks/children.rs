@@ -1,14 +1,14 @@
 //! Clones of a snapshot.
 
 use crate::Error;
-use crate::calls::{self, ChildSpec};
+use crate::calls;
 use crate::header::{self, Header};
 use crate::names::{ImageSpec, Pool, text};
 use crate::snapshot::{self, Snapshot};
 use crate::steps::{Steps, Stop, Task};
 use bytes::Bytes;
 use std::collections::BTreeSet;
-use types::{Errno, PoolId, SnapId};
+use types::{ChildSpec, Errno, PoolId, SnapId};
 
 /// A clone.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 use super::snapshots::discard;
 use super::tell_watchers;
 use crate::Error;
-use crate::calls::{self, ChildSpec, ParentSpec};
+use crate::calls;
 use crate::header::{self, Header, Parent, ParentInfo};
 use crate::lock::with_lock;
 use crate::names::ImageSpec;
@@ -12,7 +12,7 @@ use crate::snapshot::{self, Snapshot};
 use crate::steps::{Steps, Stop};
 use bytes::Bytes;
 use rados::Place;
-use types::{Errno, SnapId};
+use types::{ChildSpec, Errno, ParentSpec, SnapId};
 
 /// Where the parent is told of a clone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

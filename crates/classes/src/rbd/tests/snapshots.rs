@@ -1,10 +1,10 @@
 //! Snapshots, parents and children, in both formats.
 
 use super::*;
-use crate::rbd::values::{ChildSpec, MirrorNamespace, Namespace, NamespaceKind, ParentSpec};
+use crate::rbd::values::{MirrorNamespace, Namespace, NamespaceKind};
 use codec::{Decode, Reader};
 use std::collections::{BTreeMap, BTreeSet};
-use types::{SnapId, UTime};
+use types::{ChildSpec, ParentSpec, SnapId, UTime};
 
 /// `SnapshotInfo` as clients decode it.
 #[derive(Debug, PartialEq)]

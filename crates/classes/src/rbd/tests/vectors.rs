@@ -1,14 +1,14 @@
 //! Bytes that Ceph 18.2.7 stored when the `rbd` tool worked on images.
 
 use crate::rbd::values::{
-    ChildSpec, GroupSnapshot, GroupSpec, MigrationSpec, MirrorImage, MirrorPeer, Namespace,
-    NamespaceKind, Parent, Snapshot, TrashSpec,
+    GroupSnapshot, GroupSpec, MigrationSpec, MirrorImage, MirrorPeer, Namespace, NamespaceKind,
+    Parent, Snapshot, TrashSpec,
 };
 use bytes::Bytes;
 use codec::{Decode, Encode};
 use std::collections::BTreeSet;
 use std::fmt::Debug;
-use types::SnapId;
+use types::{ChildSpec, SnapId};
 
 const VECTORS: &str = include_str!("vectors.txt");
 

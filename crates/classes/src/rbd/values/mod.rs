@@ -14,6 +14,6 @@ pub(super) use mirror::{
     MirrorImage, MirrorImageMap, MirrorPeer, image_state, mode, peer_direction,
 };
 pub(super) use mirror_status::{Instance, SiteStatus, Statuses, StoredStatus, status_state};
-pub(super) use parent::{ChildSpec, Parent, ParentSpec};
+pub(super) use parent::Parent;
 pub(super) use snapshot::{MirrorNamespace, Namespace, NamespaceKind, Snapshot, SnapshotInfo};
 pub(super) use trash::TrashSpec;
