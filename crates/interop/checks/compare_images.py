@@ -19,8 +19,8 @@ write, read, mixed (70 % reads): 4 KiB at random, --flights in flight. linear-*:
 system time by completed operations: daemons are the PIDs, the client is whatever runs on the client's side, an NBD server included.
 --raw measures a file (made with --image-size if it is not there) by itself: O_DIRECT, writes O_DSYNC, too.
 """
-import argparse, contextlib, json, os, resource, shutil, signal, statistics, subprocess, sys, tempfile, time
-from measure import Counters, RUN_SECONDS_MAX, median, save, shown, size_name
+import argparse, contextlib, json, os, resource, shutil, signal, subprocess, sys, tempfile, time
+from measure import Counters, RUN_SECONDS_MAX, median, rate_text, ratio, save, shown, size_name
 
 SMALL, LARGE = 4 << 10, 4 << 20
 READ_PERCENT = 70
@@ -191,15 +191,6 @@ def measure_round(number, clusters, args, cells):
                 print(f"{what}: {cell.get('rate') or 0:.0f}/s, {cell.get('daemon_us') or 0:.1f} + {cell.get('client_us') or 0:.1f} µs",
                       file=sys.stderr)
                 cells.append({**point, "tool": tool, "subject": cluster.name, **cell})
-
-def rate_text(size, rates):
-    unit, factor = ("IOPS", 1) if size < 65536 else ("MB/s", size / 1e6)
-    low, middle, high = (f(rates) * factor for f in (min, statistics.median, max))
-    return f"{middle:.0f} {unit}" + (f" ({low:.0f}..{high:.0f})" if len(rates) > 1 else "")
-
-def ratio(rounds, base, column):
-    pairs = [(rounds[i].get(column), base[i].get(column)) for i in sorted(rounds.keys() & base.keys())]
-    return median([value / reference for value, reference in pairs if value is not None and reference])
 
 def table(cells):
     """Markdown. At a point, the clusters are compared with the first one, tool by tool, or with its librbd."""

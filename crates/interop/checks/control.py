@@ -11,17 +11,13 @@ import signal
 import socket
 import subprocess
 import sys
-import time
+from tools import Wrong, run, until
 
 SEPIOLA = os.environ["SEPIOLA"]
 SCRATCH = pathlib.Path(os.environ["SCRATCH"]).absolute()
 SHORT = os.environ.get("SHORT") == "1"
 DISK = ["--disk-size", "256M"]
 MEMORY = ["--memory", "64M"]
-
-
-class Failed(Exception):
-    pass
 
 
 def free_ports(count):
@@ -34,36 +30,14 @@ def free_ports(count):
     return ports
 
 
-def call(*command, env=None, time_max=60):
-    environment = dict(os.environ, **(env or {}))
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=time_max,
-                          env=environment)
-    if done.returncode != 0:
-        raise Failed(f"{' '.join(map(str, command))}: {done.returncode}: {done.stdout}{done.stderr}")
-    return done.stdout
-
-
 def refused(reason, *command):
     try:
-        call(*command)
-    except Failed as failed:
-        if reason not in str(failed):
+        run(*command)
+    except Wrong as wrong:
+        if reason not in str(wrong):
             raise
         return
-    raise Failed(f"{command} should have been refused")
-
-
-def until(what, done, time_max=60):
-    start, reason = time.monotonic(), ""
-    while True:
-        try:
-            if done():
-                return time.monotonic() - start
-        except (Failed, subprocess.TimeoutExpired) as failed:
-            reason = failed
-        if time.monotonic() - start > time_max:
-            raise Failed(f"{what}: not after {time_max} s: {reason}")
-        time.sleep(0.2)
+    raise Wrong(f"{command} should have been refused")
 
 
 class Processes:
@@ -95,7 +69,7 @@ class Cluster:
         self.conf = directory / "ceph.conf"
 
     def run(self, *words, time_max=60):
-        return call(*words, env={"CEPH_CONF": str(self.conf)}, time_max=time_max)
+        return run(*words, env=dict(os.environ, CEPH_CONF=str(self.conf)), timeout=time_max)
 
     def ceph(self, *words, time_max=30):
         return self.run("ceph", "--connect-timeout", time_max, *words, time_max=time_max + 5)
@@ -130,14 +104,14 @@ class Cluster:
 def make_certificates(directory):
     directory.mkdir()
     key = ["-newkey", "rsa:2048", "-nodes"]
-    call("openssl", "req", "-x509", *key, "-keyout", directory / "ca.key", "-out", directory / "ca.pem", "-days", "2",
+    run("openssl", "req", "-x509", *key, "-keyout", directory / "ca.key", "-out", directory / "ca.pem", "-days", "2",
          "-subj", "/CN=an authority of our own")
     for name in ["server", "client"]:
         request = directory / f"{name}.csr"
         extensions = directory / f"{name}.ext"
         extensions.write_text("subjectAltName=IP:127.0.0.1\nextendedKeyUsage=serverAuth,clientAuth\n")
-        call("openssl", "req", *key, "-keyout", directory / f"{name}.key", "-out", request, "-subj", f"/CN={name}")
-        call("openssl", "x509", "-req", "-in", request, "-CA", directory / "ca.pem", "-CAkey", directory / "ca.key",
+        run("openssl", "req", *key, "-keyout", directory / f"{name}.key", "-out", request, "-subj", f"/CN={name}")
+        run("openssl", "x509", "-req", "-in", request, "-CA", directory / "ca.pem", "-CAkey", directory / "ca.key",
              "-CAcreateserial", "-days", "2", "-extfile", extensions, "-out", directory / f"{name}.pem")
 
 
@@ -161,7 +135,7 @@ class Etcd:
         if self.certificates:
             tls = ["--cacert", self.certificates / "ca.pem", "--cert", self.certificates / "client.pem", "--key",
                    self.certificates / "client.key"]
-        return call("etcdctl", "--endpoints", self.url, *tls, *words, env={"ETCDCTL_API": "3"}) or "done"
+        return run("etcdctl", "--endpoints", self.url, *tls, *words, env=dict(os.environ, ETCDCTL_API="3")) or "done"
 
     def arguments(self):
         arguments = ["--etcd", self.url]
@@ -180,7 +154,7 @@ class Machines:
         self.etcd = etcd
         self.ports = dict(zip(self.MONITORS, free_ports(len(self.MONITORS))))
         self.first = SCRATCH / "mon.a"
-        call(SEPIOLA, "cluster", "create", "--data", self.first, "--name", "a", "--listen", self.address("a"), "--size",
+        run(SEPIOLA, "cluster", "create", "--data", self.first, "--name", "a", "--listen", self.address("a"), "--size",
              "2", *etcd.arguments())
         self.cluster = Cluster(SCRATCH)
         for name in self.MONITORS:
@@ -188,7 +162,7 @@ class Machines:
         self.write_conf()
         until("the monitors", lambda: len(self.cluster.status()["quorum"]) == len(self.MONITORS))
         for osd in range(3):
-            call(SEPIOLA, "osd", "create", "--conf", self.cluster.conf, "--data", SCRATCH / f"osd.{osd}", *DISK, "--host",
+            run(SEPIOLA, "osd", "create", "--conf", self.cluster.conf, "--data", SCRATCH / f"osd.{osd}", *DISK, "--host",
                  f"h{osd}")
             self.start_osd(osd)
         self.cluster.create_pool("data")
@@ -248,11 +222,11 @@ def lose_etcd(machines):
     files = []
     for machine in [["--osd", SCRATCH / "osd.0", "--osd", SCRATCH / "osd.1"], ["--osd", SCRATCH / "osd.2"]]:
         files.append(SCRATCH / f"remains.{len(files)}")
-        until("the stores are free", lambda: call(SEPIOLA, "control", "collect", *machine, "--out", files[-1]), 20)
+        until("the stores are free", lambda: run(SEPIOLA, "control", "collect", *machine, "--out", files[-1]), 20)
     rebuild = [SEPIOLA, "control", "rebuild", "--data", machines.first, "--listen", machines.address("a"), "--size", "2",
                *machines.etcd.arguments()]
     refused("osd.2", *rebuild, files[0])
-    call(*rebuild, *files)
+    run(*rebuild, *files)
     assert (machines.first / "ceph.client.admin.keyring").read_text() != admin
     for name in Machines.MONITORS:
         machines.start_monitor(name)
@@ -285,7 +259,7 @@ def move_there_and_back(etcd):
     move = [SEPIOLA, "control", "move", "--data", directory]
     refused("sepiola down", *move, *etcd.arguments(), "--etcd-prefix", "moved")
     PROCESSES.stop(directory.name)
-    call(*move, *etcd.arguments(), "--etcd-prefix", "moved")
+    run(*move, *etcd.arguments(), "--etcd-prefix", "moved")
     cluster = up(directory)
     assert etcd.ctl("get", "--prefix", "--keys-only", "moved/state/leader").strip() != "done"
     until("clean groups", cluster.is_clean)
@@ -293,7 +267,7 @@ def move_there_and_back(etcd):
     cluster.put("on-the-etcd")
     refused("in use", *move, "--back")
     PROCESSES.stop(directory.name)
-    call(*move, "--back")
+    run(*move, "--back")
     assert not (directory / "etcd.json").exists()
     cluster = up(directory)
     until("clean groups", cluster.is_clean)
@@ -308,7 +282,7 @@ def lose_file(directory, cluster):
     (directory / "control.redb").unlink()
     osds = [word for osd in range(2) for word in ("--osd", directory / f"osd.{osd}")]
     rebuild = [SEPIOLA, "control", "rebuild", "--data", directory, *osds]
-    until("the stores are free", lambda: call(*rebuild), 20)
+    until("the stores are free", lambda: run(*rebuild), 20)
     cluster = up(directory)
     until("clean groups", cluster.is_clean)
     cluster.check("in-the-file", "on-the-etcd", "in-the-file-again")
@@ -327,7 +301,7 @@ def up_on_etcd_with_hosts(etcd):
     hosts = sorted(node["name"] for node in tree if node["type"] == "host")
     assert hosts == ["host1", "host2", "host3"], hosts
     parent = PROCESSES.running[directory.name].pid
-    children = call("pgrep", "-P", parent).split()
+    children = run("pgrep", "-P", parent).split()
     assert len(children) == 3, children
     os.kill(int(children[0]), signal.SIGKILL)
     until("a host is down", lambda: "OSD_DOWN" in cluster.status()["health"]["checks"])
@@ -336,7 +310,7 @@ def up_on_etcd_with_hosts(etcd):
     cluster.check("on-three-hosts")
     replaced = SCRATCH / "replaced"
     host = next(node["name"] for node in tree if node["type"] == "host" and node["children"] == down)
-    call(SEPIOLA, "osd", "replace", "--conf", cluster.conf, "--old-host", host, "--data", replaced, *DISK)
+    run(SEPIOLA, "osd", "replace", "--conf", cluster.conf, "--old-host", host, "--data", replaced, *DISK)
     PROCESSES.start("replaced", SEPIOLA, "osd", "start", "--data", replaced, *MEMORY)
     until("clean groups", cluster.is_clean)
     cluster.check("on-three-hosts")
@@ -389,7 +363,7 @@ def main():
 if __name__ == "__main__":
     try:
         main()
-    except Failed as failed:
-        sys.exit(f"control: {failed}")
+    except Wrong as wrong:
+        sys.exit(f"control: {wrong}")
     finally:
         PROCESSES.end()

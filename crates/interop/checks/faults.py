@@ -6,7 +6,8 @@ everything acknowledged must read back as it was written last, the cluster must 
 said what happened, and no longer say it. Of each fault it tells the longest time in which nothing was acknowledged.
 """
 import argparse, os, pathlib, shutil, signal, sys, time
-from lab import POOL, Client, Disk, Lab, Wrong, run, wait_for
+from lab import POOL, Client, Disk, Lab
+from tools import Wrong, run, until
 
 # What a stall may last: seconds where a connection breaks, and where a machine goes silent. Longer ones are told,
 # and with --strict, on a machine that does nothing else, they are a failure.
@@ -78,7 +79,7 @@ def stop_quorum(lab):
     for host in lab.hosts[1:]: lab.kill(f"etcd.{host}")
     yield
     for host in lab.hosts[1:]: lab.start_etcd(host)
-    wait_for("changes again", lambda: lab.ceph("config", "rm", "global", "checked") is not None, 60)
+    until("changes again", lambda: lab.ceph("config", "rm", "global", "checked") is not None, 60)
 
 
 def pull_disk(lab):
@@ -105,7 +106,7 @@ def corrupt_block(lab):
     mapping = lab.json("osd", "map", POOL, "damaged")
     pg, osd = mapping["pgid"], mapping["acting"][-1]
     # Until the block has left the log, there is another copy of it.
-    wait_for("a copy on the disk", lambda: damage(lab, osd), 30)
+    until("a copy on the disk", lambda: damage(lab, osd), 30)
     lab.ceph("pg", "deep-scrub", pg)
     yield
     lab.ceph("pg", "repair", pg)

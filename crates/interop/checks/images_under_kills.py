@@ -5,7 +5,8 @@ Each pass of fio writes every block of its image once, in a random order and wit
 reads all of it back. SEPIOLA is the binary; everything lies below SCRATCH.
 """
 import argparse, json, os, pathlib, random, subprocess, sys, threading, time
-from machine import Machine, Wrong, run
+from machine import Machine
+from tools import Wrong, run
 
 POOL = "images"
 # Of an image, and the longest time that fio may take for a pass.

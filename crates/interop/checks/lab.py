@@ -4,33 +4,11 @@ All network devices are in namespaces of this run's own, so several runs do not 
 SEPIOLA is the binary; everything lies below SCRATCH. It needs root, etcd, and stock clients.
 """
 import atexit, collections, json, os, pathlib, random, select, signal, subprocess, sys, threading, time
+from tools import Wrong, run, until
 
 POOL = "load"
 DISK_SIZE, MEMORY = "512M", "64M"
 CLEAN_TIME_MAX, START_TIME_MAX = 120, 60
-
-
-class Wrong(Exception):
-    pass
-
-
-def run(*command, check=True, input=None, env=None, timeout=120):
-    done = subprocess.run(command, capture_output=True, text=True, input=input, env=env, timeout=timeout)
-    if check and done.returncode != 0:
-        raise Wrong(f"{' '.join(command)}: {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout
-
-
-def wait_for(what, condition, limit):
-    """Asks again what fails; how long it took."""
-    start, reason = time.monotonic(), ""
-    while True:
-        try:
-            if condition(): return time.monotonic() - start
-        except (Wrong, subprocess.TimeoutExpired) as wrong:
-            reason = f" ({wrong})"
-        if time.monotonic() - start > limit: raise Wrong(f"not within {limit} s: {what}{reason}")
-        time.sleep(0.1)
 
 
 class Network:
@@ -140,7 +118,7 @@ class Lab:
         self.create_cluster()
         for name in self.monitors: self.start_monitor(name)
         self.write_conf()
-        wait_for("all monitors", lambda: len(self.status()["quorum"]) == hosts, 60)
+        until("all monitors", lambda: len(self.status()["quorum"]) == hosts, 60)
         # Each fault is to be met as if it were the first: machines that came back are not suspected for it.
         self.ceph("config", "set", "mon", "mon_osd_adjust_heartbeat_grace", "false")
         for _ in range(osds):
@@ -201,7 +179,7 @@ class Lab:
         def try_it():
             run(*create)
             return True
-        wait_for("the etcd serves", try_it, 60)
+        until("the etcd serves", try_it, 60)
 
     def start_monitor(self, name):
         host = self.monitors[name]
@@ -266,8 +244,8 @@ class Lab:
         return all_up and pgs["num_pgs"] > 0 and clean == pgs["num_pgs"]
 
     def wait_clean(self):
-        wait_for("all OSDs up and all groups clean", self.is_clean, CLEAN_TIME_MAX)
-        wait_for(f"health without complaints, of {self.health()}", lambda: not self.health(), CLEAN_TIME_MAX)
+        until("all OSDs up and all groups clean", self.is_clean, CLEAN_TIME_MAX)
+        until(f"health without complaints, of {self.health()}", lambda: not self.health(), CLEAN_TIME_MAX)
 
     def etcd_leader(self):
         endpoints = self.on("client", "etcdctl", "--endpoints", self.urls, "endpoint", "status", "-w", "json")
@@ -285,7 +263,7 @@ class Lab:
             def is_sound():
                 run(*fsck, timeout=600)
                 return True
-            wait_for(f"osd.{osd} is sound", is_sound, 20)
+            until(f"osd.{osd} is sound", is_sound, 20)
 
 
 # The client, in a process of its own in its namespace.

@@ -3,31 +3,10 @@
 SEPIOLA is the binary; everything lies below a directory of the caller's.
 """
 import atexit, json, os, pathlib, select, signal, subprocess, time
+from tools import Wrong, run, until
 
 MEMORY = "64M"
-START_TIME_MAX, CLEAN_TIME_MAX, COMMAND_TIME_MAX = 60, 180, 600
-
-
-class Wrong(Exception):
-    pass
-
-
-def run(*command, timeout=COMMAND_TIME_MAX, **more):
-    done = subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          timeout=timeout, **more)
-    if done.returncode != 0: raise Wrong(f"{' '.join(map(str, command))}: {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout
-
-
-def until(what, holds, limit):
-    """Asks again what fails."""
-    start, reason = time.monotonic(), ""
-    while True:
-        try:
-            if holds(): return time.monotonic() - start
-        except Wrong as wrong: reason = wrong
-        if time.monotonic() - start > limit: raise Wrong(f"{what}: not within {limit} s {reason}")
-        time.sleep(0.1)
+START_TIME_MAX, CLEAN_TIME_MAX = 60, 180
 
 
 class Machine:

@@ -6,7 +6,8 @@ over a file that nbdfuse shows, which is an export of `sepiola nbd`, or of qemu-
 everything lies below SCRATCH. It needs root, loop devices and FUSE.
 """
 import contextlib, hashlib, os, pathlib, shutil, subprocess, sys, time
-from machine import Machine, Wrong, run, until
+from machine import Machine
+from tools import Wrong, run, until
 
 POOL = "images"
 SHORT = os.environ.get("SHORT") == "1"

@@ -373,6 +373,7 @@ fn script_that_starts_all(
     text: &str,
     more: impl IntoIterator<Item = (&'static str, String)>,
 ) -> Result<()> {
+    run.write_script("tools.py", include_str!("../checks/tools.py"))?;
     let script = run.write_script(name, text)?;
     let mut environment = run.environment_without_cluster();
     environment.extend(more);
