@@ -2,11 +2,11 @@
 
 use crate::cli::ClusterArgs;
 use crate::datadir::DataDir;
-use crate::host::{Core, CoreConfig, DaemonNode, Hosted, NoStorage, NodeOutput};
+use crate::host::{Core, CoreConfig, DaemonNode, Hosted, NoStorage, NodeOutput, sessions_go_to};
 use anyhow::{Context, Result, anyhow, bail};
 use auth::{Entropy, Keyring};
 use bytes::Bytes;
-use engine::{AuthRequest, ConnId, ConnectingAnswer, ConnectingStep, Message, Peer, Time};
+use engine::{ConnId, ConnectingAnswer, ConnectingStep, Time};
 use rados::{
     Client, CommandOutput, CommandTarget, Config, Credentials, ListPage, ListRequest, OpId,
     Operation, OperationReply, Reply,
@@ -54,9 +54,7 @@ impl Hosted for ClientNode {
         self.inner.participant()
     }
 
-    fn handle_auth(&mut self, now: Time, conn: ConnId, request: AuthRequest) {
-        self.inner.handle_auth(now, conn, request);
-    }
+    sessions_go_to!(inner);
 
     fn authenticate(&mut self, now: Time, conn: ConnId, step: ConnectingStep) -> ConnectingAnswer {
         let client = self.inner.daemon_mut();
@@ -85,22 +83,6 @@ impl Hosted for ClientNode {
             self.refused = Some(format!("authentication failed: {error}"));
             ConnectingAnswer::Refuse
         })
-    }
-
-    fn handle_refused(&mut self, now: Time, conn: ConnId) {
-        self.inner.handle_refused(now, conn);
-    }
-
-    fn handle_opened(&mut self, now: Time, conn: ConnId, peer: Peer) {
-        self.inner.handle_opened(now, conn, peer);
-    }
-
-    fn handle_message(&mut self, now: Time, conn: ConnId, message: Message) {
-        self.inner.handle_message(now, conn, message);
-    }
-
-    fn handle_closed(&mut self, now: Time, conn: ConnId) {
-        self.inner.handle_closed(now, conn);
     }
 
     fn handle_timeout(&mut self, now: Time) {

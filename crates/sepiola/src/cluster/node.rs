@@ -2,8 +2,8 @@
 
 use super::disk::Disk;
 use crate::control::Control;
-use crate::host::{DaemonNode, Hosted, NodeOutput, StorageIo};
-use engine::{AuthRequest, ConnId, ConnectingAnswer, ConnectingStep, Message, Peer, Time};
+use crate::host::{DaemonNode, Hosted, NodeOutput, StorageIo, sessions_go_to};
+use engine::{ConnId, ConnectingAnswer, ConnectingStep, Time};
 use mon::Monitor;
 use osd::Osd;
 use rt::DiskResult;
@@ -31,28 +31,10 @@ impl Hosted for Node {
         }
     }
 
-    fn handle_auth(&mut self, now: Time, conn: ConnId, request: AuthRequest) {
-        self.hosted().handle_auth(now, conn, request);
-    }
+    sessions_go_to!(hosted());
 
     fn authenticate(&mut self, now: Time, conn: ConnId, step: ConnectingStep) -> ConnectingAnswer {
         self.hosted().authenticate(now, conn, step)
-    }
-
-    fn handle_refused(&mut self, now: Time, conn: ConnId) {
-        self.hosted().handle_refused(now, conn);
-    }
-
-    fn handle_opened(&mut self, now: Time, conn: ConnId, peer: Peer) {
-        self.hosted().handle_opened(now, conn, peer);
-    }
-
-    fn handle_message(&mut self, now: Time, conn: ConnId, message: Message) {
-        self.hosted().handle_message(now, conn, message);
-    }
-
-    fn handle_closed(&mut self, now: Time, conn: ConnId) {
-        self.hosted().handle_closed(now, conn);
     }
 
     fn handle_timeout(&mut self, now: Time) {

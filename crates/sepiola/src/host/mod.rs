@@ -15,6 +15,7 @@ mod wire;
 
 pub use core::{Core, CoreConfig};
 pub use links::{Directory, NodeAddress, Parcel};
+pub(crate) use node::sessions_go_to;
 pub use node::{DaemonNode, Hosted, NoStorage, NodeOutput, Storage, StorageIo};
 pub use streams::{StreamEvent, StreamOutput};
 pub use wire::Listening;

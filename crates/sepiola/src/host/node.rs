@@ -99,6 +99,32 @@ pub trait Hosted {
     }
 }
 
+/// What sessions tell goes to a part of the daemon.
+macro_rules! sessions_go_to {
+    ($($part:tt)+) => {
+        fn handle_auth(&mut self, now: Time, conn: ConnId, request: engine::AuthRequest) {
+            self.$($part)+.handle_auth(now, conn, request);
+        }
+
+        fn handle_refused(&mut self, now: Time, conn: ConnId) {
+            self.$($part)+.handle_refused(now, conn);
+        }
+
+        fn handle_opened(&mut self, now: Time, conn: ConnId, peer: engine::Peer) {
+            self.$($part)+.handle_opened(now, conn, peer);
+        }
+
+        fn handle_message(&mut self, now: Time, conn: ConnId, message: engine::Message) {
+            self.$($part)+.handle_message(now, conn, message);
+        }
+
+        fn handle_closed(&mut self, now: Time, conn: ConnId) {
+            self.$($part)+.handle_closed(now, conn);
+        }
+    };
+}
+pub(crate) use sessions_go_to;
+
 /// A daemon with its storage.
 pub struct DaemonNode<D, S> {
     participant: ParticipantName,
@@ -125,28 +151,10 @@ where
         self.participant
     }
 
-    fn handle_auth(&mut self, now: Time, conn: ConnId, request: AuthRequest) {
-        self.daemon.handle_auth(now, conn, request);
-    }
+    sessions_go_to!(daemon);
 
     fn authenticate(&mut self, now: Time, conn: ConnId, step: ConnectingStep) -> ConnectingAnswer {
         self.daemon.authenticate(now, conn, step)
-    }
-
-    fn handle_refused(&mut self, now: Time, conn: ConnId) {
-        self.daemon.handle_refused(now, conn);
-    }
-
-    fn handle_opened(&mut self, now: Time, conn: ConnId, peer: Peer) {
-        self.daemon.handle_opened(now, conn, peer);
-    }
-
-    fn handle_message(&mut self, now: Time, conn: ConnId, message: Message) {
-        self.daemon.handle_message(now, conn, message);
-    }
-
-    fn handle_closed(&mut self, now: Time, conn: ConnId) {
-        self.daemon.handle_closed(now, conn);
     }
 
     fn handle_timeout(&mut self, now: Time) {

@@ -4,10 +4,10 @@ use super::client::Client;
 use super::served::Served;
 use super::tls::TlsPolicy;
 use crate::connection::ClientNode;
-use crate::host::{Hosted, NodeOutput, StreamEvent, StreamOutput};
+use crate::host::{Hosted, NodeOutput, StreamEvent, StreamOutput, sessions_go_to};
 use anyhow::{Result, bail};
 use bytes::Bytes;
-use engine::{AuthRequest, ConnId, ConnectingAnswer, ConnectingStep, Message, Peer, Time};
+use engine::{ConnId, ConnectingAnswer, ConnectingStep, Time};
 use nbd::{Event, Export, Exports};
 use rbd::{Asker, Errands, ImageEvent};
 use rt::SocketId;
@@ -237,28 +237,10 @@ impl Hosted for NbdNode {
         self.inner.participant()
     }
 
-    fn handle_auth(&mut self, now: Time, conn: ConnId, request: AuthRequest) {
-        self.inner.handle_auth(now, conn, request);
-    }
+    sessions_go_to!(inner);
 
     fn authenticate(&mut self, now: Time, conn: ConnId, step: ConnectingStep) -> ConnectingAnswer {
         self.inner.authenticate(now, conn, step)
-    }
-
-    fn handle_refused(&mut self, now: Time, conn: ConnId) {
-        self.inner.handle_refused(now, conn);
-    }
-
-    fn handle_opened(&mut self, now: Time, conn: ConnId, peer: Peer) {
-        self.inner.handle_opened(now, conn, peer);
-    }
-
-    fn handle_message(&mut self, now: Time, conn: ConnId, message: Message) {
-        self.inner.handle_message(now, conn, message);
-    }
-
-    fn handle_closed(&mut self, now: Time, conn: ConnId) {
-        self.inner.handle_closed(now, conn);
     }
 
     fn handle_timeout(&mut self, now: Time) {
