@@ -65,7 +65,11 @@ fn measure(args: &BenchArgs) -> Result<()> {
     let mut report = Report::new(subject(args, object_size, runs), knows_daemons);
     for _ in 0..runs {
         let mut work = PoolWork { connection: &mut connection, load: &mut load };
-        let (result, latencies) = measurement.run(&mut work)?;
+        let outcome = measurement.run(&mut work);
+        if outcome.is_err() && load.is_full() {
+            bail!("the pool {} is full; `ceph health detail` says what to do", args.pool.pool);
+        }
+        let (result, latencies) = outcome?;
         report.add(result, &latencies);
     }
     report.set_series(measurement.finish());
