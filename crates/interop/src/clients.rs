@@ -15,7 +15,7 @@ pub enum Clients {
 }
 
 const SHARED_PACKAGES: &str =
-    "ceph-common python3-rados python3-rbd fio qemu-utils qemu-block-extra";
+    "ceph-common python3-rados python3-rbd fio qemu-utils qemu-block-extra libnbd-bin openssl";
 
 impl Clients {
     pub fn parse(name: &str) -> Result<Vec<Clients>> {
@@ -47,11 +47,11 @@ impl Clients {
     pub fn prepare(&self, shared: &Path) -> Result<()> {
         let Clients::Chroot { suite, root } = self else { return Ok(()) };
         let root_path = root.display();
-        if !root.join(".complete").exists() {
-            let packages = match *suite {
-                "sid" => format!("{SHARED_PACKAGES} ceph-test"),
-                _ => SHARED_PACKAGES.to_owned(),
-            };
+        let packages = match *suite {
+            "sid" => format!("{SHARED_PACKAGES} ceph-test"),
+            _ => SHARED_PACKAGES.to_owned(),
+        };
+        if !has_packages(root, &packages) {
             println!("making a chroot with Debian {suite}'s clients in {root_path}");
             fs::create_dir_all(root)?;
             shell(&format!(
@@ -102,6 +102,12 @@ impl Clients {
         command.arg(program).stdin(Stdio::null());
         command
     }
+}
+
+/// Whether a chroot was made, and with all that is needed today.
+fn has_packages(root: &Path, packages: &str) -> bool {
+    root.join(".complete").exists()
+        && shell(&format!("chroot {} dpkg -s {packages}", root.display())).is_ok()
 }
 
 fn shell(script: &str) -> Result<()> {
