@@ -30,6 +30,7 @@ pub enum Check {
     Faults,
     ImagesUnderKills,
     RealImage,
+    Guest,
     Upstream,
 }
 
@@ -42,7 +43,7 @@ pub enum Mode {
 }
 
 impl Check {
-    pub const ALL: [Check; 20] = [
+    pub const ALL: [Check; 21] = [
         Check::Commands,
         Check::Rados,
         Check::Librados,
@@ -62,6 +63,7 @@ impl Check {
         Check::Faults,
         Check::ImagesUnderKills,
         Check::RealImage,
+        Check::Guest,
         Check::Upstream,
     ];
 
@@ -86,6 +88,7 @@ impl Check {
             Check::Faults => "faults",
             Check::ImagesUnderKills => "images-under-kills",
             Check::RealImage => "real-image",
+            Check::Guest => "guest",
             Check::Upstream => "upstream",
         }
     }
@@ -112,6 +115,7 @@ impl Check {
             | Check::Faults
             | Check::ImagesUnderKills
             | Check::RealImage
+            | Check::Guest
             | Check::Upstream => return None,
         })
     }
@@ -150,6 +154,7 @@ pub fn plan(clients: &Clients, short: bool) -> Vec<(Check, Mode)> {
                 plan.extend([Mode::Crc, Mode::Secure].map(|mode| (check, mode)));
             }
             Check::Upstream if clients.name() != "20.2" => {}
+            Check::Guest if short => {}
             Check::SourceTree
             | Check::KillStore
             | Check::FullDisk
@@ -157,6 +162,7 @@ pub fn plan(clients: &Clients, short: bool) -> Vec<(Check, Mode)> {
             | Check::Faults
             | Check::ImagesUnderKills
             | Check::RealImage
+            | Check::Guest
             | Check::Groups
             | Check::BadInput
                 if *clients != Clients::Host => {}
@@ -220,6 +226,7 @@ pub fn execute(run: &Run<'_>) -> Result<()> {
             return with_machine(run, "images_under_kills.py", IMAGES_UNDER_KILLS);
         }
         Check::RealImage => return with_machine(run, "real_image.py", REAL_IMAGE),
+        Check::Guest => return with_machine(run, "guest.py", GUEST),
         _ => {}
     }
     let auth = if run.mode == Mode::NoAuth { "none" } else { "cephx" };
@@ -368,6 +375,7 @@ fn faults(run: &Run<'_>) -> Result<()> {
 
 const IMAGES_UNDER_KILLS: &str = include_str!("../checks/images_under_kills.py");
 const REAL_IMAGE: &str = include_str!("../checks/real_image.py");
+const GUEST: &str = include_str!("../checks/guest.py");
 
 /// OSDs as processes of one machine, which are killed one by one; the script starts them.
 fn with_machine(run: &Run<'_>, name: &str, text: &str) -> Result<()> {
