@@ -145,14 +145,26 @@ impl Action {
         }
     }
 
-    /// Whether the request, if it succeeds, always adds to the data or to the number of objects. Where devices
-    /// are full all others may go on while these wait.
-    pub fn always_adds(&self) -> bool {
+    /// Whether a full cluster takes a later request of the same client before this one. Its client holds back what
+    /// is no removal. What it sends before it knows, and what adds, an OSD drops, as Ceph's do; what adds nothing
+    /// goes on.
+    pub fn is_overtaken_when_full(&self, later: &Action) -> bool {
+        let is_held = later.is_let_through() && !self.is_let_through();
+        is_held || self.may_add() && !later.always_adds()
+    }
+
+    /// Whether a client sends the request although the cluster is full.
+    pub fn is_let_through(&self) -> bool {
+        *self == Action::Remove
+    }
+
+    /// Whether the request, if it succeeds, always adds to the data or to the number of objects.
+    fn always_adds(&self) -> bool {
         matches!(self, Action::Append { .. } | Action::Create | Action::Mix { .. })
     }
 
     /// Whether the request perhaps adds to the data or to the number of objects.
-    pub fn may_add(&self) -> bool {
+    fn may_add(&self) -> bool {
         self.is_write()
             && !matches!(self, Action::Remove | Action::OmapRemove { .. } | Action::Unlock)
     }
@@ -391,6 +403,15 @@ mod tests {
 
     fn apply(object: &mut Object, actor: ActorId, action: &Action) -> Outcome {
         object.apply(actor, action, &SnapContext::default())
+    }
+
+    #[test]
+    fn where_all_is_full_removals_overtake_what_is_held_back() {
+        let remove_pair = Action::OmapRemove { key: "key.1".into() };
+        assert!(remove_pair.is_overtaken_when_full(&Action::Remove));
+        assert!(Action::Create.is_overtaken_when_full(&remove_pair));
+        assert!(!remove_pair.is_overtaken_when_full(&Action::Unlock));
+        assert!(!Action::Remove.is_overtaken_when_full(&remove_pair));
     }
 
     #[test]

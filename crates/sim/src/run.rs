@@ -478,10 +478,8 @@ fn judge_history(world: &World) -> Result<usize, String> {
     }
     let mut undecided = 0;
     for object in 0..world.workload.targets.len() {
-        // What a full cluster's client holds back is overtaken by removals, which are let through. What it
-        // sends before it knows, and what adds, an OSD drops, as Ceph's do; what adds nothing goes on.
         let may_overtake = |before: &Entry, after: &Entry| {
-            world.scenario.is_tight && before.action.may_add() && !after.action.always_adds()
+            world.scenario.is_tight && before.action.is_overtaken_when_full(&after.action)
         };
         linearizable::check_client_order(world.history.of_object(object), may_overtake)?;
         match linearizable::check(world.history.of_object(object)) {

@@ -154,7 +154,7 @@ impl ClientProcess {
         if action.calls_writing_class() {
             operation.flags |= request_flags::WRITE;
         }
-        if action == &Action::Remove {
+        if action.is_let_through() {
             operation.flags |= request_flags::FULL_FORCE;
         }
         let id = client.submit(now, operation);
