@@ -229,9 +229,8 @@ pub fn draw(prng: &mut Prng, kind: Kind, mix: &FaultMix, cast: &Cast) -> Plan {
         Kind::CreatePool => (Fault::CreatePool, Vec::new()),
         Kind::Churn => (Fault::Command(churn(prng, cast)), Vec::new()),
         Kind::DivideGroups => (Fault::Command(divide_groups(prng)), Vec::new()),
-        Kind::AddOsd => {
-            (Fault::Start(cast.spares.first().copied().into_iter().collect()), Vec::new())
-        }
+        Kind::AddOsd if cast.spares.is_empty() => (Fault::Start(Vec::new()), Vec::new()),
+        Kind::AddOsd => (Fault::Start(vec![*prng.choose(&cast.spares)]), Vec::new()),
         Kind::OrderScrub => (Fault::Order(order_scrub(prng, cast)), Vec::new()),
         Kind::RemoveOsd => {
             (Fault::Remove(cast.removed.expect("only where one leaves")), Vec::new())

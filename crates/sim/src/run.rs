@@ -35,6 +35,8 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 const ROOM_NOTICED_WITHIN: Duration = Duration::from_secs(20);
 /// What finds no room is tried again more often than this.
 const ROOM_TRIED_WITHIN: Duration = Duration::from_secs(20);
+/// So many kinds of faults in one seed are worth being counted.
+const MANY_KINDS: usize = 6;
 /// For what was acknowledged to become what all copies hold.
 const QUIET: Duration = Duration::from_secs(15);
 /// For the slowest of disks to be done.
@@ -507,7 +509,9 @@ fn judge_stores(world: &World) -> Result<usize, String> {
 
 fn met(world: &World) -> BTreeMap<String, u64> {
     let kinds = world.tally.iter().map(|(kind, times)| (format!("{kind:?}"), *times));
-    kinds.chain(world.scenario.traits().map(|name| (name.to_owned(), 1))).collect()
+    let many =
+        (world.tally.len() >= MANY_KINDS).then(|| (format!("{MANY_KINDS} kinds or more"), 1));
+    kinds.chain(many).chain(world.scenario.traits().map(|name| (name.to_owned(), 1))).collect()
 }
 
 fn report(world: &World) -> Report {

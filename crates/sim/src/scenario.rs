@@ -43,6 +43,8 @@ const SCRUBS_ONE_IN: u64 = 3;
 /// In one seed of so many, of those with faults in which it can, an OSD leaves meanwhile; in another one data rots.
 const REMOVAL_ONE_IN: u64 = 3;
 const ROTTING_ONE_IN: u64 = 2;
+/// In one seed of so many, of those with faults and spares, these join early.
+const JOINING_ONE_IN: u64 = 2;
 const UPKEEP: u64 = 0x7570_6b65_6570;
 /// A group remembers the requests of its last four thousand writes. Who is cut off for longer than those
 /// take, and sends a request again, is not recognised, in Ceph neither; so while clients may be
@@ -164,7 +166,7 @@ impl Scenario {
         let stay: Vec<OsdId> = stay.collect();
         let can_go = (0..osds as i32).map(OsdId).filter(|osd| !stay.contains(osd));
         let can_go = if has_spare_place && !is_tight { can_go.collect() } else { Vec::new() };
-        let Upkeep { removed, rotting } = faults.add_upkeep(seed, can_go, can_rot);
+        let Upkeep { removed, rotting } = faults.add_upkeep(seed, can_go, can_rot, spares);
         let seconds = if is_large { 15 + p.below(15) } else { 20 + p.below(60) };
         Scenario {
             seed,
@@ -337,8 +339,14 @@ impl FaultMix {
         Some(OsdId(prng.below(osds as u64) as i32))
     }
 
-    /// Drawn apart, too. Scrubs are ordered; one who can go leaves, or one who can rots.
-    fn add_upkeep(&mut self, seed: u64, can_go: Vec<OsdId>, can_rot: Vec<OsdId>) -> Upkeep {
+    /// Drawn apart, too. Scrubs are ordered; one who can go leaves, one who can rots, and spares join more often.
+    fn add_upkeep(
+        &mut self,
+        seed: u64,
+        can_go: Vec<OsdId>,
+        can_rot: Vec<OsdId>,
+        spares: usize,
+    ) -> Upkeep {
         let mut prng = Prng::new(seed ^ UPKEEP);
         let p = &mut prng;
         let mut upkeep = Upkeep::default();
@@ -361,6 +369,9 @@ impl FaultMix {
             can_go.into_iter().filter(|osd| Some(*osd) != upkeep.rotting).collect();
         if !can_go.is_empty() && add(p, Kind::RemoveOsd, REMOVAL_ONE_IN) {
             upkeep.removed = Some(*p.choose(&can_go));
+        }
+        if spares > 0 {
+            add(p, Kind::AddOsd, JOINING_ONE_IN);
         }
         upkeep
     }
