@@ -16,6 +16,9 @@ const COUNT_MASK: u8 = 0x3f;
 const HOLE: u8 = 0x40;
 const SHARED: u8 = 0x80;
 
+/// A block's checksum.
+const CRC_LEN: usize = 4;
+
 /// A run's first byte, hole, place and id.
 const RUN_LEN_MAX: usize = 2 + 2 * VARINT_LEN_MAX;
 
@@ -42,7 +45,7 @@ impl Shard {
 
     /// At least as long as what [`Shard::push`] writes.
     pub(super) fn encoded_len_max(&self) -> usize {
-        1 + self.runs.len() * RUN_LEN_MAX + self.mapped_blocks() as usize * 4
+        1 + self.runs.len() * RUN_LEN_MAX + self.mapped_blocks() as usize * CRC_LEN
     }
 
     pub(super) fn push(&self, out: &mut Vec<u8>) {
@@ -53,8 +56,7 @@ impl Shard {
             expected = Expected::behind(run);
         }
         for run in &self.runs {
-            let crcs = &self.crcs[run.start as usize..run.end() as usize];
-            crcs.iter().for_each(|crc| out.extend_from_slice(&crc.to_le_bytes()));
+            push_crcs(out, &self.crcs[run.start as usize..run.end() as usize]);
         }
     }
 
@@ -108,6 +110,14 @@ fn push_run(out: &mut Vec<u8>, run: &Run, expected: Expected) {
     }
 }
 
+/// Without a look at the vector's room for each of them.
+fn push_crcs(out: &mut Vec<u8>, crcs: &[u32]) {
+    let from = out.len();
+    out.resize(from + crcs.len() * CRC_LEN, 0);
+    let (places, _) = out[from..].as_chunks_mut::<CRC_LEN>();
+    places.iter_mut().zip(crcs).for_each(|(place, crc)| *place = crc.to_le_bytes());
+}
+
 fn take_run(r: &mut Reader<'_>, expected: Expected) -> Result<Run> {
     let at = *r;
     let head = r.u8("run")?;
@@ -140,11 +150,10 @@ fn take_nonzero<T: Copy + Into<u64>>(
 
 fn take_crcs(r: &mut Reader<'_>, shard: &mut Shard) -> Result<()> {
     for run in &shard.runs {
-        let raw = r.take("block checksums", run.count as usize * 4)?;
+        let raw = r.take("block checksums", run.count as usize * CRC_LEN)?;
         let crcs = &mut shard.crcs[run.start as usize..run.end() as usize];
-        for (crc, raw) in crcs.iter_mut().zip(raw.chunks_exact(4)) {
-            *crc = u32::from_le_bytes(raw.try_into().expect("chunks are exact"));
-        }
+        let (raw, _) = raw.as_chunks::<CRC_LEN>();
+        crcs.iter_mut().zip(raw).for_each(|(crc, raw)| *crc = u32::from_le_bytes(*raw));
     }
     Ok(())
 }
