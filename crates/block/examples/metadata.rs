@@ -141,7 +141,7 @@ fn table(name: &str, keys: &[Bytes]) {
     let keys: Vec<Bytes> = (0..2 * ENTRIES).map(any).collect();
     measure_hot(&format!("{name}: put again"), &keys, |key| table.put(key, value.clone()));
     measure_hot(&format!("{name}: apply an operation"), &keys, |key| {
-        table.apply(Op::Put { key: key.clone(), value: value.clone() });
+        table.apply(Op::Put { key: key.clone().into(), value: value.clone() });
     });
     measure_hot(&format!("{name}: get"), &keys, |key| {
         drop(black_box(table.get(&key.clone().into())))

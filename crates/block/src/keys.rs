@@ -7,6 +7,7 @@
 //! Knows nothing of the values.
 
 use crate::slices::Slice;
+use crate::table::PointKey;
 use bytes::Bytes;
 use codec::{Reader, Result};
 use std::fmt;
@@ -58,13 +59,22 @@ pub fn collections_range() -> Range<Bytes> {
 }
 
 pub fn object(collection: u64, object: &HObject) -> Bytes {
+    object_bytes(collection, object).into()
+}
+
+/// The same, made for a table.
+pub fn object_point(collection: u64, object: &HObject) -> PointKey {
+    object_bytes(collection, object).into()
+}
+
+fn object_bytes(collection: u64, object: &HObject) -> Vec<u8> {
     let key = if object.key.is_empty() { &object.name } else { &object.key };
     let names = object.namespace.len() + key.len() + object.name.len();
     // Without zeros in names this is the exact length: pool, hash, three ends of names, snapshot.
     let mut bytes = Vec::with_capacity(ID_LEN + 8 + 4 + names + 6 + 8);
     push_id(&mut bytes, OBJECT, collection);
     push_object(&mut bytes, object);
-    bytes.into()
+    bytes
 }
 
 /// The objects under an id.
@@ -96,7 +106,12 @@ fn object_pool(collection: u64, pool: PoolId) -> Vec<u8> {
 }
 
 pub fn shard(object: u64, index: u32) -> Bytes {
-    with_number(SHARD, object, index)
+    Bytes::copy_from_slice(&with_number(SHARD, object, index))
+}
+
+/// The same, made for a table.
+pub fn shard_point(object: u64, index: u32) -> PointKey {
+    PointKey::from(&with_number(SHARD, object, index)[..])
 }
 
 /// The shards of an object from `from_index` on.
@@ -118,6 +133,11 @@ pub fn omap(object: u64, key: &[u8]) -> Bytes {
     push_id(&mut bytes, OMAP, object);
     bytes.extend_from_slice(key);
     bytes.into()
+}
+
+/// The same, made for a table.
+pub fn omap_point(object: u64, key: &[u8]) -> PointKey {
+    PointKey::joined(&id_key(OMAP, object), key)
 }
 
 pub fn omap_range(object: u64) -> Range<Bytes> {
@@ -323,11 +343,11 @@ fn id_key(kind: u8, id: u64) -> [u8; ID_LEN] {
     key
 }
 
-fn with_number(kind: u8, id: u64, number: u32) -> Bytes {
+fn with_number(kind: u8, id: u64, number: u32) -> [u8; ID_LEN + 4] {
     let mut key = [0; ID_LEN + 4];
     key[..ID_LEN].copy_from_slice(&id_key(kind, id));
     key[ID_LEN..].copy_from_slice(&number.to_be_bytes());
-    Bytes::copy_from_slice(&key)
+    key
 }
 
 /// What follows the kind.

@@ -140,7 +140,7 @@ impl<T: TreeScan> Merged<'_, '_, T> {
                 (None, None) => return Ok(None),
                 (None, Some(_)) => Ordering::Greater,
                 (Some(_), None) => Ordering::Less,
-                (Some((key, _)), Some((below, _))) => key.cmp(below),
+                (Some((key, _)), Some((below, _))) => (*key).cmp(&below[..]),
             };
             if order.is_gt() {
                 return Ok(self.below.pairs.next());
@@ -149,7 +149,7 @@ impl<T: TreeScan> Merged<'_, '_, T> {
                 self.below.hide_next();
             }
             if let Some((key, Some(value))) = self.memory.next() {
-                return Ok(Some((key.clone(), value.clone())));
+                return Ok(Some((Bytes::copy_from_slice(key), value.clone())));
             }
         }
     }
@@ -230,7 +230,7 @@ struct Layer<'a> {
     points: btree_map::Range<'a, PointKey, Option<Bytes>>,
 }
 
-type Point<'a> = (&'a Bytes, &'a Option<Bytes>);
+type Point<'a> = (&'a [u8], &'a Option<Bytes>);
 
 impl<'a> Memory<'a> {
     fn new(layers: &[&'a Table], first: &[u8], end: &'a [u8]) -> Self {
@@ -400,7 +400,7 @@ mod tests {
     fn pairs_removed_one_by_one_are_read_past_in_few_steps() {
         let mut tree = tree_of(numbers(0..2_000));
         let mut table = Table::default();
-        (0..1_999).for_each(|i| table.apply(Op::Delete { key: number(i) }));
+        (0..1_999).for_each(|i| table.apply(Op::Delete { key: number(i).into() }));
         let page = scan(&[&table], &mut tree, Bound::Unbounded, b"\xff", 1, 8).unwrap();
         assert_eq!((page.pairs.len(), page.more), (1, false));
         assert!(tree.scans < 2 * 2_000 / STEP_ENTRIES + 4, "{} scans", tree.scans);

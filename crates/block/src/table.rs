@@ -4,10 +4,11 @@
 //! which commits change, and while a checkpoint runs the *frozen* one below it, which is being written
 //! to the tree. A [`View`] looks through both.
 //!
-//! Memory: keys and values that come in may be slices of a message or of a page, which would live
-//! as long as any slice of them. So what is stored is copied, except for values longer than
-//! [`COPIED_MAX`]: those keep what they are a slice of, and cost no time to copy. This is decided
-//! in [`Table::put`] alone.
+//! Memory: values that come in may be slices of a message or of a page, which would live as long as
+//! any slice of them. So what is stored is copied, with two exceptions: values longer than
+//! [`COPIED_MAX`] keep what they are a slice of, and cost no time to copy; and a value that nobody else
+//! knows was made to be stored here. This is decided in [`Table::set_value`] alone. Keys have memory
+//! of their own in any case.
 
 mod point;
 
@@ -30,11 +31,11 @@ const ENTRY_OVERHEAD: usize = 180;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Op {
     Put {
-        key: Bytes,
+        key: PointKey,
         value: Bytes,
     },
     Delete {
-        key: Bytes,
+        key: PointKey,
     },
     /// Removes all keys from `first` (inclusive) to `last` (exclusive).
     DeleteRange {
@@ -45,9 +46,10 @@ pub enum Op {
 
 impl Op {
     /// The key, or the first of a range.
-    pub fn key(&self) -> &Bytes {
+    pub fn key(&self) -> &[u8] {
         match self {
-            Op::Put { key, .. } | Op::Delete { key } | Op::DeleteRange { first: key, .. } => key,
+            Op::Put { key, .. } | Op::Delete { key } => key,
+            Op::DeleteRange { first, .. } => first,
         }
     }
 }
@@ -81,8 +83,8 @@ pub struct Table {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entry<'a> {
     Range { first: &'a Bytes, last: &'a Bytes },
-    Value { key: &'a Bytes, value: &'a Bytes },
-    Removed { key: &'a Bytes },
+    Value { key: &'a [u8], value: &'a Bytes },
+    Removed { key: &'a [u8] },
 }
 
 impl Table {
@@ -93,21 +95,29 @@ impl Table {
 
     pub fn apply(&mut self, op: Op) {
         match op {
-            Op::Put { key, value } => self.put(&key, value),
-            Op::Delete { key } => self.delete(&key),
+            Op::Put { key, value } => self.set_value(key, value),
+            Op::Delete { key } => self.remove(key),
             Op::DeleteRange { first, last } => self.delete_range(&first, &last),
         }
     }
 
     pub fn put(&mut self, key: &[u8], value: Bytes) {
-        let is_long = value.len() > COPIED_MAX;
-        let value = if is_long { value } else { Bytes::copy_from_slice(&value) };
+        self.set_value(key.into(), value);
+    }
+
+    fn set_value(&mut self, key: PointKey, value: Bytes) {
+        let is_kept = value.is_unique();
+        let value = if is_kept { value } else { detached(&value) };
         self.set(key, Some(value));
     }
 
     pub fn delete(&mut self, key: &[u8]) {
-        if self.is_in_range(key) {
-            self.forget(key);
+        self.remove(key.into());
+    }
+
+    fn remove(&mut self, key: PointKey) {
+        if self.is_in_range(&key) {
+            self.forget(&key);
         } else {
             self.set(key, None);
         }
@@ -191,48 +201,37 @@ impl Table {
         self.range_end(key).is_some()
     }
 
-    fn set(&mut self, key: &[u8], value: Option<Bytes>) {
-        self.count(key, &value);
-        // Copying the key even if it is there is cheaper than looking twice if it is not.
-        if let Some(old) = self.points.insert(Bytes::copy_from_slice(key).into(), value) {
-            self.discount(key, &old);
+    fn set(&mut self, key: PointKey, value: Option<Bytes>) {
+        let (length, is_fresh) = (key.len(), self.is_fresh(&key));
+        self.bytes += cost(length, value_len(&value));
+        self.load.add(load(length, is_fresh, &value));
+        if let Some(old) = self.points.insert(key, value) {
+            self.bytes -= cost(length, value_len(&old));
+            self.load.subtract(load(length, is_fresh, &old));
         }
     }
 
     fn forget(&mut self, key: &[u8]) {
         if let Some(value) = self.points.remove(key) {
-            self.discount(key, &value);
+            self.bytes -= cost(key.len(), value_len(&value));
+            self.load.subtract(self.point_load(key, &value));
         }
-    }
-
-    fn count(&mut self, key: &[u8], value: &Option<Bytes>) {
-        self.bytes += cost(key.len(), value_len(value));
-        self.load.add(self.point_load(key, value));
-    }
-
-    fn discount(&mut self, key: &[u8], value: &Option<Bytes>) {
-        self.bytes -= cost(key.len(), value_len(value));
-        self.load.subtract(self.point_load(key, value));
     }
 
     pub(crate) fn point_load(&self, key: &[u8], value: &Option<Bytes>) -> Load {
-        self.load_of(key, value.as_ref().map(Bytes::len))
+        load(key.len(), self.is_fresh(key), value)
     }
 
-    fn load_of(&self, key: &[u8], value: Option<usize>) -> Load {
-        let is_fresh =
-            self.fresh_from.is_some_and(|from| keys::counted_id(key).is_some_and(|id| id >= from));
-        match is_fresh {
-            true => Load::fresh_point(key.len(), value),
-            false => Load::point(key.len(), value),
-        }
+    /// Whether the tree below cannot have the key.
+    fn is_fresh(&self, key: &[u8]) -> bool {
+        self.fresh_from.is_some_and(|from| keys::counted_id(key).is_some_and(|id| id >= from))
     }
 
     /// What a change would add to the load at most.
     pub fn load_of_op(&self, op: &Op) -> Load {
         match op {
-            Op::Put { key, value } => self.load_of(key, Some(value.len())),
-            Op::Delete { key } => self.load_of(key, None),
+            Op::Put { key, value } => load_of(key.len(), self.is_fresh(key), Some(value.len())),
+            Op::Delete { key } => load_of(key.len(), self.is_fresh(key), None),
             Op::DeleteRange { first, last } => Load::range(first.len(), last.len()),
         }
     }
@@ -255,6 +254,22 @@ impl Table {
         self.load.add(Load::range(first.len(), last.len()));
         self.ranges.insert(Bytes::copy_from_slice(first), last);
     }
+}
+
+fn load(key_len: usize, is_fresh: bool, value: &Option<Bytes>) -> Load {
+    load_of(key_len, is_fresh, value.as_ref().map(Bytes::len))
+}
+
+fn load_of(key_len: usize, is_fresh: bool, value: Option<usize>) -> Load {
+    match is_fresh {
+        true => Load::fresh_point(key_len, value),
+        false => Load::point(key_len, value),
+    }
+}
+
+/// A value to be stored that may be a slice of something larger.
+pub fn detached(value: &Bytes) -> Bytes {
+    if value.len() > COPIED_MAX { value.clone() } else { Bytes::copy_from_slice(value) }
 }
 
 fn cost(key_len: usize, value_len: usize) -> usize {
@@ -291,10 +306,10 @@ impl<'a> View<'a> {
     /// The value, from `tree` if memory does not decide.
     pub fn get_or<Fault>(
         &self,
-        key: &Bytes,
+        key: &[u8],
         tree: impl FnOnce(&[u8]) -> Result<Option<Bytes>, Fault>,
     ) -> Result<Option<Bytes>, Fault> {
-        match self.get(&PointKey::from(key.clone())) {
+        match self.get(&PointKey::from(key)) {
             Lookup::Value(value) => Ok(Some(value)),
             Lookup::Removed => Ok(None),
             Lookup::Unknown => tree(key),
@@ -321,9 +336,9 @@ pub(crate) mod tests {
     pub fn any_ops() -> impl Strategy<Value = Vec<Op>> {
         let op = prop_oneof![
             4 => (any_key(), any::<u16>()).prop_map(|(key, number)| {
-                Op::Put { key, value: number.to_le_bytes().to_vec().into() }
+                Op::Put { key: key.into(), value: number.to_le_bytes().to_vec().into() }
             }),
-            2 => any_key().prop_map(|key| Op::Delete { key }),
+            2 => any_key().prop_map(|key| Op::Delete { key: key.into() }),
             1 => (any_key(), any_key()).prop_map(|(first, last)| Op::DeleteRange { first, last }),
         ];
         prop::collection::vec(op, 0..32)
@@ -339,8 +354,8 @@ pub(crate) mod tests {
     pub fn apply_to(model: &mut BTreeMap<Bytes, Bytes>, ops: &[Op]) {
         for op in ops.iter().cloned() {
             match op {
-                Op::Put { key, value } => drop(model.insert(key, value)),
-                Op::Delete { key } => drop(model.remove(&key)),
+                Op::Put { key, value } => drop(model.insert(Bytes::copy_from_slice(&key), value)),
+                Op::Delete { key } => drop(model.remove(&key[..])),
                 Op::DeleteRange { first, last } => {
                     model.retain(|key, _| *key < first || last <= *key);
                 }
@@ -354,8 +369,8 @@ pub(crate) mod tests {
                 Entry::Range { first, last } => {
                     Op::DeleteRange { first: first.clone(), last: last.clone() }
                 }
-                Entry::Value { key, value } => Op::Put { key: key.clone(), value: value.clone() },
-                Entry::Removed { key } => Op::Delete { key: key.clone() },
+                Entry::Value { key, value } => Op::Put { key: key.into(), value: value.clone() },
+                Entry::Removed { key } => Op::Delete { key: key.into() },
             };
             apply_to(model, &[op]);
         }
@@ -374,7 +389,8 @@ pub(crate) mod tests {
             frozen.check_invariants();
             active.check_invariants();
             let view = View { active: &active, frozen: Some(&frozen) };
-            for key in model.keys().chain(tree.keys()).chain(frozen.points.keys().map(|key| &**key)) {
+            let known = model.keys().chain(tree.keys()).map(|key| &key[..]);
+            for key in known.chain(frozen.points.keys().map(|key| &**key)) {
                 let found = view.get_or(key, |key| Ok::<_, ()>(tree.get(key).cloned())).unwrap();
                 prop_assert_eq!(found.as_ref(), model.get(key));
             }
@@ -418,7 +434,7 @@ pub(crate) mod tests {
         let message = Bytes::from(vec![7; 3 * COPIED_MAX]);
         let mut table = Table::default();
         let key = message.slice(..10);
-        table.apply(Op::Put { key, value: message.slice(..COPIED_MAX) });
+        table.apply(Op::Put { key: key.into(), value: message.slice(..COPIED_MAX) });
         assert!(message.is_unique());
         let long = message.slice(..COPIED_MAX + 1);
         table.put(b"long", long.clone());

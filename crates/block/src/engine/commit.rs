@@ -458,8 +458,8 @@ impl Mounted {
             let Ok(Some(slices)) = self.meta.collection(*at) else {
                 continue;
             };
-            let key = keys::object(slices.id_of(name), name);
-            if let Err(crate::tree::Fault::Missing(pages)) = self.meta.get(key) {
+            let key = keys::object_point(slices.id_of(name), name);
+            if let Err(crate::tree::Fault::Missing(pages)) = self.meta.get(&key) {
                 wanted.extend(pages);
             }
         }

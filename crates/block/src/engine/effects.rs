@@ -4,7 +4,7 @@ use crate::device::Extent;
 use crate::keys;
 use crate::log::{LargeWrite, Record, SmallWrite};
 use crate::slices::Slice;
-use crate::table::Op;
+use crate::table::{Op, PointKey};
 use crate::tree::{Fault, PageRead};
 use bytes::Bytes;
 use codec::DecodeError;
@@ -25,12 +25,12 @@ pub(crate) struct Effects {
 }
 
 impl Effects {
-    pub fn put(&mut self, key: Bytes, value: Bytes) {
-        self.record.ops.push(Op::Put { key, value });
+    pub fn put(&mut self, key: impl Into<PointKey>, value: Bytes) {
+        self.record.ops.push(Op::Put { key: key.into(), value });
     }
 
-    pub fn delete(&mut self, key: Bytes) {
-        self.record.ops.push(Op::Delete { key });
+    pub fn delete(&mut self, key: impl Into<PointKey>) {
+        self.record.ops.push(Op::Delete { key: key.into() });
     }
 
     pub fn delete_range(&mut self, first: Bytes, last: Bytes) {

@@ -11,7 +11,7 @@ use crate::keys;
 use crate::log::Counters;
 use crate::slices::{Slice, Slices};
 use crate::space::Space;
-use crate::table::{Op, Table};
+use crate::table::{Op, Table, detached};
 use crate::tree::VALUE_MAX;
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -269,7 +269,7 @@ impl<'a> Executor<'a> {
         let id = self.with_omap(index);
         match header.is_empty() {
             true => self.effects.delete(keys::omap_header(id)),
-            false => self.effects.put(keys::omap_header(id), header.clone()),
+            false => self.effects.put(keys::omap_header(id), detached(header)),
         }
     }
 
@@ -279,7 +279,7 @@ impl<'a> Executor<'a> {
         }
         let id = self.with_omap(index);
         for (key, value) in pairs {
-            self.effects.put(keys::omap(id, key), value.clone());
+            self.effects.put(keys::omap_point(id, key), detached(value));
         }
     }
 
@@ -304,7 +304,7 @@ impl<'a> Executor<'a> {
     fn remove_omap_keys(&mut self, index: usize, removed: &[Bytes]) {
         let Some(id) = self.omap_of(index) else { return };
         for key in removed {
-            self.effects.delete(keys::omap(id, key));
+            self.effects.delete(keys::omap_point(id, key));
         }
     }
 
@@ -374,10 +374,10 @@ impl<'a> Executor<'a> {
             }
         };
         if let Some((_, value)) = header {
-            self.effects.put(keys::omap_header(target), value);
+            self.effects.put(keys::omap_header(target), detached(&value));
         }
         for (key, value) in copy.pairs {
-            self.effects.put(keys::omap(target, &key), value);
+            self.effects.put(keys::omap_point(target, &key), detached(&value));
         }
         Ok(())
     }

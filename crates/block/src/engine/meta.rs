@@ -27,17 +27,16 @@ impl Meta {
         Meta { active: Table::above(next_id), frozen: None, tree, collections: FastMap::default() }
     }
 
-    pub fn get(&mut self, key: impl Into<PointKey>) -> Result<Option<Bytes>, Fault> {
-        let key = key.into();
+    pub fn get(&mut self, key: &PointKey) -> Result<Option<Bytes>, Fault> {
         let frozen = self.frozen.iter();
         for table in std::iter::once(&self.active).chain(frozen) {
-            match table.get(&key) {
+            match table.get(key) {
                 Lookup::Value(value) => return Ok(Some(value)),
                 Lookup::Removed => return Ok(None),
                 Lookup::Unknown => {}
             }
         }
-        self.tree.get(&key)
+        self.tree.get(key)
     }
 
     /// Pairs in key order, those of `newer` over all others.
@@ -73,7 +72,7 @@ impl Meta {
         if let Some(slices) = self.collections.get(&at) {
             return Ok(Some(slices.clone()));
         }
-        let Some(value) = self.get(keys::collection(at))? else { return Ok(None) };
+        let Some(value) = self.get(&keys::collection(at).into())? else { return Ok(None) };
         let slices = Slices::decode(&value).map_err(Interrupt::decoding("collection"))?;
         self.collections.insert(at, slices.clone());
         Ok(Some(slices))

@@ -349,7 +349,9 @@ impl Mounted {
         }
         let numbers = blocks.start / SHARD_BLOCKS..=(blocks.end() - 1) / SHARD_BLOCKS;
         for number in numbers.map(|number| number as u32) {
-            let Some(value) = self.meta.get(keys::shard(onode.id, number))? else { continue };
+            let Some(value) = self.meta.get(&keys::shard_point(onode.id, number))? else {
+                continue;
+            };
             let shard = Shard::decode(&value).map_err(Interrupt::decoding("shard"))?;
             shards.insert(number, shard);
         }

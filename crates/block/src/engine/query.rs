@@ -123,7 +123,7 @@ impl Mounted {
 
     fn find(&mut self, at: Collection, object: &HObject) -> Result<Option<Onode>, Interrupt> {
         let id = self.slices(at)?.id_of(object);
-        let Some(value) = self.meta.get(keys::object(id, object))? else { return Ok(None) };
+        let Some(value) = self.meta.get(&keys::object_point(id, object))? else { return Ok(None) };
         Onode::decode(&value).map(Some).map_err(Interrupt::decoding("onode"))
     }
 
@@ -148,7 +148,7 @@ impl Mounted {
             RequestKind::OmapHeader { collection, object } => {
                 let onode = self.existing(*collection, object)?;
                 let header = match onode.has_omap {
-                    true => self.meta.get(keys::omap_header(onode.id))?,
+                    true => self.meta.get(&keys::omap_header(onode.id).into())?,
                     false => None,
                 };
                 Ok(Outcome::OmapHeader(header.unwrap_or_default()))
@@ -177,7 +177,7 @@ impl Mounted {
     ) -> Result<Option<ObjectMeta>, Interrupt> {
         let Some(onode) = self.find(at, object)? else { return Ok(None) };
         let has_omap = onode.has_omap
-            && (self.meta.get(keys::omap_header(onode.id))?.is_some()
+            && (self.meta.get(&keys::omap_header(onode.id).into())?.is_some()
                 || self.meta.has_any(&keys::omap_range(onode.id))?);
         Ok(Some(ObjectMeta { size: onode.size, attrs: onode.attrs, has_omap }))
     }
@@ -191,7 +191,7 @@ impl Mounted {
         let onode = self.existing(at, object)?;
         let mut pairs = BTreeMap::new();
         for key in wanted {
-            if let Some(value) = self.meta.get(keys::omap(onode.id, key))? {
+            if let Some(value) = self.meta.get(&keys::omap_point(onode.id, key))? {
                 pairs.insert(key.clone(), value);
             }
         }

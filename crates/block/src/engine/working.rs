@@ -5,6 +5,7 @@ use super::meta::Meta;
 use crate::device::Extent;
 use crate::keys;
 use crate::object::{Onode, Replaced, SHARD_BLOCKS, Shard, SharedExtents};
+use crate::table::PointKey;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -27,7 +28,7 @@ pub(crate) struct Held {
 pub(crate) struct WorkingObject {
     pub collection: u64,
     pub name: HObject,
-    key: Bytes,
+    key: PointKey,
     /// As the changes so far leave it.
     pub onode: Option<Onode>,
     existed: bool,
@@ -114,8 +115,8 @@ impl Working {
         if let Some(index) = self.objects.iter().position(known) {
             return Ok(index);
         }
-        let key = keys::object(collection, name);
-        let onode = match meta.get(key.clone())? {
+        let key = keys::object_point(collection, name);
+        let onode = match meta.get(&key)? {
             Some(value) => Some(Onode::decode(&value).map_err(Interrupt::decoding("onode"))?),
             None => None,
         };
@@ -158,7 +159,8 @@ impl Working {
         let id = onode.id;
         let stored = match first == last {
             true => {
-                meta.get(keys::shard(id, first))?.map(|value| (first, value)).into_iter().collect()
+                let stored = meta.get(&keys::shard_point(id, first))?;
+                stored.map(|value| (first, value)).into_iter().collect()
             }
             false => stored_shards(meta, id, first, last)?,
         };
@@ -190,7 +192,7 @@ impl Working {
             if self.shared.contains_key(&id) {
                 continue;
             }
-            let value = meta.get(keys::shared(id))?;
+            let value = meta.get(&keys::shared(id).into())?;
             let value =
                 value.ok_or_else(|| Interrupt::damaged(format!("no shared extents {id}")))?;
             let extents =
@@ -244,7 +246,7 @@ impl Working {
             let range = keys::shard_range(onode.id, 0);
             effects.delete_range(range.start, range.end);
         } else {
-            stored().for_each(|number| effects.delete(keys::shard(onode.id, number)));
+            stored().for_each(|number| effects.delete(keys::shard_point(onode.id, number)));
         }
         for held in shards.into_values() {
             for replaced in held.shard.extents() {
@@ -288,13 +290,13 @@ impl WorkingObject {
             if is_inline && number == 0 {
                 self.changed |= held.changed || held.is_stored;
                 if held.is_stored {
-                    effects.delete(keys::shard(onode.id, 0));
+                    effects.delete(keys::shard_point(onode.id, 0));
                 }
                 onode.inline = Some(held.shard);
             } else if is_empty && held.is_stored {
-                effects.delete(keys::shard(onode.id, number));
+                effects.delete(keys::shard_point(onode.id, number));
             } else if !is_empty && (held.changed || !held.is_stored) {
-                effects.put(keys::shard(onode.id, number), held.shard.encode());
+                effects.put(keys::shard_point(onode.id, number), held.shard.encode());
             }
         }
         if !self.existed {

@@ -226,7 +226,7 @@ impl<'a> ContentsCheck<'a> {
                 );
                 if repair.is_some() {
                     let range = keys::omap_range(id);
-                    self.removals.push(Op::Delete { key: keys::omap_header(id) });
+                    self.removals.push(Op::Delete { key: keys::omap_header(id).into() });
                     self.removals.push(Op::DeleteRange { first: range.start, last: range.end });
                 }
             }
@@ -253,7 +253,7 @@ impl<'a> ContentsCheck<'a> {
         if shared.is_empty() {
             let what = format!("shared id {id} counts nothing");
             self.findings.add_repairable(FindingKind::SharedReferences, Repair::Remove, what);
-            self.removals.push(Op::Delete { key: keys::shared(id) });
+            self.removals.push(Op::Delete { key: keys::shared(id).into() });
         }
     }
 
@@ -278,7 +278,7 @@ impl<'a> ContentsCheck<'a> {
         let repair = self.removal();
         self.findings.add_of(kind, id, repair, what);
         match repair {
-            Some(_) => self.removals.push(Op::Delete { key: keys::shard(id, index) }),
+            Some(_) => self.removals.push(Op::Delete { key: keys::shard_point(id, index) }),
             // It stays, and so do its blocks.
             None => self.add_runs(id, u64::MAX, base, shard),
         }

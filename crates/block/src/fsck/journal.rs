@@ -8,7 +8,6 @@ use crate::log::{Batch, Counters, LogPoint, Record, Replay, Replayed};
 use crate::space::BlockMap;
 use crate::superblock::Superblock;
 use crate::table::{Op, Table};
-use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -204,7 +203,7 @@ fn check_record(record: &Record, space: Extent) -> Result<(), String> {
 
 fn is_of_bitmap(op: &Op) -> bool {
     let bitmap = crate::keys::bitmap_range();
-    let is_within = |key: &Bytes| bitmap.contains(key);
+    let is_within = |key: &[u8]| bitmap.start[..] <= *key && *key < bitmap.end[..];
     match op {
         Op::Put { key, .. } | Op::Delete { key } => is_within(key),
         Op::DeleteRange { first, last } => *first < bitmap.end && bitmap.start < *last,

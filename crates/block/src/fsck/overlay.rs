@@ -25,7 +25,7 @@ impl<'t> Overlay<'t> {
             match entry {
                 Entry::Range { last, .. } => self.removed_until = Some(last),
                 Entry::Value { key: own, value } => {
-                    visit(own, value);
+                    visit(&Bytes::copy_from_slice(own), value);
                     if own == key {
                         return;
                     }
@@ -43,13 +43,13 @@ impl<'t> Overlay<'t> {
     pub fn finish(mut self, visit: &mut Visit<'_>) {
         for entry in self.entries.by_ref() {
             if let Entry::Value { key, value } = entry {
-                visit(key, value);
+                visit(&Bytes::copy_from_slice(key), value);
             }
         }
     }
 }
 
-fn first_key<'t>(entry: &Entry<'t>) -> &'t Bytes {
+fn first_key<'t>(entry: &Entry<'t>) -> &'t [u8] {
     match entry {
         Entry::Range { first, .. } => first,
         Entry::Value { key, .. } | Entry::Removed { key } => key,
@@ -69,8 +69,8 @@ mod tests {
 
     fn any_op() -> impl Strategy<Value = Op> {
         prop_oneof![
-            (0u8..12, any::<u8>()).prop_map(|(k, v)| Op::Put { key: key(k), value: key(v) }),
-            (0u8..12).prop_map(|k| Op::Delete { key: key(k) }),
+            (0u8..12, any::<u8>()).prop_map(|(k, v)| Op::Put { key: key(k).into(), value: key(v) }),
+            (0u8..12).prop_map(|k| Op::Delete { key: key(k).into() }),
             (0u8..12, 0u8..12).prop_map(|(a, b)| Op::DeleteRange { first: key(a), last: key(b) }),
         ]
     }
@@ -87,8 +87,10 @@ mod tests {
             for op in ops {
                 table.apply(op.clone());
                 match op {
-                    Op::Put { key, value } => drop(expected.insert(key, value)),
-                    Op::Delete { key } => drop(expected.remove(&key)),
+                    Op::Put { key, value } => {
+                        drop(expected.insert(Bytes::copy_from_slice(&key), value));
+                    }
+                    Op::Delete { key } => drop(expected.remove(&key[..])),
                     Op::DeleteRange { first, last } => {
                         expected.retain(|key, _| *key < first || *key >= last);
                     }

@@ -231,7 +231,7 @@ impl Counts {
 
     /// The record that counts so.
     fn to_op(&self, id: u64) -> Op {
-        let key = keys::shared(id);
+        let key = keys::shared(id).into();
         if self.0.is_empty() {
             return Op::Delete { key };
         }

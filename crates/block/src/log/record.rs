@@ -170,13 +170,16 @@ fn encode_op(w: &mut Writer, op: &Op) {
 fn decode_op(r: &mut Reader<'_>) -> codec::Result<Op> {
     let at = *r;
     let kind = r.u8("kind of change")?;
-    let key = Bytes::copy_from_slice(r.blob("key")?);
+    let key = r.blob("key")?;
     match kind {
-        OP_PUT => Ok(Op::Put { key, value: Bytes::copy_from_slice(r.blob("value")?) }),
-        OP_DELETE => Ok(Op::Delete { key }),
+        OP_PUT => {
+            let value = Bytes::copy_from_slice(r.blob("value")?);
+            Ok(Op::Put { key: key.into(), value })
+        }
+        OP_DELETE => Ok(Op::Delete { key: key.into() }),
         OP_DELETE_RANGE => {
             let last = Bytes::copy_from_slice(r.blob("last key")?);
-            Ok(Op::DeleteRange { first: key, last })
+            Ok(Op::DeleteRange { first: Bytes::copy_from_slice(key), last })
         }
         _ => Err(at.invalid("kind of change", kind.into())),
     }

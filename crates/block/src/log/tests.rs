@@ -24,8 +24,8 @@ fn bytes(max: usize) -> impl Strategy<Value = Bytes> {
 
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
-        (bytes(20), bytes(300)).prop_map(|(key, value)| Op::Put { key, value }),
-        bytes(20).prop_map(|key| Op::Delete { key }),
+        (bytes(20), bytes(300)).prop_map(|(key, value)| Op::Put { key: key.into(), value }),
+        bytes(20).prop_map(|key| Op::Delete { key: key.into() }),
         (bytes(20), bytes(20)).prop_map(|(first, last)| Op::DeleteRange { first, last }),
     ]
 }
@@ -105,7 +105,7 @@ fn filled(prng: &mut Prng, blocks: usize, fields: usize) -> (Record, Vec<Bytes>)
         record.small.push(SmallWrite { block: home, crc: crc_fast::crc32_iscsi(block) });
     }
     let (key, value) = (random_bytes(prng, 16), random_bytes(prng, fields));
-    record.ops.push(Op::Put { key, value });
+    record.ops.push(Op::Put { key: key.into(), value });
     (record, data)
 }
 

@@ -3,39 +3,75 @@
 use bytes::Bytes;
 use std::borrow::Borrow;
 use std::cmp::Ordering;
+use std::fmt;
 use std::ops::Deref;
 
-/// How many words of a key lie in the map itself: kind, id, pool and hash of an object's key, and kind,
-/// id and number of others. Nearly always they decide.
+/// How much of a key lies in the map itself: kind, id, pool and hash of an object's key, and all of
+/// most others. Nearly always it decides.
+const HEAD_LEN: usize = 8 * WORDS;
 const WORDS: usize = 3;
 
-/// A key with its beginning beside it. A search compares it with many others, and what each of them
-/// points to is seldom in the processor's cache.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A key in memory of its own, its beginning in place: a search compares it with many others, and
+/// what each of them points to is seldom in the processor's cache. Most keys are short, and no more
+/// than that.
+#[derive(Clone, PartialEq, Eq)]
 pub struct PointKey {
-    /// In the order of the bytes; zeros behind their end.
-    head: [u64; WORDS],
-    bytes: Bytes,
+    /// Zeros behind the key's end.
+    head: [[u8; 8]; WORDS],
+    /// Of a key that is no longer than `head`.
+    length: u8,
+    /// The whole of a longer one, else empty.
+    long: Box<[u8]>,
 }
 
-fn head_of(key: &[u8]) -> [u64; WORDS] {
-    let mut padded = [0; WORDS * 8];
-    let length = key.len().min(padded.len());
-    padded[..length].copy_from_slice(&key[..length]);
-    let word = |at: usize| u64::from_be_bytes(padded[at..at + 8].try_into().expect("eight bytes"));
-    std::array::from_fn(|number| word(number * 8))
+impl PointKey {
+    /// A key of two parts.
+    pub fn joined(first: &[u8], second: &[u8]) -> Self {
+        let length = first.len() + second.len();
+        if length > HEAD_LEN {
+            return PointKey::from([first, second].concat());
+        }
+        let mut head = [[0; 8]; WORDS];
+        let bytes = head.as_flattened_mut();
+        bytes[..first.len()].copy_from_slice(first);
+        bytes[first.len()..length].copy_from_slice(second);
+        PointKey { head, length: length as u8, long: Box::default() }
+    }
 }
 
-impl<T: Into<Bytes>> From<T> for PointKey {
-    fn from(key: T) -> Self {
-        let bytes = key.into();
-        PointKey { head: head_of(&bytes), bytes }
+impl From<&[u8]> for PointKey {
+    fn from(key: &[u8]) -> Self {
+        PointKey::joined(key, &[])
+    }
+}
+
+/// Takes a long key as it is.
+impl From<Vec<u8>> for PointKey {
+    fn from(key: Vec<u8>) -> Self {
+        if key.len() <= HEAD_LEN {
+            return PointKey::joined(&key, &[]);
+        }
+        let mut head = [[0; 8]; WORDS];
+        head.as_flattened_mut().copy_from_slice(&key[..HEAD_LEN]);
+        PointKey { head, length: 0, long: key.into_boxed_slice() }
+    }
+}
+
+impl From<Bytes> for PointKey {
+    fn from(key: Bytes) -> Self {
+        PointKey::from(&key[..])
     }
 }
 
 impl Ord for PointKey {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.head.cmp(&other.head).then_with(|| self.bytes.cmp(&other.bytes))
+        for number in 0..WORDS {
+            let (own, others) = (self.head[number], other.head[number]);
+            if own != others {
+                return u64::from_be_bytes(own).cmp(&u64::from_be_bytes(others));
+            }
+        }
+        self[..].cmp(other)
     }
 }
 
@@ -48,15 +84,24 @@ impl PartialOrd for PointKey {
 /// The order is that of the bytes.
 impl Borrow<[u8]> for PointKey {
     fn borrow(&self) -> &[u8] {
-        &self.bytes
+        self
     }
 }
 
 impl Deref for PointKey {
-    type Target = Bytes;
+    type Target = [u8];
 
-    fn deref(&self) -> &Bytes {
-        &self.bytes
+    fn deref(&self) -> &[u8] {
+        match self.long.is_empty() {
+            true => &self.head.as_flattened()[..self.length.into()],
+            false => &self.long,
+        }
+    }
+}
+
+impl fmt::Debug for PointKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "b\"{}\"", self.escape_ascii())
     }
 }
 

@@ -124,7 +124,7 @@ fn the_log_counts_up_to_where_it_is_torn() {
     let mut onode = builder.onode("small");
     onode.inline.as_mut().unwrap().set_crc(0, crc);
     let key = keys::object(super::builder::COLLECTION, &name("small"));
-    builder.records[1].0.ops.push(Op::Put { key, value: onode.encode() });
+    builder.records[1].0.ops.push(Op::Put { key: key.into(), value: onode.encode() });
     builder.records.remove(0);
     let memory = builder.build();
     let report = run(&memory);
@@ -170,7 +170,7 @@ fn batches_that_were_durable_and_are_not_there_are_damage() {
 fn records_that_contradict_the_format_are_told() {
     let mut builder = Builder::sound();
     let mut record = builder.record();
-    record.ops.push(Op::Delete { key: keys::bitmap(0) });
+    record.ops.push(Op::Delete { key: keys::bitmap(0).into() });
     builder.records.push((record, Vec::new()));
     let report = run(&builder.build());
     assert!(report.to_string().contains("changes the bitmap of the space"), "\n{report}");
@@ -189,10 +189,10 @@ fn what_the_log_changes_is_checked_as_changed() {
     record.counters.next_id += 1;
     let onode = Onode::new(builder.next_id);
     let key = keys::object(super::builder::COLLECTION, &name("new"));
-    record.ops.push(Op::Put { key, value: onode.encode() });
+    record.ops.push(Op::Put { key: key.into(), value: onode.encode() });
     builder.records.push((record.clone(), Vec::new()));
     assert!(run(&builder.build()).is_clean());
-    record.ops = vec![Op::Delete { key: keys::collection(collection()) }];
+    record.ops = vec![Op::Delete { key: keys::collection(collection()).into() }];
     record.counters.objects -= 1;
     builder.records = vec![(record, Vec::new())];
     let report = assert_finds(&builder.build(), &[FindingKind::NoCollection], "no collection");

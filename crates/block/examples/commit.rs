@@ -1,0 +1,84 @@
+//! What one copy of a replicated 4 KiB write costs a store: `cargo run --release -p block --example commit`.
+//!
+//! The device is simulated, and its cost is in the figure. A profiler that counts calls, such as
+//! callgrind, tells instructions and allocations of the store alone.
+
+use block::disk::{DiskOptions, Driver, FaultyDisk};
+use block::{BlockStore, Options, format};
+use bytes::Bytes;
+use engine::Time;
+use std::time::Instant;
+use stdx::Prng;
+use store::{Change, Collection, RequestKind, Transaction};
+use types::{HObject, PgId, PoolId};
+
+const POOL: PoolId = PoolId(1);
+const BLOCK: u64 = 4096;
+const MAIN_BLOCKS: u64 = 128 << 10;
+const GROUPS: u32 = 16;
+const OBJECTS: u64 = 64;
+const OBJECT_BLOCKS: u64 = 256;
+const ROUNDS: u64 = 20_000;
+/// Lengths as placement groups have them.
+const OBJECT_INFO_LEN: usize = 250;
+const LOG_ENTRY_LEN: usize = 170;
+const GROUP_INFO_LEN: usize = 120;
+
+fn main() {
+    let mut driver = store();
+    (0..GROUPS).for_each(|group| commit(&mut driver, vec![(at(group), Change::CreateCollection)]));
+    let mut version = 0;
+    let mut write = |driver: &mut Driver<BlockStore>, object: u64, block: u64| {
+        version += 1;
+        commit(driver, changes(object, block, version));
+    };
+    for number in 0..OBJECTS * OBJECT_BLOCKS {
+        write(&mut driver, number / OBJECT_BLOCKS, number % OBJECT_BLOCKS);
+    }
+    let mut prng = Prng::new(1);
+    let start = Instant::now();
+    for _ in 0..ROUNDS {
+        write(&mut driver, prng.below(OBJECTS), prng.below(OBJECT_BLOCKS));
+    }
+    let nanos = start.elapsed().as_nanos() as f64 / ROUNDS as f64;
+    println!("{ROUNDS} commits, {nanos:.0} ns each with the simulated device");
+}
+
+fn store() -> Driver<BlockStore> {
+    let options = Options { main_blocks: MAIN_BLOCKS, ..Options::default() };
+    let devices = DiskOptions { main_blocks: MAIN_BLOCKS, ..DiskOptions::default() };
+    let mut disk = FaultyDisk::new(1, devices);
+    disk.perform(format(&options, [1; 16], b"osd.0", None).expect("the device is large enough"));
+    let mut driver = Driver::new(BlockStore::open(options), disk, Time::ZERO);
+    driver.run_until_ready();
+    driver
+}
+
+fn commit(driver: &mut Driver<BlockStore>, changes: Vec<(Collection, Change)>) {
+    driver.execute(RequestKind::Append(Transaction { changes })).expect("there is room");
+}
+
+fn at(group: u32) -> Collection {
+    Collection(PgId { pool: POOL, seed: group })
+}
+
+/// Data, what is known of the object, and the group's log and info.
+fn changes(object: u64, block: u64, version: u64) -> Vec<(Collection, Change)> {
+    let group = object as u32 % GROUPS;
+    let name = Bytes::from(format!("rbd_data.10226b8b4567.{object:016x}"));
+    let object = HObject::head(POOL, Bytes::new(), Bytes::new(), name, group);
+    let group_object = HObject::head(POOL, Bytes::new(), Bytes::new(), Bytes::new(), group);
+    let filled = |length: usize| Bytes::from(vec![version as u8; length]);
+    let log_key = [b"l\0\0\0\x01", &version.to_be_bytes()[..]].concat();
+    let attrs = [("_".into(), filled(OBJECT_INFO_LEN))].into();
+    let pairs =
+        [("info".into(), filled(GROUP_INFO_LEN)), (Bytes::from(log_key), filled(LOG_ENTRY_LEN))];
+    let data = filled(BLOCK as usize);
+    [
+        Change::Write { object: object.clone(), offset: block * BLOCK, data },
+        Change::SetAttrs { object, attrs },
+        Change::OmapSet { object: group_object, pairs: pairs.into() },
+    ]
+    .map(|change| (at(group), change))
+    .into()
+}
