@@ -112,10 +112,15 @@ for _ in $(seq 600); do [ -n "$(holder)" ] && [ "$(holder)" != "$dead" ] && brea
 same "$(lockers)" 1; ceph osd blocklist ls 2>/dev/null | grep -q "$dead"
 nbdcopy "$uri" - | python3 -c 'import sys; data = sys.stdin.buffer.read(); at = 20 << 20; assert data[at:at + 6000] == b"theirs" * 1000'
 
-# A server that keeps the lock: nobody else writes, and a second such server does not begin. It resizes for others.
+# A server that keeps the lock: nobody else writes, and a second such server does not begin. It resizes for others, takes snapshots and removes them.
 rbd resize $p/disk --size 90M --no-progress; same "$(nbdinfo --size "$uri")" $((90 << 20))
 refused rbd resize $p/disk --size 80M --no-progress; rbd resize $p/disk --size 80M --allow-shrink --no-progress
-refused rbd snap create $p/disk@none --no-progress; refused rbd bench $p/disk --io-type write --io-size 4K --io-total 4K
+before=$(nbdcopy "$uri" - | sha1sum); rbd snap create $p/disk@one --no-progress; refused rbd snap create $p/disk@one --no-progress
+fio --name=kept --ioengine=nbd --uri="$uri" --rw=randwrite --bs=4k --offset=60M --size=1M --verify=crc32c --minimal >/dev/null
+rbd snap create $p/disk@two --no-progress; same "$(rbd snap ls $p/disk | awk 'NR > 1 {print $2}' | xargs)" "one two"
+same "$(rbd export $p/disk@one - --no-progress | sha1sum)" "$before"; [ "$(nbdcopy "$uri" - | sha1sum)" != "$before" ]
+for name in one two; do rbd snap rm $p/disk@$name --no-progress; done; same "$(rbd snap ls --all $p/disk)" ""; same "$(lockers)" 1
+refused rbd bench $p/disk --io-type write --io-size 4K --io-total 4K
 refused "$SEPIOLA" image resize --conf "$CEPH_CONF" --size 90M $p/disk; grep -q "keeps its exclusive lock" "$SCRATCH/refused"
 refused "$SEPIOLA" nbd --conf "$CEPH_CONF" --socket "$socket.2" --exclusive $p/disk
 refused "$SEPIOLA" nbd --conf "$CEPH_CONF" --socket "$socket.2" --shared $p/disk; grep -q "feature disable" "$SCRATCH/refused"

@@ -1,6 +1,7 @@
 //! What those who have an image open tell each other over the header's watchers (librbd's
 //! `NotifyMessage`).
 
+use crate::snapshot::{Purpose, UserNamespace};
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
 
@@ -12,17 +13,21 @@ const HEADER_UPDATE: u32 = 3;
 
 const ASYNC_COMPLETE: u32 = 5;
 const RESIZE: u32 = 7;
+const SNAP_CREATE: u32 = 8;
+const SNAP_REMOVE: u32 = 9;
 /// What owners of the lock do for others: flatten, resize, and so on up to a rename, changes of
 /// features, migration and sparsifying.
 const FOR_OWNERS: std::ops::RangeInclusive<u32> = 6..=17;
 const METADATA_UPDATE: u32 = 20;
 
 /// The version of the message that this is written after; newer ones append.
-const VERSION: u8 = 5;
+const VERSION: u8 = 7;
 /// The first that says whether a lock is demanded by force.
 const VERSION_FORCE: u8 = 3;
 /// The first that says whether an image may become smaller.
 const VERSION_SHRINK: u8 = 4;
+/// The first that gives a number to what owners are asked to do with snapshots.
+const VERSION_SNAPSHOTS: u8 = 7;
 /// The newest that is known to be readable by those who know this one.
 const VERSION_MAX: u8 = 127;
 
@@ -68,7 +73,25 @@ impl Decode for WishId {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What owners that keep their lock do for others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Maintenance {
+    Resize { size: u64, may_shrink: bool },
+    TakeSnapshot(String),
+    RemoveSnapshot(String),
+}
+
+impl Maintenance {
+    fn kind(&self) -> u32 {
+        match self {
+            Maintenance::Resize { .. } => RESIZE,
+            Maintenance::TakeSnapshot(_) => SNAP_CREATE,
+            Maintenance::RemoveSnapshot(_) => SNAP_REMOVE,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Notification {
     AcquiredLock(ClientId),
     ReleasedLock(ClientId),
@@ -79,11 +102,10 @@ pub(crate) enum Notification {
     },
     /// The header is to be read again.
     HeaderUpdate,
-    /// Who has the lock shall give the image another size.
-    Resize {
+    /// Who has the lock shall do something with the image.
+    Wanted {
         wish: WishId,
-        size: u64,
-        may_shrink: bool,
+        what: Maintenance,
     },
     /// What an owner was asked to do is done, or has failed: zero or a negative errno.
     Complete {
@@ -111,12 +133,7 @@ impl Encode for Notification {
                 w.bool(*force);
             }
             Notification::HeaderUpdate => w.u32(HEADER_UPDATE),
-            Notification::Resize { wish, size, may_shrink } => {
-                w.u32(RESIZE);
-                w.u64(*size);
-                w.value(wish);
-                w.bool(*may_shrink);
-            }
+            Notification::Wanted { wish, what } => encode_wish(w, *wish, what),
             Notification::Complete { wish, result } => {
                 w.u32(ASYNC_COMPLETE);
                 w.value(wish);
@@ -142,7 +159,10 @@ impl Decode for Notification {
                 RESIZE => {
                     let (size, wish) = (r.u64("size")?, r.value()?);
                     let may_shrink = version >= VERSION_SHRINK && r.bool("may shrink")?;
-                    Notification::Resize { wish, size, may_shrink }
+                    Notification::Wanted { wish, what: Maintenance::Resize { size, may_shrink } }
+                }
+                kind @ (SNAP_CREATE | SNAP_REMOVE) if version >= VERSION_SNAPSHOTS => {
+                    decode_snapshot_wish(r, kind)?
                 }
                 ASYNC_COMPLETE => {
                     Notification::Complete { wish: r.value()?, result: r.i32("result")? }
@@ -153,11 +173,48 @@ impl Decode for Notification {
     }
 }
 
+fn encode_wish(w: &mut Writer, wish: WishId, what: &Maintenance) {
+    w.u32(what.kind());
+    match what {
+        Maintenance::Resize { size, may_shrink } => {
+            w.u64(*size);
+            w.value(&wish);
+            w.bool(*may_shrink);
+        }
+        Maintenance::TakeSnapshot(name) | Maintenance::RemoveSnapshot(name) => {
+            w.string(name);
+            w.value(&UserNamespace);
+            w.value(&wish);
+            if what.kind() == SNAP_CREATE {
+                w.u64(0);
+            }
+        }
+    }
+}
+
+/// Snapshots of groups and mirrors are others' business.
+fn decode_snapshot_wish(r: &mut Reader<'_>, kind: u32) -> Result<Notification> {
+    let (name, purpose): (String, Purpose) = r.value()?;
+    let wish = r.value()?;
+    if kind == SNAP_CREATE {
+        let _about_quiescing = r.u64("flags")?;
+    }
+    Ok(match (purpose, kind) {
+        (Purpose::User, SNAP_CREATE) => {
+            Notification::Wanted { wish, what: Maintenance::TakeSnapshot(name) }
+        }
+        (Purpose::User, _) => {
+            Notification::Wanted { wish, what: Maintenance::RemoveSnapshot(name) }
+        }
+        _ => Notification::Other(kind),
+    })
+}
+
 impl Notification {
     /// Whether the lock's owner is asked to do something to the image.
     pub fn is_for_owner(&self) -> bool {
         match self {
-            Notification::Resize { .. } => true,
+            Notification::Wanted { .. } => true,
             Notification::Other(kind) => FOR_OWNERS.contains(kind) || *kind == METADATA_UPDATE,
             _ => false,
         }
@@ -207,12 +264,15 @@ mod tests {
     fn notifications_read_back_as_written() {
         let client = ClientId { global_id: 4, handle: 5 };
         let wish = WishId { from: client, number: 6 };
+        let wanted = |what| Notification::Wanted { wish, what };
         let all = [
             Notification::AcquiredLock(client),
             Notification::ReleasedLock(client),
             Notification::RequestLock { from: client, force: true },
             Notification::HeaderUpdate,
-            Notification::Resize { wish, size: 7, may_shrink: true },
+            wanted(Maintenance::Resize { size: 7, may_shrink: true }),
+            wanted(Maintenance::TakeSnapshot("one".into())),
+            wanted(Maintenance::RemoveSnapshot("two".into())),
             Notification::Complete { wish, result: -22 },
         ];
         for notification in all {
@@ -233,14 +293,41 @@ mod tests {
         ]);
         w.raw(&[0x70, 0x4e, 0, 0xa4, 0x93, 0x7f, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
         let from = ClientId { global_id: 0x10c8, handle: 0x7f93_a400_4e70 };
-        let (wish, size) = (WishId { from, number: 1 }, 80 << 20);
-        let expected = Notification::Resize { wish, size, may_shrink: false };
+        let wish = WishId { from, number: 1 };
+        let what = Maintenance::Resize { size: 80 << 20, may_shrink: false };
+        let expected = Notification::Wanted { wish, what };
         assert_eq!(codec::decode_all("it", &w.into_bytes()), Ok(expected));
     }
 
     #[test]
+    fn wishes_about_snapshots_read_as_librbd_writes_them() {
+        // By librbd 16.2, 18.2 and 20.2 alike: "s1", from client.4112, its first request.
+        let wish = [
+            0x10, 0x10, 0, 0, 0, 0, 0, 0, 0xa0, 0x14, 0, 0xbc, 0x82, 0x7f, 0, 0, 1, 0, 0, 0, 0, 0,
+            0, 0,
+        ];
+        let from = ClientId { global_id: 0x1010, handle: 0x7f82_bc00_14a0 };
+        for (kind, flags) in [(8, Some(0u64)), (9, None)] {
+            let mut w = Writer::new();
+            w.versioned(7, 1, |w| {
+                w.u32(kind);
+                w.string("s1");
+                w.raw(&[1, 1, 4, 0, 0, 0, 0, 0, 0, 0]);
+                w.raw(&wish);
+                flags.iter().for_each(|flags| w.u64(*flags));
+            });
+            let what = match flags {
+                Some(_) => Maintenance::TakeSnapshot("s1".into()),
+                None => Maintenance::RemoveSnapshot("s1".into()),
+            };
+            let expected = Notification::Wanted { wish: WishId { from, number: 1 }, what };
+            assert_eq!(codec::decode_all("it", &w.into_bytes()), Ok(expected));
+        }
+    }
+
+    #[test]
     fn what_owners_do_for_others_is_read_as_unknown() {
-        // SNAP_CREATE with a name, as librbd 16.2 encodes it in version 6.
+        // SNAP_CREATE with a name, of a version before requests had numbers.
         let mut w = Writer::new();
         w.versioned(6, 1, |w| {
             w.u32(8);

@@ -7,17 +7,20 @@ use super::Image;
 use super::header_watch::HeaderWatch;
 use crate::header::{self, Header};
 use crate::lock::{self, Attempt};
-use crate::notify::{ClientId, Notification, Response, WishId};
+use crate::notify::{ClientId, Maintenance, Notification, Response, WishId};
 use crate::object_map::{self, ObjectMap};
 use crate::steps::{Answer, AskId, Part, Steps, Stop, Task};
 use crate::{Asker, Error, Features};
 use bytes::Bytes;
 use engine::Duration;
 use rados::WatchId;
+use std::collections::VecDeque;
 use types::Errno;
 
 /// So long one who was asked for the lock lets others have it.
 const REST_AFTER_YIELD: Duration = Duration::from_millis(100);
+/// Who asks for more maintenance is to ask again.
+const WISHES_MAX: usize = 16;
 /// Bits of a question's number that are the task's.
 const NUMBER_BITS: u32 = 32;
 
@@ -48,12 +51,11 @@ pub(super) enum Taking {
     NotYet,
 }
 
-/// Another size, asked for by somebody who does not get the lock.
-#[derive(Debug, Clone, Copy)]
+/// Maintenance, asked for by somebody who does not get the lock.
+#[derive(Debug, Clone)]
 struct Wish {
     id: WishId,
-    size: u64,
-    may_shrink: bool,
+    what: Maintenance,
 }
 
 #[derive(Debug, Default)]
@@ -67,8 +69,8 @@ pub(super) struct Lock {
     is_kept: bool,
     /// Somebody asks for it.
     is_asked_for: bool,
-    /// What it is kept for by somebody who asked for maintenance: another size.
-    wish: Option<Wish>,
+    /// What others are waiting for, since it is kept from them.
+    wishes: VecDeque<Wish>,
     /// It was given up because somebody asked for it.
     has_yielded: bool,
     /// Of changes, whose questions are told apart by it.
@@ -324,7 +326,7 @@ impl Image {
     pub(super) fn drain(&mut self) {
         let is_idle = self.lock.writes == 0 && !self.map.is_busy();
         if is_idle && matches!(self.lock.change, Some(Change::Draining)) {
-            match self.lock.wish.take() {
+            match self.lock.wishes.pop_front() {
                 Some(wish) => self.work(wish),
                 None => self.release_lock(),
             }
@@ -333,7 +335,7 @@ impl Image {
 
     /// Gives the lock to one who asks for it, once no write needs it any more.
     pub(super) fn yield_lock_if_asked(&mut self) {
-        if self.lock.is_asked_for || self.lock.wish.is_some() {
+        if self.lock.is_asked_for || !self.lock.wishes.is_empty() {
             self.yield_lock();
         }
     }
@@ -342,7 +344,7 @@ impl Image {
     fn work(&mut self, wish: Wish) {
         let (header, me) = (self.header.clone(), self.lock.held.unwrap_or_default());
         let task = Task::new(move |steps| {
-            crate::tasks::resize_as_owner(steps, &header, wish.size, wish.may_shrink)?;
+            crate::tasks::maintain(steps, &header, &wish.what)?;
             let header = header::read_with_id(steps, &header.spec, header.id.clone())?;
             let map = object_map::open(steps, &header)?;
             Ok(Taking::Taken(me, Box::new(header), map))
@@ -364,7 +366,7 @@ impl Image {
             Ok(Taking::NotYet) => {}
             Err(error) => {
                 let image = &self.header.spec;
-                tracing::warn!(%image, %error, "another client's resize was not done");
+                tracing::warn!(%image, %error, "what another client asked for was not done");
                 // What was changed before it failed is read again with the lock.
                 self.change_lock(Change::Draining);
                 self.drain();
@@ -399,12 +401,8 @@ impl Image {
                 Bytes::new()
             }
             // Who does not get the lock has it done.
-            Notification::Resize { wish, size, may_shrink }
-                if self.lock.is_held() && self.lock.is_kept =>
-            {
-                self.lock.wish = Some(Wish { id: *wish, size: *size, may_shrink: *may_shrink });
-                self.go_on();
-                Response(0).encoded()
+            Notification::Wanted { wish, what } if self.lock.is_held() && self.lock.is_kept => {
+                self.wanted(Wish { id: *wish, what: what.clone() })
             }
             // Peers then ask for the lock and do it themselves.
             other if other.is_for_owner() && self.lock.is_held() => {
@@ -412,6 +410,21 @@ impl Image {
             }
             _ => Bytes::new(),
         }
+    }
+
+    /// Whoever hears nothing for long says the same again.
+    fn wanted(&mut self, wish: Wish) -> Bytes {
+        let is_working =
+            matches!(&self.lock.change, Some(Change::Working(_, id)) if *id == wish.id);
+        let is_known = is_working || self.lock.wishes.iter().any(|other| other.id == wish.id);
+        if !is_known && self.lock.wishes.len() >= WISHES_MAX {
+            return Response(Errno::TIMEDOUT.negative()).encoded();
+        }
+        if !is_known {
+            self.lock.wishes.push_back(wish);
+            self.go_on();
+        }
+        Response(0).encoded()
     }
 
     fn lock_requested(&mut self, from: ClientId) -> Bytes {

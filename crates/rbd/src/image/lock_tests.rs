@@ -2,7 +2,7 @@
 
 use super::crowd::{Crowd, addr};
 use super::{ImageEvent, Outcome};
-use crate::notify::{ClientId, Notification};
+use crate::notify::{ClientId, Maintenance, Notification, WishId};
 use crate::{Asker, Features};
 use bytes::Bytes;
 use rados::{WatchEvent, WatchId};
@@ -168,10 +168,15 @@ fn a_lock_bears_the_name_of_the_newest_watch() {
 #[test]
 fn peers_are_sent_for_the_lock_if_they_ask_for_maintenance() {
     let mut crowd = crowd(2);
-    let snapshot = codec::encode_to_bytes(&Notification::Other(8));
-    assert!(crowd.say(snapshot.clone()).is_empty());
+    // Another name, and a snapshot.
+    let rename = codec::encode_to_bytes(&Notification::Other(14));
+    let wish = WishId { from: ClientId::default(), number: 1 };
+    let what = Maintenance::TakeSnapshot("one".into());
+    let snapshot = codec::encode_to_bytes(&Notification::Wanted { wish, what });
+    assert!(crowd.say(rename.clone()).is_empty() && crowd.say(snapshot.clone()).is_empty());
     crowd.write(0);
     crowd.settle();
+    assert_eq!(crowd.say(rename), [Errno::NOTSUPP.negative()]);
     assert_eq!(crowd.say(snapshot), [Errno::NOTSUPP.negative()]);
     let progress = codec::encode_to_bytes(&Notification::Other(4));
     assert!(crowd.say(progress).is_empty());

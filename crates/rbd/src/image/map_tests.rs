@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::memory::{Cluster, OBJECT, spec};
-use crate::notify::{ClientId, Notification, WishId};
+use crate::notify::{ClientId, Maintenance, Notification, WishId};
 use crate::object_map::State;
 use crate::steps::change;
 use crate::{Features, Piece, remove, remove_snapshot, resize, roll_back, take_snapshot};
-use crate::{MapFindings, check_object_map, rebuild_object_map};
+use crate::{MapFindings, check_object_map, open_snapshot, rebuild_object_map};
 use proptest::prelude::*;
 use rados::WatchEvent;
 use types::{Errno, SnapId};
@@ -371,7 +371,7 @@ fn an_owner_that_keeps_the_lock_resizes_for_others() {
         [(1, 3 * OBJECT, false), (2, 3 * OBJECT, true), (3, SIZE, false)]
     {
         let wish = WishId { from, number };
-        let wish = Notification::Resize { wish, size, may_shrink };
+        let wish = Notification::Wanted { wish, what: Maintenance::Resize { size, may_shrink } };
         cluster.say("a", codec::encode_to_bytes(&wish));
         cluster.tell(&mut image);
         cluster.tell(&mut image);
@@ -382,6 +382,41 @@ fn an_owner_that_keeps_the_lock_resizes_for_others() {
     assert_eq!(cluster.map("a"), [1, 1, 1, 0, 0, 0]);
     assert!(image.has_lock());
     close(&mut cluster, image);
+}
+
+#[test]
+fn an_owner_that_keeps_the_lock_takes_snapshots_for_others_and_removes_them() {
+    let mut cluster = cluster();
+    let mut image = open(&mut cluster);
+    write(&mut cluster, &mut image, 0..2);
+    let ask_for = |cluster: &mut Cluster, number, what: Maintenance| {
+        let wish = WishId { from: ClientId { global_id: 9, handle: 9 }, number };
+        cluster.say("a", codec::encode_to_bytes(&Notification::Wanted { wish, what }));
+    };
+    let names = |cluster: &mut Cluster| {
+        let all = cluster.run(crate::snapshots(spec("a"))).unwrap();
+        all.into_iter().map(|snapshot| snapshot.name).collect::<Vec<_>>()
+    };
+    // Two at once, one of them asked for twice, and one that is refused.
+    for (number, name) in [(1, "one"), (2, "two"), (1, "one"), (3, "a/b")] {
+        ask_for(&mut cluster, number, Maintenance::TakeSnapshot(name.into()));
+    }
+    (0..4).for_each(|_| cluster.tell(&mut image));
+    assert_eq!(names(&mut cluster), ["one", "two"]);
+    assert_eq!((cluster.map("a"), image.has_lock()), (vec![3, 3, 0, 0, 0, 0], true));
+    write(&mut cluster, &mut image, 1..3);
+    assert_eq!(cluster.map("a"), [3, 1, 1, 0, 0, 0]);
+    let header = cluster.run(open_snapshot(spec("a"), "two".into())).unwrap();
+    assert!(cluster.exists(&header.data_place(1), header.snap));
+    assert!(!cluster.exists(&header.data_place(2), header.snap));
+    for (number, name) in [(4, "two"), (5, "none"), (6, "one")] {
+        ask_for(&mut cluster, number, Maintenance::RemoveSnapshot(name.into()));
+        (0..2).for_each(|_| cluster.tell(&mut image));
+    }
+    assert!(names(&mut cluster).is_empty() && image.has_lock());
+    assert_eq!(cluster.map("a"), [1, 1, 1, 0, 0, 0]);
+    close(&mut cluster, image);
+    assert_eq!(cluster.run(check_object_map(spec("a"), None)), Ok(MapFindings::default()));
 }
 
 #[derive(Debug, Clone)]

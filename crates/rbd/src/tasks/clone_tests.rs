@@ -1,7 +1,7 @@
 //! Clones on a cluster in memory.
 
 use crate::memory::{Cluster, FEATURES, OBJECT, pool, spec};
-use crate::notify::{ClientId, Notification, WishId};
+use crate::notify::{ClientId, Maintenance, Notification, WishId};
 use crate::*;
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -198,7 +198,8 @@ fn what_an_owner_cuts_off_for_others_stays_in_snapshots() {
     image.keep_lock();
     cluster.settle(&mut image);
     let wish = WishId { from: ClientId { global_id: 9, handle: 9 }, number: 1 };
-    let wish = Notification::Resize { wish, size: OBJECT, may_shrink: true };
+    let what = Maintenance::Resize { size: OBJECT, may_shrink: true };
+    let wish = Notification::Wanted { wish, what };
     cluster.say("b", codec::encode_to_bytes(&wish));
     cluster.tell(&mut image);
     cluster.tell(&mut image);

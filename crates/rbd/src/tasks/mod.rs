@@ -23,7 +23,6 @@ pub use object_map::{check_object_map, rebuild_object_map};
 pub use parents::CloneFormat;
 pub use remove::{remove, remove_from_trash};
 pub use resize::resize;
-pub(crate) use resize::resize_as_owner;
 pub use snapshots::{
     Purged, protect_snapshot, purge_snapshots, remove_snapshot, rename_snapshot, roll_back,
     snapshots, take_snapshot, unprotect_snapshot,
@@ -33,6 +32,7 @@ pub use usage::{Usage, usage};
 use crate::calls;
 use crate::header::{self, Header, Info};
 use crate::names::{ImageSpec, Pool};
+use crate::notify::Maintenance;
 use crate::snapshot::{self, Snapshot};
 use crate::steps::{Ask, Steps, Stop, Task};
 use crate::{Error, ObjectMap, notify};
@@ -166,6 +166,18 @@ pub fn rename(old: ImageSpec, new: String) -> Task<()> {
         steps.change("removing the old name", &old.pool.id_object(&old.name), ops)?;
         tell_watchers(steps, &old.pool.header(&id))
     })
+}
+
+/// What the owner of the lock does for others. The header may be as it was before they changed it.
+pub(crate) fn maintain(steps: &mut Steps, header: &Header, what: &Maintenance) -> Result<(), Stop> {
+    let header = header::read_with_id(steps, &header.spec, header.id.clone())?;
+    match what {
+        Maintenance::Resize { size, may_shrink } => {
+            resize::resize_as_owner(steps, &header, *size, *may_shrink)
+        }
+        Maintenance::TakeSnapshot(name) => snapshots::take_as_owner(steps, &header, name),
+        Maintenance::RemoveSnapshot(name) => snapshots::remove_as_owner(steps, &header, name),
+    }
 }
 
 /// Those who have the image open read its header again. Who does not answer in time is no reason to

@@ -39,7 +39,7 @@ pub fn resize(spec: ImageSpec, size: u64, may_shrink: bool) -> Task<()> {
 }
 
 /// By the owner of the lock, on another's behalf.
-pub(crate) fn resize_as_owner(
+pub(super) fn resize_as_owner(
     steps: &mut Steps,
     header: &Header,
     size: u64,

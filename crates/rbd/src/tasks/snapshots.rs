@@ -31,11 +31,14 @@ pub fn snapshots(image: ImageSpec) -> Task<Vec<Snapshot>> {
 pub fn take_snapshot(image: ImageSpec, name: String) -> Task<()> {
     Task::new(move |steps| {
         check_name(&name)?;
-        change_image(steps, &image, |steps, header| {
-            take(steps, header, &name)?;
-            tell_watchers(steps, &header.place())
-        })
+        change_image(steps, &image, |steps, header| take_as_owner(steps, header, &name))
     })
+}
+
+pub(super) fn take_as_owner(steps: &mut Steps, header: &Header, name: &str) -> Result<(), Stop> {
+    check_name(name)?;
+    take(steps, header, name)?;
+    tell_watchers(steps, &header.place())
 }
 
 fn check_name(name: &str) -> Result<(), Error> {
@@ -133,11 +136,13 @@ fn ask_monitor(steps: &mut Steps, request: impl Fn() -> PoolRequest) -> Result<A
 /// A snapshot with clones that its header knows of gives up its name, and goes with its last clone.
 pub fn remove_snapshot(image: ImageSpec, name: String) -> Task<()> {
     Task::new(move |steps| {
-        change_image(steps, &image, |steps, header| {
-            let snapshot = find_removable(steps, header, &name)?;
-            remove_one(steps, header, &snapshot)
-        })
+        change_image(steps, &image, |steps, header| remove_as_owner(steps, header, &name))
     })
+}
+
+pub(super) fn remove_as_owner(steps: &mut Steps, header: &Header, name: &str) -> Result<(), Stop> {
+    let snapshot = find_removable(steps, header, name)?;
+    remove_one(steps, header, &snapshot)
 }
 
 /// One of that name, or what an interrupted removal has left of one.
