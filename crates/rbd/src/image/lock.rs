@@ -345,9 +345,7 @@ impl Image {
         let (header, me) = (self.header.clone(), self.lock.held.unwrap_or_default());
         let task = Task::new(move |steps| {
             crate::tasks::maintain(steps, &header, &wish.what)?;
-            let header = header::read_with_id(steps, &header.spec, header.id.clone())?;
-            let map = object_map::open(steps, &header)?;
-            Ok(Taking::Taken(me, Box::new(header), map))
+            read_as_owner(steps, &header, me)
         });
         self.change_lock(Change::Working(task, wish.id));
         // What is refused is over already.

@@ -189,20 +189,46 @@ fn snapshots_of_a_clone_show_the_parents_data_after_a_copy_up_and_after_a_flatte
     assert!(cluster.run(flatten(spec("b"))).is_err(), "it is no clone any more");
 }
 
-#[test]
-fn what_an_owner_cuts_off_for_others_stays_in_snapshots() {
-    let mut cluster = family();
+/// "b", open and with its lock for good.
+fn kept(cluster: &mut Cluster) -> Image {
     cluster.run(change_features(spec("b"), Features::EXCLUSIVE_LOCK, true)).unwrap();
-    cluster.run(take_snapshot(spec("b"), "t".into())).unwrap();
     let mut image = cluster.open("b");
     image.keep_lock();
     cluster.settle(&mut image);
+    image
+}
+
+/// Somebody asks the owner of "b" for something.
+fn want(cluster: &mut Cluster, image: &mut Image, what: Maintenance) {
     let wish = WishId { from: ClientId { global_id: 9, handle: 9 }, number: 1 };
+    cluster.say("b", codec::encode_to_bytes(&Notification::Wanted { wish, what }));
+    cluster.tell(image);
+}
+
+#[test]
+fn an_owner_that_works_for_others_still_sees_its_parent() {
+    for what in [
+        Maintenance::Resize { size: SIZE + OBJECT, may_shrink: false },
+        Maintenance::TakeSnapshot("t".into()),
+    ] {
+        let mut cluster = family();
+        let mut image = kept(&mut cluster);
+        want(&mut cluster, &mut image, what);
+        let read = Request::Read { offset: 0, length: OBJECT };
+        assert!(bytes(ask(&mut cluster, &mut image, read.clone())) == [1; OBJECT as usize]);
+        ask(&mut cluster, &mut image, Request::Write { offset: 0, data: vec![3].into() });
+        let read = bytes(ask(&mut cluster, &mut image, read));
+        assert!(read[0] == 3 && read[1..] == [1; OBJECT as usize - 1]);
+    }
+}
+
+#[test]
+fn what_an_owner_cuts_off_for_others_stays_in_snapshots() {
+    let mut cluster = family();
+    cluster.run(take_snapshot(spec("b"), "t".into())).unwrap();
+    let mut image = kept(&mut cluster);
     let what = Maintenance::Resize { size: OBJECT, may_shrink: true };
-    let wish = Notification::Wanted { wish, what };
-    cluster.say("b", codec::encode_to_bytes(&wish));
-    cluster.tell(&mut image);
-    cluster.tell(&mut image);
+    want(&mut cluster, &mut image, what);
     image.close();
     cluster.settle(&mut image);
     cluster.run(flatten(spec("b"))).unwrap();
