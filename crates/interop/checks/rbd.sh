@@ -86,6 +86,24 @@ refused ceph rbd perf image stats nowhere
 kill $busy; wait $busy 2>/dev/null || true
 for _ in $(seq 100); do rbd rm busy >/dev/null 2>&1 && break; sleep 0.2; done; same "$(rbd ls)" ""
 
+# Migrations that a task carries out: with snapshots, into another pool and back, ended and undone.
+done_() { ceph rbd task add migration $1 "$2" >/dev/null; for _ in $(seq 300); do [ "$(tasks)" = "[]" ] && return; sleep 0.1; done; tasks; exit 1; }
+rbd create away --size 32M --object-size 1M
+scatter() { rbd bench away --io-type write --io-size 64K --io-total 3M --io-pattern rand >/dev/null; }
+scatter; rbd snap create away@a 2>/dev/null; scatter; rbd resize away --size 12M --allow-shrink 2>/dev/null
+rbd snap create away@b 2>/dev/null; rbd resize away --size 24M 2>/dev/null; scatter
+sums() { for at in @a @b ""; do command rbd export "$1$at" - 2>/dev/null | sha256sum; done; }
+held=$(sums $p/away)
+rbd migration prepare away $d/there; same "$(sums $d/there)" "$held"
+done_ execute $d/there; command rbd status $d/there | grep -q "state: executed"; same "$(sums $d/there)" "$held"
+done_ commit $d/there; same "$(sums $d/there)" "$held"
+same "$(rbd ls)$(rbd trash ls --all)$(rados -p $p ls | grep -c rbd_data || true)" 0
+for at in "" @a @b; do command rbd object-map check $d/there$at 2>/dev/null; done
+command rbd migration prepare $d/there $p/back
+command rbd bench $p/back --io-type write --io-size 64K --io-total 1M --io-pattern rand >/dev/null
+done_ abort $p/back; same "$(sums $d/there)" "$held"; same "$(rbd ls)$(command rbd trash ls --all $d)" ""
+command rbd snap purge $d/there 2>/dev/null; command rbd rm $d/there 2>/dev/null
+
 rbd create member --size 8M
 command rbd group create $p/group; command rbd group image add $p/group $p/member
 same "$(command rbd group image ls $p/group | tr -d " ")" $p/member

@@ -215,21 +215,41 @@ impl TrashState {
     pub const REMOVING: TrashState = TrashState(2);
 }
 
+/// `BTreeMap<id, TrashEntry>`
+pub(crate) fn trash_list(after: &str, max: u64) -> OsdOp {
+    call("trash_list", &(after, max))
+}
+
 /// What the trash knows of an image, as far as its removal depends on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TrashEntry {
+    /// Why it is there (`TRASH_IMAGE_SOURCE_*`).
+    pub source: u8,
     pub name: String,
     pub deferred_until: UTime,
     pub state: TrashState,
 }
 
+impl TrashEntry {
+    const MIGRATION: u8 = 2;
+
+    pub fn is_moving(&self) -> bool {
+        self.source == Self::MIGRATION
+    }
+
+    /// As an image that is being moved has it.
+    pub fn moving(name: &str) -> Self {
+        let (deferred_until, state) = (UTime::ZERO, TrashState::NORMAL);
+        TrashEntry { source: Self::MIGRATION, name: name.to_owned(), deferred_until, state }
+    }
+}
+
 impl Decode for TrashEntry {
     fn decode(r: &mut Reader<'_>) -> codec::Result<Self> {
         r.versioned("trash image", 2, |r, version| {
-            let (_source, name, _deleted, deferred_until): (u8, String, UTime, UTime) =
-                r.value()?;
+            let (source, name, _deleted, deferred_until): (u8, String, UTime, UTime) = r.value()?;
             let state = if version >= 2 { r.u8("state")? } else { TrashState::NORMAL.0 };
-            Ok(TrashEntry { name, deferred_until, state: TrashState(state) })
+            Ok(TrashEntry { source, name, deferred_until, state: TrashState(state) })
         })
     }
 }
@@ -241,4 +261,87 @@ pub(crate) fn list_metadata(after: &[u8], max: u64) -> OsdOp {
 
 pub(crate) fn set_metadata(pairs: &BTreeMap<Bytes, Bytes>) -> OsdOp {
     call("metadata_set", pairs)
+}
+
+/// ERANGE if the object knows of this snapshot already.
+pub(crate) fn assert_newer_snapshots(seq: SnapId) -> OsdOp {
+    const GREATER: u8 = 0;
+    call("assert_snapc_seq", &(seq, GREATER))
+}
+
+/// EINVAL if the image is not being moved.
+pub(crate) fn get_migration() -> OsdOp {
+    call("migration_get", &())
+}
+
+pub(crate) fn set_migration_state(state: MigrationState) -> OsdOp {
+    call("migration_set_state", &(state.0, ""))
+}
+
+pub(crate) fn remove_migration() -> OsdOp {
+    call("migration_remove", &())
+}
+
+/// How far a migration is (`MIGRATION_STATE_*`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MigrationState(pub u8);
+
+impl MigrationState {
+    pub const PREPARED: MigrationState = MigrationState(2);
+    pub const EXECUTING: MigrationState = MigrationState(3);
+    pub const EXECUTED: MigrationState = MigrationState(4);
+    pub const ABORTING: MigrationState = MigrationState(5);
+}
+
+/// What the header of either end says of a migration, and of the other end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MigrationSpec {
+    pub header_type: u8,
+    pub pool: i64,
+    pub namespace: Bytes,
+    pub image_name: Bytes,
+    /// The id; empty for a source of the old format.
+    pub image: Bytes,
+    /// Snapshots of the source, and what they are called in the target.
+    pub sequences: BTreeMap<u64, u64>,
+    /// Whether the source was mirrored.
+    pub mirroring: bool,
+    pub state: MigrationState,
+    /// Of a source that is no image of this cluster.
+    pub source: Bytes,
+}
+
+impl MigrationSpec {
+    pub const TARGET: u8 = 2;
+
+    pub fn is_target(&self) -> bool {
+        self.header_type == Self::TARGET
+    }
+}
+
+impl Decode for MigrationSpec {
+    fn decode(r: &mut Reader<'_>) -> codec::Result<Self> {
+        r.versioned("migration", 3, |r, version| {
+            let header_type = r.u8("header type")?;
+            let pool = r.i64("pool")?;
+            let (namespace, image_name, image, sequences) = r.value()?;
+            let (_overlap, _flatten): (u64, bool) = r.value()?;
+            let mirroring = r.bool("mirroring")?;
+            let state = MigrationState(r.u8("state")?);
+            let _description: Bytes = r.value()?;
+            let _mirror_mode = if version >= 2 { r.u8("mirror mode")? } else { 0 };
+            let source = if version >= 3 { r.value()? } else { Bytes::new() };
+            Ok(MigrationSpec {
+                header_type,
+                pool,
+                namespace,
+                image_name,
+                image,
+                sequences,
+                mirroring,
+                state,
+                source,
+            })
+        })
+    }
 }

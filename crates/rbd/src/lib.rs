@@ -39,6 +39,7 @@ mod object_map;
 mod snapshot;
 mod steps;
 mod tasks;
+mod transfer;
 mod work;
 
 pub use errands::{Asker, Errands};
@@ -52,9 +53,9 @@ pub use object_map::{MapFindings, Mismatch, ObjectMap, State};
 pub use snapshot::{Protection, Purpose, Snapshot};
 pub use steps::{Answer, Ask, AskId, Progress, Task};
 pub use tasks::{
-    Child, CloneFormat, CloneSpec, CreateSpec, Purged, Usage, change_features, check_object_map,
-    children, clone_image, create, flatten, info, list, names_of, object_map, open, open_snapshot,
-    protect_snapshot, purge_snapshots, rebuild_object_map, remove, remove_from_trash,
-    remove_snapshot, rename, rename_snapshot, resize, roll_back, snapshots, take_snapshot,
-    unprotect_snapshot, usage,
+    Child, CloneFormat, CloneSpec, CreateSpec, Migration, Purged, Usage, change_features,
+    check_object_map, children, clone_image, create, flatten, info, list, migrate, names_of,
+    object_map, open, open_snapshot, protect_snapshot, purge_snapshots, rebuild_object_map, remove,
+    remove_from_trash, remove_snapshot, rename, rename_snapshot, resize, roll_back, snapshots,
+    take_snapshot, unprotect_snapshot, usage,
 };

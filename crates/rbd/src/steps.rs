@@ -6,6 +6,7 @@
 //! So the function must ask the same as long as it is answered the same, and must do nothing else.
 
 use crate::gather::Gathering;
+use crate::transfer::Transfer;
 use crate::work::Work;
 use crate::{Asker, Error};
 use bytes::Bytes;
@@ -63,6 +64,8 @@ pub(crate) enum Part {
     Task,
     /// One of many that a step of a task asks at once.
     Gather,
+    /// One of the objects of an image that moves.
+    Transfer,
     /// What an image does about its lock.
     Lock,
     /// An image's access to one object.
@@ -126,6 +129,8 @@ pub(crate) struct Steps {
     pub(crate) work: Option<Box<Work>>,
     /// The same question to many objects, under way.
     pub(crate) gathering: Option<Box<Gathering>>,
+    /// An image that moves, under way.
+    pub(crate) transfer: Option<Box<Transfer>>,
 }
 
 impl Steps {
@@ -293,6 +298,10 @@ impl Steps {
             let gathering = self.gathering.as_mut();
             return gathering.map(|gathering| gathering.handle_answer(id.number, answer)).is_some();
         }
+        if id.part == Part::Transfer {
+            let transfer = self.transfer.as_mut();
+            return transfer.map(|transfer| transfer.handle_answer(id.number, answer)).is_some();
+        }
         if id.part != Part::Task || id.number != self.answers.len() as u64 {
             return false;
         }
@@ -405,6 +414,9 @@ impl<T> Task<T> {
         }
         if let Some(gathering) = &self.steps.gathering {
             return Some(gathering.progress());
+        }
+        if let Some(transfer) = &self.steps.transfer {
+            return Some(transfer.progress());
         }
         self.steps.sweep.as_ref().map(|sweep| Progress { done: sweep.done, total: sweep.total })
     }

@@ -12,8 +12,12 @@ pub(super) const POOL_DEFAULT: &str = "rbd";
 
 macro_rules! add {
     ($action:literal, $argument:literal, $help:literal) => {
+        add!($action, $action, $argument, $help)
+    };
+    // Where clients know the action by another name than the command.
+    ($command:literal, $action:literal, $argument:literal, $help:literal) => {
         command(
-            concat!("rbd task add ", $action, " name=", $argument, ",type=CephString"),
+            concat!("rbd task add ", $command, " name=", $argument, ",type=CephString"),
             $help,
             MODULE,
             "rw",
@@ -29,6 +33,24 @@ pub const COMMANDS: &[Command] = &[
         "trash remove",
         "image_id_spec",
         "Remove an image from the trash asynchronously in the background"
+    ),
+    add!(
+        "migration execute",
+        "migrate execute",
+        "image_spec",
+        "Execute an image migration asynchronously in the background"
+    ),
+    add!(
+        "migration commit",
+        "migrate commit",
+        "image_spec",
+        "Commit an executed migration asynchronously in the background"
+    ),
+    add!(
+        "migration abort",
+        "migrate abort",
+        "image_spec",
+        "Abort a prepared migration asynchronously in the background"
     ),
     command(
         "rbd task list name=task_id,type=CephString,req=false",
@@ -140,6 +162,9 @@ fn message(action: &str, spec: &str) -> String {
     match action {
         "flatten" => format!("Flattening image {spec}"),
         "remove" => format!("Removing image {spec}"),
+        "migrate execute" => format!("Migrating image {spec}"),
+        "migrate commit" => format!("Committing image migration for {spec}"),
+        "migrate abort" => format!("Aborting image migration for {spec}"),
         _ => format!("Removing image {spec} from trash"),
     }
 }

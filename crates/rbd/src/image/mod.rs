@@ -273,7 +273,7 @@ impl Asker for Image {
                 _ => None,
             })),
             Part::Unwatch => self.events.push_back(ImageEvent::Closed),
-            Part::Gather | Part::Nobody => {}
+            Part::Gather | Part::Transfer | Part::Nobody => {}
         }
     }
 }

@@ -40,10 +40,30 @@ pub fn spec(name: &str) -> ImageSpec {
     ImageSpec { pool: pool(1), name: name.to_owned() }
 }
 
+impl codec::Encode for crate::calls::MigrationSpec {
+    fn encode(&self, w: &mut codec::Writer) {
+        w.versioned(3, 1, |w| {
+            w.u8(self.header_type);
+            w.i64(self.pool);
+            w.value(&self.namespace);
+            w.value(&self.image_name);
+            w.value(&self.image);
+            w.value(&self.sequences);
+            w.u64(0);
+            w.bool(false);
+            w.bool(self.mirroring);
+            w.u8(self.state.0);
+            w.value(&Bytes::new());
+            w.u8(0);
+            w.value(&self.source);
+        });
+    }
+}
+
 impl codec::Encode for crate::calls::TrashEntry {
     fn encode(&self, w: &mut codec::Writer) {
         w.versioned(2, 1, |w| {
-            w.u8(0);
+            w.u8(self.source);
             w.value(&self.name);
             w.value(&UTime::ZERO);
             w.value(&self.deferred_until);
@@ -139,9 +159,20 @@ impl Cluster {
 
     /// As librbd does.
     pub fn move_to_trash(&mut self, name: &str, id: &str, deferred_until: UTime) {
+        self.move_to_trash_because(name, id, deferred_until, 0);
+    }
+
+    pub fn move_to_trash_because(
+        &mut self,
+        name: &str,
+        id: &str,
+        deferred_until: UTime,
+        source: u8,
+    ) {
         let pool = pool(1);
         let state = crate::calls::TrashState::NORMAL;
-        let entry = crate::calls::TrashEntry { name: name.to_owned(), deferred_until, state };
+        let entry =
+            crate::calls::TrashEntry { source, name: name.to_owned(), deferred_until, state };
         let input = codec::encode_to_bytes(&(id, entry));
         let ops = [
             (pool.trash(), wire::OsdOp::call("rbd", "trash_add", &input)),

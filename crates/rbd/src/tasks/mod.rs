@@ -6,6 +6,9 @@ mod clone;
 mod clone_tests;
 mod create;
 mod features;
+mod migrate;
+#[cfg(test)]
+mod migrate_tests;
 mod object_map;
 mod parents;
 mod remove;
@@ -19,6 +22,7 @@ pub use children::{Child, children};
 pub use clone::{CloneSpec, clone_image, flatten};
 pub use create::{CreateSpec, create};
 pub use features::change_features;
+pub use migrate::{Migration, migrate};
 pub use object_map::{check_object_map, rebuild_object_map};
 pub use parents::CloneFormat;
 pub use remove::{remove, remove_from_trash};

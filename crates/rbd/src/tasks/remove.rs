@@ -160,12 +160,22 @@ fn has_snapshots(steps: &mut Steps, header: &Header) -> Result<Error, Stop> {
     }))
 }
 
-fn remove_object(steps: &mut Steps, place: &Place) -> Result<(), Stop> {
+/// All of an image that nobody uses, and that has no snapshots, but its name.
+pub(super) fn remove_unused(steps: &mut Steps, header: &Header) -> Result<(), Stop> {
+    steps.sweep("removing data", 0..header.objects(), |object| {
+        Some(change(header.data_place(object), vec![OsdOp::remove()]))
+    })?;
+    leave_parent(steps, header)?;
+    remove_object(steps, &header.spec.pool.object_map(&header.id))?;
+    remove_object(steps, &header.place())
+}
+
+pub(super) fn remove_object(steps: &mut Steps, place: &Place) -> Result<(), Stop> {
     let name = String::from_utf8_lossy(&place.object).into_owned();
     tolerate(steps.try_change(place, || vec![OsdOp::remove()])?, &name)
 }
 
-fn tolerate<T>(outcome: Result<T, Errno>, what: &str) -> Result<(), Stop> {
+pub(super) fn tolerate<T>(outcome: Result<T, Errno>, what: &str) -> Result<(), Stop> {
     match outcome {
         Ok(_) | Err(Errno::NOENT) => Ok(()),
         Err(errno) => Err(Error::cluster(format!("removing from {what}"), errno).into()),

@@ -8,7 +8,7 @@ use super::{Desk, new_id};
 use crate::cli::{ClusterArgs, PoolName};
 use crate::connection::{Connection, client_config};
 use anyhow::{Context, Result, bail};
-use rbd::{ImageSpec, Pool, Progress, Task};
+use rbd::{ImageSpec, Migration, Pool, Progress, Task};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -171,10 +171,21 @@ fn task(desk: &mut Desk, refs: &Value) -> Result<Task<()>> {
     let text = |key: &str| refs[key].as_str().unwrap_or_default().to_owned();
     let pool = PoolName { pool: text("pool_name"), namespace: text("pool_namespace") };
     let pool: Pool = super::pool(desk, &pool)?;
+    let mut migrate = |pool: Pool, action| {
+        let mut pools = desk.pools();
+        if !pool.namespace.is_empty() {
+            let spaces = pools.clone().into_iter();
+            pools.extend(spaces.map(|other| Pool { namespace: pool.namespace.clone(), ..other }));
+        }
+        rbd::migrate(ImageSpec { pool, name: text("image_name") }, action, pools)
+    };
     Ok(match text("action").as_str() {
         "flatten" => rbd::flatten(ImageSpec { pool, name: text("image_name") }),
         "remove" => rbd::remove(ImageSpec { pool, name: text("image_name") }),
         "trash remove" => rbd::remove_from_trash(pool, text("image_id"), now()),
+        "migrate execute" => migrate(pool, Migration::Execute),
+        "migrate commit" => migrate(pool, Migration::Commit),
+        "migrate abort" => migrate(pool, Migration::Abort),
         other => bail!("this release does not know how to {other} an image"),
     })
 }

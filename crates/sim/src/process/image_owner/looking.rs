@@ -4,13 +4,13 @@ use super::{Expected, ImageOwner, Stage, difference};
 use rbd::{Answer, Ask, AskId, Asker, Header, Image, ImageSpec, Request, Task};
 
 pub(super) enum Look {
-    Opening(Task<Header>, Vec<u8>),
+    Opening(Box<Task<Header>>, Vec<u8>),
     Reading(Box<Image>, Vec<u8>),
 }
 
 impl Look {
     pub fn new(spec: ImageSpec, snapshot: String, contents: Vec<u8>) -> Self {
-        Look::Opening(rbd::open_snapshot(spec, snapshot), contents)
+        Look::Opening(Box::new(rbd::open_snapshot(spec, snapshot)), contents)
     }
 
     /// What is wrong with it, once it has been read.
