@@ -108,6 +108,7 @@ impl Pg {
             past: self.past.clone(),
             knows_past: self.knows_past,
             readers: self.readers.clone(),
+            scrub_order: self.scrub_order,
             ..Pg::new(id, self.whoami)
         }
     }

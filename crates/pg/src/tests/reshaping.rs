@@ -2,12 +2,13 @@
 
 use super::World;
 use super::world::{Node, PG, object};
+use crate::scrub::{Level, Order};
 use crate::snaps::{decode_index_key, index_key};
 use crate::{MapChange, Members, MergedVersions, Pg, meta_object};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use store::{Change, Collection, Outcome, RequestKind, Transaction};
-use types::{EVersion, HObject, OsdId, PgId, SnapId};
+use types::{EVersion, HObject, OsdId, PgId, SnapId, UTime};
 
 pub const PART: PgId = PgId { seed: 1 << 8, ..PG };
 
@@ -124,6 +125,19 @@ fn a_copy_stands_still_until_its_store_has_confirmed_everything() {
          states => Active ReplicaActive ReplicaActive",
     );
     assert_eq!(world.node(OsdId(0)).data(PART, "a"), "six");
+}
+
+#[test]
+fn what_is_to_be_scrubbed_is_to_be_scrubbed_in_all_parts() {
+    let mut world = World::new(3);
+    world.run_script(WRITTEN);
+    let order =
+        Order { level: Level::Deep, repair: true, at: UTime { seconds: 9, nanoseconds: 0 } };
+    world.node(OsdId(0)).pg.set_scrub_order(Some(order));
+    world.run_script("divide 30 0 1 2\n run\n part 0 => GetInfo");
+    let node = world.node(OsdId(0));
+    let part = node.part.as_ref().unwrap();
+    assert_eq!((node.pg.scrub_order(), part.scrub_order()), (Some(order), Some(order)));
 }
 
 #[test]
