@@ -77,6 +77,12 @@ fn object_bytes(collection: u64, object: &HObject) -> Vec<u8> {
     bytes
 }
 
+/// The id that an object is under, if this is an object's key.
+pub(crate) fn collection_id(key: &[u8]) -> Option<u64> {
+    let (kind, id) = key.get(..ID_LEN)?.split_first()?;
+    (*kind == OBJECT).then(|| u64::from_be_bytes(id.try_into().expect("eight bytes")))
+}
+
 /// The objects under an id.
 pub fn object_range(collection: u64) -> Range<Bytes> {
     prefix_range(&id_key(OBJECT, collection))

@@ -5,7 +5,7 @@ use super::effects::{Effects, Interrupt};
 use super::homes::Homes;
 use super::landing::Landing;
 use super::meta::Meta;
-use super::working::{Working, take_id};
+use super::working::{Working, WorkingObject, take_id};
 use crate::device::Extent;
 use crate::keys;
 use crate::log::Counters;
@@ -149,11 +149,26 @@ impl<'a> Executor<'a> {
             Change::Clone { object, target } => {
                 self.clone_object((slices.id_of(object), object), (id, target))
             }
+            change if self.change_known_omap(id, name, change) => Ok(()),
             change => {
                 let index = self.working.load(self.meta, id, name)?;
                 self.change_object(index, change)
             }
         }
+    }
+
+    /// Changes an omap without a look at its object, if that is known to have one.
+    fn change_known_omap(&mut self, collection: u64, name: &HObject, change: &Change) -> bool {
+        let Some(id) = self.meta.known_omap(collection, name) else { return false };
+        if self.working.find(collection, name).is_some() {
+            return false;
+        }
+        match change {
+            Change::OmapSet { pairs, .. } => self.put_pairs(id, pairs),
+            Change::OmapRemoveRange { first, last, .. } => self.delete_keys(id, first, last),
+            _ => return false,
+        }
+        true
     }
 
     fn change_object(&mut self, index: usize, change: &Change) -> Result<(), Interrupt> {
@@ -277,7 +292,15 @@ impl<'a> Executor<'a> {
         if pairs.is_empty() {
             return;
         }
+        if let Some(id) = self.working.object(index).stored_omap() {
+            let WorkingObject { collection, name, key, .. } = self.working.object(index);
+            self.meta.remember_omap(*collection, name, key, id);
+        }
         let id = self.with_omap(index);
+        self.put_pairs(id, pairs);
+    }
+
+    fn put_pairs(&mut self, id: u64, pairs: &BTreeMap<Bytes, Bytes>) {
         for (key, value) in pairs {
             self.effects.put(keys::omap_point(id, key), detached(value));
         }
@@ -309,7 +332,12 @@ impl<'a> Executor<'a> {
     }
 
     fn remove_omap_range(&mut self, index: usize, first: &Bytes, last: &Bytes) {
-        let Some(id) = self.omap_of(index) else { return };
+        if let Some(id) = self.omap_of(index) {
+            self.delete_keys(id, first, last);
+        }
+    }
+
+    fn delete_keys(&mut self, id: u64, first: &Bytes, last: &Bytes) {
         if first < last {
             self.effects.delete_range(keys::omap(id, first), keys::omap(id, last));
         }

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use std::ops::{Bound, Range};
 use stdx::FastMap;
 use store::Collection;
+use types::HObject;
 
 pub(crate) struct Meta {
     /// Changes since the last checkpoint began.
@@ -19,12 +20,27 @@ pub(crate) struct Meta {
     pub tree: Tree,
     /// Collections that were looked up since one was made, changed or removed.
     collections: FastMap<Collection, Slices>,
+    /// Of each id that objects are under, the object whose omap was changed last. A group keeps its
+    /// log in one: with this, a write need not look for it.
+    omaps: FastMap<u64, KnownOmap>,
+}
+
+struct KnownOmap {
+    name: HObject,
+    key: PointKey,
+    object: u64,
 }
 
 impl Meta {
     /// The tree has no object with the id `next_id` or a later one.
     pub fn new(tree: Tree, next_id: u64) -> Self {
-        Meta { active: Table::above(next_id), frozen: None, tree, collections: FastMap::default() }
+        Meta {
+            active: Table::above(next_id),
+            frozen: None,
+            tree,
+            collections: FastMap::default(),
+            omaps: FastMap::default(),
+        }
     }
 
     pub fn get(&mut self, key: &PointKey) -> Result<Option<Bytes>, Fault> {
@@ -64,7 +80,31 @@ impl Meta {
             if op.key().first() == Some(&keys::COLLECTION) {
                 self.collections.clear();
             }
+            self.forget_omap(&op);
             self.active.apply(op);
+        }
+    }
+
+    /// The id of an object that has an omap, if that is known.
+    pub fn known_omap(&self, collection: u64, name: &HObject) -> Option<u64> {
+        let known = self.omaps.get(&collection)?;
+        (known.name == *name).then_some(known.object)
+    }
+
+    /// What is stored of this object says that it may have an omap.
+    pub fn remember_omap(&mut self, collection: u64, name: &HObject, key: &PointKey, object: u64) {
+        let known = KnownOmap { name: name.clone(), key: key.clone(), object };
+        self.omaps.insert(collection, known);
+    }
+
+    /// If its object is not as it was.
+    fn forget_omap(&mut self, op: &Op) {
+        // Objects are removed one by one, never as a range.
+        let (Op::Put { key, .. } | Op::Delete { key }) = op else { return };
+        if let Some(collection) = keys::collection_id(key)
+            && self.omaps.get(&collection).is_some_and(|known| known.key == *key)
+        {
+            self.omaps.remove(&collection);
         }
     }
 

@@ -28,7 +28,7 @@ pub(crate) struct Held {
 pub(crate) struct WorkingObject {
     pub collection: u64,
     pub name: HObject,
-    key: PointKey,
+    pub key: PointKey,
     /// As the changes so far leave it.
     pub onode: Option<Onode>,
     existed: bool,
@@ -54,6 +54,12 @@ pub(crate) struct Working {
 impl WorkingObject {
     pub fn size(&self) -> u64 {
         self.onode.as_ref().map_or(0, |onode| onode.size)
+    }
+
+    /// The id by which its omap is found, if it is stored as it is here and says that it may have one.
+    pub fn stored_omap(&self) -> Option<u64> {
+        let onode = self.onode.as_ref()?;
+        (onode.has_omap && self.existed && !self.changed).then_some(onode.id)
     }
 
     /// Makes it exist.
@@ -110,9 +116,7 @@ impl Working {
         collection: u64,
         name: &HObject,
     ) -> Result<usize, Interrupt> {
-        let known =
-            |object: &WorkingObject| object.collection == collection && object.name == *name;
-        if let Some(index) = self.objects.iter().position(known) {
+        if let Some(index) = self.find(collection, name) {
             return Ok(index);
         }
         let key = keys::object_point(collection, name);
@@ -136,6 +140,13 @@ impl Working {
         }
         self.objects.push(object);
         Ok(self.objects.len() - 1)
+    }
+
+    /// Its place, if it was loaded.
+    pub fn find(&self, collection: u64, name: &HObject) -> Option<usize> {
+        let is_it =
+            |object: &WorkingObject| object.collection == collection && object.name == *name;
+        self.objects.iter().position(is_it)
     }
 
     pub fn object(&mut self, index: usize) -> &mut WorkingObject {

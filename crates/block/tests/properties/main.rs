@@ -9,7 +9,7 @@ use harness::generator::{collection, object, one};
 use harness::life::Life;
 use harness::shape::{BLOCKS_PER_MIB, Shape};
 use harness::{Report, Scenario, crashes, damage, failures, fullness};
-use store::{Change, Outcome, RequestKind, StoreError};
+use store::{Change, Outcome, RequestKind, StoreError, Transaction};
 
 /// Names the seed of a failure.
 fn run_seeds(first: u64, count: u64, scenario: impl Fn(u64) -> Report) -> Report {
@@ -182,4 +182,38 @@ fn nothing_happens_behind_a_refused_append_before_the_caller_resumes() {
 fn a_seed_replays_exactly() {
     let scenario: Scenario = crashes::crash_again_and_again;
     assert_eq!(run_seeds(1, 1, scenario), run_seeds(1, 1, scenario));
+}
+
+/// Where an object's omap is found is remembered from one change of it to the next.
+#[test]
+fn an_omap_that_begins_anew_has_nothing_of_what_it_held() {
+    let shape = Shape::new(64, 0);
+    let mut driver = shape.start(shape.format(1), Time::ZERO);
+    driver.run_until_ready();
+    let mut ask = |kind: RequestKind| driver.execute(kind).unwrap();
+    let (at, name, source) = (collection(0), object(0), object(1));
+    let set = |key: &'static str| {
+        (at, Change::OmapSet { object: object(0), pairs: [(key.into(), "value".into())].into() })
+    };
+    let made = [Change::CreateCollection, Change::Touch { object: source.clone() }];
+    let changes = made.map(|change| (at, change)).into();
+    ask(RequestKind::Commit(Transaction { changes }));
+    let endings = [
+        Change::Remove { object: name.clone() },
+        Change::OmapClear { object: name.clone() },
+        Change::Clone { object: source, target: name.clone() },
+    ];
+    for ending in endings.map(|change| (at, change)) {
+        let apart = [vec![ending.clone()], vec![set("d")], vec![set("e")]];
+        let together = [vec![set("c"), ending, set("d")], vec![set("e")], vec![]];
+        for rest in [apart, together] {
+            for changes in [vec![set("a")], vec![set("b")]].into_iter().chain(rest) {
+                ask(RequestKind::Commit(Transaction { changes }));
+            }
+            let keys = ["a", "b", "c", "d", "e"].map(Bytes::from).to_vec();
+            let found = ask(RequestKind::OmapGet { collection: at, object: name.clone(), keys });
+            let Outcome::OmapPairs(pairs) = found else { panic!("{found:?}") };
+            assert_eq!(pairs.into_keys().collect::<Vec<_>>(), ["d", "e"]);
+        }
+    }
 }
