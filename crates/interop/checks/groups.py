@@ -1,7 +1,8 @@
 """A pool gets more placement groups and less, under load, while OSDs leave and come back: nothing is lost, nothing
 is executed twice, and status tells what is.
 
-Threads append numbered records to objects of their own, with what was acknowledged in mind; each record must be
+Meanwhile the pool has a snapshot, which shows in the end what it showed in the beginning, and leaves nothing behind when it
+is removed. Threads append numbered records to objects of their own, with what was acknowledged in mind; each record must be
 there exactly once, in the order in which it was sent. POOL is made by the script.
 """
 import json, os, random, struct, subprocess, sys, threading, time
@@ -11,6 +12,7 @@ POOL = "groups"
 SHORT = os.environ.get("SHORT") == "1"
 STEPS = [16, 12] if SHORT else [64, 16, 40]
 PG_NUM, THREADS, OBJECTS, IN_FLIGHT = 8, 3, 40, 8
+OLD = [f"old{number}" for number in range(60)]
 SETTLE_TIME_MAX = 600
 RECORD = struct.Struct("<Q")
 
@@ -89,10 +91,26 @@ def step(pg_num):
     print(f"{pg_num} groups after {took:.1f} s", flush=True)
 
 
+def take_snapshot(io):
+    for name in OLD: io.write_full(name, b"before")
+    io.create_snap("s")
+    for name in OLD: io.write_full(name, b"after")
+
+
+def remove_snapshot(io):
+    io.set_read(io.lookup_snap("s").snap_id)
+    for name in OLD: assert io.read(name) == b"before", f"{name} at the snapshot: {io.read(name)}"
+    io.set_read(rados.LIBRADOS_SNAP_HEAD)
+    for name in OLD: assert io.read(name) == b"after", name
+    io.remove_snap("s")
+    until("the snapshot is trimmed", lambda: not ceph("osd", "dump")["removed_snaps_queue"])
+
+
 def look(writers):
     """What commands tell of the pool, now that nobody writes."""
-    names = {name for writer in writers for name, sent in writer.sent.items() if sent}
+    names = {name for writer in writers for name, sent in writer.sent.items() if sent} | set(OLD)
     size = sum(RECORD.size * len(sent) for writer in writers for sent in writer.sent.values())
+    size += len(OLD) * len(b"after")
     listed = subprocess.run(["rados", "-p", POOL, "ls"], stdout=subprocess.PIPE, check=True, text=True).stdout.split()
     assert sorted(listed) == sorted(names), f"{len(listed)} of {len(names)} objects are listed"
     number = pool()["pool"]
@@ -108,9 +126,12 @@ def main():
     ceph("osd", "pool", "application", "enable", POOL, "rados")
     ceph("osd", "pool", "set", POOL, "pg_autoscale_mode", "off")
     writers = [Writer(number) for number in range(THREADS)]
+    io = writers[0].io
     for writer in writers: writer.start()
+    take_snapshot(io)
     for pg_num in STEPS: step(pg_num)
     for writer in writers: writer.end()
+    remove_snapshot(io)
     for writer in writers: writer.verify()
     look(writers)
     count, stall = sum(writer.count for writer in writers), max(writer.stall for writer in writers)
