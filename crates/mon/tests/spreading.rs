@@ -164,6 +164,22 @@ fn groups_merge_one_by_one_once_both_have_come_to_rest() {
 }
 
 #[test]
+fn groups_with_clones_merge_if_all_osds_say_that_they_can() {
+    for (abilities, result, target) in [
+        (&["splits_groups", "merges_groups"][..], -95, 4),
+        (&["splits_groups", "merges_groups", "merges_clones"], 0, 2),
+    ] {
+        let mut cluster = cluster(abilities, 4);
+        run(&mut cluster, json!({ "prefix": "osd pool mksnap", "pool": "data", "snap": "s" }));
+        let set = json!({ "prefix": "osd pool set", "pool": "data", "var": "pg_num", "val": "2" });
+        let answer = cluster.command(set);
+        assert_eq!(answer.result, result, "{}", answer.text);
+        settle(&mut cluster);
+        assert_eq!(cluster.monitor.state().osdmap.pools[&POOL].pg_num_target, target);
+    }
+}
+
+#[test]
 fn the_autoscaler_advises_and_acts_only_where_it_is_on() {
     let mut cluster = cluster(&["splits_groups"], 8);
     (0..8).for_each(|osd| cluster.report(osd, 4));
