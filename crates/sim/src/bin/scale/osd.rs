@@ -18,6 +18,10 @@ use wire::{MessageBody, OsdMapMessage, OsdOp, OsdRequest, ShardPgId};
 
 /// No pool here has more groups than fit in so many bits.
 const HASH_BITS_OF_GROUPS: u32 = 20;
+/// Sessions that other OSDs open have their numbers.
+const CLIENT: u64 = 1 << 24;
+/// So few that what is said of them does not hide what is said of the group.
+const OBJECTS: u32 = 4;
 
 /// An OSD whose store does everything at once, and that is told maps by hand.
 pub struct Lone {
@@ -32,7 +36,7 @@ pub struct Lone {
     /// What it wants sent to other OSDs, and to the monitor.
     pub sent: Vec<(OsdId, Message)>,
     pub asked: Vec<Message>,
-    /// What it took to handle what it was told.
+    /// What it took to handle maps and messages.
     pub spent: Duration,
 }
 
@@ -83,16 +87,17 @@ impl Lone {
         self.take(monitor, message);
     }
 
-    /// A write by a client, to an object of this group.
+    /// A write by a client, to one of a few objects of this group.
     pub fn write(&mut self, map: &OsdMap, pg: PgId, number: u32) {
-        let client = ConnId(ConnId::ACCEPTED - 1);
+        let client = ConnId(ConnId::ACCEPTED + CLIENT);
         if !std::mem::replace(&mut self.has_client, true) {
             let name = ParticipantName::new(EntityType::CLIENT, 1);
             self.open(client, name, EntityAddrVec::default());
         }
         // The group's seed are the lowest bits of its objects' hashes.
-        let hash = pg.seed | number << HASH_BITS_OF_GROUPS;
-        let name = format!("rbd_data.5e1f3a.{number:016x}").into();
+        let object = number % OBJECTS;
+        let hash = pg.seed | object << HASH_BITS_OF_GROUPS;
+        let name = format!("rbd_data.5e1f3a.{object:016x}").into();
         let request = OsdRequest {
             pg: ShardPgId::replicated(PgId { seed: hash, ..pg }),
             map_epoch: map.epoch,
@@ -119,14 +124,12 @@ impl Lone {
 
     /// Lets time pass until then.
     pub fn wait(&mut self, until: Time) {
-        let started = Instant::now();
         while let Some(due) = self.osd.poll_timeout().filter(|due| *due <= until) {
             self.now = self.now.max(due);
             self.osd.handle_timeout(self.now);
             self.drain();
         }
         self.now = until;
-        self.spent += started.elapsed();
     }
 
     pub fn hear(&mut self, from: OsdId, message: Message) {
