@@ -232,7 +232,7 @@ pub fn execute(run: &Run<'_>) -> Result<()> {
     let auth = if run.mode == Mode::NoAuth { "none" } else { "cephx" };
     let disk_size = match run.check {
         Check::FullDisk => SMALL_DISK,
-        Check::Bench | Check::SourceTree if !run.short => LARGE_DISK,
+        Check::Bench | Check::SourceTree | Check::Upstream if !run.short => LARGE_DISK,
         _ => DISK_SIZE,
     };
     let mut cluster = Cluster::start(run.directory, auth, disk_size)?;
