@@ -190,11 +190,12 @@ impl Scenario {
             delay_us: (20 + p.below(100), delay_max),
             skew_ms_max: *p.choose(&[0, 300, 60_000]),
             stores,
-            // Whoever works with an image takes no error for an answer.
+            // Whoever works with an image takes no error for an answer. A dead disk need not be a reason for one,
+            // where it has nothing alone; and nothing misreads then.
             has_image: seed % IMAGE_ONE_IN == IMAGE_REST
                 && !is_tight
                 && rotten.or(rotting).is_none()
-                && troubled.is_none(),
+                && (troubled.is_none() || min_size > 1),
             image_sharers: sharers,
             lame,
             rotten,
@@ -227,6 +228,11 @@ impl Scenario {
             ("rot in the end", self.rotten.is_some()),
         ];
         all.into_iter().filter(|(_, is_so)| *is_so).map(|(name, _)| name)
+    }
+
+    /// The OSD whose disk misreads.
+    pub fn misreader(&self) -> Option<OsdId> {
+        self.troubled.filter(|_| !self.has_image)
     }
 
     /// Whether any device may lose data, or not tell it.

@@ -1,7 +1,8 @@
 //! How it is with the placement groups.
 
-use super::World;
+use super::{Body, World};
 use crate::check::replicas;
+use crate::network::NodeId;
 use osd::Osd;
 use pg::{Pg, State};
 use std::collections::BTreeSet;
@@ -59,5 +60,16 @@ impl World {
             }
         }
         text
+    }
+
+    /// Panics if a scrub finds something wrong that no device explains.
+    pub(super) fn check_findings(&self, node: NodeId) {
+        if let Body::Osd(osd) = &self.nodes[node].body
+            && let Some(daemon) = &osd.hosted.daemon
+            && !(self.has_omitted || self.scenario.may_lose_data())
+        {
+            let (found, osd) = (daemon.scrub_findings(), osd.config.id);
+            assert!(found == 0, "a scrub of osd.{osd} finds damage, and nothing was damaged");
+        }
     }
 }
