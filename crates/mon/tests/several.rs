@@ -257,6 +257,15 @@ impl Monitors {
         self.drain();
     }
 
+    /// The store answers what it was asked, and goes on.
+    fn answer_all(&mut self) {
+        self.is_silent = false;
+        while let Some((index, request)) = self.unanswered.pop_front() {
+            self.execute(index, &request);
+            self.drain();
+        }
+    }
+
     fn health(&mut self, index: usize) -> Value {
         self.json(index, json!({ "prefix": "health", "detail": "detail" }))["checks"].take()
     }
@@ -463,11 +472,7 @@ fn health_says_that_the_store_is_out_of_reach_until_it_answers() {
     assert_eq!(check["severity"], "HEALTH_ERR");
     let details = check["detail"].to_string();
     assert!(details.contains("has had no answer for") && details.contains("next: "), "{details}");
-    monitors.is_silent = false;
-    while let Some((index, request)) = monitors.unanswered.pop_front() {
-        monitors.execute(index, &request);
-        monitors.drain();
-    }
+    monitors.answer_all();
     monitors.advance(Duration::from_secs(2));
     assert!(monitors.health(1).get("CONTROL_STORE_DOWN").is_none());
 }
@@ -479,11 +484,7 @@ fn questions_on_their_way_to_a_leader_that_dies_are_answered_by_the_next() {
     monitors.ask(1, 7, &json!({ "prefix": "osd pool create", "pool": "data" }));
     monitors.crash(0);
     assert!(monitors.take::<MonCommandAck>(1, ADMIN).is_empty());
-    monitors.is_silent = false;
-    while let Some((index, request)) = monitors.unanswered.pop_front() {
-        monitors.execute(index, &request);
-        monitors.drain();
-    }
+    monitors.answer_all();
     monitors.advance(TTL + Duration::from_secs(2));
     let answers = monitors.take::<MonCommandAck>(1, ADMIN);
     assert_eq!(answers.len(), 1);
@@ -500,11 +501,7 @@ fn without_its_store_a_monitor_serves_what_it_knows_and_changes_wait() {
     monitors.ask(1, 8, &json!({ "prefix": "osd pool create", "pool": "data" }));
     monitors.advance(Duration::from_secs(60));
     assert!(monitors.take::<MonCommandAck>(1, ADMIN).is_empty());
-    monitors.is_silent = false;
-    while let Some((index, request)) = monitors.unanswered.pop_front() {
-        monitors.execute(index, &request);
-        monitors.drain();
-    }
+    monitors.answer_all();
     monitors.advance(Duration::from_secs(6));
     assert_eq!(monitors.take::<MonCommandAck>(1, ADMIN).len(), 1);
     let status = monitors.json(0, json!({ "prefix": "status" }));
@@ -548,11 +545,7 @@ fn a_command_waits_for_the_store_no_longer_than_it_says() {
     assert_eq!(answers[0].1.result, -110);
     assert!(answers[0].1.text.starts_with("nothing was changed: the control store"));
     // Of what was on its way to the store nobody knows what becomes of it.
-    monitors.is_silent = false;
-    while let Some((index, request)) = monitors.unanswered.pop_front() {
-        monitors.execute(index, &request);
-        monitors.drain();
-    }
+    monitors.answer_all();
     monitors.advance(Duration::from_secs(2));
     let answers = monitors.take::<MonCommandAck>(0, ADMIN);
     assert_eq!((answers[0].0, answers[0].1.result), (7, 0));
@@ -567,11 +560,7 @@ fn an_osd_that_has_gone_while_the_store_was_away_does_not_boot() {
     monitors.boot(0, 1 << 30);
     let now = monitors.now;
     monitors.with(0, |monitor| monitor.handle_closed(now, OSD));
-    monitors.is_silent = false;
-    while let Some((index, request)) = monitors.unanswered.pop_front() {
-        monitors.execute(index, &request);
-        monitors.drain();
-    }
+    monitors.answer_all();
     monitors.advance(Duration::from_secs(2));
     assert_eq!(monitors.take::<MonCommandAck>(0, ADMIN).len(), 1);
     let status = monitors.json(0, json!({ "prefix": "status" }));
