@@ -1,15 +1,14 @@
 //! Steps that ask the same of many objects and keep what each answers.
 
 use crate::Error;
-use crate::steps::{Answer, Ask, AskId, Part, Progress, Steps, Stop, operation_reply};
+use crate::steps::{
+    Answer, Ask, AskId, IN_FLIGHT_LOW, IN_FLIGHT_MAX, Part, Progress, Steps, Stop, operation_reply,
+};
 use bytes::Bytes;
 use rados::{Operation, OperationReply, Reply};
 use std::ops::Range;
 use types::Errno;
 use wire::{OpResult, OsdOp};
-
-/// Questions under way at the same time.
-const IN_FLIGHT_MAX: u64 = 32;
 
 /// A byte of each answer.
 #[derive(Debug)]
@@ -30,8 +29,15 @@ impl Gathering {
         Gathering { numbers, next, in_flight: 0, arrived: Vec::new(), bytes, error: None }
     }
 
-    pub fn handle_answer(&mut self, number: u64, answer: Answer) {
+    /// Whether the answers that have arrived are to be looked at.
+    pub fn handle_answer(&mut self, number: u64, answer: Answer) -> bool {
         self.arrived.push((number, answer));
+        let left = self.in_flight - self.arrived.len() as u64;
+        left <= if self.has_more() { IN_FLIGHT_LOW } else { 0 }
+    }
+
+    fn has_more(&self) -> bool {
+        self.next < self.numbers.end && self.error.is_none()
     }
 
     pub fn progress(&self) -> Progress {
@@ -50,8 +56,7 @@ impl Gathering {
     }
 
     fn next(&mut self) -> Option<u64> {
-        let is_over = self.next >= self.numbers.end || self.error.is_some();
-        if is_over || self.in_flight >= IN_FLIGHT_MAX {
+        if !self.has_more() || self.in_flight >= IN_FLIGHT_MAX {
             return None;
         }
         self.next += 1;

@@ -18,8 +18,10 @@ use types::Errno;
 use wire::OsdOp;
 use wire::op::request_flags;
 
-/// Operations of a sweep under way at the same time.
-const SWEEP_IN_FLIGHT: u64 = 32;
+/// Operations on many objects under way at the same time, and how few of them are left when more are asked for:
+/// that means to run the function again, which may read a large object map on its way.
+pub(crate) const IN_FLIGHT_MAX: u64 = 64;
+pub(crate) const IN_FLIGHT_LOW: u64 = IN_FLIGHT_MAX / 2;
 
 /// What an engine wants of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,6 +113,12 @@ struct Sweep {
     found: u64,
     total: u64,
     error: Option<Errno>,
+}
+
+impl Sweep {
+    fn has_more(&self) -> bool {
+        self.next < self.end && self.error.is_none()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -247,7 +255,7 @@ impl Steps {
         let (next, end) = (numbers.start, numbers.end);
         let new = Sweep { next, end, in_flight: 0, done: 0, found: 0, total, error: None };
         let sweep = self.sweep.get_or_insert(new);
-        while sweep.next < sweep.end && sweep.in_flight < SWEEP_IN_FLIGHT && sweep.error.is_none() {
+        while sweep.has_more() && sweep.in_flight < IN_FLIGHT_MAX {
             let id = AskId { part: Part::Task, number: self.used as u64 };
             match operation(sweep.next) {
                 Some(operation) => {
@@ -288,7 +296,7 @@ impl Steps {
         self.answers.push(answer);
     }
 
-    /// False for what is no longer waited for.
+    /// Whether the function is to be run again: not for what is no longer waited for, nor for each of many.
     fn handle_answer(&mut self, id: AskId, answer: Answer) -> bool {
         if let Some(work) = &mut self.work {
             work.handle_answer(id, answer);
@@ -296,7 +304,7 @@ impl Steps {
         }
         if id.part == Part::Gather {
             let gathering = self.gathering.as_mut();
-            return gathering.map(|gathering| gathering.handle_answer(id.number, answer)).is_some();
+            return gathering.is_some_and(|gathering| gathering.handle_answer(id.number, answer));
         }
         if id.part == Part::Transfer {
             let transfer = self.transfer.as_mut();
@@ -317,14 +325,15 @@ impl Steps {
                     Err(Errno::NOENT) => {}
                     Err(errno) => sweep.error = Some(errno),
                 }
+                sweep.in_flight <= if sweep.has_more() { IN_FLIGHT_LOW } else { 0 }
             }
             None => {
                 self.is_asked = false;
                 self.is_resting = false;
                 self.answers.push(answer);
+                true
             }
         }
-        true
     }
 }
 
@@ -444,6 +453,8 @@ impl<T> std::fmt::Debug for Task<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
     use types::PoolId;
 
     fn place(name: String) -> Place {
@@ -527,7 +538,7 @@ mod tests {
 
     #[test]
     fn a_sweep_is_bounded_and_ends_when_all_is_answered() {
-        let total = SWEEP_IN_FLIGHT + 3;
+        let total = IN_FLIGHT_MAX + 3;
         let mut task = Task::new(move |steps| {
             let remove = |number| Some(change(place(format!("{number}")), vec![OsdOp::remove()]));
             steps.sweep("removing", 0..total, remove)?;
@@ -540,12 +551,29 @@ mod tests {
                 under_way.push_back(id);
                 asked += 1;
             }
-            assert!(under_way.len() as u64 <= SWEEP_IN_FLIGHT);
+            assert!(under_way.len() as u64 <= IN_FLIGHT_MAX);
             let Some(id) = under_way.pop_front() else { break };
             let answer = if asked % 2 == 0 { done() } else { Err(Errno::NOENT) };
             task.handle_answer(id, answer);
         }
         assert_eq!((asked, task.poll_outcome()), (total, Some(Ok(()))));
+    }
+
+    #[test]
+    fn the_function_is_not_run_again_for_each_answer_to_a_sweep() {
+        let runs = Arc::new(AtomicU64::new(0));
+        let counted = runs.clone();
+        let mut task = Task::new(move |steps| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            let remove = |number| Some(change(place(format!("{number}")), vec![OsdOp::remove()]));
+            steps.sweep("removing", 0..10 * IN_FLIGHT_MAX, remove)?;
+            Ok(())
+        });
+        while let Some((id, _)) = task.poll_ask() {
+            task.handle_answer(id, done());
+        }
+        assert_eq!(task.poll_outcome(), Some(Ok(())));
+        assert!(runs.load(Ordering::Relaxed) <= 10 * IN_FLIGHT_MAX / IN_FLIGHT_LOW);
     }
 
     #[test]
@@ -560,7 +588,7 @@ mod tests {
             asked += 1;
             task.handle_answer(id, Err(Errno::PERM));
         }
-        assert_eq!(asked, SWEEP_IN_FLIGHT);
+        assert_eq!(asked, IN_FLIGHT_MAX);
         assert_eq!(task.poll_outcome(), Some(Err(Error::cluster("removing", Errno::PERM))));
     }
 }
