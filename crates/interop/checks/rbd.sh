@@ -86,6 +86,20 @@ refused ceph rbd perf image stats nowhere
 kill $busy; wait $busy 2>/dev/null || true
 for _ in $(seq 100); do rbd rm busy >/dev/null 2>&1 && break; sleep 0.2; done; same "$(rbd ls)" ""
 
+# Schedules: kept by level; the trash is purged by what is due, each minute.
+command rbd trash purge schedule add --pool $p 1m
+command rbd trash purge schedule ls --pool $p --format json | grep -q '"interval":"1m"'
+command rbd trash purge schedule status --pool $p --format json | grep -q schedule_time
+refused command rbd trash purge schedule add --pool nowhere 1d
+refused command rbd trash purge schedule add --pool $p 1w
+command rbd mirror snapshot schedule add --pool $p 1h; command rbd mirror snapshot schedule ls --pool $p | grep -q "every 1h"
+command rbd mirror snapshot schedule remove --pool $p; same "$(command rbd mirror snapshot schedule ls --pool $p --format json)" ""
+rbd create old --size 8M; rbd trash mv old; rbd create kept --size 8M; rbd trash mv kept --expires-at "1 day"
+for _ in $(seq 900); do rbd trash ls | grep -q old || break; sleep 0.1; done
+same "$(rbd trash ls | cut -d " " -f 2)" kept
+rbd trash rm --force "$(rbd trash ls --format json | python3 -c 'import json,sys; print(json.load(sys.stdin)[0]["id"])')"
+command rbd trash purge schedule remove --pool $p; same "$(command rbd trash purge schedule ls --pool $p --format json)" ""
+
 # Migrations that a task carries out: with snapshots, into another pool and back, ended and undone.
 done_() { ceph rbd task add migration $1 "$2" >/dev/null; for _ in $(seq 300); do [ "$(tasks)" = "[]" ] && return; sleep 0.1; done; tasks; exit 1; }
 rbd create away --size 32M --object-size 1M

@@ -14,6 +14,7 @@ mod df;
 mod erasure_code;
 mod file_system;
 mod image_perf;
+mod image_schedules;
 pub(crate) mod image_tasks;
 mod log;
 mod mgr;
@@ -80,6 +81,9 @@ pub fn registry() -> Registry {
         autoscale::COMMANDS,
         progress::COMMANDS,
         image_perf::COMMANDS,
+        image_schedules::COMMANDS,
+        image_schedules::MIRROR_COMMANDS,
+        image_schedules::TRASH_COMMANDS,
         image_tasks::COMMANDS,
         file_system::COMMANDS,
         misc::COMMANDS,

@@ -6,6 +6,7 @@
 //! auth/<entity>        EntityAuth             secrets  ServiceSecrets
 //! config/<who>/<name>  config-key/<key>       plain text
 //! image-task/<n>                              JSON: work on images in the background
+//! image-schedule/<kind>/<level>               JSON: what is done with images again and again
 //! config-history/<n>   log/<n>  health/mutes  JSON, LogEntry, JSON
 //! monmap/<epoch>  mgrmap                      encoded maps
 //! meta/global-id                              decimal: the first global id that was never reserved
@@ -75,7 +76,7 @@ impl Service {
             "osdmap" | "osd" => Some(Service::OsdMap),
             "auth" | "secrets" => Some(Service::Auth),
             "config" | "config-history" => Some(Service::Config),
-            "config-key" | "image-task" => Some(Service::ConfigKey),
+            "config-key" | "image-schedule" | "image-task" => Some(Service::ConfigKey),
             "health" => Some(Service::Health),
             "log" => Some(Service::Log),
             "monmap" => Some(Service::MonMap),
@@ -124,6 +125,10 @@ pub fn image_task(sequence: u64) -> String {
     format!("image-task/{sequence:020}")
 }
 
+pub fn image_schedule(kind: &str, level: &str) -> String {
+    format!("image-schedule/{kind}/{level}")
+}
+
 pub fn log(sequence: u64) -> String {
     format!("log/{sequence:020}")
 }
@@ -150,6 +155,7 @@ mod tests {
             config_history(1),
             config_key("a/b"),
             image_task(1),
+            image_schedule("trash", "1/a"),
             log(1),
             monmap(Epoch(1)),
             MGRMAP.to_owned(),

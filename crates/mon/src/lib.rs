@@ -32,6 +32,7 @@ mod dump;
 mod failures;
 mod flapping;
 mod health;
+mod image_schedules;
 mod image_tasks;
 mod image_traffic;
 mod keys;

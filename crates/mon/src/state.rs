@@ -10,6 +10,7 @@ mod members;
 pub use members::{Leader, Presence};
 
 use crate::control::{Entry, Revision, Transaction};
+use crate::image_schedules::Schedule;
 use crate::image_tasks::ImageTask;
 use crate::keys::Service;
 use auth::{EntityAuth, ServiceSecrets};
@@ -47,6 +48,8 @@ pub struct State {
     pub config_history: BTreeMap<u64, Value>,
     pub config_keys: BTreeMap<String, Bytes>,
     pub image_tasks: BTreeMap<u64, ImageTask>,
+    /// By kind and level.
+    pub image_schedules: BTreeMap<(String, String), Schedule>,
     pub log: BTreeMap<u64, LogEntry>,
     pub mutes: Vec<Mute>,
     /// The first global id that no monitor has reserved.
@@ -158,6 +161,10 @@ impl State {
             ("image-task", _) => {
                 let sequence = rest.parse().map_err(|_| None)?;
                 set(&mut self.image_tasks, sequence, value.map(json).transpose()?);
+            }
+            ("image-schedule", (kind, level)) => {
+                let key = (kind.to_owned(), level.to_owned());
+                set(&mut self.image_schedules, key, value.map(json).transpose()?);
             }
             ("log", _) => {
                 let sequence = rest.parse().map_err(|_| None)?;

@@ -215,6 +215,11 @@ impl TrashState {
     pub const REMOVING: TrashState = TrashState(2);
 }
 
+/// `Vec<name>`
+pub(crate) fn list_namespaces(after: &str, max: u64) -> OsdOp {
+    call("namespace_list", &(after, max))
+}
+
 /// `BTreeMap<id, TrashEntry>`
 pub(crate) fn trash_list(after: &str, max: u64) -> OsdOp {
     call("trash_list", &(after, max))
@@ -232,6 +237,12 @@ pub(crate) struct TrashEntry {
 
 impl TrashEntry {
     const MIGRATION: u8 = 2;
+
+    /// Whether somebody put it there to be removed, and the time for that has come.
+    pub fn is_expired(&self, now: UTime) -> bool {
+        const USER: u8 = 0;
+        self.source == USER && self.deferred_until <= now
+    }
 
     pub fn is_moving(&self) -> bool {
         self.source == Self::MIGRATION

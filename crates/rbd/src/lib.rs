@@ -54,8 +54,8 @@ pub use snapshot::{Protection, Purpose, Snapshot};
 pub use steps::{Answer, Ask, AskId, Progress, Task};
 pub use tasks::{
     Child, CloneFormat, CloneSpec, CreateSpec, Migration, Purged, Usage, change_features,
-    check_object_map, children, clone_image, create, flatten, info, list, migrate, names_of,
-    object_map, open, open_snapshot, protect_snapshot, purge_snapshots, rebuild_object_map, remove,
-    remove_from_trash, remove_snapshot, rename, rename_snapshot, resize, roll_back, snapshots,
-    take_snapshot, unprotect_snapshot, usage,
+    check_object_map, children, clone_image, create, expired, flatten, info, list, migrate,
+    names_of, namespaces, object_map, open, open_snapshot, protect_snapshot, purge_snapshots,
+    rebuild_object_map, remove, remove_from_trash, remove_snapshot, rename, rename_snapshot,
+    resize, roll_back, snapshots, take_snapshot, unprotect_snapshot, usage,
 };

@@ -13,6 +13,8 @@ pub(crate) const DIRECTORY: &str = "rbd_directory";
 const CHILDREN: &str = "rbd_children";
 /// Images that are to be removed some day, by their ids.
 const TRASH: &str = "rbd_trash";
+/// Namespaces of a pool.
+const NAMESPACES: &str = "rbd_namespace";
 const ID_PREFIX: &str = "rbd_id.";
 const HEADER_PREFIX: &str = "rbd_header.";
 const DATA_PREFIX: &str = "rbd_data.";
@@ -49,6 +51,10 @@ impl Pool {
 
     pub(crate) fn trash(&self) -> Place {
         self.place(TRASH)
+    }
+
+    pub(crate) fn namespaces(&self) -> Place {
+        self.place(NAMESPACES)
     }
 
     pub(crate) fn id_object(&self, name: &str) -> Place {

@@ -1,6 +1,6 @@
 //! `ceph rbd task`: work on images in the background; and what its workers say.
 
-use super::image_perf;
+use super::{image_perf, image_schedules};
 use crate::command::{Answer, Arguments, Command, Context, Refusal, command, number};
 use crate::image_tasks::{ImageTask, MODULE, RETRY_AFTER, TASKS_MAX};
 use crate::keys;
@@ -105,7 +105,10 @@ pub fn scope(arguments: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let image = given("image_spec").or_else(|| given("image_id_spec"));
     let image = image.and_then(|spec| parts(spec).ok()).map(|(pool, within, _)| (pool, within));
     let pool = || given("pool_spec").and_then(|spec| image_perf::parts(spec).ok());
-    let Some((pool, namespace)) = image.or_else(pool) else { return BTreeMap::new() };
+    let level = || given("level_spec").and_then(|spec| image_schedules::scope(spec));
+    let Some((pool, namespace)) = image.or_else(pool).or_else(level) else {
+        return BTreeMap::new();
+    };
     let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
     BTreeMap::from([pair("pool", pool), pair("namespace", namespace)])
 }

@@ -5,7 +5,7 @@
 //! an interruption leaves is found again by what the headers, or the trash, still say.
 
 use super::remove::{remove_object, remove_unused, tolerate};
-use super::{create, snapshots, tell_watchers, watchers};
+use super::{create, snapshots, tell_watchers, trash, watchers};
 use crate::calls::{self, MigrationSpec, MigrationState, TrashEntry};
 use crate::header::{self, Header};
 use crate::lock::with_lock;
@@ -14,12 +14,8 @@ use crate::steps::{Steps, Stop, Task};
 use crate::transfer::Plan;
 use crate::{Error, Features, ImageSpec, Pool, object_map};
 use bytes::Bytes;
-use std::collections::BTreeMap;
 use types::{Errno, PoolId, SnapId};
 use wire::OsdOp;
-
-/// Images in the trash that are looked at in one step.
-const TRASH_PAGE: u64 = 1024;
 
 /// What becomes of an image that moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,20 +108,11 @@ fn search(
     is_meant: impl Fn(&Pool, &str, &TrashEntry, &MigrationSpec) -> bool,
 ) -> Result<Option<Found>, Stop> {
     for pool in pools {
-        let mut last = String::new();
-        loop {
-            let ops = || vec![calls::trash_list(&last, TRASH_PAGE)];
-            let page: BTreeMap<String, TrashEntry> = match steps.try_look(&pool.trash(), ops)? {
-                Ok(reply) => calls::output(&reply, 0, "the trash")?,
-                Err(_) => break,
-            };
-            let Some((newest, _)) = page.last_key_value() else { break };
-            last = newest.clone();
-            for (id, entry) in page.into_iter().filter(|(_, entry)| entry.is_moving()) {
-                let Some(spec) = migration_of(steps, pool, &id)? else { continue };
-                if is_meant(pool, &id, &entry, &spec) {
-                    return Ok(Some((pool.clone(), id, entry, spec)));
-                }
+        let entries = trash::entries(steps, pool)?.into_iter();
+        for (id, entry) in entries.filter(|(_, entry)| entry.is_moving()) {
+            let Some(spec) = migration_of(steps, pool, &id)? else { continue };
+            if is_meant(pool, &id, &entry, &spec) {
+                return Ok(Some((pool.clone(), id, entry, spec)));
             }
         }
     }

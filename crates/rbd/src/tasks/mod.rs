@@ -16,6 +16,7 @@ mod resize;
 mod snapshots;
 #[cfg(test)]
 mod tests;
+mod trash;
 mod usage;
 
 pub use children::{Child, children};
@@ -31,6 +32,7 @@ pub use snapshots::{
     Purged, protect_snapshot, purge_snapshots, remove_snapshot, rename_snapshot, roll_back,
     snapshots, take_snapshot, unprotect_snapshot,
 };
+pub use trash::{expired, namespaces};
 pub use usage::{Usage, usage};
 
 use crate::calls;

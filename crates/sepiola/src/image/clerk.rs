@@ -2,7 +2,7 @@
 //! monitor, which asks every second what is wanted.
 
 use super::Desk;
-use super::worker::PAUSE;
+use super::worker::{PAUSE, now};
 use crate::cli::ClusterArgs;
 use anyhow::{Context, Result};
 use rbd::Pool;
@@ -35,6 +35,7 @@ impl Clerk {
         let mut desk = Desk::open(&self.args)?;
         while !self.is_stopping() {
             name_images(&mut desk)?;
+            purge_trash(&mut desk)?;
             desk.rest(PAUSE, || !self.is_stopping())?;
         }
         Ok(())
@@ -54,6 +55,46 @@ fn name_images(desk: &mut Desk) -> Result<()> {
     if !names.is_empty() {
         let names = json!(names).to_string();
         desk.command(&json!({ "prefix": "rbd perf image name", "names": names }))?;
+    }
+    Ok(())
+}
+
+/// What schedules want purged becomes tasks.
+fn purge_trash(desk: &mut Desk) -> Result<()> {
+    let due = ask(desk, &json!({ "prefix": "rbd trash purge due", "format": "json" }))?;
+    if due["is_due"] != true {
+        return Ok(());
+    }
+    let wanted = ask(desk, &json!({ "prefix": "rbd trash purge take", "format": "json" }))?;
+    for part in wanted.as_array().into_iter().flatten() {
+        for pool in pools_of(desk, part)? {
+            // What cannot be looked through is for the next time.
+            if let Err(error) = purge(desk, &pool) {
+                tracing::warn!(%pool, error = format!("{error:#}"), "the trash is not purged");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A pool and its namespaces, but for those that are named.
+fn pools_of(desk: &mut Desk, part: &Value) -> Result<Vec<Pool>> {
+    let text = |key: &str| part[key].as_str().unwrap_or_default().to_owned();
+    let id = PoolId(part["pool"].as_i64().unwrap_or(-1));
+    let pool = Pool { id, name: text("pool_name"), namespace: text("namespace") };
+    let mut pools = vec![pool.clone()];
+    if let Some(but) = part["and_all_but"].as_array() {
+        let all = desk.run(rbd::namespaces(pool.clone()))?.into_iter();
+        let others = all.filter(|namespace| !but.iter().any(|other| other == namespace));
+        pools.extend(others.map(|namespace| Pool { namespace, ..pool.clone() }));
+    }
+    Ok(pools)
+}
+
+fn purge(desk: &mut Desk, pool: &Pool) -> Result<()> {
+    for id in desk.run(rbd::expired(pool.clone(), now()))? {
+        let spec = format!("{pool}/{id}");
+        desk.command(&json!({ "prefix": "rbd task add trash remove", "image_id_spec": spec }))?;
     }
     Ok(())
 }

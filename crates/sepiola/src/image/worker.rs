@@ -195,7 +195,7 @@ fn is_missing(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(rbd::Error::Missing { .. }))
 }
 
-fn now() -> UTime {
+pub fn now() -> UTime {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     UTime::from_nanos(since.as_nanos() as u64)
 }
