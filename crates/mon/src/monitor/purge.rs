@@ -24,10 +24,10 @@ impl Monitor {
 /// Those of the queue that all groups of the pool have purged.
 fn purged(map: &OsdMap, stats: &Statistics, pool: PoolId, queue: &SnapIntervals) -> SnapIntervals {
     let mut left = queue.clone();
-    let last_change = map.pool(pool).map_or(map.epoch, |pool| pool.last_change);
+    let last_merge = map.pool(pool).map_or(map.epoch, |pool| pool.last_force_op_resend);
     for pg in map.pgs(pool) {
         // A group may have got clones of another one since, by being merged with it.
-        let stat = stats.pg(pg).filter(|stat| stat.reported_epoch >= last_change);
+        let stat = stats.pg(pg).filter(|stat| stat.reported_epoch >= last_merge);
         let reported = stat.map(|stat| stat.purged_snaps.as_slice()).unwrap_or_default();
         let mut others = left.clone();
         others.subtract(&intervals(reported));
@@ -60,7 +60,7 @@ mod tests {
         let mut map = OsdMap::new(Uuid::default());
         map.pools.insert(pool, Pool::new(maps::PoolType::Replicated, 2, 2, 0));
         let queue: SnapIntervals = [3, 4, 9].map(SnapId).into_iter().collect();
-        map.pools.get_mut(&pool).expect("it was just made").last_change = Epoch(8);
+        map.pools.get_mut(&pool).expect("it was just made").last_force_op_resend = Epoch(8);
         let mut stats = Statistics::default();
         let mut report_at = |epoch, seed, purged_snaps| {
             let reported_epoch = Epoch(epoch);
