@@ -8,7 +8,7 @@ use super::execute::Executor;
 use super::working::{shard_of, take_id};
 use crate::checksum::crc32c;
 use crate::device::{BLOCK, Extent};
-use crate::object::{Mapped, SHARD_BLOCKS};
+use crate::object::{Mapped, SHARD_BLOCKS, Shard};
 use bytes::{Bytes, BytesMut};
 use stdx::AlignedBuffer;
 use store::StoreError;
@@ -103,7 +103,7 @@ impl Executor<'_> {
                 let owned = shard.share(id);
                 self.working.begin_sharing(id, owned)?;
             }
-            let copy = self.working.object(from).shards[&number].shard.clone();
+            let copy = Shard::clone(&self.working.object(from).shards[&number].shard);
             *self.working.object(to).shard_mut(number) = copy;
         }
         Ok(())

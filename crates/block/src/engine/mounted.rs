@@ -344,7 +344,7 @@ impl Mounted {
     ) -> Result<BTreeMap<u32, Shard>, Interrupt> {
         let mut shards = BTreeMap::new();
         if let Some(shard) = &onode.inline {
-            shards.insert(0, shard.clone());
+            shards.insert(0, Shard::clone(shard));
             return Ok(shards);
         }
         let numbers = blocks.start / SHARD_BLOCKS..=(blocks.end() - 1) / SHARD_BLOCKS;

@@ -18,7 +18,7 @@ const SHARD_DELETES_MAX: usize = 2;
 /// A part of the table from an object's blocks to the device's.
 #[derive(Debug)]
 pub(crate) struct Held {
-    pub shard: Shard,
+    pub shard: Box<Shard>,
     pub changed: bool,
     /// Whether the tree has a pair for it.
     is_stored: bool,
@@ -73,7 +73,7 @@ impl WorkingObject {
 
     /// A shard for changing; it must have been loaded.
     pub fn shard_mut(&mut self, index: u32) -> &mut Shard {
-        let fresh = || Held { shard: Shard::default(), changed: true, is_stored: false };
+        let fresh = || Held { shard: Box::default(), changed: true, is_stored: false };
         let held = self.shards.entry(index).or_insert_with(fresh);
         held.changed = true;
         &mut held.shard
@@ -177,7 +177,7 @@ impl Working {
         };
         for (number, value) in stored {
             if let Entry::Vacant(vacant) = object.shards.entry(number) {
-                let shard = Shard::decode(&value).map_err(Interrupt::decoding("shard"))?;
+                let shard = Shard::decode(&value).map_err(Interrupt::decoding("shard"))?.into();
                 vacant.insert(Held { shard, changed: false, is_stored: true });
             }
         }
@@ -295,7 +295,7 @@ impl WorkingObject {
             }
             return;
         };
-        onode.inline = is_inline.then(Shard::default);
+        onode.inline = is_inline.then(Box::default);
         for (number, held) in std::mem::take(&mut self.shards) {
             let is_empty = held.shard.is_empty();
             if is_inline && number == 0 {

@@ -24,14 +24,15 @@ pub struct Onode {
     pub attrs: BTreeMap<Bytes, Bytes>,
     /// Whether there may be omap keys or a header; if not, there is nothing to look for.
     pub has_omap: bool,
-    /// The only shard, if it is kept here. `None` means that shards are pairs of their own.
-    pub inline: Option<Shard>,
+    /// The only shard, if it is kept here. `None` means that shards are pairs of their own. Boxed, for
+    /// onodes are moved, and this is most of one.
+    pub inline: Option<Box<Shard>>,
 }
 
 impl Onode {
     /// An empty object.
     pub fn new(id: u64) -> Self {
-        Onode { id, inline: Some(Shard::default()), ..Onode::default() }
+        Onode { id, inline: Some(Box::default()), ..Onode::default() }
     }
 
     /// Whether an object of this size keeps its shard in the onode.
@@ -42,14 +43,14 @@ impl Onode {
     /// Lets shards be pairs of their own from now on. Returns shard 0 if there is one to be put.
     #[must_use]
     pub fn spill(&mut self) -> Option<Shard> {
-        self.inline.take().filter(|shard| !shard.is_empty())
+        self.inline.take().map(|shard| *shard).filter(|shard| !shard.is_empty())
     }
 
     /// Keeps what was shard 0 in the onode from now on; its pair is to be removed, and there must be
     /// no others.
     pub fn absorb(&mut self, shard: Shard) {
         assert!(shard.end() <= INLINE_BLOCKS, "an inline shard of {} blocks", shard.end());
-        self.inline = Some(shard);
+        self.inline = Some(Box::new(shard));
     }
 
     pub fn check_invariants(&self) {
@@ -92,7 +93,7 @@ impl Onode {
             return Err(at.error("object size", DecodeErrorKind::TooLong { length: size, limit }));
         }
         let attrs = take_attrs(&mut r, bytes)?;
-        let inline = if is_inline { Some(take_inline(&mut r)?) } else { None };
+        let inline = if is_inline { Some(Box::new(take_inline(&mut r)?)) } else { None };
         r.finish("onode")?;
         Ok(Onode { id, size, attrs, has_omap: flags & HAS_OMAP != 0, inline })
     }
@@ -100,7 +101,7 @@ impl Onode {
     fn encoded_len_max(&self) -> usize {
         let blob = |bytes: &Bytes| bytes.len() + blob_head_len_max(bytes.len());
         let attrs: usize = self.attrs.iter().map(|(name, value)| blob(name) + blob(value)).sum();
-        HEAD_LEN_MAX + attrs + self.inline.as_ref().map_or(0, Shard::encoded_len_max)
+        HEAD_LEN_MAX + attrs + self.inline.as_ref().map_or(0, |shard| shard.encoded_len_max())
     }
 }
 
@@ -175,7 +176,7 @@ mod tests {
                 let inline = steps.map(|steps| {
                     let mut shard = shard_of(&steps);
                     shard.clear(INLINE_BLOCKS..super::super::SHARD_BLOCKS);
-                    shard
+                    Box::new(shard)
                 });
                 let size = if inline.is_some() { small } else { large };
                 Onode { id, size, attrs, has_omap, inline }

@@ -163,7 +163,7 @@ impl Builder {
         small.size = 10_000;
         small.has_omap = true;
         small.attrs.insert(Bytes::from_static(b"_"), Bytes::from_static(b"info"));
-        small.inline = Some(builder.shard(&[(0, 1), (2, 1)], 10_000 % BLOCK));
+        small.inline = Some(Box::new(builder.shard(&[(0, 1), (2, 1)], 10_000 % BLOCK)));
         builder.put_object(COLLECTION, "small", &small);
         builder.put(keys::omap_header(SMALL), Bytes::from_static(b"header"));
         builder.put(keys::omap(SMALL, b"key"), Bytes::from_static(b"value"));
@@ -179,7 +179,8 @@ impl Builder {
         let mut shard = builder.shard(&[(0, 4)], 0);
         let shared = shard.share(SHARED);
         for (id, name) in [(ORIGIN, "origin"), (CLONE, "clone")] {
-            let onode = Onode { size: 16384, inline: Some(shard.clone()), ..Onode::new(id) };
+            let onode =
+                Onode { size: 16384, inline: Some(Box::new(shard.clone())), ..Onode::new(id) };
             builder.put_object(COLLECTION, name, &onode);
         }
         let counts = SharedExtents::new(shared, 2).unwrap();
@@ -187,7 +188,7 @@ impl Builder {
 
         builder.put(keys::garbage(Slice::whole(REMOVED)), Bytes::new());
         let shard = builder.shard(&[(0, 1)], 0);
-        let onode = Onode { size: 4096, inline: Some(shard), ..Onode::new(GARBAGE) };
+        let onode = Onode { size: 4096, inline: Some(Box::new(shard)), ..Onode::new(GARBAGE) };
         builder.put_object(REMOVED, "removed", &onode);
         builder
     }
