@@ -7,6 +7,7 @@ use crate::cluster;
 use crate::faults::Fault;
 use crate::history::Entry;
 use crate::model::Action;
+use crate::process::OsdProcess;
 use crate::scenario::Scenario;
 use crate::trace::Brief;
 use crate::world::{World, create_pool_command, out_command, purge_command, set_pool_command};
@@ -17,6 +18,7 @@ use pg::scrub::Stamps;
 use pg::{Pg, State};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use store::Collection;
 use types::{Errno, OsdId, PgId, UTime};
 
 /// How often a command is given again that may not have been done.
@@ -61,7 +63,7 @@ pub struct Report {
     pub undecided: usize,
     /// Reads that failed because a device had lost the data.
     pub damaged: usize,
-    /// Some group stands still for want of room, so that nothing can be said of its copies.
+    /// Some group stands still for want of room or of an object, so that nothing can be said of its copies.
     pub is_stuck: bool,
     /// How often each kind of fault happened, and what else makes the seed special.
     pub met: BTreeMap<String, u64>,
@@ -111,7 +113,7 @@ fn play(world: &mut World) -> Result<Report, String> {
         make_room(world)?;
     }
     match become_clean(world) {
-        Err(_) if is_stuck_for_room(world) => {
+        Err(_) if is_stuck_for_room(world) || is_stuck_for_rot(world)? => {
             let undecided = judge_history(world)?;
             return Ok(Report { undecided, is_stuck: true, ..report(world) });
         }
@@ -189,6 +191,25 @@ fn is_stuck_for_room(world: &mut World) -> bool {
             found.extend(without_room(world));
             !found.is_empty() && world.unclean().iter().all(|pg| found.contains(pg))
         })
+}
+
+/// Whether each group that is not clean misses objects, and the OSD whose data rots has damaged ones of it. What
+/// changes no data is written to a damaged object, too; if the others die before they have it, nobody has the object
+/// in that version, and nobody knows that it was not acknowledged.
+fn is_stuck_for_rot(world: &World) -> Result<bool, String> {
+    let Some(node) = world.cast.rotting else { return Ok(false) };
+    let of_node = |osd: &&OsdProcess| Some(osd.config.id) == world.scenario.rotting;
+    let osd = world.osds().find(of_node).expect("the cast knows it");
+    let found = osd.hosted.disk.durable(world.clock(node))?;
+    let is_damaged =
+        |pg| found.store.objects(Collection(pg)).any(|(object, _)| found.damaged.contains(object));
+    let misses = |pg| {
+        let mut groups =
+            world.osds().flat_map(|osd| osd.hosted.daemon.iter().flat_map(Osd::groups));
+        groups.any(|group| group.id() == pg && group.is_primary() && group.objects_missing() > 0)
+    };
+    let unclean = world.unclean();
+    Ok(!unclean.is_empty() && unclean.into_iter().all(|pg| misses(pg) && is_damaged(pg)))
 }
 
 /// One OSD's device loses data, of what is certain to be there, and everything is read once more.

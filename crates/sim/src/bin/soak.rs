@@ -102,7 +102,7 @@ fn soak(arguments: &Arguments) -> ExitCode {
     println!(
         "{seeds} seeds, {failures} failed: {requests} requests, {events} events, \
          {undecided} histories undecided, {damaged} reads met damage, \
-         {stuck} stuck without room, {seconds:.1} s"
+         {stuck} stuck, {seconds:.1} s"
     );
     if arguments.tally {
         tally.iter().for_each(|(what, (seeds, times))| println!("{what}: {seeds} seeds, {times}"));
