@@ -147,20 +147,16 @@ impl Action {
 
     /// Whether a full cluster takes a later request of the same client before this one. Its client holds back what
     /// is no removal. What it sends before it knows, and what adds, an OSD drops, as Ceph's do; what adds nothing
-    /// goes on.
+    /// goes on. What was refused for want of room is judged anew if the answer is lost and the request sent again,
+    /// and by then there may have been room for a later one.
     pub fn is_overtaken_when_full(&self, later: &Action) -> bool {
         let is_held = later.is_let_through() && !self.is_let_through();
-        is_held || self.may_add() && !later.always_adds()
+        is_held || self.may_add()
     }
 
     /// Whether a client sends the request although the cluster is full.
     pub fn is_let_through(&self) -> bool {
         *self == Action::Remove
-    }
-
-    /// Whether the request, if it succeeds, always adds to the data or to the number of objects.
-    fn always_adds(&self) -> bool {
-        matches!(self, Action::Append { .. } | Action::Create | Action::Mix { .. })
     }
 
     /// Whether the request perhaps adds to the data or to the number of objects.
@@ -410,6 +406,8 @@ mod tests {
         let remove_pair = Action::OmapRemove { key: "key.1".into() };
         assert!(remove_pair.is_overtaken_when_full(&Action::Remove));
         assert!(Action::Create.is_overtaken_when_full(&remove_pair));
+        let append = Action::Append { data: "refused, and the answer was lost".into() };
+        assert!(append.is_overtaken_when_full(&Action::Create));
         assert!(!remove_pair.is_overtaken_when_full(&Action::Unlock));
         assert!(!Action::Remove.is_overtaken_when_full(&remove_pair));
     }
