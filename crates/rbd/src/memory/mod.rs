@@ -23,8 +23,8 @@ pub const FEATURES: Features = Features(Features::LAYERING.0 | Features::DEEP_FL
 pub struct Cluster {
     pub objects: BTreeMap<Place, Object>,
     snaps_made: u64,
-    /// So many changes of snapshots fail, although they are done.
-    pub lost_answers: usize,
+    /// The next changes of snapshots fail so, the last one first, although they are done.
+    pub lost_answers: Vec<types::Errno>,
     removed_snaps: BTreeSet<SnapId>,
     pub watches: BTreeMap<WatchId, Place>,
     watches_made: u64,
@@ -136,9 +136,8 @@ impl Cluster {
             self.objects.values_mut().for_each(|object| object.trim(request.snap));
             self.objects.retain(|_, object| !object.is_gone());
         }
-        if self.lost_answers > 0 {
-            self.lost_answers -= 1;
-            return Err(types::Errno::IO);
+        if let Some(errno) = self.lost_answers.pop() {
+            return Err(errno);
         }
         Ok(Reply::Pool { epoch: Epoch(1), snap })
     }

@@ -18,6 +18,8 @@ const NUMBERS_MAX: usize = 16;
 /// How often a monitor is asked whose store fails, and with which pauses.
 const ATTEMPTS_MAX: usize = 30;
 const PAUSE: Duration = Duration::from_secs(1);
+/// How often again after a timeout: each may have taken minutes.
+const TIMEOUTS_MAX: usize = 2;
 
 /// All snapshots, the oldest first, also those that are kept for clones only.
 pub fn snapshots(image: ImageSpec) -> Task<Vec<Snapshot>> {
@@ -123,14 +125,17 @@ fn give_up_number(steps: &mut Steps, pool: PoolId, id: SnapId) -> Result<Answer,
 /// Whether it was done is not known while the monitor's store fails; a number that is given, or given up,
 /// twice harms nobody.
 fn ask_monitor(steps: &mut Steps, request: impl Fn() -> PoolRequest) -> Result<Answer, Stop> {
+    let (mut answer, mut timeouts) = (Err(Errno::IO), 0);
     for _ in 0..ATTEMPTS_MAX {
-        let answer = steps.ask(|| Ask::Pool(request()))?;
-        if answer != Err(Errno::IO) {
-            return Ok(answer);
+        answer = steps.ask(|| Ask::Pool(request()))?;
+        match answer {
+            Err(Errno::IO | Errno::AGAIN) => {}
+            Err(Errno::TIMEDOUT) if timeouts < TIMEOUTS_MAX => timeouts += 1,
+            _ => break,
         }
         steps.rest(PAUSE)?;
     }
-    Ok(Err(Errno::IO))
+    Ok(answer)
 }
 
 /// A snapshot with clones that its header knows of gives up its name, and goes with its last clone.

@@ -76,14 +76,17 @@ fn a_monitor_whose_store_fails_is_asked_again() {
     let mut cluster = Cluster::with_image("a", OBJECT);
     let mut image = cluster.open("a");
     write(&mut cluster, &mut image, 0, vec![1]);
-    cluster.lost_answers = 2;
+    cluster.lost_answers = vec![Errno::IO, Errno::TIMEDOUT];
     take(&mut cluster, &mut image, "one");
     write(&mut cluster, &mut image, 0, vec![2]);
-    cluster.lost_answers = 2;
+    cluster.lost_answers = vec![Errno::IO; 2];
     cluster.run(remove_snapshot(spec("a"), "one".into())).unwrap();
     assert!(cluster.names("rbd_data").iter().all(|(_, older)| *older == 0));
-    cluster.lost_answers = 100;
-    assert!(cluster.run(take_snapshot(spec("a"), "two".into())).is_err());
+    for (errno, attempts) in [(Errno::IO, 30), (Errno::TIMEDOUT, 3)] {
+        cluster.lost_answers = vec![errno; 100];
+        let failed = cluster.run(take_snapshot(spec("a"), "two".into())).unwrap_err();
+        assert_eq!((failed.errno(), cluster.lost_answers.len()), (errno, 100 - attempts));
+    }
 }
 
 #[test]
