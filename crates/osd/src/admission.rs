@@ -115,7 +115,7 @@ impl Osd {
             return self.reply_error(key, errno);
         }
         if self.is_held_back(key) {
-            return self.forget_request(key);
+            return self.hold_back(key);
         }
         self.start(now, pg, key);
     }
@@ -199,6 +199,28 @@ impl Osd {
         if may { Ok(()) } else { Err(Errno::NOSPC) }
     }
 
+    /// Drops a request whose client should have waited, and will send it again, with all its writes that it sent
+    /// before it saw this map.
+    pub(crate) fn hold_back(&mut self, key: u64) {
+        let epoch = self.epoch();
+        let request = self.requests.get(key).expect("the caller has it");
+        let writes = request.may_write() && !self.was_held_back(request);
+        if let Some(group) = self.groups.get_mut(&request.pg).filter(|_| writes) {
+            group.held_back = epoch;
+        }
+        self.forget_request(key);
+    }
+
+    /// Whether the client has not seen a map by which a write before this one may have been dropped, and will send
+    /// both again: this one must not overtake.
+    fn was_held_back(&self, request: &Request) -> bool {
+        let is_client = matches!(request.origin, Origin::Client { .. });
+        let forced = request.message.flags & (FULL_TRY | FULL_FORCE) != 0;
+        let group = self.groups.get(&request.pg);
+        let is_behind = group.is_some_and(|group| request.message.map_epoch < group.held_back);
+        is_client && request.may_write() && !forced && is_behind
+    }
+
     /// Whether the map tells clients to wait: they will send the request again when it no longer
     /// does.
     fn is_held_back(&self, key: u64) -> bool {
@@ -210,7 +232,8 @@ impl Osd {
         let forced = request.message.flags & (FULL_TRY | FULL_FORCE) != 0;
         let writes = request.may_write();
         let full = writes && !forced && flags.contains(OsdMapFlags::FULL);
-        full || writes && flags.contains(OsdMapFlags::PAUSEWR)
+        full || self.was_held_back(request)
+            || writes && flags.contains(OsdMapFlags::PAUSEWR)
             || !writes && flags.contains(OsdMapFlags::PAUSERD)
     }
 

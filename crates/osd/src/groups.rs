@@ -69,6 +69,8 @@ pub(crate) struct Group {
     pub serial: u64,
     /// Since when this OSD is the primary.
     pub primary_since: Option<Epoch>,
+    /// The map by which a client's write was dropped last that should have waited.
+    pub held_back: Epoch,
     pub objects: FastMap<HObject, ObjectContext>,
     /// The keys of `objects`, oldest first, for forgetting.
     pub cached: VecDeque<HObject>,
@@ -113,6 +115,7 @@ impl Group {
             pg,
             serial,
             primary_since: None,
+            held_back: Epoch(0),
             objects: FastMap::default(),
             cached: VecDeque::new(),
             generation: 0,

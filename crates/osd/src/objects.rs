@@ -399,7 +399,7 @@ impl Osd {
         if adds || execution.makes_clone() {
             match self.may_grow(self.requests.get(key).expect("the caller has it")) {
                 Ok(true) => {}
-                Ok(false) => return self.forget_request(key),
+                Ok(false) => return self.hold_back(key),
                 Err(errno) => return self.reply_error(key, errno),
             }
         }

@@ -223,6 +223,23 @@ fn a_full_pool_takes_deletions_and_tells_those_who_ask() {
     }
 }
 
+/// Its client sends both again, when it sees that the pool was full.
+#[test]
+fn no_write_overtakes_one_that_was_dropped_while_its_pool_was_full() {
+    let mut lone = Lone::new();
+    let conn = lone.client("allow *");
+    assert_eq!(lone.call(conn, "a", append(1)), Some(0));
+    let (before, after) = (lone.map.pools[&POOL].clone(), lone.map.pools[&POOL].clone());
+    let full = maps::Pool { flags: before.flags | PoolFlags::FULL, ..before };
+    let [first, second] = [100, 101].map(|tid| lone.request("a", append(1), 0).with_tid(tid));
+    lone.publish(|increment| drop(increment.new_pools.insert(POOL, full)));
+    lone.deliver(conn, first);
+    lone.publish(|increment| drop(increment.new_pools.insert(POOL, after)));
+    lone.deliver(conn, second);
+    assert!(lone.replies.is_empty());
+    assert_eq!(lone.call(conn, "a", append(1)), Some(0));
+}
+
 #[test]
 fn a_pause_drops_requests_which_their_clients_repeat() {
     let mut lone = Lone::new();
