@@ -104,7 +104,8 @@ impl Pg {
 
     pub(crate) fn stored_piece(&mut self, job: u64) {
         let Some(Piece { from, object, next }) = self.receiving.pieces.remove(&job) else { return };
-        if next.is_none() && self.missing.remove(&object) {
+        let was_missing = next.is_none() && self.missing.remove(&object);
+        if was_missing {
             self.update_last_complete();
         }
         if self.state == State::ReplicaActive {
@@ -112,7 +113,7 @@ impl Pg {
         }
         match next {
             Some(next) => self.send(from, &Body::Pull(object, next)),
-            None => self.fetched(&object),
+            None => self.fetched(&object, was_missing),
         }
     }
 

@@ -286,9 +286,10 @@ impl Pg {
         member.or_else(|| self.peers.keys().copied().find(has))
     }
 
-    /// The primary has fetched an object durably: members who lack it get it from here.
-    pub(crate) fn fetched(&mut self, object: &HObject) {
-        if self.recovery.active.remove(object).is_none() {
+    /// The primary has fetched an object durably: members who lack it get it from here. Whoever gave it may be
+    /// forgotten by now, and the operation with him.
+    pub(crate) fn fetched(&mut self, object: &HObject, was_missing: bool) {
+        if self.recovery.active.remove(object).is_none() && !was_missing {
             return;
         }
         if !self.is_missing_on_members(object) || !self.start_recovery(object) {

@@ -218,3 +218,26 @@ fn what_is_missing_survives_a_restart() {
          equal 0 1 2",
     );
 }
+
+#[test]
+fn who_gave_the_last_missing_object_may_be_gone_before_it_is_stored() {
+    World::new(2).run_script(
+        "size 1
+         min 1
+         map 10 0
+         run
+         write a one
+         run
+         hold
+         map 20 1
+         run
+         missing 1 => a
+         recover
+         deliver
+         down 0
+         map 30 1
+         run
+         get 1 a => one
+         clean => yes",
+    );
+}
