@@ -17,14 +17,18 @@ pub fn check(world: &World, stores: &Stores) -> Result<usize, String> {
         if let Some(entry) = met.iter().find(|entry| !was_misread(world, entry)) {
             return Err(format!("an error although there are other copies: {entry:?}"));
         }
-        if let Some(damaged) = stores.damaged().next() {
-            let name = damaged.escape_ascii();
-            return Err(format!("{name} is still damaged, and there are other copies"));
+        // No scrub reaches what an OSD took with it that is purged.
+        let map = world.newest_map().expect("all is healed");
+        if let Some((osd, object)) = stores.damaged().find(|(osd, _)| map.exists(*osd)) {
+            return Err(format!(
+                "{object} is still damaged on osd.{osd}, and there are other copies"
+            ));
         }
     }
     for entry in met.iter().filter(|entry| !was_misread(world, entry)) {
         let name = world.workload.targets[entry.object].name.as_bytes();
-        if entry.action.is_write() || !stores.damaged().any(|damaged| damaged == name) {
+        if entry.action.is_write() || !stores.damaged().any(|(_, object)| object.name[..] == *name)
+        {
             return Err(format!("an error although no device has one: {entry:?}"));
         }
     }

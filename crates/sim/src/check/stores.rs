@@ -21,10 +21,11 @@ impl Stores {
         self.contents(osd).damaged.contains(object)
     }
 
-    /// The names of all objects of which that is true of some copy.
-    pub fn damaged(&self) -> impl Iterator<Item = &[u8]> {
-        let all = self.durable.values().flat_map(|contents| &contents.damaged);
-        all.map(|object| &object.name[..])
+    /// Which OSDs have such copies, and of which objects.
+    pub fn damaged(&self) -> impl Iterator<Item = (OsdId, &HObject)> {
+        self.durable
+            .iter()
+            .flat_map(|(osd, contents)| contents.damaged.iter().map(move |object| (*osd, object)))
     }
 
     fn contents(&self, osd: OsdId) -> &Contents {
