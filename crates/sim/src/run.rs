@@ -117,6 +117,10 @@ fn play(world: &mut World) -> Result<Report, String> {
             let undecided = judge_history(world)?;
             return Ok(Report { undecided, is_stuck: true, ..report(world) });
         }
+        Err(_) if is_filled_again(world) => {
+            remove_half(world, 1)?;
+            become_clean(world)?;
+        }
         outcome => outcome?,
     }
     if let Some(osd) = world.scenario.replaced {
@@ -435,6 +439,18 @@ fn make_room(world: &mut World) -> Result<(), String> {
         true => Ok(()),
         false => remove_half(world, 1),
     }
+}
+
+/// Whether writes that had waited took the room that was made before others heard of it, and these are all that is
+/// left to be done: they wait for as long as the pool is full.
+fn is_filled_again(world: &World) -> bool {
+    let is_held = |action: &Action| action.is_write() && !action.is_let_through();
+    world.scenario.is_tight
+        && is_full(world)
+        && world.is_clean()
+        && world.in_flight() > 0
+        && world.waiting_for().is_empty()
+        && world.unanswered().all(|entry| is_held(&entry.action))
 }
 
 /// Whether clients hold writes back.

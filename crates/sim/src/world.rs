@@ -17,7 +17,7 @@ pub use removal::{out_command, purge_command};
 
 use crate::agenda::Agenda;
 use crate::faults::{Cast, Fault, Kind};
-use crate::history::History;
+use crate::history::{Entry, History};
 use crate::model::Observation;
 use crate::network::{
     Arrival, Context, Delivery, Direct, Network, NetworkEvent, NodeId, Presence, Weather, Wired,
@@ -562,6 +562,13 @@ impl World {
             _ => 0,
         };
         self.nodes.iter().map(of).sum()
+    }
+
+    /// The requests to which running clients wait for answers.
+    pub fn unanswered(&self) -> impl Iterator<Item = &Entry> {
+        let entries = self.history.entries().iter();
+        let open = entries.filter(|entry| entry.completed.is_none());
+        open.filter(|entry| self.clients().any(|client| client.actor == entry.actor))
     }
 
     /// What clients wait for besides answers to requests.
