@@ -5,9 +5,9 @@ use crate::check::{
 };
 use crate::cluster;
 use crate::faults::Fault;
-use crate::history::Entry;
+use crate::history::{Entry, ObjectId};
 use crate::model::Action;
-use crate::process::OsdProcess;
+use crate::process::{Contents, OsdProcess};
 use crate::scenario::Scenario;
 use crate::trace::Brief;
 use crate::world::{World, create_pool_command, out_command, purge_command, set_pool_command};
@@ -113,9 +113,10 @@ fn play(world: &mut World) -> Result<Report, String> {
         make_room(world)?;
     }
     match become_clean(world) {
-        Err(_) if is_stuck_for_room(world) || is_stuck_for_rot(world)? => {
-            let undecided = judge_history(world)?;
-            return Ok(Report { undecided, is_stuck: true, ..report(world) });
+        Err(_) if is_stuck_for_room(world) => return judge_stuck(world),
+        Err(_) if is_stuck_for_rot(world)? => {
+            look_at_the_undamaged(world)?;
+            return judge_stuck(world);
         }
         Err(_) if is_filled_again(world) => {
             remove_half(world, 1)?;
@@ -147,6 +148,11 @@ fn play(world: &mut World) -> Result<Report, String> {
     let undecided = judge_history(world)?;
     let damaged = judge_stores(world)?;
     Ok(Report { undecided, damaged, ..report(world) })
+}
+
+fn judge_stuck(world: &World) -> Result<Report, String> {
+    let undecided = judge_history(world)?;
+    Ok(Report { undecided, is_stuck: true, ..report(world) })
 }
 
 fn is_scrubbed(scenario: &Scenario) -> bool {
@@ -198,13 +204,11 @@ fn is_stuck_for_room(world: &mut World) -> bool {
 }
 
 /// Whether each group that is not clean misses objects, and the OSD whose data rots has damaged ones of it. What
-/// changes no data is written to a damaged object, too; if the others die before they have it, nobody has the object
-/// in that version, and nobody knows that it was not acknowledged.
+/// changes no data is written to a damaged object, too; what changes some is refused there, and may be written to
+/// the other copies alone. If those who have it die before all do, nobody has the object in the version that the
+/// others go on with, and nobody knows that the write was not acknowledged.
 fn is_stuck_for_rot(world: &World) -> Result<bool, String> {
-    let Some(node) = world.cast.rotting else { return Ok(false) };
-    let of_node = |osd: &&OsdProcess| Some(osd.config.id) == world.scenario.rotting;
-    let osd = world.osds().find(of_node).expect("the cast knows it");
-    let found = osd.hosted.disk.durable(world.clock(node))?;
+    let Some(found) = what_rots(world)? else { return Ok(false) };
     let is_damaged =
         |pg| found.store.objects(Collection(pg)).any(|(object, _)| found.damaged.contains(object));
     let misses = |pg| {
@@ -214,6 +218,32 @@ fn is_stuck_for_rot(world: &World) -> Result<bool, String> {
     };
     let unclean = world.unclean();
     Ok(!unclean.is_empty() && unclean.into_iter().all(|pg| misses(pg) && is_damaged(pg)))
+}
+
+/// What the OSD has whose data rots.
+fn what_rots(world: &World) -> Result<Option<Contents>, String> {
+    let Some(node) = world.cast.rotting else { return Ok(None) };
+    let of_node = |osd: &&OsdProcess| Some(osd.config.id) == world.scenario.rotting;
+    let osd = world.osds().find(of_node).expect("the cast knows it");
+    osd.hosted.disk.durable(world.clock(node)).map(Some)
+}
+
+/// A group that misses objects serves all others: only what is damaged may stay without an answer.
+fn look_at_the_undamaged(world: &mut World) -> Result<(), String> {
+    let damaged = what_rots(world)?.unwrap_or_default().damaged;
+    let is_damaged = |name: &str| damaged.iter().any(|object| object.name == name.as_bytes());
+    let targets = &world.workload.targets;
+    let damaged: Vec<bool> = targets.iter().map(|target| is_damaged(&target.name)).collect();
+    let first = world.history.entries().len();
+    for object in 0..damaged.len() {
+        ask_to_look(world, object, |_| true)?;
+    }
+    let is_done = |entry: &Entry| entry.completed.is_some() || damaged[entry.object];
+    let are_done = |world: &mut World| world.history.entries()[first..].iter().all(is_done);
+    match world.run_until(REPLY_LIMIT, are_done) {
+        true => Ok(()),
+        false => Err(unanswered(world)),
+    }
 }
 
 /// One OSD's device loses data, of what is certain to be there, and everything is read once more.
@@ -473,12 +503,7 @@ fn remove_half(world: &mut World, first: usize) -> Result<(), String> {
 fn look_at_everything(world: &mut World) -> Result<(), String> {
     let client = world.cast.clients[0];
     for object in 0..world.workload.targets.len() {
-        let asked = world.run_until(REPLY_LIMIT, |world| {
-            world.in_flight() == 0 && world.request(client, object, Action::Look)
-        });
-        if !asked {
-            return Err(format!("object {object} could not be looked at"));
-        }
+        ask_to_look(world, object, |world| world.in_flight() == 0)?;
         for snap in world.snapshots.sharp_for(object) {
             world.run_until(REPLY_LIMIT, |world| {
                 world.in_flight() == 0 && world.request(client, object, Action::LookAt(snap))
@@ -495,6 +520,21 @@ fn look_at_everything(world: &mut World) -> Result<(), String> {
     }
 }
 
+fn ask_to_look(
+    world: &mut World,
+    object: ObjectId,
+    may_ask: impl Fn(&World) -> bool,
+) -> Result<(), String> {
+    let client = world.cast.clients[0];
+    let asked = world.run_until(REPLY_LIMIT, |world| {
+        may_ask(world) && world.request(client, object, Action::Look)
+    });
+    match asked {
+        true => Ok(()),
+        false => Err(format!("object {object} could not be looked at")),
+    }
+}
+
 /// What was acknowledged becomes what all copies hold, and disks finish what they do besides.
 fn fall_silent(world: &mut World) {
     world.run_until(QUIET, |_| false);
@@ -507,12 +547,8 @@ fn judge_history(world: &World) -> Result<usize, String> {
     once::check_seen(&world.history)?;
     watches::check(&world.watching)?;
     for (object, target) in world.workload.targets.iter().enumerate() {
-        let says = |entry: &&Entry| !media::is_void(entry) && entry.action.snapshot().is_none();
-        let last = world.history.of_object(object).filter(says).last();
-        let last = last.and_then(|entry| entry.completed.as_ref());
-        let data = last.and_then(|last| last.outcome.as_ref().ok()?.data.clone());
         if target.is_journal {
-            once::check_journal(&world.history, object, &data.unwrap_or_default())?;
+            once::check_journal(&world.history, object)?;
         }
     }
     let mut undecided = 0;

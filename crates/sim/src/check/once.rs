@@ -4,6 +4,7 @@
 //! written twice; and an object that is only appended to must hold all acknowledged payloads, in an
 //! order that contradicts neither real time nor its clients.
 
+use super::media::is_void;
 use crate::history::{Entry, History, ObjectId};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,8 +46,18 @@ fn payloads(data: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     })
 }
 
+/// An object that was only appended to holds what it must when it is looked at last. One that nobody finds does not
+/// answer that.
+pub fn check_journal(history: &History, object: ObjectId) -> Result<(), String> {
+    let says = |entry: &&Entry| !is_void(entry) && entry.action.snapshot().is_none();
+    let last = history.of_object(object).filter(says).last();
+    let Some(last) = last.and_then(|last| last.completed.as_ref()) else { return Ok(()) };
+    let seen = last.outcome.as_ref().ok().and_then(|seen| seen.data.clone());
+    check_content(history, object, &seen.unwrap_or_default())
+}
+
 /// `data` is the last content of an object that was only appended to.
-pub fn check_journal(history: &History, object: ObjectId, data: &[u8]) -> Result<(), String> {
+fn check_content(history: &History, object: ObjectId, data: &[u8]) -> Result<(), String> {
     let found: BTreeMap<&[u8], usize> =
         payloads(data).map(|(position, id)| (id, position)).collect();
     let mut acknowledged: Vec<(usize, &Entry)> = Vec::new();
@@ -82,7 +93,7 @@ mod tests {
     use super::*;
     use crate::model::{Action, Observation};
     use engine::Time;
-    use types::EVersion;
+    use types::{EVersion, Errno};
     use wire::SnapContext;
 
     fn history(requests: &[(u64, u64, &'static str)]) -> History {
@@ -107,9 +118,22 @@ mod tests {
     #[test]
     fn acknowledged_payloads_must_be_there_in_order() {
         let history = history(&[(1, 2, "<1:a>"), (3, 0, "<2:b>"), (4, 5, "<3:c>")]);
-        assert!(check_journal(&history, 0, b"<1:a><3:c>").is_ok());
-        assert!(check_journal(&history, 0, b"<1:a><3:c><2:b>").is_ok());
-        assert!(check_journal(&history, 0, b"<1:a><2:b>").unwrap_err().contains("lost"));
-        assert!(check_journal(&history, 0, b"<3:c><1:a>").is_err());
+        assert!(check_content(&history, 0, b"<1:a><3:c>").is_ok());
+        assert!(check_content(&history, 0, b"<1:a><3:c><2:b>").is_ok());
+        assert!(check_content(&history, 0, b"<1:a><2:b>").unwrap_err().contains("lost"));
+        assert!(check_content(&history, 0, b"<3:c><1:a>").is_err());
+    }
+
+    #[test]
+    fn an_object_that_nobody_finds_is_not_judged_by_its_last_look() {
+        let mut history = history(&[(1, 2, "<1:a>")]);
+        let look = |history: &mut History, at| {
+            history.invoke(Time(at), 1, 0, Action::Look, SnapContext::default())
+        };
+        let answered = look(&mut history, 3);
+        history.complete(answered, Time(4), Err(Errno::NOENT), EVersion::ZERO);
+        assert!(check_journal(&history, 0).unwrap_err().contains("lost"));
+        look(&mut history, 5);
+        assert!(check_journal(&history, 0).is_ok());
     }
 }
