@@ -247,6 +247,32 @@ fn full_disks_refuse_writes_on_all_members_and_recover_by_deletions() {
     world.finish();
 }
 
+/// A copy that the log does not reach is filled in while such writes come.
+#[test]
+fn a_write_that_reads_first_is_not_lost_by_a_recovery_that_begins_meanwhile() {
+    for seed in 80..100 {
+        let mut world = World::with_size(seed, 2);
+        let append = || OsdOp::append(payload("a"));
+        world.call("a", vec![append()]);
+        let replica = world.replicas_of("a")[0];
+        world.crash(replica);
+        world.wait(5);
+        for _ in 0..pg::LOG_ENTRIES_MAX {
+            world.call("a", vec![append()]);
+        }
+        world.restart(replica);
+        world.wait_until(World::is_filling_in);
+        for _ in 0..40 {
+            let plain = world.next_tid();
+            world.send(None, "a", vec![append()], request_flags::WRITE, plain);
+            let (reading, flags) = (world.next_tid(), request_flags::READ | request_flags::WRITE);
+            world.send(None, "a", vec![OsdOp::read(0, 1), append()], flags, reading);
+            world.await_reply(reading);
+        }
+        world.finish();
+    }
+}
+
 /// Writes from a client while OSDs crash and come back, and everything that can be reordered is.
 fn chaos(seed: u64, size: u8, refusals_per_million: u64) {
     chaos_with(seed, size, refusals_per_million, |_| {});

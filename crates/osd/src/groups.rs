@@ -100,6 +100,19 @@ pub(crate) struct Group {
 }
 
 impl ObjectContext {
+    /// Whether a request must wait until its object is recovered.
+    pub fn is_blocked(
+        &self,
+        pg: &Pg,
+        snapshots: &PoolSnapshots,
+        object: &HObject,
+        request: &Request,
+    ) -> bool {
+        !pg.is_whole()
+            && pg.is_primary()
+            && pg.is_blocked(object, request.may_write(), self.vanishes(request, snapshots))
+    }
+
     /// What was read of the object may be wrong.
     pub fn forget_state(&mut self) {
         if self.writes_in_flight == 0 && !self.has_writer && self.readers == 0 {

@@ -79,14 +79,8 @@ impl Osd {
             let Some(group) = self.groups.get_mut(&pg) else { return };
             let Some(context) = group.objects.get_mut(object) else { return };
             let Some(key) = context.queue.front().copied() else { break };
-            if !group.pg.is_whole()
-                && let Some(request) = self.requests.get(key)
-                && group.pg.is_primary()
-                && group.pg.is_blocked(
-                    object,
-                    request.may_write(),
-                    context.vanishes(request, &group.snapshots),
-                )
+            if let Some(request) = self.requests.get(key)
+                && context.is_blocked(&group.pg, &group.snapshots, object, request)
             {
                 group.pg.want_object(object);
                 return self.pump_group(now, pg);
@@ -330,7 +324,10 @@ impl Osd {
             return;
         }
         let (pg, object, writes) = (request.pg, head_of(request.object()), request.may_write());
-        let progress = self.run(now, pg, &object, key);
+        let progress = match writes && self.is_blocked(pg, &object, key) {
+            true => Progress::Blocked,
+            false => self.run(now, pg, &object, key),
+        };
         if progress == Progress::Loading {
             return; // still marked
         }
@@ -346,6 +343,16 @@ impl Osd {
             context.queue.push_front(key);
         }
         self.pump_object(now, pg, &object);
+    }
+
+    /// Whether the recovery of a request's object has begun while it loaded what it needs: others are
+    /// given what the object is now.
+    fn is_blocked(&self, pg: PgId, object: &HObject, key: u64) -> bool {
+        let (Some(group), Some(request)) = (self.groups.get(&pg), self.requests.get(key)) else {
+            return false;
+        };
+        let context = group.objects.get(object);
+        context.is_some_and(|c| c.is_blocked(&group.pg, &group.snapshots, object, request))
     }
 
     fn load_state(&mut self, pg: PgId, object: &HObject, generation: u64) {

@@ -678,6 +678,13 @@ impl World {
         osds.flat_map(|osd| osd.groups().map(|pg| (osd.id(), pg.id(), pg.state()))).collect()
     }
 
+    /// Whether a copy that the log does not reach is being filled in.
+    pub fn is_filling_in(&self) -> bool {
+        let osds = self.machines.iter().filter_map(|machine| machine.osd.as_ref());
+        osds.flat_map(|osd| osd.groups())
+            .any(|pg| pg.backfill_state() == Some(pg::BackfillState::Running))
+    }
+
     fn is_clean(&self) -> bool {
         let osds = || self.machines.iter().filter_map(|machine| machine.osd.as_ref());
         let clean = osds().flat_map(|osd| osd.groups().filter(|pg| pg.is_clean())).count();
