@@ -80,9 +80,12 @@ impl World {
         if self.is_removed(node) {
             return;
         }
+        // What nobody else has cannot be read from a dead disk, as long as its OSD does not know. Others have all
+        // that is acknowledged, unless they are being made whole, or their disks fail, too.
+        let may_be_alone =
+            self.scenario.min_size == 1 || !self.bad_disks.is_empty() || !self.is_clean();
         self.bad_disks.insert(node);
-        // What nobody else has cannot be read from a dead disk, as long as its OSD does not know.
-        if self.scenario.min_size == 1 {
+        if may_be_alone {
             self.note_misread(node);
         }
         self.with_store(node, |store, _| store.kill());
