@@ -1,11 +1,10 @@
 //! An image that moves: noted in the headers of source and destination. A source of the old
 //! format is marked by its first bytes, others by a feature.
 
-use super::values::MigrationSpec;
 use super::{features, keys};
 use crate::{Method, ObjectContext, Result, methods, omap};
 use bytes::Bytes;
-use types::Errno;
+use types::{Errno, MigrationSpec};
 
 pub(super) const METHODS: &[Method] = methods! {
     "migration_set": READ_WRITE => set,
@@ -55,7 +54,7 @@ fn set(object: &mut dyn ObjectContext, migration: MigrationSpec) -> Result<()> {
             omap::set(object, keys::FEATURES, &(features | features::MIGRATING))?;
         }
         // A destination is created with the feature.
-        Header::New { .. } if migration.header_type != MigrationSpec::DESTINATION => {
+        Header::New { .. } if !migration.is_destination() => {
             return Err(Errno::EXIST.into());
         }
         Header::New { .. } => {}

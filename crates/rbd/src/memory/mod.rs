@@ -40,26 +40,6 @@ pub fn spec(name: &str) -> ImageSpec {
     ImageSpec { pool: pool(1), name: name.to_owned() }
 }
 
-impl codec::Encode for crate::calls::MigrationSpec {
-    fn encode(&self, w: &mut codec::Writer) {
-        w.versioned(3, 1, |w| {
-            w.u8(self.header_type);
-            w.i64(self.pool);
-            w.value(&self.namespace);
-            w.value(&self.image_name);
-            w.value(&self.image);
-            w.value(&self.sequences);
-            w.u64(0);
-            w.bool(false);
-            w.bool(self.mirroring);
-            w.u8(self.state.0);
-            w.value(&Bytes::new());
-            w.u8(0);
-            w.value(&self.source);
-        });
-    }
-}
-
 impl codec::Encode for crate::calls::TrashEntry {
     fn encode(&self, w: &mut codec::Writer) {
         w.versioned(2, 1, |w| {

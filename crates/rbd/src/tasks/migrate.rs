@@ -6,7 +6,7 @@
 
 use super::remove::{remove_object, remove_unused, tolerate};
 use super::{create, snapshots, tell_watchers, trash, watchers};
-use crate::calls::{self, MigrationSpec, MigrationState, TrashEntry};
+use crate::calls::{self, MigrationState, TrashEntry};
 use crate::header::{self, Header};
 use crate::lock::with_lock;
 use crate::snapshot;
@@ -14,7 +14,7 @@ use crate::steps::{Steps, Stop, Task};
 use crate::transfer::Plan;
 use crate::{Error, Features, ImageSpec, Pool, object_map};
 use bytes::Bytes;
-use types::{Errno, PoolId, SnapId};
+use types::{Errno, MigrationSpec, PoolId, SnapId};
 use wire::OsdOp;
 
 /// What becomes of an image that moves.
@@ -58,7 +58,7 @@ struct Move {
 fn find(steps: &mut Steps, image: &ImageSpec, pools: &[Pool]) -> Result<Move, Stop> {
     match header::find_id(steps, image) {
         Ok(id) => match migration_of(steps, &image.pool, &id)? {
-            Some(spec) if spec.is_target() => from_target(steps, image, id, spec, pools),
+            Some(spec) if spec.is_destination() => from_target(steps, image, id, spec, pools),
             // The last step of undoing it is left.
             Some(spec) => {
                 let entry = TrashEntry::moving(&image.name);
@@ -218,7 +218,7 @@ impl Move {
 
 fn execute(steps: &mut Steps, found: Move) -> Result<(), Stop> {
     let (source, target) = found.check()?;
-    match found.spec.state {
+    match MigrationState(found.spec.state) {
         MigrationState::EXECUTED => return make_maps(steps, target),
         MigrationState::PREPARED | MigrationState::EXECUTING => {}
         _ => return Err(not_ready(&found, "prepared")),
@@ -263,7 +263,7 @@ fn make_maps(steps: &mut Steps, target: &Header) -> Result<(), Stop> {
 }
 
 fn commit(steps: &mut Steps, found: Move) -> Result<(), Stop> {
-    if found.spec.state != MigrationState::EXECUTED {
+    if MigrationState(found.spec.state) != MigrationState::EXECUTED {
         return Err(not_ready(&found, "executed"));
     }
     let Some(target) = &found.target else { return Err(not_moving(&found.target_image)) };

@@ -1,12 +1,12 @@
 //! Moving images on a cluster in memory, with interruptions at every question.
 
-use crate::calls::{MigrationSpec, MigrationState, call};
+use crate::calls::{MigrationState, call};
 use crate::memory::{Cluster, FEATURES, OBJECT, pool, spec};
 use crate::steps::Ask;
 use crate::*;
 use rados::{Operation, Place, PoolRequest, Reply};
 use std::collections::BTreeMap;
-use types::{Errno, UTime};
+use types::{Errno, MigrationSpec, UTime};
 
 const SIZE: u64 = 5 * OBJECT / 2;
 
@@ -65,7 +65,7 @@ fn prepared() -> Cluster {
         sequences.insert(source.0, target.0);
         write(&mut cluster, "a", offset, name.as_bytes().to_vec());
     }
-    for (image, other, header_type) in [("a", "b", 1), ("b", "a", MigrationSpec::TARGET)] {
+    for (image, other, header_type) in [("a", "b", 1), ("b", "a", MigrationSpec::DESTINATION)] {
         let place = pool(1).header(&format!("{image}1"));
         let migration = MigrationSpec {
             header_type,
@@ -74,8 +74,12 @@ fn prepared() -> Cluster {
             image_name: other.into(),
             image: format!("{other}1").into(),
             sequences: sequences.clone(),
+            overlap: 0,
+            flatten: false,
             mirroring: false,
-            state: MigrationState::PREPARED,
+            state: MigrationState::PREPARED.0,
+            state_description: "".into(),
+            mirror_mode: 0,
             source: "".into(),
         };
         operate(&mut cluster, place, call("migration_set", &migration));

@@ -1,9 +1,8 @@
 //! The header: creation, size, features, striping, metadata, migration, and data objects.
 
 use super::*;
-use crate::rbd::values::MigrationSpec;
 use std::collections::BTreeMap;
-use types::{SnapId, UTime};
+use types::{MigrationSpec, SnapId, UTime};
 
 #[test]
 fn an_image_is_created_once_and_only_with_features_that_are_known() {

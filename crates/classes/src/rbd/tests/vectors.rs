@@ -1,14 +1,14 @@
 //! Bytes that Ceph 18.2.7 stored when the `rbd` tool worked on images.
 
 use crate::rbd::values::{
-    GroupSnapshot, GroupSpec, MigrationSpec, MirrorImage, MirrorPeer, Namespace, NamespaceKind,
-    Parent, Snapshot, TrashSpec,
+    GroupSnapshot, GroupSpec, MirrorImage, MirrorPeer, Namespace, NamespaceKind, Parent, Snapshot,
+    TrashSpec,
 };
 use bytes::Bytes;
 use codec::{Decode, Encode};
 use std::collections::BTreeSet;
 use std::fmt::Debug;
-use types::{ChildSpec, SnapId};
+use types::{ChildSpec, MigrationSpec, SnapId};
 
 const VECTORS: &str = include_str!("vectors.txt");
 

@@ -1,7 +1,6 @@
 //! What class `rbd` stores and exchanges, in Ceph's versioned encodings.
 
 mod group;
-mod migration;
 mod mirror;
 mod mirror_status;
 mod parent;
@@ -9,7 +8,6 @@ mod snapshot;
 mod trash;
 
 pub(super) use group::{GroupImage, GroupImageStatus, GroupSnapshot, GroupSpec};
-pub(super) use migration::MigrationSpec;
 pub(super) use mirror::{
     MirrorImage, MirrorImageMap, MirrorPeer, image_state, mode, peer_direction,
 };

@@ -4,18 +4,21 @@ use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
 use std::collections::BTreeMap;
 
-/// `MigrationSpec`
+/// `MigrationSpec`: what the header of either end says of a migration, and of the other end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct MigrationSpec {
+pub struct MigrationSpec {
     pub header_type: u8,
     pub pool: i64,
     pub namespace: Bytes,
     pub image_name: Bytes,
+    /// The id; empty for a source of the old format.
     pub image: Bytes,
+    /// Snapshots of the source, and what they are called in the target.
     pub sequences: BTreeMap<u64, u64>,
     pub overlap: u64,
     pub flatten: bool,
     pub mirroring: bool,
+    /// How far it is (`MIGRATION_STATE_*`).
     pub state: u8,
     pub state_description: Bytes,
     pub mirror_mode: u8,
@@ -28,6 +31,10 @@ impl MigrationSpec {
     pub const SOURCE: u8 = 1;
     /// `MIGRATION_HEADER_TYPE_DST`
     pub const DESTINATION: u8 = 2;
+
+    pub fn is_destination(&self) -> bool {
+        self.header_type == Self::DESTINATION
+    }
 }
 
 impl Encode for MigrationSpec {
