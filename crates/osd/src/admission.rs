@@ -1,12 +1,13 @@
 //! From a message to a request that waits for its object: everything that can be said about it
 //! without looking at the object.
 
+use crate::budget::Class;
 use crate::osd::Early;
 use crate::request::{Call, Nature, Origin, Request, is_member};
 use crate::{Osd, limits};
 use auth::OsdAccess;
 use classes::Caller;
-use engine::{ConnId, Message, Output, Time};
+use engine::{ConnId, Message, Time};
 use maps::{OsdMapFlags, PoolFlags};
 use types::{Errno, PgId};
 use wire::op::OpCode;
@@ -24,10 +25,8 @@ impl Osd {
         message: &Message,
     ) -> codec::Result<()> {
         let request = OsdRequest::decode(message)?;
-        let Some(session) = self.sessions.get_mut(&conn) else { return Ok(()) };
-        let bytes = message.len();
-        session.requests += 1;
-        session.bytes += bytes;
+        let Some(session) = self.sessions.get(&conn) else { return Ok(()) };
+        let (bytes, is_from_osd) = (message.len(), session.osd.is_some());
         let id = request.id(session.peer.participant, message.tid);
         let (addr, features) = (session.addr(), session.peer.features);
         let caller = Caller { request: id, addr, features };
@@ -35,25 +34,12 @@ impl Osd {
         let origin = Origin::Client { conn };
         let mut request = Request::new(origin, request, message.tid, caller);
         (request.bytes, request.arrived) = (bytes, now);
+        request.class = Class::of(&request, is_from_osd);
         let key = self.requests.insert(request);
-        self.throttle(conn);
+        self.charge(conn, bytes);
         self.share_map(conn, map_epoch);
         self.admit(now, key);
         Ok(())
-    }
-
-    /// Pauses a session that has too much in work, and resumes it when that has gone down.
-    pub(crate) fn throttle(&mut self, conn: ConnId) {
-        let Some(session) = self.sessions.get_mut(&conn) else { return };
-        let full = session.bytes > limits::SESSION_BYTES_MAX
-            || session.requests > limits::SESSION_REQUESTS_MAX;
-        let low = session.bytes <= limits::SESSION_BYTES_RESUME
-            && session.requests <= limits::SESSION_REQUESTS_MAX / 2;
-        let paused = if session.paused { !low } else { full };
-        if paused != session.paused {
-            session.paused = paused;
-            self.outputs.push_back(Output::Pause { conn, paused });
-        }
     }
 
     /// Checks a request and hands it on to its group.
@@ -145,6 +131,13 @@ impl Osd {
         }
         let data: usize = message.ops.iter().map(|op| op.input.len()).sum();
         if request.may_write() && data > limits::REQUEST_DATA_MAX {
+            return Err(TOO_BIG);
+        }
+        // What is repeated is written, and sent to replicas, at full length.
+        let repeated = message.ops.iter().filter(|op| op.code == OpCode::WRITESAME);
+        let repeated =
+            repeated.fold(0u64, |sum, op| sum.saturating_add(op.write_same_arguments().1));
+        if repeated.saturating_add(data as u64) > limits::WRITTEN_BYTES_MAX {
             return Err(TOO_BIG);
         }
         Ok(())

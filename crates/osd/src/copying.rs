@@ -29,6 +29,8 @@ struct Copy {
     source: HObject,
     cursor: CopyCursor,
     copied: CopiedObject,
+    /// What is reserved for it.
+    reserved: u64,
     /// Whom the present piece was asked of, as which group's primary.
     asked: Option<(OsdId, PgId)>,
 }
@@ -36,11 +38,6 @@ struct Copy {
 impl Copies {
     pub fn is_known(&self, copy: u64) -> bool {
         self.active.contains_key(&copy)
-    }
-
-    /// The requests that wait for copies.
-    pub fn requests(&self) -> impl Iterator<Item = u64> {
-        self.active.values().map(|copy| copy.request)
     }
 }
 
@@ -60,6 +57,7 @@ impl Osd {
             wanted,
             cursor: CopyCursor::default(),
             copied: CopiedObject::default(),
+            reserved: limits::COPY_CHUNK_MAX,
             asked: None,
         };
         self.copies.active.insert(id, copy);
@@ -115,14 +113,41 @@ impl Osd {
         }
         let output = reply.ops.last().map(|op| op.output.clone()).unwrap_or_default();
         let piece = codec::decode_all::<CopyData>("copy", &output);
+        let size = piece.as_ref().map_or(0, |piece| piece.size);
         match piece.and_then(|piece| copy.take(piece, reply.user_version)) {
             Err(error) => {
                 tracing::error!(%error, "a piece of a copy does not decode");
                 self.end_copy(id, Err(Errno::IO.negative()));
             }
-            Ok(true) => self.end_copy(id, Ok(())),
-            Ok(false) => self.ask_for_piece(self.now, id),
+            Ok(is_last) => match self.make_room(id, size, is_last) {
+                Err(errno) => self.end_copy(id, Err(errno.negative())),
+                Ok(false) => {}
+                Ok(true) if is_last => self.end_copy(id, Ok(())),
+                Ok(true) => self.ask_for_piece(self.now, id),
+            },
         }
+    }
+
+    /// Reserves memory for all that a copy has and is going to have. If its request must wait for that, it
+    /// begins anew then, and this copy ends.
+    fn make_room(&mut self, id: u64, size: u64, is_last: bool) -> Result<bool, Errno> {
+        let copy = self.copies.active.get_mut(&id).expect("the caller has it");
+        let next = if is_last { 0 } else { limits::COPY_CHUNK_MAX };
+        let needed = (copy.copied.bytes() + next).max(size).max(copy.reserved);
+        let (key, more) = (copy.request, needed - copy.reserved);
+        let request = self.requests.get(key).filter(|request| request.attempt == copy.attempt);
+        let Some(request) = request else {
+            self.copies.active.remove(&id);
+            return Ok(false);
+        };
+        copy.reserved = needed;
+        let all = request.reserved + more;
+        let has_room = self.reserve_memory(key, all)?;
+        if !has_room {
+            self.requests.get_mut(key).expect("it waits").expected = all;
+            self.copies.active.retain(|_, copy| copy.request != key);
+        }
+        Ok(has_room)
     }
 
     fn end_copy(&mut self, id: u64, outcome: Result<(), i32>) {

@@ -289,17 +289,19 @@ impl Osd {
             Pending::Need { request, .. } | Pending::Listing { request, .. } => Some(*request),
             _ => None,
         });
-        let copying = self.copies.requests();
         let in_group = |key: &u64| self.requests.get(*key).is_some_and(|r| r.pg == pg);
-        loading.chain(copying).filter(in_group).collect()
+        // Also those that wait for memory, or for a copy.
+        let has_begun = |request: &Request| request.is_marked || request.nature.is_pg_op;
+        let begun = self.requests.iter().filter(|(_, request)| has_begun(request));
+        loading.chain(begun.map(|(key, _)| key)).filter(in_group).collect()
     }
 
     fn requeue(&mut self, pg: PgId, keys: Vec<u64>, stays: bool) {
         let mut requests: Vec<(u64, u64)> = Vec::new();
         let pg_num = self.map.pool(pg.pool).map_or(0, |pool| pool.pg_num);
         for key in keys {
-            let Some(request) = self.requests.get_mut(key) else { continue };
-            request.reset();
+            self.start_over(key);
+            let Some(request) = self.requests.get(key) else { continue };
             // The group may have been divided, and the object be another's.
             let hash = request.object().hash;
             let is_here =

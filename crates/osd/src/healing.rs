@@ -49,8 +49,7 @@ impl Osd {
         let mut keys: Vec<u64> = readers.map(|(key, _)| key).collect();
         keys.sort_unstable_by_key(|key| self.requests.get(*key).map(|request| request.tid));
         for key in keys.iter().rev() {
-            let request = self.requests.get_mut(*key).expect("it was just there");
-            request.reset();
+            self.start_over(*key);
             let group = self.groups.get_mut(&pg).expect("the caller has it");
             let Some(context) = group.objects.get_mut(object) else { continue };
             context.queue.push_front(*key);

@@ -85,8 +85,7 @@ impl Osd {
 
     /// The read waits until all members have promised again.
     pub(crate) fn wait_for_lease(&mut self, now: Time, pg: PgId, key: u64) {
-        let Some(request) = self.requests.get_mut(key) else { return };
-        request.reset();
+        self.start_over(key);
         let Some(group) = self.groups.get_mut(&pg) else { return self.forget_request(key) };
         group.unleased.push(key);
         let is_first = self.leases.waiting.is_empty();

@@ -17,6 +17,7 @@
 
 mod admission;
 mod authentication;
+mod budget;
 mod candidates;
 mod commands;
 mod config;
@@ -29,6 +30,7 @@ mod groups;
 mod healing;
 mod heartbeat;
 mod images;
+mod inflight;
 mod leases;
 mod limits;
 mod listing;

@@ -6,6 +6,8 @@ use engine::Duration;
 pub const OBJECT_SIZE_MAX: u64 = 128 << 20;
 /// `osd_max_write_size`: of all data in one request.
 pub const REQUEST_DATA_MAX: usize = 90 << 20;
+/// What a request may write, with what it repeats: more than the largest object makes no sense.
+pub const WRITTEN_BYTES_MAX: u64 = OBJECT_SIZE_MAX + REQUEST_DATA_MAX as u64;
 /// `osd_max_object_name_len`, also for locator keys.
 pub const OBJECT_NAME_LEN_MAX: usize = 2048;
 /// `osd_max_object_namespace_len`
@@ -15,11 +17,17 @@ pub const XATTR_NAME_LEN_MAX: usize = 100;
 /// `osd_max_omap_entries_per_request`
 pub const OMAP_ENTRIES_PER_REQUEST_MAX: u64 = 1024;
 /// Far below `osd_max_omap_bytes_per_request`: a page is held in memory, and clients ask for more.
-pub const OMAP_BYTES_PER_REQUEST_MAX: usize = 64 << 20;
+pub const OMAP_BYTES_PER_REQUEST_MAX: usize = 4 << 20;
+/// Keys whose values are looked up at once, and how much each of them is taken to bring.
+pub const OMAP_KEYS_AT_ONCE: usize = 64;
+pub const OMAP_VALUE_USUAL: u64 = 64 << 10;
 /// `osd_max_write_op_reply_len`: output of an operation that writes.
 pub const WRITE_REPLY_LEN_MAX: usize = 64;
 /// `osd_max_pgls`
 pub const LISTING_ENTRIES_MAX: u64 = 1024;
+/// What a page of names takes: those of objects, their keys and namespaces, twice.
+pub const LISTING_COST: u64 =
+    LISTING_ENTRIES_MAX * 2 * (2 * OBJECT_NAME_LEN_MAX + NAMESPACE_LEN_MAX + 128) as u64;
 /// `osd_copyfrom_max_chunk`
 pub const COPY_CHUNK_MAX: u64 = 8 << 20;
 /// `osd_client_watch_timeout`
@@ -35,6 +43,17 @@ pub const SESSION_BYTES_MAX: usize = 64 << 20;
 pub const SESSION_BYTES_RESUME: usize = 32 << 20;
 /// Requests of one session likewise.
 pub const SESSION_REQUESTS_MAX: usize = 4096;
+/// The same for all clients together (`osd_client_message_size_cap`, `osd_client_message_cap`).
+pub const REQUESTS_BYTES_MAX: usize = 256 << 20;
+pub const REQUESTS_MAX: usize = 65_536;
+
+/// Memory for what requests expand to: their answers, what they load, repeated data. One request may have
+/// all of it: a sparse read of the largest object takes twice its size.
+pub const EXPANSION_BYTES_MAX: u64 = 272 << 20;
+/// For objects that are being copied here,
+pub const COPY_BYTES_MAX: u64 = 272 << 20;
+/// and for pieces of objects that are being copied, here or elsewhere.
+pub const PIECE_BYTES_MAX: u64 = 64 << 20;
 
 /// Objects whose state an OSD keeps in memory while nothing works on them, about a kilobyte each; its
 /// placement groups have equal shares.

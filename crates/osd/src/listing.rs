@@ -26,6 +26,9 @@ impl Osd {
     }
 
     fn try_list(&mut self, key: u64) -> Result<(), Errno> {
+        if !self.reserve_memory(key, limits::LISTING_COST)? {
+            return Ok(());
+        }
         let request = self.requests.get(key).expect("the caller has it");
         // Clients send one at a time.
         let [op] = request.message.ops.as_slice() else { return Err(Errno::INVAL) };

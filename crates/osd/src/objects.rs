@@ -164,12 +164,8 @@ impl Osd {
         // Reads do not begin while writes are in flight.
         let busy = writes && self.context_mut(pg, object).is_some_and(|c| c.writes_in_flight > 0);
         match verdict {
-            Verdict::Missing(_) if busy => Progress::Blocked,
-            Verdict::Missing(needs) => {
-                self.mark_loading(pg, object, key);
-                self.load_needs(now, pg, object, key, needs);
-                Progress::Loading
-            }
+            Verdict::Missing { .. } if busy => Progress::Blocked,
+            Verdict::Missing { needs, cost } => self.provide(now, pg, object, key, needs, cost),
             Verdict::Done(execution) => {
                 self.notifications.reserve(&execution.effects);
                 let is_logged = execution.modifies() || writes && is_memorable(&execution);
@@ -182,6 +178,36 @@ impl Osd {
                     false => self.finish_unmodified(now, pg, object, key, &execution),
                 }
                 Progress::Ran
+            }
+        }
+    }
+
+    /// Sees to what a request needs: memory first.
+    fn provide(
+        &mut self,
+        now: Time,
+        pg: PgId,
+        object: &HObject,
+        key: u64,
+        needs: Vec<Need>,
+        cost: u64,
+    ) -> Progress {
+        let expected = self.requests.get(key).map_or(0, |request| request.expected);
+        match self.reserve_memory(key, cost.max(expected)) {
+            Err(errno) => {
+                self.reply_error(key, errno);
+                Progress::Ran
+            }
+            Ok(false) => {
+                self.mark_loading(pg, object, key);
+                Progress::Loading
+            }
+            // Something was not built for want of it.
+            Ok(true) if needs.is_empty() => self.run(now, pg, object, key),
+            Ok(true) => {
+                self.mark_loading(pg, object, key);
+                self.load_needs(now, pg, object, key, needs);
+                Progress::Loading
             }
         }
     }
@@ -257,6 +283,7 @@ impl Osd {
             last_user_version: group.pg.info().last_user_version,
             snapshots: group.snapshots.of_request(request, &snaps),
             notify_id: self.notifications.next_id(self.map.epoch),
+            allowance: request.reserved,
             is_connected: &is_connected,
         })
     }
@@ -320,9 +347,14 @@ impl Osd {
         }
         request.loaded.insert(need, answer);
         request.outstanding -= 1;
-        if request.outstanding > 0 {
-            return;
+        if request.outstanding == 0 {
+            self.go_on(now, key);
         }
+    }
+
+    /// Runs a request again that has what it waited for.
+    pub(crate) fn go_on(&mut self, now: Time, key: u64) {
+        let Some(request) = self.requests.get(key) else { return };
         let (pg, object, writes) = (request.pg, head_of(request.object()), request.may_write());
         let progress = match writes && self.is_blocked(pg, &object, key) {
             true => Progress::Blocked,
@@ -338,7 +370,8 @@ impl Osd {
             }
         }
         if progress == Progress::Blocked {
-            self.requests.get_mut(key).expect("it waits").is_marked = false;
+            // It may wait for long, and holds nothing meanwhile.
+            self.start_over(key);
             let context = self.context_mut(pg, &object).expect("it has what the request waits for");
             context.queue.push_front(key);
         }

@@ -1,6 +1,7 @@
 //! The daemon: its state, and the dispatch of what arrives.
 
 use crate::authentication::Handshake;
+use crate::budget::Budget;
 use crate::candidates::Candidates;
 use crate::config::Config;
 use crate::connecting::Proof;
@@ -8,6 +9,7 @@ use crate::copying::Copies;
 use crate::groups::Group;
 use crate::heartbeat::Heartbeats;
 use crate::images::ImageCounts;
+use crate::inflight::Inflight;
 use crate::leases::{self, Leases};
 use crate::maps_history::MapsHistory;
 use crate::monitor::MonitorLink;
@@ -79,6 +81,9 @@ pub struct Osd {
     pub(crate) storage: Slab<Pending>,
     /// What came from ahead of our map, with its epoch.
     pub(crate) early: Vec<(Epoch, Early)>,
+    /// What requests hold, and how many there are.
+    pub(crate) budget: Budget,
+    pub(crate) inflight: Inflight,
     pub(crate) copies: Copies,
     pub(crate) notifications: Notifications,
     pub(crate) reporting: Reporting,
@@ -138,6 +143,8 @@ impl Osd {
             requests: Slab::new(),
             storage: Slab::new(),
             early: Vec::new(),
+            budget: Budget::default(),
+            inflight: Inflight::default(),
             copies: Copies::default(),
             notifications: Notifications::default(),
             reporting: Reporting::default(),
@@ -187,6 +194,7 @@ impl Osd {
 
     pub fn check_invariants(&self) {
         self.groups.values().for_each(Group::check_invariants);
+        self.check_budgets();
     }
 
     pub(crate) fn epoch(&self) -> Epoch {
@@ -208,6 +216,7 @@ impl Osd {
         if self.stage == Stage::Failed {
             return;
         }
+        self.grant_memory(now);
         if !self.scheduler.is_idle() {
             self.schedule_recovery(now);
         }

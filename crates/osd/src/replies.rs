@@ -12,7 +12,8 @@ use wire::{MessageBody, OpResult, OsdReply};
 impl Osd {
     /// Ends a request without an answer: its client sends it again, or is gone.
     pub(crate) fn forget_request(&mut self, key: u64) {
-        let Some(request) = self.requests.remove(key) else { return };
+        let Some(mut request) = self.requests.remove(key) else { return };
+        self.budget.release(&mut request);
         match request.origin {
             Origin::Client { conn } => self.discharge(conn, request.bytes),
             Origin::Copy { copy } => self.copy_interrupted(copy),
@@ -21,19 +22,10 @@ impl Osd {
         }
     }
 
-    fn discharge(&mut self, conn: ConnId, bytes: usize) {
-        if let Some(session) = self.sessions.get_mut(&conn) {
-            session.requests -= 1;
-            session.bytes -= bytes;
-            if session.paused {
-                self.throttle(conn);
-            }
-        }
-    }
-
     /// Ends a request with an answer.
     fn answer(&mut self, key: u64, reply: impl FnOnce(OsdReply) -> OsdReply) {
-        let Some(request) = self.requests.remove(key) else { return };
+        let Some(mut request) = self.requests.remove(key) else { return };
+        self.budget.release(&mut request);
         let reply = reply(OsdReply::to(&request.message, 0, self.epoch()));
         if self.images.is_counting() {
             self.images.count(self.now, &request, &reply);

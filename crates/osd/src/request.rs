@@ -1,5 +1,6 @@
 //! A request in work.
 
+use crate::budget::Class;
 use crate::execute::{Execution, Loaded};
 use crate::listing::Page;
 use auth::ClassCall;
@@ -77,6 +78,11 @@ pub(crate) struct Request {
     pub id: RequestId,
     /// What it weighs in its session's account.
     pub bytes: usize,
+    /// Memory that is reserved for it, and from which account.
+    pub reserved: u64,
+    pub class: Class,
+    /// What it turned out to need at an earlier attempt.
+    pub expected: u64,
     pub arrived: Time,
     pub pg: PgId,
     pub nature: Nature,
@@ -107,6 +113,13 @@ impl Request {
             tid,
             id: caller.request,
             bytes: 0,
+            reserved: 0,
+            class: if matches!(origin, Origin::Copy { .. }) {
+                Class::Piece
+            } else {
+                Class::Request
+            },
+            expected: 0,
             arrived: Time::ZERO,
             nature: Nature::default(),
             caller,

@@ -1,5 +1,6 @@
 //! What a single OSD says to clients: who may come, who may do what, and what it does when it cannot.
 
+mod budgets;
 mod lone;
 
 use auth::{

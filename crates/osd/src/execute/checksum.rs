@@ -8,6 +8,8 @@ use types::Errno;
 use wire::OsdOp;
 use wire::op::checksum_kind;
 
+const CHECKSUM_LEN_MAX: u64 = 8;
+
 impl Context<'_> {
     pub(super) fn checksum(&mut self, op: &OsdOp) -> Result<i32, Stop> {
         let mut arguments = op.checksum_arguments();
@@ -27,6 +29,8 @@ impl Context<'_> {
             }
         }
         let kind = Kind::new(arguments.kind, &op.input)?;
+        // A checksum may be longer than what it is of.
+        self.count_built(arguments.length.checked_div(chunk).unwrap_or(1) * CHECKSUM_LEN_MAX);
         let data = match arguments.length {
             0 => Bytes::new(),
             length => self.load_data(arguments.offset, length)?.data.clone(),
@@ -34,6 +38,7 @@ impl Context<'_> {
         if data.len() as u64 != arguments.length {
             return Err(Errno::INVAL.into());
         }
+        self.check_allowance()?;
         let chunk = if chunk > 0 { chunk as usize } else { data.len().max(1) };
         let mut w = Writer::new();
         w.count(data.len() / chunk);

@@ -25,6 +25,7 @@ impl Context<'_> {
         if reads > 0 && !method.flags.read || writes > 0 && !method.flags.write {
             return Err(Errno::IO.into());
         }
+        self.count_built(output.len() as u64);
         self.output = output.into();
         outcome.map_err(|failure| match failure {
             Failure::Errno(errno) => errno.into(),
@@ -77,7 +78,10 @@ impl ObjectContext for ClassObject<'_, '_> {
         match clipped(offset, length, self.context.info.size) {
             0 => Ok(Bytes::new()),
             length => {
+                // Methods decode what they read.
+                self.context.count(length);
                 let read = self.context.load_data(offset, length).map_err(failure)?;
+                self.context.check_allowance().map_err(failure)?;
                 Ok(read.data.clone())
             }
         }
@@ -101,7 +105,7 @@ impl ObjectContext for ClassObject<'_, '_> {
     fn omap_value(&mut self, key: &Bytes) -> ClassResult<Option<Bytes>> {
         self.reads += 1;
         let pairs = self.context.omap_pairs(vec![key.clone()]).map_err(failure)?;
-        Ok(pairs.and_then(|pairs| pairs.get(key)).cloned())
+        Ok(pairs.and_then(|mut pairs| pairs.remove(key)))
     }
 
     fn omap_page(&mut self, after: &Bytes, prefix: &Bytes, entries: u64) -> ClassResult<OmapPage> {
@@ -137,11 +141,13 @@ impl ObjectContext for ClassObject<'_, '_> {
     }
 
     fn write(&mut self, offset: u64, data: Bytes) -> ClassResult<()> {
+        self.context.count(data.len() as u64);
         let outcome = self.context.write_at(offset, data);
         self.wrote(outcome)
     }
 
     fn write_full(&mut self, data: Bytes) -> ClassResult<()> {
+        self.context.count(data.len() as u64);
         let outcome = self.context.write_full(data);
         self.wrote(outcome)
     }

@@ -1,6 +1,6 @@
 //! The state of one execution, and what it leaves behind.
 
-use super::{Answer, Input, Need, ObjectState};
+use super::{Answer, Input, Need, ObjectState, cost};
 use bytes::Bytes;
 use pg::snaps::{Extents, SNAPSET_ATTR, SnapSet};
 use pg::{AlsoWritten, INFO_ATTR, ObjectInfo, WatcherInfo, WatcherKey};
@@ -127,6 +127,8 @@ pub(super) struct Context<'a> {
     pub clones: Option<Box<CloneChanges>>,
     pub effects: Vec<Effect>,
     pub needs: Vec<Need>,
+    /// Memory that it takes so far.
+    pub cost: u64,
     /// The result so far: some operations leave it as it is.
     pub result: i32,
     /// Of the operation that runs.
@@ -151,6 +153,7 @@ impl<'a> Context<'a> {
             clones: None,
             effects: Vec::new(),
             needs: Vec::new(),
+            cost: input.loaded.cost(),
             result: 0,
             output: Bytes::new(),
             outputs: Vec::new(),
@@ -163,7 +166,10 @@ impl<'a> Context<'a> {
             Some(Answer::Failed(code)) => Err(Stop::Code(*code)),
             Some(answer) => Ok(answer),
             None => {
-                self.needs.push(need);
+                if !self.needs.contains(&need) {
+                    self.count(cost::estimate(&need));
+                    self.needs.push(need);
+                }
                 Err(Stop::Missing)
             }
         }

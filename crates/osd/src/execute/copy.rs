@@ -1,6 +1,7 @@
 //! Copying whole objects: handing out pieces (`COPY_GET`), and becoming a copy (`COPY_FROM`).
 
 use super::context::{AttrDelta, Context, Stop};
+use super::cost::pairs_cost;
 use super::{Answer, CopiedObject, CopyRequest, Need};
 use crate::limits;
 use bytes::Bytes;
@@ -35,11 +36,13 @@ impl Context<'_> {
         };
         if !cursor.attrs_complete {
             piece.attrs = self.stored_xattrs()?.clone();
+            self.count_built(pairs_cost(&piece.attrs));
             cursor.attrs_complete = true;
         }
         if !cursor.data_complete {
             let length = left.min(info.size.saturating_sub(cursor.data_offset));
             if length > 0 {
+                self.count_built(length);
                 piece.data = self.load_data(cursor.data_offset, length)?.data.clone();
             }
             cursor.data_offset += length;
@@ -51,6 +54,7 @@ impl Context<'_> {
         } else if left > 0 && cursor.data_complete && !cursor.omap_complete {
             self.copy_omap(&mut piece, &mut cursor)?;
         }
+        self.check_allowance()?;
         piece.cursor = cursor;
         self.output = codec::encode_to_bytes(&piece);
         Ok(self.result)

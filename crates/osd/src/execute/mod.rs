@@ -15,6 +15,7 @@ mod checksum;
 mod class;
 mod context;
 mod copy;
+mod cost;
 mod omap;
 mod read;
 mod snaps;
@@ -59,6 +60,8 @@ pub struct Input<'a> {
     pub snapshots: Snapshots<'a>,
     /// The first free number for a notification.
     pub notify_id: u64,
+    /// Memory that it may take.
+    pub allowance: u64,
     /// Whether a watcher's session is there.
     pub is_connected: &'a dyn Fn(&WatcherKey) -> bool,
 }
@@ -69,8 +72,12 @@ const OLD_SNAP_CONTEXT: Errno = Errno(85);
 #[derive(Debug)]
 pub enum Verdict {
     Done(Box<Execution>),
-    /// Load these and execute again.
-    Missing(Vec<Need>),
+    /// Load these, and execute again with so much memory. If nothing is to be loaded, something was not
+    /// built for want of it.
+    Missing {
+        needs: Vec<Need>,
+        cost: u64,
+    },
 }
 
 pub fn execute(input: &Input<'_>) -> Verdict {
@@ -90,9 +97,10 @@ pub fn execute(input: &Input<'_>) -> Verdict {
             break;
         }
     }
-    match context.needs.is_empty() {
+    let cost = context.cost;
+    match context.needs.is_empty() && cost <= input.allowance {
         true => Verdict::Done(Box::new(context.finish(result))),
-        false => Verdict::Missing(std::mem::take(&mut context.needs)),
+        false => Verdict::Missing { needs: std::mem::take(&mut context.needs), cost },
     }
 }
 

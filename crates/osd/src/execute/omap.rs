@@ -1,6 +1,7 @@
 //! Operations on the omap.
 
 use super::context::{Context, Stop};
+use super::cost::{ENTRY_COST, pairs_cost};
 use super::{Answer, Need};
 use crate::limits;
 use bytes::Bytes;
@@ -28,23 +29,48 @@ impl<'a> Context<'a> {
         }
         let entries_max = entries_max.min(limits::OMAP_ENTRIES_PER_REQUEST_MAX) as usize;
         let bytes_max = limits::OMAP_BYTES_PER_REQUEST_MAX;
-        match self.load(Need::OmapList { after, prefix, entries_max, bytes_max })? {
-            Answer::OmapPage(page) => Ok(Some(page)),
-            other => unreachable!("an omap page was answered by {other:?}"),
+        match self.load(Need::OmapList { after, prefix, entries_max, bytes_max }) {
+            Ok(Answer::OmapPage(page)) => {
+                self.count_answer(&page.pairs)?;
+                Ok(Some(page))
+            }
+            Err(stop) => {
+                self.count_built(bytes_max as u64 + entries_max as u64 * ENTRY_COST);
+                Err(stop)
+            }
+            Ok(other) => unreachable!("an omap page was answered by {other:?}"),
         }
     }
 
     pub(super) fn omap_pairs(
         &mut self,
         keys: Vec<Bytes>,
-    ) -> Result<Option<&'a BTreeMap<Bytes, Bytes>>, Stop> {
+    ) -> Result<Option<BTreeMap<Bytes, Bytes>>, Stop> {
         if !self.info.has_omap || !self.input.state.exists || keys.is_empty() {
             return Ok(None);
         }
-        match self.load(Need::OmapGet { keys })? {
-            Answer::OmapPairs(pairs) => Ok(Some(pairs)),
-            other => unreachable!("omap values were answered by {other:?}"),
+        let mut found = BTreeMap::new();
+        // Some after the others: how long values are is not known before.
+        for keys in keys.chunks(limits::OMAP_KEYS_AT_ONCE) {
+            match self.load(Need::OmapGet { keys: keys.to_vec() }) {
+                Ok(Answer::OmapPairs(pairs)) => {
+                    self.count_answer(pairs)?;
+                    found.extend(pairs.iter().map(|(key, value)| (key.clone(), value.clone())));
+                }
+                Ok(other) => unreachable!("omap values were answered by {other:?}"),
+                Err(stop) => {
+                    self.count_built(keys.len() as u64 * limits::OMAP_VALUE_USUAL);
+                    return Err(stop);
+                }
+            }
         }
+        Ok(Some(found))
+    }
+
+    /// What was loaded is part of an answer.
+    fn count_answer(&mut self, pairs: &BTreeMap<Bytes, Bytes>) -> Result<(), Stop> {
+        self.count_built(pairs_cost(pairs));
+        self.check_allowance()
     }
 
     pub(super) fn stored_omap_header(&mut self) -> Result<Bytes, Stop> {
@@ -87,17 +113,20 @@ impl<'a> Context<'a> {
     }
 
     pub(super) fn omap_header(&mut self) -> Result<i32, Stop> {
-        self.output = self.stored_omap_header()?;
+        let header = self.stored_omap_header()?;
+        self.count_shared(header.len() as u64);
+        self.output = header;
         Ok(self.result)
     }
 
     pub(super) fn omap_values_by_keys(&mut self, op: &OsdOp) -> Result<i32, Stop> {
+        self.count_list(&op.input)?;
         let mut r = Reader::new(&op.input);
         let mut keys = r.list("keys", |r| Ok(op.input.slice_ref(r.blob("key")?)))?;
         keys.sort_unstable();
         keys.dedup();
         self.output = match self.omap_pairs(keys)? {
-            Some(pairs) => codec::encode_to_bytes(pairs),
+            Some(pairs) => codec::encode_to_bytes(&pairs),
             None => codec::encode_to_bytes(&0u32),
         };
         Ok(self.result)
@@ -108,6 +137,7 @@ impl<'a> Context<'a> {
         if !self.exists {
             return Err(Errno::NOENT.into());
         }
+        self.count_list(&op.input)?;
         let mut r = Reader::new(&op.input);
         let assertions = r.list("assertions", |r| {
             let key = op.input.slice_ref(r.blob("key")?);
@@ -118,7 +148,7 @@ impl<'a> Context<'a> {
         let stored = self.omap_pairs(assertions.keys().cloned().collect())?;
         let empty = Bytes::new();
         for (key, (value, operator)) in &assertions {
-            let stored = stored.and_then(|stored| stored.get(key)).unwrap_or(&empty);
+            let stored = stored.as_ref().and_then(|stored| stored.get(key)).unwrap_or(&empty);
             let holds = match u8::try_from(*operator) {
                 Ok(compare::EQ) => stored == value,
                 Ok(compare::LT) => stored < value,
@@ -133,6 +163,7 @@ impl<'a> Context<'a> {
     }
 
     pub(super) fn omap_set_op(&mut self, op: &OsdOp) -> Result<i32, Stop> {
+        self.count_list(&op.input)?;
         let mut r = Reader::new(&op.input);
         let pairs = r.list("pairs", |r| {
             let key = op.input.slice_ref(r.blob("key")?);
@@ -173,6 +204,7 @@ impl<'a> Context<'a> {
 
     pub(super) fn omap_remove_op(&mut self, op: &OsdOp) -> Result<i32, Stop> {
         self.require_existing()?;
+        self.count_list(&op.input)?;
         let mut r = Reader::new(&op.input);
         let keys = r.list("keys", |r| Ok(op.input.slice_ref(r.blob("key")?)))?;
         self.omap_remove(keys)

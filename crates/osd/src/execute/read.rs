@@ -52,6 +52,7 @@ impl<'a> Context<'a> {
         }
         let length = clipped(extent.offset, extent.length, size);
         if length > 0 {
+            self.count_shared(length);
             self.output = self.load_data(extent.offset, length)?.data.clone();
         }
         Ok(0)
@@ -61,12 +62,15 @@ impl<'a> Context<'a> {
         let extent = normalized(op.extent());
         let size = self.readable_size(&extent);
         let length = clipped(extent.offset, extent.length, size);
-        let mut w = Writer::with_capacity(64 + length as usize);
+        let mut w = Writer::new();
         if length == 0 {
             w.count(0);
             w.count(0);
         } else {
+            self.count_built(64 + length);
             let read = self.load_data(extent.offset, length)?;
+            self.check_allowance()?;
+            w = Writer::with_capacity(64 + length as usize);
             let extents = clipped_extents(read, extent.offset);
             encode_extents(&mut w, &extents);
             w.sized(|w| {

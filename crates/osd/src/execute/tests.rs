@@ -81,10 +81,11 @@ impl Subject {
                     removed: Some(&self.removed),
                 },
                 notify_id: 5,
+                allowance: u64::MAX,
                 is_connected: &|key| key.cookie == 1,
             });
             match verdict {
-                Verdict::Missing(needs) => {
+                Verdict::Missing { needs, .. } => {
                     assert!(!needs.is_empty());
                     for need in needs {
                         let answer = self.load(&need);

@@ -7,6 +7,7 @@
 //! ```
 
 use super::context::{Context, Stop};
+use super::cost::ENTRY_COST;
 use bytes::Bytes;
 use codec::{DecodeError, Reader};
 use std::collections::BTreeMap;
@@ -15,6 +16,8 @@ use wire::OsdOp;
 
 /// Larger ones are not read into memory.
 const LENGTH_MAX: u64 = 8 << 20;
+/// Two lengths.
+const ENTRY_LEN_MIN: u64 = 8;
 
 #[derive(Debug, Default)]
 struct Map {
@@ -79,7 +82,13 @@ impl Context<'_> {
             _ if !self.exists => Ok(Bytes::new()),
             0 => Ok(Bytes::new()),
             length if length > LENGTH_MAX => Err(Errno::FBIG.into()),
-            length => Ok(self.load_data(0, length)?.data.clone()),
+            length => {
+                // Decoded, and encoded again.
+                self.count_built(length / ENTRY_LEN_MIN * ENTRY_COST + length);
+                let data = self.load_data(0, length)?.data.clone();
+                self.check_allowance()?;
+                Ok(data)
+            }
         }
     }
 
@@ -92,6 +101,8 @@ impl Context<'_> {
     }
 
     pub(super) fn map_put(&mut self, op: &OsdOp) -> Result<i32, Stop> {
+        self.count(op.input.len() as u64 / ENTRY_LEN_MIN * ENTRY_COST);
+        self.check_allowance()?;
         let map = Map::decode(&op.input)?;
         self.write_full(map.encode())
     }

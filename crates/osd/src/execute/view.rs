@@ -91,6 +91,10 @@ impl Loaded {
         self.answers.iter().find(|(known, _)| known == need).map(|(_, answer)| answer)
     }
 
+    pub fn answers(&self) -> impl Iterator<Item = &Answer> {
+        self.answers.iter().map(|(_, answer)| answer)
+    }
+
     pub fn clear(&mut self) {
         self.answers.clear();
     }

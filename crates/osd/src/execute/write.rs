@@ -112,8 +112,9 @@ impl Context<'_> {
         if !divides || data_length != op.input.len() as u64 {
             return Err(Errno::INVAL.into());
         }
-        // Before so much is allocated.
         check_extent(offset, length)?;
+        self.count(length);
+        self.check_allowance()?;
         let mut data = BytesMut::with_capacity(length as usize);
         while (data.len() as u64) < length {
             data.extend_from_slice(&op.input);

@@ -29,12 +29,19 @@ impl<'a> Context<'a> {
 
     pub(super) fn xattr(&mut self, op: &OsdOp) -> Result<i32, Stop> {
         let (name, _) = op.xattr_input()?;
-        self.output = self.stored_xattr(&name)?.clone();
+        let value = self.stored_xattr(&name)?.clone();
+        self.count_shared(value.len() as u64);
+        self.output = value;
         Ok(0)
     }
 
     pub(super) fn xattrs(&mut self) -> Result<i32, Stop> {
-        self.output = codec::encode_to_bytes(self.stored_xattrs()?);
+        let xattrs = self.stored_xattrs()?;
+        self.count_built(
+            xattrs.iter().map(|(name, value)| (name.len() + value.len() + 8) as u64).sum(),
+        );
+        self.check_allowance()?;
+        self.output = codec::encode_to_bytes(xattrs);
         Ok(0)
     }
 

@@ -4,7 +4,7 @@ use crate::{Config, Osd};
 use bytes::Bytes;
 use engine::{AuthRequest, AuthVerdict, ConnId, Daemon, Message, Output, Peer, Policy, Time};
 use maps::{Incremental, OsdMap, Pool, PoolType};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use store::mem::MemStore;
 use store::{Completion, Request, RequestKind, StoreError};
@@ -48,6 +48,10 @@ pub struct Lone {
     /// What watchers and notifiers were told.
     pub told: Vec<(ConnId, WatchNotify)>,
     pub pauses: Vec<bool>,
+    /// Sessions that are not read from.
+    pub paused: BTreeSet<ConnId>,
+    /// Reads of data that the store was asked for and has not answered, if it holds them back.
+    pub held: Option<VecDeque<Request>>,
     answers: Vec<CommandReply>,
     verdicts: Vec<AuthVerdict>,
 }
@@ -89,6 +93,8 @@ impl Lone {
             replies: VecDeque::new(),
             told: Vec::new(),
             pauses: Vec::new(),
+            paused: BTreeSet::new(),
+            held: None,
             answers: Vec::new(),
             verdicts: Vec::new(),
         };
@@ -247,6 +253,38 @@ impl Lone {
         self.now = end;
     }
 
+    /// A session ends.
+    pub fn close(&mut self, conn: ConnId) {
+        self.osd.handle_closed(self.now, conn);
+        self.paused.remove(&conn);
+        self.drain();
+    }
+
+    /// Requests of clients in work, and the length of their messages.
+    pub fn in_flight(&self) -> (usize, usize) {
+        (self.osd.inflight.requests, self.osd.inflight.bytes)
+    }
+
+    /// How many bytes of data the store was asked for and has not given.
+    pub fn held_bytes(&self) -> u64 {
+        let length = |request: &Request| match request.kind {
+            RequestKind::Read { length, .. } => length,
+            _ => 0,
+        };
+        self.held.iter().flatten().map(length).sum()
+    }
+
+    /// The store answers the oldest read that it holds back, as if there were no data.
+    pub fn answer_held(&mut self) -> bool {
+        let Some(Request { token, .. }) = self.held.as_mut().and_then(VecDeque::pop_front) else {
+            return false;
+        };
+        let outcome = Ok(store::Outcome::Read(store::ReadData::default()));
+        self.osd.handle_completion(self.now, Completion { token, outcome });
+        self.drain();
+        true
+    }
+
     pub fn is_active(&self) -> bool {
         self.osd.groups().all(|group| group.is_active())
     }
@@ -254,6 +292,11 @@ impl Lone {
     fn drain(&mut self) {
         while let Some(output) = self.osd.poll_output() {
             match output {
+                Output::Storage(request)
+                    if matches!(request.kind, RequestKind::Read { .. }) && self.held.is_some() =>
+                {
+                    self.held.as_mut().expect("it was just there").push_back(request);
+                }
                 Output::Storage(Request { token, kind }) => {
                     let outcome = self.ask_store(kind);
                     self.osd.handle_completion(self.now, Completion { token, outcome });
@@ -266,7 +309,13 @@ impl Lone {
                     self.open(conn, ParticipantName::new(EntityType::MON, 0), Bytes::new());
                 }
                 Output::Send { conn, message } => self.take(conn, &message),
-                Output::Pause { paused, .. } => self.pauses.push(paused),
+                Output::Pause { conn, paused } => {
+                    self.pauses.push(paused);
+                    match paused {
+                        true => assert!(self.paused.insert(conn)),
+                        false => assert!(self.paused.remove(&conn)),
+                    }
+                }
                 Output::Auth { verdict, .. } => self.verdicts.push(verdict),
                 Output::Close { conn } => assert!(self.is_broken, "{conn:?} is closed"),
             }

@@ -204,6 +204,7 @@ fn a_writer_that_asks_for_order_must_know_the_newest_snapshot() {
             last_user_version: 0,
             snapshots,
             notify_id: 1,
+            allowance: u64::MAX,
             is_connected: &|_| false,
         });
         let Verdict::Done(execution) = verdict else { panic!("nothing is to be loaded") };

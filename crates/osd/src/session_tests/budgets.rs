@@ -1,0 +1,150 @@
+//! What requests may hold: their messages, and what they expand to.
+
+use super::lone::Lone;
+use super::{append, failed};
+use crate::limits;
+use bytes::Bytes;
+use engine::ConnId;
+use types::Errno;
+use wire::OsdOp;
+use wire::op::OpCode;
+
+/// `EMSGSIZE`
+const TOO_BIG: Errno = Errno(90);
+const LARGEST: u64 = limits::OBJECT_SIZE_MAX;
+
+fn write_same(offset: u64, length: u64) -> OsdOp {
+    let mut op = OsdOp::new(OpCode::WRITESAME).with_input(Bytes::from_static(b"0123"));
+    for (at, value) in [(0, offset), (8, length), (16, 4)] {
+        op.arguments[at..at + 8].copy_from_slice(&u64::to_le_bytes(value));
+    }
+    op
+}
+
+fn read_all() -> OsdOp {
+    OsdOp::read(0, LARGEST)
+}
+
+/// An OSD with objects that are nothing but one large hole, and whose store answers no read.
+fn with_holes(objects: &[&str]) -> (Lone, ConnId) {
+    let mut lone = Lone::new();
+    let client = lone.client("allow *");
+    for object in objects {
+        let ops = vec![OsdOp::create(false), OsdOp::truncate(LARGEST - 1)];
+        assert_eq!(lone.call(client, object, ops), Some(0));
+    }
+    lone.held = Some(Default::default());
+    (lone, client)
+}
+
+#[test]
+fn a_vector_that_can_never_fit_is_refused_before_anything_is_allocated() {
+    let (mut lone, client) = with_holes(&["a"]);
+    let same: Vec<OsdOp> = (0..1024).map(|_| write_same(0, LARGEST)).collect();
+    assert_eq!(lone.call(client, "a", same), failed(TOO_BIG));
+    let overflowing = vec![write_same(0, u64::MAX), write_same(0, u64::MAX)];
+    assert_eq!(lone.call(client, "a", overflowing), failed(TOO_BIG));
+    assert_eq!(lone.call(client, "a", vec![read_all(); 3]), failed(Errno::TOOBIG));
+    let sparse = vec![OsdOp::sparse_read(0, LARGEST); 2];
+    assert_eq!(lone.call(client, "a", sparse), failed(Errno::TOOBIG));
+    // Two words for each byte.
+    let mut checksums = OsdOp::new(OpCode::CHECKSUM).with_input(Bytes::from_static(&[0; 8]));
+    checksums.arguments[8..16].copy_from_slice(&(LARGEST - 1).to_le_bytes());
+    checksums.arguments[16] = 1;
+    checksums.arguments[20] = wire::op::checksum_kind::XXHASH64;
+    assert_eq!(lone.call(client, "a", vec![checksums]), failed(Errno::TOOBIG));
+    assert_eq!(lone.held_bytes(), 0);
+    // The largest of each kind alone fits.
+    lone.send(client, "a", vec![OsdOp::sparse_read(0, LARGEST)], 0);
+    assert_eq!(lone.held_bytes(), LARGEST - 1);
+}
+
+#[test]
+fn answers_of_all_clients_share_one_budget_and_wait_in_order() {
+    let names: Vec<String> = (0..8).map(|number| format!("object{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let (mut lone, first) = with_holes(&names);
+    let second = lone.client("allow *");
+    let tids: Vec<u64> = names
+        .iter()
+        .zip([first, second].into_iter().cycle())
+        .map(|(name, conn)| lone.send(conn, name, vec![read_all()], 0))
+        .collect();
+    let mut most = 0;
+    while lone.held_bytes() > 0 {
+        most = most.max(lone.held_bytes());
+        assert!(lone.answer_held());
+    }
+    assert!((1..=limits::EXPANSION_BYTES_MAX).contains(&most), "{most} were asked for at once");
+    let answered: Vec<u64> = lone.replies.iter().map(|(tid, _)| *tid).collect();
+    assert_eq!(answered, tids);
+}
+
+#[test]
+fn repeated_data_waits_for_room_and_small_requests_to_other_objects_do_not_starve() {
+    let (mut lone, client) = with_holes(&["a", "b", "c"]);
+    for name in ["a", "b"] {
+        lone.send(client, name, vec![read_all()], 0);
+    }
+    let repeated = lone.send(client, "c", vec![write_same(0, 32 << 20)], 0);
+    assert!(lone.replies.is_empty());
+    // It takes nothing besides its message.
+    assert_eq!(lone.call(client, "d", append(10)), Some(0));
+    assert!(lone.answer_held());
+    assert!(lone.replies.iter().any(|(tid, reply)| *tid == repeated && reply.result == 0));
+}
+
+#[test]
+fn requests_that_wait_for_room_end_with_their_session_and_give_back_nothing_twice() {
+    let (mut lone, client) = with_holes(&["a", "b", "c"]);
+    let other = lone.client("allow *");
+    for name in ["a", "b"] {
+        lone.send(client, name, vec![read_all()], 0);
+    }
+    lone.send(other, "c", vec![read_all()], 0);
+    lone.close(other);
+    lone.send(client, "c", vec![read_all()], 0);
+    while lone.answer_held() {}
+    assert_eq!(lone.replies.len(), 3);
+}
+
+/// Requests ahead of the map are parked: they hold their messages.
+fn park(lone: &mut Lone, conn: ConnId, data: &Bytes, count: usize) {
+    for _ in 0..count {
+        if lone.paused.contains(&conn) {
+            return;
+        }
+        lone.send(conn, "a", vec![OsdOp::write_full(data.clone())], 0);
+    }
+}
+
+#[test]
+fn all_clients_together_are_bounded_and_the_modest_go_on_longest() {
+    let mut lone = Lone::new();
+    let data = Bytes::from(vec![0; 4 << 20]);
+    let next = lone.map.epoch.next();
+    let ahead = std::mem::replace(&mut lone.map.epoch, next);
+    let greedy: Vec<ConnId> = (0..12).map(|_| lone.client("allow *")).collect();
+    let modest = lone.client("allow *");
+    lone.send(modest, "a", append(1), 0);
+    for conn in &greedy {
+        park(&mut lone, *conn, &data, 100);
+    }
+    let (requests, bytes) = lone.in_flight();
+    assert!(bytes <= limits::REQUESTS_BYTES_MAX + data.len() + 1000, "{bytes} in {requests}");
+    assert!(greedy.iter().all(|conn| lone.paused.contains(conn)));
+    assert!(!lone.paused.contains(&modest), "it has less than its share");
+    // Where there are so many that shares do not bound them, all stop.
+    let many: Vec<ConnId> = (0..200).map(|_| lone.client("allow *")).collect();
+    for conn in &many {
+        park(&mut lone, *conn, &data, 1);
+    }
+    let (_, bytes) = lone.in_flight();
+    assert!(bytes <= limits::REQUESTS_BYTES_MAX + data.len() + 1000, "{bytes}");
+    assert!(lone.paused.contains(&modest));
+    lone.map.epoch = ahead;
+    lone.publish(|_| {});
+    assert_eq!(lone.in_flight(), (0, 0));
+    assert_eq!(lone.paused.len(), 0, "all are read from again");
+    assert!(lone.replies.iter().all(|(_, reply)| reply.result == 0));
+}
