@@ -22,6 +22,7 @@ pub enum Check {
     Clones,
     Nbd,
     Groups,
+    CompareCommands,
     BadInput,
     SourceTree,
     KillStore,
@@ -43,7 +44,7 @@ pub enum Mode {
 }
 
 impl Check {
-    pub const ALL: [Check; 21] = [
+    pub const ALL: [Check; 22] = [
         Check::Commands,
         Check::Rados,
         Check::Librados,
@@ -55,6 +56,7 @@ impl Check {
         Check::Clones,
         Check::Nbd,
         Check::Groups,
+        Check::CompareCommands,
         Check::BadInput,
         Check::SourceTree,
         Check::KillStore,
@@ -80,6 +82,7 @@ impl Check {
             Check::Clones => "clones",
             Check::Nbd => "nbd",
             Check::Groups => "groups",
+            Check::CompareCommands => "compare-commands",
             Check::BadInput => "bad-input",
             Check::SourceTree => "source-tree",
             Check::KillStore => "kill-store",
@@ -107,7 +110,8 @@ impl Check {
             Check::Clones => ("bash", include_str!("../checks/clones.sh")),
             Check::Nbd => ("bash", include_str!("../checks/nbd.sh")),
             Check::Groups => ("python3", include_str!("../checks/groups.py")),
-            Check::BadInput
+            Check::CompareCommands
+            | Check::BadInput
             | Check::SourceTree
             | Check::KillStore
             | Check::FullDisk
@@ -154,6 +158,8 @@ pub fn plan(clients: &Clients, short: bool) -> Vec<(Check, Mode)> {
                 plan.extend([Mode::Crc, Mode::Secure].map(|mode| (check, mode)));
             }
             Check::Upstream if clients.name() != "20.2" => {}
+            // The release whose answers are kept.
+            Check::CompareCommands if clients.name() != "18.2" => {}
             Check::Guest if short => {}
             Check::SourceTree
             | Check::KillStore
@@ -240,6 +246,7 @@ pub fn execute(run: &Run<'_>) -> Result<()> {
         Check::SourceTree => source_tree(run, &mut cluster),
         Check::FullDisk => full_disk(run, &mut cluster),
         Check::BadInput => bad_input(run, &cluster),
+        Check::CompareCommands => compare_commands(run, &cluster),
         Check::Upstream => upstream::run(run, &cluster),
         check => {
             let (interpreter, text) = check.script().context("a script")?;
@@ -423,6 +430,19 @@ fn full_disk(run: &Run<'_>, cluster: &mut Cluster) -> Result<()> {
     cluster.check_alive()?;
     cluster.kill()?;
     cluster.fsck()
+}
+
+/// Some 750 commands, whose answers by Ceph 18.2.7 are kept beside the script.
+fn compare_commands(run: &Run<'_>, cluster: &Cluster) -> Result<()> {
+    let text = include_str!("../checks/compare_commands.py");
+    let script = run.write_script("compare_commands.py", text)?;
+    let commands = run.write_script("commands.list", include_str!("../checks/commands.list"))?;
+    let answers = run.write_script("answers.json", include_str!("../checks/answers-18.2.json"))?;
+    let differences =
+        run.write_script("differences", include_str!("../checks/commands.differences"))?;
+    let mut command = run.clients.command("python3", &run.environment(cluster));
+    command.arg(script).arg("--conf").arg(cluster.conf()).arg("--commands").arg(commands);
+    finish(command.arg("--answers").arg(answers).arg("--differences").arg(differences))
 }
 
 /// Memory that a daemon may keep after the attacks, for buffers it had not needed before.
