@@ -6,6 +6,7 @@
 
 mod client;
 mod monitor;
+mod ordering;
 mod scrub;
 mod world;
 

@@ -33,8 +33,8 @@ pub(crate) struct ObjectContext {
     /// As the writes in flight will leave it; `None` until loaded.
     pub state: Option<ObjectState>,
     pub is_loading: bool,
-    /// Reads that load what they need: no write begins meanwhile.
-    pub readers: usize,
+    /// Reads that have begun and are not answered, in their order: no write begins meanwhile.
+    pub readers: Vec<u64>,
     /// A write that loads what it needs: nothing else begins meanwhile.
     pub has_writer: bool,
     pub writes_in_flight: usize,
@@ -56,7 +56,7 @@ impl ObjectContext {
 
     pub fn is_idle(&self) -> bool {
         !self.is_loading
-            && self.readers == 0
+            && self.readers.is_empty()
             && !self.has_writer
             && self.writes_in_flight == 0
             && self.queue.is_empty()
@@ -82,7 +82,8 @@ pub(crate) struct Group {
     pub repeated: BTreeMap<EVersion, Vec<u64>>,
     pub watches: BTreeMap<HObject, BTreeMap<WatcherKey, Watch>>,
     pub counters: Counters,
-    /// Until when reads may be answered, as far as was looked; and those that wait.
+    /// Until when reads may be answered, as far as was looked; and requests that were executed and
+    /// wait for a lease. They keep their places in the order of their objects.
     pub readable_until: Time,
     pub unleased: Vec<u64>,
     /// As the scheduler of recovery knows it.
@@ -115,7 +116,7 @@ impl ObjectContext {
 
     /// What was read of the object may be wrong.
     pub fn forget_state(&mut self) {
-        if self.writes_in_flight == 0 && !self.has_writer && self.readers == 0 {
+        if self.writes_in_flight == 0 && !self.has_writer && self.readers.is_empty() {
             self.state = None;
             self.clone = None;
         }
@@ -180,7 +181,7 @@ impl Group {
     pub fn check_invariants(&self) {
         self.pg.check_invariants();
         for context in self.objects.values() {
-            assert!(!(context.has_writer && context.readers > 0), "a write waits for reads");
+            assert!(!context.has_writer || context.readers.is_empty(), "a write waits for reads");
             assert!(context.state.is_some() || context.writes_in_flight == 0);
         }
     }
@@ -252,7 +253,8 @@ impl Osd {
         let mut keys: Vec<u64> = tickets.to_vec();
         // In the order in which the objects were first used, which is the same on every run.
         for object in std::mem::take(&mut group.cached) {
-            keys.extend(group.objects.get(&object).into_iter().flat_map(|c| c.queue.iter()));
+            let context = group.objects.get(&object).into_iter();
+            keys.extend(context.flat_map(|c| c.queue.iter().chain(&c.readers)));
         }
         keys.extend(std::mem::take(&mut group.repeated).into_values().flatten());
         keys.extend(std::mem::take(&mut group.waiting));

@@ -53,7 +53,7 @@ impl Osd {
             let group = self.groups.get_mut(&pg).expect("the caller has it");
             let Some(context) = group.objects.get_mut(object) else { continue };
             context.queue.push_front(*key);
-            context.readers = 0;
+            context.readers.clear();
             context.has_writer = false;
         }
     }

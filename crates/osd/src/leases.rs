@@ -10,11 +10,12 @@
 //! says so. A replica may answer reads for as long as its primary may: the primary tells how long that
 //! is, and the replica counts from when it sent what the primary refers to.
 
+use crate::request::Request;
 use crate::{Osd, limits};
 use codec::{Reader, Writer};
 use engine::{Duration, Message, Time};
 use std::collections::{BTreeMap, BTreeSet};
-use types::{Epoch, OsdId, PgId};
+use types::{Epoch, HObject, OsdId, PgId};
 
 /// Requests for a promise, and promises.
 pub(crate) const ASK: u16 = 0x7100;
@@ -83,10 +84,13 @@ impl Osd {
         lent.is_some_and(|until| now < *until)
     }
 
-    /// The read waits until all members have promised again.
-    pub(crate) fn wait_for_lease(&mut self, now: Time, pg: PgId, key: u64) {
-        self.start_over(key);
-        let Some(group) = self.groups.get_mut(&pg) else { return self.forget_request(key) };
+    /// The request waits until all members have promised again. It stays where it is in the order of
+    /// its object, or later writes of its client would overtake it; what it loaded is loaded again.
+    pub(crate) fn wait_for_lease(&mut self, now: Time, pg: PgId, object: &HObject, key: u64) {
+        self.mark_begun(pg, object, key);
+        self.unload(key);
+        self.unload_behind(pg, object, key);
+        let group = self.groups.get_mut(&pg).expect("the caller has it");
         group.unleased.push(key);
         let is_first = self.leases.waiting.is_empty();
         self.leases.waiting.insert(pg);
@@ -185,7 +189,11 @@ impl Osd {
             self.leases.waiting.remove(&pg);
             let Some(group) = self.groups.get_mut(&pg) else { continue };
             for key in std::mem::take(&mut group.unleased) {
-                self.start(now, pg, key);
+                // If it had to begin anew meanwhile, it is in the queue of its object.
+                let waits = |request: &Request| request.pg == pg && request.waits_outside();
+                if self.requests.get(key).is_some_and(waits) {
+                    self.go_on(now, key);
+                }
             }
         }
     }

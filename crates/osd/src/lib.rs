@@ -53,6 +53,7 @@ mod snapshots;
 mod snaptrim;
 mod storage;
 mod stored_maps;
+mod turns;
 mod watches;
 
 pub use config::{Config, VERSION};

@@ -24,8 +24,8 @@ use types::{Errno, HObject, PgId, SnapId};
 pub(crate) enum Progress {
     /// It is done with its object, or on its way to the disks.
     Ran,
-    /// It waits for what it loads.
-    Loading,
+    /// It waits for what it loads, for a lease, or for its turn to be answered.
+    Begun,
     /// It must wait until the writes in flight are durable, or a clone is recovered.
     Blocked,
 }
@@ -99,14 +99,14 @@ impl Osd {
             };
             let writes = request.may_write();
             let must_wait = context.has_writer
-                || writes && context.readers > 0
+                || writes && !context.readers.is_empty()
                 || !writes && context.writes_in_flight > 0;
             if must_wait {
                 return;
             }
             context.queue.pop_front();
             match self.run(now, pg, object, key) {
-                Progress::Ran | Progress::Loading => {}
+                Progress::Ran | Progress::Begun => {}
                 Progress::Blocked => {
                     let context = self.context_mut(pg, object);
                     context.expect("it has what the request waits for").queue.push_front(key);
@@ -121,29 +121,14 @@ impl Osd {
         self.groups.get_mut(&pg)?.objects.get_mut(object)
     }
 
-    /// The request is about to load what it needs; others must respect that.
-    pub(crate) fn mark_loading(&mut self, pg: PgId, object: &HObject, key: u64) {
-        let request = self.requests.get_mut(key).expect("the caller has it");
-        if std::mem::replace(&mut request.is_marked, true) {
-            return;
-        }
-        let writes = request.may_write();
-        let context = self.context_mut(pg, object).expect("the request was in its queue");
-        match writes {
-            true => context.has_writer = true,
-            false => context.readers += 1,
-        }
-    }
-
-    fn run(&mut self, now: Time, pg: PgId, object: &HObject, key: u64) -> Progress {
+    pub(crate) fn run(&mut self, now: Time, pg: PgId, object: &HObject, key: u64) -> Progress {
         if self.is_abandoned(key) {
             self.forget_request(key);
             return Progress::Ran;
         }
         let request = self.requests.get(key).expect("it was just there");
         if let Err(errno) = self.check_blocklist(request) {
-            self.reply_error(key, errno);
-            return Progress::Ran;
+            return self.reject(pg, object, key, errno);
         }
         // Only now: the same request may have waited in the queue twice.
         if self.requests.get(key).is_some_and(Request::may_write) && self.answer_repeated(pg, key) {
@@ -152,8 +137,7 @@ impl Osd {
         let request = self.requests.get(key).expect("it was just there");
         let looks_back = request.nature.rolls_back || request.object().snap < SnapId::HEAD;
         if let Some((errno, times)) = request.refused {
-            self.refuse(now, pg, object, key, (errno, times));
-            return Progress::Ran;
+            return self.refuse(now, pg, object, key, (errno, times));
         }
         if looks_back && let Some(progress) = self.find_clones(pg, object, key) {
             return progress;
@@ -177,7 +161,6 @@ impl Osd {
                     true => self.submit(now, pg, object, key, execution),
                     false => self.finish_unmodified(now, pg, object, key, &execution),
                 }
-                Progress::Ran
             }
         }
     }
@@ -194,20 +177,18 @@ impl Osd {
     ) -> Progress {
         let expected = self.requests.get(key).map_or(0, |request| request.expected);
         match self.reserve_memory(key, cost.max(expected)) {
-            Err(errno) => {
-                self.reply_error(key, errno);
-                Progress::Ran
-            }
+            Err(errno) => self.reject(pg, object, key, errno),
             Ok(false) => {
-                self.mark_loading(pg, object, key);
-                Progress::Loading
+                self.mark_begun(pg, object, key);
+                self.unload_behind(pg, object, key);
+                Progress::Begun
             }
             // Something was not built for want of it.
             Ok(true) if needs.is_empty() => self.run(now, pg, object, key),
             Ok(true) => {
-                self.mark_loading(pg, object, key);
+                self.mark_begun(pg, object, key);
                 self.load_needs(now, pg, object, key, needs);
-                Progress::Loading
+                Progress::Begun
             }
         }
     }
@@ -221,14 +202,14 @@ impl Osd {
         object: &HObject,
         key: u64,
         (errno, times): (Errno, u32),
-    ) {
+    ) -> Progress {
         if times > 1 {
-            return self.reply_error(key, errno);
+            return self.reject(pg, object, key, errno);
         }
         let context = self.context_mut(pg, object).expect("the request was in its queue");
         let state = context.state.as_ref().expect("it is loaded before");
         let execution = Execution::failed(errno, state);
-        self.submit(now, pg, object, key, Box::new(execution));
+        self.submit(now, pg, object, key, Box::new(execution))
     }
 
     /// Whether nobody waits for the request any more.
@@ -352,35 +333,9 @@ impl Osd {
         }
     }
 
-    /// Runs a request again that has what it waited for.
-    pub(crate) fn go_on(&mut self, now: Time, key: u64) {
-        let Some(request) = self.requests.get(key) else { return };
-        let (pg, object, writes) = (request.pg, head_of(request.object()), request.may_write());
-        let progress = match writes && self.is_blocked(pg, &object, key) {
-            true => Progress::Blocked,
-            false => self.run(now, pg, &object, key),
-        };
-        if progress == Progress::Loading {
-            return; // still marked
-        }
-        if let Some(context) = self.context_mut(pg, &object) {
-            match writes {
-                true => context.has_writer = false,
-                false => context.readers -= 1,
-            }
-        }
-        if progress == Progress::Blocked {
-            // It may wait for long, and holds nothing meanwhile.
-            self.start_over(key);
-            let context = self.context_mut(pg, &object).expect("it has what the request waits for");
-            context.queue.push_front(key);
-        }
-        self.pump_object(now, pg, &object);
-    }
-
     /// Whether the recovery of a request's object has begun while it loaded what it needs: others are
     /// given what the object is now.
-    fn is_blocked(&self, pg: PgId, object: &HObject, key: u64) -> bool {
+    pub(crate) fn is_blocked(&self, pg: PgId, object: &HObject, key: u64) -> bool {
         let (Some(group), Some(request)) = (self.groups.get(&pg), self.requests.get(key)) else {
             return false;
         };
@@ -430,17 +385,20 @@ impl Osd {
         object: &HObject,
         key: u64,
         mut execution: Box<Execution>,
-    ) {
+    ) -> Progress {
         let modifies = execution.modifies();
         if modifies && let Err(errno) = self.settle(key, &mut execution) {
-            return self.reply_error(key, errno);
+            return self.reject(pg, object, key, errno);
         }
         let adds = execution.delta.bytes > 0 || execution.delta.objects > 0;
         if adds || execution.makes_clone() {
             match self.may_grow(self.requests.get(key).expect("the caller has it")) {
                 Ok(true) => {}
-                Ok(false) => return self.hold_back(key),
-                Err(errno) => return self.reply_error(key, errno),
+                Ok(false) => {
+                    self.hold_back(key);
+                    return Progress::Ran;
+                }
+                Err(errno) => return self.reject(pg, object, key, errno),
             }
         }
         let request = self.requests.get_mut(key).expect("the caller has it");
@@ -493,6 +451,7 @@ impl Osd {
         let version = group.pg.submit(write);
         request.outcome = Some((execution, version));
         self.pump_group(now, pg);
+        Progress::Ran
     }
 
     /// A write answers with results and outputs only if it was asked to, and then with little.
@@ -517,15 +476,17 @@ impl Osd {
         let object = head_of(request.object());
         self.perform_effects(now, pg, &object, key, &execution);
         self.reply_written(key, &execution, version);
+        let group = self.groups.get_mut(&pg).expect("it has just committed");
+        // At once, or what its client asked for later would be answered before.
+        for repeated in group.repeated.remove(&version).unwrap_or_default() {
+            self.reply_written(repeated, &execution, version);
+        }
         if let Some(context) = self.context_mut(pg, &object) {
             context.writes_in_flight -= 1;
         }
         let group = self.groups.get_mut(&pg).expect("it has just committed");
         if group.rests {
             self.reporting.request(now);
-        }
-        for key in group.repeated.remove(&version).unwrap_or_default() {
-            self.start(now, pg, key);
         }
         self.pump_object(now, pg, &object);
     }
@@ -537,15 +498,20 @@ impl Osd {
         object: &HObject,
         key: u64,
         execution: &Execution,
-    ) {
+    ) -> Progress {
+        if let Some(waits) = self.wait_for_turn(pg, object, key) {
+            return waits;
+        }
         let group = self.groups.get_mut(&pg).expect("the caller has it");
         if group.pg.is_active() {
             if now >= group.readable_until && !self.may_read(now, pg) {
-                return self.wait_for_lease(now, pg, key);
+                self.wait_for_lease(now, pg, object, key);
+                return Progress::Begun;
             }
         } else if !group.pg.can_serve_read(object) || !self.may_read_as_replica(now, pg) {
             // A write overtook the read on this replica, or its primary may have been given up.
-            return self.reply_error(key, Errno::AGAIN);
+            self.reply_error(key, Errno::AGAIN);
+            return Progress::Ran;
         }
         let group = self.groups.get_mut(&pg).expect("it is still there");
         group.counters.reads += 1;
@@ -555,6 +521,7 @@ impl Osd {
             self.perform_effects(now, pg, object, key, execution);
         }
         self.reply_unmodified(key, pg, execution);
+        Progress::Ran
     }
 
     /// Keeps the number of remembered objects bounded. Replicas remember none: writes pass them by.

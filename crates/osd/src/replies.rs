@@ -2,7 +2,6 @@
 
 use crate::Osd;
 use crate::execute::Execution;
-use crate::objects::seen_user_version;
 use crate::request::Origin;
 use engine::{ConnId, Message, Time};
 use pg::LogDup;
@@ -47,12 +46,15 @@ impl Osd {
         self.answer(key, |reply| OsdReply { result: errno.negative(), ..reply });
     }
 
+    /// Of a failure no version is told, as in Ceph, but for that of an object that is not there.
     pub(crate) fn reply_unmodified(&mut self, key: u64, pg: PgId, execution: &Execution) {
         let group = &self.groups[&pg];
-        let user_version = seen_user_version(&group.pg, execution);
-        let version = match Errno(-execution.result) {
-            Errno::NOENT => group.pg.info().last_update,
-            _ => EVersion::ZERO,
+        let (version, user_version) = match execution.result {
+            0.. => (EVersion::ZERO, execution.info.user_version),
+            code if code == Errno::NOENT.negative() => {
+                (group.pg.info().last_update, group.pg.info().last_user_version)
+            }
+            _ => (EVersion::ZERO, 0),
         };
         self.answer(key, |mut reply| {
             reply.result = execution.result;

@@ -96,8 +96,10 @@ pub(crate) struct Request {
     pub outstanding: usize,
     /// A listing that is nearly done.
     pub page: Option<Box<Page>>,
-    /// Its object knows that it is loading.
+    /// Its object knows that it has begun.
     pub is_marked: bool,
+    /// It could be answered, but its client waits for the answer to an earlier read of the object.
+    pub is_ready: bool,
     /// The outcome of a write that is on its way to the disks, and its version.
     pub outcome: Option<(Box<Execution>, EVersion)>,
     /// Why our store did not take it, at earlier attempts, and how many those were.
@@ -129,6 +131,7 @@ impl Request {
             outstanding: 0,
             page: None,
             is_marked: false,
+            is_ready: false,
             outcome: None,
             refused: None,
         }
@@ -158,14 +161,25 @@ impl Request {
         self.message.flags & flags != 0 && !self.may_write()
     }
 
+    /// Whether it has begun and waits for something else than the store, or its turn: memory, or a lease.
+    pub fn waits_outside(&self) -> bool {
+        self.is_marked && self.outstanding == 0 && !self.is_ready
+    }
+
     /// Begins anew, as if it had just arrived.
     pub fn reset(&mut self) {
+        self.unload();
+        self.is_marked = false;
+    }
+
+    /// Begins anew, but keeps its place in the order of its object.
+    pub fn unload(&mut self) {
         self.attempt += 1;
         self.loaded.clear();
         self.at = None;
         self.outstanding = 0;
         self.page = None;
-        self.is_marked = false;
+        self.is_ready = false;
         self.outcome = None;
     }
 
@@ -184,7 +198,8 @@ impl Nature {
     /// Fails if a class or method is called that does not exist, if an input is too short, or if the
     /// snapshots that a write is to preserve are not in order.
     pub fn of(message: &OsdRequest) -> Result<(Nature, Vec<Call>), Errno> {
-        // Reads wait for the writes before them anyway, so RWORDERED asks for nothing more.
+        // Reads wait for the writes before them, and writes for the reads before them, so RWORDERED asks
+        // for nothing more.
         let mut nature = Nature::default();
         let mut calls = Vec::new();
         for op in &message.ops {

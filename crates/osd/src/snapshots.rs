@@ -153,8 +153,7 @@ impl Osd {
             return self.await_clone(pg, &clone);
         }
         if is_absent {
-            self.reply_error(key, Errno::AGAIN);
-            return Some(Progress::Ran);
+            return Some(self.reject(pg, object, key, Errno::AGAIN));
         }
         if cached == Some(id) {
             return None;
@@ -186,18 +185,15 @@ impl Osd {
                 context.clone = Some((id, state));
                 None
             }
-            Some(_) => {
-                self.reply_error(key, Errno::IO);
-                Some(Progress::Ran)
-            }
+            Some(_) => Some(self.reject(pg, object, key, Errno::IO)),
             None => {
-                self.mark_loading(pg, object, key);
+                self.mark_begun(pg, object, key);
                 let request = self.requests.get_mut(key).expect("it was just there");
                 request.outstanding = 1;
                 let pending = Pending::Need { request: key, attempt: request.attempt, need };
                 let kind = RequestKind::Meta { collection: Collection(pg), object: clone };
                 self.ask_store(pending, kind);
-                Some(Progress::Loading)
+                Some(Progress::Begun)
             }
         }
     }

@@ -59,6 +59,9 @@ impl Client {
         if self.outstanding.len() < OUTSTANDING_MAX && self.prng.chance(1, 3) {
             self.append(world);
         }
+        if self.prng.chance(1, 30) {
+            self.repeat(world);
+        }
     }
 
     fn append(&mut self, world: &mut World) {
@@ -69,6 +72,17 @@ impl Client {
         self.sent.entry(object.clone()).or_default().push(record);
         self.outstanding.insert(tid, Append { object: object.clone(), record });
         send(world, &object, record, tid);
+    }
+
+    /// Sends something again that is on its way, over the same session.
+    fn repeat(&mut self, world: &mut World) {
+        let count = self.outstanding.len() as u64;
+        if count == 0 {
+            return;
+        }
+        let choice = self.prng.below(count) as usize;
+        let (tid, append) = self.outstanding.iter().nth(choice).expect("it is one of them");
+        send(world, &append.object, append.record, *tid);
     }
 
     fn resend(&mut self, world: &mut World) {

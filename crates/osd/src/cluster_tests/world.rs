@@ -1,6 +1,7 @@
 //! The cluster, its links and its time.
 
 use super::monitor::{Monitor, POOL};
+use super::ordering::Order;
 use crate::{Config, Osd};
 use bytes::Bytes;
 use engine::{ConnId, Daemon, Message, Output, Peer, Time};
@@ -60,6 +61,8 @@ pub struct World {
     /// The client's sessions; a number is not used again.
     sessions: BTreeMap<OsdId, ConnId>,
     pub replies: Vec<(u64, OsdReply)>,
+    /// In which order the client asked and was told.
+    order: Order,
     events: Vec<WatchNotify>,
     tids: u64,
     /// What writes know of snapshots.
@@ -115,6 +118,7 @@ impl World {
             accepted: ConnId::ACCEPTED,
             sessions: BTreeMap::new(),
             replies: Vec::new(),
+            order: Order::default(),
             events: Vec::new(),
             tids: 1000,
             snap_context: SnapContext::default(),
@@ -284,6 +288,7 @@ impl World {
             }
             Node::Client => match message.kind {
                 OsdReply::KIND => {
+                    self.order.replied(conn, message.tid);
                     self.replies.push((message.tid, OsdReply::decode(&message).unwrap()));
                 }
                 WatchNotify::KIND => self.events.push(WatchNotify::decode(&message).unwrap()),
@@ -467,6 +472,7 @@ impl World {
             retry_attempt: 0,
             features: SUPPORTED,
         };
+        self.order.sent(conn, &request.object, tid);
         let message = request.encode(SUPPORTED).with_tid(tid);
         self.send_all(Node::Client, vec![(conn, message)]);
         self.drain();

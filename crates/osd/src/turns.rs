@@ -1,0 +1,167 @@
+//! The order in which a client is answered about an object.
+//!
+//! Requests that wait for their object are in its queue. Those that have begun and cannot be answered at
+//! once keep their places: writes among those in flight, reads among the object's readers. A read that
+//! could be answered, but not before others of its client, waits until it is the first of them. It holds
+//! memory meanwhile only if those before it need no more of it to go on.
+
+use crate::Osd;
+use crate::objects::{Progress, head_of};
+use crate::request::{Origin, Request};
+use engine::Time;
+use types::{Errno, HObject, PgId};
+
+impl Osd {
+    /// The request has begun and cannot be answered at once; others must respect that.
+    pub(crate) fn mark_begun(&mut self, pg: PgId, object: &HObject, key: u64) {
+        let request = self.requests.get_mut(key).expect("the caller has it");
+        if std::mem::replace(&mut request.is_marked, true) {
+            return;
+        }
+        let writes = request.may_write();
+        let context = self.context_mut(pg, object).expect("the request was in its queue");
+        match writes {
+            true => context.has_writer = true,
+            false => context.readers.push(key),
+        }
+    }
+
+    /// Tells a client why its request is not executed, when all before it on the object are answered.
+    pub(crate) fn reject(
+        &mut self,
+        pg: PgId,
+        object: &HObject,
+        key: u64,
+        errno: Errno,
+    ) -> Progress {
+        if let Some(waits) = self.wait_for_turn(pg, object, key) {
+            return waits;
+        }
+        self.reply_error(key, errno);
+        Progress::Ran
+    }
+
+    /// Whether a request must not be answered yet, without a write of its own: what it says of the object
+    /// is true only when the writes before it are durable, and its client hears in the order in which it
+    /// asked.
+    pub(crate) fn wait_for_turn(
+        &mut self,
+        pg: PgId,
+        object: &HObject,
+        key: u64,
+    ) -> Option<Progress> {
+        let request = self.requests.get(key).expect("the caller has it");
+        let (origin, writes) = (request.origin, request.may_write());
+        let context = self.groups[&pg].objects.get(object).expect("the request was in its queue");
+        if writes {
+            return (context.writes_in_flight > 0).then_some(Progress::Blocked);
+        }
+        let before = context.readers.iter().take_while(|reader| **reader != key);
+        let before = before.filter_map(|reader| self.requests.get(*reader));
+        let mut same = before.filter(|reader| reader.origin == origin).peekable();
+        same.peek()?;
+        let some_wait = same.any(Request::waits_outside);
+        self.mark_begun(pg, object, key);
+        if some_wait {
+            self.unload(key);
+        }
+        self.requests.get_mut(key).expect("it was just there").is_ready = true;
+        Some(Progress::Begun)
+    }
+
+    /// Gives back what a request has loaded; it keeps its place.
+    pub(crate) fn unload(&mut self, key: u64) {
+        let request = self.requests.get_mut(key).expect("the caller has it");
+        self.budget.release(request);
+        request.unload();
+    }
+
+    /// The request waits for memory or a lease: reads that wait for its answer hold nothing meanwhile.
+    pub(crate) fn unload_behind(&mut self, pg: PgId, object: &HObject, key: u64) {
+        let Some(origin) = self.requests.get(key).map(|request| request.origin) else { return };
+        let Some(context) = self.groups[&pg].objects.get(object) else { return };
+        let behind = context.readers.iter().skip_while(|reader| **reader != key).skip(1);
+        let is_ready = |reader: &u64| {
+            self.requests.get(*reader).is_some_and(|r| r.origin == origin && r.is_ready)
+        };
+        let behind: Vec<u64> = behind.copied().filter(is_ready).collect();
+        for reader in behind {
+            self.unload(reader);
+            self.requests.get_mut(reader).expect("it was just there").is_ready = true;
+        }
+    }
+
+    /// A request that has begun runs again, and then those that waited only for its answer.
+    pub(crate) fn go_on(&mut self, now: Time, key: u64) {
+        let Some(request) = self.requests.get(key) else { return };
+        let (pg, object, origin) = (request.pg, head_of(request.object()), request.origin);
+        let mut next = Some(key);
+        while let Some(key) = next {
+            if !self.run_again(now, pg, &object, key) {
+                return;
+            }
+            next = self.next_ready(pg, &object, origin);
+        }
+        self.pump_object(now, pg, &object);
+    }
+
+    /// Whether it has ended, or waits in the queue again.
+    fn run_again(&mut self, now: Time, pg: PgId, object: &HObject, key: u64) -> bool {
+        let request = self.requests.get_mut(key).expect("the caller has it");
+        request.is_ready = false;
+        let writes = request.may_write();
+        let progress = match writes && self.is_blocked(pg, object, key) {
+            true => Progress::Blocked,
+            false => self.run(now, pg, object, key),
+        };
+        if progress == Progress::Begun {
+            return false; // still marked
+        }
+        if progress == Progress::Blocked {
+            self.queue_again(pg, object, key);
+        } else if let Some(context) = self.context_mut(pg, object) {
+            match writes {
+                true => context.has_writer = false,
+                false => context.readers.retain(|reader| *reader != key),
+            }
+        }
+        true
+    }
+
+    /// Puts a request that had begun back into the queue of its object, and with it the reads of its
+    /// client that began later: they must not be answered before. They may wait for long, and hold
+    /// nothing meanwhile.
+    fn queue_again(&mut self, pg: PgId, object: &HObject, key: u64) {
+        let request = self.requests.get(key).expect("it waits");
+        let (origin, writes) = (request.origin, request.may_write());
+        let requests = &self.requests;
+        let group = self.groups.get_mut(&pg).expect("the caller has it");
+        let context = group.objects.get_mut(object).expect("it has what the request waits for");
+        let mut keys = vec![key];
+        if writes {
+            context.has_writer = false;
+        } else if let Some(at) = context.readers.iter().position(|reader| *reader == key) {
+            let behind = context.readers.split_off(at + 1);
+            context.readers.pop();
+            let is_same = |key: &u64| requests.get(*key).is_some_and(|r| r.origin == origin);
+            let (same, others): (Vec<u64>, Vec<u64>) = behind.into_iter().partition(is_same);
+            context.readers.extend(others);
+            keys.extend(same);
+        }
+        for key in keys.into_iter().rev() {
+            context.queue.push_front(key);
+            if let Some(request) = self.requests.get_mut(key) {
+                self.budget.release(request);
+                request.reset();
+            }
+        }
+    }
+
+    /// The next read of a client, if it waited only for its turn to be answered.
+    fn next_ready(&self, pg: PgId, object: &HObject, origin: Origin) -> Option<u64> {
+        let readers = &self.groups.get(&pg)?.objects.get(object)?.readers;
+        let is_next = |key: &u64| self.requests.get(*key).is_some_and(|r| r.origin == origin);
+        let next = readers.iter().copied().find(is_next)?;
+        self.requests.get(next).is_some_and(|reader| reader.is_ready).then_some(next)
+    }
+}
