@@ -157,6 +157,10 @@ impl Change {
         if !incremental.new_up_client.is_empty() || incremental.new_state.values().any(moves_up) {
             incremental.new_last_up_change = Some(self.now);
         }
+        // An entry that is new ends by the clock that shows this.
+        if !(incremental.new_blocklist.is_empty() && incremental.new_range_blocklist.is_empty()) {
+            self.stamp_clock(state);
+        }
         if !incremental.new_weight.is_empty() {
             incremental.new_last_in_change = Some(self.now);
         }

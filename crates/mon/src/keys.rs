@@ -12,6 +12,7 @@
 //! meta/global-id                              decimal: the first global id that was never reserved
 //! version/<service>                           decimal; compared by every transaction
 //! present/<monitor>  leader                   JSON; go with the lease of a monitor
+//! clock                                       JSON: what the leader's clock showed lately
 //! ```
 //!
 //! Numbers are padded with zeros so that keys sort by them.
@@ -91,6 +92,7 @@ pub const SECRETS: &str = "secrets";
 pub const GLOBAL_ID: &str = "meta/global-id";
 pub const MGRMAP: &str = "mgrmap";
 pub const LEADER: &str = "leader";
+pub const CLOCK: &str = "clock";
 pub const HEALTH_MUTES: &str = "health/mutes";
 
 pub fn osdmap_full(epoch: Epoch) -> String {

@@ -12,6 +12,7 @@
 //! OSDs report; the others pass on to it what they cannot answer alone ([`relay`], [`proxies`]).
 
 pub mod balance;
+mod clocks;
 mod committing;
 mod connecting;
 mod election;
@@ -33,9 +34,14 @@ mod registration;
 mod relay;
 mod session;
 mod verdicts;
+mod went_back;
 
+pub use clocks::LeaderClock;
+pub(crate) use clocks::drift_allowed;
+pub(crate) use election::SILENCE_MAX;
+pub(crate) use job::first_global_id;
 pub(crate) use osds::OSD_ID_MAX;
-pub use overview::{Overview, PeerSummary, StoreTrouble};
+pub use overview::{Overview, PeerSummary, Skew, StoreTrouble, WentBack};
 pub(crate) use pool_ops::{remove_pool_snapshot, take_pool_snapshot};
 pub(crate) use verdicts::mark_down;
 
@@ -46,6 +52,7 @@ use crate::flapping::Flapping;
 use crate::state::State;
 use crate::statistics::Statistics;
 use auth::{CephxPolicy, ClientAuthorizer, Entropy};
+use clocks::ClockChecks;
 use committing::{InFlight, Sync};
 use election::Candidacy;
 use engine::{
@@ -65,6 +72,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::time::Duration;
 use types::{EntityAddrVec, Uuid};
+use went_back::ClaimedMaps;
 
 /// Operations that wait; what comes beyond is refused.
 pub const JOBS_MAX: usize = 4096;
@@ -127,6 +135,8 @@ pub struct Monitor {
     in_flight: Option<InFlight>,
     /// What the store did not answer, until its content is known again.
     doubtful: Option<InFlight>,
+    claimed_maps: ClaimedMaps,
+    clock_checks: ClockChecks,
     next_token: u64,
     outputs: VecDeque<Output<Request>>,
     next_tick: Option<Time>,
@@ -184,6 +194,8 @@ impl Monitor {
             jobs: VecDeque::new(),
             in_flight: None,
             doubtful: None,
+            claimed_maps: ClaimedMaps::default(),
+            clock_checks: ClockChecks::default(),
             next_token: 0,
             outputs: VecDeque::new(),
             next_tick: None,
@@ -213,6 +225,11 @@ impl Monitor {
 
     fn token(&mut self) -> u64 {
         self.next_token += 1;
+        self.next_token
+    }
+
+    /// The one that was given out last.
+    fn newest_token(&self) -> u64 {
         self.next_token
     }
 
@@ -295,7 +312,9 @@ impl Daemon for Monitor {
 
     fn handle_completion(&mut self, now: Time, completion: Completion) {
         match completion {
-            Completion::Loaded { entries, revision, .. } => self.loaded(now, &entries, revision),
+            Completion::Loaded { token, entries, revision } => {
+                self.loaded(now, token, &entries, revision);
+            }
             Completion::Committed { token, outcome } if self.candidacy.is_claim(token) => {
                 self.claimed(now, outcome);
             }

@@ -15,6 +15,7 @@ use crate::bootstrap::{
 };
 use crate::control::Transaction;
 use crate::keys;
+use crate::monitor::first_global_id;
 use auth::{CryptoKey, Entropy, Keyring};
 use maps::{Incremental, OsdMap, OsdState};
 use std::collections::BTreeMap;
@@ -22,8 +23,6 @@ use types::{EntityName, Epoch, OsdId, UTime};
 
 /// More maps than can have been made without any OSD keeping one of them.
 pub const EPOCHS_PASSED_OVER: u32 = 10_000;
-/// Clients that can have come in a second.
-const CLIENTS_PER_SECOND: u64 = 256;
 
 /// What is left of a cluster.
 #[derive(Debug)]
@@ -42,7 +41,7 @@ pub fn rebuild(
 ) -> Result<Bootstrap, BootstrapError> {
     let fsid = remains.map.fsid;
     let keyring = keyring(parameters, remains, now, entropy);
-    let global_id = u64::from(now.seconds) * CLIENTS_PER_SECOND;
+    let global_id = first_global_id(now);
     let mut transaction = foundation(parameters, fsid, &keyring, global_id, now);
     write_map(&mut transaction, &remains.map, now)?;
     Ok(Bootstrap { fsid, transaction, keyring })

@@ -13,6 +13,7 @@ use crate::control::{Entry, Revision, Transaction};
 use crate::image_schedules::Schedule;
 use crate::image_tasks::ImageTask;
 use crate::keys::Service;
+use crate::monitor::LeaderClock;
 use auth::{EntityAuth, ServiceSecrets};
 use bytes::Bytes;
 use codec::{Decode, decode_all};
@@ -56,6 +57,8 @@ pub struct State {
     pub global_id_next: u64,
     /// The monitor that owns the timers, if one does.
     pub leader: Option<Leader>,
+    /// What the leader's clock showed lately.
+    pub clock: Option<LeaderClock>,
     /// The monitors that are alive, by name.
     pub present: BTreeMap<String, Presence>,
     versions: BTreeMap<Service, (u64, Revision)>,
@@ -181,6 +184,9 @@ impl State {
                 }
             }
             ("mgrmap", _) => self.mgrmap = decoded("manager map", value)?.unwrap_or_default(),
+            ("clock", _) => {
+                self.clock = value.map(json).transpose()?;
+            }
             ("leader", _) => self.leader = value.map(json).transpose()?,
             ("present", _) => set(&mut self.present, rest.to_owned(), value.map(json).transpose()?),
             ("meta", _) => {

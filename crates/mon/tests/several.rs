@@ -43,6 +43,8 @@ struct Monitors {
     /// Whose next operation the store does not answer in time, and whether it does it all the same.
     failing: Option<usize>,
     is_done_unanswered: bool,
+    /// How far the clock of each monitor is ahead.
+    ahead: [Duration; 3],
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -84,6 +86,7 @@ impl Monitors {
             untold: None,
             failing: None,
             is_done_unanswered: false,
+            ahead: [Duration::ZERO; 3],
         };
         (0..count).for_each(|index| monitors.revive(index));
         monitors.advance(Duration::from_secs(2));
@@ -105,10 +108,15 @@ impl Monitors {
         self.links = left;
         let gone: Vec<Link> = gone;
         for (node, conn) in gone.into_iter().flat_map(|link| link.ends) {
-            let now = self.now;
+            let now = self.clock(node);
             self.with(node, |monitor| monitor.handle_closed(now, conn));
         }
         self.drain();
+    }
+
+    /// What the clock of a monitor shows.
+    fn clock(&self, index: usize) -> Time {
+        self.now + self.ahead[index]
     }
 
     fn with(&mut self, index: usize, act: impl FnOnce(&mut Monitor)) {
@@ -127,7 +135,7 @@ impl Monitors {
             caps: Bytes::from_static(b"Mallow *"),
             seen_addr: "v2:127.0.0.9:6900/1".parse().unwrap(),
         };
-        let now = self.now;
+        let now = self.clock(index);
         self.with(index, |monitor| monitor.handle_opened(now, conn, peer));
         self.drain();
     }
@@ -181,22 +189,23 @@ impl Monitors {
             }
             _ => None,
         };
-        self.with(index, |monitor| monitor.handle_completion(now, completion));
+        let clock = self.clock(index);
+        self.with(index, |monitor| monitor.handle_completion(clock, completion));
         if let Some(told) = told {
             self.tell_all(&told);
         }
     }
 
     fn tell_all(&mut self, told: &Completion) {
-        let now = self.now;
         let hear = (0..self.running.len()).filter(|index| Some(*index) != self.untold);
         hear.collect::<Vec<_>>().into_iter().for_each(|index| {
+            let now = self.clock(index);
             self.with(index, |monitor| monitor.handle_completion(now, told.clone()));
         });
     }
 
     fn connect(&mut self, from: usize, conn: ConnId, to_addrs: EntityAddrVec) {
-        let now = self.now;
+        let now = self.clock(from);
         let found = (0..self.running.len()).find(|index| mon_addrs(*index) == to_addrs);
         let is_parted =
             |to: usize| self.parted.is_some_and(|pair| pair.contains(&to) && pair.contains(&from));
@@ -216,7 +225,8 @@ impl Monitors {
             caps: Bytes::new(),
             seen_addr: Default::default(),
         };
-        self.with(to, |monitor| monitor.handle_opened(now, accepted, peer(from)));
+        let there = self.clock(to);
+        self.with(to, |monitor| monitor.handle_opened(there, accepted, peer(from)));
         self.with(from, |monitor| monitor.handle_opened(now, conn, peer(to)));
     }
 
@@ -228,9 +238,9 @@ impl Monitors {
     }
 
     fn carry(&mut self, index: usize, conn: ConnId, message: Message) {
-        let now = self.now;
         match self.other_end(index, conn) {
             Some((to, conn)) => {
+                let now = self.clock(to);
                 self.with(to, |monitor| monitor.handle_message(now, conn, message));
             }
             None => self.sent.push((index, conn, message)),
@@ -238,8 +248,8 @@ impl Monitors {
     }
 
     fn close(&mut self, index: usize, conn: ConnId) {
-        let now = self.now;
         if let Some((to, other)) = self.other_end(index, conn) {
+            let now = self.clock(to);
             self.links.retain(|link| !link.ends.contains(&(index, conn)));
             self.with(to, |monitor| monitor.handle_closed(now, other));
         }
@@ -251,7 +261,7 @@ impl Monitors {
         let ends: Vec<_> = self.links.iter().filter(between).flat_map(|link| link.ends).collect();
         for (node, conn) in ends {
             self.links.retain(|link| !link.ends.contains(&(node, conn)));
-            let now = self.now;
+            let now = self.clock(node);
             self.with(node, |monitor| monitor.handle_closed(now, conn));
         }
         self.drain();
@@ -279,6 +289,7 @@ impl Monitors {
                 self.tell_all(&told);
             }
             for index in 0..self.running.len() {
+                let now = self.clock(index);
                 self.with(index, |monitor| {
                     if monitor.poll_timeout().is_some_and(|due| due <= now) {
                         monitor.handle_timeout(now);
@@ -290,7 +301,8 @@ impl Monitors {
     }
 
     fn send<M: MessageBody>(&mut self, index: usize, conn: ConnId, tid: u64, message: &M) {
-        let (now, message) = (self.now, message.encode(types::features::SUPPORTED).with_tid(tid));
+        let (now, message) =
+            (self.clock(index), message.encode(types::features::SUPPORTED).with_tid(tid));
         self.with(index, |monitor| monitor.handle_message(now, conn, message));
         self.drain();
     }
@@ -461,6 +473,31 @@ fn health_names_a_monitor_that_nobody_hears_until_it_is_back() {
     monitors.revive(2);
     monitors.advance(Duration::from_secs(2));
     assert!(monitors.health(1).get("MON_DOWN").is_none());
+}
+
+#[test]
+fn health_names_monitors_whose_clocks_are_apart_until_they_are_not() {
+    let mut monitors = Monitors::start(3);
+    monitors.ahead[2] = Duration::from_millis(40);
+    monitors.advance(Duration::from_secs(11));
+    assert!(monitors.health(0).get("MON_CLOCK_SKEW").is_none());
+    monitors.ahead[2] = Duration::from_millis(400);
+    monitors.advance(Duration::from_secs(11));
+    let check = monitors.health(1)["MON_CLOCK_SKEW"].take();
+    assert_eq!(check["summary"]["message"], "clock skew detected on mon.c");
+    let details = check["detail"].to_string();
+    assert!(details.contains("mon.c clock skew 0.400000s > max 0.05s"), "{details}");
+    let status = monitors.json(1, json!({ "prefix": "time-sync-status" }));
+    assert_eq!(status["time_skew_status"]["c"]["health"], "HEALTH_WARN");
+    assert_eq!(status["time_skew_status"]["b"]["health"], "HEALTH_OK");
+    assert_eq!(status["time_skew_status"]["a"]["skew"], 0.0);
+    monitors.ahead[2] = Duration::ZERO;
+    monitors.advance(Duration::from_secs(11));
+    assert!(monitors.health(0).get("MON_CLOCK_SKEW").is_none());
+    monitors.crash(2);
+    monitors.advance(TTL + Duration::from_secs(2));
+    let status = monitors.json(1, json!({ "prefix": "time-sync-status" }));
+    assert!(status["time_skew_status"].get("c").is_none());
 }
 
 #[test]

@@ -53,6 +53,21 @@ message! {
     ReportAgain = 0x7f14, version 1, compat 1 {}
 }
 
+message! {
+    /// From the leader to another monitor: how late is it there?
+    ClockAsked = 0x7f15, version 1, compat 1 {
+        /// By the leader's clock, in nanoseconds since 1970; it comes back.
+        sent: u64;
+    }
+}
+
+message! {
+    ClockTold = 0x7f16, version 1, compat 1 {
+        sent: u64;
+        clock: u64;
+    }
+}
+
 structure! {
     /// A message inside of another.
     Carried, version 1, compat 1 {

@@ -64,6 +64,7 @@ macro_rules! known {
 pub const TABLE: &[Known] = known! {
     "mon_allow_pool_delete", Switch, "true", "allow pool deletions";
     "mon_allow_pool_size_one", Switch, "true", "allow pools with a single copy";
+    "mon_clock_drift_allowed", Real, "0.05", "seconds that clocks of monitors may be apart before health warns";
     "mon_max_pg_per_osd", Number, "1000", "placement groups per OSD that a new pool may lead to";
     "mon_warn_on_pool_no_app", Switch, "true", "warn about pools without an application";
     "mon_warn_on_pool_no_redundancy", Switch, "true", "warn about pools with a single copy";

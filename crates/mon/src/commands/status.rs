@@ -6,6 +6,7 @@ use crate::command::{Answer, Command, Context, Refusal, command, number};
 use crate::dump::maps::quorum;
 use crate::health::health;
 use crate::keys;
+use crate::monitor::{Skew, drift_allowed};
 use crate::state::{Mute, State};
 use crate::statistics::Traffic;
 use crate::table::{age, bytes, count, since};
@@ -470,7 +471,20 @@ fn nodes(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 fn time_sync(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let checks =
         json!({ "epoch": context.state.election_epoch(), "round": 0, "round_status": "finished" });
-    Ok(context.json(&json!({ "timechecks": checks })))
+    let skews = &context.overview.skews;
+    if skews.is_empty() {
+        return Ok(context.json(&json!({ "timechecks": checks })));
+    }
+    let allowed = drift_allowed(context.state);
+    let own = (context.overview.mon_name.as_str(), Skew { seconds: 0.0, latency: 0.0 });
+    let all = skews.iter().map(|(name, skew)| (name.as_str(), *skew)).chain([own]);
+    let status = all.map(|(name, skew)| {
+        let health = if skew.is_beyond(allowed) { "HEALTH_WARN" } else { "HEALTH_OK" };
+        let value = json!({ "skew": skew.seconds, "latency": skew.latency, "health": health });
+        (name.to_owned(), value)
+    });
+    let status: Map<String, Value> = status.collect();
+    Ok(context.json(&json!({ "time_skew_status": status, "timechecks": checks })))
 }
 
 fn quorum_status(context: &mut Context<'_>) -> Result<Answer, Refusal> {

@@ -1,10 +1,14 @@
 //! Checks of the control plane: monitors that nobody hears, and a store that does not answer.
 
 use super::{Health, Severity, View, next_step};
+use crate::monitor::{SILENCE_MAX, Skew, WentBack, drift_allowed};
 
 pub(super) fn check(health: &mut Health, view: &View<'_>) {
     check_absent(health, view);
     check_store(health, view);
+    check_refusal(health, view);
+    check_went_back(health, view);
+    check_clocks(health, view);
 }
 
 fn check_absent(health: &mut Health, view: &View<'_>) {
@@ -47,4 +51,74 @@ fn check_store(health: &mut Health, view: &View<'_>) {
     let details = next_step(lines, step);
     let summary = "control store out of reach: nothing can be changed".to_owned();
     health.add("CONTROL_STORE_DOWN", Severity::Error, 1, summary, details);
+}
+
+/// The store answers, and takes no writes.
+fn check_refusal(health: &mut Health, view: &View<'_>) {
+    let Some(trouble) = &view.overview.store_refusal else { return };
+    let lasted = view.now.since(trouble.since);
+    if view.overview.store_trouble.is_some() || lasted < SILENCE_MAX {
+        return;
+    }
+    let lines = [
+        format!(
+            "mon.{} could write nothing for {} s: {}",
+            view.overview.mon_name,
+            lasted.as_secs(),
+            trouble.reason
+        ),
+        "clients read and write on, but nothing can be changed: no pool, no key, and no OSD that fails \
+         is marked down"
+            .to_owned(),
+    ];
+    let step = "for a store in the monitor's own directory, see 'df' and the kernel's log ('dmesg'), and make room \
+                there; for an etcd, see 'etcdctl alarm list', then 'etcdctl compact', 'etcdctl defrag' and 'etcdctl \
+                alarm disarm', and raise its --quota-backend-bytes; everything goes on by itself then";
+    let details = next_step(lines, step);
+    let summary = "control store takes no writes: nothing can be changed".to_owned();
+    health.add("CONTROL_STORE_REFUSES_WRITES", Severity::Error, 1, summary, details);
+}
+
+fn check_went_back(health: &mut Health, view: &View<'_>) {
+    let Some(how) = &view.overview.went_back else { return };
+    let line = match how {
+        WentBack::Map { osd, epoch } => format!(
+            "osd.{osd} has the OSD map of epoch {epoch}, and the control store knows none newer than {}",
+            view.state.osdmap.epoch
+        ),
+        WentBack::Revision { known, found } => {
+            format!("the control store was at revision {known} before, and is at {found} now")
+        }
+    };
+    let lines = [
+        line,
+        "it was restored from a backup or a snapshot: pools, keys and settings that were changed since are \
+         forgotten, and no OSD map is made any more, for its epochs were given to other maps before"
+            .to_owned(),
+    ];
+    let step = "put the newest control store back if there is one; else stop all daemons and make a control store \
+                from what the OSDs remember, with 'sepiola control collect' and 'sepiola control rebuild'";
+    let details = next_step(lines, step);
+    let summary =
+        "control store is older than the cluster: it was restored from a backup".to_owned();
+    health.add("CONTROL_STORE_WENT_BACK", Severity::Error, 1, summary, details);
+}
+
+fn check_clocks(health: &mut Health, view: &View<'_>) {
+    let allowed = drift_allowed(view.state);
+    let skewed = view.overview.skews.iter().filter(|(_, skew)| skew.is_beyond(allowed));
+    let (names, lines): (Vec<String>, Vec<String>) = skewed
+        .map(|(name, skew)| {
+            let Skew { seconds, latency } = skew;
+            let seconds = seconds.abs();
+            let line = format!(
+                "mon.{name} clock skew {seconds:.6}s > max {allowed}s (latency {latency:.6}s)"
+            );
+            (format!("mon.{name}"), line)
+        })
+        .unzip();
+    let step = "see on these machines and on the leader's whether the time is kept ('chronyc tracking', \
+                'timedatectl'); daemons follow a clock that was set slowly, or at once when they are started again";
+    let summary = format!("clock skew detected on {}", names.join(", "));
+    health.warn("MON_CLOCK_SKEW", names.len(), summary, next_step(lines, step));
 }

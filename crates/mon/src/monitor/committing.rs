@@ -17,7 +17,7 @@
 //! the leader before this one may just have made a change of which this one was not told yet.
 
 use super::job::{Effects, Job, Rejection};
-use super::{Input, Monitor, Phase, TICK};
+use super::{Input, Monitor, Phase, StoreTrouble, TICK};
 use crate::control::{CommitError, Entry, Event, Request, Revision, Transaction};
 use crate::keys::Service;
 use crate::state::State;
@@ -74,7 +74,8 @@ impl Monitor {
         self.outputs.push_back(Output::Storage(Request::Range { token, prefix: String::new() }));
     }
 
-    pub(super) fn loaded(&mut self, now: Time, entries: &[Entry], revision: Revision) {
+    pub(super) fn loaded(&mut self, now: Time, token: u64, entries: &[Entry], revision: Revision) {
+        let known = self.state.newest();
         match State::load(entries, revision) {
             Ok(state) => self.state = state,
             Err(error) => {
@@ -92,6 +93,7 @@ impl Monitor {
             Phase::Serving => Default::default(),
         };
         self.stats.retain(&self.state.osdmap);
+        self.judge_load(token, known, revision);
         self.settle_doubt(now, entries);
         self.state_changed(now);
         waiting.into_iter().for_each(|input: Input| self.input(now, input));
@@ -151,6 +153,10 @@ impl Monitor {
             }
             let Some(job) = self.jobs.pop_front() else { return };
             let (change, effects) = self.run(now, &job);
+            if change.touches_osdmap() && self.overview.went_back.is_some() {
+                self.reject(job, Rejection::WentBack);
+                continue;
+            }
             if change.is_empty() {
                 match job.is_answered() {
                     true => self.commit(self.state.unchanged(), job, effects),
@@ -187,6 +193,7 @@ impl Monitor {
         match outcome {
             Ok(revision) => {
                 let InFlight { transaction, job, effects, .. } = in_flight;
+                self.note_written(&transaction);
                 self.apply_own(transaction, revision);
                 self.finish(now, job, effects);
                 self.state_changed(now);
@@ -201,10 +208,31 @@ impl Monitor {
             }
             Err(CommitError::Failed { reason }) => {
                 tracing::error!(reason, "the control store failed");
+                self.note_refused(now, &reason);
                 self.doubtful = Some(in_flight);
                 self.sync = Sync::Paused { until: now + RELOAD_PAUSE };
             }
         }
+    }
+
+    /// The store took a write.
+    pub(super) fn note_written(&mut self, transaction: &Transaction) {
+        if !transaction.is_empty() {
+            self.overview.store_refusal = None;
+        }
+    }
+
+    pub(super) fn note_refused(&mut self, now: Time, reason: &str) {
+        let reason = reason.to_owned();
+        match &mut self.overview.store_refusal {
+            Some(known) => known.reason = reason,
+            none => *none = Some(StoreTrouble { since: now, reason }),
+        }
+    }
+
+    /// Whether what is known is what the store says, as far as anybody told.
+    pub(super) fn is_current(&self) -> bool {
+        self.sync == Sync::Current
     }
 
     /// Nobody waits forever for a store that is away.

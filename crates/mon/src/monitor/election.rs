@@ -26,7 +26,7 @@ const LEASE_MARGIN: Duration = Duration::from_millis(500);
 /// How long one that was succeeded while it lived waits for leases to end like anybody else.
 const HUMBLE: Duration = Duration::from_secs(60);
 /// After so long without an answer of the store, health speaks of it.
-const SILENCE_MAX: Duration = LEASE_TTL;
+pub(crate) const SILENCE_MAX: Duration = LEASE_TTL;
 
 pub(super) struct Candidacy {
     me: Leader,
@@ -139,6 +139,9 @@ impl Monitor {
             Err(LeaseError::Ended) => {
                 tracing::warn!("the lease of this monitor has ended");
                 self.candidacy.lease = None;
+                // Perhaps this machine stood still, or was reset to a snapshot: then what is left of the ids that
+                // were set aside before has been given out since.
+                self.global_ids = 0..0;
             }
             Err(LeaseError::Failed { reason }) => {
                 tracing::warn!(reason, "the lease of this monitor could not be renewed");
@@ -188,6 +191,7 @@ impl Monitor {
         let Some((_, transaction)) = self.candidacy.claim.take() else { return };
         match outcome {
             Ok(revision) => {
+                self.note_written(&transaction);
                 self.candidacy.announced = transaction.lease;
                 if transaction.writes.contains_key(keys::LEADER) {
                     self.candidacy.led_by = transaction.lease;
@@ -196,7 +200,11 @@ impl Monitor {
                 self.follow_leader(now);
                 self.pump(now);
             }
-            Err(error) => tracing::debug!(%error, "another monitor leads, or the store failed"),
+            Err(CommitError::Failed { reason }) => {
+                tracing::debug!(reason, "the store failed");
+                self.note_refused(now, &reason);
+            }
+            Err(error) => tracing::debug!(%error, "another monitor leads"),
         }
     }
 

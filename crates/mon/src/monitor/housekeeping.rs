@@ -6,7 +6,7 @@ use crate::change::Change;
 use crate::keys;
 use engine::Time;
 use maps::PoolFlags;
-use types::{EntityAddr, PoolId};
+use types::PoolId;
 
 impl Monitor {
     /// Once per tick: finds out whether anything is due, and queues it.
@@ -27,6 +27,10 @@ impl Monitor {
         {
             self.enqueue(Job::ReserveGlobalIds);
         }
+        if self.overview.store_refusal.is_some() && self.jobs.is_empty() && self.in_flight.is_none()
+        {
+            self.enqueue(Job::Probe);
+        }
         if !self.owns_timers(now) {
             return;
         }
@@ -38,6 +42,11 @@ impl Monitor {
         }
         self.overview.kept_down = self.flapping.held(&self.state, now);
         self.overview.progress.observe(now, &self.state.osdmap, &self.stats);
+        self.check_clocks(now);
+        if self.overview.went_back.is_some() {
+            // Nothing that follows can be changed.
+            return self.watch_health(now);
+        }
         self.balance_if_due(now);
         self.watch_health(now);
         let mut draft = Change::new(now.wall());
@@ -84,19 +93,6 @@ impl Monitor {
             if let Some(pool) = change.pool(&self.state, id) {
                 pool.flags.set(quota_flags, is_over);
             }
-        }
-    }
-
-    fn plan_blocklist(&self, now: Time, change: &mut Change) {
-        let map = &self.state.osdmap;
-        let expired = |list: &maps::Blocklist| -> Vec<EntityAddr> {
-            list.iter().filter(|(_, until)| **until < now.wall()).map(|(addr, _)| *addr).collect()
-        };
-        let (addresses, ranges) = (expired(&map.blocklist), expired(&map.range_blocklist));
-        if !addresses.is_empty() || !ranges.is_empty() {
-            let incremental = change.osdmap(&self.state);
-            incremental.old_blocklist = addresses;
-            incremental.old_range_blocklist = ranges;
         }
     }
 

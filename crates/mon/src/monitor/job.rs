@@ -15,19 +15,29 @@ use bytes::Bytes;
 use engine::{ConnId, Message, Time};
 use serde_json::{Map, Value};
 use std::ops::Range;
-use types::{EntityName, EntityType, Errno, ParticipantName};
+use types::{EntityName, EntityType, Errno, ParticipantName, UTime};
 use wire::{
     CommandReply, LogEntry, MessageBody, MgrCommandReply, MonCommandAck, PoolOp, PoolOpReply,
 };
 
 /// Global ids that are reserved at once.
 pub(super) const GLOBAL_IDS_PER_RESERVATION: u64 = 1000;
+/// More than are ever reserved in a second, so that reservations do not outrun [`first_global_id`].
+const GLOBAL_IDS_PER_SECOND: u64 = 65_536;
+
+/// No reservation of an earlier second reaches this id, whatever the control store has forgotten since: a store
+/// that was restored from a backup counts on from a number that was given out long ago.
+pub(crate) fn first_global_id(now: UTime) -> u64 {
+    u64::from(now.seconds) * GLOBAL_IDS_PER_SECOND
+}
 
 #[derive(Debug, Clone)]
 pub(super) enum Job {
     /// The first of a run: addresses, secrets, global ids.
     Start,
     ReserveGlobalIds,
+    /// Finds out whether the store takes writes again.
+    Probe,
     RotateSecrets,
     PromotePendingKey(EntityName),
     Command(Box<CommandJob>),
@@ -81,6 +91,11 @@ pub(super) struct CommandJob {
 pub(super) enum Rejection {
     #[error("it makes no valid map: {0}")]
     Invalid(String),
+    #[error(
+        "nothing was changed: the control store is older than the cluster; see CONTROL_STORE_WENT_BACK in \
+         'ceph health detail'"
+    )]
+    WentBack,
     #[error("the monitor has {} operations to do already; try again later", super::JOBS_MAX)]
     Busy,
     #[error(
@@ -103,7 +118,7 @@ pub(super) enum Rejection {
 impl Rejection {
     fn errno(&self) -> Errno {
         match self {
-            Rejection::Invalid(_) => Errno::IO,
+            Rejection::Invalid(_) | Rejection::WentBack => Errno::IO,
             Rejection::Busy => Errno::AGAIN,
             Rejection::NotDone | Rejection::Doubtful | Rejection::Unled => Errno::TIMEDOUT,
         }
@@ -140,6 +155,10 @@ impl Monitor {
         let effects = match job {
             Job::Start => self.start_run(now, &mut change),
             Job::ReserveGlobalIds => self.reserve_global_ids(&mut change),
+            Job::Probe => {
+                change.put(keys::GLOBAL_ID, self.state.global_id_next.to_string());
+                Effects::default()
+            }
             Job::RotateSecrets => {
                 self.rotate_secrets(now, &mut change);
                 Effects::default()
@@ -205,7 +224,7 @@ impl Monitor {
     }
 
     fn reserve_global_ids(&mut self, change: &mut Change) -> Effects {
-        let first = self.state.global_id_next;
+        let first = self.state.global_id_next.max(first_global_id(change.now()));
         let end = first + GLOBAL_IDS_PER_RESERVATION;
         change.put(keys::GLOBAL_ID, end.to_string());
         // What is left of an earlier reservation is kept if the new one continues it.

@@ -258,6 +258,9 @@ impl Monitor {
             return;
         }
         self.liveness.heard(report.osd, now);
+        if let Some(newest) = report.pgs.iter().map(|(_, stat)| stat.reported_epoch).max() {
+            self.note_epoch_of_osd(report.osd, newest);
+        }
         self.stats.record(now, &self.state.osdmap, report);
         let count_images = self.stats.images.wanted_for(now);
         self.reply(conn, |_, features| StatsAck { count_images }.encode(features).with_tid(tid));

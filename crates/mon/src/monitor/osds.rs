@@ -119,17 +119,23 @@ impl Monitor {
                     tracing::warn!(%osd, claimed = %boot.superblock.whoami, "an OSD boots as another");
                     return Ok(());
                 }
+                self.note_epoch_of_osd(osd, boot.superblock.newest_map);
                 OsdJob::Boots(vec![Boot { conn, addrs, message: Box::new(boot) }])
             }
             OsdAlive::KIND => {
                 let alive = OsdAlive::decode(message)?;
+                self.note_epoch_of_osd(osd, Epoch(alive.version as u32));
                 OsdJob::Alive([(osd, (alive.want, Epoch(alive.version as u32)))].into())
             }
             OsdFailure::KIND => OsdJob::Failures(vec![(osd, OsdFailure::decode(message)?)]),
             OsdMarkMeDown::KIND => {
                 OsdJob::MarkMeDown { conn, message: OsdMarkMeDown::decode(message)? }
             }
-            OsdPgTemp::KIND => OsdJob::PgTemp(OsdPgTemp::decode(message)?.pg_temp),
+            OsdPgTemp::KIND => {
+                let wish = OsdPgTemp::decode(message)?;
+                self.note_epoch_of_osd(osd, wish.map_epoch);
+                OsdJob::PgTemp(wish.pg_temp)
+            }
             _ => return Ok(()),
         };
         self.enqueue_osd_job(job);
@@ -236,6 +242,9 @@ impl Monitor {
         }
         if map.holds(osd, OsdState::NOUP) {
             return Some("the flag noup is set");
+        }
+        if boot.superblock.newest_map > map.epoch {
+            return Some("it has a newer map than the control store; see CONTROL_STORE_WENT_BACK");
         }
         if map.is_up(osd) {
             return None;

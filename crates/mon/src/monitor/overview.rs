@@ -2,10 +2,11 @@
 
 use super::Settings;
 use super::balance::BalancerStatus;
+use crate::control::Revision;
 use crate::progress::Progress;
 use engine::Time;
 use std::collections::BTreeMap;
-use types::{EntityAddrVec, EntityName, EntityType, OsdId};
+use types::{EntityAddrVec, EntityName, EntityType, Epoch, OsdId};
 
 #[derive(Debug, Clone, Default)]
 pub struct Overview {
@@ -21,6 +22,29 @@ pub struct Overview {
     pub balancer: BalancerStatus,
     /// Why and since when the control store does not answer this monitor.
     pub store_trouble: Option<StoreTrouble>,
+    /// Why and since when it takes no writes, although it may answer otherwise.
+    pub store_refusal: Option<StoreTrouble>,
+    /// Why the control store must be one that was restored.
+    pub went_back: Option<WentBack>,
+    /// How far the clocks of other monitors are from the leader's, by name.
+    pub skews: BTreeMap<String, Skew>,
+}
+
+/// How a control store showed that it is an older one than the cluster has had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WentBack {
+    /// An OSD has a map that the store does not know.
+    Map { osd: OsdId, epoch: Epoch },
+    /// It had counted further before.
+    Revision { known: Revision, found: Revision },
+}
+
+/// How far another monitor's clock is from this one's, in seconds; ahead is positive.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Skew {
+    pub seconds: f64,
+    /// What the measurement may be wrong by.
+    pub latency: f64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +60,13 @@ pub struct PeerSummary {
     pub addrs: EntityAddrVec,
     pub features: u64,
     pub global_id: u64,
+}
+
+impl Skew {
+    /// Whether the clocks are certainly further apart than that.
+    pub fn is_beyond(&self, allowed: f64) -> bool {
+        self.seconds.abs() > allowed + self.latency
+    }
 }
 
 impl Overview {

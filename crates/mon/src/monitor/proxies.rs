@@ -12,7 +12,7 @@ use engine::{ConnId, Message, Time};
 use std::collections::{BTreeMap, VecDeque};
 use types::EntityType;
 use wire::MessageBody;
-use wire::forward::{Forward, ForwardClosed, ForwardOpen, Routed};
+use wire::forward::{ClockTold, Forward, ForwardClosed, ForwardOpen, Routed};
 
 /// Messages that wait for a revision; beyond it, the oldest one has waited long enough.
 const HELD_MESSAGES_MAX: usize = 16_384;
@@ -101,7 +101,7 @@ impl Monitor {
         via: ConnId,
         message: &Message,
     ) -> Result<bool, DecodeError> {
-        let kinds = [ForwardOpen::KIND, Forward::KIND, ForwardClosed::KIND];
+        let kinds = [ForwardOpen::KIND, Forward::KIND, ForwardClosed::KIND, ClockTold::KIND];
         if !kinds.contains(&message.kind) {
             return Ok(false);
         }
@@ -116,6 +116,7 @@ impl Monitor {
                 let conn = self.proxies.open(via, open.session);
                 self.open_session(now, conn, open.peer());
             }
+            ClockTold::KIND => self.take_clock(now, via, &ClockTold::decode(message)?),
             Forward::KIND => {
                 let Forward { session, revision, message } = Forward::decode(message)?;
                 self.hold(now, via, session, revision, Some(message.into()));
@@ -173,8 +174,23 @@ impl Monitor {
 
     /// Others lead: whoever passed something on to us looks again.
     pub(super) fn end_proxies(&mut self, now: Time) {
+        self.monitor_sessions().into_iter().for_each(|conn| self.close(now, conn));
+    }
+
+    /// Sessions that other monitors opened.
+    pub(super) fn monitor_sessions(&self) -> Vec<ConnId> {
         let monitors = self.sessions.iter().filter(|(_, session)| session.is_monitor());
-        let monitors: Vec<ConnId> = monitors.map(|(conn, _)| *conn).collect();
-        monitors.into_iter().for_each(|conn| self.close(now, conn));
+        monitors.map(|(conn, _)| *conn).collect()
+    }
+
+    /// The monitor at the other end: by its proven name, or, within a process, by where it listens.
+    pub(super) fn name_of_monitor(&self, conn: ConnId) -> Option<String> {
+        let peer = &self.sessions.get(&conn).filter(|session| session.is_monitor())?.peer;
+        let map = &self.state.monmap;
+        if map.mon_info.contains_key(&peer.name.id) {
+            return Some(peer.name.id.clone());
+        }
+        let listens = map.mon_info.values().find(|mon| mon.public_addrs == peer.addrs);
+        listens.map(|mon| mon.name.clone())
     }
 }

@@ -17,7 +17,9 @@ use engine::{ConnId, ConnectTarget, Message, Output, Policy, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use types::{EntityType, ParticipantName};
-use wire::forward::{Forward, ForwardClosed, ForwardOpen, ReportAgain, Routed};
+use wire::forward::{
+    ClockAsked, ClockTold, Forward, ForwardClosed, ForwardOpen, ReportAgain, Routed,
+};
 use wire::internal::StatsReport;
 use wire::{
     GetPoolStats, Log, MessageBody, MgrCommand, MonCommand, MonGetVersion, OsdBoot, OsdMarkMeDown,
@@ -136,6 +138,11 @@ impl Monitor {
             self.relay.next_attempt = Some(now + RETRY);
             return;
         };
+        // It had another name before, as which it may still seem to lead.
+        if mon.public_addrs == self.settings.mon_addrs {
+            self.relay.next_attempt = Some(now + RETRY);
+            return;
+        }
         let target = ConnectTarget {
             participant: ParticipantName::new(EntityType::MON, rank as i64),
             addrs: mon.public_addrs.clone(),
@@ -283,6 +290,12 @@ impl Monitor {
                 let until = now + HELD_MAX;
                 self.relay.held.push_back(Held { revision, until, conn, message });
                 self.release_routed(now);
+            }
+            ClockAsked::KIND => {
+                let ClockAsked { sent } = ClockAsked::decode(message)?;
+                if let Some(link) = self.relay.open_conn() {
+                    self.send(link, ClockTold { sent, clock: now.0 }.encode(0));
+                }
             }
             ForwardClosed::KIND => {
                 let conn = ConnId(ForwardClosed::decode(message)?.session);

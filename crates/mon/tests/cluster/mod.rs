@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use engine::{ConnId, Daemon, Message, Output, Peer, Time};
-use mon::control::{Completion, MemControl, Request, Transaction};
+use mon::control::{CommitError, Completion, MemControl, Request, Transaction};
 use mon::{AuthMode, Monitor, Parameters, Settings, bootstrap};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -32,6 +32,8 @@ pub struct Cluster {
     pub rivals: VecDeque<Transaction>,
     /// What OSDs say in their metadata that they can do.
     pub abilities: Vec<&'static str>,
+    /// The store answers, and takes no writes, for this reason.
+    pub refuses_writes: Option<String>,
 }
 
 pub fn addrs(text: &str) -> EntityAddrVec {
@@ -79,15 +81,21 @@ impl Cluster {
 
     /// A monitor that starts on an existing store, with the administrator connected.
     pub fn on(control: MemControl) -> Self {
+        Cluster::at(control, Time(START))
+    }
+
+    /// The same at another time.
+    pub fn at(control: MemControl, now: Time) -> Self {
         let mut cluster = Cluster {
             monitor: Monitor::new(settings(), [9; 32]),
             control,
-            now: Time(START),
+            now,
             sent: Vec::new(),
             verdicts: Vec::new(),
             closed: Vec::new(),
             rivals: VecDeque::new(),
             abilities: Vec::new(),
+            refuses_writes: None,
         };
         cluster.drain();
         cluster.open(ADMIN, "client.admin", 5000, "allow *");
@@ -119,7 +127,13 @@ impl Cluster {
                         _ => None,
                     };
                     let revision = rival.as_ref().map(|rival| self.control.commit(rival).unwrap());
-                    let completion: Completion = self.control.execute(self.now, &request);
+                    let completion = match (&self.refuses_writes, &request) {
+                        (Some(reason), Request::Commit { token, .. }) => {
+                            let outcome = Err(CommitError::Failed { reason: reason.clone() });
+                            Completion::Committed { token: *token, outcome }
+                        }
+                        _ => self.control.execute(self.now, &request),
+                    };
                     self.monitor.handle_completion(self.now, completion);
                     if let (Some(rival), Some(revision)) = (rival, revision) {
                         let told = MemControl::events(&rival, revision);

@@ -1,0 +1,64 @@
+//! A control store that went back: restored from a backup, or with a machine that was reset to a snapshot.
+//!
+//! Such a store would decide again what was decided otherwise: epochs of maps, ids of pools, snapshots. OSDs would
+//! hold maps of the same epoch that differ, and a new pool would find the objects of one that was forgotten.
+//! So nothing of the OSD map is changed any more once it shows.
+//!
+//! It shows by OSDs, which keep their newest map: an epoch is told to nobody before the store has it durably. An OSD that
+//! has an epoch that this monitor does not know may just know more than a monitor that was not told yet, so the
+//! store is asked, after the OSD spoke: what it lacks then, it has forgotten. It also shows by the store's own count.
+
+use super::{Monitor, WentBack};
+use crate::control::Revision;
+use types::{Epoch, OsdId};
+
+/// The newest map that an OSD spoke of and this monitor does not know, until the store was asked.
+#[derive(Debug, Default)]
+pub(super) struct ClaimedMaps {
+    newest: Option<(Epoch, OsdId)>,
+    /// The load that will tell; none while an earlier one is under way.
+    asked: Option<u64>,
+}
+
+impl Monitor {
+    /// An OSD has the map of this epoch.
+    pub(super) fn note_epoch_of_osd(&mut self, osd: OsdId, epoch: Epoch) {
+        if epoch <= self.state.osdmap.epoch || !self.leads() || self.overview.went_back.is_some() {
+            return;
+        }
+        self.claimed_maps.newest = self.claimed_maps.newest.max(Some((epoch, osd)));
+        if self.claimed_maps.asked.is_none() && self.is_current() {
+            self.ask_for_claimed_maps();
+        }
+    }
+
+    fn ask_for_claimed_maps(&mut self) {
+        self.load();
+        self.claimed_maps.asked = Some(self.newest_token());
+    }
+
+    /// The store was read: compares it with what it was, and with what OSDs have.
+    pub(super) fn judge_load(&mut self, token: u64, known: Revision, found: Revision) {
+        if found < known {
+            return self.note_went_back(WentBack::Revision { known, found });
+        }
+        let Some((epoch, osd)) = self.claimed_maps.newest else { return };
+        if epoch <= self.state.osdmap.epoch {
+            self.claimed_maps = ClaimedMaps::default();
+        } else if self.claimed_maps.asked == Some(token) {
+            self.claimed_maps = ClaimedMaps::default();
+            self.note_went_back(WentBack::Map { osd, epoch });
+        } else {
+            // It was asked before the OSD spoke.
+            self.ask_for_claimed_maps();
+        }
+    }
+
+    fn note_went_back(&mut self, how: WentBack) {
+        tracing::error!(
+            ?how,
+            "the control store is older than the cluster: was it restored from a backup?"
+        );
+        self.overview.went_back = Some(how);
+    }
+}

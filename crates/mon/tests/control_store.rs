@@ -1,0 +1,178 @@
+//! What a monitor does when its control store is not what it should be: older than the cluster, or full.
+//! And when clocks of monitors are apart.
+
+mod cluster;
+
+use cluster::{ADMIN, Cluster, START};
+use engine::{Daemon, Time};
+use mon::control::{Completion, MemControl};
+use serde_json::{Value, json};
+use std::time::Duration;
+use types::Epoch;
+use wire::{MonCommandAck, OsdAlive};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+impl Cluster {
+    /// The monitor's next run, on what the store was at another time.
+    fn restarted_on(&self, control: MemControl, passed: Duration) -> Cluster {
+        let mut cluster = Cluster::at(control, self.now + passed);
+        cluster.advance(3 * SECOND);
+        cluster
+    }
+
+    fn checks(&mut self) -> Value {
+        self.json(json!({ "prefix": "health", "detail": "detail" }))["checks"].take()
+    }
+
+    /// An OSD that is up says which map it has.
+    fn tell_epoch(&mut self, osd: i32, epoch: Epoch) {
+        let alive = OsdAlive { version: epoch.0.into(), want: Epoch(1) };
+        self.send(Cluster::osd_conn(osd), 0, &alive);
+    }
+
+    fn create_pool(&mut self, name: &str) -> i32 {
+        self.command(json!({ "prefix": "osd pool create", "pool": name, "pg_num": 8 })).result
+    }
+}
+
+#[test]
+fn a_store_that_went_back_gives_out_no_id_again() {
+    let cluster = Cluster::new();
+    let backup = cluster.control.clone();
+    let again = cluster.restarted_on(backup.clone(), SECOND);
+    let given = again.monitor.state().global_id_next;
+    let restored = again.restarted_on(backup, Duration::ZERO);
+    let reserved = restored.monitor.state().global_id_next;
+    assert!(reserved >= given + 1000, "{reserved} reaches into what was given before: {given}");
+}
+
+#[test]
+fn an_osd_with_a_newer_map_shows_that_the_store_went_back_and_no_map_is_made_any_more() {
+    let mut cluster = Cluster::healthy();
+    let backup = cluster.control.clone();
+    assert_eq!(cluster.create_pool("later"), 0);
+    let newest = cluster.epoch();
+    let mut restored = cluster.restarted_on(backup, SECOND);
+    restored.open(Cluster::osd_conn(1), "osd.1", 1, "allow profile osd");
+    restored.tell_epoch(1, newest);
+    let before = restored.epoch();
+    assert!(before < newest);
+    let check = restored.checks()["CONTROL_STORE_WENT_BACK"].take();
+    assert_eq!(check["severity"], "HEALTH_ERR");
+    let details = check["detail"].to_string();
+    assert!(details.contains(&format!("osd.1 has the OSD map of epoch {newest}")), "{details}");
+    assert!(details.contains("control rebuild"), "{details}");
+    assert_ne!(restored.create_pool("other"), 0);
+    restored.advance(60 * SECOND);
+    assert_eq!(restored.epoch(), before, "no epoch is used again");
+    // Commands that touch no OSD map are carried out.
+    let set = json!({ "prefix": "config-key set", "key": "k", "val": "v" });
+    assert_eq!(restored.command(set).result, 0);
+}
+
+#[test]
+fn an_osd_that_knows_more_than_a_monitor_that_was_not_told_yet_is_no_sign_of_an_old_store() {
+    let mut cluster = Cluster::healthy();
+    // Another monitor makes a map, of which this one hears nothing.
+    let mut other = Cluster::on(cluster.control.clone());
+    other.advance(2 * SECOND);
+    assert_eq!(other.create_pool("data"), 0);
+    cluster.control = other.control.clone();
+    let newest = other.epoch();
+    assert!(cluster.epoch() < newest);
+    cluster.tell_epoch(1, newest);
+    assert!(cluster.epoch() >= newest);
+    assert!(cluster.checks().get("CONTROL_STORE_WENT_BACK").is_none());
+    assert_eq!(cluster.create_pool("more"), 0);
+}
+
+#[test]
+fn a_store_that_counts_less_than_before_under_a_running_monitor_went_back() {
+    let mut cluster = Cluster::healthy();
+    let backup = cluster.control.clone();
+    assert_eq!(cluster.create_pool("later"), 0);
+    cluster.control = backup;
+    cluster.monitor.handle_completion(cluster.now, Completion::Missed);
+    cluster.drain();
+    let details = cluster.checks()["CONTROL_STORE_WENT_BACK"]["detail"].to_string();
+    assert!(details.contains("the control store was at revision"), "{details}");
+}
+
+#[test]
+fn a_store_that_takes_no_writes_is_an_error_until_it_does() {
+    let mut cluster = Cluster::healthy();
+    cluster.refuses_writes = Some("no space left".to_owned());
+    let command = json!({ "prefix": "osd pool create", "pool": "p", "pg_num": 8 }).to_string();
+    let fsid = cluster.monitor.fsid();
+    let create = wire::MonCommand { fsid, command: vec![command], ..Default::default() };
+    cluster.send(ADMIN, 42, &create);
+    cluster.advance(6 * SECOND);
+    let check = cluster.checks()["CONTROL_STORE_REFUSES_WRITES"].take();
+    assert_eq!(check["severity"], "HEALTH_ERR");
+    let details = check["detail"].to_string();
+    assert!(details.contains("no space left") && details.contains("next: "), "{details}");
+    // What waited was given up, and nothing is to be written: it stays an error.
+    cluster.advance(Duration::from_secs(302));
+    assert_eq!(cluster.take::<MonCommandAck>(ADMIN)[0].result, types::Errno::TIMEDOUT.negative());
+    assert!(cluster.checks().get("CONTROL_STORE_REFUSES_WRITES").is_some());
+    cluster.refuses_writes = None;
+    cluster.advance(5 * SECOND);
+    assert!(cluster.checks().get("CONTROL_STORE_REFUSES_WRITES").is_none());
+}
+
+fn blocklisted(cluster: &Cluster) -> usize {
+    cluster.monitor.state().osdmap.blocklist.len()
+}
+
+fn fence(cluster: &mut Cluster, seconds: u32) {
+    let fence = json!({
+        "prefix": "osd blocklist", "blocklistop": "add", "addr": "10.0.0.9:0/77", "expire": seconds,
+    });
+    assert_eq!(cluster.command(fence).result, 0);
+}
+
+#[test]
+fn a_leader_whose_clock_is_ahead_keeps_who_was_just_fenced() {
+    let mut cluster = Cluster::healthy();
+    // The store was told of another time long ago.
+    fence(&mut cluster, 5);
+    cluster.advance(Duration::from_secs(4000));
+    assert_eq!(blocklisted(&cluster), 0);
+    fence(&mut cluster, 3600);
+    let mut ahead = cluster.restarted_on(cluster.control.clone(), Duration::from_secs(3700));
+    assert_eq!(blocklisted(&ahead), 1, "it was fenced a moment ago");
+    ahead.advance(Duration::from_secs(3500));
+    assert_eq!(blocklisted(&ahead), 1);
+    ahead.advance(Duration::from_secs(200));
+    assert_eq!(blocklisted(&ahead), 0, "its hour is over");
+}
+
+#[test]
+fn entries_of_the_blocklist_end_in_time_while_leaders_change_often() {
+    let mut cluster = Cluster::healthy();
+    fence(&mut cluster, 100);
+    for _ in 0..6 {
+        cluster.advance(7 * SECOND);
+        cluster = cluster.restarted_on(cluster.control.clone(), 4 * SECOND);
+    }
+    assert_eq!(blocklisted(&cluster), 1);
+    cluster.advance(20 * SECOND);
+    assert_eq!(blocklisted(&cluster), 0);
+}
+
+#[test]
+fn a_clock_that_is_behind_ends_nothing_early() {
+    let mut cluster = Cluster::healthy();
+    fence(&mut cluster, 100);
+    let mut behind = Cluster::at(cluster.control.clone(), Time(START - 3_600_000_000_000));
+    behind.advance(200 * SECOND);
+    assert_eq!(blocklisted(&behind), 1);
+    // Back at the first one, whose clock is an hour ahead of the last leader's.
+    let mut back = cluster.restarted_on(behind.control.clone(), 10 * SECOND);
+    assert_eq!(blocklisted(&back), 1);
+    back.advance(Duration::from_secs(3300));
+    assert_eq!(blocklisted(&back), 1, "put off by the hour that the clocks are apart");
+    back.advance(Duration::from_secs(400));
+    assert_eq!(blocklisted(&back), 0);
+}
