@@ -30,7 +30,7 @@ enum Role {
 /// A monitor of this process.
 pub struct MonMember {
     pub name: String,
-    /// As maps have it, or will.
+    /// As maps had it when it was started, to be called by; others find it by its address.
     pub rank: usize,
     /// Of the manager that it plays.
     pub manager: String,
@@ -123,7 +123,10 @@ impl Plan {
     pub fn directory(&self) -> Directory {
         let mut directory = Directory::default();
         for (role, place) in &self.places {
-            directory.insert(role.participant(), *place);
+            match role {
+                Role::Mon(mon) => directory.insert_monitor(mon.listen, *place),
+                Role::Osd(_) => directory.insert(role.participant(), *place),
+            }
         }
         directory
     }

@@ -106,8 +106,8 @@ impl<N: Hosted> Core<N> {
         let (sender, mailbox) = mailbox(MAILBOX_CAPACITY, reactor.waker());
         Ok(Core {
             config,
-            clock,
             now: clock.now(),
+            clock,
             reactor,
             streams: Streams::default(),
             wire: Wire::new(config.seed),
@@ -397,7 +397,7 @@ impl<N: Hosted> Core<N> {
 
     fn connect(&mut self, node: usize, conn: ConnId, target: &ConnectTarget) {
         let here = NodeAddress { core: self.config.index, node };
-        if let Some(address) = self.directory.find(target.participant) {
+        if let Some(address) = self.directory.find(target) {
             let from = LinkEnd { address: here, conn };
             // The other end numbers the session in its own space, above what wires there use.
             let to = LinkEnd { address, conn: local_conn(here, conn) };

@@ -1,10 +1,11 @@
 //! Local links: sessions between daemons of one process.
 
-use engine::{ConnId, Message, Peer};
+use engine::{ConnId, ConnectTarget, Message, Peer};
 use rt::Sender;
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use stdx::FastMap;
-use types::ParticipantName;
+use types::{EntityType, ParticipantName};
 
 /// Where a daemon of this process lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,6 +41,8 @@ impl Parcel {
 #[derive(Debug, Clone, Default)]
 pub struct Directory {
     nodes: FastMap<ParticipantName, NodeAddress>,
+    /// Monitors, by where they listen: their ranks change while they run, and another one may come to have theirs.
+    monitors: Vec<(SocketAddr, NodeAddress)>,
 }
 
 impl Directory {
@@ -47,8 +50,19 @@ impl Directory {
         self.nodes.insert(participant, address);
     }
 
-    pub fn find(&self, participant: ParticipantName) -> Option<NodeAddress> {
-        self.nodes.get(&participant).copied()
+    pub fn insert_monitor(&mut self, listen: SocketAddr, address: NodeAddress) {
+        self.monitors.push((listen, address));
+    }
+
+    /// The daemon that is meant, if it lives here.
+    pub fn find(&self, target: &ConnectTarget) -> Option<NodeAddress> {
+        if target.participant.kind != EntityType::MON {
+            return self.nodes.get(&target.participant).copied();
+        }
+        let is_meant = |listen: &SocketAddr| {
+            target.addrs.0.iter().any(|addr| addr.socket.is_some_and(|socket| socket == *listen))
+        };
+        self.monitors.iter().find(|(listen, _)| is_meant(listen)).map(|(_, address)| *address)
     }
 }
 

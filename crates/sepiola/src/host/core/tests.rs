@@ -556,3 +556,28 @@ fn disk_operations_are_begun_together_and_each_answer_finds_its_daemon() {
         }
     }
 }
+
+#[test]
+fn a_monitor_of_this_process_is_found_by_its_address_and_not_by_a_rank_that_another_one_may_have() {
+    let mon = |rank| ParticipantName::new(EntityType::MON, rank);
+    let addrs = |text: &str| EntityAddrVec::one(text.parse().unwrap());
+    let mut core = new_core(0);
+    core.add(EchoNode::new(mon(1)));
+    let mut directory = Directory::default();
+    directory.insert_monitor("127.0.0.1:3300".parse().unwrap(), NodeAddress { core: 0, node: 0 });
+    let find = |rank, text: &str| {
+        let target = ConnectTarget {
+            participant: mon(rank),
+            addrs: addrs(text),
+            policy: engine::Policy::Lossy,
+        };
+        directory.find(&target)
+    };
+    // A monitor before it in the map was removed, so the leader has its rank of before.
+    assert_eq!(find(1, "v2:127.0.0.2:3300/0"), None);
+    assert_eq!(find(0, "v2:127.0.0.1:3300/0"), Some(NodeAddress { core: 0, node: 0 }));
+    core.introduce(directory.clone(), vec![core.sender()]);
+    core.node_mut(0).connect(mon(1), addrs("v2:127.0.0.2:1/0"));
+    core.settle();
+    assert!(core.node_mut(0).opened.is_empty(), "it took itself for the leader");
+}
