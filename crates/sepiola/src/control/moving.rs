@@ -8,13 +8,15 @@ use super::etcd::{EtcdOptions, EtcdTool, FILE_MODE};
 use crate::cli::{DataArgs, MoveArgs};
 use crate::datadir::{DataDir, write_file};
 use anyhow::{Context, Result, bail};
-use mon::control::{Entry, Transaction};
+use mon::control::{CommitError, Entry, Revision, Transaction};
 use std::collections::BTreeMap;
 use std::fs;
 
 /// Bounds of one transaction, well below those of etcd (128 operations, 1.5 MiB).
 const KEYS_PER_TRANSACTION: usize = 100;
 const BYTES_PER_TRANSACTION: usize = 1 << 20;
+/// Written by a monitor that leads.
+const LEADER: &str = "leader";
 /// There while a copy is not complete.
 pub const UNFINISHED: &str = "unfinished";
 /// Its value while an etcd has a copy of what is in a file again.
@@ -63,7 +65,7 @@ fn move_back(data: &DataArgs) -> Result<()> {
     }
     let options = EtcdOptions::load(&dir.etcd())?;
     let mut etcd = EtcdTool::open(&options)?;
-    let (mut found, _) = etcd.range("").context("reading the etcd")?;
+    let (mut found, revision) = etcd.range("").context("reading the etcd")?;
     let new = dir.control().with_extension("redb.new");
     if new.exists() || dir.control().exists() {
         // An earlier try was interrupted at its end; what it copied is still the state.
@@ -86,9 +88,7 @@ fn move_back(data: &DataArgs) -> Result<()> {
     if copied.len() != found.len() || !found.iter().zip(&copied).all(is_same) {
         bail!("the copy in {} differs from what was read; try again", new.display());
     }
-    let mut end = Transaction::default();
-    end.put(UNFINISHED, MOVED_BACK);
-    etcd.commit(&end).context("ending the use of the etcd")?;
+    end_use(&mut etcd, &found, revision)?;
     // From here on, the file counts.
     fs::rename(&new, dir.control()).context("naming the control store")?;
     fs::remove_file(dir.etcd()).context("forgetting the etcd")?;
@@ -100,6 +100,26 @@ fn move_back(data: &DataArgs) -> Result<()> {
         options.shown()
     );
     Ok(())
+}
+
+/// The etcd counts no more, if it is as it was when it was read. A monitor that has stood still since then, and says
+/// nothing by `present`, may have gone on meanwhile; from here on it writes nothing.
+fn end_use(etcd: &mut EtcdTool, found: &[Entry], revision: Revision) -> Result<()> {
+    let mut end = Transaction::default();
+    // Whatever a monitor writes of the state, it writes a version with it.
+    let versions = found.iter().filter(|entry| entry.key.starts_with("version/"));
+    end.compare.extend(versions.map(|entry| (entry.key.clone(), Some(entry.revision))));
+    let leader = found.iter().find(|entry| entry.key == LEADER).map(|entry| entry.revision);
+    end.compare.push((LEADER.to_owned(), leader));
+    end.put(UNFINISHED, MOVED_BACK);
+    match etcd.try_commit(&end) {
+        Ok(_) => Ok(()),
+        Err(CommitError::Conflict) => bail!(
+            "a monitor has changed something since revision {revision} was read: one that stood still runs again. \
+             Stop all monitors, and give the command again"
+        ),
+        Err(error) => Err(error).context("ending the use of the etcd"),
+    }
 }
 
 fn move_to_etcd(args: &MoveArgs) -> Result<()> {
@@ -235,6 +255,34 @@ mod tests {
         assert_eq!(pairs(&found), pairs(&entries));
         let error = copy(&entries, &mut etcd, &options).unwrap_err();
         assert!(error.to_string().contains("--etcd-prefix"), "{error}");
+    }
+
+    #[test]
+    fn a_monitor_that_stood_still_during_the_move_back_changes_neither_what_is_copied_nor_what_is_left()
+     {
+        let members = Members::start(1);
+        let options = members.options();
+        let mut etcd = EtcdTool::open(&options).unwrap();
+        let mut state = Transaction::default();
+        state.put("version/log", "1");
+        etcd.commit(&state).unwrap();
+        let change = |version: &str| {
+            let mut change = Transaction::default();
+            change.put("version/log", version.to_owned());
+            change.put("log/1", "something");
+            change
+        };
+        let mut monitor = EtcdTool::open_fenced(&options).unwrap();
+        let (found, revision) = etcd.range("").unwrap();
+        monitor.commit(&change("2")).unwrap();
+        let error = end_use(&mut etcd, &found, revision).unwrap_err();
+        assert!(error.to_string().contains("Stop all monitors"), "{error}");
+        let (found, revision) = etcd.range("").unwrap();
+        end_use(&mut etcd, &found, revision).unwrap();
+        let error = monitor.commit(&change("3")).unwrap_err();
+        assert!(error.to_string().contains("stop this monitor"), "{error}");
+        let (left, _) = etcd.range("version/").unwrap();
+        assert_eq!(left[0].value, "2");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! One member is spoken to until it fails; then the next one is asked the same again. What is written,
 //! and how values are read whole, is in `values`.
 
+use super::marks::Marks;
 use super::options::EtcdOptions;
 use super::proto::{
     AuthenticateRequest, AuthenticateResponse, EVENT_DELETE, KeyValue, LeaseGrantRequest,
@@ -60,6 +61,9 @@ pub struct Client {
     pub(super) nonce: u64,
     /// Keys whose values are in pieces elsewhere.
     pub(super) large: RefCell<BTreeSet<String>>,
+    pub(super) marks: RefCell<Marks>,
+    /// Nothing is written once the state is being moved elsewhere, or was.
+    pub(super) is_fenced: bool,
 }
 
 /// An open watch: what to ask of it, and what it tells.
@@ -84,7 +88,14 @@ impl Client {
             writer: writer.to_owned(),
             nonce,
             large: RefCell::default(),
+            marks: RefCell::default(),
+            is_fenced: false,
         })
+    }
+
+    /// A monitor's: see [`Client::is_fenced`].
+    pub fn fenced(self) -> Self {
+        Client { is_fenced: true, ..self }
     }
 
     pub fn shown(&self) -> String {

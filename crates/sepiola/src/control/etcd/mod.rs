@@ -8,6 +8,7 @@
 
 mod client;
 mod follow;
+mod marks;
 mod options;
 mod proto;
 #[cfg(test)]
@@ -24,7 +25,7 @@ use crate::host::Storage;
 use anyhow::{Context, Result, anyhow};
 use client::{COMMIT_PATIENCE, Client};
 use engine::Time;
-use mon::control::{Completion, Entry, LeaseId, Request, Revision, Transaction};
+use mon::control::{CommitError, Completion, Entry, LeaseId, Request, Revision, Transaction};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -81,7 +82,7 @@ impl EtcdControl {
         let thread = std::thread::Builder::new().name("control".to_owned()).spawn(move || {
             let client = {
                 let _within = runtime.enter();
-                Client::new(&options, &writer, nonce)
+                Client::new(&options, &writer, nonce).map(Client::fenced)
             };
             let (client, told) = match client {
                 Ok(client) => (Some(client), Ok(())),
@@ -189,9 +190,20 @@ impl EtcdTool {
     }
 
     pub fn commit(&mut self, transaction: &Transaction) -> Result<Revision> {
+        Ok(self.try_commit(transaction)?)
+    }
+
+    pub fn try_commit(&mut self, transaction: &Transaction) -> Result<Revision, CommitError> {
         self.transactions += 1;
         let commit = self.client.commit(self.transactions, transaction, TOOL_PATIENCE);
-        Ok(self.runtime.block_on(commit)?)
+        self.runtime.block_on(commit)
+    }
+
+    /// Writes as a monitor does.
+    #[cfg(test)]
+    pub fn open_fenced(options: &EtcdOptions) -> Result<Self> {
+        let tool = EtcdTool::open(options)?;
+        Ok(EtcdTool { client: tool.client.fenced(), ..tool })
     }
 }
 

@@ -3,7 +3,7 @@
 use super::testing::Members;
 use super::*;
 use bytes::Bytes;
-use mon::control::{CommitError, Event, LeaseError};
+use mon::control::{Event, LeaseError};
 use std::sync::mpsc::{Receiver, channel};
 
 /// Long enough for anything that is waited for.

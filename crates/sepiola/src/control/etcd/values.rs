@@ -4,20 +4,20 @@
 //! rival: each leaves a mark that tells whether it was applied. Values that are too large for a request
 //! are written in pieces before (`txn`), and read whole here.
 
+use super::super::UNFINISHED;
 use super::client::{Client, Outcome, RANGE, prefix_end};
 use super::proto::{
-    Compare, CompareTarget, DeleteRangeRequest, Operation, PutRequest, RangeRequest, RangeResponse,
-    RequestOp, TxnRequest, TxnResponse,
+    Compare, CompareTarget, DeleteRangeRequest, KeyValue, Operation, PutRequest, RangeRequest,
+    RangeResponse, RequestOp, TxnRequest, TxnResponse,
 };
 use super::txn::{OPERATIONS_MAX, PIECE_LEN, Pointer, delete_pieces, nested, take_large};
 use bytes::{Bytes, BytesMut};
 use mon::control::{CommitError, Revision, Transaction};
 use std::time::Duration;
+use tokio::time::Instant;
 use tonic::Status;
 
 const TXN: &str = "/etcdserverpb.KV/Txn";
-/// Transactions of one writer that may be under way at the same time.
-const MARKS: u64 = 8;
 /// Pieces of one answer.
 const PIECES_PER_PAGE: i64 = 8;
 
@@ -29,8 +29,22 @@ impl Client {
         transaction: &Transaction,
         patience: Duration,
     ) -> Result<Revision, CommitError> {
+        let slot = self.marks.borrow_mut().take(Instant::now());
+        let outcome = self.commit_marked(slot, token, transaction, patience).await;
+        let is_decided = !matches!(outcome, Err(CommitError::Failed { .. }));
+        self.marks.borrow_mut().give_back(Instant::now(), slot, is_decided);
+        outcome
+    }
+
+    async fn commit_marked(
+        &self,
+        slot: u64,
+        token: u64,
+        transaction: &Transaction,
+        patience: Duration,
+    ) -> Result<Revision, CommitError> {
         let failed = |status: Status| CommitError::Failed { reason: self.reason(&status) };
-        let mark_key = format!("{}/writer/{}/{}", self.options.prefix, self.writer, token % MARKS);
+        let mark_key = format!("{}/writer/{}/{slot}", self.options.prefix, self.writer);
         let mark = format!("{:016x}/{token}", self.nonce);
         let mut transaction = transaction.clone();
         let write = format!("{:016x}-{token}", self.nonce);
@@ -51,7 +65,7 @@ impl Client {
         }
         let request = self.txn(&transaction, operations, &mark_key, &mark);
         let answer: TxnResponse = self.call(TXN, request, patience).await.map_err(failed)?;
-        let outcome = outcome(answer, &mark);
+        let outcome = self.outcome(answer, &mark);
         match outcome {
             Ok(_) => self.note_large(&transaction, &large),
             Err(_) => self.forget_pieces(&large, &write, patience).await,
@@ -66,17 +80,21 @@ impl Client {
         mark_key: &str,
         mark: &str,
     ) -> TxnRequest {
-        let compare = transaction.compare.iter().map(|(key, revision)| Compare {
+        // A monitor that stood still while the state was moved must not go on here.
+        let fence = self.is_fenced.then(|| (UNFINISHED.to_owned(), None));
+        let compare = transaction.compare.iter().chain(&fence).map(|(key, revision)| Compare {
             target: CompareTarget::Mod.into(),
             key: self.key(key),
             mod_revision: Some(revision.unwrap_or(0) as i64),
         });
+        let compare = compare.collect();
         let value = Bytes::copy_from_slice(mark.as_bytes());
         let key = Bytes::copy_from_slice(mark_key.as_bytes());
         operations.push(Operation::Put(PutRequest { key, value, lease: 0 }));
         let mark = RangeRequest { key: mark_key.as_bytes().to_vec(), ..RangeRequest::default() };
-        let failure = vec![Operation::Range(mark).into()];
-        TxnRequest { compare: compare.collect(), success: nested(operations), failure }
+        let fence = RangeRequest { key: self.key(UNFINISHED), ..RangeRequest::default() };
+        let failure = vec![Operation::Range(mark).into(), Operation::Range(fence).into()];
+        TxnRequest { compare, success: nested(operations), failure }
     }
 
     /// What is written, and which pieces nobody needs any more then.
@@ -189,12 +207,24 @@ impl Client {
     }
 }
 
-fn outcome(answer: TxnResponse, mark: &str) -> Result<Revision, CommitError> {
-    if answer.succeeded {
-        return Ok(answer.header.map_or(0, |header| header.revision) as Revision);
+impl Client {
+    fn outcome(&self, answer: TxnResponse, mark: &str) -> Result<Revision, CommitError> {
+        if answer.succeeded {
+            return Ok(answer.header.map_or(0, |header| header.revision) as Revision);
+        }
+        let found = answer.responses.into_iter().filter_map(|op| op.range).flat_map(|r| r.kvs);
+        let found: Vec<KeyValue> = found.collect();
+        // An earlier attempt whose answer was lost may be the one that we lost against.
+        if let Some(applied) = found.iter().find(|kv| kv.value == mark.as_bytes()) {
+            return Ok(applied.mod_revision as Revision);
+        }
+        if self.is_fenced && found.iter().any(|kv| kv.key == self.key(UNFINISHED)) {
+            let reason = format!(
+                "`sepiola control move` has taken the state away from {}, or is about to: stop this monitor",
+                self.shown()
+            );
+            return Err(CommitError::Failed { reason });
+        }
+        Err(CommitError::Conflict)
     }
-    // An earlier attempt whose answer was lost may be the one that we lost against.
-    let found = answer.responses.into_iter().filter_map(|op| op.range).flat_map(|r| r.kvs);
-    let applied = found.filter(|kv| kv.value == mark.as_bytes()).map(|kv| kv.mod_revision);
-    applied.map(|revision| revision as Revision).next().ok_or(CommitError::Conflict)
 }
