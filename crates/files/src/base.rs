@@ -16,6 +16,7 @@
 
 use crate::data::SUMS_PER_CHUNK;
 use crate::log::LogPosition;
+use crate::media::FILE_MODE;
 use crate::object::{Body, Onode, read_sums};
 use crate::omap::Overlay;
 use crate::slots::Chunk;
@@ -26,7 +27,9 @@ use redb::{
     Database, Durability, ReadOnlyTable, ReadableDatabase, Table, TableDefinition, WriteTransaction,
 };
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::OpenOptions;
 use std::ops::Bound;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use store::Collection;
@@ -127,7 +130,10 @@ impl Base {
     /// Opens or creates the database. The state is `None` until the first checkpoint.
     pub fn open(path: &Path, cache_size: usize) -> Result<(Base, Option<State>)> {
         let mut builder = Database::builder();
-        let database = builder.set_cache_size(cache_size).create(path).map_err(redb)?;
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
+        let file = options.open(path).map_err(FilesError::at(path))?;
+        let database = builder.set_cache_size(cache_size).create_file(file).map_err(redb)?;
         let transaction = begin(&database)?;
         for table in [META, COLLECTIONS, OBJECTS, CHECKSUMS, OMAP, SLOTS, DEAD] {
             transaction.open_table(table).map_err(redb)?;

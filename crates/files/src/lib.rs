@@ -119,7 +119,7 @@ impl FileStore {
         options: &Options,
         waker: Waker,
     ) -> Result<FileStore, FilesError> {
-        std::fs::create_dir_all(directory).map_err(FilesError::at(directory))?;
+        media::create_private(directory).map_err(FilesError::at(directory))?;
         let media = Media::open(directory, options.open_files_max, options.sync);
         let media = media.map_err(FilesError::at(directory))?;
         let (base, state) = Base::open(&directory.join("metadata.redb"), options.cache_size / 4)?;

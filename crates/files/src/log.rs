@@ -19,6 +19,7 @@
 //! an earlier round has an earlier sequence. Nothing in a torn batch was ever acknowledged.
 
 use crate::FilesError;
+use crate::media::FILE_MODE;
 use crate::record::{Encoded, Record};
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Writer};
@@ -26,7 +27,7 @@ use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate};
 use rustix::io::{ReadWriteFlags, pwritev2};
 use std::fs::File;
 use std::io::{self, IoSlice};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 const BLOCK: u64 = 4096;
@@ -90,7 +91,9 @@ impl Log {
         sync: bool,
     ) -> Result<(), FilesError> {
         let ring = (size.max(LOG_SIZE_MIN) - RING_START) / BLOCK * BLOCK;
-        let file = File::create(path).map_err(FilesError::at(path))?;
+        let mut options = File::options();
+        let options = options.write(true).create(true).truncate(true).mode(FILE_MODE);
+        let file = options.open(path).map_err(FilesError::at(path))?;
         if fallocate(&file, FallocateFlags::empty(), 0, RING_START + ring).is_err() {
             // Not everywhere; then space is taken as the log is written.
             file.set_len(RING_START + ring).map_err(FilesError::at(path))?;

@@ -9,7 +9,7 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSliceMut};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -58,6 +58,9 @@ impl DirtyFiles {
     }
 }
 
+/// What clients store is nobody else's to read.
+pub const FILE_MODE: u32 = 0o600;
+
 #[derive(Debug)]
 pub struct Media {
     objects: PathBuf,
@@ -77,15 +80,22 @@ struct OpenFiles {
     count_max: usize,
 }
 
+/// Makes a directory that nobody else may look into; one that is there stays as it is.
+pub fn create_private(path: &Path) -> io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
 impl Media {
     pub fn open(root: &Path, open_files_max: usize, sync: bool) -> io::Result<Media> {
         let objects = root.join("objects");
         for directory in 0..DIRECTORIES {
-            std::fs::create_dir_all(objects.join(format!("{directory:02x}")))?;
+            create_private(&objects.join(format!("{directory:02x}")))?;
         }
         let slab = |capacity: u64| {
             let path = root.join(format!("slots-{}k", capacity >> 10));
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
+            let mut options = OpenOptions::new();
+            let options = options.read(true).write(true).create(true).truncate(false);
+            options.mode(FILE_MODE).open(path)
         };
         let slabs = [slab(CLASSES[0])?, slab(CLASSES[1])?, slab(CLASSES[2])?];
         let open = OpenFiles::new(open_files_max);
@@ -143,8 +153,9 @@ impl Media {
     /// Makes an empty file for object `id`, whatever was there.
     pub fn create(&self, id: u64) -> io::Result<()> {
         let path = self.path(id);
-        let file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true).create(true).truncate(true);
+        let file = options.mode(FILE_MODE).open(path)?;
         lock(&self.open).insert(id, Arc::new(file));
         let mut dirty = lock(&self.dirty);
         dirty.files.insert(id);
@@ -283,7 +294,7 @@ impl Media {
         if let Some(file) = lock(&self.open).find(id) {
             return Ok(file);
         }
-        let mode = Mode::from_raw_mode(0o644);
+        let mode = Mode::from_raw_mode(FILE_MODE);
         let fd = rustix::fs::open(self.path(id), flags | OFlags::CLOEXEC, mode)?;
         let file = Arc::new(File::from(fd));
         lock(&self.open).insert(id, file.clone());
@@ -349,6 +360,24 @@ fn read_to_end(file: &File, mut offset: u64, mut buffer: &mut [u8]) -> io::Resul
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn nobody_else_may_read_what_clients_store() {
+        let root = std::env::temp_dir().join(format!("sepiola-media-{}", std::process::id()));
+        create_private(&root).unwrap();
+        let media = Media::open(&root, 10, false).unwrap();
+        media.create(1).unwrap();
+        media.writable(2).unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&root), mode(&root.join("objects"))), (0o700, 0o700));
+        assert_eq!((mode(&media.path(1)), mode(&media.path(2))), (0o600, 0o600));
+        for entry in std::fs::read_dir(&root).unwrap() {
+            let path = entry.unwrap().path();
+            assert_eq!(mode(&path) & 0o077, 0, "{}", path.display());
+        }
+        std::fs::remove_dir_all(root).unwrap();
+    }
 
     #[test]
     fn open_files_stay_bounded_and_keep_those_in_use() {

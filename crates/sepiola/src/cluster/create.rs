@@ -4,7 +4,7 @@ use crate::cli::{AuthMode, ClusterArgs, DataArgs, StoreKind, UpArgs};
 use crate::cluster::daemons::random_seed;
 use crate::connection::fill_random;
 use crate::control;
-use crate::datadir::{DataDir, write_file};
+use crate::datadir::{DataDir, create_private, write_file};
 use crate::store::{self, Owner, Preparation};
 use crate::up::{hostname, write_keyring};
 use anyhow::{Context, Result, bail};
@@ -117,7 +117,7 @@ pub fn create(dir: &DataDir, args: &UpArgs, listen: SocketAddr) -> Result<()> {
     let log = args.log.as_deref().map(std::path::absolute).transpose()?;
     prepare_stores(dir, args, osds, made.fsid)?;
     if let Some(log) = &log {
-        fs::create_dir_all(log).with_context(|| format!("making {}", log.display()))?;
+        create_private(log).with_context(|| format!("making {}", log.display()))?;
     }
     let settings = Settings {
         fsid: made.fsid,
@@ -168,7 +168,7 @@ fn prepare_stores(dir: &DataDir, args: &UpArgs, osds: u32, cluster: Uuid) -> Res
     let mut prepared = Vec::new();
     for id in 0..osds as i32 {
         let path = dir.osd(id);
-        fs::create_dir_all(&path).with_context(|| format!("making {}", path.display()))?;
+        create_private(&path).with_context(|| format!("making {}", path.display()))?;
         store::remember_kind(&path, kind)?;
         if kind == StoreKind::Block {
             let (main, fast) = (args.disks.get(id as usize), args.log_disks.get(id as usize));

@@ -3,19 +3,28 @@
 //! Each key's value is preceded by the revision of the transaction that wrote it. A commit is
 //! answered after redb has made it durable.
 //!
-//! The file belongs to one process. Leases last as long as that does: their keys go when the file is
-//! opened again.
+//! The file belongs to one process. Leases last as long as that does: their keys go when the next one opens the file.
+//!
+//! After an error of the disk, or when there is no room, redb refuses everything until the file is opened anew. That is done
+//! with the next request, and again with each one until it succeeds: what is then there was read from the disk.
 
+use crate::datadir::private_file;
 use crate::host::Storage;
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use engine::Time;
-use mon::control::{CommitError, Completion, Entry, LeaseId, Request, Revision, Transaction};
+use mon::control::{
+    CommitError, Completion, Entry, LeaseError, LeaseId, Request, Revision, Transaction,
+};
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use rt::Waker;
-use std::path::Path;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::cell::{Cell, RefCell};
+use std::fs::OpenOptions;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 const ENTRIES: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("entries");
 const COUNTERS: TableDefinition<'_, &str, u64> = TableDefinition::new("counters");
@@ -32,23 +41,47 @@ const CACHE_LEN: usize = 4 << 20;
 /// Requests under way; the monitor has a handful.
 const QUEUE_CAPACITY: usize = 1024;
 
+/// How long a load waits that found the store unreadable.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// What the store lies on.
+type Opener = Box<dyn Fn(&Path) -> Result<Database> + Send>;
+
 /// The store itself.
 pub struct ControlStore {
-    database: Database,
+    path: PathBuf,
+    opener: Opener,
+    /// None after it failed, until it is opened anew.
+    database: RefCell<Option<Rc<Database>>>,
+    /// The newest transaction that was acknowledged.
+    newest: Cell<Revision>,
+}
+
+fn open_database(path: &Path) -> Result<Database> {
+    // Nobody else may read it: it holds all keys.
+    let file = private_file(OpenOptions::new().read(true).write(true).create(true), path)?;
+    Ok(Database::builder().set_cache_size(CACHE_LEN).create_file(file)?)
 }
 
 impl ControlStore {
     pub fn open(path: &Path) -> Result<Self> {
-        let database = Database::builder()
-            .set_cache_size(CACHE_LEN)
-            .create(path)
-            .with_context(|| format!("opening the control store {}", path.display()))?;
+        Self::open_on(path, Box::new(open_database))
+    }
+
+    fn open_on(path: &Path, opener: Opener) -> Result<Self> {
+        let store = ControlStore {
+            path: path.to_owned(),
+            opener,
+            database: RefCell::default(),
+            newest: Cell::new(0),
+        };
+        let database = store.database()?;
         let transaction = database.begin_write()?;
         transaction.open_table(ENTRIES)?;
         transaction.open_table(COUNTERS)?;
         transaction.open_table(LEASED)?;
         transaction.commit()?;
-        let store = ControlStore { database };
+        drop(database);
         if store.is_moved()? {
             bail!(
                 "the control store {} was moved to an etcd and is no longer valid; \
@@ -60,21 +93,50 @@ impl ControlStore {
         Ok(store)
     }
 
+    /// Opens it anew if it failed.
+    fn database(&self) -> Result<Rc<Database>> {
+        if let Some(database) = &*self.database.borrow() {
+            return Ok(database.clone());
+        }
+        let opened = (self.opener)(&self.path);
+        let database =
+            opened.with_context(|| format!("opening the control store {}", self.path.display()))?;
+        let newest = self.newest.get();
+        if newest > 0 {
+            let found = revision(&database)?;
+            if found < newest {
+                bail!(
+                    "{} has lost acknowledged changes: it is at revision {found}, and was at {newest}",
+                    self.path.display()
+                );
+            }
+            tracing::warn!(path = %self.path.display(), "the control store is open again");
+        }
+        let database = Rc::new(database);
+        self.database.replace(Some(database.clone()));
+        Ok(database)
+    }
+
+    /// Whatever failed: what redb still knows is not to be trusted.
+    fn give_up_database<T>(&self, result: Result<T>) -> Result<T> {
+        result.inspect_err(|_| drop(self.database.take()))
+    }
+
     fn is_moved(&self) -> Result<bool> {
-        let counters = self.database.begin_read()?.open_table(COUNTERS)?;
+        let counters = self.database()?.begin_read()?.open_table(COUNTERS)?;
         Ok(counters.get(MOVED)?.is_some())
     }
 
     /// The store cannot be opened again.
     pub fn mark_moved(&self) -> Result<()> {
-        let transaction = self.database.begin_write()?;
+        let transaction = self.database()?.begin_write()?;
         transaction.open_table(COUNTERS)?.insert(MOVED, 1)?;
         Ok(transaction.commit()?)
     }
 
     fn end_leases(&self) -> Result<()> {
         let mut ends = Transaction::default();
-        let table = self.database.begin_read()?.open_table(LEASED)?;
+        let table = self.database()?.begin_read()?.open_table(LEASED)?;
         for item in table.iter()? {
             ends.delete(item?.0.value());
         }
@@ -84,26 +146,36 @@ impl ControlStore {
         Ok(())
     }
 
-    fn handle(&self, request: Request) -> Completion {
-        match request {
-            Request::Range { token, prefix } => match self.range(&prefix) {
-                Ok((entries, revision)) => Completion::Loaded { token, entries, revision },
-                // Not to start is all that is left, and the reason must be seen.
-                Err(error) => panic!("the control store cannot be read: {error}"),
+    /// No answer to a load that found the store unreadable: it is to be asked for again.
+    fn handle(&self, request: &Request) -> Option<Completion> {
+        let reason = |error: anyhow::Error| format!("{}: {error:#}", self.path.display());
+        Some(match request {
+            Request::Range { token, prefix } => match self.range(prefix) {
+                Ok((entries, revision)) => Completion::Loaded { token: *token, entries, revision },
+                Err(error) => {
+                    tracing::error!(reason = reason(error), "the control store cannot be read");
+                    return None;
+                }
             },
             Request::Commit { token, transaction } => {
-                let outcome = self
-                    .commit(&transaction)
-                    .unwrap_or_else(|error| Err(CommitError::Failed { reason: error.to_string() }));
-                Completion::Committed { token, outcome }
+                let outcome = self.commit(transaction);
+                let failed = |error| Err(CommitError::Failed { reason: reason(error) });
+                Completion::Committed { token: *token, outcome: outcome.unwrap_or_else(failed) }
             }
-            Request::Grant { token, .. } => Completion::Leased { token, outcome: Ok(LEASE) },
-            Request::Renew { token, lease } => Completion::Leased { token, outcome: Ok(lease) },
-        }
+            Request::Grant { token, .. } | Request::Renew { token, .. } => {
+                let outcome = self.database().map(|_| LEASE);
+                let failed = |error| LeaseError::Failed { reason: reason(error) };
+                Completion::Leased { token: *token, outcome: outcome.map_err(failed) }
+            }
+        })
     }
 
-    pub fn range(&self, prefix: &str) -> Result<(Vec<Entry>, Revision), redb::Error> {
-        let transaction = self.database.begin_read()?;
+    pub fn range(&self, prefix: &str) -> Result<(Vec<Entry>, Revision)> {
+        self.give_up_database(self.try_range(prefix))
+    }
+
+    fn try_range(&self, prefix: &str) -> Result<(Vec<Entry>, Revision)> {
+        let transaction = self.database()?.begin_read()?;
         let table = transaction.open_table(ENTRIES)?;
         let mut entries = Vec::new();
         for item in table.range(prefix..)? {
@@ -120,8 +192,14 @@ impl ControlStore {
         Ok((entries, revision))
     }
 
-    fn commit(&self, changes: &Transaction) -> Result<Result<Revision, CommitError>, redb::Error> {
-        let transaction = self.database.begin_write()?;
+    fn commit(&self, changes: &Transaction) -> Result<Result<Revision, CommitError>> {
+        let outcome = self.give_up_database(self.try_commit(changes))?;
+        self.newest.set(outcome.as_ref().map_or(0, |revision| *revision).max(self.newest.get()));
+        Ok(outcome)
+    }
+
+    fn try_commit(&self, changes: &Transaction) -> Result<Result<Revision, CommitError>> {
+        let transaction = self.database()?.begin_write()?;
         let revision = {
             let mut table = transaction.open_table(ENTRIES)?;
             for (key, expected) in &changes.compare {
@@ -159,6 +237,11 @@ impl ControlStore {
     }
 }
 
+fn revision(database: &Database) -> Result<Revision> {
+    let counters = database.begin_read()?.open_table(COUNTERS)?;
+    Ok(counters.get(REVISION)?.map_or(0, |value| value.value()))
+}
+
 fn join(revision: Revision, value: &[u8]) -> Vec<u8> {
     [&revision.to_le_bytes(), value].concat()
 }
@@ -183,18 +266,52 @@ pub struct EmbeddedControl {
 
 impl EmbeddedControl {
     pub fn open(path: &Path, waker: Waker) -> Result<Self> {
-        let store = ControlStore::open(path)?;
         let (requests, to_do) = sync_channel(QUEUE_CAPACITY);
         let (done, completions) = sync_channel(QUEUE_CAPACITY);
+        let (tell_open, open) = sync_channel(1);
+        let path = path.to_owned();
         let thread = std::thread::Builder::new().name("control".to_owned()).spawn(move || {
-            while let Ok(request) = to_do.recv() {
-                if done.send(store.handle(request)).is_err() {
-                    return;
-                }
-                waker.wake();
+            let (store, told) = match ControlStore::open(&path) {
+                Ok(store) => (Some(store), Ok(())),
+                Err(error) => (None, Err(error)),
+            };
+            let is_heard = tell_open.send(told).is_ok();
+            if let Some(store) = store.filter(|_| is_heard) {
+                serve(&store, &to_do, |completion| {
+                    let is_heard = done.send(completion).is_ok();
+                    waker.wake();
+                    is_heard
+                });
             }
         })?;
+        open.recv().context("the control thread has ended")??;
         Ok(EmbeddedControl { requests: Some(requests), completions, thread: Some(thread) })
+    }
+}
+
+/// Answers requests until there are no more, or nobody listens. A load that cannot be answered is tried again.
+fn serve(store: &ControlStore, requests: &Receiver<Request>, tell: impl Fn(Completion) -> bool) {
+    let mut waiting: Vec<Request> = Vec::new();
+    loop {
+        let next = match waiting.is_empty() {
+            true => requests.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            false => requests.recv_timeout(RETRY),
+        };
+        let asked = match next {
+            Ok(request) => vec![request],
+            Err(RecvTimeoutError::Timeout) => std::mem::take(&mut waiting),
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        for request in asked {
+            match store.handle(&request) {
+                Some(completion) => {
+                    if !tell(completion) {
+                        return;
+                    }
+                }
+                None => waiting.push(request),
+            }
+        }
     }
 }
 
@@ -224,6 +341,133 @@ impl Drop for EmbeddedControl {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use redb::StorageBackend;
+    use redb::backends::FileBackend;
+    use std::io;
+    use std::os::unix::fs::PermissionsExt;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// A file on a file system that is full at times.
+    #[derive(Debug)]
+    struct Filling {
+        file: FileBackend,
+        is_full: Arc<AtomicBool>,
+    }
+
+    impl Filling {
+        fn check(&self) -> io::Result<()> {
+            match self.is_full.load(Ordering::Relaxed) {
+                true => Err(io::ErrorKind::StorageFull.into()),
+                false => Ok(()),
+            }
+        }
+    }
+
+    impl StorageBackend for Filling {
+        fn len(&self) -> io::Result<u64> {
+            self.file.len()
+        }
+
+        fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+            self.file.read(offset, out)
+        }
+
+        fn set_len(&self, len: u64) -> io::Result<()> {
+            self.check()?;
+            self.file.set_len(len)
+        }
+
+        fn sync_data(&self) -> io::Result<()> {
+            self.file.sync_data()
+        }
+
+        fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+            self.check()?;
+            self.file.write(offset, data)
+        }
+
+        fn close(&self) -> io::Result<()> {
+            self.file.close()
+        }
+    }
+
+    fn opener(is_full: &Arc<AtomicBool>) -> Opener {
+        let is_full = is_full.clone();
+        Box::new(move |path| {
+            let file = private_file(OpenOptions::new().read(true).write(true).create(true), path)?;
+            let backend = Filling { file: FileBackend::new(file)?, is_full: is_full.clone() };
+            Ok(Database::builder().create_with_backend(backend)?)
+        })
+    }
+
+    fn put(key: &str, value: &str) -> Transaction {
+        let mut transaction = Transaction { lease: Some(LEASE), ..Transaction::default() };
+        transaction.put(key, value.to_owned());
+        transaction
+    }
+
+    #[test]
+    fn a_store_that_had_no_room_takes_writes_when_there_is_again_and_keeps_its_leases() {
+        let path = std::env::temp_dir().join(format!("sepiola-full-{}", std::process::id()));
+        let is_full = Arc::new(AtomicBool::new(false));
+        let store = ControlStore::open_on(&path, opener(&is_full)).unwrap();
+        let commit = |token, key| Request::Commit { token, transaction: put(key, "v") };
+        let answer = |request: Request| store.handle(&request);
+        assert_eq!(
+            answer(commit(1, "a")),
+            Some(Completion::Committed { token: 1, outcome: Ok(1) })
+        );
+        is_full.store(true, Ordering::Relaxed);
+        for token in 2..5 {
+            let Some(Completion::Committed {
+                outcome: Err(CommitError::Failed { reason }), ..
+            }) = answer(commit(token, "b"))
+            else {
+                panic!("it has no room");
+            };
+            assert!(reason.contains("sepiola-full"), "{reason}");
+        }
+        // Whether or not it can be opened for reading meanwhile: nothing is answered that is wrong.
+        let all = || Request::Range { token: 9, prefix: String::new() };
+        if let Some(Completion::Loaded { revision, .. }) = answer(all()) {
+            assert_eq!(revision, 1);
+        }
+        is_full.store(false, Ordering::Relaxed);
+        let renewed = answer(Request::Renew { token: 10, lease: LEASE });
+        assert_eq!(renewed, Some(Completion::Leased { token: 10, outcome: Ok(LEASE) }));
+        let written = answer(commit(11, "b"));
+        assert_eq!(written, Some(Completion::Committed { token: 11, outcome: Ok(2) }));
+        let Some(Completion::Loaded { entries, .. }) = answer(all()) else { panic!("unreadable") };
+        let keys: Vec<&str> = entries.iter().map(|entry| entry.key.as_str()).collect();
+        assert_eq!(keys, ["a", "b"], "a lease lives as long as the process");
+        drop(store);
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_store_that_forgot_what_it_acknowledged_stays_closed() {
+        let path = std::env::temp_dir().join(format!("sepiola-forgot-{}", std::process::id()));
+        let is_full = Arc::new(AtomicBool::new(false));
+        let store = ControlStore::open_on(&path, opener(&is_full)).unwrap();
+        store.commit(&put("a", "v")).unwrap().unwrap();
+        is_full.store(true, Ordering::Relaxed);
+        assert!(store.commit(&put("b", "v")).is_err());
+        is_full.store(false, Ordering::Relaxed);
+        std::fs::remove_file(&path).unwrap();
+        initialise(&path, &Transaction::default()).unwrap();
+        let error = store.commit(&put("b", "v")).unwrap_err().to_string();
+        assert!(error.contains("has lost acknowledged changes"), "{error}");
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn nobody_else_may_read_the_keys_in_it() {
+        let path = std::env::temp_dir().join(format!("sepiola-private-{}", std::process::id()));
+        initialise(&path, &put("auth/client.admin", "key")).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        std::fs::remove_file(path).unwrap();
+    }
 
     #[test]
     fn a_commit_compares_revisions_and_survives_reopening() {

@@ -4,6 +4,7 @@ use super::directory::{self, OsdSettings};
 use super::registry::Registry;
 use crate::cli::{OsdCreateArgs, OsdStoreArgs, StoreKind};
 use crate::connection::fill_random;
+use crate::datadir::create_private;
 use crate::store::{self, Owner, Preparation};
 use crate::up::hostname;
 use anyhow::{Context, Result, bail};
@@ -71,7 +72,7 @@ pub fn make_store(
     directory: &Path,
     args: &OsdStoreArgs,
 ) -> Result<()> {
-    fs::create_dir_all(directory).with_context(|| format!("making {}", directory.display()))?;
+    create_private(directory).with_context(|| format!("making {}", directory.display()))?;
     if OsdSettings::load(directory).is_ok() && !args.wipe {
         bail!("{} is an OSD's already; if it is not needed, say --wipe", directory.display());
     }

@@ -4,12 +4,13 @@ use super::devices::StoreDevices;
 use super::transfer::{Content, contents, export, import, usage};
 use super::{OfflineStore, check, kind_of};
 use crate::cli::{StoreArgs, StoreCommand, StoreKind, StorePath};
+use crate::datadir::private_file;
 use anyhow::{Context, Result, bail};
 use block::device::BLOCK;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 use stdx::{AlignedBuffer, format_bytes};
@@ -45,7 +46,8 @@ fn export_to(args: &StorePath, file: &Path, only: Option<Collection>) -> Result<
     let output: Box<dyn Write> = match is_standard(file) {
         true => Box::new(io::stdout().lock()),
         false => {
-            Box::new(File::create_new(file).with_context(|| format!("making {}", file.display()))?)
+            let made = private_file(OpenOptions::new().write(true).create_new(true), file);
+            Box::new(made.with_context(|| format!("making {}", file.display()))?)
         }
     };
     let output = BufWriter::with_capacity(BUFFER_LEN, output);
