@@ -1,22 +1,126 @@
 //! The one place that reads clocks.
 
 use engine::Time;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Wall-clock time that never runs backwards: the system's time at start, then monotonic time.
-#[derive(Debug, Clone, Copy)]
+/// How often the wall clock is looked at.
+const LOOK_INTERVAL: u64 = 100_000_000;
+/// Of so many nanoseconds, one is added or left out to come up with the wall clock: timers stay right to a hundredth, less
+/// than what leases leave for clocks that run differently fast.
+const SLEW: i64 = 100;
+/// Further than this, it takes long, and somebody should know.
+const FAR: i64 = 5_000_000_000;
+
+/// Wall-clock time that never runs backwards and never jumps: monotonic time from the system's time at start on, which
+/// follows the system's clock at the pace of [`SLEW`]. All copies show the same.
+#[derive(Debug, Clone)]
 pub struct Clock {
-    start_wall: Duration,
+    start_wall: u64,
     start: Instant,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// What is added to monotonic time, in nanoseconds.
+    offset: AtomicI64,
+    /// Monotonic time of the last look.
+    looked: AtomicU64,
+    /// What was shown last.
+    shown: AtomicU64,
+    is_far: AtomicU64,
 }
 
 impl Clock {
     pub fn start() -> Self {
-        let start_wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Clock { start_wall, start: Instant::now() }
+        Clock { start_wall: wall(), start: Instant::now(), shared: Arc::default() }
     }
 
     pub fn now(&self) -> Time {
-        Time::ZERO + self.start_wall + self.start.elapsed()
+        let elapsed = nanos(self.start.elapsed());
+        Time(self.shared.at(self.start_wall, elapsed, wall))
+    }
+}
+
+impl Shared {
+    /// What is shown after so much monotonic time, with a look at the wall clock if one is due.
+    fn at(&self, start: u64, elapsed: u64, wall: impl FnOnce() -> u64) -> u64 {
+        let looked = self.looked.load(Ordering::Acquire);
+        let is_due = elapsed.saturating_sub(looked) >= LOOK_INTERVAL;
+        let claim =
+            || self.looked.compare_exchange(looked, elapsed, Ordering::AcqRel, Ordering::Acquire);
+        if is_due && claim().is_ok() {
+            let plain = start.saturating_add(elapsed);
+            let wanted = wall().wrapping_sub(plain) as i64;
+            let most = (elapsed - looked) as i64 / SLEW;
+            let offset = self.offset.load(Ordering::Acquire);
+            let apart = wanted.saturating_sub(offset);
+            self.offset.store(offset + apart.clamp(-most, most), Ordering::Release);
+            self.tell_if_far(apart);
+        }
+        let offset = self.offset.load(Ordering::Acquire);
+        let shows = start.saturating_add(elapsed).saturating_add_signed(offset);
+        self.shown.fetch_max(shows, Ordering::AcqRel).max(shows)
+    }
+
+    fn tell_if_far(&self, apart: i64) {
+        let is_far = u64::from(apart.abs() > FAR);
+        if self.is_far.swap(is_far, Ordering::AcqRel) < is_far {
+            tracing::warn!(
+                seconds = apart / 1_000_000_000,
+                "the clock of this machine was set; this process follows it by 36 s in an hour, or at once \
+                 when it is started again"
+            );
+        }
+    }
+}
+
+fn wall() -> u64 {
+    nanos(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: u64 = 1_800_000_000_000_000_000;
+    const SECOND: u64 = 1_000_000_000;
+
+    /// What is shown after each tenth of a second of an hour while the wall clock is `ahead`.
+    fn hour(ahead: i64) -> Vec<u64> {
+        let shared = Shared::default();
+        let steps = (1..=36_000u64).map(|step| step * SECOND / 10);
+        let show = |elapsed| {
+            shared.at(START, elapsed, || (START + elapsed).saturating_add_signed(ahead)) - START
+        };
+        steps.map(show).collect()
+    }
+
+    #[test]
+    fn a_clock_that_was_set_is_followed_without_a_jump() {
+        for ahead in [10, -10, 20_000, -20_000] {
+            let shown = hour(ahead * SECOND as i64);
+            for pair in shown.windows(2) {
+                let step = pair[1] - pair[0];
+                assert!((99_000_000..=101_000_000).contains(&step), "a step of {step}");
+            }
+            let gained = shown[35_999] as i64 - 3600 * SECOND as i64;
+            let most = 36 * SECOND as i64;
+            assert_eq!(gained, (ahead * SECOND as i64).clamp(-most, most));
+        }
+    }
+
+    #[test]
+    fn what_was_shown_to_one_core_is_not_in_the_future_of_another() {
+        let shared = Shared::default();
+        let early = shared.at(START, SECOND, || START + SECOND);
+        // Another core read monotonic time before, and comes later.
+        assert_eq!(shared.at(START, SECOND - 5, || unreachable!("it is not due")), early);
     }
 }

@@ -140,7 +140,7 @@ impl Threads {
         let (tell_ready, ready) = sync_channel(1);
         let (go, wait_go) = sync_channel(1);
         let (tell_running, running) = sync_channel(1);
-        let (clock, stop) = (self.clock, self.stop.clone());
+        let (clock, stop) = (self.clock.clone(), self.stop.clone());
         let thread = std::thread::Builder::new().name(format!("core {index}"));
         let handle = thread.spawn(move || {
             let _end = TellEnd(notices);
@@ -221,7 +221,7 @@ struct Start<'a> {
 fn run_core(start: &Start<'_>, stop: &AtomicBool) -> Result<()> {
     let (index, plan) = (start.index, start.plan);
     let config = CoreConfig { index, seed: daemons::random_seed()? };
-    let mut core: Core<Node> = Core::new(config, start.clock)?;
+    let mut core: Core<Node> = Core::new(config, start.clock.clone())?;
     let sockets = plan.open_sockets(index, &mut core)?;
     let ready = Ready { sender: core.sender(), waker: core.waker(), mgr_addr: sockets.mgr };
     start.tell_ready.send(ready).context("nobody waits for it")?;

@@ -124,7 +124,7 @@ impl Connection {
         let mut seed = [0; 32];
         fill_random(&mut seed)?;
         let core_seed = u64::from_le_bytes(seed[..8].try_into().expect("eight bytes"));
-        let mut core = Core::new(CoreConfig { index: 0, seed: core_seed }, clock)?;
+        let mut core = Core::new(CoreConfig { index: 0, seed: core_seed }, clock.clone())?;
         core.add(ClientNode::new(config, seed, clock.now()));
         Ok(Connection { core, clock, answers: BTreeMap::new() })
     }

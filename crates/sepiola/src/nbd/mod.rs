@@ -43,7 +43,7 @@ pub fn serve(args: &NbdArgs) -> Result<()> {
     let mut seed = [0; 32];
     fill_random(&mut seed)?;
     let core_seed = u64::from_le_bytes(seed[..8].try_into().expect("eight bytes"));
-    let mut core = Core::new(CoreConfig { index: 0, seed: core_seed }, clock)?;
+    let mut core = Core::new(CoreConfig { index: 0, seed: core_seed }, clock.clone())?;
     let client = ClientNode::new(config, seed, clock.now());
     let node = core.add(NbdNode::new(client, served, tls)).node;
     let _socket =
