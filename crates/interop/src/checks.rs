@@ -32,6 +32,7 @@ pub enum Check {
     ImagesUnderKills,
     RealImage,
     Guest,
+    RadosModel,
     Upstream,
 }
 
@@ -44,7 +45,7 @@ pub enum Mode {
 }
 
 impl Check {
-    pub const ALL: [Check; 22] = [
+    pub const ALL: [Check; 23] = [
         Check::Commands,
         Check::Rados,
         Check::Librados,
@@ -66,6 +67,7 @@ impl Check {
         Check::ImagesUnderKills,
         Check::RealImage,
         Check::Guest,
+        Check::RadosModel,
         Check::Upstream,
     ];
 
@@ -92,6 +94,7 @@ impl Check {
             Check::ImagesUnderKills => "images-under-kills",
             Check::RealImage => "real-image",
             Check::Guest => "guest",
+            Check::RadosModel => "rados-model",
             Check::Upstream => "upstream",
         }
     }
@@ -120,6 +123,7 @@ impl Check {
             | Check::ImagesUnderKills
             | Check::RealImage
             | Check::Guest
+            | Check::RadosModel
             | Check::Upstream => return None,
         })
     }
@@ -157,7 +161,7 @@ pub fn plan(clients: &Clients, short: bool) -> Vec<(Check, Mode)> {
             Check::Bench | Check::Fio if !short => {
                 plan.extend([Mode::Crc, Mode::Secure].map(|mode| (check, mode)));
             }
-            Check::Upstream if clients.name() != "20.2" => {}
+            Check::Upstream | Check::RadosModel if clients.name() != "20.2" => {}
             // The release whose answers are kept.
             Check::CompareCommands if clients.name() != "18.2" => {}
             Check::Guest if short => {}
@@ -233,6 +237,7 @@ pub fn execute(run: &Run<'_>) -> Result<()> {
         }
         Check::RealImage => return with_machine(run, "real_image.py", REAL_IMAGE),
         Check::Guest => return with_machine(run, "guest.py", GUEST),
+        Check::RadosModel => return rados_model(run),
         _ => {}
     }
     let auth = if run.mode == Mode::NoAuth { "none" } else { "cephx" };
@@ -388,6 +393,20 @@ const GUEST: &str = include_str!("../checks/guest.py");
 fn with_machine(run: &Run<'_>, name: &str, text: &str) -> Result<()> {
     run.write_script("machine.py", include_str!("../checks/machine.py"))?;
     script_that_starts_all(run, name, text, [])
+}
+
+/// Only the client's program runs in its root: the daemons and the script are this machine's.
+fn rados_model(run: &Run<'_>) -> Result<()> {
+    let Clients::Chroot { root, .. } = run.clients else { bail!("needs the clients of 20.2") };
+    let client = ("CLIENT", format!("chroot {}", root.display()));
+    let host = Run { clients: &Clients::Host, ..*run };
+    host.write_script("machine.py", include_str!("../checks/machine.py"))?;
+    script_that_starts_all(
+        &host,
+        "rados_model.py",
+        include_str!("../checks/rados_model.py"),
+        [client],
+    )
 }
 
 fn script_that_starts_all(
