@@ -43,7 +43,7 @@ pub(crate) struct InFlight {
     pub version: EVersion,
     pub ticket: u64,
     /// Bits of the acting members that have not stored it.
-    waiting: u32,
+    waiting: u64,
 }
 
 const ENTRY_LEN_USUAL: usize = 192;
@@ -105,7 +105,7 @@ impl Pg {
         }
         self.send_to_replicas(&mut replicate, &entry, &also);
         self.append(&mut replicate, entry, also);
-        let waiting = (1u32 << self.participants.len()) - 1;
+        let waiting = (1u64 << self.participants.len()) - 1;
         self.in_flight.push_back(InFlight { version, ticket, waiting });
         self.commit(Tag::Write(version, self.interval), replicate.transaction);
         if !was_whole && self.is_whole() {

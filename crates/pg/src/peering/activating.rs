@@ -107,7 +107,6 @@ impl Pg {
     }
 
     pub(crate) fn become_active(&mut self) {
-        self.readers.clear();
         self.committed = self.info.last_update;
         self.recovery.begin(self.members_missing());
         self.ask_helpers();
@@ -116,6 +115,8 @@ impl Pg {
             return self.go_on_recovering();
         }
         self.state = State::Active;
+        // None of them answers any more; of a group that waits for members that is not known yet.
+        self.readers.clear();
         self.info.history.last_epoch_started = self.info.last_epoch_started;
         self.share_history();
         self.outputs.push_back(Output::Activated);

@@ -3,6 +3,7 @@
 use super::World;
 use crate::LogEntry;
 use crate::message::{Body, Replicate};
+use crate::replicate::MEMBERS_MAX;
 use store::Transaction;
 use types::{EVersion, OsdId};
 
@@ -217,4 +218,38 @@ fn a_write_whose_entries_are_not_in_order_is_not_taken() {
     let header = pg.header();
     pg.handle_message(OsdId(0), &header, Body::Replicate(Box::new(write)));
     assert_eq!(pg.log().head(), head);
+}
+
+#[test]
+fn a_write_waits_for_every_one_of_very_many_members() {
+    let mut world = World::new(MEMBERS_MAX as i32);
+    let all: Vec<String> = (0..MEMBERS_MAX).map(|osd| osd.to_string()).collect();
+    world.run_script(&format!("size {MEMBERS_MAX}\n map 20 {}\n run\n write a one", all.join(" ")));
+    // The primary alone has stored it.
+    world.finish_commits(types::OsdId(0));
+    world.run_script("confirmed => 0\n run\n confirmed => 1");
+}
+
+#[test]
+fn promises_outlast_an_interval_with_too_few_members() {
+    World::new(3).run_script(
+        "map 20 0 1 2
+         run
+         time 100
+         promise 1 150
+         down 0
+         down 2
+         map 30 1
+         run
+         states => Active Inactive ReplicaActive
+         promise 1 0
+         up 2
+         restart 2
+         map 40 1 2
+         run
+         states => Active WaitReadable ReplicaActive
+         time 151
+         run
+         states => Active Active ReplicaActive",
+    );
 }
