@@ -28,7 +28,8 @@ pub(crate) fn condemns(
     let Err(error @ StoreError::Device(_)) = outcome else { return None };
     let is_vital = match pending {
         Pending::Group { tag, .. } => {
-            tag.is_commit() || matches!(tag, pg::Tag::Load | pg::Tag::Index)
+            use pg::Tag::{Index, Load, ScanObject, ScanPage};
+            tag.is_commit() || matches!(tag, Load | Index | ScanPage(_) | ScanObject(..))
         }
         Pending::Collections | Pending::MapStored | Pending::Usage => true,
         Pending::State { .. } | Pending::Need { need: Need::Clone(_), .. } => true,
@@ -103,5 +104,28 @@ impl Osd {
              then restart it, or give it another disk with 'sepiola osd replace --id {id}'"
         );
         Some((CHECK.to_owned(), text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pg::Tag;
+    use types::{PgId, PoolId};
+
+    #[test]
+    fn a_listing_that_fails_condemns_a_disk_and_damaged_data_does_not() {
+        let pg = PgId { pool: PoolId(1), seed: 0 };
+        let failed = Err(StoreError::Device("gone".to_owned()));
+        for (tag, is_vital) in [
+            (Tag::ScanPage(1), true),
+            (Tag::ScanObject(1, 0), true),
+            (Tag::Load, true),
+            (Tag::Progress, true),
+            (Tag::Source(1), false),
+        ] {
+            let pending = Pending::Group { pg, serial: 1, tag, bytes: 0 };
+            assert_eq!(condemns(&pending, &failed).is_some(), is_vital, "{tag:?}");
+        }
     }
 }

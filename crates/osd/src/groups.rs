@@ -154,7 +154,14 @@ impl Group {
     /// otherwise.
     pub fn must_rest(&mut self) -> bool {
         self.rests |= self.is_merging && self.pg.is_clean();
+        self.pg.rest(self.rests);
         self.rests
+    }
+
+    /// It takes requests again.
+    pub fn resume(&mut self) {
+        self.rests = false;
+        self.pg.rest(false);
     }
 
     /// Whether it takes no more requests, and has none in work.
@@ -260,7 +267,7 @@ impl Osd {
         keys.extend(std::mem::take(&mut group.waiting));
         keys.extend(std::mem::take(&mut group.unleased));
         group.readable_until = Time::ZERO;
-        group.rests = false;
+        group.resume();
         keys.extend(self.loading_requests(pg));
         keys.sort_unstable();
         keys.dedup();

@@ -90,7 +90,7 @@ impl Osd {
             group.is_merging = pool.is_some_and(|pool| pool.is_merging(pg.seed));
             // One that is not active any more begins anew with all that waits, or gives it up.
             if group.rests && !group.is_merging && group.pg.is_active() {
-                group.rests = false;
+                group.resume();
                 resumed.push(*pg);
             }
         }

@@ -322,6 +322,8 @@ impl Osd {
         let may_repair = self.options.scrub_auto_repair;
         self.scrubs.findings += 1;
         let Some(group) = self.groups.get_mut(&pg) else { return };
+        // Of a group at rest nothing changes before it is merged.
+        let rests = group.must_rest();
         let Some(running) = &mut group.scrub.running else { return };
         let level = running.round.level();
         let wanted = may_repair && finding.is_certain() || running.may_repair();
@@ -331,7 +333,8 @@ impl Osd {
             "scrub: copies of an object differ or cannot be read"
         );
         // What was repaired once and is wrong again is not repaired for ever.
-        let repaired = wanted && !running.is_recheck() && group.pg.repair(now.wall(), &finding);
+        let wanted = wanted && !running.is_recheck();
+        let repaired = wanted && !rests && group.pg.repair(now.wall(), &finding);
         if repaired && let Some(context) = group.objects.get_mut(&object) {
             // It is read again when it is needed and has been replaced.
             context.forget_state();
@@ -350,6 +353,7 @@ impl Osd {
     /// can see goes if an administrator wants it repaired.
     fn take_snap_finding(&mut self, now: Time, pg: PgId, finding: SnapFinding) {
         let Some(group) = self.groups.get_mut(&pg) else { return };
+        let rests = group.must_rest();
         let Some(running) = &mut group.scrub.running else { return };
         tracing::error!(
             %pg, object = %finding.name, missing = ?finding.missing, extra = ?finding.extra,
@@ -357,7 +361,7 @@ impl Osd {
         );
         let superfluous: Vec<HObject> = finding.superfluous().collect();
         let is_all = finding.errors == pg::scrub::snapset::EXTRA_CLONES;
-        let mut removed = running.may_repair() && !superfluous.is_empty();
+        let mut removed = running.may_repair() && !rests && !superfluous.is_empty();
         if removed {
             for clone in &superfluous {
                 removed &= group.pg.remove_remains(now.wall(), clone);

@@ -224,6 +224,8 @@ pub struct Pg {
     pub(crate) receiving: Receiving,
     pub(crate) sources: Sources,
     pub(crate) room: Room,
+    /// Whether it is at rest, so that what all members have of it can be named and merged.
+    pub(crate) is_resting: bool,
     /// What an administrator wants compared, and was not yet. Members tell a new primary.
     pub(crate) scrub_order: Option<Order>,
     pub(crate) reshaping: Option<Reshaping>,
@@ -271,6 +273,7 @@ impl Pg {
             receiving: Receiving::default(),
             sources: Sources::default(),
             room: Room::default(),
+            is_resting: false,
             scrub_order: None,
             reshaping: None,
             held: Held::default(),
@@ -388,6 +391,12 @@ impl Pg {
     pub(crate) fn interrupt_writes(&mut self, members_stay: bool) {
         let tickets = self.in_flight.drain(..).map(|write| write.ticket).collect();
         self.outputs.push_back(Output::Interrupted { tickets, members_stay });
+    }
+
+    /// A group that is going to be merged takes no more writes, or does again. Until then nothing of it is repaired,
+    /// either: that would give it another version than it has told, or make a copy incomplete.
+    pub fn rest(&mut self, rests: bool) {
+        self.is_resting = rests;
     }
 
     pub fn scrub_order(&self) -> Option<Order> {

@@ -67,6 +67,16 @@ impl Monitor {
         self.tell_all()
     }
 
+    /// Announces that the last group is going to be merged, or takes that back.
+    pub fn announce_merge(&mut self, is_on: bool) -> Vec<(ConnId, Message)> {
+        let mut pool = self.map.pool(POOL).expect("there is one pool").clone();
+        pool.pg_num_pending = pool.pg_num - u32::from(is_on);
+        let mut increment = self.next();
+        increment.new_pools.insert(POOL, pool);
+        self.publish(increment);
+        self.tell_all()
+    }
+
     pub fn move_group(&mut self, pg: PgId, osds: &[OsdId]) -> Vec<(ConnId, Message)> {
         let mut increment = self.next();
         increment.new_pg_upmap.insert(pg, osds.to_vec());

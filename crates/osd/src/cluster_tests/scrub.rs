@@ -179,6 +179,27 @@ fn what_a_deep_scrub_finds_is_repaired_and_looked_at_again() {
     }
 }
 
+/// A repair would give a copy another version than its group has told, or make it incomplete.
+#[test]
+fn a_group_at_rest_is_repaired_when_it_goes_on() {
+    let mut world = world_with_objects(38, 3);
+    world.announce_merge(true);
+    let name = world.object_that_merges();
+    world.wait_until(|world| world.has_reported_rest(&name));
+    let replica = world.replicas_of(&name)[0];
+    world.damage(replica, &name);
+    world.order_scrub(Level::Deep, true);
+    world.wait(40);
+    assert!(world.is_damaged() && world.has_reported_rest(&name));
+    assert_eq!(world.scrub_errors(), 1, "what was found is told");
+    world.announce_merge(false);
+    world.order_scrub(Level::Deep, true);
+    world.wait(40);
+    assert!(!world.is_damaged());
+    world.finish();
+    assert_readable(&mut world);
+}
+
 #[test]
 fn of_two_copies_that_differ_the_primary_s_is_taken_only_when_asked() {
     let mut world = world_with_objects(37, 2);

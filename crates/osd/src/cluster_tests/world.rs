@@ -595,6 +595,27 @@ impl World {
         self.drain();
     }
 
+    /// The last group is going to be merged, or is not any more.
+    pub fn announce_merge(&mut self, is_on: bool) {
+        let messages = self.monitor.announce_merge(is_on);
+        self.send_all(Node::Monitor, messages);
+        self.drain();
+    }
+
+    /// An object of a group that is going to be merged.
+    pub fn object_that_merges(&self) -> String {
+        let pool = self.monitor.map.pool(POOL).expect("there is one pool");
+        let names = (0..).map(|number| format!("object{number}"));
+        let mut names = names.filter(|name| pool.is_merging(self.object(name).0.seed));
+        names.next().expect("there is always one more")
+    }
+
+    /// Whether the object's group has said that it rests.
+    pub fn has_reported_rest(&self, name: &str) -> bool {
+        let states = self.monitor.reported.get(&self.object(name).0);
+        states.is_some_and(|states| states & wire::internal::pg_state::PREMERGE != 0)
+    }
+
     /// What each copy remembers of scrubs.
     pub fn scrub_stamps(&self) -> Vec<pg::scrub::Stamps> {
         let osds = self.machines.iter().filter_map(|machine| machine.osd.as_ref());

@@ -28,12 +28,16 @@ impl Pg {
         }
     }
 
+    fn may_repair(&self, object: &HObject) -> bool {
+        self.state == State::Active && !self.is_resting && !self.is_in_work(object)
+    }
+
     /// What these members have of an object counts for nothing from now on; it is recovered from
     /// others, in the version that it should have. False if that is not possible now.
     pub fn distrust(&mut self, object: &HObject, version: EVersion, bad: &[OsdId]) -> bool {
         let is_own = bad.contains(&self.whoami);
         let has_source = !is_own || self.has_other_source(object, version, bad);
-        if self.state != State::Active || !has_source || self.is_in_work(object) {
+        if !self.may_repair(object) || !has_source {
             return false;
         }
         tracing::warn!(pg = %self.id, %object, ?bad, "copies are bad and will be replaced");
@@ -71,7 +75,7 @@ impl Pg {
     /// An object that should not be there goes by a write of its own, on all members; whether that was
     /// begun.
     pub fn remove_remains(&mut self, now: UTime, object: &HObject) -> bool {
-        if self.state != State::Active || self.is_in_work(object) {
+        if !self.may_repair(object) {
             return false;
         }
         self.submit(Write {

@@ -313,3 +313,19 @@ fn what_is_missing_is_missing_of_the_part() {
     assert_eq!(part.missing().iter().count(), 1);
     assert!(part.missing().contains(&object("a")));
 }
+
+#[test]
+fn nothing_is_repaired_between_rest_and_merge() {
+    let (mut world, source, target) = divided();
+    world.run_script("rest 0\n distrust 1 b => no");
+    let extra = object("extra").at(SnapId(4));
+    assert!(!world.node(OsdId(0)).pg.remove_remains(UTime::default(), &extra));
+    world.run();
+    world.nodes.iter_mut().for_each(|node| node.begin_merging(source, target));
+    world.run_script(
+        "merge 40 0 1 2
+         run
+         states => Active ReplicaActive ReplicaActive
+         clean => yes",
+    );
+}

@@ -30,6 +30,12 @@
 //! confirmed            how many writes were confirmed since last asked
 //! damage OSD NAME      the medium loses the object's data, until the object is made anew
 //! mend OSD NAME        it can be read again
+//! damage-meta OSD NAME  the medium loses what there is of the object besides data, until it is made anew
+//! mend-meta OSD NAME   it can be read again
+//! fail OSD KIND        one read of this kind fails: list, meta, read, omap
+//! unfound OSD          what it lacks and nobody within reach has
+//! fill OSD             its store takes nothing any more that adds to objects
+//! rest OSD             its group takes no more writes before it is merged
 //! distrust OSD NAME    the primary learns that this copy is bad; yes, if it is going to be replaced
 //! blocked-by OSD       for whom its copy waits
 //! clean                whether the primary says so
@@ -69,10 +75,14 @@ pub struct Node {
     is_starting: bool,
     may_fill: bool,
     /// Whether the OSD's only place for filling in, or for being filled in, is taken.
-    has_place: bool,
+    pub has_place: bool,
     promised: Time,
     waits_until: Option<Time>,
     damaged: BTreeSet<HObject>,
+    meta_damaged: BTreeSet<HObject>,
+    /// What read of its store fails next.
+    failing: Option<String>,
+    is_full: bool,
     /// The newest map that it was told.
     seen: u32,
     completions: VecDeque<(Tag, Result<store::Outcome, store::StoreError>)>,
@@ -84,7 +94,7 @@ pub struct Node {
 
 pub struct World {
     pub nodes: Vec<Node>,
-    messages: VecDeque<(OsdId, OsdId, Message)>,
+    pub messages: VecDeque<(OsdId, OsdId, Message)>,
     pub epoch: u32,
     up: Vec<OsdId>,
     temporary: Vec<OsdId>,
@@ -134,6 +144,9 @@ impl Node {
             promised: Time::ZERO,
             waits_until: None,
             damaged: BTreeSet::new(),
+            meta_damaged: BTreeSet::new(),
+            failing: None,
+            is_full: false,
             seen: 1,
             completions: VecDeque::new(),
             part: None,
@@ -144,6 +157,22 @@ impl Node {
 
     pub fn ask_store(&mut self, kind: RequestKind) -> Result<store::Outcome, store::StoreError> {
         let is_commit = kind.is_commit();
+        let name = match &kind {
+            RequestKind::List { .. } => "list",
+            RequestKind::Meta { .. } => "meta",
+            RequestKind::Read { .. } => "read",
+            RequestKind::OmapHeader { .. } | RequestKind::OmapList { .. } => "omap",
+            _ => "",
+        };
+        if self.failing.take_if(|failing| failing == name).is_some() {
+            return Err(store::StoreError::Device("one read fails".into()));
+        }
+        if let RequestKind::Meta { object, .. } = &kind
+            && self.meta_damaged.contains(object)
+        {
+            let object = object.clone();
+            return Err(store::StoreError::Corrupt { object, offset: 0, length: 0 });
+        }
         if let RequestKind::Read { object, offset, length, .. } = &kind
             && self.damaged.contains(object)
         {
@@ -155,10 +184,18 @@ impl Node {
             for (_, change) in &transaction.changes {
                 if let Change::Remove { object } = change {
                     self.damaged.remove(object);
+                    self.meta_damaged.remove(object);
                 }
             }
         }
-        let is_refused = is_commit && self.fates.pop_front() == Some(false);
+        let adds = match &kind {
+            RequestKind::Commit(given) | RequestKind::Append(given) => {
+                given.purpose() == store::Purpose::Addition
+            }
+            _ => false,
+        };
+        let is_refused =
+            is_commit && (self.fates.pop_front() == Some(false) || self.is_full && adds);
         if let (RequestKind::Append(refused), true) = (&kind, is_refused) {
             self.store.close_behind(refused);
         }
@@ -177,6 +214,11 @@ impl Node {
             self.seen = *epoch;
             self.begin_part(change, members);
         }
+    }
+
+    /// Whether a read that is to fail did not come.
+    pub fn is_failing(&self) -> bool {
+        self.failing.is_some()
     }
 
     /// The version that the store has of an object.
@@ -277,6 +319,16 @@ impl World {
             "up" => (node.status.is_up, node.status.up_from) = (true, next),
             "lost" => node.status.lost_at = next,
             "damage" => drop(node.damaged.insert(object(rest[0]))),
+            "damage-meta" => drop(node.meta_damaged.insert(object(rest[0]))),
+            "mend-meta" => assert!(node.meta_damaged.remove(&object(rest[0]))),
+            "fail" => node.failing = Some(rest[0].to_owned()),
+            "fill" => node.is_full = true,
+            "rest" => node.pg.rest(true),
+            "unfound" => {
+                let names = node.pg.unfound();
+                let names = names.map(|object| String::from_utf8_lossy(&object.name).into_owned());
+                return names.collect::<Vec<_>>().join(" ");
+            }
             "mend" => assert!(node.damaged.remove(&object(rest[0]))),
             "distrust" => return self.distrust(osd, rest[0]),
             "refuse" => node.may_fill = false,
@@ -318,6 +370,20 @@ impl World {
         &mut self.nodes[osd.0 as usize]
     }
 
+    /// Goes on until the OSD's log knows what its store does not have.
+    pub fn step_until_missing(&mut self, osd: OsdId) {
+        while self.node(osd).pg.missing().is_empty() {
+            assert!(self.step(true), "osd.{} misses nothing", osd.0);
+        }
+    }
+
+    /// The store knows nothing of the object any more.
+    pub fn lose(&mut self, osd: OsdId, name: &str) {
+        let change = Change::Remove { object: object(name) };
+        let changes = vec![(Collection(PG), change)];
+        self.node(osd).ask_store(RequestKind::Commit(store::Transaction { changes })).unwrap();
+    }
+
     fn pass_time(&mut self, now: Time) {
         self.now = now;
         for node in &mut self.nodes {
@@ -336,7 +402,7 @@ impl World {
         if temporary.is_empty() { self.up.clone() } else { temporary }
     }
 
-    fn primary(&self) -> OsdId {
+    pub fn primary(&self) -> OsdId {
         self.acting()[0]
     }
 
@@ -371,7 +437,7 @@ impl World {
     }
 
     /// The monitor does what primaries ask for; false if there is nothing.
-    fn grant(&mut self) -> bool {
+    pub fn grant(&mut self) -> bool {
         let is_running = |node: &&mut Node| node.status.is_up && !node.is_starting;
         let mut changed = false;
         let primary = self.acting().first().copied();
@@ -397,26 +463,29 @@ impl World {
     }
 
     pub fn write(&mut self, name: &str, value: Option<&str>) {
-        let primary = self.primary();
         let object = object(name);
+        let write = |value: &str| Change::Write {
+            object: object.clone(),
+            offset: 0,
+            data: Bytes::copy_from_slice(value.as_bytes()),
+        };
+        self.change(&object, value.map(|value| vec![write(value)]));
+    }
+
+    /// A write of the object that consists of these changes, or removes it.
+    pub fn change(&mut self, object: &HObject, changes: Option<Vec<Change>>) {
+        let primary = self.primary();
+        let object = object.clone();
         let prior_version = self.node(primary).version(&object);
         let pg = &mut self.node(primary).pg;
         let info = ObjectInfo { version: pg.next_version(), ..ObjectInfo::default() };
-        let changes = match value {
-            Some(value) => vec![
-                Change::Write {
-                    object: object.clone(),
-                    offset: 0,
-                    data: Bytes::copy_from_slice(value.as_bytes()),
-                },
-                Change::SetAttrs {
-                    object: object.clone(),
-                    attrs: BTreeMap::from([(INFO_ATTR, codec::encode_to_bytes(&info))]),
-                },
-            ],
+        let attrs = BTreeMap::from([(INFO_ATTR, codec::encode_to_bytes(&info))]);
+        let kind = if changes.is_some() { EntryKind::Modify } else { EntryKind::Delete };
+        let set_info = Change::SetAttrs { object: object.clone(), attrs };
+        let changes = match changes {
+            Some(changes) => changes.into_iter().chain([set_info]).collect(),
             None => vec![Change::Remove { object: object.clone() }],
         };
-        let kind = if value.is_some() { EntryKind::Modify } else { EntryKind::Delete };
         self.tickets += 1;
         let ticket = self.tickets;
         let request = request(ticket);
@@ -526,7 +595,7 @@ impl World {
         }
     }
 
-    fn restart(&mut self, osd: OsdId, wipe: bool) {
+    pub fn restart(&mut self, osd: OsdId, wipe: bool) {
         let epoch = Epoch(self.epoch + 1);
         let node = self.node(osd);
         node.completions.clear();
@@ -559,7 +628,7 @@ impl World {
         }
     }
 
-    fn assert_equal(&self, osds: &[OsdId]) {
+    pub fn assert_equal(&self, osds: &[OsdId]) {
         let content = |osd: &OsdId| {
             let node = &self.nodes[osd.0 as usize];
             let objects = node.store.objects(Collection(PG));
