@@ -80,6 +80,11 @@ impl Missing {
         self.items.range(from.clone()..).map(|(object, _)| object)
     }
 
+    /// Whether both list the same objects in the same versions.
+    pub(crate) fn has_same_needs(&self, other: &Missing) -> bool {
+        self.by_need == other.by_need
+    }
+
     pub fn oldest_need(&self) -> Option<EVersion> {
         self.by_need.first().map(|(need, _)| *need)
     }

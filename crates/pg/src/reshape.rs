@@ -31,7 +31,7 @@ use types::{EVersion, HObject, OsdId, PgId};
 
 /// Of log entries and the like in one transaction: one more entry still leaves it bookkeeping, for which a
 /// full store has room.
-const STEP_BYTES_MAX: usize = BOOKKEEPING_BYTES_MAX as usize / 2;
+pub(crate) const STEP_BYTES_MAX: usize = BOOKKEEPING_BYTES_MAX as usize / 2;
 /// Messages of one interval that are kept while the copy stands still; primaries ask again.
 const HELD_MAX: usize = 256;
 
@@ -207,6 +207,9 @@ impl Pg {
             _ => self.merged_incomplete(sources),
         };
         let mut steps = self.prepare_dups(&own);
+        // What they lack is forgotten with their logs; what lies in its place must not be taken for it then.
+        let copies = sources.iter().map(|source| &**source).chain([&*self]);
+        steps.extend(copies.flat_map(|copy| copy.remove_missing(&copy.missing)));
         let mut transaction = Transaction { changes: Vec::with_capacity(3 * sources.len() + 3) };
         for source in sources.iter().filter(|source| source.created) {
             let (hashes, from) = (source.hashes(), source.collection);

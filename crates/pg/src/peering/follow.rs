@@ -5,7 +5,7 @@ use crate::merge;
 use crate::message::Activation;
 use crate::persist::dups_pair;
 use crate::reshape::{log_pair, next_step};
-use crate::{Dups, Missing, Pg, PgHistory, PgInfo, PgLog, State, Tag, info};
+use crate::{Dups, Pg, PgHistory, PgInfo, PgLog, State, Tag, info};
 use store::{Change, RequestKind, Transaction};
 use types::{EVersion, HObject};
 
@@ -35,8 +35,7 @@ impl Pg {
         match merged {
             Some(merged) => {
                 let last_backfill = self.info.last_backfill.clone();
-                self.info = PgInfo { last_backfill, ..info };
-                self.take_merged(merged, tag);
+                self.take_merged(merged, PgInfo { last_backfill, ..info }, tag);
             }
             None => {
                 self.info = PgInfo { last_backfill: HObject::default(), ..info };
@@ -49,12 +48,13 @@ impl Pg {
     ///
     /// A log is much for one transaction. So the copy begins with a piece of it, which others make longer: after a
     /// crash in between it is one that nothing is filled in of, and that missed the newest writes.
+    ///
+    /// What it missed goes: it may lie here in the right version and yet be bad.
     fn begin_anew(&mut self, log: PgLog, tag: Tag) {
         let mut transaction = self.replace_dups(log.dups());
         self.remove_meta(&mut transaction, info::log_keys());
-        self.remove_meta(&mut transaction, info::missing_keys());
         self.log = log;
-        self.missing = Missing::default();
+        let missing = std::mem::take(&mut self.missing);
         self.info.log_tail = self.log.tail();
         self.update_last_complete();
         let entries: Vec<_> = self.log.entries().map(log_pair).collect();
@@ -69,6 +69,13 @@ impl Pg {
                 self.commit(Tag::Progress, std::mem::take(&mut transaction));
             }
         }
+        // No sooner than it is known that nothing is filled in.
+        for mut removal in self.remove_missing(&missing) {
+            transaction.changes.append(&mut removal.changes);
+            self.set_info(&mut transaction);
+            self.commit(Tag::Progress, std::mem::take(&mut transaction));
+        }
+        self.remove_meta(&mut transaction, info::missing_keys());
         self.set_info_and_intervals(&mut transaction);
         self.commit(tag, transaction);
     }

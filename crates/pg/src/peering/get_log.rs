@@ -1,11 +1,8 @@
 //! GetLog and GetMissing: the primary follows the best log, and learns what its members lack.
 
-use crate::merge::{self, Merged};
+use crate::merge;
 use crate::message::{Body, LogPart};
-use crate::{Missing, Pg, PgLog, State, Tag, info};
-use bytes::Bytes;
-use std::collections::BTreeMap;
-use store::{Change, Transaction};
+use crate::{Missing, Pg, PgLog, State, Tag};
 use types::{EVersion, HObject, OsdId};
 
 /// The log in a message, if it is one.
@@ -69,64 +66,13 @@ impl Pg {
         let history = self.info.history;
         let last_epoch_started = self.info.last_epoch_started;
         let last_backfill = self.info.last_backfill.clone();
-        self.info =
+        let info =
             crate::PgInfo { history, last_epoch_started, last_backfill, ..part.info.clone() };
-        self.take_merged(merged, Tag::Progress);
+        self.take_merged(merged, info, Tag::Progress);
         let peer = self.peer_mut(from);
         peer.missing = part.missing.clone();
         peer.is_missing_known = true;
         self.ask_what_is_missing();
-    }
-
-    /// Our copy becomes what a merge says it is; stored in one transaction.
-    pub(crate) fn take_merged(&mut self, merged: Merged, tag: Tag) {
-        let Merged { log, missing, removed, common, .. } = merged;
-        let mut transaction = self.transaction(8);
-        for object in removed {
-            transaction.push(self.collection, Change::Remove { object });
-        }
-        self.replace_log(&mut transaction, &log, common);
-        self.replace_missing(&mut transaction, missing);
-        self.log = log;
-        self.info.log_tail = self.log.tail();
-        self.info.last_update = self.log.head();
-        self.update_last_complete();
-        self.set_info_and_intervals(&mut transaction);
-        self.commit(tag, transaction);
-    }
-
-    /// Own entries above `common` give way, and older ones may be added.
-    fn replace_log(&self, transaction: &mut Transaction, log: &PgLog, common: EVersion) {
-        let (_, end) = info::log_keys();
-        let beyond = EVersion { version: common.version + 1, ..common };
-        self.remove_meta(transaction, (info::log_key(beyond), end));
-        let is_new = |version: EVersion| version > common || version <= self.log.tail();
-        let entries = log.entries().filter(|entry| is_new(entry.version));
-        let pairs: BTreeMap<Bytes, Bytes> = entries
-            .map(|entry| (info::log_key(entry.version), codec::encode_to_bytes(entry)))
-            .collect();
-        if !pairs.is_empty() {
-            self.set_meta(transaction, pairs);
-        }
-    }
-
-    fn replace_missing(&mut self, transaction: &mut Transaction, missing: Missing) {
-        let gone = self.missing.iter().filter(|(object, _)| !missing.contains(object));
-        let keys: Vec<Bytes> = gone.map(|(object, _)| info::missing_key(object)).collect();
-        if !keys.is_empty() {
-            let object = self.meta.clone();
-            transaction.push(self.collection, Change::OmapRemove { object, keys });
-        }
-        let is_new = |object: &HObject| self.missing.get(object) != missing.get(object);
-        let pairs: BTreeMap<Bytes, Bytes> = missing
-            .iter()
-            .filter(|(object, _)| is_new(object))
-            .filter_map(|(object, _)| missing.pair(object))
-            .collect();
-        if !pairs.is_empty() {
-            self.set_meta(transaction, pairs);
-        }
-        self.missing = missing;
     }
 
     /// What each member will lack when it follows our log. Whoever's newest entry we have, and who had

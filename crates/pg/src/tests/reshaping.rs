@@ -329,3 +329,23 @@ fn nothing_is_repaired_between_rest_and_merge() {
          clean => yes",
     );
 }
+
+/// It may lie there in its final version, and be bad.
+#[test]
+fn what_a_copy_lacked_before_a_merge_is_not_taken_for_good() {
+    let (mut world, source, target) = divided();
+    world.run_script("distrust 2 b => yes");
+    world.step_until_missing(OsdId(2));
+    let change =
+        Change::Write { object: object("b"), offset: 0, data: Bytes::from_static(b"bad!") };
+    let transaction = Transaction { changes: vec![(Collection(PG), change)] };
+    world.node(OsdId(2)).ask_store(RequestKind::Commit(transaction)).unwrap();
+    world.nodes.iter_mut().for_each(|node| node.begin_merging(source, target));
+    world.run_script(
+        "merge 40 0 1 2
+         run
+         clean => yes
+         get 2 b => four
+         equal 0 1 2",
+    );
+}

@@ -202,3 +202,32 @@ fn members_that_are_nearly_full_say_so_and_take_it_back() {
     world.run_script("map 30 1 0\n run\n states => ReplicaActive Active");
     assert!(world.nodes[0].pg.has_room() && !world.nodes[1].pg.has_room());
 }
+
+/// As many as one transaction of bookkeeping cannot name, and as many as one transaction of any kind cannot.
+#[test]
+fn a_full_member_that_missed_much_comes_back() {
+    for (missed, is_removed) in [(50, true), (900, true), (900, false)] {
+        let mut world = World::new(3);
+        world.run_script("map 20 0 1 2\n run");
+        let name = |number: usize| format!("object{number}-{}", "x".repeat(200));
+        for number in 0..missed {
+            world.write(&name(number), Some("x"));
+        }
+        world.run_script("run\n down 2\n map 30 0 1\n run");
+        for number in 0..missed {
+            world.write(&name(number), Some("y").filter(|_| !is_removed));
+        }
+        world.run_script("run\n up 2\n fill 2");
+        world.node(types::OsdId(2)).largest = 0;
+        world.run_script(
+            "map 40 0 1 2
+             run
+             states => Active ReplicaActive ReplicaActive",
+        );
+        if is_removed {
+            world.run_script("clean => yes\n equal 0 1 2");
+        }
+        let largest = world.node(types::OsdId(2)).largest;
+        assert!(largest <= store::BOOKKEEPING_BYTES_MAX, "{missed}: {largest}");
+    }
+}
