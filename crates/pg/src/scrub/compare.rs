@@ -3,7 +3,9 @@
 //! A copy that is wrong by itself (it cannot be read, lacks its checksums, contradicts its own info)
 //! is never right. Of the others, those count that have the version which the log demands, or, if the
 //! log does not reach back so far, the newest one: a copy can miss a write, but none can have made one
-//! up. If these still differ, most of them are right; if there are no most, nobody knows.
+//! up. If these still differ, most of them are right; if there are no most, nobody knows. Only those that look like
+//! the beginning of an object do not outvote those that do not: what earlier builds gave to others could end up so on
+//! most copies.
 
 use super::findings::{Authority, Finding, Shard, object, own_errors, shard};
 use super::map::{KnownInfo, ScrubMap, ScrubObject};
@@ -102,7 +104,7 @@ fn shard_errors(copy: Option<&ScrubObject>, right: Option<&ScrubObject>) -> u64 
 fn is_same(copy: Option<&ScrubObject>, right: Option<&ScrubObject>) -> bool {
     match (copy, right) {
         (None, None) => true,
-        (Some(copy), Some(right)) => copy == right,
+        (Some(copy), Some(right)) => copy.is_same(right),
         _ => false,
     }
 }
@@ -119,16 +121,21 @@ fn choose(copies: &Copies<'_>, primary: OsdId, expected: Expected) -> Authority 
         _ => sound.iter().filter_map(|(_, copy)| copy.version()).max(),
     };
     sound.retain(|(_, copy)| copy.version() == version);
-    vote(&sound, primary)
+    let (cut, whole): (Vec<_>, Vec<_>) = sound.iter().partition(|(_, copy)| copy.may_be_cut);
+    match cut.is_empty() || whole.is_empty() {
+        true => vote(&sound, primary),
+        // However many they are, they may be wrong together.
+        false => vote(&whole, primary).presumed(),
+    }
 }
 
 /// The copy that most agree with; the primary's, if that is undecided.
 fn vote(sound: &[(OsdId, &ScrubObject)], primary: OsdId) -> Authority {
-    let votes = |copy: &ScrubObject| sound.iter().filter(|(_, other)| *other == copy).count();
+    let votes = |copy: &ScrubObject| sound.iter().filter(|(_, other)| other.is_same(copy)).count();
     let most = sound.iter().map(|(_, copy)| votes(copy)).max().unwrap_or(0);
     let mut best = sound.iter().filter(|(_, copy)| votes(copy) == most);
     let Some((first, copy)) = best.next() else { return Authority::Nobody };
-    let mut others = best.filter(|(_, other)| other != copy).peekable();
+    let mut others = best.filter(|(_, other)| !other.is_same(copy)).peekable();
     if others.peek().is_none() {
         return Authority::Copy(*first);
     }

@@ -55,6 +55,16 @@ pub enum Authority {
     Nobody,
 }
 
+impl Authority {
+    /// The same, without claiming to know.
+    pub(super) fn presumed(self) -> Authority {
+        match self {
+            Authority::Copy(osd) => Authority::Presumed(osd),
+            other => other,
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     pub name: HObject,

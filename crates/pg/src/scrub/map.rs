@@ -44,6 +44,10 @@ pub struct ScrubObject {
     pub stat_error: bool,
     /// The store could not read data or omap, or they did not have their checksums.
     pub read_error: bool,
+    /// It may be the beginning of an object, of which earlier builds took the rest for received: the last MiB of
+    /// several reads as zeros, or an omap is not there or ends where a piece does. Members of such builds
+    /// do not say so.
+    pub may_be_cut: bool,
 }
 
 impl ScrubObject {
@@ -58,7 +62,13 @@ impl ScrubObject {
             omap_digest: None,
             stat_error: true,
             read_error: false,
+            may_be_cut: false,
         }
+    }
+
+    /// Whether both have the same content.
+    pub fn is_same(&self, other: &ScrubObject) -> bool {
+        ScrubObject { may_be_cut: other.may_be_cut, ..*self } == *other
     }
 
     pub fn version(&self) -> Option<EVersion> {
@@ -93,6 +103,7 @@ pub struct ScrubMap {
 const FLAG_OMAP: u8 = 1;
 const FLAG_STAT_ERROR: u8 = 2;
 const FLAG_READ_ERROR: u8 = 4;
+const FLAG_MAY_BE_CUT: u8 = 8;
 
 impl Encode for KnownInfo {
     fn encode(&self, w: &mut Writer) {
@@ -129,7 +140,8 @@ impl Encode for ScrubObject {
     fn encode(&self, w: &mut Writer) {
         w.u8(u8::from(self.has_omap) * FLAG_OMAP
             + u8::from(self.stat_error) * FLAG_STAT_ERROR
-            + u8::from(self.read_error) * FLAG_READ_ERROR);
+            + u8::from(self.read_error) * FLAG_READ_ERROR
+            + u8::from(self.may_be_cut) * FLAG_MAY_BE_CUT);
         w.u64(self.size);
         w.value(&self.info);
         w.u32(self.attrs_digest);
@@ -145,6 +157,7 @@ impl Decode for ScrubObject {
             has_omap: flags & FLAG_OMAP != 0,
             stat_error: flags & FLAG_STAT_ERROR != 0,
             read_error: flags & FLAG_READ_ERROR != 0,
+            may_be_cut: flags & FLAG_MAY_BE_CUT != 0,
             size: r.u64("size")?,
             info: r.value()?,
             attrs_digest: r.u32("digest of attributes")?,

@@ -17,6 +17,9 @@ use types::HObject;
 const PIECE_MAX: u64 = 512 << 10;
 const OMAP_ENTRIES_MAX: usize = 1024;
 const OMAP_BYTES_MAX: usize = 512 << 10;
+/// What one piece of an object had when it was given to another copy: data, and pairs of its omap.
+const GIVEN_DATA: u64 = 1 << 20;
+const GIVEN_PAIRS: u64 = 1024;
 /// Objects of a chunk that a member tells at most. The primary has fewer in its range.
 const MAP_OBJECTS_MAX: usize = 128;
 
@@ -65,6 +68,9 @@ struct Reading {
     offset: u64,
     data: Digest,
     omap: Digest,
+    pairs: u64,
+    /// Whether the last piece of the data, as it is given to others, has nothing but zeros.
+    is_end_zero: bool,
     has_error: bool,
 }
 
@@ -220,7 +226,15 @@ impl Scan {
         while self.waiting == 0 && self.reading.is_none() {
             let Some(name) = self.unread.pop_front() else { return };
             let (data, omap) = (Digest::new(), Digest::new());
-            self.reading = Some(Reading { name, offset: 0, data, omap, has_error: false });
+            self.reading = Some(Reading {
+                name,
+                offset: 0,
+                data,
+                omap,
+                pairs: 0,
+                is_end_zero: true,
+                has_error: false,
+            });
             // Nothing is to be read of an empty object.
             self.read_data();
         }
@@ -246,8 +260,12 @@ impl Scan {
         let Some(reading) = &mut self.reading else { return };
         match outcome {
             Outcome::Read(read) => {
-                let asked = PIECE_MAX.min(self.map.objects[&reading.name].size - reading.offset);
+                let size = self.map.objects[&reading.name].size;
+                let asked = PIECE_MAX.min(size - reading.offset);
                 reading.data.add(&read.data);
+                if reading.offset >= (size - 1) / GIVEN_DATA * GIVEN_DATA {
+                    reading.is_end_zero &= read.data.iter().all(|byte| *byte == 0);
+                }
                 // It was written meanwhile, and will not be compared.
                 reading.offset += asked.max(read.data.len() as u64);
                 self.read_data();
@@ -257,6 +275,7 @@ impl Scan {
                 self.read_omap(None);
             }
             Outcome::OmapPage(page) => {
+                reading.pairs += page.pairs.len() as u64;
                 for (key, value) in &page.pairs {
                     reading.omap.add_blob(key);
                     reading.omap.add_blob(value);
@@ -300,15 +319,19 @@ impl Scan {
         if !reading.has_error {
             object.data_digest = Some(reading.data.value());
             object.omap_digest = object.has_omap.then(|| reading.omap.value());
+            object.may_be_cut |= reading.is_end_zero && object.size > GIVEN_DATA
+                || reading.pairs > 0 && reading.pairs.is_multiple_of(GIVEN_PAIRS);
         }
     }
 }
 
 fn described(meta: &ObjectMeta) -> ScrubObject {
+    let mut may_be_cut = false;
     let info = match meta.attrs.get(&INFO_ATTR) {
         None => KnownInfo::Missing,
         Some(info) => match codec::decode_all::<ObjectInfo>("object info", info) {
-            Ok(ObjectInfo { version, user_version, size, .. }) => {
+            Ok(ObjectInfo { version, user_version, size, has_omap, .. }) => {
+                may_be_cut = has_omap && !meta.has_omap;
                 KnownInfo::Known { version, user_version, size }
             }
             Err(_) => KnownInfo::Corrupted,
@@ -328,5 +351,6 @@ fn described(meta: &ObjectMeta) -> ScrubObject {
         omap_digest: None,
         stat_error: false,
         read_error: false,
+        may_be_cut,
     }
 }

@@ -1,6 +1,6 @@
 //! What copies say, and what is made of it. A copy is `-` if it is missing, else words: `v3` its
 //! version, `s10` its size, `i10` the size that its info says if another, `a`, `d`, `o` and a letter
-//! its attributes, data and omap, `info!`, `noinfo`, `read!`, `stat!` what is wrong with it.
+//! its attributes, data and omap, `info!`, `noinfo`, `read!`, `stat!` what is wrong with it, `cut?` that it may be the beginning of an object.
 
 use crate::scrub::*;
 use std::collections::BTreeMap;
@@ -23,6 +23,7 @@ fn copy(words: &str) -> Option<ScrubObject> {
             ("noinfo", _) => state = Some(KnownInfo::Missing),
             ("read!", _) => copy.read_error = true,
             ("stat!", _) => copy.stat_error = true,
+            ("cut?", _) => copy.may_be_cut = true,
             (_, "v") => at = version(rest),
             (_, "s") => copy.size = rest.parse().unwrap(),
             (_, "i") => info_size = Some(rest.parse().unwrap()),
@@ -120,6 +121,20 @@ fn of_intact_copies_of_one_version_most_are_right_or_nobody_knows() {
     check("v3 oA | v3 oB | v3 oA", UNKNOWN, "osd.0", &[1], object::OMAP_DIGEST_MISMATCH);
     check("v3 oA | v3 | v3 oA", UNKNOWN, "osd.0", &[1], object::OMAP_DIGEST_MISMATCH);
     check("v3 aA | v3 aB | v3 aB", UNKNOWN, "osd.1", &[0], object::ATTR_VALUE_MISMATCH);
+}
+
+#[test]
+fn what_may_be_a_part_does_not_outvote_what_may_be_the_whole() {
+    let data = object::DATA_DIGEST_MISMATCH;
+    check("v3 s9 dA cut? | v3 s9 dB", UNKNOWN, "perhaps osd.1", &[0], data);
+    check("v3 s9 dA cut? | v3 s9 dA cut? | v3 s9 dB", UNKNOWN, "perhaps osd.2", &[0, 1], data);
+    check("v3 s9 dB | v3 s9 dA cut? | v3 s9 dC cut?", UNKNOWN, "perhaps osd.0", &[1, 2], data);
+    check("v3 s9 dA cut? | v3 s9 dB cut?", UNKNOWN, "perhaps osd.0", &[1], data);
+    check("v3 cut? | v3 oA", UNKNOWN, "perhaps osd.1", &[0], object::OMAP_DIGEST_MISMATCH);
+    // Another version, or damage, tells more.
+    check("v4 s9 dA cut? | v3 s9 dB", UNKNOWN, "osd.0", &[1], object::INFO_INCONSISTENCY | data);
+    check("v3 s9 dA cut? | v3 s9 read!", UNKNOWN, "osd.0", &[1], 0);
+    assert!(findings("v3 s10 dA cut? | v3 s10 dA", UNKNOWN).is_empty(), "the same content");
 }
 
 #[test]

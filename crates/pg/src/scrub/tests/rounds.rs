@@ -266,3 +266,39 @@ fn groups_are_due_at_times_of_their_own_and_deep_scrubs_do_for_both() {
     assert_eq!(stamps.errors.total(), 1);
     assert_eq!(due(&stamps, 1, free).unwrap().1, Level::Light);
 }
+
+/// As builds before this one left objects whose backfill was interrupted.
+#[test]
+fn a_copy_that_got_only_the_first_pieces_is_not_taken_for_the_right_one() {
+    const MIB: u64 = 1 << 20;
+    let (size, pairs) = (2 * MIB + 100, 1500u64);
+    for (has_data, has_pairs) in [(MIB, 0), (2 * MIB, 0), (size, 0), (size, 1024)] {
+        let mut world = World::new(2);
+        let name = object(1);
+        let info = ObjectInfo {
+            version: EVersion::new(1, 1),
+            size,
+            has_omap: true,
+            ..ObjectInfo::default()
+        };
+        let attrs = BTreeMap::from([(INFO_ATTR, codec::encode_to_bytes(&info))]);
+        for (osd, data, pairs) in [(0, has_data, has_pairs), (1, size, pairs)] {
+            let object = || name.clone();
+            let data = vec![7; data as usize].into();
+            let pair = |n: u64| (n.to_be_bytes().to_vec().into(), Bytes::new());
+            let mut changes = vec![
+                Change::SetAttrs { object: object(), attrs: attrs.clone() },
+                Change::Write { object: object(), offset: 0, data },
+                Change::Truncate { object: object(), size },
+            ];
+            if pairs > 0 {
+                let pairs = (0..pairs).map(pair).collect();
+                changes.push(Change::OmapSet { object: object(), pairs });
+            }
+            world.apply(OsdId(osd), changes);
+        }
+        let (end, findings, _) = world.scrub(Level::Deep, |_| {});
+        assert_eq!((end, findings.len()), (End::Complete, 1));
+        assert_eq!(findings[0].authority, Authority::Presumed(OsdId(1)), "{has_data} {has_pairs}");
+    }
+}
