@@ -31,6 +31,8 @@ enum Stage {
     Reserving,
     /// The target, or this OSD, may not begin now.
     Refused,
+    /// A store could not list what there is.
+    Failed,
     Comparing,
     Pushing,
     /// The target stores how far it has come.
@@ -81,12 +83,13 @@ impl Backfill {
         !self.targets.is_empty()
     }
 
-    pub fn is_refused(&self) -> bool {
-        self.stage == Stage::Refused
+    /// Whether it may be begun another time.
+    pub fn is_put_off(&self) -> bool {
+        matches!(self.stage, Stage::Refused | Stage::Failed)
     }
 
     pub fn retry(&mut self) {
-        if self.stage == Stage::Refused {
+        if self.is_put_off() {
             self.stage = Stage::Idle;
         }
     }
@@ -102,7 +105,7 @@ impl Backfill {
     }
 
     fn target(&self) -> Option<OsdId> {
-        self.targets.front().copied().filter(|_| self.stage > Stage::Refused)
+        self.targets.front().copied().filter(|_| self.stage > Stage::Failed)
     }
 
     /// Notes a write of the primary; whether `to`, which is filled in up to `last_backfill`, needs it.
@@ -208,11 +211,19 @@ impl Pg {
     }
 
     pub(crate) fn told_reserved(&mut self, from: OsdId, granted: bool) {
-        if self.backfill.stage != Stage::Reserving || self.backfill.targets.front() != Some(&from) {
+        if self.backfill.targets.front() != Some(&from) {
             return;
         }
+        let stage = match (self.backfill.stage, granted) {
+            (Stage::Reserving, true) => Stage::Comparing,
+            (Stage::Reserving, false) => Stage::Refused,
+            // It cannot list its objects.
+            (Stage::Comparing, false) => Stage::Failed,
+            _ => return,
+        };
+        self.backfill.stage = stage;
         if !granted {
-            self.backfill.stage = Stage::Refused;
+            self.sources.forget_own_scan();
             return self.outputs.push_back(Output::Release);
         }
         let info = self.peers.get(&from).and_then(|peer| peer.info.as_ref());
@@ -221,13 +232,31 @@ impl Pg {
         self.compare_page(last_backfill.max(first));
     }
 
+    /// The target cannot say what it has: it is compared another time.
+    pub(crate) fn cannot_list(&mut self, primary: OsdId) {
+        if self.backfill.asked_by == Some(primary) {
+            self.told_to_release();
+            self.send(primary, &Body::Reserved(false));
+        }
+    }
+
+    /// Nor can the primary.
+    pub(crate) fn stop_comparing(&mut self) {
+        let Some(target) = self.backfill.target() else { return };
+        if self.backfill.stage == Stage::Comparing {
+            self.backfill.stage = Stage::Failed;
+            self.send(target, &Body::Release);
+            self.outputs.push_back(Output::Release);
+        }
+    }
+
     /// Whether members are being filled in, wait for permission, or are refused it.
     pub fn backfill_state(&self) -> Option<BackfillState> {
         if !self.backfill.is_needed() {
             return None;
         }
         Some(match self.backfill.stage {
-            Stage::Idle | Stage::Reserving => BackfillState::Waiting,
+            Stage::Idle | Stage::Reserving | Stage::Failed => BackfillState::Waiting,
             Stage::Refused => BackfillState::TooFull,
             _ => BackfillState::Running,
         })

@@ -78,9 +78,12 @@ pub(crate) fn missing_key(object: &HObject) -> Bytes {
     w.into_bytes()
 }
 
-pub(crate) fn decode_missing_key(key: &[u8]) -> Option<HObject> {
-    let (prefix, object) = key.split_first()?;
-    (*prefix == MISSING_PREFIX).then(|| codec::decode_all("missing object", object).ok())?
+/// The object that a key says is missing, if it is such a key.
+pub(crate) fn decode_missing_key(key: &[u8]) -> codec::Result<Option<HObject>> {
+    match key.split_first() {
+        Some((&MISSING_PREFIX, object)) => codec::decode_all("missing object", object).map(Some),
+        _ => Ok(None),
+    }
 }
 
 pub(crate) fn missing_keys() -> (Bytes, Bytes) {
@@ -283,7 +286,9 @@ mod tests {
             assert!(decode_all::<PgInfo>("info", &bytes[..end]).is_err());
         }
         let object = HObject::hash_start(types::PoolId(3), 77);
-        assert_eq!(decode_missing_key(&missing_key(&object)), Some(object));
-        assert_eq!(decode_missing_key(&log_key(EVersion::ZERO)), None);
+        let key = missing_key(&object);
+        assert_eq!(decode_missing_key(&key), Ok(Some(object)));
+        assert_eq!(decode_missing_key(&log_key(EVersion::ZERO)), Ok(None));
+        assert!(decode_missing_key(&key[..key.len() - 1]).is_err());
     }
 }

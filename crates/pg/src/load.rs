@@ -96,7 +96,7 @@ impl Pg {
             // Stamps that are damaged do not make a group fail.
             let stamps = codec::decode_all::<Stamps>("scrub stamps", value);
             self.scrub_order = self.scrub_order.or(stamps.ok().and_then(|stamps| stamps.order));
-        } else if let Some(object) = info::decode_missing_key(key) {
+        } else if let Some(object) = info::decode_missing_key(key)? {
             let item: Item = codec::decode_all("missing item", value)?;
             self.missing.add(object, item);
         }

@@ -1,18 +1,47 @@
 //! Storing objects that come from another OSD, piece by piece.
+//!
+//! The object's info, and with it its version, comes with the last piece. So whoever compares versions never takes
+//! for whole what is not: an object without info has no version that equals any other, and is replaced. That holds
+//! whatever becomes of the list of missing objects and of `last_backfill` meanwhile.
+//!
+//! Pieces count in order only, and as long as they are of one version: each repeats the object's info. Of a piece
+//! of another version the object begins anew.
 
 use crate::message::{Body, Cursor, Push};
+use crate::missing::Item;
 use crate::snaps::{self, SNAPSET_ATTR, SnapSet};
 use crate::{INFO_ATTR, ObjectInfo, Pg, State, Tag, info};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use store::{Change, Transaction};
-use types::{HObject, OsdId};
+use types::{EVersion, HObject, OsdId};
 
 /// Pieces on their way to the store; those of an earlier interval are forgotten.
 #[derive(Debug, Default)]
 pub(crate) struct Receiving {
     last: u64,
     pieces: BTreeMap<u64, Piece>,
+    /// Objects of which more pieces are to come.
+    begun: BTreeMap<HObject, Begun>,
+}
+
+/// An object as far as its pieces have come.
+#[derive(Debug)]
+struct Begun {
+    /// What its last piece completes it with.
+    info: Option<Bytes>,
+    next: Cursor,
+}
+
+/// What is to be done with a piece.
+#[derive(Debug, PartialEq)]
+enum Verdict {
+    /// With the object's info, if it is the last one of several.
+    Store(Option<Bytes>),
+    /// It continues nothing that is known here.
+    Drop,
+    /// The object is another one than when its first piece was read.
+    Restart,
 }
 
 #[derive(Debug)]
@@ -29,9 +58,49 @@ fn indexed(object: &HObject, attrs: &BTreeMap<Bytes, Bytes>) -> Option<BTreeMap<
     (!pairs.is_empty()).then_some(pairs)
 }
 
+/// The version of the object that a first piece belongs to.
+fn pushed_version(push: &Push) -> Option<EVersion> {
+    let info = push.attrs.as_ref()?.get(&INFO_ATTR)?;
+    codec::decode_all::<ObjectInfo>("info", info).ok().map(|info| info.version)
+}
+
 impl Receiving {
     pub fn clear(&mut self) {
         self.pieces.clear();
+        self.begun.clear();
+    }
+
+    /// What came of the object counts for nothing.
+    pub fn forget(&mut self, object: &HObject) {
+        self.begun.remove(object);
+    }
+
+    fn judge(&mut self, push: &Push) -> Verdict {
+        let info = push.attrs.as_ref().map(|attrs| attrs.get(&INFO_ATTR));
+        if push.cursor.is_start() {
+            self.begun.remove(&push.object);
+            if let Some(next) = push.next.clone() {
+                let info = info.flatten().cloned();
+                self.begun.insert(push.object.clone(), Begun { info, next });
+            }
+            return Verdict::Store(None);
+        }
+        let Some(begun) = self.begun.get_mut(&push.object) else { return Verdict::Drop };
+        if begun.next != push.cursor {
+            return Verdict::Drop;
+        }
+        // Builds before this one send attributes with the first piece alone.
+        if info.is_some_and(|info| info != begun.info.as_ref()) {
+            self.begun.remove(&push.object);
+            return Verdict::Restart;
+        }
+        match push.next.clone() {
+            Some(next) => {
+                begun.next = next;
+                Verdict::Store(None)
+            }
+            None => Verdict::Store(self.begun.remove(&push.object).and_then(|begun| begun.info)),
+        }
     }
 }
 
@@ -49,20 +118,37 @@ impl Pg {
             tracing::error!(pg = %self.id, %from, object = %push.object, "it has another version");
             return self.not_fetched(&push.object, from, true);
         }
-        self.store_piece(from, push);
+        match self.receiving.judge(&push) {
+            Verdict::Store(info) => self.store_piece(from, push, info),
+            Verdict::Drop => {}
+            Verdict::Restart => self.ask_for_more(from, push.object, Cursor::default()),
+        }
     }
 
-    /// Whether the object is there in the version that our log names.
+    /// Whether the object is there in the version that our log names, or, if that does not reach so far back, in the
+    /// one that those have who lack nothing.
     fn is_what_is_needed(&self, push: &Push) -> bool {
-        let info = push.attrs.as_ref().and_then(|attrs| attrs.get(&INFO_ATTR));
-        let version = info.and_then(|info| codec::decode_all::<ObjectInfo>("info", info).ok());
-        version.map(|info: ObjectInfo| info.version) == self.missing.need(&push.object)
+        let (Some(need), Some(version)) = (self.missing.need(&push.object), pushed_version(push))
+        else {
+            return false;
+        };
+        need == version || need == EVersion::ZERO
     }
 
-    fn store_piece(&mut self, from: OsdId, push: Push) {
+    fn ask_for_more(&mut self, from: OsdId, object: HObject, next: Cursor) {
+        match self.state {
+            State::ReplicaActive => self.send(from, &Body::Pushed(object, Some(next), true)),
+            _ => self.send(from, &Body::Pull(object, next)),
+        }
+    }
+
+    fn store_piece(&mut self, from: OsdId, push: Push, info: Option<Bytes>) {
         let (object, next) = (push.object.clone(), push.next.clone());
         let mut transaction = self.transaction(8);
-        self.write_piece(&mut transaction, push);
+        if next.is_some() && push.cursor.is_start() {
+            self.miss_replaced(&mut transaction, &push);
+        }
+        self.write_piece(&mut transaction, push, info);
         if next.is_none() && self.missing.contains(&object) {
             self.unset_missing(&mut transaction, info::missing_key(&object));
         }
@@ -72,8 +158,22 @@ impl Pg {
         self.commit(Tag::Received(job), transaction);
     }
 
-    fn write_piece(&self, transaction: &mut Transaction, push: Push) {
-        let object = push.object;
+    /// What is replaced piece by piece is not there until the last one is.
+    fn miss_replaced(&mut self, transaction: &mut Transaction, push: &Push) {
+        let object = &push.object;
+        if *object >= self.info.last_backfill || self.missing.contains(object) {
+            return;
+        }
+        let need = pushed_version(push).unwrap_or(EVersion::ZERO);
+        self.missing.add(object.clone(), Item { need, have: EVersion::ZERO });
+        self.update_last_complete();
+        let mut pairs = BTreeMap::from([self.info_pair()]);
+        pairs.extend(self.missing.pair(object));
+        self.set_meta(transaction, pairs);
+    }
+
+    fn write_piece(&self, transaction: &mut Transaction, push: Push, info: Option<Bytes>) {
+        let (object, is_last) = (push.object, push.next.is_none());
         let mut change = |change| transaction.push(self.collection, change);
         if push.cursor.is_start() {
             change(Change::Remove { object: object.clone() });
@@ -81,7 +181,10 @@ impl Pg {
         if push.cursor.is_start() && push.attrs.is_none() {
             return;
         }
-        if let Some(attrs) = push.attrs {
+        if let Some(mut attrs) = push.attrs.filter(|_| push.cursor.is_start()) {
+            if !is_last {
+                attrs.remove(&INFO_ATTR);
+            }
             if let Some(pairs) = indexed(&object, &attrs) {
                 change(Change::OmapSet { object: self.meta.clone(), pairs });
             }
@@ -98,7 +201,11 @@ impl Pg {
             change(Change::OmapSetHeader { object: object.clone(), header: push.omap_header });
         }
         if !push.omap.is_empty() {
-            change(Change::OmapSet { object, pairs: push.omap });
+            change(Change::OmapSet { object: object.clone(), pairs: push.omap });
+        }
+        if let Some(info) = info {
+            let attrs = BTreeMap::from([(INFO_ATTR, info)]);
+            change(Change::SetAttrs { object, attrs });
         }
     }
 
@@ -112,7 +219,7 @@ impl Pg {
             return self.send(from, &Body::Pushed(object, next, true));
         }
         match next {
-            Some(next) => self.send(from, &Body::Pull(object, next)),
+            Some(next) => self.ask_for_more(from, object, next),
             None => self.fetched(&object, was_missing),
         }
     }
@@ -121,8 +228,12 @@ impl Pg {
     /// next attempt may succeed.
     pub(crate) fn piece_refused(&mut self, job: u64) {
         let Some(Piece { from, object, .. }) = self.receiving.pieces.remove(&job) else { return };
-        let mut transaction = self.transaction(1);
+        self.receiving.forget(&object);
+        let mut transaction = self.transaction(2);
         transaction.push(self.collection, Change::Remove { object: object.clone() });
+        if let Some(pair) = self.missing.pair(&object) {
+            self.set_meta(&mut transaction, BTreeMap::from([pair]));
+        }
         self.commit(Tag::Progress, transaction);
         match self.state {
             State::ReplicaActive => self.send(from, &Body::Pushed(object, None, false)),
@@ -132,6 +243,7 @@ impl Pg {
 
     /// The entry of a write says what becomes of its object: nothing is missing of it any more.
     pub(crate) fn overwrite_missing(&mut self, transaction: &mut Transaction, object: &HObject) {
+        self.receiving.forget(object);
         if self.missing.remove(object) {
             self.unset_missing(transaction, info::missing_key(object));
             self.update_last_complete();

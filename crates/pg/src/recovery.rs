@@ -8,7 +8,8 @@
 //!
 //! A piece goes straight into the object that it belongs to. Nobody can see a part of an object: it is
 //! listed as missing until the transaction that stores its last piece, or lies in the range that is not
-//! filled in yet.
+//! filled in yet. Nor is a part taken for the whole later on, when those who lack something are told apart by other
+//! means: only the last piece gives the object its info, and with it a version.
 
 use crate::message::{Body, Cursor};
 use crate::missing::Item;
@@ -357,6 +358,7 @@ impl Pg {
     /// A deletion has overtaken the recovery of its object.
     pub(crate) fn deleted_unrecovered(&mut self, object: &HObject) {
         self.sources.forget(object);
+        self.receiving.forget(object);
         self.recovery.spared.retain(|(_, spared)| spared != object);
         for osd in self.participants.clone() {
             if self.peers.get_mut(&osd).is_some_and(|peer| peer.missing.remove(object)) {
@@ -388,7 +390,7 @@ impl Pg {
 
     /// Whether there is something that [`Pg::retry_recovery`] may help.
     pub fn wants_retry(&self) -> bool {
-        self.is_recovering_state() && (self.recovery.is_toofull || self.backfill.is_refused())
+        self.is_recovering_state() && (self.recovery.is_toofull || self.backfill.is_put_off())
     }
 
     /// Someone came up: it may have what nobody else has.

@@ -32,6 +32,11 @@ impl Sources {
         self.pieces.retain(|_, piece| piece.push.object != *object);
     }
 
+    /// Our own copy is not being compared any more.
+    pub fn forget_own_scan(&mut self) {
+        self.scans.retain(|_, scan| scan.to.is_some());
+    }
+
     fn number(&mut self) -> u64 {
         self.last += 1;
         self.last
@@ -73,53 +78,75 @@ impl Pg {
     pub(crate) fn source_read(&mut self, job: u64, outcome: Result<Outcome, StoreError>) {
         let Some(mut piece) = self.sources.pieces.remove(&job) else { return };
         let next = match outcome {
-            Ok(Outcome::Meta(None)) | Err(StoreError::NoObject { .. }) => None,
-            Err(StoreError::NoCollection(_)) => None,
+            Ok(Outcome::Meta(None)) if self.may_be_absent(&piece) => Ok(None),
+            Err(StoreError::NoCollection(_)) if self.may_be_absent(&piece) => Ok(None),
             Ok(outcome) => self.next_read(&mut piece, outcome),
-            Err(error) => {
-                let version = version_of(&piece.meta);
-                let object = piece.push.object;
-                tracing::error!(pg = %self.id, %object, %error, "an object cannot be read");
-                return self.source_failed(object, piece.to, version);
-            }
+            Err(error) => Err(error.to_string()),
         };
         match next {
-            Some(kind) => {
+            Ok(Some(kind)) => {
                 self.sources.pieces.insert(job, piece);
                 self.ask_store(Tag::Source(job), kind);
             }
-            None => self.send(piece.to, &Body::Push(Box::new(piece.push))),
+            Ok(None) => self.send(piece.to, &Body::Push(Box::new(piece.push))),
+            Err(error) => {
+                let version = version_of(&piece.meta);
+                let object = piece.push.object;
+                tracing::error!(pg = %self.id, %object, error, "an object cannot be read");
+                self.source_failed(object, piece.to, version);
+            }
         }
     }
 
+    /// Whether it is in order that the store knows no such object: nothing of it was given yet, and the log does not
+    /// say that there is one.
+    fn may_be_absent(&self, piece: &Piece) -> bool {
+        let peer = self.peers.get(&piece.to);
+        let is_owed = peer.is_some_and(|peer| peer.missing.contains(&piece.push.object));
+        let is_first = piece.push.cursor.is_start() && piece.push.attrs.is_none();
+        is_first && !(self.is_primary() && is_owed)
+    }
+
     /// Takes what was read and says what to read next for the same piece.
-    fn next_read(&self, piece: &mut Piece, outcome: Outcome) -> Option<RequestKind> {
+    fn next_read(
+        &self,
+        piece: &mut Piece,
+        outcome: Outcome,
+    ) -> Result<Option<RequestKind>, String> {
         let (collection, object) = (self.collection, piece.push.object.clone());
         let push = &mut piece.push;
         match outcome {
             Outcome::Meta(Some(meta)) => {
                 push.size = meta.size;
-                if push.cursor.is_start() {
-                    push.attrs = Some(meta.attrs.clone());
+                // Each piece says of which version it is.
+                let mut attrs = meta.attrs.clone();
+                if !push.cursor.is_start() {
+                    attrs.retain(|name, _| *name == INFO_ATTR);
                 }
+                push.attrs = Some(attrs);
                 piece.meta = meta;
                 let offset = push.cursor.data_offset;
                 if push.cursor.omap_after.is_none() && offset < push.size {
                     let length = PIECE_DATA_MAX.min(push.size - offset);
-                    return Some(RequestKind::Read { collection, object, offset, length });
+                    let read = RequestKind::Read { collection, object, offset, length };
+                    return Ok(Some(read));
                 }
             }
             Outcome::Read(read) => {
-                let end = push.cursor.data_offset + read.data.len() as u64;
+                let offset = push.cursor.data_offset;
+                let end = offset + read.data.len() as u64;
+                if end < push.size.min(offset + PIECE_DATA_MAX) {
+                    return Err(format!("data ends at {end} of {}", push.size));
+                }
                 push.data = read.data;
-                if end < push.size && !push.data.is_empty() {
+                if end < push.size {
                     push.next = Some(Cursor { data_offset: end, omap_after: None });
-                    return None;
+                    return Ok(None);
                 }
             }
             Outcome::OmapHeader(header) => {
                 push.omap_header = header;
-                return Some(self.omap_page(piece));
+                return Ok(Some(self.omap_page(piece)));
             }
             Outcome::OmapPage(page) => {
                 if let (true, Some((last, _))) = (page.more, page.pairs.last_key_value()) {
@@ -127,16 +154,16 @@ impl Pg {
                     push.next = Some(Cursor { data_offset: push.size, omap_after });
                 }
                 push.omap = page.pairs;
-                return None;
+                return Ok(None);
             }
-            _ => return None,
+            other => return Err(format!("the store answers {other:?}")),
         }
         // The data is complete.
-        match (piece.meta.has_omap, &piece.push.cursor.omap_after) {
+        Ok(match (piece.meta.has_omap, &piece.push.cursor.omap_after) {
             (false, _) => None,
             (true, None) => Some(RequestKind::OmapHeader { collection, object }),
             (true, Some(_)) => Some(self.omap_page(piece)),
-        }
+        })
     }
 
     fn omap_page(&self, piece: &Piece) -> RequestKind {
@@ -175,10 +202,16 @@ impl Pg {
                 scan.objects = objects.map(|object| (object, None)).collect();
                 scan.left = scan.objects.len();
             }
-            Err(StoreError::NoCollection(_)) => {}
+            // Nothing was ever written, or is filled in yet.
+            Err(StoreError::NoCollection(_)) if scan.to.is_some() || self.info.is_empty() => {}
             other => {
+                let to = scan.to;
+                self.sources.scans.remove(&job);
                 tracing::error!(pg = %self.id, ?other, "objects cannot be listed");
-                return;
+                return match to {
+                    Some(primary) => self.cannot_list(primary),
+                    None => self.stop_comparing(),
+                };
             }
         }
         let names: Vec<HObject> = scan.objects.iter().map(|(object, _)| object.clone()).collect();
@@ -197,12 +230,17 @@ impl Pg {
     ) {
         let Some(scan) = self.sources.scans.get_mut(&job) else { return };
         scan.left -= 1;
-        if let Ok(Outcome::Meta(Some(meta))) = outcome {
-            // An object whose info is damaged has no version, and so never counts as equal.
-            let info = meta.attrs.get(&INFO_ATTR);
-            let info = info.and_then(|info| codec::decode_all::<ObjectInfo>("info", info).ok());
-            scan.objects[index].1 = Some(info.map_or(EVersion::ZERO, |info| info.version));
-        }
+        // An object whose info is damaged, not there yet, or cannot be read has no version, and so never counts as
+        // equal; nor does it count as absent.
+        scan.objects[index].1 = match outcome {
+            Ok(Outcome::Meta(Some(meta))) => Some(version_of(&meta).unwrap_or(EVersion::ZERO)),
+            Ok(Outcome::Meta(None)) => None,
+            other => {
+                let object = &scan.objects[index].0;
+                tracing::error!(pg = %self.id, %object, ?other, "an object's info cannot be read");
+                Some(EVersion::ZERO)
+            }
+        };
         self.end_scan(job);
     }
 

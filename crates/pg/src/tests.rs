@@ -5,6 +5,7 @@ mod backfill;
 mod damage;
 mod dups;
 mod members;
+mod pieces;
 mod recovery;
 mod reshaping;
 mod room;

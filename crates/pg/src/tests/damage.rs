@@ -148,3 +148,105 @@ fn a_deletion_makes_a_repair_needless() {
          clean => yes",
     );
 }
+
+/// Writes until the log says nothing of what was written before.
+fn outgrow_log(world: &mut World) {
+    for _ in 0..crate::LOG_ENTRIES_MAX + 1 {
+        world.write("b", Some("two"));
+        world.run();
+    }
+}
+
+#[test]
+fn a_new_member_gets_what_its_primary_cannot_read_from_another() {
+    let mut world = World::new(3);
+    world.run_script("map 20 0 1\n run\n write a one\n run");
+    outgrow_log(&mut world);
+    world.run_script(
+        "damage-meta 0 a
+         map 30 0 1 2
+         run
+         unfound 0 =>
+         blocked a => no
+         missing 0 =>
+         missing 2 =>
+         clean => yes
+         get 0 a => one
+         get 1 a => one
+         get 2 a => one
+         equal 0 1 2",
+    );
+}
+
+/// Whether it is the newest one nobody can tell. So it is not taken for that, and stays where it is.
+#[test]
+fn a_copy_is_not_removed_because_another_cannot_be_read() {
+    let mut world = World::new(2);
+    world.run_script(
+        "size 2
+         min 1
+         map 20 0 1
+         run
+         write a one
+         run
+         get 1 a => one
+         down 1
+         map 25 0
+         run",
+    );
+    outgrow_log(&mut world);
+    world.run_script(
+        "damage-meta 0 a
+         up 1
+         map 30 0 1
+         run
+         clean => no
+         get 1 a => one
+         mend-meta 0 a
+         map 40 1 0
+         run
+         clean => yes
+         get 0 a => one
+         get 1 a => one
+         equal 0 1",
+    );
+}
+
+#[test]
+fn a_read_that_fails_once_while_a_member_is_filled_in_does_no_harm() {
+    for (osd, kind) in [(0, "meta"), (1, "meta"), (0, "read"), (0, "list"), (1, "list")] {
+        let mut world = World::new(3);
+        world.run_script("size 2\n min 1\n map 20 0 1\n run\n write a one\n run");
+        world.run_script("down 1\n map 25 0 2\n run");
+        outgrow_log(&mut world);
+        world.run_script("up 1\n hold\n map 30 0 1\n until 0 Active");
+        world.run_script(&format!(
+            "map 40 0 1
+             fail {osd} {kind}
+             recover
+             run
+             retry 0
+             run
+             clean => yes
+             acting => 0 1
+             get 1 a => one
+             equal 0 1",
+        ));
+        assert!(!world.nodes[osd].has_place && !world.nodes[osd].is_failing(), "{osd} {kind}");
+    }
+}
+
+#[test]
+fn an_object_that_is_owed_is_not_taken_for_removed_because_the_store_lost_it() {
+    let mut world = World::new(3);
+    world.run_script(BEGIN);
+    world.lose(types::OsdId(0), "a");
+    world.run_script(
+        "distrust 2 a => yes
+         run
+         get 0 a => one
+         get 2 a => one
+         equal 0 1 2
+         clean => yes",
+    );
+}

@@ -1,0 +1,262 @@
+//! Objects that do not go from copy to copy in one piece, interrupted wherever they can be. In the end all copies
+//! are compared byte for byte, with each other and with what was written.
+
+use super::World;
+use super::world::{PG, object};
+use crate::message::{Body, Cursor, Push};
+use crate::{INFO_ATTR, LOG_ENTRIES_MAX, State, is_meta_object};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use store::{Change, Collection, RequestKind, Transaction};
+use types::{HObject, OsdId};
+
+const MIB: usize = 1 << 20;
+
+/// What clients wrote: data and omap.
+type Model = BTreeMap<HObject, (Bytes, BTreeMap<Bytes, Bytes>)>;
+
+/// Data that has no holes, and in no two pieces the same.
+fn data(seed: usize, size: usize) -> Bytes {
+    let pattern: Vec<u8> = (0..4093).map(|at| ((at * 31 + seed * 7) % 255 + 1) as u8).collect();
+    let mut data = pattern.repeat(size / pattern.len() + 1);
+    data.truncate(size);
+    data.into()
+}
+
+fn omap(seed: usize, pairs: usize) -> BTreeMap<Bytes, Bytes> {
+    let pair = |n: usize| (format!("key{n:06}").into(), format!("value{}", n + seed).into());
+    (0..pairs).map(pair).collect()
+}
+
+/// Replaces an object by one of so many bytes and pairs.
+fn write(world: &mut World, model: &mut Model, name: &str, seed: usize, size: usize, pairs: usize) {
+    let (object, data, pairs) = (object(name), data(seed, size), omap(seed, pairs));
+    let mut changes = vec![
+        Change::Remove { object: object.clone() },
+        Change::Write { object: object.clone(), offset: 0, data: data.clone() },
+    ];
+    if !pairs.is_empty() {
+        let header = Bytes::from(format!("header {seed}"));
+        changes.push(Change::OmapSetHeader { object: object.clone(), header });
+        changes.push(Change::OmapSet { object: object.clone(), pairs: pairs.clone() });
+    }
+    world.change(&object, Some(changes));
+    world.run();
+    model.insert(object, (data, pairs));
+}
+
+/// More writes than a log holds.
+fn fill_log(world: &mut World, model: &mut Model) {
+    for number in 0..LOG_ENTRIES_MAX + 1 {
+        world.write("small", Some("x"));
+        if number % 100 == 0 {
+            world.run();
+        }
+    }
+    world.run();
+    model.insert(object("small"), (Bytes::from_static(b"x"), BTreeMap::new()));
+}
+
+fn bytes(object: &store::mem::MemObject) -> Bytes {
+    object.data.read(0, object.data.size()).data
+}
+
+fn assert_copies(world: &World, model: &Model, osds: &[i32], after: &str) {
+    let mut attributes = BTreeMap::new();
+    for osd in osds {
+        let node = &world.nodes[*osd as usize];
+        assert!(node.pg.missing().is_empty() && node.pg.info().is_complete(), "osd.{osd}, {after}");
+        let objects = node.store.objects(Collection(PG));
+        let objects: BTreeMap<_, _> = objects.filter(|(name, _)| !is_meta_object(name)).collect();
+        assert!(objects.keys().copied().eq(model.keys()), "objects of osd.{osd}, {after}");
+        for (name, (data, omap)) in model {
+            let found = objects[name];
+            assert!(bytes(found) == data, "data of {name} on osd.{osd}, {after}");
+            assert!(found.omap == *omap, "omap of {name} on osd.{osd}, {after}");
+            let all = (found.attrs.clone(), found.omap_header.clone());
+            assert!(all.0.contains_key(&INFO_ATTR), "info of {name} on osd.{osd}, {after}");
+            let known = attributes.entry(name.clone()).or_insert_with(|| all.clone());
+            assert_eq!(*known, all, "attributes of {name} on osd.{osd}, {after}");
+        }
+    }
+}
+
+/// OSD 2 is to be filled in by 0 and 1, and has old copies of some objects.
+fn begin_backfill() -> (World, Model) {
+    let (mut world, mut model) = (World::new(3), Model::new());
+    world.run_script("size 2\n min 1\n map 20 0 2\n run");
+    write(&mut world, &mut model, "big", 1, 2 * MIB + MIB / 2, 0);
+    write(&mut world, &mut model, "other", 2, 100, 0);
+    world.run_script("map 25 0 1\n run");
+    write(&mut world, &mut model, "big", 3, 2 * MIB + MIB / 2, 0);
+    write(&mut world, &mut model, "pairs", 4, 10, 2500);
+    write(&mut world, &mut model, "both", 5, MIB + 1, 1100);
+    fill_log(&mut world, &mut model);
+    world.run_script("map 30 0 2");
+    (world, model)
+}
+
+/// OSD 2 was away for a few writes.
+fn begin_recovery() -> (World, Model) {
+    let (mut world, mut model) = (World::new(3), Model::new());
+    world.run_script("size 2\n min 1\n map 20 0 2\n run");
+    write(&mut world, &mut model, "big", 1, 2 * MIB + MIB / 2, 0);
+    write(&mut world, &mut model, "both", 2, 10, 10);
+    world.run_script("map 25 0 1\n run");
+    write(&mut world, &mut model, "big", 3, 2 * MIB + MIB / 2, 0);
+    write(&mut world, &mut model, "both", 4, MIB + 1, 1100);
+    world.run_script("map 30 0 2");
+    (world, model)
+}
+
+/// Goes so many steps; false if there are not so many.
+fn advance(world: &mut World, steps: usize) -> bool {
+    (0..steps).all(|_| world.step(true) || world.grant())
+}
+
+/// Interrupts after one step, after two and so on, until there is nothing more to interrupt.
+fn interrupt_everywhere(
+    begin: fn() -> (World, Model),
+    stride: usize,
+    interrupt: fn(&mut World, &mut Model) -> &'static [i32],
+) {
+    for steps in (0..).step_by(stride) {
+        let (mut world, mut model) = begin();
+        let is_over = !advance(&mut world, steps);
+        let osds = interrupt(&mut world, &mut model);
+        assert_copies(&world, &model, osds, &format!("interrupted after {steps} steps"));
+        if is_over {
+            assert!(steps > 20, "there was something to interrupt");
+            return;
+        }
+    }
+}
+
+fn go_on(world: &mut World, script: &str) {
+    let epoch = world.epoch + 5;
+    world.run_script(&script.replace("EPOCH", &epoch.to_string()));
+}
+
+#[test]
+fn backfill_is_interrupted_by_the_targets_restart() {
+    interrupt_everywhere(begin_backfill, 5, |world, _| {
+        go_on(world, "restart 2\n map EPOCH 2 1\n run\n clean => yes");
+        &[1, 2]
+    });
+}
+
+#[test]
+fn backfill_is_interrupted_by_another_primary() {
+    interrupt_everywhere(begin_backfill, 7, |world, model| {
+        go_on(world, "map EPOCH 1 2\n until 1 Active");
+        write(world, model, "other", 9, 3 * MIB, 3);
+        go_on(world, "map EPOCH 1 2\n run\n clean => yes");
+        &[1, 2]
+    });
+}
+
+#[test]
+fn recovery_is_interrupted_and_the_log_reaches_no_further_back() {
+    interrupt_everywhere(begin_recovery, 7, |world, model| {
+        go_on(world, "down 2\n map EPOCH 0 1\n run");
+        fill_log(world, model);
+        go_on(world, "up 2\n restart 2\n map EPOCH 0 2\n run\n clean => yes");
+        &[0, 2]
+    });
+}
+
+#[test]
+fn recovery_is_interrupted_by_a_restart() {
+    interrupt_everywhere(begin_recovery, 3, |world, _| {
+        go_on(world, "restart 2\n map EPOCH 2 0\n run\n clean => yes");
+        &[0, 2]
+    });
+}
+
+/// The object has its final version and another content, as it may be after a fault of the medium.
+fn falsify(world: &mut World, osd: i32, name: &str) {
+    let object = object(name);
+    let change = Change::Write { object, offset: 0, data: Bytes::from_static(b"false") };
+    let transaction = Transaction { changes: vec![(Collection(PG), change)] };
+    world.node(OsdId(osd)).ask_store(RequestKind::Commit(transaction)).unwrap();
+}
+
+#[test]
+fn a_bad_copy_stays_bad_when_the_log_that_says_so_is_given_up() {
+    let (mut world, mut model) = (World::new(3), Model::new());
+    world.run_script("map 20 0 1 2\n run");
+    write(&mut world, &mut model, "a", 1, 1000, 0);
+    falsify(&mut world, 2, "a");
+    world.run_script("distrust 2 a => yes");
+    world.step_until_missing(OsdId(2));
+    world.run_script("missing 2 => a\n down 2\n map 30 0 1\n run");
+    fill_log(&mut world, &mut model);
+    world.run_script("up 2\n restart 2\n map 40 0 1 2\n run\n clean => yes");
+    assert_copies(&world, &model, &[0, 1, 2], "after all");
+}
+
+/// A piece, as a primary of 3 MiB of data sends it.
+fn piece(version: u32, offset: u64) -> Body {
+    let info = crate::ObjectInfo {
+        version: types::EVersion::new(1, version.into()),
+        ..Default::default()
+    };
+    let attrs = BTreeMap::from([(INFO_ATTR, codec::encode_to_bytes(&info))]);
+    let cursor = |data_offset| Cursor { data_offset, omap_after: None };
+    let next = offset + MIB as u64;
+    Body::Push(Box::new(Push {
+        object: object("zzz"),
+        cursor: cursor(offset),
+        attrs: Some(attrs),
+        size: 3 * MIB as u64,
+        data: data(version as usize, MIB),
+        next: (next < 3 * MIB as u64).then(|| cursor(next)),
+        ..Push::default()
+    }))
+}
+
+/// What OSD 1 answers to pieces from its primary, as offsets that it wants next.
+fn answers(pieces: &[(u32, u64)]) -> (Vec<Option<u64>>, World) {
+    let mut world = World::new(2);
+    world.run_script("size 2\n map 20 0 1\n run");
+    let header = world.nodes[0].pg.header();
+    let mut wanted = Vec::new();
+    for (version, offset) in pieces {
+        let node = world.node(OsdId(1));
+        node.pg.handle_message(OsdId(0), &header, piece(*version, *offset));
+        world.drain();
+        world.finish_commits(OsdId(1));
+        world.messages.retain(|(_, to, message)| {
+            if let (OsdId(0), Ok((_, Body::Pushed(_, next, true)))) = (*to, Body::decode(message)) {
+                wanted.push(next.map(|next| next.data_offset));
+            }
+            false
+        });
+    }
+    (wanted, world)
+}
+
+#[test]
+fn pieces_of_one_version_in_order_make_an_object() {
+    const M: u64 = MIB as u64;
+    let (wanted, world) = answers(&[(1, 0), (1, M), (1, 2 * M)]);
+    assert_eq!(wanted, [Some(M), Some(2 * M), None]);
+    assert!(world.nodes[1].pg.missing().is_empty());
+    let object = object("zzz");
+    let stored = |world: &World| world.nodes[1].store.object(Collection(PG), &object).cloned();
+    assert!(stored(&world).unwrap().attrs.contains_key(&INFO_ATTR));
+    // One that is left out, or comes twice, counts for nothing.
+    let (wanted, world) = answers(&[(1, 0), (1, 2 * M), (1, M), (1, M)]);
+    assert_eq!(wanted, [Some(M), Some(2 * M)]);
+    assert!(!stored(&world).unwrap().attrs.contains_key(&INFO_ATTR));
+    assert!(world.nodes[1].pg.missing().contains(&object), "until its last piece is there");
+    // Without a beginning nothing is done at all.
+    let (wanted, world) = answers(&[(1, 2 * M)]);
+    assert_eq!((wanted, stored(&world)), (vec![], None));
+    // The object was replaced while it was being read.
+    let (wanted, world) = answers(&[(1, 0), (2, M), (2, 0), (2, M), (2, 2 * M)]);
+    assert_eq!(wanted, [Some(M), Some(0), Some(M), Some(2 * M), None]);
+    let stored = stored(&world).unwrap();
+    assert!((0..3).all(|at| bytes(&stored)[at * MIB..][..MIB] == data(2, MIB)[..]));
+    assert_eq!(world.nodes[1].pg.state(), State::ReplicaActive);
+}
