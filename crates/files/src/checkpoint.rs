@@ -6,6 +6,7 @@
 use crate::FilesError;
 use crate::apply::{Frozen, thaw_objects};
 use crate::cache::Store;
+use crate::log::LogPosition;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -14,7 +15,7 @@ use std::thread::JoinHandle;
 pub struct Checkpointer {
     jobs: Option<Sender<Frozen>>,
     /// Positions up to which the log is no longer needed.
-    finished: Receiver<u64>,
+    finished: Receiver<LogPosition>,
     running: bool,
     thread: Option<JoinHandle<()>>,
 }
@@ -26,7 +27,7 @@ impl Checkpointer {
         let run = move || {
             for frozen in queue {
                 match checkpoint(&store, &frozen) {
-                    Ok(()) => reports.send(frozen.update.state.log.position).unwrap_or(()),
+                    Ok(()) => reports.send(frozen.update.state.log).unwrap_or(()),
                     Err(error) => return store.fail(&error),
                 }
             }
@@ -49,14 +50,14 @@ impl Checkpointer {
     }
 
     /// The log position of a checkpoint that has finished since the last call.
-    pub fn poll(&mut self) -> Option<u64> {
+    pub fn poll(&mut self) -> Option<LogPosition> {
         let position = self.finished.try_recv().ok()?;
         self.running = false;
         Some(position)
     }
 
     /// Waits for the running checkpoint.
-    pub fn wait(&mut self) -> Result<u64, FilesError> {
+    pub fn wait(&mut self) -> Result<LogPosition, FilesError> {
         let position = self.finished.recv().map_err(|_| FilesError::CheckpointFailed)?;
         self.running = false;
         Ok(position)

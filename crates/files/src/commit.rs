@@ -11,7 +11,7 @@ use crate::checkpoint::Checkpointer;
 use crate::clones::has_clones;
 use crate::completions::Completions;
 use crate::data::{BLOCK, OBJECT_SIZE_MAX};
-use crate::log::Log;
+use crate::log::{Log, LogPosition};
 use crate::record::{Encoded, Record};
 use crate::{FilesError, lock};
 use engine::RequestToken;
@@ -42,6 +42,8 @@ pub enum Work {
     },
     /// Answered when all that was submitted before is in the database.
     Checkpoint(SyncSender<()>),
+    /// Answered with the first transaction that a crash would lose, because the log is damaged.
+    CheckLog(SyncSender<Option<u64>>),
 }
 
 /// How the thread is to end.
@@ -165,7 +167,7 @@ impl Committer {
             let (work, stop) = self.queue.take(None);
             let token = |work| match work {
                 Work::Commit { token, .. } | Work::Resume { token, .. } => Some(token),
-                Work::Checkpoint(_) => None,
+                Work::Checkpoint(_) | Work::CheckLog(_) => None,
             };
             self.completions.push(work.into_iter().filter_map(token).map(refuse));
             if stop.is_some() {
@@ -177,7 +179,7 @@ impl Committer {
     fn process(&mut self, work: VecDeque<Work>) -> Result<(), FilesError> {
         let token = |work: &Work| match work {
             Work::Commit { token, .. } | Work::Resume { token, .. } => Some(*token),
-            Work::Checkpoint(_) => None,
+            Work::Checkpoint(_) | Work::CheckLog(_) => None,
         };
         self.pending.extend(work.iter().filter_map(token));
         let mut batch = Batch::default();
@@ -199,6 +201,11 @@ impl Committer {
                     self.checkpoint_and_wait()?;
                     // Nobody may be waiting any more.
                     let _ = done.send(());
+                }
+                Work::CheckLog(done) => {
+                    self.write(&mut batch)?;
+                    self.note_finished_checkpoint();
+                    let _ = done.send(self.log.check()?);
                 }
             }
         }
@@ -326,7 +333,7 @@ impl Committer {
         }
     }
 
-    fn finish_checkpoint(&mut self, position: u64) {
+    fn finish_checkpoint(&mut self, position: LogPosition) {
         self.log.trim(position);
         self.applier.thaw();
     }

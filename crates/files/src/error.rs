@@ -24,6 +24,24 @@ pub enum FilesError {
     Decode(#[from] codec::DecodeError),
     #[error("{path} is not the log of this store", path = path.display())]
     WrongLog { path: PathBuf },
+    #[error(
+        "{path} is damaged: transaction {missing} is not there, but transaction {found}, which was written \
+         after it was durable; acknowledged changes are missing. Other OSDs of the cluster have them and \
+         fill a new store (`sepiola osd replace`)",
+        path = path.display()
+    )]
+    LogDamaged { path: PathBuf, missing: u64, found: u64 },
+    #[error(
+        "{path} cannot be read where transaction {missing} would be, which may have been acknowledged; look \
+         at the device. If it stays so, other OSDs of the cluster fill a new store (`sepiola osd replace`)",
+        path = path.display()
+    )]
+    LogUnreadable {
+        path: PathBuf,
+        missing: u64,
+        #[source]
+        error: io::Error,
+    },
     #[error("a clone in the log has no copy of its source")]
     CloneWithoutCopy,
     #[error("a checkpoint failed")]

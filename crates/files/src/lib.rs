@@ -141,10 +141,15 @@ impl FileStore {
         let _ = wait.recv();
     }
 
-    /// Checks the whole store, after a checkpoint.
+    /// Checks the whole store: what a crash would replay now, and all else after a checkpoint, which
+    /// makes damage of the log harmless.
     pub fn verify(&mut self) -> Result<Vec<Fault>, FilesError> {
+        let (done, wait) = std::sync::mpsc::sync_channel(1);
+        self.queue.push(Work::CheckLog(done));
+        let lost = wait.recv().ok().flatten().map(|missing| Fault::Log { missing });
         self.checkpoint();
-        verify::verify(&self.store)
+        let faults = verify::verify(&self.store)?;
+        Ok(lost.into_iter().chain(faults).collect())
     }
 
     /// Stops as a killed process would: without a checkpoint, and what was not logged is lost.

@@ -17,6 +17,10 @@
 //! A batch that does not fit before the end of the ring begins at its start. The log ends where no
 //! batch with the expected sequence and predecessor follows: a torn batch fails its checksum, one of
 //! an earlier round has an earlier sequence. Nothing in a torn batch was ever acknowledged.
+//!
+//! A batch is written when the one before is durable. So if an intact batch with a later sequence lies
+//! behind the end, that is no end: what is missing before it was acknowledged, and is damaged. Nor is a
+//! place that cannot be read an end. In both cases the log is not opened.
 
 use crate::FilesError;
 use crate::media::FILE_MODE;
@@ -41,6 +45,9 @@ const ZERO_STEP: u64 = 1 << 20;
 /// A batch buffer larger than this is given back after use.
 const BUFFER_KEPT_MAX: usize = 1 << 20;
 pub const LOG_SIZE_MIN: u64 = 1 << 20;
+const READ_ATTEMPTS_MAX: u32 = 3;
+/// Batches behind the end of the log are looked for in steps of this.
+const SEARCH_STEP: u64 = 1 << 20;
 
 /// Where a batch begins and what must be found there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -76,7 +83,7 @@ pub struct Log {
     /// Where the next batch goes.
     head: LogPosition,
     /// Up to here the log is no longer needed.
-    tail: u64,
+    tail: LogPosition,
     /// Below this place in the ring everything was written at least once.
     zeroed: u64,
     buffer: AlignedBuffer,
@@ -121,13 +128,21 @@ impl Log {
     ) -> Result<Log, FilesError> {
         let reader = File::open(path).map_err(FilesError::at(path))?;
         let size = read_header(&reader, path, instance)?;
+        let ring = Ring { file: reader, path, size, instance };
         let mut head = start;
-        while let Some(batch) = find_batch(&reader, size, instance, head) {
+        while let Some(batch) = ring.find_batch(head)? {
             let mut r = Reader::new(&batch.records);
             for _ in 0..batch.transactions {
                 replay(Record::decode(&mut r, &batch.records)?)?;
             }
             head = batch.next;
+        }
+        if let Some(found) = ring.find_later(head) {
+            let missing = head.sequence;
+            if sync {
+                return Err(FilesError::LogDamaged { path: path.to_owned(), missing, found });
+            }
+            tracing::warn!(missing, found, "transactions are lost: the store does not flush");
         }
         let zeroed = if head.position >= size { size } else { head.position };
         Ok(Log {
@@ -137,7 +152,7 @@ impl Log {
             size,
             sync,
             head,
-            tail: start.position,
+            tail: start,
             zeroed,
             buffer: AlignedBuffer::default(),
         })
@@ -151,19 +166,36 @@ impl Log {
         self.size
     }
 
-    /// The largest record that is accepted: two of them fit, wherever the ring's end falls.
+    /// The largest record that is accepted.
     pub fn record_len_max(&self) -> u64 {
-        (self.size / 3).min(u64::from(u32::MAX)) - BLOCK
+        record_len_max(self.size)
     }
 
-    pub fn trim(&mut self, tail: u64) {
-        self.tail = self.tail.max(tail);
+    pub fn trim(&mut self, tail: LogPosition) {
+        if tail.position > self.tail.position {
+            self.tail = tail;
+        }
+    }
+
+    /// Reads all again that a crash would have to replay; gives what would not be replayed, as the first
+    /// transaction of a batch.
+    pub fn check(&self) -> Result<Option<u64>, FilesError> {
+        let file = File::open(&self.path).map_err(FilesError::at(&self.path))?;
+        let ring = Ring { file, path: &self.path, size: self.size, instance: self.instance };
+        let mut at = self.tail;
+        while at.sequence < self.head.sequence {
+            match ring.find_batch(at) {
+                Ok(Some(batch)) => at = batch.next,
+                Ok(None) | Err(_) => return Ok(Some(at.sequence)),
+            }
+        }
+        Ok(None)
     }
 
     /// Whether a batch of such records fits now.
     pub fn has_room(&self, records_len: usize) -> bool {
         let (start, length) = self.place(records_len);
-        start + length - self.tail <= self.size
+        start + length - self.tail.position <= self.size
     }
 
     /// Writes a batch, which must fit, durably.
@@ -228,47 +260,129 @@ struct Batch {
     next: LogPosition,
 }
 
-/// The batch that continues the log at `head`: in place or, if it did not fit there, at the ring's start.
-fn find_batch(file: &File, size: u64, instance: [u8; 16], head: LogPosition) -> Option<Batch> {
-    let rounded = head.position.next_multiple_of(size);
-    let places = [head.position, rounded];
-    places.into_iter().find_map(|start| read_batch(file, size, instance, head, start))
-}
-
-fn read_batch(
-    file: &File,
+/// The log's ring as a replay reads it.
+struct Ring<'a> {
+    file: File,
+    path: &'a Path,
     size: u64,
     instance: [u8; 16],
-    head: LogPosition,
-    start: u64,
-) -> Option<Batch> {
-    let place = start % size;
-    let mut header = [0; BATCH_HEADER_LEN];
-    file.read_exact_at(&mut header, RING_START + place).ok()?;
-    let mut r = Reader::new(&header);
-    let magic: [u8; 8] = r.array("magic").ok()?;
-    let found: [u8; 16] = r.array("instance").ok()?;
-    let sequence = r.u64("sequence").ok()?;
-    let transactions = r.u32("transactions").ok()?;
-    let records_len = r.u32("length").ok()? as usize;
-    let previous = r.u32("previous").ok()?;
-    let checksum = r.u32("checksum").ok()?;
-    let expected = magic == *MAGIC && found == instance;
-    let follows = sequence == head.sequence && previous == head.previous;
-    if !expected || !follows || place + batch_len(records_len) > size {
-        return None;
+}
+
+/// What a batch begins with.
+struct Header {
+    sequence: u64,
+    transactions: u32,
+    records_len: usize,
+    previous: u32,
+    checksum: u32,
+}
+
+impl Ring<'_> {
+    /// The batch that continues the log at `head`: in place or, if it did not fit there, at the ring's
+    /// start. An error if a place cannot be read in which it may be.
+    fn find_batch(&self, head: LogPosition) -> Result<Option<Batch>, FilesError> {
+        let rounded = head.position.next_multiple_of(self.size);
+        for start in [head.position, rounded] {
+            let follows = |header: &Header| {
+                header.sequence == head.sequence && header.previous == head.previous
+            };
+            let found = self.read_batch(start, follows).map_err(|error| {
+                let (path, missing) = (self.path.to_owned(), head.sequence);
+                FilesError::LogUnreadable { path, missing, error }
+            })?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
     }
-    let mut records = vec![0; records_len];
-    file.read_exact_at(&mut records, RING_START + place + BATCH_HEADER_LEN as u64).ok()?;
-    if batch_checksum(&header[..BATCH_HEADER_LEN - 4], &records) != checksum {
-        return None;
+
+    /// The sequence of an intact batch that was written after one that is missing at `head`. It begins
+    /// behind that one, which is no longer than the longest there is.
+    fn find_later(&self, head: LogPosition) -> Option<u64> {
+        let until =
+            head.position + BLOCK + batch_len(record_len_max(self.size) as usize) + self.size / 3;
+        let mut step = vec![0; SEARCH_STEP as usize];
+        let mut at = head.position;
+        while at < until.min(head.position + self.size) {
+            let place = at % self.size;
+            let length = SEARCH_STEP.min(self.size - place) as usize;
+            // What cannot be read says nothing.
+            let is_read = self.file.read_exact_at(&mut step[..length], RING_START + place).is_ok();
+            for (index, block) in step[..length].chunks(BLOCK as usize).enumerate() {
+                if !is_read || self.decode(block).is_none_or(|it| it.sequence <= head.sequence) {
+                    continue;
+                }
+                let start = at + index as u64 * BLOCK;
+                let is_later = |header: &Header| header.sequence > head.sequence;
+                if let Ok(Some(batch)) = self.read_batch(start, is_later) {
+                    return Some(batch.next.sequence - u64::from(batch.transactions));
+                }
+            }
+            at += length as u64;
+        }
+        None
     }
-    let next = LogPosition {
-        position: start + batch_len(records_len),
-        sequence: sequence + u64::from(transactions),
-        previous: checksum,
-    };
-    Some(Batch { transactions, records: records.into(), next })
+
+    /// The intact batch at a position, if there is one that is wanted.
+    fn read_batch(
+        &self,
+        start: u64,
+        is_wanted: impl Fn(&Header) -> bool,
+    ) -> io::Result<Option<Batch>> {
+        let place = start % self.size;
+        let mut raw = [0; BATCH_HEADER_LEN];
+        self.read(&mut raw, place)?;
+        let Some(header) = self.decode(&raw).filter(is_wanted) else { return Ok(None) };
+        let Header { sequence, transactions, records_len, checksum, .. } = header;
+        if place + batch_len(records_len) > self.size {
+            return Ok(None);
+        }
+        let mut records = vec![0; records_len];
+        self.read(&mut records, place + BATCH_HEADER_LEN as u64)?;
+        if batch_checksum(&raw[..BATCH_HEADER_LEN - 4], &records) != checksum {
+            return Ok(None);
+        }
+        let next = LogPosition {
+            position: start + batch_len(records_len),
+            sequence: sequence + u64::from(transactions),
+            previous: checksum,
+        };
+        Ok(Some(Batch { transactions, records: records.into(), next }))
+    }
+
+    /// A read that fails is made again before it counts.
+    fn read(&self, buffer: &mut [u8], place: u64) -> io::Result<()> {
+        let mut attempts = 1;
+        loop {
+            match self.file.read_exact_at(buffer, RING_START + place) {
+                Err(error) if attempts < READ_ATTEMPTS_MAX => {
+                    tracing::warn!(%error, place, "reading the log failed and is done again");
+                    attempts += 1;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn decode(&self, raw: &[u8]) -> Option<Header> {
+        let mut r = Reader::new(raw);
+        let magic: [u8; 8] = r.array("magic").ok()?;
+        let found: [u8; 16] = r.array("instance").ok()?;
+        let header = Header {
+            sequence: r.u64("sequence").ok()?,
+            transactions: r.u32("transactions").ok()?,
+            records_len: r.u32("length").ok()? as usize,
+            previous: r.u32("previous").ok()?,
+            checksum: r.u32("checksum").ok()?,
+        };
+        (magic == *MAGIC && found == self.instance).then_some(header)
+    }
+}
+
+/// The largest record that is accepted in a ring of that size: two of them fit, wherever its end falls.
+fn record_len_max(size: u64) -> u64 {
+    (size / 3).min(u64::from(u32::MAX)) - BLOCK
 }
 
 fn batch_len(records_len: usize) -> u64 {

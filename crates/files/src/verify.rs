@@ -12,6 +12,11 @@ use types::HObject;
 /// What is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
+    /// The log is damaged at this transaction: until the next checkpoint, a crash would have lost it and
+    /// all behind it.
+    Log {
+        missing: u64,
+    },
     /// A block does not match its checksum.
     Corrupt {
         collection: Collection,

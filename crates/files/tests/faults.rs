@@ -60,6 +60,40 @@ fn damage_is_found_with_its_range_and_does_not_become_valid() {
 }
 
 #[test]
+fn damage_in_the_middle_of_the_log_keeps_the_store_from_opening_and_verify_tells_it() {
+    let scratch = Scratch::new("log-damage");
+    let never = std::time::Duration::from_secs(3600);
+    let options = Options { checkpoint_interval: never, sync: true, ..options() };
+    let rot = || {
+        let path = scratch.path().join("log");
+        let file = std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+        // The header and the batch of the collection have a block each, writes two.
+        file.write_all_at(b"rot", 4096 + 4096 + 3 * 8192 + 600).unwrap();
+    };
+    let mut store = open(&scratch, &options);
+    for number in 0..10 {
+        store.commit(one(PG(), write(number, 0, 5000))).unwrap();
+    }
+    let Driver { store, .. } = store;
+    store.abandon();
+    let intact = std::fs::read(scratch.path().join("log")).unwrap();
+    rot();
+    let waker = Arc::new(|| {});
+    let Err(error) = FileStore::open(scratch.path(), &options, waker) else {
+        panic!("seven acknowledged writes are gone")
+    };
+    assert!(matches!(error, FilesError::LogDamaged { missing: 4, found: 5, .. }), "{error}");
+    std::fs::write(scratch.path().join("log"), intact).unwrap();
+    let mut store = Driver::open(scratch.path(), &options);
+    rot();
+    let faults = store.store.verify().unwrap();
+    assert_eq!(faults, [Fault::Log { missing: 4 }]);
+    // The checkpoint has made it good.
+    assert_sound(&mut store);
+    assert_eq!(data(store.execute(read(9, 0, 10))), vec![9; 10]);
+}
+
+#[test]
 fn a_lost_file_is_damage_too() {
     let scratch = Scratch::new("lost");
     let mut store = open(&scratch, &options());

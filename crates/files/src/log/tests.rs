@@ -61,7 +61,7 @@ fn the_ring_goes_round_and_stale_batches_are_not_taken_for_new_ones() {
         let next = record(number, 9000 + (number as usize * 7919) % 60_000);
         if !log.has_room(next.encode().len()) {
             start = log.head();
-            log.trim(start.position);
+            log.trim(start);
             kept.clear();
         }
         append(&mut log, std::slice::from_ref(&next));
@@ -115,6 +115,66 @@ fn a_batch_written_over_a_torn_one_is_found() {
 }
 
 #[test]
+fn damage_before_a_later_batch_is_no_end() {
+    let scratch = Scratch::new("log-middle");
+    let (path, mut log) = new_log(&scratch, LOG_SIZE_MIN);
+    let mut starts = Vec::new();
+    // The ring goes round, so that the damaged batch and its successor lie on either side of its end.
+    for number in 0..60 {
+        let next = record(number, 30_000);
+        if !log.has_room(next.encode().len()) {
+            log.trim(starts[starts.len() - 10]);
+        }
+        starts.push(log.head());
+        append(&mut log, &[next]);
+    }
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+    let open =
+        |start, sync| Log::open(&path, INSTANCE, start, sync, |_| Ok(())).map(|log| log.head());
+    assert_eq!(log.check().unwrap(), None);
+    for number in starts.len() - 9..starts.len() - 1 {
+        for at in [0, 20, 5000] {
+            let place = RING_START + log_place(starts[number], starts[number + 1], &log) + at;
+            let mut old = [0; 3];
+            file.read_exact_at(&mut old, place).unwrap();
+            file.write_all_at(b"rot", place).unwrap();
+            let opened = open(starts[starts.len() - 10], true);
+            let (missing, found) = (starts[number].sequence, starts[number + 1].sequence);
+            let is_told = matches!(
+                opened,
+                Err(FilesError::LogDamaged { missing: m, found: f, .. }) if (m, f) == (missing, found)
+            );
+            assert!(is_told, "batch {number} at {at}: {opened:?}");
+            assert_eq!(log.check().unwrap(), Some(missing));
+            // What is not flushed may be lost anywhere.
+            assert_eq!(open(starts[starts.len() - 10], false).unwrap(), starts[number]);
+            file.write_all_at(&old, place).unwrap();
+        }
+    }
+    assert_eq!(log.check().unwrap(), None);
+}
+
+/// Where a batch lies that ends where the next begins or, if that one had to skip, before it.
+fn log_place(start: LogPosition, next: LogPosition, log: &Log) -> u64 {
+    let length = batch_len(record(0, 30_000).encode().len());
+    assert!(next.position - start.position >= length);
+    skip_end(start.position, length, log.size()) % log.size()
+}
+
+#[test]
+fn a_place_that_cannot_be_read_is_no_end() {
+    let scratch = Scratch::new("log-short");
+    let (path, mut log) = new_log(&scratch, LOG_SIZE_MIN);
+    append(&mut log, &[record(1, 100)]);
+    let end = log.head();
+    // Reading behind the end of a file that was cut off fails as a bad block does.
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.set_len(RING_START + end.position).unwrap();
+    let opened = Log::open(&path, INSTANCE, LogPosition::default(), true, |_| Ok(()));
+    assert!(matches!(opened, Err(FilesError::LogUnreadable { missing: 1, .. })), "{opened:?}");
+}
+
+#[test]
 fn the_log_of_another_store_is_refused() {
     let scratch = Scratch::new("log-foreign");
     let (path, _) = new_log(&scratch, LOG_SIZE_MIN);
@@ -133,6 +193,6 @@ fn a_full_log_says_so() {
     }
     assert!(log.head().position <= log.size() && count >= 18);
     let middle = log.head().position / 2;
-    log.trim(middle);
+    log.trim(LogPosition { position: middle, ..log.head() });
     assert!(log.has_room(record(0, 50_000).encode().len()));
 }
