@@ -111,12 +111,14 @@ impl Load {
     }
 }
 
-/// What a bound depends on of the tree that a table is applied to.
+/// What a bound depends on of the tree that a table is applied to, or that may come of it: the larger
+/// any of these, the larger the bound.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TreeSize {
     height: u64,
     height_below: u64,
-    pages: u64,
+    /// Pages that are no inner pages.
+    leaves: u64,
     inner_pages: u64,
     longest: u16,
 }
@@ -126,7 +128,7 @@ impl TreeSize {
         root.map_or(TreeSize::default(), |root| TreeSize {
             height: root.height.into(),
             height_below: root.height_below.into(),
-            pages: root.pages,
+            leaves: root.pages - root.inner_pages,
             inner_pages: root.inner_pages,
             longest: root.longest,
         })
@@ -157,7 +159,7 @@ pub fn pages_bound(load: &Load, old: &TreeSize) -> PagesBound {
         return PagesBound { size: *old, ..PagesBound::default() };
     }
     let height = old.height.max(1);
-    let leaves = old.pages - old.inner_pages;
+    let leaves = old.leaves;
     let places = load.touches + load.fresh.min(FRESH_PLACES);
     let rewritten = places.min(leaves) + (places * (height - 1)).min(old.inner_pages);
     let longest = load.longest.max(old.longest);
@@ -181,8 +183,8 @@ pub fn pages_bound(load: &Load, old: &TreeSize) -> PagesBound {
     let size = TreeSize {
         height: levels,
         height_below: old.height_below + layers.checked_ilog2().map_or(0, |log| u64::from(log) + 1),
-        pages: old.pages + growth,
-        inner_pages: old.inner_pages + inner_growth,
+        leaves: old.leaves + growth - inner_growth,
+        inner_pages: old.inner_pages + inner_growth + layers,
         longest,
     };
     PagesBound { pages: rewritten + growth, growth, size }
@@ -195,7 +197,8 @@ fn tried_bound(load: &Load, old: &TreeSize) -> PagesBound {
     let size = TreeSize {
         height: old.height.max(1) + levels,
         height_below: old.height_below + levels,
-        pages: old.pages + growth,
+        // Of which kind the pages are was not counted.
+        leaves: old.leaves + growth,
         inner_pages: old.inner_pages + growth,
         longest: old.longest.max(load.longest),
     };
@@ -210,4 +213,28 @@ fn split_bound(entries: u64, bytes: u64, pages: u64) -> u64 {
 /// Trees of long keys are small or rare: each place that changes counts with its whole path.
 fn layers_bound(load: &Load, old: &TreeSize) -> u64 {
     load.touches_below * 2 * (old.height_below + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a running checkpoint leaves must not need more than was assumed of it, or the next one lacks
+    /// pages.
+    #[test]
+    fn no_tree_that_comes_of_tried_changes_needs_more_than_their_bound() {
+        let (pages, mut pairs) = (450, Load::default());
+        pairs.add_times(Load::fresh_point(30, Some(200)), 5000);
+        let size = pages_bound(&Load::tried(pages, &pairs), &TreeSize::default()).size;
+        let mut next = Load::default();
+        next.add_times(Load::point(30, Some(200)), 400);
+        let bound = pages_bound(&next, &size);
+        for inner_pages in 0..=pages {
+            let height = if inner_pages == 0 { 1 } else { 3 };
+            let leaves = pages - inner_pages;
+            let tree = TreeSize { height, height_below: 0, leaves, inner_pages, longest: 30 };
+            let needed = pages_bound(&next, &tree);
+            assert!(needed.pages <= bound.pages, "{needed:?} of {tree:?}, {bound:?}");
+        }
+    }
 }
