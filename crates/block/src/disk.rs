@@ -24,14 +24,14 @@ mod medium;
 mod options;
 
 pub use driver::{Driver, Hosted};
-pub use options::{Counters, CrashPolicy, DiskOptions, Faults, Unwritten, View};
+pub use options::{Counters, CrashPolicy, DiskOptions, Faults, ReadFault, Unwritten, View};
 
 use crate::device::{BLOCK, Device, Io, IoDone, IoError, IoId};
 use bytes::Bytes;
 use engine::{Duration, Time};
 use medium::Medium;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use stdx::Prng;
+use stdx::{AlignedBuffer, Prng};
 
 const MILLION: u64 = 1_000_000;
 
@@ -64,6 +64,9 @@ pub struct FaultyDisk {
     operations: u64,
     /// The numbers of operations that are to fail.
     doomed: BTreeSet<u64>,
+    reads: u64,
+    /// The same for reads alone, by their own numbers, and how they fail.
+    doomed_reads: BTreeMap<u64, ReadFault>,
     done: VecDeque<IoDone>,
 }
 
@@ -84,6 +87,8 @@ impl FaultyDisk {
             ids: BTreeSet::new(),
             operations: 0,
             doomed: BTreeSet::new(),
+            reads: 0,
+            doomed_reads: BTreeMap::new(),
             done: VecDeque::new(),
         }
     }
@@ -97,9 +102,22 @@ impl FaultyDisk {
         let (id, device) = name(&io);
         assert!(self.ids.insert(id), "{id:?} is in flight already: {}", describe(&io));
         self.operations += 1;
-        let note = self.begin(&io);
+        let mut note = self.begin(&io);
         let fails = self.doomed.remove(&self.operations) || self.draw_fault(&io);
-        let fails = fails || self.medium(device).dead;
+        let mut fails = fails || self.medium(device).dead;
+        if let Io::Read { block, blocks, .. } = io {
+            self.reads += 1;
+            match self.doomed_reads.remove(&self.reads) {
+                Some(ReadFault::Error) => fails = true,
+                Some(ReadFault::Flip) => {
+                    let mut bytes = self.read(device, block, blocks).to_vec();
+                    let at = self.prng.below(bytes.len() as u64) as usize;
+                    bytes[at] ^= 1 << self.prng.below(8);
+                    note = Note::Sampled(AlignedBuffer::gathered([&bytes], bytes.len()).into());
+                }
+                None => {}
+            }
+        }
         let due = now + self.draw_delay(&io);
         self.pending.insert((due, self.operations), Pending { io, note, fails });
     }
@@ -221,6 +239,21 @@ impl FaultyDisk {
         self.doomed.insert(self.operations + number);
     }
 
+    /// The read that is submitted as the `number`th from now on (1 is the next) fails, that once.
+    pub fn fail_read(&mut self, number: u64, fault: ReadFault) {
+        self.doomed_reads.insert(self.reads + number, fault);
+    }
+
+    /// Whether a read is still to fail.
+    pub fn will_fail_read(&self) -> bool {
+        !self.doomed_reads.is_empty()
+    }
+
+    /// Reads that were submitted so far.
+    pub fn reads(&self) -> u64 {
+        self.reads
+    }
+
     /// The device answers nothing but errors.
     pub fn kill(&mut self, device: Device) {
         self.medium(device).dead = true;
@@ -237,6 +270,7 @@ impl FaultyDisk {
     pub fn heal(&mut self) {
         self.options.faults = Faults::default();
         self.doomed.clear();
+        self.doomed_reads.clear();
         for medium in self.media() {
             medium.dead = false;
         }
@@ -264,6 +298,10 @@ impl FaultyDisk {
     /// What a restart would read.
     pub fn read_now(&self, device: Device, block: u64, blocks: u32, view: View) -> Bytes {
         self.medium_of(device).read_now(block, blocks, view)
+    }
+
+    pub fn is_unreadable(&self, device: Device, block: u64, blocks: u32) -> bool {
+        self.medium_of(device).is_unreadable(block, blocks)
     }
 
     /// The disk as a crash leaves it that keeps nothing volatile.

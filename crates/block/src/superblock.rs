@@ -128,6 +128,36 @@ pub enum SuperblockError {
     MaybeOutdated(Box<Superblock>),
 }
 
+impl SuperblockError {
+    /// What a person does who cannot open a store for this reason.
+    pub fn advice(&self) -> &'static str {
+        match self {
+            SuperblockError::Unreadable => "look at the device and what leads to it",
+            SuperblockError::NotAStore
+            | SuperblockError::NotAFastDevice
+            | SuperblockError::OtherStore { .. } => {
+                "give it the devices that it was made with: the links `block` and `block.log` in the \
+                 OSD's directory name them"
+            }
+            SuperblockError::Damaged => {
+                "nothing tells where the store's parts are; other OSDs have what it held and fill a new \
+                 store (`sepiola osd replace`)"
+            }
+            SuperblockError::NotUnderstood(_) | SuperblockError::TwoStores(..) => {
+                "`sepiola store fsck --deep DIR` tells more"
+            }
+            SuperblockError::OtherFormat { .. }
+            | SuperblockError::UnknownFeatures(_)
+            | SuperblockError::ReadOnly(_) => "use the version that wrote it, or a later one",
+            SuperblockError::MaybeOutdated(_) => {
+                "both places where it would be are damaged. `sepiola store fsck --deep DIR` shows what the \
+                 older one leads to; with `--accept-outdated --repair` the store is that, and what was \
+                 acknowledged since is lost here"
+            }
+        }
+    }
+}
+
 /// Feature bits, shown as their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bits(pub u64);
@@ -203,6 +233,33 @@ pub fn choose(copies: &[Option<&[u8]>]) -> Result<Superblock, SuperblockError> {
         return Err(SuperblockError::MaybeOutdated(Box::new(Superblock::clone(newest))));
     }
     Ok(Superblock::clone(newest))
+}
+
+/// Copies that are not intact, by their blocks, and what is wrong with each, though `chosen` could be:
+/// places where the store has written them, which is not so at the end of a device that has grown since.
+pub fn bad_copies(
+    copies: &[Option<&[u8]>],
+    chosen: &Superblock,
+    main_blocks: u64,
+) -> Vec<(u64, String)> {
+    let has_grown = chosen.geometry.main_blocks != main_blocks;
+    let own = if has_grown { SUPERBLOCK_BLOCKS as usize } else { copies.len() };
+    let slots = all_slots(main_blocks).into_iter().zip(copies).take(own);
+    let faults = slots.filter_map(|(slot, copy)| {
+        let fault = match copy.map(Superblock::decode) {
+            None => "it cannot be read".to_owned(),
+            Some(Err(CopyFault::NoMagic)) => "it is no superblock".to_owned(),
+            Some(Err(CopyFault::Damaged)) => "its checksum does not hold".to_owned(),
+            Some(Err(fault)) => SuperblockError::of_fault(fault).to_string(),
+            Some(Ok(copy)) if copy.store != chosen.store => {
+                SuperblockError::OtherStore { found: copy.store, expected: chosen.store }
+                    .to_string()
+            }
+            Some(Ok(_)) => return None,
+        };
+        Some((slot, fault))
+    });
+    faults.collect()
 }
 
 type Decoded = Option<Result<Superblock, CopyFault>>;

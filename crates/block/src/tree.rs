@@ -6,7 +6,8 @@
 //!
 //! **Reading.** [`Tree::get`] and [`Tree::scan`] either answer or fail with [`Fault::Missing`]: the
 //! pages to read. The caller reads those that are not being read yet ([`PageRead::asked`]), hands each
-//! to [`Tree::supply`] (or tells [`Tree::supply_failed`]) and calls again. Every page is checked against
+//! to [`Tree::supply`] (or tells [`Tree::supply_failed`]) and calls again. A page that failed is not read
+//! again before [`Tree::forget_failures`]. Every page is checked against
 //! the reference that led to it before anything believes it. What a cache of any size holds, running
 //! an operation again gets it further (see `cache`).
 //!
@@ -152,23 +153,38 @@ impl Tree {
         self.cache.pages()
     }
 
-    /// Takes in what was read. Bytes that nobody waits for (any more) are ignored; bytes that are not
-    /// what they should be fail here and in every operation that needs them.
-    pub fn supply(&mut self, page: u64, bytes: Bytes) -> Result<(), Fault> {
-        let Some(want) = self.wanted.remove(&page) else { return Ok(()) };
-        if let Err(flaw) = want.check(&bytes) {
-            self.remember(&want, flaw.clone());
-            return Err(Fault::Damaged { page, flaw });
-        }
+    /// Takes in what was read. Bytes that nobody waits for (any more) are ignored. Bytes that are not what
+    /// they should be are waited for still: the caller reads them again, or tells
+    /// [`Tree::supply_failed`].
+    pub fn supply(&mut self, page: u64, bytes: Bytes) -> Result<(), PageFlaw> {
+        let Some(want) = self.wanted.get(&page).copied() else { return Ok(()) };
+        want.check(&bytes)?;
+        self.wanted.remove(&page);
         self.cache.insert_read(page, want.crc, want.level, bytes);
         Ok(())
     }
 
-    /// The device could not read it.
-    pub fn supply_failed(&mut self, page: u64, reason: &str) {
+    /// It cannot be had: what needs it fails, until failures are forgotten.
+    pub fn supply_failed(&mut self, page: u64, flaw: PageFlaw) {
         if let Some(want) = self.wanted.remove(&page) {
-            self.remember(&want, PageFlaw::Unreadable(reason.to_owned()));
+            self.remember(&want, flaw);
         }
+    }
+
+    /// The end of a read that is not made again, whatever came of it.
+    pub fn settle_read(&mut self, page: u64, result: Result<Bytes, String>) {
+        let supplied = match result {
+            Ok(bytes) => self.supply(page, bytes),
+            Err(reason) => Err(PageFlaw::Unreadable(reason)),
+        };
+        if let Err(flaw) = supplied {
+            self.supply_failed(page, flaw);
+        }
+    }
+
+    /// Whether anything fails for a page without being read.
+    pub fn has_failures(&self) -> bool {
+        !self.failures.is_empty()
     }
 
     /// Lets operations ask again for pages whose reads failed.

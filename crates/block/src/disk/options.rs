@@ -40,6 +40,15 @@ pub struct Faults {
     pub misdirected_writes_per_million: u64,
 }
 
+/// How a single read fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadFault {
+    /// With an error.
+    Error,
+    /// It brings a bit that is not what the medium holds.
+    Flip,
+}
+
 impl Default for DiskOptions {
     fn default() -> Self {
         DiskOptions {

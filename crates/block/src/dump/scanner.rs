@@ -68,10 +68,7 @@ impl<'s, 'a> Scanner<'s, 'a> {
 
     fn supply(&mut self, page: u64, pages: u32) {
         let device = self.superblock.metadata.device;
-        match self.source.read(device, Extent::new(page, pages.into())) {
-            // Damage is told to whoever needs the page.
-            Ok(bytes) => drop(self.tree.supply(page, bytes)),
-            Err(reason) => self.tree.supply_failed(page, &reason),
-        }
+        // Damage is told to whoever needs the page.
+        self.tree.settle_read(page, self.source.read(device, Extent::new(page, pages.into())));
     }
 }

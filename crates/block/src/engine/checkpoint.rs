@@ -16,7 +16,7 @@ use crate::keys;
 use crate::log::{Counters, LogPoint};
 use crate::superblock::{self, BITMAP_EXTENTS_MAX, PageBitmap, SCATTERED_EXTENTS_MAX, Superblock};
 use crate::table::Table;
-use crate::tree::{Applied, Apply, PageSource, Step};
+use crate::tree::{Applied, Apply, ApplyError, PageSource, Step};
 use bytes::Bytes;
 use codec::encode_to_bytes;
 use stdx::AlignedBuffer;
@@ -32,6 +32,9 @@ const PAGES_PER_WRITE_MAX: usize = 64;
 /// A checkpoint begins when the log is this full, in parts of [`LOG_PARTS`].
 const LOG_PART_BEGIN: u64 = 3;
 const LOG_PARTS: u64 = 8;
+/// How often in a row it is tried to go on although a page of the old tree cannot be read; a second lies
+/// between two attempts. Then the store stops: nothing would ever be trimmed from the log again.
+const FAILURES_MAX: u32 = 10;
 
 #[derive(Debug)]
 enum Phase {
@@ -60,7 +63,10 @@ pub(crate) struct Checkpoint {
     homes_done: bool,
     apply: Apply,
     applied: Option<Applied>,
+    /// Pages are being read, or could not be and will be asked for again.
     is_reading: bool,
+    /// See [`FAILURES_MAX`].
+    failures: u32,
     writes_in_flight: usize,
     superblock: Option<Superblock>,
 }
@@ -111,6 +117,8 @@ impl Mounted {
         let mut frozen = std::mem::replace(&mut self.meta.active, active);
         self.add_lent_runs();
         let returned = self.take_back_pages(&frozen);
+        // What was taken back is not there any more.
+        self.headroom = 0;
         if let Some(tried) = self.tried.take() {
             frozen.load = tried;
         }
@@ -127,6 +135,7 @@ impl Mounted {
             apply: Apply::new(self.root(), self.superblock.sequence + 1),
             applied: None,
             is_reading: false,
+            failures: 0,
             writes_in_flight: 0,
             superblock: None,
         });
@@ -231,7 +240,13 @@ impl Mounted {
         {
             let tree = &mut self.meta.tree;
             let step = checkpoint.apply.step(tree, frozen, &mut self.pages, STEP_PAGES);
-            let step = step.map_err(|error| StoreError::Device(error.to_string()))?;
+            let step = match step {
+                Err(ApplyError::Damaged { .. }) if checkpoint.failures < FAILURES_MAX => {
+                    (checkpoint.is_reading, checkpoint.failures) = (true, checkpoint.failures + 1);
+                    break;
+                }
+                step => step.map_err(|error| StoreError::Device(error.to_string()))?,
+            };
             let mut writer = PageWriter::default();
             while let Some((page, bytes)) = checkpoint.apply.poll_write() {
                 writer.add(page, bytes);
@@ -241,7 +256,7 @@ impl Mounted {
                 self.io.write(Use::Checkpoint, self.meta_device, page, data, false);
             }
             match step {
-                Step::Progress => {}
+                Step::Progress => checkpoint.failures = 0,
                 Step::Done(applied) => checkpoint.applied = Some(applied),
                 Step::Need(pages) => {
                     checkpoint.is_reading = true;
@@ -379,6 +394,7 @@ impl Mounted {
             self.discard(free);
         }
         self.headroom = 0;
+        self.commits.told_durable = self.commits.told_durable.max(self.superblock.log.seq - 1);
         // What was replayed is in the tree; all else was looked at.
         self.is_bound_met = true;
         self.resume_if_room();

@@ -5,6 +5,7 @@
 
 use super::effects::{Effects, Interrupt};
 use super::execute::{Executor, Loaded};
+use super::io::READ_ATTEMPTS_MAX;
 use super::mounted::{Mounted, Use};
 use super::room::ROOM_CHECKPOINTS_MAX;
 use super::trial::Trial;
@@ -43,7 +44,7 @@ pub(crate) struct Queued {
     loaded: Loaded,
     /// Reads of blocks that are on their way.
     blocks_left: usize,
-    /// Blocks whose checksum did not hold once; the second time is final.
+    /// Blocks whose checksum did not hold, once for each attempt at reading them.
     suspicious: Vec<u64>,
     /// The superblock that was current when it first found no room.
     waits_since: Option<u64>,
@@ -98,6 +99,10 @@ pub(crate) struct Commits {
     /// Where the last sealed batch ends.
     pub sealed: LogPoint,
     pub sealed_seq: u64,
+    /// The last of them that has records.
+    pub sealed_records: u64,
+    /// What a replay would know to be durable by the last sealed batch, or by the superblock.
+    pub told_durable: u64,
 }
 
 impl Commits {
@@ -113,6 +118,8 @@ impl Commits {
             durable,
             sealed: end,
             sealed_seq: durable,
+            sealed_records: durable,
+            told_durable: durable,
         }
     }
 
@@ -295,10 +302,11 @@ impl Mounted {
             }
             Interrupt::Block { block, fault } => {
                 if queued.loaded.blocks.remove(&block).is_some() {
-                    if queued.suspicious.contains(&block) {
+                    queued.suspicious.push(block);
+                    let attempts = queued.suspicious.iter().filter(|other| **other == block);
+                    if attempts.count() >= READ_ATTEMPTS_MAX as usize {
                         return self.refuse(queued, fault);
                     }
-                    queued.suspicious.push(block);
                 }
                 self.commits.stall = Some(Stall::Reading);
                 queued.blocks_left += 1;
@@ -324,9 +332,9 @@ impl Mounted {
 
     /// Refusals keep their place among the completions.
     fn refuse(&mut self, queued: Queued, error: StoreError) {
-        let Work::Transaction { token, transaction, is_append } = queued.work else {
-            tracing::error!(%error, "a removed collection cannot be cleaned up");
-            return;
+        let (token, transaction, is_append) = match queued.work {
+            Work::Transaction { token, transaction, is_append } => (token, transaction, is_append),
+            Work::Cleanup { slice } => return self.put_off_cleanup(slice, &error),
         };
         if is_append {
             self.commits.fence.close(transaction.collections());
@@ -367,7 +375,15 @@ impl Mounted {
 
     pub fn seal(&mut self) {
         let Some(sealed) = self.log.seal(self.commits.durable) else { return };
+        self.commits.sealed_records = sealed.seq;
+        self.send(sealed);
+    }
+
+    pub fn send(&mut self, sealed: SealedBatch) {
         let SealedBatch { seq, end, writes, data, homes, .. } = sealed;
+        // It says so; once it is durable, a replay knows.
+        self.commits.told_durable = self.commits.told_durable.max(self.commits.durable);
+        self.timers.forget_mark();
         for (block, data) in homes.into_iter().zip(data) {
             self.homes.settle(block, seq, data);
         }
@@ -430,6 +446,7 @@ impl Mounted {
             let free = self.space.durable(self.commits.durable);
             self.discard(free);
             self.resume_if_room();
+            self.plan_mark();
         }
     }
 

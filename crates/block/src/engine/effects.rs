@@ -92,7 +92,8 @@ pub(crate) enum Interrupt {
 impl Interrupt {
     pub fn damaged(what: String) -> Self {
         Interrupt::Refused(StoreError::Device(format!(
-            "the metadata is damaged: {what}; `sepiola store fsck` tells what can be repaired"
+            "the metadata is damaged: {what}; `sepiola store fsck --deep DIR` tells what can be \
+             repaired"
         )))
     }
 

@@ -7,15 +7,30 @@ use thiserror::Error;
 /// Why a store cannot be opened, or does not go on.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StoreFailure {
-    #[error(transparent)]
+    #[error("{}; {}", .0, .0.advice())]
     Superblock(#[from] SuperblockError),
     #[error("{found} blocks of 4 KiB hold no store: it has {MAIN_BLOCKS_MIN} at least")]
     TooSmall { found: u64 },
-    #[error("the store was made for devices of {made} blocks of 4 KiB, they have {found}: {why}")]
+    #[error(
+        "the store was made for devices of {made} blocks of 4 KiB, they have {found}: {why}; give it the \
+         devices that it was made for"
+    )]
     Geometry { made: u64, found: u64, why: String },
-    #[error("the log is damaged: {0}; `sepiola store fsck` tells what can be repaired")]
+    #[error(
+        "the log is damaged: {0}; acknowledged changes would be missing. `sepiola store fsck --deep DIR` \
+         tells what is left; what is lost is on other OSDs of the cluster, which fill a new store \
+         (`sepiola osd replace`)"
+    )]
     Log(String),
-    #[error("the metadata is damaged: {0}; `sepiola store fsck` tells what can be repaired")]
+    #[error(
+        "block {block} of the main device cannot be read: it holds data of batch {seq}, one of the last of \
+         the log, which may have been acknowledged. `sepiola store fsck --deep DIR` shows it; with \
+         `--repair` the batch counts, and the object without its data is told as damaged"
+    )]
+    Unsure { block: u64, seq: u64 },
+    #[error(
+        "the metadata is damaged: {0}; `sepiola store fsck --deep DIR` tells what can be repaired"
+    )]
     Metadata(String),
     #[error("the device failed: {0}")]
     Device(String),

@@ -30,6 +30,7 @@ mod read;
 mod recent;
 mod room;
 mod tail;
+mod timers;
 mod trial;
 mod waits;
 mod windows;
@@ -103,24 +104,52 @@ impl BlockStore {
         io
     }
 
-    pub fn handle_io(&mut self, _now: Time, done: IoDone) {
+    pub fn handle_io(&mut self, now: Time, done: IoDone) {
         match &mut self.stage {
             Stage::Opening(opening) => match opening.handle_io(done) {
-                Some(Opened::Store(mounted)) => self.begin(mounted),
+                Some(Opened::Store(mounted)) => self.begin(now, mounted),
                 Some(Opened::Window(mounted)) => self.stage = Stage::Window(mounted),
                 None => {}
             },
-            Stage::Window(mounted) | Stage::Mounted(mounted) => mounted.handle_io(done),
+            Stage::Window(mounted) | Stage::Mounted(mounted) => mounted.handle_io(now, done),
         }
         self.note_failure();
     }
 
-    /// Nothing happens by time alone.
+    /// When [`BlockStore::handle_timeout`] is to be called; operations may follow from it.
     pub fn poll_timeout(&self) -> Option<Time> {
-        None
+        match &self.stage {
+            Stage::Opening(_) => None,
+            Stage::Window(mounted) | Stage::Mounted(mounted) => mounted.poll_timeout(),
+        }
     }
 
-    pub fn handle_timeout(&mut self, _now: Time) {}
+    pub fn handle_timeout(&mut self, now: Time) {
+        match &mut self.stage {
+            Stage::Opening(_) => {}
+            Stage::Window(mounted) | Stage::Mounted(mounted) => mounted.handle_timeout(now),
+        }
+        self.note_failure();
+    }
+
+    /// For a host that is about to end, though it may do so without: the store notes in its log at once,
+    /// and not after a second of idleness, that what it acknowledged is durable. It has done so when
+    /// [`BlockStore::is_closed`].
+    pub fn close(&mut self) {
+        if let Stage::Mounted(mounted) = &mut self.stage {
+            mounted.close();
+        }
+    }
+
+    /// Whether nothing that was to be committed is on its way, and all of it is noted to be durable.
+    pub fn is_closed(&self) -> bool {
+        match &self.stage {
+            Stage::Opening(_) | Stage::Window(_) => true,
+            Stage::Mounted(mounted) => {
+                mounted.failure.is_some() || (mounted.commits.is_idle() && !mounted.lacks_mark())
+            }
+        }
+    }
 
     /// Asks for a checkpoint, so that the next start has little to replay.
     pub fn request_checkpoint(&mut self) {
@@ -163,11 +192,13 @@ impl BlockStore {
         io
     }
 
-    fn begin(&mut self, mut mounted: Box<Mounted>) {
+    fn begin(&mut self, now: Time, mut mounted: Box<Mounted>) {
+        mounted.timers.now = now;
         if let Some(repairs) = self.repairs.take() {
             mounted.repair(repairs);
         }
         mounted.lend_ahead();
+        mounted.plan_retry();
         mounted.clean_up();
         for (token, kind) in self.early.drain(..) {
             mounted.submit(token, kind);
@@ -195,10 +226,13 @@ impl BlockStore {
 }
 
 impl ObjectStore for BlockStore {
-    fn submit(&mut self, _now: Time, request: Request) {
+    fn submit(&mut self, now: Time, request: Request) {
         let Request { token, kind } = request;
         match (&mut self.stage, &self.failure) {
-            (Stage::Mounted(mounted), _) => mounted.submit(token, kind),
+            (Stage::Mounted(mounted), _) => {
+                mounted.timers.now = mounted.timers.now.max(now);
+                mounted.submit(token, kind);
+            }
             (Stage::Opening(_) | Stage::Window(_), None) => self.early.push((token, kind)),
             (Stage::Opening(_) | Stage::Window(_), Some(failure)) => {
                 let outcome = Err(StoreError::Device(failure.to_string()));

@@ -4,11 +4,12 @@ use super::checkpoint::Checkpoint;
 use super::commit::{Commits, Stall, Work};
 use super::effects::Interrupt;
 use super::homes::Homes;
-use super::io::IoQueue;
+use super::io::{IoQueue, READ_ATTEMPTS_MAX};
 use super::landing::Landing;
 use super::meta::Meta;
 use super::query::Query;
 use super::recent::Recent;
+use super::timers::Timers;
 use super::waits::{PageWaits, Waiter};
 use crate::device::{BLOCK, Device, Extent, Io, IoDone};
 use crate::fsck::Repairs;
@@ -19,9 +20,9 @@ use crate::options::{Budget, Options};
 use crate::slices::Slice;
 use crate::space::{Extents, Space, SpaceError};
 use crate::superblock::Superblock;
-use crate::tree::{Load, PageRead, PageSpace};
+use crate::tree::{Load, PageFlaw, PageRead, PageSpace};
 use bytes::Bytes;
-use engine::RequestToken;
+use engine::{RequestToken, Time};
 use std::collections::{BTreeMap, VecDeque};
 use stdx::Slab;
 use store::{Completion, RequestKind, StoreError};
@@ -32,7 +33,11 @@ const DISCARD_BLOCKS_MIN: u64 = 16;
 /// What an operation on a device is for.
 #[derive(Debug)]
 pub(crate) enum Use {
-    Page(PageRead),
+    Page {
+        read: PageRead,
+        /// Attempts that gave something else than the page.
+        failures: u32,
+    },
     /// A block that the first commit of the queue changes in part.
     Block {
         block: u64,
@@ -80,7 +85,8 @@ pub(crate) struct Mounted {
     pub recent: Recent,
     pub counters: Counters,
     /// Removed collections whose objects are still to be removed.
-    garbage: Vec<Slice>,
+    pub garbage: Vec<Slice>,
+    pub timers: Timers,
     pub commits: Commits,
     pub queries: Slab<Query>,
     pub waits: PageWaits,
@@ -147,6 +153,7 @@ impl Mounted {
             landing: Landing::default(),
             counters,
             garbage,
+            timers: Timers::default(),
         }
     }
 
@@ -226,14 +233,15 @@ impl Mounted {
         self.io.poll()
     }
 
-    pub fn handle_io(&mut self, done: IoDone) {
-        let Some(what) = self.io.finish(done.id) else { return };
+    pub fn handle_io(&mut self, now: Time, done: IoDone) {
+        self.timers.now = self.timers.now.max(now);
+        let Some(what) = self.io.finish(&done) else { return };
         if self.failure.is_some() {
             return;
         }
         let result = done.result.map_err(|error| StoreError::Device(error.to_string()));
         match what {
-            Use::Page(read) => self.page_read(&read, result),
+            Use::Page { read, failures } => self.page_read(read, failures, result),
             Use::Block { block } => self.block_read(block, result),
             Use::Data { query, part } => self.data_read(query, part, result),
             // Nothing is lost if the device refuses.
@@ -260,7 +268,7 @@ impl Mounted {
                 self.checkpoint_progress();
             }
             Use::Checkpoint => self.checkpoint_progress(),
-            Use::Page(_) | Use::Block { .. } | Use::Data { .. } | Use::Discard { .. } => {
+            Use::Page { .. } | Use::Block { .. } | Use::Data { .. } | Use::Discard { .. } => {
                 unreachable!("reads and discards are handled by the caller")
             }
         }
@@ -316,15 +324,29 @@ impl Mounted {
 
     pub fn read_pages(&mut self, waiter: Waiter, pages: Vec<PageRead>) {
         for read in self.waits.wait(waiter, pages) {
-            self.io.read(Use::Page(read), self.meta_device, read.page, read.pages);
+            self.read_page(read, 0);
         }
     }
 
-    fn page_read(&mut self, read: &PageRead, result: Result<Bytes, StoreError>) {
-        match result {
-            // Damage is told to whoever needs the page.
-            Ok(bytes) => drop(self.meta.tree.supply(read.page, bytes)),
-            Err(error) => self.meta.tree.supply_failed(read.page, &error.to_string()),
+    fn read_page(&mut self, read: PageRead, failures: u32) {
+        let what = Use::Page { read, failures };
+        self.io.read(what, self.meta_device, read.page, read.pages);
+    }
+
+    /// A page that is not what it should be is read again; damage is told to whoever needs it.
+    fn page_read(&mut self, read: PageRead, failures: u32, result: Result<Bytes, StoreError>) {
+        let flaw = match result {
+            Ok(bytes) => self.meta.tree.supply(read.page, bytes).err(),
+            Err(error) => Some(PageFlaw::Unreadable(error.to_string())),
+        };
+        if let Some(flaw) = flaw {
+            let failures = failures + 1;
+            if matches!(flaw, PageFlaw::Checksum { .. }) && failures < READ_ATTEMPTS_MAX {
+                return self.read_page(read, failures);
+            }
+            tracing::error!(page = read.page, %flaw, "a page of the metadata cannot be read");
+            self.meta.tree.supply_failed(read.page, flaw);
+            self.plan_retry();
         }
         for waiter in self.waits.done(read.page) {
             match waiter {

@@ -10,7 +10,7 @@
 
 use super::failure::{StoreFailure, metadata};
 use super::homes::Homes;
-use super::io::IoQueue;
+use super::io::{IoQueue, READ_ATTEMPTS_MAX};
 use super::meta::Meta;
 use super::mounted::Mounted;
 use super::tail::Tail;
@@ -18,12 +18,12 @@ use super::windows::Window;
 use crate::checksum::crc32c;
 use crate::device::{BLOCK, Device, Extent, Io, IoDone};
 use crate::keys;
-use crate::log::{Batch, Counters, LargeWrite, LogPoint, Record, Replay, Replayed, valid_batches};
+use crate::log::{Batch, Counters, LargeWrite, LogPoint, Record, Replay, Replayed};
 use crate::options::{Budget, Options};
 use crate::slices::Slice;
 use crate::space::Space;
 use crate::superblock::{self, FastLabel, Superblock};
-use crate::tree::{Fault, PageRead, PageSpace, Tree};
+use crate::tree::{Fault, PageFlaw, PageRead, PageSpace, Tree};
 use bytes::{Bytes, BytesMut};
 use codec::decode_all;
 use std::ops::Bound;
@@ -37,7 +37,11 @@ pub(super) enum Use {
     Copy(usize),
     Label,
     PageBitmap(usize),
-    Page(PageRead),
+    Page {
+        read: PageRead,
+        /// Attempts that gave something else than the page.
+        failures: u32,
+    },
     Log {
         block: u64,
     },
@@ -120,7 +124,7 @@ impl Opening {
 
     /// Takes an answer; gives the store when it is open.
     pub fn handle_io(&mut self, done: IoDone) -> Option<Opened> {
-        let what = self.io.finish(done.id)?;
+        let what = self.io.finish(&done)?;
         if self.failure.is_some() {
             return None;
         }
@@ -151,21 +155,17 @@ impl Opening {
             (Step::PageBitmap(parts), Use::PageBitmap(index)) => {
                 parts[index] = Some(result.map_err(StoreFailure::Device)?);
             }
-            (_, Use::Page(read)) => {
-                let tree = &mut self.found().meta.tree;
-                match result {
-                    // Damage is told to whoever needs the page.
-                    Ok(bytes) => drop(tree.supply(read.page, bytes)),
-                    Err(reason) => tree.supply_failed(read.page, &reason),
-                }
-            }
+            (_, Use::Page { read, failures }) => self.page_read(read, failures, result),
             (Step::Replay(replay) | Step::Window(Window { replay, .. }), Use::Log { block }) => {
                 match result {
                     Ok(bytes) => replay.supply(block, bytes),
                     Err(_) => replay.supply_failed(block),
                 }
             }
-            (Step::Tail(tail), Use::Large(run)) => tail.supply(run, result.ok()),
+            (Step::Tail(tail), Use::Large(run)) => {
+                let next = tail.supply(run, result.ok());
+                self.read_tail(next);
+            }
             (_, Use::Flush | Use::Superblock) => {
                 result.map_err(StoreFailure::Device)?;
             }
@@ -201,6 +201,15 @@ impl Opening {
         let Step::Copies(copies) = &self.step else { unreachable!("called in this step") };
         let copies: Vec<Option<&[u8]>> = copies.iter().map(|copy| copy.as_deref()).collect();
         let superblock = superblock::choose(&copies)?;
+        for (slot, fault) in superblock::bad_copies(&copies, &superblock, self.options.main_blocks)
+        {
+            tracing::warn!(
+                block = slot,
+                %fault,
+                "a copy of the superblock is bad, the others suffice; `sepiola store fsck --repair DIR` \
+                 writes it again, and so does one of the next checkpoints"
+            );
+        }
         superblock.check_writable()?;
         let (main, fast) = (self.options.main_blocks, self.options.fast_blocks);
         superblock.geometry.check(main, fast).map_err(|error| StoreFailure::Geometry {
@@ -278,11 +287,31 @@ impl Opening {
                 let device = self.found().superblock.metadata.device;
                 for read in pages.into_iter().filter(|read| !read.asked) {
                     self.left += 1;
-                    self.io.read(Use::Page(read), device, read.page, read.pages);
+                    let what = Use::Page { read, failures: 0 };
+                    self.io.read(what, device, read.page, read.pages);
                 }
                 Ok(None)
             }
             Err(fault) => Err(metadata(fault)),
+        }
+    }
+
+    /// A page that is not what it should be is read again; damage is told to whoever needs it.
+    fn page_read(&mut self, read: PageRead, failures: u32, result: Result<Bytes, String>) {
+        let found = self.found();
+        let flaw = match result {
+            Ok(bytes) => found.meta.tree.supply(read.page, bytes).err(),
+            Err(reason) => Some(PageFlaw::Unreadable(reason)),
+        };
+        let failures = failures + 1;
+        match flaw {
+            None => {}
+            Some(PageFlaw::Checksum { .. }) if failures < READ_ATTEMPTS_MAX => {
+                let device = found.superblock.metadata.device;
+                self.left += 1;
+                self.io.read(Use::Page { read, failures }, device, read.page, read.pages);
+            }
+            Some(flaw) => found.meta.tree.supply_failed(read.page, flaw),
         }
     }
 
@@ -361,12 +390,19 @@ impl Opening {
         generation: u64,
     ) -> Result<(), StoreFailure> {
         let tail = Tail::new(batches, end, generation);
-        for (index, (_, LargeWrite { start, crcs })) in tail.runs.iter().enumerate() {
+        let all = 0..tail.runs.len();
+        self.step = Step::Tail(tail);
+        self.read_tail(all);
+        Ok(())
+    }
+
+    fn read_tail(&mut self, runs: std::ops::Range<usize>) {
+        let Step::Tail(tail) = &self.step else { unreachable!("called in this step") };
+        for index in runs {
+            let LargeWrite { start, crcs } = &tail.runs[index].write;
             self.left += 1;
             self.io.read(Use::Large(index), Device::Main, *start, crcs.len() as u32);
         }
-        self.step = Step::Tail(tail);
-        Ok(())
     }
 
     fn end_tail(&mut self) -> Result<(), StoreFailure> {
@@ -374,7 +410,7 @@ impl Opening {
         let Step::Tail(tail) = std::mem::replace(&mut self.step, garbage) else {
             unreachable!("called in this step")
         };
-        let valid = valid_batches(&tail.batches, &tail.missing);
+        let valid = tail.valid()?;
         let found = self.found();
         found.superblock.generation = tail.generation;
         found.end = tail.batches.get(valid).map_or(tail.end, |batch| batch.start);

@@ -2,10 +2,11 @@
 
 use super::data::blocks_of;
 use super::effects::Interrupt;
+use super::io::READ_ATTEMPTS_MAX;
 use super::mounted::{Mounted, Use};
-use super::read::{Plan, ReadJob};
+use super::read::{DataFlaw, Plan, ReadJob};
 use super::waits::Waiter;
-use crate::device::Device;
+use crate::device::{Device, Extent};
 use crate::keys;
 use crate::object::Onode;
 use crate::slices::Slices;
@@ -18,17 +19,36 @@ use store::{
 };
 use types::HObject;
 
-/// How often data is read again whose checksum does not hold: what was read may have been
-/// overwritten meanwhile, as the table then says.
-const READ_ATTEMPTS_MAX: u32 = 3;
-
 #[derive(Debug)]
 pub(crate) struct Query {
     token: RequestToken,
     /// Taken out while it is executed.
     kind: Option<RequestKind>,
     read: Option<ReadJob>,
-    attempts: u32,
+    doubt: Doubt,
+}
+
+/// Data that did not have its checksum. It may have been overwritten while it was read, and its blocks
+/// discarded or used again; then the table says something else by now. If it says the same, it is asked
+/// again, with the blocks kept from being used again.
+#[derive(Debug, Default)]
+struct Doubt {
+    /// Place and checksum of the block.
+    suspect: Option<(u64, u32)>,
+    /// How often it was read in vain.
+    failures: u32,
+    pinned: Vec<Extent>,
+}
+
+impl Doubt {
+    /// Whether the data is damaged, and not just overwritten meanwhile.
+    fn is_certain(&mut self, flaw: &DataFlaw) -> bool {
+        if self.suspect != Some(flaw.place) {
+            (self.suspect, self.failures) = (Some(flaw.place), 0);
+        }
+        self.failures += 1;
+        flaw.is_unreadable || self.failures >= READ_ATTEMPTS_MAX
+    }
 }
 
 enum Answer {
@@ -38,7 +58,12 @@ enum Answer {
 
 impl Mounted {
     pub fn submit_query(&mut self, token: RequestToken, kind: RequestKind) {
-        let key = self.queries.insert(Query { token, kind: Some(kind), read: None, attempts: 0 });
+        let key = self.queries.insert(Query {
+            token,
+            kind: Some(kind),
+            read: None,
+            doubt: Doubt::default(),
+        });
         self.run_query(key);
     }
 
@@ -87,7 +112,27 @@ impl Mounted {
             self.io.read(Use::Data { query: key, part }, Device::Main, block, blocks);
         }
         let query = self.queries.get_mut(key).expect("the caller found it");
+        if query.doubt.suspect.is_some() {
+            let places = job.device_reads().map(|(_, (block, blocks))| (block, blocks.into()));
+            let extents = places.map(|(block, blocks)| Extent::new(block, blocks));
+            // What is damaged may name blocks that are not in use.
+            query.doubt.pinned = extents.filter(|extent| self.space.pin(*extent).is_ok()).collect();
+        }
         query.read = Some(job);
+    }
+
+    /// A read is over: blocks that were given back meanwhile are free now.
+    fn unpin_read(&mut self, key: u64) {
+        let Some(query) = self.queries.get_mut(key) else { return };
+        let pinned = std::mem::take(&mut query.doubt.pinned);
+        if pinned.is_empty() {
+            return;
+        }
+        for extent in pinned {
+            let free = self.space.unpin(extent).expect("pinned when the read began");
+            self.discard(free);
+        }
+        self.resume_if_room();
     }
 
     /// A part of a read has come from the device.
@@ -99,13 +144,13 @@ impl Mounted {
         }
         let job = query.read.take().expect("taken from above");
         let recent = &mut self.recent;
-        match job.finish(|block, crc, data| recent.insert(block, crc, data)) {
+        let outcome = job.finish(|block, crc, data| recent.insert(block, crc, data));
+        self.unpin_read(key);
+        let Some(query) = self.queries.get_mut(key) else { return };
+        match outcome {
             Ok(data) => self.finish_query(key, Ok(Outcome::Read(data))),
-            Err(_) if query.attempts + 1 < READ_ATTEMPTS_MAX => {
-                query.attempts += 1;
-                self.run_query(key);
-            }
-            Err((offset, length)) => {
+            Err(flaw) if !query.doubt.is_certain(&flaw) => self.run_query(key),
+            Err(DataFlaw { offset, length, .. }) => {
                 let Some(RequestKind::Read { object, .. }) = &query.kind else {
                     unreachable!("only reads have data")
                 };

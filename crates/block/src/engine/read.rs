@@ -38,6 +38,18 @@ pub(crate) struct ReadJob {
     left: usize,
 }
 
+/// Data of an object that is not what was written.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct DataFlaw {
+    /// The range of the object.
+    pub offset: u64,
+    pub length: u64,
+    /// Where its first block should be, and the checksum that it should have.
+    pub place: (u64, u32),
+    /// The device did not give it, in several attempts.
+    pub is_unreadable: bool,
+}
+
 pub(crate) enum Plan {
     Done(ReadData),
     Reads(ReadJob),
@@ -90,7 +102,7 @@ impl ReadJob {
 
     /// The data, or the range of the object that is damaged. Small pieces from the device are told, by
     /// place and checksum.
-    pub fn finish(self, mut keep: impl FnMut(u64, u32, Bytes)) -> Result<ReadData, (u64, u64)> {
+    pub fn finish(self, mut keep: impl FnMut(u64, u32, Bytes)) -> Result<ReadData, DataFlaw> {
         for part in &self.parts {
             part.check()?;
             part.offer(&mut keep);
@@ -201,16 +213,21 @@ impl Part {
     }
 
     /// Names the damaged range of the object.
-    fn check(&self) -> Result<(), (u64, u64)> {
-        let Source::Device { crcs, data, .. } = &self.source else { return Ok(()) };
-        let Some(data) = data.as_ref().filter(|data| data.len() == crcs.len() * BLOCK) else {
-            return Err((self.blocks.start * BLOCK_BYTES, self.blocks.count * BLOCK_BYTES));
+    fn check(&self) -> Result<(), DataFlaw> {
+        let Source::Device { block, crcs, data } = &self.source else { return Ok(()) };
+        let flaw = |index: u64, count: u64| DataFlaw {
+            offset: (self.blocks.start + index) * BLOCK_BYTES,
+            length: count * BLOCK_BYTES,
+            place: (block + index, crcs[index as usize]),
+            is_unreadable: data.is_none(),
         };
-        for (index, (bytes, crc)) in data.chunks(BLOCK).zip(crcs).enumerate() {
-            if crc32c(bytes) != *crc {
-                return Err(((self.blocks.start + index as u64) * BLOCK_BYTES, BLOCK_BYTES));
-            }
+        let Some(bytes) = data.as_ref().filter(|data| data.len() == crcs.len() * BLOCK) else {
+            return Err(flaw(0, self.blocks.count));
+        };
+        let mut blocks = (0..).zip(bytes.chunks(BLOCK).zip(crcs));
+        match blocks.find(|(_, (bytes, crc))| crc32c(bytes) != **crc) {
+            Some((index, _)) => Err(flaw(index, 1)),
+            None => Ok(()),
         }
-        Ok(())
     }
 }

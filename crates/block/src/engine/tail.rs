@@ -1,36 +1,94 @@
 //! Batches at the end of the log of which nobody knows whether they were durable.
 
-use crate::log::{Batch, LargeWrite, LogPoint};
+use super::failure::StoreFailure;
+use super::io::READ_ATTEMPTS_MAX;
+use crate::log::{Batch, LargeWrite, LogPoint, valid_batches};
 use bytes::Bytes;
 
 pub(super) struct Tail {
     pub batches: Vec<Batch>,
     pub end: LogPoint,
     pub generation: u64,
-    /// Large data to check, by batch.
-    pub runs: Vec<(usize, LargeWrite)>,
+    /// Large data to check. What cannot be read in one piece is added block by block.
+    pub runs: Vec<TailRun>,
     /// Batch and block of large data that is not there.
-    pub missing: Vec<(usize, u64)>,
+    missing: Vec<(usize, u64)>,
+    /// The same for blocks of which the device does not say what they hold.
+    unreadable: Vec<(usize, u64)>,
+}
+
+/// Large data that lies in one piece.
+#[derive(Debug, Clone)]
+pub(super) struct TailRun {
+    batch: usize,
+    pub write: LargeWrite,
+    /// Attempts that gave something else.
+    failures: u32,
 }
 
 impl Tail {
     pub fn new(batches: Vec<Batch>, end: LogPoint, generation: u64) -> Self {
         let runs = runs_to_check(&batches);
-        Tail { batches, end, generation, runs, missing: Vec::new() }
+        Tail { batches, end, generation, runs, missing: Vec::new(), unreadable: Vec::new() }
     }
 
-    pub fn supply(&mut self, run: usize, bytes: Option<Bytes>) {
-        let (batch, write) = &self.runs[run];
-        let bytes = bytes.unwrap_or_default();
-        self.missing.extend(write.missing_in(&bytes).map(|block| (*batch, block)));
+    /// Takes what was read of a run; gives the runs to read next, by index.
+    pub fn supply(&mut self, run: usize, bytes: Option<Bytes>) -> std::ops::Range<usize> {
+        let TailRun { batch, write, failures } = self.runs[run].clone();
+        let next = self.runs.len();
+        match bytes {
+            None if write.crcs.len() == 1 => self.unreadable.push((batch, write.start)),
+            None => {
+                let blocks = (write.start..).zip(&write.crcs);
+                let single = |(start, crc): (u64, &u32)| TailRun {
+                    batch,
+                    write: LargeWrite { start, crcs: vec![*crc] },
+                    failures: 0,
+                };
+                self.runs.extend(blocks.map(single));
+            }
+            Some(bytes) => {
+                let missing: Vec<u64> = write.missing_in(&bytes).collect();
+                if !missing.is_empty() && failures + 1 < READ_ATTEMPTS_MAX {
+                    self.runs[run].failures += 1;
+                    return run..run + 1;
+                }
+                self.missing.extend(missing.into_iter().map(|block| (batch, block)));
+            }
+        }
+        next..self.runs.len()
+    }
+
+    /// How many of the batches count. What is not there was never durable. But of a block that cannot be
+    /// read nobody knows: its batch may have been acknowledged, and is not left out on a guess.
+    pub fn valid(&self) -> Result<usize, StoreFailure> {
+        let without: Vec<_> = self.missing.iter().chain(&self.unreadable).copied().collect();
+        let valid = valid_batches(&self.batches, &without);
+        if valid < valid_batches(&self.batches, &self.missing) {
+            let block = self.unreadable.iter().find(|(batch, _)| *batch >= valid);
+            let block = block.map_or(0, |(_, block)| *block);
+            return Err(StoreFailure::Unsure { block, seq: self.batches[valid].seq });
+        }
+        if let Some(first) = self.batches.get(valid) {
+            let left_out = &self.batches[valid..];
+            let transactions: usize = left_out.iter().map(|batch| batch.records.len()).sum();
+            tracing::warn!(
+                batch = first.seq,
+                transactions,
+                "the log ends before transactions whose data is not on the device: a crash has cut \
+                 them off before they were acknowledged, unless the device has lost what it had \
+                 flushed"
+            );
+        }
+        Ok(valid)
     }
 }
 
 /// The large data of batches that may not have been durable.
-fn runs_to_check(batches: &[Batch]) -> Vec<(usize, LargeWrite)> {
-    let writes = batches.iter().enumerate().flat_map(|(index, batch)| {
-        let writes = batch.records.iter().flat_map(|(record, _)| &record.large);
-        writes.map(move |write| (index, write.clone()))
+fn runs_to_check(batches: &[Batch]) -> Vec<TailRun> {
+    let writes = batches.iter().enumerate().flat_map(|(batch, content)| {
+        let writes = content.records.iter().flat_map(|(record, _)| &record.large);
+        writes.map(move |write| TailRun { batch, write: write.clone(), failures: 0 })
     });
     writes.collect()
 }

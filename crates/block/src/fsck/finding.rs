@@ -36,6 +36,8 @@ pub enum FindingKind {
     TreeSums,
     /// Batches that were durable are damaged or missing.
     Log,
+    /// Data of the last batches cannot be read, so that nobody knows whether they were durable.
+    LogUnsure,
     /// A record of the log contradicts the format.
     LogRecord,
     /// A key of the tree names nothing.
@@ -91,6 +93,7 @@ impl FindingKind {
             FindingKind::KeyMisplaced => "key-misplaced",
             FindingKind::TreeSums => "tree-sums",
             FindingKind::Log => "log",
+            FindingKind::LogUnsure => "log-unsure",
             FindingKind::LogRecord => "log-record",
             FindingKind::Key => "key",
             FindingKind::Value => "value",
@@ -149,6 +152,8 @@ pub enum Repair {
     /// Remove pairs that belong to nothing.
     Remove,
     Recount,
+    /// Let what is in the log count, whatever became of its data.
+    Keep,
 }
 
 impl Repair {
@@ -159,6 +164,7 @@ impl Repair {
             Repair::MarkUsed => "mark it as used",
             Repair::Remove => "remove it",
             Repair::Recount => "count again",
+            Repair::Keep => "keep the batch; an object without its data is told as damaged",
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What the log says on top of the last checkpoint.
 
-use super::finding::{FindingKind, Findings};
+use super::finding::{FindingKind, Findings, Repair};
 use super::image::{Source, describe_extent};
 use super::tail;
 use crate::device::Extent;
@@ -42,6 +42,16 @@ pub(crate) struct Journal {
     pub waiting: BTreeMap<u64, u32>,
     pub counters: Counters,
     pub summary: LogSummary,
+    /// Set if a mount would not dare to say where the log ends.
+    pub kept: Option<Kept>,
+}
+
+/// Where the log ends if batches count whose data cannot be read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Kept {
+    pub end: LogPoint,
+    /// Of the last batch.
+    pub generation: u64,
 }
 
 impl Journal {
@@ -54,10 +64,20 @@ impl Journal {
             true => journal.replay(&batch, space, findings),
             false => unsure.push(batch),
         });
-        let certain = journal.end_at(last, findings);
-        let valid = if certain { tail::valid(source, &unsure) } else { unsure.len() };
+        let generation = journal.end_at(last, findings);
+        let tail = generation.map(|_| tail::look(source, &unsure));
+        let valid = tail.as_ref().map_or(unsure.len(), |tail| tail.valid);
         for batch in &unsure[..valid] {
             journal.replay(batch, space, findings);
+        }
+        if let (Some(generation), Some((block, seq))) = (generation, tail.and_then(|t| t.unsure)) {
+            let end = unsure.get(valid).map_or(journal.summary.end, |batch| batch.start);
+            journal.kept = Some(Kept { end, generation });
+            let what = format!(
+                "block {block} of the main device cannot be read: it holds data of batch {seq}, one of \
+                 the last, which may have been acknowledged"
+            );
+            findings.add_repairable(FindingKind::LogUnsure, Repair::Keep, what);
         }
         if let Some(left_out) = unsure.get(valid) {
             journal.summary.end = left_out.start;
@@ -82,6 +102,7 @@ impl Journal {
                 left_out: 0,
                 stop: String::new(),
             },
+            kept: None,
         }
     }
 
@@ -96,13 +117,13 @@ impl Journal {
         }
     }
 
-    /// Whether all that was durable was found.
-    fn end_at(&mut self, last: Replayed, findings: &mut Findings) -> bool {
+    /// The generation of what was found, if that is all that was durable.
+    fn end_at(&mut self, last: Replayed, findings: &mut Findings) -> Option<u64> {
         let what = match last {
-            Replayed::End { point, stop, .. } => {
+            Replayed::End { point, generation, stop } => {
                 self.summary.end = point;
                 self.summary.stop = stop.to_string();
-                return true;
+                return Some(generation);
             }
             Replayed::Unreadable { block } => format!("block {block} cannot be read"),
             Replayed::Damaged { block, damage } => format!("at block {block}: {damage}"),
@@ -110,7 +131,7 @@ impl Journal {
         };
         self.summary.stop.clone_from(&what);
         findings.add(FindingKind::Log, what);
-        false
+        None
     }
 
     fn replay(&mut self, batch: &Batch, space: Extent, findings: &mut Findings) {

@@ -4,7 +4,7 @@ use super::contents::{Contents, ContentsCheck};
 use super::data::DataCheck;
 use super::finding::{FindingKind, Findings, Repair};
 use super::image::Source;
-use super::journal::Journal;
+use super::journal::{Journal, Kept};
 use super::naming::Naming;
 use super::overlay::Visit;
 use super::owners::Owners;
@@ -16,7 +16,7 @@ use super::{CheckOptions, Report, space};
 use crate::device::{Device, Extent};
 use crate::log::Counters;
 use crate::space::BlockMap;
-use crate::superblock::Superblock;
+use crate::superblock::{self, Superblock};
 use crate::table::Op;
 
 /// What is looked at, all through a check.
@@ -47,8 +47,15 @@ pub(crate) fn check(
     findings: &mut Findings,
     report: &mut Report,
 ) {
-    let Chosen { superblock, has_sound_runs, rewrites } = chosen;
+    let Chosen { mut superblock, has_sound_runs, mut rewrites } = chosen;
     let journal = Journal::read(source, &superblock, findings);
+    if let Some(kept) = journal.kept {
+        superblock = kept_by(&superblock, kept);
+        let slots = superblock::slots(source.blocks(Device::Main), superblock.sequence);
+        // Replaces copies of two versions ago, whatever becomes of them.
+        rewrites.retain(|(device, block, _)| *device != Device::Main || !slots.contains(block));
+        rewrites.extend(slots.map(|slot| (Device::Main, slot, superblock.encode())));
+    }
     let state = State { source, superblock, has_sound_runs, journal };
     let mut seen = state.look(options.deep, findings);
     report.offline.rewrites = rewrites;
@@ -70,6 +77,16 @@ pub(crate) fn check(
     report.used_blocks = seen.references.used_blocks();
     report.log = Some(state.journal.summary);
     report.superblock = Some(state.superblock);
+}
+
+/// As a mount would write it that has made durable what the log holds: all of it counts from now on.
+fn kept_by(superblock: &Superblock, kept: Kept) -> Superblock {
+    Superblock {
+        sequence: superblock.sequence + 1,
+        generation: superblock.generation.max(kept.generation) + 1,
+        resumed: kept.end,
+        ..superblock.clone()
+    }
 }
 
 impl State<'_, '_> {

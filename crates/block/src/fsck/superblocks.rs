@@ -109,7 +109,9 @@ fn outdated(
     let what = format!("version {} is intact, but a newer one may be lost", superblock.sequence);
     let kind = FindingKind::SuperblockOutdated;
     if !accept_outdated {
-        findings.add(kind, what);
+        let next = "with --accept-outdated --repair it becomes the newest, and what was acknowledged \
+                    since is lost";
+        findings.add(kind, format!("{what}; {next}"));
         return Chosen::new(superblock, Vec::new());
     }
     findings.add_repairable(kind, Repair::Rewrite, what);

@@ -151,11 +151,19 @@ impl Log {
     /// Closes the open batch, if anything was appended. `durable_through` is the last batch that is
     /// known to be durable together with its large data and all before it.
     pub fn seal(&mut self, durable_through: u64) -> Option<SealedBatch> {
-        if !self.is_open() {
-            return None;
-        }
+        self.is_open().then(|| self.close(durable_through))
+    }
+
+    /// A batch without records, which only says what is durable; nothing if one is open, which will say
+    /// it, or the ring is full.
+    pub fn seal_mark(&mut self, durable_through: u64) -> Option<SealedBatch> {
+        let has_room = self.used_blocks() + batch_blocks(0, 0) <= self.capacity();
+        (!self.is_open() && has_room).then(|| self.close(durable_through))
+    }
+
+    fn close(&mut self, durable_through: u64) -> SealedBatch {
         let start = self.head;
-        let blocks = self.open_blocks();
+        let blocks = batch_blocks(self.fields_len(), self.data.len());
         assert!(durable_through < start.seq, "{durable_through} is not written yet");
         assert!(blocks <= self.capacity() - self.used_blocks(), "the caller asked for room");
         let previous = self.write_header(durable_through);
@@ -175,7 +183,7 @@ impl Log {
             homes: std::mem::take(&mut self.homes),
         };
         self.reset();
-        Some(batch)
+        batch
     }
 
     /// Frees the batches before `point`, which nothing must need any more: a durable superblock

@@ -150,6 +150,32 @@ fn the_newest_version_is_chosen_whichever_copy_is_bad() {
 }
 
 #[test]
+fn bad_copies_are_named_where_the_store_has_written_them() {
+    let newest = superblock();
+    let bad = |copies: &[Option<Bytes>], main_blocks| {
+        let copies: Vec<_> = copies.iter().map(|copy| copy.as_deref()).collect();
+        let bad = bad_copies(&copies, &newest, main_blocks);
+        bad.into_iter().map(|(block, _)| block).collect::<Vec<_>>()
+    };
+    let slots = all_slots(4096);
+    assert_eq!(bad(&copies(&newest), 4096), [0; 0]);
+    for index in 0..4 {
+        let sound = copies(&newest);
+        let flipped = sound[index].as_ref().map(|block| flipped(block, 300, 2));
+        let foreign = Superblock { store: Uuid([1; 16]), ..newest.clone() }.encode();
+        for copy in [None, flipped, Some(Bytes::from(vec![0; BLOCK])), Some(foreign)] {
+            let mut copies = sound.clone();
+            copies[index] = copy;
+            assert_eq!(bad(&copies, 4096), [slots[index]]);
+        }
+    }
+    // At the end of a device that has grown there may be anything.
+    let mut grown = copies(&newest);
+    (grown[2], grown[3]) = (None, None);
+    assert_eq!(bad(&grown, 8192), [0; 0]);
+}
+
+#[test]
 fn a_version_that_reached_one_place_only_counts() {
     let old = superblock();
     let new = Superblock { sequence: 13, ..old.clone() };

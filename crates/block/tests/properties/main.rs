@@ -140,6 +140,12 @@ fn a_full_device_refuses_writes_but_not_deletes_and_gets_all_space_back() {
     run_seeds(60, 1, |seed| fullness::fullness_run(seed, 1));
 }
 
+/// A device on which a checkpoint takes runs of pages back while additions still count on them.
+#[test]
+fn pages_that_a_checkpoint_takes_back_are_not_counted_on() {
+    run_seeds(834_495_965, 1, fullness::full_devices);
+}
+
 #[test]
 fn what_the_log_cannot_take_at_once_is_refused_by_its_size_and_harms_nothing() {
     let shape = Shape::new(64, 0);

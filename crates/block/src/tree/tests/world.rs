@@ -166,11 +166,8 @@ impl World {
     pub fn supply(&mut self, reads: &[PageRead]) {
         for read in reads {
             assert!(!read.asked, "all that was asked for was supplied");
-            match self.read_device(read.page, read.pages) {
-                // What is wrong with it is told to the operation that needs it.
-                Ok(bytes) => drop(self.tree.supply(read.page, bytes)),
-                Err(reason) => self.tree.supply_failed(read.page, &reason),
-            }
+            // What is wrong with it is told to the operation that needs it.
+            self.tree.settle_read(read.page, self.read_device(read.page, read.pages));
         }
     }
 

@@ -111,6 +111,28 @@ impl Life {
         assert!(self.has_failed() || self.driver.store().is_idle(), "waits for nothing");
     }
 
+    /// Leaves the store alone until it has nothing to do of its own accord, not even later.
+    pub fn quiesce(&mut self) {
+        self.settle();
+        while self.step() {}
+    }
+
+    /// As a host does before it ends.
+    pub fn close(&mut self) {
+        self.settle();
+        self.driver.with_store(BlockStore::close);
+        while !self.driver.store().is_closed() {
+            // Timers are an hour away, as far as a host that ends is concerned.
+            let is_timer = self.driver.disk().next_event().is_none();
+            assert!(!is_timer || self.is_due(), "nothing is on its way");
+            assert!(self.step());
+        }
+    }
+
+    fn is_due(&self) -> bool {
+        self.driver.store().poll_timeout().is_some_and(|due| due <= self.driver.now())
+    }
+
     /// So many steps, or until nothing is going to happen.
     pub fn run(&mut self, steps: u64) {
         for _ in 0..steps {

@@ -7,8 +7,8 @@
 //! * `compare`: what the store holds.
 //! * `sound`: what `fsck` says of it.
 //! * `life`: a store at work, and one that crashed.
-//! * `crashes`, `damage`, `failures`, `fullness`: the scenarios. Each runs from a seed and panics at
-//!   the first wrong answer.
+//! * `crashes`, `damage`, `last`, `failures`, `healing`, `races`, `fullness`: the scenarios. Each runs
+//!   from a seed and panics at the first wrong answer.
 #![allow(dead_code)]
 
 pub mod compare;
@@ -17,8 +17,11 @@ pub mod damage;
 pub mod failures;
 pub mod fullness;
 pub mod generator;
+pub mod healing;
 pub mod history;
+pub mod last;
 pub mod life;
+pub mod races;
 pub mod shape;
 pub mod sound;
 
@@ -50,7 +53,7 @@ impl AddAssign for Report {
 pub type Scenario = fn(u64) -> Report;
 
 /// All scenarios, by the name that the soak prints.
-pub const SCENARIOS: [(&str, Scenario); 9] = [
+pub const SCENARIOS: [(&str, Scenario); 12] = [
     ("model", crashes::equals_the_reference),
     ("boundaries", crashes::crash_at_boundaries),
     ("every-boundary", crashes::crash_at_every_boundary),
@@ -58,6 +61,9 @@ pub const SCENARIOS: [(&str, Scenario); 9] = [
     ("damage", damage::damaged_blocks),
     ("superblocks", damage::superblock_damage),
     ("data", damage::data_damage),
+    ("last-batch", last::damaged_last_batch),
     ("failures", failures::failing_devices),
+    ("failed-reads", healing::failed_reads),
+    ("races", races::reads_beside_overwrites),
     ("fullness", fullness::full_devices),
 ];

@@ -1,0 +1,85 @@
+//! Reads that fail once: nobody notices, wherever they are.
+//!
+//! A device that answers one read with an error, or with a bit that the medium does not hold, and does so
+//! never again, is not damaged: path failovers and marginal sectors look like this.
+
+use super::Report;
+use super::compare::observe;
+use super::life::Life;
+use super::shape::Shape;
+use block::disk::{FaultyDisk, ReadFault};
+use engine::Time;
+use stdx::Prng;
+use store::mem::MemStore;
+
+/// Of the reads to come, one of so many fails in a running store.
+const FAILING_WITHIN: u64 = 40;
+
+pub fn failed_reads(seed: u64) -> Report {
+    healing_run(seed, 60, 30)
+}
+
+/// Fails reads of a store at work, then reads of one that opens and shows all that it holds.
+pub fn healing_run(seed: u64, transactions: u64, trials: u64) -> Report {
+    let mut prng = Prng::new(seed);
+    let shape = Shape::draw(&mut prng);
+    let mut life = Life::begin(&shape, seed);
+    let mut generator = life.generator();
+    for _ in 0..transactions {
+        let fault = *prng.choose(&[ReadFault::Error, ReadFault::Flip]);
+        // One at a time: what is read again succeeds.
+        if !life.driver.disk().will_fail_read() {
+            life.driver.disk_mut().fail_read(prng.range(1..FAILING_WITHIN), fault);
+        }
+        life.load_one(&mut generator, 4);
+    }
+    life.settle();
+    life.driver.disk_mut().heal();
+    life.verify();
+    life.quiesce();
+    let mut report = life.report;
+    let state = life.history.state();
+    let mut opening = Opening { shape: &shape, state, prng, fault: None };
+    let disk = life.driver.disk().clone();
+    let reads = opening.run(disk.clone());
+    for _ in 0..trials {
+        let mut disk = disk.clone();
+        let number = opening.prng.range(1..reads + 1);
+        let fault = *opening.prng.choose(&[ReadFault::Error, ReadFault::Flip]);
+        disk.fail_read(number, fault);
+        opening.fault = Some((number, fault));
+        opening.run(disk);
+        report.faults += 1;
+    }
+    report
+}
+
+struct Opening<'a> {
+    shape: &'a Shape,
+    state: &'a MemStore,
+    prng: Prng,
+    fault: Option<(u64, ReadFault)>,
+}
+
+impl Opening<'_> {
+    /// Opens the store and compares all of it; gives the number of reads.
+    fn run(&mut self, mut disk: FaultyDisk) -> u64 {
+        disk.reseed(self.prng.next_u64());
+        disk.restart();
+        let before = disk.reads();
+        let mut driver = self.shape.start(disk, Time::ZERO);
+        driver.run_until_ready();
+        if let Some(failure) = driver.store().failure() {
+            // What a wrong bit makes of the log, or of what is read as a whole, is damage as far as can be
+            // told; that the store does not open is an answer, and the next start finds it sound.
+            let is_flip = matches!(self.fault, Some((_, ReadFault::Flip)));
+            assert!(is_flip, "{:?}: {failure}", self.fault);
+            return 0;
+        }
+        let observed = observe(&mut driver, &mut self.prng);
+        if let Some(difference) = observed.difference(self.state) {
+            panic!("{:?}: {difference}", self.fault);
+        }
+        driver.disk().reads() - before
+    }
+}
