@@ -235,7 +235,7 @@ fn run_core(start: &Start<'_>, stop: &AtomicBool) -> Result<()> {
     while !stop.load(Ordering::Acquire) {
         core.turn(Time::FAR_FUTURE)?;
     }
-    Ok(())
+    core.close_storage()
 }
 
 /// Which daemon lives where.

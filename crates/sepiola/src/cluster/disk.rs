@@ -8,6 +8,7 @@ use block::device::{BLOCK, Device, Io, IoDone, IoError, IoId};
 use engine::Time;
 use files::FileStore;
 use rt::{DiskRequest, DiskResult, FileId};
+use std::path::PathBuf;
 use store::ObjectStore;
 
 pub enum Disk {
@@ -68,12 +69,27 @@ impl Storage for Disk {
             Disk::Block(block) => block.is_open(),
         }
     }
+
+    /// A store of files closes when it is dropped.
+    fn close(&mut self) {
+        if let Disk::Block(block) = self {
+            block.store.close();
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        match self {
+            Disk::Files(_) => true,
+            Disk::Block(block) => block.store.is_closed(),
+        }
+    }
 }
 
 /// A block store and its files.
 pub struct BlockDisk {
-    /// Of the OSD, for messages.
+    /// Of the OSD, for messages; so is its directory.
     name: String,
+    directory: PathBuf,
     store: BlockStore,
     main: FileId,
     fast: Option<FileId>,
@@ -84,6 +100,7 @@ impl BlockDisk {
     /// Gives the devices to the core that the OSD lives on; the store opens as the core turns.
     pub fn open<N: Hosted>(
         name: String,
+        directory: PathBuf,
         devices: StoreDevices,
         memory: u64,
         core: &mut Core<N>,
@@ -92,7 +109,7 @@ impl BlockDisk {
         let StoreDevices { main, fast } = devices;
         let main = core.add_file(main.file)?;
         let fast = fast.map(|fast| core.add_file(fast.file)).transpose()?;
-        Ok(BlockDisk { name, store, main, fast, has_failed: false })
+        Ok(BlockDisk { name, directory, store, main, fast, has_failed: false })
     }
 
     fn file(&self, device: Device) -> FileId {
@@ -137,7 +154,7 @@ impl BlockDisk {
         if let Some(failure) = self.store.failure()
             && !self.store.is_open()
         {
-            bail!("opening the store of {}: {failure}", self.name);
+            bail!("opening the store of {} in {}: {failure}", self.name, self.directory.display());
         }
         Ok(self.store.is_open())
     }

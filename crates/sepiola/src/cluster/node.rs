@@ -70,4 +70,15 @@ impl Hosted for Node {
             Node::Osd(node) => node.is_open(),
         }
     }
+
+    fn close_storage(&mut self) {
+        self.hosted().close_storage();
+    }
+
+    fn is_storage_closed(&self) -> bool {
+        match self {
+            Node::Mon(node) => node.is_storage_closed(),
+            Node::Osd(node) => node.is_storage_closed(),
+        }
+    }
 }

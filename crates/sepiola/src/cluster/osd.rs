@@ -87,7 +87,8 @@ impl OsdMember {
     fn block_store(&self, core: &mut Core<Node>) -> Result<BlockDisk> {
         let devices = StoreDevices::open(&self.directory)?;
         devices.check_owner(Owner { cluster: self.fsid, osd: self.id })?;
-        BlockDisk::open(format!("osd.{}", self.id), devices, self.memory, core)
+        let name = format!("osd.{}", self.id);
+        BlockDisk::open(name, self.directory.clone(), devices, self.memory, core)
     }
 }
 

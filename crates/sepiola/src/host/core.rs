@@ -34,6 +34,8 @@ const PORT_TIME_MAX: Duration = Duration::from_secs(5);
 const PORT_RETRY: Duration = Duration::from_millis(10);
 /// A disk operation's token: the node above, what the node calls it below.
 const NODE_SHIFT: u32 = 48;
+/// How long a core that ends waits for its storage.
+const CLOSE_TIME_MAX: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CoreConfig {
@@ -150,6 +152,19 @@ impl<N: Hosted> Core<N> {
     /// Whether the storage of all daemons serves; an error if one never will.
     pub fn is_open(&self) -> Result<bool> {
         self.slots.iter().try_fold(true, |all, slot| Ok(all & slot.node.is_open()?))
+    }
+
+    /// Lets storage write what it would rather not leave to the next start. It may go without, so
+    /// this does not wait for long.
+    pub fn close_storage(&mut self) -> Result<()> {
+        self.slots.iter_mut().for_each(|slot| slot.touch().close_storage());
+        let give_up = self.clock.now() + CLOSE_TIME_MAX;
+        while !self.slots.iter().all(|slot| slot.node.is_storage_closed())
+            && self.clock.now() < give_up
+        {
+            self.turn(give_up)?;
+        }
+        Ok(())
     }
 
     pub fn node_mut(&mut self, node: usize) -> &mut N {

@@ -33,6 +33,12 @@ pub trait Storage {
     fn is_open(&self) -> anyhow::Result<bool> {
         Ok(true)
     }
+    /// The process is about to end: what is to be written before is written now.
+    fn close(&mut self) {}
+    /// Whether that is done.
+    fn is_closed(&self) -> bool {
+        true
+    }
 }
 
 /// A disk operation that a daemon's storage wants; `token` tells it from its others.
@@ -96,6 +102,11 @@ pub trait Hosted {
     /// Whether its storage serves; an error if it never will.
     fn is_open(&self) -> anyhow::Result<bool> {
         Ok(true)
+    }
+    /// The same as a [`Storage`] has.
+    fn close_storage(&mut self) {}
+    fn is_storage_closed(&self) -> bool {
+        true
     }
 }
 
@@ -212,6 +223,14 @@ where
 
     fn is_open(&self) -> anyhow::Result<bool> {
         self.storage.is_open()
+    }
+
+    fn close_storage(&mut self) {
+        self.storage.close();
+    }
+
+    fn is_storage_closed(&self) -> bool {
+        self.storage.is_closed()
     }
 }
 

@@ -63,8 +63,10 @@ impl OfflineStore {
         &self.devices
     }
 
-    /// Lets the store end what it does in the background, so that nothing is left to replay.
+    /// Lets the store end what it does in the background, and note that all of it is durable.
     pub fn close(mut self) -> Result<()> {
+        self.store.close();
+        while !self.store.is_closed() && self.step() {}
         while let Some(io) = self.store.poll_io() {
             self.perform(&io);
         }
