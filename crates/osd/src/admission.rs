@@ -2,7 +2,6 @@
 //! without looking at the object.
 
 use crate::budget::Class;
-use crate::osd::Early;
 use crate::request::{Call, Nature, Origin, Request, is_member};
 use crate::{Osd, limits};
 use auth::OsdAccess;
@@ -45,10 +44,11 @@ impl Osd {
     /// Checks a request and hands it on to its group.
     pub(crate) fn admit(&mut self, now: Time, key: u64) {
         let Some(request) = self.requests.get(key) else { return };
-        let needed = request.message.map_epoch;
-        if needed > self.epoch() || !self.is_up() {
-            let needed = needed.max(self.epoch().next());
-            self.early.push((needed, Early::Request(key)));
+        let epoch = request.message.map_epoch;
+        if !self.may_anything(request) {
+            return self.reply_error(key, Errno::PERM);
+        }
+        if self.await_map(epoch, key) {
             return;
         }
         match self.route(key) {
@@ -141,6 +141,13 @@ impl Osd {
             return Err(TOO_BIG);
         }
         Ok(())
+    }
+
+    /// Whether a client has any capability here. What a request needs may depend on a map that has not
+    /// come yet; one of a client without any is not kept until then.
+    fn may_anything(&self, request: &Request) -> bool {
+        let Origin::Client { conn } = request.origin else { return true };
+        self.sessions.get(&conn).is_none_or(|session| !session.caps.is_empty())
     }
 
     fn check_caps(&self, request: &Request, calls: &[Call]) -> Result<(), Errno> {

@@ -23,6 +23,7 @@ mod commands;
 mod config;
 mod connecting;
 mod copying;
+mod early;
 pub mod execute;
 mod failed_disk;
 mod group_commands;

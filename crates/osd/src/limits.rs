@@ -93,5 +93,7 @@ pub const FAILSAFE_FREE_PERCENT: u64 = 3;
 /// The share that must stay free for an OSD to be filled in with more groups
 /// (`mon_osd_backfillfull_ratio`).
 pub const BACKFILL_FREE_PERCENT: u64 = 10;
-/// Messages of other OSDs that are held for a map that has not come yet.
-pub const EARLY_MESSAGES_MAX: usize = 65_536;
+/// Messages of groups that one session may have sent from ahead of our map before it is paused, and their
+/// size.
+pub const EARLY_MESSAGES_MAX: usize = 16_384;
+pub const EARLY_BYTES_MAX: usize = 64 << 20;

@@ -6,6 +6,7 @@ use crate::candidates::Candidates;
 use crate::config::Config;
 use crate::connecting::Proof;
 use crate::copying::Copies;
+use crate::early;
 use crate::groups::Group;
 use crate::heartbeat::Heartbeats;
 use crate::images::ImageCounts;
@@ -79,8 +80,8 @@ pub struct Osd {
     pub(crate) requests: Slab<Request>,
     /// What was asked of the store, by token.
     pub(crate) storage: Slab<Pending>,
-    /// What came from ahead of our map, with its epoch.
-    pub(crate) early: Vec<(Epoch, Early)>,
+    /// What came from ahead of our map.
+    pub(crate) early: early::Waiting,
     /// What requests hold, and how many there are.
     pub(crate) budget: Budget,
     pub(crate) inflight: Inflight,
@@ -111,13 +112,6 @@ pub struct Osd {
     pub(crate) outputs: VecDeque<Output<store::Request>>,
 }
 
-/// Something that makes sense only with a newer map.
-#[derive(Debug)]
-pub(crate) enum Early {
-    Request(u64),
-    Group { from: OsdId, message: Message },
-}
-
 impl Osd {
     /// `seed` must come from the system's random source, except in simulations and tests.
     pub fn new(config: Config, seed: [u8; 32]) -> Self {
@@ -142,7 +136,7 @@ impl Osd {
             groups: BTreeMap::new(),
             requests: Slab::new(),
             storage: Slab::new(),
-            early: Vec::new(),
+            early: early::Waiting::default(),
             budget: Budget::default(),
             inflight: Inflight::default(),
             copies: Copies::default(),
@@ -223,6 +217,18 @@ impl Osd {
         if !self.asking.is_empty() {
             self.ask_monitor(now);
         }
+    }
+
+    /// Ends a session over which came what nobody can read. If it led to another OSD, what that said may
+    /// be lost: as where a session breaks, the members begin a new interval.
+    pub(crate) fn end_session(&mut self, now: Time, conn: ConnId, error: &codec::DecodeError) {
+        tracing::warn!(?conn, %error, "a message does not decode; its session ends");
+        self.outputs.push_back(Output::Close { conn });
+        if self.monitor.is(conn) {
+            return self.monitor_closed(now);
+        }
+        self.forget_session(now, conn);
+        self.peer_closed(now, conn);
     }
 
     fn dispatch(&mut self, now: Time, conn: ConnId, message: Message) -> codec::Result<()> {
@@ -309,9 +315,7 @@ impl Daemon for Osd {
     fn handle_message(&mut self, now: Time, conn: ConnId, message: Message) {
         self.now = now;
         if let Err(error) = self.dispatch(now, conn, message) {
-            tracing::warn!(?conn, %error, "a message does not decode; its session ends");
-            self.outputs.push_back(Output::Close { conn });
-            self.forget_session(now, conn);
+            self.end_session(now, conn, &error);
         }
         self.finish_input(now);
     }

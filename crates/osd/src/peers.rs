@@ -1,8 +1,7 @@
 //! Sessions to other OSDs. Between two OSDs there is one for all that groups have to say, whichever end
 //! opened it: a second one, beside the first, would count as the opener's new beginning, and end it.
 
-use crate::osd::Early;
-use crate::{Osd, limits};
+use crate::Osd;
 use engine::{ConnId, ConnectTarget, Duration, Message, Output, Policy, Time};
 use pg::message::Body;
 use std::collections::BTreeMap;
@@ -74,6 +73,7 @@ impl Osd {
     }
 
     fn close_peer(&mut self, conn: ConnId) {
+        self.forget_early(conn);
         self.outputs.push_back(Output::Close { conn });
         if conn.is_accepted() {
             self.peers.offered.retain(|_, offered| *offered != conn);
@@ -115,6 +115,7 @@ impl Osd {
     /// A session to another OSD broke, and with it messages may be lost that will never be repeated:
     /// the monitor must count that OSD as failed, so that all begin a new interval.
     pub(crate) fn peer_closed(&mut self, _now: Time, conn: ConnId) {
+        self.forget_early(conn);
         self.peers.offered.retain(|_, offered| *offered != conn);
         let Some(osd) = self.peers.by_conn.remove(&conn) else { return };
         let Some((_, addrs)) = self.peers.links.remove(&osd) else { return };
@@ -169,38 +170,37 @@ impl Osd {
         message: Message,
     ) -> codec::Result<()> {
         match self.group_sender(conn, &message) {
-            Some(from) => self.deliver_group_message(now, from, message),
-            None => tracing::warn!(?conn, "only OSDs may speak as members of a group"),
+            Some(from) => self.deliver_group_message(now, conn, from, message),
+            None => {
+                tracing::warn!(?conn, "only OSDs may speak as members of a group");
+                Ok(())
+            }
         }
-        Ok(())
     }
 
-    pub(crate) fn deliver_group_message(&mut self, now: Time, from: OsdId, message: Message) {
-        let (header, body) = match Body::decode(&message) {
-            Ok(decoded) => decoded,
-            Err(error) => {
-                tracing::error!(%from, %error, "a member's message does not decode");
-                return;
-            }
-        };
-        if header.epoch > self.epoch() || !self.is_up() {
-            if self.early.len() < limits::EARLY_MESSAGES_MAX {
-                let needed = header.epoch.max(self.epoch().next());
-                self.early.push((needed, Early::Group { from, message }));
-            }
-            return;
-        }
+    /// Fails if a message does not decode: who sent it never sends it again.
+    pub(crate) fn deliver_group_message(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        from: OsdId,
+        message: Message,
+    ) -> codec::Result<()> {
+        let epoch = pg::message::sender_epoch(&message)?;
+        let Some(message) = self.hold_message(conn, from, epoch, message) else { return Ok(()) };
+        let (header, body) = Body::decode(&message)?;
         let Some(group) = self.groups.get_mut(&header.pg) else {
             if body == Body::Query {
                 let nothing = Body::Info(None).encode(&header);
                 self.send_to_osd(from, nothing);
             }
-            return;
+            return Ok(());
         };
         if !group.pg.is_serving() {
             group.tell_time(&self.leases, now);
         }
         group.pg.handle_message(from, &header, body);
         self.pump_group(now, header.pg);
+        Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::Osd;
 use crate::groups::Group;
-use crate::osd::{Early, Stage};
+use crate::osd::Stage;
 use engine::{ConnId, Time};
 use maps::{OsdMap, stable_bits};
 use pg::{MapChange, Members, OsdStatus, Osds};
@@ -134,21 +134,6 @@ impl Osd {
             let up_from = up_from.map(|index| group.pg.members().up_from[index]);
             let first = group.primary_since.is_none();
             group.primary_since = if first { up_from } else { Some(epoch) };
-        }
-    }
-
-    /// What waited for this map.
-    fn take_early(&mut self, now: Time) {
-        let epoch = self.epoch();
-        let (ready, early) =
-            std::mem::take(&mut self.early).into_iter().partition(|(needed, _)| *needed <= epoch);
-        self.early = early;
-        let ready: Vec<(Epoch, Early)> = ready;
-        for (_, early) in ready {
-            match early {
-                Early::Request(key) => self.admit(now, key),
-                Early::Group { from, message } => self.deliver_group_message(now, from, message),
-            }
         }
     }
 

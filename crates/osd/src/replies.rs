@@ -101,10 +101,11 @@ impl Osd {
     }
 
     pub(crate) fn forget_session(&mut self, now: Time, conn: ConnId) {
+        self.forget_early(conn);
         let Some(session) = self.sessions.remove(&conn) else { return };
         self.disconnect_watches(now, conn, session.watches);
         self.notifications.forget_notifier(conn);
-        // Its requests end when their turn comes; what they have written stays.
+        // Its other requests end when their turn comes; what they have written stays.
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a single OSD says to clients: who may come, who may do what, and what it does when it cannot.
 
 mod budgets;
+mod early;
 mod lone;
 
 use auth::{

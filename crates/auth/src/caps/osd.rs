@@ -77,6 +77,11 @@ impl OsdCaps {
         self.allows_all
     }
 
+    /// Whether nothing is allowed at all.
+    pub fn is_empty(&self) -> bool {
+        self.grants.is_empty() && !self.allows_all
+    }
+
     pub fn allows(&self, access: &OsdAccess<'_>) -> bool {
         if self.allows_all {
             return true;

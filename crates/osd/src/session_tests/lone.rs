@@ -52,6 +52,8 @@ pub struct Lone {
     pub paused: BTreeSet<ConnId>,
     /// Reads of data that the store was asked for and has not answered, if it holds them back.
     pub held: Option<VecDeque<Request>>,
+    /// Sessions that the OSD ended, if it may.
+    pub closed: Option<Vec<ConnId>>,
     answers: Vec<CommandReply>,
     verdicts: Vec<AuthVerdict>,
 }
@@ -95,6 +97,7 @@ impl Lone {
             pauses: Vec::new(),
             paused: BTreeSet::new(),
             held: None,
+            closed: None,
             answers: Vec::new(),
             verdicts: Vec::new(),
         };
@@ -317,7 +320,10 @@ impl Lone {
                     }
                 }
                 Output::Auth { verdict, .. } => self.verdicts.push(verdict),
-                Output::Close { conn } => assert!(self.is_broken, "{conn:?} is closed"),
+                Output::Close { conn } => match &mut self.closed {
+                    Some(closed) => closed.push(conn),
+                    None => assert!(self.is_broken, "{conn:?} is closed"),
+                },
             }
             self.osd.check_invariants();
         }

@@ -1,0 +1,134 @@
+//! What came from ahead of this OSD's map, and waits for that map.
+//!
+//! Requests are bounded as all requests are (`inflight.rs`). What other OSDs say as members of groups is
+//! bounded by session: one that has said much is not read from until the map has come. Nothing is dropped,
+//! for nobody says it again; what a session has said goes with it.
+
+use crate::request::Origin;
+use crate::{Osd, limits};
+use engine::{ConnId, Message, Output, Time};
+use std::collections::{BTreeMap, BTreeSet};
+use types::{Epoch, OsdId};
+
+#[derive(Debug)]
+pub(crate) enum Early {
+    Request(u64),
+    Group { conn: ConnId, from: OsdId, message: Message },
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    /// In order of arrival, with the epoch that is waited for.
+    all: Vec<(Epoch, Early)>,
+    /// Of group messages.
+    sessions: BTreeMap<ConnId, Held>,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Held {
+    messages: usize,
+    bytes: usize,
+    is_paused: bool,
+}
+
+impl Held {
+    fn is_full(&self) -> bool {
+        self.messages >= limits::EARLY_MESSAGES_MAX || self.bytes >= limits::EARLY_BYTES_MAX
+    }
+}
+
+impl Waiting {
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+}
+
+impl Osd {
+    /// The epoch that is waited for, if something of this epoch cannot be judged yet.
+    fn awaited(&self, epoch: Epoch) -> Option<Epoch> {
+        let is_early = epoch > self.epoch() || !self.is_up();
+        is_early.then(|| epoch.max(self.epoch().next()))
+    }
+
+    /// Whether the request must wait for a map, and does.
+    pub(crate) fn await_map(&mut self, epoch: Epoch, key: u64) -> bool {
+        let Some(awaited) = self.awaited(epoch) else { return false };
+        self.early.all.push((awaited, Early::Request(key)));
+        true
+    }
+
+    /// The same of a member's message; gives back one that need not.
+    pub(crate) fn hold_message(
+        &mut self,
+        conn: ConnId,
+        from: OsdId,
+        epoch: Epoch,
+        message: Message,
+    ) -> Option<Message> {
+        let Some(awaited) = self.awaited(epoch) else { return Some(message) };
+        let held = self.early.sessions.entry(conn).or_default();
+        held.messages += 1;
+        held.bytes += message.len();
+        if held.is_full() && !held.is_paused {
+            held.is_paused = true;
+            tracing::info!(%from, messages = held.messages, "it is ahead of our map and waits");
+            self.outputs.push_back(Output::Pause { conn, paused: true });
+        }
+        self.early.all.push((awaited, Early::Group { conn, from, message }));
+        None
+    }
+
+    /// What waited for the map that there is now.
+    pub(crate) fn take_early(&mut self, now: Time) {
+        let epoch = self.epoch();
+        let all = std::mem::take(&mut self.early.all);
+        let (ready, early): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|(awaited, _)| *awaited <= epoch);
+        self.early.all = early;
+        let mut ended = BTreeSet::new();
+        for (_, early) in ready {
+            match early {
+                Early::Request(key) => self.admit(now, key),
+                Early::Group { conn, .. } if ended.contains(&conn) => {}
+                Early::Group { conn, from, message } => {
+                    self.release_message(conn, &message);
+                    if let Err(error) = self.deliver_group_message(now, conn, from, message) {
+                        self.end_session(now, conn, &error);
+                        ended.insert(conn);
+                    }
+                }
+            }
+        }
+    }
+
+    fn release_message(&mut self, conn: ConnId, message: &Message) {
+        let Some(held) = self.early.sessions.get_mut(&conn) else { return };
+        held.messages -= 1;
+        held.bytes -= message.len();
+        if held.is_paused && !held.is_full() {
+            held.is_paused = false;
+            self.outputs.push_back(Output::Pause { conn, paused: false });
+        }
+        if self.early.sessions[&conn].messages == 0 {
+            self.early.sessions.remove(&conn);
+        }
+    }
+
+    /// A session has ended, and with it what it has said too early.
+    pub(crate) fn forget_early(&mut self, conn: ConnId) {
+        self.early.sessions.remove(&conn);
+        let mut gone = Vec::new();
+        let requests = &self.requests;
+        self.early.all.retain(|(_, early)| match early {
+            Early::Group { conn: of, .. } => *of != conn,
+            Early::Request(key) => {
+                let origin = requests.get(*key).map(|request| request.origin);
+                let ends = origin == Some(Origin::Client { conn });
+                gone.extend(ends.then_some(*key));
+                !ends
+            }
+        });
+        gone.into_iter().for_each(|key| self.forget_request(key));
+    }
+}
