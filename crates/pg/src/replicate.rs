@@ -190,16 +190,14 @@ impl Pg {
             write.also.iter().map(decoded).collect::<codec::Result<Vec<LogEntry>>>(),
             codec::decode_all::<PgInfo>("group info", &write.info),
         ) else {
-            tracing::error!(pg = %self.id, "a write of the primary does not decode");
-            return;
+            return self.refuse_gap("a write of the primary does not decode");
         };
         if entry.version <= self.log.head() {
             return;
         }
         let versions = [self.log.head()].into_iter().chain(also.iter().map(|also| also.version));
-        if !versions.chain([entry.version]).is_sorted_by(|before, after| before < after) {
-            tracing::error!(pg = %self.id, "the entries of the primary's write are not in order");
-            return;
+        if !versions.chain([entry.version]).is_sorted_by(|before, after| after.follows(*before)) {
+            return self.refuse_gap("a write of the primary does not follow the one before it");
         }
         let version = entry.version;
         self.committed = self.committed.max(write.committed);
@@ -250,9 +248,13 @@ impl Pg {
         }
     }
 
-    /// A member has stored all writes up to `version`.
+    /// A member has stored all writes up to `version`: it takes none but the successor of the one before.
     pub(crate) fn told_replicated(&mut self, from: OsdId, version: EVersion) {
         let Some(member) = self.participants.iter().position(|osd| *osd == from) else { return };
+        if version > self.info.last_update {
+            tracing::error!(pg = %self.id, %from, ?version, "a member confirms what was not written");
+            return;
+        }
         for write in self.in_flight.iter_mut().take_while(|write| write.version <= version) {
             write.waiting &= !(1 << member);
         }

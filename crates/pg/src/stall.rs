@@ -1,5 +1,5 @@
 //! When a store refuses what it is given: it has no room, the transaction is too large, or what it changes
-//! in part was lost.
+//! in part was lost; and when a write does not reach a replica.
 //!
 //! Before: members tell the primary when their disks are nearly full, and the OSD takes no more
 //! writes that add to the group ([`Pg::has_room`]). After, if a store refuses a transaction
@@ -91,6 +91,17 @@ impl Pg {
         let Tag::Write(version, interval) = tag else { return None };
         let writes = self.in_flight.iter().filter(|_| interval == self.interval);
         writes.filter(|write| write.version == version).map(|write| write.ticket).next()
+    }
+
+    /// Something that the primary sent before is lost. What this copy says is durable counts for all that
+    /// came before, so it takes nothing more: the members meet again, and it gets what it lacks.
+    pub(crate) fn refuse_gap(&mut self, what: &str) {
+        tracing::error!(pg = %self.id, osd = %self.whoami, head = ?self.log.head(), "{what}: the members will meet again");
+        self.state = State::Stalled;
+        self.cease();
+        if let Some(primary) = self.members.primary {
+            self.send(primary, &Body::Stalled);
+        }
     }
 
     pub(crate) fn told_stalled(&mut self, from: OsdId) {

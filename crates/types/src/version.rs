@@ -18,6 +18,11 @@ impl EVersion {
     pub fn new(epoch: u32, version: u64) -> Self {
         EVersion { epoch: Epoch(epoch), version }
     }
+
+    /// Whether nothing was written in between. Numbers count up by one; epochs may be passed over.
+    pub fn follows(self, before: EVersion) -> bool {
+        before.version.checked_add(1) == Some(self.version) && self.epoch >= before.epoch
+    }
 }
 
 impl Encode for EVersion {

@@ -201,23 +201,68 @@ fn nobody_waits_for_a_primary_that_answers_itself_or_is_known_to_be_dead() {
 }
 
 #[test]
-fn a_write_whose_entries_are_not_in_order_is_not_taken() {
-    let mut world = World::new(2);
-    world.run_script("size 2\n map 20 0 1\n run\n write a one\n run");
-    let pg = &mut world.node(OsdId(1)).pg;
-    let head = pg.log().head();
-    let entry = |more| LogEntry::empty(EVersion { version: head.version + more, ..head });
-    let write = Replicate {
-        entry: codec::encode_to_bytes(&entry(2)),
-        info: codec::encode_to_bytes(pg.info()),
-        also: vec![codec::encode_to_bytes(&entry(2))],
-        committed: head,
-        trim: EVersion::ZERO,
-        transaction: Transaction::new(),
-    };
-    let header = pg.header();
-    pg.handle_message(OsdId(0), &header, Body::Replicate(Box::new(write)));
-    assert_eq!(pg.log().head(), head);
+fn a_write_whose_entries_do_not_follow_each_other_is_not_taken() {
+    for (also, last) in [(2, 2), (1, 3), (2, 3)] {
+        let mut world = World::new(2);
+        world.run_script("size 2\n map 20 0 1\n run\n write a one\n run");
+        let pg = &mut world.node(OsdId(1)).pg;
+        let head = pg.log().head();
+        let entry = |more| LogEntry::empty(EVersion { version: head.version + more, ..head });
+        let write = Replicate {
+            entry: codec::encode_to_bytes(&entry(last)),
+            info: codec::encode_to_bytes(pg.info()),
+            also: vec![codec::encode_to_bytes(&entry(also))],
+            committed: head,
+            trim: EVersion::ZERO,
+            transaction: Transaction::new(),
+        };
+        let header = pg.header();
+        pg.handle_message(OsdId(0), &header, Body::Replicate(Box::new(write)));
+        assert_eq!((pg.log().head(), pg.state()), (head, crate::State::Stalled));
+    }
+}
+
+/// What a replica says is durable counts for all that came before.
+#[test]
+fn a_replica_that_a_write_did_not_reach_confirms_no_later_one() {
+    World::new(3).run_script(
+        "map 20 0 1 2
+         run
+         write a one
+         lose 0 2
+         run
+         confirmed => 0
+         write b two
+         run
+         confirmed => 0
+         states => Stalled ReplicaActive Stalled
+         map 30 0 1 2
+         run
+         states => Active ReplicaActive ReplicaActive
+         get 2 a => one
+         get 2 b => two
+         equal 0 1 2
+         write c three
+         run
+         confirmed => 1",
+    );
+}
+
+#[test]
+fn a_replica_that_a_write_does_not_reach_for_want_of_the_last_one_catches_up_too() {
+    World::new(2).run_script(
+        "size 2
+         map 20 0 1
+         run
+         write a one
+         lose 0 1
+         run
+         map 30 1 0
+         run
+         states => ReplicaActive Active
+         get 1 a => one
+         equal 0 1",
+    );
 }
 
 #[test]

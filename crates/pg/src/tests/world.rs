@@ -7,6 +7,7 @@
 //! remove NAME
 //! run                  deliver messages and completions, and publish what primaries ask the monitor
 //!                      for, until nothing is left
+//! lose FROM TO         the next message between them that is on its way never arrives
 //! deliver              like run, but stores hold back the completion of commits, and the monitor rests
 //! settle               like run, but the monitor rests
 //! until OSD STATE      like run, but only until the OSD is in that state; messages left are lost
@@ -284,6 +285,12 @@ impl World {
             ["settle"] => while self.step(true) {},
             ["deliver"] => while self.step(false) {},
             ["time", seconds] => self.pass_time(Time(seconds.parse().unwrap())),
+            ["lose", from, to] => {
+                let (from, to) = (ids(&[from])[0], ids(&[to])[0]);
+                let mut on_way = self.messages.iter();
+                let at = on_way.position(|(by, at, _)| (*by, *at) == (from, to));
+                self.messages.remove(at.expect("there is one"));
+            }
             ["hold"] => self.may_recover = false,
             ["recover"] => self.may_recover = true,
             ["states"] => {
