@@ -202,6 +202,30 @@ fn replicas_answer_balanced_reads_or_send_the_client_to_the_primary() {
     }
 }
 
+/// A primary that has seen a newer map may have changed the members: what it lends counts with that map.
+#[test]
+fn a_replica_answers_no_reads_for_a_primary_that_is_ahead_of_its_map() {
+    let flags = request_flags::BALANCE_READS | request_flags::READ;
+    let (second, read) = (Duration::from_secs(1), || vec![OsdOp::read(0, 0)]);
+    for (ahead, in_the_future, result) in [
+        (0, Duration::ZERO, 0),
+        (1, Duration::ZERO, Errno::AGAIN.negative()),
+        // As a clock of another life may have had it.
+        (0, second, Errno::AGAIN.negative()),
+    ] {
+        let mut world = World::started(7);
+        world.call("a", vec![OsdOp::write_full(payload("one"))]);
+        // With later writes of the group the replica learns that it is durable. Then all that was lent is over.
+        for number in 0..30 {
+            world.call(&format!("object{number}"), vec![OsdOp::create(false)]);
+        }
+        world.wait(30);
+        let (primary, replica) = (world.primary_of("a"), world.replicas_of("a")[0]);
+        world.lend(primary, replica, ahead, in_the_future);
+        assert_eq!(world.call_at(replica, "a", read(), flags).result, result, "{ahead}");
+    }
+}
+
 #[test]
 fn locks_are_taken_through_the_class() {
     let mut world = World::started(8);

@@ -176,7 +176,11 @@ impl Group {
     /// begin to serve one. While it serves, it need not know.
     pub fn tell_time(&mut self, leases: &Leases, now: Time) {
         let primary = self.pg.members().primary;
-        let promised = primary.map_or(Time::ZERO, |primary| leases.promised_to(primary));
+        let promised = match primary {
+            None => Time::ZERO,
+            Some(_) if self.pg.is_primary() => leases.lent_until(),
+            Some(primary) => leases.promised_to(primary),
+        };
         self.pg.set_time(now, promised);
     }
 

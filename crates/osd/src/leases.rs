@@ -29,10 +29,12 @@ pub(crate) struct Leases {
     promised: BTreeMap<OsdId, Time>,
     /// Who has promised this OSD, until when.
     held: BTreeMap<OsdId, Time>,
-    /// Until when primaries may answer, and so their replicas.
-    lent: BTreeMap<OsdId, Time>,
-    /// When promises were sent last, as our own clock had it: told back by who got them.
-    echoes: BTreeMap<OsdId, u64>,
+    /// Until when primaries may answer, and so their replicas, and the map by which they said so.
+    lent: BTreeMap<OsdId, (Epoch, Time)>,
+    /// Until when replicas of this OSD may answer, at the latest.
+    lent_until: Time,
+    /// When promises were sent last by these lives of members, as their clocks had it: told back to them.
+    echoes: BTreeMap<OsdId, (Epoch, u64)>,
     /// Whether there were reads since promises were last asked for.
     is_used: bool,
     due: Option<Time>,
@@ -53,6 +55,12 @@ impl Leases {
     pub fn promised_to(&self, osd: OsdId) -> Time {
         let before = self.started.map_or(Time::FAR_FUTURE, |started| started + limits::READ_LEASE);
         self.promised.get(&osd).map_or(before, |until| (*until).max(before))
+    }
+
+    /// Until when replicas may rely on what this OSD lent them, also before it was started.
+    pub fn lent_until(&self) -> Time {
+        let before = self.started.map_or(Time::FAR_FUTURE, |started| started + limits::READ_LEASE);
+        self.lent_until.max(before)
     }
 
     fn held_by(&self, members: impl Iterator<Item = OsdId>) -> Time {
@@ -77,11 +85,12 @@ impl Osd {
         now < held
     }
 
-    /// Whether a replica may answer.
+    /// Whether a replica may answer. What a primary lent that has seen a newer map says nothing before that
+    /// map is here: this OSD may be no member any more.
     pub(crate) fn may_read_as_replica(&self, now: Time, pg: PgId) -> bool {
         let primary = self.groups.get(&pg).and_then(|group| group.pg.members().primary);
         let lent = primary.and_then(|primary| self.leases.lent.get(&primary));
-        lent.is_some_and(|until| now < *until)
+        lent.is_some_and(|(epoch, until)| *epoch <= self.epoch() && now < *until)
     }
 
     /// The request waits until all members have promised again. It stays where it is in the order of
@@ -107,9 +116,16 @@ impl Osd {
         let groups = self.groups.values().filter(|group| group.pg.is_primary());
         let members = groups.flat_map(|group| group.pg.members().acting.iter().copied());
         let members: BTreeSet<OsdId> = members.filter(|osd| *osd != own).collect();
-        let lent = self.leases.held_by(members.iter().copied()).since(now);
+        let held = self.leases.held_by(members.iter().copied());
+        if !members.is_empty() {
+            self.leases.lent_until = self.leases.lent_until.max(held);
+        }
+        let lent = held.since(now);
         for member in members {
-            let echo = self.leases.echoes.get(&member).copied().unwrap_or_default();
+            // Clocks of another life do not count.
+            let life = self.life_of(member);
+            let echo = self.leases.echoes.get(&member).filter(|(of, _)| *of == life);
+            let echo = echo.map_or(0, |(_, echo)| *echo);
             let mut w = Writer::new();
             w.value(&self.epoch());
             w.u64(now.0);
@@ -117,6 +133,10 @@ impl Osd {
             w.u64(lent.as_nanos() as u64);
             self.send_to_osd(member, Message::new(ASK, 1, 1, w.into_bytes()));
         }
+    }
+
+    fn life_of(&self, osd: OsdId) -> Epoch {
+        self.map.osd(osd).map_or(Epoch(0), |osd| osd.info.up_from)
     }
 
     pub(crate) fn renew_leases_if_due(&mut self, now: Time) {
@@ -143,11 +163,12 @@ impl Osd {
         match message.kind {
             ASK => {
                 let (echo, lent) = (r.u64("echo")?, r.u64("lent")?);
-                self.asked_for_promise(now, from, sent, (echo, lent));
+                let lent = (epoch, Time(echo), Duration::from_nanos(lent));
+                self.asked_for_promise(now, from, sent, lent);
             }
             _ => {
                 let theirs = r.u64("time of the promise")?;
-                self.leases.echoes.insert(from, theirs);
+                self.leases.echoes.insert(from, (self.life_of(from), theirs));
                 self.promised_by(now, from, epoch, Time(sent));
             }
         }
@@ -156,13 +177,21 @@ impl Osd {
 
     /// Nothing is promised to whoever is about to be reported: where what is sent to it gets lost, it
     /// would make the promise last, and its successor wait.
-    fn asked_for_promise(&mut self, now: Time, from: OsdId, sent: u64, (echo, lent): (u64, u64)) {
+    fn asked_for_promise(
+        &mut self,
+        now: Time,
+        from: OsdId,
+        sent: u64,
+        (epoch, echo, lent): (Epoch, Time, Duration),
+    ) {
         if !self.is_up() || self.heartbeats.silence(now, from) >= limits::PROMISE_SILENCE_MAX {
             return;
         }
         self.leases.promised.insert(from, now + limits::READ_LEASE);
-        if echo > 0 {
-            self.leases.lent.insert(from, Time(echo) + Duration::from_nanos(lent));
+        let has_sent = |at: Time| self.leases.started.is_some_and(|started| started <= at);
+        if has_sent(echo) && echo <= now {
+            let until = echo + lent.min(limits::READ_LEASE);
+            self.leases.lent.insert(from, (epoch, until));
         }
         let mut w = Writer::new();
         w.value(&self.epoch());

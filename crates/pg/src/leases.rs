@@ -11,17 +11,18 @@ use engine::{Duration, Time};
 use std::collections::BTreeMap;
 use types::{Epoch, OsdId};
 
-/// Who may still answer reads, since which interval of others and until when.
+/// Who may still answer reads, with their replicas: primaries, by when others took over from them, and until
+/// when. Of each interval apart, for their replicas were others.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Readers(BTreeMap<OsdId, (Epoch, Time)>);
+pub(crate) struct Readers(BTreeMap<(OsdId, Epoch), Time>);
 
 /// A promise as it is told: since when its holder is not the primary, and how long it holds.
 pub type Promise = (OsdId, Epoch, u64);
 
 impl Readers {
     fn add(&mut self, osd: OsdId, since: Epoch, until: Time) {
-        let known = self.0.entry(osd).or_insert((since, until));
-        *known = (known.0.max(since), known.1.max(until));
+        let known = self.0.entry((osd, since)).or_insert(until);
+        *known = (*known).max(until);
     }
 
     pub fn clear(&mut self) {
@@ -30,17 +31,18 @@ impl Readers {
 
     fn tell(&self, now: Time) -> Vec<Promise> {
         let left = |until: Time| until.since(now).as_nanos() as u64;
-        let holding = self.0.iter().filter(|(_, (_, until))| *until > now);
-        holding.map(|(osd, (since, until))| (*osd, *since, left(*until))).collect()
+        let holding = self.0.iter().filter(|(_, until)| **until > now);
+        holding.map(|((osd, since), until)| (*osd, *since, left(*until))).collect()
     }
 
     fn until(&self) -> Time {
-        self.0.values().map(|(_, until)| *until).max().unwrap_or(Time::ZERO)
+        self.0.values().copied().max().unwrap_or(Time::ZERO)
     }
 }
 
 impl Pg {
-    /// What time it is, and until when a promise to the present primary holds that was made here.
+    /// What time it is, and until when a promise to the present primary holds that was made here, or,
+    /// if that is this OSD, until when its replicas may answer reads.
     pub fn set_time(&mut self, now: Time, promised: Time) {
         self.now = now;
         self.promised = promised;
@@ -48,7 +50,9 @@ impl Pg {
 
     /// The interval ends in which the promise was made.
     pub(crate) fn remember_promise(&mut self, since: Epoch) {
-        let Some(primary) = self.members.primary.filter(|osd| *osd != self.whoami) else { return };
+        let now = self.now;
+        self.readers.0.retain(|_, until| *until > now);
+        let Some(primary) = self.members.primary else { return };
         if self.promised > self.now {
             self.readers.add(primary, since, self.promised);
         }
@@ -70,7 +74,7 @@ impl Pg {
     /// Whether the group must not go on yet; it then says when to look again.
     pub(crate) fn must_wait_for_readers(&mut self) -> bool {
         let mut readers = std::mem::take(&mut self.readers);
-        readers.0.retain(|osd, (since, _)| !self.reads_no_more(*osd, *since));
+        readers.0.retain(|(osd, since), _| !self.reads_no_more(*osd, *since));
         self.readers = readers;
         let until = self.readers.until();
         if until > self.now {

@@ -15,8 +15,8 @@ use store::mem::MemObject;
 use store::{Collection, ObjectStore};
 use types::features::SUPPORTED;
 use types::{
-    EntityAddr, EntityAddrVec, EntityName, EntityType, HObject, OsdId, ParticipantName, PgId,
-    SnapId,
+    EntityAddr, EntityAddrVec, EntityName, EntityType, Epoch, HObject, OsdId, ParticipantName,
+    PgId, SnapId,
 };
 use wire::SnapContext;
 use wire::internal::ScrubOrder;
@@ -430,6 +430,21 @@ impl World {
     pub fn replicas_of(&self, name: &str) -> Vec<OsdId> {
         let (pg, _) = self.object(name);
         self.monitor.map.pg_to_osds(pg).acting[1..].to_vec()
+    }
+
+    /// A primary lends a replica what it holds, as one that has seen so many more maps, and with an echo of
+    /// a promise that was made at another time.
+    pub fn lend(&mut self, from: OsdId, to: OsdId, ahead: u32, in_the_future: Duration) {
+        let (now, epoch) = (self.now, Epoch(self.monitor.map.epoch.0 + ahead));
+        let mut w = codec::Writer::new();
+        w.value(&epoch);
+        w.u64(now.0);
+        w.u64((now + in_the_future).0);
+        w.u64(Duration::from_millis(500).as_nanos() as u64);
+        let message = Message::new(crate::leases::ASK, 1, 1, w.into_bytes());
+        let osd = self.machine(to).osd.as_mut().expect("it runs");
+        osd.take_lease_message(now, from, &message).unwrap();
+        self.drain();
     }
 
     /// Sends a request if its target runs.

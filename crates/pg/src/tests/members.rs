@@ -298,3 +298,49 @@ fn promises_outlast_an_interval_with_too_few_members() {
          states => Active Active ReplicaActive",
     );
 }
+
+#[test]
+fn a_primary_that_stays_waits_until_its_replicas_answer_no_reads_any_more() {
+    // The replica that is taken for dead may not have seen the map.
+    World::new(3).run_script(
+        "map 20 0 1 2
+         run
+         time 100
+         promise 0 150
+         down 2
+         map 30 0 1
+         run
+         states => WaitReadable ReplicaActive ReplicaActive
+         time 150
+         run
+         states => Active ReplicaActive ReplicaActive",
+    );
+    // One that has answered has seen it.
+    World::new(3).run_script(
+        "map 20 0 1 2
+         run
+         time 100
+         promise 0 150
+         map 30 0 1
+         run
+         states => Active ReplicaActive ReplicaActive",
+    );
+}
+
+#[test]
+fn replicas_of_each_interval_are_waited_for() {
+    World::new(4).run_script(
+        "map 20 0 1 2
+         run
+         time 100
+         promise 0 150
+         down 2
+         map 30 0 1
+         map 40 0 1 3
+         run
+         states => WaitReadable ReplicaActive ReplicaActive ReplicaActive
+         time 150
+         run
+         states => Active ReplicaActive ReplicaActive ReplicaActive",
+    );
+}
