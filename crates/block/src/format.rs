@@ -15,6 +15,13 @@ use types::Uuid;
 pub enum FormatError {
     #[error(transparent)]
     Geometry(#[from] GeometryError),
+    #[error(
+        "a device of {} needs {} of memory, {} of it for the bitmap of its blocks, and its store is \
+         granted {}: grant at least as much as it needs, or better {} (--memory)",
+        stdx::format_bytes(*device), stdx::format_bytes(*needed), stdx::format_bytes(*bitmap),
+        stdx::format_bytes(*granted), stdx::format_bytes(*advised)
+    )]
+    Memory { device: u64, bitmap: u64, needed: u64, advised: u64, granted: u64 },
     #[error("the owner's name has {0} bytes, at most {OWNER_BYTES_MAX} are kept")]
     Owner(usize),
 }
@@ -30,6 +37,7 @@ pub fn format(
     if owner.len() > OWNER_BYTES_MAX {
         return Err(FormatError::Owner(owner.len()));
     }
+    options.check_memory()?;
     let geometry = layout(options.main_blocks, options.fast_blocks, log_blocks)?;
     let store = Uuid(store);
     let is_fast = options.fast_blocks > 0;

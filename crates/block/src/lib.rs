@@ -40,6 +40,6 @@ pub mod superblock;
 pub mod table;
 pub mod tree;
 
-pub use engine::{BlockStore, StoreFailure};
+pub use engine::{BlockStore, StoreFailure, Work};
 pub use format::{FormatError, Identity, format, identify};
 pub use options::Options;

@@ -1,6 +1,8 @@
 //! What the host knows about the devices, and what it grants.
 
 use crate::device::BLOCK;
+use crate::format::FormatError;
+use crate::space::BlockMap;
 
 /// Memory below this cannot hold what one transaction may need.
 pub const MEMORY_MIN: u64 = 1 << 20;
@@ -35,6 +37,41 @@ impl Default for Options {
             discard: false,
             deferred_blocks: DEFERRED_BLOCKS_DEFAULT,
         }
+    }
+}
+
+impl Options {
+    /// Bytes of memory that the bitmap of the main device takes, which are in memory all the time.
+    pub fn memory_of_bitmap(&self) -> u64 {
+        BlockMap::memory_for(self.main_blocks) as u64
+    }
+
+    /// Bytes of memory below which no store is made on devices of this size: the bitmap, a quarter of
+    /// that for all else, and what one transaction may need.
+    pub fn memory_needed(&self) -> u64 {
+        let bitmap = self.memory_of_bitmap();
+        bitmap + bitmap / 4 + MEMORY_MIN
+    }
+
+    /// Whether the memory suffices for a store on a device of this size.
+    pub fn check_memory(&self) -> Result<(), FormatError> {
+        let (needed, granted) = (self.memory_needed(), self.memory.max(MEMORY_MIN));
+        // What a store of a small device takes is what is granted at least.
+        if granted >= needed || self.memory_of_bitmap() < MEMORY_MIN {
+            return Ok(());
+        }
+        Err(FormatError::Memory {
+            device: self.main_blocks * BLOCK as u64,
+            bitmap: self.memory_of_bitmap(),
+            needed,
+            advised: self.memory_advised(),
+            granted,
+        })
+    }
+
+    /// Bytes of memory with which the bitmap takes no more than a third.
+    pub fn memory_advised(&self) -> u64 {
+        3 * self.memory_of_bitmap() + MEMORY_MIN
     }
 }
 

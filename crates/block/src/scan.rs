@@ -1,8 +1,10 @@
 //! Ordered scans through the tables of memory and the tree below them.
 //!
-//! The tree is read only where no table removes a range, and in steps, for whoever scans restarts
-//! from the beginning when a page of the tree was missing. Removed ranges are jumped over in tables
-//! and tree alike; keys removed one by one cost their reading.
+//! The tree is read only where no table removes a range, and in steps, for a scan restarts from the
+//! beginning when a page of the tree was missing. Removed ranges are jumped over in tables and tree
+//! alike; keys removed one by one cost their reading, once: a [`Walk`] tells the stretches in which
+//! nothing was found, so that the caller can have them jumped over the next time, and ends a scan that
+//! has passed too much of what is removed.
 //!
 //! Keys are byte strings, so the first key behind `k` is `k` with a zero appended: that is how all
 //! bounds become inclusive here.
@@ -17,6 +19,8 @@ use std::ops::Bound;
 
 /// Pairs that are asked of the tree at once.
 const STEP_ENTRIES: usize = 256;
+/// Shorter stretches without a pair are not worth being remembered.
+pub const STRETCH_MIN: usize = 64;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ScanPage {
@@ -56,6 +60,23 @@ impl TreeScan for Tree {
     }
 }
 
+/// How much a scan passes that is removed, and what it learns by that.
+#[derive(Debug, Clone, Default)]
+pub struct Walk {
+    /// Removed entries that may still be passed, not counting the first [`STRETCH_MIN`] of a stretch.
+    pub left: usize,
+    /// Entries passed: pairs, removed ones, and steps into the tree.
+    pub passed: u64,
+    /// Stretches in which no pair exists, first key (inclusive) to last (exclusive).
+    pub voids: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Walk {
+    pub fn unlimited() -> Self {
+        Walk { left: usize::MAX, ..Walk::default() }
+    }
+}
+
 /// The pairs from `from` on and before `end` that exist when `layers`, the newest first, lie over
 /// `tree`: at most `entries_max` pairs with `bytes_max` bytes of keys and values, but at least one if
 /// there is one. `more` is exact.
@@ -67,17 +88,39 @@ pub fn scan<T: TreeScan>(
     entries_max: usize,
     bytes_max: usize,
 ) -> Result<ScanPage, T::Fault> {
+    let mut walk = Walk::unlimited();
+    let page = scan_within(layers, tree, from, end, entries_max, bytes_max, &mut walk)?;
+    Ok(page.expect("it may pass as much as there is"))
+}
+
+/// As [`scan`], within bounds: nothing if it would have to pass too much. Then `walk` has a stretch
+/// that was not known before, and another scan that jumps over it gets further.
+pub fn scan_within<T: TreeScan>(
+    layers: &[&Table],
+    tree: &mut T,
+    from: Bound<&[u8]>,
+    end: &[u8],
+    entries_max: usize,
+    bytes_max: usize,
+    walk: &mut Walk,
+) -> Result<Option<ScanPage>, T::Fault> {
     let first = inclusive(from);
     let mut page = ScanPage::default();
     if &first[..] >= end {
-        return Ok(page);
+        return Ok(Some(page));
     }
     let memory = Memory::new(layers, &first, end);
     let pairs = Vec::new().into_iter();
+    let stretch = Stretch { walk, start: first.clone(), passed: 0 };
     let below = Below { layers, tree, next: first, end, pairs, hidden: Room::default() };
-    let mut merged = Merged { memory, below };
+    let mut merged = Merged { memory, below, stretch };
     let mut room = Room { entries: entries_max, bytes: bytes_max };
-    while let Some((key, value)) = merged.next(room)? {
+    loop {
+        let (key, value) = match merged.next(room)? {
+            Next::Pair(key, value) => (key, value),
+            Next::End => break,
+            Next::Exhausted => return Ok(None),
+        };
         let length = key.len() + value.len();
         if !page.pairs.is_empty() && (room.entries == 0 || length > room.bytes) {
             page.more = true;
@@ -87,7 +130,7 @@ pub fn scan<T: TreeScan>(
         room.bytes = room.bytes.saturating_sub(length);
         page.pairs.push((key, value));
     }
-    Ok(page)
+    Ok(Some(page))
 }
 
 impl View<'_> {
@@ -125,33 +168,112 @@ fn successor(key: &[u8]) -> Vec<u8> {
     [key, &[0]].concat()
 }
 
-struct Merged<'a, 't, T> {
-    memory: Memory<'a>,
-    below: Below<'a, 't, T>,
+/// Keys without a pair that the scan is passing.
+struct Stretch<'w> {
+    walk: &'w mut Walk,
+    start: Vec<u8>,
+    passed: usize,
 }
 
-impl<T: TreeScan> Merged<'_, '_, T> {
-    /// The next pair that exists.
-    fn next(&mut self, room: Room) -> Result<Option<(Bytes, Bytes)>, T::Fault> {
-        loop {
-            self.below.fill(room)?;
-            let below = self.below.pairs.as_slice().first();
-            let order = match (self.memory.peek(), below) {
-                (None, None) => return Ok(None),
-                (None, Some(_)) => Ordering::Greater,
-                (Some(_), None) => Ordering::Less,
-                (Some((key, _)), Some((below, _))) => (*key).cmp(&below[..]),
-            };
-            if order.is_gt() {
-                return Ok(self.below.pairs.next());
-            }
-            if order.is_eq() {
-                self.below.hide_next();
-            }
-            if let Some((key, Some(value))) = self.memory.next() {
-                return Ok(Some((Bytes::copy_from_slice(key), value.clone())));
-            }
+impl Stretch<'_> {
+    fn pass(&mut self) {
+        self.walk.passed += 1;
+        self.passed += 1;
+        if self.passed > STRETCH_MIN {
+            self.walk.left = self.walk.left.saturating_sub(1);
         }
+    }
+
+    /// What it passed is long enough to get further by remembering it.
+    fn is_exhausted(&self) -> bool {
+        self.walk.left == 0 && self.passed > STRETCH_MIN
+    }
+
+    /// No pair is before `end`.
+    fn note(&mut self, end: &[u8]) {
+        if self.passed > STRETCH_MIN && &self.start[..] < end {
+            self.walk.voids.push((std::mem::take(&mut self.start), end.to_vec()));
+            self.passed = 0;
+        }
+    }
+
+    /// A pair ends it, and the next one begins.
+    fn end_at(&mut self, key: &[u8]) {
+        self.note(key);
+        self.start.clear();
+        self.start.extend_from_slice(key);
+        self.start.push(0);
+        self.passed = 0;
+    }
+}
+
+enum Next {
+    Pair(Bytes, Bytes),
+    End,
+    /// The walk is over before a pair was found.
+    Exhausted,
+}
+
+struct Merged<'a, 't, 'w, T> {
+    memory: Memory<'a>,
+    below: Below<'a, 't, T>,
+    stretch: Stretch<'w>,
+}
+
+impl<T: TreeScan> Merged<'_, '_, '_, T> {
+    /// The next pair that exists.
+    fn next(&mut self, room: Room) -> Result<Next, T::Fault> {
+        loop {
+            if self.stretch.is_exhausted() {
+                self.note_passed();
+                return Ok(Next::Exhausted);
+            }
+            if !self.memory.is_settled {
+                self.memory.settle();
+            } else if self.below.has_to_read() {
+                self.below.step(room).inspect_err(|_| self.note_passed())?;
+            } else {
+                match self.take_first() {
+                    Some(Some((key, value))) => {
+                        self.stretch.end_at(&key);
+                        return Ok(Next::Pair(key, value));
+                    }
+                    Some(None) => {}
+                    None => {
+                        self.stretch.note(self.below.end);
+                        return Ok(Next::End);
+                    }
+                }
+            }
+            self.stretch.pass();
+        }
+    }
+
+    /// The first of what is at hand: a pair, or nothing where it is removed.
+    fn take_first(&mut self) -> Option<Option<(Bytes, Bytes)>> {
+        let below = self.below.pairs.as_slice().first();
+        let order = match (self.memory.peek(), below) {
+            (None, None) => return None,
+            (None, Some(_)) => Ordering::Greater,
+            (Some(_), None) => Ordering::Less,
+            (Some((key, _)), Some((below, _))) => (*key).cmp(&below[..]),
+        };
+        if order.is_gt() {
+            return Some(self.below.pairs.next());
+        }
+        if order.is_eq() {
+            self.below.hide_next();
+        }
+        let (key, value) = self.memory.next()?;
+        Some(value.as_ref().map(|value| (Bytes::copy_from_slice(key), value.clone())))
+    }
+
+    /// Everything before what is at hand was passed.
+    fn note_passed(&mut self) {
+        let below = self.below.pairs.as_slice().first().map(|(key, _)| &key[..]);
+        let below = below.unwrap_or(&self.below.next).min(self.below.end);
+        let position = self.memory.lowest_key().map_or(below, |key| key.min(below));
+        self.stretch.note(position);
     }
 }
 
@@ -170,25 +292,28 @@ struct Below<'a, 't, T> {
 }
 
 impl<T: TreeScan> Below<'_, '_, T> {
-    /// Sees to it that there is a pair unless all was read.
-    fn fill(&mut self, room: Room) -> Result<(), T::Fault> {
-        while self.pairs.as_slice().is_empty() {
-            self.jump();
-            if &self.next[..] >= self.end {
-                break;
-            }
-            let until = self.gap_end();
-            // One more than fits, which tells whether more follow.
-            let entries_max = room.entries.saturating_add(1).saturating_add(self.hidden.entries);
-            let bytes_max = room.bytes.saturating_add(self.hidden.bytes);
-            let from = Bound::Included(&self.next[..]);
-            let page = self.tree.scan(from, &until, entries_max.min(STEP_ENTRIES), bytes_max)?;
-            self.next = match page.pairs.last() {
-                Some((key, _)) if page.more => successor(key),
-                _ => until,
-            };
-            self.pairs = page.pairs.into_iter();
+    /// No pair is at hand, and not all was read.
+    fn has_to_read(&self) -> bool {
+        self.pairs.as_slice().is_empty() && &self.next[..] < self.end
+    }
+
+    /// Leaves the removed range that the place to read on lies in, or else reads.
+    fn step(&mut self, room: Room) -> Result<(), T::Fault> {
+        if let Some(end) = self.layers.iter().find_map(|layer| layer.range_end(&self.next)) {
+            self.next = end.to_vec();
+            return Ok(());
         }
+        let until = self.gap_end();
+        // One more than fits, which tells whether more follow.
+        let entries_max = room.entries.saturating_add(1).saturating_add(self.hidden.entries);
+        let bytes_max = room.bytes.saturating_add(self.hidden.bytes);
+        let from = Bound::Included(&self.next[..]);
+        let page = self.tree.scan(from, &until, entries_max.min(STEP_ENTRIES), bytes_max)?;
+        self.next = match page.pairs.last() {
+            Some((key, _)) if page.more => successor(key),
+            _ => until,
+        };
+        self.pairs = page.pairs.into_iter();
         Ok(())
     }
 
@@ -197,13 +322,6 @@ impl<T: TreeScan> Below<'_, '_, T> {
         if let Some((key, value)) = self.pairs.next() {
             self.hidden.entries += 1;
             self.hidden.bytes += key.len() + value.len();
-        }
-    }
-
-    /// Leaves the removed ranges that the place to read on lies in.
-    fn jump(&mut self) {
-        while let Some(end) = self.layers.iter().find_map(|layer| layer.range_end(&self.next)) {
-            self.next = end.to_vec();
         }
     }
 
@@ -221,6 +339,8 @@ struct Memory<'a> {
     end: &'a [u8],
     /// Which layer's point is next.
     newest: Option<usize>,
+    /// It is known not to be removed by a newer table's range.
+    is_settled: bool,
 }
 
 struct Layer<'a> {
@@ -235,9 +355,12 @@ type Point<'a> = (&'a [u8], &'a Option<Bytes>);
 impl<'a> Memory<'a> {
     fn new(layers: &[&'a Table], first: &[u8], end: &'a [u8]) -> Self {
         let layers = layers.iter().map(|table| Layer::new(table, first, end)).collect();
-        let mut memory = Memory { layers, end, newest: None };
-        memory.settle();
-        memory
+        Memory { layers, end, newest: None, is_settled: false }
+    }
+
+    /// No point that was not passed lies before it.
+    fn lowest_key(&self) -> Option<&'a [u8]> {
+        self.layers.iter().filter_map(|layer| layer.head).map(|(key, _)| key).min()
     }
 
     fn peek(&self) -> Option<Point<'a>> {
@@ -251,18 +374,21 @@ impl<'a> Memory<'a> {
                 layer.advance();
             }
         }
+        self.is_settled = false;
         self.settle();
         Some(point)
     }
 
-    /// Finds the next point: of the lowest key, the newest. Those that a newer table's range removes
-    /// are left behind, with all in that range.
+    /// Finds the next point: of the lowest key, the newest. If a newer table's range removes it, it is
+    /// left behind with all in that range, and the next one is still to be found.
     fn settle(&mut self) {
-        loop {
-            self.newest = self.lowest();
-            let Some((newest, (key, _))) = self.newest.zip(self.peek()) else { return };
-            let hiding = self.layers[..newest].iter().find_map(|newer| newer.table.range_end(key));
-            let Some(end_of_range) = hiding else { return };
+        self.newest = self.lowest();
+        let hiding = self.newest.zip(self.peek()).and_then(|(newest, (key, _))| {
+            let end = self.layers[..newest].iter().find_map(|newer| newer.table.range_end(key))?;
+            Some((newest, end))
+        });
+        self.is_settled = hiding.is_none();
+        if let Some((newest, end_of_range)) = hiding {
             let table = self.layers[newest].table;
             self.layers[newest] = Layer::new(table, end_of_range, self.end);
         }
@@ -404,6 +530,64 @@ mod tests {
         let page = scan(&[&table], &mut tree, Bound::Unbounded, b"\xff", 1, 8).unwrap();
         assert_eq!((page.pairs.len(), page.more), (1, false));
         assert!(tree.scans < 2 * 2_000 / STEP_ENTRIES + 4, "{} scans", tree.scans);
+    }
+
+    #[test]
+    fn a_walk_passes_a_bounded_number_of_removed_pairs_and_learns_where_nothing_is() {
+        let mut tree = tree_of(numbers(0..10_000));
+        let mut table = Table::default();
+        (0..9_999).for_each(|i| table.apply(Op::Delete { key: number(i).into() }));
+        let mut voids = Table::default();
+        let mut most = 0;
+        for attempt in 0.. {
+            assert!(attempt < 25, "each attempt gets further");
+            let mut walk = Walk { left: 500, ..Walk::default() };
+            let layers = [&voids, &table];
+            let from = Bound::Unbounded;
+            let page = scan_within(&layers, &mut tree, from, b"\xff", 1, 8, &mut walk).unwrap();
+            most = most.max(walk.passed);
+            walk.voids.iter().for_each(|(first, last)| voids.delete_range(first, last));
+            if let Some(page) = page {
+                assert_eq!(page.pairs, [(number(9_999), number(9_999))]);
+                break;
+            }
+        }
+        assert!(most <= (500 + STRETCH_MIN) as u64 + 1, "{most} were passed in one attempt");
+        let mut walk = Walk { left: 500, ..Walk::default() };
+        let layers = [&voids, &table];
+        scan_within(&layers, &mut tree, Bound::Unbounded, b"\xff", 1, 8, &mut walk).unwrap();
+        assert!(walk.passed < 8, "{} are passed again", walk.passed);
+    }
+
+    proptest! {
+        #[test]
+        fn walks_that_remember_where_nothing_is_find_what_a_scan_finds(
+            removed in prop::collection::vec((0u32..1500, 1u32..200), 0..12),
+            left in 1usize..100, entries_max in 1usize..8,
+        ) {
+            let mut tree = tree_of(numbers(0..1500));
+            let (mut frozen, mut active) = (Table::default(), Table::default());
+            for (place, (first, count)) in removed.iter().enumerate() {
+                let table = if place % 2 == 0 { &mut frozen } else { &mut active };
+                match place % 5 {
+                    0 => table.delete_range(&number(*first), &number(first + count)),
+                    1 => table.put(&number(*first), number(7)),
+                    _ => (*first..first + count).for_each(|i| table.delete(&number(i))),
+                }
+            }
+            let end = number(u32::MAX);
+            let from = || Bound::Unbounded;
+            let plain = scan(&[&active, &frozen], &mut tree, from(), &end, entries_max, 900).unwrap();
+            let mut voids = Table::default();
+            let found = (0..1000).find_map(|_| {
+                let mut walk = Walk { left, ..Walk::default() };
+                let layers = [&voids, &active, &frozen];
+                let page = scan_within(&layers, &mut tree, from(), &end, entries_max, 900, &mut walk);
+                walk.voids.iter().for_each(|(first, last)| voids.delete_range(first, last));
+                page.unwrap()
+            });
+            prop_assert_eq!(found, Some(plain));
+        }
     }
 
     #[test]

@@ -125,14 +125,35 @@ impl Table {
 
     /// Removes all keys from `first` (inclusive) to `last` (exclusive).
     pub fn delete_range(&mut self, first: &[u8], last: &[u8]) {
+        let mut left = usize::MAX;
+        let done = self.delete_range_within(first, last, &mut left);
+        debug_assert!(done, "it was allowed to take out all points");
+    }
+
+    /// The same in pieces: takes out as many points as are left to be taken out. Until that was enough
+    /// the table is neither what it was nor what it will be.
+    pub fn delete_range_within(&mut self, first: &[u8], last: &[u8], left: &mut usize) -> bool {
         if first >= last {
-            return;
+            return true;
         }
         while let Some(key) = first_key(&self.points, Bound::Included(first), Bound::Excluded(last))
         {
+            if *left == 0 {
+                return false;
+            }
+            *left -= 1;
             self.forget(&key);
         }
         self.add_range(first, last);
+        true
+    }
+
+    /// Takes out a range by its first key: what is below it counts again.
+    pub fn forget_range(&mut self, first: &[u8]) {
+        if let Some((first, last)) = self.ranges.remove_entry(first) {
+            self.bytes -= cost(first.len(), last.len());
+            self.load.subtract(Load::range(first.len(), last.len()));
+        }
     }
 
     pub fn get(&self, key: &PointKey) -> Lookup {

@@ -51,7 +51,7 @@ use reference::Run;
 use stdx::FastMap;
 use thiserror::Error;
 
-use crate::device::{BLOCK, Extent};
+use crate::device::BLOCK;
 
 /// Failed reads that are remembered, so that operations that need them fail instead of asking again.
 const FAILURES_MAX: usize = 1024;
@@ -196,17 +196,13 @@ impl Tree {
     /// when the new superblock is durable.
     pub fn install(&mut self, applied: &Applied) {
         self.root = applied.root;
-        for extent in &applied.freed {
-            self.forget(extent);
-        }
+        self.wanted.clear();
+        self.failures.clear();
     }
 
-    fn forget(&mut self, extent: &Extent) {
-        for page in extent.start..extent.end() {
-            self.cache.remove(page);
-            self.wanted.remove(&page);
-            self.failures.remove(&page);
-        }
+    /// A page that the tree does not need any more. If it is used again meanwhile, it is read again.
+    pub fn forget(&mut self, page: u64) {
+        self.cache.remove(page);
     }
 
     fn remember(&mut self, want: &Want, flaw: PageFlaw) {

@@ -8,7 +8,7 @@ mod osd;
 
 pub use create::{MGR_NAME, MON_NAME, SIZE_DEFAULT, Settings, admin_args, create};
 pub use daemons::{MonMember, Plan};
-pub use osd::{OsdMember, default_memory};
+pub use osd::{OsdMember, default_memory, machine_memory};
 
 use crate::cli::{AuthMode, UpArgs};
 use crate::datadir::DataDir;

@@ -126,9 +126,12 @@ impl<S: Hosted> Driver<S> {
         self.run_until("open", |driver| driver.store.is_ready());
     }
 
-    /// Waits until the devices have nothing to do, whatever timers say.
+    /// Waits until the devices have nothing to do, and the store nothing that is due.
     pub fn run_until_idle(&mut self) {
-        self.run_until("become idle", |driver| driver.disk.next_event().is_none());
+        self.run_until("become idle", |driver| {
+            let is_due = driver.store.poll_timeout().is_some_and(|due| due <= driver.now);
+            driver.disk.next_event().is_none() && !is_due
+        });
     }
 
     /// The completion that comes next.

@@ -9,14 +9,16 @@
 
 use super::homes::HomeWrite;
 use super::mounted::{Mounted, Use};
+use super::turn::{CHUNKS_MAX, PAGES_MAX};
 use super::waits::Waiter;
 use crate::checksum::crc32c;
 use crate::device::{BLOCK, Device, Extent};
 use crate::keys;
 use crate::log::{Counters, LogPoint};
+use crate::space::CHUNK_BYTES;
 use crate::superblock::{self, BITMAP_EXTENTS_MAX, PageBitmap, SCATTERED_EXTENTS_MAX, Superblock};
 use crate::table::Table;
-use crate::tree::{Applied, Apply, ApplyError, PageSource, Step};
+use crate::tree::{Applied, Apply, ApplyError, Load, PageSource, Step};
 use bytes::Bytes;
 use codec::encode_to_bytes;
 use stdx::AlignedBuffer;
@@ -38,7 +40,7 @@ const FAILURES_MAX: u32 = 10;
 
 #[derive(Debug)]
 enum Phase {
-    /// Batches up to the frozen end become durable.
+    /// Batches up to the frozen end become durable, and the bitmap of the space is frozen.
     Settling,
     /// Homes and pages are written.
     Writing,
@@ -63,6 +65,8 @@ pub(crate) struct Checkpoint {
     homes_done: bool,
     apply: Apply,
     applied: Option<Applied>,
+    /// Pages that the new tree does not need.
+    freed: Vec<Extent>,
     /// Pages are being read, or could not be and will be asked for again.
     is_reading: bool,
     /// See [`FAILURES_MAX`].
@@ -98,6 +102,7 @@ impl Mounted {
         let used = self.log.used_blocks() * LOG_PARTS;
         (self.has_changes() || self.want_checkpoint)
             && !self.waits.has_expired()
+            && !self.meta.is_applying()
             && (self.want_checkpoint
                 || used > self.log.capacity() * LOG_PART_BEGIN
                 || self.meta.active.bytes > self.budget.table_bytes
@@ -116,13 +121,13 @@ impl Mounted {
         let active = Table::above(self.counters.next_id);
         let mut frozen = std::mem::replace(&mut self.meta.active, active);
         self.add_lent_runs();
-        let returned = self.take_back_pages(&frozen);
+        let returned = self.take_back_pages(&frozen.load);
         // What was taken back is not there any more.
         self.headroom = 0;
         if let Some(tried) = self.tried.take() {
             frozen.load = tried;
         }
-        self.freeze_space(&mut frozen);
+        self.freeze_space(&mut frozen.load);
         self.meta.frozen = Some(frozen);
         self.checkpoint = Some(Checkpoint {
             phase: Phase::Settling,
@@ -134,6 +139,7 @@ impl Mounted {
             homes_done: false,
             apply: Apply::new(self.root(), self.superblock.sequence + 1),
             applied: None,
+            freed: Vec::new(),
             is_reading: false,
             failures: 0,
             writes_in_flight: 0,
@@ -141,26 +147,44 @@ impl Mounted {
         });
     }
 
-    /// Adds the bitmap of the space as of now to the changes, and makes sure that the tree has the
-    /// pages that they can need. What is lent to the tree changes the bitmap in turn.
-    fn freeze_space(&mut self, frozen: &mut Table) {
+    /// Begins a snapshot of the bitmap of the space, whose chunks count as changes from now on, and
+    /// makes sure that the tree has the pages that all of them can need. What is lent to the tree
+    /// changes the bitmap in turn.
+    fn freeze_space(&mut self, load: &mut Load) {
         loop {
-            for (chunk, bits) in self.space.snapshot_dirty() {
-                match bits.iter().all(|byte| *byte == 0) {
-                    true => frozen.delete(&keys::bitmap(chunk)),
-                    false => frozen.put(&keys::bitmap(chunk), Bytes::copy_from_slice(&bits)),
-                }
-            }
-            let needed = self.pages_bound(&frozen.load).pages + self.bitmap_pages();
+            let mut all = *load;
+            all.add_times(chunk_load(), self.space.map().dirty_chunks());
+            let needed = self.pages_bound(&all).pages + self.bitmap_pages();
             let missing = needed.saturating_sub(self.pages.free_pages());
-            if missing == 0 {
-                return;
-            }
-            if !self.lend_pages(missing) {
-                tracing::warn!(missing, "the metadata tree may run out of pages");
-                return;
+            let is_lent = missing == 0 || self.lend_pages(missing);
+            if missing == 0 || !is_lent {
+                if !is_lent {
+                    tracing::warn!(missing, "the metadata tree may run out of pages");
+                }
+                load.add_times(chunk_load(), self.space.map().dirty_chunks());
+                return self.space.begin_snapshot();
             }
         }
+    }
+
+    /// Adds chunks of the snapshot to the frozen changes, as many as one turn should; true if none is
+    /// left.
+    fn freeze_chunks(&mut self) -> bool {
+        let left = CHUNKS_MAX.saturating_sub(self.turn.chunks() as usize);
+        let frozen = self.meta.frozen.as_mut().expect("frozen while a checkpoint runs");
+        let chunks = self.space.take_snapshot(left);
+        self.turn.work.chunks += chunks.len() as u64;
+        for (chunk, bits) in chunks {
+            // It has counted since the snapshot began.
+            frozen.load.subtract(chunk_load());
+            match bits.iter().all(|byte| *byte == 0) {
+                true => frozen.delete(&keys::bitmap(chunk)),
+                false => frozen.put(&keys::bitmap(chunk), Bytes::copy_from_slice(&bits)),
+            }
+        }
+        let is_done = self.space.snapshot_chunks() == 0;
+        self.turn.is_checkpoint_waiting |= !is_done;
+        is_done
     }
 
     pub fn resume_checkpoint(&mut self) {
@@ -179,7 +203,11 @@ impl Mounted {
     fn advance_checkpoint(&mut self) -> Result<(), StoreError> {
         let Some(checkpoint) = &self.checkpoint else { return Ok(()) };
         match checkpoint.phase {
-            Phase::Settling if self.commits.durable >= checkpoint.seq => {
+            Phase::Settling => {
+                let is_durable = self.commits.durable >= checkpoint.seq;
+                if !self.freeze_chunks() || !is_durable {
+                    return Ok(());
+                }
                 self.set_phase(Phase::Writing);
                 self.write_homes();
                 self.write_pages()
@@ -238,7 +266,12 @@ impl Mounted {
             && !checkpoint.is_reading
             && checkpoint.writes_in_flight < allowed
         {
+            if self.turn.pages() >= PAGES_MAX {
+                self.turn.is_checkpoint_waiting = true;
+                break;
+            }
             let tree = &mut self.meta.tree;
+            let before = checkpoint.apply.work();
             let step = checkpoint.apply.step(tree, frozen, &mut self.pages, STEP_PAGES);
             let step = match step {
                 Err(ApplyError::Damaged { .. }) if checkpoint.failures < FAILURES_MAX => {
@@ -247,6 +280,16 @@ impl Mounted {
                 }
                 step => step.map_err(|error| StoreError::Device(error.to_string()))?,
             };
+            self.turn.work.pages += checkpoint.apply.work() - before;
+            let mut freed = checkpoint.apply.take_freed();
+            if let Step::Done(applied) = &step {
+                freed.extend(&applied.freed);
+            }
+            for extent in freed {
+                let leaving = self.pages.free_later(extent);
+                leaving.map_err(|error| StoreError::Device(error.to_string()))?;
+                checkpoint.freed.push(extent);
+            }
             let mut writer = PageWriter::default();
             while let Some((page, bytes)) = checkpoint.apply.poll_write() {
                 writer.add(page, bytes);
@@ -305,9 +348,10 @@ impl Mounted {
             omap_bytes.saturating_add_signed(applied.changes.omap_bytes);
         superblock.tree_root = applied.root.as_ref().map(encode_to_bytes).unwrap_or_default();
         let replaced = self.superblock.metadata.bitmap.extents.iter();
-        let leaving: Vec<Extent> = applied.freed.iter().chain(replaced).copied().collect();
-        for extent in leaving {
-            self.pages.free_later(extent).map_err(|error| StoreError::Device(error.to_string()))?;
+        for extent in replaced {
+            self.pages
+                .free_later(*extent)
+                .map_err(|error| StoreError::Device(error.to_string()))?;
         }
         superblock.metadata.bitmap = self.write_page_bitmap()?;
         superblock.name_runs(self.pages.run_count(), self.pages.runs());
@@ -329,21 +373,22 @@ impl Mounted {
     fn write_page_bitmap(&mut self) -> Result<PageBitmap, StoreError> {
         let mut extents = Vec::new();
         let mut missing = self.bitmap_pages();
-        while missing > 0 {
-            // Few extents fit into the superblock: when some are spent, long ones are looked for.
-            let extent = match extents.len() < BITMAP_EXTENTS_MAX / 2 {
-                true => self.pages.allocate_run(missing),
-                false => self.pages.allocate_longest(missing),
-            };
-            let extent = extent.ok_or_else(|| no_page(missing))?;
+        while missing > 0 && extents.len() < BITMAP_EXTENTS_MAX / 2 {
+            let extent = self.pages.allocate_run(missing).ok_or_else(|| no_page(missing))?;
             missing -= extent.count;
             extents.push(extent);
         }
-        if extents.len() > SCATTERED_EXTENTS_MAX {
-            let pieces = extents.len();
+        // Few extents fit into the superblock: when some are spent, long ones are looked for.
+        if missing > 0 {
+            let pieces_max = SCATTERED_EXTENTS_MAX - extents.len();
+            let longest = self.pages.allocate_longest(missing, pieces_max);
+            missing -= longest.iter().map(|extent| extent.count).sum::<u64>();
+            extents.extend(longest);
+        }
+        if missing > 0 {
             let what = format!(
-                "free pages of the metadata lie too scattered: their bitmap would need {pieces} \
-                 pieces, and {SCATTERED_EXTENTS_MAX} can be named"
+                "free pages of the metadata lie too scattered: {missing} pages of their bitmap have \
+                 no place in {SCATTERED_EXTENTS_MAX} pieces"
             );
             return Err(StoreError::Device(what));
         }
@@ -385,7 +430,8 @@ impl Mounted {
         self.meta.tree.install(&applied);
         self.waits.expire();
         self.pages.commit();
-        self.meta.frozen = None;
+        self.meta.retire_frozen();
+        self.turn.stale.extend(checkpoint.freed);
         self.log.trim(checkpoint.point);
         let free = self.space.durable(self.commits.durable);
         self.discard(free);
@@ -399,6 +445,11 @@ impl Mounted {
         self.is_bound_met = true;
         self.resume_if_room();
     }
+}
+
+/// What a chunk of the bitmap of the space counts as until it is among the changes.
+fn chunk_load() -> Load {
+    Load::point(keys::BITMAP_LEN, Some(CHUNK_BYTES))
 }
 
 /// Puts pages that lie side by side into one operation.

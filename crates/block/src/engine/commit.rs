@@ -9,6 +9,7 @@ use super::io::READ_ATTEMPTS_MAX;
 use super::mounted::{Mounted, Use};
 use super::room::ROOM_CHECKPOINTS_MAX;
 use super::trial::Trial;
+use super::turn::{COMMITS_MAX, POINTS_MAX};
 use super::waits::Waiter;
 use crate::device::{Device, Extent};
 use crate::keys;
@@ -59,6 +60,8 @@ pub(crate) enum Stall {
     Reading,
     /// Blocks or log become free when a batch is durable or a checkpoint done.
     Room,
+    /// The next turn goes on.
+    Turn,
 }
 
 /// What is to be done when a batch is durable.
@@ -168,10 +171,15 @@ impl Mounted {
     /// Executes what can be.
     pub fn run_commits(&mut self) {
         while self.commits.stall.is_none() && !self.commits.queue.is_empty() {
+            if self.meta.is_applying() || self.turn.commits() >= COMMITS_MAX as u64 {
+                self.commits.stall = Some(Stall::Turn);
+                return;
+            }
             let mut queued = self.commits.queue.pop_front().expect("checked above");
-            self.meta.tree.begin();
+            self.turn.work.commits += 1;
+            self.meta.begin();
             let outcome = self.execute(&mut queued);
-            self.meta.tree.end(matches!(outcome, Err(Interrupt::Pages(_))));
+            self.meta.end(&outcome);
             match outcome {
                 Ok(effects) => self.take_effect(queued.work, effects),
                 Err(interrupt) => self.interrupted(queued, interrupt),
@@ -284,7 +292,7 @@ impl Mounted {
         self.counters = record.counters;
         let is_last =
             matches!(work, Work::Cleanup { .. }) && record.freed.is_empty() && objects == 0;
-        self.meta.apply(record.ops);
+        self.meta.apply(record.ops, POINTS_MAX);
         let promises = &mut self.commits.open.promises;
         match work {
             Work::Transaction { token, .. } => promises.push(Promise::Complete(token)),
@@ -325,6 +333,7 @@ impl Mounted {
                 self.commits.stall = Some(Stall::Room);
                 self.want_checkpoint = true;
             }
+            Interrupt::Turn => self.commits.stall = Some(Stall::Turn),
             Interrupt::Refused(error) => return self.refuse(queued, error),
         }
         self.commits.queue.push_front(queued);

@@ -86,6 +86,8 @@ pub(crate) enum Interrupt {
     },
     /// The log must be trimmed first.
     LogFull,
+    /// Enough was done for one turn: the next goes on.
+    Turn,
     Refused(StoreError),
 }
 

@@ -19,6 +19,8 @@ use std::ops::Bound;
 use store::{Change, Collection, Hashes, StoreError, Transaction};
 use types::HObject;
 
+/// Changes and runs of blocks in a step of a cleanup, before it takes no further object.
+const CLEANUP_CHANGES_MAX: usize = 512;
 /// Pairs of an omap that are copied in one step.
 const OMAP_COPY_ENTRIES: usize = 1000;
 const OMAP_COPY_BYTES: usize = 1 << 20;
@@ -129,7 +131,28 @@ impl<'a> Executor<'a> {
         if names.is_empty() {
             self.effects.delete(keys::garbage(slice));
         }
-        names.iter().try_for_each(|name| self.remove(slice.id, name))
+        self.working.removes_ranges = true;
+        for (index, name) in names.iter().enumerate() {
+            self.remove(slice.id, name)?;
+            let record = &self.effects.record;
+            let is_enough = record.ops.len() + record.freed.len() >= CLEANUP_CHANGES_MAX;
+            let next = names.get(index + 1).filter(|next| !is_enough && next.pool == name.pool);
+            if next.is_none() {
+                self.remove_names(slice, name);
+            }
+            if is_enough {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the keys of all objects of a slice and pool up to this one, as the range that those before
+    /// it are part of: so the next step does not meet what this one has removed.
+    fn remove_names(&mut self, slice: Slice, last: &HObject) {
+        let first = keys::object_hash_start(slice.id, last.pool, slice.first);
+        let behind = [&keys::object(slice.id, last)[..], &[0]].concat();
+        self.effects.delete_range(first, behind.into());
     }
 
     fn apply(&mut self, at: Collection, change: &Change) -> Result<(), Interrupt> {

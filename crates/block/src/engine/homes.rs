@@ -14,26 +14,20 @@ use std::collections::BTreeMap;
 const WRITE_BLOCKS_MAX: usize = 256;
 
 #[derive(Debug)]
-struct Waiting {
+struct Home {
     data: Bytes,
     crc: u32,
     /// The batch that holds it.
     seq: u64,
-}
-
-#[derive(Debug)]
-struct Leaving {
-    data: Bytes,
-    crc: u32,
-    /// Its block was given back.
+    /// It goes home although its block was given back.
     is_unwanted: bool,
 }
 
 /// Blocks whose newest content is not on their place yet, by place.
 #[derive(Debug, Default)]
 pub(crate) struct Homes {
-    waiting: BTreeMap<u64, Waiting>,
-    leaving: BTreeMap<u64, Leaving>,
+    waiting: BTreeMap<u64, Home>,
+    leaving: BTreeMap<u64, Home>,
 }
 
 /// A run of blocks that goes home.
@@ -50,7 +44,7 @@ impl Homes {
     }
 
     pub fn insert(&mut self, block: u64, seq: u64, crc: u32, data: Bytes) {
-        self.waiting.insert(block, Waiting { data, crc, seq });
+        self.waiting.insert(block, Home { data, crc, seq, is_unwanted: false });
     }
 
     /// The same content, in memory of its own, from which the log is written.
@@ -79,11 +73,7 @@ impl Homes {
     /// A checkpoint begins: what is here now goes home. What went before must all be there.
     pub fn freeze(&mut self) {
         assert!(self.leaving.is_empty(), "the checkpoint before has not ended");
-        let waiting = std::mem::take(&mut self.waiting);
-        let leave = |(block, home): (u64, Waiting)| {
-            (block, Leaving { data: home.data, crc: home.crc, is_unwanted: false })
-        };
-        self.leaving = waiting.into_iter().map(leave).collect();
+        self.leaving = std::mem::take(&mut self.waiting);
     }
 
     /// The first run at or behind `from` that goes home.

@@ -7,8 +7,7 @@
 
 use super::mounted::Mounted;
 use crate::device::{Device, Extent};
-use crate::table::Table;
-use crate::tree::RUNS_MAX;
+use crate::tree::{Load, RUNS_MAX};
 
 /// The first run has this part of the space, within bounds, and later ones this part of what the tree
 /// has, but not too much of what is left.
@@ -93,7 +92,7 @@ impl Mounted {
 
     /// Takes back runs of which the tree needs no page, not even for what is being frozen. They are free
     /// as of this checkpoint, but must not be used before it is durable.
-    pub fn take_back_pages(&mut self, frozen: &Table) -> Vec<Extent> {
+    pub fn take_back_pages(&mut self, frozen: &Load) -> Vec<Extent> {
         let surplus = self.page_surplus(frozen);
         if surplus == 0 {
             return Vec::new();
@@ -110,7 +109,7 @@ impl Mounted {
 
     /// Whether a checkpoint of nothing would give blocks back.
     pub fn has_page_surplus(&self) -> bool {
-        self.pages.has_free_runs(self.page_surplus(&Table::default()), self.piece_min())
+        self.pages.has_free_runs(self.page_surplus(&Load::default()), self.piece_min())
     }
 
     /// Blocks that are taken back in one piece at least: what tears runs apart comes last.
@@ -121,12 +120,12 @@ impl Mounted {
 
     /// Free pages beyond those that the changes may need. Not before data needs them: the tree would
     /// hardly get back runs as long as it gave.
-    fn page_surplus(&self, frozen: &Table) -> u64 {
+    fn page_surplus(&self, frozen: &Load) -> u64 {
         let is_scarce = self.space.free() < self.space.total() / SCARCE_SHARE;
         if self.meta_device != Device::Main || !is_scarce {
             return 0;
         }
-        let bound = self.pages_bound(&frozen.load).pages;
+        let bound = self.pages_bound(frozen).pages;
         let kept = PAGES_KEPT_FACTOR * (bound + self.bitmap_pages()) + RUN_BLOCKS_MIN;
         self.pages.free_pages().saturating_sub(kept + self.reserves())
     }

@@ -91,7 +91,7 @@ impl Meta {
         names: &mut Vec<HObject>,
     ) -> Result<(), Interrupt> {
         let wanted = entries_max - names.len();
-        let page = self.scan(None, Bound::Included(first), end, wanted, usize::MAX)?;
+        let page = self.search(Bound::Included(first), end, wanted, usize::MAX)?;
         for (key, _) in page.pairs {
             names.push(keys::read_object(&key).map_err(Interrupt::decoding("object key"))?.1);
         }
@@ -114,7 +114,7 @@ impl Meta {
         let mut pools = Vec::new();
         for id in ids {
             let end = keys::object_range(id).end;
-            let page = self.scan(None, Bound::Included(&first(id)), &end, 1, usize::MAX)?;
+            let page = self.search(Bound::Included(&first(id)), &end, 1, usize::MAX)?;
             if let Some((key, _)) = page.pairs.first() {
                 let read = keys::read_object(key).map_err(Interrupt::decoding("object key"))?;
                 pools.push(read.1.pool);

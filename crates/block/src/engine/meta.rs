@@ -1,12 +1,16 @@
 //! Metadata as of now: what changed lately over what the tree holds.
 
 use super::effects::Interrupt;
+use super::turn::WALK_MAX;
+use super::voids::Voids;
 use crate::keys;
-use crate::scan::{self, ScanPage};
+use crate::scan::{self, ScanPage, Walk};
 use crate::slices::Slices;
 use crate::table::{Lookup, Op, PointKey, Table};
 use crate::tree::{Fault, Tree};
 use bytes::Bytes;
+use smallvec::SmallVec;
+use std::collections::{VecDeque, btree_map};
 use std::ops::{Bound, Range};
 use stdx::FastMap;
 use store::Collection;
@@ -23,6 +27,23 @@ pub(crate) struct Meta {
     /// Of each id that objects are under, the object whose omap was changed last. A group keeps its
     /// log in one: with this, a write need not look for it.
     omaps: FastMap<u64, KnownOmap>,
+    /// Where scans have found nothing.
+    voids: Voids,
+    /// What the execution in progress may still pass.
+    walk_left: usize,
+    /// Entries that scans have passed without finding a pair.
+    passed: u64,
+    /// Changes that are in the log and not yet in the table: a removed range covers many points.
+    applying: VecDeque<Op>,
+    /// The points and ranges of tables that the tree has taken in: given back piece by piece.
+    retired: VecDeque<Retired>,
+    /// Points that were taken out of tables in pieces.
+    points: u64,
+}
+
+enum Retired {
+    Points(btree_map::IntoIter<PointKey, Option<Bytes>>),
+    Ranges(btree_map::IntoIter<Bytes, Bytes>),
 }
 
 struct KnownOmap {
@@ -40,7 +61,23 @@ impl Meta {
             tree,
             collections: FastMap::default(),
             omaps: FastMap::default(),
+            voids: Voids::default(),
+            walk_left: WALK_MAX,
+            passed: 0,
+            applying: VecDeque::new(),
+            retired: VecDeque::new(),
+            points: 0,
         }
+    }
+
+    /// What follows until [`Meta::end`] is executed again as a whole if something is in its way.
+    pub fn begin(&mut self) {
+        self.walk_left = WALK_MAX;
+        self.tree.begin();
+    }
+
+    pub fn end<T>(&mut self, outcome: &Result<T, Interrupt>) {
+        self.tree.end(matches!(outcome, Err(Interrupt::Pages(_) | Interrupt::Turn)));
     }
 
     pub fn get(&mut self, key: &PointKey) -> Result<Option<Bytes>, Fault> {
@@ -69,20 +106,115 @@ impl Meta {
         scan::scan(&layers, &mut self.tree, from, end, entries_max, bytes_max)
     }
 
+    /// The same, passing a bounded number of what is removed: where there is more of it, the next turn
+    /// goes on behind.
+    pub fn search(
+        &mut self,
+        from: Bound<&[u8]>,
+        end: &[u8],
+        entries_max: usize,
+        bytes_max: usize,
+    ) -> Result<ScanPage, Interrupt> {
+        let mut walk = Walk { left: self.walk_left, ..Walk::default() };
+        let page = {
+            let layers = [Some(self.voids.table()), Some(&self.active), self.frozen.as_ref()];
+            let layers: SmallVec<[&Table; 3]> = layers.into_iter().flatten().collect();
+            let tree = &mut self.tree;
+            scan::scan_within(&layers, tree, from, end, entries_max, bytes_max, &mut walk)
+        };
+        self.walk_left = walk.left;
+        self.passed += walk.passed;
+        self.voids.learn(&mut walk);
+        page?.ok_or(Interrupt::Turn)
+    }
+
     /// Whether there is any pair in the range.
-    pub fn has_any(&mut self, range: &Range<Bytes>) -> Result<bool, Fault> {
-        let page = self.scan(None, Bound::Included(&range.start), &range.end, 1, usize::MAX)?;
+    pub fn has_any(&mut self, range: &Range<Bytes>) -> Result<bool, Interrupt> {
+        let page = self.search(Bound::Included(&range.start), &range.end, 1, usize::MAX)?;
         Ok(!page.pairs.is_empty())
     }
 
-    pub fn apply(&mut self, ops: Vec<Op>) {
-        for op in ops {
-            if op.key().first() == Some(&keys::COLLECTION) {
-                self.collections.clear();
+    /// Takes over changes. If some are left ([`Meta::is_applying`]), nothing may be asked until
+    /// [`Meta::work_on`] has taken over all of them.
+    pub fn apply(&mut self, ops: Vec<Op>, points_max: usize) {
+        debug_assert!(self.applying.is_empty(), "changes take effect one after the other");
+        let mut left = points_max;
+        let mut ops = ops.into_iter();
+        while let Some(op) = ops.next() {
+            if let Some(rest) = self.apply_one(op, &mut left) {
+                self.applying.push_back(rest);
+                self.applying.extend(ops);
+                break;
             }
-            self.forget_omap(&op);
-            self.active.apply(op);
         }
+        self.points += (points_max - left) as u64;
+    }
+
+    /// Gives back a change that would take out too many points, to be gone on with.
+    fn apply_one(&mut self, op: Op, left: &mut usize) -> Option<Op> {
+        if op.key().first() == Some(&keys::COLLECTION) {
+            self.collections.clear();
+        }
+        self.forget_omap(&op);
+        match op {
+            Op::DeleteRange { first, last } => {
+                let done = self.active.delete_range_within(&first, &last, left);
+                (!done).then_some(Op::DeleteRange { first, last })
+            }
+            op => {
+                if let Op::Put { key, .. } = &op {
+                    self.voids.put(key);
+                }
+                self.active.apply(op);
+                None
+            }
+        }
+    }
+
+    pub fn is_applying(&self) -> bool {
+        !self.applying.is_empty()
+    }
+
+    /// Something is left that [`Meta::work_on`] does.
+    pub fn has_more(&self) -> bool {
+        self.is_applying() || !self.retired.is_empty()
+    }
+
+    /// Takes so many points out of tables.
+    pub fn work_on(&mut self, points_max: usize) {
+        let mut left = points_max;
+        while let Some(op) = self.applying.pop_front() {
+            if let Some(rest) = self.apply_one(op, &mut left) {
+                self.applying.push_front(rest);
+                break;
+            }
+        }
+        while left > 0
+            && let Some(retired) = self.retired.front_mut()
+        {
+            let is_empty = match retired {
+                Retired::Points(points) => points.next().is_none(),
+                Retired::Ranges(ranges) => ranges.next().is_none(),
+            };
+            left -= 1;
+            if is_empty {
+                self.retired.pop_front();
+            }
+        }
+        self.points += (points_max - left) as u64;
+    }
+
+    /// The tree has taken in the frozen table.
+    pub fn retire_frozen(&mut self) {
+        if let Some(Table { points, ranges, .. }) = self.frozen.take() {
+            self.retired.push_back(Retired::Points(points.into_iter()));
+            self.retired.push_back(Retired::Ranges(ranges.into_iter()));
+        }
+    }
+
+    /// Entries passed by scans, and points taken out of tables in pieces.
+    pub fn counted(&self) -> (u64, u64) {
+        (self.passed, self.points)
     }
 
     /// The id of an object that has an omap, if that is known.
@@ -99,11 +231,14 @@ impl Meta {
 
     /// If its object is not as it was.
     fn forget_omap(&mut self, op: &Op) {
-        // Objects are removed one by one, never as a range.
-        let (Op::Put { key, .. } | Op::Delete { key }) = op else { return };
-        if let Some(collection) = keys::collection_id(key)
-            && self.omaps.get(&collection).is_some_and(|known| known.key == *key)
-        {
+        let Some(collection) = keys::collection_id(op.key()) else { return };
+        let is_meant = |known: &KnownOmap| match op {
+            Op::Put { key, .. } | Op::Delete { key } => known.key == *key,
+            Op::DeleteRange { first, last } => {
+                first[..] <= known.key[..] && known.key[..] < last[..]
+            }
+        };
+        if self.omaps.get(&collection).is_some_and(is_meant) {
             self.omaps.remove(&collection);
         }
     }

@@ -32,11 +32,14 @@ mod room;
 mod tail;
 mod timers;
 mod trial;
+mod turn;
+mod voids;
 mod waits;
 mod windows;
 mod working;
 
 pub use failure::StoreFailure;
+pub use turn::Work;
 
 use crate::device::{Io, IoDone};
 use crate::fsck::Repairs;
@@ -148,6 +151,22 @@ impl BlockStore {
             Stage::Mounted(mounted) => {
                 mounted.failure.is_some() || (mounted.commits.is_idle() && !mounted.lacks_mark())
             }
+        }
+    }
+
+    /// What was done since the store was opened.
+    pub fn work(&self) -> Work {
+        match &self.stage {
+            Stage::Opening(_) => Work::default(),
+            Stage::Window(mounted) | Stage::Mounted(mounted) => mounted.work(),
+        }
+    }
+
+    /// The most that one turn has done since the store was opened, of each kind of work.
+    pub fn most_work(&self) -> Work {
+        match &self.stage {
+            Stage::Opening(_) => Work::default(),
+            Stage::Window(mounted) | Stage::Mounted(mounted) => mounted.most_work(),
         }
     }
 

@@ -10,13 +10,14 @@ use super::meta::Meta;
 use super::query::Query;
 use super::recent::Recent;
 use super::timers::Timers;
+use super::turn::Turn;
 use super::waits::{PageWaits, Waiter};
 use crate::device::{BLOCK, Device, Extent, Io, IoDone};
 use crate::fsck::Repairs;
 use crate::keys;
 use crate::log::{Counters, Log, LogPoint, Record, Room};
 use crate::object::{Onode, SHARD_BLOCKS, Shard};
-use crate::options::{Budget, Options};
+use crate::options::{Budget, MEMORY_MIN, Options};
 use crate::slices::Slice;
 use crate::space::{Extents, Space, SpaceError};
 use crate::superblock::Superblock;
@@ -103,6 +104,7 @@ pub(crate) struct Mounted {
     pub lent_later: Vec<Extent>,
     /// A checkpoint should begin even if there is room yet.
     pub want_checkpoint: bool,
+    pub turn: Turn,
     pub completions: VecDeque<Completion>,
     pub failure: Option<StoreError>,
 }
@@ -124,7 +126,16 @@ impl Mounted {
         let geometry = superblock.geometry;
         let (store, generation) = (superblock.store, superblock.generation);
         let log = Log::new(geometry.log, store, generation, superblock.log, end);
-        let budget = Budget::new(options.memory, space.map().memory() as u64);
+        let bitmap = space.map().memory() as u64;
+        let budget = Budget::new(options.memory, bitmap);
+        if bitmap > options.memory / 2 && bitmap > MEMORY_MIN {
+            let [granted, bitmap, advised] =
+                [options.memory, bitmap, options.memory_advised()].map(stdx::format_bytes);
+            tracing::warn!(
+                "the bitmap of the device's blocks takes {bitmap} of the {granted} of memory that the \
+                 store is granted: it will be slow; grant {advised} (--memory)"
+            );
+        }
         Mounted {
             budget,
             recent: Recent::new(budget.recent_blocks),
@@ -141,6 +152,7 @@ impl Mounted {
             is_bound_met: true,
             lent_later: Vec::new(),
             want_checkpoint: false,
+            turn: Turn::default(),
             completions: VecDeque::new(),
             failure: None,
             options,
@@ -194,7 +206,7 @@ impl Mounted {
         for extent in &record.freed {
             self.free(seq, *extent).map_err(|error| error.to_string())?;
         }
-        self.meta.apply(record.ops);
+        self.meta.apply(record.ops, usize::MAX);
         self.want_checkpoint = true;
         Ok(())
     }
@@ -205,6 +217,7 @@ impl Mounted {
             && self.queries.is_empty()
             && self.checkpoint.is_none()
             && !self.want_checkpoint
+            && !self.has_more()
     }
 
     pub fn submit(&mut self, token: RequestToken, kind: RequestKind) {
@@ -212,6 +225,7 @@ impl Mounted {
             self.completions.push_back(Completion { token, outcome: Err(error.clone()) });
             return;
         }
+        self.begin_turn();
         match kind {
             RequestKind::Commit(transaction) => self.submit_commit(token, transaction, false),
             RequestKind::Append(transaction) => self.submit_commit(token, transaction, true),
@@ -239,6 +253,7 @@ impl Mounted {
         if self.failure.is_some() {
             return;
         }
+        self.begin_turn();
         let result = done.result.map_err(|error| StoreError::Device(error.to_string()));
         match what {
             Use::Page { read, failures } => self.page_read(read, failures, result),

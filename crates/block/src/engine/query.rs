@@ -69,10 +69,13 @@ impl Mounted {
 
     pub fn run_query(&mut self, key: u64) {
         let Some(query) = self.queries.get_mut(key) else { return };
+        if self.meta.is_applying() {
+            return self.turn.queries.push_back(key);
+        }
         let kind = query.kind.take().expect("it is not being executed");
-        self.meta.tree.begin();
+        self.meta.begin();
         let outcome = self.execute_query(&kind);
-        self.meta.tree.end(matches!(outcome, Err(Interrupt::Pages(_))));
+        self.meta.end(&outcome);
         // It may be needed again: for another attempt, or to name what is damaged.
         if let Some(query) = self.queries.get_mut(key) {
             query.kind = Some(kind);
@@ -81,6 +84,7 @@ impl Mounted {
             Ok(Answer::Outcome(outcome)) => self.finish_query(key, Ok(outcome)),
             Ok(Answer::Reads(job)) => self.begin_reads(key, job),
             Err(Interrupt::Pages(pages)) => self.read_pages(Waiter::Query(key), pages),
+            Err(Interrupt::Turn) => self.turn.queries.push_back(key),
             Err(Interrupt::Refused(error)) => self.finish_query(key, Err(error)),
             Err(other) => unreachable!("reading does not end in {other:?}"),
         }
@@ -258,13 +262,12 @@ impl Mounted {
         };
         let end = keys::omap_prefix_end(id, prefix);
         if entries_max == 0 {
-            let more = !self.meta.scan(None, from, &end, 1, usize::MAX)?.pairs.is_empty();
+            let more = !self.meta.search(from, &end, 1, usize::MAX)?.pairs.is_empty();
             return Ok(OmapPage { pairs: BTreeMap::new(), more });
         }
         // The limit is on keys as the caller knows them.
         let longer = keys::OMAP_PREFIX_LEN.saturating_mul(entries_max.min(bytes_max));
-        let page =
-            self.meta.scan(None, from, &end, entries_max, bytes_max.saturating_add(longer))?;
+        let page = self.meta.search(from, &end, entries_max, bytes_max.saturating_add(longer))?;
         let within = |key: Bytes| key.slice(keys::OMAP_PREFIX_LEN..);
         let mut pairs = BTreeMap::new();
         let (mut bytes, mut more) = (0, page.more);
@@ -295,7 +298,7 @@ impl Mounted {
     fn collections(&mut self) -> Result<Vec<Collection>, Interrupt> {
         let range = keys::collections_range();
         let from = Bound::Included(&range.start[..]);
-        let page = self.meta.scan(None, from, &range.end, usize::MAX, usize::MAX)?;
+        let page = self.meta.search(from, &range.end, usize::MAX, usize::MAX)?;
         let read = |key: &[u8]| keys::read_collection(key);
         let found = page.pairs.iter().map(|(key, _)| read(key));
         found.collect::<Result<_, _>>().map_err(Interrupt::decoding("collection key"))

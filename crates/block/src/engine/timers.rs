@@ -1,4 +1,4 @@
-//! What the store does when time has passed: it says in the log what is durable, and looks again at what
+//! What the store does when time has passed, and at once where a step has left something over: it says in the log what is durable, and looks again at what
 //! failed.
 //!
 //! **Marks.** Each batch says which batches before it are durable, so of a log that ends nobody knows this
@@ -44,6 +44,7 @@ impl Mounted {
     pub fn poll_timeout(&self) -> Option<Time> {
         let Timers { mark, failures, cleanup, .. } = self.timers;
         match self.failure {
+            None if self.has_more() => Some(Time::ZERO),
             None => [mark, failures, cleanup].into_iter().flatten().min(),
             Some(_) => None,
         }
@@ -54,6 +55,8 @@ impl Mounted {
         if self.failure.is_some() {
             return;
         }
+        self.begin_turn();
+        self.work_on();
         if is_due(&mut self.timers.mark, now) {
             self.mark_durable();
         }

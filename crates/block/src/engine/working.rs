@@ -47,6 +47,8 @@ struct WorkingShared {
 
 #[derive(Debug, Default)]
 pub(crate) struct Working {
+    /// Keys of removed objects are removed as ranges by the caller, not one by one.
+    pub removes_ranges: bool,
     objects: Vec<WorkingObject>,
     shared: BTreeMap<u64, WorkingShared>,
 }
@@ -98,7 +100,7 @@ fn stored_shards(
     last: u32,
 ) -> Result<Vec<(u32, Bytes)>, Interrupt> {
     let (from, end) = (keys::shard(id, first), keys::shard_end(id, last));
-    let page = meta.scan(None, Bound::Included(&from), &end, usize::MAX, usize::MAX)?;
+    let page = meta.search(Bound::Included(&from), &end, usize::MAX, usize::MAX)?;
     let number = |key: &[u8]| keys::read_shard(key).map_err(Interrupt::decoding("shard key"));
     page.pairs.into_iter().map(|(key, value)| Ok((number(&key)?.1, value))).collect()
 }
@@ -273,7 +275,7 @@ impl Working {
     /// Writes all that changed to `effects`.
     pub fn finish(self, effects: &mut Effects) {
         for object in self.objects {
-            object.finish(effects);
+            object.finish(effects, self.removes_ranges);
         }
         for (id, shared) in self.shared {
             match (shared.changed, shared.extents.is_empty()) {
@@ -286,12 +288,14 @@ impl Working {
 }
 
 impl WorkingObject {
-    fn finish(mut self, effects: &mut Effects) {
+    fn finish(mut self, effects: &mut Effects, is_in_range: bool) {
         let is_inline = self.is_inline();
         let Some(mut onode) = self.onode.take() else {
             if self.existed {
                 effects.objects -= 1;
-                effects.delete(self.key);
+                if !is_in_range {
+                    effects.delete(self.key);
+                }
             }
             return;
         };

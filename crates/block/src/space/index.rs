@@ -26,6 +26,21 @@ impl BitIndex {
         }
     }
 
+    /// A set that holds all of `0..count` and may hold `0..bound`.
+    pub(super) fn filled(count: usize, bound: usize) -> Self {
+        let mut index = BitIndex::new(bound);
+        let mut bits = count;
+        for level in &mut index.levels {
+            let (words, rest) = (bits / WORD as usize, bits as u64 % WORD);
+            level[..words].fill(u64::MAX);
+            if rest > 0 {
+                level[words] = (1 << rest) - 1;
+            }
+            bits = bits.div_ceil(WORD as usize);
+        }
+        index
+    }
+
     pub(super) fn contains(&self, member: usize) -> bool {
         self.levels[0][member / 64] >> (member % 64) & 1 == 1
     }
@@ -93,6 +108,19 @@ impl BitIndex {
             }
         }
         (position - from) as u64
+    }
+
+    /// Bytes of memory of such a set.
+    pub(super) fn memory_for(bound: usize) -> usize {
+        let (mut bits, mut memory) = (bound, 0);
+        loop {
+            let words = bits.div_ceil(WORD as usize);
+            memory += words * size_of::<u64>();
+            if words <= 1 {
+                return memory;
+            }
+            bits = words;
+        }
     }
 
     pub(super) fn memory(&self) -> usize {

@@ -4,7 +4,8 @@
 //!  words    a bit per block, set if it is free
 //!  some     the words that have a free block
 //!  whole    the words whose 64 blocks are all free
-//!  dirty    the chunks that changed since they were last taken
+//!  dirty    the chunks that changed since a snapshot began
+//!  frozen   the chunks that the snapshot has still to take
 //! ```
 //!
 //! Invariants:
@@ -27,7 +28,7 @@ pub const CHUNK_BLOCKS: u64 = 4096;
 pub const CHUNK_BYTES: usize = CHUNK_BLOCKS as usize / 8;
 const CHUNK_WORDS: usize = CHUNK_BYTES / 8;
 
-/// Allocates blocks of a part of a device. Takes 1/8 bit of memory per block for summaries, besides
+/// Allocates blocks of a part of a device. Takes 1/16 bit of memory per block for summaries, besides
 /// the bit itself.
 #[derive(Debug, Clone)]
 pub struct BlockMap {
@@ -37,6 +38,9 @@ pub struct BlockMap {
     pub(super) whole: BitIndex,
     dirty: BitIndex,
     dirty_chunks: u64,
+    /// Chunks that were dirty when a snapshot began and were not stored since.
+    frozen: BitIndex,
+    frozen_chunks: u64,
     pub(super) free: u64,
     /// Where the search for few blocks goes on.
     pub(super) cursor_small: u64,
@@ -49,19 +53,24 @@ impl BlockMap {
     /// A map of `extent` in which all blocks are free and no chunk is dirty.
     pub fn new(extent: Extent) -> Self {
         let words = extent.count.div_ceil(WORD) as usize;
+        let chunks = extent.count.div_ceil(CHUNK_BLOCKS) as usize;
+        let whole = (extent.count / WORD) as usize;
+        // Filled as a whole: a word at a time would take seconds on the largest devices.
         let mut map = BlockMap {
             extent,
-            words: vec![0; words].into_boxed_slice(),
-            some: BitIndex::new(words),
-            whole: BitIndex::new(words),
-            dirty: BitIndex::new(extent.count.div_ceil(CHUNK_BLOCKS) as usize),
+            words: vec![u64::MAX; words].into_boxed_slice(),
+            some: BitIndex::filled(words, words),
+            whole: BitIndex::filled(whole, words),
+            dirty: BitIndex::new(chunks),
             dirty_chunks: 0,
-            free: 0,
+            frozen: BitIndex::new(chunks),
+            frozen_chunks: 0,
+            free: extent.count,
             cursor_small: 0,
             cursor_large: extent.count / 2,
         };
-        for word in 0..words {
-            map.store(word, map.blocks_of(word));
+        if words > whole {
+            map.words[whole] = map.blocks_of(whole);
         }
         map
     }
@@ -84,9 +93,17 @@ impl BlockMap {
         self.words[(start / WORD) as usize] >> (start % WORD) & 1 == 0
     }
 
+    /// Bytes of memory that a map of so many blocks takes: about 32 MB for each TB.
+    pub fn memory_for(blocks: u64) -> usize {
+        let words = blocks.div_ceil(WORD) as usize;
+        let chunks = blocks.div_ceil(CHUNK_BLOCKS) as usize;
+        let indexes = BitIndex::memory_for(words) + BitIndex::memory_for(chunks);
+        words * size_of::<u64>() + 2 * indexes
+    }
+
     /// Bytes of memory.
     pub fn memory(&self) -> usize {
-        let indexes = [&self.some, &self.whole, &self.dirty];
+        let indexes = [&self.some, &self.whole, &self.dirty, &self.frozen];
         size_of_val(&*self.words) + indexes.map(BitIndex::memory).iter().sum::<usize>()
     }
 
@@ -167,9 +184,36 @@ impl BlockMap {
         Ok(())
     }
 
-    /// Chunks that [`Self::take_dirty`] would give.
+    /// Chunks that changed since a snapshot began or [`Self::take_dirty`] was called.
     pub fn dirty_chunks(&self) -> u64 {
         self.dirty_chunks
+    }
+
+    /// A snapshot begins: of all chunks that changed since the one before, which must have ended.
+    pub(super) fn freeze(&mut self) {
+        assert_eq!(self.frozen_chunks, 0, "the snapshot before has not ended");
+        std::mem::swap(&mut self.dirty, &mut self.frozen);
+        std::mem::swap(&mut self.dirty_chunks, &mut self.frozen_chunks);
+    }
+
+    /// Chunks that the snapshot has not taken yet.
+    pub(super) fn frozen_chunks(&self) -> u64 {
+        self.frozen_chunks
+    }
+
+    /// The first of them from `from` on.
+    pub(super) fn next_frozen(&self, from: u32) -> Option<u32> {
+        self.frozen.next(from as usize).map(|chunk| chunk as u32)
+    }
+
+    /// The snapshot takes a chunk; false if it has it, or does not need it.
+    pub(super) fn thaw(&mut self, chunk: u32) -> bool {
+        let is_frozen = self.frozen_chunks > 0 && self.frozen.contains(chunk as usize);
+        if is_frozen {
+            self.frozen.remove(chunk as usize);
+            self.frozen_chunks -= 1;
+        }
+        is_frozen
     }
 
     /// The chunks that changed since the last call, in order.
@@ -300,7 +344,7 @@ impl BlockMap {
         }
         let free = self.words.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
         assert_eq!(self.free, free, "wrong number of free blocks");
-        for index in [&self.some, &self.whole, &self.dirty] {
+        for index in [&self.some, &self.whole, &self.dirty, &self.frozen] {
             index.check_invariants();
         }
     }

@@ -15,8 +15,8 @@
 //! Invariants:
 //! * A logically free block that is not allocatable waits in the queue or is held, never both.
 //! * Held blocks are pinned; allocatable blocks are not.
-//! * A chunk is dirty if a block of it was allocated or logically freed since the last snapshot. That a
-//!   block becomes allocatable does not change what is stored.
+//! * A chunk is dirty if a block of it was allocated or logically freed since the last snapshot began.
+//!   That a block becomes allocatable does not change what is stored.
 //!
 //! Purely in memory: knows nothing of records, of the tree, of what blocks hold, nor who shares them.
 
@@ -27,6 +27,7 @@ mod map;
 mod pins;
 mod search;
 mod set;
+mod snapshot;
 mod statistics;
 #[cfg(test)]
 mod tests;
@@ -40,6 +41,7 @@ use bits::{bit_runs, words};
 use pins::Pins;
 use set::BlockSet;
 use smallvec::SmallVec;
+use snapshot::Snapshot;
 use std::collections::VecDeque;
 use thiserror::Error;
 
@@ -78,6 +80,7 @@ pub struct Space {
     /// The unready blocks that wait only for pins.
     held: BlockSet,
     pins: Pins,
+    snapshot: Snapshot,
 }
 
 /// A run of blocks, counted from the first of the space, that wait for a record.
@@ -97,6 +100,7 @@ impl Space {
             queue: VecDeque::new(),
             held: BlockSet::default(),
             pins: Pins::default(),
+            snapshot: Snapshot::default(),
         }
     }
 
@@ -121,12 +125,16 @@ impl Space {
 
     /// As [`BlockMap::allocate`]. If it fails although [`Self::free`] is enough, some are to wait for.
     pub fn allocate(&mut self, count: u64) -> Option<Extents> {
-        self.map.allocate(count)
+        let extents = self.map.allocate(count)?;
+        self.keep_before(&extents);
+        Some(extents)
     }
 
     /// As [`BlockMap::allocate_run`].
     pub fn allocate_run(&mut self, min: u64, max: u64) -> Option<Extent> {
-        self.map.allocate_run(min, max)
+        let extent = self.map.allocate_run(min, max)?;
+        self.keep_before(&[extent]);
+        Some(extent)
     }
 
     /// Blocks that record `seq` gives back. They can be allocated when it is durable. Records come in
@@ -202,13 +210,6 @@ impl Space {
         Ok(())
     }
 
-    /// The chunks that changed since the last snapshot, in order, as they are to be stored: what is
-    /// logically free is free.
-    pub fn snapshot_dirty(&mut self) -> Vec<(u32, [u8; CHUNK_BYTES])> {
-        let dirty = self.map.take_dirty();
-        dirty.into_iter().map(|chunk| (chunk, self.logical_chunk(chunk))).collect()
-    }
-
     /// Takes over a stored chunk, before anything is replayed.
     pub fn load_chunk(&mut self, chunk: u32, bytes: &[u8]) -> Result<(), SpaceError> {
         self.assert_replaying();
@@ -227,19 +228,13 @@ impl Space {
         self.map.set_free(extent)
     }
 
-    fn logical_chunk(&self, chunk: u32) -> [u8; CHUNK_BYTES] {
-        if self.unready.count() == 0 {
-            return self.map.chunk(chunk);
-        }
-        self.map.encode_chunk(chunk, |word| self.unready.get(word))
-    }
-
     /// Notes that blocks in use are free and must be waited for; gives their position.
     fn free_logically(&mut self, extent: Extent) -> Result<(u64, u64), SpaceError> {
         let (start, count) = self.map.position(extent)?;
         self.map
             .refuse(start, count, |word| self.map.words[word] | self.unready.get(word))
             .map_err(|block| SpaceError::Free { block })?;
+        self.keep(start, count);
         for (word, bits) in words(start, count) {
             self.unready.insert(word, bits);
         }

@@ -8,8 +8,8 @@
 //! Invariants:
 //! * No page of the old tree is written or freed; those that the new tree lacks are in
 //!   [`Applied::freed`].
-//! * [`Apply::step`] does a bounded amount of work: about `budget` pages written or given back, and
-//!   one value.
+//! * [`Apply::step`] does a bounded amount of work: about `budget` pages written, given back or looked
+//!   at, or so many times [`CHANGES_PER_PAGE`] changes, and one value.
 //! * Memory holds a path of pages, a few pages per level, and what was not taken by
 //!   [`Apply::poll_write`].
 
@@ -31,6 +31,8 @@ pub(super) use output::is_inline;
 use release::Release;
 use thiserror::Error;
 
+/// Changes that cost as much as a page, even if none is written for them.
+const CHANGES_PER_PAGE: u64 = 32;
 /// Pages that are asked for at once, at most.
 const PREFETCH_MAX: usize = 128;
 
@@ -169,7 +171,7 @@ impl Apply {
         apply
     }
 
-    /// Goes on until about `budget` pages were written or given back. The table must be the same in
+    /// Goes on until about `budget` pages were written, given back or looked at. The table must be the same in
     /// every step.
     pub fn step(
         &mut self,
@@ -196,6 +198,16 @@ impl Apply {
     /// The next pages to be written: where, and whole pages in aligned memory.
     pub fn poll_write(&mut self) -> Option<(u64, Bytes)> {
         self.output.writes.pop_front()
+    }
+
+    /// Pages written, given back and looked at so far, and changes merged as parts of a page.
+    pub fn work(&self) -> u64 {
+        self.output.work()
+    }
+
+    /// Pages that only the old tree needs, as they turn up; those are not in [`Applied::freed`].
+    pub fn take_freed(&mut self) -> Vec<Extent> {
+        std::mem::take(&mut self.output.freed)
     }
 
     fn advance(

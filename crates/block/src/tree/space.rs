@@ -15,13 +15,15 @@ use super::PageSource;
 use crate::device::Extent;
 use run::Run;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use thiserror::Error;
 
 /// More runs are not lent to the tree.
 pub const RUNS_MAX: usize = 1 << 16;
 /// Places that are looked at to find room for adjacent pages.
 const PLACES_MAX: usize = 256;
+/// Places that are looked at to find the longest, if those suffice.
+const LONGEST_LOOKED_AT: usize = 1 << 16;
 /// Pages of a run at most, so that damaged numbers ask for no absurd memory.
 const RUN_MAX: u64 = 1 << 32;
 
@@ -48,7 +50,9 @@ pub struct PageSpace {
     bytes_of_many: usize,
     /// Where the search for a free page goes on.
     cursor: u64,
-    leaving: Vec<Extent>,
+    /// The runs that have leaving pages.
+    losing: BTreeSet<u64>,
+    leaving: u64,
     /// Taken since the last commit.
     taken: Vec<Extent>,
     taken_pages: u64,
@@ -84,12 +88,19 @@ impl PageSpace {
         if run.has_free() {
             self.open.insert(start);
         }
+        let leaving = run.leaving_pages();
+        if leaving > 0 {
+            self.losing.insert(start);
+            self.leaving += leaving;
+        }
         self.runs.insert(start, run);
     }
 
     fn remove(&mut self, start: u64) -> Run {
         let run = self.runs.remove(&start).expect("the caller found it");
         self.open.remove(&start);
+        self.losing.remove(&start);
+        self.leaving -= run.leaving_pages();
         self.total -= run.pages;
         self.used -= run.used;
         self.bytes_of_many -= run.bytes_of_many(start);
@@ -119,7 +130,7 @@ impl PageSpace {
     }
 
     pub fn leaving_pages(&self) -> u64 {
-        self.leaving.iter().map(|extent| extent.count).sum()
+        self.leaving
     }
 
     /// The new tree does not need these pages; they are free after [`PageSpace::commit`].
@@ -127,7 +138,14 @@ impl PageSpace {
         if !self.is_used(extent) {
             return Err(NotInUse { start: extent.start, count: extent.count });
         }
-        self.leaving.push(extent);
+        let mut page = extent.start;
+        while page < extent.end() {
+            let (start, run) = self.runs.range_mut(..=page).next_back().expect("looked at above");
+            let end = extent.end().min(start + run.pages);
+            self.leaving += run.leave(page - start, end - page);
+            self.losing.insert(*start);
+            page = end;
+        }
         Ok(())
     }
 
@@ -135,14 +153,21 @@ impl PageSpace {
     pub fn commit(&mut self) {
         self.taken.clear();
         self.taken_pages = 0;
-        for extent in std::mem::take(&mut self.leaving) {
-            self.release(extent);
+        // Whole words at a time: a checkpoint may have replaced very many pages.
+        for start in std::mem::take(&mut self.losing) {
+            let run = self.runs.get_mut(&start).expect("runs stay while pages of them are leaving");
+            self.used -= run.let_go();
+            self.open.insert(start);
         }
+        self.leaving = 0;
     }
 
     /// There will be no new tree: its pages are free, and the old one's stay.
     pub fn abandon(&mut self) {
-        self.leaving.clear();
+        for start in std::mem::take(&mut self.losing) {
+            self.runs.get_mut(&start).expect("as above").stay();
+        }
+        self.leaving = 0;
         self.taken_pages = 0;
         for extent in std::mem::take(&mut self.taken) {
             self.release(extent);
@@ -264,15 +289,39 @@ impl PageSpace {
         Some(best)
     }
 
-    /// Takes so many adjacent pages or, if there are not as many anywhere, the most there are.
-    pub fn allocate_longest(&mut self, pages: u64) -> Option<Extent> {
-        let places = self.open.iter().flat_map(|start| {
-            let gaps = self.runs[start].gaps();
-            gaps.map(move |(index, count)| Extent::new(start + index, count.min(pages)))
-        });
-        let longest = places.max_by_key(|place| (place.count, Reverse(place.start)))?;
-        self.mark(longest);
-        Some(longest)
+    /// Takes so many pages in few pieces, no more of them than `pieces_max`: the longest of the first
+    /// places or, if those do not suffice, of all. Fewer pages if there are not as many in as many
+    /// pieces.
+    pub fn allocate_longest(&mut self, pages: u64, pieces_max: usize) -> Vec<Extent> {
+        let some = self.longest_places(pages, pieces_max, LONGEST_LOOKED_AT);
+        let is_enough = some.iter().map(|place| place.count).sum::<u64>() >= pages;
+        let places =
+            if is_enough { some } else { self.longest_places(pages, pieces_max, usize::MAX) };
+        let mut left = pages;
+        let mut taken = Vec::new();
+        for place in places {
+            let piece = Extent::new(place.start, place.count.min(left));
+            if piece.count > 0 {
+                left -= piece.count;
+                self.mark(piece);
+                taken.push(piece);
+            }
+        }
+        taken
+    }
+
+    /// Free pages side by side, the longest first.
+    fn longest_places(&self, pages: u64, pieces_max: usize, looked_at: usize) -> Vec<Extent> {
+        let gaps = self.gaps(u64::MAX, 1).take(looked_at);
+        let mut longest = BinaryHeap::new();
+        for gap in gaps {
+            longest.push(Reverse((gap.count.min(pages), Reverse(gap.start))));
+            if longest.len() > pieces_max {
+                longest.pop();
+            }
+        }
+        let longest = longest.into_sorted_vec().into_iter();
+        longest.map(|Reverse((count, Reverse(start)))| Extent::new(start, count)).collect()
     }
 
     /// Up to `pages` adjacent free pages: the first ones from `from` on, or from the start.
@@ -318,7 +367,10 @@ impl PageSpace {
         assert_eq!(self.bytes_of_many, bytes);
         let open = self.runs.iter().filter(|(_, run)| run.has_free()).map(|(start, _)| *start);
         assert_eq!(self.open, open.collect(), "runs with free pages");
-        assert!(self.leaving.iter().all(|extent| self.is_used(*extent)));
+        let leaving: u64 = self.runs.values().map(Run::leaving_pages).sum();
+        assert_eq!(self.leaving, leaving);
+        let losing = self.runs.iter().filter(|(_, run)| run.leaving_pages() > 0);
+        assert_eq!(self.losing, losing.map(|(start, _)| *start).collect(), "runs that lose pages");
     }
 }
 

@@ -104,7 +104,7 @@ pub fn default_memory(directory: &Path, osds: u32) -> u64 {
 }
 
 /// As much as counts if it cannot be asked for.
-fn machine_memory() -> u64 {
+pub fn machine_memory() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());

@@ -2,6 +2,7 @@
 
 use super::devices::{OpenDevice, Owner, StoreDevices};
 use super::{fast_path, main_path};
+use crate::cluster::machine_memory;
 use crate::connection::fill_random;
 use anyhow::{Context, Result, bail};
 use block::device::BLOCK;
@@ -111,7 +112,7 @@ pub fn format(devices: &StoreDevices, owner: Owner) -> Result<()> {
     let log_len = log_len(devices);
     let log_device = devices.fast.as_ref().unwrap_or(&devices.main);
     let path = devices.main.file.path().display();
-    let options = devices.options(block::Options::default().memory);
+    let options = devices.options(block::Options::default().memory.max(machine_memory() / 2));
     let writes = block::format(&options, store, &owner.to_bytes(), Some(log_len / BLOCK as u64))
         .with_context(|| format!("{path} with {}", format_bytes(devices.main.info.bytes)))?;
     if !log_device.info.is_block_device {

@@ -67,8 +67,14 @@ impl OfflineStore {
     pub fn close(mut self) -> Result<()> {
         self.store.close();
         while !self.store.is_closed() && self.step() {}
-        while let Some(io) = self.store.poll_io() {
-            self.perform(&io);
+        loop {
+            while let Some(io) = self.store.poll_io() {
+                self.perform(&io);
+            }
+            if !self.store.poll_timeout().is_some_and(|due| due <= self.now) {
+                break;
+            }
+            self.store.handle_timeout(self.now);
         }
         self.devices.flush().context("closing the store")
     }

@@ -25,6 +25,9 @@ enum Step {
     Unpin(Index),
     Withdraw(Index, u64),
     Snapshot,
+    BeginSnapshot,
+    /// So many chunks of it.
+    TakeSnapshot(usize),
     /// The number of records that are replayed although the snapshot contains them.
     Restart(Index),
 }
@@ -42,6 +45,8 @@ fn step() -> impl Strategy<Value = Step> {
         3 => any::<Index>().prop_map(Step::Unpin),
         1 => run().prop_map(|(start, count)| Step::Withdraw(start, count)),
         2 => Just(Step::Snapshot),
+        2 => Just(Step::BeginSnapshot),
+        3 => (1usize..3).prop_map(Step::TakeSnapshot),
         1 => any::<Index>().prop_map(Step::Restart),
     ]
 }
@@ -59,6 +64,15 @@ struct Pair {
     /// What records say: an extent, and whether it was taken. Then how many of them are stored.
     log: Vec<(Extent, bool)>,
     log_stored: usize,
+    snapshot: Option<Begun>,
+}
+
+/// A snapshot that is being taken.
+struct Begun {
+    /// As it is to be.
+    expected: Vec<[u8; CHUNK_BYTES]>,
+    taken: Vec<[u8; CHUNK_BYTES]>,
+    log: usize,
 }
 
 impl Pair {
@@ -76,6 +90,7 @@ impl Pair {
             stored,
             log: Vec::new(),
             log_stored: 0,
+            snapshot: None,
         }
     }
 
@@ -115,6 +130,8 @@ impl Pair {
             Step::Unpin(_) => {}
             Step::Withdraw(start, count) => self.withdraw(start, count),
             Step::Snapshot => self.snapshot(),
+            Step::BeginSnapshot => self.begin_snapshot(),
+            Step::TakeSnapshot(chunks) => self.take_snapshot(chunks),
             Step::Restart(replayed) => self.restart(replayed),
         }
         let allocatable = self.count(|block| *block == Block::Allocatable);
@@ -243,7 +260,32 @@ impl Pair {
         }
     }
 
+    fn begin_snapshot(&mut self) {
+        if self.snapshot.is_none() {
+            self.space.begin_snapshot();
+            let (expected, taken) = (self.logical_chunks(), self.stored.clone());
+            self.snapshot = Some(Begun { expected, taken, log: self.log.len() });
+        }
+    }
+
+    /// Whatever happened since it began, chunks are as they were then.
+    fn take_snapshot(&mut self, chunks_max: usize) {
+        let Some(begun) = &mut self.snapshot else { return };
+        let before = self.space.snapshot_chunks();
+        let chunks = self.space.take_snapshot(chunks_max);
+        assert_eq!(chunks.len() as u64, before.min(chunks_max as u64));
+        for (chunk, bytes) in chunks {
+            begun.taken[chunk as usize] = bytes;
+        }
+        if self.space.snapshot_chunks() == 0 {
+            assert_eq!(begun.taken, begun.expected);
+            let begun = self.snapshot.take().expect("it was just there");
+            (self.stored, self.log_stored) = (begun.taken, begun.log);
+        }
+    }
+
     fn snapshot(&mut self) {
+        self.take_snapshot(usize::MAX);
         let chunks = self.space.snapshot_dirty();
         assert!(chunks.is_sorted_by_key(|(chunk, _)| *chunk));
         for (chunk, bytes) in chunks {
@@ -267,6 +309,7 @@ impl Pair {
     fn restart(&mut self, replayed: Index) {
         let extent = self.space.map().extent();
         self.space = Space::new(extent);
+        self.snapshot = None;
         for (chunk, bytes) in self.stored.iter().enumerate() {
             self.space.load_chunk(chunk as u32, bytes).unwrap();
         }
@@ -357,4 +400,24 @@ fn records_come_in_order() {
     let mut space = space_in_use();
     space.free_after(5, Extent::new(0, 1)).unwrap();
     let _ = space.free_after(4, Extent::new(1, 1));
+}
+
+#[test]
+fn a_snapshot_is_begun_at_once_and_taken_in_pieces_however_many_chunks_have_changed() {
+    // Sixteen TB, in each chunk of which something changed.
+    let blocks = 1 << 32;
+    let mut space = Space::new(Extent::new(0, blocks));
+    space.allocate(blocks).unwrap();
+    space.begin_snapshot();
+    let chunks = blocks / 4096;
+    assert_eq!(space.snapshot_chunks(), chunks);
+    // Work is only what is taken, and what changes meanwhile.
+    assert_eq!(space.take_snapshot(7).len(), 7);
+    space.free_after(1, Extent::new(100 * 4096, 1)).unwrap();
+    assert_eq!((space.snapshot_chunks(), space.map().dirty_chunks()), (chunks - 7, 1));
+    let kept = space.take_snapshot(1);
+    assert_eq!((kept[0].0, kept[0].1[0]), (100, 0xff), "as it was before the block was freed");
+    let memory = crate::space::BlockMap::memory_for(blocks);
+    assert_eq!(space.map().memory(), memory);
+    assert!(memory < (36 * 17) << 20, "{memory} bytes for 17 TB");
 }

@@ -180,6 +180,7 @@ impl Layer {
         upper: Option<Vec<u8>>,
     ) -> Result<(), Absent> {
         let page = context.tree.fetch_page(reference, level)?;
+        context.output.pages_seen += 1;
         if self.position.as_ref().is_some_and(|position| *position < lower) {
             self.position = Some(lower.clone());
         }

@@ -1,6 +1,6 @@
 //! What comes out of applying a table: pages to write, pages to free, sums.
 
-use super::{ApplyError, Context, Totals};
+use super::{ApplyError, CHANGES_PER_PAGE, Context, Totals};
 use crate::device::{BLOCK, Extent};
 use crate::tree::builder::Builder;
 use crate::tree::overflow::{Overflow, RUNS_MAX, VALUE_MAX, pages_for};
@@ -30,7 +30,11 @@ pub(super) struct Output {
     pub height_below: u8,
     /// The longest key that was put into a page.
     pub longest: usize,
-    /// The sum of pages written and freed at which the step ends.
+    /// Pages that were looked at and stay.
+    pub pages_seen: u64,
+    /// Changes that were merged.
+    pub changes_merged: u64,
+    /// The work at which the step ends.
     exhausted_at: u64,
 }
 
@@ -47,17 +51,23 @@ impl Output {
             inner_pages: 0,
             height_below: 0,
             longest: 0,
+            pages_seen: 0,
+            changes_merged: 0,
             exhausted_at: 0,
         }
     }
 
     pub(super) fn start_step(&mut self, budget: usize) {
-        let spent = self.pages_written + self.pages_freed;
-        self.exhausted_at = spent.saturating_add(budget.max(1) as u64);
+        self.exhausted_at = self.work().saturating_add(budget.max(1) as u64);
     }
 
     pub(super) fn is_exhausted(&self) -> bool {
-        self.pages_written + self.pages_freed >= self.exhausted_at
+        self.work() >= self.exhausted_at
+    }
+
+    pub(super) fn work(&self) -> u64 {
+        let pages = self.pages_written + self.pages_freed + self.pages_seen;
+        pages + self.changes_merged / CHANGES_PER_PAGE
     }
 
     /// A layer below the first is done.

@@ -31,18 +31,16 @@ impl PageSpace {
 
     /// The state after [`PageSpace::commit`].
     pub fn encode(&self) -> Vec<u8> {
-        let mut after = self.clone();
-        after.commit();
         let mut w = Writer::with_capacity(self.encoded_length());
         w.raw(if self.has_many() { MAGIC_OF_MANY } else { MAGIC });
-        w.u64(after.runs.len() as u64);
-        for (start, run) in &after.runs {
+        w.u64(self.runs.len() as u64);
+        for (start, run) in &self.runs {
             match self.has_many() {
                 true => w.raw(&run.encode_of_many(*start)),
                 false => {
                     w.u64(*start);
                     w.u64(run.pages);
-                    run.words.iter().for_each(|word| w.u64(*word));
+                    run.words_after().for_each(|word| w.u64(word));
                 }
             }
         }
@@ -94,7 +92,7 @@ impl Run {
         let mut out = Vec::with_capacity(self.bytes_of_many(start));
         varint::push(&mut out, start);
         varint::push(&mut out, self.pages);
-        let bits = self.words.iter().flat_map(|word| word.to_le_bytes());
+        let bits = self.words_after().flat_map(|word| word.to_le_bytes());
         out.extend(bits.take(self.pages.div_ceil(BYTE) as usize));
         out
     }
@@ -119,7 +117,7 @@ impl Run {
 
     /// Bits behind the last page must be set.
     fn of_words(at: &Reader<'_>, pages: u64, words: Words) -> codec::Result<Self> {
-        let mut run = Run { pages, used: 0, words };
+        let mut run = Run::of(pages, words);
         let padding = run.padding_bits();
         if run.words.last().is_none_or(|last| last & padding != padding) {
             return Err(at.invalid("page bits behind the run", pages));

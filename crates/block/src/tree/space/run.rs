@@ -13,16 +13,60 @@ pub(super) struct Run {
     pub pages: u64,
     pub used: u64,
     pub words: Words,
+    /// The pages that are free as of the next commit: in use until then. Empty if there are none.
+    leaving: Words,
 }
 
 impl Run {
     /// All free.
     pub(super) fn new(pages: u64) -> Self {
-        let mut run = Run { pages, used: 0, words: smallvec![0; pages.div_ceil(WORD) as usize] };
+        let mut run = Run::of(pages, smallvec![0; pages.div_ceil(WORD) as usize]);
         if run.padding() > 0 {
             *run.words.last_mut().expect("at least one page") = run.padding_bits();
         }
         run
+    }
+
+    /// Of which no page counts as used yet.
+    pub(super) fn of(pages: u64, words: Words) -> Self {
+        Run { pages, used: 0, words, leaving: Words::new() }
+    }
+
+    /// These pages, which are in use, are leaving; tells how many did not before.
+    pub(super) fn leave(&mut self, index: u64, pages: u64) -> u64 {
+        self.leaving.resize(self.words.len(), 0);
+        let mut fresh = 0;
+        for (word, bits) in words(index, pages) {
+            fresh += u64::from((bits & !self.leaving[word]).count_ones());
+            self.leaving[word] |= bits;
+        }
+        fresh
+    }
+
+    /// Leaving pages are free; tells how many they were.
+    pub(super) fn let_go(&mut self) -> u64 {
+        let pages = self.leaving_pages();
+        for (word, leaving) in self.words.iter_mut().zip(&self.leaving) {
+            *word &= !leaving;
+        }
+        self.used -= pages;
+        self.stay();
+        pages
+    }
+
+    /// No page is leaving.
+    pub(super) fn stay(&mut self) {
+        self.leaving = Words::new();
+    }
+
+    pub(super) fn leaving_pages(&self) -> u64 {
+        self.leaving.iter().map(|word| u64::from(word.count_ones())).sum()
+    }
+
+    /// The words as of the next commit.
+    pub(super) fn words_after(&self) -> impl Iterator<Item = u64> + '_ {
+        let leaving = self.leaving.iter().copied().chain(std::iter::repeat(0));
+        self.words.iter().zip(leaving).map(|(word, leaving)| word & !leaving)
     }
 
     /// The bits of the last word that stand for no page.
@@ -46,6 +90,9 @@ impl Run {
         for page in (0..other.pages).filter(|page| other.is_set(*page)) {
             run.set(self.pages + page, 1);
         }
+        for page in (0..other.pages).filter(|page| other.is_leaving(*page)) {
+            run.leave(self.pages + page, 1);
+        }
         *self = run;
     }
 
@@ -59,11 +106,23 @@ impl Run {
         self.part(from, self.pages - from)
     }
 
+    /// Whole words at a time, for the run may be as long as the device.
     pub(super) fn part(&self, from: u64, pages: u64) -> Run {
         let mut run = Run::new(pages);
-        for page in (0..pages).filter(|page| self.is_set(from + page)) {
-            run.set(page, 1);
+        shift(&self.words, from, &mut run.words);
+        if !self.leaving.is_empty() {
+            run.leaving = smallvec![0; run.words.len()];
+            shift(&self.leaving, from, &mut run.leaving);
+            // Padding leaves nowhere.
+            let padding = run.padding_bits();
+            *run.leaving.last_mut().expect("at least one page") &= !padding;
         }
+        // What was behind the part may have been in use.
+        let padding = run.padding_bits();
+        let last = run.words.last_mut().expect("at least one page");
+        *last |= padding;
+        let set: u64 = run.words.iter().map(|word| u64::from(word.count_ones())).sum();
+        run.used = set - run.padding();
         run
     }
 
@@ -87,6 +146,15 @@ impl Run {
             *word |= old & !padding;
         }
         self.used = other.used;
+        self.leaving = other.leaving.clone();
+        if !self.leaving.is_empty() {
+            self.leaving.resize(self.words.len(), 0);
+        }
+    }
+
+    fn is_leaving(&self, page: u64) -> bool {
+        let word = self.leaving.get((page / WORD) as usize);
+        word.is_some_and(|word| word & (1 << (page % WORD)) != 0)
     }
 
     pub(super) fn padding(&self) -> u64 {
@@ -137,4 +205,24 @@ impl Run {
         }
         self.used += count;
     }
+}
+
+/// Copies bits from `from` on, as many words as there are.
+fn shift(source: &[u64], from: u64, target: &mut [u64]) {
+    let (first, low) = ((from / WORD) as usize, from % WORD);
+    let word = |index: usize| source.get(index).copied().unwrap_or(0);
+    for (index, bits) in target.iter_mut().enumerate() {
+        let high = word(first + index + 1).checked_shl((WORD - low) as u32).unwrap_or(0);
+        *bits |= word(first + index) >> low | high;
+    }
+}
+
+/// The words that pages lie in, each with their bits.
+fn words(from: u64, pages: u64) -> impl Iterator<Item = (usize, u64)> {
+    let end = from + pages;
+    (from / WORD..end.div_ceil(WORD)).map(move |word| {
+        let (first, behind) = (from.max(word * WORD), end.min((word + 1) * WORD));
+        let bits = u64::MAX >> (WORD - (behind - first)) << (first % WORD);
+        (word as usize, bits)
+    })
 }

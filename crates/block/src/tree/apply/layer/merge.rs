@@ -51,6 +51,7 @@ impl Layer {
                 Next::Old => self.merge_old(context, &mut sources, &cursor, &old),
                 Next::Point { key, value, is_old } => {
                     sources.points.next();
+                    context.output.changes_merged += 1;
                     if is_old {
                         self.release_old(context, &cursor);
                     }

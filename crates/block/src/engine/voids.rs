@@ -1,0 +1,98 @@
+//! Stretches of keys of which a scan has found that no pair lies there.
+//!
+//! A queue's first keys are removed one by one, and so is a directory's content: until a checkpoint has
+//! taken that into the tree, removed keys lie in memory and below, and each scan would pass them again.
+//! So what a scan has passed is remembered, and the next one jumps over it, as over a removed range.
+//!
+//! Nothing is lost if a stretch is forgotten. It holds whatever becomes of tables and tree, until a pair
+//! is put there.
+
+use crate::scan::Walk;
+use crate::table::Table;
+use std::ops::Bound;
+
+/// Stretches that are remembered.
+const VOIDS_MAX: usize = 4096;
+
+#[derive(Debug, Default)]
+pub(crate) struct Voids {
+    /// Has nothing but removed ranges.
+    table: Table,
+    /// The range behind this key is the next to be forgotten for another one.
+    hand: Vec<u8>,
+}
+
+impl Voids {
+    /// To be laid over all tables.
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
+    pub fn learn(&mut self, walk: &mut Walk) {
+        for (first, last) in walk.voids.drain(..) {
+            self.table.delete_range(&first, &last);
+            while self.table.ranges.len() > VOIDS_MAX {
+                self.forget_one();
+            }
+        }
+    }
+
+    /// A pair is put.
+    pub fn put(&mut self, key: &[u8]) {
+        let Some(last) = self.table.range_end(key).cloned() else { return };
+        let until = (Bound::Unbounded, Bound::Included(key));
+        let first = self.table.ranges.range::<[u8], _>(until).next_back();
+        let first = first.expect("the key lies in it").0.clone();
+        self.table.forget_range(&first);
+        self.table.delete_range(&first, key);
+        self.table.delete_range(&[key, &[0]].concat(), &last);
+    }
+
+    fn forget_one(&mut self) {
+        let behind = (Bound::Excluded(&self.hand[..]), Bound::Unbounded);
+        let next = self.table.ranges.range::<[u8], _>(behind).next();
+        let next = next.or_else(|| self.table.ranges.first_key_value());
+        let Some(first) = next.map(|(first, _)| first.clone()) else { return };
+        self.hand = first.to_vec();
+        self.table.forget_range(&first);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn learn(voids: &mut Voids, first: &[u8], last: &[u8]) {
+        let stretch = (first.to_vec(), last.to_vec());
+        voids.learn(&mut Walk { voids: vec![stretch], ..Walk::default() });
+    }
+
+    #[test]
+    fn a_pair_that_is_put_is_in_no_stretch() {
+        let mut voids = Voids::default();
+        learn(&mut voids, b"b", b"f");
+        voids.put(b"a");
+        voids.put(b"d");
+        voids.put(b"f");
+        let holds = |key: &[u8]| voids.table().range_end(key).is_some();
+        assert_eq!(
+            [b"a", b"b", b"c", b"d", b"e", b"f"].map(|key| holds(key)),
+            [false, true, true, false, true, false]
+        );
+        assert!(holds(b"d\0"));
+        voids.table().check_invariants();
+    }
+
+    #[test]
+    fn stretches_are_bounded_and_all_are_forgotten_in_turn() {
+        let mut voids = Voids::default();
+        let key = |number: usize| format!("{number:06}").into_bytes();
+        for number in 0..3 * VOIDS_MAX {
+            learn(&mut voids, &key(2 * number), &key(2 * number + 1));
+        }
+        assert_eq!(voids.table().ranges.len(), VOIDS_MAX);
+        let last = key(2 * (3 * VOIDS_MAX - 1));
+        assert!(voids.table().range_end(&last).is_some(), "the newest stays");
+        voids.table().check_invariants();
+    }
+}
