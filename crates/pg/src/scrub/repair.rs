@@ -96,6 +96,8 @@ impl Pg {
         }
         let need = version.unwrap_or_else(|| self.logged_version(&object));
         let targets = self.give_up_pushing(&object);
+        // What else was being read of it is wanted by nobody now.
+        self.sources.forget(&object);
         for target in targets {
             // Who was being filled in gets it like what it misses.
             self.miss_on_member(target, &object, Item { need, have: EVersion::ZERO });

@@ -8,7 +8,7 @@ use crate::{INFO_ATTR, LOG_ENTRIES_MAX, State, is_meta_object};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use store::{Change, Collection, RequestKind, Transaction};
-use types::{HObject, OsdId};
+use types::{HObject, OsdId, SnapId};
 
 const MIB: usize = 1 << 20;
 
@@ -30,7 +30,19 @@ fn omap(seed: usize, pairs: usize) -> BTreeMap<Bytes, Bytes> {
 
 /// Replaces an object by one of so many bytes and pairs.
 fn write(world: &mut World, model: &mut Model, name: &str, seed: usize, size: usize, pairs: usize) {
-    let (object, data, pairs) = (object(name), data(seed, size), omap(seed, pairs));
+    write_object(world, model, object(name), seed, size, pairs);
+    world.run();
+}
+
+fn write_object(
+    world: &mut World,
+    model: &mut Model,
+    object: HObject,
+    seed: usize,
+    size: usize,
+    pairs: usize,
+) {
+    let (data, pairs) = (data(seed, size), omap(seed, pairs));
     let mut changes = vec![
         Change::Remove { object: object.clone() },
         Change::Write { object: object.clone(), offset: 0, data: data.clone() },
@@ -41,7 +53,6 @@ fn write(world: &mut World, model: &mut Model, name: &str, seed: usize, size: us
         changes.push(Change::OmapSet { object: object.clone(), pairs: pairs.clone() });
     }
     world.change(&object, Some(changes));
-    world.run();
     model.insert(object, (data, pairs));
 }
 
@@ -96,6 +107,26 @@ fn begin_backfill() -> (World, Model) {
     (world, model)
 }
 
+/// An object has more clones than a page of a listing, of which OSD 2 has some, in another version.
+fn begin_backfill_of_clones() -> (World, Model) {
+    let (mut world, mut model) = (World::new(3), Model::new());
+    let write = |world: &mut World, model: &mut Model, snaps: std::ops::Range<u64>, seed| {
+        for snap in snaps {
+            let clone = object("family").at(SnapId(snap));
+            write_object(world, model, clone, snap as usize + seed, 20, 0);
+        }
+        write_object(world, model, object("family"), seed, 30, 2);
+        world.run();
+    };
+    world.run_script("size 2\n min 1\n map 20 0 2\n run");
+    write(&mut world, &mut model, 100..240, 1);
+    world.run_script("map 25 0 1\n run");
+    write(&mut world, &mut model, 200..420, 2);
+    fill_log(&mut world, &mut model);
+    world.run_script("map 30 0 2");
+    (world, model)
+}
+
 /// OSD 2 was away for a few writes.
 fn begin_recovery() -> (World, Model) {
     let (mut world, mut model) = (World::new(3), Model::new());
@@ -140,6 +171,14 @@ fn go_on(world: &mut World, script: &str) {
 #[test]
 fn backfill_is_interrupted_by_the_targets_restart() {
     interrupt_everywhere(begin_backfill, 5, |world, _| {
+        go_on(world, "restart 2\n map EPOCH 2 1\n run\n clean => yes");
+        &[1, 2]
+    });
+}
+
+#[test]
+fn backfill_of_more_clones_than_a_page_is_interrupted() {
+    interrupt_everywhere(begin_backfill_of_clones, 97, |world, _| {
         go_on(world, "restart 2\n map EPOCH 2 1\n run\n clean => yes");
         &[1, 2]
     });
