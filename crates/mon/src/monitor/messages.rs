@@ -258,7 +258,7 @@ impl Monitor {
             return;
         }
         self.liveness.heard(report.osd, now);
-        if let Some(newest) = report.pgs.iter().map(|(_, stat)| stat.reported_epoch).max() {
+        if let Some(newest) = report.pgs.values().map(|stat| stat.reported_epoch).max() {
             self.note_epoch_of_osd(report.osd, newest);
         }
         self.stats.record(now, &self.state.osdmap, report);
