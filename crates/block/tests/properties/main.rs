@@ -8,7 +8,7 @@ use engine::Time;
 use harness::generator::{collection, object, one};
 use harness::life::Life;
 use harness::shape::{BLOCKS_PER_MIB, Shape};
-use harness::{Report, Scenario, crashes, damage, failures, fullness};
+use harness::{Report, Scenario, bulk, crashes, damage, failures, fullness};
 use store::{Change, Outcome, RequestKind, StoreError, Transaction};
 
 /// Names the seed of a failure.
@@ -133,6 +133,11 @@ fn damaged_data_is_told_exactly_and_repaired_by_a_write_of_the_whole_block() {
 #[test]
 fn failing_devices_fail_requests_but_lose_nothing_that_was_acknowledged() {
     run_seeds(50, 3, |seed| failures::failure_run(seed, 3));
+}
+
+#[test]
+fn very_much_is_removed_at_once_in_short_steps_and_nothing_else_is() {
+    run_seeds(100, 3, |seed| bulk::bulk_run(seed, 2500));
 }
 
 #[test]

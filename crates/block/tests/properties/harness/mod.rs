@@ -7,10 +7,11 @@
 //! * `compare`: what the store holds.
 //! * `sound`: what `fsck` says of it.
 //! * `life`: a store at work, and one that crashed.
-//! * `crashes`, `damage`, `last`, `failures`, `healing`, `races`, `fullness`: the scenarios. Each runs
-//!   from a seed and panics at the first wrong answer.
+//! * `crashes`, `damage`, `last`, `failures`, `healing`, `races`, `fullness`, `bulk`: the scenarios. Each
+//!   runs from a seed and panics at the first wrong answer.
 #![allow(dead_code)]
 
+pub mod bulk;
 pub mod compare;
 pub mod crashes;
 pub mod damage;
@@ -53,7 +54,7 @@ impl AddAssign for Report {
 pub type Scenario = fn(u64) -> Report;
 
 /// All scenarios, by the name that the soak prints.
-pub const SCENARIOS: [(&str, Scenario); 12] = [
+pub const SCENARIOS: [(&str, Scenario); 13] = [
     ("model", crashes::equals_the_reference),
     ("boundaries", crashes::crash_at_boundaries),
     ("every-boundary", crashes::crash_at_every_boundary),
@@ -66,4 +67,5 @@ pub const SCENARIOS: [(&str, Scenario); 12] = [
     ("failed-reads", healing::failed_reads),
     ("races", races::reads_beside_overwrites),
     ("fullness", fullness::full_devices),
+    ("bulk", bulk::bulk_removals),
 ];
