@@ -1,5 +1,6 @@
 //! What an OSD must be told.
 
+use crate::limits;
 use auth::CryptoKey;
 use types::{EntityAddrVec, OsdId, Uuid};
 
@@ -27,4 +28,20 @@ pub struct Config {
     /// `CEPH_CON_MODE_*` that are accepted, in any order: 1 is crc, 2 secure.
     pub connection_modes: Vec<u32>,
     pub hostname: String,
+    pub sizes: Sizes,
+}
+
+/// How much goes at once, of what a host may want less than usual of: simulated clusters, so that little data is
+/// many pieces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sizes {
+    pub groups: pg::Sizes,
+    /// Data in one piece of an object that is copied.
+    pub copy_chunk_max: u64,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Sizes { groups: pg::Sizes::default(), copy_chunk_max: limits::COPY_CHUNK_MAX }
+    }
 }

@@ -1,8 +1,8 @@
 //! Fetching whole objects for `COPY_FROM`, from this OSD or another, as a client of their primary.
 
+use crate::Osd;
 use crate::execute::{Answer, CopiedObject, CopyRequest, Need};
 use crate::request::{Origin, Request};
-use crate::{Osd, limits};
 use bytes::Bytes;
 use classes::Caller;
 use codec::{Reader, Writer};
@@ -57,7 +57,7 @@ impl Osd {
             wanted,
             cursor: CopyCursor::default(),
             copied: CopiedObject::default(),
-            reserved: limits::COPY_CHUNK_MAX,
+            reserved: self.config.sizes.copy_chunk_max,
             asked: None,
         };
         self.copies.active.insert(id, copy);
@@ -83,7 +83,7 @@ impl Osd {
             client_incarnation: 0,
             mtime: Default::default(),
             object: copy.source.clone(),
-            ops: copy.ops(),
+            ops: copy.ops(self.config.sizes.copy_chunk_max),
             snap_context: Default::default(),
             retry_attempt: 0,
             features: SUPPORTED,
@@ -132,7 +132,7 @@ impl Osd {
     /// begins anew then, and this copy ends.
     fn make_room(&mut self, id: u64, size: u64, is_last: bool) -> Result<bool, Errno> {
         let copy = self.copies.active.get_mut(&id).expect("the caller has it");
-        let next = if is_last { 0 } else { limits::COPY_CHUNK_MAX };
+        let next = if is_last { 0 } else { self.config.sizes.copy_chunk_max };
         let needed = (copy.copied.bytes() + next).max(size).max(copy.reserved);
         let (key, more) = (copy.request, needed - copy.reserved);
         let request = self.requests.get(key).filter(|request| request.attempt == copy.attempt);
@@ -185,7 +185,7 @@ impl Osd {
 }
 
 impl Copy {
-    fn ops(&self) -> Vec<OsdOp> {
+    fn ops(&self, chunk_max: u64) -> Vec<OsdOp> {
         let mut ops = Vec::with_capacity(2);
         // Later pieces must be of the same version as the first.
         let version = match self.copied.user_version {
@@ -199,7 +199,7 @@ impl Copy {
         }
         let mut w = Writer::new();
         w.value(&self.cursor);
-        w.u64(limits::COPY_CHUNK_MAX);
+        w.u64(chunk_max);
         ops.push(OsdOp::new(OpCode::COPY_GET).with_input(w.into_bytes()));
         ops
     }

@@ -57,7 +57,7 @@ mod stored_maps;
 mod turns;
 mod watches;
 
-pub use config::{Config, VERSION};
+pub use config::{Config, Sizes, VERSION};
 pub use options::Options;
 pub use osd::Osd;
 pub use stored_maps::{stored_map, stored_map_request};

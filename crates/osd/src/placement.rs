@@ -113,12 +113,12 @@ impl Osd {
     }
 
     pub(crate) fn place_group(&mut self, pg: PgId, change: &MapChange, members: Members) {
-        let whoami = self.config.id;
+        let (whoami, sizes) = (self.config.id, self.config.sizes.groups);
         let epoch = change.epoch;
         let serial = &mut self.group_serial;
         let group = self.groups.entry(pg).or_insert_with(|| {
             *serial += 1;
-            Group::new(pg::Pg::new(pg, whoami), *serial)
+            Group::new(pg::Pg::new(pg, whoami).with_sizes(sizes), *serial)
         });
         group.pg.set_room(!self.reporting.is_disk_full());
         group.tell_time(&self.leases, self.now);

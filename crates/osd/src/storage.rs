@@ -138,7 +138,8 @@ impl Osd {
                 continue;
             }
             self.group_serial += 1;
-            let group = Group::new(Pg::load(collection.0, self.config.id), self.group_serial);
+            let pg = Pg::load(collection.0, self.config.id).with_sizes(self.config.sizes.groups);
+            let group = Group::new(pg, self.group_serial);
             self.groups.insert(collection.0, group);
             self.pump_group(now, collection.0);
         }

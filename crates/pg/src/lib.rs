@@ -46,6 +46,7 @@ mod recovery;
 mod replicate;
 mod reshape;
 pub mod scrub;
+mod sizes;
 pub mod snaps;
 mod source;
 pub mod split;
@@ -66,6 +67,7 @@ pub use object_info::{
 pub use osds::{OsdStatus, Osds};
 pub use replicate::{AlsoWritten, Write};
 pub use reshape::MergedVersions;
+pub use sizes::Sizes;
 pub use state::{MapChange, Output, Pg, State, Tag};
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //!
 //! Invariants: versions ascend strictly; there is no gap above `tail`; clients of all requests are known.
 
+use crate::Sizes;
 use crate::clients::Clients;
 use crate::dups::{Dups, LogDup};
 use crate::object_info::{decode_request_id, encode_request_id};
@@ -202,11 +203,12 @@ impl PgLog {
 
     /// The version that the log should be trimmed to, if it has become long. Counts the entry that
     /// is about to be added. What is not `committed` may yet be undone, and so must stay.
-    pub fn trim_target(&self, committed: EVersion) -> Option<EVersion> {
-        if self.entries.len() < LOG_ENTRIES_MAX {
+    pub fn trim_target(&self, sizes: &Sizes, committed: EVersion) -> Option<EVersion> {
+        if self.entries.len() < sizes.log_entries_max {
             return None;
         }
-        let target = self.entries[self.entries.len() - LOG_ENTRIES_KEPT].version.min(committed);
+        let kept = self.entries.len() - sizes.log_entries_kept;
+        let target = self.entries[kept].version.min(committed);
         (target > self.tail).then_some(target)
     }
 

@@ -77,7 +77,7 @@ impl Pg {
             result,
             returns,
         };
-        let trim = self.log.trim_target(self.committed).unwrap_or_default();
+        let trim = self.log.trim_target(&self.sizes, self.committed).unwrap_or_default();
         self.info.last_update = version;
         if self.missing.is_empty() {
             self.info.last_complete = version;

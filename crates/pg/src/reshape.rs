@@ -104,6 +104,7 @@ impl Pg {
         };
         Pg {
             state,
+            sizes: self.sizes,
             created: self.created,
             past: self.past.clone(),
             knows_past: self.knows_past,

@@ -6,12 +6,8 @@ use std::collections::BTreeMap;
 use store::{ObjectMeta, Outcome, RequestKind, StoreError};
 use types::{EVersion, HObject, OsdId};
 
-/// Data and omap in one piece of an object.
-const PIECE_DATA_MAX: u64 = 1 << 20;
-const PIECE_OMAP_ENTRIES_MAX: usize = 1024;
+/// In one piece of an object; see [`crate::Sizes`] for how many and how much data.
 const PIECE_OMAP_BYTES_MAX: usize = 1 << 20;
-/// Objects in one page of a listing.
-const PAGE_OBJECTS_MAX: usize = 128;
 
 /// Reads in progress; those of an earlier interval are forgotten, their completions ignored.
 #[derive(Debug, Default)]
@@ -127,7 +123,7 @@ impl Pg {
                 piece.meta = meta;
                 let offset = push.cursor.data_offset;
                 if push.cursor.omap_after.is_none() && offset < push.size {
-                    let length = PIECE_DATA_MAX.min(push.size - offset);
+                    let length = self.sizes.piece_data_max.min(push.size - offset);
                     let read = RequestKind::Read { collection, object, offset, length };
                     return Ok(Some(read));
                 }
@@ -135,7 +131,7 @@ impl Pg {
             Outcome::Read(read) => {
                 let offset = push.cursor.data_offset;
                 let end = offset + read.data.len() as u64;
-                if end < push.size.min(offset + PIECE_DATA_MAX) {
+                if end < push.size.min(offset + self.sizes.piece_data_max) {
                     return Err(format!("data ends at {end} of {}", push.size));
                 }
                 push.data = read.data;
@@ -172,7 +168,7 @@ impl Pg {
             object: piece.push.object.clone(),
             after: piece.push.cursor.omap_after.clone(),
             prefix: bytes::Bytes::new(),
-            entries_max: PIECE_OMAP_ENTRIES_MAX,
+            entries_max: self.sizes.piece_omap_entries_max,
             bytes_max: PIECE_OMAP_BYTES_MAX,
         }
     }
@@ -189,7 +185,7 @@ impl Pg {
         let job = self.sources.number();
         let scan = Scan { to, from: from.clone(), objects: Vec::new(), left: 0, next: None };
         self.sources.scans.insert(job, scan);
-        let (collection, entries_max) = (self.collection, PAGE_OBJECTS_MAX);
+        let (collection, entries_max) = (self.collection, self.sizes.page_objects_max);
         self.ask_store(Tag::ScanPage(job), RequestKind::List { collection, from, entries_max });
     }
 

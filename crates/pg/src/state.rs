@@ -12,7 +12,7 @@ use crate::reshape::{Held, Reshaping};
 use crate::scrub::Order;
 use crate::source::Sources;
 use crate::stall::Room;
-use crate::{Members, Missing, Osds, PgInfo, PgLog};
+use crate::{Members, Missing, Osds, PgInfo, PgLog, Sizes};
 use engine::{Message, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -172,6 +172,7 @@ pub struct Pg {
     pub(crate) collection: Collection,
     pub(crate) meta: HObject,
     pub(crate) state: State,
+    pub(crate) sizes: Sizes,
     /// Whether the collection exists, or its creation was submitted.
     pub(crate) created: bool,
     pub(crate) info: PgInfo,
@@ -242,6 +243,7 @@ impl Pg {
             collection: Collection(id),
             meta: crate::meta_object(id),
             state: State::Stray,
+            sizes: Sizes::default(),
             created: false,
             info: PgInfo::default(),
             log: PgLog::default(),
@@ -279,6 +281,10 @@ impl Pg {
             held: Held::default(),
             outputs: VecDeque::new(),
         }
+    }
+
+    pub fn with_sizes(self, sizes: Sizes) -> Self {
+        Pg { sizes, ..self }
     }
 
     pub fn poll_output(&mut self) -> Option<Output> {

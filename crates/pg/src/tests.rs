@@ -9,6 +9,7 @@ mod pieces;
 mod recovery;
 mod reshaping;
 mod room;
+mod sizes;
 mod world;
 
 use world::World;

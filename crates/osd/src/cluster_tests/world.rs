@@ -153,6 +153,7 @@ impl World {
             auth_none: false,
             connection_modes: vec![1, 2],
             hostname: "host".to_owned(),
+            sizes: crate::Sizes::default(),
         };
         machine.osd = Some(Osd::new(config, [osd.0 as u8; 32]));
         self.drain();

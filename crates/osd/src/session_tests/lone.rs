@@ -76,6 +76,7 @@ impl Lone {
             auth_none,
             connection_modes: vec![1, 2],
             hostname: "host".to_owned(),
+            sizes: crate::Sizes::default(),
         };
         let mut lone = Lone {
             osd: Osd::new(config, [1; 32]),

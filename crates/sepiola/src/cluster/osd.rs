@@ -60,6 +60,7 @@ impl OsdMember {
             auth_none: self.auth == AuthMode::None,
             connection_modes: CONNECTION_MODES.to_vec(),
             hostname: self.hostname.clone(),
+            sizes: osd::Sizes::default(),
         };
         Ok(Osd::new(config, seed()?))
     }

@@ -52,6 +52,7 @@ impl Lone {
             auth_none: true,
             connection_modes: vec![1],
             hostname: "host".to_owned(),
+            sizes: osd::Sizes::default(),
         };
         let mut lone = Lone {
             osd: Osd::new(config, [1; 32]),
