@@ -63,6 +63,11 @@ impl Osd {
         self.reporting.request(now);
     }
 
+    /// Whether it is out of service until it is started again.
+    pub fn has_failed(&self) -> bool {
+        self.stage == Stage::Failed
+    }
+
     /// Asks to be marked down, and as one whose promises nobody need wait for.
     pub(crate) fn take_leave(&mut self) {
         let Some(conn) = self.monitor.conn().filter(|_| self.stage == Stage::Failed) else {

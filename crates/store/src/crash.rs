@@ -80,6 +80,8 @@ pub struct CrashStore {
     reads_submitted: u64,
     completions: VecDeque<Completion>,
     is_dead: bool,
+    /// Reads until one fails.
+    reads_to_failure: Option<u64>,
 }
 
 impl ObjectStore for CrashStore {
@@ -117,6 +119,7 @@ impl CrashStore {
             reads_submitted: 0,
             completions: VecDeque::new(),
             is_dead: false,
+            reads_to_failure: None,
         }
     }
 
@@ -191,6 +194,15 @@ impl CrashStore {
         self.options.read_errors_per_million = per_million;
     }
 
+    /// One read fails, after so many others, whatever it reads; if it is tried again it succeeds.
+    pub fn fail_read(&mut self, after: u64) {
+        self.reads_to_failure = Some(after);
+    }
+
+    pub fn heal_reads(&mut self) {
+        self.reads_to_failure = None;
+    }
+
     /// The device answers nothing but errors, and keeps what is durable.
     pub fn kill(&mut self) {
         self.is_dead = true;
@@ -199,6 +211,7 @@ impl CrashStore {
     /// The device lives, and reads do not fail.
     pub fn heal(&mut self) {
         self.is_dead = false;
+        self.heal_reads();
         self.set_read_errors(0);
     }
 
@@ -274,10 +287,15 @@ impl CrashStore {
         if self.is_dead {
             return Some(StoreError::Device(DEAD.to_owned()));
         }
-        let RequestKind::Read { collection, object, offset, length } = kind else { return None };
+        let fails_once = self.reads_to_failure == Some(0);
+        self.reads_to_failure = self.reads_to_failure.and_then(|left| left.checked_sub(1));
+        let RequestKind::Read { collection, object, offset, length } = kind else {
+            return fails_once.then(|| StoreError::Device(DEAD.to_owned()));
+        };
         let is_damaged =
             !self.damaged.is_empty() && self.damaged.contains(&(*collection, object.clone()));
         let faulty = is_damaged
+            || fails_once
             || self.options.read_errors_per_million > 0
                 && self.prng.chance(self.options.read_errors_per_million, 1_000_000);
         let exists = self.durable.object(*collection, object).is_some();
@@ -420,5 +438,19 @@ mod tests {
         store.poll_completion();
         let outcome = store.poll_completion().unwrap().outcome;
         assert_eq!(outcome, Err(StoreError::Corrupt { object, offset: 0, length: 9 }));
+    }
+
+    #[test]
+    fn a_read_that_fails_once_succeeds_when_tried_again() {
+        let mut store = CrashStore::new(1, CrashOptions::immediate());
+        store.fail_read(1);
+        let mut list = |token| {
+            store.submit(Time::ZERO, Request { token, kind: RequestKind::Collections });
+            store.flush();
+            store.poll_completion().unwrap().outcome
+        };
+        assert!(list(1).is_ok());
+        assert_eq!(list(2), Err(StoreError::Device(DEAD.to_owned())));
+        assert!(list(3).is_ok());
     }
 }
