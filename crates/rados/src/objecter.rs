@@ -21,6 +21,9 @@ use wire::{MessageBody, OsdMapMessage, OsdRequest, ShardPgId};
 /// Requests are written as every OSD since Luminous reads them; what newer ones add are empty traces.
 const REQUEST_FEATURES: u64 = features::SUPPORTED & !features::SERVER_SQUID;
 
+/// Any member of the group may answer such a request, or refer it to the primary.
+const REPLICA_READS: u32 = request_flags::BALANCE_READS | request_flags::LOCALIZE_READS;
+
 /// Who waits for an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Purpose {
@@ -71,6 +74,14 @@ impl Pending {
             Purpose::Listing(request) => Some(request.start().hash),
             _ => None,
         }
+    }
+
+    /// The member of the group that is to answer instead of the primary: some other one for each read.
+    fn replica(&self, id: OpId, target: &Target) -> Option<OsdId> {
+        let may = self.flags & REPLICA_READS != 0 && self.flags & request_flags::WRITE == 0;
+        let acting = &target.mapping.acting;
+        let index = id.0.checked_rem(acting.len() as u64)? as usize;
+        acting.get(index).copied().filter(|_| may)
     }
 
     fn object(&self, hash: u32) -> HObject {
@@ -183,7 +194,8 @@ impl Objecter {
                 pending.target = None;
                 pending.sent_on = None;
             }
-            Located::At(osd, target) => {
+            Located::At(primary, target) => {
+                let osd = pending.replica(id, &target).unwrap_or(primary);
                 let addrs = map.client_addrs(osd).cloned().unwrap_or_default();
                 let conn = self.sessions.open(osd, &addrs, fx);
                 let target = Some((osd, target));

@@ -12,6 +12,7 @@ use rados::{
 use std::collections::BTreeSet;
 use types::features::SUPPORTED;
 use types::{Epoch, Errno, HObject, OsdId, PgId, PoolId};
+use wire::op::request_flags;
 use wire::watch::NotifyRequest;
 use wire::{BackoffOp, MessageBody, OsdBackoff, OsdOp, ShardPgId};
 
@@ -140,6 +141,25 @@ fn a_new_map_moves_operations_to_the_new_primary_in_order() {
     }
     let arrived: Vec<u64> = world.osds[2].requests.iter().map(|(tid, _)| *tid).collect();
     assert_eq!(arrived, ids.iter().map(|id| id.0).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_balanced_read_that_a_member_does_not_serve_goes_to_the_primary() {
+    let mut world = World::new(1);
+    put(&mut world, "a", b"x");
+    world.run_for(Duration::from_secs(1));
+    let pg = PgId { pool: POOL, seed: 0 };
+    world.change_map(|map| {
+        map.new_pg_temp.insert(pg, vec![OsdId(0), OsdId(1)]);
+    });
+    world.osds[1].refers = true;
+    for _ in 0..4 {
+        let mut read = operation("a", OsdOp::read(0, 0));
+        read.flags |= request_flags::BALANCE_READS;
+        let id = world.client.submit(world.now, read);
+        assert_eq!(reply(&mut world, id).ops[0].output, "x");
+    }
+    assert_eq!(world.osds[1].requests.len(), 2);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What OSDs answer, and to whom the answers go.
 
-use super::{Objecter, Pending, Purpose, first_operation};
+use super::{Objecter, Pending, Purpose, REPLICA_READS, first_operation};
 use crate::effects::Effects;
 use crate::operation::check;
 use crate::{ListPage, OpId, OperationReply, Reply, listing};
@@ -30,6 +30,11 @@ impl Objecter {
         let is_stale = reply.retry_attempt >= 0 && reply.retry_attempt != pending.attempts - 1;
         if pending.sent_on != Some(conn) || is_stale {
             return;
+        }
+        if reply.result == Errno::AGAIN.negative() && pending.flags & REPLICA_READS != 0 {
+            pending.flags &= !REPLICA_READS;
+            pending.sent_on = None;
+            return self.pump(id, fx);
         }
         match reply.redirect {
             Some(redirect) => self.redirect(id, redirect, fx),

@@ -17,6 +17,8 @@ const VERSION_MAX: u16 = 8;
 #[derive(Default)]
 pub struct FakeOsd {
     pub is_unreachable: bool,
+    /// Refers those who read to the primary.
+    pub refers: bool,
     /// Takes requests and says nothing.
     pub is_silent: bool,
     /// Does what it is asked for, and says nothing.
@@ -56,6 +58,10 @@ impl FakeOsd {
         self.requests.push((message.tid, request.retry_attempt));
         if self.is_silent {
             return Vec::new();
+        }
+        if self.refers {
+            let reply = OsdReply::to(&request, Errno::AGAIN.negative(), map.epoch);
+            return vec![(conn, reply.encode(SUPPORTED).with_tid(message.tid))];
         }
         let mut more = Vec::new();
         let mut reply = match self.done.get(&message.tid) {
