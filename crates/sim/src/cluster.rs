@@ -15,7 +15,7 @@ use mon::{AuthMode, Parameters, Settings};
 use rados::{Config, Credentials};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use stdx::Prng;
-use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, OsdId, ParticipantName};
+use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, OsdId, ParticipantName, PoolId};
 
 const MON_HOST: u8 = 1;
 const OSD_HOSTS: u8 = 10;
@@ -28,6 +28,12 @@ const OSD_PORT_FIRST: u16 = 6800;
 const CONNECTION_MODES: [u32; 2] = [1, 2];
 const MON_NAMES: [&str; 3] = ["a", "b", "c"];
 pub const POOL: &str = "data";
+/// The first one that is made.
+pub const POOL_ID: PoolId = PoolId(1);
+/// Where there is a quota, and more objects than that.
+pub const QUOTA_POOL: &str = "quota";
+pub const QUOTA_OBJECTS: usize = 3;
+const SOURCES: usize = 2;
 
 fn addr(host: u8, port: u16, nonce: u32) -> EntityAddr {
     EntityAddr::msgr2(SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, host)), port), nonce)
@@ -70,13 +76,19 @@ pub fn build(scenario: Scenario, printed: bool) -> World {
             auth_none: !scenario.uses_cephx,
             connection_modes: CONNECTION_MODES.to_vec(),
             hostname: host_name(id.0 as usize % scenario.hosts),
+            sizes: scenario.trials.sizes,
         };
         nodes.push(osd(store, config, seeds.next_u64()));
     }
     for number in 0..scenario.clients {
         let mut config = Config::new(admin.clone(), credentials.clone(), monitors.clone());
         config.prefers_secure = scenario.prefers_secure && scenario.uses_cephx;
-        nodes.push(client(number, config));
+        let (mut body, presence) = client(number, config);
+        if let Body::Client(process) = &mut body {
+            // Others ask the primary, and must see the same.
+            process.balances_reads = scenario.trials.balances_reads && number % 2 == 0;
+        }
+        nodes.push((body, presence));
     }
     if scenario.has_image {
         let config = Config::new(admin, credentials, monitors);
@@ -187,6 +199,19 @@ fn targets(scenario: &Scenario) -> Vec<Target> {
         name: format!("object.{index}"),
         // What is only appended to would leave no room in the end.
         is_journal: index.is_multiple_of(3) && !scenario.is_tight,
+        is_source: false,
     };
-    (0..scenario.objects).map(target).collect()
+    let unchanging = |pool: &str, name: &str, count: usize| {
+        let target = |index| Target {
+            pool: pool.to_owned(),
+            name: format!("{name}.{index}"),
+            is_journal: false,
+            is_source: true,
+        };
+        (0..count).map(target).collect::<Vec<_>>()
+    };
+    let trials = &scenario.trials;
+    let sources = unchanging(POOL, "source", if trials.has_copies { SOURCES } else { 0 });
+    let kept = unchanging(QUOTA_POOL, "kept", if trials.has_quota { QUOTA_OBJECTS } else { 0 });
+    (0..scenario.objects).map(target).chain(sources).chain(kept).collect()
 }

@@ -21,6 +21,16 @@ const SLOW_FACTOR_MAX: u64 = 60;
 const LOSS_PER_MILLE_MAX: u64 = 300;
 /// Longer than everybody's patience.
 const PAUSE_MS_MAX: u64 = 60_000;
+const READS_FAIL_MS_MAX: u64 = 3_000;
+const READS_BEFORE_MAX: u64 = 4;
+const RESENDS_MAX: u64 = 12;
+const RESEND_MS_MAX: u64 = 150;
+/// How long data is elsewhere, and what goes on then.
+const MOVED_MS_MAX: u64 = 8_000;
+const DOWNS_MAX: u64 = 3;
+const DOWN_MS_MAX: u64 = 2_500;
+/// All that waits must come before much else: see `THINK_WITH_PARTITIONS_US` of scenarios.
+const REQUESTS_PAUSE_MS_MAX: u64 = 5_000;
 /// Weights that OSDs are given, in tenths.
 const WEIGHTS: [u64; 5] = [0, 3, 5, 10, 10];
 const CRUSH_WEIGHTS: [u64; 4] = [2, 10, 10, 30];
@@ -80,6 +90,14 @@ pub enum Fault {
     DiskHeals(NodeId),
     /// An administrator gives the OSD another one, as soon as that is safe.
     Replace(NodeId),
+    /// Its disk fails to read once, after so many reads.
+    FailRead(NodeId, u64),
+    /// By now it would not fail any more; an OSD that gave up for it is started again.
+    ReadsHeal(NodeId),
+    /// A client sends again, over the same sessions, what it waits for.
+    Resend(NodeId),
+    /// Some OSD loses what its index has of clones.
+    Unindex,
 }
 
 /// What is drawn.
@@ -109,6 +127,11 @@ pub enum Kind {
     OrderScrub,
     RemoveOsd,
     Rot,
+    BreakBackfill,
+    FailRead,
+    Resend,
+    PauseRequests,
+    MergeRepaired,
 }
 
 impl Kind {
@@ -236,6 +259,21 @@ pub fn draw(prng: &mut Prng, kind: Kind, mix: &FaultMix, cast: &Cast) -> Plan {
             (Fault::Remove(cast.removed.expect("only where one leaves")), Vec::new())
         }
         Kind::Rot => (Fault::RotSoon(cast.rotting.expect("only where one rots")), Vec::new()),
+        Kind::BreakBackfill => break_backfill(prng, cast),
+        Kind::FailRead => {
+            let osd = *prng.choose(&cast.osds);
+            let over = Duration::from_millis(1 + prng.below(READS_FAIL_MS_MAX));
+            let after = prng.below(READS_BEFORE_MAX);
+            (Fault::FailRead(osd, after), vec![(over, Fault::ReadsHeal(osd))])
+        }
+        Kind::Resend => {
+            let client = *prng.choose(&cast.clients);
+            let follows = waits(prng, RESENDS_MAX, RESEND_MS_MAX);
+            let follows = follows.map(|wait| (wait, Fault::Resend(client))).collect();
+            (Fault::Resend(client), follows)
+        }
+        Kind::PauseRequests => pause_requests(prng),
+        Kind::MergeRepaired => merge_repaired(prng),
     }
 }
 
@@ -260,6 +298,63 @@ fn fail_disk(prng: &mut Prng, cast: &Cast) -> Plan {
     let after = Duration::from_millis(1 + prng.below(DISK_FAILS_MS_MAX));
     let end = if prng.chance(1, 2) { Fault::Replace(osd) } else { Fault::DiskHeals(osd) };
     (fault, vec![(after, end)])
+}
+
+/// Up to so many moments, each up to so long after the one before.
+fn waits(prng: &mut Prng, count_max: u64, ms_max: u64) -> impl Iterator<Item = Duration> + use<> {
+    let count = 1 + prng.below(count_max);
+    let waits: Vec<u64> = (0..count).map(|_| 1 + prng.below(ms_max)).collect();
+    waits.into_iter().scan(Duration::ZERO, |at, wait| {
+        *at += Duration::from_millis(wait);
+        Some(*at)
+    })
+}
+
+/// One OSD's data goes elsewhere and comes back, and nobody is left in peace meanwhile.
+fn break_backfill(prng: &mut Prng, cast: &Cast) -> Plan {
+    let osds = cast.osds.len() as u64;
+    let mark =
+        |how: &str, id: u64| Fault::Command(format!(r#"{{"prefix":"osd {how}","ids":["{id}"]}}"#));
+    let moved = prng.below(osds);
+    let back = Duration::from_millis(prng.below(MOVED_MS_MAX));
+    let mut follows = vec![(back, mark("in", moved))];
+    for begin in [Duration::ZERO, back] {
+        for wait in waits(prng, DOWNS_MAX, DOWN_MS_MAX) {
+            follows.push((begin + wait, mark("down", prng.below(osds))));
+        }
+    }
+    (mark("out", moved), follows)
+}
+
+/// An administrator lets nobody read, or write, for a while. Those who give commands may die: some are said again.
+fn pause_requests(prng: &mut Prng) -> Plan {
+    let what = *prng.choose(&["pauserd", "pausewr", "pause"]);
+    let order = |verb: &str, what: &str| {
+        Fault::Order(format!(r#"{{"prefix":"osd {verb}","key":"{what}"}}"#))
+    };
+    let over = Duration::from_millis(1 + prng.below(REQUESTS_PAUSE_MS_MAX));
+    let ends = [over, over + Duration::from_secs(2), over + Duration::from_secs(6)];
+    (order("set", what), ends.map(|end| (end, order("unset", "pause"))).into())
+}
+
+/// Groups that were divided are repaired and, while that goes on, merged.
+fn merge_repaired(prng: &mut Prng) -> Plan {
+    let pg_num = |number: u64| {
+        let pool = crate::cluster::POOL;
+        Fault::Command(format!(
+            r#"{{"prefix":"osd pool set","pool":"{pool}","var":"pg_num_actual","val":"{number}"}}"#
+        ))
+    };
+    let mut at = Duration::ZERO;
+    let mut after = |prng: &mut Prng, ms_max: u64| {
+        at += Duration::from_millis(1 + prng.below(ms_max));
+        at
+    };
+    let (many, few) = (*prng.choose(&[8, 16]), *prng.choose(&[1, 2, 4]));
+    let damage = (after(prng, 4_000), Fault::Unindex);
+    let repair = r#"{"prefix":"osd deep-scrub","who":"all"}"#.to_owned();
+    let repair = (after(prng, 100), Fault::Order(repair));
+    (pg_num(many), vec![damage, repair, (after(prng, 1_000), pg_num(few))])
 }
 
 /// A partition that comes and goes.

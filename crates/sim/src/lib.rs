@@ -25,6 +25,7 @@ pub mod scenario;
 pub mod snapshots;
 pub mod stores;
 pub mod trace;
+pub mod trials;
 pub mod watching;
 pub mod workload;
 pub mod world;

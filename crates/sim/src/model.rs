@@ -4,13 +4,16 @@
 //! Semantics are Ceph's: reading an absent object is ENOENT, most writes create, a guard that does
 //! not hold is ECANCELED and changes nothing.
 
+use crate::cluster::POOL_ID;
 use bytes::Bytes;
 use codec::{Reader, Writer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use types::{Errno, SnapId, UTime};
+use wire::copy::CopySource;
 use wire::op::{OpCode, compare};
-use wire::{OpResult, OsdOp, SnapContext};
+use wire::osd_op::CopyFromArguments;
+use wire::{ObjectLocator, OpResult, OsdOp, SnapContext};
 
 /// An incarnation of a client: who holds a lock.
 pub type ActorId = u32;
@@ -71,6 +74,11 @@ pub enum Action {
     LookAt(SnapId),
     /// Makes the object what it was at a snapshot.
     Rollback(SnapId),
+    /// Makes the object what another one is, which does not change.
+    CopyFrom {
+        source: Bytes,
+        content: Arc<State>,
+    },
 }
 
 /// What an action gave.
@@ -138,6 +146,7 @@ impl Action {
                 op.arguments[..8].copy_from_slice(&snap.0.to_le_bytes());
                 vec![op]
             }
+            Action::CopyFrom { source, .. } => vec![copy_from(source)],
             Action::Read | Action::ReadAt(_) => vec![OsdOp::read(0, 0)],
             Action::Look | Action::LookAt(_) => {
                 vec![OsdOp::read(0, 0), OsdOp::new(OpCode::GETXATTRS), omap_list()]
@@ -201,6 +210,12 @@ fn guard_is(expected: &[u8]) -> OsdOp {
 fn omap_set(key: &Bytes, value: &Bytes) -> OsdOp {
     let pairs = BTreeMap::from([(key.clone(), value.clone())]);
     OsdOp::new(OpCode::OMAPSETVALS).with_input(codec::encode_to_bytes(&pairs))
+}
+
+fn copy_from(object: Bytes) -> OsdOp {
+    let arguments = CopyFromArguments { snap: SnapId::HEAD, ..CopyFromArguments::default() };
+    let locator = ObjectLocator { pool: POOL_ID, ..ObjectLocator::default() };
+    OsdOp::copy_from(arguments, &CopySource { object, locator, truncate: None })
 }
 
 fn omap_list() -> OsdOp {
@@ -362,6 +377,7 @@ impl State {
             },
             Action::Unlock if self.holder == Some(actor) => self.holder = None,
             Action::Unlock => return Err(Errno::NOENT),
+            Action::CopyFrom { content, .. } => *self = (**content).clone(),
             Action::Read | Action::Look if !self.exists => return Err(Errno::NOENT),
             Action::Read => {
                 let data = Some(Bytes::copy_from_slice(&self.data));

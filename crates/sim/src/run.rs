@@ -1,7 +1,7 @@
 //! One seed from beginning to end: build, load, faults, healing, and the judgement.
 
 use crate::check::{
-    image, linearizable, log, media, once, quiet, replicas, snapshots, stores, watches,
+    image, linearizable, log, media, once, order, quiet, replicas, snapshots, stores, watches,
 };
 use crate::cluster;
 use crate::faults::Fault;
@@ -23,6 +23,8 @@ use types::{Errno, OsdId, PgId, UTime};
 
 /// How often a command is given again that may not have been done.
 const COMMAND_ATTEMPTS: usize = 5;
+/// Groups of the pool that has a quota.
+const QUOTA_GROUPS: u32 = 16;
 /// How long a new cluster may take until its pool is made.
 const BOOT_LIMIT: Duration = Duration::from_secs(120);
 /// One in so many seeds is scrubbed in the end.
@@ -101,9 +103,14 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
 
 fn play(world: &mut World) -> Result<Report, String> {
     boot(world)?;
+    prepare(world)?;
     world.set_busy(true);
     world.run_until(world.scenario.duration, |world| world.history.is_full());
     world.heal();
+    if world.scenario.trials.pauses {
+        await_commands(world)?;
+        command(world, r#"{"prefix":"osd unset","key":"pause"}"#)?;
+    }
     finish_replacement(world)?;
     finish_removal(world)?;
     if world.has_churned {
@@ -156,7 +163,8 @@ fn judge_stuck(world: &World) -> Result<Report, String> {
 }
 
 fn is_scrubbed(scenario: &Scenario) -> bool {
-    scenario.rotting.is_some() || scenario.seed.is_multiple_of(SCRUBBED_SEEDS) && !scenario.is_tight
+    let is_damaged = scenario.rotting.is_some() || scenario.trials.merges_repaired;
+    is_damaged || scenario.seed.is_multiple_of(SCRUBBED_SEEDS) && !scenario.is_tight
 }
 
 /// Of snapshots whose removal was confirmed nothing is left.
@@ -411,6 +419,47 @@ fn boot(world: &mut World) -> Result<(), String> {
     command(world, &set_pool_command(cluster::POOL, "min_size", &min_size.to_string()))
 }
 
+/// Makes what does not change afterwards.
+fn prepare(world: &mut World) -> Result<(), String> {
+    let (size, has_quota) = (world.scenario.size, world.scenario.trials.has_quota);
+    if has_quota {
+        command(world, &create_pool_command(cluster::QUOTA_POOL, QUOTA_GROUPS, size))?;
+    }
+    let client = world.cast.clients[0];
+    for (object, action) in world.workload.preparation() {
+        let ask = |world: &mut World| {
+            world.in_flight() == 0 && world.request(client, object, action.clone())
+        };
+        if !world.run_until(BOOT_LIMIT, ask) {
+            return Err(format!("object {object} cannot be made\n{}", world.groups()));
+        }
+    }
+    if !world.run_until(BOOT_LIMIT, |world| world.in_flight() == 0) {
+        return Err(unanswered(world));
+    }
+    if has_quota { await_quota(world) } else { Ok(()) }
+}
+
+/// A pool has more objects than it may.
+fn await_quota(world: &mut World) -> Result<(), String> {
+    let (pool, most) = (cluster::QUOTA_POOL, cluster::QUOTA_OBJECTS - 1);
+    let set = format!(
+        r#"{{"prefix":"osd pool set-quota","pool":"{pool}","field":"max_objects","val":"{most}"}}"#
+    );
+    command(world, &set)?;
+    let is_over = |world: &mut World| {
+        let Some(map) = map(world) else { return false };
+        let of_name = map.pool_id(pool).and_then(|id| Some((id, map.pool(id)?)));
+        let over = of_name.filter(|(_, pool)| pool.flags.contains(PoolFlags::FULL_QUOTA));
+        world.over_quota = over.map(|(id, _)| id);
+        world.over_quota.is_some()
+    };
+    match world.run_until(BOOT_LIMIT, is_over) {
+        true => Ok(()),
+        false => Err("a pool over its quota takes more".to_owned()),
+    }
+}
+
 /// A person's command. An OSD that it is about may be out of reach: then a person asks again. For the control
 /// store the monitor waits by itself.
 fn command(world: &mut World, command: &str) -> Result<(), String> {
@@ -556,6 +605,7 @@ fn judge_history(world: &World) -> Result<usize, String> {
         let may_overtake = |before: &Entry, after: &Entry| {
             world.scenario.is_tight && before.action.is_overtaken_when_full(&after.action)
         };
+        order::check(world.history.of_object(object), may_overtake)?;
         linearizable::check_client_order(world.history.of_object(object), may_overtake)?;
         match linearizable::check(world.history.of_object(object)) {
             linearizable::Verdict::Linearizable => {}

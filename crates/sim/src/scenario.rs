@@ -5,6 +5,7 @@
 
 use crate::faults::Kind;
 use crate::stores::{self, StoreKind};
+use crate::trials::{Circumstances, Trials};
 use crate::workload::Reach;
 use engine::Duration;
 use stdx::Prng;
@@ -102,6 +103,7 @@ pub struct Scenario {
     /// Who is taken out of the cluster for good while faults happen.
     pub removed: Option<OsdId>,
     pub has_snapshots: bool,
+    pub trials: Trials,
     pub faults: FaultMix,
 }
 
@@ -167,8 +169,14 @@ impl Scenario {
         let can_go = (0..osds as i32).map(OsdId).filter(|osd| !stay.contains(osd));
         let can_go = if has_spare_place && !is_tight { can_go.collect() } else { Vec::new() };
         let Upkeep { removed, rotting } = faults.add_upkeep(seed, can_go, can_rot, spares);
+        // Whoever works with an image takes no error for an answer. A dead disk need not be a reason for one,
+        // where it has nothing alone; and nothing misreads then.
+        let has_image = seed % IMAGE_ONE_IN == IMAGE_REST
+            && !is_tight
+            && rotten.or(rotting).is_none()
+            && (troubled.is_none() || min_size > 1);
         let seconds = if is_large { 15 + p.below(15) } else { 20 + p.below(60) };
-        Scenario {
+        let mut scenario = Scenario {
             seed,
             monitors: *p.choose(&[1, 1, 2, 3, 3]),
             osds,
@@ -190,12 +198,7 @@ impl Scenario {
             delay_us: (20 + p.below(100), delay_max),
             skew_ms_max: *p.choose(&[0, 300, 60_000]),
             stores,
-            // Whoever works with an image takes no error for an answer. A dead disk need not be a reason for one,
-            // where it has nothing alone; and nothing misreads then.
-            has_image: seed % IMAGE_ONE_IN == IMAGE_REST
-                && !is_tight
-                && rotten.or(rotting).is_none()
-                && (troubled.is_none() || min_size > 1),
+            has_image,
             image_sharers: sharers,
             lame,
             rotten,
@@ -207,7 +210,23 @@ impl Scenario {
             removed,
             // A clone needs room that its removal gives back too late.
             has_snapshots: p.chance(1, SNAPSHOTS_ONE_IN) && !is_tight,
+            trials: Trials::default(),
             faults,
+        };
+        scenario.draw_trials();
+        scenario
+    }
+
+    fn draw_trials(&mut self) {
+        let circumstances = Circumstances {
+            has_image: self.has_image,
+            is_tight: self.is_tight,
+            may_lose_data: self.may_lose_data(),
+            has_snapshots: self.has_snapshots,
+        };
+        self.trials = Trials::draw(self.seed, &mut self.faults, circumstances);
+        if self.trials.has_pieces {
+            self.reach = self.reach.in_pieces();
         }
     }
 
@@ -227,7 +246,8 @@ impl Scenario {
             ("an OSD leaves in the end", self.leaver.is_some()),
             ("rot in the end", self.rotten.is_some()),
         ];
-        all.into_iter().filter(|(_, is_so)| *is_so).map(|(name, _)| name)
+        let all = all.into_iter().chain(self.trials.traits());
+        all.filter(|(_, is_so)| *is_so).map(|(name, _)| name)
     }
 
     /// The OSD whose disk misreads.
@@ -237,7 +257,7 @@ impl Scenario {
 
     /// Whether any device may lose data, or not tell it.
     pub fn may_lose_data(&self) -> bool {
-        self.rotten.or(self.rotting).or(self.troubled).is_some()
+        self.rotten.or(self.rotting).or(self.troubled).is_some() || self.trials.fails_reads
     }
 
     /// Copies of a group lie on different ones of these.

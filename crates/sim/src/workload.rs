@@ -1,16 +1,24 @@
 //! What clients ask for: random requests to few objects, so that they meet.
 
+use crate::cluster::POOL;
 use crate::history::ObjectId;
-use crate::model::{Action, ActorId};
+use crate::model::{Action, ActorId, Object, State};
 use bytes::Bytes;
+use std::sync::Arc;
 use stdx::Prng;
+use wire::SnapContext;
 
 const FILLER_MAX: u64 = 40;
 /// Longer ones are nothing that a log of any size must take.
 const VALUE_LONG_MAX: u64 = 9_000;
 const KEYS: u64 = 5;
+const KEYS_IN_PIECES: u64 = 24;
 /// Of so many requests one is about watches.
 const WATCH_ONE_IN: u64 = 12;
+/// Of so many requests one copies another object, where objects are copied.
+const COPY_ONE_IN: u64 = 8;
+const SOURCE_LEN: u64 = 2_500;
+const SOURCE_KEYS: u64 = 7;
 /// One client of so many only reads.
 const READER_ONE_IN: ActorId = 4;
 
@@ -22,15 +30,26 @@ pub struct Reach {
     /// One in so many payloads is long enough for several blocks and frames.
     pub long_one_in: u64,
     pub long_max: u64,
+    /// Of the omap so many keys are written to.
+    pub keys: u64,
 }
 
 impl Reach {
     /// What meets in one block.
-    pub const NEAR: Reach = Reach { offset_max: 96, long_one_in: 60, long_max: 9_000 };
+    pub const NEAR: Reach = Reach { offset_max: 96, long_one_in: 60, long_max: 9_000, keys: KEYS };
     /// What small devices are full of soon.
-    pub const WIDE: Reach = Reach { offset_max: 200_000, long_one_in: 2, long_max: 800_000 };
+    pub const WIDE: Reach =
+        Reach { offset_max: 200_000, long_one_in: 2, long_max: 800_000, keys: KEYS };
     /// Objects of many blocks, with holes.
-    pub const FAR: Reach = Reach { offset_max: 30_000, long_one_in: 50, long_max: 24_000 };
+    pub const FAR: Reach =
+        Reach { offset_max: 30_000, long_one_in: 50, long_max: 24_000, keys: KEYS };
+
+    /// The same, so that more objects are worth being cut into pieces.
+    pub fn in_pieces(self) -> Reach {
+        let Reach { offset_max, long_one_in, long_max, .. } = self;
+        let (offset_max, long_one_in) = (offset_max.max(3_000), long_one_in.min(15));
+        Reach { offset_max, long_one_in, long_max: long_max.min(5_000), keys: KEYS_IN_PIECES }
+    }
 }
 
 /// An object that clients share.
@@ -40,6 +59,8 @@ pub struct Target {
     pub name: String,
     /// Only appended to and read.
     pub is_journal: bool,
+    /// Written once, before anything else, and copied since.
+    pub is_source: bool,
 }
 
 /// What a client does about watches of an object.
@@ -57,17 +78,48 @@ pub struct Workload {
     payloads_made: u64,
     /// The guard that a client saw last, per object.
     guards: Vec<Bytes>,
+    /// Targets that change; the others come behind them.
+    changing: usize,
+    /// What objects hold that are copied.
+    sources: Vec<(Bytes, Arc<State>)>,
 }
 
 impl Workload {
     pub fn new(prng: Prng, reach: Reach, targets: Vec<Target>) -> Self {
         let guards = vec![Bytes::new(); targets.len()];
-        Workload { prng, reach, targets, payloads_made: 0, guards }
+        let changing = targets.iter().filter(|target| !target.is_source).count();
+        let sources = Vec::new();
+        Workload { prng, reach, targets, payloads_made: 0, guards, changing, sources }
+    }
+
+    /// What makes the objects that do not change afterwards.
+    pub fn preparation(&mut self) -> Vec<(ObjectId, Action)> {
+        let mut all = Vec::new();
+        for object in self.changing..self.targets.len() {
+            let data = self.unique_of_length(0, SOURCE_LEN);
+            let mut content = Object::default();
+            for number in 0..self.reach.keys.min(SOURCE_KEYS) {
+                let (guard, key): (Bytes, Bytes) =
+                    ("source".into(), format!("key.{number}").into());
+                let action = match number {
+                    0 => Action::Mix { guard, key, data: data.clone() },
+                    _ => Action::OmapSet { key, value: guard },
+                };
+                content.apply(0, &action, &SnapContext::default()).expect("these writes succeed");
+                all.push((object, action));
+            }
+            let target = &self.targets[object];
+            if target.pool == POOL {
+                let name = Bytes::copy_from_slice(target.name.as_bytes());
+                self.sources.push((name, Arc::new(content.state)));
+            }
+        }
+        all
     }
 
     /// The next request of a client.
     pub fn next(&mut self, actor: ActorId) -> (ObjectId, Action) {
-        let object = self.prng.below(self.targets.len() as u64) as usize;
+        let object = self.prng.below(self.changing as u64) as usize;
         // Who only reads never waits for a write that cannot be replicated, and so sees what an OSD
         // says that others have given up.
         if actor.is_multiple_of(READER_ONE_IN) {
@@ -86,7 +138,7 @@ impl Workload {
         if !self.prng.chance(1, WATCH_ONE_IN) {
             return None;
         }
-        let object = self.prng.below(self.targets.len() as u64) as usize;
+        let object = self.prng.below(self.changing as u64) as usize;
         Some(match self.prng.chance(1, 3) {
             true => WatchAction::Toggle(object),
             false => WatchAction::Notify(object),
@@ -112,6 +164,10 @@ impl Workload {
     }
 
     fn any_action(&mut self, actor: ActorId, object: ObjectId) -> Action {
+        if !self.sources.is_empty() && self.prng.chance(1, COPY_ONE_IN) {
+            let (source, content) = self.prng.choose(&self.sources).clone();
+            return Action::CopyFrom { source, content };
+        }
         match self.prng.below(30) {
             0..5 => Action::Append { data: self.payload(actor) },
             5..8 => {
@@ -140,7 +196,7 @@ impl Workload {
     }
 
     fn key(&mut self) -> Bytes {
-        format!("key.{}", self.prng.below(KEYS)).into()
+        format!("key.{}", self.prng.below(self.reach.keys)).into()
     }
 
     /// Data that nobody else writes.
@@ -154,10 +210,14 @@ impl Workload {
     }
 
     fn unique(&mut self, actor: ActorId, long_max: u64) -> Bytes {
-        self.payloads_made += 1;
         let long = self.prng.chance(1, self.reach.long_one_in);
-        let length = self.prng.below(if long { long_max } else { FILLER_MAX }) as usize;
-        let filler = char::from(b'a' + (actor % 26) as u8).to_string().repeat(length);
+        let length = self.prng.below(if long { long_max } else { FILLER_MAX });
+        self.unique_of_length(actor, length)
+    }
+
+    fn unique_of_length(&mut self, actor: ActorId, length: u64) -> Bytes {
+        self.payloads_made += 1;
+        let filler = char::from(b'a' + (actor % 26) as u8).to_string().repeat(length as usize);
         format!("<{actor}.{}:{filler}>", self.payloads_made).into()
     }
 }

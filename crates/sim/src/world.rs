@@ -6,8 +6,10 @@
 mod disks;
 mod groups;
 mod image;
+mod insistence;
 mod misfortune;
 mod omission;
+mod quota;
 mod removal;
 mod snapshots;
 mod watching;
@@ -31,12 +33,12 @@ use crate::snapshots::Snapshots;
 use crate::trace::{Brief, Trace};
 use crate::watching::Watching;
 use crate::workload::Workload;
-use engine::{Duration, Time};
+use engine::{ConnId, Duration, Message, Time};
 use maps::OsdMap;
 use rados::OperationReply;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use stdx::Prng;
-use types::{Epoch, Errno, OsdId};
+use types::{Epoch, Errno, OsdId, PoolId};
 
 const SNAPSHOTS_SALT: u64 = 0x5eaf_00d5;
 /// Where virtual time begins.
@@ -134,6 +136,12 @@ pub struct World {
     pub tally: BTreeMap<Kind, u64>,
     /// OSDs whose disks fail now.
     pub bad_disks: BTreeSet<NodeId>,
+    /// OSDs whose disks fail to read once.
+    pub failing_reads: BTreeSet<NodeId>,
+    /// Requests that clients wait for, by client and number, where they may be sent again.
+    sent: BTreeMap<(NodeId, u64), (ConnId, Message)>,
+    /// The pool that has a quota, once it was seen to be over it.
+    pub over_quota: Option<PoolId>,
     /// When disks failed to read what perhaps only they have.
     pub misreads: Vec<Misread>,
     /// A store has lost what it was told to have.
@@ -210,6 +218,9 @@ impl World {
             removal: None,
             tally: BTreeMap::new(),
             bad_disks: BTreeSet::new(),
+            failing_reads: BTreeSet::new(),
+            sent: BTreeMap::new(),
+            over_quota: None,
             misreads: Vec::new(),
             has_omitted: false,
             has_churned: false,
@@ -296,6 +307,7 @@ impl World {
         match arrival {
             Arrival::Message(message) => {
                 let (kind, tid, length) = (message.kind, message.tid, message.len());
+                self.note_reply(node, &message);
                 self.line(format_args!("{name} {} < {kind:#x} tid {tid} {length} bytes", conn.0));
                 self.nodes[node].process().handle_message(now, conn, message);
             }
@@ -309,6 +321,7 @@ impl World {
             }
             Arrival::Closed => {
                 self.line(format_args!("{name} {} closed", conn.0));
+                self.forget_sent(node, conn);
                 self.nodes[node].process().handle_closed(now, conn);
             }
             Arrival::Auth(request) => {
@@ -365,6 +378,7 @@ impl World {
         self.note_confirmed_watches(node);
         self.nodes[node].process().check_invariants();
         self.check_findings(node);
+        self.check_quota(node);
         self.plan_wake(node);
     }
 
@@ -383,6 +397,7 @@ impl World {
             let (name, to) = (self.presences[node].participant(), target.participant);
             self.line(format_args!("{name} {} connects to {to} at {}", conn.0, target.addrs));
         }
+        self.note_sent(node, &output);
         self.network(|network, cx| match output {
             ProcessOutput::Send { conn, message } => network.send(cx, node, conn, message),
             ProcessOutput::Connect { conn, target } => network.connect(cx, node, conn, &target),

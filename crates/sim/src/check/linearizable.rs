@@ -245,7 +245,7 @@ fn hash(value: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-fn describe(entry: &Entry) -> String {
+pub(super) fn describe(entry: &Entry) -> String {
     let Entry { actor, action, invoked, context, .. } = entry;
     let snaps = if context.seq.0 > 0 { format!(" with {context:?}") } else { String::new() };
     let action = format!("{action:?}{snaps}");

@@ -1,5 +1,5 @@
 //! The log of a placement group tells the truth: for each object its last entry names the version
-//! that the object has, or its deletion; versions ascend; no request is in it twice, nor is one that was
+//! that the object has, or its deletion; versions ascend without a gap; no request is in it twice, nor is one that was
 //! trimmed executed again.
 
 use super::replicas::all_groups;
@@ -53,8 +53,10 @@ fn check_copy(store: &MemStore, pg: PgId) -> Result<(), String> {
 }
 
 fn check_order(entries: &[LogEntry]) -> Result<(), String> {
-    let ascends = |pair: &[LogEntry]| pair[0].version < pair[1].version;
-    match entries.windows(2).find(|pair| !ascends(pair)) {
+    let follows = |pair: &[LogEntry]| {
+        pair[0].version < pair[1].version && pair[0].version.version + 1 == pair[1].version.version
+    };
+    match entries.windows(2).find(|pair| !follows(pair)) {
         Some(pair) => Err(format!("{} follows {}", pair[1].version, pair[0].version)),
         None => Ok(()),
     }

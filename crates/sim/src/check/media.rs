@@ -47,7 +47,8 @@ fn was_misread(world: &World, entry: &Entry) -> bool {
     let overlaps = |misread: &Misread| {
         misread.since <= answered && misread.until.is_none_or(|until| entry.invoked <= until)
     };
-    !entry.action.is_write() && world.misreads.iter().any(overlaps)
+    let reads = !entry.action.is_write() || matches!(entry.action, Action::CopyFrom { .. });
+    reads && world.misreads.iter().any(overlaps)
 }
 
 /// Such a request changed nothing, and says nothing about its object.

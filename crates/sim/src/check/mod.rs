@@ -5,6 +5,7 @@ pub mod linearizable;
 pub mod log;
 pub mod media;
 pub mod once;
+pub mod order;
 pub mod quiet;
 pub mod replicas;
 pub mod snapshots;

@@ -3,7 +3,7 @@
 use super::Disk;
 use crate::stores::BlockShape;
 use block::device::{BLOCK, Device};
-use block::disk::{Driver, Faults, FaultyDisk};
+use block::disk::{Driver, Faults, FaultyDisk, ReadFault};
 use block::superblock::all_slots;
 use block::{BlockStore, StoreFailure};
 use engine::Time;
@@ -29,6 +29,8 @@ pub struct BlockDisk {
     completions: VecDeque<Completion>,
     /// Whether the store has a reason to give up.
     is_faulty: bool,
+    /// Whether a read may fail once.
+    fails_read: bool,
 }
 
 impl BlockDisk {
@@ -42,7 +44,8 @@ impl BlockDisk {
         disk.perform(writes.expect("the devices are large enough"));
         let store = BlockStore::open(shape.store.clone());
         let completions = VecDeque::new();
-        BlockDisk { shape, prng, disk, store, has_commits: false, completions, is_faulty: false }
+        let (has_commits, is_faulty, fails_read) = (false, false, false);
+        BlockDisk { shape, prng, disk, store, has_commits, completions, is_faulty, fails_read }
     }
 
     /// Why it does not go on, if it has no reason.
@@ -94,6 +97,20 @@ impl BlockDisk {
         self.is_faulty = true;
         let faults = Faults { read_errors_per_million: per_million, ..Faults::default() };
         self.disk.set_faults(faults);
+    }
+
+    /// One read fails, after so many others. That is a reason for a store that is being opened to give up, and for
+    /// no other.
+    pub fn fail_read(&mut self, after: u64) {
+        self.is_faulty |= !self.store.is_open();
+        self.fails_read = true;
+        self.disk.fail_read(after + 1, ReadFault::Error);
+    }
+
+    pub fn heal_reads(&mut self) {
+        self.fails_read = false;
+        self.is_faulty &= !self.store.is_open() || self.disk.is_faulty();
+        self.disk.heal();
     }
 
     /// The devices are as good as they were, while their OSD is not up, and the store is being opened anew.
@@ -178,6 +195,8 @@ impl Disk for BlockDisk {
         }
         self.store = self.open();
         self.is_faulty &= self.disk.is_faulty();
+        // Who opens it may meet that.
+        self.is_faulty |= self.fails_read;
         self.completions.clear();
     }
 }

@@ -77,6 +77,8 @@ pub struct ClientProcess {
     /// Another one after each start.
     pub actor: ActorId,
     submitted: BTreeMap<OpId, Submitted>,
+    /// Any member of a group may answer what it reads.
+    pub balances_reads: bool,
     /// Who works with an image instead of single objects.
     pub image_user: Option<Box<dyn ImageUser>>,
     /// Answers that are not for him.
@@ -87,8 +89,8 @@ impl ClientProcess {
     pub fn new(config: Config) -> Self {
         let hosted = Hosted::new(NoDisk);
         let (submitted, image_user) = (BTreeMap::new(), None);
-        let of_others = VecDeque::new();
-        ClientProcess { hosted, config, actor: 0, submitted, image_user, of_others }
+        let (of_others, balances_reads) = (VecDeque::new(), false);
+        ClientProcess { hosted, config, actor: 0, submitted, balances_reads, image_user, of_others }
     }
 
     pub fn start(&mut self, now: Time, actor: ActorId, seed: [u8; 32]) {
@@ -103,6 +105,11 @@ impl ClientProcess {
     pub fn in_flight(&self) -> usize {
         let on_image = self.image_user.as_ref().map_or(0, |user| user.in_flight());
         self.submitted.len() + on_image
+    }
+
+    /// Whether the message with that number carries a request of the history.
+    pub fn waits_for_request(&self, tid: u64) -> bool {
+        matches!(self.submitted.get(&OpId(tid)), Some(Submitted::Request(_)))
     }
 
     pub fn has_commands(&self) -> bool {
@@ -153,6 +160,9 @@ impl ClientProcess {
         operation.snap = action.snapshot().unwrap_or(SnapId::HEAD);
         if action.calls_writing_class() {
             operation.flags |= request_flags::WRITE;
+        }
+        if self.balances_reads && !action.is_write() {
+            operation.flags |= request_flags::BALANCE_READS;
         }
         if action.is_let_through() {
             operation.flags |= request_flags::FULL_FORCE;

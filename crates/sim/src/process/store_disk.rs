@@ -65,6 +65,22 @@ impl StoreDisk {
         }
     }
 
+    /// One read fails, after so many others.
+    pub fn fail_read(&mut self, after: u64) {
+        match self {
+            StoreDisk::Crash(store) => store.fail_read(after),
+            StoreDisk::Block(disk) => disk.fail_read(after),
+        }
+    }
+
+    /// No read fails any more because of that.
+    pub fn heal_reads(&mut self) {
+        match self {
+            StoreDisk::Crash(store) => store.heal_reads(),
+            StoreDisk::Block(disk) => disk.heal_reads(),
+        }
+    }
+
     pub fn heal(&mut self) {
         match self {
             StoreDisk::Crash(store) => store.heal(),

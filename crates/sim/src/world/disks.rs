@@ -100,6 +100,31 @@ impl World {
         }
     }
 
+    /// A read fails, and would not if it were tried again.
+    pub(super) fn fail_read(&mut self, node: NodeId, after: u64) {
+        if self.is_removed(node) || self.bad_disks.contains(&node) {
+            return;
+        }
+        self.note_misread(node);
+        self.failing_reads.insert(node);
+        self.with_store(node, |store, _| store.fail_read(after));
+    }
+
+    pub(super) fn heal_reads(&mut self, node: NodeId) {
+        if !self.failing_reads.remove(&node) || self.bad_disks.contains(&node) {
+            return;
+        }
+        self.end_misread(node);
+        let Body::Osd(osd) = &mut self.nodes[node].body else { return };
+        let has_failed = osd.hosted.daemon.as_ref().is_some_and(Osd::has_failed);
+        self.with_store(node, |store, _| store.heal_reads());
+        if has_failed {
+            self.crash(node, false);
+            self.with_store(node, |store, _| store.heal());
+            self.start(node);
+        }
+    }
+
     fn note_misread(&mut self, node: NodeId) {
         self.misreads.push(Misread { node, since: self.agenda.now(), until: None });
     }

@@ -101,6 +101,10 @@ impl World {
             Fault::DiskMisreads(node, per_million) => self.misread(node, per_million),
             Fault::DiskHeals(node) => self.heal_disk(node),
             Fault::Replace(node) => self.replace(node),
+            Fault::FailRead(node, after) => self.fail_read(node, after),
+            Fault::ReadsHeal(node) => self.heal_reads(node),
+            Fault::Resend(node) => self.resend(node),
+            Fault::Unindex => self.unindex(),
         }
     }
 
@@ -137,6 +141,7 @@ impl World {
                 self.watching.died(self.agenda.now(), client.actor);
                 client.image_user.iter_mut().for_each(|user| user.crash());
             }
+            self.sent.retain(|(sender, _), _| *sender != node);
             self.network(|network, cx| network.node_died(cx, node, silently));
             // What was delivered to it and not looked at is lost with it.
             self.deliveries.retain(|delivery| delivery.node != node);
@@ -157,6 +162,9 @@ impl World {
         self.fault(Fault::Mend);
         for node in self.bad_disks.clone() {
             self.heal_disk(node);
+        }
+        for node in self.failing_reads.clone() {
+            self.heal_reads(node);
         }
         self.cast.rotting.into_iter().for_each(|node| self.end_misread(node));
         let all: Vec<NodeId> = (0..self.nodes.len()).collect();

@@ -2,15 +2,51 @@
 
 use super::{Body, World};
 use crate::cluster;
+use crate::network::NodeId;
 use crate::process::Disk;
+use bytes::Bytes;
+use osd::Osd;
 use pg::snaps::{SNAPSET_ATTR, SnapSet, index_pairs};
-use pg::{is_meta_object, meta_object};
-use std::collections::BTreeMap;
+use pg::{Pg, is_meta_object, meta_object};
+use std::collections::{BTreeMap, BTreeSet};
 use store::mem::MemStore;
 use store::{Change, Collection, Request, RequestKind, Transaction};
-use types::{HObject, PgId};
+use types::{HObject, OsdId, PgId};
 
 impl World {
+    /// Some running OSD loses what its index has of an object's clones, whatever else goes on.
+    pub(super) fn unindex(&mut self) {
+        let mut nodes = self.cast.osds.clone();
+        let first = self.fault_prng.below(nodes.len() as u64) as usize;
+        nodes.rotate_left(first);
+        for node in nodes {
+            let Some((id, pg, keys)) = self.find_indexed(node) else { continue };
+            self.line(format_args!("osd.{id} loses what its index has of clones in {pg}"));
+            let keys = keys.into_iter().collect();
+            let change = Change::OmapRemove { object: meta_object(pg), keys };
+            return self.lose(node, vec![(Collection(pg), change)]);
+        }
+    }
+
+    fn find_indexed(&self, node: NodeId) -> Option<(OsdId, PgId, BTreeSet<Bytes>)> {
+        let Body::Osd(osd) = &self.nodes[node].body else { return None };
+        let durable = osd.hosted.disk.durable(self.clock(node)).ok()?;
+        let mut groups = osd.hosted.daemon.iter().flat_map(Osd::groups).map(Pg::id);
+        groups.find_map(|pg| Some((osd.config.id, pg, indexed_for_good(&durable.store, pg)?)))
+    }
+
+    /// A store loses what its OSD believes to be there. Nobody waits for the answer.
+    fn lose(&mut self, node: NodeId, changes: Vec<(Collection, Change)>) {
+        self.has_omitted = true;
+        let kind = RequestKind::Commit(Transaction { changes });
+        let request = Request { token: u64::MAX, kind };
+        self.with_store(node, |store, now| {
+            store.submit(now, request);
+            store.end_turn(now);
+        });
+        self.touch(node);
+    }
+
     /// The first OSD that has clones loses one, if there are other copies, and all that its index has
     /// of an object. Nothing else goes on. Whether anything was found to be lost.
     pub fn omit(&mut self) -> Result<bool, String> {
@@ -27,25 +63,29 @@ impl World {
             });
             let Some((pg, head, set)) = found else { continue };
             self.line(format_args!("osd.{id} loses clones of {head}"));
-            self.has_omitted = true;
             let keys = index_pairs(&head, &set).into_keys().collect();
             let mut changes = vec![Change::OmapRemove { object: meta_object(pg), keys }];
             if self.scenario.size > 1 {
                 changes.push(Change::Remove { object: head.at(set.clones[0].id) });
             }
-            let changes = changes.into_iter().map(|change| (Collection(pg), change)).collect();
-            let kind = RequestKind::Commit(Transaction { changes });
-            // Nobody waits for the answer.
-            let request = Request { token: u64::MAX, kind };
-            self.with_store(node, |store, now| {
-                store.submit(now, request);
-                store.end_turn(now);
-            });
-            self.touch(node);
+            let changes = changes.into_iter().map(|change| (Collection(pg), change));
+            self.lose(node, changes.collect());
             return Ok(true);
         }
         Ok(false)
     }
+}
+
+/// What an index has of clones that no removal of a snapshot needs.
+fn indexed_for_good(store: &MemStore, pg: PgId) -> Option<BTreeSet<Bytes>> {
+    let (head, mut set) = family(store, pg)?;
+    let mut keys = BTreeSet::new();
+    for clone in &mut set.clones {
+        // The others may be removed; see `Snapshots`.
+        clone.snaps.retain(|snap| snap.0.is_multiple_of(2));
+    }
+    keys.extend(index_pairs(&head, &set).into_keys());
+    (!keys.is_empty()).then_some(keys)
 }
 
 /// An object that has clones.

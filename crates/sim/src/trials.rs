@@ -1,0 +1,122 @@
+//! What a seed is put to besides: objects of many pieces, logs that backfill must stand in for, reads that fail once,
+//! requests that are sent again, pauses, copies of objects, quotas.
+//!
+//! Drawn apart from everything else, one by one, each with faults of its own.
+
+use crate::faults::Kind;
+use crate::scenario::FaultMix;
+use stdx::Prng;
+
+const TRIALS: u64 = 0x7472_6961_6c73;
+/// One seed of so many has small pieces and short logs.
+const PIECES_ONE_IN: u64 = 3;
+/// In one seed of so many, of those with faults, reads fail once; requests are sent again; the cluster pauses; groups
+/// merge while they are repaired.
+const READS_ONE_IN: u64 = 4;
+const RESENDS_ONE_IN: u64 = 4;
+const PAUSES_ONE_IN: u64 = 5;
+const MERGES_ONE_IN: u64 = 4;
+/// In one seed of so many objects are copied.
+const COPIES_ONE_IN: u64 = 4;
+/// In one seed of so many there is a pool over its quota.
+const QUOTA_ONE_IN: u64 = 8;
+/// In one seed of so many some clients read from any member of a group.
+const BALANCES_ONE_IN: u64 = 4;
+/// How much of all faults those of one trial may be.
+const SHARES: [u64; 3] = [1, 3, 8];
+const PIECE_DATA: [u64; 4] = [48, 256, 1_000, 4_096];
+const PIECE_ENTRIES: [usize; 3] = [1, 2, 5];
+const PAGE_OBJECTS: [usize; 3] = [1, 2, 5];
+/// When a log is trimmed, and to what.
+const LOGS: [(usize, usize); 4] = [(6, 4), (20, 12), (60, 50), (1100, 1000)];
+
+#[derive(Debug, Clone, Default)]
+pub struct Trials {
+    pub sizes: osd::Sizes,
+    pub has_pieces: bool,
+    /// Reads of any disk fail once, at any time.
+    pub fails_reads: bool,
+    pub resends: bool,
+    pub pauses: bool,
+    pub merges_repaired: bool,
+    /// Some clients read from any member of a group.
+    pub balances_reads: bool,
+    /// Objects are copied from others that do not change.
+    pub has_copies: bool,
+    /// A pool is over its quota from the beginning.
+    pub has_quota: bool,
+}
+
+/// What others decided about the seed.
+#[derive(Debug, Clone, Copy)]
+pub struct Circumstances {
+    /// Somebody takes no error for an answer.
+    pub has_image: bool,
+    pub is_tight: bool,
+    /// Data may be lost: a copy that is replaced leaves no other one.
+    pub may_lose_data: bool,
+    pub has_snapshots: bool,
+}
+
+impl Trials {
+    pub fn draw(seed: u64, mix: &mut FaultMix, circumstances: Circumstances) -> Self {
+        let mut prng = Prng::new(seed ^ TRIALS);
+        let p = &mut prng;
+        let Circumstances { has_image, is_tight, may_lose_data, has_snapshots } = circumstances;
+        let has_faults = !mix.weights.is_empty();
+        let mut trials = Trials {
+            has_pieces: p.chance(1, PIECES_ONE_IN) && !is_tight,
+            fails_reads: p.chance(1, READS_ONE_IN) && has_faults && !has_image && !may_lose_data,
+            resends: p.chance(1, RESENDS_ONE_IN) && has_faults,
+            pauses: p.chance(1, PAUSES_ONE_IN) && has_faults && !is_tight,
+            merges_repaired: p.chance(1, MERGES_ONE_IN) && has_faults && has_snapshots,
+            has_copies: p.chance(1, COPIES_ONE_IN) && !is_tight,
+            has_quota: p.chance(1, QUOTA_ONE_IN) && !is_tight,
+            balances_reads: p.chance(1, BALANCES_ONE_IN),
+            sizes: osd::Sizes::default(),
+        };
+        let sizes = draw_sizes(p);
+        if trials.has_pieces {
+            trials.sizes = sizes;
+        }
+        let total: u64 = mix.weights.iter().map(|(_, weight)| weight).sum();
+        let kinds = [
+            (Kind::BreakBackfill, trials.has_pieces && has_faults),
+            (Kind::FailRead, trials.fails_reads),
+            (Kind::Resend, trials.resends),
+            (Kind::PauseRequests, trials.pauses),
+            (Kind::MergeRepaired, trials.merges_repaired),
+        ];
+        for (kind, is_drawn) in kinds {
+            let share = *p.choose(&SHARES);
+            if is_drawn {
+                mix.weights.push((kind, 1 + total / share));
+            }
+        }
+        trials
+    }
+
+    /// What is special about the seed.
+    pub fn traits(&self) -> [(&'static str, bool); 5] {
+        [
+            ("objects of many pieces", self.has_pieces),
+            ("logs that backfill stands in for", self.sizes.groups.log_entries_max < LOGS[3].0),
+            ("objects are copied", self.has_copies),
+            ("a pool over its quota", self.has_quota),
+            ("reads from any member", self.balances_reads),
+        ]
+    }
+}
+
+fn draw_sizes(p: &mut Prng) -> osd::Sizes {
+    let (log_entries_max, log_entries_kept) = *p.choose(&LOGS);
+    let piece_data_max = *p.choose(&PIECE_DATA);
+    let groups = pg::Sizes {
+        log_entries_max,
+        log_entries_kept,
+        piece_data_max,
+        piece_omap_entries_max: *p.choose(&PIECE_ENTRIES),
+        page_objects_max: *p.choose(&PAGE_OBJECTS),
+    };
+    osd::Sizes { groups, copy_chunk_max: piece_data_max }
+}

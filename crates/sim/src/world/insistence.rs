@@ -1,0 +1,44 @@
+//! Clients that send requests again over the session on which they wait for the answer, as they do when a map says that
+//! OSDs may have forgotten them.
+
+use super::{Body, World};
+use crate::network::NodeId;
+use crate::process::ProcessOutput;
+use engine::{ConnId, Message};
+use wire::{MessageBody, OsdReply, OsdRequest};
+
+impl World {
+    pub(super) fn note_sent(&mut self, node: NodeId, output: &ProcessOutput) {
+        if !self.scenario.trials.resends {
+            return;
+        }
+        let ProcessOutput::Send { conn, message } = output else { return };
+        let Body::Client(client) = &self.nodes[node].body else { return };
+        if message.kind == OsdRequest::KIND && client.waits_for_request(message.tid) {
+            self.sent.insert((node, message.tid), (*conn, message.clone()));
+        }
+    }
+
+    pub(super) fn note_reply(&mut self, node: NodeId, message: &Message) {
+        if message.kind == OsdReply::KIND {
+            self.sent.remove(&(node, message.tid));
+        }
+    }
+
+    pub(super) fn forget_sent(&mut self, node: NodeId, conn: ConnId) {
+        self.sent.retain(|(sender, _), (on, _)| (*sender, *on) != (node, conn));
+    }
+
+    /// All that the client waits for, in the order in which it asked.
+    pub(super) fn resend(&mut self, node: NodeId) {
+        if self.weather.is_paused(node) {
+            return;
+        }
+        let of_node = self.sent.range((node, 0)..=(node, u64::MAX));
+        let again: Vec<(ConnId, Message)> = of_node.map(|(_, sent)| sent.clone()).collect();
+        for (conn, message) in again {
+            self.line(format_args!("client {node} sends tid {} again", message.tid));
+            self.network(|network, cx| network.send(cx, node, conn, message));
+        }
+    }
+}
