@@ -23,6 +23,9 @@ const LOSS_PER_MILLE_MAX: u64 = 300;
 const PAUSE_MS_MAX: u64 = 60_000;
 const READS_FAIL_MS_MAX: u64 = 3_000;
 const READS_BEFORE_MAX: u64 = 4;
+const FAILED_READS_MAX: u64 = 8;
+const FAILED_READ_MS_MAX: u64 = 1_500;
+const REPAIRS: u64 = 3;
 const RESENDS_MAX: u64 = 12;
 const RESEND_MS_MAX: u64 = 150;
 /// How long data is elsewhere, and what goes on then.
@@ -260,12 +263,7 @@ pub fn draw(prng: &mut Prng, kind: Kind, mix: &FaultMix, cast: &Cast) -> Plan {
         }
         Kind::Rot => (Fault::RotSoon(cast.rotting.expect("only where one rots")), Vec::new()),
         Kind::BreakBackfill => break_backfill(prng, cast),
-        Kind::FailRead => {
-            let osd = *prng.choose(&cast.osds);
-            let over = Duration::from_millis(1 + prng.below(READS_FAIL_MS_MAX));
-            let after = prng.below(READS_BEFORE_MAX);
-            (Fault::FailRead(osd, after), vec![(over, Fault::ReadsHeal(osd))])
-        }
+        Kind::FailRead => fail_reads(prng, cast),
         Kind::Resend => {
             let client = *prng.choose(&cast.clients);
             let follows = waits(prng, RESENDS_MAX, RESEND_MS_MAX);
@@ -326,6 +324,21 @@ fn break_backfill(prng: &mut Prng, cast: &Cast) -> Plan {
     (mark("out", moved), follows)
 }
 
+/// Reads of some OSDs fail, one after the other; in one of two cases while copies are compared.
+fn fail_reads(prng: &mut Prng, cast: &Cast) -> Plan {
+    let (first, mut follows) = match prng.chance(1, 2) {
+        true => break_backfill(prng, cast),
+        false => (Fault::Start(Vec::new()), Vec::new()),
+    };
+    for wait in waits(prng, FAILED_READS_MAX, FAILED_READ_MS_MAX) {
+        let (osd, after) = (*prng.choose(&cast.osds), prng.below(READS_BEFORE_MAX));
+        let over = wait + Duration::from_millis(1 + prng.below(READS_FAIL_MS_MAX));
+        follows.push((wait, Fault::FailRead(osd, after)));
+        follows.push((over, Fault::ReadsHeal(osd)));
+    }
+    (first, follows)
+}
+
 /// An administrator lets nobody read, or write, for a while. Those who give commands may die: some are said again.
 fn pause_requests(prng: &mut Prng) -> Plan {
     let what = *prng.choose(&["pauserd", "pausewr", "pause"]);
@@ -351,10 +364,14 @@ fn merge_repaired(prng: &mut Prng) -> Plan {
         at
     };
     let (many, few) = (*prng.choose(&[8, 16]), *prng.choose(&[1, 2, 4]));
-    let damage = (after(prng, 4_000), Fault::Unindex);
-    let repair = r#"{"prefix":"osd deep-scrub","who":"all"}"#.to_owned();
-    let repair = (after(prng, 100), Fault::Order(repair));
-    (pg_num(many), vec![damage, repair, (after(prng, 1_000), pg_num(few))])
+    let repair = r#"{"prefix":"osd deep-scrub","who":"all"}"#;
+    let mut follows = Vec::new();
+    for _ in 0..REPAIRS {
+        follows.push((after(prng, 2_000), Fault::Unindex));
+        follows.push((after(prng, 100), Fault::Order(repair.to_owned())));
+    }
+    follows.push((after(prng, 1_000), pg_num(few)));
+    (pg_num(many), follows)
 }
 
 /// A partition that comes and goes.

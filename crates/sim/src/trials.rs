@@ -12,7 +12,7 @@ const TRIALS: u64 = 0x7472_6961_6c73;
 const PIECES_ONE_IN: u64 = 3;
 /// In one seed of so many, of those with faults, reads fail once; requests are sent again; the cluster pauses; groups
 /// merge while they are repaired.
-const READS_ONE_IN: u64 = 4;
+const READS_ONE_IN: u64 = 2;
 const RESENDS_ONE_IN: u64 = 4;
 const PAUSES_ONE_IN: u64 = 5;
 const MERGES_ONE_IN: u64 = 4;
@@ -75,6 +75,7 @@ impl Trials {
             balances_reads: p.chance(1, BALANCES_ONE_IN),
             sizes: osd::Sizes::default(),
         };
+        trials.has_pieces |= trials.fails_reads && p.chance(1, 2);
         let sizes = draw_sizes(p);
         if trials.has_pieces {
             trials.sizes = sizes;
