@@ -15,6 +15,7 @@ pub enum Check {
     Rados,
     Librados,
     Caps,
+    ImageUsers,
     Bench,
     Fio,
     Rbd,
@@ -45,11 +46,12 @@ pub enum Mode {
 }
 
 impl Check {
-    pub const ALL: [Check; 23] = [
+    pub const ALL: [Check; 24] = [
         Check::Commands,
         Check::Rados,
         Check::Librados,
         Check::Caps,
+        Check::ImageUsers,
         Check::Bench,
         Check::Fio,
         Check::Rbd,
@@ -77,6 +79,7 @@ impl Check {
             Check::Rados => "rados",
             Check::Librados => "librados",
             Check::Caps => "caps",
+            Check::ImageUsers => "image-users",
             Check::Bench => "bench",
             Check::Fio => "fio",
             Check::Rbd => "rbd",
@@ -106,6 +109,7 @@ impl Check {
             Check::Rados => ("bash", include_str!("../checks/rados.sh")),
             Check::Librados => ("python3", include_str!("../checks/librados.py")),
             Check::Caps => ("bash", include_str!("../checks/caps.sh")),
+            Check::ImageUsers => ("bash", include_str!("../checks/image-users.sh")),
             Check::Bench => ("bash", include_str!("../checks/bench.sh")),
             Check::Fio => ("bash", include_str!("../checks/fio.sh")),
             Check::Rbd => ("bash", include_str!("../checks/rbd.sh")),

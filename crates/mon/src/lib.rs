@@ -44,6 +44,7 @@ pub mod statistics;
 mod table;
 
 pub use bootstrap::{Bootstrap, BootstrapError, DEFAULT_RULE, Parameters, bootstrap};
+pub use commands::registry;
 pub use monitor::{AuthMode, Monitor, Settings};
 pub use rebuild::{EPOCHS_PASSED_OVER, Remains, rebuild};
 

@@ -11,6 +11,7 @@
 //! Of several monitors one leads ([`election`]). It alone does what follows from time, and knows what
 //! OSDs report; the others pass on to it what they cannot answer alone ([`relay`], [`proxies`]).
 
+mod asking;
 pub mod balance;
 mod clocks;
 mod committing;
@@ -30,10 +31,12 @@ mod pool_ops;
 mod proxies;
 mod publish;
 mod purge;
+mod queue;
 mod registration;
 mod relay;
 mod session;
 mod verdicts;
+mod waiting;
 mod went_back;
 
 pub use clocks::LeaderClock;
@@ -66,6 +69,7 @@ use maps::RawTable;
 use osds::Liveness;
 use proxies::Proxies;
 use publish::MapMessages;
+use queue::Jobs;
 use relay::Relay;
 use session::Session;
 use std::collections::{BTreeMap, VecDeque};
@@ -74,8 +78,6 @@ use std::time::Duration;
 use types::{EntityAddrVec, Uuid};
 use went_back::ClaimedMaps;
 
-/// Operations that wait; what comes beyond is refused.
-pub const JOBS_MAX: usize = 4096;
 /// Inputs that wait while the state is loaded; further messages close their session.
 const WAITING_MAX: usize = 16_384;
 /// How often housekeeping looks around.
@@ -131,7 +133,7 @@ pub struct Monitor {
     /// Of a session that is being opened with the leader.
     proof: Option<(ConnId, ClientAuthorizer)>,
     proxies: Proxies,
-    jobs: VecDeque<Job>,
+    jobs: Jobs,
     in_flight: Option<InFlight>,
     /// What the store did not answer, until its content is known again.
     doubtful: Option<InFlight>,
@@ -191,7 +193,7 @@ impl Monitor {
             relay: Relay::default(),
             proof: None,
             proxies: Proxies::default(),
-            jobs: VecDeque::new(),
+            jobs: Jobs::default(),
             in_flight: None,
             doubtful: None,
             claimed_maps: ClaimedMaps::default(),
@@ -237,7 +239,12 @@ impl Monitor {
         match &mut self.phase {
             Phase::Serving => self.serve(now, input),
             Phase::Starting { waiting } => {
-                if waiting.len() < WAITING_MAX {
+                // Whoever asks to be let in must not crowd out those that are: daemons of this process.
+                let most = match input {
+                    Input::Auth(..) => WAITING_MAX / 2,
+                    _ => WAITING_MAX,
+                };
+                if waiting.len() < most {
                     waiting.push_back(input);
                 } else if let Input::Message(conn, _) | Input::Auth(conn, _) = input {
                     self.outputs.push_back(Output::Close { conn });
@@ -256,15 +263,6 @@ impl Monitor {
             Input::Closed(conn) => self.close_session(now, conn),
         }
         self.pump(now);
-    }
-
-    /// Appends an operation, or answers at once that there are too many.
-    fn enqueue(&mut self, job: Job) {
-        if self.jobs.len() < JOBS_MAX {
-            self.jobs.push_back(job);
-        } else {
-            self.reject(job, Rejection::Busy);
-        }
     }
 
     fn send(&mut self, conn: ConnId, message: Message) {

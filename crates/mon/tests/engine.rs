@@ -432,3 +432,25 @@ fn an_osd_may_not_boot_with_a_store_that_was_replaced() {
     cluster.boot_store(2, 8, new);
     assert!(is_up(&cluster));
 }
+
+#[test]
+fn a_client_that_asks_for_one_map_is_told_of_all_that_follow_for_a_while() {
+    let mut cluster = Cluster::healthy();
+    let conn = ConnId(ConnId::ACCEPTED + 50);
+    cluster.open(conn, "client.x", 50, "allow r");
+    let next = u64::from(cluster.epoch().0) + 1;
+    subscribe(&mut cluster, conn, "osdmap", next, SubscribeItem::ONETIME);
+    // Three that were killed begin again, each in a map of its own.
+    let newest = |cluster: &mut Cluster| {
+        let maps = cluster.take::<OsdMapMessage>(conn);
+        maps.iter().flat_map(|map| map.incrementals.keys().copied()).max()
+    };
+    for osd in 0..3 {
+        cluster.boot_as(osd, 2);
+        assert_eq!(newest(&mut cluster), Some(cluster.epoch()), "osd.{osd}");
+    }
+    cluster.advance(Duration::from_secs(31));
+    cluster.take::<OsdMapMessage>(conn);
+    cluster.boot_as(0, 3);
+    assert_eq!(newest(&mut cluster), None, "not for ever");
+}

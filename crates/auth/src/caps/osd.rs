@@ -89,6 +89,20 @@ impl OsdCaps {
         let mut granted = vec![false; access.classes.len()];
         self.grants.iter().any(|grant| grant.allows(access, &mut granted))
     }
+
+    /// Whether snapshots of a pool may be taken that its clients manage: a grant must let write everywhere, or
+    /// somewhere in the pool that it names. A tag names none. `pool` is `None` for one that does not exist.
+    pub fn allows_snapshots(&self, pool: Option<&str>, peer: Option<IpAddr>) -> bool {
+        let covers = |(objects, spec): &(Match, Spec)| {
+            let names_pool = pool.is_some() && objects.pool.as_deref() == pool;
+            spec.permissions.contains(Permissions::WRITE) && (names_pool || objects.is_everything())
+        };
+        let mut reachable = self
+            .grants
+            .iter()
+            .filter(|grant| grant.network.as_ref().is_none_or(|network| network.contains(peer)));
+        self.allows_all || reachable.any(|grant| grant.parts.iter().any(covers))
+    }
 }
 
 /// `osd_rwxa_t`

@@ -36,7 +36,7 @@ pub const COMMANDS: &[Command] = &[
         "rbd perf image unnamed",
         "for workers: images of which only the ids are known",
         MODULE,
-        "r",
+        "rx",
         unnamed,
     ),
     command(

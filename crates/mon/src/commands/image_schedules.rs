@@ -63,7 +63,7 @@ pub const COMMANDS: &[Command] = &[
         "rbd trash purge due",
         "for workers: whether there is anything to purge",
         MODULE,
-        "r",
+        "rx",
         due,
     ),
     command("rbd trash purge take", "for workers: what is to be purged now", MODULE, "rwx", take),

@@ -22,7 +22,7 @@ use crate::control::{CommitError, Entry, Event, Request, Revision, Transaction};
 use crate::keys::Service;
 use crate::state::State;
 use engine::{Output, Time};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Pause before the store is read again after it failed.
@@ -106,14 +106,14 @@ impl Monitor {
         };
         match is_written(&transaction, known, entries) {
             true => self.finish(now, job, effects),
-            false => self.jobs.push_front(job),
+            false => self.jobs.push_first(job),
         }
     }
 
     fn begin(&mut self, now: Time) {
         self.overview.started = now;
         self.next_tick = Some(now + TICK);
-        self.jobs.push_front(Job::Start);
+        self.jobs.push_first(Job::Start);
         self.tend_candidacy(now);
     }
 
@@ -151,7 +151,10 @@ impl Monitor {
             if !matches!(self.phase, Phase::Serving) {
                 return;
             }
-            let Some(job) = self.jobs.pop_front() else { return };
+            let Some(job) = self.jobs.pop() else { return };
+            if let Some(conn) = job.client() {
+                self.throttle(conn);
+            }
             let (change, effects) = self.run(now, &job);
             if change.touches_osdmap() && self.overview.went_back.is_some() {
                 self.reject(job, Rejection::WentBack);
@@ -200,7 +203,7 @@ impl Monitor {
             }
             Err(CommitError::Conflict) => {
                 let InFlight { transaction, job, .. } = in_flight;
-                self.jobs.push_front(job);
+                self.jobs.push_first(job);
                 if self.sync == Sync::Current && !self.is_overtaken(&transaction) {
                     self.sync = Sync::Behind { until: now + BEHIND_MAX };
                 }
@@ -241,10 +244,13 @@ impl Monitor {
         if let Some(doubtful) = self.doubtful.take_if(|doubtful| is_due(&doubtful.job)) {
             self.reject(doubtful.job, Rejection::Doubtful);
         }
-        let jobs = std::mem::take(&mut self.jobs);
-        let (due, left): (VecDeque<Job>, _) = jobs.into_iter().partition(is_due);
-        self.jobs = left;
-        due.into_iter().for_each(|job| self.reject(job, Rejection::NotDone));
+        for job in self.jobs.take(is_due) {
+            let client = job.client();
+            self.reject(job, Rejection::NotDone);
+            if let Some(conn) = client {
+                self.throttle(conn);
+            }
+        }
     }
 
     /// Whether the change that a transaction lost against is known by now.
@@ -278,7 +284,7 @@ impl Monitor {
             self.send(conn, message);
         }
         if effects.again {
-            self.jobs.push_front(job);
+            self.jobs.push_first(job);
         }
     }
 }

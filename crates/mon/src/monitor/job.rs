@@ -1,19 +1,15 @@
 //! Operations that may change the state, one after the other.
 
 use super::Monitor;
+use super::asking::Admitted;
 use super::committing::PATIENCE;
 use super::osds::OsdJob;
-use super::session::Caps;
 use crate::change::Change;
-use crate::command::{Answer, Arguments, Caller, Context, Format, Refusal};
-use crate::commands::image_tasks;
-use crate::image_tasks::MODULE;
+use crate::command::{Answer, Context, Refusal};
 use crate::keys;
 use crate::state::LOG_ENTRIES_KEPT;
-use auth::{MgrAccess, MonAccess, Rwx};
 use bytes::Bytes;
 use engine::{ConnId, Message, Time};
-use serde_json::{Map, Value};
 use std::ops::Range;
 use types::{EntityName, EntityType, Errno, ParticipantName, UTime};
 use wire::{
@@ -48,6 +44,7 @@ pub(super) enum Job {
         asked: Time,
     },
     Log {
+        conn: ConnId,
         entries: Vec<LogEntry>,
     },
     Osd(OsdJob),
@@ -73,6 +70,26 @@ impl Job {
             _ => None,
         }
     }
+
+    /// Whose turn it takes, if it is not the cluster's own.
+    pub fn client(&self) -> Option<ConnId> {
+        match self {
+            Job::Command(command) => Some(command.conn),
+            Job::PoolOp { conn, .. } | Job::Log { conn, .. } => Some(*conn),
+            _ => None,
+        }
+    }
+
+    /// What it weighs while it waits, nearly.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Job::Command(command) => {
+                command.input.len() + command.command.iter().map(String::len).sum::<usize>()
+            }
+            Job::Log { entries, .. } => entries.iter().map(|entry| entry.text.len()).sum(),
+            _ => 0,
+        }
+    }
 }
 
 /// A command and where its answer goes.
@@ -96,7 +113,7 @@ pub(super) enum Rejection {
          'ceph health detail'"
     )]
     WentBack,
-    #[error("the monitor has {} operations to do already; try again later", super::JOBS_MAX)]
+    #[error("the monitor has too many operations to do already; try again later")]
     Busy,
     #[error(
         "nothing was changed: the control store did not answer for {} s; see CONTROL_STORE_DOWN in \
@@ -169,7 +186,7 @@ impl Monitor {
                 let reply = self.run_pool_op(*conn, op, now, &mut change);
                 Effects::message(*conn, reply.with_tid(*tid))
             }
-            Job::Log { entries } => {
+            Job::Log { entries, .. } => {
                 self.append_log(entries.clone(), &mut change);
                 Effects::default()
             }
@@ -282,16 +299,6 @@ impl Monitor {
         self.append_log(entries, change);
     }
 
-    /// Whether a command only reads, so that it need not wait for its turn.
-    pub(super) fn is_read_only(&self, command: &[String]) -> bool {
-        let Ok(given) = parse(command) else { return true };
-        let prefix = given.get("prefix").and_then(Value::as_str).unwrap_or_default();
-        match self.registry.find(prefix) {
-            Ok(found) => found.iter().all(|(_, command)| !command.permission.contains('w')),
-            Err(_) => true,
-        }
-    }
-
     pub(super) fn run_command(&mut self, now: Time, job: &CommandJob) -> (Change, Effects) {
         let (answer, mut change) = match self.execute(now, job) {
             Ok(done) => done,
@@ -312,34 +319,8 @@ impl Monitor {
     }
 
     fn execute(&mut self, now: Time, job: &CommandJob) -> Result<(Answer, Change), Refusal> {
-        let given = parse(&job.command)?;
-        let prefix = given.get("prefix").and_then(Value::as_str);
-        let prefix = prefix.ok_or_else(|| Refusal::invalid("the command has no 'prefix'"))?;
-        let change = Change::new(now.wall());
-        if prefix == "get_command_descriptions" {
-            let descriptions = self.registry.descriptions().to_string();
-            return Ok((Answer::output(descriptions), change));
-        }
-        let format = given.get("format").and_then(Value::as_str).unwrap_or_default();
-        let format = Format::from_name(format).ok_or_else(|| {
-            Refusal::invalid(format!(
-                "format '{format}' is unknown, known are plain, json, json-pretty"
-            ))
-        })?;
-        let candidates = self.registry.find(prefix)?;
-        let validated: Vec<_> = candidates
-            .iter()
-            .map(|(signature, command)| (Arguments::validate(signature, &given), *command))
-            .collect();
+        let Admitted { command, arguments, format } = self.admit(job.conn, &job.command)?;
         let caller = self.caller(job.conn);
-        // Of several signatures, the first that fits; if none does, the last one's complaint.
-        let fitting = validated.iter().position(|(arguments, _)| arguments.is_ok());
-        let index = fitting.unwrap_or(validated.len() - 1);
-        let (arguments, command) = validated.into_iter().nth(index).expect("the index is valid");
-        let words = arguments.as_ref().map(Arguments::flattened).unwrap_or_default();
-        if !self.may_run(job.conn, prefix, command.module, command.permission, &words) {
-            return Err(Refusal::new(Errno::ACCES, "access denied"));
-        }
         let mut context = Context {
             state: &self.state,
             stats: &self.stats,
@@ -347,70 +328,18 @@ impl Monitor {
             registry: &self.registry,
             now,
             caller: &caller,
-            arguments: arguments?,
+            arguments,
             input: job.input.clone(),
             format,
             entropy: &mut self.entropy,
             placement: &mut self.placement,
-            change,
+            change: Change::new(now.wall()),
         };
         let answer = (command.handler)(&mut context)?;
         Ok((answer, context.change))
     }
 
-    fn may_run(
-        &self,
-        conn: ConnId,
-        prefix: &str,
-        module: &str,
-        permission: &str,
-        arguments: &std::collections::BTreeMap<String, String>,
-    ) -> bool {
-        let Some(session) = self.sessions.get(&conn) else { return false };
-        let needed = Rwx::from_letters(permission);
-        let peer = session.peer.seen_addr.socket.map(|socket| socket.ip());
-        let name = &session.peer.name;
-        match &session.caps {
-            Caps::Mon(caps) => caps.allows(&MonAccess {
-                name,
-                service: module,
-                command: prefix,
-                arguments,
-                needed,
-                peer,
-            }),
-            Caps::Mgr(caps) if module == MODULE => {
-                let allows = |command, arguments| {
-                    caps.allows(&MgrAccess {
-                        service: "",
-                        module,
-                        command,
-                        arguments,
-                        needed,
-                        peer,
-                    })
-                };
-                // Capabilities for a pool are judged by the image that is named.
-                allows(prefix, arguments) && allows("", &image_tasks::scope(arguments))
-            }
-            Caps::Mgr(caps) => caps.allows(&MgrAccess {
-                service: module,
-                module: "",
-                command: prefix,
-                arguments,
-                needed,
-                peer,
-            }),
-        }
-    }
-
-    fn caller(&self, conn: ConnId) -> Caller {
-        let peer = self.sessions.get(&conn).map(|session| &session.peer);
-        peer.map(|peer| Caller { name: peer.name.clone(), addrs: peer.addrs.clone() })
-            .unwrap_or_default()
-    }
-
-    fn answer(&self, job: &CommandJob, answer: Answer) -> Message {
+    pub(super) fn answer(&self, job: &CommandJob, answer: Answer) -> Message {
         let Answer { result, text, output } = answer;
         let message = match job.channel {
             Channel::Monitor => MonCommandAck {
@@ -425,19 +354,5 @@ impl Monitor {
             Channel::Tell => CommandReply { result, text, output }.encode(0),
         };
         message.with_tid(job.tid)
-    }
-}
-
-/// A command's pieces begin with one JSON object. What follows it is not looked at: `rbd perf image iostat` of 16.2
-/// to 20.2 sends a quotation mark there.
-fn parse(command: &[String]) -> Result<Map<String, Value>, Refusal> {
-    let text = command.concat();
-    match serde_json::Deserializer::from_str(&text).into_iter().next() {
-        Some(Ok(Value::Object(object))) => Ok(object),
-        Some(Ok(_)) => Err(Refusal::invalid("the command is not a JSON object")),
-        Some(Err(error)) => {
-            Err(Refusal::invalid(format!("the command is not valid JSON: {error}")))
-        }
-        None => Err(Refusal::invalid("the command is not valid JSON: it is empty")),
     }
 }

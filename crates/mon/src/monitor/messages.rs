@@ -1,6 +1,7 @@
 //! Messages other than those of OSDs.
 
-use super::job::{Channel, CommandJob, Job};
+use super::asking::asked_job;
+use super::job::Job;
 use super::{Monitor, osds, publish, relay};
 use crate::keys::Service;
 use auth::{Rwx, ServerContext};
@@ -11,9 +12,9 @@ use wire::internal::{RotatingSecretsRequest, StatsAck, StatsReport};
 use wire::osd_map::MonGetOsdMap;
 use wire::pool_stats::{ObjectStatCollection, ObjectStatSum, StoreStatfs};
 use wire::{
-    Auth, AuthReply, Command, GetPoolStats, GetPoolStatsReply, Log, LogAck, MessageBody, MgrClose,
-    MgrCommand, MgrOpen, MgrReport, MonCommand, MonGetMap, MonGetVersion, MonGetVersionReply,
-    MonSubscribe, Ping, PoolOp, PoolStat, Statfs, StatfsReply,
+    Auth, AuthReply, GetPoolStats, GetPoolStatsReply, Log, LogAck, MessageBody, MgrClose, MgrOpen,
+    MgrReport, MonGetMap, MonGetVersion, MonGetVersionReply, MonSubscribe, Ping, PoolStat, Statfs,
+    StatfsReply,
 };
 
 impl Monitor {
@@ -87,18 +88,6 @@ impl Monitor {
         self.send(conn, message);
     }
 
-    fn take_job(&mut self, now: Time, job: Job) {
-        match job {
-            Job::Command(command) if self.is_read_only(&command.command) => {
-                let (_, effects) = self.run_command(now, &command);
-                for (conn, message) in effects.messages {
-                    self.send(conn, message);
-                }
-            }
-            job => self.enqueue(job),
-        }
-    }
-
     fn tell_version(&mut self, conn: ConnId, tid: u64, asked: MonGetVersion) {
         let state = &self.state;
         let (version, oldest_version) = match asked.what.as_str() {
@@ -116,6 +105,9 @@ impl Monitor {
     }
 
     fn send_osdmaps(&mut self, conn: ConnId, asked: MonGetOsdMap) {
+        if !self.sessions.get(&conn).is_some_and(|session| session.may("osd", Rwx::READ)) {
+            return;
+        }
         let range = asked.full_first..=asked.full_last;
         let epochs: Vec<_> = self.state.full_maps.range(range).map(|(epoch, _)| *epoch).collect();
         for epoch in epochs {
@@ -156,6 +148,9 @@ impl Monitor {
     }
 
     fn tell_pool_stats(&mut self, conn: ConnId, tid: u64, asked: GetPoolStats) {
+        if !self.sessions.get(&conn).is_some_and(|session| session.may("pg", Rwx::READ)) {
+            return;
+        }
         let map = &self.state.osdmap;
         let known = asked.pools.iter().filter_map(|name| Some((name, map.pool_id(name)?)));
         let stats = known.map(|(name, id)| (name.clone(), self.pool_stat(id))).collect();
@@ -207,7 +202,9 @@ impl Monitor {
             return;
         }
         let (last, channel) = (last.sequence, last.channel.clone());
-        self.enqueue(Job::Log { entries: log.entries });
+        if !self.enqueue(Job::Log { conn, entries: log.entries }) {
+            return;
+        }
         let ack = LogAck { fsid: self.state.monmap.fsid, last, channel };
         self.reply(conn, |_, features| ack.encode(features));
     }
@@ -265,33 +262,4 @@ impl Monitor {
         let count_images = self.stats.images.wanted_for(now);
         self.reply(conn, |_, features| StatsAck { count_images }.encode(features).with_tid(tid));
     }
-}
-
-/// The operation that a message asks for, if it is one of those that are answered.
-pub(super) fn asked_job(
-    asked: Time,
-    conn: ConnId,
-    message: &Message,
-) -> Result<Option<Job>, DecodeError> {
-    let (channel, command, input) = match message.kind {
-        MonCommand::KIND => {
-            let MonCommand { command, input, .. } = MonCommand::decode(message)?;
-            (Channel::Monitor, command, input)
-        }
-        MgrCommand::KIND => {
-            let MgrCommand { command, input, .. } = MgrCommand::decode(message)?;
-            (Channel::Manager, command, input)
-        }
-        Command::KIND => {
-            let Command { command, input, .. } = Command::decode(message)?;
-            (Channel::Tell, command, input)
-        }
-        PoolOp::KIND => {
-            let (tid, op) = (message.tid, PoolOp::decode(message)?);
-            return Ok(Some(Job::PoolOp { conn, tid, op, asked }));
-        }
-        _ => return Ok(None),
-    };
-    let command = CommandJob { conn, tid: message.tid, channel, command, input, asked };
-    Ok(Some(Job::Command(Box::new(command))))
 }

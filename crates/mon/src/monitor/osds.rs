@@ -3,9 +3,9 @@
 //! An OSD is marked up when it boots. It is marked down when it says so, when others convince the monitor
 //! (`verdicts`), or when its session has been gone for [`DOWN_GRACE`].
 
-use super::Monitor;
-use super::job::{Effects, Job};
+use super::job::Effects;
 use super::verdicts::mark_down;
+use super::{Monitor, Rejection};
 use crate::change::Change;
 use crate::commands::crush_create_or_move;
 use crate::failures::judge_past;
@@ -61,7 +61,7 @@ const SHARED_MAX: usize = 1000;
 
 impl OsdJob {
     /// Takes in another one that can be done in the same map; gives it back if it cannot.
-    fn absorb(&mut self, other: OsdJob) -> Option<OsdJob> {
+    pub fn absorb(&mut self, other: OsdJob) -> Option<OsdJob> {
         match (self, other) {
             (OsdJob::Alive(all), OsdJob::Alive(more)) => all.extend(more),
             (OsdJob::PgTemp(all), OsdJob::PgTemp(more)) => all.extend(more),
@@ -69,6 +69,11 @@ impl OsdJob {
             (OsdJob::Failures(all), OsdJob::Failures(more)) if all.len() < SHARED_MAX => {
                 all.extend(more);
             }
+            // Said again by the same one.
+            (
+                OsdJob::MarkMeDown { conn, message },
+                OsdJob::MarkMeDown { conn: again, message: newer },
+            ) if *conn == again => *message = newer,
             (_, other) => return Some(other),
         }
         None
@@ -142,17 +147,10 @@ impl Monitor {
         Ok(())
     }
 
-    /// What can be done together with an operation that waits already becomes part of that.
     fn enqueue_osd_job(&mut self, job: OsdJob) {
-        let mut job = job;
-        for waiting in &mut self.jobs {
-            let Job::Osd(waiting) = waiting else { continue };
-            match waiting.absorb(job) {
-                None => return,
-                Some(apart) => job = apart,
-            }
+        if let Err(job) = self.jobs.push_osd(job) {
+            self.reject(job, Rejection::Busy);
         }
-        self.enqueue(Job::Osd(job));
     }
 
     pub(super) fn run_osd_job(&mut self, now: Time, job: &OsdJob, change: &mut Change) -> Effects {

@@ -1,13 +1,14 @@
 //! Operations on pools that librados asks for without a command (`MPoolOp`).
 
 use super::Monitor;
+use super::session::{Caps, Session};
 use crate::change::Change;
 use crate::commands::pools::{self, NewPool};
-use auth::Rwx;
+use auth::{MonAccess, OsdCaps, Rwx};
 use codec::encode_to_bytes;
 use engine::{ConnId, Message, Time};
 use maps::{Pool, PoolFlags, PoolSnap};
-use types::{Errno, PoolId, SnapId};
+use types::{EntityType, Epoch, Errno, PoolId, SnapId};
 use wire::{MessageBody, PoolOp, PoolOpKind, PoolOpReply};
 
 /// What is told about a success: the id of a new snapshot.
@@ -21,13 +22,16 @@ impl Monitor {
         now: Time,
         change: &mut Change,
     ) -> Message {
-        let may_write = |session: &super::Session| session.may("osd", Rwx::WRITE);
-        let outcome = match self.sessions.get(&conn).is_some_and(may_write) {
+        let outcome = match self.may_do_pool_op(conn, op) {
             true => self.decide_pool_op(op, now, change),
             false => Err(Errno::PERM),
         };
         let current = self.state.osdmap.epoch;
         let epoch = if change.touches_osdmap() { current.next() } else { current };
+        self.pool_op_reply(outcome, epoch)
+    }
+
+    fn pool_op_reply(&self, outcome: Outcome, epoch: Epoch) -> Message {
         let (result, response) = match outcome {
             Ok(snap) => (0, snap.map(|snap| encode_to_bytes(&snap))),
             Err(errno) => (errno.negative(), None),
@@ -40,6 +44,45 @@ impl Monitor {
             response,
         };
         reply.encode(0)
+    }
+
+    /// Answers an operation that is not done.
+    pub(super) fn refuse_pool_op(&mut self, conn: ConnId, tid: u64, errno: Errno) {
+        let reply = self.pool_op_reply(Err(errno), self.state.osdmap.epoch);
+        self.send(conn, reply.with_tid(tid));
+    }
+
+    /// Snapshots that clients manage are part of working with a pool's objects: besides the monitor's own
+    /// capabilities, those for OSDs count. Everything else is the monitor's business alone.
+    pub(super) fn may_do_pool_op(&self, conn: ConnId, op: &PoolOp) -> bool {
+        let Some(session) = self.sessions.get(&conn) else { return false };
+        match op.op {
+            PoolOpKind::CreateUnmanagedSnap | PoolOpKind::DeleteUnmanagedSnap => {
+                self.may_snapshot(session, PoolId(op.pool.into()))
+            }
+            _ => session.may("osd", Rwx::WRITE),
+        }
+    }
+
+    fn may_snapshot(&self, session: &Session, pool: PoolId) -> bool {
+        let Caps::Mon(caps) = &session.caps else { return false };
+        let (name, peer) = (&session.peer.name, session.ip());
+        let pool = self.state.osdmap.pool_name(pool);
+        let arguments =
+            pool.map(|pool| ("poolname".to_owned(), pool.to_owned())).into_iter().collect();
+        let access = MonAccess {
+            name,
+            service: "osd",
+            command: "osd pool op unmanaged-snap",
+            arguments: &arguments,
+            needed: Rwx::WRITE,
+            peer,
+        };
+        caps.allows(&access)
+            || self.state.entities.get(name).is_some_and(|entity| {
+                let caps = OsdCaps::parse(entity.caps_for(EntityType::OSD));
+                caps.is_ok_and(|caps| caps.allows_snapshots(pool, peer))
+            })
     }
 
     fn decide_pool_op(&mut self, op: &PoolOp, now: Time, change: &mut Change) -> Outcome {

@@ -85,7 +85,7 @@ impl Proxies {
 
 impl Session {
     /// Another monitor of this cluster, which proved it or lies within the process.
-    fn is_monitor(&self) -> bool {
+    pub fn is_monitor(&self) -> bool {
         let is_proved = self.peer.name.kind == EntityType::MON
             && matches!(&self.caps, Caps::Mgr(_))
             && self.peer.caps == Caps::encode_mgr(true, "");

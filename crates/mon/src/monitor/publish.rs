@@ -8,6 +8,7 @@ use auth::{RequestType, Rwx, ServerContext};
 use bytes::Bytes;
 use engine::{ConnId, Message, Time};
 use std::collections::BTreeMap;
+use std::time::Duration;
 use types::Epoch;
 use wire::internal::RotatingSecrets;
 use wire::{
@@ -19,6 +20,8 @@ use wire::{
 const INCREMENTALS_PER_MESSAGE: usize = 40;
 /// Kinds of readers whose messages are kept: by how far they are and what they understand.
 const MAP_READERS_MAX: usize = 64;
+/// For so long those who asked for one OSD map are told of each.
+const MAPS_LINGER: Duration = Duration::from_secs(30);
 /// What peers without stateful subscriptions are told.
 const RENEW_INTERVAL_SECONDS: u32 = 300;
 /// `log-debug` to `log-error`, by severity.
@@ -59,11 +62,14 @@ impl Monitor {
         }
     }
 
-    fn serve_subscriptions(&mut self, _now: Time, conn: ConnId) {
+    fn serve_subscriptions(&mut self, now: Time, conn: ConnId) {
         let Some(session) = self.sessions.get_mut(&conn) else { return };
         let mut messages = Vec::new();
         let mut subscriptions = std::mem::take(&mut session.subscriptions);
         subscriptions.retain(|what, subscription| {
+            if subscription.lingers_until.is_some_and(|until| until <= now) {
+                return false;
+            }
             let before = messages.len();
             if what == "osdmap" {
                 let features = session.peer.features;
@@ -71,7 +77,7 @@ impl Monitor {
             } else {
                 serve(&self.state, session, what, subscription, &mut messages);
             }
-            messages.len() == before || !subscription.onetime
+            stays(now, what, subscription, messages.len() > before)
         });
         session.subscriptions = subscriptions;
         for message in messages {
@@ -87,7 +93,7 @@ impl Monitor {
         }
         let Some(session) = self.sessions.get_mut(&conn) else { return };
         let next = u64::from(from.0).max(1);
-        let subscription = Subscription { next, onetime: false };
+        let subscription = Subscription { next, onetime: false, lingers_until: None };
         session.subscriptions.entry("osdmap".to_owned()).or_insert(subscription);
         self.serve_subscriptions(now, conn);
     }
@@ -138,6 +144,17 @@ impl Monitor {
     }
 }
 
+/// Whether a subscription goes on. A client asks for one map when an OSD does not answer it, and again only
+/// seconds later. What it waits for is seldom in the first map that comes: of OSDs that die or begin together
+/// each change is told by another one.
+fn stays(now: Time, what: &str, subscription: &mut Subscription, was_served: bool) -> bool {
+    let is_done = subscription.onetime && was_served && subscription.lingers_until.is_none();
+    if is_done && what == "osdmap" {
+        subscription.lingers_until = Some(now + MAPS_LINGER);
+    }
+    !is_done || what == "osdmap"
+}
+
 /// What a subscription to `what` begins with; `None` for things that are unknown or not allowed.
 fn subscription(
     state: &State,
@@ -164,7 +181,7 @@ fn subscription(
         }
         _ => item.start,
     };
-    Some(Subscription { next, onetime: item.is_onetime() })
+    Some(Subscription { next, onetime: item.is_onetime(), lingers_until: None })
 }
 
 fn serve(

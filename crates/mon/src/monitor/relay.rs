@@ -7,14 +7,16 @@
 //! What OSDs report is not kept: when there is a leader, they are asked for it anew. An OSD that has died
 //! since, or was even removed from the cluster, must not boot behind its own back.
 
+use super::asking::asked_job;
 use super::committing::PATIENCE;
 use super::job::Rejection;
-use super::messages::asked_job;
+use super::queue::Load;
+use super::waiting::{Waiting, WaitingList};
 use super::{Monitor, osds};
 use crate::control::Revision;
 use codec::DecodeError;
 use engine::{ConnId, ConnectTarget, Message, Output, Policy, Time};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 use types::{EntityType, ParticipantName};
 use wire::forward::{
@@ -26,8 +28,6 @@ use wire::{
     PoolOp, Statfs,
 };
 
-/// Messages that wait for a leader; beyond it, the session that brings more ends.
-const WAITING_MAX: usize = 16_384;
 /// Pause before a leader that could not be reached is tried again.
 const RETRY: Duration = Duration::from_millis(250);
 /// After this without a session with the leader, and with none to be had, it counts as gone.
@@ -57,9 +57,8 @@ pub(super) struct Relay {
     gone_due: Option<Time>,
     /// Sessions of ours that the leader knows.
     announced: BTreeSet<ConnId>,
-    /// What was not answered, or not even sent, by its number.
-    waiting: BTreeMap<u64, Waiting>,
-    messages_taken: u64,
+    /// What was not answered, or not even sent.
+    waiting: WaitingList,
     /// Answers that speak of what is not known here yet.
     held: VecDeque<Held>,
     links_made: u64,
@@ -69,12 +68,6 @@ pub(super) struct Relay {
 struct Link {
     conn: ConnId,
     is_open: bool,
-}
-
-struct Waiting {
-    conn: ConnId,
-    message: Message,
-    since: Time,
 }
 
 struct Held {
@@ -92,6 +85,11 @@ impl Relay {
     /// Whether the leader was there, and is not any more.
     pub fn misses_leader(&self, now: Time) -> bool {
         self.lost.is_some_and(|lost| now.since(lost) >= LEADER_GONE)
+    }
+
+    /// What of a session waits.
+    pub fn load(&self, conn: ConnId) -> Load {
+        self.waiting.load(conn)
     }
 
     fn open_conn(&self) -> Option<ConnId> {
@@ -162,8 +160,7 @@ impl Monitor {
             self.announce(osd);
             self.ask_for_reports(osd);
         }
-        let waiting: Vec<u64> = self.relay.waiting.keys().copied().collect();
-        waiting.into_iter().for_each(|number| self.pass_on(number));
+        self.relay.waiting.numbers().into_iter().for_each(|number| self.pass_on(number));
     }
 
     pub(super) fn relay_closed(&mut self, now: Time, conn: ConnId) {
@@ -221,7 +218,7 @@ impl Monitor {
     }
 
     pub(super) fn relay_session_closed(&mut self, conn: ConnId) {
-        self.relay.waiting.retain(|_, waiting| waiting.conn != conn);
+        self.relay.waiting.end_session(conn);
         self.relay.held.retain(|held| held.conn != conn);
         if self.relay.announced.remove(&conn)
             && let Some(link) = self.relay.open_conn()
@@ -245,25 +242,28 @@ impl Monitor {
         if self.relay.open_conn().is_none() && is_reported_again(message.kind) {
             return Ok(());
         }
-        if self.relay.waiting.len() >= WAITING_MAX {
+        if self.refuses_command(now, conn, message)? {
+            return Ok(());
+        }
+        let is_osd = self.sessions.get(&conn).is_some_and(|session| session.osd().is_some());
+        if !self.relay.waiting.has_room(is_osd) {
             tracing::warn!("too much waits for a monitor that leads");
             self.close(now, conn);
             return Ok(());
         }
-        self.relay.messages_taken += 1;
-        let number = self.relay.messages_taken;
         let waiting = Waiting { conn, message: message.clone(), since: now };
-        self.relay.waiting.insert(number, waiting);
+        let number = self.relay.waiting.add(waiting);
         self.pass_on(number);
+        self.throttle(conn);
         Ok(())
     }
 
     fn pass_on(&mut self, number: u64) {
         let Some(link) = self.relay.open_conn() else { return };
-        let Some(Waiting { conn, message, .. }) = self.relay.waiting.get(&number) else { return };
+        let Some(Waiting { conn, message, .. }) = self.relay.waiting.get(number) else { return };
         let (conn, message) = (*conn, message.clone());
         if !ANSWERED.contains(&message.kind) {
-            self.relay.waiting.remove(&number);
+            self.relay.waiting.remove(number);
         }
         self.announce(conn);
         let revision = self.state.newest();
@@ -280,12 +280,9 @@ impl Monitor {
             Routed::KIND => {
                 let Routed { session, revision, message } = Routed::decode(message)?;
                 let (conn, message) = (ConnId(session), Message::from(message));
-                let mut waiting = self.relay.waiting.iter();
-                let answered = waiting.find(|(_, waiting)| {
-                    waiting.conn == conn && waiting.message.tid == message.tid
-                });
-                if let Some(number) = answered.map(|(number, _)| *number) {
-                    self.relay.waiting.remove(&number);
+                if let Some(number) = self.relay.waiting.answered(conn, message.tid) {
+                    self.relay.waiting.remove(number);
+                    self.throttle(conn);
                 }
                 let until = now + HELD_MAX;
                 self.relay.held.push_back(Held { revision, until, conn, message });
@@ -333,44 +330,42 @@ impl Monitor {
 
     /// What would change something, and found no leader for too long.
     fn give_up_unled(&mut self, now: Time) {
-        let is_due = |waiting: &Waiting| now.since(waiting.since) >= PATIENCE;
-        let waiting = self.relay.waiting.iter();
-        let due: Vec<u64> =
-            waiting.filter(|(_, one)| is_due(one)).map(|(number, _)| *number).collect();
+        let due = self.relay.waiting.find(|waiting| now.since(waiting.since) >= PATIENCE);
         for number in due {
-            if let Some(Waiting { conn, message, since }) = self.relay.waiting.remove(&number)
-                && let Ok(Some(job)) = asked_job(since, conn, &message)
-            {
+            let Some(Waiting { conn, message, since }) = self.relay.waiting.remove(number) else {
+                continue;
+            };
+            if let Ok(Some(job)) = asked_job(since, conn, &message) {
                 self.reject(job, Rejection::Unled);
             }
+            self.throttle(conn);
         }
     }
 
     /// Deals with what waits by itself: all of it as the leader, else what only reads.
     pub(super) fn answer_what_waits(&mut self, now: Time, is_due: impl Fn(Time) -> bool) {
         let leads = self.leads();
-        let due = self.relay.waiting.iter().filter(|(_, waiting)| {
-            is_due(waiting.since) && (leads || self.only_reads(&waiting.message))
+        let due = self.relay.waiting.find(|waiting| {
+            is_due(waiting.since) && (leads || self.only_reads(waiting.conn, &waiting.message))
         });
-        let due: Vec<u64> = due.map(|(number, _)| *number).collect();
         for number in due {
-            if let Some(Waiting { conn, message, .. }) = self.relay.waiting.remove(&number)
-                && let Err(error) = self.dispatch(now, conn, &message)
-            {
+            let Some(Waiting { conn, message, .. }) = self.relay.waiting.remove(number) else {
+                continue;
+            };
+            if let Err(error) = self.dispatch(now, conn, &message) {
                 tracing::warn!(%error, kind = message.kind, "a message cannot be read");
                 self.close(now, conn);
             }
+            self.throttle(conn);
         }
     }
 
-    fn only_reads(&self, message: &Message) -> bool {
+    fn only_reads(&self, conn: ConnId, message: &Message) -> bool {
         match message.kind {
-            MonCommand::KIND => {
-                MonCommand::decode(message).is_ok_and(|command| self.is_read_only(&command.command))
-            }
-            MgrCommand::KIND => {
-                MgrCommand::decode(message).is_ok_and(|command| self.is_read_only(&command.command))
-            }
+            MonCommand::KIND => MonCommand::decode(message)
+                .is_ok_and(|command| self.needs_no_leader(conn, &command.command)),
+            MgrCommand::KIND => MgrCommand::decode(message)
+                .is_ok_and(|command| self.needs_no_leader(conn, &command.command)),
             kind => [MonGetVersion::KIND, Statfs::KIND, GetPoolStats::KIND].contains(&kind),
         }
     }

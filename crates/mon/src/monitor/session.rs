@@ -5,6 +5,7 @@ use auth::{CephxServer, MgrCaps, MonCaps, Rwx};
 use bytes::Bytes;
 use engine::{ConnId, Peer, Time};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use types::{EntityName, EntityType, OsdId};
 
 /// Marks of the two kinds of capabilities in [`Peer::caps`].
@@ -20,6 +21,8 @@ pub(super) struct Session {
     pub subscriptions: BTreeMap<String, Subscription>,
     /// The service whose rotating secrets are sent when they change.
     pub secrets_for: Option<EntityType>,
+    /// It is not read from until less of it waits.
+    pub paused: bool,
 }
 
 /// What a peer wants of a map, or of another versioned thing.
@@ -28,6 +31,8 @@ pub(super) struct Subscription {
     /// The next version to send.
     pub next: u64,
     pub onetime: bool,
+    /// Of one that was to be answered once, and was: until when it is answered all the same.
+    pub lingers_until: Option<Time>,
 }
 
 #[derive(Debug, Clone)]
@@ -70,11 +75,15 @@ impl Session {
 
     /// Whether a message to one of the monitor's services is allowed.
     pub fn may(&self, service: &str, needed: Rwx) -> bool {
-        let ip = self.peer.seen_addr.socket.map(|socket| socket.ip());
         match &self.caps {
-            Caps::Mon(caps) => caps.allows_service(&self.peer.name, service, needed, ip),
+            Caps::Mon(caps) => caps.allows_service(&self.peer.name, service, needed, self.ip()),
             Caps::Mgr(_) => false,
         }
+    }
+
+    /// Where the peer was seen to come from.
+    pub fn ip(&self) -> Option<IpAddr> {
+        self.peer.seen_addr.socket.map(|socket| socket.ip())
     }
 
     /// A link within the process.
@@ -98,7 +107,8 @@ impl Monitor {
         let cephx = self.handshakes.remove(&conn).and_then(|handshake| handshake.into_cephx());
         let caps = Caps::decode(&peer.caps);
         let subscriptions = BTreeMap::new();
-        let session = Session { peer, caps, cephx, subscriptions, secrets_for: None };
+        let session =
+            Session { peer, caps, cephx, subscriptions, secrets_for: None, paused: false };
         if let Some(osd) = session.osd() {
             self.liveness.heard(osd, now);
         }

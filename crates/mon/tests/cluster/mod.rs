@@ -8,7 +8,7 @@ use engine::{ConnId, Daemon, Message, Output, Peer, Time};
 use mon::control::{CommitError, Completion, MemControl, Request, Transaction};
 use mon::{AuthMode, Monitor, Parameters, Settings, bootstrap};
 use serde_json::{Value, json};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 use types::{
     EntityAddr, EntityAddrVec, EntityName, EntityType, Epoch, OsdId, ParticipantName, PgId, UTime,
@@ -28,12 +28,16 @@ pub struct Cluster {
     pub sent: Vec<(ConnId, Message)>,
     pub verdicts: Vec<(ConnId, engine::AuthVerdict)>,
     pub closed: Vec<ConnId>,
+    /// Sessions that are not to be read from.
+    pub paused: BTreeSet<ConnId>,
     /// Another monitor's transactions that go before the next one of this monitor.
     pub rivals: VecDeque<Transaction>,
     /// What OSDs say in their metadata that they can do.
     pub abilities: Vec<&'static str>,
     /// The store answers, and takes no writes, for this reason.
     pub refuses_writes: Option<String>,
+    /// Transactions that the store was asked for.
+    pub commits: usize,
 }
 
 pub fn addrs(text: &str) -> EntityAddrVec {
@@ -93,9 +97,11 @@ impl Cluster {
             sent: Vec::new(),
             verdicts: Vec::new(),
             closed: Vec::new(),
+            paused: BTreeSet::new(),
             rivals: VecDeque::new(),
             abilities: Vec::new(),
             refuses_writes: None,
+            commits: 0,
         };
         cluster.drain();
         cluster.open(ADMIN, "client.admin", 5000, "allow *");
@@ -122,6 +128,7 @@ impl Cluster {
         while let Some(output) = self.monitor.poll_output() {
             match output {
                 Output::Storage(request) => {
+                    self.commits += usize::from(matches!(request, Request::Commit { .. }));
                     let rival = match request {
                         Request::Commit { .. } => self.rivals.pop_front(),
                         _ => None,
@@ -143,6 +150,8 @@ impl Cluster {
                 Output::Send { conn, message } => self.sent.push((conn, message)),
                 Output::Auth { conn, verdict } => self.verdicts.push((conn, verdict)),
                 Output::Close { conn } => self.closed.push(conn),
+                Output::Pause { conn, paused: true } => drop(self.paused.insert(conn)),
+                Output::Pause { conn, paused: false } => drop(self.paused.remove(&conn)),
                 other => panic!("unexpected {other:?}"),
             }
         }

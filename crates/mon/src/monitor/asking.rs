@@ -1,0 +1,239 @@
+//! What is asked for, and whether it may be: decided when it arrives, before anything waits or is written.
+
+use super::job::{Channel, CommandJob, Job};
+use super::session::Caps;
+use super::{Monitor, Rejection};
+use crate::command::{Answer, Arguments, Caller, Command, Format, Refusal, command};
+use crate::commands::image_tasks;
+use crate::image_tasks::MODULE;
+use auth::{MgrAccess, MonAccess, Rwx};
+use codec::DecodeError;
+use engine::{ConnId, Message, Output, Time};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use types::Errno;
+use wire::{MessageBody, MgrCommand, MonCommand, PoolOp};
+
+/// Open to every session: a client learns by it what there is.
+const DESCRIPTIONS: Command = command("get_command_descriptions", "", "mon", "", |context| {
+    Ok(Answer::output(context.registry.descriptions().to_string()))
+});
+
+/// A command that makes sense and may be given.
+pub(super) struct Admitted {
+    pub command: Command,
+    pub arguments: Arguments,
+    pub format: Format,
+}
+
+impl Admitted {
+    /// Whether it need not wait for its turn.
+    fn only_reads(&self) -> bool {
+        !self.command.permission.contains('w')
+    }
+}
+
+impl Monitor {
+    pub(super) fn take_job(&mut self, now: Time, job: Job) {
+        match job {
+            Job::Command(command) => match self.admit(command.conn, &command.command) {
+                Err(refusal) => self.refuse(&command, refusal),
+                Ok(admitted) if admitted.only_reads() => {
+                    let (_, effects) = self.run_command(now, &command);
+                    for (conn, message) in effects.messages {
+                        self.send(conn, message);
+                    }
+                }
+                Ok(_) => drop(self.enqueue(Job::Command(command))),
+            },
+            Job::PoolOp { conn, tid, ref op, .. } if !self.may_do_pool_op(conn, op) => {
+                self.refuse_pool_op(conn, tid, Errno::PERM);
+            }
+            job => drop(self.enqueue(job)),
+        }
+    }
+
+    fn refuse(&mut self, command: &CommandJob, refusal: Refusal) {
+        let message = self.answer(command, Answer::from(refusal));
+        self.send(command.conn, message);
+    }
+
+    /// Whether a message is a command that its session may not give; it is answered then. Another monitor may
+    /// know commands that this one does not, so nothing else is judged here.
+    pub(super) fn refuses_command(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        message: &Message,
+    ) -> Result<bool, DecodeError> {
+        let Some(Job::Command(command)) = asked_job(now, conn, message)? else { return Ok(false) };
+        match self.admit(conn, &command.command) {
+            Err(refusal) if refusal.errno == Errno::ACCES => {
+                self.refuse(&command, refusal);
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Whether a command can be answered without a leader.
+    pub(super) fn needs_no_leader(&self, conn: ConnId, command: &[String]) -> bool {
+        self.admit(conn, command).is_ok_and(|admitted| admitted.only_reads())
+    }
+
+    /// Appends an operation, or answers at once that there are too many.
+    pub(super) fn enqueue(&mut self, job: Job) -> bool {
+        let client = job.client();
+        let refused = self.jobs.push(job).err();
+        let is_queued = refused.is_none();
+        if let Some(job) = refused {
+            self.reject(job, Rejection::Busy);
+        }
+        if let Some(conn) = client {
+            self.throttle(conn);
+        }
+        is_queued
+    }
+
+    /// Stops reading from a client that has much to be done, and goes on when it is less.
+    pub(super) fn throttle(&mut self, conn: ConnId) {
+        let load = self.jobs.load(conn);
+        let forwarded = self.relay.load(conn);
+        if self.proxies.is_proxy(conn) {
+            // The monitor that has the session does that.
+            return;
+        }
+        let Some(session) = self.sessions.get_mut(&conn) else { return };
+        // What OSDs say of the cluster must not wait for what they ask.
+        let is_client = session.osd().is_none() && !session.is_monitor();
+        let paused = is_client && (load.pauses(session.paused) || forwarded.pauses(session.paused));
+        if paused != session.paused {
+            session.paused = paused;
+            self.outputs.push_back(Output::Pause { conn, paused });
+        }
+    }
+
+    /// Reads a command and judges it by what is known of its session; the state plays no part in that.
+    pub(super) fn admit(&self, conn: ConnId, command: &[String]) -> Result<Admitted, Refusal> {
+        let given = parse(command)?;
+        let prefix = given.get("prefix").and_then(Value::as_str);
+        let prefix = prefix.ok_or_else(|| Refusal::invalid("the command has no 'prefix'"))?;
+        if prefix == "get_command_descriptions" {
+            let (command, arguments) = (DESCRIPTIONS, Arguments::default());
+            return Ok(Admitted { command, arguments, format: Format::Json });
+        }
+        let format = given.get("format").and_then(Value::as_str).unwrap_or_default();
+        let format = Format::from_name(format).ok_or_else(|| {
+            Refusal::invalid(format!(
+                "format '{format}' is unknown, known are plain, json, json-pretty"
+            ))
+        })?;
+        let candidates = self.registry.find(prefix)?;
+        let validated: Vec<_> = candidates
+            .iter()
+            .map(|(signature, command)| (Arguments::validate(signature, &given), *command))
+            .collect();
+        // Of several signatures, the first that fits; if none does, the last one's complaint.
+        let fitting = validated.iter().position(|(arguments, _)| arguments.is_ok());
+        let index = fitting.unwrap_or(validated.len() - 1);
+        let (arguments, command) = validated.into_iter().nth(index).expect("the index is valid");
+        let words = arguments.as_ref().map(Arguments::flattened).unwrap_or_default();
+        if !self.may_run(conn, prefix, command, &words) {
+            return Err(Refusal::new(Errno::ACCES, "access denied"));
+        }
+        Ok(Admitted { command: *command, arguments: arguments?, format })
+    }
+
+    fn may_run(
+        &self,
+        conn: ConnId,
+        prefix: &str,
+        command: &Command,
+        arguments: &BTreeMap<String, String>,
+    ) -> bool {
+        let Some(session) = self.sessions.get(&conn) else { return false };
+        let (module, needed) = (command.module, Rwx::from_letters(command.permission));
+        let (name, peer) = (&session.peer.name, session.ip());
+        match &session.caps {
+            Caps::Mon(caps) => caps.allows(&MonAccess {
+                name,
+                service: module,
+                command: prefix,
+                arguments,
+                needed,
+                peer,
+            }),
+            Caps::Mgr(caps) if module == MODULE => {
+                let allows = |command, arguments| {
+                    caps.allows(&MgrAccess {
+                        service: "",
+                        module,
+                        command,
+                        arguments,
+                        needed,
+                        peer,
+                    })
+                };
+                // Capabilities for a pool are judged by the image that is named.
+                allows(prefix, arguments) && allows("", &image_tasks::scope(arguments))
+            }
+            Caps::Mgr(caps) => caps.allows(&MgrAccess {
+                service: module,
+                module: "",
+                command: prefix,
+                arguments,
+                needed,
+                peer,
+            }),
+        }
+    }
+
+    pub(super) fn caller(&self, conn: ConnId) -> Caller {
+        let peer = self.sessions.get(&conn).map(|session| &session.peer);
+        peer.map(|peer| Caller { name: peer.name.clone(), addrs: peer.addrs.clone() })
+            .unwrap_or_default()
+    }
+}
+
+/// A command's pieces begin with one JSON object. What follows it is not looked at: `rbd perf image iostat` of 16.2
+/// to 20.2 sends a quotation mark there.
+fn parse(command: &[String]) -> Result<Map<String, Value>, Refusal> {
+    let text = command.concat();
+    match serde_json::Deserializer::from_str(&text).into_iter().next() {
+        Some(Ok(Value::Object(object))) => Ok(object),
+        Some(Ok(_)) => Err(Refusal::invalid("the command is not a JSON object")),
+        Some(Err(error)) => {
+            Err(Refusal::invalid(format!("the command is not valid JSON: {error}")))
+        }
+        None => Err(Refusal::invalid("the command is not valid JSON: it is empty")),
+    }
+}
+
+/// The operation that a message asks for, if it is one of those that are answered.
+pub(super) fn asked_job(
+    asked: Time,
+    conn: ConnId,
+    message: &Message,
+) -> Result<Option<Job>, DecodeError> {
+    let (channel, command, input) = match message.kind {
+        MonCommand::KIND => {
+            let MonCommand { command, input, .. } = MonCommand::decode(message)?;
+            (Channel::Monitor, command, input)
+        }
+        MgrCommand::KIND => {
+            let MgrCommand { command, input, .. } = MgrCommand::decode(message)?;
+            (Channel::Manager, command, input)
+        }
+        wire::Command::KIND => {
+            let wire::Command { command, input, .. } = wire::Command::decode(message)?;
+            (Channel::Tell, command, input)
+        }
+        PoolOp::KIND => {
+            let (tid, op) = (message.tid, PoolOp::decode(message)?);
+            return Ok(Some(Job::PoolOp { conn, tid, op, asked }));
+        }
+        _ => return Ok(None),
+    };
+    let command = CommandJob { conn, tid: message.tid, channel, command, input, asked };
+    Ok(Some(Job::Command(Box::new(command))))
+}

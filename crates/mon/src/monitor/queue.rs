@@ -1,0 +1,208 @@
+//! Operations that wait: what clients ask for apart from what the cluster itself lives by.
+//!
+//! Each of the two queues has its own bound, and they take turns. However much clients ask for, boots, reports
+//! of failures and requests of OSDs find room, and are done next.
+
+use super::job::Job;
+use super::osds::OsdJob;
+use engine::ConnId;
+use std::collections::{BTreeMap, VecDeque};
+use types::EntityName;
+
+/// Operations of clients that wait; what comes beyond is refused.
+pub const CLIENT_JOBS_MAX: usize = 4096;
+/// What they may weigh together.
+pub const CLIENT_BYTES_MAX: usize = 64 << 20;
+/// Of one session. One with so many is long paused; there may be this much in its buffers.
+pub const SESSION_JOBS_MAX: usize = CLIENT_JOBS_MAX / 4;
+/// A session that has so much to be done is not read from until it is half of that.
+pub const SESSION_JOBS_PAUSE: usize = 64;
+pub const SESSION_BYTES_PAUSE: usize = 4 << 20;
+/// Operations of OSDs, and of the monitor itself. OSDs share operations, so these stay few.
+pub const CLUSTER_JOBS_MAX: usize = 4096;
+
+#[derive(Debug, Default)]
+pub(super) struct Jobs {
+    /// Before all others: what has to be run again.
+    first: VecDeque<Job>,
+    cluster: VecDeque<Job>,
+    clients: VecDeque<Job>,
+    by_session: BTreeMap<ConnId, Load>,
+    client_bytes: usize,
+    /// Whether the last one was a client's.
+    was_client: bool,
+}
+
+/// What a session has waiting.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Load {
+    pub jobs: usize,
+    pub bytes: usize,
+}
+
+impl Load {
+    /// Whether a session is to be paused that is or is not yet.
+    pub fn pauses(self, is_paused: bool) -> bool {
+        let divisor = if is_paused { 2 } else { 1 };
+        self.jobs > SESSION_JOBS_PAUSE / divisor || self.bytes > SESSION_BYTES_PAUSE / divisor
+    }
+}
+
+impl Jobs {
+    pub fn push_first(&mut self, job: Job) {
+        self.first.push_front(job);
+    }
+
+    /// Gives the operation back if there is no room for it.
+    pub fn push(&mut self, job: Job) -> Result<(), Job> {
+        let Some(conn) = job.client() else { return self.push_own(job) };
+        let (bytes, load) = (job.bytes(), self.load(conn));
+        let is_full = self.clients.len() >= CLIENT_JOBS_MAX
+            || load.jobs >= SESSION_JOBS_MAX
+            || self.client_bytes + bytes > CLIENT_BYTES_MAX;
+        if is_full {
+            return Err(job);
+        }
+        let load = Load { jobs: load.jobs + 1, bytes: load.bytes + bytes };
+        self.by_session.insert(conn, load);
+        self.client_bytes += bytes;
+        self.clients.push_back(job);
+        Ok(())
+    }
+
+    fn push_own(&mut self, job: Job) -> Result<(), Job> {
+        if let Job::PromotePendingKey(name) = &job
+            && self.promotes(name)
+        {
+            return Ok(());
+        }
+        if self.cluster.len() >= CLUSTER_JOBS_MAX {
+            return Err(job);
+        }
+        self.cluster.push_back(job);
+        Ok(())
+    }
+
+    fn promotes(&self, wanted: &EntityName) -> bool {
+        let is_it = |job: &Job| matches!(job, Job::PromotePendingKey(name) if name == wanted);
+        self.cluster.iter().any(is_it)
+    }
+
+    /// What can be done together with an operation that waits already becomes part of that.
+    pub fn push_osd(&mut self, job: OsdJob) -> Result<(), Job> {
+        let mut job = job;
+        for waiting in self.first.iter_mut().chain(&mut self.cluster) {
+            let Job::Osd(waiting) = waiting else { continue };
+            match waiting.absorb(job) {
+                None => return Ok(()),
+                Some(apart) => job = apart,
+            }
+        }
+        self.push(Job::Osd(job))
+    }
+
+    pub fn pop(&mut self) -> Option<Job> {
+        if let Some(job) = self.first.pop_front() {
+            return Some(job);
+        }
+        self.was_client = match self.was_client {
+            true => self.cluster.is_empty(),
+            false => !self.clients.is_empty(),
+        };
+        match self.was_client {
+            true => self.pop_client(),
+            false => self.cluster.pop_front(),
+        }
+    }
+
+    fn pop_client(&mut self) -> Option<Job> {
+        let job = self.clients.pop_front()?;
+        self.count_out(&job);
+        Some(job)
+    }
+
+    fn count_out(&mut self, job: &Job) {
+        let (Some(conn), bytes) = (job.client(), job.bytes()) else { return };
+        self.client_bytes -= bytes;
+        if let Some(load) = self.by_session.get_mut(&conn) {
+            *load = Load { jobs: load.jobs - 1, bytes: load.bytes - bytes };
+            if load.jobs == 0 {
+                self.by_session.remove(&conn);
+            }
+        }
+    }
+
+    /// Takes out all that fulfil a condition.
+    pub fn take(&mut self, is_wanted: impl Fn(&Job) -> bool) -> Vec<Job> {
+        let mut taken = Vec::new();
+        for queue in [&mut self.first, &mut self.cluster] {
+            taken.extend(take_from(queue, &is_wanted));
+        }
+        let of_clients = take_from(&mut self.clients, &is_wanted);
+        of_clients.iter().for_each(|job| self.count_out(job));
+        taken.extend(of_clients);
+        taken
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.iter().next().is_none()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Job> {
+        self.first.iter().chain(&self.cluster).chain(&self.clients)
+    }
+
+    pub fn load(&self, conn: ConnId) -> Load {
+        self.by_session.get(&conn).copied().unwrap_or_default()
+    }
+}
+
+fn take_from(queue: &mut VecDeque<Job>, is_wanted: impl Fn(&Job) -> bool) -> VecDeque<Job> {
+    let (wanted, left) = std::mem::take(queue).into_iter().partition(is_wanted);
+    *queue = left;
+    wanted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::OsdId;
+
+    fn asked(conn: u64) -> Job {
+        Job::Log { conn: ConnId(conn), entries: Vec::new() }
+    }
+
+    fn alive(osd: i32) -> OsdJob {
+        OsdJob::Alive([(OsdId(osd), Default::default())].into())
+    }
+
+    #[test]
+    fn clients_fill_their_queue_and_osds_are_next_all_the_same() {
+        let mut jobs = Jobs::default();
+        for conn in 0..8 {
+            for _ in 0..SESSION_JOBS_MAX {
+                let _ = jobs.push(asked(conn));
+            }
+        }
+        assert_eq!(jobs.clients.len(), CLIENT_JOBS_MAX);
+        assert!(jobs.push(asked(9)).is_err());
+        assert!(jobs.push_osd(alive(1)).is_ok() && jobs.push_osd(alive(2)).is_ok());
+        let two = [jobs.pop().unwrap(), jobs.pop().unwrap()];
+        assert!(two.iter().any(|job| matches!(job, Job::Osd(_))));
+        assert_eq!(jobs.clients.len(), CLIENT_JOBS_MAX - 1);
+    }
+
+    #[test]
+    fn one_session_leaves_room_for_others_and_its_load_goes_down_with_its_operations() {
+        let mut jobs = Jobs::default();
+        while jobs.push(asked(1)).is_ok() {}
+        assert_eq!(jobs.load(ConnId(1)).jobs, SESSION_JOBS_MAX);
+        assert!(jobs.load(ConnId(1)).pauses(false) && jobs.push(asked(2)).is_ok());
+        while jobs.load(ConnId(1)).pauses(true) {
+            jobs.pop().unwrap();
+        }
+        assert_eq!(jobs.load(ConnId(1)).jobs, SESSION_JOBS_PAUSE / 2);
+        assert_eq!(jobs.take(|_| true).len(), SESSION_JOBS_PAUSE / 2 + 1);
+        assert_eq!((jobs.load(ConnId(1)), jobs.client_bytes), (Load::default(), 0));
+    }
+}
