@@ -30,6 +30,8 @@ pub struct Advice {
     pub ideal: f64,
     /// The ideal as a power of two within the pool's limits.
     pub pg_num_final: u32,
+    /// Whether all has been reported that this is judged by. Until then it is no advice.
+    pub is_known: bool,
     pub would_adjust: bool,
 }
 
@@ -74,6 +76,8 @@ fn of_pool(state: &State, stats: &Statistics, id: PoolId, pool: &Pool, ratio_sum
     let pg_num_final = nearest_power_of_two(ideal.max(least).min(most.unwrap_or(f64::MAX)));
     let (now, wanted) = (f64::from(pool.pg_num_target), f64::from(pg_num_final));
     let is_far = wanted > now * THRESHOLD || wanted < now / THRESHOLD;
+    // Half of the reports would make a small pool of a large one.
+    let is_known = stats.knows_pool(map, id) && stats.knows_sizes(osds.keys()) && capacity > 0;
     Advice {
         pool: id,
         stored,
@@ -88,8 +92,8 @@ fn of_pool(state: &State, stats: &Statistics, id: PoolId, pool: &Pool, ratio_sum
         pg_num_target: pool.pg_num_target,
         ideal,
         pg_num_final,
-        // Without capacities nothing is known yet.
-        would_adjust: is_far && capacity > 0,
+        is_known,
+        would_adjust: is_far && is_known,
     }
 }
 

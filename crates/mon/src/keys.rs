@@ -123,6 +123,11 @@ pub fn config_key(key: &str) -> String {
     format!("config-key/{key}")
 }
 
+/// Where an OSD that cannot start says why, in the corner of the key-value store that is its own.
+pub fn osd_refusal(osd: OsdId) -> String {
+    format!("daemon-private/osd.{osd}/refusal")
+}
+
 pub fn image_task(sequence: u64) -> String {
     format!("image-task/{sequence:020}")
 }

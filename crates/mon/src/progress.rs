@@ -69,6 +69,8 @@ impl Progress {
             self.begin(now, cause);
         }
         let left = left(map, stats);
+        // As long as some have not been reported there may be more to do.
+        let is_known = stats.pg_states(map).all(|(_, state)| state & !pg_state::STALE != 0);
         if left > 0 && self.events.is_empty() {
             self.begin(now, "Global Recovery Event".to_owned());
         }
@@ -76,7 +78,7 @@ impl Progress {
             event.left = left;
             event.most = event.most.max(left);
         }
-        let is_over = |event: &Event| left == 0 && now.since(event.started) >= SETTLING;
+        let is_over = |event: &Event| left == 0 && is_known && now.since(event.started) >= SETTLING;
         let (over, going) = std::mem::take(&mut self.events).into_iter().partition(is_over);
         self.events = going;
         let over: Vec<Event> = over;

@@ -1,6 +1,8 @@
 //! What OSDs report about themselves and their placement groups, kept in memory only.
 //!
-//! After a restart everything is unknown until the OSDs have reported again.
+//! After a restart everything is unknown until the OSDs have reported again. Sums over what some have reported so
+//! far are lower bounds: before something is decided by them, [`Statistics::knows_pool`] and
+//! [`Statistics::knows_sizes`] must be asked.
 
 use crate::image_traffic::ImageTraffic;
 use engine::Time;
@@ -220,14 +222,34 @@ impl Statistics {
         self.pgs.iter().map(|(pg, (_, stat))| (*pg, stat))
     }
 
-    /// A group's state as of now: stale if whoever reported it is down, zero (unknown) if nobody
+    /// A group's state as of now: stale if the life that reported it is over, zero (unknown) if nobody
     /// ever did.
     pub fn pg_state(&self, map: &OsdMap, pg: PgId) -> u64 {
         match self.pgs.get(&pg) {
             None => 0,
-            Some((from, stat)) if map.is_up(*from) => stat.state,
+            Some((from, stat)) if is_of_this_life(map, *from, stat) => stat.state,
             Some((_, stat)) => stat.state | pg_state::STALE,
         }
+    }
+
+    /// Whether what is known of a pool is all there is: each of its groups was reported by an OSD that
+    /// served it and still lives, since groups were last divided or merged.
+    pub fn knows_pool(&self, map: &OsdMap, id: PoolId) -> bool {
+        let Some(pool) = map.pool(id) else { return false };
+        let first = PgId { pool: id, seed: 0 };
+        let last = PgId { pool: id, seed: u32::MAX };
+        let is_known = |(from, stat): &&(OsdId, PgStat)| {
+            is_of_this_life(map, *from, stat)
+                && stat.state & pg_state::ACTIVE != 0
+                && stat.reported_epoch >= pool.last_force_op_resend
+        };
+        let known = self.pgs.range(first..=last).map(|(_, entry)| entry).filter(is_known);
+        known.count() == pool.pg_num as usize
+    }
+
+    /// Whether each of these OSDs has said how large it is.
+    pub fn knows_sizes<'a>(&self, osds: impl IntoIterator<Item = &'a OsdId>) -> bool {
+        osds.into_iter().all(|osd| self.osd(*osd).is_some_and(|known| known.usage.bytes_total > 0))
     }
 
     /// Every placement group of the map with its state.
@@ -278,6 +300,10 @@ impl Statistics {
         }
         sum.divided(RATE_PERIODS_KEPT)
     }
+}
+
+fn is_of_this_life(map: &OsdMap, from: OsdId, stat: &PgStat) -> bool {
+    map.is_up(from) && map.osd(from).is_some_and(|osd| stat.reported_epoch >= osd.info.up_from)
 }
 
 fn period_of(now: Time) -> u64 {

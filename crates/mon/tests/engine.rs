@@ -9,7 +9,7 @@ use mon::control::Transaction;
 use serde_json::json;
 use std::time::Duration;
 use types::{EntityType, Epoch, OsdId, Uuid};
-use wire::internal::{RotatingSecrets, RotatingSecretsRequest};
+use wire::internal::{PgStat, RotatingSecrets, RotatingSecretsRequest, pg_state};
 use wire::{
     GetPoolStats, GetPoolStatsReply, MonGetVersion, MonGetVersionReply, MonMapMessage,
     MonSubscribe, OsdMapMessage, OsdMarkMeDown, PoolOp, PoolOpKind, PoolOpReply, Statfs,
@@ -453,4 +453,77 @@ fn a_client_that_asks_for_one_map_is_told_of_all_that_follow_for_a_while() {
     cluster.take::<OsdMapMessage>(conn);
     cluster.boot_as(0, 3);
     assert_eq!(newest(&mut cluster), None, "not for ever");
+}
+
+/// A monitor that begins anew beside OSDs that go on, none of which has reported.
+fn restarted(cluster: &Cluster) -> Cluster {
+    let mut anew = Cluster::on(cluster.control.clone());
+    anew.now = cluster.now;
+    anew.advance(Duration::from_secs(1));
+    (0..3).for_each(|osd| anew.boot(osd));
+    anew
+}
+
+#[test]
+fn a_quota_is_lifted_only_when_all_groups_have_been_reported() {
+    let mut cluster = Cluster::healthy();
+    cluster.command(json!({ "prefix": "osd pool create", "pool": "data", "pg_num": 8 }));
+    cluster.command(json!({
+        "prefix": "osd pool set-quota", "pool": "data", "field": "max_objects", "val": "30",
+    }));
+    (0..3).for_each(|osd| cluster.report(osd, 5));
+    cluster.advance(Duration::from_secs(2));
+    let mut cluster = restarted(&cluster);
+    let flags = |cluster: &mut Cluster| {
+        cluster.advance(Duration::from_secs(3));
+        let pools = cluster.json(json!({ "prefix": "osd pool ls", "detail": "detail" }));
+        pools[0]["flags_names"].clone()
+    };
+    assert_eq!(flags(&mut cluster), "hashpspool,full,full_quota", "nothing was reported");
+    // Groups that do not serve yet do not know how much they have.
+    let peering = PgStat { state: pg_state::PEERING, ..PgStat::default() };
+    (0..2).for_each(|osd| cluster.report(osd, 1));
+    cluster.report_groups(2, 3 << 30, |_| peering.clone());
+    assert_eq!(flags(&mut cluster), "hashpspool,full,full_quota", "some peer");
+    cluster.report(2, 1);
+    assert_eq!(flags(&mut cluster), "hashpspool");
+}
+
+#[test]
+fn what_an_earlier_life_of_an_osd_reported_is_stale() {
+    let mut cluster = Cluster::healthy();
+    cluster.command(json!({ "prefix": "osd pool create", "pool": "data", "pg_num": 8 }));
+    (0..3).for_each(|osd| cluster.report(osd, 5));
+    let stale = |cluster: &mut Cluster| {
+        let status = cluster.json(json!({ "prefix": "status" }));
+        let states = status["pgmap"]["pgs_by_state"].as_array().unwrap().clone();
+        states.iter().any(|state| state["state_name"].as_str().unwrap().contains("stale"))
+    };
+    assert!(!stale(&mut cluster));
+    // Killed and started again before anything noticed: its groups peer, whatever it said before.
+    cluster.boot_as(0, 2);
+    assert!(stale(&mut cluster));
+    (0..3).for_each(|osd| cluster.report(osd, 5));
+    assert!(!stale(&mut cluster));
+}
+
+#[test]
+fn an_osd_that_does_not_start_says_why_until_it_does() {
+    let mut cluster = Cluster::healthy();
+    let osd = ConnId(ConnId::ACCEPTED + 60);
+    let down = json!({ "prefix": "osd down", "ids": ["1"] });
+    assert_eq!(cluster.command(down).result, 0);
+    cluster.open(osd, "osd.1", 1, "profile osd");
+    let key = "daemon-private/osd.1/refusal";
+    let said =
+        json!({ "prefix": "config-key set", "key": key, "val": "the superblock is damaged" });
+    assert_eq!(cluster.command_on(osd, &said, b"").result, 0);
+    let health = cluster.json(json!({ "prefix": "health", "detail": "detail" }));
+    let details = &health["checks"]["OSD_START_FAILED"]["detail"];
+    assert_eq!(details[0]["message"], "osd.1 does not start: the superblock is damaged");
+    assert!(details[1]["message"].as_str().unwrap().starts_with("next: "));
+    cluster.boot_as(1, 2);
+    let health = cluster.json(json!({ "prefix": "health", "detail": "detail" }));
+    assert!(health["checks"]["OSD_START_FAILED"].is_null());
+    assert!(cluster.monitor.state().config_keys.is_empty());
 }

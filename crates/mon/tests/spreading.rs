@@ -208,6 +208,22 @@ fn the_autoscaler_advises_and_acts_only_where_it_is_on() {
 }
 
 #[test]
+fn the_autoscaler_gives_no_advice_while_reports_are_missing() {
+    let mut cluster = cluster(&["splits_groups", "merges_groups"], 128);
+    let set = json!({ "prefix": "osd pool set", "pool": "data", "var": "pg_autoscale_mode", "val": "on" });
+    run(&mut cluster, set);
+    // By the first of eight OSDs the pool has next to nothing.
+    cluster.report(0, 1000);
+    cluster.advance(Duration::from_secs(5));
+    assert_eq!(cluster.monitor.state().osdmap.pools[&POOL].pg_num_target, 128);
+    let advice = cluster.json(json!({ "prefix": "osd pool autoscale-status" }));
+    assert_eq!(advice[0]["would_adjust"], false);
+    (0..8).for_each(|osd| cluster.report(osd, 1000));
+    let advice = cluster.json(json!({ "prefix": "osd pool autoscale-status" }));
+    assert_eq!(advice[0]["would_adjust"], true);
+}
+
+#[test]
 fn mappings_of_what_is_gone_are_removed() {
     let mut cluster = cluster(&[], 8);
     let pg = |seed| PgId { pool: POOL, seed };

@@ -1,6 +1,7 @@
 //! Checks of OSDs: who is down, what holds them, how full they are.
 
 use super::{Health, Severity, View, next_step, plural};
+use crate::keys;
 use crate::state::State;
 use maps::{Osd, OsdMap, OsdMapFlags, OsdState};
 use std::collections::BTreeSet;
@@ -12,6 +13,7 @@ pub(super) fn check(health: &mut Health, view: &View<'_>) {
         return health.warn("TOO_FEW_OSDS", 1, "no OSDs exist".to_owned(), Vec::new());
     }
     check_down(health, view.state);
+    check_refusals(health, view.state);
     check_buckets(health, map);
     check_flapping(health, view);
     check_flags(health, map);
@@ -44,6 +46,23 @@ fn check_down(health: &mut Health, state: &State) {
     };
     let details = next_step(lines, &step);
     health.warn("OSD_DOWN", down.len(), format!("{} osds down", down.len()), details);
+}
+
+/// OSDs that are down because they would not start: with what they said of it themselves.
+fn check_refusals(health: &mut Health, state: &State) {
+    let down = state.osdmap.existing_osds().filter(|(_, osd)| !osd.is_up());
+    let lines: Vec<String> = down
+        .filter_map(|(osd, _)| Some((osd, state.config_keys.get(&keys::osd_refusal(osd))?)))
+        .map(|(osd, reason)| {
+            format!("osd.{osd} does not start: {}", String::from_utf8_lossy(reason))
+        })
+        .collect();
+    let count = lines.len();
+    let step = "look at the disk ('sepiola store fsck' says what is damaged), start the OSD again, or give it \
+                another disk with 'sepiola osd replace --id N'";
+    let details = next_step(lines, step);
+    let summary = format!("{count} osds do not start");
+    health.warn("OSD_START_FAILED", count, summary, details);
 }
 
 /// Buckets all of whose OSDs are down, by their kind: `OSD_HOST_DOWN`, `OSD_RACK_DOWN`.

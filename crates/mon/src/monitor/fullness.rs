@@ -61,8 +61,9 @@ impl Monitor {
 
 /// The mark that an OSD's usage earns it, if any.
 fn mark(map: &OsdMap, known: &Osd, usage: &OsdUsage) -> OsdState {
+    // Its store has not said yet how large it is.
     if usage.bytes_total == 0 {
-        return OsdState::default();
+        return OsdState(known.state.0 & MARKS.0);
     }
     let used = 1.0 - usage.bytes_available as f64 / usage.bytes_total as f64;
     // Who bears a mark, or a worse one, must be clearly below to lose it.

@@ -86,7 +86,11 @@ impl Monitor {
                 let over = |limit: u64, used: u64| limit > 0 && used >= limit;
                 let is_over = over(pool.quota_max_bytes, totals.bytes)
                     || over(pool.quota_max_objects, totals.objects);
-                (is_over != pool.flags.contains(PoolFlags::FULL_QUOTA)).then_some((*id, is_over))
+                let was_over = pool.flags.contains(PoolFlags::FULL_QUOTA);
+                // What was reported so far may be too little, but not too much.
+                let has_quota = pool.quota_max_bytes > 0 || pool.quota_max_objects > 0;
+                let is_certain = is_over || !has_quota || self.stats.knows_pool(map, *id);
+                (is_over != was_over && is_certain).then_some((*id, is_over))
             })
             .collect();
         for (id, is_over) in changed {

@@ -266,6 +266,10 @@ impl Monitor {
         if state.osd_metadata.get(&osd) != Some(&boot.metadata) {
             change.put(keys::osd_metadata(osd), metadata);
         }
+        let refusal = keys::osd_refusal(osd);
+        if state.config_keys.contains_key(&refusal) {
+            change.delete(keys::config_key(&refusal));
+        }
         let known = state.osdmap.osd(osd).cloned().unwrap_or_default();
         let incremental = change.osdmap(state);
         incremental.mark_up(

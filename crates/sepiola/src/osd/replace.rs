@@ -63,14 +63,10 @@ fn check_replaceable(registry: &mut Registry, id: i32, force: bool) -> Result<()
     if force {
         return Ok(());
     }
-    // Of an OSD that is down, groups that serve have all that was ever acknowledged.
     let status = registry.ask_json(&json!({"prefix": "status", "format": "json"}))?;
     let states = status["pgmap"]["pgs_by_state"].as_array().cloned().unwrap_or_default();
-    let serves = |state: &Value| {
-        let name = state["state_name"].as_str().unwrap_or_default();
-        name.contains("active") && !name.contains("unfound") && !name.contains("stale")
-    };
-    if let Some(state) = states.iter().find(|state| !serves(state)) {
+    let is_whole = |state: &Value| has_all(state["state_name"].as_str().unwrap_or_default());
+    if let Some(state) = states.iter().find(|state| !is_whole(state)) {
         let (count, name) = (&state["count"], state["state_name"].as_str().unwrap_or_default());
         bail!(
             "{count} placement groups are {name}: osd.{id} may hold the only copy of something; \
@@ -78,6 +74,13 @@ fn check_replaceable(registry: &mut Registry, id: i32, force: bool) -> Result<()
         );
     }
     Ok(())
+}
+
+/// Whether a group in this state has, without an OSD that is down, all that was ever acknowledged. One that
+/// serves does; so does one that only has too few members for that (peered): it waits for a member, not for data.
+fn has_all(state: &str) -> bool {
+    let is = |wanted: &str| state.split('+').any(|part| part == wanted);
+    (is("active") || is("peered")) && !is("recovery_unfound") && !is("stale")
 }
 
 /// The store first: until it is there, the old one stays what it is.
@@ -94,4 +97,21 @@ fn replace_one(
     registry.ask(&destroy)?;
     registry.register(identity.uuid, &identity.key, Some(id))?;
     create::finish(registry, id, &identity, directory, store)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partner_that_waits_only_for_a_second_member_has_all() {
+        for state in ["active+clean", "active+undersized+degraded", "undersized+degraded+peered"] {
+            assert!(has_all(state), "{state}");
+        }
+        for state in ["down", "incomplete", "peering", "unknown", "stale+undersized+peered"] {
+            assert!(!has_all(state), "{state}");
+        }
+        assert!(!has_all("undersized+degraded+recovery_unfound+peered"));
+        assert!(!has_all("activating+undersized"));
+    }
 }

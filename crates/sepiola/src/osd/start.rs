@@ -3,16 +3,22 @@
 use super::directory::{self, OsdSettings};
 use crate::cli::{AuthMode, OsdStartArgs};
 use crate::cluster::{Notice, OsdMember, Plan, RunningDaemons, default_memory};
-use crate::connection;
+use crate::connection::{self, Connection};
 use crate::datadir::{DataDir, DataLock};
 use crate::up::{start_log, watch_signals};
 use anyhow::{Context, Result, bail};
+use rados::{Config, Credentials};
 use rt::StopSignals;
+use serde_json::json;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
-use types::EntityAddrVec;
+use std::time::Duration;
+use types::{EntityAddrVec, EntityName};
+
+/// How long a start that failed tries to tell the monitors.
+const TELLING_TIME_MAX: Duration = Duration::from_secs(10);
 
 pub fn start(args: &OsdStartArgs) -> Result<()> {
     rt::kernel_support().map_err(|reason| anyhow::anyhow!(reason))?;
@@ -30,12 +36,35 @@ pub fn start(args: &OsdStartArgs) -> Result<()> {
         members.push(member(path, args)?);
     }
     let names: Vec<String> = members.iter().map(|member| format!("osd.{}", member.id)).collect();
-    let running = RunningDaemons::start(Plan::osds(members, args.cores), &notify)?;
+    let identities: Vec<Config> = members.iter().map(identity).collect();
+    let running = RunningDaemons::start(Plan::osds(members, args.cores), &notify);
+    let running = running.inspect_err(|error| tell_monitors(identities, error))?;
     println!("{} started", names.join(", "));
     std::io::stdout().flush()?;
     notices.recv().context("waiting for the end")?;
     println!("stopping");
     running.stop()
+}
+
+/// How an OSD presents itself to the monitors when it is not one yet.
+fn identity(member: &OsdMember) -> Config {
+    let credentials = member.key.clone().map_or(Credentials::None, Credentials::Key);
+    let mut config = Config::new(EntityName::osd(member.id), credentials, member.monitors.clone());
+    config.timeout = Some(TELLING_TIME_MAX);
+    config
+}
+
+/// To the monitors an OSD that does not start is just down: they are told why, for `ceph health detail`.
+fn tell_monitors(identities: Vec<Config>, error: &anyhow::Error) {
+    for identity in identities {
+        let key = format!("daemon-private/{}/refusal", identity.name);
+        let reason = format!("{error:#}");
+        let command = json!({"prefix": "config-key set", "key": key, "val": reason});
+        let told = Connection::start(identity).and_then(|mut monitor| monitor.command(&command));
+        if let Err(error) = told {
+            tracing::warn!(%error, "the monitors could not be told why the OSD does not start");
+        }
+    }
 }
 
 /// Whoever started this holds the other end of standard input, until it ends.
