@@ -37,7 +37,11 @@ pub struct Config {
     pub silence_max: Duration,
     pub idle_max: Duration,
     pub standby_max: Duration,
+    /// To a lossy peer: its session ends then.
     pub queued_bytes_max: usize,
+    /// To a lossless one, with what it has not acknowledged. Those who send must stay below it: that such a session
+    /// ends counts as the peer's failure.
+    pub retained_bytes_max: usize,
 }
 
 impl Config {
@@ -64,6 +68,7 @@ impl Config {
             idle_max: IDLE_MAX,
             standby_max: STANDBY_MAX,
             queued_bytes_max: QUEUED_BYTES_MAX,
+            retained_bytes_max: QUEUED_BYTES_MAX,
         }
     }
 

@@ -217,7 +217,10 @@ impl Session {
             return Err(SendError::Closed);
         }
         self.queue.push(message);
-        let limit = self.config.queued_bytes_max;
+        let limit = match self.policy {
+            Policy::Lossy => self.config.queued_bytes_max,
+            Policy::Lossless => self.config.retained_bytes_max,
+        };
         if self.queue.queued_bytes() > limit {
             // Dropping single messages would break the order that the session promises.
             self.finish(CloseReason::QueueFull { limit });

@@ -176,6 +176,19 @@ fn a_full_queue_closes_the_session() {
     assert_eq!(world.hosts[0].closed, [CloseReason::QueueFull { limit: 10_000 }]);
 }
 
+#[test]
+fn what_a_lossless_peer_is_owed_has_a_bound_of_its_own() {
+    let mut world = World::new(1, Policy::Lossless, false);
+    let mut config = (*world.hosts[0].config).clone();
+    (config.queued_bytes_max, config.retained_bytes_max) = (10_000, 20_000);
+    world.hosts[0].config = config.into();
+    let client = world.connect(0, Policy::Lossless);
+    let sent = (0..).take_while(|tid| world.session(0, client).send(message(*tid, 1000)).is_ok());
+    assert_eq!(sent.count(), 17);
+    world.run();
+    assert_eq!(world.hosts[0].closed, [CloseReason::QueueFull { limit: 20_000 }]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: 96,
