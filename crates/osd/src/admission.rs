@@ -2,13 +2,16 @@
 //! without looking at the object.
 
 use crate::budget::Class;
+use crate::execute::copy_source;
+use crate::listing::ALL_NAMESPACES;
 use crate::request::{Call, Nature, Origin, Request, is_member};
+use crate::session::Session;
 use crate::{Osd, limits};
-use auth::OsdAccess;
+use auth::{ClassCall, OsdAccess};
 use classes::Caller;
 use engine::{ConnId, Message, Time};
 use maps::{OsdMapFlags, PoolFlags};
-use types::{Errno, PgId};
+use types::{Errno, HObject, PgId};
 use wire::op::OpCode;
 use wire::op::request_flags::{FULL_FORCE, FULL_TRY, PARALLELEXEC};
 use wire::{MessageBody, OsdRequest};
@@ -30,6 +33,7 @@ impl Osd {
         let (addr, features) = (session.addr(), session.peer.features);
         let caller = Caller { request: id, addr, features };
         let map_epoch = request.map_epoch;
+        self.note_offered(conn, Some(map_epoch));
         let origin = Origin::Client { conn };
         let mut request = Request::new(origin, request, message.tid, caller);
         (request.bytes, request.arrived) = (bytes, now);
@@ -156,18 +160,48 @@ impl Osd {
         if session.caps.allows_all() {
             return Ok(());
         }
-        let pool = self.map.pool(request.pg.pool).ok_or(Errno::PERM)?;
-        let object = &request.message.object;
-        let name = if object.key.is_empty() { &object.name } else { &object.key };
         let calls: Vec<_> = calls.iter().map(Call::as_access).collect();
+        let nature = request.nature;
+        let target = HObject { pool: request.pg.pool, ..request.object().clone() };
+        // It tells of objects in all namespaces, whatever is asked for.
+        let is_of_pool = request.message.ops.iter().any(|op| op.code == OpCode::SCRUBLS);
+        let target = match is_of_pool {
+            true => HObject {
+                pool: target.pool,
+                namespace: ALL_NAMESPACES.into(),
+                ..HObject::default()
+            },
+            false => target,
+        };
+        self.check_access(session, &target, (nature.may_read, nature.may_write), &calls)?;
+        // Other OSDs let this one read everything, so it must not read what its client may not.
+        for op in &request.message.ops {
+            if matches!(op.code, OpCode::COPY_FROM | OpCode::COPY_FROM2) {
+                let source = copy_source(op).map_err(|_| Errno::INVAL)?;
+                self.check_access(session, &source, (true, false), &[])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_access(
+        &self,
+        session: &Session,
+        object: &HObject,
+        (may_read, may_write): (bool, bool),
+        classes: &[ClassCall<'_>],
+    ) -> Result<(), Errno> {
+        let nothing = Default::default();
+        let pool = self.map.pool(object.pool);
+        let name = if object.key.is_empty() { &object.name } else { &object.key };
         let access = OsdAccess {
-            pool_name: self.map.pool_name(request.pg.pool).unwrap_or_default(),
-            applications: &pool.application_metadata,
+            pool_name: self.map.pool_name(object.pool).unwrap_or_default(),
+            applications: pool.map_or(&nothing, |pool| &pool.application_metadata),
             namespace: &String::from_utf8_lossy(&object.namespace),
             object: &String::from_utf8_lossy(name),
-            may_read: request.nature.may_read,
-            may_write: request.nature.may_write,
-            classes: &calls,
+            may_read,
+            may_write,
+            classes,
             peer: session.peer.seen_addr.socket.map(|socket| socket.ip()),
         };
         if session.caps.allows(&access) { Ok(()) } else { Err(Errno::PERM) }

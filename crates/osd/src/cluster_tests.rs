@@ -8,6 +8,7 @@ mod client;
 mod monitor;
 mod ordering;
 mod scrub;
+mod waits;
 mod world;
 
 use client::{Client, payload};

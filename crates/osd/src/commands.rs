@@ -9,7 +9,7 @@ use types::features::SUPPORTED;
 use wire::{Command, CommandReply, MessageBody};
 
 /// Prefix and help of each command.
-const COMMANDS: [(&str, &str); 6] = [
+pub(crate) const COMMANDS: [(&str, &str); 6] = [
     ("get_command_descriptions", "list available commands"),
     ("version", "report version of OSD"),
     ("status", "high-level status of OSD"),

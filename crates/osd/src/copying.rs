@@ -1,15 +1,16 @@
 //! Fetching whole objects for `COPY_FROM`, from this OSD or another, as a client of their primary.
 
-use crate::Osd;
 use crate::execute::{Answer, CopiedObject, CopyRequest, Need};
 use crate::request::{Origin, Request};
+use crate::{Osd, limits};
 use bytes::Bytes;
 use classes::Caller;
 use codec::{Reader, Writer};
 use engine::Time;
+use maps::OsdMapFlags;
 use std::collections::BTreeMap;
 use types::features::SUPPORTED;
-use types::{Errno, HObject, OsdId, PgId};
+use types::{Epoch, Errno, HObject, OsdId, PgId};
 use wire::copy::{CopyCursor, CopyData};
 use wire::op::{OpCode, request_flags};
 use wire::{MessageBody, OsdOp, OsdReply, OsdRequest, ShardPgId};
@@ -17,7 +18,10 @@ use wire::{MessageBody, OsdOp, OsdReply, OsdRequest, ShardPgId};
 #[derive(Debug, Default)]
 pub(crate) struct Copies {
     last: u64,
+    /// By the number of the question for their present piece: an answer to an earlier one is not taken for it.
     active: BTreeMap<u64, Copy>,
+    /// The map by which was looked last whether pieces must be asked for again.
+    epoch: Epoch,
 }
 
 #[derive(Debug)]
@@ -31,11 +35,38 @@ struct Copy {
     copied: CopiedObject,
     /// What is reserved for it.
     reserved: u64,
-    /// Whom the present piece was asked of, as which group's primary.
-    asked: Option<(OsdId, PgId)>,
+    /// Whom the present piece was asked of; nobody, if it must be asked for again.
+    asked: Option<Target>,
+    /// When the piece is asked for again if nothing has come, and how often it was.
+    retry_at: Time,
+    tries: u32,
+}
+
+/// Whoever should answer, and in which of its lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Target {
+    osd: OsdId,
+    up_from: Epoch,
+    pg: PgId,
 }
 
 impl Copies {
+    /// When the next piece is to be asked for again.
+    pub fn due(&self) -> Option<Time> {
+        self.active.values().map(|copy| copy.retry_at).min()
+    }
+
+    fn insert(&mut self, copy: Copy) -> u64 {
+        self.last += 1;
+        self.active.insert(self.last, copy);
+        self.last
+    }
+
+    #[cfg(test)]
+    pub fn questions(&self) -> Vec<u64> {
+        self.active.keys().copied().collect()
+    }
+
     pub fn is_known(&self, copy: u64) -> bool {
         self.active.contains_key(&copy)
     }
@@ -43,8 +74,6 @@ impl Copies {
 
 impl Osd {
     pub(crate) fn begin_copy(&mut self, now: Time, key: u64, attempt: u32, wanted: CopyRequest) {
-        self.copies.last += 1;
-        let id = self.copies.last;
         let source = wanted.source.clone();
         let hash = self
             .map
@@ -59,55 +88,61 @@ impl Osd {
             copied: CopiedObject::default(),
             reserved: self.config.sizes.copy_chunk_max,
             asked: None,
+            retry_at: now + limits::COPY_RETRY,
+            tries: 0,
         };
-        self.copies.active.insert(id, copy);
+        let id = self.copies.insert(copy);
         match hash {
             Some(_) => self.ask_for_piece(now, id),
             None => self.end_copy(id, Err(Errno::NOENT.negative())),
         }
     }
 
-    /// Asks the source's primary for the next piece; if there is none, a later map will tell one.
+    /// Asks the source's primary for the next piece. If there is none, or all are told to wait, a later map
+    /// will tell.
     fn ask_for_piece(&mut self, now: Time, id: u64) {
-        let Some(copy) = self.copies.active.get(&id) else { return };
-        let Some(pool) = self.map.pool(copy.source.pool) else {
-            return self.end_copy(id, Err(Errno::NOENT.negative()));
-        };
-        let pg = pool.pg_of_hash(copy.source.pool, copy.source.hash);
-        let primary = self.map.pg_to_osds(pg).acting_primary;
-        let message = OsdRequest {
-            pg: ShardPgId::replicated(pg),
-            map_epoch: self.epoch(),
-            flags: request_flags::READ | request_flags::ACK | copy.wanted.request_flags,
-            request_id: Default::default(),
-            client_incarnation: 0,
-            mtime: Default::default(),
-            object: copy.source.clone(),
-            ops: copy.ops(self.config.sizes.copy_chunk_max),
-            snap_context: Default::default(),
-            retry_attempt: 0,
-            features: SUPPORTED,
-        };
-        let copy = self.copies.active.get_mut(&id).expect("it was just there");
-        copy.asked = primary.map(|primary| (primary, pg));
-        match primary {
-            Some(osd) if osd == self.config.id => {
+        let chunk_max = self.config.sizes.copy_chunk_max;
+        let Some(mut copy) = self.copies.active.remove(&id) else { return };
+        let target = self.copy_target(&copy);
+        let is_there = self.map.pool(copy.source.pool).is_some();
+        let wait = limits::COPY_RETRY * (1 << copy.tries.min(limits::COPY_RETRY_DOUBLINGS));
+        (copy.asked, copy.retry_at) = (target, now + wait);
+        let request =
+            copy.question(self.epoch(), target.map_or(PgId::default(), |to| to.pg), chunk_max);
+        let id = self.copies.insert(copy);
+        match target {
+            _ if !is_there => self.end_copy(id, Err(Errno::NOENT.negative())),
+            Some(Target { osd, .. }) if osd == self.config.id => {
                 let caller = Caller { features: SUPPORTED, ..Caller::default() };
-                let request = Request::new(Origin::Copy { copy: id }, message, id, caller);
+                let request = Request::new(Origin::Copy { copy: id }, request, id, caller);
                 let key = self.requests.insert(request);
                 self.admit(now, key);
             }
-            Some(osd) => self.send_to_osd(osd, message.encode(SUPPORTED).with_tid(id)),
+            Some(Target { osd, .. }) => {
+                self.send_to_osd(osd, request.encode(SUPPORTED).with_tid(id));
+            }
             None => {}
         }
+    }
+
+    /// Who should be asked for a piece, if anybody would answer.
+    fn copy_target(&self, copy: &Copy) -> Option<Target> {
+        if self.map.flags.contains(OsdMapFlags::PAUSERD) {
+            return None;
+        }
+        let pool = self.map.pool(copy.source.pool)?;
+        let pg = pool.pg_of_hash(copy.source.pool, copy.source.hash);
+        let osd = self.map.pg_to_osds(pg).acting_primary?;
+        let up_from = self.map.osd(osd)?.info.up_from;
+        Some(Target { osd, up_from, pg })
     }
 
     pub(crate) fn copy_replied(&mut self, id: u64, reply: OsdReply) {
         let Some(copy) = self.copies.active.get_mut(&id) else { return };
         if reply.result == Errno::AGAIN.negative() {
-            copy.asked = None;
-            return;
+            return self.copy_interrupted(id);
         }
+        copy.tries = 0;
         if reply.result < 0 {
             return self.end_copy(id, Err(reply.result));
         }
@@ -160,31 +195,83 @@ impl Osd {
         self.need_loaded(self.now, copy.request, copy.attempt, need, answer);
     }
 
-    /// Our own request for a piece was dropped; it is asked for again with the next map.
+    /// The request for a piece was dropped; it is asked for again with the next map, or soon.
     pub(crate) fn copy_interrupted(&mut self, id: u64) {
         if let Some(copy) = self.copies.active.get_mut(&id) {
             copy.asked = None;
+            copy.retry_at = copy.retry_at.min(self.now + limits::STALL_RETRY);
         }
     }
 
-    /// Pieces are asked for again of those who are primary now.
+    /// The session with whoever was asked has ended. Another one, which may have taken its place, is known soon.
+    pub(crate) fn copies_interrupted(&mut self, osd: OsdId) {
+        let is_asked = |copy: &Copy| copy.asked.is_some_and(|target| target.osd == osd);
+        let copies = self.copies.active.iter().filter(|(_, copy)| is_asked(copy));
+        let copies: Vec<u64> = copies.map(|(id, _)| *id).collect();
+        copies.into_iter().for_each(|id| self.copy_interrupted(id));
+    }
+
+    /// A new map: pieces are asked for again of those who should answer now, if whoever was asked may have
+    /// dropped the request.
     pub(crate) fn resend_copies(&mut self, now: Time) {
-        let requests = &self.requests;
-        let wanted =
-            |copy: &Copy| requests.get(copy.request).is_some_and(|r| r.attempt == copy.attempt);
-        self.copies.active.retain(|_, copy| wanted(copy));
-        let moved = self.copies.active.iter().filter(|(_, copy)| {
+        self.end_vain_copies();
+        let epoch = self.epoch();
+        let is_gap = epoch != self.copies.epoch.next();
+        self.copies.epoch = epoch;
+        let is_forced = |copy: &Copy| {
             let pool = self.map.pool(copy.source.pool);
-            let pg = pool.map(|pool| pool.pg_of_hash(copy.source.pool, copy.source.hash));
-            let primary = pg.and_then(|pg| Some((self.map.pg_to_osds(pg).acting_primary?, pg)));
-            copy.asked != primary || primary.is_none()
-        });
-        let moved: Vec<u64> = moved.map(|(id, _)| *id).collect();
+            pool.is_none_or(|pool| pool.last_force_op_resend == epoch)
+        };
+        let active =
+            self.copies.active.iter().map(|(id, copy)| (*id, copy, self.copy_target(copy)));
+        let moved =
+            active.filter(|(_, copy, target)| is_gap || is_forced(copy) || copy.asked != *target);
+        let moved: Vec<u64> = moved.map(|(id, ..)| id).collect();
         moved.into_iter().for_each(|id| self.ask_for_piece(now, id));
+    }
+
+    /// Asks again for pieces that have been waited for long: whatever became of the question, it may be lost.
+    pub(crate) fn retry_copies_if_due(&mut self, now: Time) {
+        let late = self.copies.active.iter().filter(|(_, copy)| copy.retry_at <= now);
+        let late: Vec<u64> = late.map(|(id, _)| *id).collect();
+        for id in late {
+            let Some(copy) = self.copies.active.get_mut(&id) else { continue };
+            copy.tries += 1;
+            self.ask_for_piece(now, id);
+        }
+    }
+
+    /// Copies for requests that nobody waits for any more, or that may not go on.
+    pub(crate) fn end_vain_copies(&mut self) {
+        let is_vain = |copy: &Copy| match self.requests.get(copy.request) {
+            Some(request) if request.attempt == copy.attempt => {
+                self.is_abandoned(copy.request) || self.check_blocklist(request).is_err()
+            }
+            _ => true,
+        };
+        let vain = self.copies.active.iter().filter(|(_, copy)| is_vain(copy));
+        let vain: Vec<u64> = vain.map(|(id, _)| *id).collect();
+        vain.into_iter().for_each(|id| self.end_copy(id, Err(Errno::IO.negative())));
     }
 }
 
 impl Copy {
+    fn question(&self, map_epoch: Epoch, pg: PgId, chunk_max: u64) -> OsdRequest {
+        OsdRequest {
+            pg: ShardPgId::replicated(pg),
+            map_epoch,
+            flags: request_flags::READ | request_flags::ACK | self.wanted.request_flags,
+            request_id: Default::default(),
+            client_incarnation: 0,
+            mtime: Default::default(),
+            object: self.source.clone(),
+            ops: self.ops(chunk_max),
+            snap_context: Default::default(),
+            retry_attempt: 0,
+            features: SUPPORTED,
+        }
+    }
+
     fn ops(&self, chunk_max: u64) -> Vec<OsdOp> {
         let mut ops = Vec::with_capacity(2);
         // Later pieces must be of the same version as the first.

@@ -37,6 +37,9 @@ pub(crate) struct ObjectContext {
     pub readers: Vec<u64>,
     /// A write that loads what it needs: nothing else begins meanwhile.
     pub has_writer: bool,
+    /// That write, if it waits for a copy, and whether it has all but waits for pieces of this object.
+    pub copier: Option<u64>,
+    pub is_parked: bool,
     pub writes_in_flight: usize,
     /// Requests in order of arrival.
     pub queue: VecDeque<u64>,
@@ -192,7 +195,8 @@ impl Group {
     pub fn check_invariants(&self) {
         self.pg.check_invariants();
         for context in self.objects.values() {
-            assert!(!context.has_writer || context.readers.is_empty(), "a write waits for reads");
+            let is_alone = !context.has_writer || context.readers.is_empty();
+            assert!(is_alone || context.copier.is_some(), "a write waits for reads");
             assert!(context.state.is_some() || context.writes_in_flight == 0);
         }
     }
@@ -247,6 +251,7 @@ impl Osd {
         self.scrubs.hurry(now);
         self.keep_order(now, pg);
         self.note_trim(now, pg);
+        self.end_blocklisted_watches_of(now, pg);
         let Some(group) = self.groups.get_mut(&pg) else { return };
         for key in std::mem::take(&mut group.waiting) {
             self.start(now, pg, key);
@@ -258,7 +263,10 @@ impl Osd {
     fn interrupted(&mut self, now: Time, pg: PgId, tickets: &[u64], members_stay: bool) {
         self.reporting.request(now);
         if !members_stay {
-            self.discard_watches(pg);
+            match self.groups.get(&pg).is_some_and(|group| group.pg.is_primary()) {
+                true => self.discard_notifications(pg),
+                false => self.discard_watches(pg),
+            }
         }
         let Some(group) = self.groups.get_mut(&pg) else { return };
         let mut keys: Vec<u64> = tickets.to_vec();
@@ -343,6 +351,7 @@ impl Osd {
     /// The pool is gone: nobody waits for these any more.
     pub(crate) fn drop_requests(&mut self, now: Time, pg: PgId) {
         self.interrupted(now, pg, &[], false);
+        self.discard_watches(pg);
         let Some(group) = self.groups.get_mut(&pg) else { return };
         for key in std::mem::take(&mut group.waiting) {
             self.forget_request(key);

@@ -55,6 +55,7 @@ impl Osd {
             context.queue.push_front(*key);
             context.readers.clear();
             context.has_writer = false;
+            (context.copier, context.is_parked) = (None, false);
         }
     }
 }

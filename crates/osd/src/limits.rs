@@ -30,6 +30,9 @@ pub const LISTING_COST: u64 =
     LISTING_ENTRIES_MAX * 2 * (2 * OBJECT_NAME_LEN_MAX + NAMESPACE_LEN_MAX + 128) as u64;
 /// `osd_copyfrom_max_chunk`
 pub const COPY_CHUNK_MAX: u64 = 8 << 20;
+/// When a piece of a copy that has not come is asked for again; the time doubles so often.
+pub const COPY_RETRY: Duration = Duration::from_secs(15);
+pub const COPY_RETRY_DOUBLINGS: u32 = 4;
 /// `osd_client_watch_timeout`
 pub const WATCH_TIMEOUT_SECONDS_DEFAULT: u32 = 30;
 /// `osd_default_notify_timeout`

@@ -16,7 +16,7 @@ use wire::listing::{ListedObject, PgListing};
 use wire::op::OpCode;
 
 /// What a client names that wants all namespaces (`LIBRADOS_ALL_NSPACES`).
-const ALL_NAMESPACES: &[u8] = b"\x01";
+pub(crate) const ALL_NAMESPACES: &[u8] = b"\x01";
 
 impl Osd {
     pub(crate) fn list(&mut self, key: u64) {

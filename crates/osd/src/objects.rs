@@ -4,6 +4,7 @@
 //! before it will leave. Whatever looks at more than that state (data, omap), or says something to
 //! a client without writing, waits until the writes before it are durable.
 
+use crate::budget::Class;
 use crate::execute::{
     Answer, AttrDelta, Execution, Input, Need, ObjectState, Trim, Verdict, execute, trim,
 };
@@ -102,7 +103,14 @@ impl Osd {
                 || writes && !context.readers.is_empty()
                 || !writes && context.writes_in_flight > 0;
             if must_wait {
-                return;
+                // The source of a copy waits for no other copy, or both might wait for each other.
+                let Some(key) = self.take_piece(pg, object) else { return };
+                if self.run(now, pg, object, key) == Progress::Blocked {
+                    let context = self.context_mut(pg, object);
+                    context.expect("it has what the request waits for").queue.push_back(key);
+                    return self.pump_group(now, pg);
+                }
+                continue;
             }
             context.queue.pop_front();
             match self.run(now, pg, object, key) {
@@ -115,6 +123,21 @@ impl Osd {
             }
         }
         self.forget_idle_objects(pg, object);
+    }
+
+    /// Takes a read for a copy out of the queue, if the queue waits for a write that has changed nothing yet,
+    /// and waits for a copy itself.
+    fn take_piece(&mut self, pg: PgId, object: &HObject) -> Option<u64> {
+        let context = self.groups.get_mut(&pg)?.objects.get_mut(object)?;
+        if context.copier.is_none() || context.is_parked || context.writes_in_flight > 0 {
+            return None;
+        }
+        let is_piece = |key: &u64| {
+            let request = self.requests.get(*key);
+            request.is_some_and(|request| request.class == Class::Piece && !request.may_write())
+        };
+        let at = context.queue.iter().position(is_piece)?;
+        context.queue.remove(at)
     }
 
     pub(crate) fn context_mut(&mut self, pg: PgId, object: &HObject) -> Option<&mut ObjectContext> {
@@ -213,7 +236,7 @@ impl Osd {
     }
 
     /// Whether nobody waits for the request any more.
-    fn is_abandoned(&self, key: u64) -> bool {
+    pub(crate) fn is_abandoned(&self, key: u64) -> bool {
         let request = self.requests.get(key).expect("the caller has it");
         match request.origin {
             Origin::Client { conn } => !self.sessions.contains_key(&conn),
@@ -479,6 +502,7 @@ impl Osd {
         let group = self.groups.get_mut(&pg).expect("it has just committed");
         // At once, or what its client asked for later would be answered before.
         for repeated in group.repeated.remove(&version).unwrap_or_default() {
+            self.repeat_watches(now, repeated);
             self.reply_written(repeated, &execution, version);
         }
         if let Some(context) = self.context_mut(pg, &object) {

@@ -308,6 +308,8 @@ impl Daemon for Osd {
             self.monitor_opened(now);
         } else if conn.is_accepted() {
             self.sessions.insert(conn, Session::new(peer));
+        } else if let Some(osd) = self.peers.of(conn) {
+            self.sessions.insert(conn, Session::to_osd(peer, osd));
         }
         self.finish_input(now);
     }
@@ -330,6 +332,7 @@ impl Daemon for Osd {
             self.forget_session(now, conn);
             self.peer_closed(now, conn);
         } else if !self.heartbeat_closed(now, conn) {
+            self.forget_session(now, conn);
             self.peer_closed(now, conn);
         }
         self.finish_input(now);
@@ -352,6 +355,7 @@ impl Daemon for Osd {
         self.heartbeat_if_due(now);
         self.renew_leases_if_due(now);
         self.end_waits(now);
+        self.retry_copies_if_due(now);
         self.report_if_due(now);
         self.scrub_if_due(now);
         self.trim_if_due(now);
@@ -376,6 +380,7 @@ impl Daemon for Osd {
             self.scrubs.due,
             self.trims.due,
             self.heartbeats.due(),
+            self.copies.due(),
             waits,
         ]);
         due.flatten().min()

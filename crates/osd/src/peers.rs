@@ -1,22 +1,36 @@
 //! Sessions to other OSDs. Between two OSDs there is one for all that groups have to say, whichever end
 //! opened it: a second one, beside the first, would count as the opener's new beginning, and end it.
 
-use crate::Osd;
+use crate::{Osd, leases};
 use engine::{ConnId, ConnectTarget, Duration, Message, Output, Policy, Time};
 use pg::message::Body;
 use std::collections::BTreeMap;
 use types::{EntityAddrVec, EntityType, Epoch, OsdId, ParticipantName};
-use wire::OsdFailure;
+use wire::{MessageBody, OsdFailure, OsdReply, OsdRequest};
 
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
-    links: BTreeMap<OsdId, (ConnId, EntityAddrVec)>,
+    links: BTreeMap<OsdId, Link>,
     by_conn: BTreeMap<ConnId, OsdId>,
     /// Sessions that others opened, and that groups have spoken over.
     offered: BTreeMap<OsdId, ConnId>,
     /// Those whose session broke, as the map still shows them: what they were sent may be lost, so
     /// nothing more is sent to them until the map shows them otherwise.
     broken: BTreeMap<OsdId, (Epoch, EntityAddrVec)>,
+}
+
+#[derive(Debug)]
+struct Link {
+    conn: ConnId,
+    addrs: EntityAddrVec,
+    /// What went over it is lost for good if it breaks, and only a new interval makes up for that. Copies ask
+    /// again, and leases are asked for again.
+    carries_groups: bool,
+}
+
+/// Whether the message is repeated by whoever sent it if it is lost.
+fn is_repeated(kind: u16) -> bool {
+    matches!(kind, OsdRequest::KIND | OsdReply::KIND | leases::ASK | leases::PROMISE)
 }
 
 impl Peers {
@@ -32,25 +46,24 @@ impl Osd {
         if self.peers.broken.contains_key(&to) {
             return;
         }
-        let conn = match self.peers.links.get(&to) {
-            Some((conn, _)) => *conn,
-            None => match self.connect_to_osd(to) {
-                Some(conn) => conn,
-                None => return,
-            },
-        };
+        if !self.peers.links.contains_key(&to) && !self.connect_to_osd(to) {
+            return;
+        }
+        let link = self.peers.links.get_mut(&to).expect("it was just made");
+        link.carries_groups |= !is_repeated(message.kind);
+        let conn = link.conn;
         self.send(conn, message);
     }
 
-    fn connect_to_osd(&mut self, to: OsdId) -> Option<ConnId> {
-        let addrs = self.map.client_addrs(to)?.clone();
+    fn connect_to_osd(&mut self, to: OsdId) -> bool {
+        let Some(addrs) = self.map.client_addrs(to).cloned() else { return false };
         let conn = match self.offered_session(to, &addrs) {
             Some(conn) => conn,
             None => self.open_session(to, addrs.clone()),
         };
-        self.peers.links.insert(to, (conn, addrs));
+        self.peers.links.insert(to, Link { conn, addrs, carries_groups: false });
         self.peers.by_conn.insert(conn, to);
-        Some(conn)
+        true
     }
 
     fn open_session(&mut self, to: OsdId, addrs: EntityAddrVec) -> ConnId {
@@ -75,10 +88,8 @@ impl Osd {
     fn close_peer(&mut self, conn: ConnId) {
         self.forget_early(conn);
         self.outputs.push_back(Output::Close { conn });
-        if conn.is_accepted() {
-            self.peers.offered.retain(|_, offered| *offered != conn);
-            self.forget_session(self.now, conn);
-        }
+        self.peers.offered.retain(|_, offered| *offered != conn);
+        self.forget_session(self.now, conn);
     }
 
     /// Ends sessions to OSDs that are down or have another address now.
@@ -88,11 +99,11 @@ impl Osd {
             .peers
             .links
             .iter()
-            .filter(|(osd, (_, addrs))| map.client_addrs(**osd) != Some(addrs))
+            .filter(|(osd, link)| map.client_addrs(**osd) != Some(&link.addrs))
             .map(|(osd, _)| *osd)
             .collect();
         for osd in gone {
-            let (conn, _) = self.peers.links.remove(&osd).expect("it was just listed");
+            let Link { conn, .. } = self.peers.links.remove(&osd).expect("it was just listed");
             self.peers.by_conn.remove(&conn);
             self.close_peer(conn);
         }
@@ -118,7 +129,14 @@ impl Osd {
         self.forget_early(conn);
         self.peers.offered.retain(|_, offered| *offered != conn);
         let Some(osd) = self.peers.by_conn.remove(&conn) else { return };
-        let Some((_, addrs)) = self.peers.links.remove(&osd) else { return };
+        let Some(Link { addrs, carries_groups, .. }) = self.peers.links.remove(&osd) else {
+            return;
+        };
+        if !carries_groups {
+            // Another session of the same two may have taken its place.
+            tracing::debug!(own = %self.config.id, peer = %osd, "a session without groups has ended");
+            return self.copies_interrupted(osd);
+        }
         tracing::warn!(own = %self.config.id, peer = %osd, "the session to another OSD broke");
         let up_from = self.map.osd(osd).map_or(Epoch(0), |osd| osd.info.up_from);
         self.peers.broken.insert(osd, (up_from, addrs));
@@ -153,12 +171,21 @@ impl Osd {
 
     /// The same, of who sends what concerns groups.
     fn group_sender(&mut self, conn: ConnId, message: &Message) -> Option<OsdId> {
-        if let Some(osd) = self.peers.by_conn.get(&conn) {
-            return Some(*osd);
+        if let Some(osd) = self.peers.by_conn.get(&conn).copied() {
+            if let Some(link) = self.peers.links.get_mut(&osd) {
+                link.carries_groups = true;
+            }
+            return Some(osd);
         }
-        let session = self.sessions.get_mut(&conn)?;
+        self.note_offered(conn, pg::message::sender_epoch(message).ok())
+    }
+
+    /// Another OSD speaks over a session that it has opened, and is answered over that: a second one would
+    /// replace it.
+    pub(crate) fn note_offered(&mut self, conn: ConnId, epoch: Option<Epoch>) -> Option<OsdId> {
+        let session = self.sessions.get_mut(&conn).filter(|_| conn.is_accepted())?;
         let osd = session.osd?;
-        session.groups_epoch = session.groups_epoch.max(pg::message::sender_epoch(message).ok());
+        session.groups_epoch = session.groups_epoch.max(epoch);
         self.peers.offered.insert(osd, conn);
         Some(osd)
     }

@@ -21,6 +21,7 @@ impl Osd {
         }
         self.peers_changed();
         self.resend_copies(now);
+        self.end_blocklisted_watches(now);
         self.take_early(now);
     }
 

@@ -2,7 +2,7 @@
 
 use crate::Osd;
 use crate::execute::Execution;
-use crate::request::Origin;
+use crate::request::{Origin, Request};
 use engine::{ConnId, Message, Time};
 use pg::LogDup;
 use types::{EVersion, Errno, PgId};
@@ -75,6 +75,7 @@ impl Osd {
 
     /// The answer that an earlier execution of the same request had.
     pub(crate) fn reply_again(&mut self, key: u64, known: &LogDup) {
+        self.repeat_watches(self.now, key);
         self.answer(key, |mut reply| {
             reply.result = known.result;
             for (op, (result, output)) in reply.ops.iter_mut().zip(&known.returns) {
@@ -105,7 +106,21 @@ impl Osd {
         let Some(session) = self.sessions.remove(&conn) else { return };
         self.disconnect_watches(now, conn, session.watches);
         self.notifications.forget_notifier(conn);
-        // Its other requests end when their turn comes; what they have written stays.
+        self.forget_unstarted(conn);
+        self.end_vain_copies();
+    }
+
+    /// What a session that has ended asked for: what has begun ends by itself, and what was written stays. All
+    /// else must not take the room of others while it waits.
+    fn forget_unstarted(&mut self, conn: ConnId) {
+        let is_unstarted = |request: &Request| {
+            request.origin == Origin::Client { conn }
+                && !request.is_marked
+                && request.outcome.is_none()
+        };
+        let unstarted = self.requests.iter().filter(|(_, request)| is_unstarted(request));
+        let unstarted: Vec<u64> = unstarted.map(|(key, _)| key).collect();
+        unstarted.into_iter().for_each(|key| self.forget_request(key));
     }
 }
 

@@ -206,7 +206,7 @@ impl Nature {
             let is_ping = op.code == OpCode::WATCH && op.watch_arguments().op == watch_op::PING;
             nature.may_write |= op.code.writes() && !is_ping;
             // A watch depends on those that are there.
-            nature.may_read |= op.code.reads() || op.code == OpCode::WATCH;
+            nature.may_read |= op.code.reads() || op.code.is_cache() || op.code == OpCode::WATCH;
             nature.is_pg_op |= op.code.is_pg();
             nature.rolls_back |= op.code == OpCode::ROLLBACK;
             if op.code.is_call() {

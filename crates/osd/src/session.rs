@@ -42,6 +42,11 @@ impl Session {
         }
     }
 
+    /// One that we opened to another OSD: it may ask us over it, too.
+    pub fn to_osd(peer: Peer, osd: OsdId) -> Self {
+        Session { osd: Some(osd), caps: OsdCaps::allow_all(), ..Session::new(peer) }
+    }
+
     /// The address under which watchers and lockers are known.
     pub fn addr(&self) -> EntityAddr {
         self.peer.addrs.0.first().copied().unwrap_or(self.peer.seen_addr)

@@ -1,6 +1,8 @@
 //! What a single OSD says to clients: who may come, who may do what, and what it does when it cannot.
 
 mod budgets;
+mod capabilities;
+mod copies;
 mod early;
 mod lone;
 

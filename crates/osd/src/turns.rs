@@ -6,6 +6,7 @@
 //! memory meanwhile only if those before it need no more of it to go on.
 
 use crate::Osd;
+use crate::budget::Class;
 use crate::objects::{Progress, head_of};
 use crate::request::{Origin, Request};
 use engine::Time;
@@ -19,9 +20,10 @@ impl Osd {
             return;
         }
         let writes = request.may_write();
+        let copier = (request.class == Class::Copy).then_some(key);
         let context = self.context_mut(pg, object).expect("the request was in its queue");
         match writes {
-            true => context.has_writer = true,
+            true => (context.has_writer, context.copier) = (true, copier),
             false => context.readers.push(key),
         }
     }
@@ -102,7 +104,16 @@ impl Osd {
             }
             next = self.next_ready(pg, &object, origin);
         }
+        if let Some(writer) = self.unpark(pg, &object) {
+            return self.go_on(now, writer);
+        }
         self.pump_object(now, pg, &object);
+    }
+
+    /// The write that waited only until pieces of its object were read.
+    fn unpark(&mut self, pg: PgId, object: &HObject) -> Option<u64> {
+        let context = self.context_mut(pg, object).filter(|context| context.readers.is_empty())?;
+        std::mem::take(&mut context.is_parked).then_some(context.copier).flatten()
     }
 
     /// Whether it has ended, or waits in the queue again.
@@ -110,6 +121,11 @@ impl Osd {
         let request = self.requests.get_mut(key).expect("the caller has it");
         request.is_ready = false;
         let writes = request.may_write();
+        let context = self.context_mut(pg, object);
+        if let Some(context) = context.filter(|context| writes && !context.readers.is_empty()) {
+            context.is_parked = true;
+            return false;
+        }
         let progress = match writes && self.is_blocked(pg, object, key) {
             true => Progress::Blocked,
             false => self.run(now, pg, object, key),
@@ -121,7 +137,7 @@ impl Osd {
             self.queue_again(pg, object, key);
         } else if let Some(context) = self.context_mut(pg, object) {
             match writes {
-                true => context.has_writer = false,
+                true => (context.has_writer, context.copier) = (false, None),
                 false => context.readers.retain(|reader| *reader != key),
             }
         }
@@ -139,7 +155,7 @@ impl Osd {
         let context = group.objects.get_mut(object).expect("it has what the request waits for");
         let mut keys = vec![key];
         if writes {
-            context.has_writer = false;
+            (context.has_writer, context.copier) = (false, None);
         } else if let Some(at) = context.readers.iter().position(|reader| *reader == key) {
             let behind = context.readers.split_off(at + 1);
             context.readers.pop();

@@ -5,16 +5,18 @@
 //! their acknowledgements, and is complete when all are there or its time is up.
 
 use crate::execute::{Effect, Execution};
+use crate::objects::head_of;
 use crate::request::{Origin, Request};
 use crate::{Osd, limits};
 use bytes::Bytes;
 use classes::Caller;
 use engine::{ConnId, Duration, Time};
+use maps::stable_mod;
 use pg::{WatcherInfo, WatcherKey};
 use std::collections::{BTreeMap, BTreeSet};
 use types::features::SUPPORTED;
-use types::{Epoch, Errno, HObject, PgId, RequestId};
-use wire::op::watch_op;
+use types::{EntityAddr, Epoch, Errno, HObject, PgId, RequestId};
+use wire::op::{OpCode, watch_op};
 use wire::osd_op::WatchArguments;
 use wire::watch::{NotifyResult, WatchEvent, WatchNotify};
 use wire::{MessageBody, OsdOp, OsdRequest, ShardPgId};
@@ -22,6 +24,8 @@ use wire::{MessageBody, OsdOp, OsdRequest, ShardPgId};
 #[derive(Debug)]
 pub(crate) struct Watch {
     pub conn: Option<ConnId>,
+    /// Under which its client is known, and may be shut out.
+    addr: EntityAddr,
     timeout: Duration,
     /// The client pings; else the session alone tells that it is there.
     will_ping: bool,
@@ -97,6 +101,10 @@ impl Osd {
                 Effect::Connect { key, info, will_ping } => {
                     if let Origin::Client { conn } = origin {
                         self.connect_watch(now, pg, object, key, info, conn, will_ping);
+                        // Its client may have been shut out while it was on its way to the disks.
+                        if self.map.is_blocklisted(&info.addr) {
+                            self.remove_watcher(now, pg, object.clone(), key);
+                        }
                     }
                 }
                 Effect::Disconnect { key, tell_client } => {
@@ -151,6 +159,7 @@ impl Osd {
             self.notifications.watches += 1;
             Watch {
                 conn: None,
+                addr: info.addr,
                 timeout,
                 will_ping: true,
                 last_ping: now,
@@ -174,9 +183,17 @@ impl Osd {
         };
         let state = group.objects.get(object).and_then(|context| context.state.as_ref());
         let watchers = state.map(|state| state.info.watchers.clone()).unwrap_or_default();
+        // What was kept while the members changed may have ended meanwhile.
+        let kept = group.watches.get(object).into_iter().flat_map(|watches| watches.keys());
+        let ended: Vec<WatcherKey> =
+            kept.filter(|key| !watchers.contains_key(key)).copied().collect();
+        for key in ended {
+            self.end_watch(pg, object, key, true);
+        }
         for (key, info) in watchers {
             self.add_watch(now, pg, object, key, info);
         }
+        self.end_blocklisted_watches_first(pg, object);
     }
 
     fn connect_watch(
@@ -335,6 +352,53 @@ impl Osd {
         self.send(notification.notifier, event.encode(SUPPORTED));
     }
 
+    /// The members of a group change, and this OSD stays its primary: clients will notify again, and watch
+    /// again, but may ping before.
+    pub(crate) fn discard_notifications(&mut self, pg: PgId) {
+        let pg_num = self.map.pool(pg.pool).map_or(0, |pool| pool.pg_num);
+        let Some(group) = self.groups.get(&pg) else { return };
+        // The group may have been divided, and the object be another's.
+        let is_here = |object: &HObject| pg_num > 0 && stable_mod(object.hash, pg_num) == pg.seed;
+        let elsewhere = group.watches.iter().filter(|(object, _)| !is_here(object));
+        let elsewhere = elsewhere
+            .flat_map(|(object, watches)| watches.keys().map(move |key| (object.clone(), *key)));
+        for (object, key) in elsewhere.collect::<Vec<_>>() {
+            self.end_watch(pg, &object, key, false);
+        }
+        let Some(group) = self.groups.get_mut(&pg) else { return };
+        let watches = group.watches.values_mut().flat_map(|watches| watches.values_mut());
+        watches.for_each(|watch| watch.notifications.clear());
+        self.notifications.active.retain(|_, notification| notification.pg != pg);
+    }
+
+    /// The request was carried out before, but whoever did it may have been interrupted before its watches
+    /// were connected, or its client has come back by another session.
+    pub(crate) fn repeat_watches(&mut self, now: Time, key: u64) {
+        let Some(request) = self.requests.get(key) else { return };
+        let Origin::Client { conn } = request.origin else { return };
+        let (pg, object) = (request.pg, head_of(request.object()));
+        let name = request.caller.request.name;
+        let watches = request.message.ops.iter().filter(|op| op.code == OpCode::WATCH);
+        let watches: Vec<WatchArguments> = watches.map(|op| op.watch_arguments()).collect();
+        for WatchArguments { cookie, op, .. } in watches {
+            let key = WatcherKey { cookie, name };
+            let group = self.groups.get(&pg);
+            let state = group.and_then(|group| group.objects.get(&object)?.state.as_ref());
+            let Some(state) = state else { return };
+            let info = state.info.watchers.get(&key).copied();
+            match (op, info) {
+                (watch_op::UNWATCH, None) => self.end_watch(pg, &object, key, false),
+                (watch_op::WATCH | watch_op::RECONNECT, Some(info)) => {
+                    self.connect_watch(now, pg, &object, key, info, conn, true);
+                }
+                (watch_op::LEGACY_WATCH, Some(info)) => {
+                    self.connect_watch(now, pg, &object, key, info, conn, false);
+                }
+                _ => {}
+            }
+        }
+    }
+
     /// The members of a group change: clients will watch and notify again.
     pub(crate) fn discard_watches(&mut self, pg: PgId) {
         let Some(group) = self.groups.get_mut(&pg) else { return };
@@ -380,8 +444,53 @@ impl Osd {
         }
     }
 
+    /// Watches of clients that the map shuts out end at once: whoever shut them out goes on with what they held.
+    pub(crate) fn end_blocklisted_watches(&mut self, now: Time) {
+        if self.map.blocklist.is_empty() && self.map.range_blocklist.is_empty() {
+            return;
+        }
+        let pgs: Vec<PgId> = self.groups.keys().copied().collect();
+        pgs.into_iter().for_each(|pg| self.end_blocklisted_watches_of(now, pg));
+    }
+
+    pub(crate) fn end_blocklisted_watches_of(&mut self, now: Time, pg: PgId) {
+        let Some(group) = self.groups.get(&pg).filter(|group| group.pg.is_active()) else { return };
+        let watches = group.watches.iter().flat_map(|(object, watches)| {
+            watches.iter().map(move |(key, watch)| (object.clone(), *key, watch.addr))
+        });
+        let ended = watches.filter(|(.., addr)| self.map.is_blocklisted(addr));
+        let ended: Vec<_> = ended.collect();
+        for (object, key, _) in ended {
+            self.remove_watcher(now, pg, object, key);
+        }
+    }
+
+    /// The same of an object that was just loaded, before those that wait for it look at it.
+    fn end_blocklisted_watches_first(&mut self, pg: PgId, object: &HObject) {
+        let Some(watches) = self.groups.get(&pg).and_then(|group| group.watches.get(object)) else {
+            return;
+        };
+        let ended = watches.iter().filter(|(_, watch)| self.map.is_blocklisted(&watch.addr));
+        let ended: Vec<WatcherKey> = ended.map(|(key, _)| *key).collect();
+        for key in ended {
+            let removal = self.removal(pg, object.clone(), key);
+            let request = self.requests.get_mut(removal).expect("it was just made");
+            request.pg = pg;
+            request.nature.may_write = true;
+            let group = self.groups.get_mut(&pg).expect("it was just there");
+            if let Some(context) = group.objects.get_mut(object) {
+                context.queue.push_front(removal);
+            }
+        }
+    }
+
     /// Removes a watcher whose time is over from its object, by a request of our own.
     fn remove_watcher(&mut self, now: Time, pg: PgId, object: HObject, key: WatcherKey) {
+        let request = self.removal(pg, object, key);
+        self.admit(now, request);
+    }
+
+    fn removal(&mut self, pg: PgId, object: HObject, key: WatcherKey) -> u64 {
         let op = WatchArguments {
             cookie: key.cookie,
             op: watch_op::UNWATCH,
@@ -402,7 +511,6 @@ impl Osd {
             retry_attempt: 0,
             features: 0,
         };
-        let request = self.requests.insert(Request::new(Origin::WatchTimeout, message, 0, caller));
-        self.admit(now, request);
+        self.requests.insert(Request::new(Origin::WatchTimeout, message, 0, caller))
     }
 }

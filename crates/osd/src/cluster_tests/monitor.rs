@@ -84,6 +84,13 @@ impl Monitor {
         self.tell_all()
     }
 
+    pub fn set_flags(&mut self, flags: maps::OsdMapFlags) -> Vec<(ConnId, Message)> {
+        let mut increment = self.next();
+        increment.new_flags = Some(flags);
+        self.publish(increment);
+        self.tell_all()
+    }
+
     fn next(&self) -> Incremental {
         Incremental::new(self.map.fsid, self.map.epoch.next(), UTime::ZERO)
     }

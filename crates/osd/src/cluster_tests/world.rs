@@ -383,6 +383,12 @@ impl World {
         self.drain();
     }
 
+    pub fn set_flags(&mut self, flags: maps::OsdMapFlags) {
+        let messages = self.monitor.set_flags(flags);
+        self.send_all(Node::Monitor, messages);
+        self.drain();
+    }
+
     pub fn heal(&mut self) {
         self.machines.iter_mut().for_each(|machine| machine.store.stop_refusing());
         (0..OSDS).for_each(|id| self.restart(OsdId(id)));

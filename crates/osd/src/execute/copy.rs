@@ -8,7 +8,7 @@ use bytes::Bytes;
 use codec::{Reader, Writer};
 use pg::user_attr;
 use store::Change;
-use types::Errno;
+use types::{Errno, HObject};
 use wire::OsdOp;
 use wire::copy::{CopyCursor, CopyData, CopySource};
 use wire::op::{OpCode, copy_from_flags, request_flags};
@@ -20,6 +20,13 @@ const COPY_FROM_FLAGS: u8 = copy_from_flags::FLUSH
     | copy_from_flags::MAP_SNAP_CLONE
     | copy_from_flags::RWORDERED
     | copy_from_flags::TRUNCATE_SEQ;
+
+/// The object that a copy is made of. Its hash is the caller's to compute: it knows the pool.
+pub(crate) fn copy_source(op: &OsdOp) -> codec::Result<HObject> {
+    let CopySource { object, locator, .. } = Reader::new(&op.input).value()?;
+    let source = HObject::head(locator.pool, locator.namespace, locator.key, object, 0);
+    Ok(HObject { snap: op.copy_from_arguments().snap, ..source })
+}
 
 impl Context<'_> {
     pub(super) fn copy_get(&mut self, op: &OsdOp) -> Result<i32, Stop> {
@@ -93,12 +100,7 @@ impl Context<'_> {
             false => None,
         };
         let rwordered = arguments.flags & copy_from_flags::RWORDERED != 0;
-        let locator = source.locator;
-        let name = types::HObject {
-            snap: arguments.snap,
-            // The hash is the caller's to compute: it knows the pool.
-            ..types::HObject::head(locator.pool, locator.namespace, locator.key, source.object, 0)
-        };
+        let name = copy_source(op)?;
         let own = self.input.object;
         if (name.pool, &name.namespace, &name.key, &name.name, name.snap)
             == (own.pool, &own.namespace, &own.key, &own.name, own.snap)

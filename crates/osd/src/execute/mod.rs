@@ -28,6 +28,7 @@ mod xattr;
 mod xxhash;
 
 pub use context::{AttrDelta, CloneChanges, Effect, Execution, StatDelta};
+pub(crate) use copy::copy_source;
 pub use snaps::Snapshots;
 pub use trim::{Trim, trim};
 pub use view::{Answer, CopiedObject, CopyRequest, Loaded, Need, ObjectState};

@@ -15,8 +15,8 @@ use types::{
 use wire::internal::{ImageTraffic, RotatingSecrets, StatsAck, StatsReport};
 use wire::op::request_flags;
 use wire::{
-    Command, CommandReply, MessageBody, OsdAlive, OsdMapMessage, OsdMarkMeDown, OsdOp, OsdReply,
-    OsdRequest, ShardPgId, WatchNotify,
+    Command, CommandReply, MessageBody, OsdAlive, OsdFailure, OsdMapMessage, OsdMarkMeDown, OsdOp,
+    OsdReply, OsdRequest, ShardPgId, WatchNotify,
 };
 
 pub const POOL: PoolId = PoolId(1);
@@ -38,6 +38,10 @@ pub struct Lone {
     /// Sessions that it opened to other OSDs, and those over which it spoke of groups.
     pub dialed: Vec<Policy>,
     pub spoken: Vec<ConnId>,
+    /// Sessions that lead to other OSDs, requests that were sent to those, and OSDs that were reported.
+    pub links: Vec<ConnId>,
+    pub asked: Vec<ConnId>,
+    pub reported: Vec<OsdId>,
     pub health: BTreeMap<String, String>,
     /// What it said that clients did to images.
     pub images: Vec<ImageTraffic>,
@@ -88,6 +92,9 @@ impl Lone {
             leaves: Vec::new(),
             dialed: Vec::new(),
             spoken: Vec::new(),
+            links: Vec::new(),
+            asked: Vec::new(),
+            reported: Vec::new(),
             health: BTreeMap::new(),
             images: Vec::new(),
             monitor: None,
@@ -163,6 +170,17 @@ impl Lone {
         self.client_with(codec::encode_to_bytes(&caps))
     }
 
+    /// A client at another address.
+    pub fn client_at(&mut self, addr: &str) -> ConnId {
+        self.opened += 1;
+        let conn = ConnId(self.opened);
+        let participant = ParticipantName::new(EntityType::CLIENT, conn.0 as i64);
+        let caps = auth::AuthCaps { allow_all: true, text: String::new() };
+        let addrs = EntityAddrVec::one(addr.parse().unwrap());
+        self.open_as(conn, Peer { addrs, ..peer(participant, codec::encode_to_bytes(&caps)) });
+        conn
+    }
+
     pub fn client_with(&mut self, caps: Bytes) -> ConnId {
         self.opened += 1;
         let conn = ConnId(self.opened);
@@ -179,6 +197,12 @@ impl Lone {
         let name = EntityName::osd(osd.0);
         self.open_as(conn, Peer { name, addrs: addrs.clone(), ..peer(participant, Bytes::new()) });
         conn
+    }
+
+    /// A session that this OSD opens has reached another one.
+    pub fn link_opened(&mut self, conn: ConnId, osd: OsdId, addrs: &EntityAddrVec) {
+        let participant = ParticipantName::new(EntityType::OSD, osd.0.into());
+        self.open_as(conn, Peer { addrs: addrs.clone(), ..peer(participant, Bytes::new()) });
     }
 
     fn open(&mut self, conn: ConnId, participant: ParticipantName, caps: Bytes) {
@@ -264,6 +288,19 @@ impl Lone {
         self.drain();
     }
 
+    /// The numbers under which pieces of copies are awaited.
+    pub fn copy_questions(&self) -> Vec<u64> {
+        self.osd.copies.questions()
+    }
+
+    /// The OSD forgets what it knows of objects, as it does with those that were not used for long.
+    pub fn forget_objects(&mut self) {
+        self.osd.discard_watches(PG);
+        let group = self.osd.groups.get_mut(&PG).expect("there is one");
+        group.objects.clear();
+        group.cached.clear();
+    }
+
     /// Requests of clients in work, and the length of their messages.
     pub fn in_flight(&self) -> (usize, usize) {
         (self.osd.inflight.requests, self.osd.inflight.bytes)
@@ -305,7 +342,8 @@ impl Lone {
                     let outcome = self.ask_store(kind);
                     self.osd.handle_completion(self.now, Completion { token, outcome });
                 }
-                Output::Connect { target, .. } if target.participant.kind == EntityType::OSD => {
+                Output::Connect { conn, target } if target.participant.kind == EntityType::OSD => {
+                    self.links.push(conn);
                     self.dialed.push(target.policy);
                 }
                 Output::Connect { conn, .. } => {
@@ -323,7 +361,10 @@ impl Lone {
                 Output::Auth { verdict, .. } => self.verdicts.push(verdict),
                 Output::Close { conn } => match &mut self.closed {
                     Some(closed) => closed.push(conn),
-                    None => assert!(self.is_broken, "{conn:?} is closed"),
+                    None => {
+                        let may_end = self.is_broken || self.links.contains(&conn);
+                        assert!(may_end, "{conn:?} is closed");
+                    }
                 },
             }
             self.osd.check_invariants();
@@ -351,6 +392,13 @@ impl Lone {
             }
             WatchNotify::KIND => self.told.push((conn, WatchNotify::decode(message).unwrap())),
             kind if pg::message::is_pg_message(kind) => self.spoken.push(conn),
+            OsdRequest::KIND => self.asked.push(conn),
+            OsdFailure::KIND => {
+                let failure = OsdFailure::decode(message).unwrap();
+                if failure.flags & OsdFailure::IMMEDIATE != 0 {
+                    self.reported.push(failure.target);
+                }
+            }
             OsdMarkMeDown::KIND => self.leaves.push(OsdMarkMeDown::decode(message).unwrap()),
             StatsReport::KIND => {
                 let report = StatsReport::decode(message).unwrap();
