@@ -20,7 +20,8 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let number: u64 = text[..digits].parse().ok()?;
     let unit = text[digits..].trim().to_ascii_uppercase();
-    let unit = unit.strip_suffix("IB").or_else(|| unit.strip_suffix('B')).unwrap_or(&unit);
+    let unit = unit.strip_suffix('B').unwrap_or(&unit);
+    let unit = unit.strip_suffix('I').filter(|unit| !unit.is_empty()).unwrap_or(unit);
     let shift = match unit {
         "" => 0,
         unit => UNITS.iter().find(|(name, _)| *name == unit)?.1,
@@ -34,10 +35,13 @@ mod tests {
 
     #[test]
     fn sizes_are_read_and_written() {
-        for (text, bytes) in [("4096", 4096), ("4K", 4096), ("4 KiB", 4096), ("2mb", 2 << 20)] {
+        for (text, bytes) in
+            [("4096", 4096), ("4K", 4096), ("4 KiB", 4096), ("4Ki", 4096), ("2mb", 2 << 20)]
+        {
             assert_eq!(parse_bytes(text), Some(bytes), "{text}");
         }
         assert_eq!(parse_bytes("4x"), None);
+        assert_eq!(parse_bytes("4i"), None);
         assert_eq!(parse_bytes("99999999999E"), None);
         assert_eq!(format_bytes(1536), "1.5 KiB");
         assert_eq!(format_bytes(4 << 20), "4 MiB");

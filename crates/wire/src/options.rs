@@ -1,7 +1,11 @@
 //! The options that this cluster's daemons know, as `ceph config help` shows them.
 //!
 //! One table for both sides: the monitor checks values against it and shows its defaults, daemons
-//! read their values through it. Options of clients are not in it; they pass as they are.
+//! read their values through it. Options of clients and of what only Ceph's daemons do are in [`upstream`].
+
+mod upstream;
+
+pub use upstream::{Upstream, names as upstream_names, upstream};
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,15 +1,17 @@
 //! The configuration database.
 //!
-//! Options are kept as text. Those in [`wire::options`] have a type that is checked and a default that is
-//! shown; others are options of clients, which this monitor hands on without knowing them.
+//! Options are kept as text. Those that this cluster's daemons read are in [`wire::options::TABLE`]; all others that Ceph has,
+//! such as those of clients, are handed on. Names and values that nothing could read are refused when they are set.
 
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::keys;
-use crate::state::{CONFIG_HISTORY_KEPT, shown_option as shown, stored_option as stored};
+use crate::state::{
+    CONFIG_HISTORY_KEPT, parse_switch, shown_option as shown, stored_option as stored,
+};
 use crate::table::Table;
 use serde_json::{Map, Value, json};
 use types::{EntityName, EntityType};
-use wire::options::{Known, TABLE, known};
+use wire::options::{Kind, Known, TABLE, Upstream, known, upstream, upstream_names};
 
 /// Steps that `config log` shows unless told otherwise.
 const LOG_DEFAULT: i64 = 10;
@@ -104,16 +106,40 @@ fn section(text: &str) -> Result<String, Refusal> {
     )))
 }
 
-fn check_value(name: &str, value: &str) -> Result<(), Refusal> {
-    match known(name) {
-        Some(known) if !known.kind.accepts(value) => {
+/// `value` as it is kept, if there is such an option and it can be set here.
+fn check_value(name: &str, value: &str) -> Result<String, Refusal> {
+    let wrong =
+        |why: &str| Refusal::invalid(format!("error parsing value '{value}' of {name}: {why}"));
+    if let Some(known) = known(name) {
+        if !known.kind.accepts(value) {
             let kind = known.kind.name();
-            Err(Refusal::invalid(format!(
-                "error parsing value '{value}' of {name}: expected a value of type {kind}"
-            )))
+            return Err(wrong(&format!("expected a value of type {kind}")));
         }
-        _ => Ok(()),
+        let level = name.starts_with("debug_").then(|| upstream(name)).flatten();
+        return Ok(match known.kind {
+            Kind::Size => stdx::parse_bytes(value).unwrap_or_default().to_string(),
+            Kind::Switch => parse_switch(value).unwrap_or_default().to_string(),
+            _ => {
+                return level
+                    .map_or(Ok(value.to_owned()), |level| level.normalize(value))
+                    .map_err(|why| wrong(&why));
+            }
+        });
     }
+    if name.starts_with("mgr/") {
+        return Ok(value.to_owned());
+    }
+    let Some(option) = upstream(name) else {
+        return Err(Refusal::invalid(format!(
+            "unrecognized config option '{name}': 'ceph config ls' lists what there is; --force sets it nevertheless"
+        )));
+    };
+    if option.is_local {
+        return Err(Refusal::invalid(format!(
+            "{name} is special and cannot be stored by the mon: it is read before the monitors are reached, so set it in ceph.conf"
+        )));
+    }
+    option.normalize(value).map_err(|why| wrong(&why))
 }
 
 /// Writes options and remembers what they were.
@@ -161,8 +187,14 @@ fn set(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     if name.contains('/') && !name.starts_with("mgr/") {
         return Err(Refusal::invalid(format!("unrecognized config option '{name}'")));
     }
-    let value = context.arguments.text("value").to_owned();
-    check_value(&name, &value)?;
+    let value = context.arguments.text("value");
+    let value = match context.arguments.flag("force")
+        && known(&name).is_none()
+        && upstream(&name).is_none()
+    {
+        true => value.to_owned(),
+        false => check_value(&name, value)?,
+    };
     write(context, vec![(who, stored(&name), Some(value))]);
     Ok(Answer::default())
 }
@@ -193,11 +225,12 @@ fn get(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     }
     let json = || {
         let entry = |(name, value, section): &(String, String, String)| {
+            let (section, mask) = section.split_once('/').unwrap_or((section, ""));
             let entry = json!({
                 "value": value,
                 "section": section,
-                "mask": {},
-                "can_update_at_runtime": true,
+                "mask": mask_parts(mask),
+                "can_update_at_runtime": can_update(name),
             });
             (name.clone(), entry)
         };
@@ -210,75 +243,156 @@ fn get(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 
 fn value_of(options: &[(String, String, String)], name: &str) -> Result<String, Refusal> {
     let set = options.iter().find(|(known, ..)| known == name).map(|(_, value, _)| value.clone());
-    let default = || known(name).map(|known| known.default.to_owned());
-    set.or_else(default).ok_or_else(|| Refusal::missing(format!("unrecognized key '{name}'")))
+    let default = || {
+        known(name)
+            .map(|known| known.default)
+            .or_else(|| upstream(name).map(|option| option.default))
+    };
+    set.or_else(|| default().map(str::to_owned))
+        .ok_or_else(|| Refusal::missing(format!("unrecognized key '{name}'")))
 }
 
 fn option_table(rows: impl Iterator<Item = (String, String, String)>) -> String {
     let mut table = Table::new(&["WHO", "MASK", "LEVEL", "OPTION", "VALUE", "RO"]);
     for (who, name, value) in rows {
         let (section, mask) = who.split_once('/').unwrap_or((&who, ""));
-        table.row([section, mask, "advanced", &name, &value, ""]);
+        let read_only = if can_update(&name) { "" } else { "*" };
+        table.row([section, mask, level(&name), &name, &value, read_only]);
     }
     table.to_string()
 }
 
+/// Daemons of one kind stand behind what holds for all of it; `rbd config` depends on this order.
+const KINDS_IN_ORDER: [&str; 6] = ["global", "mon", "mgr", "osd", "mds", "client"];
+
 fn dump(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let sections = || {
-        context.state.config.iter().flat_map(|(who, options)| {
+    let order = |who: &str| {
+        let (section, mask) = who.split_once('/').unwrap_or((who, ""));
+        let kind = section.split('.').next().unwrap_or_default();
+        let place = KINDS_IN_ORDER.iter().position(|known| *known == kind);
+        (
+            place.unwrap_or(KINDS_IN_ORDER.len()),
+            section.to_owned(),
+            mask.is_empty(),
+            mask.to_owned(),
+        )
+    };
+    let mut rows: Vec<(String, String, String)> = context
+        .state
+        .config
+        .iter()
+        .flat_map(|(who, options)| {
             options.iter().map(|(name, value)| (who.clone(), shown(name), value.clone()))
         })
-    };
+        .collect();
+    rows.sort_by_cached_key(|(who, name, _)| {
+        let (kind, section, unmasked, mask) = order(who);
+        (kind, section, name.clone(), unmasked, mask)
+    });
     let json = || {
-        let entry = |(who, name, value): (String, String, String)| {
-            let (section, mask) = who.split_once('/').unwrap_or((&who, ""));
-            json!({
+        let entry = |(who, name, value): &(String, String, String)| {
+            let (section, mask) = who.split_once('/').unwrap_or((who, ""));
+            let mut entry = json!({
                 "section": section,
                 "name": name,
                 "value": value,
-                "level": "advanced",
-                "can_update_at_runtime": true,
+                "level": level(name),
+                "can_update_at_runtime": can_update(name),
                 "mask": mask,
-            })
+            });
+            if let (Value::Object(entry), Value::Object(parts)) = (&mut entry, mask_parts(mask)) {
+                entry.extend(parts);
+            }
+            entry
         };
-        Value::from(sections().map(entry).collect::<Vec<_>>())
+        Value::from(rows.iter().map(entry).collect::<Vec<_>>())
     };
-    Ok(context.show(json, || option_table(sections())))
+    Ok(context.show(json, || option_table(rows.iter().cloned())))
+}
+
+/// What a mask such as `class:ssd` or `host:a` says.
+fn mask_parts(mask: &str) -> Value {
+    match mask.split_once(':') {
+        Some(("class", class)) => json!({ "device_class": class }),
+        Some((kind, name)) => json!({ "location_type": kind, "location_value": name }),
+        None => json!({}),
+    }
+}
+
+fn level(name: &str) -> &'static str {
+    upstream(name).map_or("advanced", |option| option.level)
+}
+
+/// Options of this cluster's daemons take effect at once.
+fn can_update(name: &str) -> bool {
+    known(name).is_some()
+        || name.starts_with("mgr/")
+        || upstream(name).is_some_and(|option| option.can_update_at_runtime)
 }
 
 fn help(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let key = context.arguments.text("key");
-    let Known { name, kind, default, meaning } = known(key)
-        .ok_or_else(|| Refusal::missing(format!("configuration option '{key}' not recognized")))?;
-    let kind = kind.name();
+    let key = option_name(context.arguments.text("key"))?;
+    let own = known(&key);
+    let theirs = upstream(&key);
+    let unknown = || Refusal::missing(format!("configuration option '{key}' not recognized"));
+    let (kind, default) = match (own, theirs) {
+        (Some(Known { kind, default, .. }), _) => (kind.name(), *default),
+        (None, Some(Upstream { kind, default, .. })) => (*kind, *default),
+        (None, None) => return Err(unknown()),
+    };
+    let meaning = own
+        .map_or("read by Ceph's clients or daemons; see Ceph's documentation", |known| {
+            known.meaning
+        });
+    let (min, max) = match own {
+        Some(_) => ("", ""),
+        None => theirs.map_or(("", ""), |option| (option.min, option.max)),
+    };
+    let (level, at_runtime) = (level(&key), can_update(&key));
     let json = || {
         json!({
-            "name": name,
+            "name": key,
             "type": kind,
-            "level": "advanced",
+            "level": level,
             "desc": meaning,
             "long_desc": "",
-            "default": default,
+            "default": typed(kind, default),
             "daemon_default": "",
             "tags": [],
             "services": [],
             "see_also": [],
-            "min": "",
-            "max": "",
-            "can_update_at_runtime": true,
-            "flags": ["runtime"],
+            "min": typed(kind, min),
+            "max": typed(kind, max),
+            "can_update_at_runtime": at_runtime,
+            "flags": if at_runtime { vec!["runtime"] } else { vec![] },
         })
     };
     let plain = || {
         format!(
-            "{name} - {meaning}\n  ({kind}, advanced)\n  Default: {default}\n  Can update at runtime: true\n"
+            "{key} - {meaning}\n  ({kind}, {level})\n  Default: {default}\n  Can update at runtime: {at_runtime}\n"
         )
     };
     Ok(context.show(json, plain))
 }
 
+/// A value of an option as JSON has it.
+fn typed(kind: &str, text: &str) -> Value {
+    match kind {
+        "bool" => json!(text == "true"),
+        "int" | "uint" | "size" | "secs" | "millisecs" | "float" => text
+            .parse::<i64>()
+            .map(Value::from)
+            .or_else(|_| text.parse::<f64>().map(Value::from))
+            .unwrap_or_else(|_| json!(text)),
+        _ => json!(text),
+    }
+}
+
 fn list(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let names: Vec<&str> = TABLE.iter().map(|known| known.name).collect();
+    let mut names: Vec<&str> =
+        TABLE.iter().map(|known| known.name).chain(upstream_names()).collect();
+    names.sort_unstable();
+    names.dedup();
     Ok(context.show(|| json!(names), || format!("{}\n", names.join("\n"))))
 }
 
@@ -305,8 +419,20 @@ fn log(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(context.show(|| json!(steps), plain))
 }
 
-fn show(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+/// The section of a daemon that is there.
+fn running_daemon(context: &Context<'_>) -> Result<String, Refusal> {
     let who = section(context.arguments.text("who"))?;
+    let osd = who.strip_prefix("osd.").and_then(|id| id.parse().ok()).map(types::OsdId);
+    match osd {
+        Some(osd) if !context.state.osdmap.exists(osd) => {
+            Err(Refusal::missing(format!("no config state for daemon {who}: there is no such OSD")))
+        }
+        _ => Ok(who),
+    }
+}
+
+fn show(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    let who = running_daemon(context)?;
     let options = options_for(context, &who);
     if let Some(key) = context.arguments.optional("key") {
         return value_of(&options, &option_name(key)?)
@@ -316,7 +442,7 @@ fn show(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 }
 
 fn show_with_defaults(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let who = section(context.arguments.text("who"))?;
+    let who = running_daemon(context)?;
     let mut options = options_for(context, &who);
     for Known { name, default, .. } in TABLE {
         if !options.iter().any(|(set, ..)| set == name) {
@@ -330,7 +456,7 @@ fn show_with_defaults(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 fn running(context: &Context<'_>, options: Vec<(String, String, String)>) -> Answer {
     let source = |section: &str| if section.is_empty() { "default" } else { "mon" };
     let json = || {
-        let entry = |(name, value, section): &(String, String, String)| json!({ "name": name, "value": value, "source": source(section) });
+        let entry = |(name, value, section): &(String, String, String)| json!({ "name": name, "value": value, "source": source(section), "overrides": [], "ignores": "" });
         Value::from(options.iter().map(entry).collect::<Vec<_>>())
     };
     let plain = || {
@@ -343,24 +469,34 @@ fn running(context: &Context<'_>, options: Vec<(String, String, String)>) -> Ans
     context.show(json, plain)
 }
 
+/// Stores what can be stored; answers with a file of what cannot: unknown, wrong, or needed before a monitor is reached.
 fn assimilate(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let text = String::from_utf8_lossy(&context.input).into_owned();
     let mut who = "global".to_owned();
     let mut changes = Vec::new();
+    let mut rest: Vec<(String, Vec<String>)> = Vec::new();
     for line in text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';'])) {
         if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             who = section(name.trim())?;
         } else if let Some((name, value)) = line.split_once('=') {
-            let name = option_name(name)?;
-            // What a client needs to reach the monitor stays in its file.
-            if !matches!(name.as_str(), "fsid" | "mon_host" | "keyring") {
-                check_value(&name, value.trim())?;
-                changes.push((who.clone(), name, Some(value.trim().to_owned())));
+            let (name, value) = (option_name(name)?, value.trim());
+            match check_value(&name, value) {
+                Ok(value) => changes.push((who.clone(), stored(&name), Some(value))),
+                Err(_) => {
+                    if rest.last().is_none_or(|(section, _)| *section != who) {
+                        rest.push((who.clone(), Vec::new()));
+                    }
+                    rest.last_mut()
+                        .into_iter()
+                        .for_each(|(_, lines)| lines.push(format!("\t{name} = {value}\n")));
+                }
             }
         }
     }
     write(context, changes);
-    Ok(Answer::output(minimal_text(context)))
+    let text: String =
+        rest.iter().map(|(section, lines)| format!("[{section}]\n{}", lines.concat())).collect();
+    Ok(Answer::output(text))
 }
 
 fn minimal(context: &mut Context<'_>) -> Result<Answer, Refusal> {
