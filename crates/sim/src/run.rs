@@ -451,7 +451,7 @@ fn await_quota(world: &mut World) -> Result<(), String> {
         let Some(map) = map(world) else { return false };
         let of_name = map.pool_id(pool).and_then(|id| Some((id, map.pool(id)?)));
         let over = of_name.filter(|(_, pool)| pool.flags.contains(PoolFlags::FULL_QUOTA));
-        world.over_quota = over.map(|(id, _)| id);
+        world.over_quota = over.map(|(id, _)| (id, map.epoch));
         world.over_quota.is_some()
     };
     match world.run_until(BOOT_LIMIT, is_over) {

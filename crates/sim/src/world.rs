@@ -140,8 +140,8 @@ pub struct World {
     pub failing_reads: BTreeSet<NodeId>,
     /// Requests that clients wait for, by client and number, where they may be sent again.
     sent: BTreeMap<(NodeId, u64), (ConnId, Message)>,
-    /// The pool that has a quota, once it was seen to be over it.
-    pub over_quota: Option<PoolId>,
+    /// The pool that has a quota, once it was seen to be over it, and by which map.
+    pub over_quota: Option<(PoolId, Epoch)>,
     /// When disks failed to read what perhaps only they have.
     pub misreads: Vec<Misread>,
     /// A store has lost what it was told to have.

@@ -7,13 +7,16 @@ use maps::PoolFlags;
 impl World {
     /// Panics if a monitor lifts what nobody gave it a reason to lift.
     pub(super) fn check_quota(&self, node: NodeId) {
-        let (Some(pool), Body::Monitor(monitor)) = (self.over_quota, &self.nodes[node].body) else {
-            return;
-        };
+        let Some((pool, since)) = self.over_quota else { return };
+        let Body::Monitor(monitor) = &self.nodes[node].body else { return };
         let Some(daemon) = &monitor.hosted.daemon else { return };
         let map = &daemon.state().osdmap;
         let is_lifted = |pool: &maps::Pool| !pool.flags.contains(PoolFlags::FULL_QUOTA);
         let epoch = map.epoch;
+        // Some monitors hear of it later than others.
+        if epoch < since {
+            return;
+        }
         assert!(
             !map.pool(pool).is_some_and(is_lifted),
             "epoch {epoch} takes a pool for less than its quota, and nothing was removed from it"
