@@ -124,6 +124,11 @@ struct Upkeep {
     rotting: Option<OsdId>,
 }
 
+/// Pieces of the largest object that clients make, also where a device is lame; and the smallest piece of an image's objects.
+const PIECES_MAX: u64 = 100;
+const PIECES_MAX_LAME: u64 = 10;
+const IMAGE_PIECE_MIN: u64 = 4_096;
+
 impl Scenario {
     pub fn draw(seed: u64) -> Self {
         let mut prng = Prng::new(seed);
@@ -227,6 +232,16 @@ impl Scenario {
         self.trials = Trials::draw(self.seed, &mut self.faults, circumstances);
         if self.trials.has_pieces {
             self.reach = self.reach.in_pieces();
+            // A lame device takes two seconds for a piece: it must be done before the seed gives up.
+            let longest = self.reach.offset_max + self.reach.long_max;
+            let pieces_max = if self.lame.is_some() { PIECES_MAX_LAME } else { PIECES_MAX };
+            let least = if self.has_image { IMAGE_PIECE_MIN } else { longest / pieces_max };
+            let sizes = &mut self.trials.sizes;
+            sizes.groups.piece_data_max = sizes.groups.piece_data_max.max(least);
+            sizes.copy_chunk_max = sizes.copy_chunk_max.max(least);
+            if self.lame.is_some() {
+                sizes.groups.piece_omap_entries_max = sizes.groups.piece_omap_entries_max.max(5);
+            }
         }
     }
 
