@@ -436,3 +436,25 @@ fn images_are_counted_only_while_somebody_asks() {
     work(&mut lone);
     assert_eq!(lone.images, []);
 }
+
+#[test]
+fn a_notification_is_not_complete_because_its_object_moves_to_another_group() {
+    for name in ["a", "b", "c", "d", "e", "f"] {
+        let mut lone = Lone::new();
+        let (watcher, notifier) = (lone.client("allow *"), lone.client("allow *"));
+        assert_eq!(lone.call(watcher, name, append(100)), Some(0));
+        let op = watch_op::WATCH;
+        let watch =
+            WatchArguments { cookie: 7, op, timeout_seconds: 5, ..WatchArguments::default() };
+        assert_eq!(lone.call(watcher, name, vec![OsdOp::watch(watch)]), Some(0));
+        let notify = OsdOp::notify(9, &NotifyRequest::default());
+        assert_eq!(lone.call(notifier, name, vec![notify]), Some(0));
+        lone.publish(|increment| {
+            let pool = maps::Pool::new(maps::PoolType::Replicated, 1, 8, 0);
+            increment.new_pools.insert(POOL, pool);
+        });
+        let mut told = lone.told.iter();
+        let is_complete = told.any(|(_, told)| told.event == WatchEvent::NotifyComplete);
+        assert!(!is_complete, "{name}: {:?}", lone.told);
+    }
+}

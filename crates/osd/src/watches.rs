@@ -355,6 +355,8 @@ impl Osd {
     /// The members of a group change, and this OSD stays its primary: clients will notify again, and watch
     /// again, but may ping before.
     pub(crate) fn discard_notifications(&mut self, pg: PgId) {
+        // Before watches end, lest a notification of which nobody was told counts as done.
+        self.notifications.active.retain(|_, notification| notification.pg != pg);
         let pg_num = self.map.pool(pg.pool).map_or(0, |pool| pool.pg_num);
         let Some(group) = self.groups.get(&pg) else { return };
         // The group may have been divided, and the object be another's.
@@ -368,7 +370,6 @@ impl Osd {
         let Some(group) = self.groups.get_mut(&pg) else { return };
         let watches = group.watches.values_mut().flat_map(|watches| watches.values_mut());
         watches.for_each(|watch| watch.notifications.clear());
-        self.notifications.active.retain(|_, notification| notification.pg != pg);
     }
 
     /// The request was carried out before, but whoever did it may have been interrupted before its watches
