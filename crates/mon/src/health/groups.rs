@@ -174,7 +174,7 @@ fn check_damage(health: &mut Health, stats: &Statistics, groups: &Found) {
     let step = "'rados list-inconsistent-obj PGID' shows what differs, 'ceph pg repair PGID' mends \
                 it from the copies whose checksums hold; 'rados list-inconsistent-snapset PGID' shows \
                 clones that do not fit their object: what is missing goes with its snapshot, what is \
-                superfluous by 'ceph pg repair PGID'";
+                superfluous by 'ceph pg repair PGID'; of recovery_unfound see OBJECT_UNFOUND";
     let details = next_step(lines(stats, &damaged), step);
     let summary = format!("Possible data damage: {}", parts.join(", "));
     health.add("PG_DAMAGED", Severity::Error, damaged.len(), summary, details);
@@ -187,7 +187,9 @@ fn check_objects(health: &mut Health, view: &View<'_>, totals: &Totals) {
         let lines =
             unfound.map(|(pg, stat)| format!("pg {pg} has {} unfound objects", stat.unfound));
         let step = "start the OSDs that may still have them; 'ceph pg PGID list_unfound' names \
-                    objects and OSDs";
+                    objects and OSDs; if all are 'already probed', 'ceph pg repair PGID' reads all \
+                    copies once more, and 'ceph pg PGID mark_unfound_lost delete' gives up what \
+                    cannot be read; overwriting or removing an object does that, too";
         let details = next_step(lines, step);
         let summary = share(totals.unfound, totals.objects, "unfound");
         health.warn("OBJECT_UNFOUND", totals.unfound as usize, summary, details);
