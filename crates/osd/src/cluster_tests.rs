@@ -5,6 +5,7 @@
 //! crashes. Then the cluster heals and is compared with what the client was told.
 
 mod client;
+mod lost;
 mod monitor;
 mod ordering;
 mod scrub;

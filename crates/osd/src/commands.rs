@@ -25,11 +25,17 @@ pub(crate) type Arguments = Map<String, Value>;
 pub(crate) struct Sentence {
     errno: Errno,
     text: String,
+    /// The answer comes when what was asked for is done.
+    is_later: bool,
 }
 
 impl Sentence {
     pub fn new(errno: Errno, text: impl Into<String>) -> Self {
-        Sentence { errno, text: text.into() }
+        Sentence { errno, text: text.into(), is_later: false }
+    }
+
+    pub fn later() -> Self {
+        Sentence { errno: Errno(0), text: String::new(), is_later: true }
     }
 }
 
@@ -37,19 +43,20 @@ impl Osd {
     pub(crate) fn take_command(&mut self, conn: ConnId, tid: u64, command: Command) {
         let Some(session) = self.sessions.get(&conn) else { return };
         let answer = match session.caps.allows_all() {
-            true => self.run_command(&command),
+            true => self.run_command(&command, (conn, tid)),
             false => Err(Sentence::new(Errno::ACCES, "access denied")),
         };
         let reply = match answer {
+            Err(Sentence { is_later: true, .. }) => return,
             Ok(output) => CommandReply { result: 0, text: String::new(), output: printed(&output) },
-            Err(Sentence { errno, text }) => {
+            Err(Sentence { errno, text, .. }) => {
                 CommandReply { result: errno.negative(), text, output: Bytes::new() }
             }
         };
         self.send(conn, reply.encode(SUPPORTED).with_tid(tid));
     }
 
-    fn run_command(&mut self, command: &Command) -> Result<Value, Sentence> {
+    fn run_command(&mut self, command: &Command, asker: (ConnId, u64)) -> Result<Value, Sentence> {
         let text = command.command.concat();
         let Ok(Value::Object(arguments)) = serde_json::from_str(&text) else {
             let text = format!("{text:?} is not a JSON object");
@@ -67,7 +74,9 @@ impl Osd {
             "status" => Ok(self.status()),
             "perf dump" => Ok(self.counters()),
             "dump_ops_in_flight" => Ok(self.requests_in_work()),
-            prefix if Osd::is_group_command(prefix) => self.run_group_command(prefix, &arguments),
+            prefix if Osd::is_group_command(prefix) => {
+                self.run_group_command(prefix, &arguments, asker)
+            }
             other => {
                 let known = COMMANDS.map(|(name, _)| name).join(", ");
                 let text = format!("osd.{} has no command {other:?}; it has {known}", self.id());

@@ -7,9 +7,10 @@ use crate::Osd;
 use crate::commands::{Arguments, Sentence};
 use crate::groups::Group;
 use crate::report::{shortage, state_bits};
-use pg::{EntryKind, LogDup, LogEntry, PgInfo, State};
+use engine::ConnId;
+use pg::{EntryKind, LogDup, LogEntry, PgInfo, Probe, State};
 use serde_json::{Map, Value, json};
-use types::{Errno, HObject, OsdId, PgId};
+use types::{Errno, HObject, OsdId, PgId, SnapId};
 use wire::internal::{ScrubOrder, pg_state};
 
 /// Prefix, arguments after the group's name, and help.
@@ -42,6 +43,7 @@ impl Osd {
         &mut self,
         prefix: &str,
         arguments: &Arguments,
+        asker: (ConnId, u64),
     ) -> Result<Value, Sentence> {
         let text = |name: &str| arguments.get(name).and_then(Value::as_str).unwrap_or_default();
         let prefix = if prefix == "pg" { text("cmd") } else { prefix };
@@ -62,6 +64,7 @@ impl Osd {
             "scrub" => order(false, false),
             "deep-scrub" => order(true, false),
             "repair" => order(true, true),
+            "mark_unfound_lost" => return self.mark_unfound_lost(pg, text("mulcmd"), asker),
             _ => return self.answer_about_group(prefix, group),
         };
         self.take_scrub_order(self.now, &order);
@@ -73,7 +76,6 @@ impl Osd {
             "query" => Ok(self.query(group)),
             "log" => Ok(log(group)),
             "list_unfound" => Ok(unfound(group)),
-            "mark_unfound_lost" => Err(no_lost(group)),
             other => Err(Sentence::new(Errno::INVAL, format!("no command {other:?} for a pg"))),
         }
     }
@@ -262,12 +264,13 @@ fn entry(entry: &LogEntry) -> Value {
 fn unfound(group: &Group) -> Value {
     let pg = &group.pg;
     let object = |object: &HObject| {
-        let item = pg.missing().get(object).unwrap_or_default();
+        let item = pg.unfound_item(object);
+        let snap = if object.snap == SnapId::HEAD { -2 } else { object.snap.0 as i64 };
         json!({
             "oid": {
                 "oid": String::from_utf8_lossy(&object.name),
                 "key": String::from_utf8_lossy(&object.key),
-                "snapid": -2,
+                "snapid": snap,
                 "hash": object.hash,
                 "max": 0,
                 "pool": object.pool.0,
@@ -280,28 +283,20 @@ fn unfound(group: &Group) -> Value {
         })
     };
     let objects: Vec<Value> = pg.unfound().map(object).collect();
+    let holders = match objects.is_empty() {
+        true => Default::default(),
+        false => pg.may_have_unfound(),
+    };
+    let holder =
+        |(osd, probe): (OsdId, Probe)| json!({ "osd": osd.to_string(), "status": probe.name() });
+    let may_have: Vec<Value> = holders.into_iter().map(holder).collect();
     json!({
         "num_missing": pg.missing().len(),
         "num_unfound": objects.len(),
         "objects": objects,
         "state": "Active",
         "available_might_have_unfound": true,
-        "might_have_unfound": [],
+        "might_have_unfound": may_have,
         "more": false,
     })
-}
-
-/// What nobody within reach has is waited for: none is ever given up by a command.
-fn no_lost(group: &Group) -> Sentence {
-    match group.pg.unfound().count() {
-        0 => Sentence::new(Errno(0), "pg has no unfound objects"),
-        count => {
-            let text = format!(
-                "pg has {count} unfound objects, and giving objects up is not supported; start the \
-                 OSDs that had them, which `ceph pg {} query` names",
-                group.pg.id()
-            );
-            Sentence::new(Errno::NOTSUPP, text)
-        }
-    }
 }

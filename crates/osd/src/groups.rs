@@ -66,6 +66,16 @@ impl ObjectContext {
     }
 }
 
+/// What becomes of a request for an object that is being recovered, or cannot be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Runs,
+    /// Until the object is recovered.
+    Waits,
+    /// Its object is lost.
+    Fails,
+}
+
 #[derive(Debug)]
 pub(crate) struct Group {
     pub pg: Pg,
@@ -104,17 +114,25 @@ pub(crate) struct Group {
 }
 
 impl ObjectContext {
-    /// Whether a request must wait until its object is recovered.
-    pub fn is_blocked(
+    /// What becomes of a request, as far as recovery of its object is concerned.
+    pub fn fate(
         &self,
         pg: &Pg,
         snapshots: &PoolSnapshots,
         object: &HObject,
         request: &Request,
-    ) -> bool {
-        !pg.is_whole()
-            && pg.is_primary()
-            && pg.is_blocked(object, request.may_write(), self.vanishes(request, snapshots))
+    ) -> Fate {
+        if pg.is_whole()
+            || !pg.is_primary()
+            || !pg.is_blocked(object, request.may_write(), self.vanishes(request, snapshots))
+        {
+            return Fate::Runs;
+        }
+        match pg.is_lost(object) {
+            false => Fate::Waits,
+            true if request.replaces_object() || request.asks_of_clones() => Fate::Runs,
+            true => Fate::Fails,
+        }
     }
 
     /// What was read of the object may be wrong.
@@ -232,7 +250,7 @@ impl Osd {
                 }
                 Output::Activated => self.activated(now, pg),
                 Output::Clean => self.reporting.request_soon(now),
-                Output::Recovered { object } => self.pump_object(now, pg, &head_of(&object)),
+                Output::Recovered { object } => self.recovered(now, pg, &head_of(&object)),
                 Output::WantsMap => drop(self.asking.insert(pg)),
                 Output::WaitUntil(until) => drop(self.waits.insert((until, pg))),
                 Output::WantsInterval => self.want_interval(now),

@@ -29,8 +29,12 @@ impl Osd {
             _ => (head.clone(), Some(state.info.version)),
         };
         let Some(version) = version else { return false };
-        if !group.pg.missing().contains(&object) && !group.pg.distrust(&object, version, &[whoami])
+        let is_missing = group.pg.missing().contains(&object);
+        if !is_missing
+            && !group.pg.distrust(&object, version, &[whoami])
+            && !group.pg.cannot_read(&object, version)
         {
+            self.pump_group(now, pg);
             return false;
         }
         tracing::error!(%pg, %object, "a read met damage; the object comes from another copy");
@@ -38,6 +42,15 @@ impl Osd {
         self.pump_group(now, pg);
         self.pump_object(now, pg, &head);
         true
+    }
+
+    /// An object is where it belongs, or turned out to be lost: whoever waits for it goes on.
+    pub(crate) fn recovered(&mut self, now: Time, pg: PgId, object: &HObject) {
+        if let Some(context) = self.context_mut(pg, object) {
+            // What is known of a lost object may be a guess.
+            context.forget_state();
+            self.pump_object(now, pg, object);
+        }
     }
 
     /// What they are reading is about to be replaced, so all begin anew, before those that wait.

@@ -35,6 +35,7 @@ mod inflight;
 mod leases;
 mod limits;
 mod listing;
+mod lost;
 mod maps_history;
 mod monitor;
 mod objects;

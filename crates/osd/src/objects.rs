@@ -8,7 +8,8 @@ use crate::budget::Class;
 use crate::execute::{
     Answer, AttrDelta, Execution, Input, Need, ObjectState, Trim, Verdict, execute, trim,
 };
-use crate::groups::ObjectContext;
+use crate::groups::{Fate, ObjectContext};
+use crate::lost::{lost_state, remove_clone, replaced};
 use crate::request::{Origin, Request};
 use crate::snapshots::index_clones;
 use crate::storage::Pending;
@@ -80,13 +81,15 @@ impl Osd {
             let Some(group) = self.groups.get_mut(&pg) else { return };
             let Some(context) = group.objects.get_mut(object) else { return };
             let Some(key) = context.queue.front().copied() else { break };
-            if let Some(request) = self.requests.get(key)
-                && context.is_blocked(&group.pg, &group.snapshots, object, request)
-            {
+            let fate = match self.requests.get(key) {
+                Some(request) => context.fate(&group.pg, &group.snapshots, object, request),
+                None => Fate::Runs,
+            };
+            if fate == Fate::Waits {
                 group.pg.want_object(object);
                 return self.pump_group(now, pg);
             }
-            if context.state.is_none() {
+            if context.state.is_none() && fate != Fate::Fails {
                 if !context.is_loading {
                     context.is_loading = true;
                     let generation = group.generation;
@@ -159,13 +162,20 @@ impl Osd {
         }
         let request = self.requests.get(key).expect("it was just there");
         let looks_back = request.nature.rolls_back || request.object().snap < SnapId::HEAD;
+        if self.fate_of(pg, object, key) == Fate::Fails {
+            return self.reject(pg, object, key, Errno::IO);
+        }
         if let Some((errno, times)) = request.refused {
             return self.refuse(now, pg, object, key, (errno, times));
         }
         if looks_back && let Some(progress) = self.find_clones(pg, object, key) {
             return progress;
         }
-        let verdict = self.execute(now, pg, object, key);
+        let is_lost = self.is_given_up(pg, object);
+        if is_lost && self.needs_lost_head(key) {
+            return self.reject(pg, object, key, Errno::IO);
+        }
+        let verdict = self.execute(now, pg, object, key, is_lost);
         let request = self.requests.get(key).expect("the caller has it");
         let writes = request.may_write();
         // Reads do not begin while writes are in flight.
@@ -173,6 +183,10 @@ impl Osd {
         match verdict {
             Verdict::Missing { .. } if busy => Progress::Blocked,
             Verdict::Missing { needs, cost } => self.provide(now, pg, object, key, needs, cost),
+            // What is lost cannot be preserved.
+            Verdict::Done(execution) if is_lost && execution.makes_clone() => {
+                self.reject(pg, object, key, Errno::IO)
+            }
             Verdict::Done(execution) => {
                 self.notifications.reserve(&execution.effects);
                 let is_logged = execution.modifies() || writes && is_memorable(&execution);
@@ -243,10 +257,18 @@ impl Osd {
             Origin::Copy { copy } => !self.copies.is_known(copy),
             Origin::WatchTimeout => false,
             Origin::SnapTrim { .. } => !self.groups[&request.pg].pg.is_clean(),
+            Origin::Lost { .. } => false,
         }
     }
 
-    fn execute(&mut self, now: Time, pg: PgId, object: &HObject, key: u64) -> Verdict {
+    fn execute(
+        &mut self,
+        now: Time,
+        pg: PgId,
+        object: &HObject,
+        key: u64,
+        is_lost: bool,
+    ) -> Verdict {
         let group = &self.groups[&pg];
         let request = self.requests.get(key).expect("the caller has it");
         let context = &group.objects[object];
@@ -255,6 +277,11 @@ impl Osd {
             let (removed, version) = (&*group.snapshots.removed, group.pg.next_version());
             let input = Trim { head: object, state: head, clone, snap, removed, version };
             return Verdict::Done(Box::new(trim(&input)));
+        }
+        if let Origin::Lost { clone, .. } = request.origin
+            && clone != SnapId::HEAD
+        {
+            return Verdict::Done(Box::new(remove_clone(object, head, clone, &group.pg)));
         }
         let (absent, target);
         let (name, state) = match request.at {
@@ -274,9 +301,10 @@ impl Osd {
         let is_connected = |key: &WatcherKey| {
             watches.and_then(|watches| watches.get(key)).is_some_and(|watch| watch.conn.is_some())
         };
-        execute(&Input {
+        let replacing = (is_lost && request.replaces_object()).then(|| request.as_replacement());
+        let verdict = execute(&Input {
             object: name,
-            ops: &request.message.ops,
+            ops: replacing.as_ref().map_or(&request.message.ops, |(ops, _)| ops),
             may_write: request.may_write(),
             state,
             loaded: &request.loaded,
@@ -289,7 +317,13 @@ impl Osd {
             notify_id: self.notifications.next_id(self.map.epoch),
             allowance: request.reserved,
             is_connected: &is_connected,
-        })
+        });
+        match (verdict, replacing) {
+            (Verdict::Done(execution), Some((_, is_removed_before))) => {
+                Verdict::Done(replaced(execution, name, is_removed_before))
+            }
+            (verdict, _) => verdict,
+        }
     }
 
     pub(crate) fn load_needs(
@@ -359,11 +393,15 @@ impl Osd {
     /// Whether the recovery of a request's object has begun while it loaded what it needs: others are
     /// given what the object is now.
     pub(crate) fn is_blocked(&self, pg: PgId, object: &HObject, key: u64) -> bool {
+        self.fate_of(pg, object, key) == Fate::Waits
+    }
+
+    fn fate_of(&self, pg: PgId, object: &HObject, key: u64) -> Fate {
         let (Some(group), Some(request)) = (self.groups.get(&pg), self.requests.get(key)) else {
-            return false;
+            return Fate::Runs;
         };
         let context = group.objects.get(object);
-        context.is_some_and(|c| c.is_blocked(&group.pg, &group.snapshots, object, request))
+        context.map_or(Fate::Runs, |c| c.fate(&group.pg, &group.snapshots, object, request))
     }
 
     fn load_state(&mut self, pg: PgId, object: &HObject, generation: u64) {
@@ -384,7 +422,11 @@ impl Osd {
         };
         let Some(context) = group.objects.get_mut(&object) else { return };
         context.is_loading = false;
-        match decode_state(outcome) {
+        let state = match group.pg.lost_version(&object) {
+            None => decode_state(outcome),
+            Some(need) => lost_state(decode_state(outcome), need, group.pg.info().clones > 0),
+        };
+        match state {
             Ok(state) => {
                 context.state = Some(state);
                 self.adopt_watchers(now, pg, &object);
@@ -444,7 +486,7 @@ impl Osd {
             Some(clones) => index_clones(pg, *clones, &mut changes),
             None => Vec::new(),
         };
-        if let Origin::SnapTrim { .. } = request.origin {
+        if let Origin::SnapTrim { .. } | Origin::Lost { .. } = request.origin {
             context.clone = None;
         } else {
             group.counters.writes += 1;

@@ -12,6 +12,7 @@ use crate::heartbeat::Heartbeats;
 use crate::images::ImageCounts;
 use crate::inflight::Inflight;
 use crate::leases::{self, Leases};
+use crate::lost::LostCommands;
 use crate::maps_history::MapsHistory;
 use crate::monitor::MonitorLink;
 use crate::options::Options;
@@ -101,6 +102,7 @@ pub struct Osd {
     pub(crate) retry_due: Option<Time>,
     pub(crate) scrubs: Scrubs,
     pub(crate) trims: Trims,
+    pub(crate) lost: LostCommands,
     /// Of each pool, as far as maps told.
     pub(crate) removed_snaps: BTreeMap<PoolId, SnapIntervals>,
     /// When the present input came.
@@ -152,6 +154,7 @@ impl Osd {
             retry_due: None,
             scrubs: Scrubs::default(),
             trims: Trims::default(),
+            lost: LostCommands::default(),
             removed_snaps: BTreeMap::new(),
             now: Time::ZERO,
             next_tick: Time::ZERO,

@@ -18,6 +18,7 @@ impl Osd {
             Origin::Copy { copy } => self.copy_interrupted(copy),
             Origin::WatchTimeout => {}
             Origin::SnapTrim { .. } => self.trim_ended(request.pg, false),
+            Origin::Lost { command, .. } => self.lost_ended(command, Errno::AGAIN.negative()),
         }
     }
 
@@ -39,6 +40,7 @@ impl Osd {
             Origin::Copy { copy } => self.copy_replied(copy, reply),
             Origin::WatchTimeout => {}
             Origin::SnapTrim { .. } => self.trim_ended(request.pg, reply.result == 0),
+            Origin::Lost { command, .. } => self.lost_ended(command, reply.result),
         }
     }
 

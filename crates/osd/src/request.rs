@@ -8,8 +8,9 @@ use classes::Caller;
 use engine::{ConnId, Time};
 use pg::snaps::At;
 use types::{EVersion, Errno, HObject, OsdId, PgId, RequestId, SnapId};
-use wire::OsdRequest;
+use wire::op::op_flags::EXCL;
 use wire::op::{OpCode, request_flags, watch_op};
+use wire::{OsdOp, OsdRequest};
 
 /// Who gets the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +28,11 @@ pub(crate) enum Origin {
     SnapTrim {
         snap: SnapId,
         clone: SnapId,
+    },
+    /// Our own removal of the request's object, or of a clone of it, that an administrator gives up.
+    Lost {
+        clone: SnapId,
+        command: u64,
     },
 }
 
@@ -151,6 +157,43 @@ impl Request {
         !ops.is_empty() && ops.iter().all(|op| op.code == OpCode::DELETE)
     }
 
+    /// Whether it says what the object is from now on, whatever it was: all of its data first, and nothing of it
+    /// is looked at.
+    pub fn replaces_object(&self) -> bool {
+        if matches!(self.origin, Origin::Lost { .. }) {
+            return true;
+        }
+        let is_new = |op: &OsdOp| matches!(op.code, OpCode::WRITEFULL | OpCode::DELETE);
+        let is_exclusive = |op: &OsdOp| op.code == OpCode::CREATE && op.flags & EXCL != 0;
+        let depends_not = |op: &OsdOp| match op.code {
+            OpCode::CREATE => !is_exclusive(op),
+            OpCode::SETALLOCHINT => true,
+            _ => is_new(op),
+        };
+        let adds = |op: &OsdOp| match op.code {
+            OpCode::WRITE | OpCode::SETXATTR => true,
+            OpCode::OMAPSETVALS | OpCode::OMAPSETHEADER | OpCode::OMAPCLEAR => true,
+            _ => depends_not(op),
+        };
+        let ops = &self.message.ops;
+        let Some(first) = ops.iter().position(is_new) else { return false };
+        ops[..first].iter().all(depends_not) && ops[first..].iter().all(adds)
+    }
+
+    /// Its operations, if nothing is to be left of what the object was; and whether a removal comes before them.
+    pub fn as_replacement(&self) -> (Vec<OsdOp>, bool) {
+        let ops = &self.message.ops;
+        if ops.first().is_some_and(|op| op.code == OpCode::DELETE) {
+            return (ops.clone(), false);
+        }
+        (std::iter::once(OsdOp::remove()).chain(ops.iter().cloned()).collect(), true)
+    }
+
+    /// Whether it looks at what the object was at a snapshot.
+    pub fn asks_of_clones(&self) -> bool {
+        self.object().snap < SnapId::DIR && !self.may_write()
+    }
+
     pub fn wants_returns(&self) -> bool {
         self.message.has_flag(request_flags::RETURNVEC)
     }
@@ -187,9 +230,7 @@ impl Request {
     pub fn logged_id(&self) -> RequestId {
         match self.origin {
             Origin::Client { .. } => self.id,
-            Origin::Copy { .. } | Origin::WatchTimeout | Origin::SnapTrim { .. } => {
-                RequestId::default()
-            }
+            _ => RequestId::default(),
         }
     }
 }

@@ -141,16 +141,16 @@ impl Osd {
                 _ => None,
             });
             let lacking = clones.find(|clone| group.pg.is_blocked(clone, true, false))?;
-            return self.await_clone(pg, &lacking);
+            return self.await_clone(pg, object, key, &lacking);
         }
         let at = snapshots.find(set, request.object().snap);
         let cached = context.clone.as_ref().map(|(id, _)| *id);
         self.requests.get_mut(key).expect("it was just there").at = Some(at);
         let At::Clone(id) = at else { return None };
         let clone = object.at(id);
-        let is_absent = group.pg.missing().contains(&clone);
+        let is_absent = group.pg.is_blocked(&clone, false, false);
         if is_absent && group.pg.is_primary() {
-            return self.await_clone(pg, &clone);
+            return self.await_clone(pg, object, key, &clone);
         }
         if is_absent {
             return Some(self.reject(pg, object, key, Errno::AGAIN));
@@ -161,8 +161,18 @@ impl Osd {
         self.load_clone(pg, object, key, id, clone)
     }
 
-    fn await_clone(&mut self, pg: PgId, clone: &HObject) -> Option<Progress> {
+    /// A request needs a clone that is not here; it fails if nobody has it.
+    fn await_clone(
+        &mut self,
+        pg: PgId,
+        object: &HObject,
+        key: u64,
+        clone: &HObject,
+    ) -> Option<Progress> {
         let group = self.groups.get_mut(&pg).expect("the caller has it");
+        if group.pg.is_lost(clone) {
+            return Some(self.reject(pg, object, key, Errno::IO));
+        }
         group.pg.want_object(clone);
         Some(Progress::Blocked)
     }

@@ -147,6 +147,15 @@ impl Pg {
         self.backfill.is_needed()
     }
 
+    /// Whether a member that is being filled in has just been given the object, and does not say so yet.
+    pub(crate) fn is_being_filled_in(&self, object: &HObject) -> bool {
+        let Some(target) = self.backfill.target() else { return false };
+        let info = self.peers.get(&target).and_then(|peer| peer.info.as_ref());
+        *object < self.backfill.started
+            && info.is_some_and(|info| *object >= info.last_backfill)
+            && !self.backfill.pending.contains(object)
+    }
+
     /// Of a write to `object`, and of what it changes of its clones: the participants that get only
     /// the log entries.
     pub(crate) fn note_write(&mut self, object: &HObject, also: &[LogEntry]) -> BTreeSet<OsdId> {

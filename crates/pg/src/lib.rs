@@ -33,6 +33,7 @@ mod intervals;
 mod leases;
 mod load;
 mod log;
+mod lost;
 mod merge;
 pub mod message;
 mod missing;
@@ -59,6 +60,7 @@ pub use dups::{DUPS_KEPT, DupBatch, Dups, LogDup};
 pub use info::{PgHistory, PgInfo, decode_dups_key, is_log_key};
 pub use intervals::{Interval, Members, PastIntervals};
 pub use log::{EntryKind, LOG_ENTRIES_KEPT, LOG_ENTRIES_MAX, LogEntry, PgLog};
+pub use lost::Probe;
 pub use missing::{Item, Missing};
 pub use object_info::{
     AllocHint, INFO_ATTR, ObjectInfo, WatcherInfo, WatcherKey, is_meta_object, meta_object,

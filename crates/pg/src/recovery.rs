@@ -24,14 +24,14 @@ const LOOKED_AT_MAX: usize = 64;
 pub(crate) struct Recovery {
     active: BTreeMap<HObject, Operation>,
     /// Items that members miss, all together.
-    members_missing: usize,
+    pub members_missing: usize,
     begun: u64,
-    /// What this primary cannot read, and nobody else has.
-    unreadable: BTreeSet<HObject>,
+    /// What this primary cannot read of its own, in which version, and nobody else has.
+    pub unreadable: BTreeMap<HObject, EVersion>,
     /// Copies of others that could not be read, and do not know it.
     pub spared: BTreeSet<(OsdId, HObject)>,
     /// What clients wait for and could not be started.
-    wanted: BTreeSet<HObject>,
+    pub wanted: BTreeSet<HObject>,
     /// Nothing can be started until something changes.
     is_stuck: bool,
     /// A disk has no room for what is to be recovered.
@@ -93,6 +93,7 @@ impl Pg {
     pub fn is_whole(&self) -> bool {
         self.missing.is_empty()
             && self.recovery.members_missing == 0
+            && self.recovery.unreadable.is_empty()
             && self.recovery.active.is_empty()
     }
 
@@ -116,18 +117,14 @@ impl Pg {
         self.missing.len() + self.recovery.members_missing
     }
 
-    /// Objects that this primary lacks and that nobody within reach has.
-    pub fn unfound(&self) -> impl Iterator<Item = &HObject> {
-        let missing = self.missing.iter();
-        let unfound =
-            missing.filter(|(object, item)| self.find_source(object, item.need).is_none());
-        unfound.map(|(object, _)| object)
-    }
-
     /// Whether a request for the object must wait until it is recovered. Deletions need no more than
     /// what the primary knows.
     pub fn is_blocked(&self, object: &HObject, writes: bool, deletes: bool) -> bool {
         if self.missing.contains(object) {
+            return true;
+        }
+        // Another copy may turn up.
+        if !deletes && self.is_unreadable(object) && !self.is_lost(object) {
             return true;
         }
         if !writes || deletes {
@@ -137,7 +134,7 @@ impl Pg {
             || self.recovery.members_missing > 0 && self.is_missing_on_members(object)
     }
 
-    fn is_missing_on_members(&self, object: &HObject) -> bool {
+    pub(crate) fn is_missing_on_members(&self, object: &HObject) -> bool {
         let lacks =
             |osd: &OsdId| self.peers.get(osd).is_some_and(|peer| peer.missing.contains(object));
         self.participants.iter().any(lacks)
@@ -160,7 +157,9 @@ impl Pg {
 
     /// Whether it makes sense to call [`Pg::recover_next`].
     pub fn wants_recovery(&self) -> bool {
-        let missing = !self.missing.is_empty() || self.recovery.members_missing > 0;
+        let missing = !self.missing.is_empty()
+            || self.recovery.members_missing > 0
+            || !self.recovery.unreadable.is_empty();
         self.is_recovering_state()
             && !self.recovery.is_stuck
             && (missing || self.backfill.has_work())
@@ -183,13 +182,21 @@ impl Pg {
         let own = self.missing.by_need();
         let of_members = self.participants.iter().filter_map(|osd| self.peers.get(osd));
         let of_members = of_members.flat_map(|peer| peer.missing.by_need());
-        let all = wanted.chain(own).chain(of_members).filter(idle);
+        let unreadable = self.recovery.unreadable.keys();
+        let all = wanted.chain(own).chain(unreadable).chain(of_members).filter(idle);
         let candidates: Vec<HObject> = all.take(LOOKED_AT_MAX).cloned().collect();
         candidates.iter().any(|object| self.start_recovery(object))
     }
 
     /// False if that is not possible now.
     fn start_recovery(&mut self, object: &HObject) -> bool {
+        if let Some(need) = self.recovery.unreadable.get(object).copied() {
+            if self.find_source(object, need).is_none() || self.has_write_in_flight(object) {
+                return false;
+            }
+            // Another copy turned up: now ours can be given up.
+            self.miss_own(object, need);
+        }
         if let Some(need) = self.missing.need(object) {
             let Some(source) = self.find_source(object, need) else { return false };
             let operation = Operation { pulling: Some(source), ..Operation::default() };
@@ -210,7 +217,7 @@ impl Pg {
 
     /// Gives the object to members, as it is here. False while a write of it is on its way.
     pub(crate) fn push_to(&mut self, object: &HObject, targets: Vec<OsdId>) -> bool {
-        if self.has_write_in_flight(object) || self.recovery.unreadable.contains(object) {
+        if self.has_write_in_flight(object) || self.is_unreadable(object) {
             return false;
         }
         let operation = Operation { pulling: None, pushing: targets.iter().copied().collect() };
@@ -264,10 +271,11 @@ impl Pg {
     }
 
     /// No copy within reach can be read: it is left alone, until the members change.
-    pub(crate) fn give_up(&mut self, object: HObject) {
-        self.recovery.wanted.remove(&object);
-        self.recovery.unreadable.insert(object.clone());
+    pub(crate) fn give_up(&mut self, object: HObject, need: EVersion) {
+        self.recovery.unreadable.insert(object.clone(), need);
+        self.is_clean = false;
         self.end_recovery(&object);
+        self.look_for_unfound();
     }
 
     /// Those who were being given it do not get it from here.
@@ -275,13 +283,13 @@ impl Pg {
         self.recovery.active.remove(object).map(|operation| operation.pushing).unwrap_or_default()
     }
 
-    fn has_write_in_flight(&self, object: &HObject) -> bool {
+    pub(crate) fn has_write_in_flight(&self, object: &HObject) -> bool {
         let mut uncertain = self.log.above(self.committed);
         uncertain.any(|entry| entry.changes_object() && entry.object == *object)
     }
 
     /// Who has the object as it should be: members first.
-    fn find_source(&self, object: &HObject, need: EVersion) -> Option<OsdId> {
+    pub(crate) fn find_source(&self, object: &HObject, need: EVersion) -> Option<OsdId> {
         let has = |osd: &OsdId| *osd != self.whoami && self.has_object(*osd, object, need);
         let member = self.participants.iter().copied().find(has);
         member.or_else(|| self.peers.keys().copied().find(has))
@@ -302,12 +310,13 @@ impl Pg {
     pub(crate) fn not_fetched(&mut self, object: &HObject, from: OsdId, has_room: bool) {
         let Some(need) = self.missing.get(object) else { return };
         match has_room {
-            true => self.miss_on_member(from, object, need),
+            true => self.miss_on_member(from, object, Item { have: EVersion::ZERO, ..need }),
             false => (self.recovery.is_toofull, self.recovery.is_stuck) = (true, true),
         }
         self.recovery.active.remove(object);
         if !has_room || !self.start_recovery(object) {
             self.recovery.wanted.insert(object.clone());
+            self.look_for_unfound();
         }
     }
 
@@ -393,25 +402,9 @@ impl Pg {
         self.is_recovering_state() && (self.recovery.is_toofull || self.backfill.is_put_off())
     }
 
-    /// Someone came up: it may have what nobody else has.
-    pub(crate) fn look_for_unfound(&mut self) {
-        if self.missing.is_empty() || self.unfound().next().is_none() {
-            return;
-        }
-        let past = self.past.participants();
-        let osds = self.osds.clone().unwrap_or_default();
-        let newcomers = past.into_iter().filter(|osd| osds.is_up(*osd) && *osd != self.whoami);
-        let newcomers: Vec<OsdId> = newcomers.collect();
-        for osd in newcomers {
-            if !self.peers.contains_key(&osd) {
-                self.send(osd, &Body::Query);
-            }
-        }
-    }
-
     /// A copy that is no member's may have what is missing here.
     pub(crate) fn ask_if_useful(&mut self, osd: OsdId) {
-        if !self.missing.is_empty() {
+        if !self.missing.is_empty() || !self.recovery.unreadable.is_empty() {
             self.send(osd, &Body::LogRequest);
         }
     }

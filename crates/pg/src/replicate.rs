@@ -78,6 +78,8 @@ impl Pg {
             returns,
         };
         let trim = self.log.trim_target(&self.sizes, self.committed).unwrap_or_default();
+        let was_whole = self.is_whole();
+        let found = if was_whole { Vec::new() } else { self.supersede(&entry, &also) };
         self.info.last_update = version;
         if self.missing.is_empty() {
             self.info.last_complete = version;
@@ -97,13 +99,9 @@ impl Pg {
             trim,
             transaction,
         };
-        let was_whole = self.is_whole();
-        if !was_whole {
-            let entries = also.iter().chain([&entry]);
-            let deleted = entries.filter(|entry| entry.kind == EntryKind::Delete);
-            deleted.for_each(|entry| self.deleted_unrecovered(&entry.object));
-        }
         self.send_to_replicas(&mut replicate, &entry, &also);
+        // The others take their own items out.
+        found.into_iter().for_each(|key| self.unset_missing(&mut replicate.transaction, key));
         self.append(&mut replicate, entry, also);
         let waiting = (1u64 << self.participants.len()) - 1;
         self.in_flight.push_back(InFlight { version, ticket, waiting });
@@ -113,6 +111,21 @@ impl Pg {
             self.go_on_recovering();
         }
         version
+    }
+
+    /// What is missing of objects that a write removes, or replaces because they are lost, is wanted no more. Says
+    /// which of our own items go.
+    fn supersede(&mut self, entry: &LogEntry, also: &[LogEntry]) -> Vec<Bytes> {
+        let mut found = Vec::new();
+        for entry in also.iter().chain([entry]).filter(|entry| entry.changes_object()) {
+            if self.forget_lost(&entry.object) {
+                found.push(info::missing_key(&entry.object));
+            }
+            if entry.kind == EntryKind::Delete {
+                self.deleted_unrecovered(&entry.object);
+            }
+        }
+        found
     }
 
     fn also_entries(&self, write: &Write) -> Vec<LogEntry> {

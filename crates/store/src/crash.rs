@@ -225,6 +225,11 @@ impl CrashStore {
         self.damaged.insert((collection, object.clone()));
     }
 
+    /// It can be read again.
+    pub fn undo_damage(&mut self, collection: Collection, object: &HObject) {
+        self.damaged.remove(&(collection, object.clone()));
+    }
+
     /// Whether any object has lost its data.
     pub fn is_damaged(&self) -> bool {
         !self.damaged.is_empty()

@@ -24,8 +24,8 @@ use wire::op::{OpCode, request_flags};
 use wire::osd_op::CopyFromArguments;
 use wire::watch::WatchNotify;
 use wire::{
-    MessageBody, ObjectLocator, OsdOp, OsdReply, OsdRequest, ShardPgId, copy::CopySource,
-    listing::PgListing,
+    Command, CommandReply, MessageBody, ObjectLocator, OsdOp, OsdReply, OsdRequest, ShardPgId,
+    copy::CopySource, listing::PgListing,
 };
 
 const OSDS: i32 = 3;
@@ -61,6 +61,8 @@ pub struct World {
     /// The client's sessions; a number is not used again.
     sessions: BTreeMap<OsdId, ConnId>,
     pub replies: Vec<(u64, OsdReply)>,
+    /// To commands.
+    pub answers: Vec<CommandReply>,
     /// In which order the client asked and was told.
     order: Order,
     events: Vec<WatchNotify>,
@@ -118,6 +120,7 @@ impl World {
             accepted: ConnId::ACCEPTED,
             sessions: BTreeMap::new(),
             replies: Vec::new(),
+            answers: Vec::new(),
             order: Order::default(),
             events: Vec::new(),
             tids: 1000,
@@ -292,6 +295,7 @@ impl World {
                     self.order.replied(conn, message.tid);
                     self.replies.push((message.tid, OsdReply::decode(&message).unwrap()));
                 }
+                CommandReply::KIND => self.answers.push(CommandReply::decode(&message).unwrap()),
                 WatchNotify::KIND => self.events.push(WatchNotify::decode(&message).unwrap()),
                 _ => {}
             },
@@ -462,6 +466,29 @@ impl World {
         self.send_request(to, pg, object, ops, flags, tid);
     }
 
+    fn session(&mut self, to: OsdId) -> ConnId {
+        if let Some(conn) = self.sessions.get(&to) {
+            return *conn;
+        }
+        self.accepted += 1;
+        let conn = ConnId(self.accepted);
+        self.sessions.insert(to, conn);
+        self.connect((Node::Client, conn), Node::Osd(to));
+        conn
+    }
+
+    /// A command to the primary of an object's group; its answer comes among `answers`.
+    pub fn command(&mut self, name: &str, prefix: &str, mode: &str) {
+        let (pg, _) = self.object(name);
+        let to = self.primary_of(name);
+        let conn = self.session(to);
+        let text = format!(r#"{{"prefix": "{prefix}", "pgid": "{pg}", "mulcmd": "{mode}"}}"#);
+        let fsid = self.monitor.map.fsid;
+        let command = Command { fsid, command: vec![text], input: Bytes::new() };
+        self.send_all(Node::Client, vec![(conn, command.encode(SUPPORTED))]);
+        self.drain();
+    }
+
     fn send_request(
         &mut self,
         to: OsdId,
@@ -471,16 +498,7 @@ impl World {
         flags: u32,
         tid: u64,
     ) {
-        let conn = match self.sessions.get(&to) {
-            Some(conn) => *conn,
-            None => {
-                self.accepted += 1;
-                let conn = ConnId(self.accepted);
-                self.sessions.insert(to, conn);
-                self.connect((Node::Client, conn), Node::Osd(to));
-                conn
-            }
-        };
+        let conn = self.session(to);
         let request = OsdRequest {
             pg: ShardPgId::replicated(pg),
             map_epoch: self.monitor.map.epoch,
@@ -683,6 +701,11 @@ impl World {
     pub fn damage(&mut self, osd: OsdId, name: &str) {
         let (pg, object) = self.object(name);
         self.machine(osd).store.damage(Collection(pg), &object);
+    }
+
+    pub fn mend(&mut self, osd: OsdId, name: &str) {
+        let (pg, object) = self.object(name);
+        self.machine(osd).store.undo_damage(Collection(pg), &object);
     }
 
     pub fn is_damaged(&self) -> bool {

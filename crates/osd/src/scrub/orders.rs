@@ -42,6 +42,17 @@ impl Osd {
             self.scrubs.due = Some(now);
             self.keep_order(now, pg);
         }
+        self.read_unfound_again(now, pg, order.repair);
+    }
+
+    /// Only clean groups are scrubbed, and one of which objects are unfound is not; but copies that could not be read
+    /// may be readable now.
+    fn read_unfound_again(&mut self, now: Time, pg: PgId, repair: bool) {
+        let group = self.groups.get_mut(&pg).filter(|group| group.pg.is_primary() && repair);
+        if let Some(group) = group {
+            group.pg.ask_again();
+            self.pump_group(now, pg);
+        }
     }
 
     /// Has all members keep what is to be done, with the stamps, as soon as these are known and there are

@@ -145,7 +145,10 @@ impl Pg {
                 self.choose_authority();
             }
             State::WaitReadable => self.time_passed(),
-            State::Active | State::Inactive => self.found_stray(from),
+            State::Active | State::Inactive => {
+                self.found_stray(from);
+                self.tell_lost();
+            }
             _ => {}
         }
     }

@@ -50,6 +50,7 @@ impl Pg {
             State::Active | State::Inactive => {
                 self.compare_log(from, &part, &theirs);
                 self.recovery.retry();
+                self.tell_lost();
             }
             _ => {}
         }

@@ -62,7 +62,8 @@ impl Pg {
         }
     }
 
-    fn miss_own(&mut self, object: &HObject, version: EVersion) {
+    pub(crate) fn miss_own(&mut self, object: &HObject, version: EVersion) {
+        self.recovery.unreadable.remove(object);
         self.missing.add(object.clone(), Item { need: version, have: EVersion::ZERO });
         self.update_last_complete();
         let mut pairs = BTreeMap::from([self.info_pair()]);
@@ -100,7 +101,9 @@ impl Pg {
         self.sources.forget(&object);
         for target in targets {
             // Who was being filled in gets it like what it misses.
-            self.miss_on_member(target, &object, Item { need, have: EVersion::ZERO });
+            let known = self.peers.get(&target).and_then(|peer| peer.missing.get(&object));
+            let item = known.unwrap_or(Item { need, have: EVersion::ZERO });
+            self.miss_on_member(target, &object, item);
         }
         match self.has_other_source(&object, need, &[]) {
             true => {
@@ -110,7 +113,7 @@ impl Pg {
             }
             false => {
                 tracing::error!(pg = %self.id, %object, "no copy within reach can be read");
-                self.give_up(object);
+                self.give_up(object, need);
             }
         }
     }

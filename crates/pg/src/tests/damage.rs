@@ -250,3 +250,158 @@ fn an_object_that_is_owed_is_not_taken_for_removed_because_the_store_lost_it() {
          clean => yes",
     );
 }
+
+#[test]
+fn what_no_copy_can_be_read_of_is_lost_and_a_write_makes_it_good_again() {
+    for (change, value) in [("write a new", "new"), ("remove a", "absent")] {
+        after(&format!(
+            "damage 0 a
+             damage 1 a
+             damage 2 a
+             distrust 0 a => yes
+             lost-object a => no
+             run
+             unfound 0 => a
+             lost-object a => yes
+             lost-object b => no
+             {change}
+             run
+             unfound 0 =>
+             missing 0 =>
+             get 0 a => {value}
+             get 1 a => {value}
+             get 2 a => {value}
+             clean => yes
+             equal 0 1 2
+             restart 0
+             map 30 0 1 2
+             run
+             get 0 a => {value}
+             equal 0 1 2",
+        ));
+    }
+}
+
+#[test]
+fn what_a_former_member_that_is_down_may_have_is_not_lost() {
+    for end in ["up 2\n map 40 0 1 2\n run\n get 0 a => one\n clean => yes\n equal 0 1 2", "lost 2"]
+    {
+        after(&format!(
+            "down 2
+             map 30 0 1
+             run
+             damage 0 a
+             damage 1 a
+             distrust 0 a => yes
+             run
+             unfound 0 => a
+             lost-object a => no
+             {end}",
+        ));
+    }
+}
+
+#[test]
+fn what_was_given_up_with_its_osd_is_lost() {
+    after(
+        "down 2
+         map 30 0 1
+         run
+         damage 0 a
+         damage 1 a
+         distrust 0 a => yes
+         run
+         lost-object a => no
+         lost 2
+         map 40 0 1
+         run
+         lost-object a => yes
+         write a new
+         run
+         get 0 a => new
+         get 1 a => new
+         equal 0 1",
+    );
+}
+
+#[test]
+fn an_only_copy_that_cannot_be_read_waits_for_the_one_that_is_away() {
+    World::new(2).run_script(
+        "size 2
+         min 1
+         map 20 0 1
+         run
+         write a one
+         run
+         down 1
+         map 30 0
+         run
+         damage 0 a
+         unreadable a => yes
+         blocked a => yes
+         unfound 0 => a
+         missing 0 =>
+         up 1
+         map 40 0 1
+         run
+         distrust 0 a => yes
+         run
+         get 0 a => one
+         blocked a => no
+         clean => yes
+         equal 0 1",
+    );
+}
+
+#[test]
+fn copies_that_could_not_be_read_are_read_once_more_when_asked() {
+    after(
+        "damage 0 a
+         damage 1 a
+         damage 2 a
+         distrust 0 a => yes
+         run
+         lost-object a => yes
+         again
+         run
+         lost-object a => yes
+         mend 1 a
+         again
+         run
+         lost-object a => no
+         get 0 a => one
+         clean => yes
+         equal 0 1 2",
+    );
+}
+
+#[test]
+fn an_object_that_cannot_be_given_to_a_new_member_is_lost_until_it_is_written() {
+    World::new(2).run_script(
+        "size 2
+         min 1
+         map 20 0 1
+         run
+         write a one
+         run
+         down 1
+         map 30 0
+         run
+         write a two
+         run
+         damage 0 a
+         up 1
+         map 40 0 1
+         run
+         older a => yes
+         unfound 0 => a
+         lost-object a => yes
+         blocked a => yes
+         write a three
+         run
+         get 0 a => three
+         get 1 a => three
+         clean => yes
+         equal 0 1",
+    );
+}

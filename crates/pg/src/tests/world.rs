@@ -35,6 +35,10 @@
 //! mend-meta OSD NAME   it can be read again
 //! fail OSD KIND        one read of this kind fails: list, meta, read, omap
 //! unfound OSD          what it lacks and nobody within reach has
+//! lost-object NAME     whether the primary says that nobody has it, and all were asked
+//! unreadable NAME      the primary's own copy cannot be read; yes, if another one may turn up
+//! again                copies that could not be read are read once more
+//! older NAME           whether an older version is left
 //! fill OSD             its store takes nothing any more that adds to objects
 //! rest OSD             its group takes no more writes before it is merged
 //! distrust OSD NAME    the primary learns that this copy is bad; yes, if it is going to be replaced
@@ -306,6 +310,28 @@ impl World {
                 let primary = self.primary();
                 let is_blocked = self.node(primary).pg.is_blocked(&object(name), true, false);
                 return if is_blocked { "yes" } else { "no" }.to_owned();
+            }
+            ["lost-object", name] => {
+                let primary = self.primary();
+                let is_lost = self.node(primary).pg.is_lost(&object(name));
+                return if is_lost { "yes" } else { "no" }.to_owned();
+            }
+            ["older", name] => {
+                let primary = self.primary();
+                let has_older = self.node(primary).pg.has_older(&object(name));
+                return if has_older { "yes" } else { "no" }.to_owned();
+            }
+            ["unreadable", name] => {
+                let (primary, object) = (self.primary(), object(name));
+                let version = self.node(primary).pg.logged_version(&object);
+                let waits = self.node(primary).pg.cannot_read(&object, version);
+                self.drain();
+                return if waits { "yes" } else { "no" }.to_owned();
+            }
+            ["again"] => {
+                let primary = self.primary();
+                self.node(primary).pg.ask_again();
+                self.drain();
             }
             ["equal", list @ ..] => self.assert_equal(&ids(list)),
             ["confirmed"] => return std::mem::take(&mut self.confirmed).to_string(),

@@ -1,0 +1,220 @@
+//! Objects of which no copy can be read: what clients and administrators are answered.
+
+use super::client::payload;
+use super::world::World;
+use types::{Errno, OsdId, SnapId};
+use wire::op::OpCode;
+use wire::{OsdOp, SnapContext};
+
+fn all_copies(world: &World, name: &str) -> Vec<OsdId> {
+    [vec![world.primary_of(name)], world.replicas_of(name)].concat()
+}
+
+/// Clean, with an object that no copy can be read of, and one that can.
+fn world_with_damage(seed: u64, size: u8) -> World {
+    let mut world = World::with_size(seed, size);
+    for name in ["object", "other"] {
+        let ops = vec![
+            OsdOp::write_full(payload(name)),
+            OsdOp::xattr(OpCode::SETXATTR, b"user", b"value"),
+        ];
+        assert_eq!(world.call(name, ops).result, 0);
+    }
+    world.wait(15);
+    all_copies(&world, "object").into_iter().for_each(|osd| world.damage(osd, "object"));
+    world
+}
+
+fn read(world: &mut World, name: &str) -> Result<Vec<u8>, i32> {
+    let reply = world.call(name, vec![OsdOp::read(0, 0)]);
+    match reply.result {
+        0 => Ok(reply.ops[0].output.to_vec()),
+        error => Err(error),
+    }
+}
+
+fn answer(world: &mut World, prefix: &str, mode: &str) -> (i32, String, serde_json::Value) {
+    world.command("object", prefix, mode);
+    world.wait_until(|world| !world.answers.is_empty());
+    let reply = world.answers.remove(0);
+    (reply.result, reply.text, serde_json::from_slice(&reply.output).unwrap_or_default())
+}
+
+fn unfound(world: &mut World) -> u64 {
+    answer(world, "list_unfound", "").2["num_unfound"].as_u64().unwrap()
+}
+
+const IO: i32 = -5;
+
+#[test]
+fn what_needs_a_lost_object_fails_at_once_and_what_replaces_it_heals_it() {
+    for seed in 200..206 {
+        let mut world = world_with_damage(seed, 3);
+        // In their order, though the first must find out.
+        let reads: Vec<u64> = (0..3).map(|_| world.next_tid()).collect();
+        for tid in &reads {
+            let flags = wire::op::request_flags::READ;
+            world.send(None, "object", vec![OsdOp::read(0, 0)], flags, *tid);
+        }
+        for tid in reads {
+            assert_eq!(world.await_reply(tid).result, IO);
+        }
+        assert_eq!(world.call("object", vec![OsdOp::append(payload("more"))]).result, IO);
+        let attr = vec![OsdOp::xattr(OpCode::SETXATTR, b"user", b"new")];
+        assert_eq!(world.call("object", attr).result, IO);
+        assert_eq!(read(&mut world, "other"), Ok(b"other".to_vec()));
+        assert_eq!(unfound(&mut world), 1);
+        let replaces = match seed % 2 {
+            0 => vec![OsdOp::write_full(payload("new"))],
+            _ => {
+                assert_eq!(world.call("object", vec![OsdOp::remove()]).result, 0);
+                assert_eq!(read(&mut world, "object"), Err(Errno::NOENT.negative()));
+                vec![OsdOp::create(true), OsdOp::append(payload("new"))]
+            }
+        };
+        assert_eq!(world.call("object", replaces).result, 0);
+        assert_eq!(read(&mut world, "object"), Ok(b"new".to_vec()));
+        let attr = world.call("object", vec![OsdOp::xattr(OpCode::GETXATTR, b"user", b"")]);
+        assert!(attr.result < 0, "nothing of the lost object is left");
+        assert_eq!(unfound(&mut world), 0);
+        assert!(!world.is_damaged());
+        world.finish();
+    }
+}
+
+#[test]
+fn what_one_that_is_down_may_have_is_waited_for() {
+    for seed in 210..214 {
+        let mut world = world_with_damage(seed, 3);
+        let away = world.replicas_of("object")[1];
+        // Its copy is whole.
+        world.mend(away, "object");
+        world.crash(away);
+        world.wait(20);
+        let (tid, flags) = (world.next_tid(), wire::op::request_flags::READ);
+        world.send(None, "object", vec![OsdOp::read(0, 0)], flags, tid);
+        world.wait(30);
+        assert!(world.replies.is_empty(), "{:?}", world.replies);
+        for mode in ["delete", "revert"] {
+            let (result, text, _) = answer(&mut world, "mark_unfound_lost", mode);
+            assert_eq!(result, Errno::INVAL.negative());
+            let refusal = "pg has 1 unfound objects but we haven't probed all sources";
+            assert!(text.starts_with(refusal), "{text}");
+        }
+        let told = answer(&mut world, "list_unfound", "").2;
+        let down = serde_json::json!({ "osd": away.0.to_string(), "status": "osd is down" });
+        assert!(told["might_have_unfound"].as_array().unwrap().contains(&down), "{told}");
+        world.restart(away);
+        world.wait(20);
+        assert_eq!(world.call("object", vec![OsdOp::read(0, 0)]).result, 0);
+        assert!(!world.is_damaged());
+        world.finish();
+    }
+}
+
+#[test]
+fn what_is_given_up_is_gone_on_all_members_before_that_is_said() {
+    for mode in ["delete", "revert"] {
+        let mut world = world_with_damage(220, 3);
+        let none = answer(&mut world, "mark_unfound_lost", mode);
+        assert_eq!((none.0, &none.1[..]), (0, "pg has no unfound objects"));
+        assert_eq!(read(&mut world, "object"), Err(IO));
+        let (result, text, _) = answer(&mut world, "mark_unfound_lost", mode);
+        let told = "pg has 1 objects unfound and apparently lost marking";
+        assert_eq!((result, &text[..]), (0, told));
+        assert!(!world.is_damaged(), "it is durable already");
+        (0..3).for_each(|osd| world.crash(OsdId(osd)));
+        (0..3).for_each(|osd| world.restart(OsdId(osd)));
+        world.wait(20);
+        assert_eq!(read(&mut world, "object"), Err(Errno::NOENT.negative()));
+        assert_eq!(unfound(&mut world), 0);
+        world.finish();
+    }
+}
+
+#[test]
+fn a_repair_reads_the_copies_of_an_unfound_object_once_more() {
+    let mut world = world_with_damage(230, 3);
+    assert_eq!(read(&mut world, "object"), Err(IO));
+    world.order_scrub(pg::scrub::Level::Deep, true);
+    world.wait(20);
+    assert_eq!(read(&mut world, "object"), Err(IO));
+    let replica = world.replicas_of("object")[0];
+    world.mend(replica, "object");
+    world.order_scrub(pg::scrub::Level::Deep, true);
+    world.wait(40);
+    assert_eq!(read(&mut world, "object"), Ok(b"object".to_vec()));
+    assert!(!world.is_damaged());
+    world.finish();
+}
+
+/// An object of which a snapshot is kept as a clone.
+fn world_with_clone(seed: u64) -> World {
+    let mut world = World::with_size(seed, 3);
+    assert_eq!(world.call("object", vec![OsdOp::write_full(payload("then"))]).result, 0);
+    world.snap_context = SnapContext { seq: SnapId(1), snaps: vec![SnapId(1)] };
+    assert_eq!(world.call("object", vec![OsdOp::write_full(payload("now"))]).result, 0);
+    world.wait(15);
+    world
+}
+
+fn read_snap(world: &mut World) -> Result<Vec<u8>, i32> {
+    let tid = world.read_at("object", SnapId(1));
+    let reply = world.await_reply(tid);
+    if reply.result == 0 { Ok(reply.ops[0].output.to_vec()) } else { Err(reply.result) }
+}
+
+#[test]
+fn clones_of_a_lost_head_stay_readable_and_a_new_snapshot_of_it_cannot_be_taken() {
+    for ends_by_removal in [true, false] {
+        let mut world = world_with_clone(240);
+        all_copies(&world, "object").into_iter().for_each(|osd| world.damage(osd, "object"));
+        assert_eq!(read(&mut world, "object"), Err(IO));
+        assert_eq!(read_snap(&mut world), Ok(b"then".to_vec()));
+        let newer = SnapContext { seq: SnapId(2), snaps: vec![SnapId(2), SnapId(1)] };
+        let older = std::mem::replace(&mut world.snap_context, newer);
+        let replace = || vec![OsdOp::write_full(payload("new"))];
+        assert_eq!(world.call("object", replace()).result, IO, "what is to be kept is lost");
+        world.snap_context = older;
+        match ends_by_removal {
+            true => assert_eq!(answer(&mut world, "mark_unfound_lost", "delete").0, 0),
+            false => assert_eq!(world.call("object", replace()).result, 0),
+        }
+        assert_eq!(read_snap(&mut world), Ok(b"then".to_vec()));
+        assert_eq!(read(&mut world, "object").is_ok(), !ends_by_removal);
+        world.finish();
+        world.order_scrub(pg::scrub::Level::Deep, false);
+        world.wait(40);
+        assert_eq!(world.scrub_errors(), 0, "what is left of the family fits");
+    }
+}
+
+#[test]
+fn a_clone_that_is_given_up_is_taken_out_of_its_family() {
+    let mut world = world_with_clone(250);
+    for osd in all_copies(&world, "object") {
+        world.damage_clone(osd, "object", SnapId(1));
+    }
+    assert_eq!(read_snap(&mut world), Err(IO));
+    assert_eq!(read(&mut world, "object"), Ok(b"now".to_vec()));
+    assert_eq!(answer(&mut world, "mark_unfound_lost", "delete").0, 0);
+    assert_eq!(read_snap(&mut world), Err(Errno::NOENT.negative()));
+    assert_eq!(read(&mut world, "object"), Ok(b"now".to_vec()));
+    world.finish();
+    world.order_scrub(pg::scrub::Level::Deep, false);
+    world.wait(40);
+    assert_eq!(world.scrub_errors(), 0);
+}
+
+#[test]
+fn the_only_copy_is_read_where_it_can_be_and_written_to() {
+    let mut world = world_with_damage(260, 1);
+    assert_eq!(read(&mut world, "object"), Err(IO));
+    assert_eq!(world.call("object", vec![OsdOp::stat()]).result, 0);
+    let attr = vec![OsdOp::xattr(OpCode::SETXATTR, b"user", b"new")];
+    assert_eq!(world.call("object", attr).result, 0);
+    assert_eq!(read(&mut world, "object"), Err(IO));
+    assert_eq!(unfound(&mut world), 0, "nobody waits for it");
+    assert_eq!(world.call("object", vec![OsdOp::remove()]).result, 0);
+    world.finish();
+}
