@@ -10,7 +10,7 @@ use maps::OsdMap;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use types::{Epoch, OsdId, PgId, PoolId};
-use wire::internal::{OsdUsage, PgStat, StatsReport, pg_state};
+use wire::internal::{OsdUsage, PgStat, SlowRequests, StatsReport, pg_state};
 
 /// Rates are averages over this many periods of [`RATE_PERIOD`].
 const RATE_PERIODS_KEPT: u64 = 5;
@@ -32,6 +32,9 @@ pub struct OsdReport {
     pub usage: OsdUsage,
     pub received: Time,
     pub health: BTreeMap<String, String>,
+    pub slow: SlowRequests,
+    /// See [`StatsReport::repaired_copies`].
+    pub repaired_copies: BTreeMap<OsdId, u64>,
 }
 
 /// Client and recovery traffic, as counts or per second.
@@ -66,6 +69,7 @@ pub struct Totals {
     pub recovered_objects: u64,
     pub recovered_bytes: u64,
     pub scrub_errors: u64,
+    pub repaired: u64,
     pub up: u64,
     pub acting: u64,
 }
@@ -90,6 +94,7 @@ impl Totals {
         self.recovered_objects += stat.recovered_objects;
         self.recovered_bytes += stat.recovered_bytes;
         self.scrub_errors += stat.scrub_errors;
+        self.repaired += stat.repaired;
         self.up += stat.up.len() as u64;
         self.acting += stat.acting.len() as u64;
     }
@@ -150,7 +155,13 @@ impl Statistics {
                 self.record_pg(now, osd, pg, stat);
             }
         }
-        let entry = OsdReport { usage: report.usage, received: now, health: report.health };
+        let entry = OsdReport {
+            usage: report.usage,
+            received: now,
+            health: report.health,
+            slow: report.slow,
+            repaired_copies: report.repaired_copies,
+        };
         self.osds.insert(osd, entry);
     }
 

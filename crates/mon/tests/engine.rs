@@ -9,7 +9,9 @@ use mon::control::Transaction;
 use serde_json::json;
 use std::time::Duration;
 use types::{EntityType, Epoch, OsdId, Uuid};
-use wire::internal::{PgStat, RotatingSecrets, RotatingSecretsRequest, pg_state};
+use wire::internal::{
+    PgStat, RotatingSecrets, RotatingSecretsRequest, SlowRequests, StatsReport, pg_state,
+};
 use wire::{
     GetPoolStats, GetPoolStatsReply, MonGetVersion, MonGetVersionReply, MonMapMessage,
     MonSubscribe, OsdMapMessage, OsdMarkMeDown, PoolOp, PoolOpKind, PoolOpReply, Statfs,
@@ -526,4 +528,75 @@ fn an_osd_that_does_not_start_says_why_until_it_does() {
     let health = cluster.json(json!({ "prefix": "health", "detail": "detail" }));
     assert!(health["checks"]["OSD_START_FAILED"].is_null());
     assert!(cluster.monitor.state().config_keys.is_empty());
+}
+
+#[test]
+fn slow_requests_are_summed_and_their_groups_named() {
+    let mut cluster = Cluster::healthy();
+    let pg = types::PgId { pool: types::PoolId(1), seed: 3 };
+    let slow = |count: u64, oldest_ms: u64| SlowRequests {
+        count,
+        oldest_ms,
+        oldest_in: pg,
+        state: "peering".to_owned(),
+    };
+    let check = |cluster: &mut Cluster| {
+        let health = cluster.json(json!({ "prefix": "health", "detail": "detail" }));
+        health["checks"]["SLOW_OPS"].clone()
+    };
+    let say = |cluster: &mut Cluster, osd: i32, slow: SlowRequests| {
+        let report = StatsReport { osd: OsdId(osd), slow, ..StatsReport::default() };
+        cluster.send(Cluster::osd_conn(osd), 1, &report);
+    };
+    say(&mut cluster, 1, slow(2, 31_500));
+    let one = check(&mut cluster);
+    let expected = "2 slow ops, oldest one blocked for 31 sec, osd.1 has slow ops";
+    assert_eq!(one["summary"]["message"], expected);
+    say(&mut cluster, 2, slow(3, 90_000));
+    let both = check(&mut cluster);
+    let expected =
+        "5 slow ops, oldest one blocked for 90 sec, daemons [osd.1,osd.2] have slow ops.";
+    assert_eq!(both["summary"]["message"], expected);
+    assert_eq!(
+        both["detail"][1]["message"],
+        "osd.2 has 3 slow ops, the oldest for 90 sec in pg 1.3, which is peering"
+    );
+    assert!(both["detail"][2]["message"].as_str().unwrap().starts_with("next: "));
+    // What an OSD that is down said last is no longer so.
+    cluster.command(json!({ "prefix": "osd down", "ids": ["2"] }));
+    assert_eq!(check(&mut cluster), one);
+    say(&mut cluster, 1, SlowRequests::default());
+    assert!(check(&mut cluster).is_null());
+}
+
+#[test]
+fn repairs_are_counted_by_the_osd_whose_copies_were_bad() {
+    let mut cluster = Cluster::healthy();
+    cluster.command(json!({ "prefix": "osd pool create", "pool": "data", "pg_num": 1 }));
+    let stat = PgStat { state: pg_state::ACTIVE, repaired: 3, ..PgStat::default() };
+    (0..3).for_each(|osd| cluster.report_groups(osd, 3 << 30, |_| stat.clone()));
+    let dump = cluster.json(json!({ "prefix": "pg dump" }));
+    assert_eq!(dump["pg_map"]["pg_stats"][0]["stat_sum"]["num_objects_repaired"], 3);
+
+    let check = |cluster: &mut Cluster| {
+        let health = cluster.json(json!({ "prefix": "health", "detail": "detail" }));
+        health["checks"]["OSD_TOO_MANY_REPAIRS"].clone()
+    };
+    let say = |cluster: &mut Cluster, osd: i32, copies: u64| {
+        let repaired_copies = [(OsdId(2), copies)].into();
+        let report = StatsReport { osd: OsdId(osd), repaired_copies, ..StatsReport::default() };
+        cluster.send(Cluster::osd_conn(osd), 1, &report);
+    };
+    say(&mut cluster, 0, 5);
+    say(&mut cluster, 1, 4);
+    assert!(check(&mut cluster).is_null());
+    say(&mut cluster, 1, 5);
+    let many = check(&mut cluster);
+    assert_eq!(many["summary"]["message"], "Too many repaired reads on 1 OSDs");
+    let line = "osd.2 had 10 bad copies of objects replaced since it was started";
+    assert_eq!(many["detail"][0]["message"], line);
+    cluster.command(json!({
+        "prefix": "config set", "who": "mon", "name": "mon_osd_warn_num_repaired", "value": "11",
+    }));
+    assert!(check(&mut cluster).is_null());
 }

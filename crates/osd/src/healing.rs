@@ -1,6 +1,7 @@
 //! Reads that meet damage: the object is fetched from another member, and whoever reads it waits.
 
 use crate::Osd;
+use crate::complaints::FoundBy;
 use crate::objects::head_of;
 use engine::Time;
 use pg::snaps::At;
@@ -29,13 +30,14 @@ impl Osd {
             _ => (head.clone(), Some(state.info.version)),
         };
         let Some(version) = version else { return false };
-        let is_missing = group.pg.missing().contains(&object);
-        if !is_missing
-            && !group.pg.distrust(&object, version, &[whoami])
-            && !group.pg.cannot_read(&object, version)
-        {
-            self.pump_group(now, pg);
-            return false;
+        if !group.pg.missing().contains(&object) {
+            if group.pg.distrust(&object, version, &[whoami]) {
+                group.scrub.repairs += 1;
+                self.note_repair(pg, FoundBy::Read, &[whoami]);
+            } else if !group.pg.cannot_read(&object, version) {
+                self.pump_group(now, pg);
+                return false;
+            }
         }
         tracing::error!(%pg, %object, "a read met damage; the object comes from another copy");
         self.restart_readers(pg, &head);

@@ -20,6 +20,7 @@ mod authentication;
 mod budget;
 mod candidates;
 mod commands;
+mod complaints;
 mod config;
 mod connecting;
 mod copying;

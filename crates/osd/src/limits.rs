@@ -76,6 +76,8 @@ pub const HEARTBEAT_MIN: Duration = Duration::from_millis(50);
 /// Round trips of heartbeats that take so long on average are told to the monitor
 /// (`mon_warn_on_slow_ping_time`).
 pub const SLOW_HEARTBEAT: Duration = Duration::from_secs(1);
+/// Lines about repairs that the cluster log gets with one report, at most.
+pub const REPAIR_LINES_MAX: usize = 20;
 /// How often the monitor is told how things are.
 pub const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 /// How long no monitor is looked for after none could be reached.

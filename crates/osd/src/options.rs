@@ -20,6 +20,7 @@ pub struct Options {
     pub max_scrubs: usize,
     pub scrub_auto_repair: bool,
     pub snap_trim_sleep: Duration,
+    pub op_complaint_time: Duration,
 }
 
 impl Default for Options {
@@ -45,6 +46,7 @@ impl Options {
             max_scrubs: count("osd_max_scrubs"),
             scrub_auto_repair: values.switch("osd_scrub_auto_repair"),
             snap_trim_sleep: values.duration("osd_snap_trim_sleep"),
+            op_complaint_time: values.duration("osd_op_complaint_time"),
         }
     }
 }

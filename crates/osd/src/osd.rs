@@ -3,6 +3,7 @@
 use crate::authentication::Handshake;
 use crate::budget::Budget;
 use crate::candidates::Candidates;
+use crate::complaints::Repairs;
 use crate::config::Config;
 use crate::connecting::Proof;
 use crate::copying::Copies;
@@ -101,6 +102,7 @@ pub struct Osd {
     /// When to try again what waits for room, or for a map that the monitor did not make yet.
     pub(crate) retry_due: Option<Time>,
     pub(crate) scrubs: Scrubs,
+    pub(crate) repairs: Repairs,
     pub(crate) trims: Trims,
     pub(crate) lost: LostCommands,
     /// Of each pool, as far as maps told.
@@ -153,6 +155,7 @@ impl Osd {
             asking: BTreeSet::new(),
             retry_due: None,
             scrubs: Scrubs::default(),
+            repairs: Repairs::default(),
             trims: Trims::default(),
             lost: LostCommands::default(),
             removed_snaps: BTreeMap::new(),

@@ -153,9 +153,12 @@ impl Osd {
             health: self.heartbeat_health().into_iter().chain(self.failure_health()).collect(),
             images,
             images_ms,
+            slow: self.slow_requests(now),
+            repaired_copies: self.repaired_copies(),
         };
         let tid = self.reporting.sequence;
         self.send(monitor, report.encode(SUPPORTED).with_tid(tid));
+        self.log_repairs(now);
     }
 
     /// Who begins to ask what is done to images need not wait for the next report.
@@ -241,6 +244,7 @@ fn stat(group: &mut Group, now: UTime, epoch: Epoch, sequence: u64) -> PgStat {
         last_scrub: stamps.last,
         last_deep_scrub: stamps.last_deep,
         scrub_errors: stamps.errors.total(),
+        repaired: group.scrub.repairs,
         snaptrim_queue: group.left_to_trim(),
         purged_snaps: group.trim.purged.intervals().collect(),
         ..PgStat::default()

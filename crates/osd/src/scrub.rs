@@ -12,6 +12,7 @@ mod orders;
 mod schedule;
 
 use crate::Osd;
+use crate::complaints::FoundBy;
 use crate::storage::Pending;
 use bytes::Bytes;
 use engine::{Duration, Message, Time};
@@ -64,6 +65,8 @@ pub(crate) struct GroupScrub {
     member_of: Option<(OsdId, Epoch)>,
     /// Repaired, to be looked at again.
     pub repaired: BTreeMap<HObject, Level>,
+    /// Objects that were replaced from good copies, by scrubs or by reads that met damage.
+    pub repairs: u64,
     /// What is wrong, as the last scrub in this interval saw it.
     pub findings: BTreeMap<HObject, Finding>,
     pub snap_findings: BTreeMap<HObject, SnapFinding>,
@@ -339,12 +342,15 @@ impl Osd {
             // It is read again when it is needed and has been replaced.
             context.forget_state();
         }
-        match repaired {
-            true => drop(group.scrub.repaired.insert(object.clone(), level)),
-            false => running.count += finding.count(),
-        }
-        if !repaired && group.scrub.findings.len() < FINDINGS_MAX {
-            group.scrub.findings.insert(object, finding);
+        if repaired {
+            group.scrub.repairs += 1;
+            group.scrub.repaired.insert(object, level);
+            self.note_repair(pg, FoundBy::Scrub, &finding.bad);
+        } else {
+            running.count += finding.count();
+            if group.scrub.findings.len() < FINDINGS_MAX {
+                group.scrub.findings.insert(object, finding);
+            }
         }
         self.pump_group(now, pg);
     }

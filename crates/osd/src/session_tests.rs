@@ -458,3 +458,22 @@ fn a_notification_is_not_complete_because_its_object_moves_to_another_group() {
         assert!(!is_complete, "{name}: {:?}", lone.told);
     }
 }
+
+#[test]
+fn requests_that_wait_long_are_reported_with_what_they_wait_for() {
+    let mut lone = Lone::new();
+    let conn = lone.client("allow *");
+    let mut pool = lone.map.pool(POOL).unwrap().clone();
+    (pool.size, pool.min_size) = (2, 2);
+    lone.publish(|increment| drop(increment.new_pools.insert(POOL, pool)));
+    lone.send(conn, "a", append(1), 0);
+    lone.wait(20);
+    assert_eq!(lone.slow.count, 0);
+    lone.send(conn, "b", append(1), 0);
+    lone.wait(20);
+    let slow = lone.slow.clone();
+    assert_eq!((slow.count, slow.state.as_str()), (1, "undersized+peered"));
+    assert!((30_000..=40_000).contains(&slow.oldest_ms), "{slow:?}");
+    lone.wait(20);
+    assert_eq!(lone.slow.count, 2);
+}

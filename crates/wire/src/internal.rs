@@ -28,7 +28,7 @@ message! {
 
 message! {
     /// What an OSD knows about itself and the placement groups whose primary it is.
-    StatsReport = 0x7f02, version 2, compat 1 {
+    StatsReport = 0x7f02, version 3, compat 1 {
         fsid: Uuid;
         osd: OsdId;
         /// The newest map that the OSD has.
@@ -37,11 +37,15 @@ message! {
         /// All groups if `is_complete`, else those that changed.
         pgs: BTreeMap<PgId, PgStat>;
         is_complete: bool;
-        /// Messages that `ceph health` shows, by check name (`OSD_SLOW_OPS`).
+        /// Messages that `ceph health` shows, by check name (`OSD_STORE_FAILED`).
         health: BTreeMap<String, String>;
         /// What clients did to images, if somebody wants to know, in so many milliseconds.
         images: Vec<ImageTraffic>, since 2;
         images_ms: u64, since 2;
+        slow: SlowRequests, since 3;
+        /// Copies of objects that this OSD, as a primary, had replaced because they were bad, by the OSDs
+        /// that had them, since those were started.
+        repaired_copies: BTreeMap<OsdId, u64>, since 3;
     }
 }
 
@@ -92,6 +96,17 @@ structure! {
 }
 
 structure! {
+    /// Requests of clients that an OSD has not answered for longer than `osd_op_complaint_time`.
+    SlowRequests, version 1, compat 1 {
+        count: u64;
+        oldest_ms: u64;
+        /// The group of the oldest one, and how it is with that.
+        oldest_in: PgId;
+        state: String;
+    }
+}
+
+structure! {
     /// One OSD's disk and counters.
     OsdUsage, version 1, compat 1 {
         bytes_total: u64;
@@ -108,7 +123,7 @@ structure! {
 
 structure! {
     /// One placement group, as its primary sees it.
-    PgStat, version 3, compat 1 {
+    PgStat, version 4, compat 1 {
         /// See [`pg_state`].
         state: u64;
         version: EVersion;
@@ -147,6 +162,8 @@ structure! {
         /// Removed snapshots that are still to be trimmed, and those that are (first, how many).
         snaptrim_queue: u64, since 3;
         purged_snaps: Vec<(SnapId, u64)>, since 3;
+        /// Objects that were replaced from good copies since the primary took the group up.
+        repaired: u64, since 4;
     }
 }
 

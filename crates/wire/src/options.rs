@@ -89,7 +89,7 @@ pub const TABLE: &[Known] = known! {
     "mon_osd_auto_mark_new_in", Switch, "true", "mark new OSDs in that boot";
     "mon_warn_on_misplaced", Switch, "false", "warn about objects that are complete but not where they should be";
     "mon_warn_on_pool_pg_num_not_power_of_two", Switch, "true", "warn about pools whose pg_num is not a power of two";
-    "mon_osd_warn_num_repaired", Number, "10", "repaired reads of an OSD beyond which its disk is suspected";
+    "mon_osd_warn_num_repaired", Number, "10", "copies of an OSD that were bad and replaced since it was started, from which on its disk is suspected";
     "mon_target_pg_per_osd", Number, "100", "copies of placement groups per OSD that autoscaling aims at";
     "target_max_misplaced_ratio", Real, "0.05", "the share of copies that may be misplaced while the balancer or a change of pg_num goes on";
     "upmap_max_deviation", Number, "1", "placement groups by which an OSD may differ from its share before the balancer acts";
@@ -113,6 +113,7 @@ pub const TABLE: &[Known] = known! {
     "osd_max_scrubs", Number, "1", "groups that an OSD scrubs at once";
     "osd_scrub_auto_repair", Switch, "true", "repair at once what scrub finds and a good copy can heal";
     "osd_snap_trim_sleep", Seconds, "0.02", "pause between two steps of removing a snapshot, of 16 objects each, while clients are at work";
+    "osd_op_complaint_time", Seconds, "30", "age at which a request that is not answered counts as slow (SLOW_OPS)";
     "osd_max_object_name_len", Number, "2048", "the longest name of an object";
     "osd_max_write_size", Number, "90", "the largest write in MiB";
     "osd_client_message_size_cap", Size, "524288000", "client data in memory";

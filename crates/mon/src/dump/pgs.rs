@@ -216,7 +216,7 @@ pub fn stat_sum(totals: &Totals) -> Value {
         ("num_objects_manifest", 0),
         ("num_omap_bytes", totals.omap_bytes),
         ("num_omap_keys", totals.omap_keys),
-        ("num_objects_repaired", 0),
+        ("num_objects_repaired", totals.repaired),
     ];
     sum.extend(known.map(|(name, value)| (name.to_owned(), json!(value))));
     Value::Object(sum)

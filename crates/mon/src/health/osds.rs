@@ -4,8 +4,9 @@ use super::{Health, Severity, View, next_step, plural};
 use crate::keys;
 use crate::state::State;
 use maps::{Osd, OsdMap, OsdMapFlags, OsdState};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use types::OsdId;
+use wire::internal::SlowRequests;
 
 pub(super) fn check(health: &mut Health, view: &View<'_>) {
     let map = &view.state.osdmap;
@@ -14,6 +15,8 @@ pub(super) fn check(health: &mut Health, view: &View<'_>) {
     }
     check_down(health, view.state);
     check_refusals(health, view.state);
+    check_slow_requests(health, view);
+    check_repairs(health, view);
     check_buckets(health, map);
     check_flapping(health, view);
     check_flags(health, map);
@@ -63,6 +66,59 @@ fn check_refusals(health: &mut Health, state: &State) {
     let details = next_step(lines, step);
     let summary = format!("{count} osds do not start");
     health.warn("OSD_START_FAILED", count, summary, details);
+}
+
+/// Requests of clients that wait for longer than `osd_op_complaint_time`, as each OSD reported last.
+fn check_slow_requests(health: &mut Health, view: &View<'_>) {
+    const NAMED_MAX: usize = 10;
+    let map = &view.state.osdmap;
+    let reports =
+        view.stats.osds().filter(|(osd, report)| map.is_up(*osd) && report.slow.count > 0);
+    let slow: Vec<(OsdId, &SlowRequests)> =
+        reports.map(|(osd, report)| (osd, &report.slow)).collect();
+    let count: u64 = slow.iter().map(|(_, slow)| slow.count).sum();
+    let oldest = slow.iter().map(|(_, slow)| slow.oldest_ms / 1000).max().unwrap_or_default();
+    let names: Vec<String> =
+        slow.iter().take(NAMED_MAX).map(|(osd, _)| format!("osd.{osd}")).collect();
+    let more = if slow.len() > NAMED_MAX { "..." } else { "" };
+    let have = match names.as_slice() {
+        [one] => format!("{one} has slow ops"),
+        all => format!("daemons [{}]{more} have slow ops.", all.join(",")),
+    };
+    let lines = slow.iter().map(|(osd, slow)| {
+        format!(
+            "osd.{osd} has {} slow ops, the oldest for {} sec in pg {}, which is {}",
+            slow.count,
+            slow.oldest_ms / 1000,
+            slow.oldest_in,
+            slow.state
+        )
+    });
+    let step = "where a group is not active, see PG_AVAILABILITY and 'ceph pg PGID query'; where it is, 'ceph tell \
+                osd.N dump_ops_in_flight' names the requests: disks may be slow ('ceph osd perf'), or an object wait \
+                for a copy that is being recovered";
+    let details = next_step(lines, step);
+    let summary = format!("{count} slow ops, oldest one blocked for {oldest} sec, {have}");
+    health.warn("SLOW_OPS", slow.len(), summary, details);
+}
+
+/// OSDs whose copies had to be replaced so often that their disks are suspected. Each primary counts what it
+/// replaced.
+fn check_repairs(health: &mut Health, view: &View<'_>) {
+    let limit = view.state.options().number("mon_osd_warn_num_repaired");
+    let mut copies = BTreeMap::<OsdId, u64>::new();
+    for (osd, count) in view.stats.osds().flat_map(|(_, report)| &report.repaired_copies) {
+        *copies.entry(*osd).or_default() += count;
+    }
+    copies.retain(|osd, count| *count >= limit.max(1) && view.state.osdmap.is_up(*osd));
+    let lines = copies.iter().map(|(osd, count)| {
+        format!("osd.{osd} had {count} bad copies of objects replaced since it was started")
+    });
+    let step = "look at its disk ('smartctl', the kernel's log) and replace it with 'sepiola osd replace --id N' if it \
+                goes bad; once the OSD is started again, it is counted anew";
+    let details = next_step(lines, step);
+    let summary = format!("Too many repaired reads on {} OSDs", copies.len());
+    health.warn("OSD_TOO_MANY_REPAIRS", copies.len(), summary, details);
 }
 
 /// Buckets all of whose OSDs are down, by their kind: `OSD_HOST_DOWN`, `OSD_RACK_DOWN`.

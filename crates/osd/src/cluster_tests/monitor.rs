@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use types::features::SUPPORTED;
 use types::{EntityAddrVec, Epoch, OsdId, PgId, PoolId, UTime, Uuid};
 use wire::internal::StatsReport;
-use wire::{MessageBody, MonSubscribe, OsdAlive, OsdBoot, OsdFailure, OsdMapMessage, OsdPgTemp};
+use wire::{
+    Log, MessageBody, MonSubscribe, OsdAlive, OsdBoot, OsdFailure, OsdMapMessage, OsdPgTemp,
+};
 
 pub const POOL: PoolId = PoolId(1);
 pub const PG_NUM: u32 = 4;
@@ -19,6 +21,9 @@ pub struct Monitor {
     subscribers: BTreeMap<ConnId, OsdId>,
     /// The states of groups, as their primaries reported them last.
     pub reported: BTreeMap<PgId, u64>,
+    /// What each OSD said of the copies that it had replaced, and the cluster log.
+    pub repaired: BTreeMap<OsdId, BTreeMap<OsdId, u64>>,
+    pub log: Vec<String>,
 }
 
 /// Says where groups lie: on OSDs one after the other, each with another primary.
@@ -46,6 +51,8 @@ impl Monitor {
             increments: BTreeMap::new(),
             subscribers: BTreeMap::new(),
             reported: BTreeMap::new(),
+            repaired: BTreeMap::new(),
+            log: Vec::new(),
         };
         monitor.publish(increment);
         monitor
@@ -180,6 +187,12 @@ impl Monitor {
             StatsReport::KIND => {
                 let report = StatsReport::decode(message).unwrap();
                 self.reported.extend(report.pgs.into_iter().map(|(pg, stat)| (pg, stat.state)));
+                self.repaired.insert(from, report.repaired_copies);
+                Vec::new()
+            }
+            Log::KIND => {
+                let log = Log::decode(message).unwrap();
+                self.log.extend(log.entries.into_iter().map(|entry| entry.text));
                 Vec::new()
             }
             OsdAlive::KIND => {

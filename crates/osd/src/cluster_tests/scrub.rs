@@ -3,6 +3,7 @@
 use super::client::payload;
 use super::world::World;
 use pg::scrub::{Level, Order, Stamps};
+use std::collections::BTreeMap;
 use store::Change;
 use types::{Errno, HObject, OsdId, SnapId, UTime};
 use wire::{OsdOp, SnapContext};
@@ -227,6 +228,41 @@ fn a_read_that_meets_damage_is_answered_from_another_copy() {
         }
         assert_readable(&mut world);
         assert!(!world.is_damaged());
+        world.finish();
+    }
+}
+
+/// Bad copies by OSD, as all primaries reported them, against `damaged`; and what the cluster log says of them.
+fn assert_told(world: &World, damaged: &BTreeMap<OsdId, u64>, found_by: &str) {
+    let mut told = BTreeMap::new();
+    for (osd, copies) in world.monitor.repaired.values().flatten() {
+        *told.entry(*osd).or_insert(0) += copies;
+    }
+    assert_eq!(told, *damaged);
+    let lines = &world.monitor.log;
+    assert!(lines.iter().all(|line| line.contains(found_by)), "{lines:?}");
+    let count = |line: &String| line.split(' ').nth(2).unwrap().parse::<u64>().unwrap();
+    assert_eq!(lines.iter().map(count).sum::<u64>(), damaged.values().sum::<u64>(), "{lines:?}");
+}
+
+#[test]
+fn repairs_are_reported_by_the_osd_that_had_the_bad_copy_and_told_in_the_log() {
+    for found_by in ["scrub", "read"] {
+        let mut world = world_with_objects(46, 3);
+        let mut damaged = BTreeMap::new();
+        for name in (0..6).map(|number| format!("object{number}")) {
+            let primary = world.primary_of(&name);
+            let bad = if found_by == "read" { primary } else { world.replicas_of(&name)[0] };
+            world.damage(bad, &name);
+            *damaged.entry(bad).or_insert(0) += 1;
+        }
+        match found_by {
+            "read" => assert_readable(&mut world),
+            _ => world.order_scrub(Level::Deep, false),
+        }
+        world.wait(40);
+        assert!(!world.is_damaged());
+        assert_told(&world, &damaged, found_by);
         world.finish();
     }
 }

@@ -12,7 +12,7 @@ use types::features::SUPPORTED;
 use types::{
     EntityAddrVec, EntityName, EntityType, HObject, OsdId, ParticipantName, PgId, PoolId, Uuid,
 };
-use wire::internal::{ImageTraffic, RotatingSecrets, StatsAck, StatsReport};
+use wire::internal::{ImageTraffic, RotatingSecrets, SlowRequests, StatsAck, StatsReport};
 use wire::op::request_flags;
 use wire::{
     Command, CommandReply, MessageBody, OsdAlive, OsdFailure, OsdMapMessage, OsdMarkMeDown, OsdOp,
@@ -43,6 +43,7 @@ pub struct Lone {
     pub asked: Vec<ConnId>,
     pub reported: Vec<OsdId>,
     pub health: BTreeMap<String, String>,
+    pub slow: SlowRequests,
     /// What it said that clients did to images.
     pub images: Vec<ImageTraffic>,
     monitor: Option<ConnId>,
@@ -96,6 +97,7 @@ impl Lone {
             asked: Vec::new(),
             reported: Vec::new(),
             health: BTreeMap::new(),
+            slow: SlowRequests::default(),
             images: Vec::new(),
             monitor: None,
             opened: ConnId::ACCEPTED,
@@ -403,6 +405,7 @@ impl Lone {
             StatsReport::KIND => {
                 let report = StatsReport::decode(message).unwrap();
                 self.health = report.health;
+                self.slow = report.slow;
                 self.images.extend(report.images);
             }
             CommandReply::KIND => self.answers.push(CommandReply::decode(message).unwrap()),

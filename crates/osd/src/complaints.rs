@@ -1,0 +1,114 @@
+//! What an OSD tells of its own accord: requests that take long, and copies that had to be replaced.
+
+use crate::request::Origin;
+use crate::{Osd, limits};
+use engine::Time;
+use pg::Pg;
+use std::collections::{BTreeMap, BTreeSet};
+use types::features::SUPPORTED;
+use types::{EntityName, Epoch, OsdId, ParticipantName, PgId};
+use wire::internal::SlowRequests;
+use wire::{Log, LogEntry, MessageBody};
+
+/// What found that a copy was bad.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum FoundBy {
+    Scrub,
+    Read,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Repairs {
+    /// Copies that were replaced on each OSD, in the life that it had begun in this epoch.
+    copies: BTreeMap<OsdId, (Epoch, u64)>,
+    /// What the cluster log has not been told yet: objects, and whose copies of them were bad.
+    untold: BTreeMap<(PgId, FoundBy), (u64, BTreeSet<OsdId>)>,
+    lines: u64,
+}
+
+impl Osd {
+    /// Copies of one object are replaced from a good one.
+    pub(crate) fn note_repair(&mut self, pg: PgId, found_by: FoundBy, bad: &[OsdId]) {
+        let repairs = &mut self.repairs;
+        for osd in bad {
+            let life = self.map.osd(*osd).map_or(Epoch(0), |known| known.info.up_from);
+            let known = repairs.copies.entry(*osd).or_insert((life, 0));
+            let before = if known.0 == life { known.1 } else { 0 };
+            *known = (life, before + 1);
+        }
+        let (objects, osds) = repairs.untold.entry((pg, found_by)).or_default();
+        *objects += 1;
+        osds.extend(bad);
+    }
+
+    /// By the OSDs whose copies were bad. Those that were started again, maybe with another disk, begin
+    /// with none.
+    pub(crate) fn repaired_copies(&mut self) -> BTreeMap<OsdId, u64> {
+        let map = &self.map;
+        self.repairs.copies.retain(|osd, (life, _)| {
+            map.osd(*osd).is_some_and(|known| known.info.up_from == *life)
+        });
+        self.repairs.copies.iter().map(|(osd, (_, copies))| (*osd, *copies)).collect()
+    }
+
+    /// The cluster log names each group once per report, however many of its objects were repaired.
+    pub(crate) fn log_repairs(&mut self, now: Time) {
+        const WARNING: u16 = 3;
+        let Some(monitor) = self.monitor.conn() else { return };
+        if self.repairs.untold.is_empty() {
+            return;
+        }
+        let id = self.config.id;
+        let mut entries = Vec::new();
+        while entries.len() < limits::REPAIR_LINES_MAX
+            && let Some(((pg, found_by), (objects, osds))) = self.repairs.untold.pop_first()
+        {
+            let osds: Vec<String> = osds.iter().map(|osd| format!("osd.{osd}")).collect();
+            let found_by = if found_by == FoundBy::Scrub { "scrub" } else { "read" };
+            let plural = if objects == 1 { "" } else { "s" };
+            self.repairs.lines += 1;
+            entries.push(LogEntry {
+                name: EntityName::osd(id.0),
+                rank: ParticipantName::new(types::EntityType::OSD, id.0.into()),
+                addrs: self.config.addrs.clone(),
+                stamp: now.wall(),
+                sequence: self.repairs.lines,
+                severity: WARNING,
+                text: format!(
+                    "{pg} {found_by}: {objects} object{plural} repaired, bad copies were on {}",
+                    osds.join(",")
+                ),
+                channel: "cluster".to_owned(),
+            });
+        }
+        let log = Log { version: 0, fsid: self.config.fsid, entries };
+        self.send(monitor, log.encode(SUPPORTED));
+    }
+
+    /// Requests of clients that came `osd_op_complaint_time` ago or earlier and are not answered, whatever
+    /// they wait for.
+    pub(crate) fn slow_requests(&self, now: Time) -> SlowRequests {
+        let limit = self.options.op_complaint_time;
+        let mut slow = SlowRequests::default();
+        for (_, request) in self.requests.iter() {
+            let age = now.since(request.arrived);
+            if !matches!(request.origin, Origin::Client { .. }) || age < limit {
+                continue;
+            }
+            slow.count += 1;
+            let age = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
+            if age >= slow.oldest_ms {
+                (slow.oldest_ms, slow.oldest_in) = (age, request.pg);
+                slow.state = self
+                    .groups
+                    .get(&request.pg)
+                    .map_or_else(|| "not here".to_owned(), |group| state_text(&group.pg));
+            }
+        }
+        slow
+    }
+}
+
+fn state_text(pg: &Pg) -> String {
+    wire::internal::pg_state::to_text(crate::report::state_bits(pg))
+}
