@@ -243,13 +243,21 @@ pub fn lag(state: &State, now: Time, xinfo: &OsdXinfo) -> Duration {
 }
 
 /// An OSD's past once it boots again after it was marked down: `lived` says that it had been alive.
+///
+/// Patience is worth while where it spares an interval. One that stayed away for longer than the grace would
+/// have been marked down with twice the grace as well, and its clients would have waited twice as long.
 pub fn judge_past(state: &State, now: Time, xinfo: &mut OsdXinfo, lived: bool) {
     let options = state.options();
     let weight = options.real("mon_osd_laggy_weight").clamp(0.0, 1.0);
     let longest = options.duration("mon_osd_laggy_max_interval");
-    let absence = now.since(Time(xinfo.down_stamp.as_nanos())).min(longest).as_secs_f64();
+    let longest = longest.min(state.osd_options().duration("osd_heartbeat_grace"));
+    let absence = now.since(Time(xinfo.down_stamp.as_nanos()));
+    let was_laggy = lived && absence <= longest;
+    // In whole seconds, as the map has it.
+    let absence = absence.as_secs_f64().ceil();
     let mix = |before: u32, latest: f64| {
-        (f64::from(before) * (1.0 - weight) + if lived { latest * weight } else { 0.0 }) as u32
+        (f64::from(before) * (1.0 - weight) + if was_laggy { latest * weight } else { 0.0 }).round()
+            as u32
     };
     xinfo.laggy_interval = mix(xinfo.laggy_interval, absence);
     xinfo.laggy_probability = mix(xinfo.laggy_probability, f64::from(u32::MAX));

@@ -350,13 +350,13 @@ fn an_osd_that_was_judged_wrongly_gets_more_time() {
          1 silent 0 for 9
          2 silent 0 for 9
          up 1 2
-         wait 200
+         wait 2
          boot 0
          up 0 1 2
-         1 silent 0 for 9
-         2 silent 0 for 9
+         1 silent 0 for 2
+         2 silent 0 for 2
          up 0 1 2
-         wait 20
+         wait 2
          up 1 2",
     );
     Story::tell(
@@ -366,11 +366,40 @@ fn an_osd_that_was_judged_wrongly_gets_more_time() {
          1 silent 0 for 9
          2 silent 0 for 9
          up 1 2
-         wait 200
+         wait 2
          restart 0
-         1 silent 0 for 9
-         2 silent 0 for 9
+         1 silent 0 for 2
+         2 silent 0 for 2
          up 1 2",
+    );
+}
+
+#[test]
+fn an_osd_for_which_no_patience_would_have_sufficed_gets_no_more_time() {
+    // Stopped for half a minute again and again, each time alive: more than the grace would only have kept
+    // its clients waiting for longer.
+    Story::tell(
+        "host a 0
+         host b 1
+         host c 2
+         1 silent 0 for 2
+         2 silent 0 for 2
+         up 1 2
+         wait 25
+         boot 0
+         1 silent 0 for 2
+         2 silent 0 for 2
+         up 1 2
+         wait 25
+         boot 0
+         1 silent 0 for 2
+         2 silent 0 for 2
+         up 1 2
+         wait 25
+         boot 0
+         1 silent 2 for 2
+         0 silent 2 for 2
+         up 0 1",
     );
 }
 
