@@ -19,7 +19,7 @@
 use super::job::{Effects, Job, Rejection};
 use super::{Input, Monitor, Phase, StoreTrouble, TICK};
 use crate::control::{CommitError, Entry, Event, Request, Revision, Transaction};
-use crate::keys::Service;
+use crate::keys::{self, Service};
 use crate::state::State;
 use engine::{Output, Time};
 use std::collections::BTreeMap;
@@ -177,7 +177,12 @@ impl Monitor {
         }
     }
 
-    fn commit(&mut self, transaction: Transaction, job: Job, effects: Effects) {
+    /// What a leader decides is not done any more once another one leads: it follows from reports and from time
+    /// that only the one that leads knows. Versions do not show that, for the next leader may have written nothing yet.
+    fn commit(&mut self, mut transaction: Transaction, job: Job, effects: Effects) {
+        if self.leads() {
+            transaction.compare.push((keys::LEADER.to_owned(), self.state.leader_revision()));
+        }
         let (token, known) = (self.token(), self.state.newest());
         let request = Request::Commit { token, transaction: transaction.clone() };
         self.outputs.push_back(Output::Storage(request));
@@ -205,7 +210,11 @@ impl Monitor {
                 let InFlight { transaction, job, .. } = in_flight;
                 self.jobs.push_first(job);
                 if self.sync == Sync::Current && !self.is_overtaken(&transaction) {
-                    self.sync = Sync::Behind { until: now + BEHIND_MAX };
+                    match self.may_be_deposed(now) {
+                        // The store was away for longer than a lease lasts: much may have changed.
+                        true => self.load(),
+                        false => self.sync = Sync::Behind { until: now + BEHIND_MAX },
+                    }
                 }
                 self.pump(now);
             }
@@ -255,9 +264,9 @@ impl Monitor {
 
     /// Whether the change that a transaction lost against is known by now.
     fn is_overtaken(&self, transaction: &Transaction) -> bool {
-        transaction.compare.iter().any(|(key, compared)| {
-            let service = Service::from_version_key(key);
-            service.is_some_and(|service| self.state.version(service).1 != *compared)
+        transaction.compare.iter().any(|(key, compared)| match Service::from_version_key(key) {
+            Some(service) => self.state.version(service).1 != *compared,
+            None => key == keys::LEADER && self.state.leader_revision() != *compared,
         })
     }
 

@@ -10,7 +10,8 @@
 //! cannot reach each other do not take turns.
 //!
 //! A leader that is cut off from the store stops to own the timers before its lease ends. Should two
-//! believe to lead all the same, they do no harm: all that they write is compare-and-swap.
+//! believe to lead all the same, they do no harm: all that they write is compare-and-swap, and compares besides
+//! that no other one has begun to lead.
 
 use super::{Monitor, Phase, StoreTrouble};
 use crate::control::{CommitError, LeaseError, LeaseId, Request, Revision, Transaction};
@@ -105,6 +106,11 @@ impl Monitor {
         let candidacy = &self.candidacy;
         let is_bound = candidacy.lease.is_some() && candidacy.led_by == candidacy.lease;
         self.leads() && is_bound && now < candidacy.valid_until
+    }
+
+    /// Whether this monitor leads as far as it knows, and its lease may have ended since.
+    pub(super) fn may_be_deposed(&self, now: Time) -> bool {
+        self.leads() && now >= self.candidacy.valid_until
     }
 
     /// Once per tick: keeps the lease, and uses it.
