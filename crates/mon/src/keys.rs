@@ -88,6 +88,8 @@ impl Service {
     }
 }
 
+/// Before the epoch.
+pub const OSDMAP_FULL: &str = "osdmap/full/";
 pub const SECRETS: &str = "secrets";
 pub const GLOBAL_ID: &str = "meta/global-id";
 pub const MGRMAP: &str = "mgrmap";
@@ -96,7 +98,7 @@ pub const CLOCK: &str = "clock";
 pub const HEALTH_MUTES: &str = "health/mutes";
 
 pub fn osdmap_full(epoch: Epoch) -> String {
-    format!("osdmap/full/{:010}", epoch.0)
+    format!("{OSDMAP_FULL}{:010}", epoch.0)
 }
 
 pub fn osdmap_incremental(epoch: Epoch) -> String {

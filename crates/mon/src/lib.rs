@@ -10,6 +10,7 @@
 //! * `failures`, `flapping`: whom OSDs report as failed, and when that is believed.
 //! * [`statistics`], `health`, `progress`: what OSDs report about themselves, and what is to be said
 //!   about it.
+//! * [`HighWater`]: how far the store was seen to go, kept outside of it.
 //! * `image_tasks`: work on images that somebody else does in the background; `image_traffic`: what clients do to them.
 //! * [`command`], `commands`: the machinery of commands, and one file per family.
 //! * `dump`, `table`: how maps and numbers are shown. No decision is made there.
@@ -32,6 +33,7 @@ mod dump;
 mod failures;
 mod flapping;
 mod health;
+mod high_water;
 mod image_schedules;
 mod image_tasks;
 mod image_traffic;
@@ -45,6 +47,7 @@ mod table;
 
 pub use bootstrap::{Bootstrap, BootstrapError, DEFAULT_RULE, Parameters, bootstrap};
 pub use commands::registry;
+pub use high_water::{HighWater, HighWaterGauge};
 pub use monitor::{AuthMode, Monitor, Settings};
 pub use rebuild::{EPOCHS_PASSED_OVER, Remains, rebuild};
 

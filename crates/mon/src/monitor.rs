@@ -52,6 +52,7 @@ use crate::command::Registry;
 use crate::control::{Completion, Request};
 use crate::failures::Failures;
 use crate::flapping::Flapping;
+use crate::high_water::HighWater;
 use crate::state::State;
 use crate::statistics::Statistics;
 use auth::{CephxPolicy, ClientAuthorizer, Entropy};
@@ -138,6 +139,8 @@ pub struct Monitor {
     /// What the store did not answer, until its content is known again.
     doubtful: Option<InFlight>,
     claimed_maps: ClaimedMaps,
+    /// How far earlier runs have seen the store.
+    high_water: HighWater,
     clock_checks: ClockChecks,
     next_token: u64,
     outputs: VecDeque<Output<Request>>,
@@ -197,6 +200,7 @@ impl Monitor {
             in_flight: None,
             doubtful: None,
             claimed_maps: ClaimedMaps::default(),
+            high_water: HighWater::default(),
             clock_checks: ClockChecks::default(),
             next_token: 0,
             outputs: VecDeque::new(),
@@ -205,6 +209,12 @@ impl Monitor {
         };
         monitor.load();
         monitor
+    }
+
+    /// How far earlier runs of this monitor have seen the control store go.
+    pub fn with_high_water(mut self, mark: HighWater) -> Self {
+        self.high_water = mark;
+        self
     }
 
     pub fn fsid(&self) -> Uuid {

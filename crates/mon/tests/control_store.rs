@@ -3,12 +3,13 @@
 
 mod cluster;
 
-use cluster::{ADMIN, Cluster, START};
+use cluster::{ADMIN, Cluster, START, settings};
 use engine::{Daemon, Time};
-use mon::control::{Completion, MemControl};
+use mon::control::{Completion, MemControl, Request, Transaction};
+use mon::{HighWater, HighWaterGauge, Monitor};
 use serde_json::{Value, json};
 use std::time::Duration;
-use types::Epoch;
+use types::{Epoch, OsdId};
 use wire::{MonCommandAck, OsdAlive};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -19,6 +20,22 @@ impl Cluster {
         let mut cluster = Cluster::at(control, self.now + passed);
         cluster.advance(3 * SECOND);
         cluster
+    }
+
+    /// The same with what earlier runs have seen of the store.
+    fn restarted_with(&self, control: MemControl, mark: HighWater) -> Cluster {
+        let monitor = Monitor::new(settings(), [9; 32]).with_high_water(mark);
+        let mut cluster = Cluster::run(monitor, control, self.now + SECOND);
+        cluster.advance(3 * SECOND);
+        cluster
+    }
+
+    /// What a monitor has seen that read the store now.
+    fn high_water(&self) -> HighWater {
+        let mut gauge = HighWaterGauge::default();
+        let all = Request::Range { token: 1, prefix: String::new() };
+        gauge.told(&self.control.clone().execute(self.now, &all));
+        gauge.mark().clone()
     }
 
     fn checks(&mut self) -> Value {
@@ -45,6 +62,72 @@ fn a_store_that_went_back_gives_out_no_id_again() {
     let restored = again.restarted_on(backup, Duration::ZERO);
     let reserved = restored.monitor.state().global_id_next;
     assert!(reserved >= given + 1000, "{reserved} reaches into what was given before: {given}");
+}
+
+#[test]
+fn a_monitor_that_has_seen_a_newer_map_makes_none_on_an_old_store_before_any_osd_speaks() {
+    let mut cluster = Cluster::healthy();
+    let backup = cluster.control.clone();
+    assert_eq!(cluster.create_pool("later"), 0);
+    let (newest, mark) = (cluster.epoch(), cluster.high_water());
+    let mut restored = cluster.restarted_with(backup, mark.clone());
+    let before = restored.epoch();
+    assert!(before < newest);
+    assert_ne!(restored.create_pool("other"), 0);
+    restored.advance(60 * SECOND);
+    assert_eq!(restored.epoch(), before, "no epoch is used again");
+    let details = restored.checks()["CONTROL_STORE_WENT_BACK"]["detail"].to_string();
+    assert!(
+        details.contains(&format!("mon.a has seen the OSD map of epoch {newest}")),
+        "{details}"
+    );
+    // The store as it was is all right.
+    let mut again = cluster.restarted_with(cluster.control.clone(), mark);
+    assert_eq!(again.create_pool("other"), 0);
+    assert!(again.checks().get("CONTROL_STORE_WENT_BACK").is_none());
+}
+
+#[test]
+fn ids_that_a_monitor_has_seen_reserved_are_not_given_out_again_though_its_clock_was_set_back() {
+    let cluster = Cluster::new();
+    let backup = cluster.control.clone();
+    let again = cluster.restarted_on(backup.clone(), 3600 * SECOND);
+    let given = again.monitor.state().global_id_next;
+    let restored = cluster.restarted_with(backup, again.high_water());
+    let reserved = restored.monitor.state().global_id_next;
+    assert!(reserved >= given + 1000, "{reserved} reaches into what was given before: {given}");
+}
+
+#[test]
+fn a_number_that_no_epoch_can_have_reached_stops_no_change() {
+    let mut cluster = Cluster::healthy();
+    for claimed in [u64::MAX, u32::MAX.into(), 3_000_000] {
+        let alive = OsdAlive { version: claimed, want: Epoch(1) };
+        cluster.send(Cluster::osd_conn(1), 0, &alive);
+    }
+    assert!(cluster.checks().get("CONTROL_STORE_WENT_BACK").is_none());
+    assert_eq!(cluster.create_pool("data"), 0);
+    // A backup of which much is missing shows all the same: half an hour passes, and two million maps may have.
+    cluster.advance(1800 * SECOND);
+    cluster.tell_epoch(1, Epoch(2_000_000));
+    assert!(cluster.checks().get("CONTROL_STORE_WENT_BACK").is_some());
+}
+
+#[test]
+fn what_a_leader_decided_by_the_time_is_not_done_once_another_one_leads() {
+    let mut cluster = Cluster::healthy();
+    cluster.monitor.handle_closed(cluster.now, Cluster::osd_conn(1));
+    cluster.advance(18 * SECOND);
+    assert!(cluster.monitor.state().osdmap.is_up(OsdId(1)));
+    // Another monitor takes over while the next transaction is on its way, and has made no map yet.
+    let mut takes_over = Transaction::default();
+    takes_over.put("leader", json!({ "name": "b", "incarnation": 7 }).to_string());
+    cluster.rivals.push_back(takes_over);
+    let before = cluster.epoch();
+    cluster.advance(10 * SECOND);
+    assert!(cluster.rivals.is_empty());
+    assert_eq!(cluster.epoch(), before);
+    assert!(cluster.monitor.state().osdmap.is_up(OsdId(1)), "the other one may know that it lives");
 }
 
 #[test]

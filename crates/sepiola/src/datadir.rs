@@ -5,6 +5,7 @@
 //! ceph.client.admin.keyring    the administrator's key
 //! control.redb                 the control plane's state, unless it lies on an etcd
 //! etcd.json                    that etcd, and how it is reached
+//! control.mark                 how far the monitor has seen the control plane's state go
 //! osd.N/                       one object store per OSD:
 //!   store                      its kind
 //!   block, block.log           of a block store: a file or a link to a disk; see `store`
@@ -64,6 +65,11 @@ impl DataDir {
 
     pub fn etcd(&self) -> PathBuf {
         self.path.join("etcd.json")
+    }
+
+    /// How far the monitor has seen its control store go.
+    pub fn high_water(&self) -> PathBuf {
+        self.path.join("control.mark")
     }
 
     /// What `sepiola up` decided once.

@@ -46,8 +46,10 @@ fn check_store(health: &mut Health, view: &View<'_>) {
          is marked down"
             .to_owned(),
     ];
-    let step = "look at the members of the etcd with 'etcdctl endpoint status' and start those that are \
-                down, until more than half of them run; everything goes on by itself then";
+    let step = "for a store in the monitor's own directory, see the reason above, 'df' and the kernel's log \
+                ('dmesg'), and repair the file system or the disk; for an etcd, look at its members with 'etcdctl \
+                endpoint status' and start those that are down, until more than half of them run; everything goes on \
+                by itself then";
     let details = next_step(lines, step);
     let summary = "control store out of reach: nothing can be changed".to_owned();
     health.add("CONTROL_STORE_DOWN", Severity::Error, 1, summary, details);
@@ -86,6 +88,10 @@ fn check_went_back(health: &mut Health, view: &View<'_>) {
             "osd.{osd} has the OSD map of epoch {epoch}, and the control store knows none newer than {}",
             view.state.osdmap.epoch
         ),
+        WentBack::Seen { epoch } => format!(
+            "mon.{} has seen the OSD map of epoch {epoch}, and the control store knows none newer than {}",
+            view.overview.mon_name, view.state.osdmap.epoch
+        ),
         WentBack::Revision { known, found } => {
             format!("the control store was at revision {known} before, and is at {found} now")
         }
@@ -97,7 +103,9 @@ fn check_went_back(health: &mut Health, view: &View<'_>) {
             .to_owned(),
     ];
     let step = "put the newest control store back if there is one; else stop all daemons and make a control store \
-                from what the OSDs remember, with 'sepiola control collect' and 'sepiola control rebuild'";
+                from what the OSDs remember, with 'sepiola control collect' and 'sepiola control rebuild'. If the \
+                control store is known to be the newest and a single OSD with a broken store says otherwise, stop \
+                that OSD and start the monitors again";
     let details = next_step(lines, step);
     let summary =
         "control store is older than the cluster: it was restored from a backup".to_owned();

@@ -241,7 +241,8 @@ impl Monitor {
     }
 
     fn reserve_global_ids(&mut self, change: &mut Change) -> Effects {
-        let first = self.state.global_id_next.max(first_global_id(change.now()));
+        let seen = self.high_water.global_id(self.state.monmap.fsid);
+        let first = self.state.global_id_next.max(first_global_id(change.now())).max(seen);
         let end = first + GLOBAL_IDS_PER_RESERVATION;
         change.put(keys::GLOBAL_ID, end.to_string());
         // What is left of an earlier reservation is kept if the new one continues it.

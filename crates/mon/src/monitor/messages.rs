@@ -256,7 +256,7 @@ impl Monitor {
         }
         self.liveness.heard(report.osd, now);
         if let Some(newest) = report.pgs.values().map(|stat| stat.reported_epoch).max() {
-            self.note_epoch_of_osd(report.osd, newest);
+            self.note_epoch_of_osd(now, report.osd, newest);
         }
         self.stats.record(now, &self.state.osdmap, report);
         let count_images = self.stats.images.wanted_for(now);

@@ -124,13 +124,14 @@ impl Monitor {
                     tracing::warn!(%osd, claimed = %boot.superblock.whoami, "an OSD boots as another");
                     return Ok(());
                 }
-                self.note_epoch_of_osd(osd, boot.superblock.newest_map);
+                self.note_epoch_of_osd(now, osd, boot.superblock.newest_map);
                 OsdJob::Boots(vec![Boot { conn, addrs, message: Box::new(boot) }])
             }
             OsdAlive::KIND => {
                 let alive = OsdAlive::decode(message)?;
-                self.note_epoch_of_osd(osd, Epoch(alive.version as u32));
-                OsdJob::Alive([(osd, (alive.want, Epoch(alive.version as u32)))].into())
+                let newest = Epoch(u32::try_from(alive.version).unwrap_or(u32::MAX));
+                self.note_epoch_of_osd(now, osd, newest);
+                OsdJob::Alive([(osd, (alive.want, newest))].into())
             }
             OsdFailure::KIND => OsdJob::Failures(vec![(osd, OsdFailure::decode(message)?)]),
             OsdMarkMeDown::KIND => {
@@ -138,7 +139,7 @@ impl Monitor {
             }
             OsdPgTemp::KIND => {
                 let wish = OsdPgTemp::decode(message)?;
-                self.note_epoch_of_osd(osd, wish.map_epoch);
+                self.note_epoch_of_osd(now, osd, wish.map_epoch);
                 OsdJob::PgTemp(wish.pg_temp)
             }
             _ => return Ok(()),

@@ -35,6 +35,8 @@ pub struct Overview {
 pub enum WentBack {
     /// An OSD has a map that the store does not know.
     Map { osd: OsdId, epoch: Epoch },
+    /// This monitor has seen a newer map.
+    Seen { epoch: Epoch },
     /// It had counted further before.
     Revision { known: Revision, found: Revision },
 }

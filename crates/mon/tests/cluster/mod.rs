@@ -90,8 +90,12 @@ impl Cluster {
 
     /// The same at another time.
     pub fn at(control: MemControl, now: Time) -> Self {
+        Cluster::run(Monitor::new(settings(), [9; 32]), control, now)
+    }
+
+    pub fn run(monitor: Monitor, control: MemControl, now: Time) -> Self {
         let mut cluster = Cluster {
-            monitor: Monitor::new(settings(), [9; 32]),
+            monitor,
             control,
             now,
             sent: Vec::new(),

@@ -6,7 +6,7 @@ use super::node::Node;
 use super::osd::{CONNECTION_MODES, OsdMember, default_memory};
 use crate::cli::{AuthMode, UpArgs};
 use crate::connection::fill_random;
-use crate::control::Control;
+use crate::control::{Control, mark};
 use crate::datadir::DataDir;
 use crate::host::{Core, DaemonNode, Directory, Listening, NodeAddress};
 use crate::up::hostname;
@@ -205,7 +205,7 @@ impl MonMember {
             cephx: CephxPolicy::default(),
             hostname: hostname(),
         };
-        Ok(Monitor::new(settings, seed()?))
+        Ok(Monitor::new(settings, seed()?).with_high_water(mark::load(&self.dir)?))
     }
 }
 

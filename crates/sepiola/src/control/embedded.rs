@@ -8,6 +8,7 @@
 //! After an error of the disk, or when there is no room, redb refuses everything until the file is opened anew. That is done
 //! with the next request, and again with each one until it succeeds: what is then there was read from the disk.
 
+use super::mark::MarkKeeper;
 use crate::datadir::private_file;
 use crate::host::Storage;
 use anyhow::{Context, Result, bail};
@@ -265,7 +266,7 @@ pub struct EmbeddedControl {
 }
 
 impl EmbeddedControl {
-    pub fn open(path: &Path, waker: Waker) -> Result<Self> {
+    pub fn open(path: &Path, mut mark: MarkKeeper, waker: Waker) -> Result<Self> {
         let (requests, to_do) = sync_channel(QUEUE_CAPACITY);
         let (done, completions) = sync_channel(QUEUE_CAPACITY);
         let (tell_open, open) = sync_channel(1);
@@ -277,7 +278,9 @@ impl EmbeddedControl {
             };
             let is_heard = tell_open.send(told).is_ok();
             if let Some(store) = store.filter(|_| is_heard) {
-                serve(&store, &to_do, |completion| {
+                serve(&store, &to_do, |request, completion| {
+                    mark.asked(request);
+                    mark.told(&completion);
                     let is_heard = done.send(completion).is_ok();
                     waker.wake();
                     is_heard
@@ -290,7 +293,11 @@ impl EmbeddedControl {
 }
 
 /// Answers requests until there are no more, or nobody listens. A load that cannot be answered is tried again.
-fn serve(store: &ControlStore, requests: &Receiver<Request>, tell: impl Fn(Completion) -> bool) {
+fn serve(
+    store: &ControlStore,
+    requests: &Receiver<Request>,
+    mut tell: impl FnMut(&Request, Completion) -> bool,
+) {
     let mut waiting: Vec<Request> = Vec::new();
     loop {
         let next = match waiting.is_empty() {
@@ -305,7 +312,7 @@ fn serve(store: &ControlStore, requests: &Receiver<Request>, tell: impl Fn(Compl
         for request in asked {
             match store.handle(&request) {
                 Some(completion) => {
-                    if !tell(completion) {
+                    if !tell(&request, completion) {
                         return;
                     }
                 }

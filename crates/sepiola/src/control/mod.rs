@@ -2,9 +2,11 @@
 //!
 //! * [`embedded`]: one file, for a cluster on one machine.
 //! * [`etcd`]: for any number of monitors.
+//! * [`mark`]: how far a monitor has seen either go.
 
 pub mod embedded;
 pub mod etcd;
+pub mod mark;
 mod moving;
 mod rebuild;
 mod remains;
@@ -31,13 +33,15 @@ impl Control {
     /// The store of a cluster's directory: the etcd that it names, or the file in it. `writer` names the
     /// monitor that listens at that address.
     pub fn open(dir: &DataDir, writer: &str, listen: SocketAddr, waker: Waker) -> Result<Self> {
+        let mark = mark::MarkKeeper::new(dir)?;
         if dir.etcd().exists() {
             let mut options = etcd::EtcdOptions::load(&dir.etcd())?;
             options.prefer(listen.ip());
-            let control = etcd::EtcdControl::open(&options, writer, move || waker.wake())?;
+            let control =
+                etcd::EtcdControl::open(&options, writer, Some(mark), move || waker.wake())?;
             return Ok(Control::Etcd(control));
         }
-        Ok(Control::Embedded(embedded::EmbeddedControl::open(&dir.control(), waker)?))
+        Ok(Control::Embedded(embedded::EmbeddedControl::open(&dir.control(), mark, waker)?))
     }
 }
 

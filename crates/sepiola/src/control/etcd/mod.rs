@@ -20,6 +20,7 @@ mod values;
 
 pub use options::{EtcdOptions, FILE_MODE, PREFIX_DEFAULT};
 
+use super::mark::MarkKeeper;
 use crate::connection::fill_random;
 use crate::host::Storage;
 use anyhow::{Context, Result, anyhow};
@@ -53,10 +54,16 @@ pub struct EtcdControl {
 struct Outbox {
     completions: SyncSender<Completion>,
     wake: Rc<dyn Fn()>,
+    mark: Rc<RefCell<Option<MarkKeeper>>>,
 }
 
 impl Outbox {
+    fn asked(&self, request: &Request) {
+        self.mark.borrow_mut().iter_mut().for_each(|mark| mark.asked(request));
+    }
+
     fn tell(&self, completion: Completion) {
+        self.mark.borrow_mut().iter_mut().for_each(|mark| mark.told(&completion));
         // Nobody listens any more when the store is being closed.
         if self.completions.send(completion).is_ok() {
             (self.wake)();
@@ -70,6 +77,7 @@ impl EtcdControl {
     pub fn open(
         options: &EtcdOptions,
         writer: &str,
+        mark: Option<MarkKeeper>,
         wake: impl Fn() + Send + 'static,
     ) -> Result<Self> {
         options.check()?;
@@ -90,7 +98,8 @@ impl EtcdControl {
             };
             let is_heard = tell_open.send(told).is_ok();
             if let Some(client) = client.filter(|_| is_heard) {
-                let out = Outbox { completions: done, wake: Rc::new(wake) };
+                let mark = Rc::new(RefCell::new(mark));
+                let out = Outbox { completions: done, wake: Rc::new(wake), mark };
                 LocalSet::new().block_on(&runtime, serve(Rc::new(client), to_do, out));
             }
         })?;
@@ -105,6 +114,7 @@ async fn serve(client: Rc<Client>, mut requests: mpsc::Receiver<Request>, out: O
     let mut following: Option<AbortHandle> = None;
     while let Some(request) = requests.recv().await {
         let (client, out) = (client.clone(), out.clone());
+        out.asked(&request);
         match request {
             Request::Range { token, prefix } => {
                 following.take().inspect(AbortHandle::abort);

@@ -23,7 +23,7 @@ impl Store {
         let wake = move || {
             let _ = wake.send(());
         };
-        let control = EtcdControl::open(&members.options(), writer, wake).unwrap();
+        let control = EtcdControl::open(&members.options(), writer, None, wake).unwrap();
         Store { control, wakes, tokens: 0, changes: Vec::new() }
     }
 
