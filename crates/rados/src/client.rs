@@ -63,6 +63,11 @@ impl Client {
         self.handle_timeout(now);
     }
 
+    /// What monitors know this client by; zero at first.
+    pub fn global_id(&self) -> u64 {
+        self.auth.global_id()
+    }
+
     /// The newest map that has come; `None` at first.
     pub fn osd_map(&self) -> Option<&OsdMap> {
         self.objecter.map()

@@ -26,7 +26,7 @@ const MGR_PORT: u16 = 6789;
 const OSD_PORT_FIRST: u16 = 6800;
 /// crc and secure
 const CONNECTION_MODES: [u32; 2] = [1, 2];
-const MON_NAMES: [&str; 3] = ["a", "b", "c"];
+pub const MON_NAMES: [&str; 3] = ["a", "b", "c"];
 pub const POOL: &str = "data";
 /// The first one that is made.
 pub const POOL_ID: PoolId = PoolId(1);

@@ -73,6 +73,13 @@ pub enum Fault {
     CreatePool,
     /// No monitor reaches the control store.
     StoreDown(Duration),
+    /// It answers, and takes no writes.
+    ControlRefuses(Duration),
+    /// A backup of it is made; all monitors being down, it is restored, with or without what they remember.
+    BackUpControl,
+    RestoreControl {
+        with_marks: bool,
+    },
     /// An administrator changes the map.
     Command(String),
     /// An administrator wants groups scrubbed or repaired.
@@ -135,6 +142,7 @@ pub enum Kind {
     Resend,
     PauseRequests,
     MergeRepaired,
+    RefuseWrites,
 }
 
 impl Kind {
@@ -246,6 +254,10 @@ pub fn draw(prng: &mut Prng, kind: Kind, mix: &FaultMix, cast: &Cast) -> Plan {
         Kind::StoreDown => {
             let down = Duration::from_millis(1 + prng.below(STORE_DOWN_MS_MAX));
             (Fault::StoreDown(down), Vec::new())
+        }
+        Kind::RefuseWrites => {
+            let lasts = Duration::from_millis(1 + prng.below(STORE_DOWN_MS_MAX));
+            (Fault::ControlRefuses(lasts), Vec::new())
         }
         Kind::CutStore => {
             let down = Duration::from_millis(1 + prng.below(STORE_DOWN_MS_MAX));

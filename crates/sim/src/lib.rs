@@ -15,11 +15,13 @@
 pub mod agenda;
 pub mod check;
 pub mod cluster;
+pub mod control_trials;
 pub mod faults;
 pub mod history;
 pub mod model;
 pub mod network;
 pub mod process;
+pub mod restored;
 pub mod run;
 pub mod scenario;
 pub mod snapshots;

@@ -8,6 +8,7 @@ use crate::faults::Fault;
 use crate::history::{Entry, ObjectId};
 use crate::model::Action;
 use crate::process::{Contents, OsdProcess};
+use crate::restored;
 use crate::scenario::Scenario;
 use crate::trace::Brief;
 use crate::world::{World, create_pool_command, out_command, purge_command, set_pool_command};
@@ -105,6 +106,7 @@ fn play(world: &mut World) -> Result<Report, String> {
     boot(world)?;
     prepare(world)?;
     world.set_busy(true);
+    restored::plan(world);
     world.run_until(world.scenario.duration, |world| world.history.is_full());
     world.heal();
     if world.scenario.trials.pauses {
@@ -131,6 +133,10 @@ fn play(world: &mut World) -> Result<Report, String> {
         }
         outcome => outcome?,
     }
+    if let Some(restore) = world.scenario.control.restore {
+        restored::play(world, restore);
+        return judge_clients(world);
+    }
     if let Some(osd) = world.scenario.replaced {
         replace(world, osd)?;
     }
@@ -155,6 +161,12 @@ fn play(world: &mut World) -> Result<Report, String> {
     let undecided = judge_history(world)?;
     let damaged = judge_stores(world)?;
     Ok(Report { undecided, damaged, ..report(world) })
+}
+
+/// Nothing can be said of copies: maps that are needed cannot be made.
+fn judge_clients(world: &World) -> Result<Report, String> {
+    let undecided = judge_history(world)?;
+    Ok(Report { undecided, ..report(world) })
 }
 
 fn judge_stuck(world: &World) -> Result<Report, String> {

@@ -3,6 +3,7 @@
 //! Every seed leaves out some kinds of faults and exaggerates others, because rare combinations
 //! drown when everything happens all the time.
 
+use crate::control_trials::ControlTrials;
 use crate::faults::Kind;
 use crate::stores::{self, StoreKind};
 use crate::trials::{Circumstances, Trials};
@@ -104,6 +105,7 @@ pub struct Scenario {
     pub removed: Option<OsdId>,
     pub has_snapshots: bool,
     pub trials: Trials,
+    pub control: ControlTrials,
     pub faults: FaultMix,
 }
 
@@ -216,6 +218,7 @@ impl Scenario {
             // A clone needs room that its removal gives back too late.
             has_snapshots: p.chance(1, SNAPSHOTS_ONE_IN) && !is_tight,
             trials: Trials::default(),
+            control: ControlTrials::default(),
             faults,
         };
         scenario.draw_trials();
@@ -243,6 +246,14 @@ impl Scenario {
                 sizes.groups.piece_omap_entries_max = sizes.groups.piece_omap_entries_max.max(5);
             }
         }
+        // In the end only what clients saw is judged, and nothing can be changed any more.
+        let goes = self.leaver.or(self.removed).is_some();
+        let can_restore = !self.has_image
+            && !self.is_tight
+            && !goes
+            && !self.has_snapshots
+            && !self.may_lose_data();
+        self.control = ControlTrials::draw(self.seed, &mut self.faults, can_restore);
     }
 
     /// What happens to it besides the faults that are drawn one by one.
@@ -261,7 +272,7 @@ impl Scenario {
             ("an OSD leaves in the end", self.leaver.is_some()),
             ("rot in the end", self.rotten.is_some()),
         ];
-        let all = all.into_iter().chain(self.trials.traits());
+        let all = all.into_iter().chain(self.trials.traits()).chain(self.control.traits());
         all.filter(|(_, is_so)| *is_so).map(|(name, _)| name)
     }
 

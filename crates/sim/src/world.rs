@@ -7,6 +7,7 @@ mod disks;
 mod groups;
 mod image;
 mod insistence;
+mod issued;
 mod misfortune;
 mod omission;
 mod quota;
@@ -18,6 +19,7 @@ pub use disks::{Misread, Replacement};
 pub use removal::{out_command, purge_command};
 
 use crate::agenda::Agenda;
+use crate::check::issued::Issued;
 use crate::faults::{Cast, Fault, Kind};
 use crate::history::{Entry, History};
 use crate::model::Observation;
@@ -124,6 +126,9 @@ pub struct World {
     pub trace: Trace,
     pub history: History,
     pub watching: Watching,
+    pub issued: Issued,
+    /// The control store is an earlier one than it was: what it does not know cannot be changed.
+    pub has_restored_control: bool,
     pub workload: Workload,
     pub snapshots: Snapshots,
     /// Clients make requests, and faults happen.
@@ -211,6 +216,8 @@ impl World {
             trace: Trace::new(START, printed),
             history: History::default(),
             watching: Watching::default(),
+            issued: Issued::default(),
+            has_restored_control: false,
             workload,
             snapshots,
             is_busy: false,
@@ -362,6 +369,9 @@ impl World {
             return;
         }
         let now = self.clock(node);
+        if let Body::Monitor(monitor) = &mut self.nodes[node].body {
+            monitor.note_leadership();
+        }
         loop {
             while let Some(output) = self.nodes[node].process().poll_output(now) {
                 self.perform(node, output);
@@ -379,6 +389,7 @@ impl World {
         self.nodes[node].process().check_invariants();
         self.check_findings(node);
         self.check_quota(node);
+        self.check_issued(node);
         self.plan_wake(node);
     }
 
@@ -413,9 +424,8 @@ impl World {
             Told::Command(command, outcome) => {
                 self.line(format_args!("client {node} command {command}: {outcome:?}"));
                 let outcome = outcome.map(|output| output.result);
-                assert_ne!(
-                    outcome,
-                    Ok(-Errno::IO.0),
+                assert!(
+                    outcome != Ok(-Errno::IO.0) || self.has_restored_control,
                     "{command}: monitors wait for the control store"
                 );
                 self.commands_done.push((command, outcome));

@@ -1,6 +1,7 @@
 //! Checkers, one per file: each looks at what a run left behind and says what is wrong, if anything.
 
 pub mod image;
+pub mod issued;
 pub mod linearizable;
 pub mod log;
 pub mod media;

@@ -4,14 +4,21 @@
 //! in order. A store that is out of reach answers transactions with failures, some of which were
 //! applied all the same, and loads nothing until it is back. Leases end by the store's clock, which
 //! stands still while the store is down, as those of etcd are extended by its next leader.
+//!
+//! A store that refuses writes answers everything else. One that is restored is what it was when its backup was made.
+//!
+//! Of all that monitors write as leaders, only what the one does that the store names may succeed.
 
 use super::Disk;
+use crate::cluster::MON_NAMES;
 use engine::{Duration, Time};
-use mon::control::{CommitError, Completion, LeaseError, MemControl, Request};
+use mon::control::{CommitError, Completion, LeaseError, MemControl, Request, Transaction};
+use mon::{HighWater, HighWaterGauge};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use stdx::Prng;
+use types::Epoch;
 
 const DELAY_MIN_US: u64 = 100;
 const DELAY_MAX_US: u64 = 8_000;
@@ -19,6 +26,10 @@ const DELAY_MAX_US: u64 = 8_000;
 const FAILURE: Duration = Duration::from_secs(2);
 /// Of so many transactions that are answered in time, the answer of one is lost.
 const LOST_ONE_IN: u64 = 500;
+
+const LEADER: &str = "leader";
+const MAPS: &str = "osdmap/full/";
+const VERSIONS: &str = "version/";
 
 /// What all monitors share.
 pub struct SharedControl {
@@ -30,6 +41,9 @@ pub struct SharedControl {
     down_until: Time,
     /// For how long it has been down so far.
     lost: Duration,
+    /// It takes no writes until then.
+    refuses_until: Time,
+    backup: Option<MemControl>,
     /// What each monitor is yet to be told, and when.
     watchers: Vec<VecDeque<(Time, Completion)>>,
     /// Until when each monitor alone does not reach it.
@@ -42,8 +56,17 @@ impl SharedControl {
     pub fn new(control: MemControl, seed: u64, now: Time) -> Shared {
         let prng = Prng::new(seed);
         let (down_until, lost) = (Time::ZERO, Duration::ZERO);
-        let (watchers, cut_until) = (Vec::new(), Vec::new());
-        let shared = SharedControl { control, prng, now, down_until, lost, watchers, cut_until };
+        let shared = SharedControl {
+            control,
+            prng,
+            now,
+            down_until,
+            lost,
+            refuses_until: Time::ZERO,
+            backup: None,
+            watchers: Vec::new(),
+            cut_until: Vec::new(),
+        };
         Rc::new(RefCell::new(shared))
     }
 
@@ -60,6 +83,43 @@ impl SharedControl {
         }
     }
 
+    /// It goes on to answer.
+    pub fn refuse(&mut self, duration: Duration) {
+        self.refuses_until = self.refuses_until.max(self.now + duration);
+    }
+
+    /// Whether that is a write, and the store takes none. Leases that are there are renewed.
+    fn refuses(&self, request: &Request) -> bool {
+        let writes = match request {
+            Request::Commit { transaction, .. } => !transaction.is_empty(),
+            Request::Grant { .. } => true,
+            Request::Range { .. } | Request::Renew { .. } => false,
+        };
+        writes && self.now < self.refuses_until
+    }
+
+    pub fn back_up(&mut self) {
+        self.backup = Some(self.control.clone());
+    }
+
+    pub fn has_backup(&self) -> bool {
+        self.backup.is_some()
+    }
+
+    /// The newest OSD map that the backup knows.
+    pub fn backup_epoch(&self) -> Epoch {
+        let maps = self.backup.as_ref().map(|backup| backup.range(MAPS)).unwrap_or_default();
+        let newest = maps.last().and_then(|entry| entry.key.strip_prefix(MAPS)?.parse().ok());
+        Epoch(newest.unwrap_or(0))
+    }
+
+    /// What was changed since the backup was never there. No monitor runs.
+    pub fn restore(&mut self) {
+        self.control = self.backup.take().expect("a backup was made");
+        self.watchers.iter_mut().for_each(VecDeque::clear);
+        self.end_leases();
+    }
+
     /// One monitor loses it; for all others it is there.
     pub fn cut(&mut self, monitor: usize, duration: Duration) {
         self.cut_until[monitor] = self.now + duration;
@@ -73,6 +133,7 @@ impl SharedControl {
     pub fn mend(&mut self) {
         let now = self.now;
         self.cut_until.fill(Time::ZERO);
+        self.refuses_until = Time::ZERO;
         if self.down_until > now {
             self.lost = self.lost.saturating_sub(self.down_until.since(now));
             self.down_until = now;
@@ -108,6 +169,27 @@ impl SharedControl {
         }
     }
 
+    /// Does what a monitor asks for, and sees that none that leads no more writes as if it did.
+    fn execute_for(&mut self, monitor: usize, leads: bool, request: &Request) -> Completion {
+        let leader = self.control.range(LEADER).pop();
+        let completion = self.execute(request);
+        if let (
+            true,
+            Request::Commit { transaction, .. },
+            Completion::Committed { outcome: Ok(_), .. },
+            Some(leader),
+        ) = (leads, request, &completion, leader)
+            && writes_state(transaction)
+        {
+            let (leader, name) = (String::from_utf8_lossy(&leader.value), MON_NAMES[monitor]);
+            assert!(
+                leader.contains(&format!("\"name\":\"{name}\"")),
+                "mon.{name} wrote as the leader, and the store has another: {leader}"
+            );
+        }
+        completion
+    }
+
     fn execute(&mut self, request: &Request) -> Completion {
         let completion = self.control.execute(self.clock(), request);
         if let (
@@ -128,8 +210,12 @@ pub struct ControlDisk {
     /// How far the monitor's clock is ahead of the true time, in which all else here is.
     ahead: Duration,
     prng: Prng,
-    /// In order; due times never descend.
-    queue: VecDeque<(Time, Request)>,
+    /// The monitor takes itself for the leader.
+    pub leads: bool,
+    /// In order; due times never descend. Whether it was asked for by a leader.
+    queue: VecDeque<(Time, Request, bool)>,
+    /// What the monitor's directory remembers of the store.
+    gauge: HighWaterGauge,
     /// Failures that become known only then.
     failures: VecDeque<(Time, Completion)>,
     completions: VecDeque<Completion>,
@@ -145,7 +231,9 @@ impl ControlDisk {
             number,
             ahead: Duration::ZERO,
             prng: Prng::new(seed),
+            leads: false,
             queue: VecDeque::new(),
+            gauge: HighWaterGauge::default(),
             failures: VecDeque::new(),
             completions: VecDeque::new(),
         }
@@ -156,17 +244,30 @@ impl ControlDisk {
         self.shared.clone()
     }
 
+    /// How far the monitor has seen the store go.
+    pub fn mark(&self) -> HighWater {
+        self.gauge.mark().clone()
+    }
+
+    pub fn lose_mark(&mut self) {
+        self.gauge = HighWaterGauge::default();
+    }
+
     fn do_first(&mut self, now: Time) {
-        let Some((_, request)) = self.queue.pop_front() else { return };
+        let Some((_, request, leads)) = self.queue.pop_front() else { return };
         if self.shared.borrow().out_of_reach(self.number) > now {
-            return self.fail(now, request);
+            return self.fail(now, request, leads);
+        }
+        if self.shared.borrow().refuses(&request) {
+            self.completions.extend(refused(&request));
+            return;
         }
         let mut shared = self.shared.borrow_mut();
         if let Request::Range { .. } = request {
             // What was changed before is part of what is loaded.
             shared.watchers[self.number].clear();
         }
-        let completion = shared.execute(&request);
+        let completion = shared.execute_for(self.number, leads, &request);
         drop(shared);
         match completion {
             Completion::Committed { token, .. } if self.prng.chance(1, LOST_ONE_IN) => {
@@ -176,12 +277,12 @@ impl ControlDisk {
         }
     }
 
-    fn fail(&mut self, now: Time, request: Request) {
+    fn fail(&mut self, now: Time, request: Request, leads: bool) {
         let completion = match request {
             // Loading goes on until it succeeds.
             request @ Request::Range { .. } => {
                 let back = self.shared.borrow().out_of_reach(self.number);
-                return self.queue.push_front((back, request));
+                return self.queue.push_front((back, request, leads));
             }
             Request::Commit { token, .. } => failed(token),
             Request::Grant { token, .. } | Request::Renew { token, .. } => {
@@ -206,6 +307,26 @@ impl ControlDisk {
     }
 }
 
+/// Whether it changes what services have, and not only who is there.
+fn writes_state(transaction: &Transaction) -> bool {
+    transaction.writes.keys().any(|key| key.starts_with(VERSIONS))
+}
+
+fn refused(request: &Request) -> Option<Completion> {
+    let reason = "no space left on the device".to_owned();
+    match request {
+        Request::Commit { token, .. } => {
+            let outcome = Err(CommitError::Failed { reason });
+            Some(Completion::Committed { token: *token, outcome })
+        }
+        Request::Grant { token, .. } => {
+            let outcome = Err(LeaseError::Failed { reason });
+            Some(Completion::Leased { token: *token, outcome })
+        }
+        Request::Range { .. } | Request::Renew { .. } => None,
+    }
+}
+
 fn failed(token: u64) -> Completion {
     let reason = "the answer was lost".to_owned();
     Completion::Committed { token, outcome: Err(CommitError::Failed { reason }) }
@@ -219,16 +340,19 @@ impl Disk for ControlDisk {
         let now = self.set_clock(clock);
         let delay = self.prng.range(DELAY_MIN_US..DELAY_MAX_US);
         let due = now + Duration::from_micros(delay);
-        let due = self.queue.back().map_or(due, |(last, _)| due.max(*last));
-        self.queue.push_back((due, request));
+        let due = self.queue.back().map_or(due, |(last, ..)| due.max(*last));
+        self.gauge.asked(&request);
+        self.queue.push_back((due, request, self.leads));
     }
 
     fn poll_completion(&mut self) -> Option<Completion> {
-        self.completions.pop_front()
+        let completion = self.completions.pop_front()?;
+        self.gauge.told(&completion);
+        Some(completion)
     }
 
     fn next_event(&self) -> Option<Time> {
-        let request = self.queue.front().map(|(due, _)| *due);
+        let request = self.queue.front().map(|(due, ..)| *due);
         let failure = self.failures.front().map(|(due, _)| *due);
         let due = [request, failure, self.next_change()].into_iter().flatten().min();
         due.map(|due| due + self.ahead)
@@ -240,7 +364,7 @@ impl Disk for ControlDisk {
             let change = self.shared.borrow_mut().watchers[self.number].pop_front();
             self.completions.extend(change.map(|(_, change)| change));
         }
-        while self.queue.front().is_some_and(|(due, _)| *due <= now) {
+        while self.queue.front().is_some_and(|(due, ..)| *due <= now) {
             self.do_first(now);
         }
         while self.failures.front().is_some_and(|(due, _)| *due <= now) {
@@ -251,12 +375,13 @@ impl Disk for ControlDisk {
     fn crash(&mut self) {
         let survivors = self.prng.below(self.queue.len() as u64 + 1);
         let requests: Vec<_> = self.queue.drain(..).take(survivors as usize).collect();
-        for (_, request) in requests {
+        for (_, request, leads) in requests {
             let mut shared = self.shared.borrow_mut();
-            if shared.out_of_reach(self.number) <= shared.now {
-                shared.execute(&request);
+            if shared.out_of_reach(self.number) <= shared.now && !shared.refuses(&request) {
+                shared.execute_for(self.number, leads, &request);
             }
         }
+        self.gauge = HighWaterGauge::new(self.mark());
         self.failures.clear();
         self.completions.clear();
     }

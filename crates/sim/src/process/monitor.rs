@@ -16,7 +16,13 @@ impl MonitorProcess {
     }
 
     pub fn start(&mut self, seed: [u8; 32]) {
-        self.hosted.daemon = Some(Monitor::new(self.settings.clone(), seed));
+        let monitor = Monitor::new(self.settings.clone(), seed);
+        self.hosted.daemon = Some(monitor.with_high_water(self.hosted.disk.mark()));
+    }
+
+    /// Its disk tells the store what it does as the leader.
+    pub fn note_leadership(&mut self) {
+        self.hosted.disk.leads = self.hosted.daemon.as_ref().is_some_and(Monitor::leads);
     }
 }
 

@@ -87,6 +87,9 @@ impl World {
                 (0..self.nodes.len()).for_each(|node| self.touch(node));
             }
             Fault::StoreDown(duration) => self.control().borrow_mut().fail(duration),
+            Fault::ControlRefuses(duration) => self.control().borrow_mut().refuse(duration),
+            Fault::BackUpControl => self.control().borrow_mut().back_up(),
+            Fault::RestoreControl { with_marks } => self.restore_control(with_marks),
             Fault::StoreCut(node, duration) => self.cut_store(node, duration),
             Fault::CreatePool => self.create_another_pool(),
             Fault::Command(command) => {
@@ -145,6 +148,17 @@ impl World {
             self.network(|network, cx| network.node_died(cx, node, silently));
             // What was delivered to it and not looked at is lost with it.
             self.deliveries.retain(|delivery| delivery.node != node);
+        }
+    }
+
+    fn restore_control(&mut self, with_marks: bool) {
+        self.control().borrow_mut().restore();
+        for node in self.cast.monitors.clone() {
+            if let super::Body::Monitor(monitor) = &mut self.nodes[node].body
+                && with_marks
+            {
+                monitor.hosted.disk.lose_mark();
+            }
         }
     }
 

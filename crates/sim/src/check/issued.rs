@@ -1,0 +1,74 @@
+//! What the control plane gives out once and never again, whatever its store remembers: ids of clients, and epochs of
+//! the OSD map. Looked at after every step, over the whole run.
+
+use crate::model::ActorId;
+use crate::network::NodeId;
+use maps::OsdMap;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use types::Epoch;
+
+#[derive(Debug, Default)]
+pub struct Issued {
+    /// The checksum of each map, and who had it first.
+    maps: BTreeMap<Epoch, (u32, NodeId)>,
+    /// What each process had when it was looked at last, by its start.
+    had: BTreeMap<NodeId, (u32, Epoch)>,
+    ids: BTreeMap<u64, ActorId>,
+}
+
+impl Issued {
+    /// All who have a map of one epoch have the same.
+    pub fn note_map(&mut self, node: NodeId, start: u32, map: &OsdMap) -> Result<(), String> {
+        let had = (start, map.epoch);
+        if map.epoch == Epoch(0) || self.had.insert(node, had) == Some(had) {
+            return Ok(());
+        }
+        let checksum = map.checksum();
+        match self.maps.entry(map.epoch) {
+            Entry::Vacant(first) => {
+                first.insert((checksum, node));
+                Ok(())
+            }
+            Entry::Occupied(known) if known.get().0 == checksum => Ok(()),
+            Entry::Occupied(known) => Err(format!(
+                "epoch {} of the OSD map is one at node {node} and another at node {}",
+                map.epoch,
+                known.get().1
+            )),
+        }
+    }
+
+    /// An id is one client's, from its start to its end.
+    pub fn note_id(&mut self, id: u64, actor: ActorId) -> Result<(), String> {
+        match *self.ids.entry(id).or_insert(actor) {
+            owner if owner == actor => Ok(()),
+            owner => Err(format!("id {id} was given to actor {owner} and to actor {actor}")),
+        }
+    }
+
+    /// The newest map that anybody had.
+    pub fn newest(&self) -> Epoch {
+        self.maps.last_key_value().map_or(Epoch(0), |(epoch, _)| *epoch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_maps_of_one_epoch_and_two_owners_of_one_id_are_found() {
+        let map =
+            |max| OsdMap { epoch: Epoch(3), pool_max: types::PoolId(max), ..OsdMap::default() };
+        let mut issued = Issued::default();
+        assert_eq!(issued.note_map(1, 1, &map(4)), Ok(()));
+        assert_eq!(issued.note_map(2, 1, &map(4)), Ok(()));
+        assert!(issued.note_map(3, 1, &map(5)).unwrap_err().contains("epoch 3"));
+        // One that starts again is looked at anew.
+        assert!(issued.note_map(2, 2, &map(5)).is_err());
+        assert_eq!(issued.note_id(7, 1), Ok(()));
+        assert_eq!(issued.note_id(7, 1), Ok(()));
+        assert!(issued.note_id(7, 2).is_err());
+    }
+}

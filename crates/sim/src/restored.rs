@@ -1,0 +1,105 @@
+//! The end of a seed whose control store is restored from a backup: what may happen then, and what may not.
+//!
+//! All monitors stop, the store becomes what it was at an earlier time, and they start again. Clients come and go and
+//! ask on. From then on OSDs and clients may get stuck, for no map can be made any more; but no id of a client and no
+//! epoch of a map comes twice ([`crate::check::issued`]), and what clients saw stays true.
+
+use crate::control_trials::Restore;
+use crate::faults::Fault;
+use crate::model::Action;
+use crate::network::NodeId;
+use crate::world::{Event, World};
+use engine::Duration;
+
+/// For what was asked of monitors to be done, or what has changed to be known.
+const SETTLED: Duration = Duration::from_secs(8);
+/// Longer than an OSD may be silent before it is marked down.
+const AFTERWARDS: Duration = Duration::from_secs(40);
+/// How long a look at one object may take; it may never end.
+const LOOK: Duration = Duration::from_secs(10);
+const LOOKS: Duration = Duration::from_secs(60);
+const MONITORS_AWAY_MS_MAX: u64 = 5_000;
+
+/// Plans the backup, when the load begins.
+pub fn plan(world: &mut World) {
+    let Some(Restore { made_at: Some(percent), .. }) = world.scenario.control.restore else {
+        return;
+    };
+    let at = world.scenario.duration.as_millis() as u64 * percent / 100;
+    world.agenda.after(Duration::from_millis(at), Event::Fault(Fault::BackUpControl));
+}
+
+/// All is well, and then the store goes back.
+pub fn play(world: &mut World, restore: Restore) {
+    if !world.control().borrow().has_backup() {
+        world.fault(Fault::BackUpControl);
+    }
+    make_history(world, restore);
+    go_back(world, restore);
+    go_on(world);
+    look_at_everything(world);
+}
+
+/// What the backup does not know: maps, and ids that monitors reserved since.
+fn make_history(world: &mut World, restore: Restore) {
+    for _ in 0..restore.maps {
+        world.fault(Fault::CreatePool);
+        world.run_until(SETTLED, |_| false);
+    }
+    let monitors = world.cast.monitors.clone();
+    world.fault(Fault::Crash(monitors.clone()));
+    world.fault(Fault::Start(monitors));
+    world.run_until(SETTLED, |_| false);
+    renew_clients(world);
+    world.run_until(SETTLED, |_| false);
+    // Clocks of monitors may differ by so much from one start to the next.
+    world.run_until(Duration::from_millis(world.scenario.skew_ms_max), |_| false);
+}
+
+fn go_back(world: &mut World, restore: Restore) {
+    let monitors = world.cast.monitors.clone();
+    world.fault(Fault::Crash(monitors.clone()));
+    let osds = world.cast.osds.len() as u64;
+    let lost = world.cast.osds[world.fault_prng.below(osds) as usize];
+    if restore.loses_osd {
+        world.fault(Fault::Crash(vec![lost]));
+    }
+    let loses_maps = world.control().borrow().backup_epoch() < world.issued.newest();
+    world.has_restored_control = true;
+    world.fault(Fault::RestoreControl { with_marks: restore.loses_marks && !loses_maps });
+    let away = Duration::from_millis(world.fault_prng.below(MONITORS_AWAY_MS_MAX));
+    world.run_until(away, |_| false);
+    world.fault(Fault::Start(monitors));
+}
+
+/// Clients ask on, an administrator wants changes, and an OSD comes back late.
+fn go_on(world: &mut World) {
+    world.scenario.faults.weights.clear();
+    world.set_busy(true);
+    world.run_until(SETTLED, |_| false);
+    world.fault(Fault::CreatePool);
+    renew_clients(world);
+    world.run_until(AFTERWARDS, |_| false);
+    world.fault(Fault::CreatePool);
+    renew_clients(world);
+    world.heal();
+    world.run_until(AFTERWARDS, |_| false);
+}
+
+/// Some clients end, and others begin, that get ids of their own.
+fn renew_clients(world: &mut World) {
+    let clients: Vec<NodeId> = world.cast.clients.clone();
+    let clients: Vec<NodeId> =
+        clients.into_iter().filter(|_| world.fault_prng.chance(2, 3)).collect();
+    world.fault(Fault::Crash(clients.clone()));
+    world.fault(Fault::Start(clients));
+}
+
+/// As far as there is an answer.
+fn look_at_everything(world: &mut World) {
+    let client = world.cast.clients[0];
+    for object in 0..world.workload.targets.len() {
+        world.run_until(LOOK, |world| world.request(client, object, Action::Look));
+    }
+    world.run_until(LOOKS, |world| world.in_flight() == 0);
+}
