@@ -161,11 +161,15 @@ impl Pg {
     /// What is replaced piece by piece is not there until the last one is.
     fn miss_replaced(&mut self, transaction: &mut Transaction, push: &Push) {
         let object = &push.object;
-        if *object >= self.info.last_backfill || self.missing.contains(object) {
+        if *object >= self.info.last_backfill {
             return;
         }
-        let need = pushed_version(push).unwrap_or(EVersion::ZERO);
-        self.missing.add(object.clone(), Item { need, have: EVersion::ZERO });
+        if !self.missing.contains(object) {
+            let need = pushed_version(push).unwrap_or(EVersion::ZERO);
+            self.missing.add(object.clone(), Item { need, have: EVersion::ZERO });
+        }
+        // Also what is listed already: the store may not list it any more. It has then stored the last piece of an
+        // earlier attempt, and an interval ended before this copy heard of that.
         self.update_last_complete();
         let mut pairs = BTreeMap::from([self.info_pair()]);
         pairs.extend(self.missing.pair(object));

@@ -212,6 +212,35 @@ fn recovery_is_interrupted_by_a_restart() {
     });
 }
 
+/// What OSD 2 has stored of the object: nothing, a part, or all of it.
+fn info_of_stored(world: &World, name: &str) -> Option<bool> {
+    let stored = world.nodes[2].store.object(Collection(PG), &object(name))?;
+    Some(stored.attrs.contains_key(&INFO_ATTR))
+}
+
+fn step_until(world: &mut World, is_there: impl Fn(&World) -> bool) {
+    while !is_there(world) {
+        assert!(world.step(true) || world.grant(), "something is left to be done");
+    }
+}
+
+#[test]
+fn an_object_that_is_fetched_twice_is_missing_until_its_last_piece_is_stored_again() {
+    let (mut world, model) = begin_recovery();
+    let is_missing = |world: &World| world.nodes[2].pg.missing().contains(&object("big"));
+    step_until(&mut world, |world| info_of_stored(world, "big") == Some(false));
+    // The last piece is stored, and the interval ends before its copy hears of that.
+    step_until(&mut world, |world| info_of_stored(world, "big") == Some(true));
+    assert!(is_missing(&world));
+    go_on(&mut world, "down 0\n map EPOCH 1 2\n until 1 Active");
+    assert!(is_missing(&world));
+    step_until(&mut world, |world| info_of_stored(world, "big") == Some(false));
+    go_on(&mut world, "restart 2\n map EPOCH 1 2\n until 1 Active");
+    assert!(is_missing(&world), "it has a part of it");
+    go_on(&mut world, "run\n clean => yes");
+    assert_copies(&world, &model, &[1, 2], "after all");
+}
+
 /// The object has its final version and another content, as it may be after a fault of the medium.
 fn falsify(world: &mut World, osd: i32, name: &str) {
     let object = object(name);
