@@ -32,6 +32,8 @@ pub struct Replay {
     end: Option<Replayed>,
     /// How far was looked behind the end; nought before it was found.
     beyond: u64,
+    /// Attempts at reading what should be the next batch and did not give it.
+    attempts: u32,
 }
 
 #[derive(Debug)]
@@ -102,6 +104,8 @@ struct NotRead;
 /// How far is looked for batches behind one that is not intact: 16 MiB. More are hardly on their way at
 /// the same time.
 const BEYOND_BLOCKS: u64 = 4096;
+/// Attempts at reading a batch: a bit that was wrong on its way from the device is no end of the log.
+const ATTEMPTS_MAX: u32 = 3;
 
 impl Replay {
     /// Replays the log of `store` from `from` on. The mount before had the given generation and
@@ -123,6 +127,7 @@ impl Replay {
             generation: 0,
             end: None,
             beyond: 0,
+            attempts: 0,
             // Before it resumed, that mount flushed what it had replayed.
             durable_through: resumed.seq.max(from.seq).saturating_sub(1),
             found: VecDeque::new(),
@@ -171,10 +176,12 @@ impl Replay {
                 Some(end) => end,
                 None => match self.find() {
                     Ok(batch) => {
+                        self.attempts = 0;
                         self.found.push_back(batch);
                         continue;
                     }
                     Err(Obstacle::NotYet) => return None,
+                    Err(Obstacle::Final(end)) if self.reads_again(&end) => return None,
                     Err(Obstacle::Final(end)) => end,
                 },
             };
@@ -187,6 +194,22 @@ impl Replay {
                 }
             }
         }
+    }
+
+    /// What is not the next batch is read anew, a few times, before that is believed.
+    fn reads_again(&mut self, end: &Replayed) -> bool {
+        let may_be_misread = matches!(
+            end,
+            Replayed::End { .. } | Replayed::Damaged { damage: Damage::Lost { .. }, .. }
+        );
+        self.attempts += 1;
+        let is_again = may_be_misread
+            && self.attempts < ATTEMPTS_MAX
+            && self.at.position < self.window.limit();
+        if is_again {
+            self.window.read_again(self.at.position, self.blocks_announced());
+        }
+        is_again
     }
 
     /// A batch that is not intact is the end, unless one behind it says that it was durable: then the
@@ -222,8 +245,16 @@ impl Replay {
         let header = Header::read(block)?;
         let is_ours = header.store == self.store && header.start.position == position;
         let is_later = header.start.seq > self.at.seq && header.durable_through >= self.at.seq;
-        (is_ours && is_later && header.durable_through < header.start.seq)
+        // Older ones belong to what a mount has left out.
+        let is_old = header.generation < self.generation_least();
+        (is_ours && is_later && !is_old && header.durable_through < header.start.seq)
             .then_some(header.durable_through)
+    }
+
+    /// No batch from here on is of an older generation.
+    fn generation_least(&self) -> u64 {
+        let least = if self.at.seq >= self.resumed.seq { self.resumed_generation } else { 0 };
+        least.max(self.generation)
     }
 
     /// Batches wait here until they are known to be durable, or no other follows that could tell.
@@ -275,9 +306,8 @@ impl Replay {
         }
         let block = self.window.get(self.at.position).map_err(missing)?;
         let header = Header::read(&block).ok_or_else(|| self.ends(Stop::NoBatch))?;
-        let least = if self.at.seq >= self.resumed.seq { self.resumed_generation } else { 0 };
         header
-            .follows(self.store, self.at, least.max(self.generation), self.window.limit())
+            .follows(self.store, self.at, self.generation_least(), self.window.limit())
             .map_err(|stop| self.ends(stop))?;
         Ok(header)
     }

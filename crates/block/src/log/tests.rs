@@ -392,6 +392,32 @@ fn a_block_that_cannot_be_read_matters_only_within_the_log() {
 }
 
 #[test]
+fn a_wrong_bit_in_a_batch_is_read_again() {
+    let (ring, log, _) = written(&[1, 2]);
+    for (block, times) in (0..5).flat_map(|block| (1..4).map(move |times| (block, times))) {
+        let ring = ring.clone();
+        ring.misread.borrow_mut().insert(AREA.start + block, times);
+        let (batches, last) = replay(&ring);
+        let is_whole = matches!(last, Replayed::End { point, .. } if point == log.head());
+        assert_eq!(is_whole, times < 3, "block {block}, {times} times: {last:?}");
+        assert!(times == 3 || batches.len() == 2);
+    }
+}
+
+#[test]
+fn what_a_mount_has_left_out_says_nothing_of_what_follows() {
+    let (mut ring, _, _) = written(&[1, 2, 1]);
+    let (batches, _) = replay(&ring);
+    // The second batch lacked its large data, and what the next mount wrote in its place is torn.
+    let resumed = batches[1].start;
+    ring.flip(AREA.start + 2, 3, 1);
+    let again = Replay::new(AREA, STORE, LogPoint::BEGINNING, resumed, 2);
+    let (batches, last) = drive(&ring, again, &mut Prng::new(2));
+    assert_eq!(batches.len(), 1);
+    assert_eq!(last, Replayed::End { point: resumed, generation: 2, stop: Stop::NoBatch });
+}
+
+#[test]
 fn long_batches_are_read_in_bounded_chunks() {
     let area = Extent::new(9, 4000);
     let (mut ring, mut prng) = (Ring::new(area), Prng::new(6));

@@ -106,6 +106,17 @@ impl Window {
         self.chunks.append(&mut behind);
     }
 
+    /// What was read of these blocks is not believed.
+    pub fn read_again(&mut self, position: u64, blocks: u64) {
+        let end = position.saturating_add(blocks);
+        for chunk in &mut self.chunks {
+            let is_within = chunk.position < end && position < chunk.position + chunk.blocks;
+            if is_within && matches!(chunk.state, ChunkState::Here(_)) {
+                chunk.state = ChunkState::Wanted;
+            }
+        }
+    }
+
     /// The chunk whose read was under way and is answered now.
     fn asked(&mut self, block: u64) -> Option<usize> {
         let index = self.chunks.iter().position(|chunk| {

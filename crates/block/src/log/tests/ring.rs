@@ -4,6 +4,7 @@ use crate::device::{BLOCK, Extent};
 use crate::log::window::{CHUNK_BLOCKS, READS_MAX};
 use crate::log::{Batch, Record, Replay, Replayed, SealedBatch};
 use bytes::{Bytes, BytesMut};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::Prng;
 
@@ -17,11 +18,19 @@ pub struct Ring {
     cached: Vec<(u64, Bytes)>,
     /// Blocks that cannot be read.
     pub bad: BTreeSet<u64>,
+    /// Blocks of which so many reads show a wrong bit.
+    pub misread: RefCell<BTreeMap<u64, u32>>,
 }
 
 impl Ring {
     pub fn new(area: Extent) -> Ring {
-        Ring { area, durable: BTreeMap::new(), cached: Vec::new(), bad: BTreeSet::new() }
+        Ring {
+            area,
+            durable: BTreeMap::new(),
+            cached: Vec::new(),
+            bad: BTreeSet::new(),
+            misread: RefCell::default(),
+        }
     }
 
     pub fn write(&mut self, batch: SealedBatch) {
@@ -68,6 +77,11 @@ impl Ring {
             let cached = self.cached.iter().rev().find(|(at, _)| *at == block).map(|(_, b)| b);
             if let Some(content) = cached.or_else(|| self.durable.get(&block)) {
                 chunk.copy_from_slice(content);
+            }
+            if let Some(left) = self.misread.borrow_mut().get_mut(&block).filter(|left| **left > 0)
+            {
+                *left -= 1;
+                chunk[20] ^= 1;
             }
         }
         Some(bytes.freeze())
