@@ -274,7 +274,10 @@ impl Mounted {
             let before = checkpoint.apply.work();
             let step = checkpoint.apply.step(tree, frozen, &mut self.pages, STEP_PAGES);
             let step = match step {
-                Err(ApplyError::Damaged { .. }) if checkpoint.failures < FAILURES_MAX => {
+                // What was read and makes no sense will make none when it is read again.
+                Err(ApplyError::Damaged { .. })
+                    if checkpoint.failures < FAILURES_MAX && self.meta.tree.has_failures() =>
+                {
                     (checkpoint.is_reading, checkpoint.failures) = (true, checkpoint.failures + 1);
                     break;
                 }
@@ -308,6 +311,7 @@ impl Mounted {
                 }
             }
         }
+        self.plan_retry();
         self.finish_writing()
     }
 
