@@ -144,6 +144,11 @@ impl Log {
             }
             tracing::warn!(missing, found, "transactions are lost: the store does not flush");
         }
+        if sync {
+            // What was replayed may have come from caches; what is appended behind it must not be
+            // durable before it.
+            ring.file.sync_all().map_err(FilesError::at(path))?;
+        }
         let zeroed = if head.position >= size { size } else { head.position };
         Ok(Log {
             file: open_direct(path).map_err(FilesError::at(path))?,
