@@ -8,7 +8,8 @@ use maps::{Pool, PoolFlags, PoolOption, PoolOptionValue};
 use types::PoolId;
 
 /// The number changes only if it is wrong by so much.
-const THRESHOLD: f64 = 3.0;
+pub const THRESHOLD_DEFAULT: f64 = 3.0;
+pub const THRESHOLD_OPTION: &str = "mgr/pg_autoscaler/threshold";
 /// Groups of a pool that has little data.
 const PG_NUM_MIN: f64 = 32.0;
 
@@ -75,7 +76,9 @@ fn of_pool(state: &State, stats: &Statistics, id: PoolId, pool: &Pool, ratio_sum
     let most = option(pool, "pg_num_max").filter(|most| *most > 0.0);
     let pg_num_final = nearest_power_of_two(ideal.max(least).min(most.unwrap_or(f64::MAX)));
     let (now, wanted) = (f64::from(pool.pg_num_target), f64::from(pg_num_final));
-    let is_far = wanted > now * THRESHOLD || wanted < now / THRESHOLD;
+    let threshold = state.mgr_option(THRESHOLD_OPTION).and_then(|text| text.parse().ok());
+    let threshold: f64 = threshold.unwrap_or(THRESHOLD_DEFAULT);
+    let is_far = wanted > now * threshold || wanted < now / threshold;
     // Half of the reports would make a small pool of a large one.
     let is_known = stats.knows_pool(map, id) && stats.knows_sizes(osds.keys()) && capacity > 0;
     Advice {

@@ -10,6 +10,7 @@ mod arguments;
 mod output;
 mod registry;
 mod signature;
+mod xml;
 
 pub use arguments::Arguments;
 pub use output::{Format, number, pretty};
@@ -18,14 +19,16 @@ pub use signature::{Kind, Param, Signature};
 
 use crate::change::Change;
 use crate::health::View;
+use crate::image_tasks::MODULE;
 use crate::monitor::Overview;
 use crate::state::State;
 use crate::statistics::Statistics;
-use auth::Entropy;
+use auth::{Entropy, MgrAccess, MgrCaps, Rwx};
 use bytes::Bytes;
 use engine::Time;
 use maps::RawTable;
 use serde_json::Value;
+use std::net::IpAddr;
 use types::{EntityAddrVec, EntityName, Errno};
 
 /// One command as it is announced to clients.
@@ -39,6 +42,13 @@ pub struct Command {
     /// Letters of what it needs: `r`, `rw`, `rwx`.
     pub permission: &'static str,
     pub handler: Handler,
+}
+
+impl Command {
+    /// For daemons of this cluster, which know it without being told: people see nothing of it.
+    fn is_internal(&self) -> bool {
+        self.help.starts_with("for workers: ")
+    }
 }
 
 pub type Handler = fn(&mut Context<'_>) -> Result<Answer, Refusal>;
@@ -77,6 +87,25 @@ pub struct Context<'a> {
 pub struct Caller {
     pub name: EntityName,
     pub addrs: EntityAddrVec,
+    /// What a session with the manager may do, and where it comes from.
+    pub mgr_caps: Option<(MgrCaps, Option<IpAddr>)>,
+}
+
+impl Caller {
+    /// Whether what concerns images of a pool and namespace is this caller's business. Where the command alone
+    /// decides that, it was decided before.
+    pub fn may_use_images(&self, pool: &str, namespace: &str, needed: &str) -> bool {
+        let Some((caps, peer)) = &self.mgr_caps else { return true };
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        caps.allows(&MgrAccess {
+            service: "",
+            module: MODULE,
+            command: "",
+            arguments: &[pair("pool", pool), pair("namespace", namespace)].into(),
+            needed: Rwx::from_letters(needed),
+            peer: *peer,
+        })
+    }
 }
 
 /// What the client gets.
@@ -151,13 +180,12 @@ impl Context<'_> {
     pub fn show(&self, json: impl FnOnce() -> Value, plain: impl FnOnce() -> String) -> Answer {
         match self.format {
             Format::Plain => Answer::output(plain()),
-            format => Answer::output(format.write(&json())),
+            ref format => Answer::output(format.write(&json())),
         }
     }
 
     /// JSON in any case, for what has no other form.
     pub fn json(&self, value: &Value) -> Answer {
-        let format = if self.format == Format::Plain { Format::JsonPretty } else { self.format };
-        Answer::output(format.write(value))
+        Answer::output(self.format.write(value))
     }
 }

@@ -6,6 +6,7 @@ mod balancer;
 mod blocklist;
 mod config;
 mod config_key;
+mod crash;
 mod crush;
 mod crush_classes;
 mod crush_edit;
@@ -18,6 +19,7 @@ mod image_schedules;
 pub(crate) mod image_tasks;
 mod log;
 mod mgr;
+mod mgr_modules;
 mod misc;
 mod mon;
 mod osd;
@@ -34,14 +36,21 @@ mod pool_quota;
 mod pool_settings;
 pub(crate) mod pools;
 mod progress;
+mod recovery;
+mod report;
+mod reweight;
 mod scrub;
 mod status;
 #[cfg(test)]
 mod testing;
+mod tiers;
 
+pub(crate) use crash::{Crash, RECENT_SECONDS, crashes};
 pub(crate) use crush_edit::crush_create_or_move;
 pub(crate) use log::append as append_log;
+pub(crate) use mgr_modules::ALWAYS_ON;
 pub(crate) use pool_settings::set_group_target;
+pub(crate) use report::ping;
 
 use crate::command::{Context, Refusal, Registry};
 use serde_json::{Map, Value, json};
@@ -51,6 +60,7 @@ use types::{OsdId, PoolId};
 pub fn registry() -> Registry {
     Registry::new(&[
         status::COMMANDS,
+        report::COMMANDS,
         df::COMMANDS,
         mon::COMMANDS,
         log::COMMANDS,
@@ -59,6 +69,7 @@ pub fn registry() -> Registry {
         config_key::COMMANDS,
         osd::COMMANDS,
         osd_usage::COMMANDS,
+        reweight::COMMANDS,
         osd_marks::COMMANDS,
         osd_life::COMMANDS,
         osd_safety::COMMANDS,
@@ -76,7 +87,11 @@ pub fn registry() -> Registry {
         erasure_code::COMMANDS,
         pg::COMMANDS,
         scrub::COMMANDS,
+        recovery::COMMANDS,
+        tiers::COMMANDS,
         mgr::COMMANDS,
+        mgr_modules::COMMANDS,
+        crash::COMMANDS,
         balancer::COMMANDS,
         autoscale::COMMANDS,
         progress::COMMANDS,
@@ -95,6 +110,15 @@ fn pool_named(context: &Context<'_>, argument: &str) -> Result<PoolId, Refusal> 
     let name = context.arguments.text(argument);
     let id = context.state.osdmap.pool_id(name);
     id.ok_or_else(|| Refusal::missing(format!("unrecognized pool '{name}'")))
+}
+
+/// The pools of a list.
+fn pools_listed(context: &Context<'_>, argument: &str) -> Result<Vec<PoolId>, Refusal> {
+    let id = |name: &String| {
+        let id = context.state.osdmap.pool_id(name);
+        id.ok_or_else(|| Refusal::missing(format!("unrecognized pool '{name}'")))
+    };
+    context.arguments.list(argument).iter().map(id).collect()
 }
 
 /// OSDs as lists give them: `3`, `osd.3`, and `all` or `any` for those that `or_all` says.

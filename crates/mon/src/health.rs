@@ -3,6 +3,7 @@
 //! A check has a summary, which counts, and details, which name what is concerned and end with what
 //! to do next.
 
+mod crashes;
 mod groups;
 mod monitors;
 mod osds;
@@ -75,6 +76,7 @@ pub fn health(view: &View<'_>) -> Health {
     osds::check(&mut health, view);
     groups::check(&mut health, view);
     pools::check(&mut health, view);
+    crashes::check(&mut health, view);
     take_reported(&mut health, view.stats);
     health.muted = view.state.mutes.iter().map(|mute| mute.code.clone()).collect();
     health

@@ -11,6 +11,10 @@ pub const MODULE: &str = "rbd_support";
 pub const SILENCE_MAX: u64 = 60;
 /// Seconds until what failed is tried again.
 pub const RETRY_AFTER: u64 = 30;
+/// For so long a task that is done is what an equal request means: it may have been sent again.
+pub const REPLAY_MAX: std::time::Duration = std::time::Duration::from_secs(60);
+/// Tasks that are remembered after they are done.
+pub const COMPLETED_MAX: usize = 50;
 /// Tasks that may wait.
 pub const TASKS_MAX: usize = 10_000;
 
@@ -25,6 +29,9 @@ pub struct ImageTask {
     pub worker: Option<String>,
     #[serde(default)]
     pub heard: u64,
+    /// When the worker took it.
+    #[serde(default)]
+    pub started: u64,
     /// From zero to one.
     #[serde(default)]
     pub progress: f64,

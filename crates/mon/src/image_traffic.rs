@@ -3,9 +3,10 @@
 //! OSDs count by the ids in the names of objects. Who has a client of his own (a worker, see
 //! [`crate::image_tasks`]) is told which ids are without a name, and says what they are called.
 
+use crate::image_tasks::{COMPLETED_MAX, ImageTask};
 use engine::Time;
 use maps::OsdMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use types::{OsdId, PoolId};
 use wire::internal::{ImageTraffic as Counters, StatsReport};
@@ -32,6 +33,8 @@ pub struct ImageTraffic {
     latest: BTreeMap<OsdId, Latest>,
     /// Nothing, if there is no such image.
     names: BTreeMap<ImageKey, (Option<String>, Time)>,
+    /// Work that was done of late, so that a request that was sent again is not done again.
+    pub completed: VecDeque<(Time, u64, ImageTask)>,
 }
 
 #[derive(Debug)]
@@ -46,6 +49,8 @@ struct Latest {
 pub enum Note {
     Asked,
     Names(Vec<(ImageKey, Option<String>)>),
+    /// Work on an image is done.
+    Done(u64, ImageTask),
 }
 
 /// Per second, or all in all: writes, reads, bytes written and read, nanoseconds that a write and a read
@@ -66,6 +71,14 @@ impl ImageTraffic {
                     self.names.insert(key, (name, now));
                 }
                 self.names.retain(|key, _| self.totals.contains_key(key));
+            }
+            Note::Done(sequence, task) => {
+                if self.completed.iter().all(|(_, _, known)| known.id != task.id) {
+                    self.completed.push_back((now, sequence, task));
+                }
+                while self.completed.len() > COMPLETED_MAX {
+                    self.completed.pop_front();
+                }
             }
         }
     }

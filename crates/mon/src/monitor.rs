@@ -217,6 +217,11 @@ impl Monitor {
         self
     }
 
+    /// What metadata says of the machine that this monitor runs on.
+    pub fn describe_host(&mut self, facts: BTreeMap<String, String>) {
+        self.overview.host_facts = facts;
+    }
+
     pub fn fsid(&self) -> Uuid {
         self.state.monmap.fsid
     }

@@ -209,7 +209,11 @@ impl Osd {
             ("splits_groups", "1".to_owned()),
             ("merges_groups", "1".to_owned()),
             ("merges_clones", "1".to_owned()),
+            ("ceph_release", "reef".to_owned()),
+            ("hb_front_addr", config.addrs.to_string()),
+            ("hb_back_addr", config.addrs.to_string()),
         ];
+        let metadata = metadata.into_iter().map(|(name, value)| (name.to_owned(), value));
         let epoch = self.epoch();
         let boot = OsdBoot {
             version: epoch.0.into(),
@@ -226,7 +230,7 @@ impl Osd {
             cluster_addrs: config.addrs.clone(),
             boot_epoch: types::Epoch(0),
             heartbeat_front_addrs: config.addrs.clone(),
-            metadata: metadata.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            metadata: self.host_facts.clone().into_iter().chain(metadata).collect(),
             features: SUPPORTED,
         };
         self.send(conn, boot.encode(SUPPORTED));

@@ -58,6 +58,8 @@ pub(crate) enum Stage {
 #[derive(Debug)]
 pub struct Osd {
     pub(crate) config: Config,
+    /// What is said of the machine in the metadata.
+    pub(crate) host_facts: BTreeMap<String, String>,
     /// What the configuration database says.
     pub(crate) options: Options,
     pub(crate) entropy: Entropy,
@@ -118,6 +120,11 @@ pub struct Osd {
 
 impl Osd {
     /// `seed` must come from the system's random source, except in simulations and tests.
+    /// What `ceph osd metadata` shows of the machine that this OSD runs on.
+    pub fn describe_host(&mut self, facts: BTreeMap<String, String>) {
+        self.host_facts = facts;
+    }
+
     pub fn new(config: Config, seed: [u8; 32]) -> Self {
         let mut osd = Osd {
             map: OsdMap::new(config.fsid),
@@ -125,6 +132,7 @@ impl Osd {
             placed: Placed::default(),
             stored_maps: StoredMaps::default(),
             config,
+            host_facts: BTreeMap::new(),
             options: Options::default(),
             entropy: Entropy::from_seed(seed),
             stage: Stage::Loading,

@@ -9,6 +9,7 @@ mod control;
 mod datadir;
 mod down;
 mod host;
+mod host_facts;
 mod image;
 mod monitors;
 mod nbd;

@@ -1,32 +1,40 @@
 //! The output formats.
 
+use super::xml;
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::ser::PrettyFormatter;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Format {
     #[default]
     Plain,
     Json,
     JsonPretty,
+    /// With the name of the outermost element.
+    Xml {
+        section: String,
+        pretty: bool,
+    },
 }
 
 impl Format {
-    /// `None` for what is not understood (XML).
-    pub fn from_name(name: &str) -> Option<Format> {
+    /// For the answer to the command with this prefix. What is not known is plain text, as with Ceph.
+    pub fn from_name(name: &str, prefix: &str) -> Format {
         match name {
-            "" | "plain" => Some(Format::Plain),
-            "json" | "json-compact" => Some(Format::Json),
-            "json-pretty" => Some(Format::JsonPretty),
-            _ => None,
+            "json" | "json-compact" => Format::Json,
+            "json-pretty" => Format::JsonPretty,
+            "xml" => Format::Xml { section: xml::section(prefix), pretty: false },
+            "xml-pretty" => Format::Xml { section: xml::section(prefix), pretty: true },
+            _ => Format::Plain,
         }
     }
 
-    pub fn write(self, value: &Value) -> String {
+    pub fn write(&self, value: &Value) -> String {
         match self {
             Format::Json => value.to_string(),
             Format::Plain | Format::JsonPretty => pretty(value),
+            Format::Xml { section, pretty } => xml::write(section, value, *pretty),
         }
     }
 }

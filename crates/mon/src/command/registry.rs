@@ -41,7 +41,8 @@ impl Registry {
 
     /// The answer to `get_command_descriptions`.
     pub fn descriptions(&self) -> Value {
-        let described = self.commands().enumerate().map(|(number, (signature, command))| {
+        let announced = self.commands().filter(|(_, command)| !command.is_internal());
+        let described = announced.enumerate().map(|(number, (signature, command))| {
             (format!("cmd{number:03}"), signature.describe(command))
         });
         Value::Object(described.collect::<Map<_, _>>())

@@ -1,7 +1,8 @@
 //! `osd pool autoscale-status`: how many placement groups pools have, and should have.
 
-use crate::autoscale::{Advice, advice};
+use crate::autoscale::{Advice, THRESHOLD_DEFAULT, THRESHOLD_OPTION, advice};
 use crate::command::{Answer, Command, Context, Refusal, command, number};
+use crate::keys;
 use crate::table::{Table, bytes};
 use maps::{AutoscaleMode, OsdMapFlags};
 use serde_json::{Value, json};
@@ -24,8 +25,8 @@ pub const COMMANDS: &[Command] = &[
                 true => "on",
                 false => "off",
             };
-            Ok(context
-                .show(|| json!({ "noautoscale": state }), || format!("noautoscale is {state}\n")))
+            let _ = context;
+            Ok(Answer::said(format!("noautoscale is {state}")))
         },
     ),
     command(
@@ -34,6 +35,13 @@ pub const COMMANDS: &[Command] = &[
         "osd",
         "rw",
         |context| Ok(set(context, true)),
+    ),
+    command(
+        "osd pool set threshold name=num,type=CephFloat,range=1.0",
+        "set the autoscaler threshold, i.e. the factor by which the new pg_num must vary from the existing pg_num before action is taken",
+        "osd",
+        "rw",
+        set_threshold,
     ),
     command("osd pool unset noautoscale", "Unset the noautoscale flag", "osd", "rw", |context| {
         Ok(set(context, false))
@@ -48,6 +56,13 @@ fn set(context: &mut Context<'_>, on: bool) -> Answer {
     }
     let verb = if on { "set" } else { "unset" };
     Answer::said(format!("noautoscale is {verb}"))
+}
+
+fn set_threshold(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    let threshold = context.arguments.float("num").unwrap_or(THRESHOLD_DEFAULT);
+    let option = crate::state::stored_option(THRESHOLD_OPTION);
+    context.change.put(keys::config("mgr", &option), threshold.to_string());
+    Ok(Answer::output("threshold updated\n"))
 }
 
 fn mode(context: &Context<'_>, advice: &Advice) -> AutoscaleMode {

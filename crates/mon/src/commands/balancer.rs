@@ -45,8 +45,9 @@ pub const COMMANDS: &[Command] = &[
         optimize,
     ),
     command("balancer ls", "List all plans", "mgr", "r", |context| Ok(context.json(&json!([])))),
-    command("balancer pool ls", "List automatic balancing pools", "mgr", "r", |context| {
-        Ok(context.json(&json!([])))
+    // All pools, if none is chosen, which is told by no answer.
+    command("balancer pool ls", "List automatic balancing pools", "mgr", "r", |_| {
+        Ok(Answer::default())
     }),
 ];
 
@@ -92,7 +93,8 @@ fn eval(context: &mut Context<'_>) -> Result<Answer, Refusal> {
             (format!("pool \"{name}\""), spread.map_or(0.0, |spread| spread.score))
         }
     };
-    Ok(context.show(|| json!(score), || format!("{what} score {score:.6} (lower is better)\n")))
+    // As in Ceph, a sentence in every format.
+    Ok(Answer::output(format!("{what} score {score:.6} (lower is better)\n")))
 }
 
 fn eval_verbose(context: &mut Context<'_>) -> Result<Answer, Refusal> {

@@ -58,7 +58,10 @@ fn edit(context: &mut Context<'_>, operation: &str) -> Result<Answer, Refusal> {
     let addr = parse(context.arguments.text("addr"), is_range)?;
     let map = &context.state.osdmap;
     let known = if is_range { &map.range_blocklist } else { &map.blocklist };
-    let name = addrs::plain(&addr);
+    let name = match is_range {
+        true => format!("cidr:{}", addrs::plain(&addr)),
+        false => addrs::plain(&addr),
+    };
     if context.arguments.text(operation) == "rm" {
         if !known.contains_key(&addr) {
             return Ok(Answer::said(format!("{name} isn't blocklisted")));

@@ -74,10 +74,9 @@ fn set(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 
 fn remove(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let key = context.arguments.text("key").to_owned();
-    if !context.state.config_keys.contains_key(&key) {
-        return Ok(Answer::said(format!("no such key '{key}'")));
+    if context.state.config_keys.contains_key(&key) {
+        context.change.delete(keys::config_key(&key));
     }
-    context.change.delete(keys::config_key(&key));
     Ok(Answer::said("key deleted"))
 }
 

@@ -191,7 +191,8 @@ fn complete(profile: &mut ErasureCodeProfile) -> Result<(), Refusal> {
     let name = profile.get("plugin").map_or("", String::as_str);
     let plugin = PLUGINS.iter().find(|plugin| plugin.name == name).ok_or_else(|| {
         let known = PLUGINS.map(|plugin| plugin.name).join(", ");
-        Refusal::invalid(format!("erasure code plugin '{name}' is not known, known are {known}"))
+        let text = format!("erasure code plugin '{name}' is not known, known are {known}");
+        Refusal::new(Errno::IO, text)
     })?;
     let name = plugin.name;
     fill(profile, plugin.defaults);

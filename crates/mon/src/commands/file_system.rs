@@ -56,7 +56,7 @@ pub const COMMANDS: &[Command] = &[
     }),
 ];
 
-fn fsmap() -> Value {
+pub(super) fn fsmap() -> Value {
     json!({
         "epoch": 1,
         "default_fscid": -1,

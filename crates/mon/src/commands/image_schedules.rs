@@ -163,13 +163,13 @@ fn add(context: &mut Context<'_>, kind: &str) -> Result<Answer, Refusal> {
 
 fn remove(context: &mut Context<'_>, kind: &str) -> Result<Answer, Refusal> {
     let level = level(context, kind)?;
+    let interval = context.arguments.optional("interval").filter(|text| !text.is_empty());
+    // What makes no sense is refused even if there is nothing to remove.
+    let gone = interval.map(|interval| item(context, interval)).transpose()?;
     let Some(mut schedule) = find(context, kind, &level) else { return Ok(Answer::default()) };
-    match context.arguments.optional("interval").filter(|text| !text.is_empty()) {
+    match gone {
         None => schedule.items.clear(),
-        Some(interval) => {
-            let gone = item(context, interval)?;
-            schedule.items.retain(|item| *item != gone);
-        }
+        Some(gone) => schedule.items.retain(|item| *item != gone),
     }
     store(context, kind, &level.key(), &schedule);
     Ok(Answer::default())

@@ -2,7 +2,8 @@
 
 use super::{image_perf, image_schedules};
 use crate::command::{Answer, Arguments, Command, Context, Refusal, command, number};
-use crate::image_tasks::{ImageTask, MODULE, RETRY_AFTER, TASKS_MAX};
+use crate::image_tasks::{ImageTask, MODULE, REPLAY_MAX, RETRY_AFTER, TASKS_MAX};
+use crate::image_traffic::Note;
 use crate::keys;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -133,6 +134,11 @@ fn add(context: &mut Context<'_>, action: &str, argument: &str) -> Result<Answer
     if let Some((sequence, task)) = tasks.iter().find(|(_, task)| is_same(task)) {
         return Ok(context.json(&shown(context, *sequence, task)));
     }
+    let completed = context.stats.images.completed.iter().rev();
+    let mut recent = completed.take_while(|(at, ..)| context.now.since(*at) < REPLAY_MAX);
+    if let Some((_, sequence, task)) = recent.find(|(_, _, task)| task.refs == refs) {
+        return Ok(context.json(&shown(context, *sequence, task)));
+    }
     if tasks.len() >= TASKS_MAX {
         let text = format!("{TASKS_MAX} tasks are waiting; `rbd task list` tells which");
         return Err(Refusal::new(Errno::BUSY, text));
@@ -154,6 +160,7 @@ fn new_task(
         refs,
         worker: None,
         heard: 0,
+        started: 0,
         progress: 0.0,
         is_canceled: false,
         failure: None,
@@ -208,12 +215,21 @@ fn find(context: &Context<'_>, id: &str) -> Result<(u64, ImageTask), Refusal> {
     found.ok_or_else(|| Refusal::missing(format!("No such task {id}")))
 }
 
+/// Whether a caller whose capabilities are limited to some pools may know of a task, or change it.
+fn may_use(context: &Context<'_>, task: &ImageTask, needed: &str) -> bool {
+    let part = |key: &str| task.refs.get(key).map_or("", String::as_str);
+    context.caller.may_use_images(part("pool_name"), part("pool_namespace"), needed)
+}
+
 fn list(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     if let Some(id) = context.arguments.optional("task_id") {
         let (sequence, task) = find(context, id)?;
+        if !may_use(context, &task, "r") {
+            return Err(Refusal::missing(format!("No such task {id}")));
+        }
         return Ok(context.json(&shown(context, sequence, &task)));
     }
-    let tasks = context.state.image_tasks.iter();
+    let tasks = context.state.image_tasks.iter().filter(|(_, task)| may_use(context, task, "r"));
     let all: Vec<Value> = tasks.map(|(sequence, task)| shown(context, *sequence, task)).collect();
     Ok(context.json(&json!(all)))
 }
@@ -221,6 +237,10 @@ fn list(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 /// What somebody is at stays until that one has heard of it.
 fn cancel(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let (sequence, mut task) = find(context, context.arguments.text("task_id"))?;
+    if !may_use(context, &task, "rw") {
+        let id = &task.id;
+        return Err(Refusal::missing(format!("No such task {id}")));
+    }
     task.is_canceled = true;
     if task.is_under_way(seconds(context)) {
         store(context, sequence, &task);
@@ -241,7 +261,7 @@ fn take(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let Some((sequence, task)) = found else { return Ok(context.json(&json!({}))) };
     let (sequence, mut task) = (*sequence, task.clone());
     task.worker = Some(context.arguments.text("worker").to_owned());
-    (task.heard, task.progress) = (now, 0.0);
+    (task.heard, task.started, task.progress) = (now, now, 0.0);
     store(context, sequence, &task);
     Ok(context.json(&shown(context, sequence, &task)))
 }
@@ -266,6 +286,9 @@ fn report(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         }
     };
     if is_over {
+        if context.arguments.text("state") == "done" {
+            context.change.note_images(Note::Done(sequence, task));
+        }
         context.change.delete(keys::image_task(sequence));
     } else {
         store(context, sequence, &task);

@@ -2,11 +2,12 @@
 
 use super::count_values;
 use crate::command::{Answer, Command, Context, Refusal, command};
+use crate::dump::addrs;
 use crate::dump::maps::{monmap, monmap_plain};
 use crate::keys;
-use maps::MonFeatures;
+use maps::{MonFeatures, MonInfo};
 use serde_json::{Value, json};
-use types::Errno;
+use types::{EntityAddrVec, Errno};
 
 pub const COMMANDS: &[Command] = &[
     command(
@@ -52,6 +53,36 @@ pub const COMMANDS: &[Command] = &[
         "mon",
         "r",
         ok_to_stop,
+    ),
+    command(
+        "mon feature set name=feature_name,type=CephString \
+         name=yes_i_really_mean_it,type=CephBool,req=false",
+        "set provided feature on mon map",
+        "mon",
+        "rw",
+        set_feature,
+    ),
+    command(
+        "mon ok-to-add-offline",
+        "check whether adding a mon and not starting it would break quorum",
+        "mon",
+        "r",
+        // Monitors do not vote: one that does not run holds nothing up.
+        |_| Ok(Answer::said("adding another monitor that is not running will not break quorum")),
+    ),
+    command(
+        "mon ok-to-rm name=id,type=CephString",
+        "check whether removing the specified mon would break quorum",
+        "mon",
+        "r",
+        ok_to_remove,
+    ),
+    command(
+        "mon set-rank name=name,type=CephString name=rank,type=CephInt",
+        "set the rank for the specified mon",
+        "mon",
+        "rw",
+        set_rank,
     ),
     command("mon enable-msgr2", "enable the msgr2 protocol on port 3300", "mon", "rw", |_| {
         Ok(Answer::said("all monitors have already enabled msgr2"))
@@ -132,26 +163,41 @@ fn getmap(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 }
 
 /// What is said of this process.
-pub fn own_metadata(context: &Context<'_>, name: &str, addrs: String) -> Value {
-    json!({
+pub fn own_metadata(context: &Context<'_>, name: &str, addrs: &EntityAddrVec) -> Value {
+    let present = context.state.present.get(name);
+    let facts = present.map_or(&context.overview.host_facts, |present| &present.host_facts);
+    let mut metadata = json!({
         "name": name,
-        "addrs": addrs,
+        "addr": addrs::legacy(addrs),
+        "addrs": addrs.to_string(),
         "arch": std::env::consts::ARCH,
         "ceph_release": "reef",
         "ceph_version": crate::VERSION,
         "ceph_version_short": "18.2.0",
-        "hostname": context.state.present.get(name).map_or_else(
-            || context.overview.hostname.as_str(),
-            |presence| presence.hostname.as_str(),
-        ),
+        "hostname": present.map_or(&context.overview.hostname, |present| &present.hostname),
         "os": "Linux",
-    })
+    });
+    for (fact, value) in facts {
+        metadata[fact] = json!(value);
+    }
+    metadata
+}
+
+/// What is said of a monitor.
+fn metadata_of(context: &Context<'_>, mon: &MonInfo) -> Value {
+    let mut metadata = own_metadata(context, &mon.name, &mon.public_addrs);
+    metadata["compression_algorithms"] = json!("none");
+    metadata["created_at"] = json!(context.state.monmap.created.to_iso());
+    // Unknown, as they are to Ceph's monitors on other than local disks.
+    for field in ["ceph_version_when_created", "device_ids", "device_paths", "devices"] {
+        metadata[field] = json!("");
+    }
+    metadata
 }
 
 fn metadata(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let mons = context.state.monmap.mons();
-    let all = mons.map(|mon| own_metadata(context, &mon.name, mon.public_addrs.to_string()));
-    let all: Vec<Value> = all.collect();
+    let all: Vec<Value> = mons.map(|mon| metadata_of(context, mon)).collect();
     match context.arguments.optional("id") {
         None => Ok(context.json(&json!(all))),
         Some(id) => {
@@ -166,7 +212,7 @@ fn metadata(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 fn count_metadata(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let property = context.arguments.text("property");
     let mons = context.state.monmap.mons();
-    let all = mons.map(|mon| own_metadata(context, &mon.name, mon.public_addrs.to_string()));
+    let all = mons.map(|mon| metadata_of(context, mon));
     let values: Vec<String> =
         all.map(|one| one[property].as_str().unwrap_or("unknown").to_owned()).collect();
     Ok(context.json(&count_values(values.iter().map(String::as_str))))
@@ -215,6 +261,43 @@ fn ok_to_stop(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         context.state.monmap.ranks.len()
     );
     Err(Refusal::new(Errno::BUSY, text))
+}
+
+fn ok_to_remove(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    let id = context.arguments.text("id");
+    if !context.state.monmap.mon_info.contains_key(id) {
+        return Ok(Answer::said(format!("mon.{id} does not exist or has already been removed")));
+    }
+    if context.state.quorum().iter().any(|(_, name)| *name != id) {
+        return Ok(Answer::said("safe to remove mon.".to_owned() + id));
+    }
+    let text = format!("removing mon.{id} would break quorum: no other monitor is alive");
+    Err(Refusal::new(Errno::BUSY, text))
+}
+
+fn set_rank(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    let name = context.arguments.text("name");
+    let current = context.state.monmap.rank(name);
+    let current = current.ok_or_else(|| Refusal::missing(format!("mon.{name} does not exist")))?;
+    if context.arguments.int("rank").and_then(|rank| usize::try_from(rank).ok()) == Some(current) {
+        return Ok(Answer::said(format!("mon.{name} already has rank {current}")));
+    }
+    let text = format!(
+        "mon.{name} keeps rank {current}: ranks mean nothing where monitors do not vote, and running \
+         monitors are known by theirs"
+    );
+    Err(Refusal::new(Errno::NOTSUPP, text))
+}
+
+/// All features that there are were set when the map was made.
+fn set_feature(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    let name = context.arguments.text("feature_name");
+    if !context.state.monmap.persistent_features.names().any(|known| known == name) {
+        return Err(Refusal::invalid(format!(
+            "feature '{name}' is not known, 'ceph mon feature ls' tells which are"
+        )));
+    }
+    Ok(Answer::default())
 }
 
 fn add(context: &mut Context<'_>) -> Result<Answer, Refusal> {

@@ -5,7 +5,7 @@ use super::status::{osd_versions, osdmap_summary};
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::dump::tree::{self, Selection};
 use crate::dump::{addrs, osdmap};
-use crate::table::since;
+use crate::table::{Table, since};
 use maps::{OsdMap, OsdMapFlags, OsdState};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
@@ -158,12 +158,14 @@ fn dump(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 fn info(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let map = &context.state.osdmap;
     if context.arguments.optional("id").is_some() {
-        let osd = existing(context, "id")?;
-        let value = map.osd(osd).map(|one| osdmap::osd(osd, one)).unwrap_or_default();
-        return Ok(context.json(&value));
+        let osd = context.arguments.osd("id");
+        let missing = || Refusal::invalid(format!("osd.{osd} does not exist"));
+        let one = map.osd(osd).filter(|_| map.exists(osd)).ok_or_else(missing)?;
+        return Ok(context.show(|| osdmap::osd(osd, one), || osdmap::osd_line(osd, one)));
     }
-    let all: Vec<Value> = map.existing_osds().map(|(osd, one)| osdmap::osd(osd, one)).collect();
-    Ok(context.json(&json!(all)))
+    let json = || map.existing_osds().map(|(osd, one)| osdmap::osd(osd, one)).collect();
+    let plain = || map.existing_osds().map(|(osd, one)| osdmap::osd_line(osd, one)).collect();
+    Ok(context.show(json, plain))
 }
 
 fn show_tree(context: &mut Context<'_>) -> Result<Answer, Refusal> {
@@ -176,10 +178,24 @@ fn show_tree(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         }
     };
     let states = context.arguments.list("states");
+    check_states(states)?;
     let shows = |osd: OsdId| states.is_empty() || matches_states(&map, osd, states);
     let selection = Selection { root, hide_empty: !states.is_empty(), shows: &shows };
     let json = || tree::osd_json(&map, &selection);
     Ok(context.show(json, || tree::osd_plain(&map, &selection)))
+}
+
+/// States that exclude each other would show nothing.
+fn check_states(states: &[String]) -> Result<(), Refusal> {
+    for (group, text) in [
+        (&["up", "down", "destroyed"][..], "can specify only one of up, down and destroyed"),
+        (&["in", "out"], "cannot specify both in and out"),
+    ] {
+        if group.iter().filter(|state| states.iter().any(|given| given == *state)).count() > 1 {
+            return Err(Refusal::invalid(text));
+        }
+    }
+    Ok(())
 }
 
 /// Of `up` and `down` one must hold if any is given; of `in` and `out` likewise.
@@ -261,7 +277,7 @@ fn find(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(context.json(&value))
 }
 
-fn metadata_of(context: &Context<'_>, osd: OsdId) -> Value {
+pub(super) fn metadata_of(context: &Context<'_>, osd: OsdId) -> Value {
     let mut object = Map::new();
     object.insert("id".to_owned(), json!(osd.0));
     let known = context.state.osd_metadata.get(&osd).into_iter().flatten();
@@ -297,8 +313,18 @@ fn versions(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 fn numa(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let osds = context.state.osdmap.existing_osds();
     let host = &context.overview.hostname;
-    let all: Vec<Value> = osds.map(|(osd, _)| json!({ "osd": osd.0, "host": host })).collect();
-    Ok(context.json(&json!(all)))
+    let osds: Vec<OsdId> = osds.map(|(osd, _)| osd).collect();
+    let json = || osds.iter().map(|osd| json!({ "osd": osd.0, "host": host })).collect();
+    let plain = || {
+        let mut table = Table::new(&[">OSD", "HOST", ">NETWORK", ">STORAGE", ">AFFINITY", "CPUS"]);
+        for osd in &osds {
+            let unknown = || "-".to_owned();
+            let row = [osd.to_string(), host.clone(), unknown(), unknown(), unknown(), unknown()];
+            table.row(row);
+        }
+        table.to_string()
+    };
+    Ok(context.show(json, plain))
 }
 
 fn min_compat_client(context: &mut Context<'_>) -> Result<Answer, Refusal> {

@@ -64,7 +64,7 @@ pub const COMMANDS: &[Command] = &[
         "purge all traces of an OSD that was partially created but never started",
         "osd",
         "rw",
-        purge,
+        purge_new,
     ),
     command(
         "osd lost name=id,type=CephOsdName name=yes_i_really_mean_it,type=CephBool,req=false",
@@ -93,6 +93,12 @@ fn new(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     };
     let same = uuid.and_then(|uuid| map.existing_osds().find(|(_, osd)| osd.uuid == uuid));
     if let Some((osd, _)) = same {
+        if let Some(other) = context.arguments.optional_osd("id").filter(|other| *other != osd) {
+            let uuid = uuid.unwrap_or_default();
+            let text = format!("uuid {uuid} already in use by osd.{osd}, not by osd.{other}");
+            return Err(Refusal::new(Errno::EXIST, text));
+        }
+        check_secret(context, osd)?;
         return Ok(created(context, osd));
     }
     let osd = match context.arguments.optional_osd("id") {
@@ -134,6 +140,17 @@ fn new(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 
 fn created(context: &Context<'_>, osd: OsdId) -> Answer {
     context.show(|| json!({ "osdid": osd.0 }), || format!("{osd}\n"))
+}
+
+/// The same OSD may be asked for again, but with no other secret than it has.
+fn check_secret(context: &Context<'_>, osd: OsdId) -> Result<(), Refusal> {
+    let Some(key) = new_key(context)? else { return Ok(()) };
+    let known = context.state.entities.get(&EntityName::osd(osd.0));
+    if known.is_some_and(|known| known.key != key) {
+        let text = format!("osd.{osd} exists, and its cephx_secret is another one");
+        return Err(Refusal::new(Errno::EXIST, text));
+    }
+    Ok(())
 }
 
 /// `{"cephx_secret": "…"}` as input.
@@ -193,18 +210,24 @@ fn confirm(context: &Context<'_>, what: &str) -> Result<(), Refusal> {
     ))
 }
 
-/// The OSD, which must be down.
-fn stopped(context: &Context<'_>) -> Result<OsdId, Refusal> {
-    let osd = existing(context, "id")?;
+fn check_stopped(context: &Context<'_>, osd: OsdId) -> Result<(), Refusal> {
     match context.state.osdmap.is_up(osd) {
         true => Err(Refusal::new(Errno::BUSY, format!("osd.{osd} is not `down`."))),
-        false => Ok(osd),
+        false => Ok(()),
     }
 }
 
+fn absent(osd: OsdId) -> Answer {
+    Answer::said(format!("osd.{osd} does not exist"))
+}
+
 fn destroy(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    let osd = context.arguments.osd("id");
+    if !context.state.osdmap.exists(osd) {
+        return Ok(absent(osd));
+    }
+    check_stopped(context, osd)?;
     confirm(context, "destroy the keys of")?;
-    let osd = stopped(context)?;
     let known = context.state.osdmap.osd(osd).map(|known| known.state).unwrap_or_default();
     if known.contains(OsdState::DESTROYED) {
         return Ok(Answer::said(format!("destroyed osd.{osd}")));
@@ -218,22 +241,43 @@ fn destroy(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 }
 
 fn purge(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    confirm(context, "remove all traces of")?;
     let osd = context.arguments.osd("id");
-    if context.state.osdmap.exists(osd) {
-        stopped(context)?;
+    check_stopped(context, osd)?;
+    let (exists, has_key) = (
+        context.state.osdmap.exists(osd),
+        context.state.entities.contains_key(&EntityName::osd(osd.0)),
+    );
+    let is_placed = context.state.osdmap.crush.parent(osd.0).is_some();
+    // Of one that is not in the map, something may be left all the same.
+    if !exists && !has_key && !is_placed {
+        return Ok(absent(osd));
+    }
+    confirm(context, "remove all traces of")?;
+    if exists {
         forget(context, osd);
     }
     crush_remove(context.state, &mut context.change, osd);
-    if context.state.entities.contains_key(&EntityName::osd(osd.0)) {
+    if has_key {
         context.change.delete(keys::auth(&EntityName::osd(osd.0)));
     }
     Ok(Answer::said(format!("purged osd.{osd}")))
 }
 
+/// Only for what never was up.
+fn purge_new(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    let osd = context.arguments.osd("id");
+    let known = context.state.osdmap.osd(osd);
+    if known.is_some_and(|known| known.is_up() || known.info.up_from.0 > 0) {
+        let text = format!("osd.{osd} is not new: it has been up; 'ceph osd purge' removes it");
+        return Err(Refusal::new(Errno::PERM, text));
+    }
+    purge(context)
+}
+
 fn lost(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     confirm(context, "declare lost what only it has:")?;
-    let osd = stopped(context)?;
+    let osd = existing(context, "id")?;
+    check_stopped(context, osd)?;
     let epoch = context.state.osdmap.osd(osd).map_or(types::Epoch(0), |known| known.info.down_at);
     context.change.osdmap(context.state).new_lost.insert(osd, epoch);
     Ok(Answer::said(format!("marked osd lost in epoch {epoch}")))

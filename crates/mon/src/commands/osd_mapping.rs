@@ -3,6 +3,7 @@
 use super::osds_listed;
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::dump::pgs::set_text;
+use maps::Release;
 use serde_json::json;
 use types::{Errno, OsdId, PgId};
 
@@ -84,11 +85,10 @@ pub const COMMANDS: &[Command] = &[
         "force creation of pg <pgid>",
         "osd",
         "rw",
-        |_| {
-            Err(Refusal::new(
-                Errno::NOTSUPP,
-                "placement groups are created by their OSDs; none needs to be forced",
-            ))
+        |context| {
+            group(context)?;
+            let text = "placement groups are created by their OSDs; none needs to be forced";
+            Err(Refusal::new(Errno::NOTSUPP, text))
         },
     ),
 ];
@@ -197,7 +197,21 @@ fn rm_primary_temp(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(Answer::said(format!("clear {pg} primary_temp mapping")))
 }
 
+/// Clients of older releases would look for data in the wrong place.
+fn check_clients(context: &Context<'_>, needed: Release, what: &str) -> Result<(), Refusal> {
+    let allowed = context.state.osdmap.require_min_compat_client;
+    if allowed >= needed {
+        return Ok(());
+    }
+    let text = format!(
+        "min_compat_client {allowed} < {needed}, which is required for {what}. Try 'ceph osd \
+         set-require-min-compat-client {needed}' before using the new interface"
+    );
+    Err(Refusal::new(Errno::PERM, text))
+}
+
 fn upmap(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    check_clients(context, Release::LUMINOUS, "pg-upmap")?;
     let (pg, osds) = (group(context)?, listed_osds(context)?);
     let size = context.state.osdmap.pool(pg.pool).map_or(0, |pool| usize::from(pool.size));
     if osds.len() > size {
@@ -210,6 +224,7 @@ fn upmap(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 }
 
 fn rm_upmap(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    check_clients(context, Release::LUMINOUS, "pg-upmap")?;
     let pg = group(context)?;
     if context.state.osdmap.pg_upmap.contains_key(&pg) {
         context.change.osdmap(context.state).old_pg_upmap.insert(pg);
@@ -218,6 +233,7 @@ fn rm_upmap(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 }
 
 fn upmap_items(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    check_clients(context, Release::LUMINOUS, "pg-upmap")?;
     let (pg, osds) = (group(context)?, listed_osds(context)?);
     if osds.is_empty() || !osds.len().is_multiple_of(2) {
         return Err(Refusal::invalid(
@@ -231,6 +247,7 @@ fn upmap_items(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 }
 
 fn rm_upmap_items(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    check_clients(context, Release::LUMINOUS, "pg-upmap")?;
     let pg = group(context)?;
     if context.state.osdmap.pg_upmap_items.contains_key(&pg) {
         context.change.osdmap(context.state).old_pg_upmap_items.insert(pg);
@@ -239,6 +256,7 @@ fn rm_upmap_items(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 }
 
 fn upmap_primary(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    check_clients(context, Release::REEF, "pg-upmap-primary")?;
     let (pg, osd) = (group(context)?, super::osd::existing(context, "id")?);
     if !context.state.osdmap.pg_to_osds(pg).up.contains(&osd) {
         return Err(Refusal::invalid(format!("osd.{osd} is not in acting set for pg {pg}")));

@@ -3,6 +3,7 @@
 use super::osd::existing;
 use super::osds_listed;
 use crate::command::{Answer, Command, Context, Refusal, command};
+use crate::dump::osdmap::min_compat_client;
 use crate::monitor::mark_down;
 use maps::{OsdMapFlags, OsdState, Release, WEIGHT_IN};
 use types::{Errno, OsdId};
@@ -144,6 +145,16 @@ pub const COMMANDS: &[Command] = &[
         require_min_compat_client,
     ),
     command(
+        "osd set-allow-crimson name=yes_i_really_mean_it,type=CephBool,req=false",
+        "Allow crimson-osds to boot and join the cluster.  Note, crimson-osd is not yet considered stable",
+        "osd",
+        "rw",
+        |_| {
+            let text = "there are no crimson OSDs in this cluster, and none can join it";
+            Err(Refusal::new(Errno::PERM, text))
+        },
+    ),
+    command(
         "osd require-osd-release \
          name=release,type=CephChoices,strings=octopus|pacific|quincy|reef|squid|tentacle \
          name=yes_i_really_mean_it,type=CephBool,req=false",
@@ -156,6 +167,10 @@ pub const COMMANDS: &[Command] = &[
 
 fn set(context: &mut Context<'_>, on: bool) -> Result<Answer, Refusal> {
     let key = context.arguments.text("key").to_owned();
+    if key == "full" && on {
+        let text = "the flag 'full' cannot be set by hand: 'ceph osd pause' stops all clients";
+        return Err(Refusal::invalid(text));
+    }
     if key == "pglog_hardlimit" && !on {
         return Err(Refusal::new(Errno::PERM, "pglog_hardlimit cannot be unset"));
     }
@@ -256,27 +271,22 @@ fn primary_affinity(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(Answer::said(format!("set osd.{osd} primary-affinity to {weight} ({fixed:x})")))
 }
 
-/// Sets or clears a hold such as `noout` on one OSD; whether that changes anything.
-fn hold_one(context: &mut Context<'_>, osd: OsdId, flag: OsdState, on: bool) -> bool {
+/// Sets or clears a hold such as `noout` on one OSD.
+fn hold_one(context: &mut Context<'_>, osd: OsdId, flag: OsdState, on: bool) {
     let known = context.state.osdmap.osd(osd).map(|known| known.state).unwrap_or_default();
     let flipped = OsdState(if on { flag.0 & !known.0 } else { flag.0 & known.0 });
-    if flipped.is_empty() {
-        return false;
+    if !flipped.is_empty() {
+        let states = &mut context.change.osdmap(context.state).new_state;
+        let state = states.entry(osd).or_default();
+        *state = *state | flipped;
     }
-    let states = &mut context.change.osdmap(context.state).new_state;
-    let state = states.entry(osd).or_default();
-    *state = *state | flipped;
-    true
 }
 
 fn hold(context: &mut Context<'_>, flag: OsdState, on: bool) -> Result<Answer, Refusal> {
     for_each(context, |context, osd| {
-        let changed = hold_one(context, osd, flag, on);
-        let (verb, already) = if on { ("added", "has") } else { ("removed", "does not have") };
-        match changed {
-            true => format!("{verb} {flag} of osd.{osd}. "),
-            false => format!("osd.{osd} {already} {flag}. "),
-        }
+        hold_one(context, osd, flag, on);
+        // As Ceph has it, only strangers are worth a word.
+        String::new()
     })
 }
 
@@ -297,6 +307,7 @@ fn set_group(context: &mut Context<'_>, on: bool) -> Result<Answer, Refusal> {
         });
     }
     let map = &context.state.osdmap;
+    let mut text = String::new();
     for who in context.arguments.list("who").to_vec() {
         let bucket = map.crush.item_id(&who).filter(|item| *item < 0);
         match (bucket, map.crush.class_id(&who)) {
@@ -313,18 +324,16 @@ fn set_group(context: &mut Context<'_>, on: bool) -> Result<Answer, Refusal> {
             (None, None) => {
                 let all = || map.existing_osds().map(|(osd, _)| osd).collect();
                 let osds = osds_listed(std::slice::from_ref(&who), all)?;
-                if let Some(osd) = osds.iter().find(|osd| !map.exists(**osd)) {
-                    return Err(Refusal::missing(format!(
-                        "{who} is neither an OSD (osd.{osd} does not exist) nor a CRUSH bucket or device class"
-                    )));
-                }
                 for osd in osds {
-                    hold_one(context, osd, flags, on);
+                    match map.exists(osd) {
+                        true => hold_one(context, osd, flags, on),
+                        false => text += &format!("osd.{osd} does not exist. "),
+                    }
                 }
             }
         }
     }
-    Ok(Answer::default())
+    Ok(Answer::said(text))
 }
 
 fn changed(held: OsdState, flags: OsdState, on: bool) -> OsdState {
@@ -333,24 +342,13 @@ fn changed(held: OsdState, flags: OsdState, on: bool) -> OsdState {
 
 fn ratio(context: &mut Context<'_>, which: &str) -> Result<Answer, Refusal> {
     let ratio = context.arguments.float("ratio").unwrap_or_default();
-    let map = &context.state.osdmap;
-    let (mut near, mut backfill, mut full) =
-        (map.nearfull_ratio, map.backfillfull_ratio, map.full_ratio);
-    match which {
-        "full" => full = ratio as f32,
-        "backfillfull" => backfill = ratio as f32,
-        _ => near = ratio as f32,
-    }
-    if !(near <= backfill && backfill <= full && full <= 1.0) {
-        return Err(Refusal::invalid(format!(
-            "the ratios must be in this order: nearfull ({near}) <= backfillfull ({backfill}) <= full \
-             ({full}) <= 1"
-        )));
-    }
+    // Health says so if they are out of order: whoever moves all three must begin with one.
     let incremental = context.change.osdmap(context.state);
-    incremental.new_nearfull_ratio = Some(near);
-    incremental.new_backfillfull_ratio = Some(backfill);
-    incremental.new_full_ratio = Some(full);
+    match which {
+        "full" => incremental.new_full_ratio = Some(ratio as f32),
+        "backfillfull" => incremental.new_backfillfull_ratio = Some(ratio as f32),
+        _ => incremental.new_nearfull_ratio = Some(ratio as f32),
+    }
     Ok(Answer::said(format!("osd set-{which}-ratio {ratio}")))
 }
 
@@ -361,6 +359,14 @@ fn release(text: &str) -> Result<Release, Refusal> {
 
 fn require_min_compat_client(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let release = release(context.arguments.text("version"))?;
+    let needed = min_compat_client(&context.state.osdmap);
+    if needed.parse().is_ok_and(|needed: Release| release < needed) {
+        let text = format!(
+            "osdmap current utilizes features that require {needed}; cannot set \
+             require_min_compat_client below that to {release}"
+        );
+        return Err(Refusal::new(Errno::PERM, text));
+    }
     if context.state.osdmap.require_min_compat_client != release {
         context.change.osdmap(context.state).new_require_min_compat_client = Some(release);
     }

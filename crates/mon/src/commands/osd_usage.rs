@@ -7,10 +7,7 @@ use crate::dump::tree::{Selection, Utilization};
 use crate::table::Table;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use types::{Errno, OsdId};
-
-/// Less used space than this is no ground to move anything.
-const REWEIGHT_KIB_MIN: u64 = 10 << 10;
+use types::OsdId;
 
 pub const COMMANDS: &[Command] = &[
     command(
@@ -38,14 +35,6 @@ pub const COMMANDS: &[Command] = &[
         "r",
         last_stat_seq,
     ),
-    command("osd reweight-by-utilization", "reweight OSDs by utilization", "osd", "rw", reweight),
-    command(
-        "osd test-reweight-by-utilization",
-        "dry run of reweight OSDs by utilization",
-        "osd",
-        "r",
-        reweight,
-    ),
     command(
         "osd status name=bucket,type=CephString,req=false",
         "Show the status of OSDs within a bucket, or all",
@@ -60,6 +49,12 @@ fn df(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let tree = context.arguments.optional("output_method") == Some("tree");
     let filter = context.arguments.optional("filter").unwrap_or_default();
     let (root, class) = match context.arguments.optional("filter_by") {
+        None if !filter.is_empty() => {
+            let text = format!(
+                "'{filter}' is neither plain nor tree, and no filter without 'class' or 'name' before it"
+            );
+            return Err(Refusal::invalid(text));
+        }
         None => (None, None),
         Some(_) if filter.is_empty() => {
             return Err(Refusal::invalid("osd df: filter_by needs a filter: a class or a name"));
@@ -178,15 +173,6 @@ fn last_stat_seq(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     existing(context, "id")?;
     let sequence = context.stats.version;
     Ok(context.show(|| json!(sequence), || sequence.to_string()))
-}
-
-fn reweight(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let used = context.stats.usage(&context.state.osdmap).bytes_used >> 10;
-    let text = match used < REWEIGHT_KIB_MIN {
-        true => format!("Refusing to reweight: we only have {used} kb used across all osds!"),
-        false => "reweighting by utilization is not supported; use 'ceph osd reweight'".to_owned(),
-    };
-    Err(Refusal::new(Errno::DOM, text))
 }
 
 fn status(context: &mut Context<'_>) -> Result<Answer, Refusal> {

@@ -6,7 +6,7 @@ use crate::dump::pgs::{self, Row};
 use crate::statistics::Totals;
 use crate::table::{bytes, count};
 use serde_json::{Map, Value, json};
-use types::{OsdId, PoolId, UTime};
+use types::{Errno, OsdId, PoolId, UTime};
 use wire::internal::pg_state;
 
 /// `mon_pg_stuck_threshold`
@@ -77,7 +77,15 @@ pub const COMMANDS: &[Command] = &[
         "r",
         debug,
     ),
+    command("pg getmap", "get binary pg map to -o/stdout", "pg", "r", getmap),
 ];
+
+/// Ceph's binary form is its own; this is what it holds, as JSON.
+fn getmap(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    let value = dump_value(context, &["all".to_owned()]);
+    let text = format!("got pgmap version {}", context.stats.version);
+    Ok(Answer::output(value.to_string()).saying(text))
+}
 
 /// What `pg stat` says, in Ceph's order: states by their bits.
 fn stat(context: &mut Context<'_>) -> Result<Answer, Refusal> {
@@ -353,15 +361,24 @@ fn list(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(listing(context, &selected(context)?))
 }
 
+/// An OSD that is down, or does not exist, has no groups at the moment.
+fn up(context: &Context<'_>) -> Result<OsdId, Refusal> {
+    let osd = context.arguments.osd("osd");
+    match context.state.osdmap.is_up(osd) {
+        true => Ok(osd),
+        false => Err(Refusal::new(Errno::AGAIN, format!("osd {osd} is not up"))),
+    }
+}
+
 fn list_by_osd(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let osd = super::osd::existing(context, "osd")?;
+    let osd = up(context)?;
     let mut rows = selected(context)?;
     rows.retain(|row| row.stat.acting.contains(&osd) || row.stat.up.contains(&osd));
     Ok(listing(context, &rows))
 }
 
 fn list_by_primary(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let osd = super::osd::existing(context, "osd")?;
+    let osd = up(context)?;
     let mut rows = selected(context)?;
     rows.retain(|row| row.stat.acting.iter().find(|one| **one != OsdId::NONE) == Some(&osd));
     Ok(listing(context, &rows))
@@ -405,6 +422,6 @@ fn debug(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         "unfound_objects_exist" => totals.unfound > 0,
         _ => totals.degraded > 0,
     };
-    let text = if found { "TRUE" } else { "FALSE" };
-    Ok(context.show(|| json!(found), || text.to_owned()))
+    // As in Ceph, the same word in every format.
+    Ok(Answer::output(if found { "TRUE" } else { "FALSE" }))
 }

@@ -197,7 +197,8 @@ fn get(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         Refusal::missing(format!("application '{app}' on pool '{name}' does not have key '{key}'"))
     };
     let value = keys.get(key).ok_or_else(missing)?;
-    Ok(context.show(|| json!({ key: value }), || format!("{value}\n")))
+    // As in Ceph, the bare value in every format.
+    Ok(Answer::output(format!("{value}\n")))
 }
 
 #[cfg(test)]

@@ -143,7 +143,11 @@ fn value(context: &Context<'_>, pool: &Pool, variable: &str) -> Option<Value> {
     })
 }
 
-fn plain_value(value: &Value) -> String {
+fn plain_value(name: &str, value: &Value) -> String {
+    // The only switch that is a number in text.
+    if name == "use_gmt_hitset" {
+        return u8::from(value == true).to_string();
+    }
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
@@ -171,8 +175,11 @@ fn get(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         object.extend(found.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
         Value::Object(object)
     };
-    let plain =
-        || found.iter().map(|(name, value)| format!("{name}: {}\n", plain_value(value))).collect();
+    let plain = || {
+        let line =
+            |(name, value): &(&str, Value)| format!("{name}: {}\n", plain_value(name, value));
+        found.iter().map(line).collect()
+    };
     Ok(context.show(json, plain))
 }
 
@@ -520,7 +527,7 @@ mod tests {
             let expected = format!("pool 'x' is not a {kind} pool: variable not applicable");
             assert_eq!((refusal.errno, refusal.text), (Errno::ACCES, expected));
         }
-        assert_eq!(text(&get("use_gmt_hitset").unwrap()), "use_gmt_hitset: true\n");
+        assert_eq!(text(&get("use_gmt_hitset").unwrap()), "use_gmt_hitset: 1\n");
     }
 
     #[test]

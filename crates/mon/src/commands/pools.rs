@@ -24,7 +24,7 @@ const SIZE_MAX: u64 = 10;
 const SIZE_DEFAULT: u64 = 3;
 /// As in Ceph, limits per OSD assume that there are or will be as many.
 const OSDS_EXPECTED_MIN: u64 = 3;
-const NAME_LENGTH_MAX: usize = 128;
+const NAME_LENGTH_MAX: usize = 512;
 
 macro_rules! deletion {
     ($prefix:literal) => {

@@ -1,6 +1,7 @@
 //! `ceph progress`: what moves data, and how far it is.
 
 use crate::command::{Answer, Command, Context, Refusal, command, number};
+use crate::image_tasks::ImageTask;
 use crate::progress::Event;
 use crate::table::age;
 use engine::Time;
@@ -21,8 +22,7 @@ pub const COMMANDS: &[Command] = &[
 /// Two lines, as `status` has them.
 pub(super) fn plain(event: &Event, now: Time) -> String {
     let passed = age(event.finished.unwrap_or(now).since(event.started).as_secs());
-    let filled = (event.fraction() * BAR as f64) as usize;
-    let bar: String = (0..BAR).map(|cell| if cell < filled { '=' } else { '.' }).collect();
+    let bar = bar(event.fraction());
     let remaining = match event.remaining(now) {
         Some(left) if event.finished.is_none() => format!(" (remaining: {})", age(left.as_secs())),
         _ => String::new(),
@@ -30,11 +30,59 @@ pub(super) fn plain(event: &Event, now: Time) -> String {
     format!("    {} ({passed})\n      [{bar}]{remaining}\n", event.message)
 }
 
+fn bar(fraction: f64) -> String {
+    let filled = (fraction * BAR as f64) as usize;
+    (0..BAR).map(|cell| if cell < filled { '=' } else { '.' }).collect()
+}
+
+/// Work on images that somebody is at, with how long for, in seconds.
+fn tasks<'a>(context: &'a Context<'_>) -> impl Iterator<Item = (&'a ImageTask, u64)> {
+    let now = u64::from(context.change.now().seconds);
+    let all = context.state.image_tasks.values();
+    let going = all.filter(move |task| task.is_under_way(now));
+    going.map(move |task| (task, now.saturating_sub(task.started)))
+}
+
+/// What `status` and `progress` show of it.
+pub(super) fn tasks_plain(context: &Context<'_>) -> String {
+    let lines = tasks(context).map(|(task, passed)| {
+        format!("    {} ({})\n      [{}]\n", task.message, age(passed), bar(task.progress))
+    });
+    lines.collect()
+}
+
+fn task_value(task: &ImageTask) -> Value {
+    json!({
+        "id": task.id,
+        "message": task.message,
+        "refs": [["rbd_support", task.refs]],
+        "add_to_ceph_s": true,
+        "started_at": task.started,
+        "progress": number(task.progress),
+        "time_remaining": Value::Null,
+    })
+}
+
+/// The same as `progress_events` of `status`.
+pub(super) fn tasks_events(context: &Context<'_>) -> Vec<(String, Value)> {
+    let event = |(task, passed): (&ImageTask, u64)| {
+        let message = format!("{} ({})", task.message, age(passed));
+        let event = json!({
+            "message": message,
+            "progress": number(task.progress),
+            "add_to_ceph_s": true,
+        });
+        (task.id.clone(), event)
+    };
+    tasks(context).map(event).collect()
+}
+
 fn show(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let progress = &context.overview.progress;
     let all = progress.completed().chain(progress.events());
-    let plain = || all.map(|event| plain(event, context.now)).collect();
-    Ok(context.show(|| value(context), plain))
+    // In every format: `progress json` is the command for programs.
+    let text: String = all.map(|event| plain(event, context.now)).collect();
+    Ok(Answer::output(text + &tasks_plain(context)))
 }
 
 fn show_json(context: &mut Context<'_>) -> Result<Answer, Refusal> {
@@ -62,8 +110,9 @@ fn value(context: &Context<'_>) -> Value {
         value
     };
     let progress = &context.overview.progress;
+    let images = tasks(context).map(|(task, _)| task_value(task));
     json!({
-        "events": progress.events().map(event).collect::<Vec<_>>(),
+        "events": progress.events().map(event).chain(images).collect::<Vec<_>>(),
         "completed": progress.completed().map(event).collect::<Vec<_>>(),
     })
 }

@@ -2,6 +2,7 @@
 //! sessions that they have with this monitor.
 
 use crate::command::{Answer, Command, Context, Refusal, command};
+use std::collections::BTreeMap;
 use types::{EntityType, Errno, OsdId, PgId};
 use wire::internal::ScrubOrder;
 
@@ -39,6 +40,27 @@ pub const COMMANDS: &[Command] = &[
         "osd",
         "rw",
         |context| osd(context, true, true),
+    ),
+    command(
+        "osd pool scrub name=who,type=CephPoolname,n=N",
+        "initiate scrub on pool <who>",
+        "osd",
+        "rw",
+        |context| pools(context, false, false),
+    ),
+    command(
+        "osd pool deep-scrub name=who,type=CephPoolname,n=N",
+        "initiate deep-scrub on pool <who>",
+        "osd",
+        "rw",
+        |context| pools(context, true, false),
+    ),
+    command(
+        "osd pool repair name=who,type=CephPoolname,n=N",
+        "initiate repair on pool <who>",
+        "osd",
+        "rw",
+        |context| pools(context, true, true),
     ),
 ];
 
@@ -82,8 +104,27 @@ fn osd(context: &mut Context<'_>, deep: bool, repair: bool) -> Result<Answer, Re
     for osd in &up {
         tell(context, *osd, Vec::new(), deep, repair)?;
     }
-    let names: Vec<String> = up.iter().map(|osd| format!("osd.{osd}")).collect();
-    Ok(Answer::said(format!("instructed {} to {}", names.join(","), verb(deep, repair))))
+    let names: Vec<String> = up.iter().map(OsdId::to_string).collect();
+    Ok(Answer::said(format!("instructed osd(s) {} to {}", names.join(","), verb(deep, repair))))
+}
+
+/// All groups of some pools; each OSD gets one order.
+fn pools(context: &mut Context<'_>, deep: bool, repair: bool) -> Result<Answer, Refusal> {
+    let pools = super::pools_listed(context, "who")?;
+    let map = &context.state.osdmap;
+    let mut placement = map.placement();
+    let mut orders = BTreeMap::<OsdId, Vec<PgId>>::new();
+    let mut idle = Vec::new();
+    for pg in pools.iter().flat_map(|pool| map.pgs(*pool)) {
+        match placement.pg_to_osds(pg).acting_primary {
+            Some(primary) => orders.entry(primary).or_default().push(pg),
+            None => idle.push(format!("pg {pg} has no primary osd; ")),
+        }
+    }
+    for (osd, pgs) in orders {
+        tell(context, osd, pgs, deep, repair)?;
+    }
+    Ok(Answer::said(idle.concat()))
 }
 
 fn named(who: &str) -> Result<OsdId, Refusal> {

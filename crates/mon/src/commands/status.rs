@@ -1,6 +1,7 @@
 //! `status`, `health` and what else says how the cluster is.
 
 use super::pg::shortfalls;
+use super::report::feature_map;
 use super::{count_values, progress};
 use crate::command::{Answer, Command, Context, Refusal, command, number};
 use crate::dump::maps::quorum;
@@ -12,7 +13,6 @@ use crate::statistics::Traffic;
 use crate::table::{age, bytes, count, since};
 use maps::OsdMapFlags;
 use serde_json::{Map, Value, json};
-use types::EntityType;
 use wire::internal::pg_state;
 
 pub const COMMANDS: &[Command] = &[
@@ -52,14 +52,6 @@ pub const COMMANDS: &[Command] = &[
     ),
     command("time-sync-status", "show time sync status", "mon", "r", time_sync),
     command("quorum_status", "report status of monitor quorum", "mon", "r", quorum_status),
-    command("mon_status", "report status of monitors", "mon", "r", mon_status),
-    command(
-        "report name=tags,type=CephString,n=N,req=false",
-        "report full status of cluster, optional title tag strings",
-        "mon",
-        "r",
-        report,
-    ),
 ];
 
 fn status(context: &mut Context<'_>) -> Result<Answer, Refusal> {
@@ -247,6 +239,7 @@ fn status_plain(context: &Context<'_>) -> String {
     }
     let events = context.overview.progress.events();
     let events: String = events.map(|event| progress::plain(event, context.now)).collect();
+    let events = events + &progress::tasks_plain(context);
     if !events.is_empty() {
         text += &format!(" \n  progress:\n{events}");
     }
@@ -263,7 +256,7 @@ fn progress_events(context: &Context<'_>) -> Value {
         });
         (event.id.clone(), event_json)
     });
-    Value::Object(events.collect())
+    Value::Object(events.chain(progress::tasks_events(context)).collect())
 }
 
 fn data_plain(context: &Context<'_>) -> String {
@@ -402,32 +395,11 @@ fn fsid(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 }
 
 fn features(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let group = |kind: EntityType| {
-        let mut counts = std::collections::BTreeMap::<u64, u64>::new();
-        for peer in context.overview.peers.values().filter(|peer| peer.kind == kind) {
-            *counts.entry(peer.features).or_default() += 1;
-        }
-        let group = |(features, count): (u64, u64)| json!({ "features": format!("{features:#x}"), "release": release(features), "num": count });
-        Value::from(counts.into_iter().map(group).collect::<Vec<_>>())
-    };
-    let own = json!([{
-        "features": format!("{:#x}", types::features::SUPPORTED),
-        "release": "reef",
-        "num": 1,
-    }]);
-    let mut value = json!({ "mon": own });
-    for kind in [EntityType::OSD, EntityType::CLIENT] {
-        let group = group(kind);
-        if group.as_array().is_some_and(|group| !group.is_empty()) {
-            value[kind.name()] = group;
-        }
-    }
-    value["mgr"] = own;
-    Ok(context.json(&value))
+    Ok(context.json(&Value::Object(feature_map(context.overview))))
 }
 
 /// The newest release that has all of these features.
-fn release(peer: u64) -> &'static str {
+pub(super) fn release_of(peer: u64) -> &'static str {
     use types::features as f;
     [
         (f::SERVER_TENTACLE, "tentacle"),
@@ -490,31 +462,6 @@ fn time_sync(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 fn quorum_status(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let value = quorum(context.state, context.overview, context.now);
     Ok(context.json(&value))
-}
-
-fn mon_status(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let mut value = quorum(context.state, context.overview, context.now);
-    value["name"] = json!(context.overview.mon_name);
-    value["rank"] = json!(context.state.monmap.rank(&context.overview.mon_name));
-    let leads = context.state.leader_name() == context.overview.mon_name;
-    value["state"] = json!(if leads { "leader" } else { "peon" });
-    Ok(context.json(&value))
-}
-
-fn report(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let state = context.state;
-    let value = json!({
-        "cluster_fingerprint": state.monmap.fsid.to_string(),
-        "version": crate::VERSION,
-        "timestamp": context.now.wall().to_iso(),
-        "tag": context.arguments.list("tags").join(" "),
-        "health": health(&context.view()).json(state, true),
-        "monmap": crate::dump::maps::monmap(&state.monmap),
-        "osdmap": crate::dump::osdmap::json(&state.osdmap),
-        "crushmap": crate::dump::crush::json(&state.osdmap.crush),
-        "mgrmap": crate::dump::maps::mgrmap(&state.mgrmap),
-    });
-    Ok(context.json(&value).saying("report"))
 }
 
 #[cfg(test)]

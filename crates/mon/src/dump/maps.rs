@@ -1,10 +1,14 @@
 //! The monitor map and the manager map.
 
 use super::addrs;
+use crate::commands::ALWAYS_ON;
 use crate::monitor::Overview;
 use crate::state::State;
 use maps::{MgrMap, MonMap};
 use serde_json::{Value, json};
+
+/// Releases whose modules `mgr dump` lists.
+const RELEASES: [&str; 4] = ["octopus", "pacific", "quincy", "reef"];
 
 /// `2026-11-20T11:02:18.232233Z`
 fn zulu(time: types::UTime) -> String {
@@ -63,11 +67,12 @@ pub fn monmap_plain(map: &MonMap) -> String {
 }
 
 pub fn mgrmap(map: &MgrMap) -> Value {
-    let always_on: serde_json::Map<String, Value> = map
-        .always_on_modules
-        .iter()
-        .map(|(release, modules)| (maps::Release(*release as u8).name().to_owned(), json!(modules)))
-        .collect();
+    // A map of an older release names none.
+    let known = RELEASES.iter().map(|release| ((*release).to_owned(), json!(ALWAYS_ON)));
+    let mut always_on: serde_json::Map<String, Value> = known.collect();
+    always_on.extend(map.always_on_modules.iter().map(|(release, modules)| {
+        (maps::Release(*release as u8).name().to_owned(), json!(modules))
+    }));
     let clients = map.clients.iter().map(
         |(name, clients)| json!({ "name": name, "addrvec": addrs::vector(clients)["addrvec"] }),
     );

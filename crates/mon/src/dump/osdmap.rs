@@ -234,7 +234,8 @@ pub fn plain(map: &OsdMap) -> String {
     text
 }
 
-fn osd_line(id: OsdId, osd: &Osd) -> String {
+/// One OSD, as a line of `osd dump`.
+pub fn osd_line(id: OsdId, osd: &Osd) -> String {
     let info = &osd.info;
     let bracketed = |addrs: &EntityAddrVec| match addrs.0.len() {
         1 => format!("[{addrs}]"),

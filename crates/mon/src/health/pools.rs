@@ -22,6 +22,27 @@ pub(super) fn check(health: &mut Health, view: &View<'_>) {
     check_applications(health, view);
     check_group_numbers(health, view);
     check_autoscale(health, view);
+    check_scrubs(health, view);
+}
+
+/// Data that nothing compares rots unseen.
+fn check_scrubs(health: &mut Health, view: &View<'_>) {
+    let map = &view.state.osdmap;
+    let flags = [(PoolFlags::NOSCRUB, "noscrub"), (PoolFlags::NODEEP_SCRUB, "nodeep-scrub")];
+    let mut lines = Vec::new();
+    for (id, pool) in &map.pools {
+        let set = flags.iter().filter(|(flag, _)| pool.flags.contains(*flag));
+        let set: Vec<&str> = set.map(|(_, name)| *name).collect();
+        if !set.is_empty() {
+            let name = map.pool_name(*id).unwrap_or_default();
+            lines.push(format!("Pool {name} has {} flag", set.join(",")));
+        }
+    }
+    let count = lines.len();
+    let step = "'ceph osd pool set POOL noscrub 0' (or nodeep-scrub) when the reason is gone";
+    let details = next_step(lines, step);
+    let summary = "Some pool(s) have the noscrub, nodeep-scrub flag(s) set".to_owned();
+    health.warn("POOL_SCRUB_FLAGS", count, summary, details);
 }
 
 fn check_room(health: &mut Health, view: &View<'_>) {

@@ -123,11 +123,7 @@ impl Monitor {
             return Ok(Admitted { command, arguments, format: Format::Json });
         }
         let format = given.get("format").and_then(Value::as_str).unwrap_or_default();
-        let format = Format::from_name(format).ok_or_else(|| {
-            Refusal::invalid(format!(
-                "format '{format}' is unknown, known are plain, json, json-pretty"
-            ))
-        })?;
+        let format = Format::from_name(format, prefix);
         let candidates = self.registry.find(prefix)?;
         let validated: Vec<_> = candidates
             .iter()
@@ -174,8 +170,9 @@ impl Monitor {
                         peer,
                     })
                 };
-                // Capabilities for a pool are judged by the image that is named.
-                allows(prefix, arguments) && allows("", &image_tasks::scope(arguments))
+                // Capabilities for a pool are judged by the image that is named, or by that of each task.
+                let by_task = matches!(prefix, "rbd task list" | "rbd task cancel");
+                allows(prefix, arguments) && (by_task || allows("", &image_tasks::scope(arguments)))
             }
             Caps::Mgr(caps) => caps.allows(&MgrAccess {
                 service: module,
@@ -189,9 +186,13 @@ impl Monitor {
     }
 
     pub(super) fn caller(&self, conn: ConnId) -> Caller {
-        let peer = self.sessions.get(&conn).map(|session| &session.peer);
-        peer.map(|peer| Caller { name: peer.name.clone(), addrs: peer.addrs.clone() })
-            .unwrap_or_default()
+        let Some(session) = self.sessions.get(&conn) else { return Caller::default() };
+        let mgr_caps = match &session.caps {
+            Caps::Mgr(caps) => Some((caps.clone(), session.ip())),
+            Caps::Mon(_) => None,
+        };
+        let peer = &session.peer;
+        Caller { name: peer.name.clone(), addrs: peer.addrs.clone(), mgr_caps }
     }
 }
 

@@ -7,6 +7,7 @@ use crate::change::Change;
 use crate::state::State;
 use crate::statistics::Statistics;
 use engine::Time;
+use maps::Release;
 use std::time::Duration;
 use wire::internal::pg_state;
 
@@ -36,6 +37,13 @@ pub fn mode(state: &State) -> &str {
 /// What one step may do; the reason if it may do nothing now.
 pub fn limits(state: &State, stats: &Statistics) -> Result<Limits, String> {
     let map = &state.osdmap;
+    if map.require_min_compat_client < Release::LUMINOUS {
+        let allowed = map.require_min_compat_client;
+        return Err(format!(
+            "min_compat_client {allowed} < luminous, which is required for pg-upmap. Try 'ceph osd \
+             set-require-min-compat-client luminous' before enabling this mode"
+        ));
+    }
     let number = |name: &str| {
         let set = state.mgr_option(&format!("mgr/balancer/{name}"));
         set.and_then(|text| text.parse().ok()).unwrap_or_else(|| state.options().number(name))

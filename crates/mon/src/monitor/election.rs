@@ -184,6 +184,7 @@ impl Monitor {
             incarnation: candidacy.me.incarnation,
             hostname: self.settings.hostname.clone(),
             manager: self.settings.mgr_name.clone(),
+            host_facts: self.overview.host_facts.clone(),
         };
         transaction.put(keys::present(&candidacy.me.name), json(&presence));
         let token = self.token();

@@ -3,6 +3,8 @@
 use super::asking::asked_job;
 use super::job::Job;
 use super::{Monitor, osds, publish, relay};
+use crate::commands::ping;
+use crate::health::View;
 use crate::keys::Service;
 use auth::{Rwx, ServerContext};
 use codec::{DecodeError, Writer};
@@ -62,7 +64,12 @@ impl Monitor {
             Log::KIND => self.take_log(conn, Log::decode(message)?),
             Ping::KIND => self.reply(conn, |monitor, _| {
                 let mut w = Writer::new();
-                w.string(&format!("mon.{} is in quorum", monitor.settings.mon_name));
+                w.string(&ping(&View {
+                    state: &monitor.state,
+                    stats: &monitor.stats,
+                    overview: &monitor.overview,
+                    now,
+                }));
                 Message::new(Ping::KIND, 1, 1, w.into_bytes())
             }),
             Auth::KIND => self.renew(now, conn, Auth::decode(message)?),

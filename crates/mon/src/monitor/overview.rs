@@ -13,6 +13,8 @@ pub struct Overview {
     pub mon_name: String,
     pub mgr_name: String,
     pub hostname: String,
+    /// What metadata says of this machine.
+    pub host_facts: BTreeMap<String, String>,
     pub started: Time,
     /// Open sessions by number, for `features` and `sessions`.
     pub peers: BTreeMap<u64, PeerSummary>,

@@ -4,6 +4,7 @@ use super::State;
 use crate::control::Revision;
 use crate::keys;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Who owns the timers, as long as its lease lives.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +21,9 @@ pub struct Presence {
     pub hostname: String,
     /// The manager that it plays when it leads.
     pub manager: String,
+    /// Of its machine; a monitor of an older build tells none.
+    #[serde(default)]
+    pub host_facts: BTreeMap<String, String>,
 }
 
 impl State {

@@ -9,6 +9,7 @@ use crate::connection::fill_random;
 use crate::control::{Control, mark};
 use crate::datadir::DataDir;
 use crate::host::{Core, DaemonNode, Directory, Listening, NodeAddress};
+use crate::host_facts::host_facts;
 use crate::up::hostname;
 use anyhow::{Context, Result};
 use auth::CephxPolicy;
@@ -205,7 +206,10 @@ impl MonMember {
             cephx: CephxPolicy::default(),
             hostname: hostname(),
         };
-        Ok(Monitor::new(settings, seed()?).with_high_water(mark::load(&self.dir)?))
+        let mark = mark::load(&self.dir)?;
+        let mut monitor = Monitor::new(settings, seed()?).with_high_water(mark);
+        monitor.describe_host(host_facts());
+        Ok(monitor)
     }
 }
 

@@ -5,6 +5,7 @@ use super::disk::{BlockDisk, Disk};
 use super::node::Node;
 use crate::cli::{AuthMode, StoreKind};
 use crate::host::Core;
+use crate::host_facts::host_facts;
 use crate::store::{self, Owner, StoreDevices};
 use anyhow::{Context, Result};
 use auth::CryptoKey;
@@ -62,7 +63,9 @@ impl OsdMember {
             hostname: self.hostname.clone(),
             sizes: osd::Sizes::default(),
         };
-        Ok(Osd::new(config, seed()?))
+        let mut osd = Osd::new(config, seed()?);
+        osd.describe_host(host_facts());
+        Ok(osd)
     }
 
     pub fn disk(&self, core: &mut Core<Node>) -> Result<Disk> {
