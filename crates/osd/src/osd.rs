@@ -342,10 +342,7 @@ impl Daemon for Osd {
         self.proofs.remove(&conn);
         if self.monitor.is(conn) {
             self.monitor_closed(now);
-        } else if conn.is_accepted() {
-            self.forget_session(now, conn);
-            self.peer_closed(now, conn);
-        } else if !self.heartbeat_closed(now, conn) {
+        } else if conn.is_accepted() || !self.heartbeat_closed(now, conn) {
             self.forget_session(now, conn);
             self.peer_closed(now, conn);
         }

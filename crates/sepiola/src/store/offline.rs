@@ -71,7 +71,7 @@ impl OfflineStore {
             while let Some(io) = self.store.poll_io() {
                 self.perform(&io);
             }
-            if !self.store.poll_timeout().is_some_and(|due| due <= self.now) {
+            if self.store.poll_timeout().is_none_or(|due| due > self.now) {
                 break;
             }
             self.store.handle_timeout(self.now);
