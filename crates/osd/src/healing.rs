@@ -55,6 +55,22 @@ impl Osd {
         }
     }
 
+    /// What there is of an object does not even say in which version. Whether it comes from another copy, and whoever
+    /// waits for it goes on waiting.
+    pub(crate) fn heal_state(&mut self, now: Time, pg: PgId, object: &HObject) -> bool {
+        let whoami = self.config.id;
+        let Some(group) = self.groups.get_mut(&pg).filter(|group| group.pg.is_primary()) else {
+            return false;
+        };
+        let version = group.pg.logged_version(object);
+        if !group.pg.missing().contains(object) && !group.pg.distrust(object, version, &[whoami]) {
+            return false;
+        }
+        self.pump_group(now, pg);
+        self.pump_object(now, pg, object);
+        true
+    }
+
     /// What they are reading is about to be replaced, so all begin anew, before those that wait.
     fn restart_readers(&mut self, pg: PgId, object: &HObject) {
         let is_reader = |request: &crate::request::Request| {

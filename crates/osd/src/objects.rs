@@ -433,9 +433,17 @@ impl Osd {
                 self.pump_object(now, pg, &object);
             }
             Err(errno) => {
-                tracing::error!(%object, %errno, "the object's state cannot be read");
+                tracing::error!(%pg, %object, %errno, "the object's state cannot be read");
+                if self.heal_state(now, pg, &object) {
+                    return;
+                }
+                let Some(context) = self.context_mut(pg, &object) else { return };
                 for key in std::mem::take(&mut context.queue) {
-                    self.reply_error(key, errno);
+                    // What was done before is done, whatever became of the object since.
+                    let may_write = self.requests.get(key).is_some_and(Request::may_write);
+                    if !may_write || !self.answer_repeated(pg, key) {
+                        self.reply_error(key, errno);
+                    }
                 }
             }
         }

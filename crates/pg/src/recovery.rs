@@ -264,7 +264,7 @@ impl Pg {
     }
 
     /// The version in which the group has an object, as far as the log tells.
-    pub(crate) fn logged_version(&self, object: &HObject) -> EVersion {
+    pub fn logged_version(&self, object: &HObject) -> EVersion {
         let mut entries = self.log.entries().rev();
         let last = entries.find(|entry| entry.changes_object() && entry.object == *object);
         last.map_or(EVersion::ZERO, |entry| entry.version)

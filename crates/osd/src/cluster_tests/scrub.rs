@@ -340,6 +340,44 @@ fn a_clone_that_nobody_can_see_goes_when_asked() {
     world.finish();
 }
 
+/// A part of an object, or one whose metadata a fault of the medium changed.
+fn without_info(object: HObject) -> Change {
+    Change::RemoveAttr { object, name: pg::INFO_ATTR }
+}
+
+#[test]
+fn an_object_whose_metadata_say_nothing_comes_from_another_copy() {
+    for seed in 80..84 {
+        let mut world = world_with_objects(seed, 2);
+        let primary = world.primary_of("object1");
+        world.crash(primary);
+        world.tamper("object1", primary, without_info);
+        world.restart(primary);
+        world.wait(30);
+        assert_eq!(world.primary_of("object1"), primary);
+        assert_eq!(world.call("object1", vec![OsdOp::append(payload("!"))]).result, 0);
+        let reply = world.call("object1", vec![OsdOp::read(0, 0)]);
+        assert_eq!((reply.result, &reply.ops[0].output[..]), (0, &b"object1!"[..]));
+        world.finish();
+    }
+}
+
+#[test]
+fn a_request_that_was_executed_is_answered_although_its_object_cannot_be_read_any_more() {
+    let mut world = World::with_size(85, 1);
+    let primary = world.primary_of("object");
+    let append = || vec![OsdOp::append(payload("once"))];
+    let first = world.call_with_tid("object", append(), 77);
+    assert_eq!(first.result, 0);
+    world.crash(primary);
+    world.tamper("object", primary, without_info);
+    world.restart(primary);
+    world.wait(30);
+    let again = world.call_with_tid("object", append(), 77);
+    assert_eq!((again.result, again.version), (0, first.version));
+    assert_eq!(world.call("object", append()).result, Errno::IO.negative());
+}
+
 #[test]
 fn without_another_copy_a_read_that_meets_damage_fails() {
     let mut world = world_with_objects(46, 1);
