@@ -26,9 +26,13 @@ pub fn check(world: &World, stores: &Stores) -> Result<usize, String> {
         }
     }
     for entry in met.iter().filter(|entry| !was_misread(world, entry)) {
-        let name = world.workload.targets[entry.object].name.as_bytes();
-        if entry.action.is_write() || !stores.damaged().any(|(_, object)| object.name[..] == *name)
-        {
+        let read = match &entry.action {
+            Action::CopyFrom { source, .. } => Some(&source[..]),
+            action if action.is_write() => None,
+            _ => Some(world.workload.targets[entry.object].name.as_bytes()),
+        };
+        let is_damaged = |name: &[u8]| stores.damaged().any(|(_, object)| object.name[..] == *name);
+        if !read.is_some_and(is_damaged) {
             return Err(format!("an error although no device has one: {entry:?}"));
         }
     }
