@@ -2,12 +2,30 @@
 
 use crate::Osd;
 use crate::complaints::FoundBy;
-use crate::objects::head_of;
+use crate::execute::Need;
+use crate::objects::{head_of, store_request};
+use crate::request::Request;
+use crate::storage::Pending;
 use engine::Time;
 use pg::snaps::At;
 use types::{HObject, PgId};
 
 impl Osd {
+    /// A read that failed is made once more for each request: copies would be given up one after the other because of
+    /// what fails once here and once there.
+    pub(crate) fn read_again(&mut self, key: u64, attempt: u32, need: &Need) -> bool {
+        let is_first = |request: &&mut Request| request.attempt == attempt && !request.is_reread;
+        let Some(request) = self.requests.get_mut(key).filter(is_first) else { return false };
+        request.is_reread = true;
+        let object = match request.at {
+            Some(At::Clone(id)) => head_of(request.object()).at(id),
+            _ => head_of(request.object()),
+        };
+        let Some(kind) = store_request(request.pg, object, need) else { return false };
+        self.ask_store(Pending::Need { request: key, attempt, need: need.clone() }, kind);
+        true
+    }
+
     /// A request could not read its object. Whether it begins anew, when the object is whole again.
     pub(crate) fn heal(&mut self, now: Time, key: u64, attempt: u32) -> bool {
         let Some(request) = self.requests.get(key) else { return true };
@@ -73,7 +91,7 @@ impl Osd {
 
     /// What they are reading is about to be replaced, so all begin anew, before those that wait.
     fn restart_readers(&mut self, pg: PgId, object: &HObject) {
-        let is_reader = |request: &crate::request::Request| {
+        let is_reader = |request: &Request| {
             request.is_marked && request.pg == pg && head_of(request.object()) == *object
         };
         let readers = self.requests.iter().filter(|(_, request)| is_reader(request));

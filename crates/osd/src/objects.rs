@@ -342,31 +342,13 @@ impl Osd {
             _ => object.clone(),
         };
         for need in needs {
-            let (collection, object) = (Collection(pg), target.clone());
-            let kind = match need.clone() {
-                Need::Data { offset, length } => {
-                    RequestKind::Read { collection, object, offset, length }
-                }
-                Need::OmapHeader => RequestKind::OmapHeader { collection, object },
-                Need::OmapGet { keys } => RequestKind::OmapGet { collection, object, keys },
-                Need::OmapList { after, prefix, entries_max, bytes_max } => {
-                    let after = Some(after);
-                    RequestKind::OmapList {
-                        collection,
-                        object,
-                        after,
-                        prefix,
-                        entries_max,
-                        bytes_max,
-                    }
-                }
-                Need::Clone(id) => RequestKind::Meta { collection, object: object.at(id) },
-                Need::Copy(request) => {
+            match store_request(pg, target.clone(), &need) {
+                Some(kind) => self.ask_store(Pending::Need { request: key, attempt, need }, kind),
+                None => {
+                    let Need::Copy(request) = need else { continue };
                     self.begin_copy(now, key, attempt, *request);
-                    continue;
                 }
-            };
-            self.ask_store(Pending::Need { request: key, attempt, need }, kind);
+            }
         }
     }
 
@@ -642,6 +624,22 @@ pub(crate) fn seen_user_version(pg: &Pg, execution: &Execution) -> u64 {
 /// The object in whose queue all that is about it and its clones waits.
 pub(crate) fn head_of(object: &HObject) -> HObject {
     HObject { snap: SnapId::HEAD, ..object.clone() }
+}
+
+/// What a store is asked for; of another OSD's object it knows nothing.
+pub(crate) fn store_request(pg: PgId, object: HObject, need: &Need) -> Option<RequestKind> {
+    let collection = Collection(pg);
+    Some(match need.clone() {
+        Need::Data { offset, length } => RequestKind::Read { collection, object, offset, length },
+        Need::OmapHeader => RequestKind::OmapHeader { collection, object },
+        Need::OmapGet { keys } => RequestKind::OmapGet { collection, object, keys },
+        Need::OmapList { after, prefix, entries_max, bytes_max } => {
+            let after = Some(after);
+            RequestKind::OmapList { collection, object, after, prefix, entries_max, bytes_max }
+        }
+        Need::Clone(id) => RequestKind::Meta { collection, object: object.at(id) },
+        Need::Copy(_) => return None,
+    })
 }
 
 fn decode_state(outcome: Result<Outcome, StoreError>) -> Result<ObjectState, Errno> {

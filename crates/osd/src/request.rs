@@ -100,6 +100,8 @@ pub(crate) struct Request {
     pub at: Option<At>,
     /// Loads on their way.
     pub outstanding: usize,
+    /// A load failed and was tried again.
+    pub is_reread: bool,
     /// A listing that is nearly done.
     pub page: Option<Box<Page>>,
     /// Its object knows that it has begun.
@@ -135,6 +137,7 @@ impl Request {
             loaded: Loaded::default(),
             at: None,
             outstanding: 0,
+            is_reread: false,
             page: None,
             is_marked: false,
             is_ready: false,

@@ -98,9 +98,11 @@ impl Osd {
             }
             Pending::Need { request, attempt, need } => {
                 // Of a device that fails at one place only, the rest may be whole.
-                let is_lost =
-                    matches!(outcome, Err(StoreError::Corrupt { .. } | StoreError::Device(_)));
-                if is_lost && self.heal(now, request, attempt) {
+                let has_failed = outcome.as_ref().is_err_and(StoreError::may_heal);
+                if has_failed
+                    && (self.read_again(request, attempt, &need)
+                        || self.heal(now, request, attempt))
+                {
                     return;
                 }
                 let answer = answer(outcome, &need);

@@ -45,6 +45,8 @@ struct Piece {
     to: OsdId,
     meta: ObjectMeta,
     push: Push,
+    /// A read failed, and all of it is read once more.
+    is_reread: bool,
 }
 
 /// Names and versions that are being read, for another member or for our own comparison.
@@ -66,13 +68,23 @@ fn version_of(meta: &ObjectMeta) -> Option<EVersion> {
 impl Pg {
     pub(crate) fn pulled(&mut self, to: OsdId, object: HObject, cursor: Cursor) {
         let push = Push { object: object.clone(), cursor, ..Push::default() };
-        let job = self.sources.number();
-        self.sources.pieces.insert(job, Piece { to, meta: ObjectMeta::default(), push });
+        self.read_piece(Piece { to, meta: ObjectMeta::default(), push, is_reread: false });
+    }
+
+    fn read_piece(&mut self, piece: Piece) {
+        let (job, object) = (self.sources.number(), piece.push.object.clone());
+        self.sources.pieces.insert(job, piece);
         self.ask_store(Tag::Source(job), RequestKind::Meta { collection: self.collection, object });
     }
 
     pub(crate) fn source_read(&mut self, job: u64, outcome: Result<Outcome, StoreError>) {
         let Some(mut piece) = self.sources.pieces.remove(&job) else { return };
+        if outcome.as_ref().is_err_and(StoreError::may_heal) && !piece.is_reread {
+            let Push { object, cursor, .. } = piece.push;
+            let push = Push { object, cursor, ..Push::default() };
+            let meta = ObjectMeta::default();
+            return self.read_piece(Piece { to: piece.to, meta, push, is_reread: true });
+        }
         let next = match outcome {
             Ok(Outcome::Meta(None)) if self.may_be_absent(&piece) => Ok(None),
             Err(StoreError::NoCollection(_)) if self.may_be_absent(&piece) => Ok(None),

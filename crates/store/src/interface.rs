@@ -145,6 +145,13 @@ pub enum StoreError {
     Device(String),
 }
 
+impl StoreError {
+    /// Of a read: whether it may succeed if it is tried again. What fails once is no damage yet.
+    pub fn may_heal(&self) -> bool {
+        matches!(self, StoreError::Corrupt { .. } | StoreError::Device(_))
+    }
+}
+
 /// One disk's object store.
 pub trait ObjectStore {
     fn submit(&mut self, now: Time, request: Request);

@@ -379,6 +379,15 @@ fn a_request_that_was_executed_is_answered_although_its_object_cannot_be_read_an
 }
 
 #[test]
+fn a_read_that_fails_once_is_made_again() {
+    let mut world = world_with_objects(46, 1);
+    let primary = world.primary_of("object1");
+    world.fail_read(primary);
+    let reply = world.call("object1", vec![OsdOp::read(0, 0)]);
+    assert_eq!((reply.result, &reply.ops[0].output[..]), (0, &b"object1"[..]));
+}
+
+#[test]
 fn without_another_copy_a_read_that_meets_damage_fails() {
     let mut world = world_with_objects(46, 1);
     let primary = world.primary_of("object1");

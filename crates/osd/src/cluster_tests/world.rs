@@ -698,6 +698,11 @@ impl World {
         self.machine(osd).store.damage(Collection(pg), &object.at(snap));
     }
 
+    /// The next read of its store fails, once.
+    pub fn fail_read(&mut self, osd: OsdId) {
+        self.machine(osd).store.fail_read(0);
+    }
+
     pub fn damage(&mut self, osd: OsdId, name: &str) {
         let (pg, object) = self.object(name);
         self.machine(osd).store.damage(Collection(pg), &object);

@@ -236,6 +236,25 @@ fn a_read_that_fails_once_while_a_member_is_filled_in_does_no_harm() {
     }
 }
 
+/// What fails once on every copy is read from any of them when it is tried again.
+#[test]
+fn a_copy_is_not_given_up_because_one_read_of_it_failed() {
+    for kind in ["meta", "read"] {
+        let mut world = World::new(2);
+        world.run_script("size 2\n map 20 0 1\n run\n write a one\n run\n clean => yes");
+        world.run_script("distrust 0 a => yes");
+        world.run_script(&format!(
+            "fail 1 {kind}
+             run
+             unfound 0 =>
+             clean => yes
+             get 0 a => one
+             equal 0 1",
+        ));
+        assert!(!world.nodes[1].is_failing(), "{kind}");
+    }
+}
+
 #[test]
 fn an_object_that_is_owed_is_not_taken_for_removed_because_the_store_lost_it() {
     let mut world = World::new(3);
