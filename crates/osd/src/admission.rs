@@ -64,7 +64,7 @@ impl Osd {
 
     /// The group of this OSD that should serve the request.
     fn route(&mut self, key: u64) -> Option<PgId> {
-        let request = self.requests.get_mut(key)?;
+        let request = self.requests.get(key)?;
         let pool = self.map.pool(request.message.pg.pg.pool)?;
         // What its client sent before groups were merged it sends again, and in order.
         let is_client = matches!(request.origin, Origin::Client { .. });
@@ -72,7 +72,8 @@ impl Osd {
             return None;
         }
         let pg = pool.raw_pg_to_pg(request.message.pg.pg);
-        request.pg = pg;
+        self.requests.assign(key, pg);
+        let request = self.requests.get_mut(key).expect("it was just there");
         request.message.object.pool = pg.pool;
         let is_listing = request.message.ops.iter().any(|op| op.code.is_pg());
         if !is_listing && pool.pg_of_hash(pg.pool, request.message.object.hash) != pg {

@@ -82,7 +82,7 @@ impl Budget {
     }
 
     /// The next request that may go on, with what it has now.
-    fn grant(&mut self, requests: &mut stdx::Slab<Request>) -> Option<u64> {
+    fn grant(&mut self, requests: &mut crate::requests::Requests) -> Option<u64> {
         for class in Class::ALL {
             let account = self.account(class);
             while let Some((key, attempt, needed)) = account.waiting.front().copied() {
@@ -151,7 +151,7 @@ impl Osd {
     /// What is held is what requests hold, and no more than there is; what they have loaded they hold.
     pub(crate) fn check_budgets(&self) {
         let sum = |class: Class| {
-            let of_class = self.requests.iter().filter(|(_, request)| request.class == class);
+            let of_class = self.requests.checked().filter(|(_, request)| request.class == class);
             of_class.map(|(_, request)| request.reserved).sum::<u64>()
         };
         let Budget { requests, copies, pieces } = &self.budget;
@@ -161,13 +161,13 @@ impl Osd {
             assert_eq!(account.held, sum(class), "{class:?}");
             assert!(account.held <= class.limit(), "{class:?} hold {}", account.held);
         }
-        for (_, request) in self.requests.iter() {
+        for (_, request) in self.requests.checked() {
             let loaded = request.loaded.bytes();
             assert!(loaded <= request.reserved, "{loaded} loaded, {} reserved", request.reserved);
         }
         let of_clients = self
             .requests
-            .iter()
+            .checked()
             .filter(|(_, request)| matches!(request.origin, Origin::Client { .. }));
         let (count, bytes) = of_clients
             .fold((0, 0), |(count, bytes), (_, request)| (count + 1, bytes + request.bytes));

@@ -323,16 +323,13 @@ impl Osd {
         }
     }
 
-    fn loading_requests(&self, pg: PgId) -> Vec<u64> {
-        let loading = self.storage.iter().filter_map(|(_, pending)| match pending {
-            Pending::Need { request, .. } | Pending::Listing { request, .. } => Some(*request),
-            _ => None,
-        });
-        let in_group = |key: &u64| self.requests.get(*key).is_some_and(|r| r.pg == pg);
-        // Also those that wait for memory, or for a copy.
-        let has_begun = |request: &Request| request.is_marked || request.nature.is_pg_op;
-        let begun = self.requests.iter().filter(|(_, request)| has_begun(request));
-        loading.chain(begun.map(|(key, _)| key)).filter(in_group).collect()
+    /// Those that are in no queue: they load something, wait for memory, or for a copy.
+    fn loading_requests(&self, pg: PgId) -> impl Iterator<Item = u64> {
+        let has_begun = |request: &Request| {
+            request.is_marked || request.nature.is_pg_op || request.outstanding > 0
+        };
+        let own = self.requests.of_group(pg);
+        own.filter(move |(_, request)| has_begun(request)).map(|(key, _)| key)
     }
 
     fn requeue(&mut self, pg: PgId, keys: Vec<u64>, stays: bool) {

@@ -48,6 +48,7 @@ mod recovery;
 mod replies;
 mod report;
 mod request;
+mod requests;
 mod reservations;
 mod reshaping;
 mod scrub;

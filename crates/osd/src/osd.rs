@@ -21,7 +21,7 @@ use crate::peers::Peers;
 use crate::placement::Placed;
 use crate::recovery::Scheduler;
 use crate::report::Reporting;
-use crate::request::Request;
+use crate::requests::Requests;
 use crate::reservations::Reservations;
 use crate::reshaping::Reshaping;
 use crate::scrub::Scrubs;
@@ -81,7 +81,9 @@ pub struct Osd {
     pub(crate) heartbeats: Heartbeats,
     pub(crate) groups: BTreeMap<PgId, Group>,
     /// Requests in work; their keys are the tickets of their writes.
-    pub(crate) requests: Slab<Request>,
+    pub(crate) requests: Requests,
+    /// All groups before this one have been read from the store.
+    pub(crate) loaded_below: PgId,
     /// What was asked of the store, by token.
     pub(crate) storage: Slab<Pending>,
     /// What came from ahead of our map.
@@ -146,7 +148,8 @@ impl Osd {
             peers: Peers::default(),
             heartbeats: Heartbeats::default(),
             groups: BTreeMap::new(),
-            requests: Slab::new(),
+            requests: Requests::default(),
+            loaded_below: PgId::default(),
             storage: Slab::new(),
             early: early::Waiting::default(),
             budget: Budget::default(),
@@ -202,6 +205,7 @@ impl Osd {
 
     pub fn check_invariants(&self) {
         self.groups.values().for_each(Group::check_invariants);
+        self.requests.check_invariants();
         self.check_budgets();
     }
 

@@ -477,3 +477,34 @@ fn requests_that_wait_long_are_reported_with_what_they_wait_for() {
     lone.wait(20);
     assert_eq!(lone.slow.count, 2);
 }
+
+#[test]
+fn groups_that_begin_anew_all_at_once_look_only_at_their_own_requests() {
+    const GROUPS: u32 = 64;
+    let mut lone = Lone::new();
+    let conn = lone.client("allow *");
+    let mut pool = lone.map.pool(POOL).unwrap().clone();
+    // Nothing is written as long as there is one copy, so requests wait for their groups.
+    (pool.size, pool.min_size) = (2, 2);
+    pool.set_pg_num(GROUPS, lone.map.epoch.next());
+    pool.pgp_num = GROUPS;
+    let own = OsdId(0);
+    lone.publish(|increment| {
+        increment.new_pools.insert(POOL, pool.clone());
+        for seed in 0..GROUPS {
+            increment.new_pg_upmap.insert(PgId { pool: POOL, seed }, vec![own]);
+        }
+    });
+    for number in 0..4 * GROUPS {
+        lone.send(conn, &format!("object{number}"), append(1), 0);
+    }
+    assert_eq!(lone.osd.requests.len(), 4 * GROUPS as usize);
+    let before = lone.osd.requests.looked_at();
+    // All begin an interval, for their pool is another one.
+    pool.min_size = 1;
+    pool.size = 3;
+    lone.publish(|increment| drop(increment.new_pools.insert(POOL, pool)));
+    assert_eq!(lone.replies.len(), 4 * GROUPS as usize);
+    let looked_at = lone.osd.requests.looked_at() - before;
+    assert!(looked_at <= 16 * GROUPS as usize, "{looked_at} requests");
+}

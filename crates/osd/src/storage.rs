@@ -150,16 +150,25 @@ impl Osd {
 
     /// When all groups are read, the OSD reports for duty.
     pub(crate) fn finish_loading(&mut self, now: Time) {
-        let loaded = || self.groups.values().all(|group| group.pg.is_loaded());
-        if self.stage == Stage::Loading && !self.stored_maps.is_loading && loaded() {
-            self.stage = Stage::Booting;
-            if self.epoch() > Epoch(0) {
-                self.placed = Placed::of(&self.map);
-                self.place_groups(now);
-            }
-            self.connect_to_monitor();
-            self.reporting.request(now);
+        if self.stage != Stage::Loading || self.stored_maps.is_loading {
+            return;
         }
+        // What is loaded stays so: each group is looked at again only until it is.
+        let mut rest = self.groups.range(self.loaded_below..);
+        let loading = rest.find(|(_, group)| !group.pg.is_loaded());
+        let Some((pg, _)) = loading else { return self.report_for_duty(now) };
+        self.loaded_below = *pg;
+    }
+
+    /// What the store has is known.
+    fn report_for_duty(&mut self, now: Time) {
+        self.stage = Stage::Booting;
+        if self.epoch() > Epoch(0) {
+            self.placed = Placed::of(&self.map);
+            self.place_groups(now);
+        }
+        self.connect_to_monitor();
+        self.reporting.request(now);
     }
 }
 

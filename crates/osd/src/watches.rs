@@ -475,8 +475,8 @@ impl Osd {
         let ended: Vec<WatcherKey> = ended.map(|(key, _)| *key).collect();
         for key in ended {
             let removal = self.removal(pg, object.clone(), key);
+            self.requests.assign(removal, pg);
             let request = self.requests.get_mut(removal).expect("it was just made");
-            request.pg = pg;
             request.nature.may_write = true;
             let group = self.groups.get_mut(&pg).expect("it was just there");
             if let Some(context) = group.objects.get_mut(object) {

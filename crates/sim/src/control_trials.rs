@@ -10,7 +10,7 @@ const SALT: u64 = 0x0063_6f6e_7472_6f6c;
 /// In one seed of so many, of those with faults, the store takes no writes now and then.
 const REFUSALS_ONE_IN: u64 = 4;
 /// One seed of so many, of those in which it can, ends with a store that went back.
-const RESTORES_ONE_IN: u64 = 3;
+const RESTORES_ONE_IN: u64 = 2;
 /// How much of all faults the refusals may be.
 const SHARES: [u64; 3] = [1, 4, 10];
 const MAPS_LOST_MAX: u64 = 4;

@@ -248,11 +248,8 @@ impl Scenario {
         }
         // In the end only what clients saw is judged, and nothing can be changed any more.
         let goes = self.leaver.or(self.removed).is_some();
-        let can_restore = !self.has_image
-            && !self.is_tight
-            && !goes
-            && !self.has_snapshots
-            && !self.may_lose_data();
+        let fails_disks = self.troubled.or(self.rotting).is_some() || self.trials.fails_reads;
+        let can_restore = !self.has_image && !self.is_tight && !goes && !fails_disks;
         self.control = ControlTrials::draw(self.seed, &mut self.faults, can_restore);
     }
 
