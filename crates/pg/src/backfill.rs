@@ -328,6 +328,9 @@ impl Pg {
         let touched = std::mem::take(&mut backfill.touched);
         let mut pending: BTreeSet<HObject> =
             touched.into_iter().filter(|object| *object < end).collect();
+        // What the primary lacks, or distrusts, is given when it has been fetched, whatever lies in its place.
+        let lacked = self.missing.range_from(&backfill.position);
+        pending.extend(lacked.take_while(|object| **object < end).cloned());
         for (object, version) in own {
             let theirs = theirs.remove(&object);
             if theirs != Some(version) || version == EVersion::ZERO {

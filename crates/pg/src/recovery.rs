@@ -215,9 +215,11 @@ impl Pg {
         self.push_to(object, targets)
     }
 
-    /// Gives the object to members, as it is here. False while a write of it is on its way.
+    /// Gives the object to members, as it is here. False while a write of it is on its way, or if what is here counts
+    /// for nothing.
     pub(crate) fn push_to(&mut self, object: &HObject, targets: Vec<OsdId>) -> bool {
-        if self.has_write_in_flight(object) || self.is_unreadable(object) {
+        let is_bad = self.missing.contains(object) || self.is_unreadable(object);
+        if is_bad || self.has_write_in_flight(object) {
             return false;
         }
         let operation = Operation { pulling: None, pushing: targets.iter().copied().collect() };

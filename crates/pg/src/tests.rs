@@ -3,6 +3,7 @@
 
 mod backfill;
 mod damage;
+mod distrusted;
 mod dups;
 mod members;
 mod pieces;
