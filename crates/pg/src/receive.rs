@@ -70,9 +70,11 @@ impl Receiving {
         self.begun.clear();
     }
 
-    /// What came of the object counts for nothing.
+    /// What came of the object counts for nothing. Nor does it matter what the store says of pieces that it was given:
+    /// others may have followed them by now that are the object.
     pub fn forget(&mut self, object: &HObject) {
         self.begun.remove(object);
+        self.pieces.retain(|_, piece| piece.object != *object);
     }
 
     fn judge(&mut self, push: &Push) -> Verdict {
@@ -247,7 +249,6 @@ impl Pg {
 
     /// The entry of a write says what becomes of its object: nothing is missing of it any more.
     pub(crate) fn overwrite_missing(&mut self, transaction: &mut Transaction, object: &HObject) {
-        self.receiving.forget(object);
         if self.missing.remove(object) {
             self.unset_missing(transaction, info::missing_key(object));
             self.update_last_complete();

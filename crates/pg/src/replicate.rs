@@ -213,6 +213,8 @@ impl Pg {
             return self.refuse_gap("a write of the primary does not follow the one before it");
         }
         let version = entry.version;
+        let changed = also.iter().chain([&entry]).filter(|entry| entry.changes_object());
+        changed.for_each(|entry| self.receiving.forget(&entry.object));
         self.committed = self.committed.max(write.committed);
         // This copy's log may reach less far back than the primary's, or farther.
         let tail = self.log.tail().max(write.trim);

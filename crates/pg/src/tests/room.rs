@@ -231,3 +231,31 @@ fn a_full_member_that_missed_much_comes_back() {
         assert!(largest <= store::BOOKKEEPING_BYTES_MAX, "{missed}: {largest}");
     }
 }
+
+/// The refusal comes when the store has been given more already.
+#[test]
+fn a_piece_that_found_no_room_takes_nothing_with_it_that_was_written_since() {
+    let mut world = World::new(2);
+    world.run_script("size 2\n min 1\n map 20 0 1\n run\n down 1\n map 30 0\n run");
+    world.write("a", Some(&"old".repeat(1 << 19)));
+    world.run_script(
+        "run
+         hold
+         up 1
+         map 40 0 1
+         run
+         missing 1 => a
+         commits 1 full ok ok
+         recover
+         deliver
+         remove a
+         write a new
+         deliver
+         run
+         get 0 a => new
+         get 1 a => new
+         missing 1 =>
+         equal 0 1
+         clean => yes",
+    );
+}
