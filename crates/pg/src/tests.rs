@@ -11,6 +11,7 @@ mod recovery;
 mod reshaping;
 mod room;
 mod sizes;
+mod steps;
 mod world;
 
 use world::World;

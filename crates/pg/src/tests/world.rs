@@ -221,6 +221,17 @@ impl Node {
         }
     }
 
+    /// Whether the store was given fewer commits than something was said of.
+    pub fn has_fates(&self) -> bool {
+        !self.fates.is_empty()
+    }
+
+    /// The data of an object, if it is there.
+    pub fn value(&self, object: &HObject) -> Option<Bytes> {
+        let stored = self.store.object(Collection(PG), object)?;
+        Some(stored.data.read(0, stored.data.size()).data)
+    }
+
     /// Whether a read that is to fail did not come.
     pub fn is_failing(&self) -> bool {
         self.failing.is_some()

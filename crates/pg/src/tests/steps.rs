@@ -1,0 +1,67 @@
+//! A copy that follows another log in many steps, and whose store stops between any two of them.
+
+use super::World;
+use super::world::object;
+use types::OsdId;
+
+/// So long that a few hundred entries are several steps.
+fn name(number: usize) -> String {
+    format!("{number}{}", "x".repeat(200))
+}
+
+/// OSD 0 has many entries that nobody else has, and others went on without it: objects that are new, changed and gone,
+/// on either side and on both.
+fn parted() -> World {
+    let mut world = World::new(3);
+    world.run_script("min 1\n map 20 0 1 2\n run");
+    for number in 0..200 {
+        world.write(&name(number), Some("old"));
+    }
+    world.run();
+    for number in 0..400 {
+        match number % 3 {
+            0 => world.write(&name(number / 2), None),
+            _ => world.write(&name(number), Some("never")),
+        }
+    }
+    world.run_script("down 0\n map 30 1 2\n run");
+    for number in 0..400 {
+        match number % 4 {
+            0 => world.write(&name(number / 4), None),
+            _ => world.write(&name(number + number % 5 * 50), Some("new")),
+        }
+    }
+    world.run();
+    world
+}
+
+/// Ends with what OSD 1 has; true if the store of OSD 0 was given no more than so many commits on the way.
+fn interrupted(taken: usize, is_primary: bool, restarts: bool) -> bool {
+    let mut world = parted();
+    let fates = "ok ".repeat(taken);
+    let up = if is_primary { "0 1 2" } else { "1 0 2" };
+    world.run_script(&format!("up 0\n commits 0 {fates}full\n hold\n map 40 {up}\n run"));
+    let is_over = world.nodes[0].has_fates();
+    let fates = "commits 0 ok";
+    match restarts {
+        true => world.run_script(&format!("{fates}\n restart 0\n recover\n map 60 {up}\n run")),
+        false => world.run_script(&format!("{fates}\n recover\n map 60 {up}\n run")),
+    }
+    let missing = world.nodes.iter().map(|node| node.pg.missing().len());
+    assert_eq!(missing.collect::<Vec<_>>(), [0, 0, 0], "{taken} {up} {restarts}");
+    world.assert_equal(&[OsdId(0), OsdId(1), OsdId(2)]);
+    world.run_script("clean => yes");
+    for number in 0..600 {
+        let stored = [0, 1].map(|osd| world.nodes[osd].value(&object(&name(number))));
+        assert_eq!(stored[0], stored[1], "{number} after {taken} {up} {restarts}");
+    }
+    is_over
+}
+
+#[test]
+fn a_copy_whose_store_stops_between_two_steps_becomes_what_the_others_are() {
+    for (is_primary, restarts) in [(false, true), (false, false), (true, true), (true, false)] {
+        let steps = (0..).find(|taken| interrupted(*taken, is_primary, restarts)).unwrap();
+        assert!(steps > 8, "{steps} steps are few");
+    }
+}
