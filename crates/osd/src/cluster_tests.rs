@@ -204,14 +204,16 @@ fn replicas_answer_balanced_reads_or_send_the_client_to_the_primary() {
     }
 }
 
-/// A primary that has seen a newer map may have changed the members: what it lends counts with that map.
+/// A primary that has seen a newer map may have changed the members, and one that has seen an older one holds promises
+/// of others: what it lends counts with the map by which it lends.
 #[test]
-fn a_replica_answers_no_reads_for_a_primary_that_is_ahead_of_its_map() {
+fn a_replica_answers_no_reads_by_what_was_lent_with_other_members() {
     let flags = request_flags::BALANCE_READS | request_flags::READ;
     let (second, read) = (Duration::from_secs(1), || vec![OsdOp::read(0, 0)]);
     for (ahead, in_the_future, result) in [
         (0, Duration::ZERO, 0),
         (1, Duration::ZERO, Errno::AGAIN.negative()),
+        (i32::MIN, Duration::ZERO, Errno::AGAIN.negative()),
         // As a clock of another life may have had it.
         (0, second, Errno::AGAIN.negative()),
     ] {
@@ -225,6 +227,18 @@ fn a_replica_answers_no_reads_for_a_primary_that_is_ahead_of_its_map() {
         let (primary, replica) = (world.primary_of("a"), world.replicas_of("a")[0]);
         world.lend(primary, replica, ahead, in_the_future);
         assert_eq!(world.call_at(replica, "a", read(), flags).result, result, "{ahead}");
+    }
+}
+
+/// Its clock may have gone back when it was started anew.
+#[test]
+fn promises_for_another_life_of_the_primary_are_none() {
+    for (in_the_future, holds) in [(0, true), (3600, false)] {
+        let mut world = World::started(7);
+        world.call("a", vec![OsdOp::write_full(payload("one"))]);
+        world.wait(30);
+        let (asked, soon) = (Duration::from_secs(in_the_future), Duration::from_millis(100));
+        assert_eq!(world.promise("a", asked, soon), holds, "{in_the_future}");
     }
 }
 

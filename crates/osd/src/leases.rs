@@ -63,6 +63,11 @@ impl Leases {
         self.lent_until.max(before)
     }
 
+    /// Whether this OSD may have sent something at a time that others tell.
+    fn has_sent(&self, at: Time, now: Time) -> bool {
+        at <= now && self.started.is_some_and(|started| started <= at)
+    }
+
     fn held_by(&self, members: impl Iterator<Item = OsdId>) -> Time {
         let held = members.map(|osd| self.held.get(&osd).copied().unwrap_or(Time::ZERO));
         held.min().unwrap_or(Time::FAR_FUTURE)
@@ -86,11 +91,13 @@ impl Osd {
     }
 
     /// Whether a replica may answer. What a primary lent that has seen a newer map says nothing before that
-    /// map is here: this OSD may be no member any more.
+    /// map is here: this OSD may be no member any more. What it lent before the interval began it did by the
+    /// promises of other members: those of now may have promised nothing.
     pub(crate) fn may_read_as_replica(&self, now: Time, pg: PgId) -> bool {
-        let primary = self.groups.get(&pg).and_then(|group| group.pg.members().primary);
-        let lent = primary.and_then(|primary| self.leases.lent.get(&primary));
-        lent.is_some_and(|(epoch, until)| *epoch <= self.epoch() && now < *until)
+        let Some(group) = self.groups.get(&pg).map(|group| &group.pg) else { return false };
+        let lent = group.members().primary.and_then(|primary| self.leases.lent.get(&primary));
+        let epochs = group.interval()..=self.epoch();
+        lent.is_some_and(|(epoch, until)| epochs.contains(epoch) && now < *until)
     }
 
     /// The request waits until all members have promised again. It stays where it is in the order of
@@ -188,8 +195,7 @@ impl Osd {
             return;
         }
         self.leases.promised.insert(from, now + limits::READ_LEASE);
-        let has_sent = |at: Time| self.leases.started.is_some_and(|started| started <= at);
-        if has_sent(echo) && echo <= now {
+        if self.leases.has_sent(echo, now) {
             let until = echo + lent.min(limits::READ_LEASE);
             self.leases.lent.insert(from, (epoch, until));
         }
@@ -200,9 +206,10 @@ impl Osd {
         self.send_to_osd(from, Message::new(PROMISE, 1, 1, w.into_bytes()));
     }
 
-    /// A promise of someone who has a newer map counts only with that map: it may have let others go on.
+    /// A promise of someone who has a newer map counts only with that map: it may have let others go on. One
+    /// that an earlier life of this OSD asked for says when by another clock.
     fn promised_by(&mut self, now: Time, from: OsdId, epoch: Epoch, sent: Time) {
-        if epoch > self.epoch() || !self.is_up() {
+        if epoch > self.epoch() || !self.is_up() || !self.leases.has_sent(sent, now) {
             return;
         }
         let held = self.leases.held.entry(from).or_default();

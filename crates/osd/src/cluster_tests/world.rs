@@ -443,10 +443,11 @@ impl World {
         self.monitor.map.pg_to_osds(pg).acting[1..].to_vec()
     }
 
-    /// A primary lends a replica what it holds, as one that has seen so many more maps, and with an echo of
-    /// a promise that was made at another time.
-    pub fn lend(&mut self, from: OsdId, to: OsdId, ahead: u32, in_the_future: Duration) {
-        let (now, epoch) = (self.now, Epoch(self.monitor.map.epoch.0 + ahead));
+    /// A primary lends a replica what it holds, as one that has seen so many more maps, or fewer, and with an
+    /// echo of a promise that was made at another time.
+    pub fn lend(&mut self, from: OsdId, to: OsdId, ahead: i32, in_the_future: Duration) {
+        let (now, epoch) = (self.now, self.monitor.map.epoch.0.saturating_add_signed(ahead));
+        let epoch = Epoch(epoch);
         let mut w = codec::Writer::new();
         w.value(&epoch);
         w.u64(now.0);
@@ -456,6 +457,21 @@ impl World {
         let osd = self.machine(to).osd.as_mut().expect("it runs");
         osd.take_lease_message(now, from, &message).unwrap();
         self.drain();
+    }
+
+    /// All replicas answer what an object's primary asked them at another time. Whether it may then answer
+    /// reads that come later.
+    pub fn promise(&mut self, name: &str, in_the_future: Duration, later: Duration) -> bool {
+        let (now, epoch, pg) = (self.now, self.monitor.map.epoch, self.object(name).0);
+        let (asked_at, later) = (now + in_the_future, now + later);
+        let (primary, replicas) = (self.primary_of(name), self.replicas_of(name));
+        let osd = self.machine(primary).osd.as_mut().expect("it runs");
+        for replica in replicas {
+            let front = codec::encode_to_bytes(&(epoch, asked_at.0, now.0));
+            let message = Message::new(crate::leases::PROMISE, 1, 1, front);
+            osd.take_lease_message(now, replica, &message).unwrap();
+        }
+        osd.may_read(later, pg)
     }
 
     /// Sends a request if its target runs.
