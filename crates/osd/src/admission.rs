@@ -248,7 +248,7 @@ impl Osd {
 
     /// Whether the client has not seen a map by which a write before this one may have been dropped, and will send
     /// both again: this one must not overtake.
-    fn was_held_back(&self, request: &Request) -> bool {
+    pub(crate) fn was_held_back(&self, request: &Request) -> bool {
         let is_client = matches!(request.origin, Origin::Client { .. });
         let forced = request.message.flags & (FULL_TRY | FULL_FORCE) != 0;
         let group = self.groups.get(&request.pg);

@@ -161,6 +161,11 @@ impl Osd {
             return Progress::Ran;
         }
         let request = self.requests.get(key).expect("it was just there");
+        if self.was_held_back(request) {
+            // One before it in the queue was.
+            self.hold_back(key);
+            return Progress::Ran;
+        }
         let looks_back = request.nature.rolls_back || request.object().snap < SnapId::HEAD;
         if self.fate_of(pg, object, key) == Fate::Fails {
             return self.reject(pg, object, key, Errno::IO);

@@ -244,6 +244,27 @@ fn no_write_overtakes_one_that_was_dropped_while_its_pool_was_full() {
     assert_eq!(lone.call(conn, "a", append(1)), Some(0));
 }
 
+/// The second waits for its turn already when the first is dropped.
+#[test]
+fn no_write_of_an_object_overtakes_one_that_finds_its_pool_full_when_its_turn_comes() {
+    let mut lone = Lone::new();
+    let conn = lone.client("allow *");
+    assert_eq!(lone.call(conn, "a", append(1)), Some(0));
+    let before = lone.map.pools[&POOL].clone();
+    let full = maps::Pool { flags: before.flags | PoolFlags::FULL, ..before };
+    lone.held = Some(Default::default());
+    lone.send(conn, "a", read(), 0);
+    lone.send(conn, "a", append(1), 0);
+    lone.send(conn, "a", vec![OsdOp::remove()], 0);
+    let forced = lone.send(conn, "a", vec![OsdOp::remove()], request_flags::FULL_TRY);
+    lone.publish(|increment| drop(increment.new_pools.insert(POOL, full)));
+    let answered = |lone: &Lone| lone.replies.iter().map(|(tid, _)| *tid).collect::<Vec<_>>();
+    assert!(answered(&lone).is_empty());
+    assert!(lone.answer_held());
+    assert_eq!(answered(&lone), [forced - 3, forced], "what was dropped is sent again, in order");
+    assert_eq!(lone.in_flight(), (0, 0));
+}
+
 #[test]
 fn a_pause_drops_requests_which_their_clients_repeat() {
     let mut lone = Lone::new();
