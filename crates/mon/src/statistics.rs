@@ -29,6 +29,8 @@ pub struct Statistics {
 
 #[derive(Debug, Clone)]
 pub struct OsdReport {
+    /// The number of the report, which rises.
+    pub sequence: u64,
     pub usage: OsdUsage,
     pub received: Time,
     pub health: BTreeMap<String, String>,
@@ -156,6 +158,7 @@ impl Statistics {
             }
         }
         let entry = OsdReport {
+            sequence: self.osds.get(&osd).map_or(0, |known| known.sequence),
             usage: report.usage,
             received: now,
             health: report.health,
@@ -163,6 +166,13 @@ impl Statistics {
             repaired_copies: report.repaired_copies,
         };
         self.osds.insert(osd, entry);
+    }
+
+    /// The number of the report that was recorded just now.
+    pub fn note_sequence(&mut self, osd: OsdId, sequence: u64) {
+        if let Some(report) = self.osds.get_mut(&osd) {
+            report.sequence = sequence;
+        }
     }
 
     fn record_pg(&mut self, now: Time, osd: OsdId, pg: PgId, stat: PgStat) {

@@ -1,20 +1,90 @@
 //! Commands to one OSD (`ceph tell osd.N …`), and the way to those to one of its groups.
 
+use crate::operations::in_flight;
+use crate::report::Injected;
 use crate::{Osd, VERSION, group_commands};
 use bytes::Bytes;
-use engine::ConnId;
+use engine::{ConnId, Duration};
 use serde_json::{Map, Value, json};
-use types::Errno;
 use types::features::SUPPORTED;
-use wire::{Command, CommandReply, MessageBody};
+use types::{EntityName, EntityType, Errno, ParticipantName};
+use wire::options::RUNNING_COMMANDS;
+use wire::{Command, CommandReply, Log, LogEntry, MessageBody};
 
-/// Prefix and help of each command.
-pub(crate) const COMMANDS: [(&str, &str); 6] = [
+/// Signature and help of each command, beside those of options and groups.
+pub(crate) const COMMANDS: &[(&str, &str)] = &[
     ("get_command_descriptions", "list available commands"),
     ("version", "report version of OSD"),
+    ("git_version", "get git sha1"),
     ("status", "high-level status of OSD"),
-    ("perf dump", "dump counters"),
-    ("dump_ops_in_flight", "show the operations currently in flight"),
+    (
+        "perf dump name=logger,type=CephString,req=false name=counter,type=CephString,req=false",
+        "dump non-labeled counters and their values",
+    ),
+    ("perf schema", "dump non-labeled counters schemas"),
+    (
+        "perf reset name=var,type=CephString",
+        "perf reset <name>: perf reset all or one perfcounter name",
+    ),
+    ("ops name=filterstr,type=CephString,n=N,req=false", "show the ops currently in flight"),
+    (
+        "dump_ops_in_flight name=filterstr,type=CephString,n=N,req=false",
+        "show the ops currently in flight",
+    ),
+    (
+        "dump_blocked_ops name=filterstr,type=CephString,n=N,req=false",
+        "show the blocked ops currently in flight",
+    ),
+    ("dump_historic_ops name=filterstr,type=CephString,n=N,req=false", "show recent ops"),
+    (
+        "dump_historic_ops_by_duration name=filterstr,type=CephString,n=N,req=false",
+        "show slowest recent ops, sorted by duration",
+    ),
+    (
+        "dump_historic_slow_ops name=filterstr,type=CephString,n=N,req=false",
+        "show slowest recent ops",
+    ),
+    ("dump_watchers", "show clients which have active watches, and on which objects"),
+    ("dump_blocklist", "dump blocklisted clients and times"),
+    ("dump_pg_recovery_stats", "dump pg recovery statistics"),
+    ("reset_pg_recovery_stats", "reset pg recovery statistics"),
+    ("dump_recovery_reservations", "show recovery reservations"),
+    ("dump_scrub_reservations", "show scrub reservations"),
+    ("dump_scrubs", "print scheduled scrubs"),
+    ("dump_osd_network name=value,type=CephInt,req=false", "Dump osd heartbeat network ping times"),
+    ("dump_mempools", "get mempool stats"),
+    ("dump_pgstate_history", "show recent state history"),
+    ("get_latest_osdmap", "force osd to update the latest map from the mon"),
+    ("get_mapped_pools", "dump pools whose PG(s) are mapped to this OSD."),
+    ("flush_pg_stats", "flush pg stats"),
+    (
+        "bench name=count,type=CephInt,req=false name=size,type=CephInt,req=false",
+        "OSD benchmark: write <count> <size>-byte objects(with <obj_size> <obj_num>), (default count=1G default size=4MB). Results in log.",
+    ),
+    ("cache status", "Get OSD caches statistics"),
+    ("cache drop", "Drop all OSD caches"),
+    ("compact", "Commpact object store's omap. WARNING: Compaction probably slows your requests"),
+    ("log flush", "flush log entries to log file"),
+    ("log dump", "dump recent log entries to log file"),
+    ("log reopen", "reopen log file"),
+    (
+        "heap name=heapcmd,type=CephChoices,strings=dump|start_profiler|stop_profiler|release|get_release_rate|set_release_rate|stats name=value,type=CephString,req=false",
+        "show heap usage info",
+    ),
+    (
+        "injectfull name=type,type=CephString,req=false name=count,type=CephInt,req=false",
+        "Inject a full disk (optional count times)",
+    ),
+    ("list_devices", "list OSD devices."),
+    (
+        "cluster_log name=level,type=CephChoices,strings=error|warning|info|debug name=message,type=CephString,n=N",
+        "log a message to the cluster log",
+    ),
+    ("scrub_purged_snaps", "Scrub purged_snaps vs snapmapper index"),
+    (
+        "debug kick_recovery_wq name=delay,type=CephInt,range=0",
+        "set osd_recovery_delay_start to <val>",
+    ),
     ("help", "list available commands"),
 ];
 
@@ -39,16 +109,51 @@ impl Sentence {
     }
 }
 
+/// What a command puts out.
+#[derive(Debug)]
+pub(crate) enum Told {
+    Json(Value),
+    /// As it is, whatever format is asked for.
+    Plain(String),
+    /// JSON, and a sentence beside it.
+    Both(Value, String),
+    /// The sentence alone.
+    Said(String),
+}
+
+impl From<Value> for Told {
+    fn from(value: Value) -> Self {
+        Told::Json(value)
+    }
+}
+
+impl Told {
+    fn nothing() -> Self {
+        Told::Said(String::new())
+    }
+}
+
 impl Osd {
     pub(crate) fn take_command(&mut self, conn: ConnId, tid: u64, command: Command) {
         let Some(session) = self.sessions.get(&conn) else { return };
         let answer = match session.caps.allows_all() {
-            true => self.run_command(&command, (conn, tid)),
+            true => self.run_command(conn, tid, &command),
             false => Err(Sentence::new(Errno::ACCES, "access denied")),
         };
+        if let Some(answer) = answer.transpose() {
+            self.tell(conn, tid, answer);
+        }
+    }
+
+    /// Answers a command.
+    pub(crate) fn tell(&mut self, conn: ConnId, tid: u64, answer: Result<Told, Sentence>) {
+        let reply = |text, output| CommandReply { result: 0, text, output };
         let reply = match answer {
             Err(Sentence { is_later: true, .. }) => return,
-            Ok(output) => CommandReply { result: 0, text: String::new(), output: printed(&output) },
+            Ok(Told::Json(value)) => reply(String::new(), printed(&value)),
+            Ok(Told::Plain(text)) => reply(String::new(), text.into()),
+            Ok(Told::Both(value, text)) => reply(text, printed(&value)),
+            Ok(Told::Said(text)) => reply(text, Bytes::new()),
             Err(Sentence { errno, text, .. }) => {
                 CommandReply { result: errno.negative(), text, output: Bytes::new() }
             }
@@ -56,81 +161,250 @@ impl Osd {
         self.send(conn, reply.encode(SUPPORTED).with_tid(tid));
     }
 
-    fn run_command(&mut self, command: &Command, asker: (ConnId, u64)) -> Result<Value, Sentence> {
+    /// Nothing if it is answered later.
+    fn run_command(
+        &mut self,
+        conn: ConnId,
+        tid: u64,
+        command: &Command,
+    ) -> Result<Option<Told>, Sentence> {
         let text = command.command.concat();
         let Ok(Value::Object(arguments)) = serde_json::from_str(&text) else {
             let text = format!("{text:?} is not a JSON object");
             return Err(Sentence::new(Errno::INVAL, text));
         };
         let prefix = arguments.get("prefix").and_then(Value::as_str).unwrap_or_default();
+        if let Some(answer) = self.running.command(prefix, &arguments) {
+            self.apply_options();
+            let answer = answer.map_err(|(errno, text)| Sentence::new(errno, text));
+            return answer.map(|(value, text)| Some(Told::Both(value, text)));
+        }
+        if Osd::is_group_command(prefix) {
+            let told = self.run_group_command(prefix, &arguments, (conn, tid));
+            return told.map(|value| Some(value.into()));
+        }
+        if prefix == "bench" {
+            let number = |name| integer(&arguments, name);
+            self.begin_bench(conn, tid, number("count")?, number("size")?)?;
+            return Ok(None);
+        }
+        let told = self.show(prefix, &arguments).map(Told::Json);
+        told.map_or_else(|| self.act(prefix, &arguments), Ok).map(Some)
+    }
+
+    /// What only shows something.
+    fn show(&mut self, prefix: &str, arguments: &Arguments) -> Option<Value> {
+        let filter = words(arguments.get("filterstr"));
+        let (now, options) = (self.now, &self.options);
+        let requests = self.requests.iter().map(|(_, request)| request);
+        Some(match prefix {
+            "get_command_descriptions" => descriptions(),
+            "help" => help(),
+            "version" => json!({ "version": VERSION, "release": "reef", "release_type": "stable" }),
+            "git_version" => json!({ "git_version": "" }),
+            "status" => self.status(),
+            "perf dump" => {
+                let name = |name: &str| arguments.get(name).and_then(Value::as_str);
+                self.perf_dump(name("logger"), name("counter"))
+            }
+            "perf schema" => self.perf_schema(),
+            "ops" | "dump_ops_in_flight" => {
+                let ops = filtered(in_flight(now, requests, Duration::ZERO), &filter);
+                json!({ "num_ops": ops.len(), "ops": ops })
+            }
+            "dump_blocked_ops" => {
+                let ops = filtered(in_flight(now, requests, options.op_complaint_time), &filter);
+                let complaint_time = options.op_complaint_time.as_secs();
+                json!({ "complaint_time": complaint_time, "num_blocked_ops": ops.len(), "ops": ops })
+            }
+            "dump_historic_ops" => {
+                filtered_in(self.operations.history(now, options, false), "ops", &filter)
+            }
+            "dump_historic_ops_by_duration" => {
+                filtered_in(self.operations.history(now, options, true), "ops", &filter)
+            }
+            "dump_historic_slow_ops" => {
+                filtered_in(self.operations.slow(now, options), "Ops", &filter)
+            }
+            "dump_watchers" => self.dump_watchers(),
+            "dump_blocklist" => self.dump_blocklist(),
+            "dump_pg_recovery_stats" => self.state_times.json(),
+            "dump_recovery_reservations" => self.dump_reservations(),
+            "dump_scrub_reservations" => self.dump_scrub_reservations(),
+            "dump_scrubs" => self.dump_scrubs(),
+            "dump_osd_network" => self.dump_network(arguments.get("value").and_then(Value::as_i64)),
+            "dump_mempools" => self.dump_mempools(),
+            "dump_pgstate_history" => {
+                let states = self.groups.iter().map(|(pg, group)| group.states.json(*pg));
+                json!({ "pgs": states.collect::<Vec<_>>() })
+            }
+            "get_mapped_pools" => self.mapped_pools(),
+            "cache status" => {
+                let objects: usize = self.groups.values().map(|group| group.objects.len()).sum();
+                json!({ "object_ctx": objects, "bluestore_onode": 0, "bluestore_buffers": 0 })
+            }
+            "log flush" | "log dump" | "log reopen" => json!({}),
+            // Which device it is only the host knows.
+            "list_devices" => json!([]),
+            _ => return None,
+        })
+    }
+
+    /// What does something.
+    fn act(&mut self, prefix: &str, arguments: &Arguments) -> Result<Told, Sentence> {
         match prefix {
-            "get_command_descriptions" => Ok(descriptions()),
-            "help" => Ok(help()),
-            "version" => Ok(json!({
-                "version": VERSION,
-                "release": "reef",
-                "release_type": "stable",
-            })),
-            "status" => Ok(self.status()),
-            "perf dump" => Ok(self.counters()),
-            "dump_ops_in_flight" => Ok(self.requests_in_work()),
-            prefix if Osd::is_group_command(prefix) => {
-                self.run_group_command(prefix, &arguments, asker)
+            "perf reset" => self.perf_reset(text(arguments, "var")),
+            "reset_pg_recovery_stats" => self.state_times.reset(),
+            "get_latest_osdmap" => self.ask_for_maps(),
+            "flush_pg_stats" => return Ok(json!(self.flush_stats()).into()),
+            "cache drop" => self.drop_caches(),
+            // The store writes checkpoints as it goes, and its tree in place.
+            "compact" => {}
+            "heap" => return self.heap(text(arguments, "heapcmd")),
+            "injectfull" => self.inject_full(arguments)?,
+            "cluster_log" => {
+                let message = words(arguments.get("message")).join(" ");
+                self.log_to_cluster(text(arguments, "level"), message)?;
+            }
+            // Each scrub of a group compares its clones with the snapshots that are removed.
+            "scrub_purged_snaps" => {}
+            "debug kick_recovery_wq" => {
+                let delay = integer(arguments, "delay")?.unwrap_or(0);
+                self.kick_recovery(self.now);
+                let said =
+                    format!("kicking recovery queue. set osd_recovery_delay_start to {delay}");
+                return Ok(Told::Said(said));
             }
             other => {
-                let known = COMMANDS.map(|(name, _)| name).join(", ");
-                let text = format!("osd.{} has no command {other:?}; it has {known}", self.id());
-                Err(Sentence::new(Errno::INVAL, text))
+                let text = format!(
+                    "osd.{} has no command {other:?}; see `ceph tell osd.{} help`",
+                    self.id(),
+                    self.id()
+                );
+                return Err(Sentence::new(Errno::INVAL, text));
             }
         }
-    }
-
-    fn status(&self) -> Value {
-        let own = self.map.osd(self.id()).map(|osd| osd.uuid.to_string()).unwrap_or_default();
-        json!({
-            "cluster_fsid": self.config.fsid.to_string(),
-            "osd_fsid": own,
-            "whoami": self.id().0,
-            "state": if self.is_up() { "active" } else { "booting" },
-            "newest_map": self.epoch().0,
-            "num_pgs": self.groups.len(),
+        Ok(match prefix {
+            "perf reset" => {
+                json!({ "success": format!("perf reset {}", text(arguments, "var")) }).into()
+            }
+            _ => Told::nothing(),
         })
     }
 
-    fn counters(&self) -> Value {
-        let mut sum = crate::groups::Counters::default();
-        for group in self.groups.values() {
-            sum.reads += group.counters.reads;
-            sum.read_bytes += group.counters.read_bytes;
-            sum.writes += group.counters.writes;
-            sum.write_bytes += group.counters.write_bytes;
+    fn heap(&self, command: &str) -> Result<Told, Sentence> {
+        if command != "stats" {
+            let text = format!(
+                "heap {command}: the allocator has no profiler; only 'heap stats' is there"
+            );
+            return Err(Sentence::new(Errno::NOTSUPP, text));
         }
-        json!({
-            "osd": {
-                "op": sum.reads + sum.writes,
-                "op_r": sum.reads,
-                "op_r_out_bytes": sum.read_bytes,
-                "op_w": sum.writes,
-                "op_w_in_bytes": sum.write_bytes,
-                "op_wip": self.requests.len(),
-                "numpg": self.groups.len(),
-                "numpg_primary": self.groups.values().filter(|g| g.pg.is_primary()).count(),
-            }
-        })
+        Ok(Told::Plain(format!(
+            "osd.{} has no heap of its own: it shares that of its process. Requests in flight: {}, of {} bytes.\n",
+            self.id(),
+            self.inflight.requests,
+            self.inflight.bytes
+        )))
     }
 
-    fn requests_in_work(&self) -> Value {
-        let requests = self.requests.iter().map(|(_, request)| {
-            let ops: Vec<String> =
-                request.message.ops.iter().map(|op| op.code.to_string()).collect();
-            json!({
-                "description": format!("{} {} [{}]", request.id, request.object(), ops.join(",")),
-                "pg": request.pg.to_string(),
-            })
-        });
-        let requests: Vec<Value> = requests.collect();
-        json!({ "num_ops": requests.len(), "ops": requests })
+    /// Makes the disk out to be fuller than it is.
+    fn inject_full(&mut self, arguments: &Arguments) -> Result<(), Sentence> {
+        let (kind, count) = (text(arguments, "type"), integer(arguments, "count")?);
+        let map = &self.map;
+        let used = match if kind.is_empty() { "full" } else { kind } {
+            "none" => None,
+            "nearfull" => Some(f64::from(map.nearfull_ratio)),
+            "backfillfull" => Some(f64::from(map.backfillfull_ratio)),
+            "full" => Some(f64::from(map.full_ratio)),
+            "failsafe" => Some(FAILSAFE_USED),
+            other => {
+                let text = format!(
+                    "unrecognized full type '{other}': expected none, nearfull, backfillfull, full or failsafe"
+                );
+                return Err(Sentence::new(Errno::INVAL, text));
+            }
+        };
+        let reports = count.and_then(|count| u64::try_from(count).ok()).filter(|count| *count > 0);
+        let used = used.map(|used| (used + SLIGHTLY_MORE).min(1.0));
+        self.reporting.inject(used.map(|used| Injected { used, reports }));
+        self.reporting.request(self.now);
+        self.check_room(self.now);
+        Ok(())
     }
+
+    fn log_to_cluster(&mut self, level: &str, message: String) -> Result<(), Sentence> {
+        let severity = match level {
+            "debug" => 0,
+            "info" => 1,
+            "warning" => 3,
+            "error" => 4,
+            _ => return Err(Sentence::new(Errno::INVAL, format!("unknown level '{level}'"))),
+        };
+        let Some(monitor) = self.monitor.conn() else {
+            return Err(Sentence::new(Errno::AGAIN, "no monitor is reached at the moment"));
+        };
+        self.log_sequence += 1;
+        let entry = LogEntry {
+            name: EntityName::osd(self.id().0),
+            rank: ParticipantName::new(EntityType::OSD, self.id().0.into()),
+            addrs: self.config.addrs.clone(),
+            stamp: self.now.wall(),
+            sequence: self.log_sequence,
+            severity,
+            text: message,
+            channel: "cluster".to_owned(),
+        };
+        let log = Log { version: 0, fsid: self.config.fsid, entries: vec![entry] };
+        self.send(monitor, log.encode(SUPPORTED));
+        Ok(())
+    }
+}
+
+/// Beyond what `osd_failsafe_full_ratio` leaves free.
+const FAILSAFE_USED: f64 = 0.98;
+/// So that rounding does not leave a disk just below its ratio.
+const SLIGHTLY_MORE: f64 = 0.001;
+
+fn text<'a>(arguments: &'a Arguments, name: &str) -> &'a str {
+    arguments.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A number, which clients also send as text.
+fn integer(arguments: &Arguments, name: &str) -> Result<Option<i64>, Sentence> {
+    match arguments.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => {
+            let number = value.as_i64().or_else(|| value.as_str()?.parse().ok());
+            let refusal = || Sentence::new(Errno::INVAL, format!("{name} is no number: {value}"));
+            number.map(Some).ok_or_else(refusal)
+        }
+    }
+}
+
+fn words(value: Option<&Value>) -> Vec<String> {
+    match value {
+        Some(Value::String(text)) => vec![text.clone()],
+        Some(Value::Array(words)) => {
+            words.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Operations whose description has one of the words; all if there are none.
+fn filtered(mut ops: Vec<Value>, words: &[String]) -> Vec<Value> {
+    ops.retain(|op| {
+        let description = op["description"].as_str().unwrap_or_default();
+        words.is_empty() || words.iter().any(|word| description.contains(word.as_str()))
+    });
+    ops
+}
+
+fn filtered_in(mut dump: Value, name: &str, words: &[String]) -> Value {
+    if let Value::Array(ops) = dump[name].take() {
+        dump[name] = Value::from(filtered(ops, words));
+    }
+    dump
 }
 
 fn printed(output: &Value) -> Bytes {
@@ -139,8 +413,19 @@ fn printed(output: &Value) -> Bytes {
     text.into()
 }
 
+/// Signature and help of all commands that are not for one group.
+fn own_commands() -> impl Iterator<Item = (&'static str, &'static str)> {
+    COMMANDS.iter().chain(&RUNNING_COMMANDS).copied()
+}
+
+/// The words of a signature before its first argument.
+pub(crate) fn prefix_of(signature: &str) -> String {
+    let words = signature.split(' ').take_while(|word| !word.contains('='));
+    words.collect::<Vec<_>>().join(" ")
+}
+
 fn help() -> Value {
-    let own = COMMANDS.iter().map(|(prefix, help)| ((*prefix).to_owned(), json!(help)));
+    let own = own_commands().map(|(signature, help)| (prefix_of(signature), json!(help)));
     let of_groups = group_commands::COMMANDS.iter();
     let of_groups = of_groups.map(|(prefix, _, help)| ((*prefix).to_owned(), json!(help)));
     Value::Object(own.chain(of_groups).collect())
@@ -149,8 +434,10 @@ fn help() -> Value {
 /// What `ceph` parses to know the commands of a daemon.
 fn descriptions() -> Value {
     let mut descriptions = Vec::new();
-    for (prefix, help) in COMMANDS {
-        descriptions.push(description(prefix.split(' ').map(|word| json!(word)).collect(), help));
+    for (signature, help) in own_commands() {
+        let words = signature.split(' ');
+        let words = words.map(|word| if word.contains('=') { argument(word) } else { json!(word) });
+        descriptions.push(description(words.collect(), help));
     }
     for (prefix, arguments, help) in group_commands::COMMANDS {
         let arguments: Vec<Value> = arguments.iter().map(|text| argument(text)).collect();
@@ -187,10 +474,17 @@ mod tests {
     #[test]
     fn descriptions_name_each_word_of_a_command() {
         let descriptions = descriptions();
-        assert_eq!(descriptions["cmd003"]["sig"], json!(["perf", "dump"]));
-        let count = COMMANDS.len() + 2 * group_commands::COMMANDS.len();
-        assert_eq!(descriptions.as_object().unwrap().len(), count);
+        let signatures: Vec<&Value> =
+            descriptions.as_object().unwrap().values().map(|command| &command["sig"]).collect();
+        assert!(signatures.contains(&&json!(["perf", "schema"])));
+        let count = own_commands().count() + 2 * group_commands::COMMANDS.len();
+        assert_eq!(signatures.len(), count);
         let choice = json!({ "name": "cmd", "type": "CephChoices", "strings": "query" });
-        assert_eq!(descriptions["cmd007"]["sig"][2], choice);
+        assert!(signatures.iter().any(|signature| signature[2] == choice));
+        let help = help();
+        assert_eq!(
+            help["config set"],
+            "config set <field> <val> [<val> ...]: set a config variable"
+        );
     }
 }

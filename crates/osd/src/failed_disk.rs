@@ -31,7 +31,7 @@ pub(crate) fn condemns(
             use pg::Tag::{Index, Load, ScanObject, ScanPage};
             tag.is_commit() || matches!(tag, Load | Index | ScanPage(_) | ScanObject(..))
         }
-        Pending::Collections | Pending::MapStored | Pending::Usage => true,
+        Pending::Collections | Pending::MapStored | Pending::Bench { .. } | Pending::Usage => true,
         Pending::State { .. } | Pending::Need { need: Need::Clone(_), .. } => true,
         Pending::Need { .. }
         | Pending::Listing { .. }

@@ -5,10 +5,11 @@
 
 use crate::Osd;
 use crate::commands::{Arguments, Sentence};
+use crate::group_states::state_name;
 use crate::groups::Group;
 use crate::report::{shortage, state_bits};
 use engine::ConnId;
-use pg::{EntryKind, LogDup, LogEntry, PgInfo, Probe, State};
+use pg::{EntryKind, LogDup, LogEntry, PgInfo, Probe};
 use serde_json::{Map, Value, json};
 use types::{Errno, HObject, OsdId, PgId, SnapId};
 use wire::internal::{ScrubOrder, pg_state};
@@ -161,27 +162,6 @@ impl Osd {
             state["objects_missing"] = json!(pg.objects_missing());
         }
         json!([state])
-    }
-}
-
-/// Ceph's name of the state that comes nearest.
-fn state_name(state: State) -> &'static str {
-    match state {
-        State::Loading => "Initial",
-        State::Stray => "Started/Stray",
-        State::Replica | State::ReplicaActive => "Started/ReplicaActive",
-        State::GetInfo => "Started/Primary/Peering/GetInfo",
-        State::GetLog => "Started/Primary/Peering/GetLog",
-        State::GetMissing => "Started/Primary/Peering/GetMissing",
-        State::WaitUpThru => "Started/Primary/Peering/WaitUpThru",
-        State::WaitActingChange => "Started/Primary/WaitActingChange",
-        State::Activating | State::WaitReadable => "Started/Primary/Active/Activating",
-        State::Active | State::Inactive => "Started/Primary/Active",
-        State::Down => "Started/Primary/Peering/Down",
-        State::Incomplete => "Started/Primary/Peering/Incomplete",
-        State::Refused | State::Stalled => "Started/Primary/Active/RecoveryToofull",
-        State::Reshaping => "Reset",
-        State::Failed => "Crashed",
     }
 }
 

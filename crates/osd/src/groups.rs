@@ -2,6 +2,7 @@
 
 use crate::Osd;
 use crate::execute::ObjectState;
+use crate::group_states::GroupStates;
 use crate::leases::Leases;
 use crate::objects::head_of;
 use crate::request::{Origin, Request};
@@ -111,6 +112,7 @@ pub(crate) struct Group {
     pub trim: GroupTrim,
     /// The state that was last reported, and since when.
     pub reported: (u64, types::UTime),
+    pub states: GroupStates,
 }
 
 impl ObjectContext {
@@ -168,6 +170,7 @@ impl Group {
             snapshots: PoolSnapshots::default(),
             trim: GroupTrim::default(),
             reported: Default::default(),
+            states: GroupStates::default(),
         }
     }
 
@@ -225,6 +228,9 @@ impl Osd {
     pub(crate) fn pump_group(&mut self, now: Time, pg: PgId) {
         while let Some(group) = self.groups.get_mut(&pg) {
             let Some(output) = group.pg.poll_output() else {
+                if let Some(past) = group.states.note(now, group.pg.interval(), group.pg.state()) {
+                    self.state_times.add(past);
+                }
                 if group.recovery_changed() {
                     self.note_recovery(pg);
                 }

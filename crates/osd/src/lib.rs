@@ -17,6 +17,7 @@
 
 mod admission;
 mod authentication;
+mod bench;
 mod budget;
 mod candidates;
 mod commands;
@@ -24,10 +25,12 @@ mod complaints;
 mod config;
 mod connecting;
 mod copying;
+mod dumps;
 mod early;
 pub mod execute;
 mod failed_disk;
 mod group_commands;
+mod group_states;
 mod groups;
 mod healing;
 mod heartbeat;
@@ -40,6 +43,7 @@ mod lost;
 mod maps_history;
 mod monitor;
 mod objects;
+mod operations;
 mod options;
 mod osd;
 mod peers;
@@ -61,7 +65,7 @@ mod turns;
 mod watches;
 
 pub use config::{Config, Sizes, VERSION};
-pub use options::Options;
+pub use options::{BenchLimits, Options};
 pub use osd::Osd;
 pub use stored_maps::{stored_map, stored_map_request};
 

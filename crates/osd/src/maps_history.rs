@@ -20,6 +20,11 @@ impl MapsHistory {
         }
     }
 
+    /// From which epoch on there are maps here.
+    pub fn oldest(&self) -> Option<Epoch> {
+        self.increments.first_key_value().map(|(epoch, _)| *epoch)
+    }
+
     pub fn clear(&mut self) {
         self.increments.clear();
     }

@@ -36,6 +36,7 @@ impl Osd {
     /// Lets a request that was admitted run, or wait for its turn.
     pub(crate) fn start(&mut self, now: Time, pg: PgId, key: u64) {
         let Some(request) = self.requests.get_mut(key) else { return };
+        request.times.queued.get_or_insert(now);
         let Some(group) = self.groups.get_mut(&pg) else { return self.forget_request(key) };
         let object = head_of(request.object());
         if group.pg.is_primary() {
@@ -181,7 +182,8 @@ impl Osd {
             return self.reject(pg, object, key, Errno::IO);
         }
         let verdict = self.execute(now, pg, object, key, is_lost);
-        let request = self.requests.get(key).expect("the caller has it");
+        let request = self.requests.get_mut(key).expect("the caller has it");
+        request.times.started.get_or_insert(now);
         let writes = request.may_write();
         // Reads do not begin while writes are in flight.
         let busy = writes && self.context_mut(pg, object).is_some_and(|c| c.writes_in_flight > 0);
@@ -508,6 +510,7 @@ impl Osd {
             clones: execution.delta.clones,
             bytes: execution.delta.bytes,
         };
+        request.times.submitted = Some(now);
         let version = group.pg.submit(write);
         request.outcome = Some((execution, version));
         self.pump_group(now, pg);
@@ -533,6 +536,7 @@ impl Osd {
     pub(crate) fn committed(&mut self, now: Time, pg: PgId, key: u64) {
         let Some(request) = self.requests.get_mut(key) else { return };
         let (execution, version) = request.outcome.take().expect("a write has its outcome");
+        request.times.committed = Some(now);
         let object = head_of(request.object());
         self.perform_effects(now, pg, &object, key, &execution);
         self.reply_written(key, &execution, version);

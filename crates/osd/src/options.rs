@@ -5,6 +5,9 @@ use engine::{Duration, Time};
 use std::collections::BTreeMap;
 use wire::{Config, options};
 
+/// Operations that are remembered, however many are asked for.
+const HISTORY_MAX: usize = 1000;
+
 /// The options that the engine reads, each with the name it has in the configuration database less
 /// its `osd_`. What is not set there has the default of [`wire::options`].
 #[derive(Debug, Clone, PartialEq)]
@@ -21,6 +24,21 @@ pub struct Options {
     pub scrub_auto_repair: bool,
     pub snap_trim_sleep: Duration,
     pub op_complaint_time: Duration,
+    /// Of `dump_historic_ops`, and of `dump_historic_slow_ops`.
+    pub history_size: usize,
+    pub history_duration: Duration,
+    pub history_slow_size: usize,
+    pub history_slow_threshold: Duration,
+    pub bench: BenchLimits,
+}
+
+/// What `ceph tell osd.N bench` may be asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BenchLimits {
+    pub small_iops: u64,
+    pub large_throughput: u64,
+    pub block_max: u64,
+    pub seconds: u64,
 }
 
 impl Default for Options {
@@ -47,6 +65,16 @@ impl Options {
             scrub_auto_repair: values.switch("osd_scrub_auto_repair"),
             snap_trim_sleep: values.duration("osd_snap_trim_sleep"),
             op_complaint_time: values.duration("osd_op_complaint_time"),
+            history_size: count("osd_op_history_size").min(HISTORY_MAX),
+            history_duration: values.duration("osd_op_history_duration"),
+            history_slow_size: count("osd_op_history_slow_op_size").min(HISTORY_MAX),
+            history_slow_threshold: values.duration("osd_op_history_slow_op_threshold"),
+            bench: BenchLimits {
+                small_iops: values.number("osd_bench_small_size_max_iops"),
+                large_throughput: values.size("osd_bench_large_size_max_throughput"),
+                block_max: values.size("osd_bench_max_block_size"),
+                seconds: values.number("osd_bench_duration"),
+            },
         }
     }
 }
@@ -54,7 +82,13 @@ impl Options {
 impl Osd {
     /// What the monitor's configuration database says, all of it each time.
     pub(crate) fn take_config(&mut self, _now: Time, config: &Config) {
-        let options = Options::read(&config.options);
+        self.running.take_database(config.options.clone());
+        self.apply_options();
+    }
+
+    /// Goes by what is set now, in the database and at this OSD alone.
+    pub(crate) fn apply_options(&mut self) {
+        let options = Options::read(&self.running.set());
         if options != self.options {
             tracing::info!(osd = %self.id(), ?options, "options changed");
             self.options = options;

@@ -1,6 +1,7 @@
 //! The daemon: its state, and the dispatch of what arrives.
 
 use crate::authentication::Handshake;
+use crate::bench::Bench;
 use crate::budget::Budget;
 use crate::candidates::Candidates;
 use crate::complaints::Repairs;
@@ -8,6 +9,7 @@ use crate::config::Config;
 use crate::connecting::Proof;
 use crate::copying::Copies;
 use crate::early;
+use crate::group_states::StateTimes;
 use crate::groups::Group;
 use crate::heartbeat::Heartbeats;
 use crate::images::ImageCounts;
@@ -16,6 +18,7 @@ use crate::leases::{self, Leases};
 use crate::lost::LostCommands;
 use crate::maps_history::MapsHistory;
 use crate::monitor::MonitorLink;
+use crate::operations::Operations;
 use crate::options::Options;
 use crate::peers::Peers;
 use crate::placement::Placed;
@@ -60,7 +63,8 @@ pub struct Osd {
     pub(crate) config: Config,
     /// What is said of the machine in the metadata.
     pub(crate) host_facts: BTreeMap<String, String>,
-    /// What the configuration database says.
+    /// What the configuration database says, and what was set at this OSD; and what comes of it.
+    pub(crate) running: wire::options::Running,
     pub(crate) options: Options,
     pub(crate) entropy: Entropy,
     pub(crate) stage: Stage,
@@ -95,6 +99,11 @@ pub struct Osd {
     pub(crate) notifications: Notifications,
     pub(crate) reporting: Reporting,
     pub(crate) images: ImageCounts,
+    pub(crate) operations: Operations,
+    pub(crate) state_times: StateTimes,
+    pub(crate) bench: Option<Box<Bench>>,
+    /// Numbers what this OSD writes into the cluster's log.
+    pub(crate) log_sequence: u64,
     pub(crate) leases: Leases,
     /// When groups are to look again whether earlier primaries still answer reads.
     pub(crate) waits: BTreeSet<(Time, PgId)>,
@@ -135,6 +144,7 @@ impl Osd {
             stored_maps: StoredMaps::default(),
             config,
             host_facts: BTreeMap::new(),
+            running: wire::options::Running::default(),
             options: Options::default(),
             entropy: Entropy::from_seed(seed),
             stage: Stage::Loading,
@@ -158,6 +168,10 @@ impl Osd {
             notifications: Notifications::default(),
             reporting: Reporting::default(),
             images: ImageCounts::default(),
+            operations: Operations::default(),
+            state_times: StateTimes::default(),
+            bench: None,
+            log_sequence: 0,
             leases: Leases::default(),
             waits: BTreeSet::new(),
             scheduler: Scheduler::default(),
@@ -293,7 +307,7 @@ impl Osd {
             StatsAck::KIND if self.monitor.is(conn) => {
                 self.take_stats_ack(now, &StatsAck::decode(&message)?);
             }
-            StatsAck::KIND | Ping::KIND => {}
+            StatsAck::KIND | Ping::KIND | wire::LogAck::KIND => {}
             kind => tracing::debug!(kind, "a message of this kind is not for an OSD"),
         }
         Ok(())

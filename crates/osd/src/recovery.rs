@@ -54,6 +54,12 @@ impl Scheduler {
 }
 
 impl Osd {
+    /// Goes on with what pauses.
+    pub(crate) fn kick_recovery(&mut self, now: Time) {
+        self.scheduler.next_start = None;
+        self.schedule_recovery(now);
+    }
+
     /// A group may have begun or ended something.
     pub(crate) fn note_recovery(&mut self, pg: PgId) {
         let Some(group) = self.groups.get_mut(&pg) else { return };

@@ -36,6 +36,7 @@ impl Osd {
                 let message = reply.encode(features).with_tid(request.tid);
                 self.send(conn, message);
                 self.discharge(conn, request.bytes);
+                self.operations.note(self.now, request, &self.options);
             }
             Origin::Copy { copy } => self.copy_replied(copy, reply),
             Origin::WatchTimeout => {}

@@ -36,6 +36,16 @@ pub(crate) struct Reporting {
     /// As the groups were told.
     was_full: bool,
     shortage: Shortfall,
+    /// What the disk is made out to be, by `injectfull`.
+    injected: Option<Injected>,
+}
+
+/// A disk that is made out to be as full as that, for so many reports; for ever if that is not said.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Injected {
+    /// The share that is used.
+    pub used: f64,
+    pub reports: Option<u64>,
 }
 
 /// Whether the store refused something for want of room, though there seemed to be some.
@@ -75,8 +85,33 @@ impl Reporting {
         self.is_less_free_than(limits::BACKFILL_FREE_PERCENT)
     }
 
+    pub fn inject(&mut self, injected: Option<Injected>) {
+        self.injected = injected;
+    }
+
+    /// What the store said, or what it is made out to have said.
+    pub fn usage(&self) -> Usage {
+        let mut usage = self.usage;
+        if let Some(Injected { used, .. }) = self.injected {
+            let free = (usage.bytes_total as f64 * (1.0 - used)).max(0.0) as u64;
+            usage.bytes_available = usage.bytes_available.min(free);
+            usage.bytes_used = usage.bytes_used.max(usage.bytes_total - usage.bytes_available);
+        }
+        usage
+    }
+
+    /// What was injected for a number of reports ends with them.
+    fn count_injected(&mut self) {
+        if let Some(Injected { reports: Some(left), .. }) = &mut self.injected {
+            *left = left.saturating_sub(1);
+            if *left == 0 {
+                self.injected = None;
+            }
+        }
+    }
+
     fn is_less_free_than(&self, percent: u64) -> bool {
-        let Usage { bytes_total, bytes_available, .. } = self.usage;
+        let Usage { bytes_total, bytes_available, .. } = self.usage();
         let taken = self.in_flight + self.stored;
         let free = bytes_available.saturating_sub(taken);
         bytes_total > 0 && free < bytes_total / 100 * percent
@@ -147,7 +182,7 @@ impl Osd {
             fsid: self.config.fsid,
             osd: self.config.id,
             map_epoch: self.epoch(),
-            usage: usage_report(&self.reporting.usage),
+            usage: usage_report(&self.reporting.usage()),
             pgs: if is_serving { self.stats(now) } else { BTreeMap::new() },
             is_complete: is_serving,
             health: self.heartbeat_health().into_iter().chain(self.failure_health()).collect(),
@@ -156,9 +191,24 @@ impl Osd {
             slow: self.slow_requests(now),
             repaired_copies: self.repaired_copies(),
         };
-        let tid = self.reporting.sequence;
+        let tid = self.stat_sequence(self.reporting.sequence);
         self.send(monitor, report.encode(SUPPORTED).with_tid(tid));
         self.log_repairs(now);
+        self.reporting.count_injected();
+    }
+
+    /// A report's number: it goes on rising when the OSD is started anew.
+    fn stat_sequence(&self, sequence: u64) -> u64 {
+        let up_from = self.map.osd(self.id()).map_or(0, |osd| osd.info.up_from.0);
+        u64::from(up_from) << 32 | sequence & u64::from(u32::MAX)
+    }
+
+    /// Reports now, and says which report shows all that is so far. The usage that is being asked for may be
+    /// older than that.
+    pub(crate) fn flush_stats(&mut self) -> u64 {
+        let next = if self.reporting.is_asking { 2 } else { 1 };
+        self.reporting.due = Some(self.now);
+        self.stat_sequence(self.reporting.sequence + next)
     }
 
     /// Who begins to ask what is done to images need not wait for the next report.

@@ -76,6 +76,15 @@ impl Call {
     }
 }
 
+/// When a request came to each of the points that `dump_historic_ops` shows.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Times {
+    pub queued: Option<Time>,
+    pub started: Option<Time>,
+    pub submitted: Option<Time>,
+    pub committed: Option<Time>,
+}
+
 #[derive(Debug)]
 pub(crate) struct Request {
     pub origin: Origin,
@@ -90,6 +99,7 @@ pub(crate) struct Request {
     /// What it turned out to need at an earlier attempt.
     pub expected: u64,
     pub arrived: Time,
+    pub times: Times,
     pub pg: PgId,
     pub nature: Nature,
     pub caller: Caller,
@@ -131,6 +141,7 @@ impl Request {
             },
             expected: 0,
             arrived: Time::ZERO,
+            times: Times::default(),
             nature: Nature::default(),
             caller,
             attempt: 0,

@@ -6,6 +6,7 @@
 
 use crate::Osd;
 use engine::Time;
+use serde_json::{Value, json};
 use std::collections::{BTreeSet, VecDeque};
 use types::{OsdId, PgId};
 
@@ -37,6 +38,23 @@ impl Places {
     }
 }
 
+impl Places {
+    fn json(&self, places: usize) -> Value {
+        let item = |pg: &PgId| json!({ "item": pg.to_string(), "prio": 0, "can_preempt": false });
+        let waiting: Vec<Value> = self.waiting.iter().map(|(pg, _)| item(pg)).collect();
+        let queues = match waiting.is_empty() {
+            true => json!([]),
+            false => json!([{ "priority": 0, "items": waiting }]),
+        };
+        json!({
+            "max_allowed": places,
+            "min_priority": 0,
+            "queues": queues,
+            "in_progress": self.taken.iter().map(item).collect::<Vec<_>>(),
+        })
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Reservations {
     own: Places,
@@ -44,6 +62,14 @@ pub(crate) struct Reservations {
 }
 
 impl Osd {
+    pub(crate) fn dump_reservations(&self) -> Value {
+        let places = self.options.max_backfills;
+        json!({
+            "local_reservations": self.reservations.own.json(places),
+            "remote_reservations": self.reservations.targets.json(places),
+        })
+    }
+
     pub(crate) fn reserve(&mut self, now: Time, pg: PgId, primary: Option<OsdId>) {
         if primary.is_some() && self.reporting.is_backfill_full() {
             let group = self.groups.get_mut(&pg).expect("it has just asked");

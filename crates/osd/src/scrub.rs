@@ -88,6 +88,11 @@ pub(crate) struct Running {
 }
 
 impl Scrubs {
+    /// Groups whose primaries were promised help.
+    pub fn helped_count(&self) -> usize {
+        self.helped.len()
+    }
+
     /// A group became fit for being scrubbed.
     pub fn hurry(&mut self, now: Time) {
         let soon = now + GATHER;

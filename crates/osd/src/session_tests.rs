@@ -5,6 +5,7 @@ mod capabilities;
 mod copies;
 mod early;
 mod lone;
+mod tell;
 
 use auth::{
     AUTH_MODE_AUTHORIZER, CephxClient, CephxPolicy, CephxServer, CryptoKey, EntityAuth, Entropy,

@@ -54,6 +54,10 @@ pub(crate) enum Pending {
     Usage,
     MapLoaded,
     MapStored,
+    /// A block of a benchmark, of so many bytes; of none when it tidies up.
+    Bench {
+        bytes: u64,
+    },
     Scrub {
         pg: PgId,
         serial: u64,
@@ -117,6 +121,7 @@ impl Osd {
             Pending::MapLoaded => self.map_loaded(now, outcome),
             Pending::MapStored if outcome.is_err() => self.stored_maps.failed(),
             Pending::MapStored => {}
+            Pending::Bench { bytes } => self.bench_stored(now, bytes, outcome),
             Pending::Scrub { pg, serial, tag } => {
                 if self.groups.get(&pg).is_some_and(|group| group.serial == serial) {
                     self.scrub_completed(now, pg, tag, outcome);

@@ -20,7 +20,7 @@ use types::features::SUPPORTED;
 use types::{Epoch, HObject, PgId, PoolId};
 
 /// No pool has this number.
-const OWN_POOL: PoolId = PoolId(-1);
+pub(crate) const OWN_POOL: PoolId = PoolId(-1);
 const FULL_KEY: Bytes = Bytes::from_static(b"full");
 /// Snapshots of pools that maps up to the whole one said are removed.
 const REMOVED_KEY: Bytes = Bytes::from_static(b"removed");

@@ -25,8 +25,8 @@ use wire::{MessageBody, OsdOp, OsdRequest, ShardPgId};
 pub(crate) struct Watch {
     pub conn: Option<ConnId>,
     /// Under which its client is known, and may be shut out.
-    addr: EntityAddr,
-    timeout: Duration,
+    pub addr: EntityAddr,
+    pub timeout: Duration,
     /// The client pings; else the session alone tells that it is there.
     will_ping: bool,
     last_ping: Time,

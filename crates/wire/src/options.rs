@@ -3,9 +3,12 @@
 //! One table for both sides: the monitor checks values against it and shows its defaults, daemons
 //! read their values through it. Options of clients and of what only Ceph's daemons do are in [`upstream`].
 
+mod running;
 mod upstream;
 
 pub use upstream::{Upstream, names as upstream_names, upstream};
+
+pub use running::{COMMANDS as RUNNING_COMMANDS, Running, RunningAnswer};
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -114,6 +117,14 @@ pub const TABLE: &[Known] = known! {
     "osd_scrub_auto_repair", Switch, "true", "repair at once what scrub finds and a good copy can heal";
     "osd_snap_trim_sleep", Seconds, "0.02", "pause between two steps of removing a snapshot, of 16 objects each, while clients are at work";
     "osd_op_complaint_time", Seconds, "30", "age at which a request that is not answered counts as slow (SLOW_OPS)";
+    "osd_op_history_size", Number, "20", "operations that dump_historic_ops shows, at most 1000";
+    "osd_op_history_duration", Seconds, "600", "how long operations are shown that are done";
+    "osd_op_history_slow_op_size", Number, "20", "operations that dump_historic_slow_ops shows, at most 1000";
+    "osd_op_history_slow_op_threshold", Seconds, "10", "time after which an operation counts as slow in dump_historic_slow_ops";
+    "osd_bench_small_size_max_iops", Number, "100", "operations a second that bench is believed to do with small blocks";
+    "osd_bench_large_size_max_throughput", Size, "104857600", "bytes a second that bench is believed to do with large blocks";
+    "osd_bench_max_block_size", Size, "67108864", "the largest block of bench";
+    "osd_bench_duration", Number, "30", "seconds that bench may take by these beliefs";
     "osd_max_object_name_len", Number, "2048", "the longest name of an object";
     "osd_max_write_size", Number, "90", "the largest write in MiB";
     "osd_client_message_size_cap", Size, "524288000", "client data in memory";
@@ -169,6 +180,10 @@ impl<'a, F: Fn(&str) -> Option<&'a str>> Values<F> {
 
     pub fn duration(&self, name: &str) -> Duration {
         self.read(name, seconds).unwrap_or_default()
+    }
+
+    pub fn size(&self, name: &str) -> u64 {
+        self.read(name, stdx::parse_bytes).unwrap_or_default()
     }
 
     pub fn switch(&self, name: &str) -> bool {

@@ -170,8 +170,8 @@ fn utilization(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 }
 
 fn last_stat_seq(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    existing(context, "id")?;
-    let sequence = context.stats.version;
+    let osd = existing(context, "id")?;
+    let sequence = context.stats.osd(osd).map_or(0, |report| report.sequence);
     Ok(context.show(|| json!(sequence), || sequence.to_string()))
 }
 

@@ -265,7 +265,9 @@ impl Monitor {
         if let Some(newest) = report.pgs.values().map(|stat| stat.reported_epoch).max() {
             self.note_epoch_of_osd(now, report.osd, newest);
         }
+        let osd = report.osd;
         self.stats.record(now, &self.state.osdmap, report);
+        self.stats.note_sequence(osd, tid);
         let count_images = self.stats.images.wanted_for(now);
         self.reply(conn, |_, features| StatsAck { count_images }.encode(features).with_tid(tid));
     }

@@ -59,6 +59,11 @@ impl Heartbeats {
         partner.ask(Time::FAR_FUTURE, awake);
     }
 
+    /// How long each partner takes to answer on average.
+    pub fn round_trips(&self) -> impl Iterator<Item = (OsdId, Duration)> + '_ {
+        self.partners.iter().filter_map(|(osd, partner)| Some((*osd, partner.round_trip()?)))
+    }
+
     /// The slowest partner whose answers take long, and how long they take on average.
     fn slowest(&self) -> Option<(OsdId, Duration)> {
         let slow = |(osd, partner): (&OsdId, &Partner)| {

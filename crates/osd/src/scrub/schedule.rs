@@ -8,6 +8,7 @@ use crate::storage::Pending;
 use engine::{Duration, Time};
 use maps::{OsdMapFlags, PoolFlags, PoolOption, PoolOptionValue};
 use pg::scrub::{Forbidden, Intervals, Level, STAMPS_KEY, Stamps};
+use serde_json::{Value, json};
 use store::{Collection, Outcome, RequestKind, StoreError};
 use types::{PgId, UTime};
 
@@ -48,6 +49,27 @@ impl Osd {
         let resting = self.groups.values().filter_map(|group| group.scrub.not_before);
         let first = resting.filter(|not_before| *not_before > now).min();
         self.scrubs.due = self.scrubs.due.into_iter().chain(first).min();
+    }
+
+    /// When groups of which this OSD is the primary are scrubbed next, as far as is known.
+    pub(crate) fn dump_scrubs(&self) -> Value {
+        let row = |(pg, group): (&PgId, &Group)| {
+            let (stamps, since) = (group.scrub.stamps?, group.scrub.since?);
+            let (intervals, forbidden) = self.scrub_rules(*pg);
+            let is_forced = group.wanted_scrub().is_some();
+            let due = stamps.due(*pg, since, &intervals, forbidden).map(|(due, _)| due);
+            let due = if is_forced { Some(UTime::ZERO) } else { due };
+            let most = self.options.scrub_max_interval.as_secs().min(u64::from(u32::MAX)) as u32;
+            let deadline = stamps.last.seconds.saturating_add(most);
+            Some(json!({
+                "pgid": pg.to_string(),
+                "sched_time": due?.to_iso(),
+                "deadline": UTime { seconds: deadline, nanoseconds: 0 }.to_iso(),
+                "forced": is_forced,
+            }))
+        };
+        let primaries = self.groups.iter().filter(|(_, group)| group.pg.is_primary());
+        Value::from(primaries.filter_map(row).collect::<Vec<_>>())
     }
 
     fn next_scrub(&self, now: Time) -> Option<Candidate> {

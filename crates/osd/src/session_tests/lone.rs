@@ -28,7 +28,7 @@ pub struct Lone {
     pub osd: Osd,
     pub now: Time,
     pub map: OsdMap,
-    store: MemStore,
+    pub store: MemStore,
     /// So many of the next commits are refused.
     pub refusals: usize,
     /// The disk has failed.
@@ -44,6 +44,10 @@ pub struct Lone {
     pub reported: Vec<OsdId>,
     pub health: BTreeMap<String, String>,
     pub slow: SlowRequests,
+    /// Numbers of the reports, and how much each said is available.
+    pub reports: Vec<(u64, u64)>,
+    /// What this OSD wrote into the cluster's log.
+    pub logged: Vec<wire::LogEntry>,
     /// What it said that clients did to images.
     pub images: Vec<ImageTraffic>,
     monitor: Option<ConnId>,
@@ -98,6 +102,8 @@ impl Lone {
             reported: Vec::new(),
             health: BTreeMap::new(),
             slow: SlowRequests::default(),
+            reports: Vec::new(),
+            logged: Vec::new(),
             images: Vec::new(),
             monitor: None,
             opened: ConnId::ACCEPTED,
@@ -406,8 +412,10 @@ impl Lone {
                 let report = StatsReport::decode(message).unwrap();
                 self.health = report.health;
                 self.slow = report.slow;
+                self.reports.push((message.tid, report.usage.bytes_available));
                 self.images.extend(report.images);
             }
+            wire::Log::KIND => self.logged.extend(wire::Log::decode(message).unwrap().entries),
             CommandReply::KIND => self.answers.push(CommandReply::decode(message).unwrap()),
             OsdAlive::KIND if Some(conn) == self.monitor => {
                 let want = OsdAlive::decode(message).unwrap().want;
