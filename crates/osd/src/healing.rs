@@ -91,9 +91,8 @@ impl Osd {
 
     /// What they are reading is about to be replaced, so all begin anew, before those that wait.
     fn restart_readers(&mut self, pg: PgId, object: &HObject) {
-        let is_reader = |request: &Request| {
-            request.is_marked && head_of(request.object()) == *object
-        };
+        let is_reader =
+            |request: &Request| request.is_marked && head_of(request.object()) == *object;
         let readers = self.requests.of_group(pg).filter(|(_, request)| is_reader(request));
         let mut keys: Vec<u64> = readers.map(|(key, _)| key).collect();
         keys.sort_unstable_by_key(|key| self.requests.get(*key).map(|request| request.tid));

@@ -199,8 +199,7 @@ fn post(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let meta: Map<String, Value> =
         serde_json::from_slice(&context.input).map_err(|error| wrong(error.to_string()))?;
     for field in FIELDS {
-        if !meta.get(field).is_some_and(|value| value.as_str().is_some_and(|text| !text.is_empty()))
-        {
+        if meta.get(field).and_then(Value::as_str).is_none_or(str::is_empty) {
             return Err(wrong(format!("'{field}' is missing")));
         }
     }
