@@ -71,7 +71,7 @@ def stop_member(lab):
     host = lab.etcd_leader()
     lab.kill(f"etcd.{host}")
     yield
-    lab.ceph("config", "set", "global", "checked", "without-a-member")
+    lab.ceph("config", "set", "global", "rados_mon_op_timeout", "0")
     lab.start_etcd(host)
 
 
@@ -79,7 +79,7 @@ def stop_quorum(lab):
     for host in lab.hosts[1:]: lab.kill(f"etcd.{host}")
     yield
     for host in lab.hosts[1:]: lab.start_etcd(host)
-    until("changes again", lambda: lab.ceph("config", "rm", "global", "checked") is not None, 60)
+    until("changes again", lambda: lab.ceph("config", "rm", "global", "rados_mon_op_timeout") is not None, 60)
 
 
 def pull_disk(lab):
