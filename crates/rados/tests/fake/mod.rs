@@ -165,7 +165,8 @@ impl World {
     /// Ends all sessions with an OSD.
     pub fn cut(&mut self, osd: i32) {
         let cut = |target: &ConnectTarget| {
-            target.participant.kind == EntityType::OSD && target.participant.number == i64::from(osd)
+            target.participant.kind == EntityType::OSD
+                && target.participant.number == i64::from(osd)
         };
         let conns: Vec<ConnId> =
             self.sessions.iter().filter(|(_, t)| cut(t)).map(|(conn, _)| *conn).collect();
