@@ -80,8 +80,17 @@ impl Osd {
         let Some(group) = self.groups.get_mut(&pg).filter(|group| group.pg.is_primary()) else {
             return false;
         };
+        // Of what is lost there is no other copy.
+        if group.pg.is_lost(object) {
+            return false;
+        }
+        // It is being fetched already, or waits for a member that is down: its requests go on when it is there. To load
+        // it before would fail at once, again and again.
+        if group.pg.missing().contains(object) {
+            return true;
+        }
         let version = group.pg.logged_version(object);
-        if !group.pg.missing().contains(object) && !group.pg.distrust(object, version, &[whoami]) {
+        if !group.pg.distrust(object, version, &[whoami]) {
             return false;
         }
         self.pump_group(now, pg);

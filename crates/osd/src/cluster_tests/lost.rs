@@ -218,3 +218,20 @@ fn the_only_copy_is_read_where_it_can_be_and_written_to() {
     assert_eq!(world.call("object", vec![OsdOp::remove()]).result, 0);
     world.finish();
 }
+
+#[test]
+fn a_lost_object_whose_metadata_say_nothing_is_not_looked_for_without_end() {
+    let mut world = world_with_clone(230);
+    let copies = all_copies(&world, "object");
+    copies.iter().for_each(|osd| world.crash(*osd));
+    for osd in &copies {
+        let remove = |object| store::Change::RemoveAttr { object, name: pg::INFO_ATTR };
+        world.tamper("object", *osd, remove);
+    }
+    copies.iter().for_each(|osd| world.restart(*osd));
+    world.wait(30);
+    assert_eq!(read(&mut world, "object"), Err(IO));
+    let replace = vec![OsdOp::write_full(payload("new"))];
+    assert_eq!(world.call("object", replace).result, IO);
+    world.wait(30);
+}
