@@ -172,6 +172,40 @@ fn many_clients_get_ids_of_their_own_beyond_one_reservation() {
     }
 }
 
+/// A client asks for an id where names are believed, and is not answered yet.
+fn ask_for_id(cluster: &mut Cluster, conn: ConnId) {
+    let mut w = codec::Writer::new();
+    w.value(&auth::MonAuthRequest { name: "client.admin".parse().unwrap(), global_id: 0 });
+    cluster.monitor.handle_auth(cluster.now, conn, start(w.as_slice(), 1));
+}
+
+#[test]
+fn an_id_that_is_given_while_more_are_reserved_is_not_given_again() {
+    let hour = std::time::Duration::from_secs(3600);
+    let earlier = Cluster::new();
+    // The clock is behind that of the monitor that reserved last, so reservations continue each other.
+    let settings = mon::Settings { auth: AuthMode::None, ..settings() };
+    let monitor = Monitor::new(settings, [1; 32]);
+    let mut cluster = Cluster::run(monitor, earlier.control.clone(), earlier.now - hour);
+    cluster.advance(std::time::Duration::from_millis(100));
+    let conns = (1..).map(|number| ConnId(ConnId::ACCEPTED + number));
+    conns.clone().take(600).for_each(|conn| ask_for_id(&mut cluster, conn));
+    cluster.drain();
+    // More are reserved; who comes before the store has answered gets some of what is left.
+    cluster.now = cluster.monitor.poll_timeout().unwrap();
+    cluster.monitor.handle_timeout(cluster.now);
+    conns.clone().skip(600).take(100).for_each(|conn| ask_for_id(&mut cluster, conn));
+    cluster.drain();
+    conns.skip(700).take(100).for_each(|conn| ask_for_id(&mut cluster, conn));
+    cluster.drain();
+    let mut seen = std::collections::BTreeSet::new();
+    for (_, verdict) in cluster.verdicts.drain(..) {
+        let AuthVerdict::Done { global_id, .. } = verdict else { panic!("refused") };
+        assert!(seen.insert(global_id), "{global_id} was given twice");
+    }
+    assert_eq!(seen.len(), 800);
+}
+
 #[test]
 fn without_authentication_names_are_believed() {
     let mut cluster = Cluster::new();

@@ -286,7 +286,7 @@ impl Monitor {
     /// Does what was to be done once the change is durable.
     fn finish(&mut self, now: Time, job: Job, effects: Effects) {
         if let Some(global_ids) = effects.global_ids {
-            self.global_ids = global_ids;
+            self.take_global_ids(global_ids);
             self.serve_waiting_handshakes(now);
         }
         for (conn, message) in effects.messages {

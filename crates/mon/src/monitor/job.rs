@@ -245,9 +245,15 @@ impl Monitor {
         let first = self.state.global_id_next.max(first_global_id(change.now())).max(seen);
         let end = first + GLOBAL_IDS_PER_RESERVATION;
         change.put(keys::GLOBAL_ID, end.to_string());
-        // What is left of an earlier reservation is kept if the new one continues it.
-        let start = if self.global_ids.end == first { self.global_ids.start } else { first };
-        Effects { global_ids: Some(start..end), ..Effects::default() }
+        Effects { global_ids: Some(first..end), ..Effects::default() }
+    }
+
+    /// A reservation is durable. What is left of the one before is kept if the new one continues it: as much as is left
+    /// now, for ids were given while this was on its way.
+    pub(super) fn take_global_ids(&mut self, reserved: Range<u64>) {
+        let left = &self.global_ids;
+        let start = if left.end == reserved.start { left.start } else { reserved.start };
+        self.global_ids = start..reserved.end;
     }
 
     fn rotate_secrets(&mut self, now: Time, change: &mut Change) {
