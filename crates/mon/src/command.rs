@@ -45,11 +45,47 @@ pub struct Command {
 }
 
 impl Command {
+    /// Whether a session with the manager may ask for it at all.
+    pub fn is_of_manager(&self, prefix: &str) -> bool {
+        matches!(self.module, "mgr" | "pg" | "service" | MODULE) || OF_MANAGER.contains(&prefix)
+    }
+
     /// For daemons of this cluster, which know it without being told: people see nothing of it.
     fn is_internal(&self) -> bool {
         self.help.starts_with("for workers: ")
     }
 }
+
+/// Commands that Ceph's manager answers although their services are those of monitors.
+const OF_MANAGER: [&str; 27] = [
+    "osd blocked-by",
+    "osd deep-scrub",
+    "osd destroy",
+    "osd df",
+    "osd ok-to-stop",
+    "osd perf",
+    "osd pool autoscale-status",
+    "osd pool cancel-force-backfill",
+    "osd pool cancel-force-recovery",
+    "osd pool deep-scrub",
+    "osd pool force-backfill",
+    "osd pool force-recovery",
+    "osd pool get noautoscale",
+    "osd pool repair",
+    "osd pool scrub",
+    "osd pool set noautoscale",
+    "osd pool set threshold",
+    "osd pool stats",
+    "osd pool unset noautoscale",
+    "osd purge",
+    "osd repair",
+    "osd reweight-by-pg",
+    "osd reweight-by-utilization",
+    "osd safe-to-destroy",
+    "osd scrub",
+    "osd test-reweight-by-pg",
+    "osd test-reweight-by-utilization",
+];
 
 pub type Handler = fn(&mut Context<'_>) -> Result<Answer, Refusal>;
 

@@ -94,7 +94,11 @@ fn each_command_of_the_manager_is_refused_to_those_who_lack_one_letter() {
             let before = cluster.commits;
             cluster.open_with(CLIENT, "client.x", 9, &format!("G{grant}"));
             let result = manager_command(&mut cluster, &signature.prefix);
-            assert_eq!(result, Errno::ACCES.negative(), "{} with {grant}", signature.prefix);
+            let expected = match command.is_of_manager(&signature.prefix) {
+                true => Errno::ACCES,
+                false => Errno::INVAL,
+            };
+            assert_eq!(result, expected.negative(), "{} with {grant}", signature.prefix);
             assert_eq!(cluster.commits, before, "{}", signature.prefix);
         }
     }
@@ -283,3 +287,29 @@ fn a_client_with_much_to_do_is_paused_and_osds_find_room() {
     let is_busy = |answer: &&MonCommandAck| answer.result == Errno::AGAIN.negative();
     assert!(answers.iter().filter(is_busy).count() > 3000);
 }
+
+#[test]
+fn commands_of_monitors_are_not_taken_by_the_manager_whatever_it_allows() {
+    let mut cluster = Cluster::healthy();
+    cluster.open_with(CLIENT, "client.x", 9, "Gallow *");
+    let (keys, epoch) = (cluster.monitor.state().entities.len(), cluster.epoch());
+    for command in [
+        json!({ "prefix": "auth get", "entity": "client.admin" }),
+        json!({ "prefix": "auth get-or-create", "entity": "client.y", "caps": ["mon", "allow *"] }),
+        json!({ "prefix": "config-key dump" }),
+        json!({ "prefix": "osd pool create", "pool": "p", "pg_num": 8 }),
+        json!({ "prefix": "osd blocklist clear" }),
+    ] {
+        let fsid = cluster.monitor.fsid();
+        let text = vec![command.to_string()];
+        cluster.send(CLIENT, 7, &MgrCommand { fsid, command: text.clone(), input: Bytes::new() });
+        let reply = cluster.take::<MgrCommandReply>(CLIENT).remove(0);
+        assert_eq!(reply.result, Errno::INVAL.negative(), "{command}");
+        assert!(reply.output.is_empty() && reply.text.contains("monitors"), "{}", reply.text);
+        cluster.send(CLIENT, 8, &wire::Command { fsid, command: text, ..Default::default() });
+        let reply = cluster.take::<wire::CommandReply>(CLIENT).remove(0);
+        assert_eq!(reply.result, Errno::INVAL.negative(), "{command}");
+    }
+    assert_eq!((cluster.monitor.state().entities.len(), cluster.epoch()), (keys, epoch));
+}
+

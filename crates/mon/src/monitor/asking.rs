@@ -125,6 +125,7 @@ impl Monitor {
         let format = given.get("format").and_then(Value::as_str).unwrap_or_default();
         let format = Format::from_name(format, prefix);
         let candidates = self.registry.find(prefix)?;
+        self.check_manager(conn, prefix, candidates[0].1)?;
         let validated: Vec<_> = candidates
             .iter()
             .map(|(signature, command)| (Arguments::validate(signature, &given), *command))
@@ -138,6 +139,19 @@ impl Monitor {
             return Err(Refusal::new(Errno::ACCES, "access denied"));
         }
         Ok(Admitted { command: *command, arguments: arguments?, format })
+    }
+
+    /// A session with the manager takes the manager's commands alone. Its capabilities are given to users who may do
+    /// little at the monitors, and know nothing of keys that those hold back even from `allow rw`.
+    fn check_manager(&self, conn: ConnId, prefix: &str, command: &Command) -> Result<(), Refusal> {
+        let session = self.sessions.get(&conn);
+        let is_manager = session.is_some_and(|session| matches!(session.caps, Caps::Mgr(_)));
+        match is_manager && !command.is_of_manager(prefix) {
+            true => Err(Refusal::invalid(format!(
+                "the manager does not know '{prefix}': it is a command of the monitors"
+            ))),
+            false => Ok(()),
+        }
     }
 
     fn may_run(
