@@ -49,7 +49,7 @@ pub(crate) use pool_ops::{remove_pool_snapshot, take_pool_snapshot};
 pub(crate) use verdicts::mark_down;
 
 use crate::command::Registry;
-use crate::control::{Completion, Request};
+use crate::control::{Completion, Request, Revision};
 use crate::failures::Failures;
 use crate::flapping::Flapping;
 use crate::high_water::HighWater;
@@ -138,6 +138,8 @@ pub struct Monitor {
     in_flight: Option<InFlight>,
     /// What the store did not answer, until its content is known again.
     doubtful: Option<InFlight>,
+    /// The newest transaction that was known when the store was asked for all that it holds.
+    known_before_load: Revision,
     claimed_maps: ClaimedMaps,
     /// How far earlier runs have seen the store.
     high_water: HighWater,
@@ -199,6 +201,7 @@ impl Monitor {
             jobs: Jobs::default(),
             in_flight: None,
             doubtful: None,
+            known_before_load: 0,
             claimed_maps: ClaimedMaps::default(),
             high_water: HighWater::default(),
             clock_checks: ClockChecks::default(),

@@ -4,7 +4,7 @@
 mod cluster;
 
 use cluster::{ADMIN, Cluster, START, settings};
-use engine::{Daemon, Time};
+use engine::{Daemon, Output, Time};
 use mon::control::{Completion, MemControl, Request, Transaction};
 use mon::{HighWater, HighWaterGauge, Monitor};
 use serde_json::{Value, json};
@@ -259,3 +259,19 @@ fn a_clock_that_is_behind_ends_nothing_early() {
     back.advance(Duration::from_secs(400));
     assert_eq!(blocklisted(&back), 0);
 }
+#[test]
+fn a_load_that_a_commit_of_this_monitor_overtook_is_no_sign_of_an_old_store() {
+    let mut cluster = Cluster::healthy();
+    cluster.monitor.handle_completion(cluster.now, Completion::Missed);
+    let Some(Output::Storage(load)) = cluster.monitor.poll_output() else { panic!("no load") };
+    let loaded = cluster.control.execute(cluster.now, &load);
+    // Before the answer arrives, the lease has ended, and the monitor says anew that it leads.
+    let before = cluster.commits;
+    cluster.now = cluster.now + 10 * SECOND;
+    cluster.advance(3 * SECOND);
+    assert!(cluster.commits > before);
+    cluster.monitor.handle_completion(cluster.now, loaded);
+    cluster.drain();
+    assert!(cluster.checks().get("CONTROL_STORE_WENT_BACK").is_none());
+}
+

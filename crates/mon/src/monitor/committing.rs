@@ -70,12 +70,12 @@ pub(super) struct InFlight {
 impl Monitor {
     pub(super) fn load(&mut self) {
         self.sync = Sync::Loading;
+        self.known_before_load = self.state.newest();
         let token = self.token();
         self.outputs.push_back(Output::Storage(Request::Range { token, prefix: String::new() }));
     }
 
     pub(super) fn loaded(&mut self, now: Time, token: u64, entries: &[Entry], revision: Revision) {
-        let known = self.state.newest();
         match State::load(entries, revision) {
             Ok(state) => self.state = state,
             Err(error) => {
@@ -93,7 +93,7 @@ impl Monitor {
             Phase::Serving => Default::default(),
         };
         self.stats.retain(&self.state.osdmap);
-        self.judge_load(token, known, revision);
+        self.judge_load(token, revision);
         self.settle_doubt(now, entries);
         self.state_changed(now);
         waiting.into_iter().for_each(|input: Input| self.input(now, input));
