@@ -275,3 +275,32 @@ fn a_load_that_a_commit_of_this_monitor_overtook_is_no_sign_of_an_old_store() {
     assert!(cluster.checks().get("CONTROL_STORE_WENT_BACK").is_none());
 }
 
+#[test]
+fn what_another_monitor_wrote_and_this_one_cannot_read_is_not_written_over() {
+    let mut cluster = Cluster::healthy();
+    let (newest, text) = (cluster.epoch().next(), "of a newer release");
+    let mut strange = Transaction::default();
+    strange.put(format!("osdmap/full/{:010}", newest.0), text);
+    strange.put("version/osdmap", "1000");
+    let revision = cluster.control.commit(&strange).unwrap();
+    cluster.monitor.handle_completion(cluster.now, MemControl::events(&strange, revision));
+    cluster.drain();
+    let command = json!({ "prefix": "osd pool create", "pool": "p", "pg_num": 8 }).to_string();
+    let fsid = cluster.monitor.fsid();
+    let create = wire::MonCommand { fsid, command: vec![command], ..Default::default() };
+    cluster.send(ADMIN, 42, &create);
+    cluster.advance(30 * SECOND);
+    let key = format!("osdmap/full/{:010}", newest.0);
+    assert_eq!(cluster.control.range(&key)[0].value, text);
+    let check = cluster.checks()["CONTROL_STORE_UNREADABLE"].take();
+    assert!(check["detail"].to_string().contains(&key), "{check}");
+    // The other one takes it back.
+    let mut readable = Transaction::default();
+    readable.delete(key);
+    readable.put("version/osdmap", "1001");
+    cluster.control.commit(&readable).unwrap();
+    cluster.advance(3 * SECOND);
+    assert_eq!(cluster.take::<MonCommandAck>(ADMIN)[0].result, 0);
+    assert!(cluster.checks().get("CONTROL_STORE_UNREADABLE").is_none());
+}
+

@@ -7,6 +7,7 @@ pub(super) fn check(health: &mut Health, view: &View<'_>) {
     check_absent(health, view);
     check_store(health, view);
     check_refusal(health, view);
+    check_unreadable(health, view);
     check_went_back(health, view);
     check_clocks(health, view);
 }
@@ -79,6 +80,21 @@ fn check_refusal(health: &mut Health, view: &View<'_>) {
     let details = next_step(lines, step);
     let summary = "control store takes no writes: nothing can be changed".to_owned();
     health.add("CONTROL_STORE_REFUSES_WRITES", Severity::Error, 1, summary, details);
+}
+
+/// It answers with something that makes no sense here.
+fn check_unreadable(health: &mut Health, view: &View<'_>) {
+    let Some(trouble) = &view.overview.store_unreadable else { return };
+    let lines = [
+        format!("mon.{}: {}", view.overview.mon_name, trouble.reason),
+        "clients read and write on, but this monitor changes nothing: it would decide without what it cannot read"
+            .to_owned(),
+    ];
+    let step = "if another monitor runs a newer release, start this one with that, too; else something other than a \
+                monitor has written to the control store: put back what it held before";
+    let details = next_step(lines, step);
+    let summary = "control store holds what this monitor cannot read".to_owned();
+    health.add("CONTROL_STORE_UNREADABLE", Severity::Error, 1, summary, details);
 }
 
 fn check_went_back(health: &mut Health, view: &View<'_>) {

@@ -20,7 +20,7 @@ use super::job::{Effects, Job, Rejection};
 use super::{Input, Monitor, Phase, StoreTrouble, TICK};
 use crate::control::{CommitError, Entry, Event, Request, Revision, Transaction};
 use crate::keys::{self, Service};
-use crate::state::State;
+use crate::state::{CorruptKey, State};
 use engine::{Output, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -78,12 +78,9 @@ impl Monitor {
     pub(super) fn loaded(&mut self, now: Time, token: u64, entries: &[Entry], revision: Revision) {
         match State::load(entries, revision) {
             Ok(state) => self.state = state,
-            Err(error) => {
-                tracing::error!(%error, key = error.key, "the control store is unreadable");
-                self.sync = Sync::Paused { until: now + RELOAD_PAUSE };
-                return;
-            }
+            Err(error) => return self.pause_unreadable(now, &[error]),
         }
+        self.overview.store_unreadable = None;
         self.sync = Sync::Current;
         let waiting = match std::mem::replace(&mut self.phase, Phase::Serving) {
             Phase::Starting { waiting } => {
@@ -121,10 +118,10 @@ impl Monitor {
     pub(super) fn changed(&mut self, now: Time, events: &[Event]) {
         // Before the first load, that will show them; during another one, it is newer.
         if matches!(self.phase, Phase::Serving) && self.sync != Sync::Loading {
-            self.apply(events);
             if let Sync::Behind { .. } = self.sync {
                 self.sync = Sync::Current;
             }
+            self.apply(now, events);
             self.state_changed(now);
         }
     }
@@ -202,7 +199,7 @@ impl Monitor {
             Ok(revision) => {
                 let InFlight { transaction, job, effects, .. } = in_flight;
                 self.note_written(&transaction);
-                self.apply_own(transaction, revision);
+                self.apply_own(now, transaction, revision);
                 self.finish(now, job, effects);
                 self.state_changed(now);
             }
@@ -270,17 +267,30 @@ impl Monitor {
         })
     }
 
-    pub(super) fn apply_own(&mut self, transaction: Transaction, revision: Revision) {
+    pub(super) fn apply_own(&mut self, now: Time, transaction: Transaction, revision: Revision) {
         let event = |(key, value)| Event { key, value, revision };
         let events: Vec<Event> = transaction.writes.into_iter().map(event).collect();
-        self.apply(&events);
+        self.apply(now, &events);
     }
 
-    fn apply(&mut self, events: &[Event]) {
-        for error in self.state.follow(events) {
-            tracing::error!(%error, "a key of the control store is unreadable");
-        }
+    fn apply(&mut self, now: Time, events: &[Event]) {
+        let unreadable = self.state.follow(events);
         self.stats.retain(&self.state.osdmap);
+        if !unreadable.is_empty() {
+            self.pause_unreadable(now, &unreadable);
+        }
+    }
+
+    /// Something was written that cannot be read here, perhaps by a monitor of a newer release. Versions say that it is
+    /// known, so whatever was decided without it would be taken, and would write over it.
+    fn pause_unreadable(&mut self, now: Time, errors: &[CorruptKey]) {
+        self.sync = Sync::Paused { until: now + RELOAD_PAUSE };
+        let reason = errors.iter().map(CorruptKey::to_string).collect::<Vec<_>>().join("; ");
+        if self.overview.store_unreadable.is_none() {
+            tracing::error!(reason, "the control store is unreadable");
+        }
+        let since = self.overview.store_unreadable.as_ref().map_or(now, |known| known.since);
+        self.overview.store_unreadable = Some(StoreTrouble { since, reason });
     }
 
     /// Does what was to be done once the change is durable.

@@ -203,7 +203,7 @@ impl Monitor {
                 if transaction.writes.contains_key(keys::LEADER) {
                     self.candidacy.led_by = transaction.lease;
                 }
-                self.apply_own(transaction, revision);
+                self.apply_own(now, transaction, revision);
                 self.follow_leader(now);
                 self.pump(now);
             }

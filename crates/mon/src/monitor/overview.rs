@@ -26,6 +26,8 @@ pub struct Overview {
     pub store_trouble: Option<StoreTrouble>,
     /// Why and since when it takes no writes, although it may answer otherwise.
     pub store_refusal: Option<StoreTrouble>,
+    /// What the control store holds that this monitor cannot read, and since when.
+    pub store_unreadable: Option<StoreTrouble>,
     /// Why the control store must be one that was restored.
     pub went_back: Option<WentBack>,
     /// How far the clocks of other monitors are from the leader's, by name.
