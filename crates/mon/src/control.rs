@@ -6,6 +6,7 @@
 //! bound to a lease, which ends by the store's own clock when nobody renews it.
 //!
 //! Invariants that an implementation keeps:
+//! * A transaction that [`Transaction::is_too_large`] is not asked for.
 //! * `Committed { outcome: Ok(_) }` is sent only when the transaction survives a power failure.
 //! * Revisions grow with each transaction that writes; the first is at least 1. One that only compares is
 //!   answered as of now, and told to nobody.
@@ -31,6 +32,12 @@ pub type Revision = u64;
 
 /// Names a lease.
 pub type LeaseId = u64;
+
+/// Keys that one transaction may write: what every store takes at once, whatever their values. A store that refuses a
+/// transaction for its size would refuse it for ever, and everything behind it would wait.
+pub const WRITES_MAX: usize = 2000;
+/// Bytes of the names of these keys.
+pub const NAMES_BYTES_MAX: usize = 100 << 10;
 
 /// What the monitor asks of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,5 +144,11 @@ impl Transaction {
 
     pub fn is_empty(&self) -> bool {
         self.writes.is_empty()
+    }
+
+    /// Whether it is more than every store takes.
+    pub fn is_too_large(&self) -> bool {
+        let names: usize = self.writes.keys().map(String::len).sum();
+        self.writes.len() > WRITES_MAX || names > NAMES_BYTES_MAX
     }
 }

@@ -304,3 +304,49 @@ fn what_another_monitor_wrote_and_this_one_cannot_read_is_not_written_over() {
     assert!(cluster.checks().get("CONTROL_STORE_UNREADABLE").is_none());
 }
 
+/// More keys than an etcd takes in one transaction, with what comes on top.
+const WRITES_MAX: usize = 2000;
+
+#[test]
+fn a_long_history_of_maps_goes_in_transactions_that_every_store_takes() {
+    let mut before = Cluster::healthy();
+    assert_eq!(before.create_pool("data"), 0);
+    let mut map = before.monitor.state().osdmap.clone();
+    map.epoch = Epoch(9000);
+    // A group that was not clean for weeks has kept them all.
+    let mut history = Transaction::default();
+    history.put("osdmap/full/0000009000", codec::encode_to_bytes(&map));
+    (1000..=9000).for_each(|epoch| history.put(format!("osdmap/inc/{epoch:010}"), ""));
+    before.control.commit(&history).unwrap();
+    let mut cluster = Cluster::on(before.control.clone());
+    (0..3).for_each(|osd| cluster.boot_as(osd, 2));
+    (0..3).for_each(|osd| cluster.report(osd, 1));
+    cluster.advance(60 * SECOND);
+    assert!(cluster.monitor.state().incrementals.len() < 600);
+    assert!(cluster.largest <= WRITES_MAX, "{}", cluster.largest);
+}
+
+#[test]
+fn what_no_store_takes_at_once_is_refused_and_holds_nothing_up() {
+    let mut cluster = Cluster::healthy();
+    let key = "k".repeat(1 << 20);
+    let huge = json!({ "prefix": "config-key set", "key": key, "val": "v" });
+    assert_eq!(cluster.command(huge).result, types::Errno::FBIG.negative());
+    let keyring: String = (0..3000)
+        .map(|n| format!("[client.x{n}]\n\tkey = AQA0ZrFpAAAAABAAAQEBAQEBAQEBAQEBAQEBAQ==\n"))
+        .collect();
+    let many = json!({ "prefix": "auth import" });
+    let reply = cluster.command_on(ADMIN, &many, keyring.as_bytes());
+    assert_eq!(reply.result, types::Errno::FBIG.negative(), "{}", reply.text);
+    assert!(reply.text.contains("in parts"), "{}", reply.text);
+    // Of a flood of log entries the latest are kept.
+    let entry = |n: u64| wire::LogEntry { text: n.to_string(), ..wire::LogEntry::default() };
+    let fsid = cluster.monitor.fsid();
+    let flood = wire::Log { version: 0, fsid, entries: (0..5000).map(entry).collect() };
+    cluster.send(Cluster::osd_conn(0), 0, &flood);
+    assert_eq!(cluster.take::<wire::LogAck>(Cluster::osd_conn(0)).len(), 1);
+    let newest = cluster.monitor.state().log.last_key_value().map(|(_, entry)| entry.text.clone());
+    assert_eq!(newest, Some("4999".to_owned()));
+    assert!(cluster.largest <= WRITES_MAX, "{}", cluster.largest);
+    assert_eq!(cluster.create_pool("data"), 0);
+}

@@ -165,6 +165,9 @@ impl Monitor {
                 continue;
             }
             match change.finish(&self.state) {
+                Ok(transaction) if transaction.is_too_large() => {
+                    self.reject(job, Rejection::TooLarge);
+                }
                 Ok(transaction) => self.commit(transaction, job, effects),
                 Err(error) => {
                     tracing::error!(%error, "an operation makes no valid map");

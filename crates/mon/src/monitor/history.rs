@@ -13,6 +13,8 @@ use types::Epoch;
 /// So many differences beyond those to be kept are there before any is removed, so that this is not
 /// done with every map.
 const SLACK: usize = 50;
+/// A group that was not clean for long may have kept any number, and no store takes that at once.
+const REMOVED_AT_ONCE: usize = 500;
 
 impl Monitor {
     pub(super) fn plan_history(&self, change: &mut Change) {
@@ -26,7 +28,8 @@ impl Monitor {
         let kept_from = latest.min(needed);
         let old: Vec<Epoch> = known.range(..kept_from).map(|(epoch, _)| *epoch).collect();
         if old.len() >= SLACK {
-            old.into_iter().for_each(|epoch| change.delete(keys::osdmap_incremental(epoch)));
+            let first = old.into_iter().take(REMOVED_AT_ONCE);
+            first.for_each(|epoch| change.delete(keys::osdmap_incremental(epoch)));
         }
     }
 }

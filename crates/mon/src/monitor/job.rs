@@ -16,6 +16,8 @@ use wire::{
     CommandReply, LogEntry, MessageBody, MgrCommandReply, MonCommandAck, PoolOp, PoolOpReply,
 };
 
+/// Log entries that one transaction adds. It deletes at most twice as many.
+const LOG_ENTRIES_AT_ONCE: usize = 400;
 /// Global ids that are reserved at once.
 pub(super) const GLOBAL_IDS_PER_RESERVATION: u64 = 1000;
 /// More than are ever reserved in a second, so that reservations do not outrun [`first_global_id`].
@@ -113,6 +115,10 @@ pub(super) enum Rejection {
          'ceph health detail'"
     )]
     WentBack,
+    #[error(
+        "nothing was changed: it is more than the control store takes at once; make it in parts"
+    )]
+    TooLarge,
     #[error("the monitor has too many operations to do already; try again later")]
     Busy,
     #[error(
@@ -136,6 +142,7 @@ impl Rejection {
     fn errno(&self) -> Errno {
         match self {
             Rejection::Invalid(_) | Rejection::WentBack => Errno::IO,
+            Rejection::TooLarge => Errno::FBIG,
             Rejection::Busy => Errno::AGAIN,
             Rejection::NotDone | Rejection::Doubtful | Rejection::Unled => Errno::TIMEDOUT,
         }
@@ -273,15 +280,17 @@ impl Monitor {
         Effects::default()
     }
 
-    /// Entries get the next numbers of the log; the oldest ones go.
-    pub(super) fn append_log(&self, entries: Vec<LogEntry>, change: &mut Change) {
+    /// Entries get the next numbers of the log; the oldest ones go. Of a flood the latest are kept.
+    pub(super) fn append_log(&self, mut entries: Vec<LogEntry>, change: &mut Change) {
+        entries.drain(..entries.len().saturating_sub(LOG_ENTRIES_AT_ONCE));
         crate::commands::append_log(&self.state, entries, change);
         let kept_from = self
             .state
             .log
             .last_key_value()
             .map_or(0, |(newest, _)| newest.saturating_sub(LOG_ENTRIES_KEPT as u64));
-        for old in self.state.log.range(..kept_from).map(|(sequence, _)| *sequence) {
+        let old = self.state.log.range(..kept_from).map(|(sequence, _)| *sequence);
+        for old in old.take(2 * LOG_ENTRIES_AT_ONCE) {
             change.delete(keys::log(old));
         }
     }

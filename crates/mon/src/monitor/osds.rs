@@ -56,8 +56,9 @@ pub(super) struct Boot {
     message: Box<OsdBoot>,
 }
 
-/// Boots and reports that share a map, at most; each may say something in the log.
-const SHARED_MAX: usize = 1000;
+/// Boots and reports that share a map, at most: each may write what it is on, remove what it complained of, and say
+/// something in the log, all in one transaction.
+const SHARED_MAX: usize = 300;
 
 impl OsdJob {
     /// Takes in another one that can be done in the same map; gives it back if it cannot.

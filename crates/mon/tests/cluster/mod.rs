@@ -38,6 +38,8 @@ pub struct Cluster {
     pub refuses_writes: Option<String>,
     /// Transactions that the store was asked for.
     pub commits: usize,
+    /// The most keys that one of them wrote.
+    pub largest: usize,
 }
 
 pub fn addrs(text: &str) -> EntityAddrVec {
@@ -106,6 +108,7 @@ impl Cluster {
             abilities: Vec::new(),
             refuses_writes: None,
             commits: 0,
+            largest: 0,
         };
         cluster.drain();
         cluster.open(ADMIN, "client.admin", 5000, "allow *");
@@ -132,7 +135,10 @@ impl Cluster {
         while let Some(output) = self.monitor.poll_output() {
             match output {
                 Output::Storage(request) => {
-                    self.commits += usize::from(matches!(request, Request::Commit { .. }));
+                    if let Request::Commit { transaction, .. } = &request {
+                        self.commits += 1;
+                        self.largest = self.largest.max(transaction.writes.len());
+                    }
                     let rival = match request {
                         Request::Commit { .. } => self.rivals.pop_front(),
                         _ => None,
