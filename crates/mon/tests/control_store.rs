@@ -259,6 +259,23 @@ fn a_clock_that_is_behind_ends_nothing_early() {
     back.advance(Duration::from_secs(400));
     assert_eq!(blocklisted(&back), 0);
 }
+
+#[test]
+fn a_client_that_is_fenced_again_stays_so_for_the_new_time() {
+    let mut cluster = Cluster::healthy();
+    fence(&mut cluster, 100);
+    cluster.advance(90 * SECOND);
+    fence(&mut cluster, 1000);
+    cluster.advance(600 * SECOND);
+    assert_eq!(blocklisted(&cluster), 1);
+    // A shorter time takes nothing away.
+    fence(&mut cluster, 10);
+    cluster.advance(300 * SECOND);
+    assert_eq!(blocklisted(&cluster), 1);
+    cluster.advance(200 * SECOND);
+    assert_eq!(blocklisted(&cluster), 0);
+}
+
 #[test]
 fn a_load_that_a_commit_of_this_monitor_overtook_is_no_sign_of_an_old_store() {
     let mut cluster = Cluster::healthy();

@@ -79,13 +79,20 @@ fn edit(context: &mut Context<'_>, operation: &str) -> Result<Answer, Refusal> {
     let expires = context.now + Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
     // Times in maps have 32 bits of seconds.
     let until = types::UTime::from_nanos(expires.0.min(u64::from(u32::MAX) * 1_000_000_000));
-    let incremental = context.change.osdmap(context.state);
-    let list = if is_range {
-        &mut incremental.new_range_blocklist
-    } else {
-        &mut incremental.new_blocklist
-    };
-    list.insert(addr, until);
+    match known.get(&addr) {
+        Some(listed) if until > *listed => {
+            context.change.extend_blocklist(context.state, &addr, until);
+        }
+        Some(_) => {}
+        None => {
+            let incremental = context.change.osdmap(context.state);
+            let list = match is_range {
+                true => &mut incremental.new_range_blocklist,
+                false => &mut incremental.new_blocklist,
+            };
+            list.insert(addr, until);
+        }
+    }
     Ok(Answer::said(format!("blocklisting {name} until {} ({seconds} sec)", until.to_iso())))
 }
 

@@ -141,6 +141,17 @@ impl Change {
         self.put_clock(&known.showing(self.now(), &state.osdmap));
     }
 
+    /// An entry that is listed already is to end later. In a map it keeps the time with which it came.
+    pub fn extend_blocklist(&mut self, state: &State, addr: &EntityAddr, until: UTime) {
+        let known = state.clock.clone().unwrap_or_default();
+        if known.end_of(addr, until) > until.as_nanos() {
+            return;
+        }
+        let mut clock = known.showing(self.now(), &state.osdmap);
+        clock.ends.insert(addr.to_string(), until.as_nanos());
+        self.put_clock(&clock);
+    }
+
     fn put_clock(&mut self, clock: &LeaderClock) {
         self.put(keys::CLOCK, serde_json::to_vec(clock).unwrap_or_default());
     }
