@@ -313,3 +313,23 @@ fn commands_of_monitors_are_not_taken_by_the_manager_whatever_it_allows() {
     assert_eq!((cluster.monitor.state().entities.len(), cluster.epoch()), (keys, epoch));
 }
 
+#[test]
+fn a_key_that_makes_keys_makes_those_that_it_is_for_and_no_others() {
+    let mut cluster = Cluster::healthy();
+    cluster.open(CLIENT, "client.bootstrap-rgw", 9, "allow profile bootstrap-rgw");
+    let mut make = |entity: &str, caps: &[&str]| {
+        let make = json!({ "prefix": "auth get-or-create", "entity": entity, "caps": caps });
+        cluster.command_on(CLIENT, &make, b"").result
+    };
+    let refused = Errno::ACCES.negative();
+    assert_eq!(make("client.rgw.a", &["mon", "allow rw", "osd", "allow rwx"]), 0);
+    assert_eq!(make("client.a", &["mon", "allow rw", "osd", "allow rwx"]), refused);
+    assert_eq!(make("client.rgw.b", &["mon", "allow *", "osd", "allow rwx"]), refused);
+    for more in ["mgr", "mds"] {
+        let caps = ["mon", "allow rw", "osd", "allow rwx", more, "allow *"];
+        assert_eq!(make("client.rgw.b", &caps), refused, "{more}");
+    }
+    let twice = ["mon", "allow rw", "mon", "allow *", "osd", "allow rwx"];
+    assert_eq!(make("client.rgw.b", &twice), refused);
+}
+

@@ -11,6 +11,10 @@ pub(super) enum Constraint {
     Prefix(String),
     /// Must match as a whole. An invalid expression matches nothing.
     Regex(Option<Regex>),
+    /// As [`Constraint::Regex`], but the argument need not be there.
+    Optional(Option<Regex>),
+    /// The argument must not be there.
+    Absent,
 }
 
 /// Conditions by argument name; all must hold.
@@ -18,23 +22,37 @@ pub(super) type Constraints = BTreeMap<String, Constraint>;
 
 impl Constraint {
     pub fn regex(expression: &str) -> Self {
-        Constraint::Regex(Regex::new(&format!("^(?:{expression})$")).ok())
+        Constraint::Regex(whole(expression))
     }
 
-    fn holds(&self, value: &str) -> bool {
+    pub fn optional(expression: &str) -> Self {
+        Constraint::Optional(whole(expression))
+    }
+
+    fn holds(&self, value: Option<&str>) -> bool {
+        let Some(value) = value else {
+            return matches!(self, Constraint::Optional(_) | Constraint::Absent);
+        };
         match self {
             Constraint::Equal(expected) => value == expected,
             Constraint::Prefix(prefix) => value.starts_with(prefix.as_str()),
-            Constraint::Regex(regex) => regex.as_ref().is_some_and(|regex| regex.is_match(value)),
+            Constraint::Regex(regex) | Constraint::Optional(regex) => {
+                regex.as_ref().is_some_and(|regex| regex.is_match(value))
+            }
+            Constraint::Absent => false,
         }
     }
 }
 
-/// An argument that is constrained must be present.
+fn whole(expression: &str) -> Option<Regex> {
+    Regex::new(&format!("^(?:{expression})$")).ok()
+}
+
+/// An argument that a user constrains must be present.
 pub(super) fn all_hold(constraints: &Constraints, arguments: &BTreeMap<String, String>) -> bool {
     constraints
         .iter()
-        .all(|(name, constraint)| arguments.get(name).is_some_and(|value| constraint.holds(value)))
+        .all(|(name, constraint)| constraint.holds(arguments.get(name).map(String::as_str)))
 }
 
 /// How a language writes `name=value`.

@@ -10,8 +10,11 @@ use super::{
 };
 use types::EntityName;
 
-/// An address with a nonce: one client instance, not all of a host.
-const ONE_CLIENT: &str = "[^/]+/[0-9]+";
+/// The services for which an entity can have capabilities.
+const SERVICES: [&str; 4] = ["mds", "mgr", "mon", "osd"];
+
+/// An address with a nonce: one client instance. Zero stands for all of a host.
+const ONE_CLIENT: &str = "[^/]+/[0-9]*[1-9][0-9]*";
 const RBD_OSD_CAPS: &str =
     r#"([ ,]*profile(=|[ ]+)['"]?rbd[^ ,'"]*['"]?([ ]+pool(=|[ ]+)['"]?[^,'"]+['"]?)?)+"#;
 
@@ -122,10 +125,15 @@ fn rbd(profile: &str) -> Vec<Grant> {
 /// May make keys for entities of one kind, with these capabilities exactly.
 fn bootstrap(entity_prefix: &str, caps: &[(&str, &str)]) -> Vec<Grant> {
     let entity = ("entity".to_owned(), Constraint::Prefix(entity_prefix.to_owned()));
-    let caps = caps
-        .iter()
-        .map(|(service, text)| (format!("caps_{service}"), Constraint::Equal((*text).to_owned())));
-    let constraints = std::iter::once(entity).chain(caps).collect();
+    let given = |service: &str| caps.iter().find(|(known, _)| *known == service);
+    let exactly = SERVICES.map(|service| {
+        let constraint = match given(service) {
+            Some((_, text)) => Constraint::Equal((*text).to_owned()),
+            None => Constraint::Absent,
+        };
+        (format!("caps_{service}"), constraint)
+    });
+    let constraints = std::iter::once(entity).chain(exactly).collect();
     let subject = Subject::Command { prefix: "auth get-or-create".to_owned(), constraints };
     vec![
         on("mon", Rwx::READ),
@@ -142,6 +150,8 @@ fn bootstrap_rbd(mon_caps: &str) -> Vec<Grant> {
             ("entity", Constraint::Prefix("client.".to_owned())),
             ("caps_mon", Constraint::Equal(mon_caps.to_owned())),
             ("caps_osd", Constraint::regex(RBD_OSD_CAPS)),
+            ("caps_mgr", Constraint::optional(RBD_OSD_CAPS)),
+            ("caps_mds", Constraint::Absent),
         ],
     );
     vec![on("mon", Rwx::READ), make]
@@ -157,7 +167,8 @@ fn private_keys(name: &EntityName) -> Vec<Grant> {
 
 fn blocklist(prefix: &str, operation: &str) -> Grant {
     let add = Constraint::Equal("add".to_owned());
-    command_with(prefix, [(operation, add), ("addr", Constraint::regex(ONE_CLIENT))])
+    let addr = Constraint::regex(ONE_CLIENT);
+    command_with(prefix, [(operation, add), ("addr", addr), ("range", Constraint::Absent)])
 }
 
 fn key_command(prefix: &str, key: Constraint) -> Grant {

@@ -71,9 +71,12 @@ impl Arguments {
         self.text(name).parse().unwrap_or_default()
     }
 
-    /// For the conditions of capabilities.
+    /// For the conditions of capabilities. Those that an entity is to get can be named one by one, as `caps_mon`.
     pub fn flattened(&self) -> BTreeMap<String, String> {
-        self.values.iter().map(|(name, items)| (name.clone(), items.join(" "))).collect()
+        let plain = self.values.iter().map(|(name, items)| (name.clone(), items.join(" ")));
+        let pairs = self.list("caps").chunks_exact(2);
+        let caps = pairs.map(|pair| (format!("caps_{}", pair[0]), pair[1].clone()));
+        plain.chain(caps).collect()
     }
 }
 

@@ -180,6 +180,12 @@ fn an_rbd_client_may_shut_out_one_client_but_no_host() {
     assert!(!add("osd blocklist", "rm", "10.0.0.1:0/123"));
     assert!(!add("osd blocklist", "add", "10.0.0.1"));
     assert!(!add("osd blocklist", "add", "10.0.0.1:0/123/4"));
+    // Without a nonce, or with zero, an address is that of a host; a range is that of many.
+    assert!(!add("osd blocklist", "add", "10.0.0.1:0/0"));
+    assert!(!add("osd blacklist", "add", "10.0.0.1:0/000"));
+    assert!(add("osd blocklist", "add", "10.0.0.1:0/100"));
+    let range = [("blocklistop", "add"), ("addr", "10.0.0.0/8"), ("range", "range")];
+    assert!(!client.command("profile rbd", "osd blocklist", &range));
 }
 
 #[test]
@@ -203,6 +209,13 @@ fn bootstrap_profiles_make_keys_of_their_kind_only() {
     assert!(!make("client.a", "allow *"));
     assert!(!make("client.a", "profile rbd, allow *"));
     assert!(!make("osd.1", "profile rbd"));
+    let with_mgr = |mgr: &str| {
+        let caps = [("caps_mon", "profile rbd"), ("caps_osd", "profile rbd"), ("caps_mgr", mgr)];
+        let arguments = [&[("entity", "client.a")], &caps[..]].concat();
+        asker.command("profile bootstrap-rbd", "auth get-or-create", &arguments)
+    };
+    assert!(with_mgr("profile rbd") && with_mgr("profile rbd pool=x"));
+    assert!(!with_mgr("allow *"));
     let mgr = Asker::new("client.bootstrap-mgr");
     let arguments = [("entity", "mgr.x"), ("caps_mon", "allow profile mgr")];
     assert!(mgr.command("profile bootstrap-mgr", "auth get-or-create", &arguments));
