@@ -333,3 +333,15 @@ fn a_key_that_makes_keys_makes_those_that_it_is_for_and_no_others() {
     assert_eq!(make("client.rgw.b", &twice), refused);
 }
 
+#[test]
+fn an_entry_of_the_log_is_acknowledged_when_it_is_durable() {
+    let mut cluster = Cluster::healthy();
+    cluster.refuses_writes = Some("no space left".to_owned());
+    let entries = vec![LogEntry { text: "slow".to_owned(), ..LogEntry::default() }];
+    let conn = Cluster::osd_conn(0);
+    cluster.send(conn, 0, &Log { version: 0, fsid: Uuid::default(), entries });
+    assert!(cluster.take::<LogAck>(conn).is_empty());
+    cluster.refuses_writes = None;
+    cluster.advance(std::time::Duration::from_secs(3));
+    assert_eq!(cluster.take::<LogAck>(conn).len(), 1);
+}

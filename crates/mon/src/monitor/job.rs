@@ -193,9 +193,9 @@ impl Monitor {
                 let reply = self.run_pool_op(*conn, op, now, &mut change);
                 Effects::message(*conn, reply.with_tid(*tid))
             }
-            Job::Log { entries, .. } => {
+            Job::Log { conn, entries } => {
                 self.append_log(entries.clone(), &mut change);
-                Effects::default()
+                self.acknowledge_log(*conn, entries)
             }
             Job::Osd(job) => self.run_osd_job(now, job, &mut change),
             // Planned as the leader, and perhaps no longer by one.

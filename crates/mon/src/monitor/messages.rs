@@ -1,7 +1,7 @@
 //! Messages other than those of OSDs.
 
 use super::asking::asked_job;
-use super::job::Job;
+use super::job::{Effects, Job};
 use super::{Monitor, osds, publish, relay};
 use crate::commands::ping;
 use crate::health::View;
@@ -14,9 +14,9 @@ use wire::internal::{RotatingSecretsRequest, StatsAck, StatsReport};
 use wire::osd_map::MonGetOsdMap;
 use wire::pool_stats::{ObjectStatCollection, ObjectStatSum, StoreStatfs};
 use wire::{
-    Auth, AuthReply, GetPoolStats, GetPoolStatsReply, Log, LogAck, MessageBody, MgrClose, MgrOpen,
-    MgrReport, MonGetMap, MonGetVersion, MonGetVersionReply, MonSubscribe, Ping, PoolStat, Statfs,
-    StatfsReply,
+    Auth, AuthReply, GetPoolStats, GetPoolStatsReply, Log, LogAck, LogEntry, MessageBody, MgrClose,
+    MgrOpen, MgrReport, MonGetMap, MonGetVersion, MonGetVersionReply, MonSubscribe, Ping, PoolStat,
+    Statfs, StatfsReply,
 };
 
 impl Monitor {
@@ -204,16 +204,19 @@ impl Monitor {
 
     fn take_log(&mut self, conn: ConnId, log: Log) {
         let Some(session) = self.sessions.get(&conn) else { return };
-        let Some(last) = log.entries.last() else { return };
-        if !session.may("log", Rwx::WRITE) {
-            return;
+        if session.may("log", Rwx::WRITE) && !log.entries.is_empty() {
+            self.enqueue(Job::Log { conn, entries: log.entries });
         }
-        let (last, channel) = (last.sequence, last.channel.clone());
-        if !self.enqueue(Job::Log { conn, entries: log.entries }) {
-            return;
-        }
-        let ack = LogAck { fsid: self.state.monmap.fsid, last, channel };
-        self.reply(conn, |_, features| ack.encode(features));
+    }
+
+    /// What is said once entries of the log are durable: until then their sender keeps them.
+    pub(super) fn acknowledge_log(&self, conn: ConnId, entries: &[LogEntry]) -> Effects {
+        let (Some(session), Some(last)) = (self.sessions.get(&conn), entries.last()) else {
+            return Effects::default();
+        };
+        let (fsid, channel) = (self.state.monmap.fsid, last.channel.clone());
+        let ack = LogAck { fsid, last: last.sequence, channel };
+        Effects::message(conn, ack.encode(session.peer.features))
     }
 
     /// Renews tickets.
