@@ -197,6 +197,23 @@ fn an_osd_says_goodbye_and_is_answered() {
 }
 
 #[test]
+fn an_osd_says_goodbye_for_itself_and_for_no_other() {
+    let mut cluster = Cluster::healthy();
+    let target_addrs = cluster.monitor.state().osdmap.client_addrs(OsdId(2)).unwrap().clone();
+    let goodbye = OsdMarkMeDown {
+        version: 0,
+        fsid: cluster.monitor.fsid(),
+        target: OsdId(2),
+        target_addrs,
+        epoch: cluster.epoch(),
+        request_ack: true,
+        down_and_dead: true,
+    };
+    cluster.send(Cluster::osd_conn(1), 0, &goodbye);
+    assert!(cluster.monitor.state().osdmap.is_up(OsdId(2)));
+}
+
+#[test]
 fn an_osd_without_a_session_is_marked_down_and_later_out() {
     let mut cluster = Cluster::healthy();
     cluster.monitor.handle_closed(cluster.now, Cluster::osd_conn(0));

@@ -136,7 +136,12 @@ impl Monitor {
             }
             OsdFailure::KIND => OsdJob::Failures(vec![(osd, OsdFailure::decode(message)?)]),
             OsdMarkMeDown::KIND => {
-                OsdJob::MarkMeDown { conn, message: OsdMarkMeDown::decode(message)? }
+                let message = OsdMarkMeDown::decode(message)?;
+                if message.target != osd {
+                    tracing::warn!(%osd, target = %message.target, "an OSD says goodbye as another");
+                    return Ok(());
+                }
+                OsdJob::MarkMeDown { conn, message }
             }
             OsdPgTemp::KIND => {
                 let wish = OsdPgTemp::decode(message)?;
