@@ -663,3 +663,20 @@ fn a_fresh_cluster_is_healthy_and_objects_without_an_application_are_not() {
     let expected = "HEALTH_WARN 1 pool(s) do not have an application enabled\n";
     assert_eq!(cluster.plain(health), expected);
 }
+
+#[test]
+fn a_keyring_without_a_key_takes_none_away() {
+    let mut cluster = Cluster::healthy();
+    let keyring =
+        b"[client.admin]\n\tcaps mon = \"allow *\"\n[client.y]\n\tcaps mon = \"allow r\"\n";
+    let before = cluster.monitor.state().entities.clone();
+    for command in [
+        json!({ "prefix": "auth import" }),
+        json!({ "prefix": "auth add", "entity": "client.y" }),
+        json!({ "prefix": "auth get-or-create", "entity": "client.y" }),
+    ] {
+        let reply = cluster.command_on(ADMIN, &command, keyring);
+        assert_eq!(reply.result, types::Errno::INVAL.negative(), "{command}");
+    }
+    assert_eq!(cluster.monitor.state().entities, before);
+}

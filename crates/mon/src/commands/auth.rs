@@ -233,6 +233,10 @@ fn input_keyring(context: &Context<'_>) -> Result<Option<Keyring>, Refusal> {
     for (service, caps) in keyring.entities.values().flat_map(|entity| &entity.caps) {
         check_caps(service, caps)?;
     }
+    if let Some((name, _)) = keyring.entities.iter().find(|(_, entity)| entity.key.is_empty()) {
+        let text = format!("the keyring given as input has no key for {name}");
+        return Err(Refusal::invalid(text));
+    }
     Ok(Some(keyring))
 }
 
