@@ -256,6 +256,17 @@ fn mappings_of_what_is_gone_are_removed() {
 }
 
 #[test]
+fn no_group_is_put_on_one_osd_twice() {
+    let mut cluster = cluster(&[], 8);
+    for prefix in ["osd pg-upmap", "osd pg-temp"] {
+        let twice = json!({ "prefix": prefix, "pgid": "1.0", "id": ["2", "3", "2"] });
+        let reply = cluster.command(twice);
+        assert_eq!(reply.result, types::Errno::INVAL.negative(), "{prefix}");
+        assert!(reply.text.contains("osd.2"), "{}", reply.text);
+    }
+}
+
+#[test]
 fn stopping_and_destroying_is_judged_by_what_groups_would_lose() {
     let mut cluster = cluster(&[], 8);
     (0..8).for_each(|osd| cluster.report(osd, 4));
