@@ -7,7 +7,8 @@
 use crate::image_traffic::ImageTraffic;
 use engine::Time;
 use maps::OsdMap;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 use std::time::Duration;
 use types::{Epoch, OsdId, PgId, PoolId};
 use wire::internal::{OsdUsage, PgStat, SlowRequests, StatsReport, pg_state};
@@ -20,6 +21,8 @@ const RATE_PERIOD: Duration = Duration::from_secs(1);
 pub struct Statistics {
     osds: BTreeMap<OsdId, OsdReport>,
     pgs: BTreeMap<PgId, (OsdId, PgStat)>,
+    /// What each OSD was the last to report. A report must not cost a look at the groups of all others.
+    by_osd: BTreeMap<OsdId, BTreeSet<PgId>>,
     pub images: ImageTraffic,
     traffic: VecDeque<(u64, BTreeMap<PoolId, Traffic>)>,
     /// Counts reports, as the version of the placement group map.
@@ -150,7 +153,9 @@ impl Statistics {
         self.stamp = now;
         let osd = report.osd;
         if report.is_complete {
-            self.pgs.retain(|pg, (from, _)| *from != osd || report.pgs.contains_key(pg));
+            let own = self.by_osd.get(&osd).into_iter().flatten();
+            let gone: Vec<PgId> = own.filter(|pg| !report.pgs.contains_key(pg)).copied().collect();
+            gone.into_iter().for_each(|pg| self.forget_pg(pg));
         }
         for (pg, stat) in report.pgs {
             if map.pool(pg.pool).is_some_and(|pool| pg.seed < pool.pg_num) {
@@ -187,7 +192,25 @@ impl Statistics {
                 self.count_traffic(now, pg.pool, traffic);
             }
         }
-        self.pgs.insert(pg, (osd, stat));
+        if let Some((from, _)) = self.pgs.insert(pg, (osd, stat)) {
+            self.unlist(from, pg);
+        }
+        self.by_osd.entry(osd).or_default().insert(pg);
+    }
+
+    fn forget_pg(&mut self, pg: PgId) {
+        if let Some((from, _)) = self.pgs.remove(&pg) {
+            self.unlist(from, pg);
+        }
+    }
+
+    fn unlist(&mut self, osd: OsdId, pg: PgId) {
+        if let Some(own) = self.by_osd.get_mut(&osd) {
+            own.remove(&pg);
+            if own.is_empty() {
+                self.by_osd.remove(&osd);
+            }
+        }
     }
 
     fn count_traffic(&mut self, now: Time, pool: PoolId, traffic: Traffic) {
@@ -207,9 +230,23 @@ impl Statistics {
 
     /// Forgets what the map no longer has.
     pub fn retain(&mut self, map: &OsdMap) {
-        self.pgs.retain(|pg, _| map.pool(pg.pool).is_some_and(|pool| pg.seed < pool.pg_num));
+        self.beyond(map).into_iter().for_each(|pg| self.forget_pg(pg));
         self.osds.retain(|osd, _| map.exists(*osd));
         self.images.retain(map);
+    }
+
+    /// Groups that pools do not have any more. This is asked with every change, so it goes from pool to pool.
+    fn beyond(&self, map: &OsdMap) -> Vec<PgId> {
+        let mut found = Vec::new();
+        let mut next = self.pgs.first_key_value().map(|(pg, _)| pg.pool);
+        while let Some(pool) = next {
+            let seed = map.pool(pool).map_or(0, |pool| pool.pg_num);
+            let last = PgId { pool, seed: u32::MAX };
+            found.extend(self.pgs.range(PgId { pool, seed }..=last).map(|(pg, _)| *pg));
+            let others = (Bound::Excluded(last), Bound::Unbounded);
+            next = self.pgs.range(others).next().map(|(pg, _)| pg.pool);
+        }
+        found
     }
 
     pub fn osd(&self, osd: OsdId) -> Option<&OsdReport> {
@@ -379,11 +416,40 @@ mod tests {
     }
 
     #[test]
+    fn a_complete_report_takes_away_what_that_osd_alone_had_said() {
+        let (mut stats, map) = (Statistics::default(), map());
+        let said = |osd: i32, epoch: u32, seeds: &[u32]| {
+            let stat = PgStat { reported_epoch: Epoch(epoch), ..PgStat::default() };
+            let group = |seed: &u32| (PgId { pool: PoolId(1), seed: *seed }, stat.clone());
+            let pgs = seeds.iter().map(group).collect();
+            StatsReport { osd: OsdId(osd), pgs, is_complete: true, ..StatsReport::default() }
+        };
+        let seeds = |stats: &Statistics| stats.pgs().map(|(pg, _)| pg.seed).collect::<Vec<_>>();
+        stats.record(Time(1), &map, said(0, 3, &[0, 1, 2]));
+        stats.record(Time(2), &map, said(1, 4, &[2, 3]));
+        assert_eq!(seeds(&stats), [0, 1, 2, 3]);
+        // The third one is another one's by now.
+        stats.record(Time(3), &map, said(0, 4, &[1]));
+        assert_eq!(seeds(&stats), [1, 2, 3]);
+        stats.record(Time(4), &map, said(1, 5, &[]));
+        assert_eq!(seeds(&stats), [1]);
+        assert_eq!(stats.by_osd.keys().copied().collect::<Vec<_>>(), [OsdId(0)]);
+    }
+
+    #[test]
     fn groups_of_removed_pools_are_forgotten() {
         let (mut stats, mut map) = (Statistics::default(), map());
         stats.record(Time(1), &map, report(1, 1));
+        map.pools.insert(PoolId(2), Pool::new(PoolType::Replicated, 3, 8, 0));
+        let other = report(1, 1).pgs.into_values().next().unwrap();
+        let pgs = [1, 7].map(|seed| (PgId { pool: PoolId(2), seed }, other.clone())).into();
+        stats.record(Time(2), &map, StatsReport { osd: OsdId(1), pgs, ..StatsReport::default() });
+        map.pools.insert(PoolId(2), Pool::new(PoolType::Replicated, 3, 4, 0));
+        stats.retain(&map);
+        assert_eq!(stats.totals().pgs, 2);
         map.pools.clear();
         stats.retain(&map);
         assert_eq!(stats.totals(), Totals::default());
+        assert!(stats.by_osd.is_empty());
     }
 }
