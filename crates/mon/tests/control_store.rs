@@ -367,3 +367,25 @@ fn what_no_store_takes_at_once_is_refused_and_holds_nothing_up() {
     assert!(cluster.largest <= WRITES_MAX, "{}", cluster.largest);
     assert_eq!(cluster.create_pool("data"), 0);
 }
+
+#[test]
+fn a_monitor_that_starts_while_another_one_leads_leaves_the_secrets_to_that_one() {
+    let before = Cluster::healthy();
+    let mut control = before.control.clone();
+    let mut leads = Transaction::default();
+    leads.put("leader", json!({ "name": "b", "incarnation": 7 }).to_string());
+    control.commit(&leads).unwrap();
+    let version = before.monitor.state().secrets.version();
+    // Its clock is two days ahead: to it all tickets have ended, and they must not end for that.
+    let ahead = Duration::from_secs(2 * 86_400);
+    let mut second = Cluster::at(control, before.now + ahead);
+    second.advance(3 * SECOND);
+    assert_eq!(second.monitor.state().secrets.version(), version);
+    // Where nobody leads, they are renewed at once.
+    let mut control = before.control.clone();
+    let mut nobody = Transaction::default();
+    nobody.delete("leader");
+    control.commit(&nobody).unwrap();
+    let alone = Cluster::at(control, before.now + ahead);
+    assert_ne!(alone.monitor.state().secrets.version(), version);
+}

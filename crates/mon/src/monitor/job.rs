@@ -7,7 +7,7 @@ use super::osds::OsdJob;
 use crate::change::Change;
 use crate::command::{Answer, Context, Refusal};
 use crate::keys;
-use crate::state::LOG_ENTRIES_KEPT;
+use crate::state::{LOG_ENTRIES_KEPT, Leader};
 use bytes::Bytes;
 use engine::{ConnId, Message, Time};
 use std::ops::Range;
@@ -243,7 +243,11 @@ impl Monitor {
 
     fn start_run(&mut self, now: Time, change: &mut Change) -> Effects {
         self.announce_address(change);
-        self.rotate_secrets(now, change);
+        // The one that leads does that; the clock of this one may be ahead, and would end all tickets.
+        let leads_other = |leader: &Leader| leader.name != self.settings.mon_name;
+        if !self.state.leader.as_ref().is_some_and(leads_other) {
+            self.rotate_secrets(now, change);
+        }
         self.reserve_global_ids(change)
     }
 
