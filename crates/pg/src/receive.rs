@@ -13,8 +13,12 @@ use crate::snaps::{self, SNAPSET_ATTR, SnapSet};
 use crate::{INFO_ATTR, ObjectInfo, Pg, State, Tag, info};
 use bytes::Bytes;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use store::{Change, Transaction};
 use types::{EVersion, HObject, OsdId};
+
+/// Shorter holes are filled: data that is cut into many parts is slower to read.
+static ZEROS: [u8; 16 << 10] = [0; 16 << 10];
 
 /// Pieces on their way to the store; those of an earlier interval are forgotten.
 #[derive(Debug, Default)]
@@ -56,6 +60,21 @@ fn indexed(object: &HObject, attrs: &BTreeMap<Bytes, Bytes>) -> Option<BTreeMap<
     let set = codec::decode_all::<SnapSet>("snapset", attrs.get(&SNAPSET_ATTR)?);
     let pairs = set.map(|set| snaps::index_pairs(object, &set)).ok()?;
     (!pairs.is_empty()).then_some(pairs)
+}
+
+/// What is written of data whose place is a hole: nothing where there are only zeros, or a sparse object would take all
+/// of its size wherever it moves.
+fn without_holes(offset: u64, data: &Bytes) -> impl Iterator<Item = (u64, Bytes)> {
+    let mut parts: Vec<Range<usize>> = Vec::new();
+    for start in (0..data.len()).step_by(ZEROS.len()) {
+        let end = data.len().min(start + ZEROS.len());
+        match parts.last_mut() {
+            _ if data[start..end] == ZEROS[..end - start] => {}
+            Some(part) if part.end == start => part.end = end,
+            _ => parts.push(start..end),
+        }
+    }
+    parts.into_iter().map(move |part| (offset + part.start as u64, data.slice(part)))
 }
 
 /// The version of the object that a first piece belongs to.
@@ -199,9 +218,8 @@ impl Pg {
             // Holes at the end belong to the object.
             change(Change::Truncate { object: object.clone(), size: push.size });
         }
-        if !push.data.is_empty() {
-            let offset = push.cursor.data_offset;
-            change(Change::Write { object: object.clone(), offset, data: push.data });
+        for (offset, data) in without_holes(push.cursor.data_offset, &push.data) {
+            change(Change::Write { object: object.clone(), offset, data });
         }
         if !push.omap_header.is_empty() {
             change(Change::OmapSetHeader { object: object.clone(), header: push.omap_header });

@@ -92,6 +92,34 @@ fn assert_copies(world: &World, model: &Model, osds: &[i32], after: &str) {
     }
 }
 
+/// However it comes to a member, or back to its primary.
+#[test]
+fn holes_stay_holes() {
+    let (mut world, size) = (World::new(3), 3 * MIB + 5);
+    world.run_script("size 2\n min 1\n map 20 0 1\n run\n down 1\n map 25 0\n run");
+    let object = object("sparse");
+    let at = |offset: u64, data: &'static [u8]| {
+        let (object, data) = (object.clone(), Bytes::from_static(data));
+        Change::Write { object, offset, data }
+    };
+    let written = [(0, &b"first"[..]), (MIB as u64 - 2, b"on both sides"), (2_500_000, b"last")];
+    let mut changes: Vec<Change> = written.iter().map(|(offset, data)| at(*offset, data)).collect();
+    changes.push(Change::Truncate { object: object.clone(), size: size as u64 });
+    world.change(&object, Some(changes));
+    world.run_script("run\n up 1\n restart 1\n map 30 0 1\n run\n clean => yes");
+    world.run_script("map 40 2 1\n run\n clean => yes");
+    for node in &world.nodes[1..] {
+        let data = &node.store.object(Collection(PG), &object).unwrap().data;
+        let read = data.read(0, data.size());
+        assert_eq!(read.data.len(), size);
+        for (offset, written) in written {
+            assert!(read.data[offset as usize..].starts_with(written));
+        }
+        let taken: u64 = read.extents.iter().map(|(_, length)| length).sum();
+        assert!(taken <= 4 * (16 << 10), "{taken} bytes are not holes");
+    }
+}
+
 /// OSD 2 is to be filled in by 0 and 1, and has old copies of some objects.
 fn begin_backfill() -> (World, Model) {
     let (mut world, mut model) = (World::new(3), Model::new());
