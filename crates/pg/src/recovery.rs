@@ -17,8 +17,8 @@ use crate::{Output, Pg, State};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{EVersion, HObject, OsdId};
 
-/// How many objects without a source are looked at before the search for work is given up.
-const LOOKED_AT_MAX: usize = 64;
+/// How many objects are tried in vain before the search for work is given up.
+const TRIES_MAX: usize = 64;
 
 #[derive(Debug, Default)]
 pub(crate) struct Recovery {
@@ -177,15 +177,34 @@ impl Pg {
     }
 
     fn recover_missing(&mut self) -> bool {
-        let idle = |object: &&HObject| !self.recovery.is_active(object);
+        for _ in 0..TRIES_MAX {
+            let Some(object) = self.next_to_recover().cloned() else { return false };
+            if self.start_recovery(&object) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// However many objects nobody within reach has: others do not wait for those.
+    fn next_to_recover(&self) -> Option<&HObject> {
         let wanted = self.recovery.wanted.iter();
         let own = self.missing.by_need();
         let of_members = self.participants.iter().filter_map(|osd| self.peers.get(osd));
         let of_members = of_members.flat_map(|peer| peer.missing.by_need());
         let unreadable = self.recovery.unreadable.keys();
-        let all = wanted.chain(own).chain(unreadable).chain(of_members).filter(idle);
-        let candidates: Vec<HObject> = all.take(LOOKED_AT_MAX).cloned().collect();
-        candidates.iter().any(|object| self.start_recovery(object))
+        let mut all = wanted.chain(own).chain(unreadable).chain(of_members);
+        all.find(|object| !self.recovery.is_active(object) && self.may_recover(object))
+    }
+
+    fn may_recover(&self, object: &HObject) -> bool {
+        let unreadable = self.recovery.unreadable.get(object).copied();
+        let is_settled = || !self.has_write_in_flight(object);
+        match unreadable.or(self.missing.need(object)) {
+            Some(need) if self.find_source(object, need).is_none() => false,
+            Some(_) => unreadable.is_none() || is_settled(),
+            None => is_settled(),
+        }
     }
 
     /// False if that is not possible now.

@@ -241,3 +241,43 @@ fn who_gave_the_last_missing_object_may_be_gone_before_it_is_stored() {
          clean => yes",
     );
 }
+
+#[test]
+fn what_can_be_recovered_does_not_wait_for_what_nobody_has() {
+    let mut world = World::new(3);
+    world.run_script("min 1\n map 20 0 1 2\n run\n write a one\n run");
+    world.run_script("down 1\n down 2\n map 30 0\n run");
+    (0..100).for_each(|number| world.write(&format!("only{number:02}"), Some("there")));
+    world.run_script(
+        "run
+         hold
+         up 1
+         restart 1
+         up 2
+         restart 2
+         map 40 0 1 2
+         run
+         down 0
+         down 2
+         map 50 1
+         run
+         write z five
+         run
+         up 2
+         restart 2
+         map 60 1 2
+         run
+         get 2 z => absent
+         recover
+         run
+         get 2 z => five
+         blocked z => no
+         blocked only00 => yes
+         up 0
+         restart 0
+         map 70 0 1 2
+         run
+         equal 0 1 2
+         clean => yes",
+    );
+}
