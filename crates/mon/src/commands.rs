@@ -50,6 +50,7 @@ pub(crate) use crush_edit::crush_create_or_move;
 pub(crate) use log::append as append_log;
 pub(crate) use mgr_modules::ALWAYS_ON;
 pub(crate) use pool_settings::set_group_target;
+pub(crate) use pools::SIZE_MAX as POOL_SIZE_MAX;
 pub(crate) use report::ping;
 
 use crate::command::{Context, Refusal, Registry};

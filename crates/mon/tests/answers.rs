@@ -6,9 +6,9 @@ use cluster::{ADMIN, Cluster};
 use engine::{ConnId, Daemon};
 use serde_json::{Value, json};
 use std::time::Duration;
-use types::Errno;
-use wire::MessageBody;
+use types::{Errno, OsdId, PgId, PoolId};
 use wire::internal::ScrubOrder;
+use wire::{MessageBody, OsdPgTemp};
 
 const CLIENT: ConnId = ConnId(ConnId::ACCEPTED + 7);
 
@@ -219,6 +219,30 @@ fn exceptions_in_the_map_and_the_clients_that_understand_them_go_together() {
     assert_eq!(said(&mut cluster, allow("luminous")).0, 0);
     assert_eq!(said(&mut cluster, upmap).0, 0);
     refused(&mut cluster, allow("jewel"), Errno::PERM);
+}
+
+/// An OSD cannot make sense of a member that is there twice, or of more members than any pool has copies.
+#[test]
+fn sets_of_members_name_each_once_and_no_more_than_the_pool_has_copies() {
+    let mut cluster = with_pool();
+    (3..12).for_each(|osd| cluster.boot(osd));
+    let pg = PgId { pool: PoolId(1), seed: 0 };
+    let known = |cluster: &Cluster| cluster.monitor.state().osdmap.pg_temp.get(&pg).cloned();
+    for prefix in ["osd pg-temp", "osd pg-upmap"] {
+        let set = |ids: &[&str]| json!({ "prefix": prefix, "pgid": "1.0", "id": ids });
+        refused(&mut cluster, set(&["0", "1", "2", "3"]), Errno::INVAL);
+        refused(&mut cluster, set(&["1", "2", "1"]), Errno::INVAL);
+        assert_eq!(said(&mut cluster, set(&["1", "2"])).0, 0);
+    }
+    let chosen = Some(vec![OsdId(1), OsdId(2)]);
+    assert_eq!(known(&cluster), chosen);
+    for osds in [vec![0, 0], (0..12).collect()] {
+        let pg_temp = [(pg, osds.into_iter().map(OsdId).collect())].into();
+        let wish = OsdPgTemp { map_epoch: cluster.epoch(), pg_temp, ..OsdPgTemp::default() };
+        cluster.send(Cluster::osd_conn(1), 0, &wish);
+        cluster.advance(Duration::from_secs(2));
+        assert_eq!(known(&cluster), chosen);
+    }
 }
 
 #[test]

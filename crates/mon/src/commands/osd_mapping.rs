@@ -176,18 +176,25 @@ fn listed_osds(context: &Context<'_>) -> Result<Vec<OsdId>, Refusal> {
     }
 }
 
-/// The members that a group is to have. One OSD holds one copy, however often it is named.
-fn members(context: &Context<'_>) -> Result<Vec<OsdId>, Refusal> {
+/// The members that a group is to have: no more than its pool has copies. One OSD holds one copy, however often it is
+/// named.
+fn members(context: &Context<'_>, pg: PgId) -> Result<Vec<OsdId>, Refusal> {
     let osds = listed_osds(context)?;
     let twice = osds.iter().enumerate().find(|(at, osd)| osds[..*at].contains(osd));
-    match twice {
-        Some((_, osd)) => Err(Refusal::invalid(format!("osd.{osd} is named more than once"))),
-        None => Ok(osds),
+    if let Some((_, osd)) = twice {
+        return Err(Refusal::invalid(format!("osd.{osd} is named more than once")));
     }
+    let size = context.state.osdmap.pool(pg.pool).map_or(0, |pool| usize::from(pool.size));
+    if osds.len() > size {
+        let text = format!("num of osds ({}) > pool size ({size})", osds.len());
+        return Err(Refusal::invalid(text));
+    }
+    Ok(osds)
 }
 
 fn pg_temp(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let (pg, osds) = (group(context)?, members(context)?);
+    let pg = group(context)?;
+    let osds = members(context, pg)?;
     let text = format!("set {pg} pg_temp mapping to {}", set_text(&osds));
     context.change.osdmap(context.state).new_pg_temp.insert(pg, osds);
     Ok(Answer::said(text))
@@ -222,12 +229,8 @@ fn check_clients(context: &Context<'_>, needed: Release, what: &str) -> Result<(
 
 fn upmap(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     check_clients(context, Release::LUMINOUS, "pg-upmap")?;
-    let (pg, osds) = (group(context)?, members(context)?);
-    let size = context.state.osdmap.pool(pg.pool).map_or(0, |pool| usize::from(pool.size));
-    if osds.len() > size {
-        let text = format!("num of osds ({}) > pool size ({size})", osds.len());
-        return Err(Refusal::invalid(text));
-    }
+    let pg = group(context)?;
+    let osds = members(context, pg)?;
     let text = format!("set {pg} pg_upmap mapping to {}", set_text(&osds));
     context.change.osdmap(context.state).new_pg_upmap.insert(pg, osds);
     Ok(Answer::said(text))

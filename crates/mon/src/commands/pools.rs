@@ -20,7 +20,7 @@ const PG_NUM_MAX: u32 = 65_536;
 const PGS_PER_OSD_DEFAULT: u64 = 1000;
 const PG_NUM_DEFAULT: u64 = 32;
 /// Copies of an object.
-const SIZE_MAX: u64 = 10;
+pub const SIZE_MAX: u64 = 10;
 const SIZE_DEFAULT: u64 = 3;
 /// As in Ceph, limits per OSD assume that there are or will be as many.
 const OSDS_EXPECTED_MIN: u64 = 3;

@@ -7,14 +7,14 @@ use super::job::Effects;
 use super::verdicts::mark_down;
 use super::{Monitor, Rejection};
 use crate::change::Change;
-use crate::commands::crush_create_or_move;
+use crate::commands::{POOL_SIZE_MAX, crush_create_or_move};
 use crate::failures::judge_past;
 use crate::keys;
 use auth::Rwx;
 use codec::DecodeError;
 use engine::{ConnId, Message, Time};
 use maps::{Osd, OsdState, WEIGHT_IN};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::{EntityAddrVec, Epoch, OsdId, PgId, Uuid};
 use wire::{MessageBody, OsdAlive, OsdBeacon, OsdBoot, OsdFailure, OsdMarkMeDown, OsdPgTemp};
@@ -332,7 +332,10 @@ impl Monitor {
         for (pg, osds) in asked {
             let exists = map.pool(pg.pool).is_some_and(|pool| pg.seed < pool.pg_num);
             let known = map.pg_temp.get(pg).map_or(&[][..], Vec::as_slice);
-            let valid = osds.iter().all(|osd| *osd == OsdId::NONE || map.exists(*osd));
+            let is_member = |osd: &OsdId| *osd == OsdId::NONE || map.exists(*osd);
+            let are_distinct = osds.iter().collect::<BTreeSet<_>>().len() == osds.len();
+            let valid = osds.iter().all(is_member) && are_distinct;
+            let valid = valid && osds.len() as u64 <= POOL_SIZE_MAX;
             if exists && valid && known != osds {
                 change.osdmap(&self.state).new_pg_temp.insert(*pg, osds.clone());
             }
