@@ -14,6 +14,7 @@ mod world;
 
 use client::{Client, payload};
 use engine::Duration;
+use store::Change;
 use store::crash::CrashOptions;
 use types::{Errno, OsdId};
 use wire::op::{OpCode, request_flags, watch_op};
@@ -204,6 +205,55 @@ fn replicas_answer_balanced_reads_or_send_the_client_to_the_primary() {
     }
 }
 
+/// A cluster whose replicas know that an object is durable: later writes of its group have told them.
+fn with_known_object() -> World {
+    let mut world = World::started(7);
+    world.call("a", vec![OsdOp::write_full(payload("one"))]);
+    for number in 0..30 {
+        world.call(&format!("object{number}"), vec![OsdOp::create(false)]);
+    }
+    world
+}
+
+/// Asks a replica that may answer reads.
+fn ask_replica(world: &mut World, op: OsdOp) -> i32 {
+    let (primary, replica) = (world.primary_of("a"), world.replicas_of("a")[0]);
+    world.lend(primary, replica, 0, Duration::ZERO);
+    world.call_at(replica, "a", vec![op], request_flags::BALANCE_READS | request_flags::READ).result
+}
+
+/// The primary has another copy.
+#[test]
+fn a_replica_whose_copy_is_damaged_sends_the_client_to_the_primary() {
+    for is_data in [true, false] {
+        let mut world = with_known_object();
+        assert_eq!(ask_replica(&mut world, OsdOp::read(0, 0)), 0);
+        let replica = world.replicas_of("a")[0];
+        let name = pg::INFO_ATTR;
+        match is_data {
+            true => world.damage(replica, "a"),
+            false => world.tamper("a", replica, |object| Change::RemoveAttr { object, name }),
+        }
+        assert_eq!(ask_replica(&mut world, OsdOp::read(0, 0)), Errno::AGAIN.negative());
+        assert_eq!(world.call("a", vec![OsdOp::read(0, 0)]).ops[0].output, "one");
+    }
+}
+
+/// They are no writes, so a client may balance them; but only the primary knows who watches, and who waits for an answer.
+#[test]
+fn what_is_said_to_watchers_is_not_taken_by_a_replica() {
+    let mut world = with_known_object();
+    assert_eq!(ask_replica(&mut world, OsdOp::stat()), 0);
+    let ping = WatchArguments { cookie: 1, op: watch_op::PING, ..Default::default() };
+    for op in [
+        OsdOp::notify(5, &NotifyRequest::default()),
+        OsdOp::notify_ack(&NotifyAck::default()),
+        OsdOp::watch(ping),
+    ] {
+        assert_eq!(ask_replica(&mut world, op), Errno::AGAIN.negative());
+    }
+}
+
 /// A primary that has seen a newer map may have changed the members, and one that has seen an older one holds promises
 /// of others: what it lends counts with the map by which it lends.
 #[test]
@@ -217,12 +267,8 @@ fn a_replica_answers_no_reads_by_what_was_lent_with_other_members() {
         // As a clock of another life may have had it.
         (0, second, Errno::AGAIN.negative()),
     ] {
-        let mut world = World::started(7);
-        world.call("a", vec![OsdOp::write_full(payload("one"))]);
-        // With later writes of the group the replica learns that it is durable. Then all that was lent is over.
-        for number in 0..30 {
-            world.call(&format!("object{number}"), vec![OsdOp::create(false)]);
-        }
+        let mut world = with_known_object();
+        // Then all that was lent is over.
         world.wait(30);
         let (primary, replica) = (world.primary_of("a"), world.replicas_of("a")[0]);
         world.lend(primary, replica, ahead, in_the_future);

@@ -44,7 +44,10 @@ impl Osd {
                 group.waiting.push_back(key);
                 return;
             }
-        } else if request.nature.is_pg_op || !group.pg.can_serve_read(&object) {
+        } else if request.nature.is_pg_op
+            || request.nature.is_to_watchers
+            || !group.pg.can_serve_read(&object)
+        {
             // The client asks the primary then.
             return self.reply_error(key, Errno::AGAIN);
         }
@@ -426,6 +429,9 @@ impl Osd {
                 if self.heal_state(now, pg, &object) {
                     return;
                 }
+                // A replica's client asks the primary, which may have another copy.
+                let is_primary = self.groups.get(&pg).is_some_and(|group| group.pg.is_primary());
+                let errno = if is_primary { errno } else { Errno::AGAIN };
                 let Some(context) = self.context_mut(pg, &object) else { return };
                 for key in std::mem::take(&mut context.queue) {
                     // What was done before is done, whatever became of the object since.
@@ -573,8 +579,11 @@ impl Osd {
                 self.wait_for_lease(now, pg, object, key);
                 return Progress::Begun;
             }
-        } else if !group.pg.can_serve_read(object) || !self.may_read_as_replica(now, pg) {
-            // A write overtook the read on this replica, or its primary may have been given up.
+        } else if execution.has_failed_to_read()
+            || !group.pg.can_serve_read(object)
+            || !self.may_read_as_replica(now, pg)
+        {
+            // This copy is damaged, a write overtook the read, or the primary may have been given up.
             self.reply_error(key, Errno::AGAIN);
             return Progress::Ran;
         }

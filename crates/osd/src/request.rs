@@ -51,6 +51,8 @@ pub(crate) struct Nature {
     pub class_reads: bool,
     pub class_writes: bool,
     pub is_pg_op: bool,
+    /// It speaks to an object's watchers, which the primary alone knows.
+    pub is_to_watchers: bool,
     /// It goes back to a snapshot.
     pub rolls_back: bool,
 }
@@ -263,6 +265,8 @@ impl Nature {
             // A watch depends on those that are there.
             nature.may_read |= op.code.reads() || op.code.is_cache() || op.code == OpCode::WATCH;
             nature.is_pg_op |= op.code.is_pg();
+            nature.is_to_watchers |=
+                matches!(op.code, OpCode::WATCH | OpCode::NOTIFY | OpCode::NOTIFY_ACK);
             nature.rolls_back |= op.code == OpCode::ROLLBACK;
             if op.code.is_call() {
                 let (class, method, _) = op.call_input().map_err(|_| Errno::INVAL)?;

@@ -98,6 +98,11 @@ impl Execution {
         !self.changes.is_empty()
     }
 
+    /// Whether an operation met damage.
+    pub fn has_failed_to_read(&self) -> bool {
+        self.outputs.iter().any(|(result, _)| *result == Errno::IO.negative())
+    }
+
     /// Whether the object stays, though clients do not see it, because it has clones.
     pub fn is_whiteout(&self) -> bool {
         self.info.is_whiteout
