@@ -9,6 +9,7 @@ mod location;
 mod remove;
 mod rename;
 mod rules;
+mod swap;
 mod weights;
 
 pub use classes::ClassError;
@@ -17,6 +18,7 @@ pub use location::{Location, ParseLocationError};
 pub use remove::RemoveError;
 pub use rename::RenameError;
 pub use rules::{AddRuleError, RuleKind, SimpleRule};
+pub use swap::SwapError;
 pub use weights::WeightError;
 
 use crate::Algorithm;

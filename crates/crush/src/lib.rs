@@ -36,7 +36,7 @@ pub use bucket::{Algorithm, Bucket, BucketError};
 pub use choose_args::{ChooseArg, ChooseArgMap, DEFAULT_CHOOSE_ARGS};
 pub use edit::{
     AddRuleError, ClassError, InsertError, Location, ParseLocationError, RemoveError, RenameError,
-    RuleKind, SimpleRule, WeightError,
+    RuleKind, SimpleRule, SwapError, WeightError,
 };
 pub use logarithm::crush_ln;
 pub use map::{CrushMap, is_valid_name};

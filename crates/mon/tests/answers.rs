@@ -246,6 +246,30 @@ fn sets_of_members_name_each_once_and_no_more_than_the_pool_has_copies() {
 }
 
 #[test]
+fn a_bucket_takes_the_place_of_another_one() {
+    let mut cluster = Cluster::healthy();
+    let add = |name: &str, args: &[&str]| json!({ "prefix": "osd crush add-bucket", "name": name, "type": "host", "args": args });
+    assert_eq!(said(&mut cluster, add("inside", &["root=default"])).0, 0);
+    assert_eq!(said(&mut cluster, add("outside", &[])).0, 0);
+    let swap = |source: &str, dest: &str| json!({ "prefix": "osd crush swap-bucket", "source": source, "dest": dest });
+    for (source, dest, errno) in [
+        ("none", "inside", Errno::NOENT),
+        ("outside", "none", Errno::NOENT),
+        ("inside", "outside", Errno::PERM),
+    ] {
+        refused(&mut cluster, swap(source, dest), errno);
+    }
+    let below = |cluster: &mut Cluster| {
+        let list = cluster.json(json!({ "prefix": "osd crush ls", "node": "default" }));
+        list.as_array().unwrap().contains(&json!("outside"))
+    };
+    assert!(!below(&mut cluster));
+    let done = (0, "swapped bucket of outside to inside".to_owned());
+    assert_eq!(said(&mut cluster, swap("outside", "inside")), done);
+    assert!(below(&mut cluster));
+}
+
+#[test]
 fn contradictions_are_refused() {
     let mut cluster = with_pool();
     for command in [

@@ -5,7 +5,7 @@ use crate::bootstrap::DEFAULT_ROOT;
 use crate::change::Change;
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::state::State;
-use crush::{CrushMap, InsertError, Location, RemoveError, RenameError, TYPE_DEVICE};
+use crush::{CrushMap, InsertError, Location, RemoveError, RenameError, SwapError, TYPE_DEVICE};
 use crush::{WeightError, weight};
 use maps::OsdState;
 use types::{Errno, OsdId};
@@ -19,6 +19,10 @@ const ADD_BUCKET: &str = "osd crush add-bucket \
 const RENAME_BUCKET: &str = "osd crush rename-bucket \
     name=srcname,type=CephString,goodchars=[A-Za-z0-9-_.] \
     name=dstname,type=CephString,goodchars=[A-Za-z0-9-_.]";
+const SWAP_BUCKET: &str = "osd crush swap-bucket \
+    name=source,type=CephString,goodchars=[A-Za-z0-9-_.] \
+    name=dest,type=CephString,goodchars=[A-Za-z0-9-_.] \
+    name=yes_i_really_mean_it,type=CephBool,req=false";
 const SET: &str = "osd crush set name=id,type=CephOsdName \
     name=weight,type=CephFloat,range=0.0 \
     name=args,type=CephString,n=N,goodchars=[A-Za-z0-9-_.=]";
@@ -54,6 +58,13 @@ pub const COMMANDS: &[Command] = &[
         add_bucket,
     ),
     command(RENAME_BUCKET, "rename bucket <srcname> to <dstname>", "osd", "rw", rename_bucket),
+    command(
+        SWAP_BUCKET,
+        "swap existing bucket contents from (orphan) bucket <source> and <target>",
+        "osd",
+        "rw",
+        swap_bucket,
+    ),
     command(
         SET,
         "update crushmap position and weight for <name> to <weight> with location <args>",
@@ -218,6 +229,32 @@ fn rename_bucket(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         ))),
         Err(error) => Err(rename_refused(&error)),
     }
+}
+
+fn swap_bucket(context: &mut Context<'_>) -> Result<Answer, Refusal> {
+    let (source, dest) = (context.arguments.text("source"), context.arguments.text("dest"));
+    let crush = &context.state.osdmap.crush;
+    let find = |role: &str, name: &str| {
+        let missing = || Refusal::missing(format!("{role} item {name} does not exist"));
+        crush.item_id(name).ok_or_else(missing)
+    };
+    let (source_id, dest_id) = (find("source", source)?, find("dest", dest)?);
+    if crush.is_held(source_id) && !context.arguments.flag("yes_i_really_mean_it") {
+        let text = format!(
+            "source item {source} is not an orphan bucket; pass --yes-i-really-mean-it to proceed anyway"
+        );
+        return Err(Refusal::new(Errno::PERM, text));
+    }
+    edited(context.state, &mut context.change, |crush| {
+        crush.swap_buckets(source_id, dest_id).map_err(|error| {
+            let errno = match error {
+                SwapError::Algorithms => Errno::PERM,
+                _ => Errno::INVAL,
+            };
+            Refusal::new(errno, format!("failed to swap bucket contents: {error}"))
+        })
+    })?;
+    Ok(Answer::said(format!("swapped bucket of {source} to {dest}")))
 }
 
 /// The OSD of the argument `id`, which must have been created.
