@@ -270,6 +270,16 @@ fn a_bucket_takes_the_place_of_another_one() {
 }
 
 #[test]
+fn a_pool_that_has_had_snapshots_becomes_no_tier() {
+    let mut cluster = with_pool();
+    cluster.command(json!({ "prefix": "osd pool create", "pool": "tier", "pg_num": 8 }));
+    let add = json!({ "prefix": "osd tier add", "pool": "data", "tierpool": "tier" });
+    refused(&mut cluster, add.clone(), Errno::NOTSUPP);
+    cluster.command(json!({ "prefix": "osd pool mksnap", "pool": "tier", "snap": "s" }));
+    refused(&mut cluster, add, Errno::NOTEMPTY);
+}
+
+#[test]
 fn contradictions_are_refused() {
     let mut cluster = with_pool();
     for command in [

@@ -80,6 +80,13 @@ fn add(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         let text = format!("tier pool '{tier}' is not empty; --force-nonempty to force");
         return Err(Refusal::new(Errno::NOTEMPTY, text));
     }
+    let has_had_snapshots = |pool: &maps::Pool| pool.snap_seq.0 > 0;
+    if context.state.osdmap.pool(id).is_some_and(has_had_snapshots) {
+        let text = format!(
+            "tier pool '{tier}' has snapshot state; it cannot be added as a tier without breaking the pool"
+        );
+        return Err(Refusal::new(Errno::NOTEMPTY, text));
+    }
     let text = format!("'{tier}' does not become a tier of '{pool}': cache tiers are not served");
     Err(Refusal::new(Errno::NOTSUPP, text))
 }
