@@ -30,6 +30,7 @@ use maps::RawTable;
 use serde_json::Value;
 use std::net::IpAddr;
 use types::{EntityAddrVec, EntityName, Errno};
+use wire::options::Running;
 
 /// One command as it is announced to clients.
 #[derive(Debug, Clone, Copy)]
@@ -108,6 +109,8 @@ pub struct Context<'a> {
     pub registry: &'a Registry,
     pub now: Time,
     pub caller: &'a Caller,
+    /// The words that name the command.
+    pub prefix: String,
     pub arguments: Arguments,
     /// What the user gave with `-i`.
     pub input: Bytes,
@@ -115,6 +118,8 @@ pub struct Context<'a> {
     pub entropy: &'a mut Entropy,
     /// Where CRUSH puts groups, as of some earlier map.
     pub placement: &'a mut RawTable,
+    /// The options of this monitor alone.
+    pub running: &'a mut Running,
     pub change: Change,
 }
 

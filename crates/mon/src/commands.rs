@@ -11,6 +11,7 @@ mod crush;
 mod crush_classes;
 mod crush_edit;
 mod crush_rules;
+mod daemon;
 mod df;
 mod erasure_code;
 mod file_system;
@@ -47,6 +48,7 @@ mod tiers;
 
 pub(crate) use crash::{Crash, RECENT_SECONDS, crashes};
 pub(crate) use crush_edit::crush_create_or_move;
+pub(crate) use daemon::is_told_to_managers;
 pub(crate) use log::append as append_log;
 pub(crate) use mgr_modules::ALWAYS_ON;
 pub(crate) use pool_settings::set_group_target;
@@ -104,6 +106,11 @@ pub fn registry() -> Registry {
         file_system::COMMANDS,
         misc::COMMANDS,
     ])
+}
+
+/// The commands to one running monitor.
+pub fn daemon_registry() -> Registry {
+    Registry::new(&[&daemon::commands()])
 }
 
 /// The pool that an argument names.

@@ -46,7 +46,7 @@ pub mod statistics;
 mod table;
 
 pub use bootstrap::{Bootstrap, BootstrapError, DEFAULT_RULE, Parameters, bootstrap};
-pub use commands::registry;
+pub use commands::{daemon_registry, registry};
 pub use high_water::{HighWater, HighWaterGauge};
 pub use monitor::{AuthMode, Monitor, Settings};
 pub use rebuild::{EPOCHS_PASSED_OVER, Remains, rebuild};

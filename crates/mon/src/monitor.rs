@@ -44,17 +44,19 @@ pub(crate) use clocks::drift_allowed;
 pub(crate) use election::SILENCE_MAX;
 pub(crate) use job::first_global_id;
 pub(crate) use osds::OSD_ID_MAX;
-pub use overview::{Overview, PeerSummary, Skew, StoreTrouble, WentBack};
+pub use overview::{
+    OPERATIONS_KEPT, Operation, Operations, Overview, PeerSummary, Skew, StoreTrouble, WentBack,
+};
 pub(crate) use pool_ops::{remove_pool_snapshot, take_pool_snapshot};
 pub(crate) use verdicts::mark_down;
 
-use crate::command::Registry;
 use crate::control::{Completion, Request, Revision};
 use crate::failures::Failures;
 use crate::flapping::Flapping;
 use crate::high_water::HighWater;
 use crate::state::State;
 use crate::statistics::Statistics;
+use asking::Registries;
 use auth::{CephxPolicy, ClientAuthorizer, Entropy};
 use clocks::ClockChecks;
 use committing::{InFlight, Sync};
@@ -78,6 +80,7 @@ use std::ops::Range;
 use std::time::Duration;
 use types::{EntityAddrVec, Uuid};
 use went_back::ClaimedMaps;
+use wire::options::Running;
 
 /// Inputs that wait while the state is loaded; further messages close their session.
 const WAITING_MAX: usize = 16_384;
@@ -111,7 +114,9 @@ pub struct Settings {
 /// The monitor engine.
 pub struct Monitor {
     settings: Settings,
-    registry: Registry,
+    registries: Registries,
+    /// The options that were set at this monitor alone.
+    running: Running,
     entropy: Entropy,
     phase: Phase,
     sync: Sync,
@@ -178,7 +183,8 @@ impl Monitor {
         let candidacy = Candidacy::new(&settings.mon_name, entropy.u64());
         let mut monitor = Monitor {
             settings,
-            registry: crate::commands::registry(),
+            registries: Registries::default(),
+            running: Running::default(),
             entropy,
             phase: Phase::Starting { waiting: VecDeque::new() },
             sync: Sync::Current,

@@ -61,6 +61,8 @@ pub struct State {
     pub clock: Option<LeaderClock>,
     /// The monitors that are alive, by name.
     pub present: BTreeMap<String, Presence>,
+    /// Options that were set at this monitor alone: no part of the store.
+    pub running: BTreeMap<String, String>,
     versions: BTreeMap<Service, (u64, Revision)>,
     /// When keys that belong to no service were last changed; those that are gone, too.
     loose: BTreeMap<String, Revision>,
@@ -265,7 +267,8 @@ impl State {
     /// One option as the monitor itself sees it.
     pub fn mon_option(&self, name: &str) -> Option<&str> {
         let in_section = |section: &str| self.config.get(section)?.get(name).map(String::as_str);
-        in_section("mon").or_else(|| in_section("global"))
+        let running = self.running.get(name).map(String::as_str);
+        running.or_else(|| in_section("mon")).or_else(|| in_section("global"))
     }
 
     /// An option of the manager's modules, such as `mgr/balancer/active`.

@@ -119,8 +119,8 @@ fn what_only_workers_ask_is_not_open_to_those_who_may_read() {
 #[test]
 fn the_page_names_every_command_with_what_it_needs() {
     let mut rows = BTreeMap::<(&str, &str), BTreeSet<String>>::new();
-    let registry = registry();
-    for (signature, command) in registry.commands() {
+    let (cluster, daemon) = (registry(), mon::daemon_registry());
+    for (signature, command) in cluster.commands().chain(daemon.commands()) {
         let row = rows.entry((command.module, command.permission)).or_default();
         row.insert(format!("`{}`", signature.prefix));
     }

@@ -1,8 +1,6 @@
 //! Commands to the running daemon, which Ceph sends with `tell`.
 
 use crate::command::{Answer, Command, Context, Refusal, command};
-use crate::dump::addrs;
-use serde_json::json;
 use types::Errno;
 
 pub const COMMANDS: &[Command] = &[
@@ -23,7 +21,6 @@ pub const COMMANDS: &[Command] = &[
     command("compact", "cause compaction of monitor's storage", "mon", "rw", |_| {
         Ok(Answer::said("the control store needs no compaction"))
     }),
-    command("sessions", "list existing sessions", "mon", "r", sessions),
 ];
 
 fn inject(context: &mut Context<'_>) -> Result<Answer, Refusal> {
@@ -37,17 +34,4 @@ fn tell(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Err(Refusal::invalid(format!(
         "commands for {target} go to {target} itself, not through the monitor"
     )))
-}
-
-fn sessions(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let sessions = context.overview.peers.values().map(|peer| {
-        json!({
-            "name": format!("{}.{}", peer.kind, peer.global_id),
-            "entity_name": peer.name.to_string(),
-            "addrs": addrs::vector(&peer.addrs),
-            "con_features_hex": format!("{:x}", peer.features),
-            "global_id": peer.global_id,
-        })
-    });
-    Ok(context.json(&json!(sessions.collect::<Vec<_>>())))
 }

@@ -57,7 +57,7 @@ pub fn feature_map(overview: &Overview) -> Map<String, Value> {
     features
 }
 
-fn mon_status(view: &View<'_>) -> Value {
+pub(super) fn mon_status(view: &View<'_>) -> Value {
     let (state, overview) = (view.state, view.overview);
     let leads = state.leader_name() == overview.mon_name;
     let mut value = maps::quorum(state, overview, view.now);

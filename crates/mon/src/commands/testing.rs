@@ -27,11 +27,13 @@ pub(super) fn run(state: &mut State, prefix: &str, given: Value) -> Result<Answe
         registry: &registry,
         now,
         caller: &Caller::default(),
+        prefix: prefix.to_owned(),
         arguments: Arguments::validate(signature, &given)?,
         input: Bytes::new(),
         format: Format::Plain,
         entropy: &mut auth::Entropy::from_seed([0; 32]),
         placement: &mut RawTable::default(),
+        running: &mut wire::options::Running::default(),
         change: Change::new(now.wall()),
     };
     let answer = (command.handler)(&mut context)?;

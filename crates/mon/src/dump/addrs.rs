@@ -7,7 +7,7 @@ pub fn vector(addrs: &EntityAddrVec) -> Value {
     json!({ "addrvec": addrs.0.iter().map(one).collect::<Vec<_>>() })
 }
 
-fn one(addr: &EntityAddr) -> Value {
+pub fn one(addr: &EntityAddr) -> Value {
     let kind = match addr.kind {
         AddrType::None => "none",
         AddrType::Legacy => "v1",

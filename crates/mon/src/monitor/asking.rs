@@ -3,8 +3,8 @@
 use super::job::{Channel, CommandJob, Job};
 use super::session::Caps;
 use super::{Monitor, Rejection};
-use crate::command::{Answer, Arguments, Caller, Command, Format, Refusal, command};
-use crate::commands::image_tasks;
+use crate::command::{Answer, Arguments, Caller, Command, Format, Refusal, Registry, command};
+use crate::commands::{self, image_tasks};
 use crate::image_tasks::MODULE;
 use auth::{MgrAccess, MonAccess, Rwx};
 use codec::DecodeError;
@@ -14,6 +14,27 @@ use std::collections::BTreeMap;
 use types::Errno;
 use wire::{MessageBody, MgrCommand, MonCommand, PoolOp};
 
+/// The commands of the cluster, and those to this monitor.
+pub(super) struct Registries {
+    cluster: Registry,
+    daemon: Registry,
+}
+
+impl Default for Registries {
+    fn default() -> Self {
+        Registries { cluster: commands::registry(), daemon: commands::daemon_registry() }
+    }
+}
+
+impl Registries {
+    pub fn of(&self, channel: Channel) -> &Registry {
+        match channel {
+            Channel::Monitor | Channel::Manager => &self.cluster,
+            Channel::Tell => &self.daemon,
+        }
+    }
+}
+
 /// Open to every session: a client learns by it what there is.
 const DESCRIPTIONS: Command = command("get_command_descriptions", "", "mon", "", |context| {
     Ok(Answer::output(context.registry.descriptions().to_string()))
@@ -22,6 +43,7 @@ const DESCRIPTIONS: Command = command("get_command_descriptions", "", "mon", "",
 /// A command that makes sense and may be given.
 pub(super) struct Admitted {
     pub command: Command,
+    pub prefix: String,
     pub arguments: Arguments,
     pub format: Format,
 }
@@ -36,7 +58,10 @@ impl Admitted {
 impl Monitor {
     pub(super) fn take_job(&mut self, now: Time, job: Job) {
         match job {
-            Job::Command(command) => match self.admit(command.conn, &command.command) {
+            Job::Command(command) if command.channel == Channel::Tell => {
+                self.answer_told(now, &command);
+            }
+            Job::Command(command) => match self.admit(&command) {
                 Err(refusal) => self.refuse(&command, refusal),
                 Ok(admitted) if admitted.only_reads() => {
                     let (_, effects) = self.run_command(now, &command);
@@ -50,6 +75,16 @@ impl Monitor {
                 self.refuse_pool_op(conn, tid, Errno::PERM);
             }
             job => drop(self.enqueue(job)),
+        }
+    }
+
+    /// Runs a command to this monitor alone. It writes nothing, so it waits for nothing.
+    fn answer_told(&mut self, now: Time, command: &CommandJob) {
+        self.overview.operations.take_waiting(self.jobs.iter().filter_map(Job::summary));
+        let (_, effects) = self.run_command(now, command);
+        self.state.running = self.running.overrides().clone();
+        for (conn, message) in effects.messages {
+            self.send(conn, message);
         }
     }
 
@@ -67,7 +102,7 @@ impl Monitor {
         message: &Message,
     ) -> Result<bool, DecodeError> {
         let Some(Job::Command(command)) = asked_job(now, conn, message)? else { return Ok(false) };
-        match self.admit(conn, &command.command) {
+        match self.admit(&command) {
             Err(refusal) if refusal.errno == Errno::ACCES => {
                 self.refuse(&command, refusal);
                 Ok(true)
@@ -77,8 +112,8 @@ impl Monitor {
     }
 
     /// Whether a command can be answered without a leader.
-    pub(super) fn needs_no_leader(&self, conn: ConnId, command: &[String]) -> bool {
-        self.admit(conn, command).is_ok_and(|admitted| admitted.only_reads())
+    pub(super) fn needs_no_leader(&self, command: &CommandJob) -> bool {
+        self.admit(command).is_ok_and(|admitted| admitted.only_reads())
     }
 
     /// Appends an operation, or answers at once that there are too many.
@@ -114,18 +149,19 @@ impl Monitor {
     }
 
     /// Reads a command and judges it by what is known of its session; the state plays no part in that.
-    pub(super) fn admit(&self, conn: ConnId, command: &[String]) -> Result<Admitted, Refusal> {
-        let given = parse(command)?;
+    pub(super) fn admit(&self, job: &CommandJob) -> Result<Admitted, Refusal> {
+        let (conn, given) = (job.conn, parse(&job.command)?);
         let prefix = given.get("prefix").and_then(Value::as_str);
         let prefix = prefix.ok_or_else(|| Refusal::invalid("the command has no 'prefix'"))?;
         if prefix == "get_command_descriptions" {
-            let (command, arguments) = (DESCRIPTIONS, Arguments::default());
-            return Ok(Admitted { command, arguments, format: Format::Json });
+            let (command, arguments, prefix) =
+                (DESCRIPTIONS, Arguments::default(), prefix.to_owned());
+            return Ok(Admitted { command, prefix, arguments, format: Format::Json });
         }
         let format = given.get("format").and_then(Value::as_str).unwrap_or_default();
         let format = Format::from_name(format, prefix);
-        let candidates = self.registry.find(prefix)?;
-        self.check_manager(conn, prefix, candidates[0].1)?;
+        let candidates = self.registries.of(job.channel).find(prefix)?;
+        self.check_manager(job, prefix, candidates[0].1)?;
         let validated: Vec<_> = candidates
             .iter()
             .map(|(signature, command)| (Arguments::validate(signature, &given), *command))
@@ -138,15 +174,25 @@ impl Monitor {
         if !self.may_run(conn, prefix, command, &words) {
             return Err(Refusal::new(Errno::ACCES, "access denied"));
         }
-        Ok(Admitted { command: *command, arguments: arguments?, format })
+        let prefix = prefix.to_owned();
+        Ok(Admitted { command: *command, prefix, arguments: arguments?, format })
     }
 
     /// A session with the manager takes the manager's commands alone. Its capabilities are given to users who may do
     /// little at the monitors, and know nothing of keys that those hold back even from `allow rw`.
-    fn check_manager(&self, conn: ConnId, prefix: &str, command: &Command) -> Result<(), Refusal> {
-        let session = self.sessions.get(&conn);
+    fn check_manager(
+        &self,
+        job: &CommandJob,
+        prefix: &str,
+        command: &Command,
+    ) -> Result<(), Refusal> {
+        let session = self.sessions.get(&job.conn);
         let is_manager = session.is_some_and(|session| matches!(session.caps, Caps::Mgr(_)));
-        match is_manager && !command.is_of_manager(prefix) {
+        let is_known = match job.channel {
+            Channel::Tell => commands::is_told_to_managers(prefix),
+            Channel::Monitor | Channel::Manager => command.is_of_manager(prefix),
+        };
+        match is_manager && !is_known {
             true => Err(Refusal::invalid(format!(
                 "the manager does not know '{prefix}': it is a command of the monitors"
             ))),

@@ -77,7 +77,10 @@ impl Monitor {
 
     pub(super) fn loaded(&mut self, now: Time, token: u64, entries: &[Entry], revision: Revision) {
         match State::load(entries, revision) {
-            Ok(state) => self.state = state,
+            Ok(state) => {
+                self.state = state;
+                self.state.running = self.running.overrides().clone();
+            }
             Err(error) => return self.pause_unreadable(now, &[error]),
         }
         self.overview.store_unreadable = None;
@@ -301,6 +304,9 @@ impl Monitor {
         if let Some(global_ids) = effects.global_ids {
             self.take_global_ids(global_ids);
             self.serve_waiting_handshakes(now);
+        }
+        if let Some(done) = job.summary() {
+            self.overview.operations.note_done(now, done);
         }
         for (conn, message) in effects.messages {
             self.send(conn, message);

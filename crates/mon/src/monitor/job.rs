@@ -1,9 +1,9 @@
 //! Operations that may change the state, one after the other.
 
-use super::Monitor;
 use super::asking::Admitted;
 use super::committing::PATIENCE;
 use super::osds::OsdJob;
+use super::{Monitor, Operation};
 use crate::change::Change;
 use crate::command::{Answer, Context, Refusal};
 use crate::keys;
@@ -28,6 +28,9 @@ const GLOBAL_IDS_PER_SECOND: u64 = 65_536;
 pub(crate) fn first_global_id(now: UTime) -> u64 {
     u64::from(now.seconds) * GLOBAL_IDS_PER_SECOND
 }
+
+/// Of a command's text, as much is told.
+const DESCRIPTION_MAX: usize = 400;
 
 #[derive(Debug, Clone)]
 pub(super) enum Job {
@@ -80,6 +83,21 @@ impl Job {
             Job::PoolOp { conn, .. } | Job::Log { conn, .. } => Some(*conn),
             _ => None,
         }
+    }
+
+    /// What is told of it, if it is a client's.
+    pub fn summary(&self) -> Option<Operation> {
+        let (conn, asked) = (self.client()?, self.asked()?);
+        let description = match self {
+            Job::Command(command) => {
+                let text: String = command.command.concat();
+                format!("mon_command({})", text.chars().take(DESCRIPTION_MAX).collect::<String>())
+            }
+            Job::PoolOp { op, .. } => format!("poolop({:?}, pool {})", op.op, op.pool),
+            _ => return None,
+        };
+        let source = format!("session {}", conn.0);
+        Some(Operation { sequence: 0, description, source, asked, done: None })
     }
 
     /// What it weighs while it waits, nearly.
@@ -339,20 +357,22 @@ impl Monitor {
     }
 
     fn execute(&mut self, now: Time, job: &CommandJob) -> Result<(Answer, Change), Refusal> {
-        let Admitted { command, arguments, format } = self.admit(job.conn, &job.command)?;
+        let Admitted { command, prefix, arguments, format } = self.admit(job)?;
         let caller = self.caller(job.conn);
         let mut context = Context {
             state: &self.state,
             stats: &self.stats,
             overview: &self.overview,
-            registry: &self.registry,
+            registry: self.registries.of(job.channel),
             now,
             caller: &caller,
+            prefix,
             arguments,
             input: job.input.clone(),
             format,
             entropy: &mut self.entropy,
             placement: &mut self.placement,
+            running: &mut self.running,
             change: Change::new(now.wall()),
         };
         let answer = (command.handler)(&mut context)?;

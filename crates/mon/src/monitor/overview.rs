@@ -5,8 +5,12 @@ use super::balance::BalancerStatus;
 use crate::control::Revision;
 use crate::progress::Progress;
 use engine::Time;
-use std::collections::BTreeMap;
-use types::{EntityAddrVec, EntityName, EntityType, Epoch, OsdId};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, Epoch, OsdId};
+
+/// Operations that are remembered when they are done.
+pub const OPERATIONS_KEPT: usize = 20;
 
 #[derive(Debug, Clone, Default)]
 pub struct Overview {
@@ -32,6 +36,55 @@ pub struct Overview {
     pub went_back: Option<WentBack>,
     /// How far the clocks of other monitors are from the leader's, by name.
     pub skews: BTreeMap<String, Skew>,
+    pub operations: Operations,
+}
+
+/// What clients asked to have done.
+#[derive(Debug, Clone, Default)]
+pub struct Operations {
+    waiting: Vec<Operation>,
+    done: VecDeque<Operation>,
+    count: u64,
+}
+
+#[derive(Debug, Clone)]
+pub struct Operation {
+    pub sequence: u64,
+    pub description: String,
+    pub source: String,
+    pub asked: Time,
+    pub done: Option<Time>,
+}
+
+impl Operation {
+    pub fn duration(&self) -> Duration {
+        self.done.map(|done| done.since(self.asked)).unwrap_or_default()
+    }
+}
+
+impl Operations {
+    /// All of them, each time.
+    pub(super) fn take_waiting(&mut self, waiting: impl Iterator<Item = Operation>) {
+        self.waiting = waiting.collect();
+    }
+
+    pub(super) fn note_done(&mut self, now: Time, operation: Operation) {
+        self.count += 1;
+        let sequence = self.count;
+        self.done.push_back(Operation { sequence, done: Some(now), ..operation });
+        if self.done.len() > OPERATIONS_KEPT {
+            self.done.pop_front();
+        }
+    }
+
+    pub fn in_flight(&self) -> impl Iterator<Item = &Operation> {
+        self.waiting.iter()
+    }
+
+    /// The last ones, oldest first.
+    pub fn done(&self) -> impl Iterator<Item = &Operation> {
+        self.done.iter()
+    }
 }
 
 /// How a control store showed that it is an older one than the cluster has had.
@@ -66,6 +119,9 @@ pub struct PeerSummary {
     pub addrs: EntityAddrVec,
     pub features: u64,
     pub global_id: u64,
+    pub seen_addr: EntityAddr,
+    /// What it may do, as it is written.
+    pub caps: String,
 }
 
 impl Skew {

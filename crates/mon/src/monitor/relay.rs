@@ -9,7 +9,7 @@
 
 use super::asking::asked_job;
 use super::committing::PATIENCE;
-use super::job::Rejection;
+use super::job::{Job, Rejection};
 use super::queue::Load;
 use super::waiting::{Waiting, WaitingList};
 use super::{Monitor, osds};
@@ -362,10 +362,10 @@ impl Monitor {
 
     fn only_reads(&self, conn: ConnId, message: &Message) -> bool {
         match message.kind {
-            MonCommand::KIND => MonCommand::decode(message)
-                .is_ok_and(|command| self.needs_no_leader(conn, &command.command)),
-            MgrCommand::KIND => MgrCommand::decode(message)
-                .is_ok_and(|command| self.needs_no_leader(conn, &command.command)),
+            MonCommand::KIND | MgrCommand::KIND => {
+                let job = asked_job(Time::default(), conn, message);
+                matches!(job, Ok(Some(Job::Command(command))) if self.needs_no_leader(&command))
+            }
             kind => [MonGetVersion::KIND, Statfs::KIND, GetPoolStats::KIND].contains(&kind),
         }
     }

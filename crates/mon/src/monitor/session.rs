@@ -98,6 +98,11 @@ impl Session {
             addrs: self.peer.addrs.clone(),
             features: self.peer.features,
             global_id: self.peer.participant.number as u64,
+            seen_addr: self.peer.seen_addr,
+            caps: match self.peer.caps.split_first() {
+                None => "allow *".to_owned(),
+                Some((_, text)) => String::from_utf8_lossy(text).into_owned(),
+            },
         }
     }
 }
