@@ -254,6 +254,54 @@ fn what_is_said_to_watchers_is_not_taken_by_a_replica() {
     }
 }
 
+/// Reads that overlap keep what is known of their object; a write that passes them by must not leave that as it is.
+#[test]
+fn a_replica_answers_reads_that_overlap_with_what_was_acknowledged_before_each() {
+    let flags = request_flags::BALANCE_READS | request_flags::READ;
+    let (mut served, mut prng) = (0, stdx::Prng::new(5));
+    for seed in 0..20 {
+        // Disks that read slowly: a write begins and becomes known as durable meanwhile.
+        let read_delay = Duration::ZERO..=Duration::from_millis(40);
+        let commit_delay = Duration::ZERO..=Duration::from_millis(1);
+        let slow = CrashOptions { read_delay, commit_delay, ..CrashOptions::default() };
+        let mut world = World::with_stores(seed, 3, slow);
+        world.call("a", vec![OsdOp::append(payload("."))]);
+        let (primary, replica) = (world.primary_of("a"), world.replicas_of("a")[0]);
+        let mut appends = std::collections::BTreeSet::new();
+        // By its writes the replica learns what is durable.
+        let neighbour = world.neighbour_of("a");
+        let (mut acknowledged, mut least) = (1, std::collections::BTreeMap::new());
+        for round in 0..300 {
+            let tid = world.next_tid();
+            let append = || vec![OsdOp::append(payload("."))];
+            world.lend(primary, replica, 0, Duration::ZERO);
+            match round % 30 {
+                0 => world.send(None, "a", append(), request_flags::WRITE, tid),
+                10 | 15 | 20 => world.send(None, &neighbour, append(), request_flags::WRITE, tid),
+                _ => {
+                    let read = vec![OsdOp::stat(), OsdOp::read(0, 0)];
+                    world.send(Some(replica), "a", read, flags, tid);
+                    least.insert(tid, acknowledged);
+                }
+            }
+            appends.extend((round % 30 == 0).then_some(tid));
+            world.steps(2 + prng.below(8));
+            for (tid, reply) in std::mem::take(&mut world.replies) {
+                acknowledged += usize::from(appends.contains(&tid));
+                let Some(least) = least.get(&tid) else { continue };
+                if reply.result == 0 {
+                    let (size, data) = (&reply.ops[0].output, &reply.ops[1].output);
+                    let size = u64::from_le_bytes(size[..8].try_into().unwrap()) as usize;
+                    assert!(size >= *least, "seed {seed}: {size} bytes, but {least} are written");
+                    assert_eq!(data.len(), size, "seed {seed}");
+                    served += 1;
+                }
+            }
+        }
+    }
+    assert!(served > 100, "replicas answered {served} reads");
+}
+
 /// A primary that has seen a newer map may have changed the members, and one that has seen an older one holds promises
 /// of others: what it lends counts with the map by which it lends.
 #[test]

@@ -34,6 +34,8 @@ pub(crate) struct ObjectContext {
     /// As the writes in flight will leave it; `None` until loaded.
     pub state: Option<ObjectState>,
     pub is_loading: bool,
+    /// Up to which version of the group's log the state is that of the object, on a replica.
+    pub valid_through: EVersion,
     /// Reads that have begun and are not answered, in their order: no write begins meanwhile.
     pub readers: Vec<u64>,
     /// A write that loads what it needs: nothing else begins meanwhile.

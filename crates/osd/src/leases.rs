@@ -93,11 +93,27 @@ impl Osd {
     /// Whether a replica may answer. What a primary lent that has seen a newer map says nothing before that
     /// map is here: this OSD may be no member any more. What it lent before the interval began it did by the
     /// promises of other members: those of now may have promised nothing.
-    pub(crate) fn may_read_as_replica(&self, now: Time, pg: PgId) -> bool {
+    fn may_read_as_replica(&self, now: Time, pg: PgId) -> bool {
         let Some(group) = self.groups.get(&pg).map(|group| &group.pg) else { return false };
         let lent = group.members().primary.and_then(|primary| self.leases.lent.get(&primary));
         let epochs = group.interval()..=self.epoch();
         lent.is_some_and(|(epoch, until)| epochs.contains(epoch) && now < *until)
+    }
+
+    /// Whether a replica may answer with what it knows of the object: writes pass it by, and its reads, which may
+    /// overlap without end, share what the first of them has loaded.
+    pub(crate) fn serves_as_replica(&mut self, now: Time, pg: PgId, object: &HObject) -> bool {
+        if !self.may_read_as_replica(now, pg) {
+            return false;
+        }
+        let Some(group) = self.groups.get_mut(&pg) else { return false };
+        let Some(context) = group.objects.get_mut(object) else { return false };
+        let serves = group.pg.can_serve_read(object)
+            && group.pg.is_unchanged_since(object, context.valid_through);
+        if serves {
+            context.valid_through = group.pg.log().head();
+        }
+        serves
     }
 
     /// The request waits until all members have promised again. It stays where it is in the order of

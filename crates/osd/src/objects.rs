@@ -96,6 +96,7 @@ impl Osd {
             if context.state.is_none() && fate != Fate::Fails {
                 if !context.is_loading {
                     context.is_loading = true;
+                    context.valid_through = group.pg.log().head();
                     let generation = group.generation;
                     self.load_state(pg, object, generation);
                 }
@@ -579,10 +580,7 @@ impl Osd {
                 self.wait_for_lease(now, pg, object, key);
                 return Progress::Begun;
             }
-        } else if execution.has_failed_to_read()
-            || !group.pg.can_serve_read(object)
-            || !self.may_read_as_replica(now, pg)
-        {
+        } else if execution.has_failed_to_read() || !self.serves_as_replica(now, pg, object) {
             // This copy is damaged, a write overtook the read, or the primary may have been given up.
             self.reply_error(key, Errno::AGAIN);
             return Progress::Ran;

@@ -100,14 +100,22 @@ impl Pg {
         match self.state {
             State::Active => true,
             State::ReplicaActive => {
-                let changes =
-                    |entry: &crate::LogEntry| entry.changes_object() && entry.object == *object;
                 self.info.history.last_epoch_started >= self.interval
                     && self.members.acting.contains(&self.whoami)
                     && !self.missing.contains(object)
-                    && !self.log.above(self.committed).any(changes)
+                    && !self.is_written_above(object, self.committed)
             }
             _ => false,
         }
+    }
+
+    /// Whether the log proves that no write of the object came after this version.
+    pub fn is_unchanged_since(&self, object: &HObject, version: EVersion) -> bool {
+        version >= self.log.tail() && !self.is_written_above(object, version)
+    }
+
+    fn is_written_above(&self, object: &HObject, version: EVersion) -> bool {
+        let mut entries = self.log.above(version);
+        entries.any(|entry| entry.changes_object() && entry.object == *object)
     }
 }

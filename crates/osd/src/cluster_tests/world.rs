@@ -15,8 +15,8 @@ use store::mem::MemObject;
 use store::{Collection, ObjectStore};
 use types::features::SUPPORTED;
 use types::{
-    EntityAddr, EntityAddrVec, EntityName, EntityType, Epoch, HObject, OsdId, ParticipantName,
-    PgId, SnapId,
+    EntityAddr, EntityAddrVec, EntityName, EntityType, Epoch, Errno, HObject, OsdId,
+    ParticipantName, PgId, SnapId,
 };
 use wire::SnapContext;
 use wire::internal::ScrubOrder;
@@ -292,8 +292,12 @@ impl World {
             }
             Node::Client => match message.kind {
                 OsdReply::KIND => {
-                    self.order.replied(conn, message.tid);
-                    self.replies.push((message.tid, OsdReply::decode(&message).unwrap()));
+                    let reply = OsdReply::decode(&message).unwrap();
+                    // A replica that does not answer says so at once.
+                    if reply.result != Errno::AGAIN.negative() {
+                        self.order.replied(conn, message.tid);
+                    }
+                    self.replies.push((message.tid, reply));
                 }
                 CommandReply::KIND => self.answers.push(CommandReply::decode(&message).unwrap()),
                 WatchNotify::KIND => self.events.push(WatchNotify::decode(&message).unwrap()),
@@ -354,6 +358,15 @@ impl World {
         }
         self.drain();
         true
+    }
+
+    /// So many things happen.
+    pub fn steps(&mut self, count: u64) {
+        for _ in 0..count {
+            if !self.step() {
+                self.pass_time(Time::FAR_FUTURE);
+            }
+        }
     }
 
     pub fn random_step(&mut self) {
@@ -441,6 +454,12 @@ impl World {
     pub fn replicas_of(&self, name: &str) -> Vec<OsdId> {
         let (pg, _) = self.object(name);
         self.monitor.map.pg_to_osds(pg).acting[1..].to_vec()
+    }
+
+    /// Another object of the same group.
+    pub fn neighbour_of(&self, name: &str) -> String {
+        let mut names = (0..).map(|number| format!("neighbour{number}"));
+        names.find(|other| self.object(other).0 == self.object(name).0).expect("there is one")
     }
 
     /// A primary lends a replica what it holds, as one that has seen so many more maps, or fewer, and with an
