@@ -4,12 +4,12 @@
 mod cluster;
 
 use cluster::{ADMIN, Cluster, START, settings};
-use engine::{Daemon, Output, Time};
+use engine::{AuthRequest, AuthVerdict, ConnId, Daemon, Output, Time};
 use mon::control::{Completion, MemControl, Request, Transaction};
-use mon::{HighWater, HighWaterGauge, Monitor};
+use mon::{AuthMode, HighWater, HighWaterGauge, Monitor, Settings};
 use serde_json::{Value, json};
 use std::time::Duration;
-use types::{Epoch, OsdId};
+use types::{EntityName, Epoch, OsdId};
 use wire::{MonCommandAck, OsdAlive};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -46,6 +46,31 @@ impl Cluster {
     fn tell_epoch(&mut self, osd: i32, epoch: Epoch) {
         let alive = OsdAlive { version: epoch.0.into(), want: Epoch(1) };
         self.send(Cluster::osd_conn(osd), 0, &alive);
+    }
+
+    /// Anybody may be a client of it.
+    fn without_authentication(control: MemControl) -> Cluster {
+        let settings = Settings { auth: AuthMode::None, ..settings() };
+        let now = Time(START);
+        Cluster::run(Monitor::new(settings, [9; 32]), control, now)
+    }
+
+    /// The id that a new client gets.
+    fn log_in(&mut self) -> u64 {
+        let conn = ConnId(ConnId::ACCEPTED + 7);
+        let asked = auth::MonAuthRequest { name: EntityName::client("admin"), global_id: 0 };
+        let request = AuthRequest::Start {
+            method: 1,
+            preferred_modes: vec![1],
+            payload: codec::encode_to_bytes(&asked),
+            seen_addr: "v2:127.0.0.1:9/9".parse().unwrap(),
+        };
+        self.monitor.handle_auth(self.now, conn, request);
+        self.drain();
+        match self.verdicts.pop() {
+            Some((_, AuthVerdict::Done { global_id, .. })) => global_id,
+            other => panic!("{other:?}"),
+        }
     }
 
     fn create_pool(&mut self, name: &str) -> i32 {
@@ -96,6 +121,31 @@ fn ids_that_a_monitor_has_seen_reserved_are_not_given_out_again_though_its_clock
     let restored = cluster.restarted_with(backup, again.high_water());
     let reserved = restored.monitor.state().global_id_next;
     assert!(reserved >= given + 1000, "{reserved} reaches into what was given before: {given}");
+}
+
+/// Both reserve in the same second, the store refuses one of them, and what it says afterwards is what either wrote.
+#[test]
+fn ids_that_another_monitor_reserved_are_not_taken_for_those_whose_reservation_was_refused() {
+    let mut cluster = Cluster::without_authentication(Cluster::new().control);
+    for _ in 0..600 {
+        cluster.log_in();
+    }
+    cluster.now = cluster.now + SECOND;
+    let numbers = cluster.control.range("version/meta");
+    let version: u64 = std::str::from_utf8(&numbers[0].value).unwrap().parse().unwrap();
+    let first = u64::from(cluster.now.wall().seconds) * 65_536;
+    let mut rival = Transaction::default();
+    rival.put("meta/global-id", (first + 1000).to_string());
+    rival.put("version/meta", (version + 1).to_string());
+    cluster.rivals.push_back(rival);
+    cluster.refuses_writes = Some("no space left".to_owned());
+    cluster.monitor.handle_timeout(cluster.now);
+    cluster.drain();
+    assert_eq!(cluster.monitor.state().global_id_next, first + 1000, "the rival's");
+    cluster.refuses_writes = None;
+    cluster.advance(5 * SECOND);
+    let id = cluster.log_in();
+    assert!(!(first..first + 1000).contains(&id), "{id} is another's");
 }
 
 #[test]
