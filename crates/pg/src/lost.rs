@@ -5,6 +5,10 @@
 //! waits. If there is none, the object is *lost*: reads of it fail, and a write that needs nothing of it makes it good
 //! again ([`Pg::submit`]).
 //!
+//! What a copy has whose log ends before ours begins, or has parted from it, is not known. It is asked for what is unfound
+//! all the same ([`Pg::find_chance`]): the group may have gone on so long without it that the log does not reach it
+//! any more, and nobody else has what it had.
+//!
 //! A copy that could not be read is not given up by that: its own OSD does not know of it, and
 //! [`Pg::ask_again`] has all of them read once more.
 
@@ -66,6 +70,7 @@ impl Pg {
             && !self.is_in_work(object)
             && !self.is_being_filled_in(object)
             && self.is_unfound(object)
+            && self.find_chance(object).is_none()
             && self.all_probed()
     }
 
@@ -104,6 +109,8 @@ impl Pg {
         let probe = |osd: OsdId| match self.peers.get(&osd) {
             _ if !osds.is_up(osd) => Probe::Down,
             Some(peer) if peer.info.is_none() || peer.is_missing_known => Probe::Probed,
+            // It is asked for each object.
+            Some(peer) if peer.is_incomparable => Probe::Probed,
             _ => Probe::Querying,
         };
         holders.into_iter().map(|osd| (osd, probe(osd))).collect()

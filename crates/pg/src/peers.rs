@@ -14,6 +14,8 @@ pub(crate) struct Peer {
     /// Those, and what it will miss when it follows our log; known only of some.
     pub missing: Missing,
     pub is_missing_known: bool,
+    /// Its log ends before ours begins, or has parted from it, so what it misses of ours is not to be known.
+    pub is_incomparable: bool,
 }
 
 impl Peer {
@@ -23,6 +25,16 @@ impl Peer {
         self.is_missing_known
             && info.last_update >= need
             && *object < info.last_backfill
+            && !self.missing.contains(object)
+    }
+
+    /// Whether it may have the object in that version all the same: its log does not tell, or it is being filled in for that
+    /// reason and has not come so far. Until then all that it had before lies there still.
+    pub fn may_have(&self, object: &HObject, need: EVersion) -> bool {
+        let Some(info) = &self.info else { return false };
+        need > EVersion::ZERO
+            && info.last_update >= need
+            && (self.is_incomparable || *object >= info.last_backfill)
             && !self.missing.contains(object)
     }
 }

@@ -13,6 +13,7 @@
 
 use crate::message::{Body, Cursor};
 use crate::missing::Item;
+use crate::peers::Peer;
 use crate::{Output, Pg, State};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{EVersion, HObject, OsdId};
@@ -201,7 +202,9 @@ impl Pg {
         let unreadable = self.recovery.unreadable.get(object).copied();
         let is_settled = || !self.has_write_in_flight(object);
         match unreadable.or(self.missing.need(object)) {
-            Some(need) if self.find_source(object, need).is_none() => false,
+            Some(need) if self.find_source(object, need).is_none() => {
+                self.find_chance(object).is_some()
+            }
             Some(_) => unreadable.is_none() || is_settled(),
             None => is_settled(),
         }
@@ -217,7 +220,8 @@ impl Pg {
             self.miss_own(object, need);
         }
         if let Some(need) = self.missing.need(object) {
-            let Some(source) = self.find_source(object, need) else { return false };
+            let source = self.find_source(object, need).or_else(|| self.find_chance(object));
+            let Some(source) = source else { return false };
             let operation = Operation { pulling: Some(source), ..Operation::default() };
             self.recovery.begin_one(object, operation);
             self.recovery.wanted.remove(object);
@@ -314,6 +318,15 @@ impl Pg {
         let has = |osd: &OsdId| *osd != self.whoami && self.has_object(*osd, object, need);
         let member = self.participants.iter().copied().find(has);
         member.or_else(|| self.peers.keys().copied().find(has))
+    }
+
+    /// Who may have an object that this primary lacks, though nothing is known of it, and was not asked for it yet. What
+    /// it gives counts only in the very version that is missing.
+    pub(crate) fn find_chance(&self, object: &HObject) -> Option<OsdId> {
+        let need = self.missing.need(object)?;
+        let may_have =
+            |(osd, peer): &(&OsdId, &Peer)| **osd != self.whoami && peer.may_have(object, need);
+        self.peers.iter().find(may_have).map(|(osd, _)| *osd)
     }
 
     /// The primary has fetched an object durably: members who lack it get it from here. Whoever gave it may be

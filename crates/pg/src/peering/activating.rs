@@ -70,7 +70,7 @@ impl Pg {
         let own = self.info.clone();
         let peer = self.peer_mut(member);
         peer.info = Some(crate::PgInfo { last_backfill, ..own });
-        peer.is_missing_known = true;
+        (peer.is_missing_known, peer.is_incomparable) = (true, false);
         if is_reset {
             peer.missing.clear();
         }

@@ -122,6 +122,11 @@ impl Pg {
         let is_participant = self.participants.contains(&from);
         let peer = self.peer_mut(from);
         peer.info = Some(part.info.clone());
+        let parted = |merged: &merge::Merged| !is_participant && merged.divergent > 0;
+        peer.is_incomparable = merged.as_ref().is_none_or(parted);
+        if peer.is_incomparable && !is_participant {
+            peer.missing = part.missing.clone();
+        }
         match merged {
             // One that does not take part stays what it is.
             Some(merged) if !is_participant => {

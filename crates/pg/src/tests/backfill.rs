@@ -58,6 +58,123 @@ fn copies_whose_logs_do_not_overlap_are_compared() {
     assert!(world.nodes[1].pg.log().len() <= LOG_ENTRIES_MAX);
 }
 
+/// Osd.0 is behind with an object when osd.1 goes, which alone has it, and goes on without it for longer than its log
+/// reaches back.
+fn with_one_that_alone_has_an_object(returns_as_member: bool) -> World {
+    let mut world = World::new(3);
+    world.run_script(
+        "size 2
+         min 1
+         map 20 0 1
+         run
+         write a old
+         run
+         down 0
+         map 30 1
+         run
+         write a new
+         run
+         hold
+         up 0
+         restart 0
+         map 40 0 1
+         run
+         missing 0 => a
+         down 1
+         map 50 0
+         run
+         unfound 0 => a",
+    );
+    for number in 0..2 * LOG_ENTRIES_MAX {
+        world.write(&format!("object{number}"), Some("other"));
+        if number % 100 == 0 {
+            world.run();
+        }
+    }
+    let members = if returns_as_member { "0 1" } else { "0 2" };
+    world.run_script(&format!(
+        "run
+         recover
+         lost-object a => no
+         up 1
+         restart 1
+         map 60 {members}
+         run"
+    ));
+    world
+}
+
+#[test]
+fn what_only_one_has_whom_the_log_does_not_reach_any_more_is_fetched_before_it_is_filled_in() {
+    with_one_that_alone_has_an_object(true).run_script(
+        "clean => yes
+         get 0 a => new
+         get 1 a => new
+         equal 0 1",
+    );
+}
+
+#[test]
+fn what_only_a_stray_has_whom_the_log_does_not_reach_any_more_is_fetched_from_it() {
+    with_one_that_alone_has_an_object(false).run_script(
+        "clean => yes
+         get 0 a => new
+         get 2 a => new
+         equal 0 2",
+    );
+}
+
+#[test]
+fn what_a_copy_that_is_to_be_filled_in_has_in_an_older_version_is_not_taken() {
+    let mut world = World::new(3);
+    world.run_script(
+        "size 3
+         min 1
+         map 20 0 1 2
+         run
+         write a old
+         run
+         down 0
+         down 2
+         map 30 1
+         run
+         write a new
+         run
+         hold
+         up 0
+         restart 0
+         map 40 0 1
+         run
+         down 1
+         map 50 0
+         run
+         unfound 0 => a",
+    );
+    for number in 0..2 * LOG_ENTRIES_MAX {
+        world.write(&format!("object{number}"), Some("other"));
+        if number % 100 == 0 {
+            world.run();
+        }
+    }
+    world.run_script(
+        "run
+         recover
+         up 2
+         restart 2
+         map 60 0 2
+         run
+         unfound 0 => a
+         lost-object a => no
+         up 1
+         restart 1
+         map 70 0 1 2
+         run
+         clean => yes
+         get 0 a => new
+         equal 0 1 2",
+    );
+}
+
 #[test]
 fn a_former_member_is_dismissed_once_the_group_is_whole() {
     World::new(4).run_script(
