@@ -44,7 +44,12 @@ impl World {
             let epoch = osd.hosted.daemon.as_ref().map(|osd| osd.map().epoch).unwrap_or_default();
             writeln!(text, "osd.{} at epoch {epoch}", osd.config.id).expect("strings grow");
             let all = osd.hosted.daemon.iter().flat_map(|daemon| daemon.groups());
-            for pg in all.filter(|pg| !pg.is_clean() && pg.state() != State::ReplicaActive) {
+            for pg in all.filter(|pg| !pg.is_clean()) {
+                if pg.state() == State::ReplicaActive {
+                    let (id, info) = (pg.id(), pg.info());
+                    writeln!(text, "  {id} is a replica: {info:?}").expect("strings grow");
+                    continue;
+                }
                 let (id, state, members) = (pg.id(), pg.state(), pg.members());
                 let (info, interval) = (pg.info(), pg.interval());
                 let waiting: Vec<String> = pg.waiting_for().map(|osd| osd.to_string()).collect();
@@ -57,6 +62,11 @@ impl World {
                      work, filling in {filling:?}, wants {wanted:?}: {members:?} {info:?}"
                 )
                 .expect("strings grow");
+                for object in pg.unfound() {
+                    let (item, holders) = (pg.unfound_item(object), pg.may_have_unfound());
+                    writeln!(text, "    {object} is unfound: {item:?} {holders:?}")
+                        .expect("strings grow");
+                }
             }
         }
         text
