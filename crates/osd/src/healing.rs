@@ -90,7 +90,8 @@ impl Osd {
             return true;
         }
         let version = group.pg.logged_version(object);
-        if !group.pg.distrust(object, version, &[whoami]) {
+        if !group.pg.distrust(object, version, &[whoami]) && !group.pg.cannot_read(object, version)
+        {
             return false;
         }
         self.pump_group(now, pg);

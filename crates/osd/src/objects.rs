@@ -430,9 +430,7 @@ impl Osd {
                 if self.heal_state(now, pg, &object) {
                     return;
                 }
-                // A replica's client asks the primary, which may have another copy.
-                let is_primary = self.groups.get(&pg).is_some_and(|group| group.pg.is_primary());
-                let errno = if is_primary { errno } else { Errno::AGAIN };
+                let errno = self.unreadable_errno(pg, errno);
                 let Some(context) = self.context_mut(pg, &object) else { return };
                 for key in std::mem::take(&mut context.queue) {
                     // What was done before is done, whatever became of the object since.
@@ -443,6 +441,13 @@ impl Osd {
                 }
             }
         }
+    }
+
+    /// What a client is told of an object that cannot be read here. A replica's client asks the primary, which may have
+    /// another copy.
+    pub(crate) fn unreadable_errno(&self, pg: PgId, errno: Errno) -> Errno {
+        let is_primary = self.groups.get(&pg).is_some_and(|group| group.pg.is_primary());
+        if is_primary { errno } else { Errno::AGAIN }
     }
 
     /// Hands a write to its group; the reply waits until it is durable. A write that changes nothing

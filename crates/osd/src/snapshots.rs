@@ -195,7 +195,10 @@ impl Osd {
                 context.clone = Some((id, state));
                 None
             }
-            Some(_) => Some(self.reject(pg, object, key, Errno::IO)),
+            Some(_) => {
+                let errno = self.unreadable_errno(pg, Errno::IO);
+                Some(self.reject(pg, object, key, errno))
+            }
             None => {
                 self.mark_begun(pg, object, key);
                 let request = self.requests.get_mut(key).expect("it was just there");

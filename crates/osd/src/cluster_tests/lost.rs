@@ -83,6 +83,30 @@ fn what_needs_a_lost_object_fails_at_once_and_what_replaces_it_heals_it() {
 }
 
 #[test]
+fn metadata_that_one_that_is_down_has_are_waited_for() {
+    let mut world = World::with_size(208, 2);
+    assert_eq!(world.call("object", vec![OsdOp::write_full(payload("old"))]).result, 0);
+    world.wait(15);
+    let (primary, away) = (world.primary_of("object"), world.replicas_of("object")[0]);
+    world.crash(primary);
+    let remove = |object| store::Change::RemoveAttr { object, name: pg::INFO_ATTR };
+    world.tamper("object", primary, remove);
+    world.restart(primary);
+    world.wait(30);
+    world.crash(away);
+    world.wait(30);
+    assert_eq!(world.primary_of("object"), primary);
+    let (tid, flags) = (world.next_tid(), wire::op::request_flags::READ);
+    world.send(None, "object", vec![OsdOp::read(0, 0)], flags, tid);
+    world.wait(30);
+    assert!(world.replies.is_empty(), "{:?}", world.replies);
+    world.restart(away);
+    let reply = world.await_reply(tid);
+    assert_eq!((reply.result, &reply.ops[0].output[..]), (0, &b"old"[..]));
+    world.finish();
+}
+
+#[test]
 fn what_one_that_is_down_may_have_is_waited_for() {
     for seed in 210..214 {
         let mut world = world_with_damage(seed, 3);
