@@ -60,6 +60,18 @@ impl ObjectContext {
         request.only_deletes() && !has_snaps()
     }
 
+    /// Whether a request needs nothing of the object, as far as is known. New data leave its attributes, omap and watches.
+    fn is_replaced_by(&self, request: &Request) -> bool {
+        let is_bare = |state: &ObjectState| {
+            !state.is_guess
+                && state.xattrs.is_empty()
+                && !state.info.has_omap
+                && state.info.watchers.is_empty()
+        };
+        request.replaces_object()
+            && (request.removes_first() || self.state.as_ref().is_none_or(is_bare))
+    }
+
     pub fn is_idle(&self) -> bool {
         !self.is_loading
             && self.readers.is_empty()
@@ -134,7 +146,7 @@ impl ObjectContext {
         }
         match pg.is_lost(object) {
             false => Fate::Waits,
-            true if request.replaces_object() || request.asks_of_clones() => Fate::Runs,
+            true if self.is_replaced_by(request) || request.asks_of_clones() => Fate::Runs,
             true => Fate::Fails,
         }
     }

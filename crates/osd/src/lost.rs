@@ -1,7 +1,8 @@
 //! Objects that nobody has any more: what may still be done with them, and giving them up (`mark_unfound_lost`).
 //!
-//! A lost object ([`pg::Pg::is_lost`]) cannot be read; but what says all that it is from now on, or removes it, needs
-//! nothing of it. Such a request runs as if the object had been removed just before, in the same transaction, so that
+//! A lost object ([`pg::Pg::is_lost`]) cannot be read; but what removes it, or says all that it is from now on, needs
+//! nothing of it. (`write_full` says that of an object only that is known to have had neither attributes nor an omap.) Such a
+//! request runs as if the object had been removed just before, in the same transaction, so that
 //! nothing of what was damaged is left anywhere.
 //!
 //! What the head of a family says of its clones must not be lost by that. It is known as long as this copy's metadata
@@ -53,7 +54,7 @@ pub(crate) fn lost_state(
         _ if has_clones => Err(Errno::IO),
         _ => {
             let info = ObjectInfo { version: need, ..ObjectInfo::default() };
-            Ok(ObjectState { exists: true, info, ..ObjectState::default() })
+            Ok(ObjectState { exists: true, info, is_guess: true, ..ObjectState::default() })
         }
     }
 }

@@ -679,7 +679,7 @@ pub(crate) fn state_of(meta: &ObjectMeta) -> Option<ObjectState> {
     };
     let users = |(name, value): (&Bytes, &Bytes)| Some((user_attr_name(name)?, value.clone()));
     let xattrs = meta.attrs.iter().filter_map(users).collect();
-    Some(ObjectState { exists: !info.is_whiteout, info, xattrs, snaps })
+    Some(ObjectState { exists: !info.is_whiteout, info, xattrs, snaps, is_guess: false })
 }
 
 fn apply_to_state(state: &mut ObjectState, execution: &mut Execution) {
@@ -697,6 +697,7 @@ fn apply_to_state(state: &mut ObjectState, execution: &mut Execution) {
         }
     }
     state.exists = execution.exists;
+    state.is_guess = false;
     let stays = execution.exists || execution.is_whiteout();
     state.info = if stays { execution.info.clone() } else { ObjectInfo::default() };
     match execution.snaps.take() {

@@ -173,8 +173,16 @@ impl Request {
         !ops.is_empty() && ops.iter().all(|op| op.code == OpCode::DELETE)
     }
 
-    /// Whether it says what the object is from now on, whatever it was: all of its data first, and nothing of it
-    /// is looked at.
+    /// Whether nothing that the object was is left before it writes anything.
+    pub fn removes_first(&self) -> bool {
+        let mut ops = self.message.ops.iter();
+        let prepares = |op: &&OsdOp| matches!(op.code, OpCode::CREATE | OpCode::SETALLOCHINT);
+        matches!(self.origin, Origin::Lost { .. })
+            || ops.find(|op| !prepares(op)).is_some_and(|op| op.code == OpCode::DELETE)
+    }
+
+    /// Whether it says what the data of the object are from now on, whatever it was: all of them first, and nothing of
+    /// it is looked at.
     pub fn replaces_object(&self) -> bool {
         if matches!(self.origin, Origin::Lost { .. }) {
             return true;

@@ -64,8 +64,11 @@ fn what_needs_a_lost_object_fails_at_once_and_what_replaces_it_heals_it() {
         assert_eq!(world.call("object", attr).result, IO);
         assert_eq!(read(&mut world, "other"), Ok(b"other".to_vec()));
         assert_eq!(unfound(&mut world), 1);
+        let replace = OsdOp::write_full(payload("new"));
+        let answer = world.call("object", vec![replace.clone()]);
+        assert_eq!(answer.result, IO, "its attribute would be gone");
         let replaces = match seed % 2 {
-            0 => vec![OsdOp::write_full(payload("new"))],
+            0 => vec![OsdOp::remove(), replace],
             _ => {
                 assert_eq!(world.call("object", vec![OsdOp::remove()]).result, 0);
                 assert_eq!(read(&mut world, "object"), Err(Errno::NOENT.negative()));
@@ -80,6 +83,40 @@ fn what_needs_a_lost_object_fails_at_once_and_what_replaces_it_heals_it() {
         assert!(!world.is_damaged());
         world.finish();
     }
+}
+
+#[test]
+fn new_data_heal_a_lost_object_that_had_nothing_else() {
+    let mut world = World::with_size(206, 3);
+    assert_eq!(world.call("object", vec![OsdOp::write_full(payload("old"))]).result, 0);
+    world.wait(15);
+    all_copies(&world, "object").into_iter().for_each(|osd| world.damage(osd, "object"));
+    assert_eq!(read(&mut world, "object"), Err(IO));
+    assert_eq!(world.call("object", vec![OsdOp::write_full(payload("new"))]).result, 0);
+    assert_eq!(read(&mut world, "object"), Ok(b"new".to_vec()));
+    world.finish();
+}
+
+/// Of its metadata nothing is known, so it may have had attributes.
+#[test]
+fn new_data_do_not_heal_an_object_of_which_nothing_is_known() {
+    let mut world = World::with_size(207, 3);
+    let ops = vec![OsdOp::write_full(payload("old"))];
+    assert_eq!(world.call("object", ops).result, 0);
+    world.wait(15);
+    let copies = all_copies(&world, "object");
+    copies.iter().for_each(|osd| world.crash(*osd));
+    for osd in &copies {
+        let remove = |object| store::Change::RemoveAttr { object, name: pg::INFO_ATTR };
+        world.tamper("object", *osd, remove);
+    }
+    copies.iter().for_each(|osd| world.restart(*osd));
+    world.wait(30);
+    assert_eq!(read(&mut world, "object"), Err(IO));
+    let replace = OsdOp::write_full(payload("new"));
+    assert_eq!(world.call("object", vec![replace.clone()]).result, IO);
+    assert_eq!(world.call("object", vec![OsdOp::remove(), replace]).result, 0);
+    assert_eq!(read(&mut world, "object"), Ok(b"new".to_vec()));
 }
 
 #[test]

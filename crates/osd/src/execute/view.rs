@@ -16,6 +16,8 @@ pub struct ObjectState {
     pub xattrs: BTreeMap<Bytes, Bytes>,
     /// Of a head that was written with snapshots; also of one that does not exist, but has clones.
     pub snaps: Option<Box<SnapSet>>,
+    /// The object is lost, and nothing but its version is known.
+    pub is_guess: bool,
 }
 
 /// Something to load before execution can go on.
