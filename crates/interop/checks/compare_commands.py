@@ -3,18 +3,19 @@
 
   compare_commands.py --conf CONF --commands LIST --record ANSWERS.JSON    asks a real Ceph, and keeps its answers
   compare_commands.py --conf CONF --commands LIST --answers ANSWERS.JSON   asks a cluster, and compares with what was kept
-                      [--differences FILE] [--verbose] [--client "chroot DIR"]
+                      [--differences FILE] [--verbose] [--raw FILE] [--client "chroot DIR"]
 
 Compared are the exit status, the shape of JSON (every key that Ceph has, each value of the same type), and the text: numbers,
 identifiers, addresses and times are masked, white space is folded. Of a refused command only the error's name is compared.
 A line of LIST is a command; `= ` before it: it reads, so it is asked in plain text and in JSON; `- `: it prepares or cleans up, and
 is not compared; `? `: only status and JSON's shape are compared, since the text is a table of measurements; `~ `: only the status.
-FILE lists the deliberate differences: `kind<TAB>command<TAB>reason`; kind is status, json, text, or all.
+FILE lists the deliberate differences: `kind<TAB>command<TAB>reason`; kind is status, json or text. Of JSON of which only some
+fields differ on purpose, `<TAB>pattern` behind it says which: no other difference of that command is excused.
 
 The tool runs where the client is (--client), one process for each command, forked from one that has imported it: starting an
 interpreter 600 times would take minutes.
 """
-import argparse, importlib.machinery, importlib.util, json, os, re, shlex, subprocess, sys, tempfile
+import argparse, importlib.machinery, importlib.util, json, os, pathlib, re, shlex, subprocess, sys, tempfile
 
 COMMAND_TIME_MAX = 40
 MASKS = [
@@ -147,11 +148,12 @@ def answers(args, commands):
     client = args.client.split()
     if client:
         script = [*client, "python3", "-", "--run", args.conf]
-        program = open(__file__).read().replace("json.load(sys.stdin)", f"json.loads({asked!r})")
+        program = open(__file__).read().replace("json.load(sys.stdin)", f"json.loads({asked!r})", 1)
         done = subprocess.run(script, input=program, capture_output=True, text=True)
     else:
         done = subprocess.run([sys.executable, __file__, "--run", args.conf], input=asked, capture_output=True, text=True)
     if done.returncode: sys.exit(f"the client failed: {done.stderr}")
+    if args.raw: pathlib.Path(args.raw).write_text(done.stdout)
     return [condensed(mark, command, given) for (mark, command), given in zip(commands, json.loads(done.stdout))]
 
 
@@ -200,7 +202,7 @@ def compare(args, commands):
     deliberate = {}
     if args.differences:
         rows = [line.rstrip("\n").split("\t") for line in open(args.differences) if line.strip() and not line.startswith("#")]
-        deliberate = {(row[0], row[1]): row[2] for row in rows}
+        deliberate = {(row[0], row[1]): re.compile(row[3] if len(row) > 3 else "") for row in rows}
     wrong, used, compared = 0, set(), 0
     for ours in answers(args, commands):
         command = ours["command"]
@@ -211,8 +213,8 @@ def compare(args, commands):
         if not kept.get(command): sys.exit(f"no answer of Ceph is kept for `{command}`: record again")
         compared += 1
         for what, sentence in differences(kept[command].pop(0), ours):
-            reason = next((name for name in [(what, command), ("all", command)] if name in deliberate), None)
-            if reason: used.add(reason)
+            name = (what, command)
+            if name in deliberate and deliberate[name].search(sentence): used.add(name)
             else:
                 wrong += 1
                 print(f"ceph {command}\n    {what}: {sentence}")
@@ -230,6 +232,7 @@ def main():
     parser.add_argument("--answers")
     parser.add_argument("--differences")
     parser.add_argument("--client", default="")
+    parser.add_argument("--raw", help="where whole answers are kept, to look at")
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()
     commands = read_list(args.commands)
