@@ -68,6 +68,10 @@ use store::{Completion, ObjectStore, Request, RequestKind};
 /// was not written.
 const LEFTOVER_IDS: u64 = 64;
 
+/// What a directory with a store has: its database, and its objects.
+pub const DATABASE: &str = "metadata.redb";
+pub const OBJECTS: &str = "objects";
+
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Where the log is; `log` in the directory if not given. May be on another device.
@@ -122,7 +126,7 @@ impl FileStore {
         media::create_private(directory).map_err(FilesError::at(directory))?;
         let media = Media::open(directory, options.open_files_max, options.sync);
         let media = media.map_err(FilesError::at(directory))?;
-        let (base, state) = Base::open(&directory.join("metadata.redb"), options.cache_size / 4)?;
+        let (base, state) = Base::open(&directory.join(DATABASE), options.cache_size / 4)?;
         let log_path = options.log.clone().unwrap_or_else(|| directory.join("log"));
         let state = match state {
             Some(state) => state,
@@ -211,7 +215,7 @@ fn create(
     filled.map_err(|error| FilesError::Io { what: "getrandom", error: error.into() })?;
     Log::create(log_path, instance, options.log_size, options.sync)?;
     if options.sync {
-        let parents = [Some(directory), Some(&directory.join("objects")), log_path.parent()];
+        let parents = [Some(directory), Some(&directory.join(OBJECTS)), log_path.parent()];
         parents.into_iter().flatten().try_for_each(sync_directory)?;
     }
     let state = State { instance, next_id: 1, ..State::default() };

@@ -87,7 +87,7 @@ pub fn create_private(path: &Path) -> io::Result<()> {
 
 impl Media {
     pub fn open(root: &Path, open_files_max: usize, sync: bool) -> io::Result<Media> {
-        let objects = root.join("objects");
+        let objects = root.join(crate::OBJECTS);
         for directory in 0..DIRECTORIES {
             create_private(&objects.join(format!("{directory:02x}")))?;
         }

@@ -1,7 +1,8 @@
 //! Block stores outside a running cluster: made, opened, examined, copied.
 //!
 //! An OSD's directory has a file `store` that tells which kind of store it keeps (`block` or `files`;
-//! directories from before there was a choice have none and keep files). A block store's device is
+//! directories from before there was a choice have none, and a database of files). One that has neither holds no store:
+//! it is never taken for a new, empty one. A block store's device is
 //! `block` in there, a file or a link to one or to a block device; its log and metadata may have a
 //! faster one, `block.log`.
 
@@ -20,12 +21,12 @@ pub use verbs::run;
 
 use crate::cli::StoreKind;
 use crate::datadir::write_file;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-const KIND_MODE: u32 = 0o644;
+const KIND_MODE: u32 = 0o600;
 
 fn kind_file(directory: &Path) -> PathBuf {
     directory.join("store")
@@ -44,14 +45,33 @@ pub fn kind_of(directory: &Path) -> Result<StoreKind> {
     let path = kind_file(directory);
     let text = match fs::read_to_string(&path) {
         Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(StoreKind::Files),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return match directory.join(files::DATABASE).exists() {
+                true => Ok(StoreKind::Files),
+                false => Err(no_store(directory)),
+            };
+        }
         Err(error) => return Err(error).with_context(|| format!("reading {}", path.display())),
     };
     match text.trim() {
         "block" => Ok(StoreKind::Block),
+        "files" if has_lost_database(directory) => Err(no_store(directory)),
         "files" => Ok(StoreKind::Files),
         other => bail!("{}: there is no kind of store {other:?}", path.display()),
     }
+}
+
+/// A store of files is made when it is opened first; one that has objects and no database was made before.
+fn has_lost_database(directory: &Path) -> bool {
+    !directory.join(files::DATABASE).exists() && directory.join(files::OBJECTS).exists()
+}
+
+fn no_store(directory: &Path) -> anyhow::Error {
+    anyhow!(
+        "{} holds no store. If it lies on a file system of its own, mount that. If the store is lost, its data are on \
+         other OSDs of the cluster, which fill a new store (`sepiola osd replace`)",
+        directory.display()
+    )
 }
 
 pub fn remember_kind(directory: &Path, kind: StoreKind) -> Result<()> {

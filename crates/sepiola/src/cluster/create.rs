@@ -24,7 +24,7 @@ pub const SIZE_DEFAULT: u32 = 3;
 const OSDS_DEFAULT: u32 = 3;
 /// The file of an OSD that has no disk; all of them together take at most half of the free space.
 const DISK_LEN_DEFAULT: u64 = 10 << 30;
-const SETTINGS_MODE: u32 = 0o644;
+const SETTINGS_MODE: u32 = 0o600;
 pub const MON_NAME: &str = "a";
 pub const MGR_NAME: &str = "x";
 

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use types::{EntityAddrVec, EntityName, Uuid};
 
-const SETTINGS_MODE: u32 = 0o644;
+const SETTINGS_MODE: u32 = 0o600;
 const SECRET_MODE: u32 = 0o600;
 /// Where OSDs live unless told otherwise.
 const ROOT: &str = "/var/lib/sepiola";

@@ -81,10 +81,26 @@ fn a_store_keeps_what_was_written_when_it_is_opened_again() {
 }
 
 #[test]
-fn a_directory_without_a_word_about_its_kind_keeps_files() {
+fn a_directory_without_a_word_about_its_kind_keeps_files_or_no_store() {
     let scratch = Scratch::new("kind");
+    // Its file system is not mounted, or it is gone.
+    for directory in [scratch.0.clone(), scratch.0.join("absent")] {
+        let error = kind_of(&directory).unwrap_err().to_string();
+        assert!(error.contains("holds no store") && error.contains("osd replace"), "{error}");
+    }
+    fs::write(scratch.0.join(files::DATABASE), "").unwrap();
     assert_eq!(kind_of(&scratch.0).unwrap(), StoreKind::Files);
+}
+
+#[test]
+fn a_store_of_files_is_made_when_it_is_opened_first_and_not_in_place_of_another_one() {
+    let scratch = Scratch::new("lost");
     remember_kind(&scratch.0, StoreKind::Files).unwrap();
+    assert_eq!(kind_of(&scratch.0).unwrap(), StoreKind::Files);
+    fs::create_dir(scratch.0.join(files::OBJECTS)).unwrap();
+    let error = kind_of(&scratch.0).unwrap_err().to_string();
+    assert!(error.contains("holds no store"), "{error}");
+    fs::write(scratch.0.join(files::DATABASE), "").unwrap();
     assert_eq!(kind_of(&scratch.0).unwrap(), StoreKind::Files);
 }
 
