@@ -41,6 +41,7 @@ mod recovery;
 mod report;
 mod reweight;
 mod scrub;
+mod services;
 mod status;
 #[cfg(test)]
 mod testing;
@@ -93,6 +94,7 @@ pub fn registry() -> Registry {
         recovery::COMMANDS,
         tiers::COMMANDS,
         mgr::COMMANDS,
+        services::COMMANDS,
         mgr_modules::COMMANDS,
         crash::COMMANDS,
         balancer::COMMANDS,

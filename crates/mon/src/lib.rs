@@ -10,6 +10,7 @@
 //! * `failures`, `flapping`: whom OSDs report as failed, and when that is believed.
 //! * [`statistics`], `health`, `progress`: what OSDs report about themselves, and what is to be said
 //!   about it.
+//! * `services`: daemons that clients run, such as gateways, as they register themselves.
 //! * [`HighWater`]: how far the store was seen to go, kept outside of it.
 //! * `image_tasks`: work on images that somebody else does in the background; `image_traffic`: what clients do to them.
 //! * [`command`], `commands`: the machinery of commands, and one file per family.
@@ -41,6 +42,7 @@ mod keys;
 pub mod monitor;
 mod progress;
 mod rebuild;
+mod services;
 pub mod state;
 pub mod statistics;
 mod table;

@@ -34,6 +34,7 @@ mod purge;
 mod queue;
 mod registration;
 mod relay;
+mod services;
 mod session;
 mod verdicts;
 mod waiting;

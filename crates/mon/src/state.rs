@@ -281,6 +281,11 @@ impl State {
             .map(String::as_str)
     }
 
+    /// Options of the manager's own.
+    pub fn mgr_options<'a>(&'a self) -> Values<impl Fn(&str) -> Option<&'a str>> {
+        Values(|name: &str| self.mgr_option(name))
+    }
+
     /// Options as the monitor itself sees them.
     pub fn options<'a>(&'a self) -> Values<impl Fn(&str) -> Option<&'a str>> {
         Values(|name: &str| self.mon_option(name))

@@ -35,6 +35,8 @@ struct Monitors {
     links: Vec<Link>,
     links_made: u64,
     sent: Vec<(usize, ConnId, Message)>,
+    /// Sessions of clients that monitors ended.
+    closed: Vec<(usize, ConnId)>,
     unanswered: VecDeque<(usize, Request)>,
     /// Two that cannot reach each other.
     parted: Option<[usize; 2]>,
@@ -81,6 +83,7 @@ impl Monitors {
             links: Vec::new(),
             links_made: 0,
             sent: Vec::new(),
+            closed: Vec::new(),
             unanswered: VecDeque::new(),
             parted: None,
             untold: None,
@@ -126,13 +129,17 @@ impl Monitors {
     }
 
     fn open(&mut self, index: usize, conn: ConnId, name: EntityName) {
+        self.open_with(index, conn, name, "Mallow *");
+    }
+
+    fn open_with(&mut self, index: usize, conn: ConnId, name: EntityName, caps: &'static str) {
         let number = name.id.parse().unwrap_or(4200);
         let peer = Peer {
             participant: ParticipantName::new(name.kind, number),
             name,
             addrs: addrs("v2:127.0.0.9:6900/1"),
             features: types::features::SUPPORTED,
-            caps: Bytes::from_static(b"Mallow *"),
+            caps: Bytes::from_static(caps.as_bytes()),
             seen_addr: "v2:127.0.0.9:6900/1".parse().unwrap(),
         };
         let now = self.clock(index);
@@ -252,6 +259,8 @@ impl Monitors {
             let now = self.clock(to);
             self.links.retain(|link| !link.ends.contains(&(index, conn)));
             self.with(to, |monitor| monitor.handle_closed(now, other));
+        } else {
+            self.closed.push((index, conn));
         }
     }
 
@@ -457,6 +466,40 @@ fn two_that_cannot_reach_each_other_do_not_take_turns_in_leading() {
         monitors.advance(Duration::from_secs(1));
         assert_eq!(monitors.leader(2), "b");
     }
+}
+
+#[test]
+fn daemons_of_services_register_with_the_leader_and_again_with_the_next_one() {
+    const GATEWAY: ConnId = ConnId(ConnId::ACCEPTED + 9);
+    let mut monitors = Monitors::start(3);
+    let name = || EntityName::new(EntityType::CLIENT, "70");
+    let said = Some(wire::ServiceDaemon::default());
+    let (service_name, daemon_name) = ("rgw".to_owned(), "one".to_owned());
+    let open =
+        wire::MgrOpen { service_name, daemon_name, service_daemon: said, ..Default::default() };
+    let services = |monitors: &mut Monitors, index: usize| {
+        monitors.json(index, json!({ "prefix": "service dump" }))["services"].take()
+    };
+    // It has an old map of the manager.
+    monitors.open_with(1, GATEWAY, name(), "Gallow rw");
+    monitors.send(1, GATEWAY, 0, &open);
+    assert_eq!(monitors.closed, [(1, GATEWAY)]);
+    monitors.open_with(0, GATEWAY, name(), "Gallow rw");
+    monitors.send(0, GATEWAY, 0, &open);
+    for index in 0..3 {
+        assert_eq!(services(&mut monitors, index)["rgw"]["daemons"]["one"]["gid"], 70);
+    }
+    monitors.part(0, 1);
+    monitors.advance(Duration::from_secs(1));
+    assert_eq!(monitors.leader(2), "b");
+    assert_eq!(services(&mut monitors, 2), json!({}));
+    monitors.send(0, GATEWAY, 0, &wire::MgrReport::default());
+    monitors.closed.retain(|(_, conn)| *conn == GATEWAY);
+    assert_eq!(monitors.closed[1..], [(0, GATEWAY)], "it must look for the manager");
+    monitors.open_with(1, GATEWAY, name(), "Gallow rw");
+    monitors.send(1, GATEWAY, 0, &open);
+    assert_eq!(monitors.take::<wire::MgrConfigure>(1, GATEWAY).len(), 1);
+    assert_eq!(services(&mut monitors, 2)["rgw"]["daemons"]["one"]["gid"], 70);
 }
 
 #[test]

@@ -52,7 +52,7 @@ pub use config::Config;
 pub use locator::{ObjectLocator, Redirect, ShardPgId};
 pub use log::{Log, LogAck, LogEntry};
 pub use mgr_map::MgrMapMessage;
-pub use mgr_session::{MgrClose, MgrConfigure, MgrOpen, MgrReport};
+pub use mgr_session::{MgrClose, MgrConfigure, MgrOpen, MgrReport, ServiceDaemon};
 pub use mon_map::{MonGetMap, MonMapMessage};
 pub use mon_subscribe::{MonSubscribe, MonSubscribeAck, SubscribeItem};
 pub use mon_version::{MonGetVersion, MonGetVersionReply};

@@ -102,8 +102,8 @@ impl crate::MessageBody for MgrConfigure {
     }
 }
 
-/// `MMgrReport`: performance counters and status. Metrics behind the configuration are not read,
-/// and written empty.
+/// `MMgrReport`: performance counters and status. Metrics behind the configuration are not asked for: they are
+/// written empty, and what follows others is not read.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct MgrReport {
     pub daemon_name: String,
@@ -116,6 +116,8 @@ pub struct MgrReport {
     pub daemon_status: Option<BTreeMap<String, String>>,
     pub health_metrics: Vec<DaemonHealthMetric>,
     pub config: Bytes,
+    /// What the daemon does at the moment; of senders without performance metrics.
+    pub task_status: Option<BTreeMap<String, String>>,
 }
 
 impl crate::MessageBody for MgrReport {
@@ -132,7 +134,7 @@ impl crate::MessageBody for MgrReport {
         w.value(&self.health_metrics);
         w.value(&self.config);
         w.count(0);
-        w.bool(false);
+        w.value(&self.task_status);
         w.bool(false);
         engine::Message::new(Self::KIND, 9, 1, w.into_bytes())
     }
@@ -154,6 +156,9 @@ impl crate::MessageBody for MgrReport {
         }
         if message.version >= 6 {
             report.config = r.value()?;
+        }
+        if message.version >= 8 && r.u32("performance metrics")? == 0 {
+            report.task_status = r.value()?;
         }
         Ok(report)
     }

@@ -72,6 +72,8 @@ pub const TABLE: &[Known] = known! {
     "mon_allow_pool_delete", Switch, "true", "allow pool deletions";
     "mon_allow_pool_size_one", Switch, "true", "allow pools with a single copy";
     "mon_clock_drift_allowed", Real, "0.05", "seconds that clocks of monitors may be apart before health warns";
+    "mgr_service_beacon_grace", Seconds, "60", "how long a daemon of a service may be silent before it is forgotten";
+    "mgr_stats_period", Seconds, "5", "how often daemons of services report";
     "mon_max_pg_per_osd", Number, "1000", "placement groups per OSD that a new pool may lead to";
     "mon_warn_on_pool_no_app", Switch, "true", "warn about pools without an application";
     "mon_warn_on_pool_no_redundancy", Switch, "true", "warn about pools with a single copy";

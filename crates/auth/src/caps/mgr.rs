@@ -62,10 +62,15 @@ impl MgrCaps {
         self.grants.iter().any(|grant| grant.network.is_none() && grant.allows_all())
     }
 
+    /// Whether anything at all may be asked from there.
+    pub fn grants_any(&self, peer: Option<IpAddr>) -> bool {
+        self.grants.iter().any(|grant| grant.is_for(peer))
+    }
+
     pub fn allows(&self, access: &MgrAccess<'_>) -> bool {
         let mut allowed = Rwx::NONE;
         for grant in &self.grants {
-            if grant.network.as_ref().is_some_and(|network| !network.contains(access.peer)) {
+            if !grant.is_for(access.peer) {
                 continue;
             }
             allowed = allowed | grant.allowed(access);
@@ -121,6 +126,10 @@ impl Grant {
         let Subject::Profile { profile, constraints } = self.subject else { return Ok(self) };
         let (subject, permissions) = expand(profile, constraints)?;
         Ok(Grant { subject, permissions, network: self.network })
+    }
+
+    fn is_for(&self, peer: Option<IpAddr>) -> bool {
+        self.network.as_ref().is_none_or(|network| network.contains(peer))
     }
 
     fn allows_all(&self) -> bool {

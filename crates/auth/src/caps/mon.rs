@@ -76,6 +76,13 @@ impl MonCaps {
         false
     }
 
+    /// Whether this profile is granted by its name.
+    pub fn has_profile(&self, name: &str) -> bool {
+        let is_wanted =
+            |grant: &Grant| matches!(&grant.subject, Subject::Profile(profile) if profile == name);
+        self.grants.iter().any(is_wanted)
+    }
+
     /// Whether a message, not a command, to one of the monitor's services is allowed.
     pub fn allows_service(
         &self,

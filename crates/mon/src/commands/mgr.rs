@@ -38,10 +38,6 @@ pub const COMMANDS: &[Command] = &[
         "rw",
         fail,
     ),
-    command("service dump", "dump service map", "service", "r", service_dump),
-    command("service status", "dump service state", "service", "r", |context| {
-        Ok(context.json(&json!({})))
-    }),
 ];
 
 fn stat(context: &mut Context<'_>) -> Result<Answer, Refusal> {
@@ -91,9 +87,4 @@ fn fail(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     }
     let text = "there is no standby manager to fail over to: the monitor's process is the manager";
     Err(Refusal::new(Errno::NOTSUPP, text))
-}
-
-fn service_dump(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let modified = context.state.mgrmap.active_change.to_iso();
-    Ok(context.json(&json!({ "epoch": 1, "modified": modified, "services": {} })))
 }

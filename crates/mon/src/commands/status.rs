@@ -2,7 +2,7 @@
 
 use super::pg::shortfalls;
 use super::report::feature_map;
-use super::{count_values, progress};
+use super::{count_values, progress, services};
 use crate::command::{Answer, Command, Context, Refusal, command, number};
 use crate::dump::maps::quorum;
 use crate::health::health;
@@ -83,7 +83,7 @@ fn status_json(context: &Context<'_>) -> Value {
             "modules": state.mgrmap.modules,
             "services": state.mgrmap.services,
         },
-        "servicemap": { "epoch": 1, "modified": state.mgrmap.active_change.to_iso(), "services": {} },
+        "servicemap": services::dump(&context.overview.services),
         "progress_events": progress_events(context),
     })
 }
@@ -208,9 +208,12 @@ fn status_plain(context: &Context<'_>) -> String {
     };
     let quorum_age = age(context.now.since(context.overview.started).as_secs());
     let map = &state.osdmap;
+    let registered = &context.overview.services;
+    let width = services::width(registered) + 1;
+    let [mon, mgr, osd] = ["mon:", "mgr:", "osd:"].map(|label| format!("{label:<width$}"));
     text += &format!(
-        " \n  services:\n    mon: {} daemons, quorum {names} (age {quorum_age})\n    mgr: \
-         {}(active, since {}){standbys}\n    osd: {} osds: {} up{}, {} in{}\n",
+        " \n  services:\n    {mon} {} daemons, quorum {names} (age {quorum_age})\n    {mgr} \
+         {}(active, since {}){standbys}\n    {osd} {} osds: {} up{}, {} in{}\n",
         state.monmap.ranks.len(),
         state.mgrmap.active_name,
         age(context.now.wall().seconds.saturating_sub(state.mgrmap.active_change.seconds).into()),
@@ -222,8 +225,10 @@ fn status_plain(context: &Context<'_>) -> String {
     );
     let flags = map.flags.without(OsdMapFlags::BASE);
     if !flags.is_empty() {
-        text += &format!("         flags {flags}\n");
+        text += &format!("{:indent$}flags {flags}\n", "", indent = width + 5);
     }
+    text += &services::plain(registered);
+    text += &services::tasks_plain(registered);
     text += &data_plain(context);
     let rate = context.stats.rate(context.now, None);
     let mut io = Vec::new();
@@ -376,7 +381,12 @@ fn versions(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     if !osds.is_empty() {
         value["osd"] = count_values(osd_versions.clone());
     }
-    value["overall"] = count_values(own.chain(osd_versions));
+    let services = services::versions(&context.overview.services);
+    for (service, versions) in &services {
+        value[*service] = count_values(versions.iter().copied());
+    }
+    let of_services = services.into_iter().flat_map(|(_, versions)| versions);
+    value["overall"] = count_values(own.chain(osd_versions).chain(of_services));
     Ok(context.json(&value))
 }
 

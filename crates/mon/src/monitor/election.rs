@@ -16,6 +16,7 @@
 use super::{Monitor, Phase, StoreTrouble};
 use crate::control::{CommitError, LeaseError, LeaseId, Request, Revision, Transaction};
 use crate::keys;
+use crate::services::ServiceMap;
 use crate::state::{Leader, Presence};
 use engine::{ConnId, Output, Time};
 use std::time::Duration;
@@ -237,6 +238,7 @@ impl Monitor {
                 if led_before {
                     tracing::warn!(leader = self.state.leader_name(), "another monitor leads now");
                     self.end_proxies(now);
+                    self.overview.services = Default::default();
                 }
                 self.claim(now);
                 self.seek_leader(now);
@@ -248,6 +250,7 @@ impl Monitor {
     fn take_over(&mut self, now: Time) {
         tracing::info!(monitor = self.settings.mon_name, "leads");
         self.stats = Default::default();
+        self.overview.services = ServiceMap::new(now);
         let here: Vec<_> = self.sessions.values().filter_map(super::Session::osd).collect();
         for (osd, known) in self.state.osdmap.existing_osds() {
             // Whoever does not come back counts as gone.

@@ -42,6 +42,7 @@ impl Monitor {
         }
         self.overview.kept_down = self.flapping.held(&self.state, now);
         self.overview.progress.observe(now, &self.state.osdmap, &self.stats);
+        self.expire_services(now);
         self.check_clocks(now);
         if self.overview.went_back.is_some() {
             // Nothing that follows can be changed.

@@ -73,11 +73,8 @@ impl Monitor {
                 Message::new(Ping::KIND, 1, 1, w.into_bytes())
             }),
             Auth::KIND => self.renew(now, conn, Auth::decode(message)?),
-            // Nothing is asked of those who introduce themselves, so they will not report.
-            MgrOpen::KIND | MgrReport::KIND => {}
-            MgrClose::KIND => {
-                let close = MgrClose::decode(message)?;
-                self.reply(conn, |_, features| close.encode(features));
+            MgrOpen::KIND | MgrReport::KIND | MgrClose::KIND => {
+                self.take_manager_message(now, conn, message)?;
             }
             RotatingSecretsRequest::KIND => {
                 self.take_secrets_request(now, conn, RotatingSecretsRequest::decode(message)?);
@@ -89,7 +86,7 @@ impl Monitor {
         Ok(())
     }
 
-    fn reply(&mut self, conn: ConnId, message: impl FnOnce(&Monitor, u64) -> Message) {
+    pub(super) fn reply(&mut self, conn: ConnId, message: impl FnOnce(&Monitor, u64) -> Message) {
         let features = self.sessions.get(&conn).map_or(0, |session| session.peer.features);
         let message = message(self, features);
         self.send(conn, message);

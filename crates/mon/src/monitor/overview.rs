@@ -4,6 +4,7 @@ use super::Settings;
 use super::balance::BalancerStatus;
 use crate::control::Revision;
 use crate::progress::Progress;
+use crate::services::ServiceMap;
 use engine::Time;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -26,6 +27,8 @@ pub struct Overview {
     pub kept_down: Vec<OsdId>,
     pub progress: Progress,
     pub balancer: BalancerStatus,
+    /// Daemons that clients run; known to the leader alone.
+    pub services: ServiceMap,
     /// Why and since when the control store does not answer this monitor.
     pub store_trouble: Option<StoreTrouble>,
     /// Why and since when it takes no writes, although it may answer otherwise.

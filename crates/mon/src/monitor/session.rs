@@ -132,6 +132,7 @@ impl Monitor {
         self.handshakes.remove(&conn);
         self.overview.peers.remove(&conn.0);
         self.relay_session_closed(conn);
+        self.overview.services.end_session(conn);
         let Some(session) = self.sessions.remove(&conn) else { return };
         self.end_proxies_via(now, conn);
         if let Some(osd) = session.osd()
