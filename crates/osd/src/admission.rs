@@ -2,7 +2,7 @@
 //! without looking at the object.
 
 use crate::budget::Class;
-use crate::execute::copy_source;
+use crate::execute::{copy_source, repeated_extent};
 use crate::listing::ALL_NAMESPACES;
 use crate::request::{Call, Nature, Origin, Request, is_member};
 use crate::session::Session;
@@ -138,10 +138,10 @@ impl Osd {
         if request.may_write() && data > limits::REQUEST_DATA_MAX {
             return Err(TOO_BIG);
         }
-        // What is repeated is written, and sent to replicas, at full length.
+        // What is repeated is written, and sent to replicas, at full length; but for what fails by itself.
         let repeated = message.ops.iter().filter(|op| op.code == OpCode::WRITESAME);
-        let repeated =
-            repeated.fold(0u64, |sum, op| sum.saturating_add(op.write_same_arguments().1));
+        let lengths = repeated.filter_map(|op| repeated_extent(op).ok());
+        let repeated = lengths.fold(0u64, |sum, (_, length)| sum.saturating_add(length));
         if repeated.saturating_add(data as u64) > limits::WRITTEN_BYTES_MAX {
             return Err(TOO_BIG);
         }

@@ -32,6 +32,7 @@ pub(crate) use copy::copy_source;
 pub use snaps::Snapshots;
 pub use trim::{Trim, trim};
 pub use view::{Answer, CopiedObject, CopyRequest, Loaded, Need, ObjectState};
+pub(crate) use write::repeated_extent;
 
 use crate::limits;
 use classes::Caller;
@@ -210,10 +211,10 @@ fn sets_user_version_itself(code: OpCode) -> bool {
 }
 
 /// Refuses what reaches beyond the largest object.
-fn check_extent(offset: u64, length: u64) -> Result<(), Stop> {
+fn check_extent(offset: u64, length: u64) -> Result<(), Errno> {
     let max = limits::OBJECT_SIZE_MAX;
     if offset >= max || length > max || offset + length > max {
-        return Err(Errno::FBIG.into());
+        return Err(Errno::FBIG);
     }
     Ok(())
 }

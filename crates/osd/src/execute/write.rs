@@ -12,6 +12,20 @@ use wire::OsdOp;
 use wire::op::{OpCode, op_flags};
 use wire::osd_op::Extent;
 
+/// Offset and length of what the operation writes by repeating its data, unless it fails on any object.
+pub(crate) fn repeated_extent(op: &OsdOp) -> Result<(u64, u64), Errno> {
+    let (offset, length, data_length) = op.write_same_arguments();
+    if length == 0 {
+        return Ok((offset, 0));
+    }
+    let divides = data_length != 0 && length.is_multiple_of(data_length);
+    if !divides || data_length != op.input.len() as u64 {
+        return Err(Errno::INVAL);
+    }
+    check_extent(offset, length)?;
+    Ok((offset, length))
+}
+
 impl Context<'_> {
     pub(super) fn write_op(&mut self, op: &OsdOp) -> Result<i32, Stop> {
         let extent = normalized(op.extent());
@@ -104,15 +118,10 @@ impl Context<'_> {
     }
 
     pub(super) fn write_same(&mut self, op: &OsdOp) -> Result<i32, Stop> {
-        let (offset, length, data_length) = op.write_same_arguments();
+        let (offset, length) = repeated_extent(op)?;
         if length == 0 {
             return Ok(0);
         }
-        let divides = data_length != 0 && length.is_multiple_of(data_length);
-        if !divides || data_length != op.input.len() as u64 {
-            return Err(Errno::INVAL.into());
-        }
-        check_extent(offset, length)?;
         self.count(length);
         self.check_allowance()?;
         let mut data = BytesMut::with_capacity(length as usize);

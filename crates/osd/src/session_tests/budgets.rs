@@ -42,8 +42,12 @@ fn a_vector_that_can_never_fit_is_refused_before_anything_is_allocated() {
     let (mut lone, client) = with_holes(&["a"]);
     let same: Vec<OsdOp> = (0..1024).map(|_| write_same(0, LARGEST)).collect();
     assert_eq!(lone.call(client, "a", same), failed(TOO_BIG));
-    let overflowing = vec![write_same(0, u64::MAX), write_same(0, u64::MAX)];
-    assert_eq!(lone.call(client, "a", overflowing), failed(TOO_BIG));
+    // What cannot be written at all is refused for that, as by Ceph.
+    for (length, why) in [(u64::MAX, Errno::INVAL), (u64::MAX & !3, Errno::FBIG)] {
+        assert_eq!(lone.call(client, "a", vec![write_same(0, length); 2]), failed(why));
+    }
+    let none = OsdOp { input: Bytes::new(), ..write_same(0, u64::MAX) };
+    assert_eq!(lone.call(client, "a", vec![none]), failed(Errno::INVAL));
     assert_eq!(lone.call(client, "a", vec![read_all(); 3]), failed(Errno::TOOBIG));
     let sparse = vec![OsdOp::sparse_read(0, LARGEST); 2];
     assert_eq!(lone.call(client, "a", sparse), failed(Errno::TOOBIG));
