@@ -44,6 +44,8 @@ pub(crate) struct ObjectContext {
     pub copier: Option<u64>,
     pub is_parked: bool,
     pub writes_in_flight: usize,
+    /// It was there as long as it is remembered, and is not any more.
+    pub is_removed: bool,
     /// Requests in order of arrival.
     pub queue: VecDeque<u64>,
     /// The clone that was read last.

@@ -482,6 +482,7 @@ impl Osd {
         let prior_version = state.info.version;
         if modifies {
             apply_to_state(state, &mut execution);
+            context.is_removed = !state.exists;
         } else {
             execution.info.user_version = seen_user_version(&group.pg, &execution);
         }
@@ -597,7 +598,7 @@ impl Osd {
         if execution.result >= 0 {
             self.perform_effects(now, pg, object, key, execution);
         }
-        self.reply_unmodified(key, pg, execution);
+        self.reply_unmodified(key, pg, object, execution);
         Progress::Ran
     }
 

@@ -5,7 +5,7 @@ use crate::execute::Execution;
 use crate::request::{Origin, Request};
 use engine::{ConnId, Message, Time};
 use pg::LogDup;
-use types::{EVersion, Errno, PgId};
+use types::{EVersion, Errno, HObject, PgId};
 use wire::{MessageBody, OpResult, OsdReply};
 
 impl Osd {
@@ -49,12 +49,20 @@ impl Osd {
         self.answer(key, |reply| OsdReply { result: errno.negative(), ..reply });
     }
 
-    /// Of a failure no version is told, as in Ceph, but for that of an object that is not there.
-    pub(crate) fn reply_unmodified(&mut self, key: u64, pg: PgId, execution: &Execution) {
+    /// Of a failure no version is told, as in Ceph; but of an object that was removed of late, the least that its next
+    /// one can be.
+    pub(crate) fn reply_unmodified(
+        &mut self,
+        key: u64,
+        pg: PgId,
+        object: &HObject,
+        execution: &Execution,
+    ) {
         let group = &self.groups[&pg];
+        let is_removed = || group.objects.get(object).is_some_and(|context| context.is_removed);
         let (version, user_version) = match execution.result {
             0.. => (EVersion::ZERO, execution.info.user_version),
-            code if code == Errno::NOENT.negative() => {
+            code if code == Errno::NOENT.negative() && is_removed() => {
                 (group.pg.info().last_update, group.pg.info().last_user_version)
             }
             _ => (EVersion::ZERO, 0),

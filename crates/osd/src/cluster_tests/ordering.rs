@@ -177,7 +177,7 @@ fn a_read_that_waits_for_a_lease_is_not_overtaken_by_a_write() {
     }
 }
 
-/// As Ceph has it: only an absent object has a version, one that its next one will exceed.
+/// As Ceph has it: only a removed object has a version, one that its next one will exceed.
 #[test]
 fn a_read_that_fails_names_no_version() {
     let mut world = World::started(1);
@@ -190,4 +190,11 @@ fn a_read_that_fails_names_no_version() {
     assert_eq!(world.call("a", read()).user_version, written.user_version);
     world.call("a", vec![OsdOp::remove()]);
     assert!(world.call("a", read()).user_version >= written.user_version);
+    let (group, _) = world.object("a");
+    let beside = (0..).map(|number| format!("never{number}"));
+    let mut beside = beside.filter(|name| world.object(name).0 == group);
+    let never = beside.next().expect("one of them lies in the same group");
+    let reply = world.call(&never, read());
+    assert_eq!((reply.result, reply.user_version), (Errno::NOENT.negative(), 0));
+    assert_eq!(reply.version.version, 0);
 }

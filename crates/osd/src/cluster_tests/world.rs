@@ -440,7 +440,7 @@ impl World {
         self.tids
     }
 
-    fn object(&self, name: &str) -> (PgId, HObject) {
+    pub fn object(&self, name: &str) -> (PgId, HObject) {
         let (pg, hash) = self.monitor.map.object_to_pg(POOL, b"", b"", name.as_bytes()).unwrap();
         let name = Bytes::copy_from_slice(name.as_bytes());
         (pg, HObject::head(POOL, Bytes::new(), Bytes::new(), name, hash))
