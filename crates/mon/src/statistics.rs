@@ -75,6 +75,7 @@ pub struct Totals {
     pub recovered_bytes: u64,
     pub scrub_errors: u64,
     pub repaired: u64,
+    pub large_omaps: u64,
     pub up: u64,
     pub acting: u64,
 }
@@ -100,6 +101,7 @@ impl Totals {
         self.recovered_bytes += stat.recovered_bytes;
         self.scrub_errors += stat.scrub_errors;
         self.repaired += stat.repaired;
+        self.large_omaps += stat.large_omaps;
         self.up += stat.up.len() as u64;
         self.acting += stat.acting.len() as u64;
     }

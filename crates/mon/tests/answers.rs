@@ -7,7 +7,7 @@ use engine::{ConnId, Daemon};
 use serde_json::{Value, json};
 use std::time::Duration;
 use types::{Errno, OsdId, PgId, PoolId};
-use wire::internal::ScrubOrder;
+use wire::internal::{PgStat, ScrubOrder, pg_state};
 use wire::{MessageBody, OsdPgTemp};
 
 const CLIENT: ConnId = ConnId(ConnId::ACCEPTED + 7);
@@ -451,4 +451,45 @@ fn worker_commands_are_not_announced_and_schedules_are_judged_on_removal() {
     let remove = |interval: &str| json!({ "prefix": "rbd trash purge schedule remove", "level_spec": "data/", "interval": interval });
     refused(&mut cluster, remove("often"), Errno::INVAL);
     assert_eq!(said(&mut cluster, remove("1h")).0, 0);
+}
+
+#[test]
+fn health_and_tables_say_what_deep_scrubs_found_of_omaps() {
+    let mut cluster = with_pool();
+    let clean = PgStat {
+        state: pg_state::ACTIVE | pg_state::CLEAN,
+        objects: 4,
+        bytes: 400,
+        omap_keys: 10,
+        omap_bytes: 100,
+        ..PgStat::default()
+    };
+    let with_large = |seed: u32, large_omaps: u64| {
+        let clean = clean.clone();
+        move |pg: PgId| match pg.seed == seed {
+            true => PgStat { large_omaps, ..clean.clone() },
+            false => clean.clone(),
+        }
+    };
+    let first = PgId { pool: PoolId(1), seed: 0 };
+    (0..3).for_each(|osd| cluster.report_groups(osd, 3 << 30, with_large(first.seed, 2)));
+    let check = &checks(&mut cluster)["LARGE_OMAP_OBJECTS"];
+    let summary = json!({ "message": "2 large omap objects", "count": 2 });
+    assert_eq!((&check["severity"], &check["summary"]), (&json!("HEALTH_WARN"), &summary));
+    let detail = [
+        "2 large objects found in pool 'data'",
+        "Search the cluster log for 'Large omap object found' for more details.",
+    ];
+    let detail = detail.map(|message| json!({ "message": message }));
+    assert_eq!(check["detail"], json!(detail));
+    let pool = cluster.json(json!({ "prefix": "df", "detail": "detail" }))["pools"][0].clone();
+    let groups = cluster.monitor.state().osdmap.pool(PoolId(1)).unwrap().pg_num as u64;
+    let stats = &pool["stats"];
+    assert_eq!(
+        (&stats["stored_omap"], &stats["stored"]),
+        (&json!(100 * groups), &json!(500 * groups))
+    );
+    assert_eq!(stats["omap_bytes_used"], json!(300 * groups));
+    (0..3).for_each(|osd| cluster.report_groups(osd, 3 << 30, with_large(first.seed, 0)));
+    assert!(checks(&mut cluster)["LARGE_OMAP_OBJECTS"].is_null());
 }

@@ -1,12 +1,14 @@
-//! What an OSD tells of its own accord: requests that take long, and copies that had to be replaced.
+//! What an OSD tells of its own accord: requests that take long, copies that had to be replaced, and omaps that are
+//! too large.
 
 use crate::request::Origin;
 use crate::{Osd, limits};
 use engine::Time;
 use pg::Pg;
-use std::collections::{BTreeMap, BTreeSet};
+use pg::scrub::OmapSize;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::features::SUPPORTED;
-use types::{EntityName, Epoch, OsdId, ParticipantName, PgId};
+use types::{EntityName, Epoch, HObject, OsdId, ParticipantName, PgId};
 use wire::internal::SlowRequests;
 use wire::{Log, LogEntry, MessageBody};
 
@@ -17,13 +19,32 @@ pub(crate) enum FoundBy {
     Read,
 }
 
+/// For the cluster log, and for health.
 #[derive(Debug, Default)]
 pub(crate) struct Repairs {
     /// Copies that were replaced on each OSD, in the life that it had begun in this epoch.
     copies: BTreeMap<OsdId, (Epoch, u64)>,
     /// What the cluster log has not been told yet: objects, and whose copies of them were bad.
     untold: BTreeMap<(PgId, FoundBy), (u64, BTreeSet<OsdId>)>,
+    /// Other lines for the cluster log.
+    texts: VecDeque<String>,
     lines: u64,
+}
+
+impl Repairs {
+    /// Each group is named once per report, however many of its objects were repaired.
+    fn next_line(&mut self) -> Option<String> {
+        let Some(((pg, found_by), (objects, osds))) = self.untold.pop_first() else {
+            return self.texts.pop_front();
+        };
+        let osds: Vec<String> = osds.iter().map(|osd| format!("osd.{osd}")).collect();
+        let found_by = if found_by == FoundBy::Scrub { "scrub" } else { "read" };
+        let plural = if objects == 1 { "" } else { "s" };
+        let osds = osds.join(",");
+        Some(format!(
+            "{pg} {found_by}: {objects} object{plural} repaired, bad copies were on {osds}"
+        ))
+    }
 }
 
 impl Osd {
@@ -41,6 +62,18 @@ impl Osd {
         osds.extend(bad);
     }
 
+    /// An object's omap has more than one should have. As Ceph writes it: people and scripts look for that line.
+    pub(crate) fn note_large_omap(&mut self, pg: PgId, object: &HObject, size: OmapSize) {
+        let OmapSize { keys, bytes } = size;
+        let (pool, hash) = (object.pool, object.hash);
+        let text = format!(
+            "Large omap object found. Object: {object} PG: {pool}.{hash:x} ({pg}) Key count: {keys} Size (bytes): {bytes}"
+        );
+        if self.repairs.texts.len() < limits::LOG_LINES_WAITING_MAX {
+            self.repairs.texts.push_back(text);
+        }
+    }
+
     /// By the OSDs whose copies were bad. Those that were started again, maybe with another disk, begin
     /// with none.
     pub(crate) fn repaired_copies(&mut self) -> BTreeMap<OsdId, u64> {
@@ -51,21 +84,15 @@ impl Osd {
         self.repairs.copies.iter().map(|(osd, (_, copies))| (*osd, *copies)).collect()
     }
 
-    /// The cluster log names each group once per report, however many of its objects were repaired.
-    pub(crate) fn log_repairs(&mut self, now: Time) {
+    /// The cluster log gets what waits for it, a few lines with each report.
+    pub(crate) fn tell_cluster_log(&mut self, now: Time) {
         const WARNING: u16 = 3;
         let Some(monitor) = self.monitor.conn() else { return };
-        if self.repairs.untold.is_empty() {
-            return;
-        }
         let id = self.config.id;
         let mut entries = Vec::new();
-        while entries.len() < limits::REPAIR_LINES_MAX
-            && let Some(((pg, found_by), (objects, osds))) = self.repairs.untold.pop_first()
+        while entries.len() < limits::LOG_LINES_MAX
+            && let Some(text) = self.repairs.next_line()
         {
-            let osds: Vec<String> = osds.iter().map(|osd| format!("osd.{osd}")).collect();
-            let found_by = if found_by == FoundBy::Scrub { "scrub" } else { "read" };
-            let plural = if objects == 1 { "" } else { "s" };
             self.repairs.lines += 1;
             entries.push(LogEntry {
                 name: EntityName::osd(id.0),
@@ -74,15 +101,14 @@ impl Osd {
                 stamp: now.wall(),
                 sequence: self.repairs.lines,
                 severity: WARNING,
-                text: format!(
-                    "{pg} {found_by}: {objects} object{plural} repaired, bad copies were on {}",
-                    osds.join(",")
-                ),
+                text,
                 channel: "cluster".to_owned(),
             });
         }
-        let log = Log { version: 0, fsid: self.config.fsid, entries };
-        self.send(monitor, log.encode(SUPPORTED));
+        if !entries.is_empty() {
+            let log = Log { version: 0, fsid: self.config.fsid, entries };
+            self.send(monitor, log.encode(SUPPORTED));
+        }
     }
 
     /// Requests of clients that came `osd_op_complaint_time` ago or earlier and are not answered, whatever

@@ -76,8 +76,9 @@ pub const HEARTBEAT_MIN: Duration = Duration::from_millis(50);
 /// Round trips of heartbeats that take so long on average are told to the monitor
 /// (`mon_warn_on_slow_ping_time`).
 pub const SLOW_HEARTBEAT: Duration = Duration::from_secs(1);
-/// Lines about repairs that the cluster log gets with one report, at most.
-pub const REPAIR_LINES_MAX: usize = 20;
+/// Lines that the cluster log gets with one report, and those that wait for a report, at most.
+pub const LOG_LINES_MAX: usize = 20;
+pub const LOG_LINES_WAITING_MAX: usize = 1000;
 /// How often the monitor is told how things are.
 pub const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 /// How long no monitor is looked for after none could be reached.

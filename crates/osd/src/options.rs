@@ -22,6 +22,9 @@ pub struct Options {
     pub deep_scrub_interval: Duration,
     pub max_scrubs: usize,
     pub scrub_auto_repair: bool,
+    /// Of one object's omap, beyond which a deep scrub warns of it.
+    pub omap_keys_usual: u64,
+    pub omap_bytes_usual: u64,
     pub snap_trim_sleep: Duration,
     pub op_complaint_time: Duration,
     /// Of `dump_historic_ops`, and of `dump_historic_slow_ops`.
@@ -63,6 +66,8 @@ impl Options {
             deep_scrub_interval: values.duration("osd_deep_scrub_interval"),
             max_scrubs: count("osd_max_scrubs"),
             scrub_auto_repair: values.switch("osd_scrub_auto_repair"),
+            omap_keys_usual: values.number("osd_deep_scrub_large_omap_object_key_threshold"),
+            omap_bytes_usual: values.size("osd_deep_scrub_large_omap_object_value_sum_threshold"),
             snap_trim_sleep: values.duration("osd_snap_trim_sleep"),
             op_complaint_time: values.duration("osd_op_complaint_time"),
             history_size: count("osd_op_history_size").min(HISTORY_MAX),

@@ -193,7 +193,7 @@ impl Osd {
         };
         let tid = self.stat_sequence(self.reporting.sequence);
         self.send(monitor, report.encode(SUPPORTED).with_tid(tid));
-        self.log_repairs(now);
+        self.tell_cluster_log(now);
         self.reporting.count_injected();
     }
 
@@ -294,6 +294,9 @@ fn stat(group: &mut Group, now: UTime, epoch: Epoch, sequence: u64) -> PgStat {
         last_scrub: stamps.last,
         last_deep_scrub: stamps.last_deep,
         scrub_errors: stamps.errors.total(),
+        omap_keys: stamps.omaps.size.keys,
+        omap_bytes: stamps.omaps.size.bytes,
+        large_omaps: stamps.omaps.large_objects,
         repaired: group.scrub.repairs,
         snaptrim_queue: group.left_to_trim(),
         purged_snaps: group.trim.purged.intervals().collect(),

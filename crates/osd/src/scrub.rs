@@ -19,8 +19,8 @@ use engine::{Duration, Message, Time};
 use pg::message::Header;
 use pg::scrub::message::Body;
 use pg::scrub::{
-    Count, End, Finding, Level, Member, MemberTag, Order, Round, RoundOutput, RoundTag, STAMPS_KEY,
-    SnapFinding, Stamps, View,
+    Count, End, Finding, Level, Member, MemberTag, OmapSize, OmapTotals, Order, Round, RoundOutput,
+    RoundTag, STAMPS_KEY, SnapFinding, Stamps, View,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use store::{Change, Collection, Outcome, RequestKind, StoreError, Transaction};
@@ -84,6 +84,7 @@ pub(crate) struct Running {
     /// Only what was repaired is looked at, if anything was.
     recheck: BTreeMap<HObject, Level>,
     count: Count,
+    omaps: OmapTotals,
     heard: Time,
 }
 
@@ -287,6 +288,7 @@ impl Osd {
             order,
             recheck: repaired,
             count: Count::default(),
+            omaps: OmapTotals::default(),
             heard: now,
         }));
         self.scrubs.own.insert(pg);
@@ -305,6 +307,10 @@ impl Osd {
             }
             if let Some(finding) = running.round.poll_snap_finding() {
                 self.take_snap_finding(now, pg, finding);
+                continue;
+            }
+            if let Some((object, size)) = running.round.poll_omap() {
+                self.take_omap(pg, &object, size);
                 continue;
             }
             let (serial, group_serial) = (running.serial, group.serial);
@@ -387,6 +393,23 @@ impl Osd {
         self.pump_group(now, pg);
     }
 
+    /// A deep scrub has read an omap.
+    fn take_omap(&mut self, pg: PgId, object: &HObject, size: OmapSize) {
+        let options = &self.options;
+        let is_large = size.keys > options.omap_keys_usual || size.bytes > options.omap_bytes_usual;
+        let Some(group) = self.groups.get_mut(&pg) else { return };
+        // What was repaired was counted before.
+        let Some(running) = group.scrub.running.as_mut().filter(|run| !run.is_recheck()) else {
+            return;
+        };
+        running.omaps.size.keys += size.keys;
+        running.omaps.size.bytes += size.bytes;
+        if is_large {
+            running.omaps.large_objects += 1;
+            self.note_large_omap(pg, object, size);
+        }
+    }
+
     /// Pairs that belong to stored heads, and were lost; whether they are still true does not matter.
     fn add_to_index(&mut self, pg: PgId, pairs: BTreeMap<Bytes, Bytes>) {
         let Some(group) = self.groups.get(&pg).filter(|_| !pairs.is_empty()) else { return };
@@ -419,7 +442,7 @@ impl Osd {
         let next = group.wanted_scrub().filter(|order| Some(*order) != running.order);
         // The clock of the primary that took the order may have been ahead of ours.
         let at = running.order.map_or(UTime::ZERO, |order| order.at);
-        stamps.note(running.level(), at.max(now.wall()), running.count);
+        stamps.note(running.level(), at.max(now.wall()), running.count, running.omaps);
         // What was ordered meanwhile is not done by what had begun before.
         let next = next.map(|order| Order { at: stamps.after(order.at), ..order });
         group.pg.set_scrub_order(next);

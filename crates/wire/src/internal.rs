@@ -123,7 +123,7 @@ structure! {
 
 structure! {
     /// One placement group, as its primary sees it.
-    PgStat, version 4, compat 1 {
+    PgStat, version 5, compat 1 {
         /// See [`pg_state`].
         state: u64;
         version: EVersion;
@@ -164,6 +164,8 @@ structure! {
         purged_snaps: Vec<(SnapId, u64)>, since 3;
         /// Objects that were replaced from good copies since the primary took the group up.
         repaired: u64, since 4;
+        /// Objects whose omaps are larger than omaps should be, as the last deep scrub found.
+        large_omaps: u64, since 5;
     }
 }
 

@@ -116,6 +116,8 @@ pub const TABLE: &[Known] = known! {
     "osd_scrub_max_interval", Seconds, "604800", "time after which a group is scrubbed in any case";
     "osd_deep_scrub_interval", Seconds, "604800", "time between deep scrubs of a group";
     "osd_max_scrubs", Number, "1", "groups that an OSD scrubs at once";
+    "osd_deep_scrub_large_omap_object_key_threshold", Number, "200000", "keys of an object that deep scrub warns of";
+    "osd_deep_scrub_large_omap_object_value_sum_threshold", Size, "1073741824", "bytes of an object's omap values that deep scrub warns of";
     "osd_scrub_auto_repair", Switch, "true", "repair at once what scrub finds and a good copy can heal";
     "osd_snap_trim_sleep", Seconds, "0.02", "pause between two steps of removing a snapshot, of 16 objects each, while clients are at work";
     "osd_op_complaint_time", Seconds, "30", "age at which a request that is not answered counts as slow (SLOW_OPS)";

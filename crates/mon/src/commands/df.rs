@@ -19,9 +19,11 @@ pub const COMMANDS: &[Command] = &[command(
 
 /// One pool's numbers.
 struct PoolUsage {
+    /// Data and omaps, as is used and as clients see them.
     stored: u64,
-    omap: u64,
     used: u64,
+    used_data: u64,
+    used_omap: u64,
     objects: u64,
     available: u64,
     raw_available: u64,
@@ -39,12 +41,15 @@ fn pool_usage(context: &Context<'_>, id: PoolId) -> PoolUsage {
     let totals = stats.pool_totals(id);
     let rate = raw_bytes_per_byte(map, id);
     let available = pool_available(map, stats, id);
-    let used = (totals.bytes as f64 * rate) as u64;
+    let raw = |bytes: u64| (bytes as f64 * rate) as u64;
+    let (used_data, used_omap) = (raw(totals.bytes), raw(totals.omap_bytes));
+    let used = used_data + used_omap;
     let reachable = used as f64 + available as f64 * rate;
     PoolUsage {
-        stored: totals.bytes,
-        omap: totals.omap_bytes,
+        stored: totals.bytes + totals.omap_bytes,
         used,
+        used_data,
+        used_omap,
         objects: totals.objects,
         available,
         raw_available: raw_available(map, stats, id) as u64,
@@ -117,13 +122,13 @@ fn detailed(usage: &PoolUsage, pool: &Pool) -> Value {
     let totals = &usage.totals;
     json!({
         "stored": usage.stored,
-        "stored_data": usage.stored,
-        "stored_omap": usage.omap,
+        "stored_data": totals.bytes,
+        "stored_omap": totals.omap_bytes,
         "objects": usage.objects,
         "kb_used": usage.used.div_ceil(1024),
         "bytes_used": usage.used,
-        "data_bytes_used": usage.used,
-        "omap_bytes_used": usage.omap,
+        "data_bytes_used": usage.used_data,
+        "omap_bytes_used": usage.used_omap,
         "percent_used": number(usage.percent),
         "max_avail": usage.available,
         "quota_objects": pool.quota_max_objects,
@@ -214,12 +219,12 @@ fn pools_detailed(context: &Context<'_>) -> Table {
             id.to_string(),
             pool.pg_num.to_string(),
             bytes(usage.stored),
-            bytes(usage.stored),
-            bytes(usage.omap),
+            bytes(usage.totals.bytes),
+            bytes(usage.totals.omap_bytes),
             count(usage.objects),
             bytes(usage.used),
-            bytes(usage.used),
-            bytes(usage.omap),
+            bytes(usage.used_data),
+            bytes(usage.used_omap),
             percent(&usage),
             bytes(usage.available),
             quota(pool.quota_max_objects, count),

@@ -212,7 +212,7 @@ pub fn stat_sum(totals: &Totals) -> Value {
         ("num_evict_mode_full", 0),
         ("num_objects_pinned", 0),
         ("num_legacy_snapsets", 0),
-        ("num_large_omap_objects", 0),
+        ("num_large_omap_objects", totals.large_omaps),
         ("num_objects_manifest", 0),
         ("num_omap_bytes", totals.omap_bytes),
         ("num_omap_keys", totals.omap_keys),

@@ -23,6 +23,7 @@ pub(super) fn check(health: &mut Health, view: &View<'_>) {
     check_group_numbers(health, view);
     check_autoscale(health, view);
     check_scrubs(health, view);
+    check_omaps(health, view);
 }
 
 /// Data that nothing compares rots unseen.
@@ -43,6 +44,25 @@ fn check_scrubs(health: &mut Health, view: &View<'_>) {
     let details = next_step(lines, step);
     let summary = "Some pool(s) have the noscrub, nodeep-scrub flag(s) set".to_owned();
     health.warn("POOL_SCRUB_FLAGS", count, summary, details);
+}
+
+/// Deep scrubs have counted.
+fn check_omaps(health: &mut Health, view: &View<'_>) {
+    let (map, stats) = (&view.state.osdmap, view.stats);
+    let pools = map.pools.keys().map(|id| (*id, stats.pool_totals(*id).large_omaps));
+    let large: Vec<(PoolId, u64)> = pools.filter(|(_, count)| *count > 0).collect();
+    let count: u64 = large.iter().map(|(_, count)| count).sum();
+    let lines = large.iter().map(|(id, count)| {
+        format!("{count} large objects found in pool '{}'", map.pool_name(*id).unwrap_or_default())
+    });
+    let tip = "Search the cluster log for 'Large omap object found' for more details.";
+    let details = lines.chain([tip.to_owned()]).collect();
+    health.warn(
+        "LARGE_OMAP_OBJECTS",
+        count as usize,
+        format!("{count} large omap objects"),
+        details,
+    );
 }
 
 fn check_room(health: &mut Health, view: &View<'_>) {

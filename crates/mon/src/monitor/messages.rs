@@ -186,6 +186,7 @@ impl Monitor {
             write_kib: (totals.write_bytes >> 10) as i64,
             omap_bytes: totals.omap_bytes as i64,
             omap_keys: totals.omap_keys as i64,
+            large_omap: totals.large_omaps as i64,
             ..ObjectStatSum::default()
         };
         PoolStat {

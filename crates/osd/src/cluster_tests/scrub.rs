@@ -2,10 +2,12 @@
 
 use super::client::payload;
 use super::world::World;
+use bytes::Bytes;
 use pg::scrub::{Level, Order, Stamps};
 use std::collections::BTreeMap;
 use store::Change;
 use types::{Errno, HObject, OsdId, SnapId, UTime};
+use wire::op::OpCode;
 use wire::{OsdOp, SnapContext};
 
 const OBJECTS: u64 = 40;
@@ -37,6 +39,42 @@ fn a_deep_scrub_of_sound_copies_finds_nothing_and_all_members_remember_it() {
     for stamps in stamps {
         assert!(stamps.last_deep.seconds > 0 && stamps.errors.total() == 0);
     }
+}
+
+#[test]
+fn a_deep_scrub_counts_omaps_that_are_too_large_until_one_finds_them_small() {
+    let mut world = world_with_objects(39, 3);
+    world.set_option("osd_deep_scrub_large_omap_object_key_threshold", "2");
+    for (name, keys) in [("object1", "abc"), ("object2", "ab")] {
+        let pair = |key: char| (Bytes::from(key.to_string()), Bytes::from("value"));
+        let pairs: BTreeMap<Bytes, Bytes> = keys.chars().map(pair).collect();
+        let input = codec::encode_to_bytes(&pairs);
+        let set = OsdOp::new(OpCode::OMAPSETVALS).with_input(input);
+        assert_eq!(world.call(name, vec![set]).result, 0);
+    }
+    world.order_scrub(Level::Deep, false);
+    world.wait(30);
+    let totals = |world: &World| {
+        let stamps = world.primary_stamps().into_iter().map(|stamps| stamps.omaps);
+        stamps.fold((0, 0, 0), |(keys, bytes, large), omaps| {
+            (keys + omaps.size.keys, bytes + omaps.size.bytes, large + omaps.large_objects)
+        })
+    };
+    assert_eq!(totals(&world), (5, 25, 1));
+    let lines = &world.monitor.log;
+    let [line] = &lines[..] else { panic!("{lines:?}") };
+    assert!(line.starts_with("Large omap object found. Object: 1:"), "{line}");
+    assert!(line.ends_with(" Key count: 3 Size (bytes): 15"), "{line}");
+    // A light scrub does not look, and members remember.
+    world.order_scrub(Level::Light, false);
+    world.wait(30);
+    assert_eq!(totals(&world), (5, 25, 1));
+    let stamps = world.scrub_stamps();
+    assert_eq!(stamps.iter().filter(|stamps| stamps.omaps.large_objects == 1).count(), 3);
+    assert_eq!(world.call("object1", vec![OsdOp::new(OpCode::OMAPCLEAR)]).result, 0);
+    world.order_scrub(Level::Deep, false);
+    world.wait(30);
+    assert_eq!(totals(&world), (2, 10, 0));
 }
 
 #[test]

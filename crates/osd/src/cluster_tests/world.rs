@@ -618,6 +618,16 @@ impl World {
         names
     }
 
+    /// The configuration database has this and nothing else.
+    pub fn set_option(&mut self, name: &str, value: &str) {
+        let options = BTreeMap::from([(name.to_owned(), value.to_owned())]);
+        for machine in &mut self.machines {
+            if let Some(osd) = &mut machine.osd {
+                osd.take_config(self.now, &wire::Config { options: options.clone() });
+            }
+        }
+    }
+
     /// An administrator wants all groups scrubbed.
     pub fn order_scrub(&mut self, level: pg::scrub::Level, repair: bool) {
         let (now, deep) = (self.now, level == pg::scrub::Level::Deep);

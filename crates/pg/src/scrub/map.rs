@@ -29,6 +29,14 @@ pub enum KnownInfo {
     },
 }
 
+/// What an omap was found to have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OmapSize {
+    pub keys: u64,
+    /// Of all values together.
+    pub bytes: u64,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScrubObject {
     pub size: u64,
@@ -96,6 +104,8 @@ pub struct ScrubMap {
     /// The clones that heads name. Not told to others: whether copies have the same sets is to be
     /// seen from their digests.
     pub sets: BTreeMap<HObject, KnownSet>,
+    /// Omaps that were read. Not told to others.
+    pub omaps: BTreeMap<HObject, OmapSize>,
     /// Pairs that this copy's index of clones should have and has not. Not told to others.
     pub unindexed: BTreeMap<Bytes, Bytes>,
 }

@@ -15,7 +15,7 @@
 use super::compare::{Expected, compare};
 use super::families::{Families, SnapFinding, judge as judge_family};
 use super::findings::Finding;
-use super::map::{Level, ScrubMap};
+use super::map::{Level, OmapSize, ScrubMap};
 use super::message::Body;
 use super::scan::{Extent, Scan, ScanTag};
 use crate::{EntryKind, PgLog, is_meta_object};
@@ -108,6 +108,7 @@ pub struct Round {
     findings: VecDeque<Finding>,
     families: Families,
     snap_findings: VecDeque<SnapFinding>,
+    omaps: BTreeMap<HObject, OmapSize>,
     outputs: VecDeque<RoundOutput>,
 }
 
@@ -134,6 +135,7 @@ impl Round {
             findings: VecDeque::new(),
             families: Families::default(),
             snap_findings: VecDeque::new(),
+            omaps: BTreeMap::new(),
             outputs: VecDeque::new(),
             members,
         };
@@ -187,6 +189,11 @@ impl Round {
     /// What is wrong with clones, likewise.
     pub fn poll_snap_finding(&mut self) -> Option<SnapFinding> {
         self.snap_findings.pop_front()
+    }
+
+    /// How large the primary's omaps are, each told once.
+    pub fn poll_omap(&mut self) -> Option<(HObject, OmapSize)> {
+        self.omaps.pop_first()
     }
 
     /// Ends it, whatever was found; members are told.
@@ -353,6 +360,14 @@ impl Round {
             let moving = map.objects.keys().filter(|name| !is_still(name));
             again.extend(moving.cloned());
             map.objects.retain(|name, _| is_still(name));
+        }
+        // Of an omap that is written all the time its size is nearly right.
+        let is_last = tries + 1 >= TRIES_MAX;
+        if let Some(own) = maps.get_mut(&self.whoami) {
+            let mut read = std::mem::take(&mut own.omaps);
+            read.retain(|name, _| *name < end && !is_meta_object(name));
+            read.retain(|name, _| is_last || is_still(name));
+            self.omaps.append(&mut read);
         }
         let expected = |name: &HObject| expected(view.log, name);
         let findings = compare(&maps, self.whoami, expected);

@@ -5,7 +5,7 @@
 //! digests computed here tell copies apart that are intact and yet differ. Sizes and attributes of a
 //! chunk are read at once, data and omaps object by object, so that a scrub has little in flight.
 
-use super::map::{KnownInfo, KnownSet, Level, ScrubMap, ScrubObject};
+use super::map::{KnownInfo, KnownSet, Level, OmapSize, ScrubMap, ScrubObject};
 use crate::snaps::{SNAPSET_ATTR, SnapSet, index_pairs};
 use crate::{INFO_ATTR, ObjectInfo, is_meta_object, meta_object};
 use bytes::Bytes;
@@ -68,7 +68,7 @@ struct Reading {
     offset: u64,
     data: Digest,
     omap: Digest,
-    pairs: u64,
+    pairs: OmapSize,
     /// Whether the last piece of the data, as it is given to others, has nothing but zeros.
     is_end_zero: bool,
     has_error: bool,
@@ -231,7 +231,7 @@ impl Scan {
                 offset: 0,
                 data,
                 omap,
-                pairs: 0,
+                pairs: OmapSize::default(),
                 is_end_zero: true,
                 has_error: false,
             });
@@ -275,8 +275,9 @@ impl Scan {
                 self.read_omap(None);
             }
             Outcome::OmapPage(page) => {
-                reading.pairs += page.pairs.len() as u64;
+                reading.pairs.keys += page.pairs.len() as u64;
                 for (key, value) in &page.pairs {
+                    reading.pairs.bytes += value.len() as u64;
                     reading.omap.add_blob(key);
                     reading.omap.add_blob(value);
                 }
@@ -320,7 +321,10 @@ impl Scan {
             object.data_digest = Some(reading.data.value());
             object.omap_digest = object.has_omap.then(|| reading.omap.value());
             object.may_be_cut |= reading.is_end_zero && object.size > GIVEN_DATA
-                || reading.pairs > 0 && reading.pairs.is_multiple_of(GIVEN_PAIRS);
+                || reading.pairs.keys > 0 && reading.pairs.keys.is_multiple_of(GIVEN_PAIRS);
+            if object.has_omap {
+                self.map.omaps.insert(reading.name, reading.pairs);
+            }
         }
     }
 }

@@ -4,14 +4,15 @@
 //! what an administrator wants done that has not been done yet.
 
 use super::findings::Count;
-use super::map::Level;
+use super::map::{Level, OmapSize};
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
 use types::{PgId, UTime};
 
-const FORMAT: u8 = 2;
-/// Without an order.
-const FORMAT_BEFORE: u8 = 1;
+const FORMAT: u8 = 3;
+/// Without sizes of omaps; and without an order, too.
+const FORMAT_BEFORE: u8 = 2;
+const FORMAT_FIRST: u8 = 1;
 
 /// Their key among the pairs of the group's meta object.
 pub const STAMPS_KEY: Bytes = Bytes::from_static(b"scrub");
@@ -38,6 +39,14 @@ impl Order {
     }
 }
 
+/// What a deep scrub found of omaps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OmapTotals {
+    pub size: OmapSize,
+    /// Objects that have more than one should have.
+    pub large_objects: u64,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stamps {
     /// The last scrub of any kind, and the last deep one.
@@ -45,6 +54,8 @@ pub struct Stamps {
     pub last_deep: UTime,
     /// Errors that were found and not repaired.
     pub errors: Count,
+    /// As of the last deep scrub.
+    pub omaps: OmapTotals,
     /// Not carried out yet.
     pub order: Option<Order>,
 }
@@ -110,13 +121,13 @@ impl Stamps {
         at.max(UTime::from_nanos(self.last.max(self.last_deep).as_nanos() + 1))
     }
 
-    /// A scrub has ended.
-    pub fn note(&mut self, level: Level, at: UTime, errors: Count) {
+    /// A scrub has ended. A light one has seen no omaps.
+    pub fn note(&mut self, level: Level, at: UTime, errors: Count, omaps: OmapTotals) {
         self.last = at;
         match level {
             Level::Deep => {
                 self.last_deep = at;
-                self.errors = errors;
+                (self.errors, self.omaps) = (errors, omaps);
             }
             // It says nothing of what only a deep one finds.
             Level::Light => self.errors.shallow = errors.shallow,
@@ -156,6 +167,9 @@ impl Encode for Stamps {
         if let Some(order) = &self.order {
             w.value(order);
         }
+        w.u64(self.omaps.size.keys);
+        w.u64(self.omaps.size.bytes);
+        w.u64(self.omaps.large_objects);
     }
 }
 
@@ -164,15 +178,21 @@ impl Decode for Stamps {
         let at = *r;
         let format = r.u8("format of scrub stamps")?;
         match format {
-            FORMAT | FORMAT_BEFORE => {}
+            FORMAT_FIRST..=FORMAT => {}
             other => return Err(at.invalid("format of scrub stamps", other.into())),
         }
         let (last, last_deep) = (r.value()?, r.value()?);
         let errors = Count { shallow: r.u64("shallow errors")?, deep: r.u64("deep errors")? };
-        let order = match format == FORMAT && r.bool("presence of an order")? {
+        let order = match format >= FORMAT_BEFORE && r.bool("presence of an order")? {
             true => Some(r.value()?),
             false => None,
         };
-        Ok(Stamps { last, last_deep, errors, order })
+        let mut omaps = OmapTotals::default();
+        if format >= FORMAT {
+            let (keys, bytes) = (r.u64("keys of omaps")?, r.u64("bytes of omaps")?);
+            omaps.size = OmapSize { keys, bytes };
+            omaps.large_objects = r.u64("objects with large omaps")?;
+        }
+        Ok(Stamps { last, last_deep, errors, omaps, order })
     }
 }

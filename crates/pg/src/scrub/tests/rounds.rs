@@ -18,6 +18,8 @@ pub(super) struct World {
     pub log: PgLog,
     /// What rounds found of clones.
     pub snap_findings: Vec<SnapFinding>,
+    /// How large rounds found omaps.
+    omaps: Vec<(HObject, OmapSize)>,
     /// Reads of these fail.
     rotten: Vec<(OsdId, HObject)>,
 }
@@ -34,6 +36,7 @@ impl World {
             members: BTreeMap::new(),
             log: PgLog::default(),
             snap_findings: Vec::new(),
+            omaps: Vec::new(),
             rotten: Vec::new(),
         };
         for osd in (0..members).map(OsdId) {
@@ -83,6 +86,7 @@ impl World {
             self.carry_out(&mut round, output, &mut meanwhile);
             findings.extend(std::iter::from_fn(|| round.poll_finding()));
             self.snap_findings.extend(std::iter::from_fn(|| round.poll_snap_finding()));
+            self.omaps.extend(std::iter::from_fn(|| round.poll_omap()));
         }
         (round.end().expect("nothing is left to do").clone(), findings, round.progress())
     }
@@ -165,6 +169,36 @@ fn all_chunks_of_equal_copies_are_found_equal() {
     for level in [Level::Light, Level::Deep] {
         assert_eq!(world.scrub(level, |_| {}), (End::Complete, vec![], (100, 0)));
     }
+}
+
+#[test]
+fn a_deep_scrub_tells_the_size_of_each_omap_once_also_of_one_that_is_always_written() {
+    let mut world = World::new(2);
+    (0..40).for_each(|number| world.write(number, "text"));
+    let pairs = |count: u64| -> BTreeMap<Bytes, Bytes> {
+        (0..count).map(|n| (n.to_be_bytes().to_vec().into(), Bytes::from_static(b"0123"))).collect()
+    };
+    for osd in [OsdId(0), OsdId(1)] {
+        let object = object(7);
+        world.apply(osd, vec![Change::OmapSet { object, pairs: pairs(2500) }]);
+    }
+    world.scrub(Level::Light, |_| {});
+    assert_eq!(world.omaps, []);
+    let mut writes = 0;
+    let (end, ..) = world.scrub(Level::Deep, |world| {
+        writes += 1;
+        world.write(7, "text");
+    });
+    assert!(end == End::Complete && writes > 5);
+    world.omaps.sort_by_key(|(name, _)| name.clone());
+    let mut expected: Vec<(HObject, OmapSize)> = (0..40)
+        .map(|number| match number {
+            7 => (object(7), OmapSize { keys: 2501, bytes: 2500 * 4 + 4 }),
+            _ => (object(number), OmapSize { keys: 1, bytes: 4 }),
+        })
+        .collect();
+    expected.sort_by_key(|(name, _)| name.clone());
+    assert_eq!(world.omaps, expected);
 }
 
 #[test]
@@ -258,11 +292,14 @@ fn groups_are_due_at_times_of_their_own_and_deep_scrubs_do_for_both() {
         assert!(level == Level::Light && at >= day(101) && at <= day(102));
     }
     assert_ne!(due(&stamps, 1, free), due(&stamps, 2, free));
-    stamps.note(Level::Light, day(120), Count { shallow: 2, deep: 0 });
+    let omaps = OmapTotals { size: OmapSize { keys: 7, bytes: 70 }, large_objects: 1 };
+    stamps.note(Level::Light, day(120), Count { shallow: 2, deep: 0 }, omaps);
+    assert_eq!(stamps.omaps, OmapTotals::default(), "a light one has read none");
     assert_eq!(due(&stamps, 1, free).unwrap().1, Level::Deep);
     assert_eq!(due(&stamps, 1, Forbidden { deep: true, ..free }).unwrap().1, Level::Light);
     assert_eq!(due(&stamps, 1, Forbidden { light: true, ..free }), None);
-    stamps.note(Level::Deep, day(121), Count { shallow: 0, deep: 1 });
+    stamps.note(Level::Deep, day(121), Count { shallow: 0, deep: 1 }, omaps);
+    assert_eq!(stamps.omaps, omaps);
     assert_eq!(stamps.errors.total(), 1);
     assert_eq!(due(&stamps, 1, free).unwrap().1, Level::Light);
 }
