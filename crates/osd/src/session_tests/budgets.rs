@@ -4,7 +4,9 @@ use super::lone::Lone;
 use super::{append, failed};
 use crate::limits;
 use bytes::Bytes;
+use codec::Writer;
 use engine::ConnId;
+use std::collections::BTreeMap;
 use types::Errno;
 use wire::OsdOp;
 use wire::op::OpCode;
@@ -151,4 +153,33 @@ fn all_clients_together_are_bounded_and_the_modest_go_on_longest() {
     assert_eq!(lone.in_flight(), (0, 0));
     assert_eq!(lone.paused.len(), 0, "all are read from again");
     assert!(lone.replies.iter().all(|(_, reply)| reply.result == 0));
+}
+
+/// Each image may have a report of each site, which are listed; nobody knows how long they are.
+#[test]
+fn a_method_that_looks_at_very_many_images_fits_in() {
+    let mut lone = Lone::new();
+    let client = lone.client("allow *");
+    let image = |number: u32| {
+        let mut w = Writer::new();
+        w.versioned(2, 1, |w| {
+            w.string(&format!("global{number}"));
+            w.u8(1);
+            w.u8(0);
+        });
+        (Bytes::from(format!("image_{number:04}")), w.into_bytes())
+    };
+    let images: BTreeMap<Bytes, Bytes> = (0..500).map(image).collect();
+    let input = codec::encode_to_bytes(&images);
+    let set = OsdOp::new(OpCode::OMAPSETVALS).with_input(input);
+    assert_eq!(lone.call(client, "rbd_mirroring", vec![set]), Some(0));
+    let mut asked = Writer::new();
+    asked.string("");
+    asked.u64(1000);
+    let list = OsdOp::call("rbd", "mirror_image_status_list", &asked.into_bytes());
+    let tid = lone.send(client, "rbd_mirroring", vec![list], 0);
+    let reply = lone.replies.iter().find(|(answered, _)| *answered == tid).map(|(_, reply)| reply);
+    let reply = reply.expect("nothing is held back");
+    assert_eq!(reply.result, 0);
+    assert_eq!(reply.ops[0].output[..4], 500u32.to_le_bytes());
 }

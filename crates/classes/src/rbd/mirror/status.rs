@@ -100,20 +100,26 @@ fn get(object: &mut dyn ObjectContext, global_id: Bytes) -> Result<Statuses> {
     statuses(object, &global_id, &watchers)
 }
 
-/// What `about` says of each of the images, where it says anything. All are asked before one that
-/// must be loaded stops the method.
+/// Images that are asked about at once: what is loaded of each may be as large as a page of an omap, and room is set aside
+/// for that.
+const IMAGES_AT_ONCE: usize = 16;
+
+/// What `about` says of each of the images, where it says anything. Some are asked before one that must be loaded stops
+/// the method.
 fn of_images<T>(
     object: &mut dyn ObjectContext,
     images: &[(Bytes, MirrorImage)],
     mut about: impl FnMut(&mut dyn ObjectContext, &MirrorImage) -> Result<T>,
 ) -> Result<BTreeMap<Bytes, T>> {
-    let outcomes: Vec<_> = images.iter().map(|(_, image)| about(object, image)).collect();
     let mut found = BTreeMap::new();
-    for ((id, _), outcome) in images.iter().zip(outcomes) {
-        match outcome {
-            Ok(value) => drop(found.insert(id.clone(), value)),
-            Err(Failure::Missing) => return Err(Failure::Missing),
-            Err(Failure::Errno(_)) => {}
+    for images in images.chunks(IMAGES_AT_ONCE) {
+        let outcomes: Vec<_> = images.iter().map(|(_, image)| about(object, image)).collect();
+        for ((id, _), outcome) in images.iter().zip(outcomes) {
+            match outcome {
+                Ok(value) => drop(found.insert(id.clone(), value)),
+                Err(Failure::Missing) => return Err(Failure::Missing),
+                Err(Failure::Errno(_)) => {}
+            }
         }
     }
     Ok(found)
