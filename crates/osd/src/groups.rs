@@ -126,6 +126,8 @@ pub(crate) struct Group {
     pub rests: bool,
     pub snapshots: PoolSnapshots,
     pub trim: GroupTrim,
+    /// Unfound objects, as was last reported.
+    pub unfound: u64,
     /// The state that was last reported, and since when.
     pub reported: (u64, types::UTime),
     pub states: GroupStates,
@@ -185,6 +187,7 @@ impl Group {
             rests: false,
             snapshots: PoolSnapshots::default(),
             trim: GroupTrim::default(),
+            unfound: 0,
             reported: Default::default(),
             states: GroupStates::default(),
         }

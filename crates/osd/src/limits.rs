@@ -79,6 +79,10 @@ pub const SLOW_HEARTBEAT: Duration = Duration::from_secs(1);
 /// Lines that the cluster log gets with one report, and those that wait for a report, at most.
 pub const LOG_LINES_MAX: usize = 20;
 pub const LOG_LINES_WAITING_MAX: usize = 1000;
+/// Missing objects that one report looks at, to find how many of them nobody has.
+pub const UNFOUND_LOOKS_MAX: usize = 8192;
+/// Steps of searches for something to recover that one turn makes and that find nothing.
+pub const FRUITLESS_SEARCHES_MAX: usize = 16;
 /// How often the monitor is told how things are.
 pub const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 /// How long no monitor is looked for after none could be reached.

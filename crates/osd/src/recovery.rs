@@ -5,7 +5,7 @@
 //! `osd_recovery_max_active` are in work; while clients have requests in work, a quarter of that, and
 //! not sooner than `osd_recovery_sleep` after the one before.
 
-use crate::Osd;
+use crate::{Osd, limits};
 use engine::Time;
 use std::collections::BTreeSet;
 use types::PgId;
@@ -89,6 +89,7 @@ impl Osd {
             return;
         }
         self.scheduler.next_start = None;
+        let mut fruitless = 0;
         while self.scheduler.active < self.recovery_limit() {
             let Some(pg) = self.scheduler.next() else { return };
             self.scheduler.last = Some(pg);
@@ -98,6 +99,12 @@ impl Osd {
             let pause = self.options.recovery_sleep;
             if started && !pause.is_zero() {
                 self.scheduler.next_start = Some(now + pause);
+                return;
+            }
+            fruitless += usize::from(!started);
+            if fruitless == limits::FRUITLESS_SEARCHES_MAX {
+                // The rest comes in the next turn.
+                self.scheduler.next_start = Some(now);
                 return;
             }
         }

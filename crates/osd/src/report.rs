@@ -239,7 +239,15 @@ impl Osd {
     fn stats(&mut self, now: Time) -> BTreeMap<PgId, PgStat> {
         let (epoch, sequence) = (self.epoch(), self.reporting.sequence);
         let primaries = self.groups.iter_mut().filter(|(_, group)| group.pg.is_primary());
-        primaries.map(|(pg, group)| (*pg, stat(group, now.wall(), epoch, sequence))).collect()
+        let mut primaries: Vec<(PgId, &mut Group)> =
+            primaries.map(|(pg, group)| (*pg, group)).collect();
+        let lacking = primaries.iter().filter(|(_, group)| !group.pg.is_whole()).count();
+        let looks = limits::UNFOUND_LOOKS_MAX / lacking.max(1);
+        for (_, group) in &mut primaries {
+            group.unfound = group.pg.count_unfound(looks);
+        }
+        let stats = primaries.into_iter();
+        stats.map(|(pg, group)| (pg, stat(group, now.wall(), epoch, sequence))).collect()
     }
 }
 
@@ -282,7 +290,7 @@ fn stat(group: &mut Group, now: UTime, epoch: Epoch, sequence: u64) -> PgStat {
         copies: info.objects * members.size as u64,
         degraded,
         misplaced,
-        unfound: pg.unfound().count() as u64,
+        unfound: group.unfound,
         bytes: info.bytes,
         reads: group.counters.reads,
         read_bytes: group.counters.read_bytes,
@@ -360,7 +368,7 @@ fn work_bits(pg: &Pg) -> u64 {
         Some(BackfillState::Running) => BACKFILLING,
         Some(BackfillState::TooFull) => BACKFILL_WAIT | BACKFILL_TOOFULL,
     };
-    let unfound = if pg.unfound().next().is_some() { RECOVERY_UNFOUND } else { 0 };
+    let unfound = if pg.has_unfound() { RECOVERY_UNFOUND } else { 0 };
     let recovery = match () {
         () if pg.objects_missing() == 0 => 0,
         () if pg.is_recovery_toofull() => RECOVERY_TOOFULL,

@@ -47,6 +47,7 @@ mod recovery;
 mod replicate;
 mod reshape;
 pub mod scrub;
+mod search;
 mod sizes;
 pub mod snaps;
 mod source;

@@ -16,6 +16,7 @@ use crate::message::Body;
 use crate::missing::Item;
 use crate::{Output, Pg, State};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use types::{EVersion, HObject, OsdId};
 
 /// What is known of an OSD that may have unfound objects, in Ceph's words.
@@ -37,14 +38,75 @@ impl Probe {
     }
 }
 
+/// How many objects are unfound: that takes a look at each that is missing, so it is counted in rounds.
+#[derive(Debug, Default)]
+pub(crate) struct UnfoundCount {
+    /// What this round has not looked at: the rest of what is missing, or then of what is unreadable.
+    next: Option<(Kind, HObject)>,
+    so_far: u64,
+    /// What the last round said.
+    known: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Missing,
+    Unreadable,
+}
+
+/// Objects that are looked at when it is only asked whether any is unfound.
+const GLANCE: usize = 64;
+
 impl Pg {
+    /// How many objects are unfound, by a look at so many of those that are missing: exact if there are no more, else
+    /// what the last round said, or already this one.
+    pub fn count_unfound(&mut self, looks: usize) -> u64 {
+        let mut count = std::mem::take(&mut self.recovery.unfound_count);
+        let next = {
+            let mut rest = self.lacking_from(count.next.as_ref());
+            let seen = rest.by_ref().take(looks.max(1));
+            let unfound =
+                seen.filter(|(_, object, need)| self.find_source(object, *need).is_none());
+            count.so_far += unfound.count() as u64;
+            rest.next().map(|(kind, object, _)| (kind, object.clone()))
+        };
+        count.next = next;
+        if count.next.is_none() {
+            count.known = std::mem::take(&mut count.so_far);
+        }
+        let known = count.known.max(count.so_far);
+        self.recovery.unfound_count = count;
+        known
+    }
+
+    /// Whether objects are unfound: as far as was counted, or among the first that are missing.
+    pub fn has_unfound(&self) -> bool {
+        let UnfoundCount { so_far, known, .. } = self.recovery.unfound_count;
+        let mut first = self.lacking_from(None).take(GLANCE).peekable();
+        let is_known = first.peek().is_some() && so_far.max(known) > 0;
+        is_known || first.any(|(_, object, need)| self.find_source(object, need).is_none())
+    }
+
+    /// What the primary lacks, then what it cannot read.
+    fn lacking_from(
+        &self,
+        from: Option<&(Kind, HObject)>,
+    ) -> impl Iterator<Item = (Kind, &HObject, EVersion)> {
+        let of = |kind| from.filter(|(of, _)| *of == kind).map(|(_, object)| object);
+        let is_behind = of(Kind::Unreadable).is_some();
+        let missing = (!is_behind).then(|| self.missing.items_from(of(Kind::Missing)));
+        let missing = missing.into_iter().flatten();
+        let missing = missing.map(|(object, item)| (Kind::Missing, object, item.need));
+        let start = of(Kind::Unreadable).map_or(Bound::Unbounded, Bound::Included);
+        let unreadable = self.recovery.unreadable.range::<HObject, _>((start, Bound::Unbounded));
+        missing.chain(unreadable.map(|(object, need)| (Kind::Unreadable, object, *need)))
+    }
+
     /// Objects that this primary lacks or cannot read, and that nobody within reach has.
     pub fn unfound(&self) -> impl Iterator<Item = &HObject> {
-        let missing = self.missing.iter().map(|(object, item)| (object, item.need));
-        let unreadable = self.recovery.unreadable.iter().map(|(object, need)| (object, *need));
-        let all = missing.chain(unreadable);
-        all.filter(|(object, need)| self.find_source(object, *need).is_none())
-            .map(|(object, _)| object)
+        let all = self.lacking_from(None);
+        all.filter(|(_, object, need)| self.find_source(object, *need).is_none())
+            .map(|(_, object, _)| object)
     }
 
     /// What is needed of an unfound object, and what is here.
@@ -54,7 +116,7 @@ impl Pg {
         self.missing.get(object).or_else(own).unwrap_or_default()
     }
 
-    fn is_unfound(&self, object: &HObject) -> bool {
+    pub fn is_unfound(&self, object: &HObject) -> bool {
         let is_here = !self.missing.contains(object) && !self.is_unreadable(object);
         !is_here && self.find_source(object, self.unfound_item(object).need).is_none()
     }
@@ -122,7 +184,7 @@ impl Pg {
             return false;
         }
         let is_new = self.recovery.unreadable.insert(object.clone(), version).is_none();
-        self.look_for_unfound();
+        self.look_for_unfound_object(object);
         let is_lost = self.is_lost(object);
         if is_lost && is_new && !self.is_missing_on_members(object) {
             // It is all that there is, and nobody waits for it: what can be read of it is read, now or some other time.
@@ -131,7 +193,7 @@ impl Pg {
         }
         tracing::error!(pg = %self.id, %object, "no copy within reach can be read");
         self.is_clean = false;
-        self.recovery.unstick();
+        self.recovery.look_anew();
         !is_lost
     }
 
@@ -182,16 +244,33 @@ impl Pg {
         }
     }
 
-    /// Someone came up, or something is unfound now: others may have what nobody within reach has.
+    /// Someone came up: others may have what nobody within reach has. All that is missing is looked through only if
+    /// there is somebody to be asked.
     pub(crate) fn look_for_unfound(&mut self) {
-        if self.unfound().next().is_none() {
+        let is_nothing_missing = self.missing.is_empty() && self.recovery.unreadable.is_empty();
+        if is_nothing_missing {
             return;
         }
-        let unknown = |(osd, probe): &(OsdId, Probe)| {
+        let unknown = self.unasked();
+        if !unknown.is_empty() && self.unfound().next().is_some() {
+            unknown.into_iter().for_each(|osd| self.send(osd, &Body::Query));
+        }
+        self.tell_lost();
+    }
+
+    /// An object may be unfound now.
+    pub(crate) fn look_for_unfound_object(&mut self, object: &HObject) {
+        if self.is_unfound(object) {
+            self.unasked().into_iter().for_each(|osd| self.send(osd, &Body::Query));
+            self.tell_lost();
+        }
+    }
+
+    /// OSDs that may have what is unfound and were asked nothing yet.
+    fn unasked(&self) -> Vec<OsdId> {
+        let is_unasked = |(osd, probe): &(OsdId, Probe)| {
             *probe == Probe::Querying && !self.peers.contains_key(osd)
         };
-        let unknown: Vec<_> = self.may_have_unfound().into_iter().filter(unknown).collect();
-        unknown.into_iter().for_each(|(osd, _)| self.send(osd, &Body::Query));
-        self.tell_lost();
+        self.may_have_unfound().into_iter().filter(is_unasked).map(|(osd, _)| osd).collect()
     }
 }

@@ -8,6 +8,7 @@ use crate::info;
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use types::{EVersion, HObject};
 
 /// What is needed of an object, and what is there, or zero.
@@ -70,9 +71,20 @@ impl Missing {
         self.items.iter()
     }
 
-    /// From the one that is needed since longest.
-    pub fn by_need(&self) -> impl Iterator<Item = &HObject> {
-        self.by_need.iter().map(|(_, object)| object)
+    /// In the order of objects, from one on.
+    pub fn items_from(&self, from: Option<&HObject>) -> impl Iterator<Item = (&HObject, &Item)> {
+        let from = from.map_or(Bound::Unbounded, Bound::Included);
+        self.items.range::<HObject, _>((from, Bound::Unbounded))
+    }
+
+    /// From the one that is needed since longest, behind a place in that order.
+    pub fn by_need_after(
+        &self,
+        after: Option<&(EVersion, HObject)>,
+    ) -> impl Iterator<Item = (EVersion, &HObject)> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let items = self.by_need.range((from, Bound::Unbounded));
+        items.map(|(need, object)| (*need, object))
     }
 
     /// The objects from `from` on.
@@ -142,7 +154,11 @@ mod tests {
         missing.add(object(2), need(3));
         assert_eq!(missing.oldest_need(), Some(EVersion::new(1, 3)));
         missing.add(object(2), need(9));
-        assert_eq!(missing.by_need().cloned().collect::<Vec<_>>(), [object(1), object(2)]);
+        let by_need: Vec<_> = missing.by_need_after(None).collect();
+        let (first, last) = (EVersion::new(1, 5), EVersion::new(1, 9));
+        assert_eq!(by_need, [(first, &object(1)), (last, &object(2))]);
+        let after = (first, object(1));
+        assert_eq!(missing.by_need_after(Some(&after)).collect::<Vec<_>>(), [(last, &object(2))]);
         let bytes = codec::encode_to_bytes(&missing);
         assert_eq!(codec::decode_all::<Missing>("missing", &bytes).unwrap(), missing);
         assert!(missing.remove(&object(1)) && !missing.remove(&object(1)));

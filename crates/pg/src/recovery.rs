@@ -11,15 +11,14 @@
 //! filled in yet. Nor is a part taken for the whole later on, when those who lack something are told apart by other
 //! means: only the last piece gives the object its info, and with it a version.
 
+use crate::lost::UnfoundCount;
 use crate::message::{Body, Cursor};
 use crate::missing::Item;
 use crate::peers::Peer;
+use crate::search::Search;
 use crate::{Output, Pg, State};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{EVersion, HObject, OsdId};
-
-/// How many objects are tried in vain before the search for work is given up.
-const TRIES_MAX: usize = 64;
 
 #[derive(Debug, Default)]
 pub(crate) struct Recovery {
@@ -29,12 +28,15 @@ pub(crate) struct Recovery {
     begun: u64,
     /// What this primary cannot read of its own, in which version, and nobody else has.
     pub unreadable: BTreeMap<HObject, EVersion>,
+    pub unfound_count: UnfoundCount,
     /// Copies of others that could not be read, and do not know it.
     pub spared: BTreeSet<(OsdId, HObject)>,
     /// What clients wait for and could not be started.
     pub wanted: BTreeSet<HObject>,
     /// Nothing can be started until something changes.
     is_stuck: bool,
+    /// How far the search for something to start has come.
+    pub search: Search,
     /// A disk has no room for what is to be recovered.
     pub is_toofull: bool,
 }
@@ -64,6 +66,7 @@ impl Recovery {
 
     /// Something may be possible that was not.
     pub fn retry(&mut self) {
+        self.search = Search::default();
         self.is_stuck = false;
         self.is_toofull = false;
     }
@@ -74,8 +77,17 @@ impl Recovery {
         self.retry();
     }
 
+    /// Something is missing that the search may have passed.
+    pub fn look_anew(&mut self) {
+        self.search = Search::default();
+        self.is_stuck &= self.is_toofull;
+    }
+
     /// A write is durable everywhere: its object can be read.
     pub fn unstick(&mut self) {
+        if self.search.has_met_writes() {
+            self.search = Search::default();
+        }
         self.is_stuck &= self.is_toofull;
     }
 
@@ -166,54 +178,42 @@ impl Pg {
             && (missing || self.backfill.has_work())
     }
 
-    /// Starts the recovery of one more object, the oldest first; false if there is none to start.
+    /// Starts the recovery of one more object, the oldest first; false if none was found to start among a bounded
+    /// number. There may be another as long as [`Pg::wants_recovery`] says so.
     pub fn recover_next(&mut self) -> bool {
         if !self.is_recovering_state() || self.recovery.is_stuck {
             return false;
         }
-        let started = self.recover_missing() || self.backfill_next();
+        if self.recover_missing() {
+            return true;
+        }
+        if !self.recovery.search.is_over() {
+            return false;
+        }
+        let started = self.backfill_next();
         // Until an operation ends, a write commits, or a copy turns up.
         self.recovery.is_stuck = !started;
         started
     }
 
     fn recover_missing(&mut self) -> bool {
-        for _ in 0..TRIES_MAX {
-            let Some(object) = self.next_to_recover().cloned() else { return false };
-            if self.start_recovery(&object) {
+        let step = self.search_step();
+        for (object, place) in step.candidates {
+            self.recovery.search.passed(place);
+            if !self.recovery.is_active(&object) && self.start_recovery(&object) {
                 return true;
             }
         }
-        false
-    }
-
-    /// However many objects nobody within reach has: others do not wait for those.
-    fn next_to_recover(&self) -> Option<&HObject> {
-        let wanted = self.recovery.wanted.iter();
-        let own = self.missing.by_need();
-        let of_members = self.participants.iter().filter_map(|osd| self.peers.get(osd));
-        let of_members = of_members.flat_map(|peer| peer.missing.by_need());
-        let unreadable = self.recovery.unreadable.keys();
-        let mut all = wanted.chain(own).chain(unreadable).chain(of_members);
-        all.find(|object| !self.recovery.is_active(object) && self.may_recover(object))
-    }
-
-    fn may_recover(&self, object: &HObject) -> bool {
-        let unreadable = self.recovery.unreadable.get(object).copied();
-        let is_settled = || !self.has_write_in_flight(object);
-        match unreadable.or(self.missing.need(object)) {
-            Some(need) if self.find_source(object, need).is_none() => {
-                self.find_chance(object).is_some()
-            }
-            Some(_) => unreadable.is_none() || is_settled(),
-            None => is_settled(),
+        if step.is_last {
+            self.recovery.search.end();
         }
+        false
     }
 
     /// False if that is not possible now.
     fn start_recovery(&mut self, object: &HObject) -> bool {
         if let Some(need) = self.recovery.unreadable.get(object).copied() {
-            if self.find_source(object, need).is_none() || self.has_write_in_flight(object) {
+            if self.is_being_written(object) || self.find_source(object, need).is_none() {
                 return false;
             }
             // Another copy turned up: now ours can be given up.
@@ -242,7 +242,7 @@ impl Pg {
     /// for nothing.
     pub(crate) fn push_to(&mut self, object: &HObject, targets: Vec<OsdId>) -> bool {
         let is_bad = self.missing.contains(object) || self.is_unreadable(object);
-        if is_bad || self.has_write_in_flight(object) {
+        if is_bad || self.is_being_written(object) {
             return false;
         }
         let operation = Operation { pulling: None, pushing: targets.iter().copied().collect() };
@@ -253,6 +253,15 @@ impl Pg {
             self.pulled(target, object.clone(), Cursor::default());
         }
         true
+    }
+
+    /// Whether its recovery must wait for a write, after which it is looked for again.
+    fn is_being_written(&mut self, object: &HObject) -> bool {
+        let is_written = self.has_write_in_flight(object);
+        if is_written {
+            self.recovery.search.meet_write();
+        }
+        is_written
     }
 
     /// Whether it is being written or recovered.
@@ -300,7 +309,7 @@ impl Pg {
         self.recovery.unreadable.insert(object.clone(), need);
         self.is_clean = false;
         self.end_recovery(&object);
-        self.look_for_unfound();
+        self.look_for_unfound_object(&object);
     }
 
     /// Those who were being given it do not get it from here.
@@ -350,7 +359,7 @@ impl Pg {
         self.recovery.active.remove(object);
         if !has_room || !self.start_recovery(object) {
             self.recovery.wanted.insert(object.clone());
-            self.look_for_unfound();
+            self.look_for_unfound_object(object);
         }
     }
 

@@ -424,3 +424,37 @@ fn an_object_that_cannot_be_given_to_a_new_member_is_lost_until_it_is_written() 
          equal 0 1",
     );
 }
+
+/// Client waits for more objects than one step of the search looks at, all unfound; what can be recovered lies behind them.
+#[test]
+fn unfound_objects_do_not_keep_others_from_being_recovered() {
+    let mut world = World::new(3);
+    world.run_script(BEGIN);
+    let names: Vec<String> =
+        (0..crate::search::LOOKED_AT_MAX + 6).map(|n| format!("n{n}")).collect();
+    for name in &names {
+        world.run_script(&format!("write {name} one\n run"));
+    }
+    world.run_script("down 2\n map 30 0 1\n run");
+    for name in &names {
+        world.run_script(&format!("damage 0 {name}\n damage 1 {name}\n damage 2 {name}"));
+        world.run_script(&format!("distrust 0 {name} => yes\n run"));
+    }
+    let unfound = |world: &mut World| world.node(types::OsdId(0)).pg.unfound().count();
+    assert_eq!(unfound(&mut world), names.len());
+    // Counted in pieces, they are known after a round.
+    let pg = &mut world.node(types::OsdId(0)).pg;
+    let counted: Vec<u64> = [30, 30, 30, 30].map(|looks| pg.count_unfound(looks)).into();
+    assert_eq!(counted, [30, 60, 70, 70]);
+    assert!(pg.has_unfound());
+    world.run_script(
+        "write b later
+         run
+         up 2
+         map 40 0 1 2
+         run
+         missing 2 =>
+         get 2 b => later",
+    );
+    assert_eq!(unfound(&mut world), names.len());
+}

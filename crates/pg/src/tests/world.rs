@@ -548,8 +548,9 @@ impl World {
             while self.may_recover
                 && node.pg.wants_recovery()
                 && node.pg.recovering() < RECOVERING_MAX
-                && node.pg.recover_next()
-            {}
+            {
+                node.pg.recover_next();
+            }
             if !node.pg.outputs.is_empty() {
                 return self.drain();
             }
