@@ -7,32 +7,45 @@
 use crate::Osd;
 use engine::Time;
 use serde_json::{Value, json};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
+use stdx::FastMap;
 use types::{OsdId, PgId};
 
 /// Places of one kind, and who waits for one.
 #[derive(Debug, Default)]
 struct Places {
     taken: BTreeSet<PgId>,
-    waiting: VecDeque<(PgId, Option<OsdId>)>,
+    /// By number, in the order in which they asked; and the numbers.
+    waiting: BTreeMap<u64, (PgId, Option<OsdId>)>,
+    numbers: FastMap<PgId, u64>,
+    next: u64,
 }
 
 impl Places {
     fn ask(&mut self, pg: PgId, primary: Option<OsdId>) {
-        self.waiting.retain(|(waiting, _)| *waiting != pg);
-        self.waiting.push_back((pg, primary));
+        self.give_up(pg);
+        self.waiting.insert(self.next, (pg, primary));
+        self.numbers.insert(pg, self.next);
+        self.next += 1;
+    }
+
+    fn give_up(&mut self, pg: PgId) {
+        if let Some(number) = self.numbers.remove(&pg) {
+            self.waiting.remove(&number);
+        }
     }
 
     fn release(&mut self, pg: PgId) {
         self.taken.remove(&pg);
-        self.waiting.retain(|(waiting, _)| *waiting != pg);
+        self.give_up(pg);
     }
 
     fn grant(&mut self, places: usize) -> Option<(PgId, Option<OsdId>)> {
         if self.taken.len() >= places.max(1) {
             return None;
         }
-        let (pg, primary) = self.waiting.pop_front()?;
+        let (_, (pg, primary)) = self.waiting.pop_first()?;
+        self.numbers.remove(&pg);
         self.taken.insert(pg);
         Some((pg, primary))
     }
@@ -41,7 +54,7 @@ impl Places {
 impl Places {
     fn json(&self, places: usize) -> Value {
         let item = |pg: &PgId| json!({ "item": pg.to_string(), "prio": 0, "can_preempt": false });
-        let waiting: Vec<Value> = self.waiting.iter().map(|(pg, _)| item(pg)).collect();
+        let waiting: Vec<Value> = self.waiting.values().map(|(pg, _)| item(pg)).collect();
         let queues = match waiting.is_empty() {
             true => json!([]),
             false => json!([{ "priority": 0, "items": waiting }]),

@@ -530,3 +530,25 @@ fn groups_that_begin_anew_all_at_once_look_only_at_their_own_requests() {
     let looked_at = lone.osd.requests.looked_at() - before;
     assert!(looked_at <= 16 * GROUPS as usize, "{looked_at} requests");
 }
+
+#[test]
+fn each_step_of_trimming_looks_at_few_groups_however_many_have_something_to_trim() {
+    const GROUPS: u32 = 256;
+    let mut lone = Lone::new();
+    let mut pool = lone.map.pool(POOL).unwrap().clone();
+    pool.set_pg_num(GROUPS, lone.map.epoch.next());
+    pool.pgp_num = GROUPS;
+    lone.publish(|increment| {
+        increment.new_pools.insert(POOL, pool);
+        for seed in 0..GROUPS {
+            increment.new_pg_upmap.insert(PgId { pool: POOL, seed }, vec![OsdId(0)]);
+        }
+    });
+    lone.wait(2);
+    let snaps: maps::SnapIntervals = [types::SnapId(1)].into_iter().collect();
+    lone.publish(|increment| drop(increment.new_removed_snaps.insert(POOL, snaps)));
+    lone.wait(10);
+    assert!(lone.osd.groups.values().all(|group| group.left_to_trim() == 0));
+    let looked_at = lone.osd.trims.looked_at;
+    assert!(looked_at <= 4 * GROUPS as usize, "{looked_at} looks");
+}

@@ -28,6 +28,8 @@ const STEP_OBJECTS: usize = 16;
 const STEP_BYTES_MAX: usize = 64 << 10;
 /// Groups that an OSD trims at once (`osd_max_trimming_pgs`).
 const GROUPS_MAX: usize = 2;
+/// Groups that one turn looks at.
+const LOOKED_AT_MAX: usize = 64;
 /// How long a group is left alone that cannot be trimmed now.
 const RETRY: Duration = Duration::from_millis(500);
 
@@ -88,13 +90,41 @@ impl Group {
 /// The groups that have something to trim.
 #[derive(Debug, Default)]
 pub(crate) struct Trims {
+    /// Those that may have their turn, those that rest until then, and those that have a step on its way.
     queue: BTreeSet<PgId>,
+    resting: BTreeSet<(Time, PgId)>,
+    busy: BTreeSet<PgId>,
     pub due: Option<Time>,
+    /// Groups that were looked at.
+    #[cfg(test)]
+    pub looked_at: usize,
 }
 
 impl Trims {
     fn look_at(&mut self, when: Time) {
         self.due = Some(self.due.map_or(when, |due| due.min(when)));
+    }
+
+    /// Those that have rested.
+    fn wake(&mut self, now: Time) {
+        while let Some((until, pg)) =
+            self.resting.first().copied().filter(|(until, _)| *until <= now)
+        {
+            self.resting.remove(&(until, pg));
+            self.queue.insert(pg);
+        }
+    }
+
+    /// The next that may have its turn, while there are not too many.
+    fn next(&mut self) -> Option<PgId> {
+        if self.busy.len() >= GROUPS_MAX {
+            return None;
+        }
+        #[cfg(test)]
+        {
+            self.looked_at += 1;
+        }
+        self.queue.pop_first()
     }
 }
 
@@ -118,37 +148,40 @@ impl Osd {
         if self.map.flags.contains(OsdMapFlags::NOSNAPTRIM) {
             return;
         }
+        self.trims.wake(now);
         let groups = &self.groups;
-        let is_waiting = |pg: &PgId| {
-            let group = groups.get(pg).filter(|group| group.pg.is_primary());
-            group.is_some_and(|group| group.next_to_trim().is_some())
-        };
-        self.trims.queue.retain(is_waiting);
-        let is_busy = |pg: &&PgId| groups[pg].trim.step.is_some();
-        let mut busy = self.trims.queue.iter().filter(is_busy).count();
-        for pg in self.trims.queue.clone() {
-            let group = &self.groups[&pg];
-            if group.trim.step.is_some() {
-                continue;
-            }
+        // A step is forgotten where the members changed.
+        self.trims.busy.retain(|pg| groups.get(pg).is_some_and(|group| group.trim.step.is_some()));
+        for _ in 0..LOOKED_AT_MAX {
+            let Some(pg) = self.trims.next() else { break };
+            let group = self.groups.get(&pg).filter(|group| group.pg.is_primary());
+            // The end of its step brings it back.
+            let wants =
+                |group: &&Group| group.trim.step.is_none() && group.next_to_trim().is_some();
+            let Some(group) = group.filter(wants) else { continue };
             let is_ready = group.pg.is_clean() && group.pg.committed() >= group.trim.since;
-            let may = is_ready && busy < GROUPS_MAX;
-            match may && group.trim.not_before <= now {
-                true => {
-                    busy += 1;
-                    self.begin_step(pg);
-                }
-                false => {
-                    let again = if may { group.trim.not_before } else { now + RETRY };
-                    self.trims.look_at(again);
-                }
+            let again = if is_ready { group.trim.not_before } else { now + RETRY };
+            match again <= now {
+                true => self.begin_step(pg),
+                false => drop(self.trims.resting.insert((again, pg))),
             }
+        }
+        if let Some((until, _)) = self.trims.resting.first() {
+            self.trims.look_at(*until);
+        }
+        let has_place = self.trims.busy.len() < GROUPS_MAX;
+        match self.trims.queue.is_empty() {
+            true => {}
+            false if has_place => self.trims.look_at(now),
+            // The end of a step makes it look, but not where the members change.
+            false => self.trims.look_at(now + RETRY),
         }
     }
 
     fn begin_step(&mut self, pg: PgId) {
         let Some(group) = self.groups.get_mut(&pg) else { return };
         let Some(snap) = group.next_to_trim() else { return };
+        self.trims.busy.insert(pg);
         group.trim.step = Some(Step { snap, left: None, has_failed: false });
         let kind = RequestKind::OmapList {
             collection: Collection(pg),
@@ -240,6 +273,8 @@ impl Osd {
         let Some(group) = self.groups.get_mut(&pg) else { return };
         group.trim.step = None;
         group.trim.not_before = now + pause;
+        self.trims.busy.remove(&pg);
+        self.trims.queue.insert(pg);
         if group.next_to_trim().is_none() {
             self.reporting.request(now);
         }
