@@ -67,6 +67,13 @@ impl Class {
 }
 
 impl Budget {
+    /// Whether a request waits for memory.
+    pub fn waits(&self, request: u64) -> bool {
+        let accounts = [&self.requests, &self.copies, &self.pieces];
+        let mut waiting = accounts.into_iter().flat_map(|account| &account.waiting);
+        waiting.any(|(key, ..)| *key == request)
+    }
+
     fn account(&mut self, class: Class) -> &mut Account {
         match class {
             Class::Request => &mut self.requests,

@@ -1,7 +1,7 @@
 //! What an OSD tells of its own accord: requests that take long, copies that had to be replaced, and omaps that are
 //! too large.
 
-use crate::request::Origin;
+use crate::request::{Origin, Request};
 use crate::{Osd, limits};
 use engine::Time;
 use pg::Pg;
@@ -116,7 +116,8 @@ impl Osd {
     pub(crate) fn slow_requests(&self, now: Time) -> SlowRequests {
         let limit = self.options.op_complaint_time;
         let mut slow = SlowRequests::default();
-        for (_, request) in self.requests.iter() {
+        let mut oldest = None;
+        for (key, request) in self.requests.iter() {
             let age = now.since(request.arrived);
             if !matches!(request.origin, Origin::Client { .. }) || age < limit {
                 continue;
@@ -125,13 +126,23 @@ impl Osd {
             let age = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
             if age >= slow.oldest_ms {
                 (slow.oldest_ms, slow.oldest_in) = (age, request.pg);
-                slow.state = self
-                    .groups
-                    .get(&request.pg)
-                    .map_or_else(|| "not here".to_owned(), |group| state_text(&group.pg));
+                oldest = Some((key, request));
             }
         }
+        if let Some((key, request)) = oldest {
+            slow.state = self.state_of_wait(now, key, request);
+        }
         slow
+    }
+
+    /// `active+clean, it waits for osd.1 to store it`
+    fn state_of_wait(&self, now: Time, key: u64, request: &Request) -> String {
+        let group = self.groups.get(&request.pg);
+        let state = group.map_or_else(|| "not here".to_owned(), |group| state_text(&group.pg));
+        match self.cause_of_wait(now, key, request) {
+            None => state,
+            Some(cause) => format!("{state}; it {cause}"),
+        }
     }
 }
 

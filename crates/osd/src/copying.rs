@@ -51,6 +51,10 @@ struct Target {
 }
 
 impl Copies {
+    pub fn waits(&self, request: u64) -> bool {
+        self.active.values().any(|copy| copy.request == request)
+    }
+
     /// When the next piece is to be asked for again.
     pub fn due(&self) -> Option<Time> {
         self.active.values().map(|copy| copy.retry_at).min()

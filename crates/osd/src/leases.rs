@@ -68,6 +68,10 @@ impl Leases {
         at <= now && self.started.is_some_and(|started| started <= at)
     }
 
+    pub fn is_held_by(&self, member: OsdId, now: Time) -> bool {
+        self.held.get(&member).is_some_and(|until| now < *until)
+    }
+
     fn held_by(&self, members: impl Iterator<Item = OsdId>) -> Time {
         let held = members.map(|osd| self.held.get(&osd).copied().unwrap_or(Time::ZERO));
         held.min().unwrap_or(Time::FAR_FUTURE)

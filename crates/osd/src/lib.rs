@@ -62,6 +62,7 @@ mod snaptrim;
 mod storage;
 mod stored_maps;
 mod turns;
+mod waits;
 mod watches;
 
 pub use config::{Config, Sizes, VERSION};

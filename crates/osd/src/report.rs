@@ -298,7 +298,7 @@ fn stat(group: &mut Group, now: UTime, epoch: Epoch, sequence: u64) -> PgStat {
         write_bytes: group.counters.write_bytes,
         // Who is clean as of now needs nothing that was before.
         last_epoch_clean: if pg.is_clean() { epoch } else { info.history.last_epoch_clean },
-        blocked_by: pg.blocked_by().collect(),
+        blocked_by: blocked_by(pg),
         last_scrub: stamps.last,
         last_deep_scrub: stamps.last_deep,
         scrub_errors: stamps.errors.total(),
@@ -309,6 +309,15 @@ fn stat(group: &mut Group, now: UTime, epoch: Epoch, sequence: u64) -> PgStat {
         snaptrim_queue: group.left_to_trim(),
         purged_snaps: group.trim.purged.intervals().collect(),
         ..PgStat::default()
+    }
+}
+
+/// For whom the group waits: OSDs that must come back, or else those that have not answered.
+fn blocked_by(pg: &Pg) -> Vec<types::OsdId> {
+    let down: Vec<types::OsdId> = pg.blocked_by().collect();
+    match down.is_empty() && !pg.is_serving() {
+        true => pg.waiting_for().collect(),
+        false => down,
     }
 }
 

@@ -501,6 +501,21 @@ fn requests_that_wait_long_are_reported_with_what_they_wait_for() {
 }
 
 #[test]
+fn a_slow_request_of_a_group_that_serves_is_reported_with_its_own_cause() {
+    let mut lone = Lone::new();
+    let conn = lone.client("allow *");
+    assert_eq!(lone.call(conn, "a", append(100)), Some(0));
+    lone.held = Some(Default::default());
+    lone.send(conn, "a", read(), 0);
+    lone.wait(40);
+    assert_eq!(lone.slow.state, "active+clean; it waits for the disk of this OSD");
+    lone.send(conn, "a", append(100), 0);
+    assert!(lone.answer_held());
+    lone.wait(10);
+    assert_eq!(lone.slow.count, 0);
+}
+
+#[test]
 fn groups_that_begin_anew_all_at_once_look_only_at_their_own_requests() {
     const GROUPS: u32 = 64;
     let mut lone = Lone::new();

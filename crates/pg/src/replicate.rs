@@ -43,7 +43,7 @@ pub(crate) struct InFlight {
     pub version: EVersion,
     pub ticket: u64,
     /// Bits of the acting members that have not stored it.
-    waiting: u64,
+    pub waiting: u64,
 }
 
 const ENTRY_LEN_USUAL: usize = 192;

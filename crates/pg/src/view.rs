@@ -65,6 +65,14 @@ impl Pg {
         self.peers.iter().map(|(osd, peer)| (*osd, peer.info.as_ref()))
     }
 
+    /// The members that have not said that they stored a write which is on its way.
+    pub fn not_stored_by(&self, version: EVersion) -> impl Iterator<Item = OsdId> + '_ {
+        let write = self.in_flight.iter().find(|write| write.version == version);
+        let waiting = write.map_or(0, |write| write.waiting);
+        let members = self.participants.iter().enumerate();
+        members.filter(move |(index, _)| waiting & (1 << index) != 0).map(|(_, osd)| *osd)
+    }
+
     /// The OSDs whose answers the present state waits for.
     pub fn waiting_for(&self) -> impl Iterator<Item = OsdId> + '_ {
         self.waiting.iter().copied()
