@@ -8,6 +8,7 @@ mod groups;
 mod monitors;
 mod osds;
 mod pools;
+mod scrubs;
 
 use crate::monitor::Overview;
 use crate::state::State;
@@ -76,6 +77,7 @@ pub fn health(view: &View<'_>) -> Health {
     osds::check(&mut health, view);
     groups::check(&mut health, view);
     pools::check(&mut health, view);
+    scrubs::check(&mut health, view);
     crashes::check(&mut health, view);
     take_reported(&mut health, view.stats);
     health.muted = view.state.mutes.iter().map(|mute| mute.code.clone()).collect();

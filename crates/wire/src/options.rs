@@ -94,6 +94,8 @@ pub const TABLE: &[Known] = known! {
     "mon_osd_auto_mark_new_in", Switch, "true", "mark new OSDs in that boot";
     "mon_warn_on_misplaced", Switch, "false", "warn about objects that are complete but not where they should be";
     "mon_warn_on_pool_pg_num_not_power_of_two", Switch, "true", "warn about pools whose pg_num is not a power of two";
+    "mon_warn_pg_not_scrubbed_ratio", Real, "0.5", "the share of osd_scrub_max_interval beyond it after which health names a group that was not scrubbed; 0 is never";
+    "mon_warn_pg_not_deep_scrubbed_ratio", Real, "0.75", "the same of osd_deep_scrub_interval and deep scrubs";
     "mon_osd_warn_num_repaired", Number, "10", "copies of an OSD that were bad and replaced since it was started, from which on its disk is suspected";
     "mon_target_pg_per_osd", Number, "100", "copies of placement groups per OSD that autoscaling aims at";
     "target_max_misplaced_ratio", Real, "0.05", "the share of copies that may be misplaced while the balancer or a change of pg_num goes on";
