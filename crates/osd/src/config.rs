@@ -38,10 +38,16 @@ pub struct Sizes {
     pub groups: pg::Sizes,
     /// Data in one piece of an object that is copied.
     pub copy_chunk_max: u64,
+    /// Groups that are told a new map in one turn.
+    pub groups_placed: usize,
 }
 
 impl Default for Sizes {
     fn default() -> Self {
-        Sizes { groups: pg::Sizes::default(), copy_chunk_max: limits::COPY_CHUNK_MAX }
+        Sizes {
+            groups: pg::Sizes::default(),
+            copy_chunk_max: limits::COPY_CHUNK_MAX,
+            groups_placed: limits::GROUPS_PLACED_MAX,
+        }
     }
 }

@@ -7,7 +7,7 @@
 use crate::request::Origin;
 use crate::{Osd, limits};
 use engine::{ConnId, Message, Output, Time};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, VecDeque};
 use types::{Epoch, OsdId};
 
 #[derive(Debug)]
@@ -20,6 +20,8 @@ pub(crate) enum Early {
 pub(crate) struct Waiting {
     /// In order of arrival, with the epoch that is waited for.
     all: Vec<(Epoch, Early)>,
+    /// What has waited long enough, and is taken a bounded number at a time.
+    ready: VecDeque<Early>,
     /// Of group messages.
     sessions: BTreeMap<ConnId, Held>,
 }
@@ -41,6 +43,10 @@ impl Waiting {
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.all.len()
+    }
+
+    pub fn is_ready(&self) -> bool {
+        !self.ready.is_empty()
     }
 }
 
@@ -86,16 +92,21 @@ impl Osd {
         let (ready, early): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|(awaited, _)| *awaited <= epoch);
         self.early.all = early;
-        let mut ended = BTreeSet::new();
-        for (_, early) in ready {
-            match early {
-                Early::Request(key) => self.admit(now, key),
-                Early::Group { conn, .. } if ended.contains(&conn) => {}
-                Early::Group { conn, from, message } => {
+        self.early.ready.extend(ready.into_iter().map(|(_, early)| early));
+        self.take_ready(now);
+    }
+
+    /// Takes some of that. All that comes meanwhile waits behind it (`placing.rs`).
+    pub(crate) fn take_ready(&mut self, now: Time) {
+        for _ in 0..limits::HELD_INPUTS_PER_TURN {
+            match self.early.ready.pop_front() {
+                None => return,
+                Some(Early::Request(key)) => self.admit(now, key),
+                Some(Early::Group { conn, from, message }) => {
                     self.release_message(conn, &message);
                     if let Err(error) = self.deliver_group_message(now, conn, from, message) {
+                        // And with it all else that it has said.
                         self.end_session(now, conn, &error);
-                        ended.insert(conn);
                     }
                 }
             }
@@ -120,7 +131,7 @@ impl Osd {
         self.early.sessions.remove(&conn);
         let mut gone = Vec::new();
         let requests = &self.requests;
-        self.early.all.retain(|(_, early)| match early {
+        let mut stays = |early: &Early| match early {
             Early::Group { conn: of, .. } => *of != conn,
             Early::Request(key) => {
                 let origin = requests.get(*key).map(|request| request.origin);
@@ -128,7 +139,9 @@ impl Osd {
                 gone.extend(ends.then_some(*key));
                 !ends
             }
-        });
+        };
+        self.early.all.retain(|(_, early)| stays(early));
+        self.early.ready.retain(stays);
         gone.into_iter().for_each(|key| self.forget_request(key));
     }
 }

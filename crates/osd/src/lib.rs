@@ -48,6 +48,7 @@ mod options;
 mod osd;
 mod peers;
 mod placement;
+mod placing;
 mod recovery;
 mod replies;
 mod report;

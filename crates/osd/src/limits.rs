@@ -79,6 +79,12 @@ pub const SLOW_HEARTBEAT: Duration = Duration::from_secs(1);
 /// Lines that the cluster log gets with one report, and those that wait for a report, at most.
 pub const LOG_LINES_MAX: usize = 20;
 pub const LOG_LINES_WAITING_MAX: usize = 1000;
+/// Groups that are told a new map in one turn, at some 20 µs each; inputs that wait meanwhile, beyond which all is done at
+/// once; and how many of them are taken in one turn.
+pub const GROUPS_PLACED_MAX: usize = 128;
+pub const HELD_INPUTS_MAX: usize = 65_536;
+pub const HELD_BYTES_MAX: usize = 64 << 20;
+pub const HELD_INPUTS_PER_TURN: usize = 256;
 /// Missing objects that one report looks at, to find how many of them nobody has.
 pub const UNFOUND_LOOKS_MAX: usize = 8192;
 /// Steps of searches for something to recover that one turn makes and that find nothing.

@@ -280,6 +280,9 @@ impl Osd {
                 continue;
             }
             self.map_changed(now);
+            if self.placing.is_on() || self.early.is_ready() {
+                return self.placing.put_back(message);
+            }
             epoch = epoch.next();
         }
     }

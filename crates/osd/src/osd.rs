@@ -22,6 +22,7 @@ use crate::operations::Operations;
 use crate::options::Options;
 use crate::peers::Peers;
 use crate::placement::Placed;
+use crate::placing::Placing;
 use crate::recovery::Scheduler;
 use crate::report::Reporting;
 use crate::requests::Requests;
@@ -73,6 +74,7 @@ pub struct Osd {
     pub(crate) map: OsdMap,
     pub(crate) candidates: Candidates,
     pub(crate) placed: Placed,
+    pub(crate) placing: Placing,
     pub(crate) stored_maps: StoredMaps,
     pub(crate) history: MapsHistory,
     pub(crate) secrets: RotatingSecrets,
@@ -141,6 +143,7 @@ impl Osd {
             map: OsdMap::new(config.fsid),
             candidates: Candidates::default(),
             placed: Placed::default(),
+            placing: Placing::default(),
             stored_maps: StoredMaps::default(),
             config,
             host_facts: BTreeMap::new(),
@@ -238,8 +241,8 @@ impl Osd {
     }
 
     /// What an input led to is done all at once.
-    fn finish_input(&mut self, now: Time) {
-        if self.stage == Stage::Failed {
+    pub(crate) fn finish_input(&mut self, now: Time) {
+        if self.stage == Stage::Failed || self.placing.is_on() {
             return;
         }
         self.grant_memory(now);
@@ -314,6 +317,41 @@ impl Osd {
     }
 }
 
+/// Inputs, when it is their turn (`placing.rs`).
+impl Osd {
+    pub(crate) fn take_opened(&mut self, now: Time, conn: ConnId, peer: Peer) {
+        self.handshakes.remove(&conn);
+        if self.monitor.is(conn) {
+            self.monitor_opened(now);
+        } else if conn.is_accepted() {
+            self.sessions.insert(conn, Session::new(peer));
+        } else if let Some(osd) = self.peers.of(conn) {
+            self.sessions.insert(conn, Session::to_osd(peer, osd));
+        }
+    }
+
+    pub(crate) fn take_message(&mut self, now: Time, conn: ConnId, message: Message) {
+        if let Err(error) = self.dispatch(now, conn, message) {
+            self.end_session(now, conn, &error);
+        }
+    }
+
+    pub(crate) fn take_closed(&mut self, now: Time, conn: ConnId) {
+        self.handshakes.remove(&conn);
+        self.proofs.remove(&conn);
+        if self.monitor.is(conn) {
+            self.monitor_closed(now);
+        } else if conn.is_accepted() || !self.heartbeat_closed(now, conn) {
+            self.forget_session(now, conn);
+            self.peer_closed(now, conn);
+        }
+    }
+
+    pub(crate) fn take_completion(&mut self, now: Time, completion: Completion) {
+        self.complete(now, completion);
+    }
+}
+
 impl Daemon for Osd {
     type Request = store::Request;
     type Completion = Completion;
@@ -335,46 +373,32 @@ impl Daemon for Osd {
 
     fn handle_opened(&mut self, now: Time, conn: ConnId, peer: Peer) {
         self.now = now;
-        self.handshakes.remove(&conn);
-        if self.monitor.is(conn) {
-            self.monitor_opened(now);
-        } else if conn.is_accepted() {
-            self.sessions.insert(conn, Session::new(peer));
-        } else if let Some(osd) = self.peers.of(conn) {
-            self.sessions.insert(conn, Session::to_osd(peer, osd));
-        }
-        self.finish_input(now);
+        self.hold_opened(now, conn, peer);
     }
 
     fn handle_message(&mut self, now: Time, conn: ConnId, message: Message) {
         self.now = now;
-        if let Err(error) = self.dispatch(now, conn, message) {
-            self.end_session(now, conn, &error);
-        }
-        self.finish_input(now);
+        self.hold_message_input(now, conn, message);
     }
 
     fn handle_closed(&mut self, now: Time, conn: ConnId) {
         self.now = now;
-        self.handshakes.remove(&conn);
-        self.proofs.remove(&conn);
-        if self.monitor.is(conn) {
-            self.monitor_closed(now);
-        } else if conn.is_accepted() || !self.heartbeat_closed(now, conn) {
-            self.forget_session(now, conn);
-            self.peer_closed(now, conn);
-        }
-        self.finish_input(now);
+        self.hold_closed(now, conn);
     }
 
     fn handle_completion(&mut self, now: Time, completion: Completion) {
         self.now = now;
-        self.complete(now, completion);
-        self.finish_input(now);
+        self.hold_completion(now, completion);
     }
 
     fn handle_timeout(&mut self, now: Time) {
         self.now = now;
+        if self.placing.is_on() {
+            self.heartbeat_if_due(now);
+        }
+        if self.place_turn(now) {
+            return;
+        }
         self.monitor_timeout(now);
         if self.stage == Stage::Failed {
             return self.report_if_due(now);
@@ -396,6 +420,9 @@ impl Daemon for Osd {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
+        if self.is_behind() {
+            return Some(self.now);
+        }
         if self.stage == Stage::Failed {
             let due = [self.monitor.next_attempt(), self.reporting.due()];
             return due.into_iter().flatten().min();

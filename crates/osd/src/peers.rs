@@ -40,6 +40,15 @@ impl Peers {
     }
 }
 
+impl Peers {
+    /// The OSD that a session of ours leads to, and where it was looked for.
+    pub fn address_of(&self, conn: ConnId) -> Option<(OsdId, EntityAddrVec)> {
+        let osd = self.of(conn)?;
+        let link = self.links.get(&osd).filter(|link| link.conn == conn)?;
+        Some((osd, link.addrs.clone()))
+    }
+}
+
 impl Osd {
     /// Sends to another OSD as the map knows it; what it cannot be told is lost with the interval.
     pub(crate) fn send_to_osd(&mut self, to: OsdId, message: Message) {

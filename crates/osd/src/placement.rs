@@ -3,6 +3,7 @@
 use crate::Osd;
 use crate::groups::Group;
 use crate::osd::Stage;
+use crate::placing::{Job, Then};
 use engine::{ConnId, Time};
 use maps::{OsdMap, stable_bits};
 use pg::{MapChange, Members, OsdStatus, Osds};
@@ -15,10 +16,15 @@ impl Osd {
     pub(crate) fn map_changed(&mut self, now: Time) {
         self.check_own_state(now);
         self.remove_groups_of_deleted_pools(now);
-        self.place_groups(now);
+        self.begin_placing(now, Then::Map);
+    }
+
+    /// All groups know the new map.
+    fn map_is_told(&mut self, now: Time) {
         if self.reshaping.is_idle() {
             self.store_map();
         }
+        self.heartbeats.choose_anew();
         self.peers_changed();
         self.resend_copies(now);
         self.end_blocklisted_watches(now);
@@ -44,43 +50,71 @@ impl Osd {
     }
 
     /// Tells the groups their members. Also those of a time in which this OSD is not up: what happens
-    /// then must be known when it is.
-    pub(crate) fn place_groups(&mut self, now: Time) {
+    /// then must be known when it is. Where there are many, the rest waits for the next turns, and all else with it
+    /// (`placing.rs`).
+    pub(crate) fn begin_placing(&mut self, now: Time, then: Then) {
         if self.stage == Stage::Loading {
+            return self.placed_all(now, then);
+        }
+        self.candidates.update(&self.map, self.config.id);
+        let map = &self.map;
+        let is_gap = map.epoch != self.placed.epoch.next() && self.placed.epoch != map.epoch;
+        let all = self.candidates.with(self.groups.keys().copied());
+        let rest = Vec::from_iter(all).into_iter();
+        let job = Job { rest, osds: Arc::new(statuses(map)), is_gap, then };
+        self.placing.begin(job);
+        self.go_on_placing(now);
+    }
+
+    /// Tells some groups; false if that was all.
+    pub(crate) fn place_some(&mut self, now: Time, job: &mut Job) -> bool {
+        let map = std::mem::take(&mut self.map);
+        let some: Vec<PgId> = job.rest.by_ref().take(self.config.sizes.groups_placed).collect();
+        for pg in &some {
+            self.tell_map(*pg, &map, job);
+        }
+        self.map = map;
+        // What they want done is not gathered for all: with very many groups that would be much.
+        some.iter().for_each(|pg| self.pump_group(now, *pg));
+        !job.rest.as_slice().is_empty()
+    }
+
+    fn tell_map(&mut self, pg: PgId, map: &OsdMap, job: &Job) {
+        let is_up = self.is_up();
+        // Only whole copies can be held yet.
+        let pool = map.pool(pg.pool).filter(|pool| pool.is_replicated());
+        if pool.is_none_or(|pool| pg.seed >= pool.pg_num) {
             return;
         }
-        let map = std::mem::take(&mut self.map);
-        self.candidates.update(&map, self.config.id);
-        let osds = Arc::new(statuses(&map));
-        let is_gap = map.epoch != self.placed.epoch.next() && self.placed.epoch != map.epoch;
-        let is_up = self.is_up();
-        for pg in self.candidates.with(self.groups.keys().copied()) {
-            // Only whole copies can be held yet.
-            let pool = map.pool(pg.pool).filter(|pool| pool.is_replicated());
-            if pool.is_none_or(|pool| pg.seed >= pool.pg_num) {
-                continue;
-            }
-            let members = self.members(&map, pg);
-            let is_member = is_up && members.is_member(self.config.id);
-            let known = self.groups.get(&pg).map(|group| &group.pg);
-            if !is_member && known.is_none() {
-                continue;
-            }
-            let bits = known.filter(|known| known.interval() > Epoch(0));
-            let bits = bits.map(|known| known.members().hash_bits);
-            let is_new = !is_gap && !self.placed.pools.contains(&pg.pool);
-            let (epoch, osds) = (map.epoch, osds.clone());
-            let change = MapChange { epoch, osds, is_up, is_gap, is_new };
-            self.place_group(pg, &change, members);
-            if let Some(bits) = bits {
-                self.reshape(pg, bits, &map, &change);
-            }
+        let members = self.members(map, pg);
+        let is_member = is_up && members.is_member(self.config.id);
+        let known = self.groups.get(&pg).map(|group| &group.pg);
+        if !is_member && known.is_none() {
+            return;
         }
-        self.placed = Placed::of(&map);
-        self.map = map;
-        self.announce_merges(now);
-        self.take_pool_snapshots(self.now);
-        self.pump_groups(now);
+        let bits = known.filter(|known| known.interval() > Epoch(0));
+        let bits = bits.map(|known| known.members().hash_bits);
+        let is_new = !job.is_gap && !self.placed.pools.contains(&pg.pool);
+        let (epoch, osds, is_gap) = (map.epoch, job.osds.clone(), job.is_gap);
+        let change = MapChange { epoch, osds, is_up, is_gap, is_new };
+        self.place_group(pg, &change, members);
+        if let Some(bits) = bits {
+            self.reshape(pg, bits, map, &change);
+        }
+    }
+
+    /// What can be done only when all groups know the map.
+    pub(crate) fn placed_all(&mut self, now: Time, then: Then) {
+        if self.stage != Stage::Loading {
+            self.placed = Placed::of(&self.map);
+            self.announce_merges(now);
+            self.take_pool_snapshots(self.now);
+            self.pump_groups(now);
+        }
+        match then {
+            Then::Map => self.map_is_told(now),
+            Then::Boot => self.go_to_monitor(now),
+        }
     }
 
     /// Groups learn whether they are going to be merged, and go on if they are not any more.

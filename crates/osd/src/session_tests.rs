@@ -17,13 +17,14 @@ use lone::{CLIENT_ADDR, Lone, POOL};
 use maps::{OsdMapFlags, PoolFlags};
 use std::collections::BTreeMap;
 use store::mem::MemStore;
+use types::features::SUPPORTED;
 use types::{
     AddrType, EntityAddr, EntityAddrVec, EntityName, EntityType, Errno, OsdId, PgId, PoolId, UTime,
 };
-use wire::OsdOp;
 use wire::op::{OpCode, request_flags, watch_op};
 use wire::osd_op::WatchArguments;
 use wire::watch::{NotifyRequest, WatchEvent};
+use wire::{MessageBody, OsdOp};
 
 const METHOD_NONE: u32 = 1;
 const METHOD_CEPHX: u32 = 2;
@@ -566,4 +567,34 @@ fn each_step_of_trimming_looks_at_few_groups_however_many_have_something_to_trim
     assert!(lone.osd.groups.values().all(|group| group.left_to_trim() == 0));
     let looked_at = lone.osd.trims.looked_at;
     assert!(looked_at <= 4 * GROUPS as usize, "{looked_at} looks");
+}
+
+#[test]
+fn a_map_is_told_to_few_groups_in_one_turn_and_heartbeats_are_answered_meanwhile() {
+    let groups = 4 * crate::limits::GROUPS_PLACED_MAX as u32;
+    let mut lone = Lone::new();
+    let conn = lone.client("allow *");
+    let mut pool = lone.map.pool(POOL).unwrap().clone();
+    pool.set_pg_num(groups, lone.map.epoch.next());
+    pool.pgp_num = groups;
+    lone.publish(|increment| {
+        increment.new_pools.insert(POOL, pool.clone());
+        for seed in 0..groups {
+            increment.new_pg_upmap.insert(PgId { pool: POOL, seed }, vec![OsdId(0)]);
+        }
+    });
+    lone.wait(2);
+    assert!(lone.is_active() && !lone.osd.is_behind());
+    // All begin an interval. What comes meanwhile waits, and is done then.
+    pool.size = 2;
+    let before = lone.osd.placing.turns;
+    lone.publish(|increment| drop(increment.new_pools.insert(POOL, pool)));
+    let tid = lone.send(conn, "object", append(1), 0);
+    assert!(lone.osd.placing.is_on() && lone.replies.is_empty());
+    let beat = wire::internal::Heartbeat { is_answer: false, stamp: 7, epoch: lone.map.epoch };
+    lone.deliver(conn, beat.encode(SUPPORTED));
+    assert_eq!(lone.beats, 1, "a heartbeat is answered");
+    lone.wait(2);
+    assert!(lone.osd.placing.turns - before >= 4);
+    assert_eq!(lone.replies.pop_front().map(|(known, _)| known), Some(tid));
 }

@@ -6,6 +6,7 @@ use crate::groups::Group;
 use crate::objects::state_of;
 use crate::osd::Stage;
 use crate::placement::Placed;
+use crate::placing::Then;
 use crate::scrub::ScrubTag;
 use crate::{failed_disk, stored_maps};
 use engine::{Output, Time};
@@ -170,8 +171,12 @@ impl Osd {
         self.stage = Stage::Booting;
         if self.epoch() > Epoch(0) {
             self.placed = Placed::of(&self.map);
-            self.place_groups(now);
+            return self.begin_placing(now, Then::Boot);
         }
+        self.go_to_monitor(now);
+    }
+
+    pub(crate) fn go_to_monitor(&mut self, now: Time) {
         self.connect_to_monitor();
         self.reporting.request(now);
     }

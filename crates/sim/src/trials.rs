@@ -21,6 +21,9 @@ const COPIES_ONE_IN: u64 = 4;
 /// In one seed of so many there is a pool over its quota.
 const QUOTA_ONE_IN: u64 = 8;
 /// In one seed of so many some clients read from any member of a group.
+const FEW_GROUPS_ONE_IN: u64 = 3;
+/// Groups that are told a map in one turn.
+const GROUPS_PLACED: [usize; 3] = [1, 2, 5];
 const BALANCES_ONE_IN: u64 = 4;
 /// How much of all faults those of one trial may be.
 const SHARES: [u64; 3] = [1, 3, 8];
@@ -94,12 +97,17 @@ impl Trials {
                 mix.weights.push((kind, 1 + total / share));
             }
         }
+        if p.chance(1, FEW_GROUPS_ONE_IN) {
+            trials.sizes.groups_placed = *p.choose(&GROUPS_PLACED);
+        }
         trials
     }
 
     /// What is special about the seed.
-    pub fn traits(&self) -> [(&'static str, bool); 5] {
+    pub fn traits(&self) -> [(&'static str, bool); 6] {
+        let is_placed_in_turns = self.sizes.groups_placed <= GROUPS_PLACED[GROUPS_PLACED.len() - 1];
         [
+            ("maps are told over many turns", is_placed_in_turns),
             ("objects of many pieces", self.has_pieces),
             ("logs that backfill stands in for", self.sizes.groups.log_entries_max < LOGS[3].0),
             ("objects are copied", self.has_copies),
@@ -119,5 +127,5 @@ fn draw_sizes(p: &mut Prng) -> osd::Sizes {
         piece_omap_entries_max: *p.choose(&PIECE_ENTRIES),
         page_objects_max: *p.choose(&PAGE_OBJECTS),
     };
-    osd::Sizes { groups, copy_chunk_max: piece_data_max }
+    osd::Sizes { groups, copy_chunk_max: piece_data_max, ..osd::Sizes::default() }
 }

@@ -45,6 +45,11 @@ impl Heartbeats {
         self.due
     }
 
+    /// Groups have other members.
+    pub fn choose_anew(&mut self) {
+        self.chosen = Epoch(0);
+    }
+
     /// For how long an OSD has owed an answer.
     pub fn silence(&self, now: Time, osd: OsdId) -> Duration {
         let awake = self.clock.at(now);
@@ -85,7 +90,10 @@ impl Osd {
             return;
         }
         self.heartbeats.clock.woke(due, now);
-        self.choose_partners();
+        // Only groups that know the map tell who their members are.
+        if !self.placing.is_on() {
+            self.choose_partners();
+        }
         let osds: Vec<OsdId> = self.heartbeats.partners.keys().copied().collect();
         for osd in osds {
             self.judge_partner(now, osd);
@@ -214,12 +222,14 @@ impl Osd {
     /// Nobody listens at an OSD's address: it does not run, so there is nothing to wait for. A
     /// lossless session goes on trying, should the monitor not believe it.
     pub(crate) fn refused(&mut self, conn: ConnId) {
-        let partner = self.heartbeats.by_conn.get(&conn);
-        let Some(osd) = partner.copied().or_else(|| self.peers.of(conn)) else { return };
-        if let Some(addrs) = self.map.client_addrs(osd).cloned() {
-            let dead = OsdFailure::FAILED | OsdFailure::IMMEDIATE | OsdFailure::DEAD;
-            self.report_failure(osd, addrs, dead, Duration::ZERO);
-        }
+        let watched = self.heartbeats.by_conn.get(&conn).and_then(|osd| {
+            let partner = self.heartbeats.partners.get(osd)?;
+            Some((*osd, partner.addrs().clone()))
+        });
+        // Of where it was looked for: it may have another address meanwhile.
+        let Some((osd, addrs)) = watched.or_else(|| self.peers.address_of(conn)) else { return };
+        let dead = OsdFailure::FAILED | OsdFailure::IMMEDIATE | OsdFailure::DEAD;
+        self.report_failure(osd, addrs, dead, Duration::ZERO);
     }
 
     /// Another monitor listens, which has not heard what was reported.

@@ -12,7 +12,9 @@ use types::features::SUPPORTED;
 use types::{
     EntityAddrVec, EntityName, EntityType, HObject, OsdId, ParticipantName, PgId, PoolId, Uuid,
 };
-use wire::internal::{ImageTraffic, RotatingSecrets, SlowRequests, StatsAck, StatsReport};
+use wire::internal::{
+    Heartbeat, ImageTraffic, RotatingSecrets, SlowRequests, StatsAck, StatsReport,
+};
 use wire::op::request_flags;
 use wire::{
     Command, CommandReply, MessageBody, OsdAlive, OsdFailure, OsdMapMessage, OsdMarkMeDown, OsdOp,
@@ -44,6 +46,8 @@ pub struct Lone {
     pub reported: Vec<OsdId>,
     pub health: BTreeMap<String, String>,
     pub slow: SlowRequests,
+    /// Heartbeats that it answered.
+    pub beats: usize,
     /// Numbers of the reports, and how much each said is available.
     pub reports: Vec<(u64, u64)>,
     /// What this OSD wrote into the cluster's log.
@@ -102,6 +106,7 @@ impl Lone {
             reported: Vec::new(),
             health: BTreeMap::new(),
             slow: SlowRequests::default(),
+            beats: 0,
             reports: Vec::new(),
             logged: Vec::new(),
             images: Vec::new(),
@@ -406,6 +411,9 @@ impl Lone {
                 if failure.flags & OsdFailure::IMMEDIATE != 0 {
                     self.reported.push(failure.target);
                 }
+            }
+            Heartbeat::KIND => {
+                self.beats += usize::from(Heartbeat::decode(message).unwrap().is_answer);
             }
             OsdMarkMeDown::KIND => self.leaves.push(OsdMarkMeDown::decode(message).unwrap()),
             StatsReport::KIND => {
