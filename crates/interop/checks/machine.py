@@ -16,7 +16,7 @@ class Machine:
         self.processes, self.osds = {}, range(osds)
         atexit.register(self.stop)
         self.monitor = self.directory / "mon"
-        self.start("mon", "healthy:|ready:", "up", "--data", self.monitor, "--osds", 0, "--listen", "127.0.0.1:0")
+        self.start_monitor()
         self.conf = self.monitor / "ceph.conf"
         os.environ["CEPH_CONF"] = str(self.conf)
         for osd in self.osds: self.create_osd(osd)
@@ -35,6 +35,9 @@ class Machine:
             if any(word in line for word in words.split("|")): return line
             if not line: break
         raise Wrong(f"{name} did not start; see {log.name}")
+
+    def start_monitor(self):
+        self.start("mon", "healthy:|ready:", "up", "--data", self.monitor, "--osds", 0, "--listen", "127.0.0.1:0")
 
     def data(self, osd):
         return self.directory / f"osd.{osd}"

@@ -30,6 +30,7 @@ pub enum Check {
     FullDisk,
     Control,
     Faults,
+    ManyGroups,
     ImagesUnderKills,
     RealImage,
     Guest,
@@ -46,7 +47,7 @@ pub enum Mode {
 }
 
 impl Check {
-    pub const ALL: [Check; 24] = [
+    pub const ALL: [Check; 25] = [
         Check::Commands,
         Check::Rados,
         Check::Librados,
@@ -66,6 +67,7 @@ impl Check {
         Check::FullDisk,
         Check::Control,
         Check::Faults,
+        Check::ManyGroups,
         Check::ImagesUnderKills,
         Check::RealImage,
         Check::Guest,
@@ -94,6 +96,7 @@ impl Check {
             Check::FullDisk => "full-disk",
             Check::Control => "control",
             Check::Faults => "faults",
+            Check::ManyGroups => "many-groups",
             Check::ImagesUnderKills => "images-under-kills",
             Check::RealImage => "real-image",
             Check::Guest => "guest",
@@ -124,6 +127,7 @@ impl Check {
             | Check::FullDisk
             | Check::Control
             | Check::Faults
+            | Check::ManyGroups
             | Check::ImagesUnderKills
             | Check::RealImage
             | Check::Guest
@@ -168,12 +172,13 @@ pub fn plan(clients: &Clients, short: bool) -> Vec<(Check, Mode)> {
             Check::Upstream | Check::RadosModel if clients.name() != "20.2" => {}
             // The release whose answers are kept.
             Check::CompareCommands if clients.name() != "18.2" => {}
-            Check::Guest if short => {}
+            Check::Guest | Check::ManyGroups if short => {}
             Check::SourceTree
             | Check::KillStore
             | Check::FullDisk
             | Check::Control
             | Check::Faults
+            | Check::ManyGroups
             | Check::ImagesUnderKills
             | Check::RealImage
             | Check::Guest
@@ -236,6 +241,7 @@ pub fn execute(run: &Run<'_>) -> Result<()> {
         Check::KillStore => return kill_store(run),
         Check::Control => return control(run),
         Check::Faults => return faults(run),
+        Check::ManyGroups => return with_machine(run, "many_groups.py", MANY_GROUPS),
         Check::ImagesUnderKills => {
             return with_machine(run, "images_under_kills.py", IMAGES_UNDER_KILLS);
         }
@@ -390,6 +396,7 @@ fn faults(run: &Run<'_>) -> Result<()> {
 }
 
 const IMAGES_UNDER_KILLS: &str = include_str!("../checks/images_under_kills.py");
+const MANY_GROUPS: &str = include_str!("../checks/many_groups.py");
 const REAL_IMAGE: &str = include_str!("../checks/real_image.py");
 const GUEST: &str = include_str!("../checks/guest.py");
 
