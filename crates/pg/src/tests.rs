@@ -10,6 +10,7 @@ mod pieces;
 mod recovery;
 mod reshaping;
 mod room;
+mod setup;
 mod sizes;
 mod steps;
 mod world;

@@ -3,6 +3,11 @@
 use super::World;
 use crate::LOG_ENTRIES_MAX;
 
+/// Of three hundred objects.
+fn name_of(number: usize) -> String {
+    format!("object{}", number % 300)
+}
+
 #[test]
 fn an_empty_disk_is_filled() {
     World::new(3).run_script(
@@ -34,15 +39,9 @@ fn copies_whose_logs_do_not_overlap_are_compared() {
          run
          remove gone",
     );
-    for number in 0..2 * LOG_ENTRIES_MAX {
-        world.write(&format!("object{}", number % 300), Some(&number.to_string()));
-        if number % 100 == 0 {
-            world.run();
-        }
-    }
+    world.outgrow_log(name_of, 2 * LOG_ENTRIES_MAX);
     world.run_script(
-        "run
-         up 2
+        "up 2
          restart 2
          map 40 0 1 2
          run
@@ -195,13 +194,7 @@ fn a_former_member_is_dismissed_once_the_group_is_whole() {
 fn with_long_history() -> World {
     let mut world = World::new(4);
     world.run_script("min 1\n size 2\n map 20 0 1\n run");
-    for number in 0..2 * LOG_ENTRIES_MAX {
-        world.write(&format!("object{}", number % 300), Some(&number.to_string()));
-        if number % 100 == 0 {
-            world.run();
-        }
-    }
-    world.run();
+    world.outgrow_log(name_of, 2 * LOG_ENTRIES_MAX);
     world
 }
 

@@ -1,18 +1,10 @@
 //! Copies that turn out to be bad, and are made good from others.
 
 use super::World;
-
-const BEGIN: &str = "map 20 0 1 2
-     run
-     write a one
-     write b two
-     run
-     clean => yes";
+use crate::LOG_ENTRIES_MAX;
 
 fn after(script: &str) {
-    let mut world = World::new(3);
-    world.run_script(BEGIN);
-    world.run_script(script);
+    World::trio().run_script(script);
 }
 
 #[test]
@@ -149,12 +141,8 @@ fn a_deletion_makes_a_repair_needless() {
     );
 }
 
-/// Writes until the log says nothing of what was written before.
 fn outgrow_log(world: &mut World) {
-    for _ in 0..crate::LOG_ENTRIES_MAX + 1 {
-        world.write("b", Some("two"));
-        world.run();
-    }
+    world.outgrow_log(|_| "b".to_owned(), LOG_ENTRIES_MAX + 1);
 }
 
 #[test]
@@ -181,15 +169,9 @@ fn a_new_member_gets_what_its_primary_cannot_read_from_another() {
 /// Whether it is the newest one nobody can tell. So it is not taken for that, and stays where it is.
 #[test]
 fn a_copy_is_not_removed_because_another_cannot_be_read() {
-    let mut world = World::new(2);
+    let mut world = World::pair(2);
     world.run_script(
-        "size 2
-         min 1
-         map 20 0 1
-         run
-         write a one
-         run
-         get 1 a => one
+        "get 1 a => one
          down 1
          map 25 0
          run",
@@ -215,8 +197,7 @@ fn a_copy_is_not_removed_because_another_cannot_be_read() {
 #[test]
 fn a_read_that_fails_once_while_a_member_is_filled_in_does_no_harm() {
     for (osd, kind) in [(0, "meta"), (1, "meta"), (0, "read"), (0, "list"), (1, "list")] {
-        let mut world = World::new(3);
-        world.run_script("size 2\n min 1\n map 20 0 1\n run\n write a one\n run");
+        let mut world = World::pair(3);
         world.run_script("down 1\n map 25 0 2\n run");
         outgrow_log(&mut world);
         world.run_script("up 1\n hold\n map 30 0 1\n until 0 Active");
@@ -257,8 +238,7 @@ fn a_copy_is_not_given_up_because_one_read_of_it_failed() {
 
 #[test]
 fn an_object_that_is_owed_is_not_taken_for_removed_because_the_store_lost_it() {
-    let mut world = World::new(3);
-    world.run_script(BEGIN);
+    let mut world = World::trio();
     world.lose(types::OsdId(0), "a");
     world.run_script(
         "distrust 2 a => yes
@@ -345,14 +325,8 @@ fn what_was_given_up_with_its_osd_is_lost() {
 
 #[test]
 fn an_only_copy_that_cannot_be_read_waits_for_the_one_that_is_away() {
-    World::new(2).run_script(
-        "size 2
-         min 1
-         map 20 0 1
-         run
-         write a one
-         run
-         down 1
+    World::pair(2).run_script(
+        "down 1
          map 30 0
          run
          damage 0 a
@@ -396,14 +370,8 @@ fn copies_that_could_not_be_read_are_read_once_more_when_asked() {
 
 #[test]
 fn an_object_that_cannot_be_given_to_a_new_member_is_lost_until_it_is_written() {
-    World::new(2).run_script(
-        "size 2
-         min 1
-         map 20 0 1
-         run
-         write a one
-         run
-         down 1
+    World::pair(2).run_script(
+        "down 1
          map 30 0
          run
          write a two

@@ -58,14 +58,9 @@ fn write_object(
 
 /// More writes than a log holds.
 fn fill_log(world: &mut World, model: &mut Model) {
-    for number in 0..LOG_ENTRIES_MAX + 1 {
-        world.write("small", Some("x"));
-        if number % 100 == 0 {
-            world.run();
-        }
-    }
-    world.run();
-    model.insert(object("small"), (Bytes::from_static(b"x"), BTreeMap::new()));
+    world.outgrow_log(|_| "small".to_owned(), LOG_ENTRIES_MAX + 1);
+    let last = Bytes::from(LOG_ENTRIES_MAX.to_string());
+    model.insert(object("small"), (last, BTreeMap::new()));
 }
 
 fn bytes(object: &store::mem::MemObject) -> Bytes {

@@ -132,14 +132,8 @@ fn a_member_that_lacks_objects_is_active_and_waits_for_the_one_who_has_them() {
 
 #[test]
 fn whoever_comes_back_while_members_agree_is_asked_for_what_is_missing() {
-    World::new(4).run_script(
-        "size 2
-         min 1
-         map 20 0 1
-         run
-         write a one
-         run
-         map 30 2 3
+    World::pair(4).run_script(
+        "map 30 2 3
          until 2 WaitUpThru
          restart 0
          restart 1

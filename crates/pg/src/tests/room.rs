@@ -129,14 +129,8 @@ fn the_only_copy_is_as_it_was_before_the_write_that_it_refused() {
 
 #[test]
 fn one_that_is_being_filled_in_and_refuses_a_write_halts_the_group_too() {
-    World::new(3).run_script(
-        "size 2
-         min 1
-         map 20 0 1
-         run
-         write a one
-         run
-         hold
+    World::pair(3).run_script(
+        "hold
          map 30 0 1 2
          run
          confirmed => 1
