@@ -11,8 +11,9 @@
 //! for pieces of its source, and a piece for requests before it in its object's queue. So pieces wait for
 //! requests, copies for pieces, and nothing in a circle.
 
-use crate::request::{Origin, Request};
-use crate::{Osd, limits};
+use crate::request::Request;
+use crate::requests::Requests;
+use crate::{Budgets, Osd};
 use engine::Time;
 use std::collections::VecDeque;
 use types::Errno;
@@ -55,11 +56,11 @@ impl Class {
         }
     }
 
-    fn limit(self) -> u64 {
+    fn limit(self, budgets: &Budgets) -> u64 {
         match self {
-            Class::Request => limits::EXPANSION_BYTES_MAX,
-            Class::Copy => limits::COPY_BYTES_MAX,
-            Class::Piece => limits::PIECE_BYTES_MAX,
+            Class::Request => budgets.expansion,
+            Class::Copy => budgets.copies,
+            Class::Piece => budgets.pieces,
         }
     }
 
@@ -89,7 +90,7 @@ impl Budget {
     }
 
     /// The next request that may go on, with what it has now.
-    fn grant(&mut self, requests: &mut crate::requests::Requests) -> Option<u64> {
+    fn grant(&mut self, requests: &mut Requests, budgets: &Budgets) -> Option<u64> {
         for class in Class::ALL {
             let account = self.account(class);
             while let Some((key, attempt, needed)) = account.waiting.front().copied() {
@@ -97,7 +98,7 @@ impl Budget {
                     account.waiting.pop_front();
                     continue;
                 };
-                if account.held + needed > class.limit() {
+                if account.held + needed > class.limit(budgets) {
                     break;
                 }
                 account.waiting.pop_front();
@@ -119,12 +120,13 @@ impl Osd {
             return Ok(true);
         }
         let class = request.class;
-        if needed > class.limit() {
+        let limit = class.limit(&self.config.sizes.budgets);
+        if needed > limit {
             return Err(Errno::TOOBIG);
         }
         let account = self.budget.account(class);
         let more = needed - request.reserved;
-        if account.waiting.is_empty() && account.held + more <= class.limit() {
+        if account.waiting.is_empty() && account.held + more <= limit {
             account.held += more;
             request.reserved = needed;
             return Ok(true);
@@ -147,7 +149,8 @@ impl Osd {
 
     /// Lets those go on for whom there is room now.
     pub(crate) fn grant_memory(&mut self, now: Time) {
-        while let Some(key) = self.budget.grant(&mut self.requests) {
+        let budgets = self.config.sizes.budgets;
+        while let Some(key) = self.budget.grant(&mut self.requests, &budgets) {
             match self.requests.get(key).is_some_and(|request| request.nature.is_pg_op) {
                 true => self.list(key),
                 false => self.go_on(now, key),
@@ -166,16 +169,14 @@ impl Osd {
             [(Class::Request, requests), (Class::Copy, copies), (Class::Piece, pieces)]
         {
             assert_eq!(account.held, sum(class), "{class:?}");
-            assert!(account.held <= class.limit(), "{class:?} hold {}", account.held);
+            let limit = class.limit(&self.config.sizes.budgets);
+            assert!(account.held <= limit, "{class:?} hold {}", account.held);
         }
         for (_, request) in self.requests.checked() {
             let loaded = request.loaded.bytes();
             assert!(loaded <= request.reserved, "{loaded} loaded, {} reserved", request.reserved);
         }
-        let of_clients = self
-            .requests
-            .checked()
-            .filter(|(_, request)| matches!(request.origin, Origin::Client { .. }));
+        let of_clients = self.requests.checked().filter(|(_, request)| request.is_of_client());
         let (count, bytes) = of_clients
             .fold((0, 0), |(count, bytes), (_, request)| (count + 1, bytes + request.bytes));
         assert_eq!((count, bytes), (self.inflight.requests, self.inflight.bytes));

@@ -40,6 +40,40 @@ pub struct Sizes {
     pub copy_chunk_max: u64,
     /// Groups that are told a new map in one turn.
     pub groups_placed: usize,
+    pub budgets: Budgets,
+}
+
+/// How much memory requests may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budgets {
+    /// Messages of clients' requests in work, of one session and of all together, and how many these are.
+    pub session_bytes: usize,
+    pub session_requests: usize,
+    pub all_bytes: usize,
+    pub all_requests: usize,
+    /// What requests expand to, copies, and pieces of copies.
+    pub expansion: u64,
+    pub copies: u64,
+    pub pieces: u64,
+    /// Messages of groups that one session has sent from ahead of the map.
+    pub early_messages: usize,
+    pub early_bytes: usize,
+}
+
+impl Default for Budgets {
+    fn default() -> Self {
+        Budgets {
+            session_bytes: limits::SESSION_BYTES_MAX,
+            session_requests: limits::SESSION_REQUESTS_MAX,
+            all_bytes: limits::REQUESTS_BYTES_MAX,
+            all_requests: limits::REQUESTS_MAX,
+            expansion: limits::EXPANSION_BYTES_MAX,
+            copies: limits::COPY_BYTES_MAX,
+            pieces: limits::PIECE_BYTES_MAX,
+            early_messages: limits::EARLY_MESSAGES_MAX,
+            early_bytes: limits::EARLY_BYTES_MAX,
+        }
+    }
 }
 
 impl Default for Sizes {
@@ -48,6 +82,7 @@ impl Default for Sizes {
             groups: pg::Sizes::default(),
             copy_chunk_max: limits::COPY_CHUNK_MAX,
             groups_placed: limits::GROUPS_PLACED_MAX,
+            budgets: Budgets::default(),
         }
     }
 }

@@ -5,7 +5,7 @@
 //! for nobody says it again; what a session has said goes with it.
 
 use crate::request::Origin;
-use crate::{Osd, limits};
+use crate::{Budgets, Osd};
 use engine::{ConnId, Message, Output, Time};
 use std::collections::{BTreeMap, VecDeque};
 use types::{Epoch, OsdId};
@@ -34,12 +34,26 @@ struct Held {
 }
 
 impl Held {
-    fn is_full(&self) -> bool {
-        self.messages >= limits::EARLY_MESSAGES_MAX || self.bytes >= limits::EARLY_BYTES_MAX
+    fn is_full(&self, budgets: &Budgets) -> bool {
+        self.messages >= budgets.early_messages || self.bytes >= budgets.early_bytes
     }
 }
 
 impl Waiting {
+    /// A session from which more is held than its bound and the message that reached it.
+    pub fn excess(&self, budgets: &Budgets) -> Option<String> {
+        let messages = self.all.iter().filter_map(|(_, early)| match early {
+            Early::Group { message, .. } => Some(message.len()),
+            Early::Request(_) => None,
+        });
+        let largest = messages.max().unwrap_or(0);
+        let is_above = |held: &&Held| {
+            held.messages > budgets.early_messages || held.bytes > budgets.early_bytes + largest
+        };
+        let held = self.sessions.values().find(is_above)?;
+        Some(format!("{} messages ahead of the map, {} bytes", held.messages, held.bytes))
+    }
+
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.all.len()
@@ -76,7 +90,7 @@ impl Osd {
         let held = self.early.sessions.entry(conn).or_default();
         held.messages += 1;
         held.bytes += message.len();
-        if held.is_full() && !held.is_paused {
+        if held.is_full(&self.config.sizes.budgets) && !held.is_paused {
             held.is_paused = true;
             tracing::info!(%from, messages = held.messages, "it is ahead of our map and waits");
             self.outputs.push_back(Output::Pause { conn, paused: true });
@@ -117,7 +131,7 @@ impl Osd {
         let Some(held) = self.early.sessions.get_mut(&conn) else { return };
         held.messages -= 1;
         held.bytes -= message.len();
-        if held.is_paused && !held.is_full() {
+        if held.is_paused && !held.is_full(&self.config.sizes.budgets) {
             held.is_paused = false;
             self.outputs.push_back(Output::Pause { conn, paused: false });
         }

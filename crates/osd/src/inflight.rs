@@ -6,7 +6,9 @@
 //! clients of a group that stands still do not stop those of others. Sessions of other OSDs never wait: over
 //! them goes what requests wait for.
 
-use crate::{Osd, limits};
+use crate::budget::Class;
+use crate::request::Request;
+use crate::{Budgets, Osd};
 use engine::{ConnId, Output};
 
 /// Of the room that is left, a session may have one in so many parts.
@@ -22,12 +24,16 @@ pub(crate) struct Inflight {
 
 impl Inflight {
     /// What one session may have where room is scarce: the less there is, the less.
-    fn share(&self) -> usize {
-        limits::REQUESTS_BYTES_MAX.saturating_sub(self.bytes) / SHARES
+    fn share(&self, budgets: &Budgets) -> usize {
+        budgets.all_bytes.saturating_sub(self.bytes) / SHARES
     }
 
-    fn is_scarce(&self) -> bool {
-        self.bytes > limits::REQUESTS_BYTES_MAX / 2
+    fn is_scarce(&self, budgets: &Budgets) -> bool {
+        self.bytes > budgets.all_bytes / 2
+    }
+
+    fn exceeds(&self, budgets: &Budgets) -> bool {
+        self.bytes > budgets.all_bytes || self.requests > budgets.all_requests
     }
 }
 
@@ -40,8 +46,7 @@ impl Osd {
         self.inflight.requests += 1;
         self.inflight.bytes += bytes;
         self.throttle(conn);
-        let Inflight { requests, bytes, is_full, .. } = self.inflight;
-        if !is_full && (bytes > limits::REQUESTS_BYTES_MAX || requests > limits::REQUESTS_MAX) {
+        if !self.inflight.is_full && self.inflight.exceeds(&self.config.sizes.budgets) {
             self.inflight.is_full = true;
             self.throttle_all();
         }
@@ -59,8 +64,8 @@ impl Osd {
             }
         }
         let Inflight { requests, bytes, is_full, .. } = self.inflight;
-        let is_low =
-            bytes <= limits::REQUESTS_BYTES_MAX / 2 && requests <= limits::REQUESTS_MAX / 2;
+        let budgets = &self.config.sizes.budgets;
+        let is_low = bytes <= budgets.all_bytes / 2 && requests <= budgets.all_requests / 2;
         if is_full && is_low {
             self.inflight.is_full = false;
             self.throttle_all();
@@ -72,23 +77,49 @@ impl Osd {
         conns.into_iter().for_each(|conn| self.throttle(conn));
     }
 
-    /// Pauses a session that has too much in work, and resumes it when that has gone down.
-    fn throttle(&mut self, conn: ConnId) {
-        let inflight = &self.inflight;
-        let (share, is_scarce) = (inflight.share(), inflight.is_scarce());
+    /// Pauses a session that has too much in work, or where all have, and resumes it when that has gone down.
+    pub(crate) fn throttle(&mut self, conn: ConnId) {
+        let (inflight, budgets) = (&self.inflight, &self.config.sizes.budgets);
+        let (share, is_scarce) = (inflight.share(budgets), inflight.is_scarce(budgets));
         let Some(session) = self.sessions.get_mut(&conn).filter(|s| s.osd.is_none()) else {
             return;
         };
-        let full = session.bytes > limits::SESSION_BYTES_MAX
-            || session.requests > limits::SESSION_REQUESTS_MAX
+        let full = session.bytes > budgets.session_bytes
+            || session.requests > budgets.session_requests
             || is_scarce && session.bytes > share;
-        let low = session.bytes <= limits::SESSION_BYTES_RESUME
-            && session.requests <= limits::SESSION_REQUESTS_MAX / 2
+        let low = session.bytes <= budgets.session_bytes / 2
+            && session.requests <= budgets.session_requests / 2
             && (!is_scarce || session.bytes <= share / 2);
         let paused = inflight.is_full || if session.paused { !low } else { full };
         if paused != session.paused {
             session.paused = paused;
             self.outputs.push_back(Output::Pause { conn, paused });
         }
+    }
+
+    /// What is above its bound, where hosts read nothing from a session once they were told to pause it: each bound
+    /// is passed by the one message at most that reached it.
+    pub fn excess(&self) -> Option<String> {
+        let budgets = &self.config.sizes.budgets;
+        // What other OSDs ask for pieces of is not bounded here.
+        let is_counted =
+            |request: &Request| request.is_of_client() && request.class != Class::Piece;
+        let requests = self.requests.checked().map(|(_, request)| request);
+        let sizes = requests.filter(|request| is_counted(request)).map(|request| request.bytes);
+        let sizes: Vec<usize> = sizes.collect();
+        let (requests, bytes) = (sizes.len(), sizes.iter().sum::<usize>());
+        let largest = sizes.into_iter().max().unwrap_or(0);
+        let passed = |count: usize, bytes: usize, counts: usize, sizes: usize| {
+            count > counts + 1 || bytes > sizes + largest
+        };
+        if passed(requests, bytes, budgets.all_requests, budgets.all_bytes) {
+            return Some(format!("{requests} requests of clients with {bytes} bytes"));
+        }
+        let clients = self.sessions.values().filter(|session| session.osd.is_none());
+        let mut sessions = clients.map(|session| (session.requests, session.bytes));
+        let (counts, sizes) = (budgets.session_requests, budgets.session_bytes);
+        let session = sessions.find(|(count, bytes)| passed(*count, *bytes, counts, sizes));
+        let session = session.map(|(count, bytes)| format!("{count} of a session, {bytes} bytes"));
+        session.or_else(|| self.early.excess(budgets))
     }
 }

@@ -66,7 +66,7 @@ mod turns;
 mod waits;
 mod watches;
 
-pub use config::{Config, Sizes, VERSION};
+pub use config::{Budgets, Config, Sizes, VERSION};
 pub use options::{BenchLimits, Options};
 pub use osd::Osd;
 pub use stored_maps::{stored_map, stored_map_request};

@@ -40,10 +40,8 @@ pub const NOTIFY_TIMEOUT_SECONDS_DEFAULT: u32 = 30;
 /// Operations in one request; librados itself never comes near.
 pub const REQUEST_OPS_MAX: usize = 1024;
 
-/// Bytes of requests of one session that may be in work before it is paused, and below which it
-/// is resumed.
+/// Bytes of requests of one session that may be in work before it is paused; it is resumed when half are left.
 pub const SESSION_BYTES_MAX: usize = 64 << 20;
-pub const SESSION_BYTES_RESUME: usize = 32 << 20;
 /// Requests of one session likewise.
 pub const SESSION_REQUESTS_MAX: usize = 4096;
 /// The same for all clients together (`osd_client_message_size_cap`, `osd_client_message_cap`).

@@ -325,6 +325,7 @@ impl Osd {
             self.monitor_opened(now);
         } else if conn.is_accepted() {
             self.sessions.insert(conn, Session::new(peer));
+            self.throttle(conn);
         } else if let Some(osd) = self.peers.of(conn) {
             self.sessions.insert(conn, Session::to_osd(peer, osd));
         }

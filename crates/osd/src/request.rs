@@ -127,6 +127,11 @@ pub(crate) struct Request {
 }
 
 impl Request {
+    /// Whether its message counts among those of clients.
+    pub fn is_of_client(&self) -> bool {
+        matches!(self.origin, Origin::Client { .. })
+    }
+
     pub fn new(origin: Origin, message: OsdRequest, tid: u64, caller: Caller) -> Self {
         Request {
             origin,

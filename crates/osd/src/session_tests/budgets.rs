@@ -148,6 +148,8 @@ fn all_clients_together_are_bounded_and_the_modest_go_on_longest() {
     let (_, bytes) = lone.in_flight();
     assert!(bytes <= limits::REQUESTS_BYTES_MAX + data.len() + 1000, "{bytes}");
     assert!(lone.paused.contains(&modest));
+    let late = lone.client("allow *");
+    assert!(lone.paused.contains(&late), "nor does a new session make more room");
     lone.map.epoch = ahead;
     lone.publish(|_| {});
     assert_eq!(lone.in_flight(), (0, 0));
