@@ -78,7 +78,7 @@ pub(crate) fn get_object_prefix() -> OsdOp {
     call("get_object_prefix", &())
 }
 
-/// -1: the header's.
+/// The result is -1 if data lies in the pool of the header.
 pub(crate) fn get_data_pool() -> OsdOp {
     call("get_data_pool", &())
 }
@@ -120,7 +120,7 @@ pub(crate) fn set_protection(id: SnapId, protection: Protection) -> OsdOp {
     call("set_protection_status", &(id, protection.0))
 }
 
-/// ESTALE if another got a newer number in between.
+/// Fails with ESTALE if a newer snapshot id was registered meanwhile.
 pub(crate) fn add_snapshot(name: &str, id: SnapId) -> OsdOp {
     call("snapshot_add", &(name, id, UserNamespace))
 }
@@ -133,7 +133,7 @@ pub(crate) fn remove_snapshot(id: SnapId) -> OsdOp {
     call("snapshot_remove", &id)
 }
 
-/// No clones of it are made any more.
+/// Moves the snapshot to the trash namespace, so that it cannot be cloned any more.
 pub(crate) fn trash_snapshot(id: SnapId) -> OsdOp {
     call("snapshot_trash_add", &id)
 }
@@ -154,7 +154,7 @@ pub(crate) fn remove_old_child(parent: OldParent<'_>, child: &str) -> OsdOp {
     call("remove_child", &(parent, child))
 }
 
-/// EEXIST if it has another parent.
+/// Fails with EEXIST if the image has another parent.
 pub(crate) fn attach_parent(parent: &ParentSpec, overlap: u64) -> OsdOp {
     call("parent_attach", &(parent.clone(), overlap, false))
 }
@@ -163,7 +163,7 @@ pub(crate) fn detach_parent() -> OsdOp {
     call("parent_detach", &())
 }
 
-/// ENOENT if the snapshot is in the trash.
+/// Fails with ENOENT if the snapshot is in the trash.
 pub(crate) fn attach_child(snap: SnapId, child: &ChildSpec) -> OsdOp {
     call("child_attach", &(snap, child.clone()))
 }
@@ -188,7 +188,7 @@ pub(crate) fn set_operation_features(features: u64) -> OsdOp {
     call("op_features_set", &(features, features))
 }
 
-/// ENOENT if no image has the id.
+/// Fails with ENOENT if no image has the id.
 pub(crate) fn directory_name(id: &str) -> OsdOp {
     call("dir_get_name", &id)
 }
@@ -201,12 +201,12 @@ pub(crate) fn trash_remove(id: &str) -> OsdOp {
     call("trash_remove", &id)
 }
 
-/// ESTALE if it is in neither of the states.
+/// Fails with ESTALE if the entry is in neither of the states.
 pub(crate) fn trash_set_state(id: &str, new: TrashState, old: TrashState) -> OsdOp {
     call("trash_state_set", &(id, new.0, old.0))
 }
 
-/// `TRASH_IMAGE_STATE_*`: others are on the way into the trash, or out of it.
+/// `TRASH_IMAGE_STATE_*`: an image in any other state is being moved into the trash or restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct TrashState(pub u8);
 
@@ -225,10 +225,10 @@ pub(crate) fn trash_list(after: &str, max: u64) -> OsdOp {
     call("trash_list", &(after, max))
 }
 
-/// What the trash knows of an image, as far as its removal depends on it.
+/// The fields of a trash entry that decide whether the image may be removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TrashEntry {
-    /// Why it is there (`TRASH_IMAGE_SOURCE_*`).
+    /// Reason for the entry (`TRASH_IMAGE_SOURCE_*`).
     pub source: u8,
     pub name: String,
     pub deferred_until: UTime,
@@ -238,7 +238,7 @@ pub(crate) struct TrashEntry {
 impl TrashEntry {
     const MIGRATION: u8 = 2;
 
-    /// Whether somebody put it there to be removed, and the time for that has come.
+    /// True if a user moved the image to the trash and its deferment has ended.
     pub fn is_expired(&self, now: UTime) -> bool {
         const USER: u8 = 0;
         self.source == USER && self.deferred_until <= now
@@ -248,7 +248,7 @@ impl TrashEntry {
         self.source == Self::MIGRATION
     }
 
-    /// As an image that is being moved has it.
+    /// The entry of an image that is being migrated.
     pub fn moving(name: &str) -> Self {
         let (deferred_until, state) = (UTime::ZERO, TrashState::NORMAL);
         TrashEntry { source: Self::MIGRATION, name: name.to_owned(), deferred_until, state }
@@ -265,7 +265,7 @@ impl Decode for TrashEntry {
     }
 }
 
-/// `BTreeMap<key, value>`, what is kept with an image, some at a time.
+/// `BTreeMap<key, value>`: one page of the image's metadata.
 pub(crate) fn list_metadata(after: &[u8], max: u64) -> OsdOp {
     call("metadata_list", &(Bytes::copy_from_slice(after), max))
 }
@@ -274,13 +274,13 @@ pub(crate) fn set_metadata(pairs: &BTreeMap<Bytes, Bytes>) -> OsdOp {
     call("metadata_set", pairs)
 }
 
-/// ERANGE if the object knows of this snapshot already.
+/// Fails with ERANGE if the object's snapshot sequence has reached this snapshot.
 pub(crate) fn assert_newer_snapshots(seq: SnapId) -> OsdOp {
     const GREATER: u8 = 0;
     call("assert_snapc_seq", &(seq, GREATER))
 }
 
-/// EINVAL if the image is not being moved.
+/// Fails with EINVAL if the image is not being migrated.
 pub(crate) fn get_migration() -> OsdOp {
     call("migration_get", &())
 }
@@ -293,7 +293,7 @@ pub(crate) fn remove_migration() -> OsdOp {
     call("migration_remove", &())
 }
 
-/// How far a migration is (`MIGRATION_STATE_*`).
+/// Progress of a migration (`MIGRATION_STATE_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MigrationState(pub u8);
 

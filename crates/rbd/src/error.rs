@@ -1,19 +1,20 @@
-//! Why something with an image did not work.
+//! Errors of operations on images.
 
 use types::Errno;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The cluster refused a step.
+    /// An OSD or a monitor refused a step.
     #[error("{step}: {errno}")]
     Cluster { step: String, errno: Errno },
-    /// What the caller named is not there; parts of it that are missing are the cluster's refusals.
+    /// The image or snapshot that the caller named does not exist. A missing part of an existing image is
+    /// `Cluster`.
     #[error("{what}: {}", Errno::NOENT)]
     Missing { what: String },
-    /// We refuse; the text says what and what to do instead.
+    /// This client refuses the operation; the text says why and how to proceed.
     #[error("{0}")]
     Refused(String),
-    /// What an OSD sent is not what was asked for.
+    /// The reply of an OSD does not decode.
     #[error("{what} of the image does not decode: {error}")]
     Damaged { what: &'static str, error: codec::DecodeError },
 }
@@ -31,7 +32,7 @@ impl Error {
         Error::Refused(text.into())
     }
 
-    /// For those who can pass on a number only.
+    /// The errno for interfaces that carry only a number.
     pub fn errno(&self) -> Errno {
         match self {
             Error::Cluster { errno, .. } => *errno,

@@ -41,10 +41,10 @@ impl Features {
     pub const NON_PRIMARY: Features = Features(1 << 10);
     pub const DIRTY_CACHE: Features = Features(1 << 11);
 
-    /// What this client knows how to read.
+    /// Features that do not keep this client from reading an image.
     const READABLE: Features = Features(Self::ALL.0 & !Self::MIGRATING.0 & !Self::DIRTY_CACHE.0);
     const ALL: Features = Features((1 << 12) - 1);
-    /// What this client keeps up when it writes.
+    /// Features that this client maintains when it writes.
     const WRITABLE: Features = Features(
         Self::LAYERING.0
             | Self::STRIPING.0
@@ -55,7 +55,7 @@ impl Features {
             | Self::DATA_POOL.0
             | Self::OPERATIONS.0,
     );
-    /// What an image can be made with; data-pool and striping follow from other options.
+    /// Features that can be given at creation. Data-pool and striping follow from other options.
     const CREATABLE: Features = Features(
         Self::LAYERING.0
             | Self::EXCLUSIVE_LOCK.0
@@ -63,7 +63,7 @@ impl Features {
             | Self::FAST_DIFF.0
             | Self::DEEP_FLATTEN.0,
     );
-    /// What images have unless somebody says otherwise.
+    /// Features of new images, unless the caller chooses others.
     pub const DEFAULT: Features = Self::CREATABLE;
 
     pub fn contains(self, other: Features) -> bool {
@@ -82,7 +82,7 @@ impl Features {
         NAMES.iter().filter(move |(_, bit)| self.contains(*bit)).map(|(name, _)| *name)
     }
 
-    /// Names with commas between them, as the `rbd` tool takes them.
+    /// Parses names separated by commas, as the `rbd` tool takes them.
     pub fn parse(text: &str) -> Result<Self, InvalidFeature> {
         let mut features = Features::NONE;
         for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
@@ -95,7 +95,7 @@ impl Features {
         Ok(features)
     }
 
-    /// Some features need others.
+    /// Checks that features on which others depend are present.
     pub(crate) fn check_dependencies(self) -> Result<(), Error> {
         let lacks = |feature, other| self.contains(feature) && !self.contains(other);
         if lacks(Features::OBJECT_MAP, Features::EXCLUSIVE_LOCK) {
@@ -107,7 +107,7 @@ impl Features {
         Ok(())
     }
 
-    /// Whether an image with these can be read.
+    /// Fails if this client cannot read an image with these features.
     pub fn check_readable(self, image: &str) -> Result<(), Error> {
         let unknown = self.without(Self::READABLE);
         match unknown {
@@ -118,7 +118,7 @@ impl Features {
         }
     }
 
-    /// Whether an image with these can be written.
+    /// Fails if this client cannot write an image with these features.
     pub fn check_writable(self, image: &str) -> Result<(), Error> {
         self.check_readable(image)?;
         let unknown = self.without(Self::WRITABLE);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_kept_up_is_not_written() {
+    fn features_that_are_not_maintained_prevent_writing() {
         assert!(Features::DEFAULT.check_writable("a").is_ok());
         assert!(Features::JOURNALING.check_readable("a").is_ok());
         assert!(Features::JOURNALING.check_writable("a").is_err());

@@ -1,8 +1,9 @@
-//! Steps that ask the same of many objects and keep what each answers.
+//! Workflow steps that send one operation to each of many objects and collect one byte per response.
 
 use crate::Error;
-use crate::steps::{
-    Answer, Ask, AskId, IN_FLIGHT_LOW, IN_FLIGHT_MAX, Part, Progress, Steps, Stop, operation_reply,
+use crate::workflow::{
+    ClusterRequest, ClusterRequestId, ClusterResponse, IN_FLIGHT_LOW, IN_FLIGHT_MAX, Part,
+    Progress, Stop, Workflow, operation_reply,
 };
 use bytes::Bytes;
 use rados::{Operation, OperationReply, Reply};
@@ -10,14 +11,14 @@ use std::ops::Range;
 use types::Errno;
 use wire::{OpResult, OsdOp};
 
-/// A byte of each answer.
+/// Progress of such a step: one byte per object.
 #[derive(Debug)]
 pub(crate) struct Gathering {
     numbers: Range<u64>,
     next: u64,
     in_flight: u64,
-    /// Not looked at yet.
-    arrived: Vec<(u64, Answer)>,
+    /// Responses not yet processed.
+    arrived: Vec<(u64, ClusterResponse)>,
     bytes: Vec<u8>,
     error: Option<Errno>,
 }
@@ -29,8 +30,8 @@ impl Gathering {
         Gathering { numbers, next, in_flight: 0, arrived: Vec::new(), bytes, error: None }
     }
 
-    /// Whether the answers that have arrived are to be looked at.
-    pub fn handle_answer(&mut self, number: u64, answer: Answer) -> bool {
+    /// True if the workflow must run again to process the responses that have arrived.
+    pub fn handle_response(&mut self, number: u64, answer: ClusterResponse) -> bool {
         self.arrived.push((number, answer));
         let left = self.in_flight - self.arrived.len() as u64;
         left <= if self.has_more() { IN_FLIGHT_LOW } else { 0 }
@@ -45,7 +46,7 @@ impl Gathering {
         Progress { done, total: self.bytes.len() as u64 }
     }
 
-    fn look(&mut self, byte: impl Fn(Result<OperationReply, Errno>) -> Result<u8, Errno>) {
+    fn read(&mut self, byte: impl Fn(Result<OperationReply, Errno>) -> Result<u8, Errno>) {
         for (number, answer) in self.arrived.drain(..) {
             self.in_flight -= 1;
             match byte(answer.and_then(operation_reply)) {
@@ -65,9 +66,9 @@ impl Gathering {
     }
 }
 
-impl Steps {
-    /// A byte for each number: what `byte` makes of the answer to its operation. The caller bounds how many
-    /// there are.
+impl Workflow {
+    /// One byte for each number: what `byte` derives from the reply to its operation. The caller bounds the
+    /// number of operations, and so the memory.
     pub fn gather(
         &mut self,
         step: &str,
@@ -75,32 +76,32 @@ impl Steps {
         operation: impl Fn(u64) -> Operation,
         byte: impl Fn(Result<OperationReply, Errno>) -> Result<u8, Errno>,
     ) -> Result<Bytes, Stop> {
-        if let Some(answer) = self.remembered() {
+        if let Some(answer) = self.recorded() {
             let reply = answer.and_then(operation_reply);
             let reply = reply.map_err(|errno| Error::cluster(step, errno))?;
             return Ok(reply.ops.into_iter().next().map(|op| op.output).unwrap_or_default());
         }
         let mut gathering =
             self.gathering.take().unwrap_or_else(|| Box::new(Gathering::new(numbers.clone())));
-        gathering.look(&byte);
+        gathering.read(&byte);
         while let Some(number) = gathering.next() {
-            let id = AskId { part: Part::Gather, number };
-            self.also_ask(id, Ask::Operate(operation(number)));
+            let id = ClusterRequestId { part: Part::Gather, number };
+            self.push_request(id, ClusterRequest::Operate(operation(number)));
         }
         if gathering.in_flight > 0 {
             self.gathering = Some(gathering);
             return Err(Stop::Waiting);
         }
-        self.remember(match gathering.error {
-            None => Ok(remembered(gathering.bytes)),
+        self.record(match gathering.error {
+            None => Ok(recorded(gathering.bytes)),
             Some(errno) => Err(errno),
         });
         self.gather(step, numbers, operation, byte)
     }
 }
 
-/// The bytes stand where a single operation's answer has its output.
-fn remembered(bytes: Vec<u8>) -> Reply {
+/// The result bytes stand in the output of the recorded operation reply.
+fn recorded(bytes: Vec<u8>) -> Reply {
     let ops = vec![OpResult::new(&OsdOp::stat(), 0, bytes.into())];
     Reply::Operation(OperationReply { ops, ..OperationReply::default() })
 }
@@ -108,16 +109,16 @@ fn remembered(bytes: Vec<u8>) -> Reply {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Asker, Task};
+    use crate::{RequestSource, Task};
     use types::PoolId;
 
     fn task(total: u64) -> Task<Bytes> {
-        Task::new(move |steps| {
+        Task::new(move |workflow| {
             let look = |number| {
                 let place = rados::Place::new(PoolId(1), format!("{number}"));
                 Operation::new(place, vec![OsdOp::stat()])
             };
-            steps.gather("looking", 7..7 + total, look, |answer| match answer {
+            workflow.gather("looking", 7..7 + total, look, |answer| match answer {
                 Ok(_) => Ok(1),
                 Err(Errno::NOENT) => Ok(2),
                 Err(errno) => Err(errno),
@@ -132,13 +133,13 @@ mod tests {
         let mut asked = Vec::new();
         let mut most = 0;
         loop {
-            asked.extend(std::iter::from_fn(|| task.poll_ask()));
+            asked.extend(std::iter::from_fn(|| task.poll_request()));
             most = most.max(asked.len());
-            let Some((id, ask)) = asked.pop() else { break };
-            let Ask::Operate(operation) = ask else { panic!("an operation") };
+            let Some((id, request)) = asked.pop() else { break };
+            let ClusterRequest::Operate(operation) = request else { panic!("an operation") };
             let is_first = operation.place.object == "7";
             let answer = Ok(Reply::Operation(OperationReply::default()));
-            task.handle_answer(id, if is_first { Err(Errno::NOENT) } else { answer });
+            task.handle_response(id, if is_first { Err(Errno::NOENT) } else { answer });
         }
         let mut expected = vec![1; total as usize];
         expected[0] = 2;
@@ -150,9 +151,9 @@ mod tests {
     fn an_error_ends_it_once_nothing_is_under_way() {
         let mut task = task(1000);
         let mut asked = 0;
-        while let Some((id, _)) = task.poll_ask() {
+        while let Some((id, _)) = task.poll_request() {
             asked += 1;
-            task.handle_answer(id, Err(Errno::PERM));
+            task.handle_response(id, Err(Errno::PERM));
         }
         assert_eq!(asked, IN_FLIGHT_MAX);
         assert_eq!(task.poll_outcome(), Some(Err(Error::cluster("looking", Errno::PERM))));

@@ -1,24 +1,24 @@
-//! What an image's header says.
+//! The header of an image.
 
 use crate::calls;
 use crate::names::{ImageSpec, Pool, data_object, text};
 use crate::snapshot::Snapshot;
-use crate::steps::{Steps, Stop};
+use crate::workflow::{Stop, Workflow};
 use crate::{Error, Features, Layout};
 use rados::Place;
 use std::sync::Arc;
 use types::{Errno, ParentSpec, PoolId, SnapId, UTime};
 use wire::SnapContext;
 
-/// Larger ones are not what librbd makes (64 MiB at most by default, 32 MiB per write).
+/// The smallest is 4 KiB. librbd makes no larger objects (64 MiB by default, and 32 MiB per write).
 const ORDERS: std::ops::RangeInclusive<u8> = 12..=26;
 
-/// Clones of clones of clones: more is taken for damage.
+/// A longer chain of clones is taken for a damaged header (a cycle).
 const ANCESTORS_MAX: usize = 256;
-/// How often a header is read again whose parent is not there.
+/// Attempts to read a header whose parent is missing.
 const READS_MAX: usize = 4;
 
-/// An image as clients need to know it to read and write it.
+/// State of an image that reads and writes depend on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     pub spec: ImageSpec,
@@ -29,52 +29,52 @@ pub struct Header {
     /// `RBD_FLAG_*`
     pub flags: u64,
     pub data_prefix: String,
-    /// Where the data lies, if not beside the header.
+    /// Pool of the data objects, if it is not the pool of the header.
     pub data_pool: Option<PoolId>,
     pub layout: Layout,
     pub snap_context: SnapContext,
-    /// Which snapshot this shows; [`SnapId::HEAD`] is the image as it is now.
+    /// The snapshot that this header describes; [`SnapId::HEAD`] is the image itself.
     pub snap: SnapId,
-    /// What a clone was made of, as long as it needs that.
+    /// The parent snapshot of a clone that still depends on it.
     pub parent: Option<Parent>,
-    /// The parent, its parent and so on, as [`crate::open`] reads them; else none.
+    /// The parent, its parent and so on, as read by [`crate::open`]; empty otherwise.
     pub ancestors: Arc<[Header]>,
 }
 
-/// What reads of a clone find where it has no objects.
+/// The parent of a clone: reads of objects that the clone does not have are served from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parent {
     pub pool: PoolId,
     pub namespace: String,
-    /// The image's id.
+    /// Id of the parent image.
     pub image: String,
     pub snapshot: SnapId,
-    /// How many bytes of it, from the beginning, the clone still shows.
+    /// Bytes of the parent, from its beginning, that the clone still shows.
     pub overlap: u64,
 }
 
 impl Parent {
-    /// Its header's pool; only the cluster's map knows names.
+    /// Pool of the parent's header. Its name is unknown: only the OSD map has names.
     pub(crate) fn pool(&self) -> Pool {
         let (id, namespace) = (self.pool, self.namespace.clone());
         Pool { id, name: format!("pool {id}"), namespace }
     }
 }
 
-/// What a person is told besides.
+/// The header together with what `info` displays besides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Info {
     pub header: Header,
     pub created: UTime,
-    /// If it is about one.
+    /// The snapshot that was asked about, if any.
     pub snapshot: Option<Snapshot>,
     pub parent: Option<ParentInfo>,
 }
 
-/// How people know the parent.
+/// Names of the parent for display.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParentInfo {
-    /// `None`: it is in the trash, or not there.
+    /// `None`: the parent is in the trash or does not exist.
     pub image: Option<String>,
     pub snapshot: Option<String>,
 }
@@ -84,19 +84,20 @@ impl Header {
         self.spec.pool.header(&self.id)
     }
 
-    /// The pool with the data.
+    /// Pool of the data objects.
     pub fn data_pool(&self) -> PoolId {
         self.data_pool.unwrap_or(self.spec.pool.id)
     }
 
-    /// The object with this part of the data.
+    /// Location of a data object.
     pub fn data_place(&self, object: u64) -> Place {
         let mut place = self.spec.pool.place(data_object(&self.data_prefix, object));
         place.pool = self.data_pool();
         place
     }
 
-    /// How much of an object the parent shows, from its beginning, if the object is not there.
+    /// Length of the parent's data, from the beginning of the object, that reads show if the object does not
+    /// exist.
     pub(crate) fn shown_by_parent(&self, object: u64) -> u64 {
         match &self.parent {
             Some(parent) => self.layout.object_length(object, parent.overlap.min(self.size)),
@@ -109,17 +110,17 @@ impl Header {
     }
 }
 
-/// The id that belongs to an image's name.
-pub(crate) fn find_id(steps: &mut Steps, spec: &ImageSpec) -> Result<String, Stop> {
-    match steps.try_look(&spec.pool.id_object(&spec.name), || vec![calls::get_id()])? {
+/// Resolves an image's name to its id.
+pub(crate) fn find_id(workflow: &mut Workflow, spec: &ImageSpec) -> Result<String, Stop> {
+    match workflow.try_read(&spec.pool.id_object(&spec.name), || vec![calls::get_id()])? {
         Ok(reply) => Ok(text(calls::output(&reply, 0, "the id")?, "the id")?),
-        Err(Errno::NOENT) => Err(no_image(steps, spec)?.into()),
+        Err(Errno::NOENT) => Err(no_image(workflow, spec)?.into()),
         Err(errno) => Err(Error::cluster(format!("looking for {spec}"), errno).into()),
     }
 }
 
-fn no_image(steps: &mut Steps, spec: &ImageSpec) -> Result<Error, Stop> {
-    let old = steps.try_look(&spec.pool.old_header(&spec.name), || vec![wire::OsdOp::stat()])?;
+fn no_image(workflow: &mut Workflow, spec: &ImageSpec) -> Result<Error, Stop> {
+    let old = workflow.try_read(&spec.pool.old_header(&spec.name), || vec![wire::OsdOp::stat()])?;
     Ok(match old {
         Ok(_) => Error::refused(format!(
             "{spec} has the old format 1; `rbd migration` or `rbd export` and `rbd import` bring it \
@@ -130,28 +131,28 @@ fn no_image(steps: &mut Steps, spec: &ImageSpec) -> Result<Error, Stop> {
 }
 
 /// Reads the header of an image.
-pub(crate) fn read(steps: &mut Steps, spec: &ImageSpec) -> Result<Header, Stop> {
-    let id = find_id(steps, spec)?;
-    read_with_id(steps, spec, id)
+pub(crate) fn read(workflow: &mut Workflow, spec: &ImageSpec) -> Result<Header, Stop> {
+    let id = find_id(workflow, spec)?;
+    read_with_id(workflow, spec, id)
 }
 
 pub(crate) fn read_with_id(
-    steps: &mut Steps,
+    workflow: &mut Workflow,
     spec: &ImageSpec,
     id: String,
 ) -> Result<Header, Stop> {
-    read_at(steps, spec, id, SnapId::HEAD)
+    read_at(workflow, spec, id, SnapId::HEAD)
 }
 
-/// What the header says of a snapshot.
+/// Reads the header as of a snapshot.
 pub(crate) fn read_at(
-    steps: &mut Steps,
+    workflow: &mut Workflow,
     spec: &ImageSpec,
     id: String,
     snap: SnapId,
 ) -> Result<Header, Stop> {
     let place = spec.pool.header(&id);
-    let reply = steps.look(&format!("reading the header of {spec}"), &place, || {
+    let reply = workflow.read(&format!("reading the header of {spec}"), &place, || {
         vec![
             calls::get_size(snap),
             calls::get_features(false),
@@ -170,7 +171,7 @@ pub(crate) fn read_at(
     let parent: ParentSpec = calls::output(&reply, 6, "the parent")?;
     let overlap: Option<u64> = calls::output(&reply, 7, "the overlap")?;
     let features = Features(features);
-    let layout = read_layout(steps, &place, features, order)?;
+    let layout = read_layout(workflow, &place, features, order)?;
     Ok(Header {
         spec: spec.clone(),
         id,
@@ -188,15 +189,16 @@ pub(crate) fn read_at(
     })
 }
 
-/// Reads also what it was cloned of, and so on. Somebody may make an image independent meanwhile.
+/// Reads the ancestors as well. If one is missing the header is read again, because a flatten may have run
+/// meanwhile.
 pub(crate) fn with_ancestors(
-    steps: &mut Steps,
-    read: impl Fn(&mut Steps) -> Result<Header, Stop>,
+    workflow: &mut Workflow,
+    read: impl Fn(&mut Workflow) -> Result<Header, Stop>,
 ) -> Result<Header, Stop> {
     let mut tries = 0;
     loop {
-        let mut header = read(steps)?;
-        match ancestors(steps, &header) {
+        let mut header = read(workflow)?;
+        match ancestors(workflow, &header) {
             Ok(ancestors) => {
                 header.ancestors = ancestors.into();
                 return Ok(header);
@@ -209,7 +211,7 @@ pub(crate) fn with_ancestors(
     }
 }
 
-fn ancestors(steps: &mut Steps, header: &Header) -> Result<Vec<Header>, Stop> {
+fn ancestors(workflow: &mut Workflow, header: &Header) -> Result<Vec<Header>, Stop> {
     let mut ancestors: Vec<Header> = Vec::new();
     let mut next = header.parent.clone();
     while let Some(parent) = next.filter(|parent| parent.overlap > 0) {
@@ -219,7 +221,7 @@ fn ancestors(steps: &mut Steps, header: &Header) -> Result<Vec<Header>, Stop> {
             return Err(Error::refused(text).into());
         }
         let spec = ImageSpec { pool: parent.pool(), name: format!("(id {})", parent.image) };
-        let ancestor = read_at(steps, &spec, parent.image, parent.snapshot)?;
+        let ancestor = read_at(workflow, &spec, parent.image, parent.snapshot)?;
         ancestor.features.check_readable(&spec.to_string())?;
         next = ancestor.parent.clone();
         ancestors.push(ancestor);
@@ -241,7 +243,7 @@ pub(crate) fn parent_of(spec: ParentSpec, overlap: u64) -> Result<Option<Parent>
 }
 
 fn read_layout(
-    steps: &mut Steps,
+    workflow: &mut Workflow,
     place: &Place,
     features: Features,
     order: u8,
@@ -250,7 +252,7 @@ fn read_layout(
         false => Layout::plain(order),
         true => {
             let ops = || vec![calls::get_stripe_unit_count()];
-            let reply = steps.look("reading the striping", place, ops)?;
+            let reply = workflow.read("reading the striping", place, ops)?;
             let (unit, count) = calls::output(&reply, 0, "the striping")?;
             Layout::new(order, unit, count)
         }

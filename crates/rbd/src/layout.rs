@@ -1,18 +1,18 @@
-//! Which part of an image lies in which object.
+//! Mapping of an image's bytes to objects (striping).
 //!
-//! Stripe units go round over a set of objects until those are full, then over the next set. With one
-//! object in a set, which is the usual case, an object is a contiguous part of the image.
+//! Stripe units are distributed round robin over a set of objects until those are full, then over the next
+//! set. With the usual stripe count of one, an object is a contiguous part of the image.
 
 use std::ops::Range;
 
-/// A part of an object, and where in the request it belongs.
+/// A part of an object, and its offset in the request's buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
     pub object: u64,
-    /// In the object.
+    /// Bytes from the beginning of the object.
     pub offset: u64,
     pub length: u64,
-    /// Of the request's buffer.
+    /// Bytes from the beginning of the request's buffer.
     pub buffer_offset: u64,
 }
 
@@ -24,7 +24,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// `None` if the numbers do not fit each other.
+    /// `None` if the numbers are inconsistent.
     pub fn new(order: u8, stripe_unit: u64, stripe_count: u64) -> Option<Self> {
         let object_size = 1u64.checked_shl(order.into())?;
         let fits = stripe_unit > 0
@@ -34,7 +34,7 @@ impl Layout {
         fits.then_some(Layout { object_size, stripe_unit, stripe_count })
     }
 
-    /// Objects one behind the other.
+    /// No striping: each object is a contiguous part of the image.
     pub fn plain(order: u8) -> Option<Self> {
         Self::new(order, 1u64.checked_shl(order.into())?, 1)
     }
@@ -55,14 +55,14 @@ impl Layout {
         self.object_size * self.stripe_count
     }
 
-    /// How many objects an image of this size has.
+    /// Number of objects of an image of this size.
     pub fn objects(&self, size: u64) -> u64 {
         let (whole, rest) = (size / self.set_size(), size % self.set_size());
-        // A set that is not full begins with as many objects as it has units, up to all.
+        // The last set has one object per unit until all of the set's objects are in use.
         whole * self.stripe_count + rest.div_ceil(self.stripe_unit).min(self.stripe_count)
     }
 
-    /// How long an object is in an image of this size.
+    /// Length in bytes of an object in an image of this size.
     pub fn object_length(&self, object: u64, size: u64) -> u64 {
         let (set, place) = (object / self.stripe_count, object % self.stripe_count);
         let rest = size.saturating_sub(set * self.set_size()).min(self.set_size());
@@ -76,8 +76,7 @@ impl Layout {
         rounds * self.stripe_unit + last
     }
 
-    /// The extents of a range of the image, in the order of the image. What follows in the same
-    /// object is one extent.
+    /// The extents of a range, in the order of the image. Adjacent bytes of one object make one extent.
     pub fn extents(&self, mut offset: u64, length: u64) -> impl Iterator<Item = Extent> + use<> {
         let layout = *self;
         let (begin, end) = (offset, offset + length);
@@ -97,7 +96,7 @@ impl Layout {
         })
     }
 
-    /// Where in the image a part of an object lies, in the order of both.
+    /// The ranges of the image that a part of an object holds, in the order of both.
     pub fn ranges(
         &self,
         object: u64,
@@ -158,8 +157,8 @@ mod tests {
     }
 
     proptest! {
-        /// Each byte of an image has a place of its own, objects have no holes, and their number
-        /// and lengths are as told.
+        /// Each byte of an image has its own place, objects have no holes, and their number and lengths agree
+        /// with the functions.
         #[test]
         fn bytes_have_places_of_their_own(unit_shift in 0u8..4, count in 1u64..5, size in 0u64..300) {
             let layout = Layout::new(4, 1 << unit_shift, count).unwrap();

@@ -1,29 +1,25 @@
 //! Block device images: the native client engine, on top of the room `rados`.
 //!
-//! An image is kept as librbd keeps it (format 2): an id object by its name, a header object whose
-//! omap the class `rbd` looks after, and data objects, so that stock clients read what is written here
-//! and the other way round.
+//! Images have librbd's format 2: an id object by the image's name, a header object whose omap the class
+//! `rbd` maintains, and data objects. Stock clients and this one read what the other has written.
 //!
 //! ```text
-//! Task   what is done once: create, open, remove, resize, take_snapshot, …; poll_outcome, progress
+//! Task   an operation on an image: create, open, remove, resize, take_snapshot, …; poll_outcome, progress
 //! Image  an open image: submit(Request) -> RequestId; poll_completion; handle_watch_event
-//! both are Askers: poll_ask -> Ask, handle_answer
-//! Errands  carries Asks of many Askers to one rados::Client and the answers back
+//! both are RequestSources: poll_request -> ClusterRequest, handle_response
+//! RequestRouter  routes the requests of many sources to one rados::Client, and the responses back
 //! ```
 //!
 //! Invariants:
-//! * What is said to be written is durable: a write completes when the OSDs have acknowledged every
-//!   object that it touches.
-//! * Writes of the same object reach it in the order in which they were submitted, if none of them
-//!   touches more than 64 objects, and reads see what was submitted before them. A read that is under
-//!   way may see what was submitted after it.
-//! * Everything that is asked of an engine completes, with an outcome or an error that says why.
+//! * A completed write is durable: it completes when the OSDs have acknowledged every object that it touches.
+//! * Writes of one object reach it in the order of their submission, if none of them touches more than 64
+//!   objects, and reads see writes submitted before them. A read in flight may see writes submitted after it.
+//! * Every request completes, with an outcome or an error that says why.
 //!
-//! It deliberately does not know sockets, time, who shows an image to whom, or how many requests are
-//! sensible: the caller bounds what it has in flight.
+//! It deliberately knows neither sockets nor time, nor the users of an image. The caller bounds the number
+//! of requests in flight.
 
 mod calls;
-mod errands;
 mod error;
 mod features;
 mod gather;
@@ -36,13 +32,13 @@ mod memory;
 mod names;
 mod notify;
 mod object_map;
+mod router;
 mod snapshot;
-mod steps;
 mod tasks;
 mod transfer;
 mod work;
+mod workflow;
 
-pub use errands::{Asker, Errands};
 pub use error::Error;
 pub use features::{Features, InvalidFeature};
 pub use header::{Header, Info, Parent, ParentInfo};
@@ -50,8 +46,8 @@ pub use image::{Image, ImageEvent, Outcome, Piece, Request, RequestId};
 pub use layout::{Extent, Layout};
 pub use names::{ImageSpec, Pool};
 pub use object_map::{MapFindings, Mismatch, ObjectMap, State};
+pub use router::{RequestRouter, RequestSource};
 pub use snapshot::{Protection, Purpose, Snapshot};
-pub use steps::{Answer, Ask, AskId, Progress, Task};
 pub use tasks::{
     Child, CloneFormat, CloneSpec, CreateSpec, Migration, Purged, Usage, change_features,
     check_object_map, children, clone_image, create, expired, flatten, info, list, migrate,
@@ -59,3 +55,4 @@ pub use tasks::{
     rebuild_object_map, remove, remove_from_trash, remove_snapshot, rename, rename_snapshot,
     resize, roll_back, snapshots, take_snapshot, unprotect_snapshot, usage,
 };
+pub use workflow::{ClusterRequest, ClusterRequestId, ClusterResponse, Progress, Task};

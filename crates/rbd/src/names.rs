@@ -9,9 +9,9 @@ use types::{PoolId, SnapId};
 
 /// Names and ids of all images of a pool or namespace.
 pub(crate) const DIRECTORY: &str = "rbd_directory";
-/// Clones of the first format in this pool, by the snapshots that they were made of.
+/// Clones of format 1 in this pool, by parent snapshot.
 const CHILDREN: &str = "rbd_children";
-/// Images that are to be removed some day, by their ids.
+/// Images in the trash, by id.
 const TRASH: &str = "rbd_trash";
 /// Namespaces of a pool.
 const NAMESPACES: &str = "rbd_namespace";
@@ -19,18 +19,18 @@ const ID_PREFIX: &str = "rbd_id.";
 const HEADER_PREFIX: &str = "rbd_header.";
 const DATA_PREFIX: &str = "rbd_data.";
 const OBJECT_MAP_PREFIX: &str = "rbd_object_map.";
-/// What the header of an image of format 1 is called.
+/// Suffix of the header of an image of format 1.
 const OLD_HEADER_SUFFIX: &str = ".rbd";
-/// Digits of an object's number.
+/// Hexadecimal digits of an object's number.
 const NUMBER_DIGITS: usize = 16;
 
 /// A pool, or a namespace in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pool {
     pub id: PoolId,
-    /// For people.
+    /// Name of the pool, for messages.
     pub name: String,
-    /// Empty: the pool itself.
+    /// Empty for the default namespace.
     pub namespace: String,
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn text(bytes: Bytes, what: &'static str) -> Result<String, Error> {
     String::from_utf8(bytes.into()).map_err(|_| Error::refused(format!("{what} is not text")))
 }
 
-/// An image by its name.
+/// An image by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageSpec {
     pub pool: Pool,
@@ -104,8 +104,8 @@ impl fmt::Display for ImageSpec {
     }
 }
 
-/// What the names of an image's data objects begin with. Data in a pool of its own names the pool of
-/// the header, because ids are unique only there.
+/// Prefix of the names of an image's data objects. With a separate data pool it contains the header's pool
+/// id, because image ids are unique per pool only.
 pub(crate) fn data_prefix(header_pool: PoolId, id: &str, has_data_pool: bool) -> String {
     match has_data_pool {
         true => format!("{DATA_PREFIX}{}.{id}", header_pool.0),

@@ -1,5 +1,5 @@
-//! What those who have an image open tell each other over the header's watchers (librbd's
-//! `NotifyMessage`).
+//! Notifications between the clients that have an image open (librbd's `NotifyMessage`), sent over the
+//! watches of the header.
 
 use crate::snapshot::{Purpose, UserNamespace};
 use bytes::Bytes;
@@ -15,28 +15,28 @@ const ASYNC_COMPLETE: u32 = 5;
 const RESIZE: u32 = 7;
 const SNAP_CREATE: u32 = 8;
 const SNAP_REMOVE: u32 = 9;
-/// What owners of the lock do for others: flatten, resize, and so on up to a rename, changes of
-/// features, migration and sparsifying.
+/// Kinds of maintenance that lock owners perform for others: flatten, resize, and so on up to rename, changes
+/// of features, migration and sparsifying.
 const FOR_OWNERS: std::ops::RangeInclusive<u32> = 6..=17;
 const METADATA_UPDATE: u32 = 20;
 
-/// The version of the message that this is written after; newer ones append.
+/// Version of the encoding; later versions append fields.
 const VERSION: u8 = 7;
-/// The first that says whether a lock is demanded by force.
+/// First version that says whether the lock is requested by force.
 const VERSION_FORCE: u8 = 3;
-/// The first that says whether an image may become smaller.
+/// First version that says whether an image may shrink.
 const VERSION_SHRINK: u8 = 4;
-/// The first that gives a number to what owners are asked to do with snapshots.
+/// First version that gives snapshot maintenance a request id.
 const VERSION_SNAPSHOTS: u8 = 7;
-/// The newest that is known to be readable by those who know this one.
+/// Newest version known to be readable by decoders of this one.
 const VERSION_MAX: u8 = 127;
 
-/// `ClientId`: one who has an image open.
+/// `ClientId`: a client that has an image open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct ClientId {
-    /// The client's global id.
+    /// Global id of the client.
     pub global_id: u64,
-    /// Of its watch.
+    /// Handle of its watch.
     pub handle: u64,
 }
 
@@ -53,27 +53,27 @@ impl Decode for ClientId {
     }
 }
 
-/// `AsyncRequestId`: something that an owner was asked to do.
+/// `AsyncRequestId` of maintenance that was requested from a lock owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct WishId {
+pub(crate) struct ProxiedRequestId {
     pub from: ClientId,
     pub number: u64,
 }
 
-impl Encode for WishId {
+impl Encode for ProxiedRequestId {
     fn encode(&self, w: &mut Writer) {
         w.value(&self.from);
         w.u64(self.number);
     }
 }
 
-impl Decode for WishId {
+impl Decode for ProxiedRequestId {
     fn decode(r: &mut Reader<'_>) -> Result<Self> {
-        Ok(WishId { from: r.value()?, number: r.u64("number of a request")? })
+        Ok(ProxiedRequestId { from: r.value()?, number: r.u64("number of a request")? })
     }
 }
 
-/// What owners that keep their lock do for others.
+/// Maintenance that an owner that keeps its lock performs for other clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Maintenance {
     Resize { size: u64, may_shrink: bool },
@@ -95,24 +95,24 @@ impl Maintenance {
 pub(crate) enum Notification {
     AcquiredLock(ClientId),
     ReleasedLock(ClientId),
-    /// Who has the lock shall give it up.
+    /// Asks the lock owner to release the lock.
     RequestLock {
         from: ClientId,
         force: bool,
     },
-    /// The header is to be read again.
+    /// Announces that the header has changed.
     HeaderUpdate,
-    /// Who has the lock shall do something with the image.
-    Wanted {
-        wish: WishId,
-        what: Maintenance,
+    /// Asks the lock owner to perform maintenance.
+    Proxied {
+        request: ProxiedRequestId,
+        action: Maintenance,
     },
-    /// What an owner was asked to do is done, or has failed: zero or a negative errno.
+    /// Reports the end of maintenance: zero or a negative errno.
     Complete {
-        wish: WishId,
+        request: ProxiedRequestId,
         result: i32,
     },
-    /// Something else that owners of the lock do for others, or a newer client's.
+    /// Maintenance that this client does not perform, or a newer client's notification.
     Other(u32),
 }
 
@@ -133,10 +133,10 @@ impl Encode for Notification {
                 w.bool(*force);
             }
             Notification::HeaderUpdate => w.u32(HEADER_UPDATE),
-            Notification::Wanted { wish, what } => encode_wish(w, *wish, what),
-            Notification::Complete { wish, result } => {
+            Notification::Proxied { request, action } => encode_proxied(w, *request, action),
+            Notification::Complete { request, result } => {
                 w.u32(ASYNC_COMPLETE);
-                w.value(wish);
+                w.value(request);
                 w.i32(*result);
             }
             Notification::Other(kind) => w.u32(*kind),
@@ -157,15 +157,18 @@ impl Decode for Notification {
                 }
                 HEADER_UPDATE => Notification::HeaderUpdate,
                 RESIZE => {
-                    let (size, wish) = (r.u64("size")?, r.value()?);
+                    let (size, request) = (r.u64("size")?, r.value()?);
                     let may_shrink = version >= VERSION_SHRINK && r.bool("may shrink")?;
-                    Notification::Wanted { wish, what: Maintenance::Resize { size, may_shrink } }
+                    Notification::Proxied {
+                        request,
+                        action: Maintenance::Resize { size, may_shrink },
+                    }
                 }
                 kind @ (SNAP_CREATE | SNAP_REMOVE) if version >= VERSION_SNAPSHOTS => {
-                    decode_snapshot_wish(r, kind)?
+                    decode_snapshot_request(r, kind)?
                 }
                 ASYNC_COMPLETE => {
-                    Notification::Complete { wish: r.value()?, result: r.i32("result")? }
+                    Notification::Complete { request: r.value()?, result: r.i32("result")? }
                 }
                 other => Notification::Other(other),
             })
@@ -173,56 +176,56 @@ impl Decode for Notification {
     }
 }
 
-fn encode_wish(w: &mut Writer, wish: WishId, what: &Maintenance) {
-    w.u32(what.kind());
-    match what {
+fn encode_proxied(w: &mut Writer, request: ProxiedRequestId, action: &Maintenance) {
+    w.u32(action.kind());
+    match action {
         Maintenance::Resize { size, may_shrink } => {
             w.u64(*size);
-            w.value(&wish);
+            w.value(&request);
             w.bool(*may_shrink);
         }
         Maintenance::TakeSnapshot(name) | Maintenance::RemoveSnapshot(name) => {
             w.string(name);
             w.value(&UserNamespace);
-            w.value(&wish);
-            if what.kind() == SNAP_CREATE {
+            w.value(&request);
+            if action.kind() == SNAP_CREATE {
                 w.u64(0);
             }
         }
     }
 }
 
-/// Snapshots of groups and mirrors are others' business.
-fn decode_snapshot_wish(r: &mut Reader<'_>, kind: u32) -> Result<Notification> {
+/// Reads a snapshot request. Snapshots of groups and mirrors are not performed for others.
+fn decode_snapshot_request(r: &mut Reader<'_>, kind: u32) -> Result<Notification> {
     let (name, purpose): (String, Purpose) = r.value()?;
-    let wish = r.value()?;
+    let request = r.value()?;
     if kind == SNAP_CREATE {
         let _about_quiescing = r.u64("flags")?;
     }
     Ok(match (purpose, kind) {
         (Purpose::User, SNAP_CREATE) => {
-            Notification::Wanted { wish, what: Maintenance::TakeSnapshot(name) }
+            Notification::Proxied { request, action: Maintenance::TakeSnapshot(name) }
         }
         (Purpose::User, _) => {
-            Notification::Wanted { wish, what: Maintenance::RemoveSnapshot(name) }
+            Notification::Proxied { request, action: Maintenance::RemoveSnapshot(name) }
         }
         _ => Notification::Other(kind),
     })
 }
 
 impl Notification {
-    /// Whether the lock's owner is asked to do something to the image.
+    /// True if the notification asks the lock owner for maintenance.
     pub fn is_for_owner(&self) -> bool {
         match self {
-            Notification::Wanted { .. } => true,
+            Notification::Proxied { .. } => true,
             Notification::Other(kind) => FOR_OWNERS.contains(kind) || *kind == METADATA_UPDATE,
             _ => false,
         }
     }
 }
 
-/// An owner's answer (librbd's `ResponseMessage`): zero or a negative errno. Whoever does not have the
-/// lock answers with nothing.
+/// The lock owner's acknowledgement (librbd's `ResponseMessage`): zero or a negative errno. Clients that do
+/// not hold the lock acknowledge with an empty payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Response(pub i32);
 
@@ -244,8 +247,8 @@ impl Decode for Response {
     }
 }
 
-/// The answer of one who works on the image and will be done soon.
-pub(crate) fn patience(payload: &[u8]) -> Bytes {
+/// The acknowledgement of a task that will release the lock soon.
+pub(crate) fn release_pending(payload: &[u8]) -> Bytes {
     match codec::decode_all("notification", payload) {
         Ok(Notification::RequestLock { .. }) => Response(0).encoded(),
         _ => Bytes::new(),
@@ -263,8 +266,8 @@ mod tests {
     #[test]
     fn notifications_read_back_as_written() {
         let client = ClientId { global_id: 4, handle: 5 };
-        let wish = WishId { from: client, number: 6 };
-        let wanted = |what| Notification::Wanted { wish, what };
+        let request = ProxiedRequestId { from: client, number: 6 };
+        let wanted = |action| Notification::Proxied { request, action };
         let all = [
             Notification::AcquiredLock(client),
             Notification::ReleasedLock(client),
@@ -273,7 +276,7 @@ mod tests {
             wanted(Maintenance::Resize { size: 7, may_shrink: true }),
             wanted(Maintenance::TakeSnapshot("one".into())),
             wanted(Maintenance::RemoveSnapshot("two".into())),
-            Notification::Complete { wish, result: -22 },
+            Notification::Complete { request, result: -22 },
         ];
         for notification in all {
             let bytes = codec::encode_to_bytes(&notification);
@@ -285,24 +288,24 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_for_another_size_reads_as_librbd_writes_it() {
-        // By librbd 16.2: 80 MiB, from client.4296, its first request.
+    fn a_resize_request_reads_as_librbd_writes_it() {
+        // Captured from librbd 16.2: 80 MiB, from client.4296, its first request.
         let mut w = Writer::new();
         w.raw(&[
             7, 1, 0x25, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0xc8, 0x10, 0, 0, 0, 0, 0, 0,
         ]);
         w.raw(&[0x70, 0x4e, 0, 0xa4, 0x93, 0x7f, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
         let from = ClientId { global_id: 0x10c8, handle: 0x7f93_a400_4e70 };
-        let wish = WishId { from, number: 1 };
-        let what = Maintenance::Resize { size: 80 << 20, may_shrink: false };
-        let expected = Notification::Wanted { wish, what };
+        let request = ProxiedRequestId { from, number: 1 };
+        let action = Maintenance::Resize { size: 80 << 20, may_shrink: false };
+        let expected = Notification::Proxied { request, action };
         assert_eq!(codec::decode_all("it", &w.into_bytes()), Ok(expected));
     }
 
     #[test]
-    fn wishes_about_snapshots_read_as_librbd_writes_them() {
-        // By librbd 16.2, 18.2 and 20.2 alike: "s1", from client.4112, its first request.
-        let wish = [
+    fn snapshot_requests_read_as_librbd_writes_them() {
+        // Captured from librbd 16.2, 18.2 and 20.2, which agree: "s1", from client.4112, its first request.
+        let request = [
             0x10, 0x10, 0, 0, 0, 0, 0, 0, 0xa0, 0x14, 0, 0xbc, 0x82, 0x7f, 0, 0, 1, 0, 0, 0, 0, 0,
             0, 0,
         ];
@@ -313,21 +316,22 @@ mod tests {
                 w.u32(kind);
                 w.string("s1");
                 w.raw(&[1, 1, 4, 0, 0, 0, 0, 0, 0, 0]);
-                w.raw(&wish);
+                w.raw(&request);
                 flags.iter().for_each(|flags| w.u64(*flags));
             });
-            let what = match flags {
+            let action = match flags {
                 Some(_) => Maintenance::TakeSnapshot("s1".into()),
                 None => Maintenance::RemoveSnapshot("s1".into()),
             };
-            let expected = Notification::Wanted { wish: WishId { from, number: 1 }, what };
+            let expected =
+                Notification::Proxied { request: ProxiedRequestId { from, number: 1 }, action };
             assert_eq!(codec::decode_all("it", &w.into_bytes()), Ok(expected));
         }
     }
 
     #[test]
-    fn what_owners_do_for_others_is_read_as_unknown() {
-        // SNAP_CREATE with a name, of a version before requests had numbers.
+    fn unsupported_maintenance_reads_as_other() {
+        // SNAP_CREATE with a name, in a version before request ids.
         let mut w = Writer::new();
         w.versioned(6, 1, |w| {
             w.u32(8);

@@ -2,7 +2,7 @@
 
 use crate::header::Header;
 use crate::names::text;
-use crate::steps::{Steps, Stop};
+use crate::workflow::{Stop, Workflow};
 use crate::{Error, calls};
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result as Decoded, Writer};
@@ -10,22 +10,22 @@ use rados::OperationReply;
 use types::{Errno, SnapId, UTime};
 use wire::OsdOp;
 
-/// Snapshots that are asked for with one operation.
+/// Snapshots that are read with one operation.
 const PAGE: usize = 64;
-/// How often all are read again because one of them was removed meanwhile.
+/// Attempts to read all snapshots while others remove some.
 const READS_MAX: usize = 16;
 
-/// Why there is a snapshot (`SnapshotNamespace`).
+/// Purpose of a snapshot (`SnapshotNamespace`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Purpose {
-    /// Somebody took it.
+    /// A user took it.
     User,
-    /// It belongs to a snapshot of a group of images.
+    /// It belongs to a group snapshot.
     Group,
-    /// It was removed and is kept for its clones; the name that it had.
+    /// It was removed while clones exist, and is kept for them. The string is its former name.
     Trash(String),
     Mirror,
-    /// A newer client's.
+    /// A namespace of a newer client.
     Unknown,
 }
 
@@ -35,7 +35,7 @@ const GROUP: u32 = 1;
 const TRASH: u32 = 2;
 const MIRROR: u32 = 3;
 
-/// Snapshots that users take are all that is written here.
+/// The only namespace that this client writes.
 pub(crate) struct UserNamespace;
 
 impl Encode for UserNamespace {
@@ -61,13 +61,13 @@ impl Decode for Purpose {
     }
 }
 
-/// Whether a snapshot may be removed (`RBD_PROTECTION_STATUS_*`).
+/// Protection of a snapshot against removal (`RBD_PROTECTION_STATUS_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Protection(pub u8);
 
 impl Protection {
     pub const UNPROTECTED: Protection = Protection(0);
-    /// Somebody looks for clones.
+    /// Protection is being removed: a search for clones is in progress.
     pub const UNPROTECTING: Protection = Protection(1);
     pub const PROTECTED: Protection = Protection(2);
 }
@@ -78,17 +78,17 @@ pub struct Snapshot {
     pub id: SnapId,
     pub name: String,
     pub purpose: Purpose,
-    /// Of the image, in bytes.
+    /// Size of the image in bytes at the snapshot.
     pub size: u64,
     pub created: UTime,
-    /// Clones that the header knows of: those of the second format.
+    /// Number of clones of format 2, which the header counts.
     pub children: u32,
     pub protection: Protection,
-    /// How much of the parent it shows, in bytes, if it has one.
+    /// Bytes of the parent that it shows, if it has one.
     pub parent_overlap: Option<u64>,
 }
 
-/// `SnapshotInfo`, what one call tells of a snapshot.
+/// `SnapshotInfo`: output of `snapshot_get`.
 struct SnapshotInfo {
     id: SnapId,
     purpose: Purpose,
@@ -119,7 +119,7 @@ impl Snapshot {
         self.protection != Protection::UNPROTECTED
     }
 
-    /// What it is called, or was before it was removed.
+    /// Name of the snapshot, or its former name if it was removed.
     pub(crate) fn user_name(&self) -> &str {
         match &self.purpose {
             Purpose::Trash(name) => name,
@@ -127,7 +127,7 @@ impl Snapshot {
         }
     }
 
-    /// Removed, and kept for no clone: an interrupted removal left it.
+    /// True if a removal was interrupted: the snapshot is in the trash and has no clones.
     pub(crate) fn is_left_over(&self) -> bool {
         self.children == 0 && matches!(self.purpose, Purpose::Trash(_))
     }
@@ -151,7 +151,7 @@ impl Snapshot {
     }
 }
 
-/// What a snapshot is called, or was before it was removed.
+/// Name of a snapshot, or its former name if it was removed.
 pub(crate) fn name(reply: &OperationReply) -> Result<String, Error> {
     let info: SnapshotInfo = calls::output(reply, 0, "a snapshot")?;
     match info.purpose {
@@ -160,17 +160,17 @@ pub(crate) fn name(reply: &OperationReply) -> Result<String, Error> {
     }
 }
 
-/// All snapshots of an image, the oldest first.
-pub(crate) fn read_all(steps: &mut Steps, header: &Header) -> Result<Vec<Snapshot>, Stop> {
+/// Reads all snapshots of an image, the oldest first.
+pub(crate) fn read_all(workflow: &mut Workflow, header: &Header) -> Result<Vec<Snapshot>, Stop> {
     let mut ids = header.snap_context.snaps.clone();
     for _ in 0..READS_MAX {
-        match read_pages(steps, header, &ids)? {
+        match read_pages(workflow, header, &ids)? {
             Ok(snapshots) => return Ok(snapshots),
             Err(Errno::NOENT) => {}
             Err(errno) => return Err(failure(header, errno).into()),
         }
         let ops = || vec![calls::get_snap_context()];
-        let reply = steps.look("reading the snapshots", &header.place(), ops)?;
+        let reply = workflow.read("reading the snapshots", &header.place(), ops)?;
         let (_, newer): (u64, Vec<SnapId>) = calls::output(&reply, 0, "the snapshots")?;
         ids = newer;
     }
@@ -182,14 +182,14 @@ fn failure(header: &Header, errno: Errno) -> Error {
 }
 
 fn read_pages(
-    steps: &mut Steps,
+    workflow: &mut Workflow,
     header: &Header,
     ids: &[SnapId],
 ) -> Result<Result<Vec<Snapshot>, Errno>, Stop> {
     let mut snapshots = Vec::with_capacity(ids.len());
     for page in ids.chunks(PAGE) {
         let ops = || page.iter().flat_map(|id| Snapshot::ops(*id)).collect();
-        let reply = match steps.try_look(&header.place(), ops)? {
+        let reply = match workflow.try_read(&header.place(), ops)? {
             Ok(reply) => reply,
             Err(errno) => return Ok(Err(errno)),
         };
@@ -201,22 +201,22 @@ fn read_pages(
     Ok(Ok(snapshots))
 }
 
-/// What is said of one snapshot by now; `None` if it is gone.
+/// Reads one snapshot; `None` if it does not exist any more.
 pub(crate) fn read_one(
-    steps: &mut Steps,
+    workflow: &mut Workflow,
     header: &Header,
     id: SnapId,
 ) -> Result<Option<Snapshot>, Stop> {
-    match steps.try_look(&header.place(), || Snapshot::ops(id).into())? {
+    match workflow.try_read(&header.place(), || Snapshot::ops(id).into())? {
         Ok(reply) => Ok(Some(Snapshot::from_outputs(&reply, 0)?)),
         Err(Errno::NOENT) => Ok(None),
         Err(errno) => Err(failure(header, errno).into()),
     }
 }
 
-/// The snapshot that users call so.
-pub(crate) fn find(steps: &mut Steps, header: &Header, name: &str) -> Result<Snapshot, Stop> {
-    let mut all = read_all(steps, header)?.into_iter();
+/// Finds a user's snapshot by name.
+pub(crate) fn find(workflow: &mut Workflow, header: &Header, name: &str) -> Result<Snapshot, Stop> {
+    let mut all = read_all(workflow, header)?.into_iter();
     let found = all.find(|snapshot| snapshot.purpose == Purpose::User && snapshot.name == name);
     found.ok_or_else(|| {
         Error::cluster(format!("there is no snapshot {}@{name}", header.spec), Errno::NOENT).into()

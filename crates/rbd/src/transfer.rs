@@ -1,14 +1,16 @@
-//! Copying the objects of an image that moves, each with all that its snapshots show.
+//! Migration of an image's objects with their snapshot history.
 //!
-//! Object by object: what states the source's object had, and how many of them the target's has already,
-//! is asked; then one state after the other is read and written, each as a writer would have done who
-//! knew of the snapshots before it. Every write is refused if somebody did it before, so that an
-//! interrupted copy is gone on with, and clients that copy what they are about to write do no harm.
+//! For each object the versions of the source's and of the target's object are listed; then one version after
+//! the other is read and written with the snapshot context that the original write had. Each write asserts
+//! that it was not done before, so that an interrupted copy can continue, and copy-ups by clients do no harm.
 
 use crate::Error;
 use crate::calls;
 use crate::header::Header;
-use crate::steps::{Answer, Ask, AskId, Part, Progress, Steps, Stop, change, operation_reply};
+use crate::workflow::{
+    ClusterRequest, ClusterRequestId, ClusterResponse, Part, Progress, Stop, Workflow,
+    operation_reply, write_operation,
+};
 use bytes::Bytes;
 use rados::{Operation, OperationReply, Reply};
 use std::collections::BTreeMap;
@@ -17,31 +19,31 @@ use wire::op::OpCode;
 use wire::snapshots::SnapListing;
 use wire::{OsdOp, SnapContext};
 
-/// Objects under way at the same time.
+/// Objects in flight.
 const IN_FLIGHT_MAX: usize = 8;
 
-/// From where to where.
+/// Source and target.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub source: Header,
     pub target: Header,
-    /// Snapshots of the source and what they are called in the target, the oldest first.
+    /// Snapshots of the source and their ids in the target, the oldest first.
     pub snaps: Vec<(SnapId, SnapId)>,
-    /// As many as there ever were: the image may have been larger.
+    /// The largest number of objects that the image ever had.
     pub objects: u64,
 }
 
-/// A state that the target's object gets.
+/// One version of the target's object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Write {
-    /// Where the source shows it; nothing, if there was no object then.
+    /// Snapshot under which the source shows it; `None` if there was no object then.
     from: Option<SnapId>,
     knows: SnapContext,
 }
 
 #[derive(Debug)]
 enum Stage {
-    /// Which states the source's object has, and the target's.
+    /// Lists the versions of the source's object, then of the target's.
     Source,
     Target,
     Reading,
@@ -51,7 +53,7 @@ enum Stage {
 #[derive(Debug)]
 struct Object {
     stage: Stage,
-    /// What is still to be written, the oldest last.
+    /// Versions still to be written, the oldest last.
     writes: Vec<Write>,
 }
 
@@ -60,14 +62,14 @@ pub(crate) struct Transfer {
     plan: Plan,
     next: u64,
     active: BTreeMap<u64, Object>,
-    asks: Vec<(u64, Operation)>,
+    requests: Vec<(u64, Operation)>,
     error: Option<Errno>,
 }
 
 impl Transfer {
     fn new(plan: Plan) -> Self {
-        let (active, asks) = (BTreeMap::new(), Vec::new());
-        let mut transfer = Transfer { plan, next: 0, active, asks, error: None };
+        let (active, requests) = (BTreeMap::new(), Vec::new());
+        let mut transfer = Transfer { plan, next: 0, active, requests, error: None };
         transfer.begin();
         transfer
     }
@@ -84,15 +86,15 @@ impl Transfer {
             let number = self.next;
             self.next += 1;
             self.active.insert(number, Object { stage: Stage::Source, writes: Vec::new() });
-            self.asks.push((number, listing(&self.plan.source, number)));
+            self.requests.push((number, listing(&self.plan.source, number)));
         }
     }
 
-    pub fn handle_answer(&mut self, number: u64, answer: Answer) {
+    pub fn handle_response(&mut self, number: u64, answer: ClusterResponse) {
         let Some(mut object) = self.active.remove(&number) else { return };
         match self.advance(number, &mut object, answer.and_then(operation_reply)) {
             Ok(Some(operation)) => {
-                self.asks.push((number, operation));
+                self.requests.push((number, operation));
                 self.active.insert(number, object);
             }
             Ok(None) => {}
@@ -101,7 +103,7 @@ impl Transfer {
         self.begin();
     }
 
-    /// What comes next for an object, if anything does.
+    /// The next request for an object, if there is one.
     fn advance(
         &self,
         number: u64,
@@ -132,7 +134,7 @@ impl Transfer {
                 Ok(Some(self.write(number, &write, OsdOp::write_full(data))))
             }
             Stage::Writing => match reply {
-                // Somebody did it before.
+                // Another client, or an earlier attempt, has written it.
                 Ok(_) | Err(Errno::EXIST | Errno::RANGE | Errno::NOENT) => {
                     self.next_write(number, object)
                 }
@@ -161,7 +163,7 @@ impl Transfer {
             SnapId(0) => OsdOp::create(true),
             seq => calls::assert_newer_snapshots(seq),
         };
-        let mut operation = change(self.plan.target.data_place(number), vec![guard, op]);
+        let mut operation = write_operation(self.plan.target.data_place(number), vec![guard, op]);
         operation.snap_context = write.knows.clone();
         operation
     }
@@ -174,7 +176,7 @@ fn listing(image: &Header, number: u64) -> Operation {
     operation
 }
 
-/// Nothing, if there is and was no such object.
+/// `None` if there never was such an object.
 fn listed(reply: Result<OperationReply, Errno>) -> Result<Option<SnapListing>, Errno> {
     match reply {
         Ok(reply) => {
@@ -185,7 +187,7 @@ fn listed(reply: Result<OperationReply, Errno>) -> Result<Option<SnapListing>, E
     }
 }
 
-/// Which state of an object shows a snapshot: [`SnapId::HEAD`] or a clone, or nothing.
+/// The version of an object that a snapshot shows: [`SnapId::HEAD`], a clone, or none.
 fn state_at(listed: &SnapListing, snap: SnapId) -> Option<SnapId> {
     let has_head = listed.clones.iter().any(|clone| clone.clone == SnapId::HEAD);
     if snap > listed.seq {
@@ -196,7 +198,7 @@ fn state_at(listed: &SnapListing, snap: SnapId) -> Option<SnapId> {
     clone.snaps.contains(&snap).then_some(clone.clone)
 }
 
-/// What makes an object with the same history, the oldest first.
+/// The writes that reproduce an object's history, the oldest first.
 fn writes(listed: &SnapListing, snaps: &[(SnapId, SnapId)]) -> Vec<Write> {
     let mut known: Vec<SnapId> = Vec::new();
     let mut last = None;
@@ -221,24 +223,27 @@ fn without_trailing_zeros(data: Bytes) -> Bytes {
     data.slice(..length)
 }
 
-impl Steps {
-    /// Copies all objects of an image that moves.
+impl Workflow {
+    /// Copies all objects of an image that is being migrated.
     pub fn transfer(&mut self, step: &str, plan: impl FnOnce() -> Plan) -> Result<(), Stop> {
-        if let Some(answer) = self.remembered() {
+        if let Some(answer) = self.recorded() {
             return answer.map(|_| ()).map_err(|errno| Error::cluster(step, errno).into());
         }
         let transfer = self.transfer.take();
         let mut transfer = transfer.unwrap_or_else(|| Box::new(Transfer::new(plan())));
-        for (number, operation) in std::mem::take(&mut transfer.asks) {
-            self.also_ask(AskId { part: Part::Transfer, number }, Ask::Operate(operation));
+        for (number, operation) in std::mem::take(&mut transfer.requests) {
+            self.push_request(
+                ClusterRequestId { part: Part::Transfer, number },
+                ClusterRequest::Operate(operation),
+            );
         }
         if !transfer.active.is_empty() {
             self.transfer = Some(transfer);
             return Err(Stop::Waiting);
         }
         let done = Reply::Operation(OperationReply::default());
-        self.remember(transfer.error.map_or(Ok(done), Err));
-        let _ = self.remembered();
+        self.record(transfer.error.map_or(Ok(done), Err));
+        let _ = self.recorded();
         transfer.error.map_or(Ok(()), |errno| Err(Error::cluster(step, errno).into()))
     }
 }
@@ -256,7 +261,7 @@ mod tests {
         CloneInfo { clone: id, snaps: ids(snaps), ..CloneInfo::default() }
     }
 
-    /// What is read, and which snapshots the writer knows of.
+    /// Versions that are read, and the snapshot context of each write.
     fn told(listed: &SnapListing, snaps: &[(u64, u64)]) -> Vec<(Option<u64>, Vec<u64>)> {
         let snaps: Vec<_> = snaps.iter().map(|(from, to)| (SnapId(*from), SnapId(*to))).collect();
         let writes = writes(listed, &snaps).into_iter();
@@ -271,14 +276,14 @@ mod tests {
     fn an_object_gets_the_same_history() {
         let head = SnapId::HEAD;
         let snaps = [(3, 30), (5, 50), (8, 80)];
-        // Never written since: the oldest snapshot has it already.
+        // Never written since: the oldest snapshot shows it already.
         let listed = SnapListing { clones: vec![clone(head, &[])], seq: SnapId(0) };
         assert_eq!(told(&listed, &snaps), [(Some(3), vec![])]);
-        // Made after the first snapshot, changed after the second one, which a clone shows.
+        // Created after the first snapshot, changed after the second one, which a clone shows.
         let clones = vec![clone(SnapId(5), &[5]), clone(head, &[])];
         let listed = SnapListing { clones, seq: SnapId(5) };
         assert_eq!(told(&listed, &snaps), [(Some(5), vec![30]), (Some(8), vec![50, 30])]);
-        // One clone for two snapshots, then it was removed.
+        // One clone for two snapshots; then the object was removed.
         let listed = SnapListing { clones: vec![clone(SnapId(5), &[3, 5])], seq: SnapId(8) };
         assert_eq!(told(&listed, &snaps), [(Some(3), vec![]), (None, vec![50, 30])]);
         assert_eq!(told(&listed, &[]), []);

@@ -1,14 +1,16 @@
-//! Steps that are requests on an open image: many, one after the other, some at a time.
+//! Workflow steps that perform many requests on an open image, some at a time.
 
-use crate::steps::{Answer, Ask, AskId, Progress, Steps, Stop};
-use crate::{Asker, Error, Header, Image, ImageEvent, Request};
+use crate::workflow::{
+    ClusterRequest, ClusterRequestId, ClusterResponse, Progress, Stop, Workflow,
+};
+use crate::{Error, Header, Image, ImageEvent, Request, RequestSource};
 use rados::{OperationReply, Reply, WatchEvent};
 use std::ops::Range;
 
-/// Requests under way at the same time.
+/// Concurrent requests on the image. Further ones wait.
 const REQUESTS_MAX: usize = 16;
 
-/// An open image, and what is still to be asked of it.
+/// An open image, and the requests still to be made.
 pub(crate) struct Work {
     image: Image,
     numbers: Range<u64>,
@@ -29,19 +31,19 @@ impl Work {
         Progress { done: self.total - left, total: self.total }
     }
 
-    pub fn poll_ask(&mut self) -> Option<(AskId, Ask)> {
-        self.image.poll_ask()
+    pub fn poll_request(&mut self) -> Option<(ClusterRequestId, ClusterRequest)> {
+        self.image.poll_request()
     }
 
-    pub fn handle_answer(&mut self, id: AskId, answer: Answer) {
-        self.image.handle_answer(id, answer);
+    pub fn handle_response(&mut self, id: ClusterRequestId, answer: ClusterResponse) {
+        self.image.handle_response(id, answer);
     }
 
     pub fn handle_watch_event(&mut self, event: &WatchEvent) -> bool {
         self.image.handle_watch_event(event)
     }
 
-    /// Whether all is over.
+    /// True when all requests have completed.
     fn pump(&mut self, request: &impl Fn(u64, &Header) -> Option<Request>) -> bool {
         self.submit(request);
         while let Some((_, outcome)) = self.image.poll_completion() {
@@ -74,8 +76,8 @@ impl Work {
     }
 }
 
-impl Steps {
-    /// A request for each number on an image that is opened for that, watched and locked as others are.
+impl Workflow {
+    /// Performs one request for each number on an image that is opened for this step, with watch and lock.
     pub fn work(
         &mut self,
         step: &str,
@@ -83,7 +85,7 @@ impl Steps {
         numbers: Range<u64>,
         request: impl Fn(u64, &Header) -> Option<Request>,
     ) -> Result<(), Stop> {
-        if let Some(answer) = self.remembered() {
+        if let Some(answer) = self.recorded() {
             return answer.map(|_| ()).map_err(|errno| Error::cluster(step, errno).into());
         }
         let mut work = match self.work.take() {
@@ -98,8 +100,8 @@ impl Steps {
             None => Ok(Reply::Operation(OperationReply::default())),
             Some(error) => Err(error.errno()),
         };
-        self.remember(outcome);
-        let _ = self.remembered();
+        self.record(outcome);
+        let _ = self.recorded();
         work.error.map_or(Ok(()), |error| Err(error.into()))
     }
 }

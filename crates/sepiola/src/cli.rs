@@ -170,7 +170,7 @@ pub struct ClusterArgs {
     /// Keyring with the client's key [default: the one that the configuration names]
     #[arg(short, long)]
     pub keyring: Option<PathBuf>,
-    /// Whom to authenticate as
+    /// Entity to authenticate as
     #[arg(short, long, default_value = "client.admin")]
     pub name: String,
     /// Encrypt what goes over the wire
@@ -337,7 +337,7 @@ pub fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever read our output has seen enough.
+        // The reader of the output has closed its end.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("sepiola: {error:#}");

@@ -12,7 +12,7 @@ pub use osd::{OsdMember, default_memory, machine_memory};
 
 use crate::cli::{AuthMode, UpArgs};
 use crate::datadir::DataDir;
-use crate::host::{Core, CoreConfig, Directory, NodeAddress, Parcel};
+use crate::host::{Core, CoreConfig, Directory, LocalMessage, NodeAddress};
 use anyhow::{Context, Result, anyhow, bail};
 use engine::Time;
 use node::Node;
@@ -28,7 +28,7 @@ use types::Uuid;
 /// Why whoever runs a cluster is woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notice {
-    /// Somebody wants the cluster to stop.
+    /// A stop of the cluster was requested.
     StopRequested,
     /// A core has ended by itself; `stop` tells why.
     CoreEnded,
@@ -43,18 +43,18 @@ pub struct RunningCluster {
 /// Daemons of this process, which run until they are stopped.
 pub struct RunningDaemons(Threads);
 
-/// What a core tells when its sockets are open.
+/// Reply of a core whose sockets are open.
 struct Ready {
-    sender: Sender<Parcel>,
+    sender: Sender<LocalMessage>,
     waker: Waker,
     mgr_addr: Option<SocketAddr>,
 }
 
-/// What it is told then.
+/// Message to a core when all are ready.
 #[derive(Clone)]
 struct Go {
     directory: Directory,
-    senders: Vec<Sender<Parcel>>,
+    senders: Vec<Sender<LocalMessage>>,
     mgr_addr: Option<SocketAddr>,
 }
 
@@ -204,7 +204,7 @@ struct TellEnd(mpsc::Sender<Notice>);
 
 impl Drop for TellEnd {
     fn drop(&mut self) {
-        // Nobody listens any more when the cluster is being stopped.
+        // The receiver is gone when the cluster is being stopped.
         let _ = self.0.send(Notice::CoreEnded);
     }
 }

@@ -213,7 +213,7 @@ pub fn fill_random(bytes: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// What a ceph.conf says, as far as a client needs it.
+/// The parts of a ceph.conf that a client needs.
 #[derive(Debug, Default)]
 pub struct Conf {
     pub mon_host: String,
@@ -231,7 +231,7 @@ pub fn read_conf(path: &Path) -> Result<Conf> {
     Ok(parse_conf(&text))
 }
 
-/// What the command line and the configuration say.
+/// Client configuration from the command line and ceph.conf.
 pub fn client_config(args: &ClusterArgs) -> Result<Config> {
     let dir = DataDir::new(&args.data.data);
     let path = args.conf.clone().unwrap_or_else(|| dir.conf());

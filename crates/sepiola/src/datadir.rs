@@ -21,7 +21,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// What is made here holds keys, or what clients store.
+/// Files and directories created here hold keys or client data.
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
 /// The rights of all but the owner.
@@ -72,7 +72,7 @@ impl DataDir {
         self.path.join("control.mark")
     }
 
-    /// What `sepiola up` decided once.
+    /// Path of the settings that `sepiola up` fixed at creation.
     pub fn settings(&self) -> PathBuf {
         self.path.join("cluster.json")
     }
@@ -167,8 +167,8 @@ pub fn create_private(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path)
 }
 
-/// Takes from others what earlier builds let them read: the directory, what lies in it, and in the directories of its
-/// OSDs. What cannot be changed is told and left.
+/// Takes from others what earlier builds let them read: the directory, what lies in it, and in the
+/// directories of its OSDs. What cannot be changed is told and left.
 fn keep_private(directory: &Path) {
     mend(directory);
     for path in entries(directory) {
@@ -185,7 +185,8 @@ fn entries(directory: &Path) -> Vec<PathBuf> {
     listed.filter_map(|entry| Some(entry.ok()?.path())).collect()
 }
 
-/// What a link names is somebody else's, and so is a directory for all, such as /tmp. `ceph.conf` holds no secret.
+/// The target of a link belongs to others, and so does a shared directory such as /tmp: neither is changed.
+/// `ceph.conf` holds no secret.
 fn mend(path: &Path) {
     let Ok(metadata) = fs::symlink_metadata(path) else { return };
     let mode = metadata.mode() & 0o7777;

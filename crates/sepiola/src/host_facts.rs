@@ -1,4 +1,4 @@
-//! What daemons say of the machine they run on, with the names that Ceph's metadata has.
+//! Metadata of the machine that daemons report, under Ceph's names.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -40,7 +40,7 @@ fn fast_path(directory: &Path) -> PathBuf {
     directory.join("block.log")
 }
 
-/// What an OSD's directory keeps.
+/// Kind of the store in an OSD's directory.
 pub fn kind_of(directory: &Path) -> Result<StoreKind> {
     let path = kind_file(directory);
     let text = match fs::read_to_string(&path) {

@@ -21,7 +21,7 @@ const MON_PORT: u16 = 3300;
 const HEALTHY_TIME_MAX: Duration = Duration::from_secs(30);
 const SECRET_MODE: u32 = 0o600;
 const CONF_MODE: u32 = 0o644;
-/// What shells show for a process that SIGINT ended.
+/// Exit code of a process ended by SIGINT, as shells show it.
 const INTERRUPTED_EXIT_CODE: i32 = 130;
 
 pub fn up(args: &UpArgs) -> Result<()> {
@@ -57,7 +57,7 @@ pub fn up(args: &UpArgs) -> Result<()> {
     running.stop().and(served)
 }
 
-/// What remains of the options when the OSDs live in processes of their own.
+/// The options that concern this process when the OSDs run in processes of their own.
 fn of_this_process(args: &UpArgs) -> UpArgs {
     match args.hosts {
         None => args.clone(),
@@ -129,7 +129,7 @@ pub fn parse_listen(text: &str) -> Result<SocketAddr> {
     }
 }
 
-/// What clients need to find the cluster and prove who they are.
+/// Writes the addresses and credentials that clients need.
 fn write_conf(dir: &DataDir, running: &RunningCluster) -> Result<()> {
     let auth = match running.auth() {
         AuthMode::Cephx => "cephx",

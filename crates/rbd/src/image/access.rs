@@ -1,9 +1,9 @@
-//! One object's share of a request.
+//! Accesses: the share of a request that concerns one object.
 
 use super::Image;
-use super::assemble::Found;
+use super::assemble::AccessResult;
 use super::parent::ObjectRange;
-use crate::steps::{Answer, Ask, Part, operation_reply};
+use crate::workflow::{ClusterRequest, ClusterResponse, Part, operation_reply};
 use crate::{Error, Header};
 use bytes::Bytes;
 use rados::{Operation, OperationReply};
@@ -36,7 +36,7 @@ pub(super) enum Action {
         size: u64,
     },
     Remove,
-    /// The object is made of what the parent shows, if it is not there.
+    /// Copies the parent's data into the object, if the object does not exist.
     CopyUp,
 }
 
@@ -60,21 +60,21 @@ impl Action {
         !matches!(self, Action::Read { .. } | Action::Map { .. })
     }
 
-    /// Whether an object that is not there is as good as one full of zeros. A write makes the object:
-    /// what is not there is its pool.
+    /// True if ENOENT means a range of zeros. A write creates its object, so ENOENT then means that the pool
+    /// does not exist.
     fn may_miss(&self) -> bool {
         !matches!(self, Action::Write { .. })
     }
 }
 
-/// Who waits for an access or for what the parent has.
+/// Consumer of the result of an access or of a parent read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Waiter {
-    /// And which of its extents.
+    /// `index` is the extent of the request.
     Request { key: u64, index: usize },
-    /// The same of a read of an ancestor.
+    /// `index` is the part of a parent read.
     Fetch { key: u64, index: usize },
-    /// An access that writes what the parent has into the object first.
+    /// An access that copies the parent's data into the object before its own write.
     CopyUp(u64),
 }
 
@@ -91,40 +91,45 @@ pub(super) struct Access {
     pub generation: usize,
     pub object: u64,
     pub action: Action,
-    /// As they were when it began.
+    /// Ancestors as they were when the access began.
     pub ancestors: Arc<[Header]>,
     pub stage: Stage,
-    /// What goes on its way as soon as the object map allows it.
+    /// Operations that are sent once the object map has been updated.
     pub prepared: Option<Vec<OsdOp>>,
-    /// Changes of snapshots' object maps that it waits for.
+    /// Updates of snapshots' object maps that must complete first.
     pub map_changes: usize,
     pub map_failure: Option<Errno>,
 }
 
-/// How far an access is.
+/// Stage of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// Waits until it is known whether the object is there.
+    /// Waits until the existence of the object or its state in the object map is known.
     Held,
-    /// With its answer it is over.
+    /// Sent; the response completes the access.
     Sent,
-    /// Sent on condition that the object is there.
+    /// Sent with an assertion that the object exists.
     Guarded,
-    /// Reads what the parent has, or writes it together with its own.
+    /// Reads the parent's data, or writes it together with the access's own.
     CopyingUp,
-    /// Writes what the parent has below all snapshots.
+    /// Writes the parent's data with an empty snapshot context, below all snapshots.
     CopyingUpFirst,
 }
 
 impl Image {
-    /// Accesses an object of the image.
+    /// Begins an access to an object of the image.
     pub(super) fn access(&mut self, waiter: Waiter, object: u64, action: Action) {
         let ancestors = self.header.ancestors.clone();
         self.begin(Access::new(waiter, 0, object, action, ancestors));
     }
 
-    /// Reads an object of the image or of an ancestor.
-    pub(super) fn look_at(&mut self, waiter: Waiter, ancestors: Arc<[Header]>, range: ObjectRange) {
+    /// Begins a read of an object of the image or of an ancestor.
+    pub(super) fn begin_read(
+        &mut self,
+        waiter: Waiter,
+        ancestors: Arc<[Header]>,
+        range: ObjectRange,
+    ) {
         let ObjectRange { generation, object, .. } = range;
         self.begin(Access::new(waiter, generation, object, range.action(), ancestors));
     }
@@ -133,12 +138,12 @@ impl Image {
         let is_own = access.generation == 0;
         let object = access.object;
         let key = self.accesses.insert(access);
-        if !is_own || !self.guards.hold(object, key) {
+        if !is_own || !self.existence.hold(object, key) {
             self.send_access(key);
         }
     }
 
-    /// Nothing of the same object that came earlier is still held.
+    /// Sends an access once no earlier access to the same object is held.
     pub(super) fn send_access(&mut self, key: u64) {
         let Some(access) = self.accesses.get_mut(key) else { return };
         let (generation, object) = (access.generation, access.object);
@@ -158,10 +163,10 @@ impl Image {
         };
         let mut operation = Operation::new(header.data_place(object), vec![access.action.op()]);
         operation.snap = header.snap;
-        self.ask(Part::Access, key, Ask::Operate(operation));
+        self.request(Part::Access, key, ClusterRequest::Operate(operation));
     }
 
-    /// Changes an object of the image, once its map allows that.
+    /// Sends a change of an object, after the object map has been updated if it must be.
     pub(super) fn operate(&mut self, key: u64, stage: Stage, ops: Vec<OsdOp>) {
         let obstacle = self.write_obstacle();
         let Some(access) = self.accesses.get_mut(key) else { return };
@@ -183,8 +188,8 @@ impl Image {
         }
     }
 
-    /// The map of the object has changed.
-    pub(super) fn go_on_with_access(&mut self, key: u64) {
+    /// Resumes an access after an update of the object map.
+    pub(super) fn resume_access(&mut self, key: u64) {
         let Some(access) = self.accesses.get_mut(key) else { return };
         let stage = access.stage;
         match access.prepared.take() {
@@ -193,26 +198,26 @@ impl Image {
         }
     }
 
-    /// With the image's snapshots as they are now.
+    /// Submits operations with the image's current snapshot context.
     fn perform(&mut self, key: u64, ops: Vec<OsdOp>) {
         let Some(access) = self.accesses.get(key) else { return };
         if ops.iter().any(|op| op.code == OpCode::DELETE) {
             self.map.removal_begins(access.object);
         }
         let mut operation = Operation::new(self.header.data_place(access.object), ops);
-        // What the parent has was there before any snapshot was taken.
+        // The parent's data predates all snapshots, so it is written with an empty snapshot context.
         if access.stage != Stage::CopyingUpFirst {
             operation.snap_context = self.header.snap_context.clone();
         }
-        // Whoever writes is to be told of a full pool, not to wait for room.
+        // A write to a full pool must fail instead of waiting for space.
         operation.flags |= request_flags::FULL_TRY;
         if operation.ops.iter().any(|op| op.code == OpCode::CALL) {
             operation.flags |= request_flags::WRITE;
         }
-        self.ask(Part::Access, key, Ask::Operate(operation));
+        self.request(Part::Access, key, ClusterRequest::Operate(operation));
     }
 
-    pub(super) fn access_answered(&mut self, key: u64, answer: Answer) {
+    pub(super) fn access_answered(&mut self, key: u64, answer: ClusterResponse) {
         let Some(access) = self.accesses.get(key) else { return };
         let answer = answer.and_then(operation_reply);
         match access.stage {
@@ -229,10 +234,10 @@ impl Image {
             self.removal_over(access.object, matches!(answer, Ok(_) | Err(Errno::NOENT)));
         }
         match answer {
-            Ok(reply) => self.deliver(access.waiter, found(&access.action, reply)),
+            Ok(reply) => self.deliver(access.waiter, access_result(&access.action, reply)),
             Err(Errno::NOENT) if access.action.may_miss() => match access.range() {
-                Some(range) => self.fall_through(access.waiter, access.ancestors, range),
-                None => self.deliver(access.waiter, Ok(Found::Nothing)),
+                Some(range) => self.read_from_parent(access.waiter, access.ancestors, range),
+                None => self.deliver(access.waiter, Ok(AccessResult::Nothing)),
             },
             Err(errno) => {
                 let error = self.access_error(&access.action, errno);
@@ -250,13 +255,13 @@ impl Image {
         Error::cluster(format!("{what} {}", self.header.spec), errno)
     }
 
-    /// Ends an access.
+    /// Completes an access.
     pub(super) fn finish(&mut self, key: u64, outcome: Result<(), Error>) {
         let Some(access) = self.accesses.remove(key) else { return };
-        self.deliver(access.waiter, outcome.map(|()| Found::Nothing));
+        self.deliver(access.waiter, outcome.map(|()| AccessResult::Nothing));
     }
 
-    /// Ends an access that is not made.
+    /// Completes an access that was not sent.
     pub(super) fn access_refused(&mut self, key: u64, error: Error) {
         let Some(access) = self.accesses.get(key) else { return };
         match access.stage {
@@ -265,9 +270,9 @@ impl Image {
         }
     }
 
-    pub(super) fn deliver(&mut self, waiter: Waiter, found: Result<Found, Error>) {
+    pub(super) fn deliver(&mut self, waiter: Waiter, found: Result<AccessResult, Error>) {
         match waiter {
-            Waiter::Request { key, index } => self.found(key, index, found),
+            Waiter::Request { key, index } => self.access_completed(key, index, found),
             Waiter::Fetch { key, index } => self.fetched(key, index, found),
             Waiter::CopyUp(key) => self.copy_read(key, found),
         }
@@ -295,7 +300,7 @@ impl Access {
         }
     }
 
-    /// What it reads.
+    /// The range that the access reads.
     fn range(&self) -> Option<ObjectRange> {
         let (offset, length, is_map) = match self.action {
             Action::Read { offset, length } => (offset, length, false),
@@ -307,18 +312,18 @@ impl Access {
     }
 }
 
-fn found(action: &Action, mut reply: OperationReply) -> Result<Found, Error> {
+fn access_result(action: &Action, mut reply: OperationReply) -> Result<AccessResult, Error> {
     let output = match reply.ops.first_mut() {
         Some(op) => std::mem::take(&mut op.output),
         None => Bytes::new(),
     };
     match action {
-        Action::Read { .. } => Ok(Found::Data(output)),
+        Action::Read { .. } => Ok(AccessResult::Data(output)),
         Action::Map { .. } => {
             let extents: BTreeMap<u64, u64> = codec::decode_all("extents", &output)
                 .map_err(|error| Error::Damaged { what: "a map", error })?;
-            Ok(Found::Extents(extents.into_iter().collect()))
+            Ok(AccessResult::Extents(extents.into_iter().collect()))
         }
-        _ => Ok(Found::Nothing),
+        _ => Ok(AccessResult::Nothing),
     }
 }

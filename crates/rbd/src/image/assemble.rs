@@ -1,23 +1,23 @@
-//! What the objects of a request gave, one behind the other.
+//! Assembles the results of a request's accesses in the order of the image.
 
 use super::request::Piece;
 use crate::Extent;
 use bytes::Bytes;
 
-/// What an access to one extent gave.
+/// Result of an access to one extent.
 #[derive(Debug, Clone)]
-pub(super) enum Found {
-    /// Nothing to tell, or nothing there.
+pub(super) enum AccessResult {
+    /// A write, or a read of an object that does not exist.
     Nothing,
     Data(Bytes),
-    /// Offsets in the object and lengths.
+    /// Offsets in the object and lengths of its data.
     Extents(Vec<(u64, u64)>),
-    /// What the parent has there, from the beginning of the extent.
+    /// Data of the parent, from the beginning of the extent.
     Parts(Parts),
 }
 
-/// Extents, in the order of the image, with what was found there.
-pub(super) type Parts = Vec<(Extent, Found)>;
+/// Extents in the order of the image, with their results.
+pub(super) type Parts = Vec<(Extent, AccessResult)>;
 
 #[derive(Debug, Default)]
 struct Pieces {
@@ -44,21 +44,22 @@ impl Pieces {
         }
     }
 
-    /// Objects end where their last data does; what is behind, and what is not there, is zeros.
-    fn add(&mut self, extent: Extent, found: Found) {
+    /// Reads end at the last data of an object; the rest of the extent, and all of a missing object, is
+    /// zeros.
+    fn add(&mut self, extent: Extent, found: AccessResult) {
         let length = match found {
-            Found::Data(mut data) => {
+            AccessResult::Data(mut data) => {
                 data.truncate(extent.length as usize);
                 let length = data.len() as u64;
                 self.add_data(data);
                 length
             }
-            Found::Parts(parts) => {
+            AccessResult::Parts(parts) => {
                 let length = total(&parts);
                 parts.into_iter().for_each(|(extent, found)| self.add(extent, found));
                 length
             }
-            Found::Nothing | Found::Extents(_) => 0,
+            AccessResult::Nothing | AccessResult::Extents(_) => 0,
         };
         self.add_zeros(extent.length - length);
     }
@@ -68,7 +69,7 @@ fn total(parts: &Parts) -> u64 {
     parts.iter().map(|(extent, _)| extent.length).sum()
 }
 
-pub(super) fn pieces(parts: impl Iterator<Item = (Extent, Found)>) -> Vec<Piece> {
+pub(super) fn pieces(parts: impl Iterator<Item = (Extent, AccessResult)>) -> Vec<Piece> {
     let mut all = Pieces::default();
     parts.for_each(|(extent, found)| all.add(extent, found));
     all.end_zeros();
@@ -87,15 +88,15 @@ impl Map {
         }
     }
 
-    fn add(&mut self, extent: Extent, found: Found) {
+    fn add(&mut self, extent: Extent, found: AccessResult) {
         match found {
-            Found::Extents(extents) => self.add_extents(extent, extents),
-            Found::Parts(parts) => {
+            AccessResult::Extents(extents) => self.add_extents(extent, extents),
+            AccessResult::Parts(parts) => {
                 let length = total(&parts);
                 parts.into_iter().for_each(|(extent, found)| self.add(extent, found));
                 self.push(extent.length - length, false);
             }
-            Found::Nothing | Found::Data(_) => self.push(extent.length, false),
+            AccessResult::Nothing | AccessResult::Data(_) => self.push(extent.length, false),
         }
     }
 
@@ -112,8 +113,8 @@ impl Map {
     }
 }
 
-/// Lengths one behind the other, and whether there is data.
-pub(super) fn map(parts: impl Iterator<Item = (Extent, Found)>) -> Vec<(u64, bool)> {
+/// Consecutive lengths, each with whether it holds data.
+pub(super) fn map(parts: impl Iterator<Item = (Extent, AccessResult)>) -> Vec<(u64, bool)> {
     let mut map = Map::default();
     parts.for_each(|(extent, found)| map.add(extent, found));
     map.0
@@ -128,33 +129,34 @@ mod tests {
     }
 
     #[test]
-    fn what_objects_lack_reads_as_zeros() {
+    fn missing_parts_of_objects_read_as_zeros() {
         let parts = [
-            (extent(0, 4), Found::Nothing),
-            (extent(0, 4), Found::Data("ab".into())),
-            (extent(0, 2), Found::Nothing),
+            (extent(0, 4), AccessResult::Nothing),
+            (extent(0, 4), AccessResult::Data("ab".into())),
+            (extent(0, 2), AccessResult::Nothing),
         ];
         let expected = [Piece::Zeros(4), Piece::Data("ab".into()), Piece::Zeros(4)];
         assert_eq!(pieces(parts.into_iter()), expected);
     }
 
     #[test]
-    fn a_map_joins_what_is_alike_and_ignores_what_was_not_asked_for() {
+    fn a_map_joins_equal_neighbours_and_ends_with_the_request() {
         let parts = [
-            (extent(10, 10), Found::Extents(vec![(0, 12), (18, 100)])),
-            (extent(0, 5), Found::Extents(vec![(0, 5)])),
-            (extent(0, 5), Found::Nothing),
+            (extent(10, 10), AccessResult::Extents(vec![(0, 12), (18, 100)])),
+            (extent(0, 5), AccessResult::Extents(vec![(0, 5)])),
+            (extent(0, 5), AccessResult::Nothing),
         ];
         assert_eq!(map(parts.into_iter()), [(2, true), (6, false), (7, true), (5, false)]);
     }
 
     #[test]
-    fn behind_what_the_parent_shows_there_are_zeros() {
-        let of_parent =
-            |found| Found::Parts(vec![(extent(0, 3), found), (extent(9, 2), Found::Nothing)]);
-        let read = [(extent(100, 8), of_parent(Found::Data("abc".into())))];
+    fn reads_behind_the_overlap_return_zeros() {
+        let of_parent = |found| {
+            AccessResult::Parts(vec![(extent(0, 3), found), (extent(9, 2), AccessResult::Nothing)])
+        };
+        let read = [(extent(100, 8), of_parent(AccessResult::Data("abc".into())))];
         assert_eq!(pieces(read.into_iter()), [Piece::Data("abc".into()), Piece::Zeros(5)]);
-        let mapped = [(extent(100, 8), of_parent(Found::Extents(vec![(1, 5)])))];
+        let mapped = [(extent(100, 8), of_parent(AccessResult::Extents(vec![(1, 5)])))];
         assert_eq!(map(mapped.into_iter()), [(1, false), (2, true), (5, false)]);
     }
 }

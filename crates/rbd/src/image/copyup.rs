@@ -1,16 +1,17 @@
-//! Writing a clone. What an object shows of the parent must stay when a part of it is written: such a
-//! write is sent on condition that the object is there. If it is not, what the parent has is read and
-//! written with it.
+//! Copy-up: writes to clones.
 //!
-//! While nobody knows whether an object is there, everything else that concerns it is held, so that the
-//! order stays and reads see what was written before.
+//! The part of the parent's data that a write does not cover must stay visible. A write therefore asserts
+//! that the object exists; if it does not, the parent's data is read and written together with the change.
+//!
+//! While the existence of an object is being determined, all other accesses to it are held, so that order is
+//! kept and reads see earlier writes.
 
 use super::Image;
 use super::access::{Action, Stage, Waiter};
-use super::assemble::{Found, pieces};
+use super::assemble::{AccessResult, pieces};
 use super::parent::ObjectRange;
 use super::request::Piece;
-use crate::steps::{Answer, Ask, Part};
+use crate::workflow::{ClusterRequest, ClusterResponse, Part};
 use crate::{Error, Features, Header, object_map};
 use bytes::Bytes;
 use rados::OperationReply;
@@ -19,35 +20,35 @@ use stdx::FastMap;
 use types::Errno;
 use wire::OsdOp;
 
-/// Objects that are made of their parents' at the same time, each in memory as a whole.
+/// Concurrent copy-ups; each holds one whole object in memory. Further ones wait.
 const COPY_UPS_MAX: usize = 16;
-/// Objects that are remembered to be there.
+/// Objects remembered as present. Beyond that the cache is emptied.
 const PRESENT_MAX: usize = 1 << 16;
-/// What is compared with zeros at a time, so that holes stay holes.
+/// Unit of comparison with zeros, so that holes stay holes.
 const GRAIN: usize = 4096;
 
-/// What is known of an object.
+/// Existence of one object.
 #[derive(Debug)]
-enum Guard {
+enum Existence {
     Present,
-    /// Being found out; accesses that wait for that, in order.
+    /// The existence is being determined; the accesses in the queue wait for it, in order.
     Uncertain(VecDeque<u64>),
 }
 
-/// What is known of a clone's objects. It only saves waiting: writes name their condition anyway.
+/// Existence of a clone's objects. It is only a cache: writes assert existence in any case.
 #[derive(Debug, Default)]
-pub(super) struct Guards {
-    objects: FastMap<u64, Guard>,
-    under_way: usize,
+pub(super) struct ExistenceCache {
+    objects: FastMap<u64, Existence>,
+    in_flight: usize,
     waiting: VecDeque<u64>,
-    is_going_on: bool,
+    is_resuming: bool,
 }
 
-impl Guards {
-    /// Whether an access has to wait for what is being found out.
+impl ExistenceCache {
+    /// Queues an access if the existence of its object is being determined; true if it did.
     pub fn hold(&mut self, object: u64, key: u64) -> bool {
         match self.objects.get_mut(&object) {
-            Some(Guard::Uncertain(held)) => {
+            Some(Existence::Uncertain(held)) => {
                 held.push_back(key);
                 true
             }
@@ -56,45 +57,45 @@ impl Guards {
     }
 
     fn is_present(&self, object: u64) -> bool {
-        matches!(self.objects.get(&object), Some(Guard::Present))
+        matches!(self.objects.get(&object), Some(Existence::Present))
     }
 
-    fn find_out(&mut self, object: u64) {
-        let guard = self.objects.entry(object).or_insert(Guard::Present);
-        if matches!(guard, Guard::Present) {
-            *guard = Guard::Uncertain(VecDeque::new());
+    fn mark_uncertain(&mut self, object: u64) {
+        let guard = self.objects.entry(object).or_insert(Existence::Present);
+        if matches!(guard, Existence::Present) {
+            *guard = Existence::Uncertain(VecDeque::new());
         }
     }
 
-    /// Who has waited.
-    fn found_out(&mut self, object: u64, is_present: bool) -> VecDeque<u64> {
+    /// Returns the accesses that waited.
+    fn existence_known(&mut self, object: u64, is_present: bool) -> VecDeque<u64> {
         if self.objects.len() > PRESENT_MAX {
             self.forget();
         }
         let old = match is_present {
-            true => self.objects.insert(object, Guard::Present),
+            true => self.objects.insert(object, Existence::Present),
             false => self.objects.remove(&object),
         };
         match old {
-            Some(Guard::Uncertain(held)) => held,
+            Some(Existence::Uncertain(held)) => held,
             _ => VecDeque::new(),
         }
     }
 
-    /// Objects may have been removed.
+    /// Drops all entries but those being determined, since objects may have been removed.
     pub fn forget(&mut self) {
-        self.objects.retain(|_, guard| matches!(guard, Guard::Uncertain(_)));
+        self.objects.retain(|_, guard| matches!(guard, Existence::Uncertain(_)));
     }
 }
 
-/// How a write gets along with what the parent shows of its object.
+/// Relation of a write to the parent's data in its object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Plan {
-    /// That is nothing.
+    /// The parent shows nothing there.
     Plain,
-    /// It hides all of that.
+    /// The write covers all of the parent's data.
     Hides,
-    /// Some of that must stay, here or in snapshots.
+    /// Some of the parent's data must be kept, in the image or in snapshots.
     Keeps,
 }
 
@@ -114,7 +115,8 @@ fn plan(header: &Header, object: u64, action: &Action) -> Plan {
     }
 }
 
-/// An object that is not there shows the parent's, so that none is removed.
+/// Operation for an object of a clone. A missing object would show the parent again, so removal becomes
+/// truncation.
 fn op_in_clone(action: &Action) -> OsdOp {
     match action {
         Action::Remove => OsdOp::truncate(0),
@@ -126,7 +128,7 @@ impl Image {
     pub(super) fn send_write(&mut self, key: u64) {
         let Some(access) = self.accesses.get(key) else { return };
         let (object, op) = (access.object, op_in_clone(&access.action));
-        if self.is_spared(object, &access.action) {
+        if self.is_needless(object, &access.action) {
             return self.finish(key, Ok(()));
         }
         let (stage, ops) = match (plan(&self.header, object, &access.action), &access.action) {
@@ -139,8 +141,8 @@ impl Image {
         if stage == Stage::Guarded && self.map.is_absent(object) {
             return self.copy_up(key);
         }
-        if stage == Stage::Guarded && !self.guards.is_present(object) {
-            self.guards.find_out(object);
+        if stage == Stage::Guarded && !self.existence.is_present(object) {
+            self.existence.mark_uncertain(object);
         }
         self.operate(key, stage, ops);
     }
@@ -153,7 +155,7 @@ impl Image {
             (Stage::CopyingUpFirst, Ok(_)) => self.copied_up_first(key),
             (Stage::Guarded, Ok(_)) => {
                 self.finish(key, Ok(()));
-                self.found_out(object, true);
+                self.existence_known(object, true);
             }
             (_, Ok(_)) => {
                 self.copy_up_ended(stage);
@@ -172,46 +174,46 @@ impl Image {
         let (stage, object) = (access.stage, access.object);
         self.copy_up_ended(stage);
         self.finish(key, Err(error));
-        self.found_out(object, false);
+        self.existence_known(object, false);
     }
 
-    /// Lets those go on who have waited.
-    fn found_out(&mut self, object: u64, is_present: bool) {
-        for key in self.guards.found_out(object, is_present) {
-            if !self.guards.hold(object, key) {
+    /// Resumes the accesses that waited for the existence of an object.
+    fn existence_known(&mut self, object: u64, is_present: bool) {
+        for key in self.existence.existence_known(object, is_present) {
+            if !self.existence.hold(object, key) {
                 self.send_access(key);
             }
         }
     }
 
-    /// The object is not there.
+    /// Begins the copy-up of an object that does not exist.
     fn copy_up(&mut self, key: u64) {
         let Some(access) = self.accesses.get_mut(key) else { return };
         let object = access.object;
         access.stage = Stage::Held;
-        self.guards.find_out(object);
-        self.guards.waiting.push_back(key);
-        self.go_on_copying();
+        self.existence.mark_uncertain(object);
+        self.existence.waiting.push_back(key);
+        self.resume_copy_ups();
     }
 
-    fn go_on_copying(&mut self) {
-        // What ends at once lets the next one go on here, not from within itself.
-        if std::mem::replace(&mut self.guards.is_going_on, true) {
+    fn resume_copy_ups(&mut self) {
+        // A copy-up that completes at once resumes the next one in this loop instead of by recursion.
+        if std::mem::replace(&mut self.existence.is_resuming, true) {
             return;
         }
-        while self.guards.under_way < COPY_UPS_MAX
-            && let Some(key) = self.guards.waiting.pop_front()
+        while self.existence.in_flight < COPY_UPS_MAX
+            && let Some(key) = self.existence.waiting.pop_front()
         {
-            self.guards.under_way += 1;
+            self.existence.in_flight += 1;
             self.read_parent(key);
         }
-        self.guards.is_going_on = false;
+        self.existence.is_resuming = false;
     }
 
     fn copy_up_ended(&mut self, stage: Stage) {
         if matches!(stage, Stage::CopyingUp | Stage::CopyingUpFirst) {
-            self.guards.under_way -= 1;
-            self.go_on_copying();
+            self.existence.in_flight -= 1;
+            self.resume_copy_ups();
         }
     }
 
@@ -221,19 +223,19 @@ impl Image {
         let object = access.object;
         let length = self.header.shown_by_parent(object);
         let range = ObjectRange { generation: 0, object, offset: 0, length, is_map: false };
-        self.fall_through(Waiter::CopyUp(key), self.header.ancestors.clone(), range);
+        self.read_from_parent(Waiter::CopyUp(key), self.header.ancestors.clone(), range);
     }
 
-    /// What the parent has for an object is here.
-    pub(super) fn copy_read(&mut self, key: u64, found: Result<Found, Error>) {
+    /// The parent's data for a copy-up has been read.
+    pub(super) fn copy_read(&mut self, key: u64, found: Result<AccessResult, Error>) {
         let parts = match found {
-            Ok(Found::Parts(parts)) => pieces(parts.into_iter()),
+            Ok(AccessResult::Parts(parts)) => pieces(parts.into_iter()),
             Ok(_) => Vec::new(),
             Err(error) => return self.fail_write(key, error),
         };
         let Some(access) = self.accesses.get(key) else { return };
         let object = access.object;
-        // The image may have become smaller meanwhile: what it no longer shows must not come back.
+        // The image may have been shrunk meanwhile: data behind its end must not come back.
         let shown = self.header.shown_by_parent(object);
         let op = op_in_clone(&access.action);
         let is_copy = matches!(access.action, Action::CopyUp);
@@ -243,23 +245,24 @@ impl Image {
             Some(data) if is_deep => self.copy_up_first(key, &data),
             Some(data) => {
                 self.operate(key, Stage::CopyingUp, vec![copy_up(&data), op]);
-                self.found_out(object, true);
+                self.existence_known(object, true);
             }
             None if makes_object => {
                 self.copy_up_ended(Stage::CopyingUp);
                 self.operate(key, Stage::Sent, vec![op]);
-                self.found_out(object, true);
+                self.existence_known(object, true);
             }
-            // Nothing shows zeros as well.
+            // An absent object reads as zeros as well.
             None => {
                 self.copy_up_ended(Stage::CopyingUp);
                 self.finish(key, Ok(()));
-                self.found_out(object, false);
+                self.existence_known(object, false);
             }
         }
     }
 
-    /// The object comes to be in the snapshots too, and their maps must say so before.
+    /// Prepares the copy-up below the snapshots: the object will exist in them too, and their object maps
+    /// must say so first.
     fn copy_up_first(&mut self, key: u64, data: &Bytes) {
         let snaps = self.header.snap_context.snaps.clone();
         let has_maps = self.header.features.contains(Features::OBJECT_MAP) && !snaps.is_empty();
@@ -273,15 +276,15 @@ impl Image {
         for snap in snaps.iter().copied() {
             let is_oldest = snaps.last() == Some(&snap);
             let operation = object_map::update_snapshot(&self.header, snap, object, is_oldest);
-            self.ask(Part::SnapshotMaps, key, Ask::Operate(operation));
+            self.request(Part::SnapshotMaps, key, ClusterRequest::Operate(operation));
         }
     }
 
-    pub(super) fn snapshot_map_answered(&mut self, key: u64, answer: Answer) {
+    pub(super) fn snapshot_map_answered(&mut self, key: u64, answer: ClusterResponse) {
         let Some(access) = self.accesses.get_mut(key) else { return };
         access.map_changes -= 1;
         match answer {
-            // The image was smaller then, or the snapshot has gone or has no map.
+            // The image was smaller at that snapshot, or the snapshot was removed or has no object map.
             Ok(_) | Err(Errno::NOENT | Errno::RANGE | Errno::INVAL) => {}
             Err(errno) => access.map_failure = Some(errno),
         }
@@ -297,7 +300,7 @@ impl Image {
         }
     }
 
-    /// The object is there, also in snapshots; now for the write.
+    /// The copy-up below the snapshots is done; the write follows.
     fn copied_up_first(&mut self, key: u64) {
         let Some(access) = self.accesses.get(key) else { return };
         let (object, op) = (access.object, op_in_clone(&access.action));
@@ -307,16 +310,16 @@ impl Image {
             true => self.finish(key, Ok(())),
             false => self.operate(key, Stage::Sent, vec![op]),
         }
-        self.found_out(object, true);
+        self.existence_known(object, true);
     }
 }
 
-/// Does nothing if the object is there.
+/// Calls the class method `copyup`, which does nothing if the object exists.
 fn copy_up(data: &Bytes) -> OsdOp {
     OsdOp::call("rbd", "sparse_copyup", data)
 }
 
-/// Extents and their data one behind the other, up to an offset; `None` if all is zeros.
+/// Concatenates extents and data up to an offset; `None` if all is zeros.
 fn sparse(pieces: &[Piece], end: u64) -> Option<Bytes> {
     let mut extents: BTreeMap<u64, u64> = BTreeMap::new();
     let mut data: Vec<u8> = Vec::new();
@@ -351,7 +354,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_not_zeros_is_copied() {
+    fn zeros_are_not_copied_up() {
         let grain = |byte: u8| vec![byte; GRAIN];
         let data = [grain(1), grain(2), grain(0), grain(3)].concat();
         let pieces = [Piece::Zeros(100), Piece::Data(data.into()), Piece::Zeros(1)];

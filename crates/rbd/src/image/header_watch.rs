@@ -1,29 +1,29 @@
-//! Watching the header, and what others say there.
+//! The watch on the header, and notifications that arrive over it.
 
 use super::{Image, ImageEvent};
 use crate::Error;
 use crate::notify::Notification;
-use crate::steps::{Ask, Part};
+use crate::workflow::{ClusterRequest, Part};
 use bytes::Bytes;
 use engine::Duration;
 use rados::{WatchEvent, WatchId};
 use types::Errno;
 
-/// Before a watch that ended while it began is begun anew.
+/// Delay before a watch is registered again that ended while it was being registered.
 const REST_BEFORE_WATCH: Duration = Duration::from_millis(500);
-/// The number of the question that lets this time pass.
+/// Number of the request that waits for this delay.
 pub(super) const REST: u64 = 1;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HeaderWatch {
-    /// Who only reads does not watch.
+    /// An image that is open for reading only does not watch.
     None,
     Registering,
     Watching(WatchId),
 }
 
 impl HeaderWatch {
-    /// Whether nothing that is said can be missed.
+    /// True unless a registration is in progress, in which notifications could be missed.
     pub fn is_settled(self) -> bool {
         self != HeaderWatch::Registering
     }
@@ -32,38 +32,40 @@ impl HeaderWatch {
 impl Image {
     pub(super) fn begin_watch(&mut self) {
         self.watch = HeaderWatch::Registering;
-        self.ask(Part::Watch, 0, Ask::Watch(self.header.place()));
+        self.request(Part::Watch, 0, ClusterRequest::Watch(self.header.place()));
     }
 
     pub(super) fn end_watch(&mut self) {
         match std::mem::replace(&mut self.watch, HeaderWatch::None) {
-            HeaderWatch::Watching(watch) => self.ask(Part::Unwatch, 0, Ask::Unwatch(watch)),
+            HeaderWatch::Watching(watch) => {
+                self.request(Part::Unwatch, 0, ClusterRequest::Unwatch(watch))
+            }
             _ => self.events.push_back(ImageEvent::Closed),
         }
         self.is_closing = false;
     }
 
     pub(super) fn watch_answered(&mut self, answer: Result<Option<WatchId>, Errno>) {
-        // The OSD did not hear of us for too long; nothing was missed, as requests wait.
+        // The OSD timed the watch out; no notification was missed, as requests wait for the registration.
         if answer == Err(Errno::NOTCONN) {
-            return self.ask(Part::Watch, REST, Ask::Wait(REST_BEFORE_WATCH));
+            return self.request(Part::Watch, REST, ClusterRequest::Wait(REST_BEFORE_WATCH));
         }
         self.watch = HeaderWatch::None;
         match answer {
             Ok(Some(watch)) => {
                 self.watch = HeaderWatch::Watching(watch);
                 self.watch_changed(watch);
-                // What changed before it began was told to nobody here.
+                // Changes before the watch began were not announced here.
                 self.read_header_again();
             }
             Ok(None) => self.fail(Error::cluster("watching the image", Errno::IO)),
             Err(Errno::BLOCKLISTED) => self.blocklisted(),
             Err(errno) => self.fail(Error::cluster("watching the image", errno)),
         }
-        self.go_on();
+        self.resume();
     }
 
-    /// What the client was told of a watch; false if the watch is not this image's.
+    /// Handles an event of the image's watch; false if the watch is another one.
     pub fn handle_watch_event(&mut self, event: &WatchEvent) -> bool {
         match event {
             WatchEvent::Notified { watch, notify_id, payload, .. }
@@ -87,7 +89,7 @@ impl Image {
             Ok(notification) => reply = self.lock_notified(&notification),
             Err(error) => tracing::warn!(%error, "a notification about an image does not decode"),
         }
-        // Whoever notified may rely on it that no request ignores what was said.
-        self.ask(Part::Nobody, 0, Ask::Acknowledge { watch, notify_id, reply });
+        // The notifier may rely on that no later request ignores the notification.
+        self.request(Part::Dropped, 0, ClusterRequest::Acknowledge { watch, notify_id, reply });
     }
 }

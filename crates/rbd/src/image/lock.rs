@@ -1,81 +1,81 @@
-//! The exclusive lock of an open image: taken when the first write needs it, given up when another asks for
-//! it, taken again when the next write needs it.
+//! The exclusive lock of an open image: acquired for the first write, released when another client requests
+//! it, and acquired again for the next write.
 //!
-//! While it is taken or given up, requests wait, so that each finds the image as its owner does.
+//! Requests wait while it is being acquired or released, so that each sees the image as its owner does.
 
 use super::Image;
 use super::header_watch::HeaderWatch;
 use crate::header::{self, Header};
 use crate::lock::{self, Attempt};
-use crate::notify::{ClientId, Maintenance, Notification, Response, WishId};
+use crate::notify::{ClientId, Maintenance, Notification, ProxiedRequestId, Response};
 use crate::object_map::{self, ObjectMap};
-use crate::steps::{Answer, AskId, Part, Steps, Stop, Task};
-use crate::{Asker, Error, Features};
+use crate::workflow::{ClusterRequestId, ClusterResponse, Part, Stop, Task, Workflow};
+use crate::{Error, Features, RequestSource};
 use bytes::Bytes;
 use engine::Duration;
 use rados::WatchId;
 use std::collections::VecDeque;
 use types::Errno;
 
-/// So long one who was asked for the lock lets others have it.
+/// Delay before a client that was asked to release the lock tries to acquire it again.
 const REST_AFTER_YIELD: Duration = Duration::from_millis(100);
-/// Who asks for more maintenance is to ask again.
-const WISHES_MAX: usize = 16;
-/// Bits of a question's number that are the task's.
+/// Queued maintenance requests of other clients; beyond that the requester is told to retry.
+const PROXIED_MAX: usize = 16;
+/// Bits of a request's number that belong to the task.
 const NUMBER_BITS: u32 = 32;
 
 #[derive(Debug)]
 pub(super) enum Change {
-    Taking(Task<Taking>),
+    Acquiring(Task<Acquisition>),
     Renewing(Renewal),
-    /// Does what somebody asked for, as the owner.
-    Working(Task<Taking>, WishId),
-    /// The writes that are under way come first.
+    /// Performs maintenance that another client requested from the lock owner.
+    Working(Task<Acquisition>, ProxiedRequestId),
+    /// Waits for writes in flight before the release.
     Draining,
     Releasing(Task<()>),
 }
 
-/// The lock gets the name of a new watch.
+/// The lock's cookie is changed to that of a new watch.
 #[derive(Debug)]
 pub(super) struct Renewal {
     task: Task<bool>,
     watch: WatchId,
-    /// It was about to be given up.
+    /// A release was pending when the watch changed.
     is_draining: bool,
 }
 
-/// What came of a try to take the lock; with it, the header as the last owner left it.
+/// Result of an attempt to acquire the lock; on success with the header as the previous owner left it.
 #[derive(Debug)]
-pub(super) enum Taking {
-    Taken(ClientId, Box<Header>, Option<ObjectMap>),
+pub(super) enum Acquisition {
+    Acquired(ClientId, Box<Header>, Option<ObjectMap>),
     NotYet,
 }
 
-/// Maintenance, asked for by somebody who does not get the lock.
+/// Maintenance requested by a client that does not hold the lock.
 #[derive(Debug, Clone)]
-struct Wish {
-    id: WishId,
-    what: Maintenance,
+struct ProxiedRequest {
+    id: ProxiedRequestId,
+    action: Maintenance,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Lock {
-    /// By which watch the lock is held, and who we are with it.
+    /// The watch under which the lock is held, with this client's id.
     held: Option<ClientId>,
-    /// It was taken away, perhaps in the midst of writes, and not taken again since.
+    /// The lock was broken, perhaps with writes in flight, and not acquired again since.
     is_lost: bool,
     change: Option<Change>,
-    /// Nobody else gets it while the image is open.
+    /// The lock is not released while the image is open.
     is_kept: bool,
-    /// Somebody asks for it.
+    /// Another client requests the lock.
     is_asked_for: bool,
-    /// What others are waiting for, since it is kept from them.
-    wishes: VecDeque<Wish>,
-    /// It was given up because somebody asked for it.
+    /// Maintenance that other clients wait for, as they cannot get the lock.
+    proxied: VecDeque<ProxiedRequest>,
+    /// The lock was released because another client requested it.
     has_yielded: bool,
-    /// Of changes, whose questions are told apart by it.
+    /// Number of the current change; tells the requests of successive changes apart.
     generation: u64,
-    /// Requests under way that write.
+    /// Write requests in flight.
     writes: usize,
 }
 
@@ -88,30 +88,33 @@ impl Lock {
         self.change.is_some()
     }
 
-    fn poll_ask(&mut self) -> Option<(AskId, crate::Ask)> {
-        let (id, ask) = match self.change.as_mut()? {
-            Change::Taking(task) | Change::Working(task, _) => task.poll_ask()?,
-            Change::Renewing(renewal) => renewal.task.poll_ask()?,
-            Change::Releasing(task) => task.poll_ask()?,
+    fn poll_request(&mut self) -> Option<(ClusterRequestId, crate::ClusterRequest)> {
+        let (id, request) = match self.change.as_mut()? {
+            Change::Acquiring(task) | Change::Working(task, _) => task.poll_request()?,
+            Change::Renewing(renewal) => renewal.task.poll_request()?,
+            Change::Releasing(task) => task.poll_request()?,
             Change::Draining => return None,
         };
-        let part = if id.part == Part::Nobody { Part::Nobody } else { Part::Lock };
-        Some((AskId { part, number: self.generation << NUMBER_BITS | id.number }, ask))
+        let part = if id.part == Part::Dropped { Part::Dropped } else { Part::Lock };
+        Some((
+            ClusterRequestId { part, number: self.generation << NUMBER_BITS | id.number },
+            request,
+        ))
     }
 }
 
 impl Image {
-    /// Takes the exclusive lock at once and keeps it from everybody else until the image is closed.
+    /// Acquires the exclusive lock at once and keeps it until the image is closed.
     pub fn keep_lock(&mut self) {
         self.lock.is_kept = true;
-        self.go_on();
+        self.resume();
     }
 
     pub fn keeps_lock(&self) -> bool {
         self.lock.is_kept
     }
 
-    /// Whether writes are this client's alone at the moment.
+    /// True if this client is the only one that may write.
     pub fn has_lock(&self) -> bool {
         self.lock.is_held()
     }
@@ -123,7 +126,7 @@ impl Image {
             && !self.lock.is_held()
     }
 
-    /// Takes the lock if a request, or the image itself, needs it; whether that is so.
+    /// Acquires the lock if a request, or the image itself, needs it; true if it does.
     pub(super) fn needs_lock_first(&mut self, key: Option<u64>) -> bool {
         let is_wanted = match key {
             Some(key) => self.requests.get(key).is_some_and(|pending| pending.writes()),
@@ -145,13 +148,13 @@ impl Image {
         let HeaderWatch::Watching(watch) = self.watch else { return };
         let header = self.header.clone();
         let rest = std::mem::take(&mut self.lock.has_yielded).then_some(REST_AFTER_YIELD);
-        self.change_lock(Change::Taking(Task::new(move |steps| {
+        self.change_lock(Change::Acquiring(Task::new(move |workflow| {
             if let Some(rest) = rest {
-                steps.rest(rest)?;
+                workflow.delay(rest)?;
             }
-            match lock::attempt(steps, &header, watch)? {
-                Attempt::NotYet => Ok(Taking::NotYet),
-                Attempt::Taken(me) => look_as_owner(steps, &header, me),
+            match lock::attempt(workflow, &header, watch)? {
+                Attempt::NotYet => Ok(Acquisition::NotYet),
+                Attempt::Taken(me) => read_or_release(workflow, &header, me),
             }
         })));
     }
@@ -160,47 +163,52 @@ impl Image {
         let Some(me) = self.lock.held else { return };
         let header = self.header.clone();
         self.set_map(None);
-        self.change_lock(Change::Releasing(Task::new(move |steps| {
-            object_map::close(steps, &header)?;
-            lock::release(steps, &header, WatchId(me.handle))?;
-            steps.tell(|| lock::notification(&header, Notification::ReleasedLock(me)));
+        self.change_lock(Change::Releasing(Task::new(move |workflow| {
+            object_map::close(workflow, &header)?;
+            lock::release(workflow, &header, WatchId(me.handle))?;
+            workflow.send(|| lock::notification(&header, Notification::ReleasedLock(me)));
             Ok(())
         })));
     }
 
-    /// A new watch: the lock must bear its name, or its owner seems to be dead.
+    /// The cookie of the lock must name the new watch: an owner without a watch is taken for dead.
     pub(super) fn watch_changed(&mut self, watch: WatchId) {
         let Some(me) = self.lock.held.filter(|me| me.handle != watch.0) else { return };
         let is_draining = matches!(self.lock.change, Some(Change::Draining));
-        // One that is released needs no new name, and after other changes it is looked at again.
+        // A lock that is being released needs no new cookie; after other changes the cookie is checked again.
         if self.lock.is_changing() && !is_draining {
             return;
         }
         let (header, old) = (self.header.clone(), WatchId(me.handle));
-        let task = Task::new(move |steps| lock::renew(steps, &header, old, watch));
+        let task = Task::new(move |workflow| lock::renew(workflow, &header, old, watch));
         self.change_lock(Change::Renewing(Renewal { task, watch, is_draining }));
     }
 
-    /// Watches that began during another change.
+    /// Applies watches that were registered during another change.
     fn catch_up_with_watch(&mut self) {
         if let HeaderWatch::Watching(watch) = self.watch {
             self.watch_changed(watch);
         }
     }
 
-    pub(super) fn poll_lock_ask(&mut self) -> Option<(AskId, crate::Ask)> {
-        self.lock.poll_ask()
+    pub(super) fn poll_lock_request(
+        &mut self,
+    ) -> Option<(ClusterRequestId, crate::ClusterRequest)> {
+        self.lock.poll_request()
     }
 
-    pub(super) fn lock_answered(&mut self, id: AskId, answer: Answer) {
+    pub(super) fn lock_answered(&mut self, id: ClusterRequestId, answer: ClusterResponse) {
         if id.number >> NUMBER_BITS != self.lock.generation {
             return;
         }
-        let id = AskId { part: Part::Task, number: id.number & ((1 << NUMBER_BITS) - 1) };
+        let id =
+            ClusterRequestId { part: Part::Task, number: id.number & ((1 << NUMBER_BITS) - 1) };
         match &mut self.lock.change {
-            Some(Change::Taking(task) | Change::Working(task, _)) => task.handle_answer(id, answer),
-            Some(Change::Renewing(renewal)) => renewal.task.handle_answer(id, answer),
-            Some(Change::Releasing(task)) => task.handle_answer(id, answer),
+            Some(Change::Acquiring(task) | Change::Working(task, _)) => {
+                task.handle_response(id, answer)
+            }
+            Some(Change::Renewing(renewal)) => renewal.task.handle_response(id, answer),
+            Some(Change::Releasing(task)) => task.handle_response(id, answer),
             Some(Change::Draining) | None => {}
         }
         self.advance_lock();
@@ -208,18 +216,18 @@ impl Image {
 
     fn advance_lock(&mut self) {
         match &mut self.lock.change {
-            Some(Change::Taking(task)) => {
+            Some(Change::Acquiring(task)) => {
                 if let Some(outcome) = task.poll_outcome() {
-                    self.asks.extend(last_words(task));
+                    self.outgoing.extend(final_requests(task));
                     self.lock.change = None;
                     self.lock_taken(outcome);
                 }
             }
-            Some(Change::Working(task, wish)) => {
-                let wish = *wish;
+            Some(Change::Working(task, request)) => {
+                let request = *request;
                 if let Some(outcome) = task.poll_outcome() {
                     self.lock.change = None;
-                    self.work_done(wish, outcome);
+                    self.work_done(request, outcome);
                 }
             }
             Some(Change::Renewing(renewal)) => {
@@ -231,7 +239,7 @@ impl Image {
             }
             Some(Change::Releasing(task)) => {
                 if let Some(outcome) = task.poll_outcome() {
-                    self.asks.extend(last_words(task));
+                    self.outgoing.extend(final_requests(task));
                     (self.lock.change, self.lock.held) = (None, None);
                     self.lock.has_yielded = std::mem::take(&mut self.lock.is_asked_for);
                     self.lock_changed(outcome);
@@ -241,20 +249,20 @@ impl Image {
         }
     }
 
-    fn lock_taken(&mut self, outcome: Result<Taking, Error>) {
+    fn lock_taken(&mut self, outcome: Result<Acquisition, Error>) {
         match outcome {
-            Ok(Taking::Taken(me, header, map)) => {
+            Ok(Acquisition::Acquired(me, header, map)) => {
                 (self.lock.held, self.lock.is_lost) = (Some(me), false);
-                // The last owner may have removed objects.
-                self.guards.forget();
+                // The previous owner may have removed objects.
+                self.existence.forget();
                 let told = lock::notification(&header, Notification::AcquiredLock(me));
-                self.ask(Part::Nobody, 0, told);
+                self.request(Part::Dropped, 0, told);
                 self.take_header(*header);
                 self.set_map(map);
                 self.catch_up_with_watch();
-                self.go_on();
+                self.resume();
             }
-            Ok(Taking::NotYet) => self.go_on(),
+            Ok(Acquisition::NotYet) => self.resume(),
             Err(error) => self.lock_refused(error),
         }
     }
@@ -267,10 +275,10 @@ impl Image {
         }
         self.catch_up_with_watch();
         self.drain();
-        self.go_on();
+        self.resume();
     }
 
-    /// Writes that have begun must not go on without the lock and its map.
+    /// Fails writes that have begun: they must not continue without the lock and its object map.
     fn lose_lock(&mut self, error: Option<Error>) {
         (self.lock.held, self.lock.change, self.lock.is_lost) = (None, None, true);
         if let Some(error) = error {
@@ -279,7 +287,7 @@ impl Image {
         self.abandon_map();
     }
 
-    /// Why an object must not be changed now.
+    /// The reason why objects must not be changed now, if there is one.
     pub(super) fn write_obstacle(&self) -> Option<Error> {
         let lost = || {
             let image = &self.header.spec;
@@ -296,10 +304,10 @@ impl Image {
         if let Err(error) = outcome {
             self.fail(error);
         }
-        self.go_on();
+        self.resume();
     }
 
-    /// The writes that waited for the lock fail; whoever writes later asks again.
+    /// Fails the writes that waited for the lock; a later write tries again.
     fn lock_refused(&mut self, error: Error) {
         if self.lock.is_kept || error.errno() == Errno::BLOCKLISTED {
             self.fail(error.clone());
@@ -310,10 +318,10 @@ impl Image {
                 _ => self.held.push_back(key),
             }
         }
-        self.go_on();
+        self.resume();
     }
 
-    /// A request that writes begins or ends.
+    /// Counts a write request in or out.
     pub(super) fn write_begun(&mut self) {
         self.lock.writes += 1;
     }
@@ -326,55 +334,55 @@ impl Image {
     pub(super) fn drain(&mut self) {
         let is_idle = self.lock.writes == 0 && !self.map.is_busy();
         if is_idle && matches!(self.lock.change, Some(Change::Draining)) {
-            match self.lock.wishes.pop_front() {
-                Some(wish) => self.work(wish),
+            match self.lock.proxied.pop_front() {
+                Some(request) => self.work(request),
                 None => self.release_lock(),
             }
         }
     }
 
-    /// Gives the lock to one who asks for it, once no write needs it any more.
+    /// Releases the lock to a client that requests it, once no write needs it.
     pub(super) fn yield_lock_if_asked(&mut self) {
-        if self.lock.is_asked_for || !self.lock.wishes.is_empty() {
+        if self.lock.is_asked_for || !self.lock.proxied.is_empty() {
             self.yield_lock();
         }
     }
 
-    /// Nobody else writes meanwhile, and requests wait.
-    fn work(&mut self, wish: Wish) {
+    /// Performs maintenance; requests wait, and no other client writes.
+    fn work(&mut self, request: ProxiedRequest) {
         let (header, me) = (self.header.clone(), self.lock.held.unwrap_or_default());
-        let task = Task::new(move |steps| {
-            crate::tasks::maintain(steps, &header, &wish.what)?;
-            read_as_owner(steps, &header, me)
+        let task = Task::new(move |workflow| {
+            crate::tasks::maintain(workflow, &header, &request.action)?;
+            read_as_owner(workflow, &header, me)
         });
-        self.change_lock(Change::Working(task, wish.id));
-        // What is refused is over already.
+        self.change_lock(Change::Working(task, request.id));
+        // A task that was refused has completed already.
         self.advance_lock();
     }
 
-    fn work_done(&mut self, wish: WishId, outcome: Result<Taking, Error>) {
+    fn work_done(&mut self, request: ProxiedRequestId, outcome: Result<Acquisition, Error>) {
         let result = outcome.as_ref().err().map_or(0, |error| error.errno().negative());
-        let told = Notification::Complete { wish, result };
-        self.ask(Part::Nobody, 0, lock::notification(&self.header, told));
+        let told = Notification::Complete { request, result };
+        self.request(Part::Dropped, 0, lock::notification(&self.header, told));
         match outcome {
-            Ok(Taking::Taken(_, header, map)) => {
+            Ok(Acquisition::Acquired(_, header, map)) => {
                 self.take_header(*header);
                 self.set_map(map);
             }
-            Ok(Taking::NotYet) => {}
+            Ok(Acquisition::NotYet) => {}
             Err(error) => {
                 let image = &self.header.spec;
                 tracing::warn!(%image, %error, "what another client asked for was not done");
-                // What was changed before it failed is read again with the lock.
+                // Parts that were changed before the failure are read again with the lock.
                 self.change_lock(Change::Draining);
                 self.drain();
             }
         }
         self.catch_up_with_watch();
-        self.go_on();
+        self.resume();
     }
 
-    /// False if there is nothing to give.
+    /// Begins the release; false if the lock is not held.
     pub(super) fn yield_lock(&mut self) -> bool {
         if !self.lock.is_held() {
             self.lock.is_asked_for = false;
@@ -387,22 +395,24 @@ impl Image {
         true
     }
 
-    /// What is to be answered to something that somebody says about the lock.
+    /// The answer to a notification about the lock.
     pub(super) fn lock_notified(&mut self, notification: &Notification) -> Bytes {
         match notification {
             Notification::RequestLock { from, .. } => self.lock_requested(*from),
             Notification::ReleasedLock(_) => {
-                if let Some(Change::Taking(task)) = &mut self.lock.change {
-                    task.end_rest();
+                if let Some(Change::Acquiring(task)) = &mut self.lock.change {
+                    task.end_delay();
                     self.advance_lock();
                 }
                 Bytes::new()
             }
-            // Who does not get the lock has it done.
-            Notification::Wanted { wish, what } if self.lock.is_held() && self.lock.is_kept => {
-                self.wanted(Wish { id: *wish, what: what.clone() })
+            // A client that cannot get the lock has its maintenance done by the owner.
+            Notification::Proxied { request, action }
+                if self.lock.is_held() && self.lock.is_kept =>
+            {
+                self.proxied(ProxiedRequest { id: *request, action: action.clone() })
             }
-            // Peers then ask for the lock and do it themselves.
+            // The peer then requests the lock and does the maintenance itself.
             other if other.is_for_owner() && self.lock.is_held() => {
                 Response(Errno::NOTSUPP.negative()).encoded()
             }
@@ -410,17 +420,17 @@ impl Image {
         }
     }
 
-    /// Whoever hears nothing for long says the same again.
-    fn wanted(&mut self, wish: Wish) -> Bytes {
+    /// Queues maintenance. A requester repeats its request if it gets no completion for long.
+    fn proxied(&mut self, request: ProxiedRequest) -> Bytes {
         let is_working =
-            matches!(&self.lock.change, Some(Change::Working(_, id)) if *id == wish.id);
-        let is_known = is_working || self.lock.wishes.iter().any(|other| other.id == wish.id);
-        if !is_known && self.lock.wishes.len() >= WISHES_MAX {
+            matches!(&self.lock.change, Some(Change::Working(_, id)) if *id == request.id);
+        let is_known = is_working || self.lock.proxied.iter().any(|other| other.id == request.id);
+        if !is_known && self.lock.proxied.len() >= PROXIED_MAX {
             return Response(Errno::TIMEDOUT.negative()).encoded();
         }
         if !is_known {
-            self.lock.wishes.push_back(wish);
-            self.go_on();
+            self.lock.proxied.push_back(request);
+            self.resume();
         }
         Response(0).encoded()
     }
@@ -433,7 +443,7 @@ impl Image {
             return Response(Errno::ROFS.negative()).encoded();
         }
         self.lock.is_asked_for = true;
-        self.go_on();
+        self.resume();
         Response(0).encoded()
     }
 
@@ -443,29 +453,39 @@ impl Image {
     }
 }
 
-/// The image as the last owner left it; the lock is given up again if that cannot be known.
-fn look_as_owner(steps: &mut Steps, header: &Header, me: ClientId) -> Result<Taking, Stop> {
-    let outcome = read_as_owner(steps, header, me);
+/// Reads the image as the previous owner left it; releases the lock again if that fails.
+fn read_or_release(
+    workflow: &mut Workflow,
+    header: &Header,
+    me: ClientId,
+) -> Result<Acquisition, Stop> {
+    let outcome = read_as_owner(workflow, header, me);
     if let Err(Stop::Failed(_)) = &outcome {
-        // Why it is given up says more than why that failed too.
-        if let Err(Stop::Waiting) = lock::release(steps, header, WatchId(me.handle)) {
+        // The first error is the one worth reporting.
+        if let Err(Stop::Waiting) = lock::release(workflow, header, WatchId(me.handle)) {
             return Err(Stop::Waiting);
         }
-        steps.tell(|| lock::notification(header, Notification::ReleasedLock(me)));
+        workflow.send(|| lock::notification(header, Notification::ReleasedLock(me)));
     }
     outcome
 }
 
-fn read_as_owner(steps: &mut Steps, header: &Header, me: ClientId) -> Result<Taking, Stop> {
-    let header = header::with_ancestors(steps, |steps| {
-        header::read_with_id(steps, &header.spec, header.id.clone())
+fn read_as_owner(
+    workflow: &mut Workflow,
+    header: &Header,
+    me: ClientId,
+) -> Result<Acquisition, Stop> {
+    let header = header::with_ancestors(workflow, |workflow| {
+        header::read_with_id(workflow, &header.spec, header.id.clone())
     })?;
-    let map = object_map::open(steps, &header)?;
-    Ok(Taking::Taken(me, Box::new(header), map))
+    let map = object_map::open(workflow, &header)?;
+    Ok(Acquisition::Acquired(me, Box::new(header), map))
 }
 
-/// What a task that is over still tells others.
-fn last_words<T>(task: &mut Task<T>) -> impl Iterator<Item = (AskId, crate::Ask)> {
-    let told = std::iter::from_fn(|| task.poll_ask());
-    told.map(|(_, ask)| (AskId { part: Part::Nobody, number: 0 }, ask))
+/// Notifications that a completed task still has to send.
+fn final_requests<T>(
+    task: &mut Task<T>,
+) -> impl Iterator<Item = (ClusterRequestId, crate::ClusterRequest)> {
+    let told = std::iter::from_fn(|| task.poll_request());
+    told.map(|(_, request)| (ClusterRequestId { part: Part::Dropped, number: 0 }, request))
 }

@@ -1,10 +1,10 @@
-//! What an image's object map says, and what it spares.
+//! The object map of an image, and the requests that it saves.
 
 use super::*;
 use crate::memory::{Cluster, OBJECT, spec};
-use crate::notify::{ClientId, Maintenance, Notification, WishId};
+use crate::notify::{ClientId, Maintenance, Notification, ProxiedRequestId};
 use crate::object_map::State;
-use crate::steps::change;
+use crate::workflow::write_operation;
 use crate::{Features, Piece, remove, remove_snapshot, resize, roll_back, take_snapshot};
 use crate::{MapFindings, check_object_map, open_snapshot, rebuild_object_map};
 use proptest::prelude::*;
@@ -22,7 +22,7 @@ fn cluster() -> Cluster {
     cluster
 }
 
-/// An image that has the lock, and nothing in it.
+/// An empty image whose lock is held.
 fn open(cluster: &mut Cluster) -> Image {
     let mut image = cluster.open("a");
     image.keep_lock();
@@ -31,7 +31,7 @@ fn open(cluster: &mut Cluster) -> Image {
     image
 }
 
-fn ask(cluster: &mut Cluster, image: &mut Image, request: Request) -> Result<Outcome, Error> {
+fn perform(cluster: &mut Cluster, image: &mut Image, request: Request) -> Result<Outcome, Error> {
     image.submit(request);
     cluster.settle(image);
     image.poll_completion().expect("all questions are answered").1
@@ -40,12 +40,12 @@ fn ask(cluster: &mut Cluster, image: &mut Image, request: Request) -> Result<Out
 fn write(cluster: &mut Cluster, image: &mut Image, objects: std::ops::Range<u64>) {
     let data = vec![7; ((objects.end - objects.start) * OBJECT) as usize];
     let request = Request::Write { offset: objects.start * OBJECT, data: data.into() };
-    assert_eq!(ask(cluster, image, request), Ok(Outcome::Done));
+    assert_eq!(perform(cluster, image, request), Ok(Outcome::Done));
 }
 
 fn discard(cluster: &mut Cluster, image: &mut Image, offset: u64, length: u64) {
     let request = Request::Discard { offset, length };
-    assert_eq!(ask(cluster, image, request), Ok(Outcome::Done));
+    assert_eq!(perform(cluster, image, request), Ok(Outcome::Done));
 }
 
 fn close(cluster: &mut Cluster, mut image: Image) {
@@ -69,7 +69,7 @@ fn the_map_says_what_exists() {
 }
 
 #[test]
-fn what_does_not_exist_is_not_asked_for() {
+fn absent_objects_are_not_read() {
     let mut cluster = cluster();
     let mut image = open(&mut cluster);
     write(&mut cluster, &mut image, 2..3);
@@ -79,11 +79,11 @@ fn what_does_not_exist_is_not_asked_for() {
         Request::Discard { offset: 3 * OBJECT, length: 2 * OBJECT },
     ] {
         image.submit(request);
-        assert!(image.poll_ask().is_none());
+        assert!(image.poll_request().is_none());
         image.poll_completion().unwrap().1.unwrap();
     }
     let Ok(Outcome::Data(pieces)) =
-        ask(&mut cluster, &mut image, Request::Read { offset: 0, length: SIZE })
+        perform(&mut cluster, &mut image, Request::Read { offset: 0, length: SIZE })
     else {
         panic!("a read gives data")
     };
@@ -101,7 +101,7 @@ fn an_image_that_is_only_read_uses_a_map_that_it_is_given() {
     let mut image = Image::new(header, false).unwrap();
     image.use_map(map);
     image.submit(Request::Read { offset: 0, length: SIZE });
-    assert!(image.poll_ask().is_none());
+    assert!(image.poll_request().is_none());
     assert_eq!(image.poll_completion().unwrap().1, Ok(Outcome::Data(vec![Piece::Zeros(SIZE)])));
 }
 
@@ -113,10 +113,10 @@ fn a_write_waits_for_the_map_and_what_comes_behind_it_too() {
     image.submit(Request::Read { offset: 0, length: 1 });
     image.submit(Request::Discard { offset: 0, length: OBJECT });
     image.submit(Request::Write { offset: 0, data: "b".into() });
-    let (id, update) = image.poll_ask().unwrap();
-    assert!(image.poll_ask().is_none(), "{update:?} is under way");
+    let (id, update) = image.poll_request().unwrap();
+    assert!(image.poll_request().is_none(), "{update:?} is under way");
     let answer = cluster.answer(update).unwrap();
-    image.handle_answer(id, answer);
+    image.handle_response(id, answer);
     cluster.settle(&mut image);
     let mut outcomes = Vec::new();
     while let Some((id, outcome)) = image.poll_completion() {
@@ -133,8 +133,8 @@ fn a_map_that_cannot_be_kept_up_becomes_invalid() {
     let mut cluster = cluster();
     let mut image = open(&mut cluster);
     let map = cluster.header("a").map_place();
-    let broken = change(map, vec![OsdOp::write_full("no map".into())]);
-    cluster.answer(crate::Ask::Operate(broken)).unwrap().unwrap();
+    let broken = write_operation(map, vec![OsdOp::write_full("no map".into())]);
+    cluster.answer(crate::ClusterRequest::Operate(broken)).unwrap().unwrap();
     write(&mut cluster, &mut image, 0..2);
     assert!(!cluster.header("a").has_map() && cluster.names("rbd_data").len() == 2);
     cluster.tell(&mut image);
@@ -152,8 +152,8 @@ fn a_map_that_cannot_be_kept_up_becomes_invalid() {
 fn a_map_that_is_too_short_is_not_used() {
     let mut cluster = cluster();
     let header = cluster.header("a");
-    let short = change(header.map_place(), vec![crate::object_map::calls::resize(2)]);
-    cluster.answer(crate::Ask::Operate(short)).unwrap().unwrap();
+    let short = write_operation(header.map_place(), vec![crate::object_map::calls::resize(2)]);
+    cluster.answer(crate::ClusterRequest::Operate(short)).unwrap().unwrap();
     let mut image = open(&mut cluster);
     write(&mut cluster, &mut image, 0..3);
     assert_eq!(cluster.header("a").flags, 3);
@@ -164,8 +164,8 @@ fn without_room_the_map_stays_as_it_is() {
     let mut cluster = cluster();
     let mut image = open(&mut cluster);
     image.submit(Request::Write { offset: 0, data: "a".into() });
-    let (id, _) = image.poll_ask().unwrap();
-    image.handle_answer(id, Err(Errno::NOSPC));
+    let (id, _) = image.poll_request().unwrap();
+    image.handle_response(id, Err(Errno::NOSPC));
     cluster.settle(&mut image);
     let (_, outcome) = image.poll_completion().unwrap();
     assert_eq!(outcome.unwrap_err().errno(), Errno::NOSPC);
@@ -175,47 +175,47 @@ fn without_room_the_map_stays_as_it_is() {
 }
 
 #[test]
-fn who_waits_behind_a_removal_needs_no_room() {
+fn an_access_behind_a_removal_needs_no_space() {
     let mut cluster = cluster();
     let mut image = open(&mut cluster);
     write(&mut cluster, &mut image, 0..1);
     image.submit(Request::Discard { offset: 0, length: OBJECT });
     for _ in 0..2 {
-        let (id, ask) = image.poll_ask().unwrap();
+        let (id, ask) = image.poll_request().unwrap();
         let answer = cluster.answer(ask).unwrap();
-        image.handle_answer(id, answer);
+        image.handle_response(id, answer);
     }
-    let (id, _) = image.poll_ask().unwrap();
+    let (id, _) = image.poll_request().unwrap();
     assert_eq!(image.poll_completion().unwrap().1, Ok(Outcome::Done));
     image.submit(Request::Read { offset: 0, length: 1 });
-    image.handle_answer(id, Err(Errno::NOSPC));
+    image.handle_response(id, Err(Errno::NOSPC));
     cluster.settle(&mut image);
     let outcome = image.poll_completion().unwrap().1;
     assert_eq!(outcome, Ok(Outcome::Data(vec![Piece::Zeros(1)])));
 }
 
 #[test]
-fn what_waits_for_the_map_fails_with_the_lock() {
+fn accesses_that_wait_for_the_map_fail_with_the_lock() {
     let mut cluster = cluster();
     let mut image = open(&mut cluster);
     image.submit(Request::Write { offset: 0, data: "a".into() });
-    let (update, _) = image.poll_ask().unwrap();
+    let (update, _) = image.poll_request().unwrap();
     let watch = *cluster.watches.keys().next().unwrap();
     let lost = WatchEvent::Lost { watch, error: Errno::NOTCONN };
     assert!(image.handle_watch_event(&lost));
-    let (id, ask) = image.poll_ask().unwrap();
+    let (id, ask) = image.poll_request().unwrap();
     let answer = cluster.answer(ask).unwrap();
-    image.handle_answer(id, answer);
-    // The lock's new name is refused: somebody else has it.
+    image.handle_response(id, answer);
+    // The new cookie is refused, because another client holds the lock.
     while image.has_lock() {
-        let (id, ask) = image.poll_ask().unwrap();
+        let (id, ask) = image.poll_request().unwrap();
         let answer = match id.part {
-            crate::steps::Part::Lock => Err(Errno::BUSY),
+            crate::workflow::Part::Lock => Err(Errno::BUSY),
             _ => cluster.answer(ask).unwrap(),
         };
-        image.handle_answer(id, answer);
+        image.handle_response(id, answer);
     }
-    image.handle_answer(update, Ok(Reply::Operation(rados::OperationReply::default())));
+    image.handle_response(update, Ok(Reply::Operation(rados::OperationReply::default())));
     assert_eq!(image.poll_completion().unwrap().1.unwrap_err().errno(), Errno::BUSY);
     assert!(cluster.names("rbd_data").is_empty());
 }
@@ -268,7 +268,7 @@ fn maps_say_what_was_written_since_a_snapshot() {
     assert!(cluster.header("a").has_map() && cluster.names("rbd_object_map").len() == 1);
 }
 
-/// Snapshots "one" and "two" of an image with all kinds of objects; the places of all maps.
+/// Snapshots "one" and "two" of an image with objects in all states; returns the places of all maps.
 fn with_snapshots(cluster: &mut Cluster) -> Vec<(Option<String>, rados::Place)> {
     for (objects, snap) in [(0..3, Some("one")), (1..5, Some("two")), (2..3, None)] {
         let mut image = open(cluster);
@@ -323,7 +323,10 @@ fn a_map_that_hides_an_object_becomes_invalid() {
     let place = cluster.header("a").map_place();
     let lie = |cluster: &mut Cluster, objects, state| {
         let ops = vec![crate::object_map::calls::update(objects, state, None)];
-        cluster.answer(crate::Ask::Operate(change(place.clone(), ops))).unwrap().unwrap();
+        cluster
+            .answer(crate::ClusterRequest::Operate(write_operation(place.clone(), ops)))
+            .unwrap()
+            .unwrap();
         cluster.run(check_object_map(spec("a"), None)).unwrap()
     };
     let found = lie(&mut cluster, 4..6, State::Exists);
@@ -370,9 +373,10 @@ fn an_owner_that_keeps_the_lock_resizes_for_others() {
     for (number, size, may_shrink) in
         [(1, 3 * OBJECT, false), (2, 3 * OBJECT, true), (3, SIZE, false)]
     {
-        let wish = WishId { from, number };
-        let wish = Notification::Wanted { wish, what: Maintenance::Resize { size, may_shrink } };
-        cluster.say("a", codec::encode_to_bytes(&wish));
+        let request = ProxiedRequestId { from, number };
+        let request =
+            Notification::Proxied { request, action: Maintenance::Resize { size, may_shrink } };
+        cluster.say("a", codec::encode_to_bytes(&request));
         cluster.tell(&mut image);
         cluster.tell(&mut image);
         let expected = if number == 1 { SIZE } else { size };
@@ -389,15 +393,15 @@ fn an_owner_that_keeps_the_lock_takes_snapshots_for_others_and_removes_them() {
     let mut cluster = cluster();
     let mut image = open(&mut cluster);
     write(&mut cluster, &mut image, 0..2);
-    let ask_for = |cluster: &mut Cluster, number, what: Maintenance| {
-        let wish = WishId { from: ClientId { global_id: 9, handle: 9 }, number };
-        cluster.say("a", codec::encode_to_bytes(&Notification::Wanted { wish, what }));
+    let ask_for = |cluster: &mut Cluster, number, action: Maintenance| {
+        let request = ProxiedRequestId { from: ClientId { global_id: 9, handle: 9 }, number };
+        cluster.say("a", codec::encode_to_bytes(&Notification::Proxied { request, action }));
     };
     let names = |cluster: &mut Cluster| {
         let all = cluster.run(crate::snapshots(spec("a"))).unwrap();
         all.into_iter().map(|snapshot| snapshot.name).collect::<Vec<_>>()
     };
-    // Two at once, one of them asked for twice, and one that is refused.
+    // Two requests at once, one of them sent twice, and one that is refused.
     for (number, name) in [(1, "one"), (2, "two"), (1, "one"), (3, "a/b")] {
         ask_for(&mut cluster, number, Maintenance::TakeSnapshot(name.into()));
     }
@@ -434,7 +438,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever is under way at the same time, and in whichever order it is answered.
+    /// The map ends exact for any requests in flight, with responses in any order.
     #[test]
     fn in_the_end_the_map_is_exact(
         steps in prop::collection::vec(step(), 1..20),
@@ -450,25 +454,25 @@ proptest! {
                 Step::Discard(offset, length) => Request::Discard { offset, length },
             });
         }
-        // What is asked of one object is answered in order, objects go each their own way.
-        let (mut under_way, mut order) = (Vec::new(), order.into_iter().cycle());
+        // Requests to one object are answered in order; objects are independent.
+        let (mut in_flight, mut order) = (Vec::new(), order.into_iter().cycle());
         while image.in_flight() > 0 {
-            under_way.extend(std::iter::from_fn(|| image.poll_ask()));
-            let which = order.next().unwrap() % under_way.len();
-            let place = |ask: &crate::Ask| match ask {
-                crate::Ask::Operate(operation) => Some(operation.place.clone()),
+            in_flight.extend(std::iter::from_fn(|| image.poll_request()));
+            let which = order.next().unwrap() % in_flight.len();
+            let place = |ask: &crate::ClusterRequest| match ask {
+                crate::ClusterRequest::Operate(operation) => Some(operation.place.clone()),
                 _ => None,
             };
-            let chosen = place(&under_way[which].1);
-            let first = under_way.iter().position(|(_, ask)| place(ask) == chosen).unwrap();
-            let (id, ask) = under_way.remove(first);
+            let chosen = place(&in_flight[which].1);
+            let first = in_flight.iter().position(|(_, ask)| place(ask) == chosen).unwrap();
+            let (id, ask) = in_flight.remove(first);
             if let Some(answer) = cluster.answer(ask) {
-                image.handle_answer(id, answer);
+                image.handle_response(id, answer);
             }
         }
-        for (id, ask) in under_way {
+        for (id, ask) in in_flight {
             if let Some(answer) = cluster.answer(ask) {
-                image.handle_answer(id, answer);
+                image.handle_response(id, answer);
             }
         }
         close(&mut cluster, image);

@@ -1,7 +1,7 @@
-//! An open image: requests come in, accesses to objects go out.
+//! An open image: takes requests, issues accesses to objects.
 //!
-//! Who writes watches the header: when somebody changes it, what comes in waits until it is read
-//! again, so that writes know the newest snapshots and nobody writes behind the end.
+//! A writable image watches its header. After a notification, new requests wait until the header is read
+//! again, so that writes carry the newest snapshot context and none goes behind the end of the image.
 
 mod access;
 mod assemble;
@@ -15,13 +15,13 @@ mod request;
 pub use request::{Outcome, Piece, Request, RequestId};
 
 use crate::header::Header;
-use crate::steps::{Answer, Ask, AskId, Part, Task};
-use crate::{Asker, Error, Features};
+use crate::workflow::{ClusterRequest, ClusterRequestId, ClusterResponse, Part, Task};
+use crate::{Error, Features, RequestSource};
 use access::Access;
-use copyup::Guards;
+use copyup::ExistenceCache;
 use header_watch::HeaderWatch;
 use lock::Lock;
-use object_map::MapKeeper;
+use object_map::ObjectMapState;
 use parent::Fetch;
 use rados::Reply;
 use request::Pending;
@@ -29,14 +29,14 @@ use std::collections::VecDeque;
 use stdx::Slab;
 use types::SnapId;
 
-/// What happened to an image without having been asked for.
+/// Events of an image that are not completions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImageEvent {
-    /// The image has this size now.
+    /// The new size of the image in bytes.
     Resized(u64),
-    /// Requests fail from now on.
+    /// All requests fail from now on.
     Failed(Error),
-    /// After [`Image::close`]: nothing more is to come.
+    /// Last event after [`Image::close`].
     Closed,
 }
 
@@ -47,28 +47,27 @@ pub struct Image {
     is_writable: bool,
     watch: HeaderWatch,
     lock: Lock,
-    map: MapKeeper,
+    map: ObjectMapState,
     /// Reads the header again.
     refresh: Option<Task<Header>>,
     /// The header has changed since `refresh` began.
     is_outdated: bool,
-    /// Why nothing goes any more.
+    /// Set once the image has failed for good.
     failure: Option<Error>,
     is_closing: bool,
-    /// Requests that came while the header was not known for certain, in order.
+    /// Requests that wait for the header to be read, in order.
     held: VecDeque<u64>,
     requests: Slab<Pending>,
     accesses: Slab<Access>,
     fetches: Slab<Fetch>,
-    guards: Guards,
-    asks: VecDeque<(AskId, Ask)>,
+    existence: ExistenceCache,
+    outgoing: VecDeque<(ClusterRequestId, ClusterRequest)>,
     completions: VecDeque<(RequestId, Result<Outcome, Error>)>,
     events: VecDeque<ImageEvent>,
 }
 
 impl Image {
-    /// An image whose header was read by [`crate::open`]; an error if it is to be written and
-    /// cannot be.
+    /// Makes an image from a header that [`crate::open`] read; fails if `is_writable` is not possible.
     pub fn new(header: Header, is_writable: bool) -> Result<Self, Error> {
         let name = header.spec.to_string();
         header.features.check_readable(&name)?;
@@ -82,7 +81,7 @@ impl Image {
             is_writable,
             watch: HeaderWatch::None,
             lock: Lock::default(),
-            map: MapKeeper::default(),
+            map: ObjectMapState::default(),
             refresh: None,
             is_outdated: false,
             failure: None,
@@ -91,8 +90,8 @@ impl Image {
             requests: Slab::new(),
             accesses: Slab::new(),
             fetches: Slab::new(),
-            guards: Guards::default(),
-            asks: VecDeque::new(),
+            existence: ExistenceCache::default(),
+            outgoing: VecDeque::new(),
             completions: VecDeque::new(),
             events: VecDeque::new(),
         };
@@ -114,17 +113,18 @@ impl Image {
         self.is_writable
     }
 
-    /// Requests that have not completed.
+    /// Number of requests that have not completed.
     pub fn in_flight(&self) -> usize {
         self.requests.len()
     }
 
-    /// Whether requests go on at once, instead of waiting for the header or the lock.
+    /// True if requests need not wait for the header or the lock.
     fn is_ready(&self) -> bool {
         self.refresh.is_none() && self.watch.is_settled() && !self.lock.is_changing()
     }
 
-    /// May complete at once; what comes of it is told by [`Image::poll_completion`] in any case.
+    /// Submits a request. It may complete at once; [`Image::poll_completion`] returns the outcome in any
+    /// case.
     pub fn submit(&mut self, request: Request) -> RequestId {
         let key = self.requests.insert(Pending::new(request));
         if self.is_ready() && self.held.is_empty() && !self.needs_lock_first(Some(key)) {
@@ -143,14 +143,14 @@ impl Image {
         self.events.pop_front()
     }
 
-    /// Takes leave of the others who have the image open, once nothing is in flight.
+    /// Releases the lock and the watch once no request is in flight.
     pub fn close(&mut self) {
         self.is_closing = true;
-        self.go_on();
+        self.resume();
     }
 
-    /// Lets what has waited for something go on.
-    fn go_on(&mut self) {
+    /// Resumes requests and changes that waited.
+    fn resume(&mut self) {
         self.yield_lock_if_asked();
         while self.is_ready()
             && let Some(key) = self.held.front().copied()
@@ -168,7 +168,7 @@ impl Image {
         }
     }
 
-    /// Everything that is asked from now on fails.
+    /// Fails all requests from now on.
     fn fail(&mut self, error: Error) {
         if self.failure.is_none() {
             self.events.push_back(ImageEvent::Failed(error.clone()));
@@ -176,8 +176,8 @@ impl Image {
         }
     }
 
-    fn ask(&mut self, part: Part, number: u64, ask: Ask) {
-        self.asks.push_back((AskId { part, number }, ask));
+    fn request(&mut self, part: Part, number: u64, request: ClusterRequest) {
+        self.outgoing.push_back((ClusterRequestId { part, number }, request));
     }
 
     fn read_header_again(&mut self) {
@@ -196,7 +196,7 @@ impl Image {
         if std::mem::take(&mut self.is_outdated) {
             self.read_header_again();
         }
-        self.go_on();
+        self.resume();
     }
 
     fn take_header(&mut self, header: Header) {
@@ -210,7 +210,7 @@ impl Image {
             self.events.push_back(ImageEvent::Resized(header.size));
         }
         self.exchange(header);
-        // Somebody has found out that the map is wrong.
+        // Another client has found the map to be wrong.
         if self.is_writable && !self.header.has_map() {
             self.abandon_map();
         }
@@ -219,13 +219,13 @@ impl Image {
     fn exchange(&mut self, header: Header) {
         let old = std::mem::replace(&mut self.header, header);
         if old.ancestors == self.header.ancestors {
-            // What is under way is as good as what begins now.
+            // Accesses in flight use the same ancestors as those that begin now.
             self.header.ancestors = old.ancestors;
         }
         let is_changed = (old.size, &old.parent) != (self.header.size, &self.header.parent);
-        // Without the lock anybody may have gone back to a snapshot, which removes objects.
+        // Without the lock, another client may have rolled back to a snapshot, which removes objects.
         if is_changed || !self.header.features.contains(Features::EXCLUSIVE_LOCK) {
-            self.guards.forget();
+            self.existence.forget();
         }
     }
 }
@@ -248,13 +248,13 @@ fn check_head(header: &Header) -> Result<(), Error> {
     }
 }
 
-impl Asker for Image {
-    fn poll_ask(&mut self) -> Option<(AskId, Ask)> {
-        let task = self.refresh.as_mut().and_then(Asker::poll_ask);
-        task.or_else(|| self.poll_lock_ask()).or_else(|| self.asks.pop_front())
+impl RequestSource for Image {
+    fn poll_request(&mut self) -> Option<(ClusterRequestId, ClusterRequest)> {
+        let task = self.refresh.as_mut().and_then(RequestSource::poll_request);
+        task.or_else(|| self.poll_lock_request()).or_else(|| self.outgoing.pop_front())
     }
 
-    fn handle_answer(&mut self, id: AskId, answer: Answer) {
+    fn handle_response(&mut self, id: ClusterRequestId, answer: ClusterResponse) {
         match id.part {
             Part::Access => self.access_answered(id.number, answer),
             Part::Map => self.map_answered(id.number, answer),
@@ -262,7 +262,7 @@ impl Asker for Image {
             Part::Lock => self.lock_answered(id, answer),
             Part::Task => {
                 let Some(task) = &mut self.refresh else { return };
-                task.handle_answer(id, answer);
+                task.handle_response(id, answer);
                 if let Some(outcome) = task.poll_outcome() {
                     self.refreshed(outcome);
                 }
@@ -273,16 +273,16 @@ impl Asker for Image {
                 _ => None,
             })),
             Part::Unwatch => self.events.push_back(ImageEvent::Closed),
-            Part::Gather | Part::Transfer | Part::Nobody => {}
+            Part::Gather | Part::Transfer | Part::Dropped => {}
         }
     }
 }
 
 #[cfg(test)]
-mod crowd;
-#[cfg(test)]
 mod lock_tests;
 #[cfg(test)]
 mod map_tests;
+#[cfg(test)]
+mod test_cluster;
 #[cfg(test)]
 mod tests;

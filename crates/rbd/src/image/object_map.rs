@@ -1,46 +1,47 @@
-//! The object map of an open image whose lock is held: which accesses it spares, and what must be changed in it before
-//! and after others.
+//! The object map of an open image whose lock is held: which accesses it saves, and which of its updates come
+//! before and after others.
 //!
-//! While an object's state is being changed, all accesses to that object wait, so that their order stays.
+//! While the state of an object is being updated, all accesses to that object wait, so that their order is
+//! kept.
 
 use super::Image;
 use super::access::Action;
 use crate::object_map::{self, ObjectMap, State};
-use crate::steps::{Answer, Ask, Part};
+use crate::workflow::{ClusterRequest, ClusterResponse, Part};
 use std::collections::{BTreeMap, VecDeque};
 use types::Errno;
 use wire::OsdOp;
 use wire::op::OpCode;
 
-/// The number of the question that marks the map as invalid; no object has it.
+/// Number of the request that marks the map invalid; no object has it.
 const INVALIDATION: u64 = u64::MAX;
 
 #[derive(Debug, Default)]
-pub(super) struct MapKeeper {
-    /// `None`: there is none to rely on.
+pub(super) struct ObjectMapState {
+    /// `None`: there is no valid map.
     map: Option<ObjectMap>,
     changes: BTreeMap<u64, StateChange>,
-    /// Removals under way of an object.
+    /// Removals in flight, by object.
     removals: BTreeMap<u64, u64>,
-    /// The map cannot be kept up; nothing goes on before the header says so.
+    /// The map could not be updated; all accesses wait until the header marks it invalid.
     is_invalidating: bool,
 }
 
-/// A state that is being changed, and what waits for it.
+/// A state that is being updated, and the accesses that wait for it.
 #[derive(Debug)]
 struct StateChange {
     new: State,
-    /// The first of those who wait needs it; else it only follows what was done.
+    /// The first access in the queue needs the update; otherwise it follows an access that is done.
     is_needed: bool,
     waiting: VecDeque<u64>,
 }
 
-impl MapKeeper {
+impl ObjectMapState {
     pub fn is_busy(&self) -> bool {
         !self.changes.is_empty() || self.is_invalidating
     }
 
-    /// Whether an access waits for what is being changed.
+    /// Queues an access if the state of its object is being updated; true if it did.
     pub fn hold(&mut self, object: u64, key: u64) -> bool {
         match self.changes.get_mut(&object) {
             Some(change) => {
@@ -51,20 +52,20 @@ impl MapKeeper {
         }
     }
 
-    /// Whether an object is known not to be there.
+    /// True if the object is known not to exist.
     pub fn is_absent(&self, object: u64) -> bool {
         let is_known = |map: &ObjectMap| !map.may_exist(object);
         self.map.as_ref().is_some_and(is_known) && !self.changes.contains_key(&object)
     }
 
-    /// What the map must say before operations on an object.
+    /// State that the map must have before operations on an object.
     pub fn need(&self, object: u64, ops: &[OsdOp]) -> Option<State> {
         let state = self.map.as_ref()?.get(object)?;
         let has = |codes: &[OpCode]| ops.iter().any(|op| codes.contains(&op.code));
         let wanted = match () {
             () if has(&[OpCode::DELETE]) => State::Pending,
             () if has(&[OpCode::WRITE, OpCode::CREATE, OpCode::CALL]) => State::Exists,
-            // What is about to be removed is not made by that.
+            // These operations do not create an object that is about to be removed.
             () if state == State::Pending => state,
             () if has(&[OpCode::ZERO, OpCode::TRUNCATE]) => State::Exists,
             () => state,
@@ -80,8 +81,8 @@ impl MapKeeper {
 }
 
 impl Image {
-    /// Spares reads of what is known not to be there, of an image that is only read. Whoever writes
-    /// uses the map that comes with the lock.
+    /// Lets a read-only image skip reads of objects that do not exist. A writable image uses the map that
+    /// comes with the lock.
     pub fn use_map(&mut self, map: ObjectMap) {
         if !self.is_writable {
             self.map.map = Some(map);
@@ -92,8 +93,8 @@ impl Image {
         self.map.map = map;
     }
 
-    /// Whether an access would find nothing and change nothing.
-    pub(super) fn is_spared(&self, object: u64, action: &Action) -> bool {
+    /// True if an access would find nothing and change nothing.
+    pub(super) fn is_needless(&self, object: u64, action: &Action) -> bool {
         let makes_object = matches!(action, Action::Write { .. } | Action::CopyUp);
         !makes_object && self.map.is_absent(object) && self.header.shown_by_parent(object) == 0
     }
@@ -109,11 +110,11 @@ impl Image {
         self.map.changes.insert(object, StateChange { new, is_needed, waiting });
         if !self.map.is_invalidating {
             let operation = object_map::update(&self.header, object..object + 1, new, old);
-            self.ask(Part::Map, object, Ask::Operate(operation));
+            self.request(Part::Map, object, ClusterRequest::Operate(operation));
         }
     }
 
-    /// An object was removed, or not.
+    /// A removal has completed; `is_done` tells whether it succeeded.
     pub(super) fn removal_over(&mut self, object: u64, is_done: bool) {
         let Some(left) = self.map.removals.get_mut(&object) else { return };
         *left -= 1;
@@ -129,7 +130,7 @@ impl Image {
         }
     }
 
-    pub(super) fn map_answered(&mut self, object: u64, answer: Answer) {
+    pub(super) fn map_answered(&mut self, object: u64, answer: ClusterResponse) {
         if object == INVALIDATION {
             return self.map_invalidated(answer);
         }
@@ -145,7 +146,7 @@ impl Image {
                 self.blocklisted();
                 self.abandon_map();
             }
-            // Whatever needs the room fails; the map stays as it was.
+            // The access that needs the space fails; the map stays as it was.
             Err(errno @ (Errno::NOSPC | Errno::DQUOT)) => {
                 if change.is_needed
                     && let Some(key) = change.waiting.pop_front()
@@ -162,7 +163,7 @@ impl Image {
     fn state_changed(&mut self, object: u64) {
         let Some(change) = self.map.changes.remove(&object) else { return };
         for key in change.waiting {
-            self.go_on_with_access(key);
+            self.resume_access(key);
         }
     }
 
@@ -174,10 +175,10 @@ impl Image {
         tracing::warn!(%image, %errno, "the object map cannot be kept up and becomes invalid");
         self.map.is_invalidating = true;
         let operation = object_map::invalidate(&self.header);
-        self.ask(Part::Map, INVALIDATION, Ask::Operate(operation));
+        self.request(Part::Map, INVALIDATION, ClusterRequest::Operate(operation));
     }
 
-    fn map_invalidated(&mut self, answer: Answer) {
+    fn map_invalidated(&mut self, answer: ClusterResponse) {
         self.map.is_invalidating = false;
         match answer {
             Ok(_) => self.read_header_again(),
@@ -191,7 +192,7 @@ impl Image {
         self.drain();
     }
 
-    /// What waits goes on without a map.
+    /// Drops the map and resumes the accesses that waited for it.
     pub(super) fn abandon_map(&mut self) {
         self.map.map = None;
         self.map.removals.clear();
@@ -199,7 +200,7 @@ impl Image {
             for key in change.waiting {
                 match &self.failure {
                     Some(error) => self.access_refused(key, error.clone()),
-                    None => self.go_on_with_access(key),
+                    None => self.resume_access(key),
                 }
             }
         }

@@ -1,17 +1,17 @@
-//! Reading what a clone has no objects for: from its parent, or from what that was cloned of.
+//! Reads of a clone's missing objects from its ancestors.
 
 use super::Image;
 use super::access::{Action, Waiter};
-use super::assemble::{Found, Parts};
+use super::assemble::{AccessResult, Parts};
 use crate::{Error, Extent, Header};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Accesses of one fetch that are under way at the same time.
+/// Concurrent accesses of one parent read. Further ranges wait.
 const ACCESSES_MAX: usize = 64;
 
-/// A part of an object of an image or of one of its ancestors.
+/// A range of an object of the image or of one of its ancestors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ObjectRange {
     /// 0: the image, 1: its parent, and so on.
@@ -32,23 +32,23 @@ impl ObjectRange {
     }
 }
 
-/// Ranges of an ancestor that are being read.
+/// A read of ranges of an ancestor.
 #[derive(Debug)]
 pub(super) struct Fetch {
     waiter: Waiter,
-    /// What had no object.
+    /// The missing range that it stands for.
     missing: ObjectRange,
-    /// As they were when it began.
+    /// Ancestors as they were when the read began.
     ancestors: Arc<[Header]>,
-    /// Of the ancestor, not yet asked for.
+    /// Ranges of the ancestor that were not yet requested.
     rest: VecDeque<Range<u64>>,
-    under_way: usize,
+    in_flight: usize,
     parts: Parts,
     error: Option<Error>,
 }
 
 impl Image {
-    /// The header of the image or of an ancestor.
+    /// The header of the image (generation 0) or of an ancestor.
     fn generation<'a>(&'a self, ancestors: &'a [Header], generation: usize) -> Option<&'a Header> {
         match generation {
             0 => Some(&self.header),
@@ -56,7 +56,7 @@ impl Image {
         }
     }
 
-    /// Where the image's parent, or an ancestor's, shows a part of an object that is not there.
+    /// Ranges of the parent that show through a missing range.
     fn shown(&self, ancestors: &[Header], part: &ObjectRange) -> VecDeque<Range<u64>> {
         let Some(header) = self.generation(ancestors, part.generation) else {
             return VecDeque::new();
@@ -69,8 +69,8 @@ impl Image {
         }
     }
 
-    /// An object is not there: its parent's are read instead.
-    pub(super) fn fall_through(
+    /// Reads the parent in place of an object that does not exist.
+    pub(super) fn read_from_parent(
         &mut self,
         waiter: Waiter,
         ancestors: Arc<[Header]>,
@@ -78,18 +78,18 @@ impl Image {
     ) {
         let rest = self.shown(&ancestors, &missing);
         if rest.is_empty() {
-            return self.deliver(waiter, Ok(Found::Nothing));
+            return self.deliver(waiter, Ok(AccessResult::Nothing));
         }
-        let (parts, error, under_way) = (Parts::new(), None, 0);
-        let fetch = Fetch { waiter, missing, ancestors, rest, under_way, parts, error };
+        let (parts, error, in_flight) = (Parts::new(), None, 0);
+        let fetch = Fetch { waiter, missing, ancestors, rest, in_flight, parts, error };
         let key = self.fetches.insert(fetch);
-        self.go_on_fetching(key);
+        self.continue_fetch(key);
     }
 
-    fn go_on_fetching(&mut self, key: u64) {
+    fn continue_fetch(&mut self, key: u64) {
         loop {
             let Some(fetch) = self.fetches.get_mut(key) else { return };
-            if fetch.under_way >= ACCESSES_MAX {
+            if fetch.in_flight >= ACCESSES_MAX {
                 return;
             }
             let Some(range) = fetch.rest.pop_front() else { break };
@@ -104,19 +104,19 @@ impl Image {
             let part =
                 ObjectRange { generation, object, offset, length, is_map: fetch.missing.is_map };
             let (index, ancestors) = (fetch.parts.len(), fetch.ancestors.clone());
-            fetch.parts.push((extent, Found::Nothing));
-            fetch.under_way += 1;
-            self.look_at(Waiter::Fetch { key, index }, ancestors, part);
+            fetch.parts.push((extent, AccessResult::Nothing));
+            fetch.in_flight += 1;
+            self.begin_read(Waiter::Fetch { key, index }, ancestors, part);
         }
-        if self.fetches.get(key).is_some_and(|fetch| fetch.under_way == 0) {
+        if self.fetches.get(key).is_some_and(|fetch| fetch.in_flight == 0) {
             self.end_fetch(key);
         }
     }
 
-    /// One of the accesses of a fetch is over.
-    pub(super) fn fetched(&mut self, key: u64, index: usize, found: Result<Found, Error>) {
+    /// One access of a parent read has completed.
+    pub(super) fn fetched(&mut self, key: u64, index: usize, found: Result<AccessResult, Error>) {
         let Some(fetch) = self.fetches.get_mut(key) else { return };
-        fetch.under_way -= 1;
+        fetch.in_flight -= 1;
         match found {
             Ok(found) => fetch.parts[index].1 = found,
             Err(error) => {
@@ -124,7 +124,7 @@ impl Image {
                 fetch.rest.clear();
             }
         }
-        self.go_on_fetching(key);
+        self.continue_fetch(key);
     }
 
     fn end_fetch(&mut self, key: u64) {
@@ -132,12 +132,12 @@ impl Image {
         let is_outdated =
             fetch.missing.generation == 0 && !Arc::ptr_eq(&fetch.ancestors, &self.header.ancestors);
         match fetch.error {
-            // The image may have become independent meanwhile, and its parent have gone.
+            // A flatten may have run meanwhile, and the parent may have been removed.
             _ if is_outdated && fetch.waiter.is_request() => {
-                self.look_at(fetch.waiter, self.header.ancestors.clone(), fetch.missing);
+                self.begin_read(fetch.waiter, self.header.ancestors.clone(), fetch.missing);
             }
             Some(error) => self.deliver(fetch.waiter, Err(error)),
-            None => self.deliver(fetch.waiter, Ok(Found::Parts(fetch.parts))),
+            None => self.deliver(fetch.waiter, Ok(AccessResult::Parts(fetch.parts))),
         }
     }
 }

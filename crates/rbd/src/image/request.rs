@@ -1,17 +1,17 @@
-//! Requests on an open image, and how the answers of objects become their outcomes.
+//! Requests on an open image, and their assembly from accesses.
 
 use super::Image;
 use super::access::{Action, Waiter};
-use super::assemble::{Found, map, pieces};
+use super::assemble::{AccessResult, map, pieces};
 use crate::{Error, Extent};
 use bytes::Bytes;
 use std::ops::Range;
 use types::Errno;
 
-/// Accesses of one request that are under way at the same time.
+/// Concurrent accesses of one request. Further ones wait.
 const ACCESSES_MAX: usize = 64;
 
-/// Names a request on one image.
+/// Id of a request, unique within one image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
@@ -25,22 +25,22 @@ pub enum Request {
         offset: u64,
         data: Bytes,
     },
-    /// The range reads as zeros from then on, and takes no more space than it must.
+    /// The range reads as zeros afterwards, and its space is freed where whole objects allow it.
     Discard {
         offset: u64,
         length: u64,
     },
-    /// Which parts of a range hold data.
+    /// Asks which parts of a range hold data.
     Map {
         offset: u64,
         length: u64,
     },
-    /// What the parent shows there becomes the image's own.
+    /// Copies the parent's data in the range into the image.
     CopyUp {
         offset: u64,
         length: u64,
     },
-    /// Everything that has completed is durable already, so that this waits for nothing.
+    /// Completes at once: everything that has completed is durable already.
     Flush,
 }
 
@@ -61,7 +61,7 @@ impl Request {
     }
 }
 
-/// A part of a range that was read, the parts one behind the other.
+/// A part of a range that was read; parts are consecutive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
     Data(Bytes),
@@ -84,32 +84,32 @@ impl Piece {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     Done,
-    /// To [`Request::Read`].
+    /// Outcome of [`Request::Read`].
     Data(Vec<Piece>),
-    /// To [`Request::Map`]: lengths one behind the other, and whether there is data.
+    /// Outcome of [`Request::Map`]: consecutive lengths, each with whether it holds data.
     Map(Vec<(u64, bool)>),
 }
 
 /// A request that has not completed.
 #[derive(Debug)]
 pub(super) struct Pending {
-    /// What is still to be asked for.
+    /// Accesses not yet begun.
     work: Option<Work>,
     kind: Kind,
     is_write: bool,
     has_begun: bool,
-    /// Accesses under way.
-    under_way: usize,
-    /// In the order of the image; for requests that give something.
+    /// Accesses in flight.
+    in_flight: usize,
+    /// In the order of the image; only for requests that return data.
     extents: Vec<Extent>,
-    found: Vec<Found>,
+    found: Vec<AccessResult>,
     error: Option<Error>,
 }
 
 #[derive(Debug)]
 struct Work {
     request: Request,
-    /// The part of the request's range that no access was made for.
+    /// The part of the range for which no access was begun yet.
     rest: Range<u64>,
 }
 
@@ -132,7 +132,7 @@ impl Pending {
         let (extents, found) = (Vec::new(), Vec::new());
         let (is_write, has_begun) = (request.writes(), false);
         let work = Some(Work { request, rest });
-        Pending { work, kind, is_write, has_begun, under_way: 0, extents, found, error: None }
+        Pending { work, kind, is_write, has_begun, in_flight: 0, extents, found, error: None }
     }
 
     pub fn writes(&self) -> bool {
@@ -166,10 +166,10 @@ impl Image {
             self.fail_request(key, error);
         }
         self.clip(key);
-        self.go_on_with(key);
+        self.continue_request(key);
     }
 
-    /// Only as far as there is a parent there is something to be copied up.
+    /// Limits a copy-up to the part of the image that has a parent.
     fn clip(&mut self, key: u64) {
         let overlap = self.header.parent.as_ref().map_or(0, |parent| parent.overlap);
         let work = self.requests.get_mut(key).and_then(|pending| pending.work.as_mut());
@@ -178,18 +178,18 @@ impl Image {
         }
     }
 
-    /// One that has not begun fails.
+    /// Fails a request that has not begun.
     pub(super) fn refuse(&mut self, key: u64, error: Error) {
         self.fail_request(key, error);
         self.complete(key);
     }
 
-    /// Asks for more of a request's range, as far as it may, and completes it when all is done.
-    fn go_on_with(&mut self, key: u64) {
+    /// Begins further accesses up to the bound; completes the request when all are done.
+    fn continue_request(&mut self, key: u64) {
         let (layout, object_size) = (self.header.layout, self.header.layout.object_size());
         loop {
             let Some(pending) = self.requests.get_mut(key) else { return };
-            if pending.under_way >= ACCESSES_MAX {
+            if pending.in_flight >= ACCESSES_MAX {
                 return;
             }
             let Some(Work { request, rest }) = &mut pending.work else { break };
@@ -204,22 +204,22 @@ impl Image {
             let index = pending.extents.len();
             if pending.kind != Kind::Other {
                 pending.extents.push(extent);
-                pending.found.push(Found::Nothing);
+                pending.found.push(AccessResult::Nothing);
             }
-            if self.is_spared(extent.object, &action) {
+            if self.is_needless(extent.object, &action) {
                 continue;
             }
             if let Some(pending) = self.requests.get_mut(key) {
-                pending.under_way += 1;
+                pending.in_flight += 1;
             }
             self.access(Waiter::Request { key, index }, extent.object, action);
         }
-        if self.requests.get(key).is_some_and(|pending| pending.under_way == 0) {
+        if self.requests.get(key).is_some_and(|pending| pending.in_flight == 0) {
             self.complete(key);
         }
     }
 
-    /// Nothing more is asked for.
+    /// Stops beginning accesses; the request fails when those in flight end.
     fn fail_request(&mut self, key: u64, error: Error) {
         if let Some(pending) = self.requests.get_mut(key) {
             pending.work = None;
@@ -245,16 +245,21 @@ impl Image {
         }
     }
 
-    /// One of a request's accesses is over.
-    pub(super) fn found(&mut self, key: u64, index: usize, found: Result<Found, Error>) {
+    /// One access of a request has completed.
+    pub(super) fn access_completed(
+        &mut self,
+        key: u64,
+        index: usize,
+        found: Result<AccessResult, Error>,
+    ) {
         let Some(pending) = self.requests.get_mut(key) else { return };
-        pending.under_way -= 1;
+        pending.in_flight -= 1;
         match found {
-            Ok(Found::Nothing) => {}
+            Ok(AccessResult::Nothing) => {}
             Ok(found) => pending.found[index] = found,
             Err(error) => self.fail_request(key, error),
         }
-        self.go_on_with(key);
+        self.continue_request(key);
     }
 
     fn complete(&mut self, key: u64) {
@@ -265,7 +270,7 @@ impl Image {
             self.write_ended();
         }
         if self.is_closing {
-            self.go_on();
+            self.resume();
         }
     }
 }

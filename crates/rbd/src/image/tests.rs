@@ -1,6 +1,6 @@
 //! An image over a cluster in memory.
 
-use super::crowd::header;
+use super::test_cluster::header;
 use super::*;
 use crate::memory::{Cluster, OBJECT, spec};
 use crate::{CloneFormat, CloneSpec, Features, Piece, clone_image, resize, take_snapshot};
@@ -11,7 +11,7 @@ use types::Errno;
 
 const SIZE: u64 = 8 * OBJECT;
 
-/// An image, and what answers its questions.
+/// An image, and the cluster that answers its requests.
 struct World {
     image: Image,
     cluster: Cluster,
@@ -31,12 +31,12 @@ impl World {
         *self.cluster.watches.keys().next().expect("it watches")
     }
 
-    /// By somebody else; the image is not told.
+    /// Resizes the header without notifying the image.
     fn resize(&mut self, size: u64) {
         self.cluster.run(resize(spec("a"), size, true)).unwrap();
     }
 
-    fn ask(&mut self, request: Request) -> Result<Outcome, Error> {
+    fn request(&mut self, request: Request) -> Result<Outcome, Error> {
         let id = self.image.submit(request);
         self.settle();
         let (done, outcome) = self.image.poll_completion().expect("all questions are answered");
@@ -45,7 +45,7 @@ impl World {
     }
 
     fn read(&mut self, offset: u64, length: u64) -> Vec<u8> {
-        let Outcome::Data(pieces) = self.ask(Request::Read { offset, length }).unwrap() else {
+        let Outcome::Data(pieces) = self.request(Request::Read { offset, length }).unwrap() else {
             panic!("a read gives data")
         };
         let bytes = |piece: Piece| match piece {
@@ -60,15 +60,15 @@ impl World {
 fn requests_outside_of_the_image_are_refused() {
     let mut world = World::new();
     for (offset, length) in [(SIZE, 1), (0, SIZE + 1), (u64::MAX, 2)] {
-        assert!(world.ask(Request::Read { offset, length }).is_err(), "{offset} {length}");
+        assert!(world.request(Request::Read { offset, length }).is_err(), "{offset} {length}");
     }
-    assert_eq!(world.ask(Request::Read { offset: SIZE, length: 0 }), Ok(Outcome::Data(vec![])));
+    assert_eq!(world.request(Request::Read { offset: SIZE, length: 0 }), Ok(Outcome::Data(vec![])));
 }
 
 #[test]
 fn an_image_that_is_only_read_is_not_written_and_not_watched() {
     let mut image = Image::new(header(Features::LAYERING), false).unwrap();
-    assert!(image.poll_ask().is_none());
+    assert!(image.poll_request().is_none());
     image.submit(Request::Write { offset: 0, data: "a".into() });
     let (_, outcome) = image.poll_completion().unwrap();
     assert_eq!(outcome.unwrap_err().errno(), Errno::ROFS);
@@ -120,14 +120,14 @@ fn a_request_for_many_objects_asks_for_a_bounded_number_at_once() {
     let header = Header { size: objects << 12, ..header(Features::LAYERING) };
     let mut image = Image::new(header, false).unwrap();
     image.submit(Request::Map { offset: 0, length: objects << 12 });
-    let (mut under_way, mut asked) = (Vec::new(), 0);
+    let (mut in_flight, mut asked) = (Vec::new(), 0);
     while image.in_flight() > 0 {
-        while let Some((id, _)) = image.poll_ask() {
-            under_way.push(id);
+        while let Some((id, _)) = image.poll_request() {
+            in_flight.push(id);
             asked += 1;
         }
-        assert!(under_way.len() <= 64);
-        image.handle_answer(under_way.pop().unwrap(), Err(Errno::NOENT));
+        assert!(in_flight.len() <= 64);
+        image.handle_response(in_flight.pop().unwrap(), Err(Errno::NOENT));
     }
     assert_eq!(asked, objects);
     let (_, outcome) = image.poll_completion().unwrap();
@@ -162,11 +162,11 @@ proptest! {
                 Step::Write(offset, data) => {
                     let start = offset as usize;
                     model[start..start + data.len()].copy_from_slice(&data);
-                    world.ask(Request::Write { offset, data: data.into() }).unwrap();
+                    world.request(Request::Write { offset, data: data.into() }).unwrap();
                 }
                 Step::Discard(offset, length) => {
                     model[offset as usize..(offset + length) as usize].fill(0);
-                    world.ask(Request::Discard { offset, length }).unwrap();
+                    world.request(Request::Discard { offset, length }).unwrap();
                 }
                 Step::Read(offset, length) => {
                     let expected = &model[offset as usize..(offset + length) as usize];
@@ -178,7 +178,7 @@ proptest! {
     }
 }
 
-/// A clone without the lock, of an image full of ones.
+/// A clone, without exclusive lock, of an image full of ones.
 fn clone() -> Cluster {
     let (mut cluster, size) = (Cluster::with_image("a", OBJECT), OBJECT);
     let mut parent = cluster.open("a");
@@ -209,17 +209,17 @@ fn objects_that_were_there_may_be_gone_when_the_header_has_changed() {
         cluster.settle(&mut image);
         image.poll_completion().unwrap().1.unwrap();
     }
-    // Somebody goes back to a snapshot that has no such object.
+    // Another client rolls back to a snapshot that has no such object.
     let place = cluster.header("b").data_place(0);
     cluster.objects.remove(&place);
     cluster.say("b", crate::notify::header_update());
     cluster.tell(&mut image);
     image.submit(Request::Write { offset: 0, data: "new".into() });
     let read = image.submit(Request::Read { offset: 0, length: 4 });
-    let (id, guarded) = image.poll_ask().unwrap();
-    assert!(image.poll_ask().is_none(), "the read waits for what becomes of the write");
+    let (id, guarded) = image.poll_request().unwrap();
+    assert!(image.poll_request().is_none(), "the read waits for what becomes of the write");
     let answer = cluster.answer(guarded).unwrap();
-    image.handle_answer(id, answer);
+    image.handle_response(id, answer);
     cluster.settle(&mut image);
     let outcomes: BTreeMap<_, _> = std::iter::from_fn(|| image.poll_completion()).collect();
     let expected = Piece::Data(b"new\x01"[..].into());

@@ -9,24 +9,24 @@ use wire::OsdOp;
 const NAME: &str = "rbd_lock";
 /// `ClsLockType::EXCLUSIVE`
 const EXCLUSIVE: u8 = 1;
-/// What the cookies of locks begin with that clients take by themselves.
+/// Prefix of the cookies of locks that clients acquire automatically.
 const COOKIE_PREFIX: &str = "auto ";
 
-/// By what the owners of a lock are told apart.
+/// Cookie and tag, which identify the owner of a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Badge {
+pub(crate) struct LockIdentity {
     pub cookie: String,
     pub tag: &'static str,
 }
 
-impl Badge {
-    /// Of an image's lock: the watch says whether its owner is alive.
+impl LockIdentity {
+    /// Identity in an image's lock: the cookie names the watch that shows the owner to be alive.
     pub fn of_watch(handle: u64) -> Self {
-        Badge { cookie: format!("{COOKIE_PREFIX}{handle}"), tag: "internal" }
+        LockIdentity { cookie: format!("{COOKIE_PREFIX}{handle}"), tag: "internal" }
     }
 
-    /// Of an object map's lock, whose owner has the image's.
-    pub const NONE: Badge = Badge { cookie: String::new(), tag: "" };
+    /// Identity in an object map's lock, whose owner is the owner of the image's lock.
+    pub const NONE: LockIdentity = LockIdentity { cookie: String::new(), tag: "" };
 
     fn encode_held(&self, w: &mut Writer) {
         w.string(NAME);
@@ -42,19 +42,19 @@ fn call(method: &str, input: impl FnOnce(&mut Writer)) -> OsdOp {
     OsdOp::call("lock", method, &w.into_bytes())
 }
 
-pub(crate) fn lock(badge: &Badge) -> OsdOp {
+pub(crate) fn lock(identity: &LockIdentity) -> OsdOp {
     call("lock", |w| {
-        badge.encode_held(w);
+        identity.encode_held(w);
         w.string("");
         w.value(&UTime::ZERO);
         w.u8(0);
     })
 }
 
-pub(crate) fn unlock(badge: &Badge) -> OsdOp {
+pub(crate) fn unlock(identity: &LockIdentity) -> OsdOp {
     call("unlock", |w| {
         w.string(NAME);
-        w.string(&badge.cookie);
+        w.string(&identity.cookie);
     })
 }
 
@@ -66,24 +66,24 @@ pub(crate) fn break_lock(holder: &Holder) -> OsdOp {
     })
 }
 
-/// EBUSY for anybody else than the owner.
-pub(crate) fn assert_locked(badge: &Badge) -> OsdOp {
-    call("assert_locked", |w| badge.encode_held(w))
+/// Fails with EBUSY unless the caller owns the lock.
+pub(crate) fn assert_locked(identity: &LockIdentity) -> OsdOp {
+    call("assert_locked", |w| identity.encode_held(w))
 }
 
-pub(crate) fn set_cookie(old: &Badge, new: &Badge) -> OsdOp {
+pub(crate) fn set_cookie(old: &LockIdentity, new: &LockIdentity) -> OsdOp {
     call("set_cookie", |w| {
         old.encode_held(w);
         w.string(&new.cookie);
     })
 }
 
-/// Gives [`LockInfo`].
+/// The output is [`LockInfo`].
 pub(crate) fn get_info() -> OsdOp {
     call("get_info", |w| w.string(NAME))
 }
 
-/// One who has a lock.
+/// The owner of a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Holder {
     pub name: ParticipantName,
@@ -92,7 +92,7 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
-    /// The watch that shows that he is alive, if his is a lock of that kind.
+    /// The watch that shows the owner to be alive, if the cookie names one.
     pub fn watch(&self) -> Option<u64> {
         std::str::from_utf8(&self.cookie).ok()?.strip_prefix(COOKIE_PREFIX)?.parse().ok()
     }
@@ -143,7 +143,7 @@ mod tests {
             cookie: Bytes::copy_from_slice(cookie.as_bytes()),
             addr: EntityAddr::default(),
         };
-        assert_eq!(Badge::of_watch(139930839816208).cookie, "auto 139930839816208");
+        assert_eq!(LockIdentity::of_watch(139930839816208).cookie, "auto 139930839816208");
         assert_eq!(holder("auto 139930839816208").watch(), Some(139930839816208));
         for foreign in ["", "auto", "auto x", "mine"] {
             assert_eq!(holder(foreign).watch(), None);

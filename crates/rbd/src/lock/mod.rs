@@ -1,52 +1,56 @@
-//! The exclusive lock of an image: a lock of the class `lock` on the header, which whoever writes takes
-//! by itself and gives up when another asks for it.
+//! The exclusive lock of an image: a lock of the class `lock` on the header, which writers acquire
+//! automatically and release on request.
 //!
-//! Whether an owner is alive is seen by his watch on the header. Before the lock of one who does not
-//! watch is broken, he is blocklisted: what he may still have on its way is refused from then on.
+//! An owner without a watch on the header is dead. It is blocklisted before its lock is broken, so that OSDs
+//! refuse its requests that are still on their way.
 
 mod calls;
 
-pub(crate) use calls::{Badge, assert_locked, lock, unlock};
+pub(crate) use calls::{LockIdentity, assert_locked, lock, unlock};
 
 use crate::header::{self, Header};
 use crate::notify::{ClientId, Notification, Response};
-use crate::steps::{Ask, Steps, Stop};
+use crate::workflow::{ClusterRequest, Stop, Workflow};
 use crate::{Error, Features, tasks};
 use calls::{Holder, LockInfo};
 use engine::Duration;
 use rados::{Place, Reply, WatchId};
 use types::{EntityType, Errno};
 
-/// To one who was asked for the lock.
+/// Delay between attempts after the owner agreed to release the lock.
 const REST_ASKED: Duration = Duration::from_millis(500);
-/// When nobody answered: the owner takes or gives up the lock right now, or has crashed.
+/// Delay after no answer: the owner is acquiring or releasing the lock right now, or has crashed.
 const REST_UNANSWERED: Duration = Duration::from_millis(200);
-/// How often a task tries to get a lock.
+/// Attempts of a task to acquire a lock before it fails.
 const TRIES_MAX: u32 = 240;
 
-/// What came of one try.
+/// Result of one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Attempt {
     Taken(ClientId),
-    /// Try again.
+    /// The caller tries again.
     NotYet,
 }
 
-/// Tries once to get the lock, from whoever has it.
-pub(crate) fn attempt(steps: &mut Steps, header: &Header, watch: WatchId) -> Result<Attempt, Stop> {
-    let me = ClientId { global_id: identify(steps)?, handle: watch.0 };
+/// Makes one attempt to acquire the lock from its current owner.
+pub(crate) fn attempt(
+    workflow: &mut Workflow,
+    header: &Header,
+    watch: WatchId,
+) -> Result<Attempt, Stop> {
+    let me = ClientId { global_id: identify(workflow)?, handle: watch.0 };
     let place = header.place();
-    let badge = Badge::of_watch(watch.0);
-    match steps.try_change(&place, || vec![lock(&badge)])? {
-        // It may have been taken by a try whose answer nobody waited for.
+    let identity = LockIdentity::of_watch(watch.0);
+    match workflow.try_write(&place, || vec![lock(&identity)])? {
+        // An earlier attempt, whose response was dropped, may have acquired it.
         Ok(_) | Err(Errno::EXIST) => return Ok(Attempt::Taken(me)),
         Err(Errno::BUSY) => {}
         Err(errno) => return Err(failed(header, "taking the lock", errno).into()),
     }
-    if let Some(holder) = holder(steps, header, &place)? {
-        match is_alive(steps, &place, &holder)? {
-            true => ask_for_it(steps, header, me)?,
-            false => take_away(steps, header, &holder, me)?,
+    if let Some(holder) = holder(workflow, header, &place)? {
+        match is_alive(workflow, &place, &holder)? {
+            true => ask_for_it(workflow, header, me)?,
+            false => take_away(workflow, header, &holder, me)?,
         }
     }
     Ok(Attempt::NotYet)
@@ -68,22 +72,22 @@ pub(crate) fn blocklisted(header: &Header) -> Error {
     Error::cluster(text, Errno::BLOCKLISTED)
 }
 
-pub(crate) fn identify(steps: &mut Steps) -> Result<u64, Stop> {
-    match steps.ask(|| Ask::Identify)? {
+pub(crate) fn identify(workflow: &mut Workflow) -> Result<u64, Stop> {
+    match workflow.request(|| ClusterRequest::Identify)? {
         Ok(Reply::Identity { global_id }) => Ok(global_id),
         _ => Err(Error::cluster("asking for this client's number", Errno::IO).into()),
     }
 }
 
-fn look_at_lock(steps: &mut Steps, place: &Place) -> Result<LockInfo, Stop> {
-    let reply = steps.look("asking who has the lock", place, || vec![calls::get_info()])?;
+fn look_at_lock(workflow: &mut Workflow, place: &Place) -> Result<LockInfo, Stop> {
+    let reply = workflow.read("asking who has the lock", place, || vec![calls::get_info()])?;
     Ok(crate::calls::output(&reply, 0, "the lock")?)
 }
 
-/// Who has the lock; an error if it is not one that is given up.
-fn holder(steps: &mut Steps, header: &Header, place: &Place) -> Result<Option<Holder>, Stop> {
-    let info = look_at_lock(steps, place)?;
-    let internal = Badge::of_watch(0).tag.as_bytes();
+/// The current owner; an error if the lock is not one that its owner releases on request.
+fn holder(workflow: &mut Workflow, header: &Header, place: &Place) -> Result<Option<Holder>, Stop> {
+    let info = look_at_lock(workflow, place)?;
+    let internal = LockIdentity::of_watch(0).tag.as_bytes();
     let is_ours = info.is_exclusive && info.tag == internal;
     match info.holders.into_iter().next() {
         None => Ok(None),
@@ -100,8 +104,8 @@ fn holder(steps: &mut Steps, header: &Header, place: &Place) -> Result<Option<Ho
     }
 }
 
-fn is_alive(steps: &mut Steps, place: &Place, holder: &Holder) -> Result<bool, Stop> {
-    let watchers = tasks::watchers(steps, place)?;
+fn is_alive(workflow: &mut Workflow, place: &Place, holder: &Holder) -> Result<bool, Stop> {
+    let watchers = tasks::watchers(workflow, place)?;
     let is_his = |watcher: &wire::watch::Watcher| {
         let (at, his) = (watcher.addr, holder.addr);
         Some(watcher.cookie) == holder.watch() && (at.socket, at.nonce) == (his.socket, his.nonce)
@@ -109,10 +113,10 @@ fn is_alive(steps: &mut Steps, place: &Place, holder: &Holder) -> Result<bool, S
     Ok(watchers.iter().any(is_his))
 }
 
-/// An error if the owner says that it keeps the lock.
-fn ask_for_it(steps: &mut Steps, header: &Header, me: ClientId) -> Result<(), Stop> {
+/// Asks the owner to release the lock; fails if it answers that it keeps it.
+fn ask_for_it(workflow: &mut Workflow, header: &Header, me: ClientId) -> Result<(), Stop> {
     let request = Notification::RequestLock { from: me, force: false };
-    let answer = steps.ask(|| notification(header, request))?;
+    let answer = workflow.request(|| notification(header, request))?;
     let replies = match answer {
         Ok(Reply::Notified(result)) => result.replies,
         Err(Errno::BLOCKLISTED) => return Err(blocklisted(header).into()),
@@ -125,45 +129,45 @@ fn ask_for_it(steps: &mut Steps, header: &Header, me: ClientId) -> Result<(), St
         let text = format!("{} is used by a client that keeps its exclusive lock", header.spec);
         return Err(Error::cluster(text, Errno::ROFS).into());
     }
-    steps.rest(if responses.is_empty() { REST_UNANSWERED } else { REST_ASKED })
+    workflow.delay(if responses.is_empty() { REST_UNANSWERED } else { REST_ASKED })
 }
 
-pub(crate) fn notification(header: &Header, notification: Notification) -> Ask {
-    Ask::Notify { place: header.place(), payload: codec::encode_to_bytes(&notification) }
+pub(crate) fn notification(header: &Header, notification: Notification) -> ClusterRequest {
+    ClusterRequest::Notify { place: header.place(), payload: codec::encode_to_bytes(&notification) }
 }
 
-/// Breaks the lock of one who does not watch any more.
+/// Breaks the lock of an owner that does not watch any more.
 fn take_away(
-    steps: &mut Steps,
+    workflow: &mut Workflow,
     header: &Header,
     holder: &Holder,
     me: ClientId,
 ) -> Result<(), Stop> {
     let place = header.place();
-    // Whoever took it meanwhile watches.
-    if !look_at_lock(steps, &place)?.holders.contains(holder) {
+    // A later owner watches.
+    if !look_at_lock(workflow, &place)?.holders.contains(holder) {
         return Ok(());
     }
-    // Our own, of a watch that is over: what is on its way is in order with what will be.
+    // The lock is our own, from a watch that ended: our earlier requests stay in order with later ones.
     let is_own =
         holder.name.kind == EntityType::CLIENT && holder.name.number == me.global_id as i64;
-    if !is_own && !blocklist(steps, header, holder)? {
+    if !is_own && !blocklist(workflow, header, holder)? {
         return Ok(());
     }
-    match steps.try_change(&place, || vec![calls::break_lock(holder)])? {
+    match workflow.try_write(&place, || vec![calls::break_lock(holder)])? {
         Ok(_) | Err(Errno::NOENT) => Ok(()),
         Err(errno) => Err(failed(header, "breaking the lock", errno).into()),
     }
 }
 
-/// Whether that is done, and known here.
-fn blocklist(steps: &mut Steps, header: &Header, holder: &Holder) -> Result<bool, Stop> {
+/// Blocklists the owner; true once that is done and this client has the map that says so.
+fn blocklist(workflow: &mut Workflow, header: &Header, holder: &Holder) -> Result<bool, Stop> {
     let addr = match holder.addr.socket {
         Some(socket) => format!("{socket}/{}", holder.addr.nonce),
         None => return Err(failed(header, "breaking the lock", Errno::INVAL).into()),
     };
     let command = format!(r#"{{"prefix":"osd blocklist","blocklistop":"add","addr":"{addr}"}}"#);
-    let result = match steps.ask(|| Ask::Command(command))? {
+    let result = match workflow.request(|| ClusterRequest::Command(command))? {
         Ok(Reply::Command(output)) if output.result >= 0 => Ok(()),
         Ok(Reply::Command(output)) => Err(Errno(output.result.saturating_neg())),
         Ok(_) => Err(Errno::IO),
@@ -173,7 +177,7 @@ fn blocklist(steps: &mut Steps, header: &Header, holder: &Holder) -> Result<bool
         Ok(()) => {}
         // The control store is out of reach, perhaps for a moment.
         Err(Errno::IO | Errno::AGAIN | Errno::TIMEDOUT) => {
-            return steps.rest(REST_ASKED).map(|()| false);
+            return workflow.delay(REST_ASKED).map(|()| false);
         }
         Err(errno) => {
             let step = format!(
@@ -184,47 +188,51 @@ fn blocklist(steps: &mut Steps, header: &Header, holder: &Holder) -> Result<bool
             return Err(Error::cluster(step, errno).into());
         }
     }
-    // What is asked from now on reaches no OSD that does not know.
-    match steps.ask(|| Ask::NewestMap)? {
+    // Later requests carry this epoch, so that OSDs learn of the blocklist entry before they execute them.
+    match workflow.request(|| ClusterRequest::NewestMap)? {
         Ok(_) => Ok(true),
         Err(errno) => Err(failed(header, "breaking the lock", errno).into()),
     }
 }
 
-/// After it nobody has the lock from us, whatever happened.
-pub(crate) fn release(steps: &mut Steps, header: &Header, watch: WatchId) -> Result<(), Stop> {
-    let badge = Badge::of_watch(watch.0);
-    match steps.try_change(&header.place(), || vec![unlock(&badge)])? {
+/// Releases the lock; afterwards it is not ours in any case.
+pub(crate) fn release(
+    workflow: &mut Workflow,
+    header: &Header,
+    watch: WatchId,
+) -> Result<(), Stop> {
+    let identity = LockIdentity::of_watch(watch.0);
+    match workflow.try_write(&header.place(), || vec![unlock(&identity)])? {
         Ok(_) | Err(Errno::NOENT) => Ok(()),
         Err(errno) => Err(failed(header, "giving up the lock", errno).into()),
     }
 }
 
-/// Gives a lock that is held the name of another watch; false if it is not held any more.
+/// Changes the cookie of a lock that is held to another watch; false if it is not held any more.
 pub(crate) fn renew(
-    steps: &mut Steps,
+    workflow: &mut Workflow,
     header: &Header,
     old: WatchId,
     new: WatchId,
 ) -> Result<bool, Stop> {
-    let (old, new) = (Badge::of_watch(old.0), Badge::of_watch(new.0));
-    match steps.try_change(&header.place(), || vec![calls::set_cookie(&old, &new)])? {
+    let (old, new) = (LockIdentity::of_watch(old.0), LockIdentity::of_watch(new.0));
+    match workflow.try_write(&header.place(), || vec![calls::set_cookie(&old, &new)])? {
         Ok(_) => Ok(true),
         Err(Errno::BUSY | Errno::NOENT) => Ok(false),
         Err(errno) => Err(failed(header, "renewing the lock", errno).into()),
     }
 }
 
-/// Takes a lock whose owner is whoever has the image's, from whoever had that before.
-pub(crate) fn seize(steps: &mut Steps, place: &Place) -> Result<Result<(), Errno>, Stop> {
+/// Takes over a lock that follows the image's lock (an object map's) from its previous owner.
+pub(crate) fn take_over(workflow: &mut Workflow, place: &Place) -> Result<Result<(), Errno>, Stop> {
     loop {
-        match steps.try_change(place, || vec![lock(&Badge::NONE)])? {
+        match workflow.try_write(place, || vec![lock(&LockIdentity::NONE)])? {
             Ok(_) | Err(Errno::EXIST) => return Ok(Ok(())),
             Err(Errno::BUSY) => {}
             Err(errno) => return Ok(Err(errno)),
         }
-        for holder in look_at_lock(steps, place)?.holders {
-            match steps.try_change(place, || vec![calls::break_lock(&holder)])? {
+        for holder in look_at_lock(workflow, place)?.holders {
+            match workflow.try_write(place, || vec![calls::break_lock(&holder)])? {
                 Ok(_) | Err(Errno::NOENT) => {}
                 Err(errno) => return Ok(Err(errno)),
             }
@@ -232,53 +240,53 @@ pub(crate) fn seize(steps: &mut Steps, place: &Place) -> Result<Result<(), Errno
     }
 }
 
-/// Does something to an image as the owner of its lock, if it has one.
+/// Runs a function as owner of the image's lock, if the image has that feature.
 pub(crate) fn with_lock<T>(
-    steps: &mut Steps,
+    workflow: &mut Workflow,
     header: Header,
-    work: impl FnOnce(&mut Steps, &Header) -> Result<T, Stop>,
+    work: impl FnOnce(&mut Workflow, &Header) -> Result<T, Stop>,
 ) -> Result<T, Stop> {
     if !header.features.contains(Features::EXCLUSIVE_LOCK) {
-        return work(steps, &header);
+        return work(workflow, &header);
     }
-    let watch = match steps.ask(|| Ask::Watch(header.place()))? {
+    let watch = match workflow.request(|| ClusterRequest::Watch(header.place()))? {
         Ok(Reply::Watching(watch)) => watch,
         Ok(_) => return Err(failed(&header, "watching the header", Errno::IO).into()),
         Err(errno) => return Err(failed(&header, "watching the header", errno).into()),
     };
-    let outcome = match take(steps, &header, watch) {
+    let outcome = match take(workflow, &header, watch) {
         Ok(me) => {
-            let outcome = work_as_owner(steps, &header, me, work);
+            let outcome = work_as_owner(workflow, &header, me, work);
             if !matches!(outcome, Err(Stop::Waiting)) {
-                release(steps, &header, watch)?;
-                steps.tell(|| notification(&header, Notification::ReleasedLock(me)));
+                release(workflow, &header, watch)?;
+                workflow.send(|| notification(&header, Notification::ReleasedLock(me)));
             }
             outcome
         }
         Err(stop) => Err(stop),
     };
     if !matches!(outcome, Err(Stop::Waiting)) {
-        // A watch that does not end in order ends by itself.
-        let _ = steps.ask(|| Ask::Unwatch(watch))?;
+        // A watch that is not unregistered times out.
+        let _ = workflow.request(|| ClusterRequest::Unwatch(watch))?;
     }
     outcome
 }
 
 fn work_as_owner<T>(
-    steps: &mut Steps,
+    workflow: &mut Workflow,
     header: &Header,
     me: ClientId,
-    work: impl FnOnce(&mut Steps, &Header) -> Result<T, Stop>,
+    work: impl FnOnce(&mut Workflow, &Header) -> Result<T, Stop>,
 ) -> Result<T, Stop> {
-    steps.tell(|| notification(header, Notification::AcquiredLock(me)));
-    // What the last owner did to it is known only now.
-    let header = header::read_with_id(steps, &header.spec, header.id.clone())?;
-    work(steps, &header)
+    workflow.send(|| notification(header, Notification::AcquiredLock(me)));
+    // The header is read again: the previous owner may have changed it.
+    let header = header::read_with_id(workflow, &header.spec, header.id.clone())?;
+    work(workflow, &header)
 }
 
-fn take(steps: &mut Steps, header: &Header, watch: WatchId) -> Result<ClientId, Stop> {
+fn take(workflow: &mut Workflow, header: &Header, watch: WatchId) -> Result<ClientId, Stop> {
     for _ in 0..TRIES_MAX {
-        if let Attempt::Taken(me) = attempt(steps, header, watch)? {
+        if let Attempt::Taken(me) = attempt(workflow, header, watch)? {
             return Ok(me);
         }
     }

@@ -1,10 +1,10 @@
-//! A cluster in memory for tests: objects with their snapshots, the real classes, watches. It answers
-//! at once.
+//! A cluster in memory for tests: objects with snapshots, the real object classes, watches. Requests are
+//! answered at once.
 
 mod object;
 
-use crate::steps::{Answer, Ask};
-use crate::{Asker, CreateSpec, Error, Features, Header, Image, ImageSpec, Pool, Task};
+use crate::workflow::{ClusterRequest, ClusterResponse};
+use crate::{CreateSpec, Error, Features, Header, Image, ImageSpec, Pool, RequestSource, Task};
 use bytes::Bytes;
 use object::Object;
 use rados::{Operation, OperationReply, Place, PoolRequest, Reply, WatchEvent, WatchId};
@@ -12,23 +12,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use types::{Epoch, PoolId, SnapId, UTime};
 use wire::PoolOpKind;
 
-/// Of the images that are made here.
+/// Object size of the images that are made here.
 pub const ORDER: u8 = 12;
 pub const OBJECT: u64 = 1 << ORDER;
 
-/// Without the lock: nobody waits for another here.
+/// No exclusive lock, so that no client waits for another.
 pub const FEATURES: Features = Features(Features::LAYERING.0 | Features::DEEP_FLATTEN.0);
 
 #[derive(Debug, Default)]
 pub struct Cluster {
     pub objects: BTreeMap<Place, Object>,
     snaps_made: u64,
-    /// The next changes of snapshots fail so, the last one first, although they are done.
+    /// Results of the next snapshot requests, last first; the requests are executed nevertheless.
     pub lost_answers: Vec<types::Errno>,
     removed_snaps: BTreeSet<SnapId>,
     pub watches: BTreeMap<WatchId, Place>,
     watches_made: u64,
-    /// Not yet handed to those who watch.
+    /// Notifications not yet delivered to watchers.
     events: Vec<(WatchId, Bytes)>,
 }
 
@@ -53,7 +53,7 @@ impl codec::Encode for crate::calls::TrashEntry {
 }
 
 impl Cluster {
-    /// With an image of that name, made of objects of 4 KiB.
+    /// A cluster with one image of 4 KiB objects.
     pub fn with_image(name: &str, size: u64) -> Self {
         let mut cluster = Cluster::default();
         cluster.create(spec(name), size, FEATURES);
@@ -67,34 +67,34 @@ impl Cluster {
         self.run(crate::create(create)).unwrap();
     }
 
-    pub fn answer(&mut self, ask: Ask) -> Option<Answer> {
+    pub fn answer(&mut self, ask: ClusterRequest) -> Option<ClusterResponse> {
         Some(match ask {
-            Ask::Operate(operation) => self.operate(&operation),
-            Ask::Watch(place) => {
+            ClusterRequest::Operate(operation) => self.operate(&operation),
+            ClusterRequest::Watch(place) => {
                 self.watches_made += 1;
                 let watch = WatchId(self.watches_made);
                 self.watches.insert(watch, place);
                 Ok(Reply::Watching(watch))
             }
-            Ask::Unwatch(watch) => {
+            ClusterRequest::Unwatch(watch) => {
                 self.watches.remove(&watch);
                 Ok(Reply::Operation(OperationReply::default()))
             }
-            Ask::Notify { place, payload } => {
+            ClusterRequest::Notify { place, payload } => {
                 let watching = self.watches.iter().filter(|(_, watched)| **watched == place);
                 self.events.extend(watching.map(|(watch, _)| (*watch, payload.clone())));
                 Ok(Reply::Notified(wire::watch::NotifyResult::default()))
             }
-            Ask::Acknowledge { .. } => return None,
-            Ask::Identify => Ok(Reply::Identity { global_id: 1 }),
-            Ask::NewestMap => Ok(Reply::Map(Epoch(1))),
-            Ask::Pool(request) => self.change_snapshots(&request),
-            Ask::Command(command) => panic!("{command} was not expected"),
-            Ask::Wait(_) => Ok(Reply::Operation(OperationReply::default())),
+            ClusterRequest::Acknowledge { .. } => return None,
+            ClusterRequest::Identify => Ok(Reply::Identity { global_id: 1 }),
+            ClusterRequest::NewestMap => Ok(Reply::Map(Epoch(1))),
+            ClusterRequest::Pool(request) => self.change_snapshots(&request),
+            ClusterRequest::Command(command) => panic!("{command} was not expected"),
+            ClusterRequest::Wait(_) => Ok(Reply::Operation(OperationReply::default())),
         })
     }
 
-    fn operate(&mut self, operation: &Operation) -> Answer {
+    fn operate(&mut self, operation: &Operation) -> ClusterResponse {
         let mut context = operation.snap_context.clone();
         assert!(context.is_valid(), "{context:?}");
         context.snaps.retain(|snap| !self.removed_snaps.contains(snap));
@@ -106,7 +106,7 @@ impl Cluster {
         Ok(Reply::Operation(OperationReply { ops: ops?, ..OperationReply::default() }))
     }
 
-    fn change_snapshots(&mut self, request: &PoolRequest) -> Answer {
+    fn change_snapshots(&mut self, request: &PoolRequest) -> ClusterResponse {
         let mut snap = None;
         if request.kind == PoolOpKind::CreateUnmanagedSnap {
             self.snaps_made += 1;
@@ -122,11 +122,11 @@ impl Cluster {
         Ok(Reply::Pool { epoch: Epoch(1), snap })
     }
 
-    /// Answers until nothing is asked any more.
-    pub fn settle(&mut self, asker: &mut dyn Asker) {
-        while let Some((id, ask)) = asker.poll_ask() {
+    /// Answers requests until the source has none left.
+    pub fn settle(&mut self, source: &mut dyn RequestSource) {
+        while let Some((id, ask)) = source.poll_request() {
             if let Some(answer) = self.answer(ask) {
-                asker.handle_answer(id, answer);
+                source.handle_response(id, answer);
             }
         }
     }
@@ -136,7 +136,7 @@ impl Cluster {
         task.poll_outcome().expect("all questions are answered")
     }
 
-    /// As librbd does.
+    /// Moves an image to the trash as librbd does.
     pub fn move_to_trash(&mut self, name: &str, id: &str, deferred_until: UTime) {
         self.move_to_trash_because(name, id, deferred_until, 0);
     }
@@ -167,7 +167,7 @@ impl Cluster {
         self.run(crate::open(spec(name))).unwrap()
     }
 
-    /// The states of an image's objects as its map says.
+    /// States of an image's objects according to its map.
     pub fn map(&mut self, name: &str) -> Vec<u8> {
         let header = self.header(name);
         self.map_at(&header.map_place())
@@ -192,13 +192,13 @@ impl Cluster {
         image
     }
 
-    /// Somebody says something to those who watch an image.
+    /// Sends a notification to the watchers of an image.
     pub fn say(&mut self, name: &str, payload: Bytes) {
         let place = self.header(name).place();
-        self.answer(Ask::Notify { place, payload });
+        self.answer(ClusterRequest::Notify { place, payload });
     }
 
-    /// Tells the image what others said, and settles it.
+    /// Delivers pending notifications to the image and settles it.
     pub fn tell(&mut self, image: &mut Image) {
         for (watch, payload) in std::mem::take(&mut self.events) {
             let event = WatchEvent::Notified { watch, notify_id: 1, notifier: 1, payload };
@@ -211,7 +211,7 @@ impl Cluster {
         self.settle(image);
     }
 
-    /// The names of objects that exist, with how many older states they have.
+    /// Names of existing objects with the number of their clones.
     pub fn names(&self, prefix: &str) -> Vec<(String, usize)> {
         let named = self.objects.iter().map(|(place, object)| {
             (String::from_utf8_lossy(&place.object).into_owned(), object.clones())

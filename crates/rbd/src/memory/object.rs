@@ -1,4 +1,4 @@
-//! An object: what it is, and what it was at snapshots. The rules are those of OSDs.
+//! An object and its clones, by the rules of OSDs.
 
 use bytes::Bytes;
 use classes::{Caller, Failure, ObjectContext, OmapPage};
@@ -19,9 +19,9 @@ struct State {
 #[derive(Debug, Default)]
 pub struct Object {
     head: Option<State>,
-    /// The newest snapshot that a write knew of.
+    /// The newest snapshot in the snapshot context of any write.
     sequence: SnapId,
-    /// By the newest snapshot that shows it, with all that do.
+    /// Clones by their newest snapshot, with all snapshots that show them.
     older: BTreeMap<SnapId, (Vec<SnapId>, State)>,
 }
 
@@ -43,7 +43,7 @@ impl Object {
         self.older.retain(|_, (snaps, _)| !snaps.is_empty());
     }
 
-    /// All operations, or none.
+    /// Executes all operations, or none.
     pub fn operate(
         &mut self,
         ops: &[OsdOp],
@@ -74,14 +74,14 @@ impl Object {
         Ok(results)
     }
 
-    /// The answer to `LIST_SNAPS`.
+    /// The output of `LIST_SNAPS`.
     fn list(&self) -> Result<Vec<OpResult>, Errno> {
         let info = |clone, snaps, state: &State| {
             let size = state.data.len() as u64;
             CloneInfo { clone, snaps, overlap: Vec::new(), size }
         };
         let older = self.older.iter().map(|(id, (snaps, state))| {
-            // Newest first is how writers name them.
+            // Writers name snapshots newest first; listings are oldest first.
             info(*id, snaps.iter().rev().copied().collect(), state)
         });
         let head = self.head.iter().map(|state| info(SnapId::HEAD, Vec::new(), state));
@@ -115,7 +115,7 @@ impl Object {
     }
 }
 
-/// A vector of operations under way. Classes see the object as it was before it.
+/// An operation vector in execution. Classes see the object as it was before the vector.
 struct Call {
     before: Option<State>,
     now: Option<State>,
@@ -158,7 +158,7 @@ impl Call {
                 let end = end.min(data.len());
                 data[start.min(end)..end].fill(0);
             }
-            // What is not there is not made by that.
+            // Truncation does not create an object.
             OpCode::TRUNCATE => {
                 if let Some(state) = &mut self.now {
                     state.data.resize(start, 0);

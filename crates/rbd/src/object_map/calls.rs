@@ -12,12 +12,12 @@ pub(super) fn set_flags(flags: u64, snap: SnapId) -> OsdOp {
     call("set_flags", &(flags, flags, snap))
 }
 
-/// Of object maps.
+/// Clears flags of the object map (`RBD_FLAG_*`).
 pub(super) fn clear_flags(snap: SnapId) -> OsdOp {
     call("set_flags", &(0u64, super::MAP_INVALID | super::DIFF_INVALID, snap))
 }
 
-/// The map, without checksums.
+/// Reads the map, without checksums.
 pub(crate) fn load() -> OsdOp {
     call("object_map_load", &())
 }
@@ -34,24 +34,24 @@ pub(super) fn save(map: &ObjectMap) -> OsdOp {
     call("object_map_save", &Saved(map))
 }
 
-/// Objects that are new exist nowhere; those that go must not exist.
+/// New objects get the state nonexistent. Objects that are cut off must be nonexistent already.
 pub(crate) fn resize(objects: u64) -> OsdOp {
     call("object_map_resize", &(objects, State::Nonexistent as u8))
 }
 
-/// Changes those that are in the state `old`, or all.
+/// Changes the state of objects that are in the state `old`, or of all.
 pub(crate) fn update(objects: Range<u64>, new: State, old: Option<State>) -> OsdOp {
     let old = old.map(|state| state as u8);
     call("object_map_update", &(objects.start, objects.end, new as u8, old))
 }
 
-/// What exists was not written since the newest snapshot.
+/// Marks existing objects as clean: not written since the newest snapshot.
 pub(super) fn add_snapshot() -> OsdOp {
     call("object_map_snap_add", &())
 }
 
-/// What was written before the removed snapshot, whose map is given, counts as written after the one
-/// before that.
+/// Merges the map of a removed snapshot: objects written before it count as written after the snapshot before
+/// it.
 pub(super) fn remove_snapshot(removed: &ObjectMap) -> OsdOp {
     call("object_map_snap_remove", &Saved(removed))
 }

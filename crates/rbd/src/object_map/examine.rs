@@ -1,10 +1,10 @@
-//! What a map should say, by the objects themselves.
+//! Computes the object map from the objects themselves, to rebuild or to check it.
 
 use super::{ObjectMap, State, calls, close, load, owned, snapshots};
 use crate::calls::output;
 use crate::header::Header;
 use crate::lock;
-use crate::steps::{Steps, Stop, change};
+use crate::workflow::{Stop, Workflow, write_operation};
 use crate::{Error, Features};
 use rados::{Operation, OperationReply};
 use types::{Errno, SnapId};
@@ -12,12 +12,12 @@ use wire::OsdOp;
 use wire::op::OpCode;
 use wire::snapshots::{CloneInfo, SnapListing};
 
-/// librbd keeps no map for more.
+/// librbd's bound: images with more objects have no map.
 const OBJECTS_MAX: u64 = 256_000_000;
-/// Of those that are wrong, so many are named.
+/// Mismatches that are listed one by one; the rest is only counted.
 const NAMED_MAX: usize = 100;
 
-/// An object of which a map says something wrong.
+/// An object whose state in the map is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mismatch {
     pub object: u64,
@@ -25,19 +25,20 @@ pub struct Mismatch {
     pub is: State,
 }
 
-/// What a comparison of a map with the objects has found.
+/// Result of a comparison of a map with the objects.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MapFindings {
-    /// All that are wrong; the map is marked as invalid if there are any.
+    /// Number of mismatches; the map is marked invalid if there are any.
     pub wrong: u64,
-    /// The first of them.
+    /// The first mismatches.
     pub first: Vec<Mismatch>,
-    /// Objects that are said to exist and do not, which costs a look at them and nothing else.
+    /// Objects that the map has as existing and that do not exist. They cost a needless read and are
+    /// harmless.
     pub missing: u64,
 }
 
-/// The states of all objects of an image, or of the snapshot that the header shows. Nobody may write meanwhile.
-fn examine(steps: &mut Steps, shown: &Header) -> Result<ObjectMap, Stop> {
+/// States of all objects of an image, or of the snapshot that the header shows. The caller excludes writers.
+fn examine(workflow: &mut Workflow, shown: &Header) -> Result<ObjectMap, Stop> {
     let image = &shown.spec;
     if shown.objects() > OBJECTS_MAX {
         let text = format!("{image} has more objects than an object map can have, {OBJECTS_MAX}");
@@ -51,7 +52,7 @@ fn examine(steps: &mut Steps, shown: &Header) -> Result<ObjectMap, Stop> {
     };
     let state = |answer| state(answer, shown.snap, before).map(|state| state as u8);
     let step = format!("looking at the objects of {image}");
-    let states = steps.gather(&step, 0..shown.objects(), list, state)?;
+    let states = workflow.gather(&step, 0..shown.objects(), list, state)?;
     Ok(ObjectMap::from_states(&states))
 }
 
@@ -73,7 +74,7 @@ fn state(
     })
 }
 
-/// What a snapshot shows of an object: a clone, or the object as it is now if it was not written since.
+/// The version of an object that a snapshot shows: a clone, or the head if it was not written since.
 fn version_at(listing: &SnapListing, snap: SnapId) -> Option<SnapId> {
     let shows = |info: &&CloneInfo| match info.clone {
         SnapId::HEAD => snap > listing.seq,
@@ -82,32 +83,34 @@ fn version_at(listing: &SnapListing, snap: SnapId) -> Option<SnapId> {
     listing.clones.iter().find(shows).map(|info| info.clone)
 }
 
-/// Makes the map of what the header shows anew, with the image's lock.
-pub(crate) fn rebuild(steps: &mut Steps, shown: &Header) -> Result<(), Stop> {
-    let map = examine(steps, shown)?;
+/// Rebuilds the map of the image or snapshot that the header shows. The caller holds the image's lock.
+pub(crate) fn rebuild(workflow: &mut Workflow, shown: &Header) -> Result<(), Stop> {
+    let map = examine(workflow, shown)?;
     let place = shown.map_place();
     let step = format!("saving the object map of {}", shown.spec);
     match shown.snap {
         SnapId::HEAD => {
-            lock::seize(steps, &place)?.map_err(|errno| Error::cluster(&step, errno))?;
-            steps.change(&step, &place, || owned(shown, calls::save(&map)).ops)?;
+            lock::take_over(workflow, &place)?.map_err(|errno| Error::cluster(&step, errno))?;
+            workflow.write(&step, &place, || owned(shown, calls::save(&map)).ops)?;
         }
-        _ => steps.change(&step, &place, || change(place.clone(), vec![calls::save(&map)]).ops)?,
+        _ => workflow
+            .write(&step, &place, || write_operation(place.clone(), vec![calls::save(&map)]).ops)?,
     }
     let ops = || vec![calls::clear_flags(shown.snap)];
-    steps.change("marking the object map as valid", &shown.place(), ops)?;
+    workflow.write("marking the object map as valid", &shown.place(), ops)?;
     match shown.snap {
-        SnapId::HEAD => close(steps, shown),
+        SnapId::HEAD => close(workflow, shown),
         _ => Ok(()),
     }
 }
 
-/// Compares the map of what the header shows with the objects, with the image's lock.
-pub(crate) fn check(steps: &mut Steps, shown: &Header) -> Result<MapFindings, Stop> {
-    let said = match load(steps, shown)? {
+/// Compares the map of the image or snapshot that the header shows with the objects. The caller holds the
+/// image's lock.
+pub(crate) fn check(workflow: &mut Workflow, shown: &Header) -> Result<MapFindings, Stop> {
+    let said = match load(workflow, shown)? {
         Ok(map) => map,
         Err(errno) => {
-            snapshots::mark_invalid(steps, shown, shown.snap)?;
+            snapshots::mark_invalid(workflow, shown, shown.snap)?;
             let step = format!(
                 "reading the object map of {}, which is marked as invalid now (`image object-map \
                  rebuild` makes it anew)",
@@ -116,10 +119,10 @@ pub(crate) fn check(steps: &mut Steps, shown: &Header) -> Result<MapFindings, St
             return Err(Error::cluster(step, errno).into());
         }
     };
-    let is = examine(steps, shown)?;
+    let is = examine(workflow, shown)?;
     let findings = compare(&said, &is);
     if findings.wrong > 0 {
-        snapshots::mark_invalid(steps, shown, shown.snap)?;
+        snapshots::mark_invalid(workflow, shown, shown.snap)?;
     }
     Ok(findings)
 }
@@ -161,9 +164,9 @@ mod tests {
     }
 
     #[test]
-    fn what_two_snapshots_in_a_row_show_alike_is_clean() {
+    fn an_object_equal_in_successive_snapshots_is_clean() {
         const HEAD: u64 = SnapId::HEAD.0;
-        // Snapshots 2, 4, 6; written before 4, and after 4.
+        // Snapshots 2, 4, 6; the object was written before 4 and after 4.
         let object = || listing(4, &[(4, &[4]), (HEAD, &[])]);
         let at = |snap, before: u64| {
             state(object(), SnapId(snap), (before > 0).then_some(SnapId(before))).unwrap()
@@ -172,9 +175,9 @@ mod tests {
         assert_eq!(at(4, 2), State::Exists);
         assert_eq!(at(6, 4), State::Exists);
         assert_eq!(at(HEAD, 6), State::Clean);
-        // Without fast-diff nobody asks what was before.
+        // Without fast-diff the previous snapshot is not considered.
         assert_eq!(at(HEAD, 0), State::Exists);
-        // Removed after 4; written before 2.
+        // The object was removed after 4; its last write came before 2.
         let gone = |snap, before| state(listing(4, &[(4, &[2, 4])]), snap, Some(before)).unwrap();
         assert_eq!(gone(SnapId(4), SnapId(2)), State::Clean);
         assert_eq!(gone(SnapId(6), SnapId(4)), State::Nonexistent);

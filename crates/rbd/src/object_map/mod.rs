@@ -1,10 +1,10 @@
-//! The object map of an image: two bits for each data object, in an object of its own, kept up by the
+//! The object map of an image: two bits for each data object, in an object of its own, maintained by the
 //! owner of the exclusive lock.
 //!
-//! An object that the map does not know exists nowhere, so it is neither read nor removed. Therefore
-//! the map says that an object exists before it is written, and that it does not exist only after it was
-//! removed; in between it is *pending*. A map that cannot be kept up is marked as invalid in the header, and
-//! nobody relies on it until it is made anew.
+//! An object that the map has as nonexistent is neither read nor removed. Therefore the map says that an
+//! object exists before it is written, and that it does not exist only after it was removed; in between its
+//! state is *pending*. A map that cannot be updated is marked invalid in the header, and is not used until it
+//! is rebuilt.
 
 pub(crate) mod calls;
 mod examine;
@@ -21,8 +21,8 @@ pub use states::{ObjectMap, State};
 
 use crate::calls::output;
 use crate::header::Header;
-use crate::lock::{self, Badge};
-use crate::steps::{Steps, Stop, change};
+use crate::lock::{self, LockIdentity};
+use crate::workflow::{Stop, Workflow, write_operation};
 use crate::{Error, Features};
 use rados::{Operation, Place};
 use std::ops::Range;
@@ -35,7 +35,7 @@ const MAP_INVALID: u64 = 1 << 0;
 const DIFF_INVALID: u64 = 1 << 1;
 
 impl Header {
-    /// Of the image, or of the snapshot that this shows.
+    /// Location of the map of the image, or of the snapshot that this header shows.
     pub(crate) fn map_place(&self) -> Place {
         match self.snap {
             SnapId::HEAD => self.spec.pool.object_map(&self.id),
@@ -43,13 +43,13 @@ impl Header {
         }
     }
 
-    /// Whether there is a map that says the truth.
+    /// True if the image has an object map and it is valid.
     pub fn has_map(&self) -> bool {
         self.features.contains(Features::OBJECT_MAP) && self.flags & MAP_INVALID == 0
     }
 }
 
-/// Changes the states of some objects, as the owner of the map.
+/// Updates the state of a range of objects, as owner of the map.
 pub(crate) fn update(
     header: &Header,
     objects: Range<u64>,
@@ -60,12 +60,12 @@ pub(crate) fn update(
 }
 
 fn owned(header: &Header, op: OsdOp) -> Operation {
-    change(header.map_place(), vec![lock::assert_locked(&Badge::NONE), op])
+    write_operation(header.map_place(), vec![lock::assert_locked(&LockIdentity::NONE), op])
 }
 
-/// Says in the header that nobody may rely on the map.
+/// Marks the map invalid in the header.
 pub(crate) fn invalidate(header: &Header) -> Operation {
-    change(header.place(), vec![calls::set_flags(invalid_flags(header), SnapId::HEAD)])
+    write_operation(header.place(), vec![calls::set_flags(invalid_flags(header), SnapId::HEAD)])
 }
 
 fn invalid_flags(header: &Header) -> u64 {
@@ -75,14 +75,14 @@ fn invalid_flags(header: &Header) -> u64 {
     }
 }
 
-/// Takes the map over from whoever had the image's lock before, and reads it. `None` if there is none to
-/// rely on, from now on at least.
-pub(crate) fn open(steps: &mut Steps, header: &Header) -> Result<Option<ObjectMap>, Stop> {
+/// Takes the map over from the previous owner of the image's lock, and reads it. `None` if there is no valid
+/// map, or if it had to be marked invalid.
+pub(crate) fn open(workflow: &mut Workflow, header: &Header) -> Result<Option<ObjectMap>, Stop> {
     if !header.has_map() {
         return Ok(None);
     }
-    let map = match lock::seize(steps, &header.map_place())? {
-        Ok(()) => load(steps, header)?,
+    let map = match lock::take_over(workflow, &header.map_place())? {
+        Ok(()) => load(workflow, header)?,
         Err(errno) => Err(errno),
     };
     match map {
@@ -91,46 +91,50 @@ pub(crate) fn open(steps: &mut Steps, header: &Header) -> Result<Option<ObjectMa
         Err(errno) => {
             let image = &header.spec;
             tracing::warn!(%image, %errno, "the object map cannot be used and becomes invalid");
-            mark_invalid(steps, header)?;
+            mark_invalid(workflow, header)?;
             Ok(None)
         }
     }
 }
 
-/// The map as it is, whoever owns it.
-pub(crate) fn load(steps: &mut Steps, header: &Header) -> Result<Result<ObjectMap, Errno>, Stop> {
-    load_from(steps, &header.map_place(), header.objects())
+/// Reads the map without owning it.
+pub(crate) fn load(
+    workflow: &mut Workflow,
+    header: &Header,
+) -> Result<Result<ObjectMap, Errno>, Stop> {
+    load_from(workflow, &header.map_place(), header.objects())
 }
 
 fn load_from(
-    steps: &mut Steps,
+    workflow: &mut Workflow,
     place: &Place,
     objects: u64,
 ) -> Result<Result<ObjectMap, Errno>, Stop> {
-    let reply = steps.try_look(place, || vec![calls::load()])?;
+    let reply = workflow.try_read(place, || vec![calls::load()])?;
     Ok(reply.and_then(|reply| {
         let map: ObjectMap = output(&reply, 0, "the object map").map_err(|_| Errno::INVAL)?;
-        // One that is too long was left by a resize that was not finished.
+        // A resize that was interrupted leaves a map that is too long.
         if map.len() >= objects { Ok(map) } else { Err(Errno::RANGE) }
     }))
 }
 
-fn mark_invalid(steps: &mut Steps, header: &Header) -> Result<(), Stop> {
+fn mark_invalid(workflow: &mut Workflow, header: &Header) -> Result<(), Stop> {
     let ops = || invalidate(header).ops;
-    steps.change("marking the object map as invalid", &header.place(), ops)
+    workflow.write("marking the object map as invalid", &header.place(), ops)
 }
 
-/// Lets others have the map. What does not work is the next owner's to deal with.
-pub(crate) fn close(steps: &mut Steps, header: &Header) -> Result<(), Stop> {
+/// Releases the map. A failure is left to the next owner.
+pub(crate) fn close(workflow: &mut Workflow, header: &Header) -> Result<(), Stop> {
     if header.features.contains(Features::OBJECT_MAP) {
-        let _ = steps.try_change(&header.map_place(), || vec![lock::unlock(&Badge::NONE)])?;
+        let _ =
+            workflow.try_write(&header.map_place(), || vec![lock::unlock(&LockIdentity::NONE)])?;
     }
     Ok(())
 }
 
-/// A change of the map by a task that owns it. Without success there is no map any more.
+/// Applies a change by a task that owns the map; marks the map invalid if the change fails.
 fn keep(
-    steps: &mut Steps,
+    workflow: &mut Workflow,
     header: &Header,
     map: &mut Option<ObjectMap>,
     operation: impl FnOnce() -> Operation,
@@ -138,7 +142,7 @@ fn keep(
     if map.is_none() {
         return Ok(());
     }
-    match steps.try_change(&header.map_place(), || operation().ops)? {
+    match workflow.try_write(&header.map_place(), || operation().ops)? {
         Ok(_) => Ok(()),
         Err(Errno::BLOCKLISTED) => Err(lock::blocklisted(header).into()),
         Err(errno) if matches!(errno, Errno::NOSPC | Errno::DQUOT) => {
@@ -146,24 +150,24 @@ fn keep(
         }
         Err(_) => {
             *map = None;
-            mark_invalid(steps, header)
+            mark_invalid(workflow, header)
         }
     }
 }
 
-/// There are this many objects.
+/// Sets the number of objects.
 pub(crate) fn resize(
-    steps: &mut Steps,
+    workflow: &mut Workflow,
     header: &Header,
     map: &mut Option<ObjectMap>,
     objects: u64,
 ) -> Result<(), Stop> {
-    keep(steps, header, map, || owned(header, calls::resize(objects)))
+    keep(workflow, header, map, || owned(header, calls::resize(objects)))
 }
 
-/// All of these objects change from one state to another.
+/// Changes all objects that are in one state to another.
 pub(crate) fn update_all(
-    steps: &mut Steps,
+    workflow: &mut Workflow,
     header: &Header,
     map: &mut Option<ObjectMap>,
     objects: Range<u64>,
@@ -172,6 +176,6 @@ pub(crate) fn update_all(
 ) -> Result<(), Stop> {
     match objects.is_empty() {
         true => Ok(()),
-        false => keep(steps, header, map, || update(header, objects, new, old)),
+        false => keep(workflow, header, map, || update(header, objects, new, old)),
     }
 }

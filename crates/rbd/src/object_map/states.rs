@@ -1,19 +1,19 @@
-//! What a map says of each object: Ceph's `BitVector<2>`, four states in a byte from the highest bits down.
+//! Encoding of the object map: Ceph's `BitVector<2>`, four states in a byte from the highest bits down.
 
 use codec::{Decode, Reader, Result, Writer};
 use std::fmt;
 
 const STATES_PER_BYTE: u64 = 4;
 
-/// What a map says of an object (`OBJECT_*`).
+/// State of an object in the map (`OBJECT_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum State {
     Nonexistent = 0,
     Exists = 1,
-    /// It is about to be removed.
+    /// The object is about to be removed.
     Pending = 2,
-    /// It was not written since the last snapshot.
+    /// The object exists and was not written since the newest snapshot.
     Clean = 3,
 }
 
@@ -51,7 +51,7 @@ fn shift(object: u64) -> u32 {
 }
 
 impl ObjectMap {
-    /// A state for each object, as its number.
+    /// Makes a map from one state number per object.
     pub(super) fn from_states(states: &[u8]) -> Self {
         let len = states.len() as u64;
         let bytes = vec![0; len.div_ceil(STATES_PER_BYTE) as usize];
@@ -66,17 +66,17 @@ impl ObjectMap {
         self.len
     }
 
-    /// Whether an object may have to be looked at; what the map does not reach may be anything.
+    /// False only if the object is known not to exist; objects behind the end of the map may exist.
     pub fn may_exist(&self, object: u64) -> bool {
         self.get(object) != Some(State::Nonexistent)
     }
 
-    /// Of the objects before `end`.
+    /// Number of existing objects before `end`.
     pub fn existing(&self, end: u64) -> u64 {
         (0..end.min(self.len)).filter(|object| self.may_exist(*object)).count() as u64
     }
 
-    /// What exists counts as written.
+    /// Turns clean into existing.
     pub(super) fn without_clean(mut self) -> Self {
         for object in 0..self.len {
             if self.get(object) == Some(State::Clean) {
@@ -108,8 +108,8 @@ impl ObjectMap {
     }
 }
 
-/// A header with the number of objects, the states, and checksums that may be left out; the transport has
-/// its own.
+/// A header with the number of objects, the states, and optional checksums, which are ignored: the transport
+/// has its own.
 impl Decode for ObjectMap {
     fn decode(r: &mut Reader<'_>) -> Result<Self> {
         let header = r.blob("object map header")?;

@@ -5,7 +5,7 @@ use crate::calls;
 use crate::header::{self, Header};
 use crate::names::{ImageSpec, Pool, text};
 use crate::snapshot::{self, Snapshot};
-use crate::steps::{Steps, Stop, Task};
+use crate::workflow::{Stop, Task, Workflow};
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use types::{ChildSpec, Errno, PoolId, SnapId};
@@ -13,27 +13,28 @@ use types::{ChildSpec, Errno, PoolId, SnapId};
 /// A clone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Child {
-    /// The name of the snapshot that it was made of.
+    /// Name of the parent snapshot.
     pub snapshot: String,
     pub pool: PoolId,
     pub namespace: String,
     pub id: String,
-    /// Images in the trash have none.
+    /// `None` for images in the trash.
     pub name: Option<String>,
 }
 
-/// The clones of an image, or of one of its snapshots. `pools` are all that there are.
+/// Lists the clones of an image, or of one of its snapshots. `pools` names all pools and namespaces of the
+/// cluster.
 pub fn children(image: ImageSpec, snapshot: Option<String>, pools: Vec<Pool>) -> Task<Vec<Child>> {
-    Task::new(move |steps| {
-        let header = header::read(steps, &image)?;
+    Task::new(move |workflow| {
+        let header = header::read(workflow, &image)?;
         let snapshots = match &snapshot {
-            Some(name) => vec![snapshot::find(steps, &header, name)?],
-            None => snapshot::read_all(steps, &header)?,
+            Some(name) => vec![snapshot::find(workflow, &header, name)?],
+            None => snapshot::read_all(workflow, &header)?,
         };
         let mut children = Vec::new();
         for snapshot in &snapshots {
-            for (pool, id) in children_of(steps, &header, snapshot, &pools)? {
-                let name = name_of(steps, &pool, &id)?;
+            for (pool, id) in children_of(workflow, &header, snapshot, &pools)? {
+                let name = name_of(workflow, &pool, &id)?;
                 let (snapshot, namespace) = (snapshot.name.clone(), pool.namespace);
                 children.push(Child { snapshot, pool: pool.id, namespace, id, name });
             }
@@ -43,25 +44,25 @@ pub fn children(image: ImageSpec, snapshot: Option<String>, pools: Vec<Pool>) ->
 }
 
 fn children_of(
-    steps: &mut Steps,
+    workflow: &mut Workflow,
     header: &Header,
     snapshot: &Snapshot,
     pools: &[Pool],
 ) -> Result<Vec<(Pool, String)>, Stop> {
-    let mut children = new_children(steps, header, snapshot.id)?;
+    let mut children = new_children(workflow, header, snapshot.id)?;
     for pool in pools.iter().filter(|_| snapshot.is_protected()) {
-        let ids = old_children(steps, header, snapshot.id, pool)?;
+        let ids = old_children(workflow, header, snapshot.id, pool)?;
         children.extend(ids.into_iter().map(|id| (pool.clone(), id)));
     }
     Ok(children)
 }
 
 fn new_children(
-    steps: &mut Steps,
+    workflow: &mut Workflow,
     header: &Header,
     snap: SnapId,
 ) -> Result<Vec<(Pool, String)>, Stop> {
-    let ids = match steps.try_look(&header.place(), || vec![calls::list_children(snap)])? {
+    let ids = match workflow.try_read(&header.place(), || vec![calls::list_children(snap)])? {
         Ok(reply) => calls::output(&reply, 0, "the clones")?,
         Err(Errno::NOENT) => BTreeSet::new(),
         Err(errno) => {
@@ -78,15 +79,15 @@ fn new_children(
     Ok(ids.into_iter().map(child).collect::<Result<_, Error>>()?)
 }
 
-/// The ids of the clones of the first format in a pool.
+/// Ids of the clones of format 1 in a pool.
 pub(super) fn old_children(
-    steps: &mut Steps,
+    workflow: &mut Workflow,
     header: &Header,
     snap: SnapId,
     pool: &Pool,
 ) -> Result<Vec<String>, Stop> {
     let parent = (header.spec.pool.id.0, header.id.as_str(), snap);
-    match steps.try_look(&pool.children(), || vec![calls::get_old_children(parent)])? {
+    match workflow.try_read(&pool.children(), || vec![calls::get_old_children(parent)])? {
         Ok(reply) => {
             let ids: BTreeSet<Bytes> = calls::output(&reply, 0, "the clones")?;
             let ids = ids.into_iter().map(|id| text(id, "a clone's id"));
@@ -97,9 +98,13 @@ pub(super) fn old_children(
     }
 }
 
-/// The name of an image by its id.
-pub(super) fn name_of(steps: &mut Steps, pool: &Pool, id: &str) -> Result<Option<String>, Stop> {
-    match steps.try_look(&pool.directory(), || vec![calls::directory_name(id)])? {
+/// Name of an image by its id.
+pub(super) fn name_of(
+    workflow: &mut Workflow,
+    pool: &Pool,
+    id: &str,
+) -> Result<Option<String>, Stop> {
+    match workflow.try_read(&pool.directory(), || vec![calls::directory_name(id)])? {
         Ok(reply) => Ok(Some(text(calls::output(&reply, 0, "the name")?, "the name")?)),
         Err(Errno::NOENT) => Ok(None),
         Err(errno) => Err(Error::cluster(format!("looking for a name in {pool}"), errno).into()),

@@ -1,18 +1,18 @@
-//! Making a clone of a snapshot, and making it independent again.
+//! Creation of a clone from a snapshot, and flattening.
 
 use super::create::{CreateSpec, make_image};
 use super::parents::{self, CloneFormat};
 use crate::header::{self, Header};
 use crate::lock::with_lock;
 use crate::snapshot::{self, Snapshot};
-use crate::steps::{Steps, Stop, Task};
+use crate::workflow::{Stop, Task, Workflow};
 use crate::{Error, Features, ImageSpec, Request, calls};
 use bytes::Bytes;
 use rados::Place;
 use std::collections::BTreeMap;
 use types::PoolId;
 
-/// Pairs of metadata that are copied at once.
+/// Metadata pairs that are copied with one operation.
 const METADATA_PAGE: u64 = 64;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,9 +20,9 @@ pub struct CloneSpec {
     pub parent: ImageSpec,
     pub snapshot: String,
     pub image: ImageSpec,
-    /// Letters and digits that no image of the pool has; from the system's entropy.
+    /// Letters and digits, unique in the pool; the caller takes them from the system's entropy.
     pub id: String,
-    /// The parent's if there is none.
+    /// The parent's order if `None`.
     pub order: Option<u8>,
     pub features: Features,
     pub data_pool: Option<PoolId>,
@@ -68,21 +68,22 @@ impl CloneSpec {
     }
 }
 
-/// A new image that shows what a snapshot does, until it is written.
+/// Creates an image that shows a snapshot's data until it is written.
 pub fn clone_image(spec: CloneSpec) -> Task<()> {
-    Task::new(move |steps| {
-        let parent = header::read(steps, &spec.parent)?;
-        let snapshot = snapshot::find(steps, &parent, &spec.snapshot)?;
+    Task::new(move |workflow| {
+        let parent = header::read(workflow, &spec.parent)?;
+        let snapshot = snapshot::find(workflow, &parent, &spec.snapshot)?;
         spec.check(&parent, &snapshot)?;
         let child = spec.child(&parent, &snapshot);
         let (image, id, format) = (&spec.image, &spec.id, spec.format);
         let place = image.pool.header(id);
-        let link = |steps: &mut Steps| parents::link(steps, &parent, &snapshot, &place, format);
-        let furnish = |steps: &mut Steps| {
-            parents::attach(steps, &parent, snapshot.id, image, id, format)?;
-            copy_metadata(steps, &parent, &place)
+        let link =
+            |workflow: &mut Workflow| parents::link(workflow, &parent, &snapshot, &place, format);
+        let furnish = |workflow: &mut Workflow| {
+            parents::attach(workflow, &parent, snapshot.id, image, id, format)?;
+            copy_metadata(workflow, &parent, &place)
         };
-        match make_image(steps, &child, link, furnish) {
+        match make_image(workflow, &child, link, furnish) {
             Err(Stop::Failed(error)) => {
                 let of = header::Parent {
                     pool: parent.spec.pool.id,
@@ -91,8 +92,8 @@ pub fn clone_image(spec: CloneSpec) -> Task<()> {
                     snapshot: snapshot.id,
                     overlap: snapshot.size,
                 };
-                // What cannot be undone either is told to nobody: the first error is the one to know.
-                match parents::leave(steps, image, id, &of, format) {
+                // Errors of the rollback are dropped: the first error is the one worth reporting.
+                match parents::leave(workflow, image, id, &of, format) {
                     Err(Stop::Waiting) => Err(Stop::Waiting),
                     _ => Err(error.into()),
                 }
@@ -102,53 +103,53 @@ pub fn clone_image(spec: CloneSpec) -> Task<()> {
     })
 }
 
-/// What people keep with an image, its settings for example, also goes for its clones.
-fn copy_metadata(steps: &mut Steps, parent: &Header, child: &Place) -> Result<(), Stop> {
+/// Copies the metadata of the parent (its settings, for example) to the clone.
+fn copy_metadata(workflow: &mut Workflow, parent: &Header, child: &Place) -> Result<(), Stop> {
     let mut last = Bytes::new();
     loop {
         let ops = || vec![calls::list_metadata(&last, METADATA_PAGE)];
-        let reply = steps.look("reading the parent's metadata", &parent.place(), ops)?;
+        let reply = workflow.read("reading the parent's metadata", &parent.place(), ops)?;
         let page: BTreeMap<Bytes, Bytes> = calls::output(&reply, 0, "the metadata")?;
         let Some(newest) = page.last_key_value().map(|(key, _)| key.clone()) else { return Ok(()) };
         let ops = || vec![calls::set_metadata(&page)];
-        steps.change("copying the parent's metadata", child, ops)?;
+        workflow.write("copying the parent's metadata", child, ops)?;
         last = newest;
     }
 }
 
-/// Everything that a clone shows of its parent becomes its own.
+/// Copies all of the parent's data that a clone shows into the clone, and detaches it.
 pub fn flatten(image: ImageSpec) -> Task<()> {
-    Task::new(move |steps| {
-        let header = header::with_ancestors(steps, |steps| header::read(steps, &image))?;
+    Task::new(move |workflow| {
+        let header = header::with_ancestors(workflow, |workflow| header::read(workflow, &image))?;
         header.features.check_writable(&image.to_string())?;
         let Some(parent) = &header.parent else {
             return Err(Error::refused(format!("{image} is no clone")).into());
         };
-        copy_up(steps, &header, 0, parent.overlap)?;
-        with_lock(steps, header, parents::become_independent)
+        copy_up(workflow, &header, 0, parent.overlap)?;
+        with_lock(workflow, header, parents::become_independent)
     })
 }
 
-/// Copies what the parent shows in a range, and a little around it.
-fn copy_up(steps: &mut Steps, header: &Header, start: u64, end: u64) -> Result<(), Stop> {
+/// Copies the parent's data of all objects that a range touches.
+fn copy_up(workflow: &mut Workflow, header: &Header, start: u64, end: u64) -> Result<(), Stop> {
     let chunk = header.layout.object_size() * header.layout.stripe_count();
     let chunks = start / chunk..end.div_ceil(chunk);
-    steps.work("copying what the parent has", header, chunks, |number, header| {
+    workflow.work("copying what the parent has", header, chunks, |number, header| {
         let offset = number * chunk;
         let length = chunk.min(header.size.saturating_sub(offset));
         (length > 0).then_some(Request::CopyUp { offset, length })
     })
 }
 
-/// Whether an image of that size shows less of its parent, and its snapshots do not. They must not need
-/// the parent when the image is flattened later.
+/// True if a shrink to that size reduces the overlap with the parent while snapshots keep theirs. Their share
+/// must be copied up first, or a later flatten would miss it.
 pub(super) fn must_copy_up(header: &Header, size: u64) -> bool {
     let overlap = header.parent.as_ref().map_or(0, |parent| parent.overlap);
     size < overlap && !header.snap_context.snaps.is_empty()
 }
 
 pub(super) fn copy_up_before_shrinking(
-    steps: &mut Steps,
+    workflow: &mut Workflow,
     image: &ImageSpec,
     header: &Header,
     size: u64,
@@ -156,7 +157,7 @@ pub(super) fn copy_up_before_shrinking(
     if !must_copy_up(header, size) {
         return Ok(());
     }
-    let header = header::with_ancestors(steps, |steps| header::read(steps, image))?;
+    let header = header::with_ancestors(workflow, |workflow| header::read(workflow, image))?;
     let overlap = header.parent.as_ref().map_or(0, |parent| parent.overlap);
-    copy_up(steps, &header, size, overlap)
+    copy_up(workflow, &header, size, overlap)
 }

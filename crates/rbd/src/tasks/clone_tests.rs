@@ -1,7 +1,7 @@
 //! Clones on a cluster in memory.
 
 use crate::memory::{Cluster, FEATURES, OBJECT, pool, spec};
-use crate::notify::{ClientId, Maintenance, Notification, WishId};
+use crate::notify::{ClientId, Maintenance, Notification, ProxiedRequestId};
 use crate::*;
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -24,7 +24,7 @@ fn clone_spec(parent: &str, snapshot: &str, child: &str) -> CloneSpec {
     }
 }
 
-fn ask(cluster: &mut Cluster, image: &mut Image, request: Request) -> Outcome {
+fn perform(cluster: &mut Cluster, image: &mut Image, request: Request) -> Outcome {
     image.submit(request);
     cluster.settle(image);
     image.poll_completion().unwrap().1.unwrap()
@@ -42,7 +42,7 @@ fn bytes(outcome: Outcome) -> Vec<u8> {
 fn contents(cluster: &mut Cluster, header: Header) -> Vec<u8> {
     let request = Request::Read { offset: 0, length: header.size };
     let mut image = Image::new(header, false).unwrap();
-    bytes(ask(cluster, &mut image, request))
+    bytes(perform(cluster, &mut image, request))
 }
 
 fn read(cluster: &mut Cluster, image: &str) -> Vec<u8> {
@@ -57,7 +57,7 @@ fn read_at(cluster: &mut Cluster, image: &str, snap: &str) -> Vec<u8> {
 
 fn change(cluster: &mut Cluster, image: &str, request: Request) {
     let mut image = cluster.open(image);
-    assert_eq!(ask(cluster, &mut image, request), Outcome::Done);
+    assert_eq!(perform(cluster, &mut image, request), Outcome::Done);
     image.close();
     cluster.settle(&mut image);
 }
@@ -66,7 +66,7 @@ fn write(cluster: &mut Cluster, image: &str, offset: u64, data: Vec<u8>) {
     change(cluster, image, Request::Write { offset, data: data.into() });
 }
 
-/// An image "a" with data, its snapshot "s", and a clone "b" of that.
+/// An image "a" with data, its snapshot "s", and a clone "b" of it.
 fn family() -> Cluster {
     let mut cluster = Cluster::with_image("a", SIZE);
     write(&mut cluster, "a", 0, vec![1; SIZE as usize]);
@@ -90,25 +90,25 @@ fn a_clone_shows_its_parents_snapshot_until_it_is_written() {
     assert_eq!(read(&mut cluster, "b"), expected);
     assert_eq!(objects(&cluster, "b").len(), 1, "only what was written is copied");
     assert_eq!(read_at(&mut cluster, "a", "s"), vec![1; SIZE as usize]);
-    // Zeros hide the parent as well, and a map tells of what it has.
+    // Zeros hide the parent as well, and `Map` reports the parent's data.
     change(&mut cluster, "b", Request::Discard { offset: OBJECT, length: OBJECT });
     expected[OBJECT as usize..2 * OBJECT as usize].fill(0);
     assert_eq!(read(&mut cluster, "b"), expected);
     let mut image = cluster.open("b");
-    let map = ask(&mut cluster, &mut image, Request::Map { offset: 0, length: SIZE });
+    let map = perform(&mut cluster, &mut image, Request::Map { offset: 0, length: SIZE });
     assert_eq!(map, Outcome::Map(vec![(OBJECT, true), (OBJECT, false), (OBJECT / 2, true)]));
 }
 
 #[test]
-fn who_opens_a_clone_that_is_being_made_sees_its_parent() {
+fn a_clone_opened_during_creation_shows_its_parent() {
     for format in [CloneFormat::One, CloneFormat::Two] {
         let mut cluster = family();
         cluster.run(protect_snapshot(spec("a"), "s".into())).unwrap();
         let mut making = clone_image(CloneSpec { format, ..clone_spec("a", "s", "c") });
         let mut opened = 0;
-        while let Some((id, ask)) = making.poll_ask() {
+        while let Some((id, ask)) = making.poll_request() {
             let answer = cluster.answer(ask).unwrap();
-            making.handle_answer(id, answer);
+            making.handle_response(id, answer);
             if let Ok(header) = cluster.run(open(spec("c"))) {
                 assert!(contents(&mut cluster, header) == [1; SIZE as usize], "it shows zeros");
                 opened += 1;
@@ -120,17 +120,18 @@ fn who_opens_a_clone_that_is_being_made_sees_its_parent() {
 }
 
 #[test]
-fn a_clone_has_what_was_kept_with_its_parent() {
+fn a_clone_gets_its_parents_metadata() {
     let mut cluster = family();
     let pairs: BTreeMap<Bytes, Bytes> =
         (0..100).map(|number| (format!("key{number}").into(), "value".into())).collect();
     let place = cluster.header("a").place();
-    let set = crate::steps::change(place, vec![crate::calls::set_metadata(&pairs)]);
-    cluster.answer(Ask::Operate(set)).unwrap().unwrap();
+    let set = crate::workflow::write_operation(place, vec![crate::calls::set_metadata(&pairs)]);
+    cluster.answer(ClusterRequest::Operate(set)).unwrap().unwrap();
     cluster.run(clone_image(clone_spec("a", "s", "c"))).unwrap();
     let list = vec![crate::calls::list_metadata(b"", 1000)];
     let read = rados::Operation::new(cluster.header("c").place(), list);
-    let Ok(rados::Reply::Operation(reply)) = cluster.answer(Ask::Operate(read)).unwrap() else {
+    let Ok(rados::Reply::Operation(reply)) = cluster.answer(ClusterRequest::Operate(read)).unwrap()
+    else {
         panic!("an operation's reply")
     };
     let found: BTreeMap<Bytes, Bytes> = crate::calls::output(&reply, 0, "metadata").unwrap();
@@ -138,13 +139,13 @@ fn a_clone_has_what_was_kept_with_its_parent() {
 }
 
 #[test]
-fn what_a_write_covers_is_not_read_first() {
+fn a_write_that_covers_the_parents_data_does_not_read_it() {
     let mut cluster = family();
     write(&mut cluster, "b", 2 * OBJECT, vec![3; OBJECT as usize / 2]);
     let mut image = cluster.open("b");
     image.submit(Request::Write { offset: 0, data: vec![4; OBJECT as usize].into() });
-    let (_, asked) = image.poll_ask().unwrap();
-    let Ask::Operate(operation) = asked else { panic!("a write is an operation") };
+    let (_, asked) = image.poll_request().unwrap();
+    let ClusterRequest::Operate(operation) = asked else { panic!("a write is an operation") };
     assert_eq!(operation.ops.len(), 1);
 }
 
@@ -176,7 +177,7 @@ fn snapshots_of_a_clone_show_the_parents_data_after_a_copy_up_and_after_a_flatte
     let (old, mut new) = (vec![1; SIZE as usize], vec![1; SIZE as usize]);
     new[10..15].fill(3);
     assert_eq!((read_at(&mut cluster, "b", "t"), read(&mut cluster, "b")), (old.clone(), new));
-    // Smaller: the snapshot still shows all of the parent.
+    // After a shrink, the snapshot still shows all of the parent.
     cluster.run(resize(spec("b"), OBJECT, true)).unwrap();
     assert_eq!(read_at(&mut cluster, "b", "t"), old);
     cluster.run(resize(spec("b"), SIZE, true)).unwrap();
@@ -189,7 +190,7 @@ fn snapshots_of_a_clone_show_the_parents_data_after_a_copy_up_and_after_a_flatte
     assert!(cluster.run(flatten(spec("b"))).is_err(), "it is no clone any more");
 }
 
-/// "b", open and with its lock for good.
+/// "b", open with a lock that it keeps.
 fn kept(cluster: &mut Cluster) -> Image {
     cluster.run(change_features(spec("b"), Features::EXCLUSIVE_LOCK, true)).unwrap();
     let mut image = cluster.open("b");
@@ -198,37 +199,37 @@ fn kept(cluster: &mut Cluster) -> Image {
     image
 }
 
-/// Somebody asks the owner of "b" for something.
-fn want(cluster: &mut Cluster, image: &mut Image, what: Maintenance) {
-    let wish = WishId { from: ClientId { global_id: 9, handle: 9 }, number: 1 };
-    cluster.say("b", codec::encode_to_bytes(&Notification::Wanted { wish, what }));
+/// Requests maintenance from the owner of "b".
+fn want(cluster: &mut Cluster, image: &mut Image, action: Maintenance) {
+    let request = ProxiedRequestId { from: ClientId { global_id: 9, handle: 9 }, number: 1 };
+    cluster.say("b", codec::encode_to_bytes(&Notification::Proxied { request, action }));
     cluster.tell(image);
 }
 
 #[test]
-fn an_owner_that_works_for_others_still_sees_its_parent() {
-    for what in [
+fn maintenance_for_another_client_keeps_the_parent_visible() {
+    for action in [
         Maintenance::Resize { size: SIZE + OBJECT, may_shrink: false },
         Maintenance::TakeSnapshot("t".into()),
     ] {
         let mut cluster = family();
         let mut image = kept(&mut cluster);
-        want(&mut cluster, &mut image, what);
+        want(&mut cluster, &mut image, action);
         let read = Request::Read { offset: 0, length: OBJECT };
-        assert!(bytes(ask(&mut cluster, &mut image, read.clone())) == [1; OBJECT as usize]);
-        ask(&mut cluster, &mut image, Request::Write { offset: 0, data: vec![3].into() });
-        let read = bytes(ask(&mut cluster, &mut image, read));
+        assert!(bytes(perform(&mut cluster, &mut image, read.clone())) == [1; OBJECT as usize]);
+        perform(&mut cluster, &mut image, Request::Write { offset: 0, data: vec![3].into() });
+        let read = bytes(perform(&mut cluster, &mut image, read));
         assert!(read[0] == 3 && read[1..] == [1; OBJECT as usize - 1]);
     }
 }
 
 #[test]
-fn what_an_owner_cuts_off_for_others_stays_in_snapshots() {
+fn a_shrink_for_another_client_keeps_data_in_snapshots() {
     let mut cluster = family();
     cluster.run(take_snapshot(spec("b"), "t".into())).unwrap();
     let mut image = kept(&mut cluster);
-    let what = Maintenance::Resize { size: OBJECT, may_shrink: true };
-    want(&mut cluster, &mut image, what);
+    let action = Maintenance::Resize { size: OBJECT, may_shrink: true };
+    want(&mut cluster, &mut image, action);
     image.close();
     cluster.settle(&mut image);
     cluster.run(flatten(spec("b"))).unwrap();
@@ -240,12 +241,12 @@ fn a_snapshot_that_is_taken_before_a_shrink_has_the_lock_loses_nothing() {
     let mut cluster = family();
     cluster.run(change_features(spec("b"), Features::EXCLUSIVE_LOCK, true)).unwrap();
     let mut task = resize(spec("b"), OBJECT, true);
-    while let Some((id, ask)) = task.poll_ask() {
-        if matches!(ask, Ask::Watch(_)) {
+    while let Some((id, ask)) = task.poll_request() {
+        if matches!(ask, ClusterRequest::Watch(_)) {
             cluster.run(take_snapshot(spec("b"), "t".into())).unwrap();
         }
         if let Some(answer) = cluster.answer(ask) {
-            task.handle_answer(id, answer);
+            task.handle_response(id, answer);
         }
     }
     assert_eq!(task.poll_outcome().unwrap().unwrap_err().errno(), Errno::AGAIN);
@@ -312,10 +313,10 @@ fn a_copy_up_that_fails_fails_the_write_only() {
     let mut image = cluster.open("b");
     let write = image.submit(Request::Write { offset: 1, data: "x".into() });
     let read = image.submit(Request::Read { offset: 0, length: 3 });
-    // The condition does not hold, and the parent is not to be had.
+    // The assertion fails, and then the parent cannot be read.
     for errno in [Errno::NOENT, Errno::IO] {
-        let (id, _) = image.poll_ask().unwrap();
-        image.handle_answer(id, Err(errno));
+        let (id, _) = image.poll_request().unwrap();
+        image.handle_response(id, Err(errno));
     }
     cluster.settle(&mut image);
     let (first, failed) = image.poll_completion().unwrap();
@@ -339,7 +340,7 @@ fn a_clone_that_is_read_by_its_map_may_become_independent() {
     cluster.run(flatten(spec("b"))).unwrap();
     cluster.run(remove_snapshot(spec("a"), "s".into())).unwrap();
     cluster.run(remove(spec("a"))).unwrap();
-    let read = ask(&mut cluster, &mut image, Request::Read { offset: 0, length: SIZE });
+    let read = perform(&mut cluster, &mut image, Request::Read { offset: 0, length: SIZE });
     assert_eq!(bytes(read), vec![1; SIZE as usize]);
 }
 
@@ -379,22 +380,22 @@ struct Model {
     snapshots: BTreeMap<String, Vec<u8>>,
 }
 
-/// A cluster, and what must be in its images.
-struct Play {
+/// A cluster, and the expected contents of its images.
+struct Scenario {
     cluster: Cluster,
-    /// Of all images; with maps, or without.
+    /// Features of all images, with object maps or without.
     features: Features,
     images: Vec<(String, Model)>,
     made: usize,
 }
 
-impl Play {
+impl Scenario {
     fn new(features: Features) -> Self {
         let mut cluster = Cluster::default();
         cluster.create(spec("i0"), SIZE_MAX / 2, features);
         let contents = vec![0; SIZE_MAX as usize / 2];
         let images = vec![("i0".to_owned(), Model { contents, ..Model::default() })];
-        Play { cluster, features, images, made: 0 }
+        Scenario { cluster, features, images, made: 0 }
     }
 
     fn image(&mut self, number: usize) -> (String, &mut Model) {
@@ -490,7 +491,7 @@ impl Play {
     }
 }
 
-/// What is there is on the map, for the image and for snapshots.
+/// Checks that the maps of the image and of its snapshots list all existing objects.
 fn check_map(cluster: &mut Cluster, header: &Header) {
     if !header.has_map() {
         assert!(!header.features.contains(Features::OBJECT_MAP), "the map is invalid");
@@ -515,12 +516,12 @@ proptest! {
         steps in prop::collection::vec(step(), 1..40),
         has_maps: bool,
     ) {
-        let mut play = Play::new(if has_maps { Features::DEFAULT } else { FEATURES });
+        let mut play = Scenario::new(if has_maps { Features::DEFAULT } else { FEATURES });
         for step in steps {
             play.do_step(step);
             play.check();
         }
-        // Everything can be removed, the youngest first, and nothing stays.
+        // All images can be removed, the youngest first, and no object remains.
         for (name, model) in play.images.clone().into_iter().rev() {
             for snapshot in model.snapshots.keys() {
                 play.cluster.run(remove_snapshot(spec(&name), snapshot.clone())).unwrap();

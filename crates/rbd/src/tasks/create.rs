@@ -1,7 +1,7 @@
-//! Making an image.
+//! Creation of an image.
 
 use crate::names::data_prefix;
-use crate::steps::{Steps, Stop, Task};
+use crate::workflow::{Stop, Task, Workflow};
 use crate::{Error, Features, ImageSpec, Layout, calls, object_map};
 use types::{Errno, PoolId};
 use wire::OsdOp;
@@ -12,14 +12,14 @@ const ORDERS: std::ops::RangeInclusive<u8> = 12..=25;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateSpec {
     pub image: ImageSpec,
-    /// Letters and digits that no image of the pool has; from the system's entropy.
+    /// Letters and digits, unique in the pool; the caller takes them from the system's entropy.
     pub id: String,
     pub size: u64,
     /// Objects have 2^order bytes.
     pub order: u8,
     pub features: Features,
     pub data_pool: Option<PoolId>,
-    /// Unit and count, if not whole objects one behind the other.
+    /// Stripe unit and count; `None` for no striping.
     pub striping: Option<(u64, u64)>,
 }
 
@@ -62,43 +62,43 @@ impl CreateSpec {
 }
 
 pub fn create(spec: CreateSpec) -> Task<()> {
-    Task::new(move |steps| make_image(steps, &spec, |_| Ok(()), |_| Ok(())))
+    Task::new(move |workflow| make_image(workflow, &spec, |_| Ok(()), |_| Ok(())))
 }
 
-/// Whoever finds the name finds a header that says all that is to be known to read and write the image
-/// (`link`: what it is a clone of), and its object map. Of two who make the same image one fails to claim
-/// the name; whatever fails later gives it back. The directory shows an image once it is furnished.
+/// Creates an image, or a clone if `link` names a parent. A client that resolves the name finds a complete
+/// header, and the object map. Of two clients that create the same name one fails to claim it; a later
+/// failure releases the claim. The directory lists the image last.
 pub(super) fn make_image(
-    steps: &mut Steps,
+    workflow: &mut Workflow,
     spec: &CreateSpec,
-    link: impl FnOnce(&mut Steps) -> Result<(), Stop>,
-    furnish: impl FnOnce(&mut Steps) -> Result<(), Stop>,
+    link: impl FnOnce(&mut Workflow) -> Result<(), Stop>,
+    furnish: impl FnOnce(&mut Workflow) -> Result<(), Stop>,
 ) -> Result<(), Stop> {
     spec.check()?;
-    make_header(steps, spec)?;
-    let made = complete(steps, spec, link);
-    match made.and_then(|()| claim_name(steps, &spec.image, &spec.id)) {
+    make_header(workflow, spec)?;
+    let made = complete(workflow, spec, link);
+    match made.and_then(|()| claim_name(workflow, &spec.image, &spec.id)) {
         Err(Stop::Failed(error)) => {
-            clean_up(steps, spec)?;
+            clean_up(workflow, spec)?;
             return Err(error.into());
         }
         outcome => outcome?,
     }
-    match furnish(steps).and_then(|()| enter(steps, spec)) {
+    match furnish(workflow).and_then(|()| enter(workflow, spec)) {
         Err(Stop::Failed(error)) => {
-            clean_up(steps, spec)?;
+            clean_up(workflow, spec)?;
             let remove = || vec![OsdOp::remove()];
-            let _ = steps.try_change(&spec.image.pool.id_object(&spec.image.name), remove)?;
+            let _ = workflow.try_write(&spec.image.pool.id_object(&spec.image.name), remove)?;
             Err(error.into())
         }
         outcome => outcome,
     }
 }
 
-/// Ties a name to an id, for the first who does.
-pub(super) fn claim_name(steps: &mut Steps, image: &ImageSpec, id: &str) -> Result<(), Stop> {
+/// Binds a name to an id; fails if the name is bound already.
+pub(super) fn claim_name(workflow: &mut Workflow, image: &ImageSpec, id: &str) -> Result<(), Stop> {
     let ops = || vec![OsdOp::create(true), calls::set_id(id)];
-    match steps.try_change(&image.pool.id_object(&image.name), ops)? {
+    match workflow.try_write(&image.pool.id_object(&image.name), ops)? {
         Ok(_) => Ok(()),
         Err(Errno::EXIST) => {
             Err(Error::cluster(format!("there is already an image {image}"), Errno::EXIST).into())
@@ -107,12 +107,12 @@ pub(super) fn claim_name(steps: &mut Steps, image: &ImageSpec, id: &str) -> Resu
     }
 }
 
-fn make_header(steps: &mut Steps, spec: &CreateSpec) -> Result<(), Stop> {
+fn make_header(workflow: &mut Workflow, spec: &CreateSpec) -> Result<(), Stop> {
     let pool = &spec.image.pool;
     let prefix = data_prefix(pool.id, &spec.id, spec.data_pool.is_some());
     let data_pool = spec.data_pool.map_or(-1, |pool| pool.0);
     let features = spec.features().0;
-    steps.change("making the header", &pool.header(&spec.id), || {
+    workflow.write("making the header", &pool.header(&spec.id), || {
         vec![
             OsdOp::create(true),
             calls::create(spec.size, spec.order, features, &prefix, data_pool),
@@ -121,33 +121,34 @@ fn make_header(steps: &mut Steps, spec: &CreateSpec) -> Result<(), Stop> {
 }
 
 fn complete(
-    steps: &mut Steps,
+    workflow: &mut Workflow,
     spec: &CreateSpec,
-    link: impl FnOnce(&mut Steps) -> Result<(), Stop>,
+    link: impl FnOnce(&mut Workflow) -> Result<(), Stop>,
 ) -> Result<(), Stop> {
     let pool = &spec.image.pool;
     if let Some((unit, count)) = spec.striping {
-        // In an operation of its own: a class need not see what the same one has made.
+        // This is an operation of its own, since a class need not see what the same operation vector has
+        // created.
         let ops = || vec![calls::set_stripe_unit_count(unit, count)];
-        steps.change("setting the striping", &pool.header(&spec.id), ops)?;
+        workflow.write("setting the striping", &pool.header(&spec.id), ops)?;
     }
     if spec.features().contains(Features::OBJECT_MAP) {
         let ops = || vec![object_map::calls::resize(spec.objects())];
-        steps.change("making the object map", &pool.object_map(&spec.id), ops)?;
+        workflow.write("making the object map", &pool.object_map(&spec.id), ops)?;
     }
-    link(steps)
+    link(workflow)
 }
 
-fn enter(steps: &mut Steps, spec: &CreateSpec) -> Result<(), Stop> {
+fn enter(workflow: &mut Workflow, spec: &CreateSpec) -> Result<(), Stop> {
     let ops = || vec![calls::directory_add(&spec.image.name, &spec.id)];
-    steps.change("adding the image to the directory", &spec.image.pool.directory(), ops)
+    workflow.write("adding the image to the directory", &spec.image.pool.directory(), ops)
 }
 
-/// Undoes what may have been done before the name was claimed; nothing more can be done about what fails.
-fn clean_up(steps: &mut Steps, spec: &CreateSpec) -> Result<(), Stop> {
+/// Removes what was created before the name was claimed; errors of the removal are dropped.
+fn clean_up(workflow: &mut Workflow, spec: &CreateSpec) -> Result<(), Stop> {
     let pool = &spec.image.pool;
     let remove = || vec![OsdOp::remove()];
-    let _ = steps.try_change(&pool.object_map(&spec.id), remove)?;
-    let _ = steps.try_change(&pool.header(&spec.id), remove)?;
+    let _ = workflow.try_write(&pool.object_map(&spec.id), remove)?;
+    let _ = workflow.try_write(&pool.header(&spec.id), remove)?;
     Ok(())
 }

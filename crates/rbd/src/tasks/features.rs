@@ -1,25 +1,26 @@
-//! Giving features to images and taking them away.
+//! Enabling and disabling features of images.
 
 use super::tell_watchers;
 use crate::header::{self, Header};
 use crate::lock::with_lock;
-use crate::steps::{Steps, Stop, Task};
+use crate::workflow::{Stop, Task, Workflow};
 use crate::{Error, Features, ImageSpec, calls, object_map};
 
-/// What this client can change.
+/// Features that this client can enable and disable.
 const MUTABLE: Features =
     Features(Features::EXCLUSIVE_LOCK.0 | Features::OBJECT_MAP.0 | Features::FAST_DIFF.0);
-/// What can be taken away, too.
+/// Features that can be disabled.
 const REMOVABLE: Features = Features(MUTABLE.0 | Features::DEEP_FLATTEN.0);
 
-/// A new object map knows nothing yet, and says so: [`crate::rebuild_object_map`] fills it.
+/// Enables or disables features. A new object map is empty and marked invalid; [`crate::rebuild_object_map`]
+/// fills it.
 pub fn change_features(spec: ImageSpec, features: Features, is_on: bool) -> Task<()> {
-    Task::new(move |steps| {
-        let header = header::read(steps, &spec)?;
+    Task::new(move |workflow| {
+        let header = header::read(workflow, &spec)?;
         header.features.check_writable(&spec.to_string())?;
-        with_lock(steps, header, |steps, header| match is_on {
-            true => enable(steps, header, features),
-            false => disable(steps, header, features),
+        with_lock(workflow, header, |workflow, header| match is_on {
+            true => enable(workflow, header, features),
+            false => disable(workflow, header, features),
         })
     })
 }
@@ -31,7 +32,7 @@ fn check(features: Features, can: Features, what: &str) -> Result<(), Error> {
     }
 }
 
-fn enable(steps: &mut Steps, header: &Header, wanted: Features) -> Result<(), Stop> {
+fn enable(workflow: &mut Workflow, header: &Header, wanted: Features) -> Result<(), Stop> {
     check(wanted, MUTABLE, "given to an image")?;
     let new = wanted.without(header.features);
     let after = header.features.with(new);
@@ -39,17 +40,17 @@ fn enable(steps: &mut Steps, header: &Header, wanted: Features) -> Result<(), St
     if new == Features::NONE {
         return Ok(());
     }
-    // Flags come first: nobody shall rely on what is not there yet.
+    // The flags are set first, so that no client uses a map that is not filled yet.
     let header = Header { features: after, ..header.clone() };
     if new.contains(Features::OBJECT_MAP) {
-        object_map::make_empty(steps, &header)?;
+        object_map::make_empty(workflow, &header)?;
     } else if new.contains(Features::FAST_DIFF) {
-        object_map::mark_all_invalid(steps, &header)?;
+        object_map::mark_all_invalid(workflow, &header)?;
     }
-    set(steps, &header, new, new)
+    set(workflow, &header, new, new)
 }
 
-fn disable(steps: &mut Steps, header: &Header, unwanted: Features) -> Result<(), Stop> {
+fn disable(workflow: &mut Workflow, header: &Header, unwanted: Features) -> Result<(), Stop> {
     check(unwanted, REMOVABLE, "taken away")?;
     let unwanted = match unwanted.contains(Features::OBJECT_MAP) {
         true => unwanted.with(Features::FAST_DIFF),
@@ -60,15 +61,20 @@ fn disable(steps: &mut Steps, header: &Header, unwanted: Features) -> Result<(),
     if gone == Features::NONE {
         return Ok(());
     }
-    set(steps, header, Features::NONE, gone)?;
+    set(workflow, header, Features::NONE, gone)?;
     if gone.contains(Features::OBJECT_MAP) {
-        object_map::remove_all(steps, header)?;
+        object_map::remove_all(workflow, header)?;
     }
     Ok(())
 }
 
-fn set(steps: &mut Steps, header: &Header, new: Features, mask: Features) -> Result<(), Stop> {
+fn set(
+    workflow: &mut Workflow,
+    header: &Header,
+    new: Features,
+    mask: Features,
+) -> Result<(), Stop> {
     let ops = || vec![calls::set_features(new.0, mask.0)];
-    steps.change("changing the features", &header.place(), ops)?;
-    tell_watchers(steps, &header.place())
+    workflow.write("changing the features", &header.place(), ops)?;
+    tell_watchers(workflow, &header.place())
 }

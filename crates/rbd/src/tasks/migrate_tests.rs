@@ -1,8 +1,8 @@
-//! Moving images on a cluster in memory, with interruptions at every question.
+//! Migration of images on a cluster in memory, interrupted at every request.
 
 use crate::calls::{MigrationState, call};
 use crate::memory::{Cluster, FEATURES, OBJECT, pool, spec};
-use crate::steps::Ask;
+use crate::workflow::ClusterRequest;
 use crate::*;
 use rados::{Operation, Place, PoolRequest, Reply};
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ fn contents(cluster: &mut Cluster, header: Header) -> Vec<u8> {
     pieces.into_iter().flat_map(bytes).collect()
 }
 
-/// The image and its snapshots.
+/// Contents of the image and of its snapshots.
 fn history(cluster: &mut Cluster, image: &str) -> Vec<Vec<u8>> {
     let mut shown = Vec::new();
     for snapshot in cluster.run(snapshots(spec(image))).unwrap() {
@@ -45,10 +45,10 @@ fn history(cluster: &mut Cluster, image: &str) -> Vec<Vec<u8>> {
 }
 
 fn operate(cluster: &mut Cluster, place: Place, op: wire::OsdOp) {
-    cluster.answer(Ask::Operate(Operation::new(place, vec![op]))).unwrap().unwrap();
+    cluster.answer(ClusterRequest::Operate(Operation::new(place, vec![op]))).unwrap().unwrap();
 }
 
-/// "a" with two snapshots, which moves to "b", as librbd prepares it.
+/// "a" with two snapshots, prepared for migration to "b" as librbd does it.
 fn prepared() -> Cluster {
     let mut cluster = Cluster::with_image("a", SIZE);
     cluster.create(spec("b"), SIZE, FEATURES.with(Features::MIGRATING));
@@ -57,7 +57,7 @@ fn prepared() -> Cluster {
     for (name, offset) in [("s", OBJECT / 2), ("t", OBJECT * 2)] {
         cluster.run(take_snapshot(spec("a"), name.into())).unwrap();
         let source = cluster.run(snapshots(spec("a"))).unwrap().pop().unwrap().id;
-        let ask = Ask::Pool(PoolRequest::take_snapshot(pool(1).id));
+        let ask = ClusterRequest::Pool(PoolRequest::take_snapshot(pool(1).id));
         let Some(Ok(Reply::Pool { snap: Some(target), .. })) = cluster.answer(ask) else {
             panic!()
         };
@@ -92,16 +92,16 @@ fn task(image: &str, action: Migration) -> Task<()> {
     migrate(spec(image), action, vec![pool(1)])
 }
 
-/// Answers so many questions.
+/// Answers this many requests, then drops the task.
 fn interrupt(cluster: &mut Cluster, action: Migration, mut questions: usize) -> bool {
     let mut task = task("b", action);
-    while let Some((id, ask)) = task.poll_ask() {
+    while let Some((id, ask)) = task.poll_request() {
         if questions == 0 {
             return true;
         }
         questions -= 1;
         if let Some(answer) = cluster.answer(ask) {
-            task.handle_answer(id, answer);
+            task.handle_response(id, answer);
         }
     }
     false
@@ -126,7 +126,7 @@ fn a_migration_that_is_interrupted_anywhere_is_gone_on_with() {
         for action in [Migration::Execute, Migration::Commit] {
             is_interrupted |= interrupt(&mut cluster, action, questions);
             match cluster.run(task("b", action)) {
-                // Nothing was left to be done.
+                // The earlier attempt had completed.
                 Err(error) if action == Migration::Commit => {
                     assert!(error.to_string().contains("not being moved"), "{error}");
                 }
@@ -161,7 +161,7 @@ fn undoing_it_gives_the_source_its_name_back() {
 }
 
 #[test]
-fn what_is_not_prepared_is_refused() {
+fn an_unprepared_migration_is_refused() {
     let mut cluster = prepared();
     assert!(cluster.run(task("b", Migration::Commit)).is_err());
     let error = cluster.run(task("c", Migration::Execute)).unwrap_err();

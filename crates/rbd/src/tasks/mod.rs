@@ -1,4 +1,4 @@
-//! What is done with images as wholes, each as a [`Task`].
+//! Operations on whole images, each as a [`Task`].
 
 mod children;
 mod clone;
@@ -40,7 +40,7 @@ use crate::header::{self, Header, Info};
 use crate::names::{ImageSpec, Pool};
 use crate::notify::Maintenance;
 use crate::snapshot::{self, Snapshot};
-use crate::steps::{Ask, Steps, Stop, Task};
+use crate::workflow::{ClusterRequest, Stop, Task, Workflow};
 use crate::{Error, ObjectMap, notify};
 use bytes::Bytes;
 use rados::Place;
@@ -50,23 +50,23 @@ use wire::OsdOp;
 use wire::op::OpCode;
 use wire::watch::{Watcher, WatcherListing};
 
-/// Names that are asked for at once.
+/// Names that are read with one operation.
 const LIST_PAGE: u64 = 1024;
 
-/// What is needed to read and write an image.
+/// Reads the header for reading and writing an image.
 pub fn open(spec: ImageSpec) -> Task<Header> {
-    Task::new(move |steps| {
-        let header = header::with_ancestors(steps, |steps| header::read(steps, &spec))?;
+    Task::new(move |workflow| {
+        let header = header::with_ancestors(workflow, |workflow| header::read(workflow, &spec))?;
         header.features.check_readable(&spec.to_string())?;
         Ok(header)
     })
 }
 
-/// The same for what the image was at a snapshot.
+/// Reads the header for reading a snapshot of an image.
 pub fn open_snapshot(spec: ImageSpec, name: String) -> Task<Header> {
-    Task::new(move |steps| {
-        let header = header::with_ancestors(steps, |steps| {
-            at_snapshot(steps, &spec, &name).map(|(header, _)| header)
+    Task::new(move |workflow| {
+        let header = header::with_ancestors(workflow, |workflow| {
+            at_snapshot(workflow, &spec, &name).map(|(header, _)| header)
         })?;
         header.features.check_readable(&spec.to_string())?;
         Ok(header)
@@ -74,59 +74,61 @@ pub fn open_snapshot(spec: ImageSpec, name: String) -> Task<Header> {
 }
 
 fn at_snapshot(
-    steps: &mut Steps,
+    workflow: &mut Workflow,
     spec: &ImageSpec,
     name: &str,
 ) -> Result<(Header, Snapshot), Stop> {
-    let head = header::read(steps, spec)?;
-    let snapshot = snapshot::find(steps, &head, name)?;
-    Ok((header::read_at(steps, spec, head.id, snapshot.id)?, snapshot))
+    let head = header::read(workflow, spec)?;
+    let snapshot = snapshot::find(workflow, &head, name)?;
+    Ok((header::read_at(workflow, spec, head.id, snapshot.id)?, snapshot))
 }
 
-/// Reads the header of an open image again, whatever its name is by now.
+/// Reads the header of an open image again by its id, since it may have been renamed.
 pub(crate) fn reopen(spec: ImageSpec, id: &str) -> Task<Header> {
     let id = id.to_owned();
-    Task::new(move |steps| {
-        header::with_ancestors(steps, |steps| header::read_with_id(steps, &spec, id.clone()))
+    Task::new(move |workflow| {
+        header::with_ancestors(workflow, |workflow| {
+            header::read_with_id(workflow, &spec, id.clone())
+        })
     })
 }
 
-/// The map of the objects of an image or of a snapshot, to read by ([`crate::Image::use_map`]); `None` if there is
-/// none that says the truth. What was written before it is asked for is in it. There is none for what shows a
-/// parent: when that is flattened objects come to be, and the parent may go.
+/// Reads the object map of an image or of a snapshot, for [`crate::Image::use_map`]; `None` if there is no
+/// valid one. It contains all writes that completed before the task began. Images with a parent get none: a
+/// flatten creates objects and may remove the parent.
 pub fn object_map(header: Header) -> Task<Option<ObjectMap>> {
     let shows_parent = header.parent.as_ref().is_some_and(|parent| parent.overlap > 0);
-    Task::new(move |steps| match header.has_map() && !shows_parent {
-        true => Ok(crate::object_map::load(steps, &header)?.ok()),
+    Task::new(move |workflow| match header.has_map() && !shows_parent {
+        true => Ok(crate::object_map::load(workflow, &header)?.ok()),
         false => Ok(None),
     })
 }
 
-/// Of an image, or of one of its snapshots.
+/// Reads the header of an image, or of one of its snapshots, with details for display.
 pub fn info(spec: ImageSpec, snapshot: Option<String>) -> Task<Info> {
-    Task::new(move |steps| {
+    Task::new(move |workflow| {
         let (header, snapshot) = match &snapshot {
-            None => (header::read(steps, &spec)?, None),
+            None => (header::read(workflow, &spec)?, None),
             Some(name) => {
-                at_snapshot(steps, &spec, name).map(|(header, found)| (header, Some(found)))?
+                at_snapshot(workflow, &spec, name).map(|(header, found)| (header, Some(found)))?
             }
         };
         let ops = || vec![calls::get_created()];
-        let reply = steps.look("reading when the image was made", &header.place(), ops)?;
+        let reply = workflow.read("reading when the image was made", &header.place(), ops)?;
         let created = calls::output(&reply, 0, "the time of creation")?;
-        let parent = header.parent.as_ref().map(|parent| parents::names(steps, parent));
+        let parent = header.parent.as_ref().map(|parent| parents::names(workflow, parent));
         Ok(Info { created, snapshot, parent: parent.transpose()?, header })
     })
 }
 
-/// The names of all images, in order.
+/// Names of all images of a pool or namespace, in order.
 pub fn list(pool: Pool) -> Task<Vec<String>> {
-    Task::new(move |steps| {
+    Task::new(move |workflow| {
         let mut names: Vec<String> = Vec::new();
         loop {
             let after = names.last().cloned().unwrap_or_default();
             let ops = || vec![calls::directory_list(&after, LIST_PAGE)];
-            let page: BTreeMap<String, Bytes> = match steps.try_look(&pool.directory(), ops)? {
+            let page: BTreeMap<String, Bytes> = match workflow.try_read(&pool.directory(), ops)? {
                 Ok(reply) => calls::output(&reply, 0, "the directory")?,
                 Err(Errno::NOENT) => BTreeMap::new(),
                 Err(errno) => {
@@ -142,13 +144,13 @@ pub fn list(pool: Pool) -> Task<Vec<String>> {
     })
 }
 
-/// What images with these ids are called; nothing, if there is no such image.
+/// Names of images by id; `None` for an id without image.
 pub fn names_of(pool: Pool, ids: Vec<String>) -> Task<BTreeMap<String, Option<String>>> {
-    Task::new(move |steps| {
+    Task::new(move |workflow| {
         let mut names = BTreeMap::new();
         for id in &ids {
             let ops = || vec![calls::directory_name(id)];
-            let name = match steps.try_look(&pool.directory(), ops)? {
+            let name = match workflow.try_read(&pool.directory(), ops)? {
                 Ok(reply) => Some(calls::output(&reply, 0, "the name of an image")?),
                 Err(Errno::NOENT) => None,
                 Err(errno) => {
@@ -162,41 +164,45 @@ pub fn names_of(pool: Pool, ids: Vec<String>) -> Task<BTreeMap<String, Option<St
 }
 
 pub fn rename(old: ImageSpec, new: String) -> Task<()> {
-    Task::new(move |steps| {
-        let id = header::find_id(steps, &old)?;
+    Task::new(move |workflow| {
+        let id = header::find_id(workflow, &old)?;
         let target = ImageSpec { pool: old.pool.clone(), name: new.clone() };
-        create::claim_name(steps, &target, &id)?;
+        create::claim_name(workflow, &target, &id)?;
         let ops = || vec![calls::directory_rename(&old.name, &new, &id)];
-        steps.change("renaming in the directory", &old.pool.directory(), ops)?;
+        workflow.write("renaming in the directory", &old.pool.directory(), ops)?;
         let ops = || vec![OsdOp::remove()];
-        steps.change("removing the old name", &old.pool.id_object(&old.name), ops)?;
-        tell_watchers(steps, &old.pool.header(&id))
+        workflow.write("removing the old name", &old.pool.id_object(&old.name), ops)?;
+        tell_watchers(workflow, &old.pool.header(&id))
     })
 }
 
-/// What the owner of the lock does for others. The header may be as it was before they changed it.
-pub(crate) fn maintain(steps: &mut Steps, header: &Header, what: &Maintenance) -> Result<(), Stop> {
-    let header = header::read_with_id(steps, &header.spec, header.id.clone())?;
+/// Maintenance by the owner of the lock for another client. The header may predate that client's changes.
+pub(crate) fn maintain(
+    workflow: &mut Workflow,
+    header: &Header,
+    what: &Maintenance,
+) -> Result<(), Stop> {
+    let header = header::read_with_id(workflow, &header.spec, header.id.clone())?;
     match what {
         Maintenance::Resize { size, may_shrink } => {
-            resize::resize_as_owner(steps, &header, *size, *may_shrink)
+            resize::resize_as_owner(workflow, &header, *size, *may_shrink)
         }
-        Maintenance::TakeSnapshot(name) => snapshots::take_as_owner(steps, &header, name),
-        Maintenance::RemoveSnapshot(name) => snapshots::remove_as_owner(steps, &header, name),
+        Maintenance::TakeSnapshot(name) => snapshots::take_as_owner(workflow, &header, name),
+        Maintenance::RemoveSnapshot(name) => snapshots::remove_as_owner(workflow, &header, name),
     }
 }
 
-/// Those who have the image open read its header again. Who does not answer in time is no reason to
-/// fail: what was changed is changed.
-fn tell_watchers(steps: &mut Steps, header: &Place) -> Result<(), Stop> {
-    let ask = || Ask::Notify { place: header.clone(), payload: notify::header_update() };
-    steps.ask(ask).map(|_| ())
+/// Makes the clients that have the image open read its header again. A timeout is no error: the change is
+/// done.
+fn tell_watchers(workflow: &mut Workflow, header: &Place) -> Result<(), Stop> {
+    let ask = || ClusterRequest::Notify { place: header.clone(), payload: notify::header_update() };
+    workflow.request(ask).map(|_| ())
 }
 
-/// Who has the image open.
-pub(crate) fn watchers(steps: &mut Steps, header: &Place) -> Result<Vec<Watcher>, Stop> {
+/// Clients that have the image open.
+pub(crate) fn watchers(workflow: &mut Workflow, header: &Place) -> Result<Vec<Watcher>, Stop> {
     let ops = || vec![OsdOp::new(OpCode::LIST_WATCHERS)];
-    let reply = steps.look("asking who has the image open", header, ops)?;
+    let reply = workflow.read("asking who has the image open", header, ops)?;
     let listing: WatcherListing = calls::output(&reply, 0, "the list of watchers")?;
     Ok(listing.entries)
 }

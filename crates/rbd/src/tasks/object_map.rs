@@ -1,24 +1,24 @@
-//! Making object maps anew, and comparing them with the objects.
+//! Rebuild and check of object maps.
 
 use super::tell_watchers;
 use crate::header::{self, Header};
 use crate::lock::with_lock;
 use crate::object_map::{self, MapFindings};
 use crate::snapshot;
-use crate::steps::{Steps, Stop, Task};
+use crate::workflow::{Stop, Task, Workflow};
 use crate::{Error, Features, ImageSpec};
 
-/// The object map of an image or of a snapshot says from then on what is there, and is valid.
+/// Rebuilds the object map of an image or of a snapshot from its objects, and marks it valid.
 pub fn rebuild_object_map(image: ImageSpec, snapshot: Option<String>) -> Task<()> {
-    Task::new(move |steps| as_owner(steps, &image, snapshot.as_deref(), object_map::rebuild))
+    Task::new(move |workflow| as_owner(workflow, &image, snapshot.as_deref(), object_map::rebuild))
 }
 
-/// Compares the object map of an image or of a snapshot with the objects. One that is wrong becomes invalid.
+/// Compares the object map of an image or of a snapshot with the objects; marks it invalid if it is wrong.
 pub fn check_object_map(image: ImageSpec, snapshot: Option<String>) -> Task<MapFindings> {
-    Task::new(move |steps| {
-        as_owner(steps, &image, snapshot.as_deref(), |steps, shown| {
+    Task::new(move |workflow| {
+        as_owner(workflow, &image, snapshot.as_deref(), |workflow, shown| {
             match shown.has_map() {
-            true => object_map::check(steps, shown),
+            true => object_map::check(workflow, shown),
             false => Err(Error::refused(format!(
                 "the object map of {image} is marked as invalid; `image object-map rebuild` makes it anew"
             ))
@@ -28,29 +28,29 @@ pub fn check_object_map(image: ImageSpec, snapshot: Option<String>) -> Task<MapF
     })
 }
 
-/// With the header of what is shown: the image, or a snapshot.
+/// Runs a function as lock owner, with the header of the image or of the snapshot.
 fn as_owner<T>(
-    steps: &mut Steps,
+    workflow: &mut Workflow,
     image: &ImageSpec,
     snapshot: Option<&str>,
-    work: impl Fn(&mut Steps, &Header) -> Result<T, Stop>,
+    work: impl Fn(&mut Workflow, &Header) -> Result<T, Stop>,
 ) -> Result<T, Stop> {
-    let header = header::read(steps, image)?;
+    let header = header::read(workflow, image)?;
     header.features.check_writable(&image.to_string())?;
     if !header.features.contains(Features::OBJECT_MAP) {
         return Err(Error::refused(format!("{image} lacks the feature object-map")).into());
     }
-    with_lock(steps, header, |steps, header| {
+    with_lock(workflow, header, |workflow, header| {
         let outcome = match snapshot {
-            None => work(steps, header)?,
+            None => work(workflow, header)?,
             Some(name) => {
-                let snap = snapshot::find(steps, header, name)?.id;
-                let shown = header::read_at(steps, image, header.id.clone(), snap)?;
-                work(steps, &shown)?
+                let snap = snapshot::find(workflow, header, name)?.id;
+                let shown = header::read_at(workflow, image, header.id.clone(), snap)?;
+                work(workflow, &shown)?
             }
         };
         // Flags may have changed.
-        tell_watchers(steps, &header.place())?;
+        tell_watchers(workflow, &header.place())?;
         Ok(outcome)
     })
 }

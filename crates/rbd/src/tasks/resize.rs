@@ -1,20 +1,20 @@
-//! Another size for an image.
+//! Resizing of an image.
 
 use super::clone::{copy_up_before_shrinking, must_copy_up};
 use super::tell_watchers;
 use crate::header::{self, Header};
 use crate::lock::with_lock;
 use crate::object_map::{self, ObjectMap, State};
-use crate::steps::{Steps, Stop, Task, change};
+use crate::workflow::{Stop, Task, Workflow, write_operation};
 use crate::{Error, ImageSpec, calls};
 use types::Errno;
 use wire::OsdOp;
 
-/// A smaller image loses what is behind its end; that must be meant (`may_shrink`). The data goes
-/// first: what a later growth shows must be zeros.
+/// Resizes an image. A shrink, which loses data, needs `may_shrink`. Data goes before the size changes, since
+/// a later growth must show zeros.
 pub fn resize(spec: ImageSpec, size: u64, may_shrink: bool) -> Task<()> {
-    Task::new(move |steps| {
-        let header = header::read(steps, &spec)?;
+    Task::new(move |workflow| {
+        let header = header::read(workflow, &spec)?;
         header.features.check_writable(&spec.to_string())?;
         if size < header.size {
             check_shrinking(&header, may_shrink)?;
@@ -22,25 +22,25 @@ pub fn resize(spec: ImageSpec, size: u64, may_shrink: bool) -> Task<()> {
         if size == header.size {
             return Ok(());
         }
-        copy_up_before_shrinking(steps, &spec, &header, size)?;
+        copy_up_before_shrinking(workflow, &spec, &header, size)?;
         let is_copied_up = must_copy_up(&header, size);
-        with_lock(steps, header, |steps, header| {
+        with_lock(workflow, header, |workflow, header| {
             if size < header.size {
-                // It may have grown since its lock was asked for.
+                // The image may have grown while the lock was requested.
                 check_shrinking(header, may_shrink)?;
             }
             if !is_copied_up && must_copy_up(header, size) {
                 let text = format!("{spec} got a snapshot meanwhile; resize it again");
                 return Err(Error::cluster(text, Errno::AGAIN).into());
             }
-            resize_to(steps, header, size)
+            resize_to(workflow, header, size)
         })
     })
 }
 
-/// By the owner of the lock, on another's behalf.
+/// Resizes as owner of the lock, for another client.
 pub(super) fn resize_as_owner(
-    steps: &mut Steps,
+    workflow: &mut Workflow,
     header: &Header,
     size: u64,
     may_shrink: bool,
@@ -56,32 +56,33 @@ pub(super) fn resize_as_owner(
         );
         return Err(Error::cluster(text, Errno::NOTSUPP).into());
     }
-    resize_to(steps, header, size)
+    resize_to(workflow, header, size)
 }
 
-pub(super) fn resize_to(steps: &mut Steps, header: &Header, size: u64) -> Result<(), Stop> {
+pub(super) fn resize_to(workflow: &mut Workflow, header: &Header, size: u64) -> Result<(), Stop> {
     if size == header.size {
         return Ok(());
     }
     let (old, new) = (header.objects(), header.layout.objects(size));
-    let mut map = object_map::open(steps, header)?;
+    let mut map = object_map::open(workflow, header)?;
     if new > old {
-        object_map::resize(steps, header, &mut map, new)?;
+        object_map::resize(workflow, header, &mut map, new)?;
     }
     if size < header.size {
-        trim_with_map(steps, header, &mut map, size)?;
+        trim_with_map(workflow, header, &mut map, size)?;
     }
-    steps.change("setting the size", &header.place(), || vec![calls::set_size(size)])?;
+    workflow.write("setting the size", &header.place(), || vec![calls::set_size(size)])?;
     if new < old {
-        object_map::resize(steps, header, &mut map, new)?;
+        object_map::resize(workflow, header, &mut map, new)?;
     }
-    object_map::close(steps, header)?;
-    tell_watchers(steps, &header.place())
+    object_map::close(workflow, header)?;
+    tell_watchers(workflow, &header.place())
 }
 
-/// Before objects go, the map says that they may; what is cut has changed.
+/// Trims with the object map: objects are marked pending before they are removed, and truncated ones as
+/// written.
 fn trim_with_map(
-    steps: &mut Steps,
+    workflow: &mut Workflow,
     header: &Header,
     map: &mut Option<ObjectMap>,
     size: u64,
@@ -89,10 +90,10 @@ fn trim_with_map(
     let gone = header.layout.objects(size)..header.objects();
     let cut = first_to_trim(header, size)..gone.start;
     let exists = Some(State::Exists);
-    object_map::update_all(steps, header, map, cut, State::Exists, exists)?;
-    object_map::update_all(steps, header, map, gone.clone(), State::Pending, None)?;
-    trim(steps, header, map.as_ref(), size)?;
-    object_map::update_all(steps, header, map, gone, State::Nonexistent, Some(State::Pending))
+    object_map::update_all(workflow, header, map, cut, State::Exists, exists)?;
+    object_map::update_all(workflow, header, map, gone.clone(), State::Pending, None)?;
+    trim(workflow, header, map.as_ref(), size)?;
+    object_map::update_all(workflow, header, map, gone, State::Nonexistent, Some(State::Pending))
 }
 
 /// With striping, all objects of the last set may reach over the end.
@@ -111,16 +112,16 @@ fn check_shrinking(header: &Header, may_shrink: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// Objects behind the new end go, those that reach over it lose the rest.
+/// Removes objects behind the new end and truncates those that reach over it.
 fn trim(
-    steps: &mut Steps,
+    workflow: &mut Workflow,
     header: &Header,
     map: Option<&ObjectMap>,
     size: u64,
 ) -> Result<(), Stop> {
     let layout = header.layout;
     let objects = first_to_trim(header, size)..header.objects();
-    steps.sweep("removing data behind the new end", objects, |object| {
+    workflow.sweep("removing data behind the new end", objects, |object| {
         if map.is_some_and(|map| !map.may_exist(object)) {
             return None;
         }
@@ -128,7 +129,7 @@ fn trim(
             0 => OsdOp::remove(),
             length => OsdOp::truncate(length),
         };
-        let mut operation = change(header.data_place(object), vec![op]);
+        let mut operation = write_operation(header.data_place(object), vec![op]);
         operation.snap_context = header.snap_context.clone();
         Some(operation)
     })

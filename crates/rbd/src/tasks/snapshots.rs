@@ -1,4 +1,4 @@
-//! Taking snapshots of an image, going back to them, and removing them.
+//! Snapshots of an image: creation, rollback, removal, protection.
 
 use super::clone::copy_up_before_shrinking;
 use super::resize::resize_to;
@@ -6,41 +6,45 @@ use super::{parents, tell_watchers};
 use crate::header::{self, Header};
 use crate::lock::with_lock;
 use crate::snapshot::{self, Protection, Purpose, Snapshot};
-use crate::steps::{Answer, Ask, Steps, Stop, Task, change};
+use crate::workflow::{ClusterRequest, ClusterResponse, Stop, Task, Workflow, write_operation};
 use crate::{Error, Features, ImageSpec, Pool, calls, object_map};
 use engine::Duration;
 use rados::{PoolRequest, Reply};
 use types::{Errno, PoolId, SnapId};
 use wire::OsdOp;
 
-/// How often a number is asked for because others were quicker.
+/// Attempts to allocate a snapshot id when other clients are faster.
 const NUMBERS_MAX: usize = 16;
-/// How often a monitor is asked whose store fails, and with which pauses.
+/// Attempts while the monitor's control store fails, with a delay between them.
 const ATTEMPTS_MAX: usize = 30;
 const PAUSE: Duration = Duration::from_secs(1);
-/// How often again after a timeout: each may have taken minutes.
+/// Attempts after timeouts; fewer, since each may have taken minutes.
 const TIMEOUTS_MAX: usize = 2;
 
-/// All snapshots, the oldest first, also those that are kept for clones only.
+/// All snapshots, the oldest first, with those in the trash.
 pub fn snapshots(image: ImageSpec) -> Task<Vec<Snapshot>> {
-    Task::new(move |steps| {
-        let header = header::read(steps, &image)?;
-        snapshot::read_all(steps, &header)
+    Task::new(move |workflow| {
+        let header = header::read(workflow, &image)?;
+        snapshot::read_all(workflow, &header)
     })
 }
 
-/// The image as it is now gets a name. Writes that have not completed may be in it or not.
+/// Takes a snapshot. Writes in flight may be part of it or not.
 pub fn take_snapshot(image: ImageSpec, name: String) -> Task<()> {
-    Task::new(move |steps| {
+    Task::new(move |workflow| {
         check_name(&name)?;
-        change_image(steps, &image, |steps, header| take_as_owner(steps, header, &name))
+        change_image(workflow, &image, |workflow, header| take_as_owner(workflow, header, &name))
     })
 }
 
-pub(super) fn take_as_owner(steps: &mut Steps, header: &Header, name: &str) -> Result<(), Stop> {
+pub(super) fn take_as_owner(
+    workflow: &mut Workflow,
+    header: &Header,
+    name: &str,
+) -> Result<(), Stop> {
     check_name(name)?;
-    take(steps, header, name)?;
-    tell_watchers(steps, &header.place())
+    take(workflow, header, name)?;
+    tell_watchers(workflow, &header.place())
 }
 
 fn check_name(name: &str) -> Result<(), Error> {
@@ -50,29 +54,30 @@ fn check_name(name: &str) -> Result<(), Error> {
     }
 }
 
-/// With the lock, so that what others have written is in a snapshot whose taking they agreed to.
+/// Runs a change with the lock held, so that writes that completed before are part of the snapshot.
 fn change_image<T>(
-    steps: &mut Steps,
+    workflow: &mut Workflow,
     image: &ImageSpec,
-    change: impl FnOnce(&mut Steps, &Header) -> Result<T, Stop>,
+    change: impl FnOnce(&mut Workflow, &Header) -> Result<T, Stop>,
 ) -> Result<T, Stop> {
-    let header = header::read(steps, image)?;
+    let header = header::read(workflow, image)?;
     header.features.check_writable(&image.to_string())?;
-    with_lock(steps, header, change)
+    with_lock(workflow, header, change)
 }
 
-fn take(steps: &mut Steps, header: &Header, name: &str) -> Result<(), Stop> {
+fn take(workflow: &mut Workflow, header: &Header, name: &str) -> Result<(), Stop> {
     let what = format!("taking the snapshot {}@{name}", header.spec);
     for _ in 0..NUMBERS_MAX {
-        let id = new_number(steps, header.data_pool())?;
-        let added = steps.try_change(&header.place(), || vec![calls::add_snapshot(name, id)])?;
-        let Err(errno) = added else { return object_map::snapshot_taken(steps, header, id) };
+        let id = new_number(workflow, header.data_pool())?;
+        let added = workflow.try_write(&header.place(), || vec![calls::add_snapshot(name, id)])?;
+        let Err(errno) = added else { return object_map::snapshot_taken(workflow, header, id) };
         if !is_refusal(errno) {
-            // Trimming what the header may come to list would break it; a number too many harms nobody.
+            // The id is not given up: trimming a snapshot that the header may still list would destroy it,
+            // and an unused id does no harm.
             let text = format!("{what} (it may still be taken: `image snap ls` shows it then)");
             return Err(Error::cluster(text, errno).into());
         }
-        let _ = give_up_number(steps, header.data_pool(), id)?;
+        let _ = give_up_number(workflow, header.data_pool(), id)?;
         match errno {
             Errno::STALE => {}
             Errno::EXIST => {
@@ -85,7 +90,7 @@ fn take(steps: &mut Steps, header: &Header, name: &str) -> Result<(), Stop> {
     Err(Error::cluster(what, Errno::STALE).into())
 }
 
-/// Whether the header is certain to stay as it was. An operation that timed out may still be executed.
+/// True if the header certainly did not change. An operation that timed out may still be executed.
 fn is_refusal(errno: Errno) -> bool {
     matches!(
         errno,
@@ -101,9 +106,9 @@ fn is_refusal(errno: Errno) -> bool {
     )
 }
 
-/// Numbers are the pool's in which the data is.
-fn new_number(steps: &mut Steps, pool: PoolId) -> Result<SnapId, Stop> {
-    let answer = ask_monitor(steps, || PoolRequest::take_snapshot(pool))?;
+/// Allocates a snapshot id in the pool that holds the data.
+fn new_number(workflow: &mut Workflow, pool: PoolId) -> Result<SnapId, Stop> {
+    let answer = ask_monitor(workflow, || PoolRequest::take_snapshot(pool))?;
     let what = "getting a number for a snapshot";
     match answer {
         Ok(Reply::Pool { snap: Some(snap), .. }) => Ok(snap),
@@ -117,51 +122,62 @@ fn new_number(steps: &mut Steps, pool: PoolId) -> Result<SnapId, Stop> {
     }
 }
 
-/// What was preserved for it goes.
-fn give_up_number(steps: &mut Steps, pool: PoolId, id: SnapId) -> Result<Answer, Stop> {
-    ask_monitor(steps, || PoolRequest::remove_snapshot(pool, id))
+/// Deletes a snapshot id, so that OSDs trim its clones.
+fn give_up_number(
+    workflow: &mut Workflow,
+    pool: PoolId,
+    id: SnapId,
+) -> Result<ClusterResponse, Stop> {
+    ask_monitor(workflow, || PoolRequest::remove_snapshot(pool, id))
 }
 
-/// Whether it was done is not known while the monitor's store fails; a number that is given, or given up,
-/// twice harms nobody.
-fn ask_monitor(steps: &mut Steps, request: impl Fn() -> PoolRequest) -> Result<Answer, Stop> {
+/// Sends a request to the monitor, again while its store fails. It may then be executed twice, which is
+/// harmless for allocating and deleting ids.
+fn ask_monitor(
+    workflow: &mut Workflow,
+    request: impl Fn() -> PoolRequest,
+) -> Result<ClusterResponse, Stop> {
     let (mut answer, mut timeouts) = (Err(Errno::IO), 0);
     for _ in 0..ATTEMPTS_MAX {
-        answer = steps.ask(|| Ask::Pool(request()))?;
+        answer = workflow.request(|| ClusterRequest::Pool(request()))?;
         match answer {
             Err(Errno::IO | Errno::AGAIN) => {}
             Err(Errno::TIMEDOUT) if timeouts < TIMEOUTS_MAX => timeouts += 1,
             _ => break,
         }
-        steps.rest(PAUSE)?;
+        workflow.delay(PAUSE)?;
     }
     Ok(answer)
 }
 
-/// A snapshot with clones that its header knows of gives up its name, and goes with its last clone.
+/// Removes a snapshot. One with clones of format 2 moves to the trash and goes with its last clone.
 pub fn remove_snapshot(image: ImageSpec, name: String) -> Task<()> {
-    Task::new(move |steps| {
-        change_image(steps, &image, |steps, header| remove_as_owner(steps, header, &name))
+    Task::new(move |workflow| {
+        change_image(workflow, &image, |workflow, header| remove_as_owner(workflow, header, &name))
     })
 }
 
-pub(super) fn remove_as_owner(steps: &mut Steps, header: &Header, name: &str) -> Result<(), Stop> {
-    let snapshot = find_removable(steps, header, name)?;
-    remove_one(steps, header, &snapshot)
+pub(super) fn remove_as_owner(
+    workflow: &mut Workflow,
+    header: &Header,
+    name: &str,
+) -> Result<(), Stop> {
+    let snapshot = find_removable(workflow, header, name)?;
+    remove_one(workflow, header, &snapshot)
 }
 
-/// One of that name, or what an interrupted removal has left of one.
-fn find_removable(steps: &mut Steps, header: &Header, name: &str) -> Result<Snapshot, Stop> {
-    let error = match snapshot::find(steps, header, name) {
+/// The snapshot of that name, or what an interrupted removal has left of it.
+fn find_removable(workflow: &mut Workflow, header: &Header, name: &str) -> Result<Snapshot, Stop> {
+    let error = match snapshot::find(workflow, header, name) {
         Err(Stop::Failed(error)) if error.errno() == Errno::NOENT => error,
         outcome => return outcome,
     };
-    let mut all = snapshot::read_all(steps, header)?.into_iter();
+    let mut all = snapshot::read_all(workflow, header)?.into_iter();
     let left = all.find(|snapshot| snapshot.is_left_over() && snapshot.user_name() == name);
     left.ok_or_else(|| error.into())
 }
 
-fn remove_one(steps: &mut Steps, header: &Header, snapshot: &Snapshot) -> Result<(), Stop> {
+fn remove_one(workflow: &mut Workflow, header: &Header, snapshot: &Snapshot) -> Result<(), Stop> {
     let full_name = format!("{}@{}", header.spec, snapshot.user_name());
     if snapshot.is_protected() {
         return Err(Error::refused(format!(
@@ -169,51 +185,57 @@ fn remove_one(steps: &mut Steps, header: &Header, snapshot: &Snapshot) -> Result
         ))
         .into());
     }
-    // From then on nobody makes clones of it, so that what is read next stays true.
-    match steps.try_change(&header.place(), || vec![calls::trash_snapshot(snapshot.id)])? {
+    // The trash entry keeps new clones from being made, so that the count read next stays true.
+    match workflow.try_write(&header.place(), || vec![calls::trash_snapshot(snapshot.id)])? {
         Ok(_) | Err(Errno::EXIST) => {}
         Err(errno) => return Err(Error::cluster(format!("removing {full_name}"), errno).into()),
     }
-    match snapshot::read_one(steps, header, snapshot.id)? {
-        Some(now) if now.children == 0 => discard(steps, header, &now)?,
+    match snapshot::read_one(workflow, header, snapshot.id)? {
+        Some(now) if now.children == 0 => discard(workflow, header, &now)?,
         _ => {}
     }
-    tell_watchers(steps, &header.place())
+    tell_watchers(workflow, &header.place())
 }
 
-/// Removes a snapshot that has no clones. The data goes first: as long as the header lists the
-/// snapshot, this can be done again.
-pub(super) fn discard(steps: &mut Steps, header: &Header, snapshot: &Snapshot) -> Result<(), Stop> {
-    let left = parents::left_with(steps, header, snapshot)?;
-    object_map::snapshot_removed(steps, header, snapshot.id)?;
+/// Removes a snapshot without clones. Its data goes first: while the header lists the snapshot, the removal
+/// can be repeated.
+pub(super) fn discard(
+    workflow: &mut Workflow,
+    header: &Header,
+    snapshot: &Snapshot,
+) -> Result<(), Stop> {
+    let left = parents::left_with(workflow, header, snapshot)?;
+    object_map::snapshot_removed(workflow, header, snapshot.id)?;
     let what = format!("removing the snapshot {}@{}", header.spec, snapshot.user_name());
-    match give_up_number(steps, header.data_pool(), snapshot.id)? {
+    match give_up_number(workflow, header.data_pool(), snapshot.id)? {
         Ok(_) | Err(Errno::NOENT) => {}
-        // Nobody but the header knows which number it is that holds the space.
+        // The header is the only record of the id that holds the space.
         Err(errno) => return Err(Error::cluster(what, errno).into()),
     }
-    steps.change(&what, &header.place(), || vec![calls::remove_snapshot(snapshot.id)])?;
+    workflow.write(&what, &header.place(), || vec![calls::remove_snapshot(snapshot.id)])?;
     match left {
-        Some((parent, format)) => parents::leave(steps, &header.spec, &header.id, &parent, format),
+        Some((parent, format)) => {
+            parents::leave(workflow, &header.spec, &header.id, &parent, format)
+        }
         None => Ok(()),
     }
 }
 
-/// What became of the snapshots of an image.
+/// Result of a purge of snapshots.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Purged {
     pub removed: Vec<String>,
-    /// Protected ones stay.
+    /// Protected snapshots, which stay.
     pub protected: Vec<String>,
 }
 
-/// Removes all snapshots that users took, but for protected ones, and what is left of removed ones.
+/// Removes all unprotected snapshots of users, and the remains of interrupted removals.
 pub fn purge_snapshots(image: ImageSpec) -> Task<Purged> {
-    Task::new(move |steps| change_image(steps, &image, purge))
+    Task::new(move |workflow| change_image(workflow, &image, purge))
 }
 
-fn purge(steps: &mut Steps, header: &Header) -> Result<Purged, Stop> {
-    let mut all = snapshot::read_all(steps, header)?;
+fn purge(workflow: &mut Workflow, header: &Header) -> Result<Purged, Stop> {
+    let mut all = snapshot::read_all(workflow, header)?;
     all.retain(|snapshot| snapshot.purpose == Purpose::User || snapshot.is_left_over());
     let mut purged = Purged::default();
     for snapshot in all {
@@ -221,20 +243,20 @@ fn purge(steps: &mut Steps, header: &Header) -> Result<Purged, Stop> {
             purged.protected.push(snapshot.name);
             continue;
         }
-        remove_one(steps, header, &snapshot)?;
+        remove_one(workflow, header, &snapshot)?;
         purged.removed.push(snapshot.user_name().to_owned());
     }
     Ok(purged)
 }
 
 pub fn rename_snapshot(image: ImageSpec, old: String, new: String) -> Task<()> {
-    Task::new(move |steps| {
+    Task::new(move |workflow| {
         check_name(&new)?;
-        change_image(steps, &image, |steps, header| {
-            let snapshot = snapshot::find(steps, header, &old)?;
+        change_image(workflow, &image, |workflow, header| {
+            let snapshot = snapshot::find(workflow, header, &old)?;
             let ops = || vec![calls::rename_snapshot(snapshot.id, &new)];
-            match steps.try_change(&header.place(), ops)? {
-                Ok(_) => tell_watchers(steps, &header.place()),
+            match workflow.try_write(&header.place(), ops)? {
+                Ok(_) => tell_watchers(workflow, &header.place()),
                 Err(Errno::EXIST) => {
                     let text = format!("there is already a snapshot {image}@{new}");
                     Err(Error::cluster(text, Errno::EXIST).into())
@@ -245,53 +267,60 @@ pub fn rename_snapshot(image: ImageSpec, old: String, new: String) -> Task<()> {
     })
 }
 
-/// A protected snapshot is not removed; clones of the first format need that.
+/// Protects a snapshot from removal; clones of format 1 need that.
 pub fn protect_snapshot(image: ImageSpec, name: String) -> Task<()> {
-    Task::new(move |steps| {
-        change_image(steps, &image, |steps, header| {
+    Task::new(move |workflow| {
+        change_image(workflow, &image, |workflow, header| {
             if !header.features.contains(Features::LAYERING) {
                 return Err(Error::refused(format!("{image} lacks the feature layering")).into());
             }
-            let snapshot = snapshot::find(steps, header, &name)?;
+            let snapshot = snapshot::find(workflow, header, &name)?;
             if snapshot.is_protected() {
                 return Err(Error::refused(format!("{image}@{name} is protected already")).into());
             }
-            set_protection(steps, header, &snapshot, Protection::PROTECTED)
+            set_protection(workflow, header, &snapshot, Protection::PROTECTED)
         })
     })
 }
 
 fn set_protection(
-    steps: &mut Steps,
+    workflow: &mut Workflow,
     header: &Header,
     snapshot: &Snapshot,
     protection: Protection,
 ) -> Result<(), Stop> {
     let what = format!("changing the protection of {}@{}", header.spec, snapshot.name);
     let ops = || vec![calls::set_protection(snapshot.id, protection)];
-    steps.change(&what, &header.place(), ops)?;
-    tell_watchers(steps, &header.place())
+    workflow.write(&what, &header.place(), ops)?;
+    tell_watchers(workflow, &header.place())
 }
 
-/// `pools` are all that there are: clones of the first format are noted in their own pools only.
+/// `pools` lists all pools: clones of format 1 are registered in their own pools only.
 pub fn unprotect_snapshot(image: ImageSpec, name: String, pools: Vec<Pool>) -> Task<()> {
-    Task::new(move |steps| {
-        change_image(steps, &image, |steps, header| unprotect(steps, header, &name, &pools))
+    Task::new(move |workflow| {
+        change_image(workflow, &image, |workflow, header| {
+            unprotect(workflow, header, &name, &pools)
+        })
     })
 }
 
-fn unprotect(steps: &mut Steps, header: &Header, name: &str, pools: &[Pool]) -> Result<(), Stop> {
+fn unprotect(
+    workflow: &mut Workflow,
+    header: &Header,
+    name: &str,
+    pools: &[Pool],
+) -> Result<(), Stop> {
     let full_name = format!("{}@{name}", header.spec);
-    let snapshot = snapshot::find(steps, header, name)?;
+    let snapshot = snapshot::find(workflow, header, name)?;
     if !snapshot.is_protected() {
         return Err(Error::refused(format!("{full_name} is not protected")).into());
     }
-    // Whoever makes a clone sees it, and gives up.
-    set_protection(steps, header, &snapshot, Protection::UNPROTECTING)?;
-    let Some(pool) = pool_with_clones(steps, header, snapshot.id, pools)? else {
-        return set_protection(steps, header, &snapshot, Protection::UNPROTECTED);
+    // A client that makes a clone sees the state and gives up.
+    set_protection(workflow, header, &snapshot, Protection::UNPROTECTING)?;
+    let Some(pool) = pool_with_clones(workflow, header, snapshot.id, pools)? else {
+        return set_protection(workflow, header, &snapshot, Protection::UNPROTECTED);
     };
-    set_protection(steps, header, &snapshot, Protection::PROTECTED)?;
+    set_protection(workflow, header, &snapshot, Protection::PROTECTED)?;
     Err(Error::refused(format!(
         "{full_name} has clones in the pool {pool}; `image children` names them, `image flatten` makes \
          them images of their own"
@@ -300,38 +329,38 @@ fn unprotect(steps: &mut Steps, header: &Header, name: &str, pools: &[Pool]) -> 
 }
 
 fn pool_with_clones(
-    steps: &mut Steps,
+    workflow: &mut Workflow,
     header: &Header,
     snap: SnapId,
     pools: &[Pool],
 ) -> Result<Option<Pool>, Stop> {
     for pool in pools {
-        if !super::children::old_children(steps, header, snap, pool)?.is_empty() {
+        if !super::children::old_children(workflow, header, snap, pool)?.is_empty() {
             return Ok(Some(pool.clone()));
         }
     }
     Ok(None)
 }
 
-/// The image becomes what it was then. Who has it open sees that happen object by object.
+/// Rolls the image back to a snapshot. Clients that have it open see objects change one by one.
 pub fn roll_back(image: ImageSpec, name: String) -> Task<()> {
-    Task::new(move |steps| {
-        let header = header::read(steps, &image)?;
-        let snapshot = snapshot::find(steps, &header, &name)?;
-        copy_up_before_shrinking(steps, &image, &header, snapshot.size)?;
-        change_image(steps, &image, |steps, header| {
-            let snapshot = snapshot::find(steps, header, &name)?;
-            resize_to(steps, header, snapshot.size)?;
+    Task::new(move |workflow| {
+        let header = header::read(workflow, &image)?;
+        let snapshot = snapshot::find(workflow, &header, &name)?;
+        copy_up_before_shrinking(workflow, &image, &header, snapshot.size)?;
+        change_image(workflow, &image, |workflow, header| {
+            let snapshot = snapshot::find(workflow, header, &name)?;
+            resize_to(workflow, header, snapshot.size)?;
             let header = Header { size: snapshot.size, ..header.clone() };
-            object_map::rolling_back(steps, &header)?;
-            steps.sweep("going back to the snapshot", 0..header.objects(), |object| {
+            object_map::rolling_back(workflow, &header)?;
+            workflow.sweep("going back to the snapshot", 0..header.objects(), |object| {
                 let ops = vec![OsdOp::roll_back(snapshot.id)];
-                let mut operation = change(header.data_place(object), ops);
+                let mut operation = write_operation(header.data_place(object), ops);
                 operation.snap_context = header.snap_context.clone();
                 Some(operation)
             })?;
-            object_map::rolled_back(steps, &header, snapshot.id)?;
-            tell_watchers(steps, &header.place())
+            object_map::rolled_back(workflow, &header, snapshot.id)?;
+            tell_watchers(workflow, &header.place())
         })
     })
 }

@@ -9,7 +9,7 @@ use wire::op::OpCode;
 use wire::watch::{Watcher, WatcherListing};
 use wire::{OpResult, OsdOp, PoolOpKind};
 
-/// The whole image or snapshot.
+/// Contents of the whole image or snapshot.
 fn contents(cluster: &mut Cluster, header: Header) -> Vec<u8> {
     let length = header.size;
     let mut image = Image::new(header, false).unwrap();
@@ -59,7 +59,7 @@ fn a_snapshot_shows_what_the_image_was() {
     cluster.run(resize(spec("a"), 100, true)).unwrap();
     assert_eq!(at(&mut cluster, "a", "one"), one);
     assert_eq!(names(&mut cluster, "a"), ["one"]);
-    // Going back also brings back the size.
+    // Rollback also restores the size.
     cluster.run(roll_back(spec("a"), "one".into())).unwrap();
     let header = cluster.header("a");
     assert_eq!(contents(&mut cluster, header), one);
@@ -117,7 +117,7 @@ fn names_of_snapshots_are_used_once() {
 }
 
 #[test]
-fn what_is_protected_stays() {
+fn protected_snapshots_stay() {
     let mut cluster = Cluster::with_image("a", OBJECT);
     for name in ["one", "two", "three"] {
         cluster.run(take_snapshot(spec("a"), name.into())).unwrap();
@@ -137,7 +137,7 @@ fn what_is_protected_stays() {
 }
 
 #[test]
-fn what_is_in_the_trash_goes_when_its_time_has_come() {
+fn an_image_in_the_trash_is_removed_after_its_deferment() {
     let mut cluster = Cluster::with_image("a", 3 * OBJECT);
     let mut image = cluster.open("a");
     write(&mut cluster, &mut image, 0, vec![1; 2 * OBJECT as usize]);
@@ -156,29 +156,29 @@ fn what_is_in_the_trash_goes_when_its_time_has_come() {
     assert!(missing.to_string().contains("no image with id"), "{missing}");
 }
 
-/// As [`Cluster::run`], where some questions are answered otherwise.
+/// Like [`Cluster::run`], with other answers to some requests.
 fn run_with<T>(
     cluster: &mut Cluster,
     mut task: Task<T>,
-    mut other: impl FnMut(&Ask) -> Option<Answer>,
+    mut other: impl FnMut(&ClusterRequest) -> Option<ClusterResponse>,
 ) -> Result<T, Error> {
-    while let Some((id, ask)) = task.poll_ask() {
+    while let Some((id, ask)) = task.poll_request() {
         let instead = other(&ask);
         if let Some(answer) = cluster.answer(ask) {
-            task.handle_answer(id, instead.unwrap_or(answer));
+            task.handle_response(id, instead.unwrap_or(answer));
         }
     }
     task.poll_outcome().expect("all questions are answered")
 }
 
-fn calls_method(ask: &Ask, method: &str) -> bool {
-    let Ask::Operate(operation) = ask else { return false };
+fn calls_method(ask: &ClusterRequest, method: &str) -> bool {
+    let ClusterRequest::Operate(operation) = ask else { return false };
     let is_it = |op: &OsdOp| op.call_input().is_ok_and(|(_, name, _)| name == method);
     operation.ops.iter().any(|op| op.code == OpCode::CALL && is_it(op))
 }
 
-fn gives_up_number(ask: &Ask) -> bool {
-    matches!(ask, Ask::Pool(request) if request.kind == PoolOpKind::DeleteUnmanagedSnap)
+fn gives_up_number(ask: &ClusterRequest) -> bool {
+    matches!(ask, ClusterRequest::Pool(request) if request.kind == PoolOpKind::DeleteUnmanagedSnap)
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn the_number_of_a_snapshot_that_may_still_be_taken_is_kept() {
     let mut cluster = Cluster::with_image("a", OBJECT);
     let mut image = cluster.open("a");
     write(&mut cluster, &mut image, 0, vec![1]);
-    // It is done, but nobody hears of that in time.
+    // The snapshot was taken, but the response is lost.
     let late = run_with(&mut cluster, take_snapshot(spec("a"), "one".into()), |ask| {
         assert!(!gives_up_number(ask));
         calls_method(ask, "snapshot_add").then_some(Err(Errno::TIMEDOUT))
@@ -226,12 +226,12 @@ fn trashed(state: TrashState) -> (Cluster, String) {
     let id = cluster.header("a").id;
     cluster.move_to_trash("a", &id, UTime::ZERO);
     let ops = vec![trash_set_state(&id, state, TrashState::NORMAL)];
-    cluster.answer(Ask::Operate(Operation::new(pool(1).trash(), ops)));
+    cluster.answer(ClusterRequest::Operate(Operation::new(pool(1).trash(), ops)));
     (cluster, id)
 }
 
 #[test]
-fn what_is_on_its_way_out_of_the_trash_stays() {
+fn an_image_that_is_being_moved_stays_in_the_trash() {
     // Moving, restoring.
     for state in [1, 3] {
         let (mut cluster, id) = trashed(TrashState(state));
@@ -245,12 +245,12 @@ fn what_is_on_its_way_out_of_the_trash_stays() {
 }
 
 #[test]
-fn nobody_restores_what_is_being_removed() {
+fn an_image_that_is_being_removed_cannot_be_restored() {
     let (mut cluster, id) = trashed(TrashState::NORMAL);
     let mut removes = false;
     run_with(&mut cluster, remove_from_trash(pool(1), id, UTime::ZERO), |ask| {
         removes |= calls_method(ask, "trash_state_set");
-        let Ask::Operate(operation) = ask else { return None };
+        let ClusterRequest::Operate(operation) = ask else { return None };
         assert!(removes || operation.ops.iter().all(|op| op.code != OpCode::DELETE));
         None
     })
@@ -258,7 +258,7 @@ fn nobody_restores_what_is_being_removed() {
     assert!(removes);
 }
 
-fn watched(by: &[(i64, u64)]) -> Answer {
+fn watched(by: &[(i64, u64)]) -> ClusterResponse {
     let watcher = |(number, cookie): &(i64, u64)| Watcher {
         name: ParticipantName::new(EntityType::CLIENT, *number),
         cookie: *cookie,
@@ -271,8 +271,8 @@ fn watched(by: &[(i64, u64)]) -> Answer {
 }
 
 #[test]
-fn who_comes_while_the_lock_is_waited_for_keeps_the_image() {
-    // Ourselves only; with another's watch of the same cookie; with another of our own client.
+fn a_client_that_opens_the_image_during_the_lock_wait_stops_its_removal() {
+    // This client only; then another client's watch with the same cookie; then another watch of this client.
     for (by, is_removed) in
         [(vec![(1, 1)], true), (vec![(1, 1), (2, 1)], false), (vec![(1, 1), (1, 7)], false)]
     {
@@ -280,11 +280,13 @@ fn who_comes_while_the_lock_is_waited_for_keeps_the_image() {
         cluster.create(spec("a"), OBJECT, Features::DEFAULT);
         let mut is_watching = false;
         let outcome = run_with(&mut cluster, remove(spec("a")), |ask| match ask {
-            Ask::Watch(_) => {
+            ClusterRequest::Watch(_) => {
                 is_watching = true;
                 None
             }
-            Ask::Operate(operation) if operation.ops[0].code == OpCode::LIST_WATCHERS => {
+            ClusterRequest::Operate(operation)
+                if operation.ops[0].code == OpCode::LIST_WATCHERS =>
+            {
                 is_watching.then(|| watched(&by))
             }
             _ => None,
@@ -308,7 +310,7 @@ fn an_image_that_is_not_there_is_told_from_a_part_that_is_missing() {
 }
 
 #[test]
-fn who_opens_an_image_that_is_being_made_finds_its_layout_and_its_map() {
+fn an_image_opened_during_creation_has_its_layout_and_its_map() {
     let mut making = create(CreateSpec {
         image: spec("a"),
         id: "a1".into(),
@@ -320,9 +322,9 @@ fn who_opens_an_image_that_is_being_made_finds_its_layout_and_its_map() {
     });
     let mut cluster = Cluster::default();
     let mut found = Vec::new();
-    while let Some((id, ask)) = making.poll_ask() {
+    while let Some((id, ask)) = making.poll_request() {
         let answer = cluster.answer(ask).unwrap();
-        making.handle_answer(id, answer);
+        making.handle_response(id, answer);
         if let Ok(header) = cluster.run(open(spec("a"))) {
             let map = cluster.run(object_map(header.clone())).unwrap();
             found.push((header.layout, map.is_some()));
@@ -341,9 +343,10 @@ fn a_purge_of_twice_as_many_snapshots_asks_for_twice_as_much() {
             cluster.run(take_snapshot(spec("a"), format!("s{number}"))).unwrap();
         }
         let (mut task, mut asked) = (purge_snapshots(spec("a")), 0);
-        while let Some((id, ask)) = task.poll_ask() {
-            asked += if let Ask::Operate(operation) = &ask { operation.ops.len() } else { 1 };
-            task.handle_answer(id, cluster.answer(ask).unwrap());
+        while let Some((id, ask)) = task.poll_request() {
+            asked +=
+                if let ClusterRequest::Operate(operation) = &ask { operation.ops.len() } else { 1 };
+            task.handle_response(id, cluster.answer(ask).unwrap());
         }
         assert_eq!(task.poll_outcome().unwrap().unwrap().removed.len(), count);
         asked

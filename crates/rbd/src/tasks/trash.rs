@@ -1,24 +1,24 @@
-//! Looking through the trash.
+//! The trash and namespaces of a pool.
 
 use crate::calls::{self, TrashEntry};
-use crate::steps::{Steps, Stop, Task};
+use crate::workflow::{Stop, Task, Workflow};
 use crate::{Error, Pool};
 use std::collections::BTreeMap;
 use types::{Errno, UTime};
 
-/// Entries that are asked for at once.
+/// Entries that are read with one operation.
 const PAGE: u64 = 1024;
 
-/// All that is in the trash, by id.
+/// All entries of the trash, by id.
 pub(super) fn entries(
-    steps: &mut Steps,
+    workflow: &mut Workflow,
     pool: &Pool,
 ) -> Result<BTreeMap<String, TrashEntry>, Stop> {
     let mut entries: BTreeMap<String, TrashEntry> = BTreeMap::new();
     loop {
         let last = entries.last_key_value().map(|(id, _)| id.clone()).unwrap_or_default();
-        let page: BTreeMap<String, TrashEntry> = match steps
-            .try_look(&pool.trash(), || vec![calls::trash_list(&last, PAGE)])?
+        let page: BTreeMap<String, TrashEntry> = match workflow
+            .try_read(&pool.trash(), || vec![calls::trash_list(&last, PAGE)])?
         {
             Ok(reply) => calls::output(&reply, 0, "the trash")?,
             Err(Errno::NOENT) => BTreeMap::new(),
@@ -34,22 +34,22 @@ pub(super) fn entries(
     }
 }
 
-/// The ids of images that people put into the trash and that need not be kept any longer.
+/// Ids of images that users moved to the trash and whose deferment has ended.
 pub fn expired(pool: Pool, now: UTime) -> Task<Vec<String>> {
-    Task::new(move |steps| {
-        let all = entries(steps, &pool)?.into_iter();
+    Task::new(move |workflow| {
+        let all = entries(workflow, &pool)?.into_iter();
         Ok(all.filter(|(_, entry)| entry.is_expired(now)).map(|(id, _)| id).collect())
     })
 }
 
-/// The namespaces of a pool, but for the one without a name.
+/// Namespaces of a pool, without the default one.
 pub fn namespaces(pool: Pool) -> Task<Vec<String>> {
-    Task::new(move |steps| {
+    Task::new(move |workflow| {
         let mut all: Vec<String> = Vec::new();
         loop {
             let last = all.last().cloned().unwrap_or_default();
             let ops = || vec![calls::list_namespaces(&last, PAGE)];
-            let page: Vec<String> = match steps.try_look(&pool.namespaces(), ops)? {
+            let page: Vec<String> = match workflow.try_read(&pool.namespaces(), ops)? {
                 Ok(reply) => calls::output(&reply, 0, "the namespaces")?,
                 Err(Errno::NOENT) => Vec::new(),
                 Err(errno) => {

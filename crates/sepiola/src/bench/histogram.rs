@@ -39,7 +39,7 @@ impl Histogram {
         Duration::from_nanos(mean as u64)
     }
 
-    /// The latency that `percent` of all did not exceed.
+    /// The latency that `percent` of all samples do not exceed.
     pub fn percentile(&self, percent: f64) -> Duration {
         let rank = (self.total as f64 * percent / 100.0).ceil().max(1.0) as u64;
         let mut seen = 0;

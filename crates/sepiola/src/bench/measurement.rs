@@ -1,4 +1,4 @@
-//! One run after another: keeps operations in flight, and counts.
+//! Runs of a measurement: keeps operations in flight, and counts.
 
 use super::histogram::Histogram;
 use super::process::cpu_time;
@@ -9,21 +9,21 @@ use engine::Time;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::Duration;
 
-/// What is measured: somebody who has operations in flight.
+/// A load with operations in flight.
 pub trait Work {
     fn now(&self) -> Time;
-    /// Whether more is to be started, given whether the run's time is not over.
+    /// True if more operations should start; `is_in_time` is false once the run's time is over.
     fn wants_more(&self, is_in_time: bool) -> bool;
     /// Starts operations until enough are in flight.
     fn fill(&mut self, now: Time);
     fn in_flight(&self) -> usize;
-    /// Sends what was started, and waits for something to arrive.
+    /// Sends started operations, and waits for input.
     fn turn(&mut self) -> Result<()>;
-    /// Takes what has completed; `record` hears of each latency.
+    /// Processes completions; `record` gets each latency.
     fn collect(&mut self, record: &mut dyn FnMut(Duration)) -> Result<()>;
 }
 
-/// What is watched while work is done.
+/// State of a measurement.
 pub struct Measurement {
     seconds: u64,
     pub pids: Vec<u32>,
@@ -95,8 +95,8 @@ impl Measurement {
         }
     }
 
-    /// Rows appear as they come, so that nothing is lost when a long run fails; JSON follows at the
-    /// end on an output of its own.
+    /// Rows are printed as they come, so that nothing is lost when a long run fails; JSON is printed at the
+    /// end.
     fn show(&self, line: &str) {
         self.progress.suspend(|| match self.is_json {
             true => eprintln!("{line}"),

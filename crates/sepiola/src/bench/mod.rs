@@ -34,7 +34,7 @@ use workload::Load;
 
 /// Largest object that an OSD takes by default.
 const OBJECT_SIZE_MAX: u64 = 128 << 20;
-/// Runs when the command line does not say how many.
+/// Default number of runs.
 const RUNS: usize = 3;
 
 pub fn bench(args: &BenchArgs) -> Result<()> {
@@ -138,7 +138,7 @@ impl Work for PoolWork<'_> {
     }
 }
 
-/// The processes whose CPU time counts as the daemons'.
+/// Processes whose CPU time counts as the daemons'.
 fn daemon_pids(named: &[u32], cluster: &ClusterArgs) -> Vec<u32> {
     if !named.is_empty() {
         return named.to_vec();
@@ -146,7 +146,7 @@ fn daemon_pids(named: &[u32], cluster: &ClusterArgs) -> Vec<u32> {
     DataDir::new(&cluster.data.data).running().into_iter().collect()
 }
 
-/// Whether a workload reads what was there before.
+/// True if a workload reads existing data.
 fn reads(workload: Workload) -> bool {
     matches!(workload, Workload::Seq | Workload::Rand | Workload::Mixed)
 }

@@ -3,12 +3,12 @@
 use std::fs;
 use std::time::Duration;
 
-/// User and system time that the living processes among `pids` have used so far, with all threads.
+/// User and system time of the living processes among `pids` so far, with all threads.
 pub fn cpu_time(pids: &[u32]) -> Duration {
     pids.iter().filter_map(|pid| cpu_of_process(*pid)).sum()
 }
 
-/// Memory that the living processes among `pids` hold now.
+/// Resident memory of the living processes among `pids`.
 pub fn resident_bytes(pids: &[u32]) -> u64 {
     pids.iter().filter_map(|pid| resident_of_process(*pid)).sum()
 }
@@ -25,7 +25,7 @@ fn resident_of_process(pid: u32) -> Option<u64> {
     Some(pages * rustix::param::page_size() as u64)
 }
 
-/// The 14th and 15th fields; the second, a name in parentheses, may hold anything.
+/// The 14th and 15th fields; the second, a name in parentheses, may contain any characters.
 fn ticks(stat: &str) -> Option<u64> {
     let after_name = &stat[stat.rfind(')')? + 1..];
     let mut fields = after_name.split_ascii_whitespace().skip(11);

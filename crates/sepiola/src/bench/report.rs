@@ -1,4 +1,4 @@
-//! What a measurement came to, as a table or JSON.
+//! Report of a measurement, as a table or JSON.
 
 use super::histogram::Histogram;
 use super::series::{self, Sample};
@@ -16,7 +16,7 @@ pub struct RunResult {
     pub client_cpu: Duration,
 }
 
-/// The median of the runs, with the least and the greatest.
+/// Median, minimum and maximum of the runs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 struct Spread {
     median: f64,
@@ -24,7 +24,7 @@ struct Spread {
     max: f64,
 }
 
-/// What an operation reads or writes.
+/// Size of an operation.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub enum Size {
     #[serde(rename = "object_size")]
@@ -48,16 +48,16 @@ impl Size {
     }
 }
 
-/// What was measured.
+/// Subject of the measurement.
 #[derive(Debug, Serialize)]
 pub struct Subject {
     pub workload: String,
     #[serde(flatten)]
     pub size: Size,
     pub in_flight: usize,
-    /// Of each run, unless a number of objects ended it.
+    /// Duration of each run, unless a number of objects ended it.
     pub seconds: Option<u64>,
-    /// That the runs wrote or read from, if the command line said it.
+    /// Number of objects of the runs, if given on the command line.
     pub objects: Option<u64>,
     pub runs: usize,
 }
@@ -66,7 +66,7 @@ pub struct Subject {
 pub struct Report {
     #[serde(flatten)]
     subject: Subject,
-    /// Whether the pool was full before the end.
+    /// True if the pool was full before the end.
     full: bool,
     iops: Option<Spread>,
     mib_per_second: Option<Spread>,
@@ -75,7 +75,7 @@ pub struct Report {
     /// `None` if the daemons' processes are not known.
     daemons_cpu_us_per_op: Option<Spread>,
     client_cpu_us_per_op: Option<Spread>,
-    /// `None` unless asked for.
+    /// `None` unless requested.
     series: Option<Vec<Sample>>,
     /// Throughput of the last tenth of the series as a share of that of the first tenth.
     end_to_start: Option<f64>,

@@ -1,4 +1,4 @@
-//! A measurement over time: throughput, latency, and what the daemons use, interval by interval.
+//! A measurement over time: throughput, latency, and resources of the daemons, per interval.
 
 use super::histogram::Histogram;
 use super::process::{cpu_time, resident_bytes};
@@ -10,11 +10,11 @@ use stdx::format_bytes;
 /// One interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Sample {
-    /// Which run, from 1.
+    /// Number of the run, from 1.
     pub run: usize,
     /// The end of the interval, in seconds since the start of the run.
     pub t: f64,
-    /// How long the interval was.
+    /// Length of the interval in seconds.
     pub seconds: f64,
     pub operations: u64,
     pub operations_per_second: f64,
@@ -67,12 +67,12 @@ impl Series {
         self.interval.record(latency);
     }
 
-    /// The interval that has ended by now.
+    /// The sample of the interval that has ended, if one has.
     pub fn poll(&mut self, now: Time) -> Option<Sample> {
         (now.since(self.interval_start) >= self.every).then(|| self.cut(now))
     }
 
-    /// What is left when a run ends, unless it is nothing.
+    /// The sample of the rest of a run, unless it is empty.
     pub fn end_run(&mut self, now: Time) -> Option<Sample> {
         (self.interval.count() > 0).then(|| self.cut(now))
     }
@@ -110,7 +110,7 @@ impl Series {
 pub fn end_to_start(samples: &[Sample]) -> Option<f64> {
     const SAMPLES_MIN: usize = 4;
     let longest = samples.iter().map(|sample| sample.seconds).fold(0.0, f64::max);
-    // What is left at the end of a run is too short to say much.
+    // The last interval of a run may be too short to be significant.
     let whole = samples.iter().filter(|sample| sample.seconds > longest * 0.5);
     let rates: Vec<f64> = whole.map(|sample| sample.operations_per_second).collect();
     if rates.len() < SAMPLES_MIN {

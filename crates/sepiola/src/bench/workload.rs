@@ -1,4 +1,4 @@
-//! What is in flight, and what comes next.
+//! A load on a pool: operations in flight and their generation.
 
 use super::reads;
 use crate::cli::{BenchArgs, Workload};
@@ -14,7 +14,7 @@ use types::{Errno, PoolId};
 use wire::OsdOp;
 use wire::op::request_flags;
 
-/// Holds the number of objects that a `--keep` run left.
+/// Object that holds the number of objects left by a `--keep` run.
 const COUNT_OBJECT: &str = "sepiola_bench_count";
 /// Removals in flight when a run's objects are cleaned up.
 const CLEANUP_IN_FLIGHT: usize = 64;
@@ -30,9 +30,9 @@ pub struct Load {
     prng: Prng,
     /// Objects 0 to `objects` exist or are being written.
     objects: u64,
-    /// Writes go on until there are this many, if the time does not end them.
+    /// Number of objects at which writing ends, if the time does not end it before.
     objects_wanted: Option<u64>,
-    /// The first object that there was no space for.
+    /// The first object refused for lack of space.
     refused: Option<u64>,
     next_read: u64,
     in_flight: BTreeMap<OpId, Started>,
@@ -81,12 +81,12 @@ impl Load {
         self.in_flight.len()
     }
 
-    /// Objects that exist when nothing is in flight.
+    /// Number of existing objects when nothing is in flight.
     pub fn objects(&self) -> u64 {
         self.refused.unwrap_or(self.objects)
     }
 
-    /// Whether a write was refused for lack of space; no more will be tried.
+    /// True if a write was refused for lack of space; no further ones are tried.
     pub fn is_full(&self) -> bool {
         self.refused.is_some()
     }
@@ -136,7 +136,7 @@ impl Load {
             (self.next_to_write(), OsdOp::write_full(self.payload.clone()))
         };
         let mut operation = Operation::new(self.object(number), vec![op]);
-        // A full pool shall say so instead of making us wait.
+        // A full pool must report ENOSPC instead of making the client wait.
         operation.flags |= request_flags::FULL_TRY;
         (operation, number, is_read)
     }
@@ -154,7 +154,7 @@ impl Load {
 
     fn next_to_write(&mut self) -> u64 {
         match self.workload {
-            // Mixed work overwrites, so that the objects it reads stay as many.
+            // Mixed load overwrites, so that the number of objects stays the same.
             Workload::Mixed => self.prng.below(self.objects),
             _ => {
                 self.objects += 1;
@@ -163,7 +163,7 @@ impl Load {
         }
     }
 
-    /// Takes what has completed; `record` hears of each latency.
+    /// Processes completions; `record` gets each latency.
     pub fn collect(
         &mut self,
         connection: &mut Connection,
@@ -199,7 +199,7 @@ impl Load {
         Ok(())
     }
 
-    /// Notes how many objects are left, or removes them.
+    /// Records the number of objects left, or removes them.
     pub fn finish(&mut self, connection: &mut Connection, keep: bool) -> Result<()> {
         if self.workload != Workload::Write {
             return Ok(());
@@ -227,7 +227,7 @@ impl Load {
             connection.turn()?;
             while let Some((_, answer)) = connection.client().poll_completion() {
                 in_flight -= 1;
-                // What there was no space for is not there.
+                // A refused object does not exist.
                 answer.map(drop).or_else(|errno| match errno {
                     Errno::NOENT => Ok(()),
                     errno => Err(anyhow!("removing an object: {errno}")),

@@ -26,7 +26,7 @@ pub enum Workload {
 pub struct BenchArgs {
     #[command(flatten)]
     pub pool: PoolArgs,
-    /// What to measure; reads need objects that an earlier write left (--keep)
+    /// Workload to measure; reads need objects that an earlier write left (--keep)
     #[arg(value_enum)]
     pub workload: Workload,
     /// Operations in flight
@@ -112,7 +112,7 @@ pub struct StabilityArgs {
     /// Requests in flight, one measurement each
     #[arg(long, value_delimiter = ',', default_value = "1,2,4,8,16,32")]
     pub depths: Vec<usize>,
-    /// What is not counted at the beginning of each, before the --seconds that are
+    /// Time at the beginning of each that is not counted, before --seconds
     #[arg(long, value_name = "TIME", value_parser = interval, default_value = "2s")]
     pub warm_up: Duration,
     /// Throughput is counted in buckets of this length

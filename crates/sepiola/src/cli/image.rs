@@ -165,7 +165,7 @@ pub struct CreateArgs {
     pub shape: ShapeArgs,
 }
 
-/// What an image keeps for its whole life.
+/// Properties that an image keeps for its whole life.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Shape of the image")]
 pub struct ShapeArgs {

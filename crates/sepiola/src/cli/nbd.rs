@@ -20,7 +20,7 @@ pub struct NbdArgs {
     /// Listen at this address; whoever reaches it may read and write the images
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub listen: Option<String>,
-    /// Nobody may write
+    /// Refuse writes
     #[arg(long)]
     pub read_only: bool,
     /// Offer TLS with `server-cert.pem` and `server-key.pem` of this directory, as qemu-nbd and nbdkit

@@ -23,7 +23,7 @@ pub struct OsdClusterArgs {
     /// Keyring with the key of --name [default: the one that the configuration names]
     #[arg(short, long)]
     pub keyring: Option<PathBuf>,
-    /// Whom to authenticate as; client.bootstrap-osd (profile bootstrap-osd) may create OSDs
+    /// Entity to authenticate as; client.bootstrap-osd (profile bootstrap-osd) may create OSDs
     #[arg(short, long, default_value = "client.admin")]
     pub name: String,
 }

@@ -28,7 +28,7 @@ const SETTINGS_MODE: u32 = 0o600;
 pub const MON_NAME: &str = "a";
 pub const MGR_NAME: &str = "x";
 
-/// What is decided once, when a cluster is created.
+/// Settings fixed when a cluster is created.
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub fsid: Uuid,

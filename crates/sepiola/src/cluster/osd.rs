@@ -96,7 +96,7 @@ impl OsdMember {
     }
 }
 
-/// What the store of an OSD takes on a machine with so many OSDs, unless the user says.
+/// Default memory in bytes of an OSD's store on a machine with this many OSDs.
 pub fn default_memory(directory: &Path, osds: u32) -> u64 {
     match store::kind_of(directory) {
         Ok(StoreKind::Files) => FILES_MEMORY_DEFAULT,

@@ -1,12 +1,14 @@
 //! The embedded control store: one redb file, on a thread of its own.
 //!
-//! Each key's value is preceded by the revision of the transaction that wrote it. A commit is
-//! answered after redb has made it durable.
+//! Each key's value is preceded by the revision of the transaction that wrote it. A commit is answered after
+//! redb has made it durable.
 //!
-//! The file belongs to one process. Leases last as long as that does: their keys go when the next one opens the file.
+//! The file belongs to one process. Leases last as long as that does: their keys go when the next one opens
+//! the file.
 //!
-//! After an error of the disk, or when there is no room, redb refuses everything until the file is opened anew. That is done
-//! with the next request, and again with each one until it succeeds: what is then there was read from the disk.
+//! After an error of the disk, or when there is no room, redb refuses everything until the file is opened
+//! anew. That is done with the next request, and again with each one until it succeeds: what is then there
+//! was read from the disk.
 
 use super::mark::MarkKeeper;
 use crate::datadir::private_file;
@@ -45,7 +47,7 @@ const QUEUE_CAPACITY: usize = 1024;
 /// How long a load waits that found the store unreadable.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// What the store lies on.
+/// Opens the database on its medium.
 type Opener = Box<dyn Fn(&Path) -> Result<Database> + Send>;
 
 /// The store itself.
@@ -59,7 +61,7 @@ pub struct ControlStore {
 }
 
 fn open_database(path: &Path) -> Result<Database> {
-    // Nobody else may read it: it holds all keys.
+    // The file holds all keys, so only its owner may read it.
     let file = private_file(OpenOptions::new().read(true).write(true).create(true), path)?;
     Ok(Database::builder().set_cache_size(CACHE_LEN).create_file(file)?)
 }
@@ -292,7 +294,8 @@ impl EmbeddedControl {
     }
 }
 
-/// Answers requests until there are no more, or nobody listens. A load that cannot be answered is tried again.
+/// Answers requests until there are no more, or nobody listens. A load that cannot be answered is tried
+/// again.
 fn serve(
     store: &ControlStore,
     requests: &Receiver<Request>,

@@ -1,8 +1,8 @@
 //! The mark of how far a monitor has seen its control store go, in the monitor's own directory.
 //!
-//! It is written, durably, before the monitor hears of what it marks, so no map is told to anybody that a store which is
-//! restored later could make again unnoticed. A mark that cannot be written holds nothing up: then OSDs that hold
-//! newer maps are what shows that a store went back.
+//! It is written, durably, before the monitor hears of what it marks, so no map is told to anybody that a
+//! store which is restored later could make again unnoticed. A mark that cannot be written holds nothing up:
+//! then OSDs that hold newer maps are what shows that a store went back.
 
 use crate::datadir::{DataDir, write_file};
 use anyhow::{Context, Result};
@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 
 const MODE: u32 = 0o600;
 
-/// What was seen in earlier runs. One that cannot be read says nothing; the next one takes its place.
+/// Loads the high-water marks of earlier runs. An unreadable file counts as empty and is replaced by the next
+/// write.
 pub fn load(dir: &DataDir) -> Result<HighWater> {
     let path = dir.high_water();
     let text = match fs::read_to_string(&path) {
@@ -113,7 +114,7 @@ mod tests {
     fn a_mark_that_could_not_be_written_is_written_later() {
         let dir = directory("mark-late");
         let mut keeper = MarkKeeper::new(&dir).unwrap();
-        // What is written first lies in the way.
+        // The temporary file cannot be created.
         let obstacle = dir.high_water().with_extension("new");
         fs::create_dir(&obstacle).unwrap();
         keeper.told(&map(7));

@@ -102,8 +102,8 @@ fn move_back(data: &DataArgs) -> Result<()> {
     Ok(())
 }
 
-/// The etcd counts no more, if it is as it was when it was read. A monitor that has stood still since then, and says
-/// nothing by `present`, may have gone on meanwhile; from here on it writes nothing.
+/// The etcd counts no more, if it is as it was when it was read. A monitor that has stood still since then,
+/// and says nothing by `present`, may have gone on meanwhile; from here on it writes nothing.
 fn end_use(etcd: &mut EtcdTool, found: &[Entry], revision: Revision) -> Result<()> {
     let mut end = Transaction::default();
     // Whatever a monitor writes of the state, it writes a version with it.

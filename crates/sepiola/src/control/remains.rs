@@ -28,7 +28,7 @@ const MEMORY: u64 = 64 << 20;
 /// How long is waited between looks at a store that has threads of its own.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What is known of a cluster from some of its OSDs.
+/// State of a cluster as found on some of its OSDs.
 #[derive(Debug, Default)]
 pub struct Found {
     /// The newest one.

@@ -1,11 +1,10 @@
 //! One thread: a reactor, the daemons on it, and all their sessions.
 //!
-//! A turn hands everything that arrived to the daemons, lets them speak until nobody has anything
-//! left to say, and then gives each socket all that was written for it, and the disks all that was
-//! asked of them, in one system call. Who was told nothing in a turn is not asked anything either, so
-//! a turn costs what happens in it, however many daemons there are.
+//! A turn hands all inputs to the daemons, runs them until no output is left, and then passes the pending
+//! bytes of each socket and all disk operations to the kernel in one system call. A daemon without inputs in
+//! a turn is not polled, so the cost of a turn depends on its events, not on the number of daemons.
 
-use super::links::{Directory, LinkEnd, NodeAddress, Parcel, Post};
+use super::links::{Directory, LinkEnd, LocalMessage, NodeAddress, Outbox};
 use super::node::{Hosted, NodeOutput};
 use super::streams::{StreamEvent, Streams};
 use super::wire::{Listening, Wire, WireEvent, WireId};
@@ -23,28 +22,28 @@ use std::time::{Duration, Instant};
 use stdx::FastMap;
 use types::{EntityAddrVec, EntityName, ParticipantName, features};
 
-/// Parcels that a core's mailbox holds before senders have to wait.
+/// Messages that a core's mailbox holds before senders have to wait.
 const MAILBOX_CAPACITY: usize = 4096;
-/// How often sessions are asked whether their time is up; keepalives need no better.
+/// Interval of checking sessions for timeouts; keepalives need no finer one.
 const SESSION_SWEEP: Duration = Duration::from_millis(250);
-/// When a full mailbox is tried again.
-const POST_RETRY: Duration = Duration::from_micros(200);
-/// How long a port may be held by a predecessor that was killed.
+/// Delay before a full mailbox is tried again.
+const OUTBOX_RETRY: Duration = Duration::from_micros(200);
+/// Time for which a killed predecessor may hold a port.
 const PORT_TIME_MAX: Duration = Duration::from_secs(5);
 const PORT_RETRY: Duration = Duration::from_millis(10);
-/// A disk operation's token: the node above, what the node calls it below.
+/// Token of a disk operation: the node's number in the upper bits, the node's own token below.
 const NODE_SHIFT: u32 = 48;
-/// How long a core that ends waits for its storage.
+/// Time that an ending core waits for its storage.
 const CLOSE_TIME_MAX: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CoreConfig {
     pub index: usize,
-    /// Seeds session cookies and nonces of connections; from the system's entropy.
+    /// Seed of session cookies and connection nonces, from the system's entropy.
     pub seed: u64,
 }
 
-/// What a session of a daemon runs over.
+/// Transport of a daemon's session.
 #[derive(Debug, Clone, Copy)]
 enum Link {
     Wire(WireId),
@@ -54,11 +53,11 @@ enum Link {
 struct Slot<N> {
     node: N,
     links: FastMap<ConnId, Link>,
-    /// It was told something and may have something to say.
+    /// Has had inputs and may have outputs.
     touched: bool,
-    /// It was told something since it was last asked for disk operations and for its timeout.
+    /// Has had inputs since its disk operations and its timeout were polled.
     is_stirred: bool,
-    /// When it wants to be called next, while it is not stirred.
+    /// Time of the next timeout, while it is not stirred.
     due: Option<Time>,
 }
 
@@ -77,7 +76,7 @@ impl<N: Hosted> Slot<N> {
         if self.is_stirred { self.node.poll_timeout() } else { self.due }
     }
 
-    /// All that it was told has had its effect.
+    /// All inputs have been processed.
     fn rest(&mut self) {
         self.is_stirred = false;
         self.due = self.node.poll_timeout();
@@ -93,12 +92,12 @@ pub struct Core<N> {
     wire: Wire,
     slots: Vec<Slot<N>>,
     next_accepted: u64,
-    /// Parcels for daemons of this core.
-    parcels: VecDeque<Parcel>,
-    post: Post,
+    /// Messages for daemons of this core.
+    local_messages: VecDeque<LocalMessage>,
+    outbox: Outbox,
     directory: Directory,
-    mailbox: Mailbox<Parcel>,
-    sender: Sender<Parcel>,
+    mailbox: Mailbox<LocalMessage>,
+    sender: Sender<LocalMessage>,
     next_sweep: Time,
 }
 
@@ -115,8 +114,8 @@ impl<N: Hosted> Core<N> {
             wire: Wire::new(config.seed),
             slots: Vec::new(),
             next_accepted: ConnId::ACCEPTED,
-            parcels: VecDeque::new(),
-            post: Post::new(Vec::new()),
+            local_messages: VecDeque::new(),
+            outbox: Outbox::new(Vec::new()),
             directory: Directory::default(),
             mailbox,
             sender,
@@ -128,12 +127,12 @@ impl<N: Hosted> Core<N> {
         self.reactor.waker()
     }
 
-    /// The way into this core's mailbox.
-    pub fn sender(&self) -> Sender<Parcel> {
+    /// The sending end of this core's mailbox.
+    pub fn sender(&self) -> Sender<LocalMessage> {
         self.sender.clone()
     }
 
-    /// Where the next daemon that is added will live.
+    /// Address of the next daemon that is added.
     pub fn next_address(&self) -> NodeAddress {
         NodeAddress { core: self.config.index, node: self.slots.len() }
     }
@@ -144,18 +143,17 @@ impl<N: Hosted> Core<N> {
         address
     }
 
-    /// Opens a file to the daemons of this core.
+    /// Opens a file for the daemons of this core.
     pub fn add_file(&mut self, file: DiskFile) -> io::Result<FileId> {
         self.reactor.add_file(file)
     }
 
-    /// Whether the storage of all daemons serves; an error if one never will.
+    /// True if the storage of all daemons is open; an error if one failed to open.
     pub fn is_open(&self) -> Result<bool> {
         self.slots.iter().try_fold(true, |all, slot| Ok(all & slot.node.is_open()?))
     }
 
-    /// Lets storage write what it would rather not leave to the next start. It may go without, so
-    /// this does not wait for long.
+    /// Lets storage write what saves work at the next start. It is optional, so the wait is short.
     pub fn close_storage(&mut self) -> Result<()> {
         self.slots.iter_mut().for_each(|slot| slot.touch().close_storage());
         let give_up = self.clock.now() + CLOSE_TIME_MAX;
@@ -171,13 +169,13 @@ impl<N: Hosted> Core<N> {
         self.slots[node].touch()
     }
 
-    /// Tells where the other daemons are; before the first turn.
-    pub fn introduce(&mut self, directory: Directory, cores: Vec<Sender<Parcel>>) {
+    /// Sets the addresses of the other daemons; called before the first turn.
+    pub fn introduce(&mut self, directory: Directory, cores: Vec<Sender<LocalMessage>>) {
         self.directory = directory;
-        self.post = Post::new(cores);
+        self.outbox = Outbox::new(cores);
     }
 
-    /// Listens for sessions to a daemon, which presents itself there as `listening` says.
+    /// Listens for sessions to a daemon, which presents itself there as `listening`.
     pub fn listen(&mut self, addr: SocketAddr, listening: Listening) -> Result<SocketAddr> {
         let (id, local) =
             self.listen_patiently(addr).with_context(|| format!("listening on {addr}"))?;
@@ -185,8 +183,8 @@ impl<N: Hosted> Core<N> {
         Ok(local)
     }
 
-    /// The kernel takes a killed process's ring apart in the background; until it has, the sockets
-    /// in there hold their ports.
+    /// Retries while the port is in use: the kernel takes a killed process's ring apart in the background,
+    /// and its sockets hold their ports until then.
     fn listen_patiently(&mut self, addr: SocketAddr) -> io::Result<(ListenerId, SocketAddr)> {
         let give_up = Instant::now() + PORT_TIME_MAX;
         loop {
@@ -203,11 +201,11 @@ impl<N: Hosted> Core<N> {
 
     /// One turn of the loop; waits at most until `deadline`.
     pub fn turn(&mut self, deadline: Time) -> Result<()> {
-        let is_post_waiting = self.post.offer_all();
+        let is_outbox_waiting = self.outbox.offer_all();
         let now = self.clock.now();
-        let until = match (self.wire.is_waiting(), is_post_waiting) {
+        let until = match (self.wire.is_waiting(), is_outbox_waiting) {
             (true, _) => now,
-            (false, true) => deadline.min(now + POST_RETRY),
+            (false, true) => deadline.min(now + OUTBOX_RETRY),
             (false, false) => self.wake_time().min(deadline),
         };
         let timeout = until.since(now);
@@ -216,8 +214,8 @@ impl<N: Hosted> Core<N> {
         while let Some(event) = self.reactor.poll_event() {
             self.handle_event(event);
         }
-        while let Some(parcel) = self.mailbox.receive() {
-            self.deliver(parcel);
+        while let Some(local_message) = self.mailbox.receive() {
+            self.deliver(local_message);
         }
         self.run_nodes();
         self.sweep_sessions();
@@ -226,7 +224,7 @@ impl<N: Hosted> Core<N> {
         Ok(())
     }
 
-    /// Sends what `settle` has left to be sent, and begins what disks are to do.
+    /// Sends the outputs of `settle`, and begins disk operations.
     pub fn transmit(&mut self) {
         self.wire.transmit(&mut self.reactor);
         for (node, slot) in self.slots.iter_mut().enumerate().filter(|(_, slot)| slot.is_stirred) {
@@ -244,12 +242,12 @@ impl<N: Hosted> Core<N> {
         }
     }
 
-    /// Lets the daemons act on what the caller asked of them between turns.
+    /// Runs the daemons for requests that the caller made between turns.
     pub fn settle(&mut self) {
         loop {
             let mut quiet = self.run_wire();
-            while let Some(parcel) = self.parcels.pop_front() {
-                self.deliver(parcel);
+            while let Some(local_message) = self.local_messages.pop_front() {
+                self.deliver(local_message);
                 quiet = false;
             }
             for node in 0..self.slots.len() {
@@ -312,7 +310,7 @@ impl<N: Hosted> Core<N> {
             Event::Drained { socket } => self.wire.drained(socket),
             Event::Closed { socket, error } => self.disconnected(socket, error),
             Event::DiskDone { token, result } => self.disk_done(token, result),
-            // By a storage that has threads: it is not said whose.
+            // A storage with threads has completions; the event does not name it.
             Event::Woken => self.slots.iter_mut().for_each(|slot| slot.is_stirred = true),
         }
     }
@@ -334,7 +332,7 @@ impl<N: Hosted> Core<N> {
         }
     }
 
-    /// A session is over for its daemon, too.
+    /// Ends a session for its daemon as well.
     fn end(&mut self, id: WireId) {
         let (node, conn) = self.wire.owner(id);
         let slot = &mut self.slots[node];
@@ -352,7 +350,7 @@ impl<N: Hosted> Core<N> {
 
     fn received(&mut self, socket: rt::SocketId, bytes: Bytes) {
         self.wire.received(self.now, socket, bytes);
-        // Messages are handed over as they are decoded, so that a long chunk does not pile up.
+        // Messages are delivered as they are decoded, so that a long chunk does not pile up.
         self.run_wire();
         self.wire.after_received(&mut self.reactor, socket);
     }
@@ -387,14 +385,14 @@ impl<N: Hosted> Core<N> {
                 Some(Link::Wire(id)) => self.wire.send(&mut self.reactor, *id, message),
                 Some(Link::Local(end)) => {
                     let to = *end;
-                    self.dispatch(Parcel::Message { to, message });
+                    self.dispatch(LocalMessage::Message { to, message });
                 }
                 None => {}
             },
             NodeOutput::Connect { conn, target } => self.connect(node, conn, &target),
             NodeOutput::Close { conn } => match self.slots[node].links.remove(&conn) {
                 Some(Link::Wire(id)) => self.wire.remove(&mut self.reactor, id),
-                Some(Link::Local(to)) => self.dispatch(Parcel::Closed { to }),
+                Some(Link::Local(to)) => self.dispatch(LocalMessage::Closed { to }),
                 None => {}
             },
             NodeOutput::Auth { conn, verdict } => {
@@ -414,12 +412,12 @@ impl<N: Hosted> Core<N> {
         let here = NodeAddress { core: self.config.index, node };
         if let Some(address) = self.directory.find(target) {
             let from = LinkEnd { address: here, conn };
-            // The other end numbers the session in its own space, above what wires there use.
+            // The other end numbers the session in its own space, above the numbers of its sockets' sessions.
             let to = LinkEnd { address, conn: local_conn(here, conn) };
             self.slots[node].links.insert(conn, Link::Local(to));
             let participant = self.slots[node].node.participant();
             let me = local_peer(participant, self.wire.addrs_of(participant));
-            self.dispatch(Parcel::Opened { to, from, peer: Box::new(me) });
+            self.dispatch(LocalMessage::Opened { to, from, peer: Box::new(me) });
             let other = local_peer(target.participant, target.addrs.clone());
             return self.slots[node].touch().handle_opened(self.now, conn, other);
         }
@@ -428,28 +426,28 @@ impl<N: Hosted> Core<N> {
         self.slots[node].links.insert(conn, Link::Wire(id));
     }
 
-    fn dispatch(&mut self, parcel: Parcel) {
-        if parcel.destination().address.core == self.config.index {
-            self.parcels.push_back(parcel);
+    fn dispatch(&mut self, local_message: LocalMessage) {
+        if local_message.destination().address.core == self.config.index {
+            self.local_messages.push_back(local_message);
         } else {
-            self.post.send(parcel);
+            self.outbox.send(local_message);
         }
     }
 
-    fn deliver(&mut self, parcel: Parcel) {
-        let slot = &mut self.slots[parcel.destination().address.node];
-        match parcel {
-            Parcel::Opened { to, from, peer } => {
+    fn deliver(&mut self, local_message: LocalMessage) {
+        let slot = &mut self.slots[local_message.destination().address.node];
+        match local_message {
+            LocalMessage::Opened { to, from, peer } => {
                 slot.links.insert(to.conn, Link::Local(from));
                 slot.touch().handle_opened(self.now, to.conn, *peer);
             }
             // A message that crossed with the end of its session is dropped, as on any network.
-            Parcel::Message { to, message } => {
+            LocalMessage::Message { to, message } => {
                 if slot.links.contains_key(&to.conn) {
                     slot.touch().handle_message(self.now, to.conn, message);
                 }
             }
-            Parcel::Closed { to } => {
+            LocalMessage::Closed { to } => {
                 if slot.links.remove(&to.conn).is_some() {
                     slot.touch().handle_closed(self.now, to.conn);
                 }
@@ -458,14 +456,13 @@ impl<N: Hosted> Core<N> {
     }
 }
 
-/// The number that the accepting end of a local link knows it by: unique, because it holds the
-/// opener's address and its own number.
+/// Id of a local link at its accepting end: unique, because it holds the opener's address and number.
 fn local_conn(from: NodeAddress, conn: ConnId) -> ConnId {
     const LOCAL: u64 = 1 << 63;
     ConnId(LOCAL | (from.core as u64) << 48 | (from.node as u64) << 33 | conn.0)
 }
 
-/// Daemons of one process trust each other.
+/// The peer of a local link; daemons of one process trust each other.
 fn local_peer(participant: ParticipantName, addrs: EntityAddrVec) -> Peer {
     Peer {
         participant,

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use stdx::FastMap;
 use types::{EntityType, ParticipantName};
 
-/// Where a daemon of this process lives.
+/// Address of a daemon in this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeAddress {
     pub core: usize,
@@ -21,18 +21,20 @@ pub struct LinkEnd {
     pub conn: ConnId,
 }
 
-/// What travels over local links, to the end that is named.
+/// A message over a local link, with its destination.
 #[derive(Debug)]
-pub enum Parcel {
+pub enum LocalMessage {
     Opened { to: LinkEnd, from: LinkEnd, peer: Box<Peer> },
     Message { to: LinkEnd, message: Message },
     Closed { to: LinkEnd },
 }
 
-impl Parcel {
+impl LocalMessage {
     pub fn destination(&self) -> LinkEnd {
         match self {
-            Parcel::Opened { to, .. } | Parcel::Message { to, .. } | Parcel::Closed { to } => *to,
+            LocalMessage::Opened { to, .. }
+            | LocalMessage::Message { to, .. }
+            | LocalMessage::Closed { to } => *to,
         }
     }
 }
@@ -41,7 +43,7 @@ impl Parcel {
 #[derive(Debug, Clone, Default)]
 pub struct Directory {
     nodes: FastMap<ParticipantName, NodeAddress>,
-    /// Monitors, by where they listen: their ranks change while they run, and another one may come to have theirs.
+    /// Monitors by listening address: ranks change while they run, and may pass to another monitor.
     monitors: Vec<(SocketAddr, NodeAddress)>,
 }
 
@@ -54,7 +56,7 @@ impl Directory {
         self.monitors.push((listen, address));
     }
 
-    /// The daemon that is meant, if it lives here.
+    /// The daemon for a target, if it runs in this process.
     pub fn find(&self, target: &ConnectTarget) -> Option<NodeAddress> {
         if target.participant.kind != EntityType::MON {
             return self.nodes.get(&target.participant).copied();
@@ -66,37 +68,37 @@ impl Directory {
     }
 }
 
-/// Sends parcels to the mailboxes of the other cores, in order.
+/// Sends local messages to the mailboxes of the other cores, in order.
 #[derive(Debug)]
-pub struct Post {
-    cores: Vec<Sender<Parcel>>,
-    /// What a full mailbox did not take; it is offered again each turn. What waits here is bounded by
-    /// what clients may have in flight.
-    waiting: Vec<VecDeque<Parcel>>,
+pub struct Outbox {
+    cores: Vec<Sender<LocalMessage>>,
+    /// Messages that a full mailbox did not take; they are offered again each turn. Their number is bounded
+    /// by the requests that clients may have in flight.
+    waiting: Vec<VecDeque<LocalMessage>>,
 }
 
-impl Post {
-    pub fn new(cores: Vec<Sender<Parcel>>) -> Self {
+impl Outbox {
+    pub fn new(cores: Vec<Sender<LocalMessage>>) -> Self {
         let waiting = cores.iter().map(|_| VecDeque::new()).collect();
-        Post { cores, waiting }
+        Outbox { cores, waiting }
     }
 
-    pub fn send(&mut self, parcel: Parcel) {
-        let core = parcel.destination().address.core;
-        self.waiting[core].push_back(parcel);
+    pub fn send(&mut self, local_message: LocalMessage) {
+        let core = local_message.destination().address.core;
+        self.waiting[core].push_back(local_message);
         self.offer(core);
     }
 
-    /// Whether parcels still wait.
+    /// True if messages still wait.
     pub fn offer_all(&mut self) -> bool {
         (0..self.cores.len()).for_each(|core| self.offer(core));
         self.waiting.iter().any(|queue| !queue.is_empty())
     }
 
     fn offer(&mut self, core: usize) {
-        while let Some(parcel) = self.waiting[core].pop_front() {
-            if let Err(parcel) = self.cores[core].send(parcel) {
-                self.waiting[core].push_front(parcel);
+        while let Some(local_message) = self.waiting[core].pop_front() {
+            if let Err(local_message) = self.cores[core].send(local_message) {
+                self.waiting[core].push_front(local_message);
                 return;
             }
         }

@@ -1,11 +1,10 @@
-//! Hosting engines: pairs daemons with sessions, sessions with sockets, and daemons with storage.
+//! Hosting of engines: pairs daemons with sessions, sessions with sockets, and daemons with storage.
 //!
-//! A [`Core`] is one thread: a reactor and the daemons that live on it. Daemons of one process reach
-//! each other by *local links* that carry messages as they are, on the same core by a queue and
-//! between cores by a mailbox; everybody else comes through sockets and `msgr` sessions. Daemons
-//! cannot tell the difference.
+//! A [`Core`] is one thread: a reactor and its daemons. Daemons of one process reach each other by *local
+//! links* that move messages without encoding, on the same core by a queue and between cores by a mailbox;
+//! other peers connect through sockets and `msgr` sessions. Daemons cannot tell the difference.
 //!
-//! Nothing here knows what messages mean.
+//! This module does not interpret messages.
 
 mod core;
 mod links;
@@ -14,7 +13,7 @@ mod streams;
 mod wire;
 
 pub use core::{Core, CoreConfig};
-pub use links::{Directory, NodeAddress, Parcel};
+pub use links::{Directory, LocalMessage, NodeAddress};
 pub(crate) use node::sessions_go_to;
 pub use node::{DaemonNode, Hosted, NoStorage, NodeOutput, Storage, StorageIo};
 pub use streams::{StreamEvent, StreamOutput};

@@ -1,4 +1,4 @@
-//! A daemon and its storage as one thing that a core can run.
+//! A daemon with its storage as one unit that a core can run.
 
 use super::streams::{StreamEvent, StreamOutput};
 use engine::{
@@ -8,12 +8,12 @@ use engine::{
 use rt::{DiskRequest, DiskResult, FileId, SocketId};
 use types::ParticipantName;
 
-/// What keeps a daemon's state. Completions are polled for after each request and whenever the
-/// core was woken or a disk operation is done.
+/// Storage of a daemon's state. Completions are polled after each request, whenever the core was woken, and
+/// after a disk operation.
 ///
-/// A storage with threads of its own wakes the core. One without uses the core's reactor: all that it
-/// wants to do to disks when the daemons of a turn have spoken is begun at once, and all that is done
-/// when a turn begins is handed over before it is asked for more.
+/// A storage with threads of its own wakes the core. One without threads uses the core's reactor: its disk
+/// operations begin together after the daemons of a turn have run, and completed ones are delivered at the
+/// beginning of a turn.
 pub trait Storage {
     type Request;
     type Completion;
@@ -29,19 +29,19 @@ pub trait Storage {
         None
     }
     fn handle_timeout(&mut self, _now: Time) {}
-    /// Whether it serves; an error if it never will. Requests are taken before that.
+    /// True if it serves requests; an error if it failed to open. Requests are accepted before.
     fn is_open(&self) -> anyhow::Result<bool> {
         Ok(true)
     }
-    /// The process is about to end: what is to be written before is written now.
+    /// The process is about to end: optional writes are made now.
     fn close(&mut self) {}
-    /// Whether that is done.
+    /// True when these writes are done.
     fn is_closed(&self) -> bool {
         true
     }
 }
 
-/// A disk operation that a daemon's storage wants; `token` tells it from its others.
+/// A disk operation of a daemon's storage, identified by `token`.
 #[derive(Debug)]
 pub struct StorageIo {
     pub file: FileId,
@@ -49,7 +49,7 @@ pub struct StorageIo {
     pub request: DiskRequest,
 }
 
-/// For daemons that keep nothing.
+/// Storage of daemons without state.
 #[derive(Debug, Default)]
 pub struct NoStorage;
 
@@ -64,7 +64,7 @@ impl Storage for NoStorage {
     }
 }
 
-/// What is left of a daemon's outputs once storage requests are taken care of.
+/// Outputs of a daemon other than storage requests.
 #[derive(Debug)]
 pub enum NodeOutput {
     Send { conn: ConnId, message: Message },
@@ -74,9 +74,9 @@ pub enum NodeOutput {
     Pause { conn: ConnId, paused: bool },
 }
 
-/// What a core runs.
+/// A unit that a core runs.
 pub trait Hosted {
-    /// Who it is to its peers.
+    /// Name towards its peers.
     fn participant(&self) -> ParticipantName;
     fn handle_auth(&mut self, now: Time, conn: ConnId, request: AuthRequest);
     fn authenticate(&mut self, now: Time, conn: ConnId, step: ConnectingStep) -> ConnectingAnswer;
@@ -85,32 +85,32 @@ pub trait Hosted {
     fn handle_message(&mut self, now: Time, conn: ConnId, message: Message);
     fn handle_closed(&mut self, now: Time, conn: ConnId);
     fn handle_timeout(&mut self, now: Time);
-    /// Hands completions of storage to the daemon; whether there were any.
+    /// Delivers storage completions to the daemon; true if there were any.
     fn pump_storage(&mut self, now: Time) -> bool;
     fn poll_output(&mut self, now: Time) -> Option<NodeOutput>;
     fn poll_timeout(&self) -> Option<Time>;
-    /// The same as a [`Storage`] has.
+    /// See [`Storage::poll_io`].
     fn poll_io(&mut self) -> Option<StorageIo> {
         None
     }
     fn handle_io(&mut self, _now: Time, _token: u64, _result: DiskResult) {}
-    /// Something happened to a connection that is no session.
+    /// An event of a connection that is not a session.
     fn handle_stream(&mut self, _now: Time, _socket: SocketId, _event: StreamEvent) {}
     fn poll_stream(&mut self) -> Option<(SocketId, StreamOutput)> {
         None
     }
-    /// Whether its storage serves; an error if it never will.
+    /// See [`Storage::is_open`].
     fn is_open(&self) -> anyhow::Result<bool> {
         Ok(true)
     }
-    /// The same as a [`Storage`] has.
+    /// See [`Storage::close`].
     fn close_storage(&mut self) {}
     fn is_storage_closed(&self) -> bool {
         true
     }
 }
 
-/// What sessions tell goes to a part of the daemon.
+/// Delegates session events to a component of the daemon.
 macro_rules! sessions_go_to {
     ($($part:tt)+) => {
         fn handle_auth(&mut self, now: Time, conn: ConnId, request: engine::AuthRequest) {
@@ -199,7 +199,7 @@ where
                 Some(Output::Auth { conn, verdict }) => NodeOutput::Auth { conn, verdict },
                 Some(Output::Pause { conn, paused }) => NodeOutput::Pause { conn, paused },
                 None => {
-                    // Requests may have been answered at once, and the answers may ask for more.
+                    // Requests may have completed at once, and the completions may cause more.
                     let completion = self.storage.poll_completion()?;
                     self.daemon.handle_completion(now, completion);
                     continue;

@@ -1,4 +1,4 @@
-//! Connections that are no sessions: a daemon speaks another protocol over them, byte by byte.
+//! Streams: connections for other protocols than msgr, which a daemon serves byte by byte.
 
 use super::core::Core;
 use super::node::Hosted;
@@ -9,40 +9,40 @@ use std::net::SocketAddr;
 use std::path::Path;
 use stdx::FastMap;
 
-/// A daemon that has queued more than this is told that its peer does not read.
+/// Queued bytes from which a daemon is informed that its peer does not read.
 const BEHIND: usize = 8 << 20;
 
-/// What happened to a connection.
+/// An event of a stream.
 #[derive(Debug)]
 pub enum StreamEvent {
     Accepted,
     Received(Bytes),
-    /// What [`StreamOutput::ReceiveInto`] was given, with more in it.
+    /// The buffer of [`StreamOutput::ReceiveInto`] with received bytes appended.
     Filled(BytesMut),
-    /// Nothing is being received: the daemon says how to go on.
+    /// No receive is armed: the daemon decides how to continue.
     Idle,
-    /// More is queued than should be; `Drained` follows.
+    /// Too many bytes are queued; `Drained` follows.
     Behind,
     Drained,
-    /// Nothing more is heard of it.
+    /// Last event of the stream.
     Closed,
 }
 
-/// What a daemon does with a connection.
+/// Action of a daemon on a stream.
 #[derive(Debug)]
 pub enum StreamOutput {
     Send(Bytes),
-    /// What was queued goes out.
+    /// Sends the queued bytes.
     Flush,
     Pause(bool),
-    /// Ends receiving as it is; `Idle` follows.
+    /// Stops receiving; `Idle` follows.
     StopReceiving,
     Receive,
     ReceiveInto(BytesMut, usize),
     Close,
 }
 
-/// Which daemon has which connection.
+/// Daemons by stream.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
     listeners: FastMap<ListenerId, usize>,
@@ -50,7 +50,7 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// Sorts out what is about a stream; the rest is about sessions.
+    /// Separates events of streams from those of sessions.
     pub fn take(&mut self, event: Event) -> Result<(usize, SocketId, StreamEvent), Event> {
         if self.listeners.is_empty() {
             return Err(event);
@@ -85,7 +85,7 @@ impl Streams {
         Ok((node, socket, event))
     }
 
-    /// Does what a daemon wants. Whether it is to be told that its peer is behind.
+    /// Performs an action; true if the daemon must be informed that its peer is behind.
     pub fn perform(
         &mut self,
         reactor: &mut Reactor,
@@ -119,7 +119,7 @@ impl Streams {
 }
 
 impl<N: Hosted> Core<N> {
-    /// Listens for connections of another protocol to a daemon.
+    /// Listens for streams to a daemon.
     pub fn listen_for_streams(&mut self, addr: SocketAddr, node: usize) -> Result<SocketAddr> {
         let listening = self.reactor.listen(addr);
         let (id, local) = listening.with_context(|| format!("listening on {addr}"))?;
@@ -127,7 +127,7 @@ impl<N: Hosted> Core<N> {
         Ok(local)
     }
 
-    /// The same at a Unix socket.
+    /// Listens at a Unix socket.
     pub fn listen_for_streams_at(&mut self, path: &Path, node: usize) -> Result<()> {
         let listening = self.reactor.listen_unix(path);
         let id = listening.with_context(|| format!("listening on {}", path.display()))?;

@@ -22,34 +22,34 @@ use std::sync::Arc;
 use stdx::{FastMap, Prng, Slab};
 use types::{AddrType, EntityAddr, EntityAddrVec, EntityType, ParticipantName};
 
-/// What a socket is given before it has sent some of it; the rest waits as messages, which cost
-/// less memory than frames and can still be dropped with their session.
+/// Bytes queued at a socket; the rest waits as messages, which take less memory than frames and can be
+/// dropped with their session.
 const SOCKET_QUEUE_MAX: usize = 1 << 20;
-/// An accepted session with more than this to send is not listened to until it has less than the
-/// second: who does not read answers should not ask. Never at both ends, or both would wait.
+/// Bounds in bytes of an accepted session's send queue: above the first, receiving stops until the queue is
+/// below the second (back-pressure). It applies to one end only, or both would wait for each other.
 const SEND_QUEUE_HIGH: usize = 32 << 20;
 const SEND_QUEUE_LOW: usize = 16 << 20;
-/// What may wait for an accepted peer before its session ends. Answers to what was asked before the
-/// session was choked still come: librados has 100 MiB in flight (`objecter_inflight_op_bytes`), the
-/// kernel's block device 128 requests of 4 MiB.
+/// Bytes queued for an accepted peer before its session ends. Replies to requests that arrived before
+/// back-pressure still come: librados has 100 MiB in flight (`objecter_inflight_op_bytes`), the kernel's
+/// block device 128 requests of 4 MiB.
 const ACCEPTED_QUEUE_MAX: usize = 512 << 20;
-/// Accepted connections whose peers have not proved who they are: beyond it the oldest is dropped.
+/// Accepted connections with unauthenticated peers; beyond it the oldest is dropped.
 const NEWCOMERS_MAX: usize = if cfg!(test) { 8 } else { 1024 };
 
-/// Names a session of this core; never names another one later.
+/// Id of a session of this core; never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WireId(u64);
 
-/// As whom connections at a listener are met, and for which daemon.
+/// Identity that a listener presents to connecting peers, with the daemon that it belongs to.
 #[derive(Debug, Clone, Copy)]
 pub struct Listening {
     pub node: usize,
     pub participant: ParticipantName,
-    /// Tells incarnations of a daemon at the same address apart.
+    /// Distinguishes incarnations of a daemon at the same address.
     pub nonce: u32,
 }
 
-/// What a session tells its daemon.
+/// Event of a session for its daemon.
 #[derive(Debug)]
 pub enum WireEvent {
     Auth(AuthRequest),
@@ -64,13 +64,13 @@ struct Entry {
     socket: Option<SocketId>,
     node: usize,
     conn: ConnId,
-    /// The daemon wants no messages for now.
+    /// The daemon has paused the session.
     paused: bool,
-    /// The peer does not read what it is sent.
+    /// Receiving is stopped because the peer does not read.
     choked: bool,
-    /// In `to_poll`.
+    /// The session is in `to_poll`.
     queued: bool,
-    /// In `to_transmit`.
+    /// The session is in `to_transmit`.
     dirty: bool,
 }
 
@@ -79,7 +79,7 @@ impl Entry {
         self.paused || self.choked
     }
 
-    /// The end of a session is always told.
+    /// The end of a session is delivered even if the session is paused.
     fn poll_event(&mut self) -> Option<Event> {
         match self.is_silenced() && !self.session.is_closed() {
             true => None,
@@ -98,13 +98,13 @@ pub struct Wire {
     listeners: BTreeMap<ListenerId, (Arc<Config>, Listening)>,
     entries: Slab<Entry>,
     by_socket: FastMap<SocketId, WireId>,
-    /// Accepted sessions in order; those that are open by now are looked over.
+    /// Accepted sessions in order; open ones are skipped.
     newcomers: VecDeque<WireId>,
     prng: Prng,
     nonce: u32,
     /// Sessions that may have events.
     to_poll: VecDeque<WireId>,
-    /// Sessions that may have something to send.
+    /// Sessions that may have bytes to send.
     to_transmit: Vec<WireId>,
     pieces: Vec<Bytes>,
 }
@@ -137,7 +137,7 @@ impl Wire {
         self.listeners.insert(id, (Arc::new(config), listening));
     }
 
-    /// Where a daemon of this core is listened for.
+    /// Listening addresses of a daemon of this core.
     pub fn addrs_of(&self, participant: ParticipantName) -> EntityAddrVec {
         let mut configs = self.listeners.values();
         let found = configs.find(|(_, listening)| listening.participant == participant);
@@ -155,12 +155,12 @@ impl Wire {
         self.entries.len()
     }
 
-    /// Whether `poll_event` has sessions to ask.
+    /// True if sessions wait to be polled.
     pub fn is_waiting(&self) -> bool {
         !self.to_poll.is_empty()
     }
 
-    /// A connection has come in: the node that it is for, and the session's name.
+    /// Accepts a connection; returns its node and session.
     pub fn accept(
         &mut self,
         now: Time,
@@ -189,7 +189,7 @@ impl Wire {
         None
     }
 
-    /// A daemon opens a session.
+    /// Opens a session for a daemon.
     pub fn connect(
         &mut self,
         now: Time,
@@ -200,7 +200,7 @@ impl Wire {
     ) -> WireId {
         let mut config = match me.kind {
             EntityType::CLIENT => Config::client(self.nonce),
-            // A daemon is known by the address at which it listens.
+            // A daemon is known by its listening address.
             kind => Config::daemon(kind, me.number, self.addrs_of(me)),
         };
         patience::set(&mut config, target.participant.kind);
@@ -238,7 +238,7 @@ impl Wire {
         self.on_socket(socket, |session| session.handle_filled(now, buffer));
     }
 
-    /// A connection is lost, or was not made. The session that nobody was there for, if that is why.
+    /// A connection is lost or was not established. Returns the session if the target refused the connection.
     pub fn disconnected(
         &mut self,
         now: Time,
@@ -267,8 +267,8 @@ impl Wire {
         }
     }
 
-    /// After everything that had arrived was looked at: the rest of a large segment is received
-    /// straight into its buffer.
+    /// Called when all received bytes were processed: arms a receive of the rest of a large segment straight
+    /// into its buffer.
     pub fn after_received(&mut self, reactor: &mut Reactor, socket: SocketId) {
         let session = self.by_socket.get(&socket).and_then(|id| self.entries.get(id.0));
         if session.is_some_and(|entry| entry.session.receive_hint().is_some()) {
@@ -294,10 +294,10 @@ impl Wire {
     pub fn send(&mut self, reactor: &mut Reactor, id: WireId, message: Message) {
         let Some(entry) = self.entries.get_mut(id.0) else { return };
         if entry.session.send(message).is_err() {
-            // Perhaps this message was the one too many, and the daemon is to be told.
+            // This message may have exceeded the queue's bound, and the daemon must be informed.
             return self.touch(id);
         }
-        // What a lossless session holds may only wait to be acknowledged, which must be heard.
+        // A lossless session's queue may only wait for acknowledgements, which must be received.
         let is_behind = entry.session.policy() == Policy::Lossy
             && entry.session.queued_bytes() > SEND_QUEUE_HIGH;
         if is_behind && !entry.choked && entry.conn.is_accepted() {
@@ -334,8 +334,8 @@ impl Wire {
         self.touch(id);
     }
 
-    /// Ends a session: its daemon wants no more of it, or was told that it is over. What it still
-    /// has to say, perhaps why, goes out as far as the socket takes it.
+    /// Ends a session on request of its daemon or after its last event. Pending bytes are sent as far as the
+    /// socket takes them at once.
     pub fn remove(&mut self, reactor: &mut Reactor, id: WireId) {
         if let Some(mut entry) = self.entries.remove(id.0) {
             fill(&mut self.pieces, reactor, &mut entry);
@@ -350,7 +350,7 @@ impl Wire {
         }
     }
 
-    /// What happened next in any session that the daemons do not pause.
+    /// The next event of any session that is not paused.
     pub fn poll_event(&mut self, now: Time, reactor: &mut Reactor) -> Option<(WireId, WireEvent)> {
         while let Some(id) = self.to_poll.front().copied() {
             let Some(event) = self.entries.get_mut(id.0).and_then(Entry::poll_event) else {
@@ -433,7 +433,7 @@ impl Wire {
         }
     }
 
-    /// Gives each socket what its session has to say, in one call to the kernel.
+    /// Sends the pending bytes of all sessions, with one system call per socket.
     pub fn transmit(&mut self, reactor: &mut Reactor) {
         let mut ids = std::mem::take(&mut self.to_transmit);
         for id in ids.drain(..) {
@@ -446,7 +446,7 @@ impl Wire {
                 self.touch(id);
             }
         }
-        // Those that were touched meanwhile, in memory that is there.
+        // Reuses the memory for sessions that were touched meanwhile.
         ids.append(&mut self.to_transmit);
         self.to_transmit = ids;
     }
@@ -475,7 +475,7 @@ impl Wire {
     }
 }
 
-/// Moves what a session has to send to its socket; the rest follows when that has drained.
+/// Moves a session's pending bytes to its socket; the rest follows after `Drained`.
 fn give(pieces: &mut Vec<Bytes>, reactor: &mut Reactor, entry: &mut Entry) {
     fill(pieces, reactor, entry);
     if let Some(socket) = entry.socket {

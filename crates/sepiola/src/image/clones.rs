@@ -8,10 +8,10 @@ use serde_json::json;
 use std::io::{self, Write};
 
 pub fn clone(args: &CloneArgs) -> Result<()> {
-    let (mut desk, parent) = begin(&args.snap.cluster, &args.snap.snap.image)?;
-    let image = spec_of(&mut desk, &args.child)?;
-    let data_pool = args.data_pool.as_ref().map(|name| desk.pool(name)).transpose()?;
-    desk.run(rbd::clone_image(CloneSpec {
+    let (mut client, parent) = begin(&args.snap.cluster, &args.snap.snap.image)?;
+    let image = spec_of(&mut client, &args.child)?;
+    let data_pool = args.data_pool.as_ref().map(|name| client.pool(name)).transpose()?;
+    client.run(rbd::clone_image(CloneSpec {
         parent,
         snapshot: args.snap.snap.snap.clone(),
         image,
@@ -29,12 +29,12 @@ pub fn clone(args: &CloneArgs) -> Result<()> {
 
 pub fn children(args: &ChildrenArgs) -> Result<()> {
     let source = &args.source.source;
-    let (mut desk, image) = begin(&args.source.cluster, &source.image)?;
-    let pools = desk.pools();
-    let children = desk.run(rbd::children(image, source.snap.clone(), pools))?;
+    let (mut client, image) = begin(&args.source.cluster, &source.image)?;
+    let pools = client.pools();
+    let children = client.run(rbd::children(image, source.snap.clone(), pools))?;
     let mut output = io::stdout().lock();
     let named: Vec<_> =
-        children.into_iter().map(|child| (desk.pool_name(child.pool), child)).collect();
+        children.into_iter().map(|child| (client.pool_name(child.pool), child)).collect();
     if args.json {
         let all: Vec<_> = named.iter().map(|(pool, child)| as_json(pool, child)).collect();
         writeln!(output, "{}", json!(all))?;
@@ -48,7 +48,7 @@ pub fn children(args: &ChildrenArgs) -> Result<()> {
     Ok(())
 }
 
-/// The names of the members are those of `rbd children --format json`.
+/// Member names are those of `rbd children --format json`.
 fn as_json(pool: &str, child: &Child) -> serde_json::Value {
     json!({
         "pool": pool,
@@ -61,6 +61,6 @@ fn as_json(pool: &str, child: &Child) -> serde_json::Value {
 }
 
 pub fn flatten(args: &ImageArgs) -> Result<()> {
-    let (mut desk, image) = begin(&args.cluster, &args.image)?;
-    desk.run(rbd::flatten(image))
+    let (mut client, image) = begin(&args.cluster, &args.image)?;
+    client.run(rbd::flatten(image))
 }

@@ -1,6 +1,6 @@
-//! An image into a file. What is zeros becomes holes, where the file can have such.
+//! Export of an image to a file. Zeros become holes where the output supports them.
 
-use super::desk::Desk;
+use super::blocking_client::BlockingClient;
 use super::window::Window;
 use crate::cli::ExportArgs;
 use crate::client::progress;
@@ -12,26 +12,26 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// What is compared with zeros at a time.
+/// Unit of comparison with zeros, in bytes.
 const GRAIN: usize = 4096;
 
 pub fn export(args: &ExportArgs) -> Result<()> {
-    let mut desk = Desk::open(&args.source.cluster)?;
-    let header = desk.open_header(&args.source.source)?;
-    // What nobody had written when the copy began is not asked for, unless a parent shows something there.
-    let map = desk.run(rbd::object_map(header.clone()))?;
+    let mut client = BlockingClient::open(&args.source.cluster)?;
+    let header = client.open_header(&args.source.source)?;
+    // Objects absent when the copy began are not read, unless a parent shows data there.
+    let map = client.run(rbd::object_map(header.clone()))?;
     let mut image = Image::new(header, false)?;
     map.into_iter().for_each(|map| image.use_map(map));
     let mut output = Output::open(&args.file, image.size())?;
     let progress = progress(Some(image.size()));
-    copy(&mut desk, &mut image, &mut output, &progress)?;
+    copy(&mut client, &mut image, &mut output, &progress)?;
     output.finish().with_context(|| format!("writing {}", args.file.display()))?;
     progress.finish_and_clear();
-    desk.close(image)
+    client.close(image)
 }
 
 fn copy(
-    desk: &mut Desk,
+    client: &mut BlockingClient,
     image: &mut Image,
     output: &mut Output,
     progress: &ProgressBar,
@@ -47,7 +47,7 @@ fn copy(
         if window.is_empty() {
             return Ok(());
         }
-        let outcome = window.next(desk, image)?;
+        let outcome = window.next(client, image)?;
         let Outcome::Data(pieces) = outcome else { continue };
         for piece in pieces {
             progress.inc(piece.len());
@@ -57,11 +57,11 @@ fn copy(
 }
 
 enum Output {
-    /// Zeros are jumped over.
+    /// Skips zeros.
     Sparse(File),
-    /// A device may hold something else than zeros, a pipe cannot jump.
+    /// A pipe, which cannot skip zeros.
     Dense(Box<dyn Write>),
-    /// A block device, of which nothing is known to be zero.
+    /// A block device, which may hold other bytes than zeros.
     Device(io::BufWriter<File>),
 }
 
@@ -134,7 +134,7 @@ fn write_sparsely(file: &mut File, data: &[u8]) -> io::Result<()> {
 }
 
 pub fn is_zero(bytes: &[u8]) -> bool {
-    // Equal to itself moved by one byte: as wide as the machine compares memory.
+    // Compares the bytes with themselves moved by one, which uses the machine's fast memory comparison.
     bytes.first().is_none_or(|first| *first == 0 && bytes[1..] == bytes[..bytes.len() - 1])
 }
 

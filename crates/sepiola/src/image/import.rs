@@ -1,6 +1,6 @@
-//! A file into a new image. What is zeros is not written: it reads as zeros anyway.
+//! Import of a file into a new image. Zeros are not written, since absent objects read as zeros.
 
-use super::desk::Desk;
+use super::blocking_client::BlockingClient;
 use super::export::is_zero;
 use super::window::Window;
 use super::{begin, shaped};
@@ -17,16 +17,16 @@ use std::io::{self, Read, Seek};
 use std::ops::Range;
 use std::path::Path;
 
-/// What is compared with zeros at a time.
+/// Unit of comparison with zeros, in bytes.
 const GRAIN: usize = 64 << 10;
 
 pub fn import(args: &ImportArgs) -> Result<()> {
     let mut input = Input::open(&args.file)?;
     let size = image_size(args.size, input.size()?)?;
-    let (mut desk, image) = begin(&args.cluster, &args.image)?;
-    let spec = shaped(&mut desk, image.clone(), size, &args.shape)?;
-    desk.run(rbd::create(spec))?;
-    let outcome = fill(&mut desk, &mut input, image.clone(), size);
+    let (mut client, image) = begin(&args.cluster, &args.image)?;
+    let spec = shaped(&mut client, image.clone(), size, &args.shape)?;
+    client.run(rbd::create(spec))?;
+    let outcome = fill(&mut client, &mut input, image.clone(), size);
     if outcome.is_err() {
         eprintln!("sepiola: {image} is incomplete; `sepiola image rm {image}` removes it");
     }
@@ -44,18 +44,23 @@ fn image_size(wanted: Option<u64>, length: Option<u64>) -> Result<u64> {
     }
 }
 
-fn fill(desk: &mut Desk, input: &mut Input, spec: rbd::ImageSpec, size: u64) -> Result<()> {
-    let mut image = desk.open_image(spec, true)?;
+fn fill(
+    client: &mut BlockingClient,
+    input: &mut Input,
+    spec: rbd::ImageSpec,
+    size: u64,
+) -> Result<()> {
+    let mut image = client.open_image(spec, true)?;
     let progress = progress(Some(size));
-    let outcome = copy(desk, input, &mut image, &progress);
+    let outcome = copy(client, input, &mut image, &progress);
     progress.finish_and_clear();
-    // The watch ends even if not all was written.
-    let closed = desk.close(image);
+    // The watch is unregistered even if the import failed.
+    let closed = client.close(image);
     outcome.and(closed)
 }
 
 fn copy(
-    desk: &mut Desk,
+    client: &mut BlockingClient,
     input: &mut Input,
     image: &mut Image,
     progress: &ProgressBar,
@@ -70,7 +75,7 @@ fn copy(
         let is_last = (data.len() as u64) < length;
         for part in parts_with_data(&data) {
             if window.is_full() {
-                window.next(desk, image)?;
+                window.next(client, image)?;
             }
             let at = offset + part.start as u64;
             window.submit(image, at, Request::Write { offset: at, data: data.slice(part) });
@@ -81,9 +86,9 @@ fn copy(
         }
     }
     while !window.is_empty() {
-        window.next(desk, image)?;
+        window.next(client, image)?;
     }
-    // Files were looked at before.
+    // The length of files was checked before.
     if let Input::Stream(_) = input
         && !input.read(1)?.is_empty()
     {
@@ -123,7 +128,7 @@ impl Input {
         Ok(Input::File(file))
     }
 
-    /// Of devices, too.
+    /// Size of the input; also of devices.
     fn size(&mut self) -> Result<Option<u64>> {
         let Input::File(file) = self else { return Ok(None) };
         let size = file.seek(io::SeekFrom::End(0)).context("finding out how long the input is")?;
@@ -131,13 +136,13 @@ impl Input {
         Ok(Some(size))
     }
 
-    /// Where the next data is, from `offset` on, where the input stands; `end` if there is none.
+    /// Offset of the next data from `offset` on; `end` if there is none.
     fn next_data(&mut self, offset: u64, end: u64) -> Result<u64> {
         let Input::File(file) = self else { return Ok(offset) };
         match seek(&*file, SeekFrom::Data(offset)) {
             Ok(found) => Ok(found.min(end)),
             Err(Errno::NXIO) => Ok(end),
-            // A device, or a file system that does not know its holes.
+            // A device, or a file system that does not report holes.
             Err(_) => Ok(file.seek(io::SeekFrom::Start(offset))?),
         }
     }

@@ -1,9 +1,9 @@
 //! `sepiola image`: block device images with the native client.
 
-mod clerk;
+mod blocking_client;
 mod clones;
-mod desk;
 mod export;
+mod image_service;
 mod import;
 mod object_map;
 mod show;
@@ -17,7 +17,7 @@ use crate::cli::{
 use crate::cli::{PoolName, ResizeArgs, ShapeArgs};
 use crate::connection::fill_random;
 use anyhow::{Context, Result};
-pub use desk::Desk;
+pub use blocking_client::BlockingClient;
 use rbd::{CreateSpec, ImageSpec, Pool};
 pub use worker::Worker;
 
@@ -42,31 +42,36 @@ pub fn run(command: &ImageCommand) -> Result<()> {
     }
 }
 
-fn pool(desk: &mut Desk, name: &PoolName) -> Result<Pool> {
-    let id = desk.pool(&name.pool)?;
+fn pool(client: &mut BlockingClient, name: &PoolName) -> Result<Pool> {
+    let id = client.pool(&name.pool)?;
     Ok(Pool { id, name: name.pool.clone(), namespace: name.namespace.clone() })
 }
 
-pub fn spec_of(desk: &mut Desk, image: &ImageName) -> Result<ImageSpec> {
-    Ok(ImageSpec { pool: pool(desk, &image.pool)?, name: image.name.clone() })
+pub fn spec_of(client: &mut BlockingClient, image: &ImageName) -> Result<ImageSpec> {
+    Ok(ImageSpec { pool: pool(client, &image.pool)?, name: image.name.clone() })
 }
 
-/// Connects, and finds the pool that the image's name says.
-fn begin(cluster: &ClusterArgs, image: &ImageName) -> Result<(Desk, ImageSpec)> {
-    let mut desk = Desk::open(cluster)?;
-    let spec = spec_of(&mut desk, image)?;
-    Ok((desk, spec))
+/// Connects, and resolves the pool in the image's name.
+fn begin(cluster: &ClusterArgs, image: &ImageName) -> Result<(BlockingClient, ImageSpec)> {
+    let mut client = BlockingClient::open(cluster)?;
+    let spec = spec_of(&mut client, image)?;
+    Ok((client, spec))
 }
 
 fn create(args: &CreateArgs) -> Result<()> {
     let ImageArgs { cluster, image } = &args.image;
-    let (mut desk, image) = begin(cluster, image)?;
-    let spec = shaped(&mut desk, image, args.size, &args.shape)?;
-    desk.run(rbd::create(spec))
+    let (mut client, image) = begin(cluster, image)?;
+    let spec = shaped(&mut client, image, args.size, &args.shape)?;
+    client.run(rbd::create(spec))
 }
 
-fn shaped(desk: &mut Desk, image: ImageSpec, size: u64, shape: &ShapeArgs) -> Result<CreateSpec> {
-    let data_pool = shape.data_pool.as_ref().map(|name| desk.pool(name)).transpose()?;
+fn shaped(
+    client: &mut BlockingClient,
+    image: ImageSpec,
+    size: u64,
+    shape: &ShapeArgs,
+) -> Result<CreateSpec> {
+    let data_pool = shape.data_pool.as_ref().map(|name| client.pool(name)).transpose()?;
     Ok(CreateSpec {
         image,
         id: new_id()?,
@@ -78,7 +83,7 @@ fn shaped(desk: &mut Desk, image: ImageSpec, size: u64, shape: &ShapeArgs) -> Re
     })
 }
 
-/// As short as librbd's ids, and as good as never the same.
+/// A random id as short as librbd's.
 pub fn new_id() -> Result<String> {
     let mut random = [0; 7];
     fill_random(&mut random).context("making an id for the image")?;
@@ -86,18 +91,18 @@ pub fn new_id() -> Result<String> {
 }
 
 fn remove(args: &ImageArgs) -> Result<()> {
-    let (mut desk, image) = begin(&args.cluster, &args.image)?;
-    desk.run(rbd::remove(image))
+    let (mut client, image) = begin(&args.cluster, &args.image)?;
+    client.run(rbd::remove(image))
 }
 
 fn rename(args: &MoveImageArgs) -> Result<()> {
-    let (mut desk, image) = begin(&args.image.cluster, &args.image.image)?;
-    desk.run(rbd::rename(image, args.new.clone()))
+    let (mut client, image) = begin(&args.image.cluster, &args.image.image)?;
+    client.run(rbd::rename(image, args.new.clone()))
 }
 
 fn resize(args: &ResizeArgs) -> Result<()> {
-    let (mut desk, image) = begin(&args.image.cluster, &args.image.image)?;
-    desk.run(rbd::resize(image, args.size, args.allow_shrink))
+    let (mut client, image) = begin(&args.image.cluster, &args.image.image)?;
+    client.run(rbd::resize(image, args.size, args.allow_shrink))
 }
 
 fn change_features(command: &FeatureCommand) -> Result<()> {
@@ -105,6 +110,6 @@ fn change_features(command: &FeatureCommand) -> Result<()> {
         FeatureCommand::Enable(args) => (args, true),
         FeatureCommand::Disable(args) => (args, false),
     };
-    let (mut desk, image) = begin(&args.image.cluster, &args.image.image)?;
-    desk.run(rbd::change_features(image, args.features, is_on))
+    let (mut client, image) = begin(&args.image.cluster, &args.image.image)?;
+    client.run(rbd::change_features(image, args.features, is_on))
 }

@@ -14,13 +14,13 @@ pub fn run(command: &ObjectMapCommand) -> Result<()> {
 }
 
 fn rebuild(args: &SourceArgs) -> Result<()> {
-    let (mut desk, image) = begin(&args.cluster, &args.source.image)?;
-    desk.run(rbd::rebuild_object_map(image, args.source.snap.clone()))
+    let (mut client, image) = begin(&args.cluster, &args.source.image)?;
+    client.run(rbd::rebuild_object_map(image, args.source.snap.clone()))
 }
 
 fn check(args: &SourceArgs) -> Result<()> {
-    let (mut desk, image) = begin(&args.cluster, &args.source.image)?;
-    let found = desk.run(rbd::check_object_map(image, args.source.snap.clone()))?;
+    let (mut client, image) = begin(&args.cluster, &args.source.image)?;
+    let found = client.run(rbd::check_object_map(image, args.source.snap.clone()))?;
     let mut output = io::stdout().lock();
     for Mismatch { object, said, is } in &found.first {
         writeln!(output, "object {object:#x}: the map says {said}, it is {is}")?;

@@ -1,6 +1,6 @@
-//! What there is, for people and for scripts.
+//! Listings and details of images, as text and JSON.
 
-use super::desk::Desk;
+use super::blocking_client::BlockingClient;
 use super::{begin, pool};
 use crate::cli::{ImagePoolArgs, InfoArgs, UsageArgs};
 use anyhow::Result;
@@ -11,9 +11,9 @@ use std::io::{self, Write};
 use stdx::format_bytes;
 
 pub fn list(args: &ImagePoolArgs) -> Result<()> {
-    let mut desk = Desk::open(&args.cluster)?;
-    let pool = pool(&mut desk, &args.pool)?;
-    let names = desk.run(rbd::list(pool))?;
+    let mut client = BlockingClient::open(&args.cluster)?;
+    let pool = pool(&mut client, &args.pool)?;
+    let names = client.run(rbd::list(pool))?;
     let mut output = io::stdout().lock();
     if args.json {
         writeln!(output, "{}", json!(names))?;
@@ -27,9 +27,9 @@ pub fn list(args: &ImagePoolArgs) -> Result<()> {
 
 pub fn info(args: &InfoArgs) -> Result<()> {
     let source = &args.source.source;
-    let (mut desk, image) = begin(&args.source.cluster, &source.image)?;
-    let info = desk.run(rbd::info(image, source.snap.clone()))?;
-    let parent = parent_names(&mut desk, &info);
+    let (mut client, image) = begin(&args.source.cluster, &source.image)?;
+    let info = client.run(rbd::info(image, source.snap.clone()))?;
+    let parent = parent_names(&mut client, &info);
     let text = match args.json {
         true => format!("{}\n", as_json(&info, parent.as_ref())),
         false => as_table(&info, parent.as_ref()),
@@ -38,11 +38,11 @@ pub fn info(args: &InfoArgs) -> Result<()> {
     Ok(())
 }
 
-/// The names of the members are those of `rbd du --format json`.
+/// Member names are those of `rbd du --format json`.
 pub fn usage(args: &UsageArgs) -> Result<()> {
-    let (mut desk, image) = begin(&args.image.cluster, &args.image.image)?;
+    let (mut client, image) = begin(&args.image.cluster, &args.image.image)?;
     let name = image.name.clone();
-    let usage = desk.run(rbd::usage(image))?;
+    let usage = client.run(rbd::usage(image))?;
     let mut output = io::stdout().lock();
     if args.json {
         let sizes =
@@ -55,7 +55,7 @@ pub fn usage(args: &UsageArgs) -> Result<()> {
     Ok(())
 }
 
-/// What the parent of a clone is called.
+/// Names of a clone's parent.
 struct ParentNames {
     pool: String,
     namespace: String,
@@ -64,11 +64,11 @@ struct ParentNames {
     overlap: u64,
 }
 
-fn parent_names(desk: &mut Desk, info: &Info) -> Option<ParentNames> {
+fn parent_names(client: &mut BlockingClient, info: &Info) -> Option<ParentNames> {
     let (parent, names) = (info.header.parent.as_ref()?, info.parent.as_ref()?);
     let unnamed = || format!("(id {})", parent.image);
     Some(ParentNames {
-        pool: desk.pool_name(parent.pool),
+        pool: client.pool_name(parent.pool),
         namespace: parent.namespace.clone(),
         image: names.image.clone().unwrap_or_else(unnamed),
         snapshot: names.snapshot.clone().unwrap_or_else(|| format!("(id {})", parent.snapshot)),
@@ -86,7 +86,7 @@ impl fmt::Display for ParentNames {
     }
 }
 
-/// The names of the members are those of `rbd info --format json`.
+/// Member names are those of `rbd info --format json`.
 fn as_json(info: &Info, parent: Option<&ParentNames>) -> serde_json::Value {
     let header = &info.header;
     let features = header.features.to_string();

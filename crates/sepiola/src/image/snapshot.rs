@@ -21,21 +21,21 @@ pub fn run(command: &SnapCommand) -> Result<()> {
     }
 }
 
-/// Something that is done with one snapshot.
+/// Runs a task on one snapshot.
 fn task(args: &SnapArgs, make: impl FnOnce(rbd::ImageSpec, String) -> rbd::Task<()>) -> Result<()> {
-    let (mut desk, image) = begin(&args.cluster, &args.snap.image)?;
-    desk.run(make(image, args.snap.snap.clone()))
+    let (mut client, image) = begin(&args.cluster, &args.snap.image)?;
+    client.run(make(image, args.snap.snap.clone()))
 }
 
 fn unprotect(args: &SnapArgs) -> Result<()> {
-    let (mut desk, image) = begin(&args.cluster, &args.snap.image)?;
-    let pools = desk.pools();
-    desk.run(rbd::unprotect_snapshot(image, args.snap.snap.clone(), pools))
+    let (mut client, image) = begin(&args.cluster, &args.snap.image)?;
+    let pools = client.pools();
+    client.run(rbd::unprotect_snapshot(image, args.snap.snap.clone(), pools))
 }
 
 fn purge(args: &ImageArgs) -> Result<()> {
-    let (mut desk, image) = begin(&args.cluster, &args.image)?;
-    let purged = desk.run(rbd::purge_snapshots(image))?;
+    let (mut client, image) = begin(&args.cluster, &args.image)?;
+    let purged = client.run(rbd::purge_snapshots(image))?;
     match purged.protected.is_empty() {
         true => Ok(()),
         false => bail!(
@@ -47,14 +47,14 @@ fn purge(args: &ImageArgs) -> Result<()> {
 }
 
 fn rename(args: &SnapRenameArgs) -> Result<()> {
-    let (mut desk, image) = begin(&args.snap.cluster, &args.snap.snap.image)?;
+    let (mut client, image) = begin(&args.snap.cluster, &args.snap.snap.image)?;
     let old = args.snap.snap.snap.clone();
-    desk.run(rbd::rename_snapshot(image, old, args.new.clone()))
+    client.run(rbd::rename_snapshot(image, old, args.new.clone()))
 }
 
 fn list(args: &SnapListArgs) -> Result<()> {
-    let (mut desk, image) = begin(&args.image.cluster, &args.image.image)?;
-    let mut all = desk.run(rbd::snapshots(image))?;
+    let (mut client, image) = begin(&args.image.cluster, &args.image.image)?;
+    let mut all = client.run(rbd::snapshots(image))?;
     if !args.all {
         all.retain(|snapshot| snapshot.purpose == Purpose::User);
     }
@@ -91,7 +91,7 @@ fn remarks(snapshot: &Snapshot) -> String {
     remarks.join(", ")
 }
 
-/// The names of the members are those of `rbd snap ls --all --format json`.
+/// Member names are those of `rbd snap ls --all --format json`.
 fn as_json(snapshot: &Snapshot) -> serde_json::Value {
     let namespace = match &snapshot.purpose {
         Purpose::User => json!({"type": "user"}),

@@ -1,11 +1,11 @@
-//! Requests on an image in flight, completed in the order in which they were made.
+//! A window of requests on an image, completed in order of submission.
 
-use super::desk::Desk;
+use super::blocking_client::BlockingClient;
 use anyhow::{Context, Result};
 use rbd::{Error, Image, Outcome, Request, RequestId};
 use std::collections::VecDeque;
 
-/// Requests in flight, each of up to one object.
+/// Requests in flight, each of up to one object. Further ones wait.
 const IN_FLIGHT_MAX: usize = 16;
 
 pub struct Window {
@@ -25,13 +25,13 @@ impl Window {
         self.requests.len() >= IN_FLIGHT_MAX
     }
 
-    /// `offset` is named if it fails.
+    /// `offset` is named in the error if the request fails.
     pub fn submit(&mut self, image: &mut Image, offset: u64, request: Request) {
         self.requests.push_back((offset, image.submit(request), None));
     }
 
     /// Waits for the oldest request.
-    pub fn next(&mut self, desk: &mut Desk, image: &mut Image) -> Result<Outcome> {
+    pub fn next(&mut self, client: &mut BlockingClient, image: &mut Image) -> Result<Outcome> {
         loop {
             while let Some((id, outcome)) = image.poll_completion() {
                 let place = self.requests.iter_mut().find(|(_, request, _)| *request == id);
@@ -42,7 +42,7 @@ impl Window {
                 let outcome = outcome.expect("it was looked at");
                 return outcome.with_context(|| format!("at offset {offset}"));
             }
-            desk.turn(image)?;
+            client.turn(image)?;
         }
     }
 }

@@ -1,10 +1,11 @@
-//! Who does what `ceph rbd task` orders: a thread beside a monitor, with clients of its own.
+//! Background thread beside a monitor that executes the tasks of `ceph rbd task`, with RBD clients of its
+//! own.
 //!
-//! It asks for work again and again, does one task at a time, and says meanwhile that it is still at it.
-//! What it leaves unfinished when it is stopped is taken over, by another one or by itself later.
+//! It polls for tasks, executes one at a time, and reports progress meanwhile. An unfinished task is taken
+//! over by another worker or resumed later.
 
-use super::clerk::Clerk;
-use super::{Desk, new_id};
+use super::image_service::ImageService;
+use super::{BlockingClient, new_id};
 use crate::cli::{ClusterArgs, PoolName};
 use crate::connection::{Connection, client_config};
 use anyhow::{Context, Result, bail};
@@ -16,31 +17,32 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use types::UTime;
 
-/// Between two questions for work.
+/// Interval of polling for tasks.
 pub const PAUSE: Duration = Duration::from_secs(1);
-/// Between two words about a task.
+/// Interval of progress reports.
 const REPORT_EVERY: Duration = Duration::from_secs(5);
 
-/// Threads that work until it is dropped.
+/// Worker threads, which end when this is dropped.
 pub struct Worker {
     is_stopping: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Worker {
-    /// Nothing is started where there is no administrator's key.
+    /// Starts the threads, unless there is no administrator's key.
     pub fn start(args: ClusterArgs) -> Result<Worker> {
         let is_stopping = Arc::new(AtomicBool::new(false));
         if let Err(reason) = client_config(&args) {
             tracing::info!(%reason, "no images are worked on from here");
             return Ok(Worker { is_stopping, threads: Vec::new() });
         }
-        let clerk = Clerk { args: args.clone(), is_stopping: is_stopping.clone() };
-        let bench = Bench { args, name: new_id()?, is_stopping: is_stopping.clone() };
+        let image_service = ImageService { args: args.clone(), is_stopping: is_stopping.clone() };
+        let task_executor =
+            TaskExecutor { args, name: new_id()?, is_stopping: is_stopping.clone() };
         let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
         let mut worker = Worker { is_stopping, threads: Vec::new() };
-        worker.threads.push(thread("images").spawn(move || bench.work())?);
-        worker.threads.push(thread("image names").spawn(move || clerk.work())?);
+        worker.threads.push(thread("images").spawn(move || task_executor.work())?);
+        worker.threads.push(thread("image names").spawn(move || image_service.work())?);
         Ok(worker)
     }
 }
@@ -49,30 +51,30 @@ impl Drop for Worker {
     fn drop(&mut self) {
         self.is_stopping.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // A panic has been shown already.
+            // The panic was reported already.
             let _ = thread.join();
         }
     }
 }
 
-struct Bench {
+struct TaskExecutor {
     args: ClusterArgs,
-    /// By which the monitors know who is at a task.
+    /// Identity of the worker towards the monitors.
     name: String,
     is_stopping: Arc<AtomicBool>,
 }
 
-/// How a task ended.
+/// End of a task.
 enum End {
     Done,
-    /// Nobody wants it any more, or not from here.
-    Given,
+    /// The task was cancelled, or assigned to another worker.
+    Abandoned,
 }
 
-impl Bench {
+impl TaskExecutor {
     fn work(&self) {
         while !self.is_stopping() {
-            if let Err(error) = self.attend() {
+            if let Err(error) = self.poll_tasks() {
                 tracing::info!(error = format!("{error:#}"), "asking for work on images");
                 std::thread::sleep(PAUSE);
             }
@@ -83,35 +85,35 @@ impl Bench {
         self.is_stopping.load(Ordering::Relaxed)
     }
 
-    /// Asks and works as long as the connection lasts.
-    fn attend(&self) -> Result<()> {
-        let mut office = Connection::open(&self.args)?;
+    /// Polls and works as long as the connection lasts.
+    fn poll_tasks(&self) -> Result<()> {
+        let mut connection = Connection::open(&self.args)?;
         let take = json!({ "prefix": "rbd task take", "worker": self.name, "format": "json" });
         let list = json!({ "prefix": "rbd task list", "format": "json" });
         while !self.is_stopping() {
-            // Whoever only reads costs the control store nothing.
-            if ask(&mut office, &list)?.as_array().is_none_or(Vec::is_empty) {
-                self.rest(&mut office)?;
+            // Reading first avoids needless writes to the control store.
+            if ask(&mut connection, &list)?.as_array().is_none_or(Vec::is_empty) {
+                self.rest(&mut connection)?;
                 continue;
             }
-            let task = ask(&mut office, &take)?;
+            let task = ask(&mut connection, &take)?;
             match task["id"].as_str() {
-                Some(id) => self.do_task(&mut office, id, &task["refs"])?,
-                None => self.rest(&mut office)?,
+                Some(id) => self.execute(&mut connection, id, &task["refs"])?,
+                None => self.rest(&mut connection)?,
             }
         }
         Ok(())
     }
 
-    fn rest(&self, office: &mut Connection) -> Result<()> {
+    fn rest(&self, connection: &mut Connection) -> Result<()> {
         let start = Instant::now();
         while !self.is_stopping() && start.elapsed() < PAUSE {
-            office.turn()?;
+            connection.turn()?;
         }
         Ok(())
     }
 
-    fn do_task(&self, office: &mut Connection, id: &str, refs: &Value) -> Result<()> {
+    fn execute(&self, connection: &mut Connection, id: &str, refs: &Value) -> Result<()> {
         let report = |state: &str| json!({ "prefix": "rbd task report", "worker": self.name, "task_id": id, "state": state, "format": "json" });
         let mut last = Instant::now();
         let end = self.perform(refs, |progress| {
@@ -124,12 +126,12 @@ impl Bench {
             last = Instant::now();
             let mut going = report("going");
             going["progress"] = json!(fraction(progress));
-            Ok(ask(office, &going)?["go_on"] == true)
+            Ok(ask(connection, &going)?["go_on"] == true)
         });
         let last = match end {
-            Ok(End::Given) => return Ok(()),
+            Ok(End::Abandoned) => return Ok(()),
             Ok(End::Done) => report("done"),
-            // Somebody else removed it.
+            // Another client removed it.
             Err(error) if is_missing(&error) => report("done"),
             Err(error) => {
                 let mut failed = report("failed");
@@ -137,42 +139,42 @@ impl Bench {
                 failed
             }
         };
-        // Somebody else may have it by now.
-        if let Err(error) = office.command(&last) {
+        // Another worker may have it by now.
+        if let Err(error) = connection.command(&last) {
             tracing::info!(id, error = format!("{error:#}"), "the end of a task on an image");
         }
         Ok(())
     }
 
-    /// `go_on` is asked at every turn.
+    /// `go_on` is called in every turn.
     fn perform(
         &self,
         refs: &Value,
         go_on: impl FnMut(Option<Progress>) -> Result<bool>,
     ) -> Result<End> {
-        let mut desk = Desk::open(&self.args)?;
-        if desk.pool(refs["pool_name"].as_str().unwrap_or_default()).is_err() {
+        let mut client = BlockingClient::open(&self.args)?;
+        if client.pool(refs["pool_name"].as_str().unwrap_or_default()).is_err() {
             return Ok(End::Done); // with all that was in it
         }
-        let task = task(&mut desk, refs)?;
-        Ok(match desk.run_while(task, go_on)? {
+        let task = task(&mut client, refs)?;
+        Ok(match client.run_while(task, go_on)? {
             Some(()) => End::Done,
-            None => End::Given,
+            None => End::Abandoned,
         })
     }
 }
 
-fn ask(office: &mut Connection, command: &Value) -> Result<Value> {
-    let output = office.command(command)?.output;
+fn ask(connection: &mut Connection, command: &Value) -> Result<Value> {
+    let output = connection.command(command)?.output;
     serde_json::from_slice(&output).context("reading what was said of tasks")
 }
 
-fn task(desk: &mut Desk, refs: &Value) -> Result<Task<()>> {
+fn task(client: &mut BlockingClient, refs: &Value) -> Result<Task<()>> {
     let text = |key: &str| refs[key].as_str().unwrap_or_default().to_owned();
     let pool = PoolName { pool: text("pool_name"), namespace: text("pool_namespace") };
-    let pool: Pool = super::pool(desk, &pool)?;
+    let pool: Pool = super::pool(client, &pool)?;
     let mut migrate = |pool: Pool, action| {
-        let mut pools = desk.pools();
+        let mut pools = client.pools();
         if !pool.namespace.is_empty() {
             let spaces = pools.clone().into_iter();
             pools.extend(spaces.map(|other| Pool { namespace: pool.namespace.clone(), ..other }));
@@ -190,7 +192,8 @@ fn task(desk: &mut Desk, refs: &Value) -> Result<Task<()>> {
     })
 }
 
-/// The image itself: what else is missing, an ancestor say, is damage that somebody has to know of.
+/// True if the image itself is missing. Another missing part, an ancestor for example, is damage and must be
+/// reported.
 fn is_missing(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(rbd::Error::Missing { .. }))
 }

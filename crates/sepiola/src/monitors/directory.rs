@@ -1,4 +1,4 @@
-//! What a monitor's directory says about it.
+//! Settings in a monitor's directory.
 //!
 //! ```text
 //! mon.json                     its name and where it listens
@@ -55,7 +55,7 @@ pub fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// What clients need: all monitors, how to prove who they are, and the key if it is here.
+/// Writes the files that clients need: addresses of all monitors, authentication, and the key if it is here.
 pub fn write_conf(dir: &DataDir, map: &MonMap, auth: AuthMode) -> Result<()> {
     let auth = if auth == AuthMode::None { "none" } else { "cephx" };
     let hosts: Vec<String> = map.mons().map(|mon| format!("[{}]", mon.public_addrs)).collect();

@@ -51,7 +51,7 @@ pub fn start(args: &MonStartArgs) -> Result<()> {
     running.stop()
 }
 
-/// What the command line says counts; otherwise what the directory remembers.
+/// Options from the command line; otherwise those recorded in the directory.
 fn options(dir: &DataDir, args: &MonStartArgs) -> Result<EtcdOptions> {
     if args.etcd.etcd.is_empty() && dir.etcd().exists() {
         return EtcdOptions::load(&dir.etcd());
@@ -80,7 +80,7 @@ fn settings(dir: &DataDir, args: &MonStartArgs) -> Result<MonSettings> {
     Ok(MonSettings { name, listen })
 }
 
-/// What the control store says before the monitor itself looks at it.
+/// Maps in the control store, read before the monitor starts.
 struct Found {
     map: MonMap,
     auth: AuthMode,

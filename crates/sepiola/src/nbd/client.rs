@@ -1,4 +1,4 @@
-//! Somebody who uses an export, or may: his session, and TLS around it if he wants that.
+//! One NBD connection: its session, with TLS if the client requests it.
 
 use super::tls::{Tls, TlsPolicy};
 use anyhow::Result;
@@ -8,12 +8,12 @@ use nbd::{Limits, Session};
 pub struct Client {
     pub session: Session,
     tls: Option<Tls>,
-    /// What he sends is not what was encrypted for us.
+    /// The client's bytes do not decrypt.
     is_broken: bool,
-    /// He does not read what he is sent.
+    /// The client does not read its output.
     pub is_behind: bool,
     pub is_paused: bool,
-    /// In the node's `touched`.
+    /// The client is in the node's `touched`.
     pub is_touched: bool,
 }
 
@@ -29,7 +29,7 @@ impl Client {
         }
     }
 
-    /// Whether what he says has to wait.
+    /// True while input from the client must wait.
     pub fn must_wait(&self) -> bool {
         self.is_behind || self.session.is_choked()
     }
@@ -38,7 +38,7 @@ impl Client {
         self.is_broken
     }
 
-    /// What was to be sent in the clear must have been taken before.
+    /// Output in the clear must have been taken before.
     pub fn start_tls(&mut self, policy: &TlsPolicy) {
         match policy.begin() {
             Ok(tls) => self.tls = Some(tls),
@@ -61,7 +61,7 @@ impl Client {
         self.is_broken = true;
     }
 
-    /// How much is best received straight into a buffer of its own; nothing that must be decrypted.
+    /// Missing bytes that are received straight into a buffer; 0 for encrypted sessions.
     pub fn receive_hint(&self) -> Option<usize> {
         if self.tls.is_some() { None } else { self.session.receive_hint() }
     }
@@ -71,7 +71,7 @@ impl Client {
         Some((self.session.take_receive_buffer()?, length))
     }
 
-    /// What is to be sent, as it goes over the wire.
+    /// Output bytes, encrypted if TLS is active.
     pub fn poll_transmit(&mut self, pieces: &mut Vec<Bytes>) {
         self.session.poll_transmit(pieces);
         let Some(tls) = &mut self.tls else { return };
@@ -82,7 +82,7 @@ impl Client {
         }
     }
 
-    /// No more will be sent than what `poll_transmit` gives then.
+    /// Ends the output; only the rest in `poll_transmit` follows.
     pub fn end(&mut self) {
         if let Some(tls) = &mut self.tls {
             tls.end();

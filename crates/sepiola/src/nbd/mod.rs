@@ -1,4 +1,4 @@
-//! `sepiola nbd`: images for those who speak NBD.
+//! `sepiola nbd`: an NBD server for images.
 
 mod client;
 mod node;
@@ -8,7 +8,7 @@ mod tls;
 use crate::cli::NbdArgs;
 use crate::connection::{ClientNode, client_config, fill_random};
 use crate::host::{Core, CoreConfig};
-use crate::image::Desk;
+use crate::image::BlockingClient;
 use crate::up::start_log;
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
@@ -25,9 +25,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tls::TlsPolicy;
 
-/// How long it may take to close the images.
+/// Time for closing the images.
 const CLOSE_TIME_MAX: Duration = Duration::from_secs(5);
-/// Where nothing wakes the server, it still looks around this often.
+/// Maximum duration of a turn.
 const TURN_TIME_MAX: Duration = Duration::from_secs(60);
 
 pub fn serve(args: &NbdArgs) -> Result<()> {
@@ -37,7 +37,7 @@ pub fn serve(args: &NbdArgs) -> Result<()> {
     let served = open_images(args)?;
     let addr = args.listen.as_deref().map(address).transpose()?;
     let mut config = client_config(&args.cluster)?;
-    // A disk waits for as long as it takes.
+    // A block device waits without bound.
     config.timeout = None;
     let clock = Clock::start();
     let mut seed = [0; 32];
@@ -61,13 +61,13 @@ pub fn serve(args: &NbdArgs) -> Result<()> {
     run(core, clock, signals)
 }
 
-/// Looks at the images before anybody is told that they are there.
+/// Opens the headers before the exports are announced.
 fn open_images(args: &NbdArgs) -> Result<Vec<Served>> {
-    let mut desk = Desk::open(&args.cluster)?;
+    let mut client = BlockingClient::open(&args.cluster)?;
     let mut served: Vec<Served> = Vec::new();
     for name in &args.images {
         let is_writable = !args.read_only && name.snap.is_none();
-        let header = desk.open_header(name)?;
+        let header = client.open_header(name)?;
         let name = Bytes::from(name.to_string());
         if served.iter().any(|other| *other.name() == name) {
             bail!("{} is named twice", String::from_utf8_lossy(&name));
@@ -115,7 +115,7 @@ impl Drop for SocketPath {
     }
 }
 
-/// A socket that a killed server left is replaced; one that is served is not.
+/// Replaces the socket of a killed server, but not one in use.
 fn listen_at(core: &mut Core<NbdNode>, path: &Path, node: usize) -> Result<SocketPath> {
     if let Ok(metadata) = fs::symlink_metadata(path) {
         if !metadata.file_type().is_socket() {
@@ -130,7 +130,7 @@ fn listen_at(core: &mut Core<NbdNode>, path: &Path, node: usize) -> Result<Socke
     Ok(SocketPath(path.to_owned()))
 }
 
-/// What clients are told to connect to.
+/// URIs for clients.
 fn uris(args: &NbdArgs) -> Vec<String> {
     let names = args.images.iter().map(|image| image.to_string());
     let scheme = if args.tls_certs.is_some() { "nbds" } else { "nbd" };

@@ -1,4 +1,4 @@
-//! The server on its core: clients of NBD on one side, the cluster on the other.
+//! The server on its core: NBD clients on one side, the cluster on the other.
 
 use super::client::Client;
 use super::served::Served;
@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use bytes::Bytes;
 use engine::{ConnId, ConnectingAnswer, ConnectingStep, Time};
 use nbd::{Event, Export, Exports};
-use rbd::{Asker, Errands, ImageEvent};
+use rbd::{ImageEvent, RequestRouter, RequestSource};
 use rt::SocketId;
 use std::collections::{BTreeSet, VecDeque};
 use stdx::FastMap;
@@ -17,16 +17,16 @@ use types::ParticipantName;
 
 pub struct NbdNode {
     inner: ClientNode,
-    errands: Errands<usize>,
+    router: RequestRouter<usize>,
     served: Vec<Served>,
     tls: TlsPolicy,
     clients: FastMap<SocketId, Client>,
-    /// Those about whom something has changed.
+    /// Clients with changes.
     touched: Vec<SocketId>,
     outputs: VecDeque<(SocketId, StreamOutput)>,
     pieces: Vec<Bytes>,
     closed: BTreeSet<usize>,
-    /// Why it is of no use to go on.
+    /// Set once the server cannot continue.
     hopeless: Option<rbd::Error>,
 }
 
@@ -50,7 +50,7 @@ impl NbdNode {
     pub fn new(inner: ClientNode, served: Vec<Served>, tls: TlsPolicy) -> Self {
         NbdNode {
             inner,
-            errands: Errands::default(),
+            router: RequestRouter::default(),
             served,
             tls,
             clients: FastMap::default(),
@@ -62,7 +62,7 @@ impl NbdNode {
         }
     }
 
-    /// Whether the cluster lets us go on.
+    /// Fails if the server cannot continue.
     pub fn check(&mut self) -> Result<()> {
         if let Some(error) = self.hopeless.take() {
             bail!(error);
@@ -73,7 +73,7 @@ impl NbdNode {
         }
     }
 
-    /// Clients are sent away, and the images closed.
+    /// Disconnects clients and closes the images.
     pub fn close(&mut self) {
         let sockets: Vec<SocketId> = self.clients.drain().map(|(socket, _)| socket).collect();
         for socket in sockets {
@@ -95,7 +95,7 @@ impl NbdNode {
         }
     }
 
-    /// Moves what can be moved; whether the cluster is asked for anything.
+    /// Moves requests and outcomes; true if requests were sent to the cluster.
     fn pump(&mut self, now: Time) -> bool {
         self.take_answers(now);
         (0..self.served.len()).for_each(|number| self.tell(number));
@@ -103,31 +103,31 @@ impl NbdNode {
             for socket in std::mem::take(&mut self.touched) {
                 self.listen(socket);
             }
-            // Some commands are answered without asking the cluster.
+            // Some commands complete without the cluster.
             (0..self.served.len()).for_each(|number| self.tell(number));
         }
         let mut any = false;
         for (number, served) in self.served.iter_mut().enumerate() {
-            any |= self.errands.send(self.inner.client(), now, number, &mut served.image);
+            any |= self.router.send(self.inner.client(), now, number, &mut served.image);
         }
         any
     }
 
     fn take_answers(&mut self, now: Time) {
         while let Some((operation, answer)) = self.inner.client().poll_completion() {
-            if let Some((number, id)) = self.errands.take(operation) {
-                self.served[number].image.handle_answer(id, answer);
+            if let Some((number, id)) = self.router.take(operation) {
+                self.served[number].image.handle_response(id, answer);
             }
         }
-        while let Some((number, id, answer)) = self.errands.poll_due(now) {
-            self.served[number].image.handle_answer(id, answer);
+        while let Some((number, id, answer)) = self.router.poll_due(now) {
+            self.served[number].image.handle_response(id, answer);
         }
         while let Some(event) = self.inner.client().poll_watch_event() {
             self.served.iter_mut().any(|served| served.image.handle_watch_event(&event));
         }
     }
 
-    /// Tells clients what has come of their commands, and of changes.
+    /// Passes outcomes and changes to clients.
     fn tell(&mut self, number: usize) {
         while let Some(((socket, id), outcome)) = self.served[number].poll() {
             if let Some(client) = self.clients.get_mut(&socket) {
@@ -153,7 +153,7 @@ impl NbdNode {
         }
     }
 
-    /// Who connects or asks from now on is told; commands are judged by the new size at once.
+    /// New clients and queries see the new size; commands are checked against it at once.
     fn resized(&mut self, number: usize, size: u64) {
         for client in self.clients.values_mut() {
             if client.session.export().is_some_and(|export| export.number == number) {
@@ -162,7 +162,7 @@ impl NbdNode {
         }
     }
 
-    /// Hears a client out, as far as it may speak, and lets it hear what there is for it.
+    /// Processes a client's input as far as its bounds allow, and sends output.
     fn listen(&mut self, socket: SocketId) {
         let Some(client) = self.clients.get_mut(&socket) else { return };
         client.is_touched = false;
@@ -218,7 +218,7 @@ impl NbdNode {
     }
 }
 
-/// Queues what a client is to hear.
+/// Queues output for a client.
 fn queue(
     socket: SocketId,
     client: &mut Client,
@@ -265,7 +265,7 @@ impl Hosted for NbdNode {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.inner.poll_timeout().into_iter().chain(self.errands.poll_timeout()).min()
+        self.inner.poll_timeout().into_iter().chain(self.router.poll_timeout()).min()
     }
 
     fn handle_stream(&mut self, _now: Time, socket: SocketId, event: StreamEvent) {

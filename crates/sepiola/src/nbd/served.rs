@@ -1,4 +1,4 @@
-//! One image as an export: NBD's commands as requests on the image, and the way back.
+//! One image as an export: translates NBD commands to requests on the image, and back.
 
 use bytes::Bytes;
 use nbd::{Command, CommandError, CommandId, Data, Export, Outcome};
@@ -7,23 +7,23 @@ use rt::SocketId;
 use stdx::FastMap;
 use types::Errno;
 
-/// What clients write best in multiples of.
+/// Preferred block size in bytes.
 const PREFERRED_BLOCK: u32 = 4096;
-/// Objects that one question for block status is answered about; the rest may be asked for again.
+/// Objects that one query for block status covers; clients ask again for the rest.
 const STATUS_OBJECTS_MAX: u64 = 256;
 
-/// Who asked for something.
-pub type Asker = (SocketId, CommandId);
+/// Origin of a command.
+pub type CommandKey = (SocketId, CommandId);
 
 pub struct Served {
     name: Bytes,
     pub image: Image,
-    askers: FastMap<RequestId, Asker>,
+    commands: FastMap<RequestId, CommandKey>,
 }
 
 impl Served {
     pub fn new(name: Bytes, image: Image) -> Self {
-        Served { name, image, askers: FastMap::default() }
+        Served { name, image, commands: FastMap::default() }
     }
 
     pub fn name(&self) -> &Bytes {
@@ -39,17 +39,17 @@ impl Served {
         }
     }
 
-    /// An outcome if there is nothing to do.
+    /// The outcome, if the command completes at once.
     pub fn begin(
         &mut self,
-        asker: Asker,
+        key: CommandKey,
         command: Command,
     ) -> Option<Result<Outcome, CommandError>> {
         let request = match command {
             Command::Read { offset, length } => Request::Read { offset, length: length.into() },
-            // Durable it is in any case.
+            // Every write is durable (FUA) anyway.
             Command::Write { offset, data, .. } => Request::Write { offset, data },
-            // What was answered is durable; the rest nobody may rely on.
+            // Completed writes are durable; others are not covered by a flush.
             Command::Flush | Command::Cache { .. } => return Some(Ok(Outcome::Done)),
             Command::Trim { offset, length, .. } => {
                 Request::Discard { offset, length: length.into() }
@@ -65,7 +65,7 @@ impl Served {
                 Request::Map { offset, length }
             }
         };
-        self.askers.insert(self.image.submit(request), asker);
+        self.commands.insert(self.image.submit(request), key);
         None
     }
 
@@ -73,12 +73,12 @@ impl Served {
         self.image.header().layout.object_size() * STATUS_OBJECTS_MAX
     }
 
-    /// A command that has been executed.
-    pub fn poll(&mut self) -> Option<(Asker, Result<Outcome, CommandError>)> {
+    /// The next completed command.
+    pub fn poll(&mut self) -> Option<(CommandKey, Result<Outcome, CommandError>)> {
         loop {
             let (id, outcome) = self.image.poll_completion()?;
-            if let Some(asker) = self.askers.remove(&id) {
-                return Some((asker, outcome.map(answer).map_err(|error| refusal(&error))));
+            if let Some(key) = self.commands.remove(&id) {
+                return Some((key, outcome.map(answer).map_err(|error| refusal(&error))));
             }
         }
     }

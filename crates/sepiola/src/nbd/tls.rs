@@ -1,4 +1,4 @@
-//! TLS on an NBD connection: what is encrypted on one side, what is not on the other.
+//! TLS on an NBD connection.
 
 use crate::cli::NbdArgs;
 use anyhow::{Context, Result, bail};
@@ -15,10 +15,10 @@ use std::sync::Arc;
 const CERTIFICATE: &str = "server-cert.pem";
 const KEY: &str = "server-key.pem";
 const AUTHORITY: &str = "ca-cert.pem";
-/// Decrypted bytes are handed over in pieces of up to this many: one record.
+/// Decrypted bytes are delivered in pieces of at most one record.
 const PIECE: usize = 16 << 10;
 
-/// Whether there is TLS here, and with which certificates.
+/// Policy of TLS, with the certificates.
 #[derive(Clone, Default)]
 pub struct TlsPolicy {
     config: Option<Arc<ServerConfig>>,
@@ -43,7 +43,7 @@ impl TlsPolicy {
     pub fn begin(&self) -> Result<Tls> {
         let config = self.config.clone().context("TLS was not offered")?;
         let mut connection = ServerConnection::new(config)?;
-        // What waits for a client that does not read is bounded for all clients alike.
+        // Output for a slow client is bounded for all clients alike.
         connection.set_buffer_limit(None);
         Ok(Tls { connection })
     }
@@ -86,7 +86,7 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// What is in the bytes that arrived; after an error there may still be an alert to send.
+    /// Decrypts received bytes; after an error there may still be an alert to send.
     pub fn receive(&mut self, mut encrypted: &[u8], plain: &mut Vec<Bytes>) -> Result<()> {
         while !encrypted.is_empty() {
             if self.connection.read_tls(&mut encrypted)? == 0 {
@@ -104,21 +104,21 @@ impl Tls {
         Ok(())
     }
 
-    /// Takes a piece to encrypt.
+    /// Encrypts a piece.
     pub fn send(&mut self, plain: &[u8]) -> Result<()> {
         Ok(self.connection.writer().write_all(plain)?)
     }
 
-    /// Says that no more will come.
+    /// Sends the closing alert.
     pub fn end(&mut self) {
         self.connection.send_close_notify();
     }
 
-    /// What is to be sent by now.
+    /// Encrypted output so far.
     pub fn poll_transmit(&mut self) -> Option<Bytes> {
         let mut encrypted = Vec::new();
         while self.connection.wants_write() {
-            // Writing to memory does not fail.
+            // Writing to memory cannot fail.
             let _ = self.connection.write_tls(&mut encrypted);
         }
         (!encrypted.is_empty()).then(|| encrypted.into())
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
     use rustls::{ClientConfig, ClientConnection};
 
-    /// A key of nobody, with its certificate for the name "a" until 2120.
+    /// A key for tests only, with its certificate for the name "a" until 2120.
     const PEM: &[u8] = b"-----BEGIN PRIVATE KEY-----
 MC4CAQAwBQYDK2VwBCIEIED8ify/xCe+Y1oGmCrLxeDcO7CmhBIwwM7LEqrGZidn
 -----END PRIVATE KEY-----

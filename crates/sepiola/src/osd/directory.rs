@@ -1,4 +1,4 @@
-//! What an OSD's directory says about it.
+//! Settings in an OSD's directory.
 
 use crate::cli::AuthMode;
 use crate::datadir::write_file;
@@ -14,7 +14,7 @@ const SECRET_MODE: u32 = 0o600;
 /// Where OSDs live unless told otherwise.
 const ROOT: &str = "/var/lib/sepiola";
 
-/// What an OSD must know before it has found a monitor.
+/// Settings that an OSD needs before it has found a monitor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OsdSettings {
     pub id: i32,

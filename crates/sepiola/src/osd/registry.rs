@@ -1,4 +1,4 @@
-//! What the monitors are asked when OSDs come into being.
+//! Commands to the monitors when OSDs are created.
 
 use crate::cli::{AuthMode, ClusterArgs, DataArgs, OsdClusterArgs};
 use crate::connection::{self, Connection};

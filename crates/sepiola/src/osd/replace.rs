@@ -77,7 +77,8 @@ fn check_replaceable(registry: &mut Registry, id: i32, force: bool) -> Result<()
 }
 
 /// Whether a group in this state has, without an OSD that is down, all that was ever acknowledged. One that
-/// serves does; so does one that only has too few members for that (peered): it waits for a member, not for data.
+/// serves does; so does one that only has too few members for that (peered): it waits for a member, not for
+/// data.
 fn has_all(state: &str) -> bool {
     let is = |wanted: &str| state.split('+').any(|part| part == wanted);
     (is("active") || is("peered")) && !is("recovery_unfound") && !is("stale")

@@ -67,7 +67,7 @@ fn tell_monitors(identities: Vec<Config>, error: &anyhow::Error) {
     }
 }
 
-/// Whoever started this holds the other end of standard input, until it ends.
+/// Stops the process when its parent ends, which holds the other end of standard input.
 fn watch_parent(notify: Sender<Notice>) -> Result<()> {
     std::thread::Builder::new().name("parent".to_owned()).spawn(move || {
         let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
@@ -105,7 +105,7 @@ fn member(path: &Path, args: &OsdStartArgs) -> Result<OsdMember> {
     })
 }
 
-/// What the user says, or the address of this machine by which it reaches the monitors.
+/// The address from the command line, or this machine's address by which it reaches the monitors.
 fn listen_addr(
     listen: Option<&str>,
     osds: usize,

@@ -111,7 +111,7 @@ pub fn dump(
         DumpPart::Space => dump::space(image, &mut output),
         DumpPart::Objects => dump::objects(image, &filter, &mut output),
     };
-    // Whoever reads may have had enough, as `head` does.
+    // The reader may have closed its end, as `head` does.
     if let Some(error) = output.error.take().filter(|e| e.kind() != io::ErrorKind::BrokenPipe) {
         return Err(error.into());
     }

@@ -126,7 +126,7 @@ impl StoreDevices {
 
     /// Refuses the store of somebody else.
     pub fn check_owner(&self, expected: Owner) -> Result<()> {
-        // What cannot be read here is left to the store, which has more copies.
+        // Unreadable blocks are left to the store, which has further copies.
         match self.main.owner()? {
             Some(owner) if owner != expected => bail!(
                 "{} holds the store of {owner}, not that of {expected}",

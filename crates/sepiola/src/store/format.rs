@@ -26,10 +26,10 @@ const FAST_FILE_LEN: u64 = 4 << 30;
 /// volume groups all have something there.
 const BLANK_LEN: u64 = 1 << 20;
 const ZEROS_LEN: usize = 1 << 20;
-/// What lies before the log: the superblock's copies.
+/// Start of the log, behind the copies of the superblock.
 const LOG_START: u64 = 2 * BLOCK as u64;
 
-/// What a store is to be made on.
+/// Medium for a new store.
 #[derive(Debug, Clone)]
 pub struct Preparation {
     /// The device, or the file, which is made if it does not exist. If none, a file in the OSD's

@@ -1,4 +1,4 @@
-//! What is asked of a whole store: to export it, to import into it, to count what is in it.
+//! Operations on a whole store: export, import, count.
 
 use super::OfflineStore;
 use super::stream::{Frame, StreamReader, StreamWriter};
@@ -31,7 +31,7 @@ impl Asked for OfflineStore {
     }
 }
 
-/// What one collection holds.
+/// Content of one collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Content {
     pub objects: u64,
@@ -150,7 +150,7 @@ fn export_object<S: Asked>(
     if has_omap { export_omap(store, collection, name, writer) } else { Ok(()) }
 }
 
-/// What is allocated of a page that begins at `offset`.
+/// The allocated extents of a page that begins at `offset`.
 fn data_frames(offset: u64, read: &ReadData) -> impl Iterator<Item = Frame> {
     let end = offset + read.data.len() as u64;
     read.extents.iter().filter_map(move |&(start, length)| {

@@ -16,7 +16,7 @@ use std::path::Path;
 use stdx::{AlignedBuffer, format_bytes};
 use store::{Collection, Usage};
 
-/// What is cleared at both ends of a wiped device: superblocks, partition tables, file systems' own.
+/// Bytes cleared at both ends of a wiped device: superblocks, partition tables, file system signatures.
 const WIPED_LEN: u64 = 1 << 20;
 const BUFFER_LEN: usize = 1 << 20;
 

@@ -10,7 +10,8 @@ use engine::Time;
 use looking::Look;
 use rados::{Client, OpId, WatchEvent};
 use rbd::{
-    Answer, AskId, Asker, CreateSpec, Errands, Features, Header, Image, ImageEvent, ImageSpec,
+    ClusterRequestId, ClusterResponse, CreateSpec, Features, Header, Image, ImageEvent, ImageSpec,
+    RequestRouter, RequestSource,
 };
 use rbd::{Outcome, Piece, Pool, Request, RequestId, Task};
 use std::collections::BTreeMap;
@@ -71,7 +72,7 @@ pub struct ImageOwner {
     prng: Prng,
     pool: String,
     stage: Option<Stage>,
-    errands: Errands<Who>,
+    router: RequestRouter<Who>,
     /// Whether he takes snapshots and makes clones.
     takes_snapshots: bool,
     /// Images that he has made, the last of which he uses.
@@ -93,7 +94,7 @@ impl ImageOwner {
             prng,
             pool: pool.to_owned(),
             stage: None,
-            errands: Errands::default(),
+            router: RequestRouter::default(),
             images: 1,
             contents: Vec::new(),
             snapshots: BTreeMap::new(),
@@ -170,12 +171,18 @@ impl ImageOwner {
         self.expected.insert(image.submit(request), expected);
     }
 
-    fn handle_answer(&mut self, client: &Client, who: Who, id: AskId, answer: Answer) {
+    fn handle_response(
+        &mut self,
+        client: &Client,
+        who: Who,
+        id: ClusterRequestId,
+        answer: ClusterResponse,
+    ) {
         match (self.stage.as_mut(), who) {
-            (Some(Stage::Creating(task)), Who::Task) => task.handle_answer(id, answer),
-            (Some(Stage::Opening(task)), Who::Task) => task.handle_answer(id, answer),
-            (Some(Stage::Busy(_, task, _)), Who::Task) => task.handle_answer(id, answer),
-            (Some(Stage::Looking(_, look)), Who::Look) => look.handle_answer(id, answer),
+            (Some(Stage::Creating(task)), Who::Task) => task.handle_response(id, answer),
+            (Some(Stage::Opening(task)), Who::Task) => task.handle_response(id, answer),
+            (Some(Stage::Busy(_, task, _)), Who::Task) => task.handle_response(id, answer),
+            (Some(Stage::Looking(_, look)), Who::Look) => look.handle_response(id, answer),
             (
                 Some(
                     Stage::Open(image)
@@ -184,7 +191,7 @@ impl ImageOwner {
                     | Stage::Looking(image, _),
                 ),
                 Who::Image,
-            ) => image.handle_answer(id, answer),
+            ) => image.handle_response(id, answer),
             // Whoever asked is gone.
             _ => {}
         }
@@ -299,28 +306,33 @@ impl ImageUser for ImageOwner {
     }
 
     fn send(&mut self, client: &mut Client, now: Time) -> bool {
-        let errands = &mut self.errands;
+        let router = &mut self.router;
         match &mut self.stage {
             None => false,
-            Some(Stage::Creating(task)) => errands.send(client, now, Who::Task, task),
-            Some(Stage::Opening(task)) => errands.send(client, now, Who::Task, task),
+            Some(Stage::Creating(task)) => router.send(client, now, Who::Task, task),
+            Some(Stage::Opening(task)) => router.send(client, now, Who::Task, task),
             Some(Stage::Open(image) | Stage::Closing(image)) => {
-                errands.send(client, now, Who::Image, &mut **image)
+                router.send(client, now, Who::Image, &mut **image)
             }
             Some(Stage::Busy(image, task, _)) => {
-                errands.send(client, now, Who::Image, &mut **image)
-                    | errands.send(client, now, Who::Task, task)
+                router.send(client, now, Who::Image, &mut **image)
+                    | router.send(client, now, Who::Task, task)
             }
             Some(Stage::Looking(image, look)) => {
-                errands.send(client, now, Who::Image, &mut **image)
-                    | errands.send(client, now, Who::Look, look)
+                router.send(client, now, Who::Image, &mut **image)
+                    | router.send(client, now, Who::Look, look)
             }
         }
     }
 
-    fn handle_completion(&mut self, client: &Client, operation: OpId, answer: &Answer) -> bool {
-        let Some((who, id)) = self.errands.take(operation) else { return false };
-        self.handle_answer(client, who, id, answer.clone());
+    fn handle_completion(
+        &mut self,
+        client: &Client,
+        operation: OpId,
+        answer: &ClusterResponse,
+    ) -> bool {
+        let Some((who, id)) = self.router.take(operation) else { return false };
+        self.handle_response(client, who, id, answer.clone());
         true
     }
 
@@ -337,12 +349,12 @@ impl ImageUser for ImageOwner {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.errands.poll_timeout()
+        self.router.poll_timeout()
     }
 
     fn handle_timeout(&mut self, client: &Client, now: Time) {
-        while let Some((who, id, answer)) = self.errands.poll_due(now) {
-            self.handle_answer(client, who, id, answer);
+        while let Some((who, id, answer)) = self.router.poll_due(now) {
+            self.handle_response(client, who, id, answer);
         }
     }
 

@@ -10,7 +10,10 @@ use super::image_owner::bytes;
 use bytes::Bytes;
 use engine::Time;
 use rados::{Client, OpId, WatchEvent};
-use rbd::{Answer, AskId, Asker, CreateSpec, Errands, Features, Header, Image, ImageEvent};
+use rbd::{
+    ClusterRequestId, ClusterResponse, CreateSpec, Features, Header, Image, ImageEvent,
+    RequestRouter, RequestSource,
+};
 use rbd::{ImageSpec, Outcome, Pool, Request, RequestId, Task};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -53,7 +56,7 @@ pub struct ImageSharer {
     prng: Prng,
     pool: String,
     stage: Option<Stage>,
-    errands: Errands<()>,
+    router: RequestRouter<()>,
     /// Of the part.
     contents: Vec<u8>,
     /// What bytes may be besides, since a crash.
@@ -73,7 +76,7 @@ impl ImageSharer {
             prng,
             pool: pool.to_owned(),
             stage: None,
-            errands: Errands::default(),
+            router: RequestRouter::default(),
             contents: vec![0; PART as usize],
             possible: BTreeMap::new(),
             has_written: false,
@@ -164,12 +167,12 @@ impl ImageSharer {
         self.expected.insert(image.submit(request), expected);
     }
 
-    fn handle_answer(&mut self, client: &Client, id: AskId, answer: Answer) {
+    fn handle_response(&mut self, client: &Client, id: ClusterRequestId, answer: ClusterResponse) {
         match self.stage.as_mut() {
             None | Some(Stage::ShutOut) => {}
-            Some(Stage::Creating(task)) => task.handle_answer(id, answer),
-            Some(Stage::Opening(task)) => task.handle_answer(id, answer),
-            Some(Stage::Open(image)) => image.handle_answer(id, answer),
+            Some(Stage::Creating(task)) => task.handle_response(id, answer),
+            Some(Stage::Opening(task)) => task.handle_response(id, answer),
+            Some(Stage::Open(image)) => image.handle_response(id, answer),
         }
         self.advance(client);
         self.check();
@@ -328,18 +331,23 @@ impl ImageUser for ImageSharer {
     }
 
     fn send(&mut self, client: &mut Client, now: Time) -> bool {
-        let errands = &mut self.errands;
+        let router = &mut self.router;
         match &mut self.stage {
             None | Some(Stage::ShutOut) => false,
-            Some(Stage::Creating(task)) => errands.send(client, now, (), task),
-            Some(Stage::Opening(task)) => errands.send(client, now, (), task),
-            Some(Stage::Open(image)) => errands.send(client, now, (), &mut **image),
+            Some(Stage::Creating(task)) => router.send(client, now, (), task),
+            Some(Stage::Opening(task)) => router.send(client, now, (), task),
+            Some(Stage::Open(image)) => router.send(client, now, (), &mut **image),
         }
     }
 
-    fn handle_completion(&mut self, client: &Client, operation: OpId, answer: &Answer) -> bool {
-        let Some(((), id)) = self.errands.take(operation) else { return false };
-        self.handle_answer(client, id, answer.clone());
+    fn handle_completion(
+        &mut self,
+        client: &Client,
+        operation: OpId,
+        answer: &ClusterResponse,
+    ) -> bool {
+        let Some(((), id)) = self.router.take(operation) else { return false };
+        self.handle_response(client, id, answer.clone());
         true
     }
 
@@ -353,12 +361,12 @@ impl ImageUser for ImageSharer {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.errands.poll_timeout()
+        self.router.poll_timeout()
     }
 
     fn handle_timeout(&mut self, client: &Client, now: Time) {
-        while let Some(((), id, answer)) = self.errands.poll_due(now) {
-            self.handle_answer(client, id, answer);
+        while let Some(((), id, answer)) = self.router.poll_due(now) {
+            self.handle_response(client, id, answer);
         }
     }
 
@@ -370,7 +378,7 @@ impl ImageUser for ImageSharer {
     fn crash(&mut self) {
         self.forget();
         self.stage = None;
-        self.errands = Errands::default();
+        self.router = RequestRouter::default();
     }
 
     fn is_shut_out(&self) -> bool {

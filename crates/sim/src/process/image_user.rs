@@ -2,7 +2,7 @@
 
 use engine::Time;
 use rados::{Client, OpId, WatchEvent};
-use rbd::Answer;
+use rbd::ClusterResponse;
 
 pub trait ImageUser {
     /// What he was told and must not have been told.
@@ -25,7 +25,12 @@ pub trait ImageUser {
     fn send(&mut self, client: &mut Client, now: Time) -> bool;
 
     /// An answer to the client; false if it is for somebody else.
-    fn handle_completion(&mut self, client: &Client, operation: OpId, answer: &Answer) -> bool;
+    fn handle_completion(
+        &mut self,
+        client: &Client,
+        operation: OpId,
+        answer: &ClusterResponse,
+    ) -> bool;
 
     fn handle_watch_event(&mut self, event: &WatchEvent) -> bool;
     fn poll_timeout(&self) -> Option<Time>;

@@ -1,4 +1,4 @@
-//! Carries out a plan with a bounded number of operations in flight, at most one per object.
+//! Executes a plan with a bounded number of operations in flight, at most one per object.
 
 use super::pattern::PatternKey;
 use super::plan::{Action, ActionKind, Phase, Plan, Step};
@@ -14,22 +14,22 @@ use types::Errno;
 use wire::OsdOp;
 use wire::op::request_flags;
 
-/// Failed operations after which it makes no sense to go on.
+/// Failed operations after which the run ends.
 const FAILED_MAX: u64 = 32;
-/// When there was no space, time for the daemons to notice deletions.
+/// Pause after ENOSPC, so that daemons can process deletions.
 const REFUSED_PAUSE: Duration = Duration::from_secs(1);
 
-/// What was done.
+/// Counts of operations.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
     /// Completed operations.
     pub operations: BTreeMap<ActionKind, u64>,
     pub bytes_written: u64,
-    /// Operations that there was no space for.
+    /// Operations refused for lack of space.
     pub refused: u64,
     pub failed: u64,
     pub first_failure: Option<String>,
-    /// The space of one copy when the fill met a full store.
+    /// Space of one copy at which the fill found the store full.
     pub full_at: Option<u64>,
     pub fill_time: Duration,
     pub passes_time: Duration,
@@ -42,7 +42,7 @@ pub struct Ager<'a> {
     plan: Plan,
     in_flight: BTreeMap<OpId, Step>,
     busy: BTreeSet<u32>,
-    /// The next step, when it has to wait for its object.
+    /// The next step, if it has to wait for its object.
     held: Option<Step>,
     resume_at: Time,
     tally: Tally,
@@ -63,7 +63,7 @@ impl<'a> Ager<'a> {
         }
     }
 
-    /// Does all steps. `progress` is told of the plan now and then.
+    /// Executes all steps; calls `progress` with the plan now and then.
     pub fn run(
         mut self,
         connection: &mut Connection,
@@ -113,7 +113,7 @@ impl<'a> Ager<'a> {
             Action::Delete => OsdOp::remove(),
         };
         let mut operation = Operation::new(self.target.object(self.seed, step.object), vec![op]);
-        // A full cluster shall say so instead of making us wait.
+        // A full cluster must report ENOSPC instead of making the client wait.
         operation.flags |= request_flags::FULL_TRY;
         operation
     }
@@ -171,7 +171,7 @@ impl<'a> Ager<'a> {
         Ok(())
     }
 
-    /// The step that waits for an object rests on the one before it.
+    /// The held step depends on the one before it.
     fn drop_held(&mut self, object: u32) {
         if self.held.take_if(|held| held.object == object).is_some() {
             self.tally.refused += 1;

@@ -1,4 +1,4 @@
-//! How large the cluster is and how much of it is used, and what a fill comes to in objects.
+//! Capacity and usage of the cluster, and the number of bytes of a fill.
 
 use crate::connection::Connection;
 use anyhow::{Context, Result, bail};
@@ -8,19 +8,19 @@ use std::time::Duration;
 use stdx::parse_bytes;
 use types::PoolId;
 
-/// Statistics arrive some time after what they count.
+/// Maximum wait for statistics, which arrive after the operations they count.
 const SETTLING_TIME_MAX: Duration = Duration::from_secs(20);
 const SETTLING_INTERVAL: Duration = Duration::from_secs(2);
-/// What lies in the cluster already counts in this many parts of the whole: the few kilobytes that
-/// daemons keep for themselves shall not change a sequence.
+/// Existing data is rounded to this fraction of the capacity, so that the few kilobytes of daemons' own data
+/// do not change a sequence.
 const PARTS: u64 = 1024;
 
-/// How much the objects shall take.
+/// Target of the fill.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Fill {
-    /// Of the cluster's raw capacity, all copies and all that lies there already included.
+    /// Percentage of the cluster's raw capacity, counting all copies and existing data.
     Percent(f64),
-    /// One copy of each object.
+    /// Bytes of one copy of the objects.
     Bytes(u64),
 }
 
@@ -41,12 +41,12 @@ impl FromStr for Fill {
     }
 }
 
-/// What `df` says.
+/// Figures of `df`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capacity {
     pub total: u64,
     pub used: u64,
-    /// What all pools hold, with all copies.
+    /// Bytes in all pools, with all copies.
     pub pools: u64,
     /// Copies of each object in the pool.
     pub copies: u64,
@@ -60,7 +60,7 @@ impl Capacity {
         Capacity::read(&df, copies).context("df does not say how large the cluster is")
     }
 
-    /// Asks until two answers in a row are the same.
+    /// Queries until two answers in a row are equal.
     pub fn ask_settled(connection: &mut Connection, pool: PoolId) -> Result<Self> {
         let give_up = connection.now() + SETTLING_TIME_MAX;
         let mut last = Capacity::ask(connection, pool)?;

@@ -1,8 +1,8 @@
-//! What an object must hold: which generation wrote which of its bytes.
+//! Expected content of an object: the generation of each of its bytes.
 
 use super::pattern::PatternKey;
 
-/// The generation of bytes that nobody wrote; they are zero.
+/// Generation of bytes never written; they are zero.
 const HOLE: u32 = 0;
 
 /// A run of bytes from one generation; it begins where the one before it ends.
@@ -23,7 +23,7 @@ impl Contents {
         self.extents.last().map_or(0, |last| last.end)
     }
 
-    /// How many runs of bytes the object consists of.
+    /// Number of runs of bytes.
     pub fn extents(&self) -> usize {
         self.extents.len()
     }
@@ -64,7 +64,7 @@ impl Contents {
             .map(|(extent, start)| (extent.generation, start, extent.end))
     }
 
-    /// What is wrong with `found`; generations up to `newest` have been written at some time.
+    /// Describes the first error in `found`; generations up to `newest` have been written at some time.
     pub fn compare(&self, seed: u64, object: u32, newest: u32, found: &[u8]) -> Result<(), String> {
         if found.len() != self.size() as usize {
             return Err(format!("{} bytes where {} were written", found.len(), self.size()));
@@ -89,7 +89,7 @@ impl Contents {
     }
 }
 
-/// Where the wrong bytes of an object may come from.
+/// Likely origin of wrong bytes.
 fn identify(seed: u64, object: u32, newest: u32, offset: u32, word: &[u8]) -> String {
     if word.iter().all(|byte| *byte == 0) {
         return "zeros".to_owned();

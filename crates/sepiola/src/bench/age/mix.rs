@@ -1,4 +1,4 @@
-//! Which sizes objects have, and how often: `4k:30,64k:30,4m:40`.
+//! Object sizes with their frequencies: `4k:30,64k:30,4m:40`.
 
 use std::fmt;
 use std::str::FromStr;

@@ -81,7 +81,7 @@ fn age_pool(connection: &mut Connection, target: &Target, args: &BenchArgs) -> R
     Ok(summary)
 }
 
-/// What the objects must hold follows from the note.
+/// The expected content follows from the note.
 fn verify_noted(
     connection: &mut Connection,
     target: &Target,

@@ -5,7 +5,7 @@
 
 const WORD: u64 = 8;
 
-/// Names one generation of one object of one seed.
+/// Key of one generation of one object of one seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PatternKey(u64);
 
@@ -31,7 +31,7 @@ impl PatternKey {
         }
     }
 
-    /// Whether `bytes` at `offset` are this generation's.
+    /// True if `bytes` at `offset` belong to this generation.
     pub fn matches(self, offset: u64, bytes: &[u8]) -> bool {
         let mut expected = vec![0; bytes.len()];
         self.fill(offset, &mut expected);

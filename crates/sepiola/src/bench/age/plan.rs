@@ -1,22 +1,22 @@
-//! What is done to which object: a sequence that the seed alone decides.
+//! The plan: a sequence of actions on objects that follows from the seed alone.
 //!
-//! First objects are made until the target is filled; then passes follow, each a random mix of
-//! actions that writes as many bytes as the target and keeps the fill near it. A step is drawn from
-//! the population as all steps before it leave it, whether or not they have been done by then.
+//! First objects are created until the target is filled; then passes follow, each a random mix of actions
+//! that writes as many bytes as the target and keeps the fill near it. A step is drawn from the population
+//! after all steps before it, whether or not they have completed.
 //!
-//! Only refusals disturb the sequence: what was refused or failed has not happened, and what
-//! follows is drawn from what is left.
+//! Only refusals disturb the sequence: a refused or failed step is taken back, and later ones are drawn from
+//! the remaining population.
 
 use super::contents::Contents;
 use super::mix::{Mix, OBJECT_SIZE_MAX};
 use super::population::{ALLOCATION_UNIT, Population, space_of};
 use stdx::Prng;
 
-/// Overwrites and appends are up to this long.
+/// Maximum length of overwrites and appends in bytes.
 const SMALL_WRITE_MAX: u64 = 64 << 10;
-/// The fill may fall behind by this share of the target.
+/// The fill may fall behind the target by one part in this many.
 const SLACK_SHARE: u64 = 64;
-/// When the store is full before the target is reached, this share of what fitted is given up.
+/// When the store is full before the target is reached, one part in this many is given up.
 const SHARE_GIVEN_UP: u64 = 32;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,7 +29,7 @@ pub enum ActionKind {
     Delete,
 }
 
-/// How often a pass does what.
+/// Relative frequency of actions in a pass.
 const WEIGHTS: [(ActionKind, u64); 6] = [
     (ActionKind::Overwrite, 70),
     (ActionKind::Append, 10),
@@ -39,7 +39,7 @@ const WEIGHTS: [(ActionKind, u64); 6] = [
     (ActionKind::Rewrite, 4),
 ];
 
-/// What is done; lengths and offsets in bytes.
+/// An action; lengths and offsets in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     Create {
@@ -76,7 +76,7 @@ impl Action {
         }
     }
 
-    /// Offset and length of what is written.
+    /// Offset and length of the written range.
     pub fn written(self) -> Option<(u32, u32)> {
         match self {
             Action::Create { length } | Action::Rewrite { length } => Some((0, length)),
@@ -107,9 +107,9 @@ impl Action {
 pub struct Step {
     pub object: u32,
     pub action: Action,
-    /// Of what is written.
+    /// Generation of the written bytes.
     pub generation: u32,
-    /// What the object held.
+    /// Content of the object before the step.
     before: Option<Contents>,
 }
 
@@ -126,10 +126,10 @@ pub struct Plan {
     prng: Prng,
     mix: Mix,
     passes: u32,
-    /// Space that the objects are to take.
+    /// Target for the space of all objects, in bytes.
     target: u64,
     phase: Phase,
-    /// Bytes that the present phase has written.
+    /// Bytes written in the current phase.
     written: u64,
     population: Population,
 }
@@ -155,7 +155,7 @@ impl Plan {
         self.target
     }
 
-    /// Bytes that the present phase has written; a phase writes about as many as the target.
+    /// Bytes written in the current phase; a phase writes about as many as the target.
     pub fn written(&self) -> u64 {
         self.written
     }
@@ -185,7 +185,7 @@ impl Plan {
             Phase::Pass(number) => number + 1,
             Phase::Done => return,
         };
-        // Without objects there is nothing that could age.
+        // Without objects no aging is possible.
         let is_over = next > self.passes || self.population.living() == 0;
         self.phase = if is_over { Phase::Done } else { Phase::Pass(next) };
         self.written = 0;
@@ -214,7 +214,7 @@ impl Plan {
         }
     }
 
-    /// Any, as long as the fill is near the target; otherwise what brings it back.
+    /// Any kind while the fill is near the target; otherwise a kind that corrects it.
     fn next_kind(&mut self) -> ActionKind {
         let space = self.population.space();
         if space > self.target {
@@ -233,12 +233,12 @@ impl Plan {
         unreachable!("a number below the sum of the weights falls into one of them")
     }
 
-    /// How far the fill may fall behind.
+    /// Bytes by which the fill may fall behind.
     fn slack(&self) -> u64 {
         (2 * space_of(self.mix.largest())).max(self.target / SLACK_SHARE)
     }
 
-    /// Three of four objects take the name of a deleted one.
+    /// Three of four creations reuse the name of a deleted object.
     fn creation(&mut self) -> Step {
         let length = self.mix.draw(&mut self.prng);
         let again = self.prng.chance(3, 4);
@@ -270,7 +270,7 @@ impl Plan {
         Action::Overwrite { offset, length }
     }
 
-    /// An offset; three of four begin an allocation unit.
+    /// An offset; three of four are aligned to an allocation unit.
     fn point(&mut self, bound: u64) -> u32 {
         let offset = self.prng.below(bound);
         let is_aligned = self.prng.chance(3, 4);
@@ -295,17 +295,17 @@ impl Plan {
         Step { object, action, generation, before }
     }
 
-    /// A step was refused: it has not happened.
+    /// Takes back a step that was refused.
     pub fn take_back(&mut self, step: Step) {
         self.population.set(step.object, step.before);
     }
 
-    /// It is not known whether a step has happened.
+    /// The outcome of a step is unknown.
     pub fn forget(&mut self, object: u32) {
         self.population.forget(object);
     }
 
-    /// There is no space for more. Ends the fill, with a target that leaves some space.
+    /// Ends the fill because the store is full, with a target that leaves some space.
     pub fn end_fill(&mut self) {
         if self.phase == Phase::Fill {
             self.target = self.population.space() - self.population.space() / SHARE_GIVEN_UP;
@@ -336,7 +336,7 @@ mod tests {
         assert_ne!(first, steps(plan(2)));
     }
 
-    /// A changed sequence makes ages of before and after incomparable.
+    /// A changed sequence would make ages from before and after incomparable.
     #[test]
     fn the_sequence_stays_what_it_was() {
         let all = steps(plan(1));

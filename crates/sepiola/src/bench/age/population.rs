@@ -3,7 +3,7 @@
 use super::contents::Contents;
 use stdx::Prng;
 
-/// Space is counted in units of this: what stores commonly allocate.
+/// Unit of the space account, in bytes: the common allocation unit of stores.
 pub const ALLOCATION_UNIT: u64 = 4096;
 
 /// Space that an object of this size takes.
@@ -11,10 +11,10 @@ pub fn space_of(size: u32) -> u64 {
     u64::from(size).next_multiple_of(ALLOCATION_UNIT)
 }
 
-/// One object's name and what became of it.
+/// One object's name and state.
 #[derive(Debug, Default)]
 struct Slot {
-    /// Counts the writes under this name, through all lives of the object.
+    /// Number of writes under this name, through all lives of the object.
     generation: u32,
     /// Its place among the living or the absent.
     index: usize,
@@ -26,11 +26,11 @@ enum State {
     #[default]
     Absent,
     Living(Contents),
-    /// An operation may or may not have been done: nothing is expected.
+    /// The outcome of an operation is unknown: nothing is expected.
     Unknown,
 }
 
-/// What is expected of an object.
+/// Expected state of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected<'a> {
     Absent,
@@ -41,9 +41,9 @@ pub enum Expected<'a> {
 #[derive(Debug, Default)]
 pub struct Population {
     slots: Vec<Slot>,
-    /// In an order that follows from the history alone.
+    /// In an order that depends on the history alone.
     living: Vec<u32>,
-    /// Names that can be used again.
+    /// Names that can be reused.
     absent: Vec<u32>,
     space: u64,
 }
@@ -57,7 +57,7 @@ impl Population {
         self.living.len()
     }
 
-    /// Names that were ever used; they are numbers below this.
+    /// Number of names ever used.
     pub fn names(&self) -> u32 {
         self.slots.len() as u32
     }
@@ -86,7 +86,7 @@ impl Population {
         }
     }
 
-    /// `None` unless it lives.
+    /// `None` unless the object exists.
     pub fn contents(&self, object: u32) -> Option<&Contents> {
         match &self.slots[object as usize].state {
             State::Living(contents) => Some(contents),
@@ -118,13 +118,13 @@ impl Population {
         *generation
     }
 
-    /// Says what an object holds now; `None`: it does not exist.
+    /// Sets an object's content; `None`: it does not exist.
     pub fn set(&mut self, object: u32, contents: Option<Contents>) {
         let state = contents.map_or(State::Absent, State::Living);
         self.replace(object, state);
     }
 
-    /// Expects nothing of an object any more, and leaves it alone.
+    /// Drops all expectations about an object, and excludes it from later steps.
     pub fn forget(&mut self, object: u32) {
         self.replace(object, State::Unknown);
     }

@@ -1,4 +1,4 @@
-//! What ageing came to, as text or JSON.
+//! Result of aging, as text or JSON.
 
 use super::ager::Tally;
 use super::capacity::Capacity;
@@ -15,7 +15,7 @@ pub struct Summary {
     seed: u64,
     sizes: String,
     passes: u32,
-    /// Space that one copy of the objects was to take.
+    /// Target for the space of one copy of the objects.
     target_bytes: u64,
     objects: u64,
     bytes: u64,
@@ -70,7 +70,7 @@ impl Summary {
         self.verification = Some(verification);
     }
 
-    /// Whether all is as it should be. A full store is.
+    /// Fails if an operation failed or data is wrong. A full store is no failure.
     pub fn judge(&self) -> Result<()> {
         if let Some(Verification { wrong, unread, .. }) = self.verification
             && wrong + unread > 0

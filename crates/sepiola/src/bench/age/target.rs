@@ -1,4 +1,4 @@
-//! Where the objects lie and what they are called; the note about how a pool was aged.
+//! Location and names of the objects, and the note about a pool's aging.
 
 use super::mix::Mix;
 use crate::connection::Connection;
@@ -11,21 +11,21 @@ use wire::OsdOp;
 
 const NOTE_OBJECT: &str = "sepiola_age";
 
-/// Pool and namespace that are aged.
+/// Pool and namespace to age.
 #[derive(Debug, Clone)]
 pub struct Target {
     pub pool: PoolId,
     pub namespace: Bytes,
 }
 
-/// How a pool was aged: enough to know what every object holds. It lies in the pool itself.
+/// Parameters of a pool's aging, sufficient to compute the content of every object. Stored in the pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
     pub seed: u64,
     pub sizes: String,
     pub target_bytes: u64,
     pub passes: u32,
-    /// Whether the sequence was carried out to its end and nothing was refused.
+    /// True if the sequence was completed without refusals.
     pub is_complete: bool,
 }
 
@@ -40,7 +40,7 @@ impl Target {
         self.place(format!("{NOTE_OBJECT}_{seed}_{number}"))
     }
 
-    /// `None` if nobody has aged the pool.
+    /// `None` if the pool was never aged.
     pub fn note(&self, connection: &mut Connection) -> Result<Option<Note>> {
         let read = Operation::new(self.place(NOTE_OBJECT), vec![OsdOp::read(0, 0)]);
         let reply = match answer_to(connection, read)? {
@@ -69,7 +69,7 @@ impl Note {
     }
 }
 
-/// The answer to the only operation in flight.
+/// The reply to the only operation in flight.
 fn answer_to(connection: &mut Connection, operation: Operation) -> Result<Result<Reply, Errno>> {
     let now = connection.now();
     let id = connection.client().submit(now, operation);

@@ -1,4 +1,4 @@
-//! Reads everything back and compares it with what must be there.
+//! Reads all objects and compares them with the expected content.
 
 use super::plan::Plan;
 use super::population::Expected;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use types::Errno;
 use wire::OsdOp;
 
-/// Findings that are told one by one.
+/// Findings that are printed one by one.
 const FINDINGS_MAX: usize = 20;
 
 #[derive(Debug, Clone, Default, Serialize)]
@@ -23,7 +23,7 @@ pub struct Verification {
     pub wrong: u64,
     /// Objects that could not be read.
     pub unread: u64,
-    /// What is the matter with the first of them.
+    /// The first findings.
     pub findings: Vec<String>,
 }
 
@@ -35,7 +35,7 @@ struct Verifier<'a> {
     result: Verification,
 }
 
-/// `progress` is told the bytes that were compared.
+/// `progress` gets the number of compared bytes.
 pub fn verify(
     connection: &mut Connection,
     target: &Target,
@@ -68,7 +68,7 @@ pub fn verify(
 
 impl Verifier<'_> {
     fn read(&mut self, connection: &mut Connection, object: u32) {
-        // Without a length the whole object is read, also if it is longer than it should be.
+        // A read without a length returns the whole object, even if it is longer than expected.
         let place = self.target.object(self.seed, object);
         let now = connection.now();
         let operation = Operation::new(place, vec![OsdOp::read(0, 0)]);
@@ -101,7 +101,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// `data` is `None` if there is no such object.
+    /// `data` is `None` if the object does not exist.
     fn compare(&mut self, object: u32, data: Option<&[u8]>) -> Result<(), String> {
         match (self.plan.population().expected(object), data) {
             (Expected::Contents { contents, newest_generation }, Some(data)) => {

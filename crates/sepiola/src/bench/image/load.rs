@@ -1,8 +1,8 @@
-//! Requests on an image in flight, and what comes next.
+//! A load on an image: requests in flight and their generation.
 
 use super::pattern::Pattern;
 use crate::bench::measurement::Work;
-use crate::image::Desk;
+use crate::image::BlockingClient;
 use anyhow::{Result, bail};
 use bytes::Bytes;
 use engine::Time;
@@ -10,7 +10,7 @@ use rbd::{Image, Outcome, Piece, Request, RequestId};
 use std::time::Duration;
 use stdx::{FastMap, Prng};
 
-/// What is done to an image, block by block.
+/// Shape of the load, block by block.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
     pub pattern: Pattern,
@@ -21,9 +21,9 @@ pub struct Shape {
     pub seed: u64,
 }
 
-/// An image, whoever works on it, and the requests under way.
+/// An image, its client, and the requests in flight.
 pub struct ImageLoad<'a> {
-    desk: &'a mut Desk,
+    client: &'a mut BlockingClient,
     image: &'a mut Image,
     shape: Shape,
     blocks: u64,
@@ -31,13 +31,13 @@ pub struct ImageLoad<'a> {
     prng: Prng,
     next: u64,
     in_flight: FastMap<RequestId, Time>,
-    /// Bytes that were read, and those among them that nobody has ever written.
+    /// Bytes read, and those among them that were never written.
     read: u64,
     unwritten: u64,
 }
 
 impl<'a> ImageLoad<'a> {
-    pub fn new(desk: &'a mut Desk, image: &'a mut Image, shape: Shape) -> Result<Self> {
+    pub fn new(client: &'a mut BlockingClient, image: &'a mut Image, shape: Shape) -> Result<Self> {
         let blocks = image.size() / shape.block;
         if blocks == 0 {
             bail!("the image has {} bytes, less than one block of {}", image.size(), shape.block);
@@ -48,7 +48,7 @@ impl<'a> ImageLoad<'a> {
         let (payload, in_flight) = (payload.into(), FastMap::default());
         let (next, read, unwritten) = (0, 0, 0);
         Ok(ImageLoad {
-            desk,
+            client,
             image,
             shape,
             blocks,
@@ -79,7 +79,7 @@ impl<'a> ImageLoad<'a> {
         Ok(())
     }
 
-    /// The share of what was read that nobody has ever written: no OSD has read it from anywhere.
+    /// Share of the bytes read that were never written, and so were not read from any OSD's disk.
     pub fn unwritten_share(&self) -> f64 {
         self.unwritten as f64 / self.read.max(1) as f64
     }
@@ -115,7 +115,7 @@ impl<'a> ImageLoad<'a> {
 
 impl Work for ImageLoad<'_> {
     fn now(&self) -> Time {
-        self.desk.now()
+        self.client.now()
     }
 
     fn wants_more(&self, is_in_time: bool) -> bool {
@@ -138,11 +138,11 @@ impl Work for ImageLoad<'_> {
     }
 
     fn turn(&mut self) -> Result<()> {
-        self.desk.turn(self.image)
+        self.client.turn(self.image)
     }
 
     fn collect(&mut self, record: &mut dyn FnMut(Duration)) -> Result<()> {
-        let now = self.desk.now();
+        let now = self.client.now();
         while let Some((id, outcome)) = self.image.poll_completion() {
             self.count_read(outcome?);
             if let Some(started) = self.in_flight.remove(&id) {

@@ -8,15 +8,15 @@ use super::measurement::Measurement;
 use super::report::{Report, Size, Subject};
 use crate::cli::ImageBenchArgs;
 use crate::client::progress;
-use crate::image::{Desk, spec_of};
+use crate::image::{BlockingClient, spec_of};
 use anyhow::{Result, bail};
 pub use load::{ImageLoad, Shape};
 pub use pattern::Pattern;
 use rbd::Image;
 
-/// Largest block; more than an object of the usual size is several operations anyway.
+/// Largest block in bytes; a block larger than an object becomes several operations.
 const BLOCK_MAX: u64 = 32 << 20;
-/// How an image is written once, so that there is something to read.
+/// Block size in bytes of the initial fill, which gives reads data.
 const FILL_BLOCK: u64 = 4 << 20;
 const FILL_DEPTH: usize = 16;
 
@@ -27,24 +27,24 @@ pub fn bench_image(args: &ImageBenchArgs) -> Result<()> {
     if !(1..=BLOCK_MAX).contains(&args.block) {
         bail!("a block has from 1 byte to 32M");
     }
-    let mut desk = Desk::open(&args.image.cluster)?;
-    let spec = spec_of(&mut desk, &args.image.image)?;
-    let mut image = desk.open_image(spec, args.pattern.writes() || args.fill)?;
-    let outcome = measure(&mut desk, &mut image, args);
-    // The watch ends even if something failed.
-    let closed = desk.close(image);
+    let mut client = BlockingClient::open(&args.image.cluster)?;
+    let spec = spec_of(&mut client, &args.image.image)?;
+    let mut image = client.open_image(spec, args.pattern.writes() || args.fill)?;
+    let outcome = measure(&mut client, &mut image, args);
+    // The watch is unregistered even after a failure.
+    let closed = client.close(image);
     outcome.and(closed)
 }
 
-fn measure(desk: &mut Desk, image: &mut Image, args: &ImageBenchArgs) -> Result<()> {
+fn measure(client: &mut BlockingClient, image: &mut Image, args: &ImageBenchArgs) -> Result<()> {
     if args.fill {
-        fill(desk, image)?;
+        fill(client, image)?;
     }
     let ImageBenchArgs { pattern, block, depth, read_percent, seed, .. } = *args;
     let pids = daemon_pids(&args.daemon_pids, &args.image.cluster);
     let mut report = Report::new(subject(args), !pids.is_empty());
     let mut load =
-        ImageLoad::new(desk, image, Shape { pattern, block, depth, read_percent, seed })?;
+        ImageLoad::new(client, image, Shape { pattern, block, depth, read_percent, seed })?;
     let mut measurement = Measurement::new(args.seconds, args.report_every, pids, args.json);
     for _ in 0..args.runs {
         let (result, latencies) = measurement.run(&mut load)?;
@@ -70,11 +70,11 @@ fn subject(args: &ImageBenchArgs) -> Subject {
 }
 
 /// Writes an image once, in whole objects of the usual size.
-pub fn fill(desk: &mut Desk, image: &mut Image) -> Result<()> {
+pub fn fill(client: &mut BlockingClient, image: &mut Image) -> Result<()> {
     let (pattern, block) = (Pattern::Write, FILL_BLOCK.min(image.size().max(1)));
     let shape = Shape { pattern, block, depth: FILL_DEPTH, read_percent: 0, seed: 0 };
     let progress = progress(Some(image.size()));
-    ImageLoad::new(desk, image, shape)?.write_all(|bytes| progress.set_position(bytes))?;
+    ImageLoad::new(client, image, shape)?.write_all(|bytes| progress.set_position(bytes))?;
     progress.finish_and_clear();
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Which blocks are taken in which order, named as fio names it.
+//! Access patterns, with fio's names.
 
 use clap::ValueEnum;
 
@@ -21,7 +21,7 @@ impl Pattern {
         matches!(self, Pattern::Randwrite | Pattern::Randread | Pattern::Randrw)
     }
 
-    /// Whether every request reads; `None` if chance decides.
+    /// True if every request reads; `None` if it is random.
     pub fn always_reads(self) -> Option<bool> {
         match self {
             Pattern::Write | Pattern::Randwrite => Some(false),

@@ -1,8 +1,8 @@
-//! `sepiola bench stability`: how steady an image's throughput is.
+//! `sepiola bench stability`: steadiness of an image's throughput.
 //!
-//! One block after the other is written, then read, at several depths. The bytes that complete are
-//! counted in short buckets of time; [`steadiness`] says what is made of them. `stability.py` among the
-//! checks does the same to any cluster with fio and librbd.
+//! Blocks are written in sequence, then read, at several depths. Completed bytes are counted in short buckets
+//! of time, which [`steadiness`] evaluates. `stability.py` among the checks does the same to any cluster with
+//! fio and librbd.
 
 mod report;
 mod steadiness;
@@ -10,14 +10,14 @@ mod steadiness;
 use super::image::{ImageLoad, Pattern, Shape, fill};
 use super::measurement::Work;
 use crate::cli::{BenchArgs, ImageName, PoolName};
-use crate::image::{Desk, new_id, spec_of};
+use crate::image::{BlockingClient, new_id, spec_of};
 use anyhow::{Context, Result, bail};
 use engine::Time;
 use rbd::{CreateSpec, Features, Image, ImageSpec};
 use report::{Point, Report};
 use std::time::Duration;
 
-/// An image that is made for the measurement, and removed after it.
+/// The image that is created for the measurement and removed after it.
 const IMAGE: &str = "sepiola_bench_stability";
 /// Objects of librbd's usual size.
 const OBJECT_ORDER: u8 = 22;
@@ -25,17 +25,17 @@ const MIB: f64 = (1 << 20) as f64;
 
 pub fn stability(args: &BenchArgs) -> Result<()> {
     check(args)?;
-    let mut desk = Desk::open(&args.pool.cluster)?;
+    let mut client = BlockingClient::open(&args.pool.cluster)?;
     let is_ours = args.stability.image.is_none();
     let name = args.stability.image.clone().unwrap_or_else(|| IMAGE.to_owned());
     let pool = PoolName { pool: args.pool.pool.clone(), namespace: args.pool.namespace.clone() };
-    let spec = spec_of(&mut desk, &ImageName { pool, name })?;
+    let spec = spec_of(&mut client, &ImageName { pool, name })?;
     if is_ours {
-        create(&mut desk, &spec, args.stability.image_size)?;
+        create(&mut client, &spec, args.stability.image_size)?;
     }
-    let outcome = measure(&mut desk, &spec, args);
+    let outcome = measure(&mut client, &spec, args);
     if is_ours {
-        desk.run(rbd::remove(spec)).context("removing the image that was measured")?;
+        client.run(rbd::remove(spec)).context("removing the image that was measured")?;
     }
     outcome?.print(args.json, args.stability.csv.as_deref())
 }
@@ -51,35 +51,39 @@ fn check(args: &BenchArgs) -> Result<()> {
     Ok(())
 }
 
-fn create(desk: &mut Desk, image: &ImageSpec, size: u64) -> Result<()> {
+fn create(client: &mut BlockingClient, image: &ImageSpec, size: u64) -> Result<()> {
     let (features, data_pool, striping) = (Features::DEFAULT, None, None);
     let (image, id) = (image.clone(), new_id()?);
     let spec = CreateSpec { image, id, size, order: OBJECT_ORDER, features, data_pool, striping };
-    desk.run(rbd::create(spec)).context(
+    client.run(rbd::create(spec)).context(
         "making an image to measure; `sepiola image rm` removes one that was left over by a run \
          that was killed",
     )
 }
 
-fn measure(desk: &mut Desk, spec: &ImageSpec, args: &BenchArgs) -> Result<Report> {
-    let mut image = desk.open_image(spec.clone(), true)?;
-    let outcome = measure_image(desk, &mut image, args);
-    // The watch ends even if something failed.
-    let closed = desk.close(image);
+fn measure(client: &mut BlockingClient, spec: &ImageSpec, args: &BenchArgs) -> Result<Report> {
+    let mut image = client.open_image(spec.clone(), true)?;
+    let outcome = measure_image(client, &mut image, args);
+    // The watch is unregistered even after a failure.
+    let closed = client.close(image);
     let report = outcome?;
     closed.map(|()| report)
 }
 
-fn measure_image(desk: &mut Desk, image: &mut Image, args: &BenchArgs) -> Result<Report> {
+fn measure_image(
+    client: &mut BlockingClient,
+    image: &mut Image,
+    args: &BenchArgs,
+) -> Result<Report> {
     let options = &args.stability;
     let mut report = Report::new(options, args.json);
-    // What is measured is throughput, not the making of objects; and reads need something to read.
-    fill(desk, image)?;
+    // Throughput must not include the creation of objects; and reads need data.
+    fill(client, image)?;
     for pattern in [Pattern::Write, Pattern::Read] {
         for depth in options.depths.clone() {
             let (block, seed) = (options.block, args.seed);
             let shape = Shape { pattern, block, depth, read_percent: 0, seed };
-            let mut load = ImageLoad::new(desk, image, shape)?;
+            let mut load = ImageLoad::new(client, image, shape)?;
             let buckets = count(&mut load, args)?;
             report.add(Point::new(pattern, depth, options.bucket, buckets)?);
         }
@@ -87,7 +91,7 @@ fn measure_image(desk: &mut Desk, image: &mut Image, args: &BenchArgs) -> Result
     Ok(report)
 }
 
-/// Rates of one bucket after the other, in MiB/s.
+/// Rate of each bucket in MiB/s.
 fn count(load: &mut ImageLoad<'_>, args: &BenchArgs) -> Result<Vec<f64>> {
     let length = Duration::from_secs(args.load.seconds);
     let args = &args.stability;

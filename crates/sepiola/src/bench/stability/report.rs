@@ -1,4 +1,4 @@
-//! What the measurement came to, as a table, JSON, or a series for other tools.
+//! Report of the measurement, as a table, JSON, or a series for other tools.
 
 use super::steadiness::{CV_MAX, DRIFT_MAX, LEAST_MIN, Steadiness, steadiness};
 use crate::bench::image::Pattern;
@@ -43,7 +43,7 @@ pub struct Point {
     depth: usize,
     #[serde(flatten)]
     steadiness: Steadiness,
-    /// MiB/s of one bucket after the other.
+    /// Rate of each bucket in MiB/s.
     series: Vec<f64>,
 }
 
@@ -73,7 +73,7 @@ impl Point {
 }
 
 impl Report {
-    /// Rows appear as they come.
+    /// Rows are printed as they come.
     pub fn new(args: &StabilityArgs, is_json: bool) -> Self {
         let bucket_seconds = args.bucket.as_secs_f64();
         if !is_json {
@@ -119,7 +119,7 @@ impl Report {
         Ok(())
     }
 
-    /// The beginning of each bucket, in seconds, and its rate.
+    /// Start of each bucket in seconds, and its rate.
     fn csv(&self) -> String {
         let mut text = "pattern,depth,seconds,mib_per_second\n".to_owned();
         for point in &self.points {

@@ -17,15 +17,15 @@ pub const CV_MAX: f64 = 0.10;
 pub const LEAST_MIN: f64 = 0.5;
 pub const DRIFT_MAX: f64 = 0.2;
 
-/// What came of one pattern at one depth; rates are in MiB/s.
+/// Result of one pattern at one depth; rates are in MiB/s.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Steadiness {
     pub mean: f64,
-    /// Of single buckets.
+    /// Coefficient of variation of single buckets.
     pub bucket_cv: f64,
     pub bucket_min: f64,
     pub bucket_max: f64,
-    /// Of windows of one second.
+    /// Coefficient of variation of windows of one second.
     pub window_cv: f64,
     pub window_min: f64,
     pub window_max: f64,
@@ -70,7 +70,7 @@ fn range(values: &[f64]) -> (f64, f64) {
     values.iter().fold((f64::INFINITY, 0.0), |(min, max), value| (min.min(*value), max.max(*value)))
 }
 
-/// Standard deviation by mean.
+/// Standard deviation divided by mean.
 fn variation(values: &[f64]) -> f64 {
     let mean = mean(values);
     let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();

@@ -169,8 +169,8 @@ impl Client {
         }
     }
 
-    /// Whoever found a member failing goes on to the next that did not fail lately, but only one step
-    /// for all.
+    /// After a failure of `member`, moves on to the next member that did not fail lately, by one step for all
+    /// callers.
     fn turn_from(&self, member: usize) {
         let mut failed = self.failed.borrow_mut();
         failed[member] = Some(Instant::now());
@@ -316,7 +316,7 @@ impl Client {
         Ok(Some(mon::control::Event { key, value, revision: kv.mod_revision as Revision }))
     }
 
-    /// What an operator is told.
+    /// The error with advice for the operator.
     pub fn reason(&self, status: &Status) -> String {
         let advice = match status.code() {
             Code::ResourceExhausted => "; see `etcdctl alarm list` and `etcdctl endpoint status`",

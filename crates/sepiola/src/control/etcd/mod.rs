@@ -64,7 +64,7 @@ impl Outbox {
 
     fn tell(&self, completion: Completion) {
         self.mark.borrow_mut().iter_mut().for_each(|mark| mark.told(&completion));
-        // Nobody listens any more when the store is being closed.
+        // The receiver is gone when the store is being closed.
         if self.completions.send(completion).is_ok() {
             (self.wake)();
         }

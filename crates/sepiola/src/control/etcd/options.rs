@@ -79,7 +79,7 @@ impl EtcdOptions {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 
-    /// What messages call it.
+    /// Name of the store in messages.
     pub fn shown(&self) -> String {
         format!("etcd at {}", self.endpoints.join(","))
     }

@@ -177,7 +177,7 @@ pub struct WatchResponse {
     pub events: Vec<WatchEvent>,
 }
 
-/// What the kind of an event says of a key that is gone.
+/// Event kind of a deleted key.
 pub const EVENT_DELETE: i32 = 1;
 
 #[derive(Clone, PartialEq, Message)]

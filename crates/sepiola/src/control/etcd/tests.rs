@@ -143,7 +143,7 @@ fn a_lease_ends_with_its_holder_and_takes_its_keys_along() {
     a.commit(Transaction { lease: Some(lease), ..put("leader", "a", None) }).unwrap();
     assert_eq!(a.lease(|token| Request::Renew { token, lease }), Ok(lease));
     assert_eq!(b.change_of("leader").value.as_deref(), Some(&b"a"[..]));
-    // Whoever stops in peace gives its leases back.
+    // A store that is closed revokes its leases.
     drop(a);
     assert_eq!(b.change_of("leader").value, None);
     assert_eq!(b.lease(|token| Request::Renew { token, lease }), Err(LeaseError::Ended));

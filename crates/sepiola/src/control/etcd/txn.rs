@@ -27,7 +27,7 @@ const MAGIC: &[u8] = b"\0sepiola pieces\n";
 /// Stands for a value that is elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pointer {
-    /// What the names of the pieces begin with, below those of the key.
+    /// Prefix of the names of the pieces, below that of the key.
     pub write: String,
     pub len: usize,
 }

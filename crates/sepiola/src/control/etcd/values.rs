@@ -97,7 +97,7 @@ impl Client {
         TxnRequest { compare, success: nested(operations), failure }
     }
 
-    /// What is written, and which pieces nobody needs any more then.
+    /// The operations of a transaction, and the pieces that become unused by it.
     fn operations(
         &self,
         transaction: &Transaction,

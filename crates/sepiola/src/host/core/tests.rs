@@ -19,7 +19,7 @@ const TURNS_MAX: usize = 20_000;
 /// Sends messages back, if it is to, and remembers what it was told.
 struct EchoNode {
     participant: ParticipantName,
-    /// Whom it takes those for who connect.
+    /// Entity type that is expected of connecting peers.
     expects: EntityType,
     echoes: bool,
     outputs: VecDeque<NodeOutput>,
@@ -184,7 +184,7 @@ fn turn_until(cores: &mut [&mut TestCore], mut is_done: impl FnMut(&mut [&mut Te
             return;
         }
         for core in cores.iter_mut() {
-            // Somebody else's work may be what this one waits for.
+            // The awaited event may depend on another core's work.
             let deadline = core.clock.now() + Duration::from_millis(1);
             core.turn(deadline).unwrap();
         }
@@ -262,13 +262,13 @@ fn a_full_mailbox_loses_nothing_and_keeps_order() {
     here.node_mut(0).connect(osd(1), EntityAddrVec::default());
     (0..count).for_each(|tid| here.node_mut(0).send(CONN, message(tid, &Bytes::new())));
     here.settle();
-    assert!(here.post.offer_all(), "the mailbox is full");
+    assert!(here.outbox.offer_all(), "the mailbox is full");
     turn_until(&mut [&mut here, &mut there], |cores| {
         cores[0].node_mut(0).received.len() == count as usize
     });
     assert!(there.node_mut(0).tids().into_iter().eq(0..count));
     assert!(here.node_mut(0).tids().into_iter().eq(0..count));
-    assert!(!here.post.offer_all() && !there.post.offer_all());
+    assert!(!here.outbox.offer_all() && !there.outbox.offer_all());
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! Reading a whole snapshot.
 
 use super::{Expected, ImageOwner, Stage, difference};
-use rbd::{Answer, Ask, AskId, Asker, Header, Image, ImageSpec, Request, Task};
+use rbd::{
+    ClusterRequest, ClusterRequestId, ClusterResponse, Header, Image, ImageSpec, Request,
+    RequestSource, Task,
+};
 
 pub(super) enum Look {
     Opening(Box<Task<Header>>, Vec<u8>),
@@ -42,18 +45,18 @@ impl Look {
     }
 }
 
-impl Asker for Look {
-    fn poll_ask(&mut self) -> Option<(AskId, Ask)> {
+impl RequestSource for Look {
+    fn poll_request(&mut self) -> Option<(ClusterRequestId, ClusterRequest)> {
         match self {
-            Look::Opening(task, _) => task.poll_ask(),
-            Look::Reading(image, _) => image.poll_ask(),
+            Look::Opening(task, _) => task.poll_request(),
+            Look::Reading(image, _) => image.poll_request(),
         }
     }
 
-    fn handle_answer(&mut self, id: AskId, answer: Answer) {
+    fn handle_response(&mut self, id: ClusterRequestId, answer: ClusterResponse) {
         match self {
-            Look::Opening(task, _) => task.handle_answer(id, answer),
-            Look::Reading(image, _) => image.handle_answer(id, answer),
+            Look::Opening(task, _) => task.handle_response(id, answer),
+            Look::Reading(image, _) => image.handle_response(id, answer),
         }
     }
 }

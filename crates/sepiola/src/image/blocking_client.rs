@@ -1,4 +1,4 @@
-//! One who works on images over a connection of his own, one task or image at a time.
+//! Blocking RBD client with its own connection: one task or image at a time.
 
 use super::spec_of;
 use crate::cli::{ClusterArgs, SourceName};
@@ -7,22 +7,24 @@ use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use engine::Time;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use rbd::{Asker, Errands, Header, Image, ImageEvent, ImageSpec, Pool, Progress, Task};
+use rbd::{
+    Header, Image, ImageEvent, ImageSpec, Pool, Progress, RequestRouter, RequestSource, Task,
+};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 use types::PoolId;
 
-/// A task with fewer steps is over before anybody looks.
+/// Steps from which progress is displayed; shorter tasks are over at once.
 const STEPS_SHOWN: u64 = 256;
 
-pub struct Desk {
+pub struct BlockingClient {
     connection: Connection,
-    errands: Errands<()>,
+    router: RequestRouter<()>,
 }
 
-impl Desk {
+impl BlockingClient {
     pub fn open(args: &ClusterArgs) -> Result<Self> {
-        Ok(Desk { connection: Connection::open(args)?, errands: Errands::default() })
+        Ok(BlockingClient { connection: Connection::open(args)?, router: RequestRouter::default() })
     }
 
     pub fn now(&self) -> Time {
@@ -33,12 +35,12 @@ impl Desk {
         self.connection.pool(name)
     }
 
-    /// What a command puts out.
+    /// Runs a command; returns its output.
     pub fn command(&mut self, command: &Value) -> Result<Bytes> {
         Ok(self.connection.command(command)?.output)
     }
 
-    /// Does nothing but keep the connection.
+    /// Keeps the connection alive during a pause.
     pub fn rest(&mut self, pause: Duration, may: impl Fn() -> bool) -> Result<()> {
         let start = Instant::now();
         while may() && start.elapsed() < pause {
@@ -47,7 +49,7 @@ impl Desk {
         Ok(())
     }
 
-    /// Does a task to its end, and shows how far it is if it takes long.
+    /// Runs a task to its end, with a progress display if it takes long.
     pub fn run<T>(&mut self, task: Task<T>) -> Result<T> {
         let bar = ProgressBar::hidden();
         let outcome = self.run_while(task, |progress| {
@@ -58,7 +60,7 @@ impl Desk {
         outcome?.context("nobody gave the task up")
     }
 
-    /// Does a task to its end, or until it is told not to go on.
+    /// Runs a task to its end, or until `go_on` returns false.
     pub fn run_while<T>(
         &mut self,
         mut task: Task<T>,
@@ -80,7 +82,7 @@ impl Desk {
         }
     }
 
-    /// What is needed to read an image or a snapshot.
+    /// Reads the header of an image or a snapshot.
     pub fn open_header(&mut self, source: &SourceName) -> Result<Header> {
         let spec = spec_of(self, &source.image)?;
         match &source.snap {
@@ -89,7 +91,7 @@ impl Desk {
         }
     }
 
-    /// All pools that there are.
+    /// All pools.
     pub fn pools(&mut self) -> Vec<Pool> {
         let Some(map) = self.connection.client().osd_map() else { return Vec::new() };
         let named = map.pool_names.iter();
@@ -101,7 +103,7 @@ impl Desk {
         named.map(pool).collect()
     }
 
-    /// How people know a pool.
+    /// Name of a pool for display.
     pub fn pool_name(&mut self, id: PoolId) -> String {
         let map = self.connection.client().osd_map();
         let name = map.and_then(|map| map.pool_name(id));
@@ -113,7 +115,7 @@ impl Desk {
         Ok(Image::new(header, is_writable)?)
     }
 
-    /// Carries what the image asks and is answered, until something has arrived.
+    /// Exchanges requests and responses of the image until something has arrived.
     pub fn turn(&mut self, image: &mut Image) -> Result<()> {
         self.send(image);
         self.connection.turn()?;
@@ -122,7 +124,7 @@ impl Desk {
 
     fn hand_over(&mut self, image: &mut Image) -> Result<()> {
         self.hear(image);
-        // What the answers led to is on its way before anybody waits.
+        // Follow-up requests are sent before any wait.
         self.send(image);
         while let Some(event) = image.poll_event() {
             if let ImageEvent::Failed(error) = event {
@@ -155,20 +157,20 @@ impl Desk {
         }
     }
 
-    fn send(&mut self, asker: &mut dyn Asker) {
+    fn send(&mut self, source: &mut dyn RequestSource) {
         let now = self.connection.now();
-        self.errands.send(self.connection.client(), now, (), asker);
+        self.router.send(self.connection.client(), now, (), source);
     }
 
-    fn collect(&mut self, asker: &mut dyn Asker) {
+    fn collect(&mut self, source: &mut dyn RequestSource) {
         while let Some((operation, answer)) = self.connection.client().poll_completion() {
-            if let Some(((), id)) = self.errands.take(operation) {
-                asker.handle_answer(id, answer);
+            if let Some(((), id)) = self.router.take(operation) {
+                source.handle_response(id, answer);
             }
         }
         let now = self.connection.now();
-        while let Some(((), id, answer)) = self.errands.poll_due(now) {
-            asker.handle_answer(id, answer);
+        while let Some(((), id, answer)) = self.router.poll_due(now) {
+            source.handle_response(id, answer);
         }
     }
 }

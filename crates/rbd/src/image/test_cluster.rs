@@ -2,7 +2,10 @@
 
 use super::{Image, ImageEvent, Outcome, Request};
 use crate::notify::Response;
-use crate::{Answer, Ask, AskId, Asker, Error, Features, Header, ImageSpec, Layout, Pool};
+use crate::{
+    ClusterRequest, ClusterRequestId, ClusterResponse, Error, Features, Header, ImageSpec, Layout,
+    Pool, RequestSource,
+};
 use bytes::Bytes;
 use codec::Reader;
 use rados::{CommandOutput, OperationReply, Reply, WatchEvent, WatchId};
@@ -13,37 +16,37 @@ use wire::watch::{NotifyResult, Watcher, WatcherListing};
 use wire::{OpResult, OsdOp, SnapContext};
 
 pub const SIZE: u64 = 1 << 14;
-/// Turns after which a crowd that is not at rest is going round in circles.
+/// Turns after which clients that still send requests are taken for livelocked.
 const TURNS_MAX: usize = 10_000;
 
 struct Notification {
     from: usize,
-    id: AskId,
+    id: ClusterRequestId,
     waits_for: BTreeSet<usize>,
     result: NotifyResult,
 }
 
-/// Clients are numbers; a client's address ends with its number, and so does its watch.
-pub struct Crowd {
+/// Clients are numbered; the address and the watch of a client end with its number.
+pub struct TestCluster {
     pub features: Features,
     pub images: BTreeMap<usize, Image>,
     pub watches: BTreeMap<usize, u64>,
     pub holder: Option<(usize, Bytes, Bytes)>,
     pub blocklist: Vec<String>,
-    /// So often the monitor does not get through to its store.
+    /// Number of monitor commands that will fail because the control store is out of reach.
     pub monitor_failures: u32,
     pub data: BTreeMap<Bytes, Vec<u8>>,
-    /// Who wrote, in order.
+    /// Clients by the order of their writes.
     pub writers: Vec<usize>,
     notifications: BTreeMap<u64, Notification>,
-    waits: Vec<(usize, AskId)>,
+    waits: Vec<(usize, ClusterRequestId)>,
     pub notified: Vec<Bytes>,
     last_number: u64,
 }
 
-impl Crowd {
+impl TestCluster {
     pub fn new(clients: usize, features: Features) -> Self {
-        let mut crowd = Crowd {
+        let mut cluster = TestCluster {
             features,
             images: BTreeMap::new(),
             watches: BTreeMap::new(),
@@ -58,13 +61,13 @@ impl Crowd {
             last_number: 0,
         };
         for client in 0..clients {
-            crowd.images.insert(client, Image::new(header(features), true).unwrap());
+            cluster.images.insert(client, Image::new(header(features), true).unwrap());
         }
-        crowd.settle();
-        crowd
+        cluster.settle();
+        cluster
     }
 
-    /// Goes on until nobody asks anything any more; time passes only when nothing else can happen.
+    /// Runs until no request is pending. Time passes only if nothing else can happen.
     pub fn settle(&mut self) {
         for _ in 0..TURNS_MAX {
             let clients: Vec<usize> = self.images.keys().copied().collect();
@@ -73,10 +76,10 @@ impl Crowd {
                 return;
             }
         }
-        panic!("the crowd does not come to rest");
+        panic!("the cluster does not come to rest");
     }
 
-    /// Goes on for so long, which may be for ever.
+    /// Runs for at most this many turns.
     pub fn turn_until_rest(&mut self, turns: usize) {
         for _ in 0..turns {
             let clients: Vec<usize> = self.images.keys().copied().collect();
@@ -87,21 +90,22 @@ impl Crowd {
     }
 
     fn turn(&mut self, client: usize) -> bool {
-        let Some((id, ask)) = self.images.get_mut(&client).and_then(Asker::poll_ask) else {
+        let Some((id, ask)) = self.images.get_mut(&client).and_then(RequestSource::poll_request)
+        else {
             return false;
         };
         self.give_answer(client, id, ask);
         true
     }
 
-    /// Answers one question of a client, unless it is one that takes time.
-    pub fn give_answer(&mut self, client: usize, id: AskId, ask: Ask) {
+    /// Answers one request of a client, unless it is a wait or a notification.
+    pub fn give_answer(&mut self, client: usize, id: ClusterRequestId, ask: ClusterRequest) {
         if let Some(answer) = self.answer(client, id, ask) {
-            self.images.get_mut(&client).unwrap().handle_answer(id, answer);
+            self.images.get_mut(&client).unwrap().handle_response(id, answer);
         }
     }
 
-    /// Who has not answered by now never will; who waits has waited long enough.
+    /// Expires pending notifications and waits.
     fn pass_time(&mut self) -> bool {
         if let Some((_, mut notification)) = self.notifications.pop_first() {
             let missed = std::mem::take(&mut notification.waits_for);
@@ -117,9 +121,9 @@ impl Crowd {
         true
     }
 
-    fn give(&mut self, client: usize, id: AskId, answer: Answer) {
+    fn give(&mut self, client: usize, id: ClusterRequestId, answer: ClusterResponse) {
         if let Some(image) = self.images.get_mut(&client) {
-            image.handle_answer(id, answer);
+            image.handle_response(id, answer);
         }
     }
 
@@ -128,55 +132,62 @@ impl Crowd {
         self.give(notification.from, notification.id, answer);
     }
 
-    fn answer(&mut self, client: usize, id: AskId, ask: Ask) -> Option<Answer> {
+    fn answer(
+        &mut self,
+        client: usize,
+        id: ClusterRequestId,
+        ask: ClusterRequest,
+    ) -> Option<ClusterResponse> {
         let is_out = self.blocklist.contains(&format!("{}", addr(client)).replace("v2:", ""));
         Some(match ask {
-            Ask::Operate(_) | Ask::Watch(_) if is_out => Err(Errno::BLOCKLISTED),
-            Ask::Operate(operation) => {
+            ClusterRequest::Operate(_) | ClusterRequest::Watch(_) if is_out => {
+                Err(Errno::BLOCKLISTED)
+            }
+            ClusterRequest::Operate(operation) => {
                 let name = operation.place.object.clone();
                 let outputs = operation.ops.iter().map(|op| self.execute(client, &name, op));
                 let outputs: Result<Vec<OpResult>, Errno> = outputs.collect();
                 outputs.map(|ops| Reply::Operation(OperationReply { ops, ..Default::default() }))
             }
-            Ask::Watch(_) => {
+            ClusterRequest::Watch(_) => {
                 self.last_number += 1;
                 self.watches.insert(client, self.last_number);
                 Ok(Reply::Watching(WatchId(self.last_number)))
             }
-            Ask::Unwatch(_) => {
+            ClusterRequest::Unwatch(_) => {
                 self.watches.remove(&client);
                 self.gone(client);
                 done()
             }
-            Ask::Identify => Ok(Reply::Identity { global_id: client as u64 }),
-            Ask::NewestMap => Ok(Reply::Map(types::Epoch(1))),
-            Ask::Pool(request) => panic!("{request:?} was not expected"),
-            Ask::Command(_) if self.monitor_failures > 0 => {
+            ClusterRequest::Identify => Ok(Reply::Identity { global_id: client as u64 }),
+            ClusterRequest::NewestMap => Ok(Reply::Map(types::Epoch(1))),
+            ClusterRequest::Pool(request) => panic!("{request:?} was not expected"),
+            ClusterRequest::Command(_) if self.monitor_failures > 0 => {
                 self.monitor_failures -= 1;
                 let result = Errno::IO.negative();
                 Ok(Reply::Command(CommandOutput { result, ..CommandOutput::default() }))
             }
-            Ask::Command(command) => {
+            ClusterRequest::Command(command) => {
                 let addr = command.split('"').nth(11).unwrap_or_default();
                 self.blocklist.push(addr.to_owned());
                 Ok(Reply::Command(CommandOutput::default()))
             }
-            Ask::Wait(_) => {
+            ClusterRequest::Wait(_) => {
                 self.waits.push((client, id));
                 return None;
             }
-            Ask::Notify { payload, .. } => {
+            ClusterRequest::Notify { payload, .. } => {
                 self.notify(client, id, payload);
                 return None;
             }
-            Ask::Acknowledge { notify_id, reply, .. } => {
+            ClusterRequest::Acknowledge { notify_id, reply, .. } => {
                 self.acknowledged(client, notify_id, reply);
                 return None;
             }
         })
     }
 
-    fn notify(&mut self, from: usize, id: AskId, payload: Bytes) {
+    fn notify(&mut self, from: usize, id: ClusterRequestId, payload: Bytes) {
         self.last_number += 1;
         self.notified.push(payload.clone());
         let waits_for: BTreeSet<usize> = self.watches.keys().copied().collect();
@@ -204,7 +215,7 @@ impl Crowd {
         self.end_notifications();
     }
 
-    /// Nobody waits for one who does not watch.
+    /// Notifications no longer wait for a client that does not watch.
     fn gone(&mut self, client: usize) {
         for notification in self.notifications.values_mut() {
             notification.waits_for.remove(&client);
@@ -218,7 +229,7 @@ impl Crowd {
         over.into_iter().for_each(|(_, notification)| self.notification_over(notification, Ok(())));
     }
 
-    /// What somebody outside says to all, and what they answer.
+    /// Sends a notification from outside to all clients and collects their answers.
     pub fn say(&mut self, payload: Bytes) -> Vec<i32> {
         self.last_number += 1;
         let mut responses = Vec::new();
@@ -229,8 +240,8 @@ impl Crowd {
             let image = self.images.get_mut(&client).unwrap();
             assert!(image.handle_watch_event(&event));
             let replies =
-                std::iter::from_fn(|| image.poll_ask()).filter_map(|(_, ask)| match ask {
-                    Ask::Acknowledge { reply, .. } if !reply.is_empty() => Some(reply),
+                std::iter::from_fn(|| image.poll_request()).filter_map(|(_, ask)| match ask {
+                    ClusterRequest::Acknowledge { reply, .. } if !reply.is_empty() => Some(reply),
                     _ => None,
                 });
             let decoded = replies.map(|reply| codec::decode_all::<Response>("it", &reply));
@@ -356,7 +367,7 @@ impl Crowd {
     }
 }
 
-fn done() -> Answer {
+fn done() -> ClusterResponse {
     Ok(Reply::Operation(OperationReply::default()))
 }
 

@@ -1,7 +1,7 @@
-//! Who tells the monitors what they must know of images and have no client to find out: a thread beside a
-//! monitor, which asks every second what is wanted.
+//! Background thread beside a monitor that resolves image names and purges trash for it, since monitors have
+//! no RBD client. It polls the monitor every second.
 
-use super::Desk;
+use super::BlockingClient;
 use super::worker::{PAUSE, now};
 use crate::cli::ClusterArgs;
 use anyhow::{Context, Result};
@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use types::PoolId;
 
-pub struct Clerk {
+pub struct ImageService {
     pub args: ClusterArgs,
     pub is_stopping: Arc<AtomicBool>,
 }
 
-impl Clerk {
+impl ImageService {
     pub fn work(&self) {
         while !self.is_stopping() {
             if let Err(error) = self.attend() {
@@ -32,44 +32,44 @@ impl Clerk {
     }
 
     fn attend(&self) -> Result<()> {
-        let mut desk = Desk::open(&self.args)?;
+        let mut client = BlockingClient::open(&self.args)?;
         while !self.is_stopping() {
-            name_images(&mut desk)?;
-            purge_trash(&mut desk)?;
-            desk.rest(PAUSE, || !self.is_stopping())?;
+            resolve_image_names(&mut client)?;
+            purge_trash(&mut client)?;
+            client.rest(PAUSE, || !self.is_stopping())?;
         }
         Ok(())
     }
 }
 
-/// Monitors know images by the ids that OSDs see.
-fn name_images(desk: &mut Desk) -> Result<()> {
-    let unnamed = ask(desk, &json!({ "prefix": "rbd perf image unnamed", "format": "json" }))?;
+/// Resolves image ids, which OSDs report, to names.
+fn resolve_image_names(client: &mut BlockingClient) -> Result<()> {
+    let unnamed = ask(client, &json!({ "prefix": "rbd perf image unnamed", "format": "json" }))?;
     let mut names: Vec<Value> = Vec::new();
     for (pool, ids) in by_pool(&unnamed) {
-        let found = desk.run(rbd::names_of(pool.clone(), ids))?;
+        let found = client.run(rbd::names_of(pool.clone(), ids))?;
         names.extend(found.into_iter().map(|(id, name)| {
             json!({ "pool": pool.id.0, "namespace": pool.namespace, "id": id, "name": name })
         }));
     }
     if !names.is_empty() {
         let names = json!(names).to_string();
-        desk.command(&json!({ "prefix": "rbd perf image name", "names": names }))?;
+        client.command(&json!({ "prefix": "rbd perf image name", "names": names }))?;
     }
     Ok(())
 }
 
-/// What schedules want purged becomes tasks.
-fn purge_trash(desk: &mut Desk) -> Result<()> {
-    let due = ask(desk, &json!({ "prefix": "rbd trash purge due", "format": "json" }))?;
+/// Turns due purges of schedules into tasks.
+fn purge_trash(client: &mut BlockingClient) -> Result<()> {
+    let due = ask(client, &json!({ "prefix": "rbd trash purge due", "format": "json" }))?;
     if due["is_due"] != true {
         return Ok(());
     }
-    let wanted = ask(desk, &json!({ "prefix": "rbd trash purge take", "format": "json" }))?;
+    let wanted = ask(client, &json!({ "prefix": "rbd trash purge take", "format": "json" }))?;
     for part in wanted.as_array().into_iter().flatten() {
-        for pool in pools_of(desk, part)? {
-            // What cannot be looked through is for the next time.
-            if let Err(error) = purge(desk, &pool) {
+        for pool in pools_of(client, part)? {
+            // A pool that cannot be listed is tried again next time.
+            if let Err(error) = purge(client, &pool) {
                 tracing::warn!(%pool, error = format!("{error:#}"), "the trash is not purged");
             }
         }
@@ -77,24 +77,24 @@ fn purge_trash(desk: &mut Desk) -> Result<()> {
     Ok(())
 }
 
-/// A pool and its namespaces, but for those that are named.
-fn pools_of(desk: &mut Desk, part: &Value) -> Result<Vec<Pool>> {
+/// A pool and its namespaces, without the excluded ones.
+fn pools_of(client: &mut BlockingClient, part: &Value) -> Result<Vec<Pool>> {
     let text = |key: &str| part[key].as_str().unwrap_or_default().to_owned();
     let id = PoolId(part["pool"].as_i64().unwrap_or(-1));
     let pool = Pool { id, name: text("pool_name"), namespace: text("namespace") };
     let mut pools = vec![pool.clone()];
     if let Some(but) = part["and_all_but"].as_array() {
-        let all = desk.run(rbd::namespaces(pool.clone()))?.into_iter();
+        let all = client.run(rbd::namespaces(pool.clone()))?.into_iter();
         let others = all.filter(|namespace| !but.iter().any(|other| other == namespace));
         pools.extend(others.map(|namespace| Pool { namespace, ..pool.clone() }));
     }
     Ok(pools)
 }
 
-fn purge(desk: &mut Desk, pool: &Pool) -> Result<()> {
-    for id in desk.run(rbd::expired(pool.clone(), now()))? {
+fn purge(client: &mut BlockingClient, pool: &Pool) -> Result<()> {
+    for id in client.run(rbd::expired(pool.clone(), now()))? {
         let spec = format!("{pool}/{id}");
-        desk.command(&json!({ "prefix": "rbd task add trash remove", "image_id_spec": spec }))?;
+        client.command(&json!({ "prefix": "rbd task add trash remove", "image_id_spec": spec }))?;
     }
     Ok(())
 }
@@ -111,7 +111,7 @@ fn by_pool(images: &Value) -> Vec<(Pool, Vec<String>)> {
     pools.into_values().collect()
 }
 
-pub fn ask(desk: &mut Desk, command: &Value) -> Result<Value> {
-    let output = desk.command(command)?;
+pub fn ask(client: &mut BlockingClient, command: &Value) -> Result<Value> {
+    let output = client.command(command)?;
     serde_json::from_slice(&output).context("reading what was said of images")
 }
