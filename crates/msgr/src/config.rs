@@ -1,32 +1,31 @@
-//! Who this end is, and its patience.
+//! Identity and timeouts of this end.
 
 use engine::{Duration, Policy};
 use types::{EntityAddr, EntityAddrVec, EntityType, features};
 
-/// A peer that does not get through the handshake by then is dropped (Ceph's
-/// `ms_connection_ready_timeout`).
+/// Time for the handshake, after which the connection is dropped (Ceph's `ms_connection_ready_timeout`).
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// The end that connected asks a silent peer whether it is there …
+/// The connecting end sends a keepalive to a peer that is silent for this long …
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(20);
-/// … and gives it up after this.
+/// … and drops the connection after this.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
-/// The end that accepted never asks, for kernel clients do not know the question; it drops
-/// connections that nobody used for so long (Ceph's `ms_connection_idle_timeout`).
+/// The accepting end sends no keepalives, since kernel clients do not support them; it drops connections that
+/// are idle for this long (Ceph's `ms_connection_idle_timeout`).
 const IDLE_MAX: Duration = Duration::from_secs(900);
-/// How long an accepted lossless session waits for its peer to come back.
+/// Time for which an accepted lossless session waits for its peer to reconnect.
 const STANDBY_MAX: Duration = Duration::from_secs(900);
-/// What may wait to be sent to a peer that does not read.
+/// Bytes that may be queued for a peer that does not read.
 const QUEUED_BYTES_MAX: usize = 1 << 30;
 
-/// What all sessions of one daemon or client have in common.
+/// Configuration that all sessions of one daemon or client share.
 #[derive(Debug, Clone)]
 pub struct Config {
     pub kind: EntityType,
-    /// The number in `osd.3`; for clients the global id takes its place.
+    /// The number in `osd.3`; clients use the global id instead.
     pub number: i64,
-    /// Where this daemon can be reached; its first connection tells a client its own address.
+    /// Addresses of this daemon; a client learns its own from its first connection.
     pub addrs: EntityAddrVec,
-    /// Tells incarnations of a client at the same address apart.
+    /// Distinguishes incarnations of a client at the same address.
     pub nonce: u32,
     pub supported_features: u64,
     pub required_features: u64,
@@ -37,10 +36,10 @@ pub struct Config {
     pub silence_max: Duration,
     pub idle_max: Duration,
     pub standby_max: Duration,
-    /// To a lossy peer: its session ends then.
+    /// Bound for a lossy peer; beyond it the session ends.
     pub queued_bytes_max: usize,
-    /// To a lossless one, with what it has not acknowledged. Those who send must stay below it: that such a session
-    /// ends counts as the peer's failure.
+    /// Bound for a lossless peer, with unacknowledged messages. Senders must stay below it, since beyond it
+    /// the session ends, which counts as a failure of the peer.
     pub retained_bytes_max: usize,
 }
 
@@ -80,8 +79,8 @@ impl Config {
         }
     }
 
-    /// Whether a peer that looks for `target` means this daemon. The address type is ignored: a
-    /// peer may have it from a configuration file that does not tell.
+    /// True if a peer that connects to `target` means this daemon. The address type is ignored: in a
+    /// configuration file it may be absent.
     pub(crate) fn is_at(&self, target: &EntityAddr) -> bool {
         contains(&self.addrs, target)
     }

@@ -1,4 +1,4 @@
-//! What a session tells its host.
+//! Events for the host.
 
 use crate::Introduction;
 use bytes::Bytes;
@@ -10,47 +10,46 @@ use wire::frame::{BannerError, FrameError, Tag};
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Open a connection to this address, then `handle_connected` or `handle_disconnected`.
-    /// Whatever socket the session had is dead.
+    /// The host opens a connection to this address, then calls `handle_connected` or `handle_disconnected`.
+    /// An earlier socket of the session is dead.
     Connect {
         addr: SocketAddr,
     },
-    /// Close the socket; the session waits, for a time or for its peer, and goes on later.
+    /// The host closes the socket; the session waits for a time or for its peer, and continues.
     Disconnect,
-    /// Accepting: answer with [`crate::Session::handle_auth_verdict`].
+    /// Accepting: the host answers with [`crate::Session::handle_auth_verdict`].
     AuthRequest(AuthRequest),
-    /// Connecting: answer with [`crate::Session::authenticate`].
+    /// Connecting: the host answers with [`crate::Session::authenticate`].
     AuthBegin,
-    /// Connecting: the peer does not take the method or mode; authenticate otherwise, or close.
+    /// Connecting: the peer refuses the method or mode; the host authenticates otherwise, or closes.
     AuthBadMethod {
         method: u32,
         result: i32,
         allowed_methods: Vec<u32>,
         allowed_modes: Vec<u32>,
     },
-    /// Connecting: answer with [`crate::Session::continue_auth`].
+    /// Connecting: the host answers with [`crate::Session::continue_auth`].
     AuthMore {
         payload: Bytes,
     },
-    /// Connecting: answer with [`crate::Session::finish_auth`].
+    /// Connecting: the host answers with [`crate::Session::finish_auth`].
     AuthDone {
         global_id: u64,
         mode: u32,
         payload: Bytes,
     },
-    /// Accepting, lossless: look for a session with that peer and call
-    /// [`crate::Session::admit`].
+    /// Accepting, lossless: the host looks for a session with that peer and calls [`crate::Session::admit`].
     Introduced(Introduction),
-    /// Messages may be sent and will arrive.
+    /// Messages can be sent from now on.
     Opened(Peer),
     Message(Message),
-    /// The session is over: close the socket, drop the session.
+    /// The session has ended: the host closes the socket and drops the session.
     Closed {
         reason: CloseReason,
     },
 }
 
-/// Why a session, or a connection of it, ended.
+/// Reason for the end of a session or of one of its connections.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CloseReason {
     #[error("the connection was lost")]

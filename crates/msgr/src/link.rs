@@ -1,7 +1,7 @@
-//! One connection of a session: its bytes, its mode, how far its handshake is.
+//! One connection of a session: its bytes, its mode, the phase of its handshake.
 //!
-//! Until the signatures have been exchanged, everything that goes over the connection is recorded,
-//! because both ends sign what they received.
+//! Until the signatures have been exchanged, all bytes of the connection are recorded, because both ends sign
+//! what they received.
 
 use crate::CloseReason;
 use crate::secure::{MODE_CRC, MODE_SECURE, ciphers, signature};
@@ -11,10 +11,10 @@ use engine::Time;
 use std::collections::VecDeque;
 use wire::frame::{Banner, Control, Decoder, Encoder, Frame, SIGNATURE_LENGTH};
 
-/// A handshake has a few kilobytes each way.
+/// Bound for the recording in each direction; a handshake takes a few kilobytes.
 const HANDSHAKE_LENGTH_MAX: usize = 256 << 10;
 
-/// What is awaited next.
+/// The next expected input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     Banner,
@@ -33,7 +33,7 @@ pub(crate) struct Link {
     decoder: Decoder,
     chunks: VecDeque<Bytes>,
     chunk_bytes: usize,
-    /// The large body is with the host.
+    /// The host holds the buffer of the large message.
     lent: bool,
     /// Both directions of the handshake, until they are signed.
     transcript: Option<Box<Transcript>>,
@@ -89,7 +89,7 @@ impl Link {
         }
     }
 
-    /// The peer's banner, once it has arrived and is acceptable.
+    /// The peer's banner, once it has arrived and was accepted.
     pub fn take_banner(&mut self) -> Result<Option<Banner>, CloseReason> {
         let transcript = self.transcript.as_mut().expect("banners come before the signatures");
         while let Some(chunk) = self.chunks.pop_front() {
@@ -134,7 +134,7 @@ impl Link {
         }
     }
 
-    /// Ends the recorded part of the handshake: the agreed mode from here on, and our signature.
+    /// Ends the recording: switches to the negotiated mode and sends the signature.
     pub fn sign(&mut self, mode: u32, key: &[u8], secret: &[u8]) -> Result<(), CloseReason> {
         match mode {
             MODE_CRC => {}

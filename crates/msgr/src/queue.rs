@@ -1,23 +1,22 @@
-//! Messages on their way out.
+//! The send queue.
 //!
-//! Sequence numbers are not stored: message `i` of the queue has the number `acked + 1 + i`. A
-//! retaining queue keeps what was sent until it is acknowledged, to send it again on the next
-//! connection.
+//! Sequence numbers are not stored: message `i` of the queue has the number `acked + 1 + i`. A retaining
+//! queue keeps sent messages until they are acknowledged, to send them again on the next connection.
 
 use engine::Message;
 use std::collections::VecDeque;
 
-/// What a queued message weighs besides its payload.
+/// Bytes that a queued message counts besides its payload.
 const MESSAGE_WEIGHT: usize = 128;
 
 #[derive(Debug, Default)]
 pub(crate) struct SendQueue {
     messages: VecDeque<Message>,
-    /// How many at the front were sent on the present connection.
+    /// Number of messages at the front that were sent on the current connection.
     sent: usize,
-    /// The last message that needs no keeping.
+    /// Sequence number of the last message that needs no retention.
     acked: u64,
-    /// The last number ever given out.
+    /// The highest sequence number ever assigned.
     highest_sent: u64,
     queued_bytes: usize,
     pub retain: bool,
@@ -33,7 +32,7 @@ impl SendQueue {
         self.messages.push_back(message);
     }
 
-    /// The next message and its number.
+    /// The next message and its sequence number.
     pub fn take_next(&mut self) -> Option<(u64, Message)> {
         if self.retain {
             let message = self.messages.get(self.sent)?.clone();
@@ -49,12 +48,12 @@ impl SendQueue {
         Some((self.acked, message))
     }
 
-    /// The peer cannot have more than this.
+    /// Highest sequence number that the peer can have received.
     pub fn highest_sent(&self) -> u64 {
         self.highest_sent
     }
 
-    /// Forgets messages up to `seq`, which must have been sent before (on any connection).
+    /// Drops messages up to `seq`, which must have been sent before (on any connection).
     pub fn acknowledge(&mut self, seq: u64) {
         while self.acked < seq {
             let Some(message) = self.messages.pop_front() else { return };
@@ -64,7 +63,7 @@ impl SendQueue {
         }
     }
 
-    /// Everything that was not acknowledged will be sent again.
+    /// Marks all unacknowledged messages for resending.
     pub fn rewind(&mut self) {
         self.sent = 0;
     }
@@ -73,7 +72,7 @@ impl SendQueue {
         *self = SendQueue::new(self.retain);
     }
 
-    /// Messages that were neither acknowledged nor, without retention, sent.
+    /// Bytes of messages that are unsent or, with retention, unacknowledged.
     pub fn queued_bytes(&self) -> usize {
         self.queued_bytes
     }

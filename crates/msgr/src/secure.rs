@@ -1,4 +1,4 @@
-//! Secure mode's ciphers in the form that frames need, and the signature of the handshake.
+//! Ciphers of secure mode as frames need them, and the signature of the handshake.
 
 use auth::{SessionCipher, SessionCiphers, Side};
 use hmac::{Hmac, Mac};
@@ -22,7 +22,7 @@ impl FrameCipher for Cipher {
     }
 }
 
-/// The ciphers to receive and to send with; `None` if the secret is too short.
+/// The ciphers for receiving and sending; `None` if the secret is too short.
 pub(crate) fn ciphers(
     secret: &[u8],
     side: Side,
@@ -31,7 +31,7 @@ pub(crate) fn ciphers(
     Some((Box::new(Cipher(rx)), Box::new(Cipher(tx))))
 }
 
-/// Zeros without a key: then there is nothing to prove.
+/// The signature of the handshake; zeros without a key.
 pub(crate) fn signature(session_key: &[u8], bytes: &[u8]) -> [u8; SIGNATURE_LENGTH] {
     if session_key.is_empty() {
         return [0; SIGNATURE_LENGTH];

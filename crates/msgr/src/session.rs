@@ -1,8 +1,7 @@
-//! A session: its state, what the host tells it, what it wants.
+//! A session: its state, inputs and outputs.
 //!
-//! The parts: `handshake` brings a connection to the point where both ends have proved who they
-//! are; `introduce` joins it to the session; `exchange` carries messages; `recover` decides what
-//! becomes of a session whose connection is lost.
+//! Submodules: `handshake` authenticates a connection; `introduce` joins it to the session; `exchange`
+//! carries messages; `recover` decides about a session whose connection is lost.
 
 mod admission;
 mod exchange;
@@ -32,16 +31,16 @@ pub struct Session {
     now: Time,
     state: State,
     policy: Policy,
-    /// Whom to connect to; accepted sessions wait for their peer instead.
+    /// Target of a connecting session; accepted sessions wait for their peer instead.
     target: Option<ConnectTarget>,
     link: Option<Link>,
     events: VecDeque<Event>,
-    /// The peer's frames are not decoded before the host has answered an event.
+    /// The peer's frames are not decoded until the host has answered an event.
     awaits_host: bool,
     queue: SendQueue,
     prng: Prng,
 
-    /// What the peer said it is, and what it proved to be.
+    /// The peer's claimed and proved identity.
     peer_kind: EntityType,
     credentials: Credentials,
     peer: Option<Peer>,
@@ -51,15 +50,15 @@ pub struct Session {
     /// Our address as the peer sees it.
     own_addr: EntityAddr,
 
-    /// Names the session at the end that started it, and at the other end. Zero: not agreed on.
+    /// Ids of the session at the end that started it, and at the other end. Zero: not agreed on yet.
     client_cookie: u64,
     server_cookie: u64,
     /// Orders this end's attempts to connect, also across restarts.
     global_seq: u64,
     peer_global_seq: u64,
-    /// Counts the connections of the session.
+    /// Number of connections of the session.
     connect_seq: u64,
-    /// The last message that arrived.
+    /// Sequence number of the last message received.
     in_seq: u64,
     unacked: Unacked,
 
@@ -72,7 +71,7 @@ pub struct Session {
 pub(crate) enum State {
     /// The host is opening a connection.
     Dialing,
-    /// The ends prove who they are.
+    /// The ends authenticate each other.
     Handshake,
     /// Connecting: CLIENT_IDENT was sent.
     Identifying,
@@ -83,19 +82,19 @@ pub(crate) enum State {
     Open,
     /// The connection was lost; the next attempt is made at this time.
     Backoff(Time),
-    /// The connection was lost; the peer is expected to return before this time.
+    /// The connection was lost; the peer is expected to reconnect before this time.
     Standby(Time),
     Closed,
 }
 
-/// Messages that arrived and have not been acknowledged.
+/// Messages received and not yet acknowledged.
 #[derive(Debug, Default)]
 struct Unacked {
     messages: u32,
     since: Time,
 }
 
-/// Why a message cannot be sent.
+/// Reason why a message cannot be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum SendError {
     #[error("the session is closed")]
@@ -103,7 +102,7 @@ pub enum SendError {
 }
 
 impl Session {
-    /// A session that this end opens. `seed` makes its cookies unlike those of other sessions.
+    /// Makes a session that this end opens. `seed` makes its cookies unlike those of other sessions.
     pub fn connect(config: Arc<Config>, now: Time, target: ConnectTarget, seed: u64) -> Self {
         let addr = target.addrs.msgr2().unwrap_or_default();
         let mut session = Session::new(config, now, target.policy, addr, seed);
@@ -113,8 +112,8 @@ impl Session {
         session
     }
 
-    /// A connection that was accepted: an anonymous handshake until its peer is known.
-    /// `seen_addr` is where it comes from.
+    /// Makes a session for an accepted connection: an anonymous handshake until its peer is known.
+    /// `seen_addr` is the peer's address as seen here.
     pub fn accept(config: Arc<Config>, now: Time, seen_addr: EntityAddr, seed: u64) -> Self {
         let mut session = Session::new(config, now, Policy::Lossy, seen_addr, seed);
         session.link = Some(Link::new(Side::Accepting, now));
@@ -159,7 +158,7 @@ impl Session {
         }
     }
 
-    /// The connection that [`Event::Connect`] asked for exists.
+    /// The connection of [`Event::Connect`] is established.
     pub fn handle_connected(&mut self, now: Time) {
         self.now = now;
         if self.state == State::Dialing {
@@ -170,7 +169,7 @@ impl Session {
         }
     }
 
-    /// The connection ended, or could not be made.
+    /// The connection ended, or could not be established.
     pub fn handle_disconnected(&mut self, now: Time) {
         self.now = now;
         if self.link.is_some() || self.state == State::Dialing {
@@ -178,7 +177,7 @@ impl Session {
         }
     }
 
-    /// Bytes of the present connection, in order, cut anywhere. They are decoded by `poll_event`.
+    /// Bytes of the current connection, in order, in any fragments. They are decoded by `poll_event`.
     pub fn handle_received(&mut self, now: Time, chunk: Bytes) {
         self.now = now;
         let Some(link) = &mut self.link else { return };
@@ -189,8 +188,8 @@ impl Session {
         }
     }
 
-    /// After `poll_event` returned `None`: how many bytes the large message that is arriving
-    /// lacks. The host may receive them straight into [`Session::take_receive_buffer`].
+    /// Valid after `poll_event` returned `None`: the number of missing bytes of a large message. The host may
+    /// receive them straight into [`Session::take_receive_buffer`].
     pub fn receive_hint(&self) -> Option<usize> {
         self.link.as_ref()?.direct_length()
     }
@@ -202,7 +201,7 @@ impl Session {
         self.link.as_mut()?.lend_buffer()
     }
 
-    /// Only for a buffer of the present connection.
+    /// Valid only for a buffer of the current connection.
     pub fn handle_filled(&mut self, now: Time, buffer: BytesMut) {
         self.now = now;
         let Some(link) = &mut self.link else { return };
@@ -211,7 +210,7 @@ impl Session {
         link.return_buffer(buffer);
     }
 
-    /// Queues a message; before the session is open too.
+    /// Queues a message; allowed before the session is open.
     pub fn send(&mut self, message: Message) -> Result<(), SendError> {
         if self.state == State::Closed {
             return Err(SendError::Closed);
@@ -222,14 +221,14 @@ impl Session {
             Policy::Lossless => self.config.retained_bytes_max,
         };
         if self.queue.queued_bytes() > limit {
-            // Dropping single messages would break the order that the session promises.
+            // Dropping single messages would break the order that the session guarantees.
             self.finish(CloseReason::QueueFull { limit });
             return Err(SendError::Closed);
         }
         Ok(())
     }
 
-    /// Ends the session; nothing more comes out of it. The host closes the socket.
+    /// Ends the session without further events. The host closes the socket.
     pub fn close(&mut self) {
         self.state = State::Closed;
         self.link = None;
@@ -264,7 +263,7 @@ impl Session {
         }
     }
 
-    /// What happened next. Decodes what was received; drain it after every input.
+    /// The next event. Decodes received bytes; the host drains it after every input.
     pub fn poll_event(&mut self) -> Option<Event> {
         loop {
             if let Some(event) = self.events.pop_front() {
@@ -295,8 +294,8 @@ impl Session {
         }
     }
 
-    /// Appends what is to be sent next to `pieces`, about a system call's worth, and returns its
-    /// length; 0 if there is nothing. What was given out counts as sent.
+    /// Appends the next bytes to send to `pieces`, enough for about one system call, and returns their
+    /// length; 0 if there are none. Returned bytes count as sent.
     pub fn poll_transmit(&mut self, pieces: &mut Vec<Bytes>) -> usize {
         let start = pieces.len();
         if self.state == State::Open {
@@ -308,7 +307,7 @@ impl Session {
         pieces[start..].iter().map(Bytes::len).sum()
     }
 
-    /// Bytes of messages that wait to be sent or, lossless, to be acknowledged.
+    /// Bytes of messages that are unsent or, lossless, unacknowledged.
     pub fn queued_bytes(&self) -> usize {
         self.queue.queued_bytes()
     }
@@ -325,12 +324,12 @@ impl Session {
         self.policy
     }
 
-    /// Known from the first `Opened` on.
+    /// `None` before the first `Opened`.
     pub fn peer(&self) -> Option<&Peer> {
         self.peer.as_ref()
     }
 
-    /// By which the host finds a lossless session when its peer connects: the peer's addresses.
+    /// Key under which the host finds a lossless session when its peer connects: the peer's addresses.
     pub fn registry_key(&self) -> Option<&EntityAddrVec> {
         if self.policy == Policy::Lossy {
             return None;
@@ -346,7 +345,7 @@ impl Session {
     }
 
     fn participant(&self, number: i64) -> ParticipantName {
-        // The number of a client is its global id, and that was proved; its claim was not.
+        // A client's number is its global id, which was authenticated; its own claim was not.
         let proved = i64::try_from(self.credentials.global_id).unwrap_or(0);
         match self.peer_kind {
             EntityType::CLIENT if proved > 0 => ParticipantName::new(self.peer_kind, proved),
@@ -355,7 +354,7 @@ impl Session {
     }
 }
 
-/// What came of looking at received bytes.
+/// Result of parsing received bytes.
 enum Step {
     /// More bytes are needed.
     Idle,

@@ -1,8 +1,8 @@
-//! Connections that were recorded with Ceph's own clients and monitor: what each of them sent,
-//! played back to a session that says what was said then.
+//! Connections recorded with Ceph's own clients and monitor: the bytes of each peer, replayed to a session
+//! that answers as the recorded one did.
 //!
-//! The signatures in the streams are the real peers' answers to every byte that sessions send in
-//! the handshake, and the secure stream is sealed by Ceph's AES-GCM.
+//! The signatures in the streams are the real peers' answers to every byte that sessions send in the
+//! handshake, and the secure stream is sealed by Ceph's AES-GCM.
 
 use bytes::Bytes;
 use engine::{AuthRequest, AuthVerdict, ConnectTarget, Message, Policy, Time};
@@ -51,7 +51,7 @@ impl Recording {
     }
 }
 
-/// What a session made of a stream.
+/// Result of a session with a stream.
 #[derive(Debug, Default, PartialEq)]
 struct Outcome {
     opened: bool,
@@ -172,7 +172,7 @@ fn a_real_monitor_accepts_the_handshake_and_sends_its_map() {
     }
 }
 
-/// A stream that ends early or has one bit flipped never yields anything that was not sent.
+/// A stream that ends early or has one bit flipped never yields a message that was not sent.
 fn check_damaged(side: &dyn Side, stream: &Bytes) {
     let expected = play(side, stream.clone(), 1 << 20);
     for end in 0..stream.len() {

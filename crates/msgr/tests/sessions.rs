@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Runs until nothing is due within a minute and both ends have got all of their messages.
+/// Runs until no timer is due within a minute and both ends have received all of their messages.
 fn settle(world: &mut World, expected: [usize; 2]) {
     world.run();
     for _ in 0..200 {

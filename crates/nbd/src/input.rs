@@ -1,4 +1,4 @@
-//! What has arrived and was not looked at yet: a queue of slices.
+//! Received bytes that have not been parsed: a queue of slices.
 
 use bytes::{Buf, Bytes, BytesMut};
 use std::collections::VecDeque;
@@ -21,7 +21,8 @@ impl Input {
         }
     }
 
-    /// The next bytes, if there are as many: a slice of what came, or a copy where they came in pieces.
+    /// The next `length` bytes, if they have arrived: a slice of a received buffer, or a copy where they came
+    /// in pieces.
     pub fn take(&mut self, length: usize) -> Option<Bytes> {
         if length > self.length {
             return None;
@@ -51,7 +52,7 @@ impl Input {
         gathered.freeze()
     }
 
-    /// A fixed number of bytes, without taking them.
+    /// A fixed number of bytes, which stay in the queue.
     pub fn peek<const N: usize>(&self) -> Option<[u8; N]> {
         if self.length < N {
             return None;
@@ -62,14 +63,14 @@ impl Input {
         Some(found)
     }
 
-    /// Throws away up to so many bytes; how many there were.
+    /// Discards at most `length` bytes; returns the number discarded.
     pub fn discard(&mut self, length: u64) -> u64 {
         let now = length.min(self.length as u64);
         self.take(now as usize);
         now
     }
 
-    /// All that is left, as the beginning of a buffer that has room for `length`.
+    /// Moves everything into a buffer with room for `length` bytes.
     pub fn drain_into_buffer(&mut self, length: usize) -> BytesMut {
         let mut buffer = BytesMut::with_capacity(length);
         for chunk in self.chunks.drain(..) {

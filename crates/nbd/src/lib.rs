@@ -34,31 +34,31 @@ pub use transmission::{Command, CommandId, Data, Outcome};
 
 use bytes::Bytes;
 
-/// Whether a session is encrypted, or can be.
+/// Encryption of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tls {
     Unavailable,
     Offered,
-    /// Nothing is told to those who do not encrypt.
+    /// Options other than STARTTLS are refused until the session is encrypted.
     Required,
     Established,
 }
 
-/// What a client may be told of an export.
+/// Properties of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Export {
-    /// The host's own number of it.
+    /// The host's number of the export.
     pub number: usize,
     pub size: u64,
     pub is_read_only: bool,
-    /// Sizes and offsets of requests that cost least are multiples of it.
+    /// Preferred block size in bytes: requests aligned to it cost least.
     pub preferred_block: u32,
 }
 
-/// What there is to be used, by name.
+/// The exports of a server, by name.
 pub trait Exports {
-    /// The empty name is the default export's.
+    /// Finds an export. The empty name is the default export's.
     fn find(&self, name: &[u8]) -> Option<Export>;
-    /// For those who ask which there are.
+    /// Names for the option LIST.
     fn names(&self) -> Vec<Bytes>;
 }

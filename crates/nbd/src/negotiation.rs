@@ -1,4 +1,4 @@
-//! The handshake: options until one chooses an export.
+//! Option negotiation, until an option selects an export.
 
 use crate::protocol::{
     ALLOCATION, ALLOCATION_ID, GREETING_MAGIC, OPTION_MAGIC, OPTION_REPLY_MAGIC, handshake, info,
@@ -8,31 +8,31 @@ use crate::transmission::LENGTH_MAX;
 use crate::{Export, Exports, Tls};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-/// Options with more data than any of them needs: a name, and some queries.
+/// Bound for the data of an option in bytes: a name and some queries. Longer ones are refused.
 pub(crate) const OPTION_LEN_MAX: u32 = 64 << 10;
-/// The protocol's bound for names and other texts.
+/// The protocol's bound for names and other strings, in bytes.
 const TEXT_LEN_MAX: usize = 4096;
-/// What the oldest form of reply ends with, unless both sides can do without.
+/// Zeros at the end of the oldest reply form, unless both sides can do without.
 const PADDING: usize = 124;
 
-/// What both sides have agreed upon.
+/// Result of the negotiation.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Agreement {
     pub skips_padding: bool,
     pub has_structured_replies: bool,
-    /// The export whose block status was asked for.
+    /// The export for which block status was negotiated.
     pub allocation_of: Option<usize>,
 }
 
-/// What follows from an option.
+/// Next step after an option.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Another option.
+    /// Another option follows.
     Option,
     Transmission(Export),
-    /// What follows is encrypted.
+    /// Encrypted bytes follow.
     StartTls,
-    /// The client goes, or has asked for something that the protocol ends the session for.
+    /// The client ends the session, or has sent something for which the protocol demands it.
     Close,
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn greeting() -> Bytes {
     bytes.freeze()
 }
 
-/// The client's flags; `None` if it wants what there is not.
+/// Parses the client's flags; `None` if they contain unknown ones.
 pub(crate) fn agree(client_flags: u32) -> Option<Agreement> {
     let (fixed, no_zeroes) =
         (u32::from(handshake::FIXED_NEWSTYLE), u32::from(handshake::NO_ZEROES));
@@ -75,14 +75,14 @@ impl Replies<'_> {
         Next::Option
     }
 
-    /// Errors may say why.
+    /// Refuses an option with a text.
     fn refuse(&mut self, kind: u32, why: &str) -> Next {
         self.reply(kind, why.as_bytes());
         Next::Option
     }
 }
 
-/// What follows from an option because of TLS; `None` if TLS has nothing to do with it.
+/// Result of an option if TLS decides it; `None` otherwise.
 pub(crate) fn secure(option: u32, data: &[u8], tls: Tls, output: &mut Vec<Bytes>) -> Option<Next> {
     let mut replies = Replies { option, output };
     Some(match (option, tls) {
@@ -100,7 +100,7 @@ pub(crate) fn secure(option: u32, data: &[u8], tls: Tls, output: &mut Vec<Bytes>
             replies.acknowledge();
             Next::StartTls
         }
-        // This one cannot be answered with an error.
+        // EXPORT_NAME has no error reply.
         (option::EXPORT_NAME, Tls::Required) => Next::Close,
         (option::ABORT, _) => return None,
         (_, Tls::Required) => replies
@@ -144,7 +144,7 @@ pub(crate) fn handle(
     }
 }
 
-/// The oldest way to choose an export cannot be answered with an error.
+/// EXPORT_NAME, the oldest way to select an export, has no error reply.
 fn choose_by_name(
     name: &Bytes,
     agreement: &mut Agreement,
@@ -213,7 +213,7 @@ fn choose(
     Next::Transmission(export)
 }
 
-/// Contexts hold for the export that they were asked for.
+/// Contexts are valid only for the export for which they were negotiated.
 fn forget_other(agreement: &mut Agreement, export: Export) {
     agreement.allocation_of = agreement.allocation_of.filter(|number| *number == export.number);
 }
@@ -226,7 +226,7 @@ fn take_wanted(data: &mut Bytes) -> Option<Vec<u16>> {
     (data.len() == 2 * count).then(|| (0..count).map(|_| data.get_u16()).collect())
 }
 
-/// A length, and so many bytes.
+/// A string with a 32-bit length.
 fn take_text(data: &mut Bytes) -> Option<Bytes> {
     if data.len() < 4 {
         return None;
@@ -243,7 +243,7 @@ fn contexts(
 ) -> Next {
     let lists = replies.option == option::LIST_META_CONTEXT;
     if !lists {
-        // Whatever comes of this, what was chosen before no longer holds.
+        // An earlier selection ends, whatever the result.
         agreement.allocation_of = None;
     }
     let Some((name, queries)) = take_text(&mut data).zip(take_queries(&mut data)) else {
@@ -294,7 +294,7 @@ fn transmission_flags(export: Export) -> u16 {
     }
 }
 
-/// An option that is too long to be looked at.
+/// Refuses an option that is too long.
 pub(crate) fn refuse_length(option: u32, output: &mut Vec<Bytes>) {
     let mut replies = Replies { option, output };
     replies.refuse(option_reply::TOO_BIG, "the option has more data than this server takes");

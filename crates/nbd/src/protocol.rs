@@ -1,6 +1,6 @@
-//! Numbers of the protocol (`doc/proto.md` of the reference implementation).
+//! Constants of the protocol (`doc/proto.md` of the reference implementation).
 
-/// What the server says first.
+/// The first word of the server.
 pub(crate) const GREETING_MAGIC: u64 = 0x4e42_444d_4147_4943;
 pub(crate) const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
 pub(crate) const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
@@ -8,7 +8,7 @@ pub(crate) const REQUEST_MAGIC: u32 = 0x2560_9513;
 pub(crate) const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
 pub(crate) const CHUNK_MAGIC: u32 = 0x668e_33ef;
 
-/// Of the handshake, of both sides.
+/// Handshake flags of both sides.
 pub(crate) mod handshake {
     pub const FIXED_NEWSTYLE: u16 = 1;
     pub const NO_ZEROES: u16 = 2;
@@ -46,7 +46,7 @@ pub(crate) mod info {
     pub const BLOCK_SIZE: u16 = 3;
 }
 
-/// What a server can do with an export.
+/// Flags that tell the capabilities of an export.
 pub(crate) mod transmission_flags {
     pub const HAS_FLAGS: u16 = 1 << 0;
     pub const READ_ONLY: u16 = 1 << 1;
@@ -94,11 +94,11 @@ pub(crate) mod extent {
     pub const ZERO: u32 = 2;
 }
 
-/// The one context that is offered, and its number.
+/// The only metadata context, and its id.
 pub(crate) const ALLOCATION: &[u8] = b"base:allocation";
 pub(crate) const ALLOCATION_ID: u32 = 1;
 
-/// Why a command failed; the numbers are the protocol's, whatever the system's are.
+/// Errors of commands. The numbers are the protocol's, which may differ from the system's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[repr(u32)]
 pub enum CommandError {

@@ -1,4 +1,4 @@
-//! Answers to commands, simple or structured.
+//! Replies to commands, simple or structured.
 
 use crate::CommandError;
 use crate::protocol::{ALLOCATION_ID, CHUNK_MAGIC, SIMPLE_REPLY_MAGIC, chunk, extent};
@@ -6,7 +6,7 @@ use crate::transmission::Data;
 use bytes::{BufMut, Bytes, BytesMut};
 
 const CHUNK_HEAD_LEN: usize = 20;
-/// Zeros that are sent where no hole can be told.
+/// Zeros that are sent where the reply form has no holes.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 pub(crate) fn simple(cookie: u64, error: Option<CommandError>, output: &mut Vec<Bytes>) {
@@ -48,7 +48,7 @@ fn put_zeros(mut length: u64, output: &mut Vec<Bytes>) {
     }
 }
 
-/// All data one behind the other, zeros written out.
+/// All data consecutively, with zeros written out.
 pub(crate) fn plain_data(data: Vec<Data>, output: &mut Vec<Bytes>) {
     for part in data {
         match part {
@@ -58,7 +58,7 @@ pub(crate) fn plain_data(data: Vec<Data>, output: &mut Vec<Bytes>) {
     }
 }
 
-/// One chunk for all.
+/// One chunk for all data.
 pub(crate) fn whole(cookie: u64, offset: u64, data: Vec<Data>, output: &mut Vec<Bytes>) {
     let length: u64 = data.iter().map(Data::len).sum();
     let mut head = chunk_head(chunk::DONE, chunk::DATA, cookie, 8 + length as usize);
@@ -67,7 +67,7 @@ pub(crate) fn whole(cookie: u64, offset: u64, data: Vec<Data>, output: &mut Vec<
     plain_data(data, output);
 }
 
-/// A chunk for each part; what is zeros is told and not sent.
+/// One chunk for each part; zeros become hole chunks.
 pub(crate) fn fragments(cookie: u64, mut offset: u64, data: Vec<Data>, output: &mut Vec<Bytes>) {
     if data.is_empty() {
         return done(cookie, output);
@@ -86,7 +86,7 @@ pub(crate) fn fragments(cookie: u64, mut offset: u64, data: Vec<Data>, output: &
             Data::Zeros(length) => {
                 let mut head = chunk_head(flags, chunk::HOLE, cookie, 12);
                 head.put_u64(offset);
-                // No command reads more than fits.
+                // A command reads at most LENGTH_MAX bytes.
                 head.put_u32(length as u32);
                 output.push(head.freeze());
             }
@@ -112,7 +112,7 @@ pub(crate) fn status(cookie: u64, extents: &[(u64, bool)], output: &mut Vec<Byte
     let mut bytes = chunk_head(chunk::DONE, chunk::BLOCK_STATUS, cookie, 4 + 8 * extents.len());
     bytes.put_u32(ALLOCATION_ID);
     for (length, is_data) in extents {
-        // A range has at most as many bytes as fit.
+        // A range has at most LENGTH_MAX bytes.
         bytes.put_u32(*length as u32);
         bytes.put_u32(if *is_data { 0 } else { extent::HOLE | extent::ZERO });
     }

@@ -10,18 +10,18 @@ use crate::{Export, Exports, Tls, reply};
 use bytes::{Bytes, BytesMut};
 use std::collections::BTreeMap;
 
-/// The head of an option: magic, number, length.
+/// Length in bytes of an option header: magic, number, length.
 const OPTION_HEAD_LEN: usize = 16;
-/// Options that a client may try before it chooses an export; real ones need a handful.
+/// Options per session before one selects an export; real clients need a handful. Beyond it the session ends.
 const OPTIONS_MAX: u32 = 256;
-/// From so much missing payload on it is received straight into a buffer of its own.
+/// A payload with at least this many missing bytes is received into its own buffer.
 const DIRECT_MIN: usize = 32 << 10;
 
-/// How much one client may have in flight; what comes beyond that waits in its socket.
+/// Bounds of one client's commands in flight; further ones wait in its socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     pub commands: usize,
-    /// Data of commands and of their answers.
+    /// Data of commands and of their replies.
     pub bytes: usize,
 }
 
@@ -31,16 +31,16 @@ impl Default for Limits {
     }
 }
 
-/// What the host does next.
+/// Next step for the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// What is there to be sent goes out as it is; all that follows, in both directions, is encrypted.
+    /// The pending output is sent in the clear; everything later, in both directions, is encrypted.
     StartTls,
-    /// The client uses this export from now on.
+    /// The client has selected this export.
     Opened(Export),
-    /// Executes it, and calls [`Session::complete`].
+    /// The host executes the command and calls [`Session::complete`].
     Command(CommandId, Command),
-    /// What is there to be sent may still go out.
+    /// The pending output may still be sent.
     Closed(CloseReason),
 }
 
@@ -64,21 +64,21 @@ pub enum CloseReason {
 
 #[derive(Debug)]
 enum Stage {
-    /// The client's flags are next.
+    /// The client's flags are expected.
     Flags,
     Options,
-    /// The rest of an option that is too long to be looked at.
+    /// Skips the rest of an option that is too long.
     SkippingOption {
         option: u32,
         left: u64,
     },
     Transmission,
-    /// A write whose data is next.
+    /// A write whose data is expected.
     Payload(Request),
     Closed,
 }
 
-/// A command that has not been completed.
+/// A command that has not completed.
 #[derive(Debug)]
 struct Pending {
     cookie: u64,
@@ -99,7 +99,7 @@ pub struct Session {
     options: u32,
     export: Option<Export>,
     pending: BTreeMap<CommandId, Pending>,
-    /// Of what is pending.
+    /// Sum of the weights of pending commands, in bytes.
     weight: usize,
     last_command: u64,
     closing: Option<CloseReason>,
@@ -127,7 +127,7 @@ impl Session {
         self.export.as_ref()
     }
 
-    /// The export has another size: what comes from now on is judged by it.
+    /// Sets a new size of the export; later commands are checked against it.
     pub fn set_size(&mut self, size: u64) {
         if let Some(export) = &mut self.export {
             export.size = size;
@@ -138,14 +138,14 @@ impl Session {
         self.input.push(bytes);
     }
 
-    /// How much of a payload is missing, if it is worth to be received into its own buffer.
+    /// Missing bytes of a payload that is worth receiving into its own buffer.
     pub fn receive_hint(&self) -> Option<usize> {
         let Stage::Payload(request) = &self.stage else { return None };
         let missing = (request.length as usize).saturating_sub(self.input.len());
         (missing >= DIRECT_MIN && !self.is_choked()).then_some(missing)
     }
 
-    /// The buffer to fill with as much as was hinted at, if anything was.
+    /// The buffer for the bytes of the hint, if there was one.
     pub fn take_receive_buffer(&mut self) -> Option<BytesMut> {
         self.receive_hint()?;
         let Stage::Payload(request) = &self.stage else { return None };
@@ -156,7 +156,7 @@ impl Session {
         self.input.push(buffer.freeze());
     }
 
-    /// Whether the client has so much in flight that it is not listened to until it has less.
+    /// True while the bounds of commands in flight are reached, so that no input is parsed.
     pub fn is_choked(&self) -> bool {
         self.pending.len() >= self.limits.commands || self.weight >= self.limits.bytes
     }
@@ -181,7 +181,7 @@ impl Session {
         }
     }
 
-    /// Takes the next thing from the input; `None` if it is not there yet, or may not be looked at.
+    /// Parses the next item of the input; `None` if it is incomplete or the session is at its bounds.
     fn advance(&mut self, exports: &dyn Exports) -> Option<Option<Event>> {
         match self.stage {
             Stage::Closed => None,
@@ -227,7 +227,7 @@ impl Session {
         Some(())
     }
 
-    /// `None` until there is a whole option; what the host is to know of it.
+    /// Parses an option; `None` if it is incomplete.
     fn take_option(&mut self, exports: &dyn Exports) -> Option<Option<Event>> {
         let head: [u8; OPTION_HEAD_LEN] = self.input.peek()?;
         let (magic, rest) = head.split_at(8);
@@ -275,8 +275,8 @@ impl Session {
         })
     }
 
-    /// What was agreed upon in the clear no longer holds. What came before the answer, somebody may
-    /// have put there who wants it to be taken for the client's encrypted words.
+    /// Discards everything negotiated in the clear, and everything received before the reply: an attacker
+    /// could have injected it to have it taken for encrypted input.
     fn start_tls(&mut self) -> Option<Event> {
         if self.input.len() > 0 {
             self.close(CloseReason::NotTheProtocol);
@@ -288,7 +288,7 @@ impl Session {
         Some(Event::StartTls)
     }
 
-    /// `None` until there is a whole head; a command if nothing follows the head.
+    /// Parses a request header; `None` if it is incomplete. Returns a command if no payload follows.
     fn take_request(&mut self) -> Option<Option<Event>> {
         let head: [u8; REQUEST_LEN] = self.input.peek()?;
         self.input.discard(REQUEST_LEN as u64);
@@ -301,7 +301,7 @@ impl Session {
             return Some(None);
         }
         if request.payload_len() > LENGTH_MAX {
-            // To take it all in order to refuse it would be as much work as to serve it.
+            // Skipping the payload would cost as much as serving the request.
             self.close(CloseReason::TooLong);
             return Some(None);
         }
@@ -312,7 +312,7 @@ impl Session {
         Some(self.begin(request, Bytes::new()))
     }
 
-    /// The command that a request asks for; none if it is answered already.
+    /// The command of a request; `None` if the request was refused.
     fn begin(&mut self, request: Request, data: Bytes) -> Option<Event> {
         let Request { cookie, offset, flags, .. } = request;
         let export = self.export.as_ref()?;
@@ -339,7 +339,7 @@ impl Session {
         }
     }
 
-    /// A command was executed.
+    /// Completes a command.
     pub fn complete(&mut self, id: CommandId, outcome: Result<Outcome, CommandError>) {
         let Some(pending) = self.pending.remove(&id) else { return };
         self.weight -= pending.weight;
@@ -359,7 +359,7 @@ impl Session {
                 let most = if flags & command_flags::ONE_EXTENT != 0 { 1 } else { EXTENTS_MAX };
                 reply::status(cookie, &extents[..most.min(extents.len())], output);
             }
-            // To a command that reads nothing the simple form is an answer in any case.
+            // The simple reply form is allowed for commands that read nothing.
             (Ok(Outcome::Done), _) => reply::simple(cookie, None, output),
         }
     }

@@ -1,24 +1,24 @@
-//! Commands, as they come and as they are answered.
+//! Commands and their outcomes.
 
 use crate::Export;
 use crate::protocol::{CommandError, REQUEST_MAGIC, command, command_flags};
 use bytes::Bytes;
 
-/// The size of a request's head.
+/// Length of a request header in bytes.
 pub(crate) const REQUEST_LEN: usize = 28;
-/// The most that one command reads or writes: what most clients assume where nothing is said.
+/// Bytes that one command reads or writes at most; most clients assume this bound by default.
 pub(crate) const LENGTH_MAX: u32 = 32 << 20;
 
-/// The most extents that one answer tells; clients ask again for the rest.
+/// Extents in one reply at most; clients ask again for the rest.
 pub(crate) const EXTENTS_MAX: usize = 1 << 15;
-/// Of an extent in an answer.
+/// Length of an extent in a reply, in bytes.
 pub(crate) const EXTENT_LEN: usize = 8;
 
-/// Names a command of one session that has not been completed.
+/// Id of a command that has not completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommandId(pub(crate) u64);
 
-/// What is to be done with the export. Ranges lie within its size as it was told.
+/// A command on the export. Ranges lie within the export's current size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     Read {
@@ -36,8 +36,8 @@ pub enum Command {
         length: u32,
         fua: bool,
     },
-    /// With `keeps_space` the range is to take space as if zeros had been written; `fast`: only if
-    /// that takes less time than writing them ([`CommandError::NotSupported`] otherwise).
+    /// `keeps_space`: the range stays allocated. `fast`: the command fails with
+    /// [`CommandError::NotSupported`] unless it is faster than writing zeros.
     WriteZeroes {
         offset: u64,
         length: u32,
@@ -45,7 +45,7 @@ pub enum Command {
         keeps_space: bool,
         fast: bool,
     },
-    /// It may be read soon.
+    /// Hint that the range may be read soon.
     Cache {
         offset: u64,
         length: u32,
@@ -57,7 +57,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// Bytes that it holds, or that its answer will.
+    /// Bytes that the command or its reply holds.
     pub(crate) fn weight(&self) -> usize {
         match self {
             Command::Read { length, .. } => *length as usize,
@@ -68,25 +68,25 @@ impl Command {
     }
 }
 
-/// A part of what was read.
+/// A part of the data that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Data {
     Bytes(Bytes),
     Zeros(u64),
 }
 
-/// What came of a command.
+/// Outcome of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     Done,
-    /// To [`Command::Read`]: the parts one behind the other, together as long as was asked for.
+    /// Outcome of [`Command::Read`]: consecutive parts that cover the range.
     Data(Vec<Data>),
-    /// To [`Command::BlockStatus`]: lengths one behind the other, and whether there is data. May end
-    /// early, but not before it begins.
+    /// Outcome of [`Command::BlockStatus`]: consecutive lengths, each with whether it holds data. They may
+    /// cover a non-empty beginning of the range only.
     Status(Vec<(u64, bool)>),
 }
 
-/// The head of a request.
+/// A request header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Request {
     pub flags: u16,
@@ -97,7 +97,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// `None` if it is none.
+    /// `None` if the magic is wrong.
     pub fn decode(head: &[u8; REQUEST_LEN]) -> Option<Self> {
         let u16_at = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
         let u32_at = |at: usize| u32::from_be_bytes(head[at..at + 4].try_into().expect("four"));
@@ -111,7 +111,7 @@ impl Request {
         })
     }
 
-    /// What follows the head.
+    /// Length in bytes of the payload behind the header.
     pub fn payload_len(&self) -> u32 {
         if self.command == command::WRITE { self.length } else { 0 }
     }
@@ -120,7 +120,7 @@ impl Request {
         self.flags & flag != 0
     }
 
-    /// The command that it asks for; `has_status` if block status was agreed upon.
+    /// The command of the request; `has_status` tells whether block status was negotiated.
     pub fn command(
         &self,
         data: Bytes,
@@ -163,7 +163,7 @@ impl Request {
             command::BLOCK_STATUS => command_flags::ONE_EXTENT,
             _ => 0,
         };
-        // A client may ask any command to be durable, which means something where it writes.
+        // FUA is allowed on every command; it has an effect on writes.
         let known = own | command_flags::FUA;
         if self.flags & !known == 0 { Ok(()) } else { Err(CommandError::Invalid) }
     }

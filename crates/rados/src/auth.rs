@@ -14,7 +14,7 @@ const METHOD_CEPHX: u32 = 2;
 const MODE_CRC: u32 = 1;
 const MODE_SECURE: u32 = 2;
 
-/// What a session says first.
+/// The first frame of authentication of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuthStart {
     pub method: u32,
@@ -22,14 +22,14 @@ pub struct AuthStart {
     pub payload: Bytes,
 }
 
-/// What protects a session from here on; both are empty for method none.
+/// Keys of an authenticated session; both are empty for method none.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AuthSecrets {
     pub session_key: Bytes,
     pub connection_secret: Bytes,
 }
 
-/// Why a session cannot be authenticated; the host closes it.
+/// Reason why a session cannot be authenticated; the host closes it.
 #[derive(Debug, Error)]
 pub enum AuthFailure {
     #[error("no session {0:?} is being opened")]
@@ -40,7 +40,7 @@ pub enum AuthFailure {
     Unexpected,
 }
 
-/// A handshake under way.
+/// A handshake in progress.
 #[derive(Debug)]
 enum Handshake {
     Monitor,
@@ -69,7 +69,7 @@ impl Authenticator {
         Authenticator { config, entropy, cephx, global_id: 0, handshakes: BTreeMap::new() }
     }
 
-    /// As the monitor named us; 0 before it has.
+    /// The global id that the monitor assigned; 0 before.
     pub fn global_id(&self) -> u64 {
         self.global_id
     }
@@ -137,7 +137,7 @@ impl Authenticator {
                 Ok(AuthSecrets { session_key, connection_secret })
             }
             (_, None) => {
-                // Monitors give the id; services may repeat it or not.
+                // Monitors assign the id; services may repeat it or not.
                 if global_id != 0 {
                     self.global_id = global_id;
                 }
@@ -147,7 +147,7 @@ impl Authenticator {
         }
     }
 
-    /// The session is gone, opened or not.
+    /// Drops the state of a session that has ended or failed to open.
     pub fn forget(&mut self, conn: ConnId) {
         self.handshakes.remove(&conn);
     }

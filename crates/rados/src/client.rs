@@ -1,4 +1,4 @@
-//! The client as a whole: which part hears of what.
+//! The client: dispatches inputs to its components.
 
 use crate::auth::Authenticator;
 use crate::effects::Effects;
@@ -21,13 +21,13 @@ use wire::{
     OsdBackoff, OsdMapMessage, OsdReply, PoolOpReply, WatchNotify,
 };
 
-/// When nothing says how long a watch may be silent (Ceph's `osd_client_watch_timeout`).
+/// Default watch timeout (Ceph's `osd_client_watch_timeout`).
 const WATCH_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// On whose behalf the newest epoch was asked for.
+/// Reason for a request for the newest epoch.
 #[derive(Debug)]
-enum Asker {
-    /// [`Client::fetch_map`]; with the answer, the epoch that is waited for.
+enum EpochRequester {
+    /// [`Client::fetch_map`]; holds the epoch that is waited for, once it is known.
     Fetch(Option<Epoch>),
     /// An operation whose pool is unknown.
     Operation(OpId),
@@ -39,7 +39,7 @@ pub struct Client {
     auth: Authenticator,
     monitor: MonitorLink,
     objecter: Objecter,
-    askers: BTreeMap<OpId, Asker>,
+    requesters: BTreeMap<OpId, EpochRequester>,
     timeout: Option<Duration>,
     next_renewal: Option<Time>,
     effects: Effects,
@@ -50,7 +50,7 @@ impl Client {
         Client {
             monitor: MonitorLink::new(config.monitors.clone()),
             objecter: Objecter::new(config.timeout),
-            askers: BTreeMap::new(),
+            requesters: BTreeMap::new(),
             timeout: config.timeout,
             next_renewal: None,
             effects: Effects::default(),
@@ -58,17 +58,17 @@ impl Client {
         }
     }
 
-    /// Begins to look for a monitor.
+    /// Begins to connect to a monitor.
     pub fn start(&mut self, now: Time) {
         self.handle_timeout(now);
     }
 
-    /// What monitors know this client by; zero at first.
+    /// Global id that the monitors assigned; zero at first.
     pub fn global_id(&self) -> u64 {
         self.auth.global_id()
     }
 
-    /// The newest map that has come; `None` at first.
+    /// The newest map received; `None` at first.
     pub fn osd_map(&self) -> Option<&OsdMap> {
         self.objecter.map()
     }
@@ -77,20 +77,20 @@ impl Client {
         self.osd_map()?.pool_id(name)
     }
 
-    /// Operations that have not completed.
+    /// Number of operations that have not completed.
     pub fn in_flight(&self) -> usize {
         self.objecter.in_flight()
     }
 
-    /// Completes when the map that is the newest at the monitor now is here.
+    /// Completes when the client has the map that is the newest at the monitor now.
     pub fn fetch_map(&mut self) -> OpId {
         let id = self.effects.next_id();
-        self.askers.insert(id, Asker::Fetch(None));
+        self.requesters.insert(id, EpochRequester::Fetch(None));
         self.monitor.ask_newest(id, &mut self.effects);
         id
     }
 
-    /// Tells the number that the monitor gave this client, once anything was answered; 0 before that.
+    /// Completes with the global id of this client, once the monitor has assigned it.
     pub fn identify(&mut self) -> OpId {
         let id = self.effects.next_id();
         let global_id = self.auth.global_id();
@@ -131,8 +131,8 @@ impl Client {
         }
     }
 
-    /// Changes a pool's snapshots. Without an answer nobody knows whether that was done; it is asked for
-    /// again, and may be done twice.
+    /// Changes a pool's snapshots. The request is repeated until a reply arrives, so it may be executed
+    /// twice.
     pub fn pool_op(&mut self, now: Time, request: PoolRequest) -> OpId {
         let fx = &mut self.effects;
         let id = fx.next_id();
@@ -149,8 +149,9 @@ impl Client {
         id
     }
 
-    /// When a watch was there for certain: its OSD has confirmed what was sent no earlier. `None` before it has
-    /// begun and after it has ended. What `rados_watch_check` tells is the time since.
+    /// Latest time at which a watch existed for certain: when the newest request was sent that the OSD has
+    /// confirmed. `None` before the watch has begun and after it has ended. `rados_watch_check` returns the
+    /// time since.
     pub fn watch_confirmed(&self, watch: WatchId) -> Option<Time> {
         self.objecter.watch_confirmed(watch)
     }
@@ -179,7 +180,7 @@ impl Client {
         self.effects.watch_events.pop_front()
     }
 
-    /// The first words of a session that is being opened.
+    /// The first authentication payload of a session that is being opened.
     pub fn begin_auth(&mut self, conn: ConnId) -> Result<AuthStart, AuthFailure> {
         let service = if self.monitor.owns(conn) { EntityType::MON } else { EntityType::OSD };
         self.auth.begin(conn, service)
@@ -190,7 +191,7 @@ impl Client {
         self.auth.proceed(conn, payload)
     }
 
-    /// What AUTH_DONE gives.
+    /// The secrets from the payload of AUTH_DONE.
     pub fn finish_auth(
         &mut self,
         now: Time,
@@ -206,7 +207,7 @@ impl Client {
     fn ask_about_pools(&mut self) {
         for operation in self.objecter.take_unknown_pools() {
             let id = self.effects.next_id();
-            self.askers.insert(id, Asker::Operation(operation));
+            self.requesters.insert(id, EpochRequester::Operation(operation));
             self.monitor.ask_newest(id, &mut self.effects);
         }
     }
@@ -217,7 +218,7 @@ impl Client {
             MapProgress::Nothing => return,
             MapProgress::Newer => self.monitor.want_osd_maps(self.objecter.epoch().next()),
             MapProgress::Gap => {
-                // The current map, whole, bridges every gap.
+                // A full map bridges every gap.
                 self.monitor.want_osd_maps(Epoch(0));
                 self.monitor.subscribe(&mut self.effects);
             }
@@ -230,14 +231,14 @@ impl Client {
     fn handle_version(&mut self, reply: &MonGetVersionReply) {
         let Some(question) = self.monitor.handle_version(reply) else { return };
         let newest = Epoch(u32::try_from(reply.version).unwrap_or(u32::MAX));
-        match self.askers.get_mut(&question) {
-            Some(Asker::Fetch(epoch)) => {
+        match self.requesters.get_mut(&question) {
+            Some(EpochRequester::Fetch(epoch)) => {
                 *epoch = Some(newest);
                 self.complete_fetches();
             }
-            Some(Asker::Operation(operation)) => {
+            Some(EpochRequester::Operation(operation)) => {
                 let operation = *operation;
-                self.askers.remove(&question);
+                self.requesters.remove(&question);
                 self.objecter.handle_newest(operation, newest, &mut self.effects);
             }
             None => {}
@@ -246,11 +247,11 @@ impl Client {
 
     fn complete_fetches(&mut self) {
         let epoch = self.objecter.epoch();
-        let is_here = |asker: &Asker| matches!(asker, Asker::Fetch(Some(at)) if *at <= epoch);
+        let is_here = |requester: &EpochRequester| matches!(requester, EpochRequester::Fetch(Some(at)) if *at <= epoch);
         let done: Vec<OpId> =
-            self.askers.iter().filter(|(_, a)| is_here(a)).map(|(id, _)| *id).collect();
+            self.requesters.iter().filter(|(_, a)| is_here(a)).map(|(id, _)| *id).collect();
         for id in done {
-            self.askers.remove(&id);
+            self.requesters.remove(&id);
             self.effects.complete(id, Ok(Reply::Map(epoch)));
         }
     }
@@ -311,7 +312,7 @@ impl Client {
         if let Some((protocol, payload)) = self.auth.renewal(now) {
             self.monitor.renew_tickets(protocol, payload, &mut self.effects);
         }
-        // If no reply comes, the question is asked again.
+        // The request is repeated if no reply comes.
         self.next_renewal = Some(now + RENEWAL_RETRY);
     }
 
@@ -348,14 +349,14 @@ impl Client {
     }
 }
 
-/// Between questions for new tickets that are not answered.
+/// Delay between requests for new tickets that are not answered.
 const RENEWAL_RETRY: Duration = Duration::from_secs(10);
 
 impl Daemon for Client {
     type Request = ();
     type Completion = ();
 
-    /// Nobody connects to a client.
+    /// A client accepts no sessions.
     fn handle_auth(&mut self, _now: Time, conn: ConnId, _request: AuthRequest) {
         self.effects.close(conn);
     }

@@ -1,10 +1,10 @@
-//! What a client needs to know before it can ask.
+//! Configuration of a client.
 
 use auth::CryptoKey;
 use engine::Duration;
 use types::{EntityAddrVec, EntityName};
 
-/// How the client proves who it is.
+/// Credentials of the client.
 #[derive(Debug, Clone)]
 pub enum Credentials {
     /// cephx with this key.
@@ -17,11 +17,11 @@ pub enum Credentials {
 pub struct Config {
     pub name: EntityName,
     pub credentials: Credentials,
-    /// Monitors to begin with; their map tells of others.
+    /// Initial monitors; the monitor map names the others.
     pub monitors: Vec<EntityAddrVec>,
-    /// After which an operation or command completes with [`types::Errno::TIMEDOUT`].
+    /// Time after which an operation or command completes with [`types::Errno::TIMEDOUT`].
     pub timeout: Option<Duration>,
-    /// Whether secure mode is preferred over crc mode.
+    /// Prefers secure mode over crc mode.
     pub prefers_secure: bool,
 }
 

@@ -1,11 +1,11 @@
-//! What the parts of a client want done, collected in order.
+//! Outputs of the client's components, collected in order.
 
 use crate::{Completion, OpId, Reply, WatchEvent};
 use engine::{ConnId, ConnectTarget, Duration, Message, Output, Policy, Time};
 use std::collections::VecDeque;
 use types::{EntityAddrVec, Errno, ParticipantName};
 
-/// The first pause before a lost session is opened again; it doubles up to the last.
+/// First delay before a lost session is opened again; it doubles up to the maximum.
 const RECONNECT_FIRST: Duration = Duration::from_millis(50);
 const RECONNECT_DOUBLINGS: u32 = 6;
 
@@ -35,7 +35,7 @@ impl Effects {
         self.outputs.push_back(Output::Close { conn });
     }
 
-    /// Names a request; also its transaction id.
+    /// Allocates an operation id, which is also the transaction id.
     pub fn next_id(&mut self) -> OpId {
         self.last_tid += 1;
         OpId(self.last_tid)
@@ -46,7 +46,7 @@ impl Effects {
     }
 }
 
-/// When to try again after `failures` failures in a row.
+/// Time of the next attempt after `failures` failures in a row.
 pub(crate) fn retry_time(now: Time, failures: u32) -> Time {
     now + RECONNECT_FIRST * (1 << failures.min(RECONNECT_DOUBLINGS))
 }

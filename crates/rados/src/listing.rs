@@ -6,13 +6,13 @@ use types::{HObject, PoolId};
 use wire::OsdOp;
 use wire::listing::{ListedObject, PgListing};
 
-/// Asks for one page.
+/// A request for one page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListRequest {
     pub pool: PoolId,
     /// `None`: all namespaces.
     pub namespace: Option<Bytes>,
-    /// Where the last page ended; `None` at first.
+    /// The cursor of the previous page; `None` at first.
     pub cursor: Option<HObject>,
     pub entries_max: u64,
 }
@@ -21,7 +21,7 @@ pub struct ListRequest {
 pub struct ListPage {
     /// May be empty although more pages follow.
     pub objects: Vec<ListedObject>,
-    /// Where the next page begins; `None` behind the last.
+    /// Position of the next page; `None` after the last.
     pub cursor: Option<HObject>,
 }
 
@@ -42,11 +42,11 @@ impl ListRequest {
     }
 }
 
-/// The page in a reply. `hash` is where the request began, which names its placement group.
+/// The page in a reply. `hash` is the position of the request, which names its placement group.
 pub(crate) fn page(pool: Option<&Pool>, id: PoolId, hash: u32, listing: PgListing) -> ListPage {
     let cursor = match listing.handle.max {
         false => Some(listing.handle),
-        // An OSD may end with its own placement group; the next is ours to find.
+        // An OSD may return the end of its placement group; the client finds the next one.
         true => pool.and_then(|pool| behind(pool.pg_of_hash(id, hash).seed, pool.pg_num)),
     };
     let cursor = cursor.map(|object| HObject { pool: id, ..object });

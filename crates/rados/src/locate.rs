@@ -1,4 +1,4 @@
-//! Where an operation goes by a given map.
+//! Placement of operations by an OSD map.
 
 use crate::Place;
 use maps::{Mapping, OsdMap, OsdMapFlags, Pool, PoolFlags};
@@ -7,16 +7,16 @@ use std::sync::Arc;
 use types::{Epoch, OsdId, PgId};
 use wire::op::request_flags;
 
-/// Where an operation is sent. If this changes from one map to the next, the operation is sent
-/// again, because the OSDs may have forgotten it.
+/// Placement of an operation. If it changes with a new map, the operation is sent again, because the OSDs may
+/// have dropped it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
     pub pg: PgId,
     pub hash: u32,
-    /// How many bits of it select the group: a group that was divided is another one.
+    /// Number of hash bits that select the group; it changes when the group splits.
     pub hash_bits: u8,
     pub mapping: Arc<Mapping>,
-    /// The pool's last demand that all operations be sent again.
+    /// Epoch of the pool's last demand to resend all operations (`last_force_op_resend`).
     pub resend_epoch: Epoch,
 }
 
@@ -28,28 +28,28 @@ impl Target {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Located {
-    /// There is no such pool, in this map.
+    /// The map has no such pool.
     NoPool,
-    /// The pool's data is not to be accessed at all.
+    /// The pool's data must not be accessed (flag `EIO`).
     PoolError,
     /// Cluster or pool are full or paused, or no OSD serves the placement group.
     Waits,
     At(OsdId, Target),
 }
 
-/// Finds placement groups' OSDs, and remembers them for one map.
+/// Finds the OSDs of placement groups; caches them for one map.
 #[derive(Debug, Default)]
 pub(crate) struct Locator {
     mappings: BTreeMap<PgId, Arc<Mapping>>,
 }
 
 impl Locator {
-    /// To be called with every new map.
+    /// Clears the cache; called for every new map.
     pub fn forget(&mut self) {
         self.mappings.clear();
     }
 
-    /// `hash` stands for the object's name in operations on placement groups.
+    /// `hash` replaces the hash of the object's name in operations on placement groups.
     pub fn locate(
         &mut self,
         map: &OsdMap,

@@ -1,4 +1,4 @@
-//! The session with a monitor: finding one, subscriptions, commands, questions for versions.
+//! The session with a monitor: hunting, subscriptions, commands, version requests.
 
 use crate::effects::{Effects, retry_time};
 use crate::operation::{CommandOutput, PoolRequest, check};
@@ -13,10 +13,10 @@ use wire::{
     PoolOpReply, SubscribeItem,
 };
 
-/// A monitor that has not let us in by then is given up.
+/// A monitor that has not authenticated this client by then is given up.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a monitor is asked to do.
+/// A request to a monitor.
 #[derive(Debug)]
 pub(crate) enum Task {
     Command { command: String, input: Bytes },
@@ -31,7 +31,7 @@ struct Command {
 
 #[derive(Debug)]
 enum Link {
-    /// Until then.
+    /// Waits until this time before the next attempt.
     Waiting(Time),
     Opening {
         conn: ConnId,
@@ -45,13 +45,13 @@ pub(crate) struct MonitorLink {
     seeds: Vec<EntityAddrVec>,
     map: Option<MonMap>,
     link: Link,
-    /// Counts attempts, and so chooses the monitor.
+    /// Number of attempts; selects the next monitor.
     attempts: u32,
     failures: u32,
-    /// The epoch from which OSD maps are wanted; 0 is the current one.
+    /// First epoch of the OSD map subscription; 0 is the current one.
     osd_map_start: u64,
     commands: BTreeMap<OpId, Command>,
-    /// Questions for the newest OSD map.
+    /// Pending requests for the newest epoch of the OSD map.
     questions: BTreeSet<OpId>,
 }
 
@@ -119,7 +119,7 @@ impl MonitorLink {
         self.failures += 1;
     }
 
-    /// From now on, OSD maps from `start` on are wanted.
+    /// Subscribes to OSD maps from `start` on.
     pub fn want_osd_maps(&mut self, start: Epoch) {
         self.osd_map_start = start.0.into();
     }
@@ -149,7 +149,7 @@ impl MonitorLink {
         self.send_command(id, fx);
     }
 
-    /// Commands name the cluster, so none is sent before the monitor map is here.
+    /// Commands carry the cluster's fsid, so none is sent before the monitor map has arrived.
     fn send_command(&self, id: OpId, fx: &mut Effects) {
         let (Some(conn), Some(fsid)) = (self.open_conn(), self.fsid()) else { return };
         let Some(command) = self.commands.get(&id) else { return };
@@ -185,7 +185,7 @@ impl MonitorLink {
         }
     }
 
-    /// Asks which OSD map is the newest.
+    /// Requests the newest epoch of the OSD map.
     pub fn ask_newest(&mut self, id: OpId, fx: &mut Effects) {
         self.questions.insert(id);
         self.send_question(id, fx);
@@ -197,7 +197,7 @@ impl MonitorLink {
         fx.send(conn, question.encode(features::SUPPORTED).with_tid(id.0));
     }
 
-    /// The question that a reply answers.
+    /// The request that a reply belongs to.
     pub fn handle_version(&mut self, reply: &MonGetVersionReply) -> Option<OpId> {
         let id = OpId(reply.handle);
         self.questions.remove(&id).then_some(id)
@@ -239,7 +239,7 @@ impl MonitorLink {
     }
 }
 
-/// The message as the body of its kind, or `None` with a line in the log.
+/// Decodes the body of a message; logs a failure and returns `None`.
 pub(crate) fn decoded<T: MessageBody>(message: &Message) -> Option<T> {
     let decoded = T::decode(message);
     if let Err(error) = &decoded {

@@ -1,4 +1,4 @@
-//! Operations under way: where each goes, when it is sent again, what its reply means.
+//! Operations in flight: their targets, resends and replies.
 
 mod commands;
 mod replies;
@@ -18,24 +18,24 @@ use types::{Epoch, Errno, HObject, OsdId, RequestId, UTime, features};
 use wire::op::request_flags;
 use wire::{MessageBody, OsdMapMessage, OsdRequest, ShardPgId};
 
-/// Requests are written as every OSD since Luminous reads them; what newer ones add are empty traces.
+/// Requests are encoded as every OSD since Luminous reads them; newer fields are only empty traces.
 const REQUEST_FEATURES: u64 = features::SUPPORTED & !features::SERVER_SQUID;
 
-/// Any member of the group may answer such a request, or refer it to the primary.
+/// Any member of the acting set may answer such a request, or redirect it to the primary.
 const REPLICA_READS: u32 = request_flags::BALANCE_READS | request_flags::LOCALIZE_READS;
 
-/// Who waits for an operation.
+/// Consumer of the reply to an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Purpose {
     Submitted,
     Listing(ListRequest),
-    /// Registers for the first time; its user waits for [`first_operation`].
+    /// First registration of a watch; the user waits for [`first_operation`].
     Watch(WatchId),
     Rewatch(WatchId),
     Ping(WatchId),
-    /// Ends with the notification's outcome, not with its reply.
+    /// Completes with the notification's outcome, not with its reply.
     Notify,
-    /// Nobody.
+    /// The reply is dropped.
     Acknowledgement,
 }
 
@@ -48,7 +48,7 @@ struct Pending {
     target: Option<(OsdId, Target)>,
     sent_on: Option<ConnId>,
     attempts: i32,
-    /// The newest epoch there is: without the pool in it, there is no pool.
+    /// The newest epoch at the monitor: if the pool is missing in that map, it does not exist.
     newest_epoch: Option<Epoch>,
     has_asked: bool,
 }
@@ -62,13 +62,13 @@ impl Purpose {
     }
 }
 
-/// What a user waits for who watches: whatever requests it takes.
+/// Id of the operation that a user who watches waits for, whatever requests it takes.
 fn first_operation(watch: WatchId) -> OpId {
     OpId(watch.0)
 }
 
 impl Pending {
-    /// Listings are placed by the position at which they begin.
+    /// Listings are placed by their starting position.
     fn hash(&self) -> Option<u32> {
         match &self.purpose {
             Purpose::Listing(request) => Some(request.start().hash),
@@ -76,7 +76,7 @@ impl Pending {
         }
     }
 
-    /// The member of the group that is to answer instead of the primary: some other one for each read.
+    /// The replica that serves a balanced read; spread by operation id.
     fn replica(&self, id: OpId, target: &Target) -> Option<OsdId> {
         let may = self.flags & REPLICA_READS != 0 && self.flags & request_flags::WRITE == 0;
         let acting = &target.mapping.acting;
@@ -98,7 +98,7 @@ pub(crate) struct Objecter {
     locator: Locator,
     sessions: Sessions,
     ops: BTreeMap<OpId, Pending>,
-    /// In the order of time, as all have the same patience; may name what is done already.
+    /// In order of time, as all operations have the same timeout; may name completed ones.
     deadlines: VecDeque<(Time, OpId)>,
     commands: BTreeMap<OpId, OsdCommand>,
     watches: BTreeMap<WatchId, Watch>,
@@ -107,12 +107,12 @@ pub(crate) struct Objecter {
     timeout: Option<Duration>,
 }
 
-/// What a message with maps led to.
+/// Result of a message with maps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MapProgress {
     Nothing,
     Newer,
-    /// What is between our map and the message is missing, or the message is broken.
+    /// Maps between ours and the message are missing, or the message is malformed.
     Gap,
 }
 
@@ -183,7 +183,7 @@ impl Objecter {
         self.pump(id, fx);
     }
 
-    /// Sends an operation if it has not been sent to where it belongs now.
+    /// Sends an operation unless it was sent to its current target.
     fn pump(&mut self, id: OpId, fx: &mut Effects) {
         let (Some(map), Some(pending)) = (&self.map, self.ops.get_mut(&id)) else { return };
         let place = &pending.operation.place;
@@ -226,12 +226,12 @@ impl Objecter {
         }
     }
 
-    /// Operations for which the newest epoch must be asked for.
+    /// Operations that need the newest epoch to be requested.
     pub fn take_unknown_pools(&mut self) -> Vec<OpId> {
         std::mem::take(&mut self.unknown_pools)
     }
 
-    /// The newest epoch, asked for on behalf of an operation.
+    /// The newest epoch, as requested for an operation.
     pub fn handle_newest(&mut self, id: OpId, newest: Epoch, fx: &mut Effects) {
         if let Some(pending) = self.ops.get_mut(&id) {
             pending.newest_epoch = Some(newest);
@@ -266,7 +266,7 @@ impl Objecter {
         fx.send(conn, request.encode(REQUEST_FEATURES).with_tid(id.0));
     }
 
-    /// Applies maps that follow the one that is here, then sends again what must be.
+    /// Applies maps that follow the current one, then resends operations whose target changed.
     pub fn handle_maps(&mut self, maps: &OsdMapMessage, fx: &mut Effects) -> MapProgress {
         let before = self.epoch();
         let outcome = self.apply_maps(maps, fx);
@@ -307,14 +307,14 @@ impl Objecter {
         Ok(())
     }
 
-    /// Each map counts: what an operation was sent to may have been away in one of them, and is not
-    /// what it was although the next map shows it again. What skipped maps said is not known.
+    /// Compares targets map by map: a target may have been down in one of them, and lost its state although
+    /// the next map shows it again. Skipped maps count as changes.
     fn map_stepped(&mut self, skipped: bool, fx: &mut Effects) {
         self.locator.forget();
         let Some(map) = &self.map else { return };
         self.sessions.retain(|osd, addrs| map.client_addrs(osd) == Some(addrs), fx);
         for (pool, removed) in &map.removed_snaps_queue {
-            // What is written from now on need not be preserved for those.
+            // Later writes need not preserve removed snapshots.
             let of_pool = |pending: &&mut Pending| pending.operation.place.pool == *pool;
             for pending in self.ops.values_mut().filter(of_pool) {
                 pending.operation.snap_context.snaps.retain(|snap| !removed.contains(*snap));
@@ -347,7 +347,7 @@ impl Objecter {
         }
     }
 
-    /// What was sent on the session is sent again on the next.
+    /// Operations sent on the session are resent on the next one.
     pub fn handle_closed(&mut self, now: Time, conn: ConnId) {
         self.sessions.handle_closed(now, conn);
         let lost = |sent_on: &mut Option<ConnId>| {
@@ -374,7 +374,7 @@ impl Objecter {
 
     pub fn poll_timeout(&self) -> Option<Time> {
         let deadline = self.deadlines.front().map(|(deadline, _)| *deadline);
-        // A watch that something is on its way for is looked at when that is answered.
+        // A watch with an operation in flight is examined when that is answered.
         let resting = self.watches.values().filter(|watch| watch.operation.is_none());
         let pings = resting.map(|watch| watch.next_ping);
         deadline.into_iter().chain(self.sessions.poll_timeout()).chain(pings).min()

@@ -1,4 +1,4 @@
-//! What is asked of a client, and what comes of it.
+//! Requests to a client, and replies.
 
 use crate::{ListPage, WatchId};
 use bytes::Bytes;
@@ -7,16 +7,16 @@ use wire::op::{OpCode, request_flags};
 use wire::watch::NotifyResult;
 use wire::{OpResult, OsdOp, PoolOp, PoolOpKind, SnapContext};
 
-/// Names a request of the client; also its transaction id.
+/// Id of a request of the client; also its transaction id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OpId(pub u64);
 
-/// An object's full name, but for its hash.
+/// An object's full name without its hash.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Place {
     pub pool: PoolId,
     pub namespace: Bytes,
-    /// Decides the placement instead of the name, if not empty.
+    /// Decides the placement instead of the name, unless empty.
     pub key: Bytes,
     pub object: Bytes,
 }
@@ -27,7 +27,7 @@ impl Place {
     }
 }
 
-/// Operations on one object, done together or not at all.
+/// Operations on one object, executed atomically.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation {
     pub place: Place,
@@ -36,9 +36,8 @@ pub struct Operation {
     pub snap: SnapId,
     /// The snapshots that a write must preserve.
     pub snap_context: SnapContext,
-    /// In addition to those that follow from the operations, see
-    /// [`wire::op::request_flags`]. Calls of classes that write need
-    /// [`request_flags::WRITE`].
+    /// In addition to the flags that follow from the operations, see [`wire::op::request_flags`]. Class
+    /// method calls that write need [`request_flags::WRITE`].
     pub flags: u32,
 }
 
@@ -53,7 +52,7 @@ impl Operation {
         let of_op = |op: &OsdOp| match op.code {
             code if code.is_pg() => request_flags::READ | request_flags::PGOP,
             OpCode::CALL => request_flags::READ | request_flags::EXEC,
-            // Both kinds of notify and of watch count as writes or reads by their code.
+            // Both kinds of notify and of watch count as reads or writes by their code.
             code => {
                 let read = if code.reads() { request_flags::READ } else { 0 };
                 let write = if code.writes() { request_flags::WRITE } else { 0 };
@@ -71,14 +70,14 @@ impl Operation {
 pub struct PoolRequest {
     pub pool: PoolId,
     pub kind: PoolOpKind,
-    /// The one to be removed, if clients manage them.
+    /// The snapshot id to remove, if clients manage the snapshots (self-managed).
     pub snap: SnapId,
-    /// Of one that is the pool's.
+    /// Name of a pool snapshot.
     pub name: String,
 }
 
 impl PoolRequest {
-    /// A number for a snapshot that clients manage.
+    /// Allocates a self-managed snapshot id.
     pub fn take_snapshot(pool: PoolId) -> Self {
         let kind = PoolOpKind::CreateUnmanagedSnap;
         PoolRequest { pool, kind, snap: SnapId(0), name: String::new() }
@@ -102,31 +101,32 @@ impl PoolRequest {
     }
 }
 
-/// Who executes a command.
+/// Executor of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CommandTarget {
     Monitor,
     Osd(OsdId),
 }
 
-/// What a request gave. Errors of the request as a whole are [`Errno`]s instead.
+/// Result of a request. A failure of the request as a whole is an [`Errno`] instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
-    /// To [`crate::Client::submit`].
+    /// Result of [`crate::Client::submit`].
     Operation(OperationReply),
-    /// To [`crate::Client::command`]; the command itself may have failed.
+    /// Result of [`crate::Client::command`]; the command itself may have failed.
     Command(CommandOutput),
-    /// To [`crate::Client::pool_op`]: shown by maps from this epoch on; the new snapshot, if any.
+    /// Result of [`crate::Client::pool_op`]: the first epoch that shows the change, and the new snapshot, if
+    /// any.
     Pool { epoch: Epoch, snap: Option<SnapId> },
-    /// To [`crate::Client::list`].
+    /// Result of [`crate::Client::list`].
     Page(ListPage),
-    /// To [`crate::Client::fetch_map`]: the map is at least this new.
+    /// Result of [`crate::Client::fetch_map`]: the client's map is at least this new.
     Map(Epoch),
-    /// To [`crate::Client::identify`]: others see this client as `client.GLOBAL_ID`.
+    /// Result of [`crate::Client::identify`]: other clients see this one as `client.GLOBAL_ID`.
     Identity { global_id: u64 },
-    /// To [`crate::Client::watch`].
+    /// Result of [`crate::Client::watch`].
     Watching(WatchId),
-    /// To [`crate::Client::notify`], also if some did not answer in time; those are named.
+    /// Result of [`crate::Client::notify`]; names the watchers that did not answer in time.
     Notified(NotifyResult),
 }
 
@@ -134,7 +134,7 @@ pub enum Reply {
 pub struct OperationReply {
     /// 0 or more.
     pub result: i32,
-    /// The position of a write in its placement group's log.
+    /// Position of the write in the placement group's log.
     pub version: EVersion,
     /// The object's version.
     pub user_version: u64,
@@ -146,7 +146,7 @@ pub struct OperationReply {
 pub struct CommandOutput {
     /// 0 or more, or a negative errno.
     pub result: i32,
-    /// For people.
+    /// Text for the user.
     pub text: String,
     pub output: Bytes,
 }

@@ -1,4 +1,4 @@
-//! Sessions with OSDs, and the ranges of objects that they asked us to hold back.
+//! Sessions with OSDs, and their backoffs.
 
 use crate::effects::{Effects, retry_time};
 use engine::{ConnId, Time};
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use types::{EntityAddrVec, EntityType, HObject, OsdId, ParticipantName};
 use wire::{OsdBackoff, ShardPgId};
 
-/// A range `[begin, end)` that may not be sent, or one object if both are equal.
+/// A range `[begin, end)` that must not be sent, or one object if both are equal.
 #[derive(Debug)]
 struct Backoff {
     begin: HObject,
@@ -51,7 +51,7 @@ impl Sessions {
         session.is_some_and(|session| matches!(session.state, State::Open(own) if own == conn))
     }
 
-    /// The open session with `osd`; begins to open one if there is none.
+    /// Returns the open session with `osd`; begins to open one if there is none.
     pub fn open(&mut self, osd: OsdId, addrs: &EntityAddrVec, fx: &mut Effects) -> Option<ConnId> {
         if self.sessions.get(&osd).is_some_and(|session| session.addrs != *addrs) {
             self.close(osd, fx);
@@ -85,7 +85,7 @@ impl Sessions {
         }
     }
 
-    /// Ends sessions whose OSD is not `wanted` any more.
+    /// Ends sessions with OSDs that are not `wanted` any more.
     pub fn retain(&mut self, wanted: impl Fn(OsdId, &EntityAddrVec) -> bool, fx: &mut Effects) {
         let gone = self.sessions.iter().filter(|(osd, session)| !wanted(**osd, &session.addrs));
         let gone: Vec<OsdId> = gone.map(|(osd, _)| *osd).collect();
@@ -99,7 +99,7 @@ impl Sessions {
         Some(osd)
     }
 
-    /// The OSD whose session has ended. A new one is opened after a pause.
+    /// Returns the OSD whose session has ended. A new session is opened after a delay.
     pub fn handle_closed(&mut self, now: Time, conn: ConnId) -> Option<OsdId> {
         let osd = self.conns.remove(&conn)?;
         let session = self.sessions.get_mut(&osd)?;
@@ -109,7 +109,7 @@ impl Sessions {
         Some(osd)
     }
 
-    /// The OSD has answered something.
+    /// Resets the reconnect delay, since the OSD has replied.
     pub fn handle_alive(&mut self, osd: OsdId) {
         if let Some(session) = self.sessions.get_mut(&osd) {
             session.failures = 0;

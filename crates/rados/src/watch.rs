@@ -12,18 +12,18 @@ use wire::osd_op::WatchArguments;
 /// Pings per watch timeout.
 const PINGS: u32 = 3;
 
-/// Names a watch; also its cookie at the OSD.
+/// Id of a watch; also its cookie at the OSD.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WatchId(pub u64);
 
-/// What a watch tells.
+/// Event of a watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WatchEvent {
-    /// Someone notified; answer with [`crate::Client::acknowledge`].
+    /// A notification; the client answers with [`crate::Client::acknowledge`].
     Notified {
         watch: WatchId,
         notify_id: u64,
-        /// The global id of who did.
+        /// Global id of the notifier.
         notifier: u64,
         payload: Bytes,
     },
@@ -35,16 +35,16 @@ pub enum WatchEvent {
 pub(crate) struct Watch {
     pub place: Place,
     pub timeout: Duration,
-    /// Counts registrations, so that a late one is told from a newer.
+    /// Number of registrations, so that a reply to an earlier one is recognised.
     pub generation: u32,
-    /// Where and on which session it is registered.
+    /// Target and session of the registration.
     pub registered: Option<(Target, ConnId)>,
-    /// The operation that registers or pings.
+    /// The registration or ping in flight.
     pub operation: Option<OpId>,
     pub next_ping: Time,
-    /// When `operation` was made.
+    /// Time at which `operation` was sent.
     pub asked: Time,
-    /// When the newest one was made that the OSD confirmed.
+    /// Time at which the newest confirmed registration or ping was sent.
     pub confirmed: Option<Time>,
 }
 
@@ -62,7 +62,7 @@ impl Watch {
         }
     }
 
-    /// The OSD has done what was asked for: the watch is there.
+    /// The OSD has confirmed the watch.
     pub fn confirm(&mut self, now: Time) {
         self.operation = None;
         self.confirmed = Some(self.asked);
@@ -73,7 +73,7 @@ impl Watch {
         self.timeout / PINGS
     }
 
-    /// The operation that (again) registers, pings or ends the watch.
+    /// The operation that registers, pings or ends the watch.
     pub fn op(&self, id: WatchId, op: u8) -> OsdOp {
         OsdOp::watch(WatchArguments {
             cookie: id.0,

@@ -1,4 +1,4 @@
-//! The client against a cluster in memory: what is sent where, when again, and what comes of it.
+//! The client against a cluster in memory: targets, resends and results.
 
 mod fake;
 
@@ -182,7 +182,7 @@ fn a_backoff_holds_operations_until_it_ends() {
     let mut world = World::new(1);
     put(&mut world, "warm", b"up");
     world.run_for(Duration::from_secs(1));
-    // Sessions are numbered as they are opened: the monitor's, then the OSD's.
+    // Sessions are numbered in the order in which they are opened: the monitor's, then the OSD's.
     let conn = ConnId(2);
     let pg = ShardPgId::replicated(PgId { pool: POOL, seed: 0 });
     let begin = HObject::hash_start(POOL, 0);
@@ -275,7 +275,7 @@ fn a_watch_is_registered_again_after_a_lost_session_and_a_move() {
     notify_and_answer(&mut world);
 }
 
-/// What was sent and not answered is repeated by an OSD from its log, but that does not connect the watch.
+/// An OSD answers a resent registration from its log, which does not connect the watch.
 #[test]
 fn what_registers_a_watch_is_another_request_on_another_session() {
     let mut world = World::new(1);
@@ -346,7 +346,7 @@ fn a_watch_that_ends_before_its_registration_is_answered_has_failed() {
     let event = wire::watch::WatchEvent::Disconnect;
     let ended = wire::WatchNotify { event, cookie, ..Default::default() };
     world.deliver(vec![(conn, ended.encode(types::features::SUPPORTED))]);
-    // The answer comes late.
+    // The reply comes late.
     world.osds[0].is_mute = false;
     world.cut(0);
     assert_eq!(world.outcome(id).1, Err(Errno::NOTCONN));

@@ -1,8 +1,8 @@
-//! Measures a file or device through a reactor: `disk PATH [SECONDS]`. OVERWRITES what is there.
+//! Measures a file or device through a reactor: `disk PATH [SECONDS]`. OVERWRITES the file or device.
 //!
-//! Appends of several sizes, alone and eight at a time, made durable by a flush that is asked for or by
-//! the write itself; and random reads. What the kernel does
-//! on threads of its own shows in the machine's CPU time, which is of use on an idle machine only.
+//! It measures appends of several sizes, alone and eight at a time, made durable by a separate flush or by
+//! the write itself; and random reads. The machine's CPU time shows the work of kernel threads; it is
+//! meaningful on an idle machine only.
 
 use rt::{Config, DiskFile, DiskRequest, Event, FileId, Reactor};
 use std::error::Error;
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use stdx::{AlignedBuffer, Prng};
 
-/// Appends go round in as much as this.
+/// Appends wrap around after this many bytes.
 const RING_LEN: u64 = 256 << 20;
 const BLOCK: u64 = 4096;
 
@@ -26,7 +26,7 @@ struct Tally {
     latencies: Vec<Duration>,
 }
 
-/// CPU time: this process's with its io_uring workers, and the whole machine's.
+/// CPU time of this process with its io_uring workers, and of the whole machine.
 #[derive(Clone, Copy)]
 struct Cpu {
     process: Duration,
@@ -48,7 +48,7 @@ impl Cpu {
     }
 }
 
-/// Threads that the kernel has made to wait in our place.
+/// Number of io_uring worker threads.
 fn workers() -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").expect("procfs").flatten();
     let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm")).ok();
@@ -69,7 +69,7 @@ impl Bench {
         }
     }
 
-    /// Each of `flights` repeats write (and flush, if not `durable`).
+    /// Keeps `flights` writes (and flushes, unless `durable`) in flight.
     fn append(&mut self, length: usize, flights: u64, durable: bool) {
         let piece: bytes::Bytes = AlignedBuffer::zeroed(length).into();
         let mut at = 0;
@@ -110,7 +110,7 @@ impl Bench {
         );
     }
 
-    /// What a group commit does: `flights` writes at once, then one flush for all.
+    /// Simulates a group commit: `flights` writes at once, then one flush.
     fn group(&mut self, length: usize, flights: u64) {
         let piece: bytes::Bytes = AlignedBuffer::zeroed(length).into();
         let mut at = 0;

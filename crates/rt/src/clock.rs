@@ -1,20 +1,20 @@
-//! The one place that reads clocks.
+//! The clock of a process.
 
 use engine::Time;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How often the wall clock is looked at.
+/// Interval in nanoseconds between readings of the wall clock.
 const LOOK_INTERVAL: u64 = 100_000_000;
-/// Of so many nanoseconds, one is added or left out to come up with the wall clock: timers stay right to a hundredth, less
-/// than what leases leave for clocks that run differently fast.
+/// Slew: of this many nanoseconds, one is added or left out to follow the wall clock. Timers stay exact to 1
+/// %, less than the margin that leases leave for clock drift.
 const SLEW: i64 = 100;
-/// Further than this, it takes long, and somebody should know.
+/// A difference in nanoseconds above which a warning is logged, as slewing takes long.
 const FAR: i64 = 5_000_000_000;
 
-/// Wall-clock time that never runs backwards and never jumps: monotonic time from the system's time at start on, which
-/// follows the system's clock at the pace of [`SLEW`]. All copies show the same.
+/// Wall-clock time that never runs backwards and never jumps: the system's time at start plus monotonic time,
+/// slewed towards the system's clock by [`SLEW`]. All copies agree.
 #[derive(Debug, Clone)]
 pub struct Clock {
     start_wall: u64,
@@ -24,11 +24,11 @@ pub struct Clock {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// What is added to monotonic time, in nanoseconds.
+    /// Offset from monotonic time, in nanoseconds.
     offset: AtomicI64,
-    /// Monotonic time of the last look.
+    /// Monotonic time of the last reading of the wall clock.
     looked: AtomicU64,
-    /// What was shown last.
+    /// The last time returned.
     shown: AtomicU64,
     is_far: AtomicU64,
 }
@@ -45,7 +45,7 @@ impl Clock {
 }
 
 impl Shared {
-    /// What is shown after so much monotonic time, with a look at the wall clock if one is due.
+    /// The time after `elapsed` nanoseconds; reads the wall clock if that is due.
     fn at(&self, start: u64, elapsed: u64, wall: impl FnOnce() -> u64) -> u64 {
         let looked = self.looked.load(Ordering::Acquire);
         let is_due = elapsed.saturating_sub(looked) >= LOOK_INTERVAL;
@@ -92,7 +92,7 @@ mod tests {
     const START: u64 = 1_800_000_000_000_000_000;
     const SECOND: u64 = 1_000_000_000;
 
-    /// What is shown after each tenth of a second of an hour while the wall clock is `ahead`.
+    /// The times returned at each tenth of a second of an hour while the wall clock is `ahead`.
     fn hour(ahead: i64) -> Vec<u64> {
         let shared = Shared::default();
         let steps = (1..=36_000u64).map(|step| step * SECOND / 10);
@@ -120,7 +120,7 @@ mod tests {
     fn what_was_shown_to_one_core_is_not_in_the_future_of_another() {
         let shared = Shared::default();
         let early = shared.at(START, SECOND, || START + SECOND);
-        // Another core read monotonic time before, and comes later.
+        // Another core has read monotonic time earlier, and arrives later.
         assert_eq!(shared.at(START, SECOND - 5, || unreachable!("it is not due")), early);
     }
 }

@@ -26,47 +26,46 @@ use pool::BufferPool;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Files that one reactor may have: two for each OSD of a process.
+/// Files of one reactor at most: two for each OSD of a process.
 const FILES_MAX: u32 = 256;
 
-/// Names an open file of one reactor.
+/// Id of an open file of one reactor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId(pub(crate) u32);
 
-/// What is asked of a file. Offsets, lengths and addresses are multiples of
-/// [`stdx::DIRECT_ALIGNMENT`].
+/// A request to a file. Offsets, lengths and addresses are multiples of [`stdx::DIRECT_ALIGNMENT`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DiskRequest {
     Read {
         offset: u64,
         length: usize,
     },
-    /// The pieces follow each other in the file. If `durable`, all of them are when it is done.
+    /// The pieces are consecutive in the file. If `durable`, completion means that all of them are durable.
     Write {
         offset: u64,
         pieces: Vec<Bytes>,
         durable: bool,
     },
-    /// Makes the writes that were done before it durable.
+    /// Makes all completed writes durable.
     Flush,
-    /// The range holds nothing any more: a device discards it, a file gives its space back.
+    /// Discards the range: a device trims it, a file punches a hole.
     Discard {
         offset: u64,
         length: u64,
     },
 }
 
-/// The bytes that a read brought; empty for everything else.
+/// The bytes of a read; empty for other requests.
 pub type DiskResult = Result<Bytes, DiskFault>;
 
-/// An operation's place; the vector is kept for the next one.
+/// An operation's slot; the vector is reused by the next one.
 #[derive(Default)]
 struct Slot {
     operation: Option<Operation>,
     vector: Vector,
 }
 
-/// The files of one ring and what is under way on them.
+/// The files of one ring and the operations in flight.
 pub(crate) struct Disks {
     files: Vec<DiskFile>,
     slots: Vec<Slot>,
@@ -75,7 +74,7 @@ pub(crate) struct Disks {
 }
 
 impl Disks {
-    /// Reserves places in the ring's table of files, which saves looking a descriptor up each time.
+    /// Registers a table of files with the ring, which saves the lookup of descriptors.
     pub fn register(submitter: &Submitter<'_>) -> io::Result<Self> {
         submitter.register_files_sparse(FILES_MAX)?;
         let pool = BufferPool::default();
@@ -96,7 +95,7 @@ impl Disks {
         &self.files[id.0 as usize]
     }
 
-    /// Begins an operation: its slot, and what is to be submitted.
+    /// Begins an operation; returns its slot and the entry to submit.
     pub fn begin(
         &mut self,
         file: FileId,
@@ -113,7 +112,7 @@ impl Disks {
         (slot, entry)
     }
 
-    /// Takes a completion: either there is more to submit, or the operation is done.
+    /// Handles a completion: either there is more to submit, or the operation is done.
     pub fn complete(&mut self, slot: u32, result: i32) -> Progress {
         let Slot { operation, vector } = &mut self.slots[slot as usize];
         let operation = operation.as_mut().expect("completes once");
@@ -125,13 +124,13 @@ impl Disks {
         progress
     }
 
-    /// Nothing of the operation is under way any more.
+    /// Frees the slot; no part of the operation is in flight any more.
     pub fn end(&mut self, slot: u32) {
         self.slots[slot as usize].operation = None;
         self.free.push(slot);
     }
 
-    /// Before the end: the memory of operations that the kernel has not ended is never freed.
+    /// Leaks the memory of operations that the kernel has not ended, since it may still write to it.
     pub fn leak_unfinished(&mut self) {
         let slots = std::mem::take(&mut self.slots);
         slots.into_iter().filter(|slot| slot.operation.is_some()).for_each(std::mem::forget);

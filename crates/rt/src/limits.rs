@@ -1,9 +1,9 @@
-//! What the kernel grants this process.
+//! Resource limits of the process.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Each client takes a descriptor of each daemon: lifts the limit as far as an ordinary process may,
-/// and tells how many files may be open then.
+/// Raises the limit of open files to the hard limit, since each client takes a descriptor of each daemon;
+/// returns it.
 pub fn raise_open_files() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };

@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
-/// The reactor waits in the kernel, where only the eventfd reaches it.
+/// The reactor waits in the kernel, where only the eventfd wakes it.
 const ASLEEP: u8 = 1;
-/// Something was put into a mailbox.
+/// A message was put into a mailbox.
 const MAIL: u8 = 2;
 /// [`Waker::wake`] was called.
 const CALLED: u8 = 4;
 
-/// Wakes a reactor from any thread. Wake-ups that come before the reactor has looked are one, and a
-/// reactor that is not asleep is woken by no system call: it looks before it falls asleep.
+/// Wakes a reactor from any thread. Wake-ups that come before the reactor checks are merged, and a reactor
+/// that is not asleep is woken without a system call: it checks before it sleeps.
 #[derive(Debug, Clone)]
 pub struct Waker {
     shared: Arc<WakerShared>,
@@ -39,19 +39,19 @@ impl Waker {
 
     fn tell(&self, what: u8) {
         if self.shared.state.fetch_or(what, Ordering::AcqRel) == ASLEEP {
-            // A counter that is full is awake already; nothing else can fail here.
+            // A full counter wakes as well; no other error is possible here.
             let _ = rustix::io::write(&self.shared.event, &1u64.to_ne_bytes());
         }
     }
 
-    /// Before the reactor waits. If it must not, because it was told something, it has not slept.
+    /// Called before the reactor waits; false if it must not sleep because a wake-up is pending.
     pub(crate) fn may_sleep(&self) -> bool {
         self.shared.state.fetch_or(ASLEEP, Ordering::AcqRel) == 0
     }
 
-    /// After it has waited, and before it looks into mailboxes: whether somebody called.
+    /// Called after the wait and before mailboxes are read; true if `wake` was called.
     pub(crate) fn awake(&self) -> bool {
-        // A swap, not a store: whoever told it something has put it where the reactor looks next.
+        // A swap, not a store: it orders this check behind the senders' writes to the mailboxes.
         self.shared.state.swap(0, Ordering::AcqRel) & CALLED != 0
     }
 
@@ -74,7 +74,7 @@ impl<T> Clone for Sender<T> {
 }
 
 impl<T> Sender<T> {
-    /// Gives the message back if the mailbox is full or its owner is gone.
+    /// Returns the message if the mailbox is full or its receiver is gone.
     pub fn send(&self, message: T) -> Result<(), T> {
         match self.queue.try_send(message) {
             Ok(()) => {
@@ -94,13 +94,12 @@ pub struct Mailbox<T> {
 
 impl<T> Mailbox<T> {
     pub fn receive(&mut self) -> Option<T> {
-        // Empty and abandoned are the same to the reader.
+        // An abandoned mailbox is equivalent to an empty one.
         self.queue.try_recv().ok()
     }
 }
 
-/// A mailbox of at most `capacity` messages whose owner is woken by `waker`, to look into it after
-/// each turn.
+/// A mailbox of at most `capacity` messages; `waker` wakes its owner, which reads it after each turn.
 pub fn mailbox<T>(capacity: usize, waker: Waker) -> (Sender<T>, Mailbox<T>) {
     let (sender, receiver) = sync_channel(capacity);
     (Sender { queue: sender, waker }, Mailbox { queue: receiver })

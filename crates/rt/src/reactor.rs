@@ -1,4 +1,4 @@
-//! The loop: submit what was asked, wait, turn completions into events.
+//! The loop: submits requests, waits, turns completions into events.
 
 use crate::buffers::{GROUP, ProvidedBuffers};
 use crate::disk::{DiskFile, DiskRequest, DiskResult, Disks, FileId, Progress};
@@ -17,10 +17,9 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long nothing is accepted after an accept failed: the usual cause, no free descriptors, does
-/// not go away at once.
+/// Pause of accepting after an accept failed; the usual cause, a lack of descriptors, does not end at once.
 static ACCEPT_PAUSE: Timespec = Timespec::new().nsec(100_000_000);
-/// How long the end of a reactor waits for operations that cannot be cancelled.
+/// Time that the drop of a reactor waits for operations that cannot be cancelled.
 const CANCEL_TIME_MAX: Timespec = Timespec::new().sec(1);
 
 /// Sizes of a reactor.
@@ -38,17 +37,17 @@ impl Default for Config {
     }
 }
 
-/// Names a listening socket of one reactor.
+/// Id of a listening socket of one reactor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ListenerId(u32);
 
-/// Something that happened.
+/// An event.
 #[derive(Debug)]
 pub enum Event {
     Accepted {
         listener: ListenerId,
         socket: SocketId,
-        /// Not of Unix sockets.
+        /// `None` for Unix sockets.
         peer: Option<SocketAddr>,
     },
     Connected {
@@ -58,13 +57,13 @@ pub enum Event {
         socket: SocketId,
         bytes: Bytes,
     },
-    /// What [`Reactor::receive_into`] was given, with more in it.
+    /// Result of [`Reactor::receive_into`]: the buffer with the received bytes appended.
     Filled {
         socket: SocketId,
         buffer: BytesMut,
     },
-    /// Nothing is being received and all that was has been delivered: the owner says how to go on, by
-    /// [`Reactor::receive`] or [`Reactor::receive_into`].
+    /// No receive is armed and all received data was delivered: the owner continues with [`Reactor::receive`]
+    /// or [`Reactor::receive_into`].
     ReceiveIdle {
         socket: SocketId,
     },
@@ -72,13 +71,13 @@ pub enum Event {
     Drained {
         socket: SocketId,
     },
-    /// The connection is over, or could not be made; the id is dead.
+    /// The connection ended or could not be established; the id is dead.
     Closed {
         socket: SocketId,
         error: Option<io::Error>,
     },
     Woken,
-    /// What [`Reactor::submit_disk`] was asked for.
+    /// Result of [`Reactor::submit_disk`].
     DiskDone {
         token: u64,
         result: DiskResult,
@@ -89,9 +88,9 @@ struct Listener {
     socket: OwnedFd,
 }
 
-/// One thread's ring and everything that goes through it.
+/// The ring of one thread, with its sockets, files, timer and mailboxes.
 pub struct Reactor {
-    // Dropped before what the kernel may still refer to.
+    // Dropped before the memory that the kernel may still use.
     ring: IoUring,
     buffers: ProvidedBuffers,
     sockets: Vec<Option<Socket>>,
@@ -101,7 +100,7 @@ pub struct Reactor {
     disks: Disks,
     waker: Waker,
     wake_value: Box<u64>,
-    /// Sockets whose queues go to the kernel when the turn ends.
+    /// Sockets whose queues are sent when the turn ends.
     to_flush: Vec<SocketId>,
     events: VecDeque<Event>,
 }
@@ -128,20 +127,20 @@ impl Reactor {
         Ok(this)
     }
 
-    /// Wakes this reactor from other threads. A call is an [`Event::Woken`], mail is not: mailboxes
-    /// are looked into after each turn.
+    /// A handle that wakes this reactor from other threads. `wake` causes [`Event::Woken`]; messages do not,
+    /// as mailboxes are read after each turn.
     pub fn waker(&self) -> Waker {
         self.waker.clone()
     }
 
-    /// Listens; port 0 lets the kernel choose. Tells the real address.
+    /// Listens; port 0 lets the kernel choose. Returns the actual address.
     pub fn listen(&mut self, addr: SocketAddr) -> io::Result<(ListenerId, SocketAddr)> {
         let socket = TcpListener::bind(addr)?;
         let local = socket.local_addr()?;
         Ok((self.add_listener(socket.into()), local))
     }
 
-    /// Listens at a path, where nothing may be yet.
+    /// Listens at a path, which must not exist.
     pub fn listen_unix(&mut self, path: &Path) -> io::Result<ListenerId> {
         let socket = UnixListener::bind(path)?;
         Ok(self.add_listener(socket.into()))
@@ -173,14 +172,14 @@ impl Reactor {
         Ok(id)
     }
 
-    /// Queues bytes; they are sent with what else is queued when the turn ends. Ignored for dead ids.
+    /// Queues bytes, which are sent together when the turn ends. Ignored for dead ids.
     pub fn send(&mut self, id: SocketId, bytes: Bytes) {
         if let Some(socket) = self.socket_mut(id) {
             socket.sending.push(bytes);
         }
     }
 
-    /// Hands the queue to the kernel when the turn ends; call once per socket and turn.
+    /// Sends the queue when the turn ends; to be called once per socket and turn.
     pub fn flush(&mut self, id: SocketId) {
         if self.socket(id).is_some_and(Socket::has_to_send) {
             self.to_flush.push(id);
@@ -189,8 +188,8 @@ impl Reactor {
 
     fn flush_all(&mut self) {
         let mut ids = std::mem::take(&mut self.to_flush);
-        // The end of a send through the ring is there at once, and would be a turn of its own; many
-        // sends are one call in exchange.
+        // A send through the ring completes at once and would cause a turn of its own; with many sockets the
+        // ring saves system calls.
         if let [id] = ids[..]
             && let Some(socket) = self.socket_mut(id)
             && socket.has_to_send()
@@ -213,13 +212,13 @@ impl Reactor {
         self.submit_for(id, Operation::Send, opcode::SendMsg::new(fd, header).flags(flags).build());
     }
 
-    /// Bytes that wait to be sent.
+    /// Bytes in the send queue.
     pub fn send_queue_len(&self, id: SocketId) -> usize {
         self.socket(id).map_or(0, |socket| socket.sending.queued_len())
     }
 
-    /// Closes the connection. Nothing more is heard of the id. What is queued is sent as far as the
-    /// kernel takes it at once.
+    /// Closes the connection; no events follow. Queued bytes are sent as far as the kernel takes them at
+    /// once.
     pub fn close(&mut self, id: SocketId) {
         let Some(socket) = self.socket_mut(id) else { return };
         if socket.closing {
@@ -230,7 +229,7 @@ impl Reactor {
             socket.send_now();
         }
         let (connected, receiving) = (socket.connected, socket.receiving);
-        // Ends a pending receive and send; a socket that never connected has nothing to shut.
+        // Ends a pending receive and send; fails harmlessly on a socket that never connected.
         let _ = rustix::net::shutdown(&socket.fd, rustix::net::Shutdown::Both);
         if !connected {
             self.cancel(id, Operation::Connect);
@@ -251,20 +250,20 @@ impl Reactor {
         }
     }
 
-    /// Stops receiving into provided buffers; `ReceiveIdle` follows what is still on its way.
+    /// Stops receiving into provided buffers; `ReceiveIdle` follows the data still on its way.
     pub fn stop_receiving(&mut self, id: SocketId) {
         if self.socket(id).is_some_and(|socket| socket.receiving == Receiving::Multishot) {
             self.cancel_receive(id);
         }
     }
 
-    /// Answers `ReceiveIdle`: receives into provided buffers, whatever comes.
+    /// Answers `ReceiveIdle`: receives any data into provided buffers.
     pub fn receive(&mut self, id: SocketId) {
         self.arm_receive(id);
     }
 
-    /// Answers `ReceiveIdle`: appends the next `length` bytes to `buffer`, straight from the kernel.
-    /// `Filled` follows, full unless the connection ended.
+    /// Answers `ReceiveIdle`: appends the next `length` bytes to `buffer`, straight from the kernel. `Filled`
+    /// follows, complete unless the connection ended.
     pub fn receive_into(&mut self, id: SocketId, mut buffer: BytesMut, length: usize) {
         let Some(socket) = self.socket_mut(id) else { return };
         if socket.closing || socket.receiving != Receiving::Ready {
@@ -280,7 +279,7 @@ impl Reactor {
         self.submit_for(id, Operation::ReceiveDirect, entry);
     }
 
-    /// Takes a file over.
+    /// Registers a file.
     pub fn add_file(&mut self, file: DiskFile) -> io::Result<FileId> {
         self.disks.add(&self.ring.submitter(), file)
     }
@@ -289,14 +288,14 @@ impl Reactor {
         self.disks.file(id)
     }
 
-    /// Begins an operation on a file; `DiskDone` with the same token follows. Operations that are
-    /// under way at the same time have no order.
+    /// Begins an operation on a file; `DiskDone` with the same token follows. Concurrent operations are not
+    /// ordered.
     pub fn submit_disk(&mut self, file: FileId, token: u64, request: DiskRequest) {
         let (slot, entry) = self.disks.begin(file, token, request);
         self.push_disk(slot, entry);
     }
 
-    /// Submits, waits for at least one completion or `timeout`, and gathers events.
+    /// Submits, waits for at least one completion or `timeout`, and collects events.
     pub fn turn(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         let wait = if self.events.is_empty() { timeout } else { Some(Duration::ZERO) };
         let sleeps = wait != Some(Duration::ZERO) && self.waker.may_sleep();
@@ -334,14 +333,14 @@ impl Reactor {
         match result {
             Ok(_) => Ok(()),
             Err(error) => match error.raw_os_error() {
-                // Time is up; a signal; or completions must be reaped first, which comes next.
+                // A timeout; a signal; or completions must be reaped first, which comes next.
                 Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
                 _ => Err(error),
             },
         }
     }
 
-    /// Without a wait: one for no time at all would set a timer and go to sleep all the same.
+    /// Submits without waiting: a zero timeout would arm a timer and sleep all the same.
     fn submit_and_look(&mut self) -> io::Result<usize> {
         let queued = self.ring.submission().len() as u32;
         let flags = EnterFlags::GETEVENTS.bits();
@@ -451,7 +450,7 @@ impl Reactor {
         }
         match -result {
             0 => self.fail(id, None),
-            // ENOBUFS: all buffers are filled; they come back as this turn's events are handled.
+            // ENOBUFS: all buffers are filled; they are returned as this turn's events are handled.
             errno if errno > 0 && !matches!(errno, libc::ECANCELED | libc::ENOBUFS) => {
                 self.fail(id, Some(io::Error::from_raw_os_error(errno)));
             }
@@ -498,7 +497,7 @@ impl Reactor {
         }
     }
 
-    /// The connection is over from the other side.
+    /// The connection was ended by the peer or by an error.
     fn fail(&mut self, id: SocketId, error: Option<io::Error>) {
         self.events.push_back(Event::Closed { socket: id, error });
         self.close(id);
@@ -606,12 +605,12 @@ impl Reactor {
     }
 }
 
-/// The kernel takes a ring apart in the background; before the memory that its operations use is
-/// freed, they must have ended. Ports are free again, too. A disk may hang for longer than anybody
-/// waits: memory that it may still write to is never freed.
+/// Cancels all operations and waits for them, since the kernel frees a ring in the background: their memory
+/// may be freed only after they end, and ports become free. Memory that a hung disk may still write to is
+/// leaked.
 impl Drop for Reactor {
     fn drop(&mut self) {
-        // Nothing to cancel and a kernel without this call (before 6.0) are no reasons to stay.
+        // Having nothing to cancel, or a kernel before 6.0, is no reason to stop.
         let _ =
             self.ring.submitter().register_sync_cancel(Some(CANCEL_TIME_MAX), CancelBuilder::any());
         while let Some(entry) = self.ring.completion().next() {
@@ -621,12 +620,12 @@ impl Drop for Reactor {
             }
         }
         self.disks.leak_unfinished();
-        // The ring's own references would hold the files, and nobody else could open them.
+        // The ring's references would keep the files open and locked.
         let _ = self.ring.submitter().unregister_files();
     }
 }
 
-/// An error if the peer is gone already.
+/// Fails if the peer is gone already.
 fn peer_of(fd: &OwnedFd) -> io::Result<Option<SocketAddr>> {
     Ok(rustix::net::getpeername(fd)?.and_then(|addr| addr.try_into().ok()))
 }

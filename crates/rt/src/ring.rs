@@ -1,9 +1,9 @@
-//! The ring itself: set-up, and the user data that ties a completion to its owner.
+//! Set-up of the ring, and the user data that ties a completion to its owner.
 
 use io_uring::IoUring;
 use std::io;
 
-/// What a completion belongs to.
+/// Owner of a completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
     Accept,
@@ -52,8 +52,8 @@ impl UserData {
     }
 }
 
-/// A ring for one thread. Completions wait until that thread asks for them (DEFER_TASKRUN, Linux
-/// 6.1), which spares interrupts; older kernels get a plain ring.
+/// A ring for one thread. Completions are processed only when that thread asks for them (DEFER_TASKRUN, Linux
+/// 6.1), which saves interrupts; older kernels get a plain ring.
 pub(crate) fn build(entries: u32) -> io::Result<IoUring> {
     let deferred = IoUring::builder()
         .setup_single_issuer()
@@ -66,7 +66,7 @@ pub(crate) fn build(entries: u32) -> io::Result<IoUring> {
     }
 }
 
-/// Whether this kernel can run us: io_uring allowed, with provided buffer rings (Linux 5.19).
+/// Checks that io_uring is allowed and has provided buffer rings (Linux 5.19).
 pub fn kernel_support() -> Result<(), String> {
     let explain = |error: io::Error| {
         format!(

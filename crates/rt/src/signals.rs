@@ -3,24 +3,24 @@
 use std::io;
 use std::mem::MaybeUninit;
 
-/// Who wants us to stop.
+/// The source of a stop signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopSignal {
-    /// SIGINT: a person at the terminal
+    /// SIGINT: from the terminal.
     Interrupt,
-    /// SIGTERM: a program
+    /// SIGTERM: from a service manager.
     Terminate,
 }
 
-/// Blocks the stop signals in the thread that creates it and in all that it starts afterwards, so
-/// that none of them is interrupted; whoever wants to know asks [`StopSignals::wait`].
+/// Blocks the stop signals in the creating thread and in all threads that it starts later, so that no system
+/// call is interrupted; [`StopSignals::wait`] receives them.
 #[derive(Debug)]
 pub struct StopSignals {
     _private: (),
 }
 
 impl StopSignals {
-    /// To be called before any other thread is started.
+    /// Must be called before any other thread is started.
     pub fn block() -> io::Result<Self> {
         let set = stop_set();
         // SAFETY: `set` is an initialised signal set and the old mask is not asked for.
@@ -31,11 +31,11 @@ impl StopSignals {
         }
     }
 
-    /// Waits for the next of them.
+    /// Waits for the next stop signal.
     pub fn wait(&self) -> StopSignal {
         let set = stop_set();
         let mut signal = 0;
-        // SAFETY: both pointers are valid; an interrupted wait is begun again.
+        // An interrupted wait is repeated.
         while unsafe { libc::sigwait(&set, &mut signal) } != 0 {}
         match signal {
             libc::SIGINT => StopSignal::Interrupt,

@@ -1,4 +1,4 @@
-//! One socket's slot: what is under way on it and the memory the kernel uses for that.
+//! The slot of a socket: its operations in flight and the memory that the kernel uses for them.
 
 use bytes::{Buf, Bytes, BytesMut};
 use std::collections::VecDeque;
@@ -6,34 +6,34 @@ use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-/// Names a socket of one reactor; never names another one later.
+/// Id of a socket of one reactor; never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SocketId {
     pub(crate) slot: u32,
     pub(crate) generation: u32,
 }
 
-/// Parts of one vectored send; the kernel's own bound is 1024.
+/// Pieces of one vectored send; the kernel's own bound is 1024.
 const GATHER_MAX: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Receiving {
-    /// Nothing is armed, and the owner has not yet been told so.
+    /// No receive is armed, and the owner has not been informed.
     Idle,
-    /// The owner has seen all that arrived and may say how to go on.
+    /// The owner has all received data and may continue.
     Ready,
     /// A multishot receive into provided buffers is armed.
     Multishot,
-    /// It is being cancelled; data may still arrive on it.
+    /// The multishot receive is being cancelled; data may still arrive.
     Cancelling,
-    /// A receive straight into `direct` is under way.
+    /// A receive straight into `direct` is in flight.
     Direct,
 }
 
 pub(crate) struct Socket {
     pub fd: OwnedFd,
     pub generation: u32,
-    /// Operations whose last completion has not come yet: the slot lives that long.
+    /// Operations whose last completion has not arrived; the slot lives until then.
     pub operations: u32,
     pub closing: bool,
     pub connected: bool,
@@ -65,12 +65,12 @@ impl Socket {
         self.fd.as_raw_fd()
     }
 
-    /// Whether something is queued that may go to the kernel now.
+    /// True if bytes are queued and no send is in flight.
     pub fn has_to_send(&self) -> bool {
         self.connected && !self.closing && !self.sending.in_flight && self.sending.queued_len() > 0
     }
 
-    /// Sends what is queued as far as the kernel takes it without waiting, if nothing is under way.
+    /// Sends as much of the queue as the kernel takes without waiting, unless a send is in flight.
     pub fn send_now(&mut self) {
         const FLAGS: libc::c_int = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
         while !self.sending.in_flight && self.sending.queued_len() > 0 {
@@ -85,20 +85,20 @@ impl Socket {
     }
 
     pub fn set_no_delay(&self) {
-        // Without it small replies wait for acknowledgements; a socket without the option still works.
+        // Without the option small replies wait for acknowledgements; a socket without it still works.
         let _ = rustix::net::sockopt::set_tcp_nodelay(&self.fd, true);
     }
 }
 
-/// A queue that was never longer is emptied without a word.
+/// Queue length in bytes from which emptying the queue is reported.
 pub(crate) const DRAINED_MIN: usize = 64 << 10;
 
-/// The send queue and the one vectored send that may be under way. Boxed: the kernel reads the
-/// header and the vector at their addresses until the send completes.
+/// The send queue and the vectored send in flight. Boxed: the kernel reads the header and the vector at their
+/// addresses until the send completes.
 pub(crate) struct Sending {
     queue: VecDeque<Bytes>,
     queued_len: usize,
-    /// The most that was queued since the queue was last empty.
+    /// Maximum length since the queue was last empty, in bytes.
     queued_len_max: usize,
     pub in_flight: bool,
     vector: [libc::iovec; GATHER_MAX],
@@ -128,7 +128,7 @@ impl Sending {
         }
     }
 
-    /// Whether a queue that is empty now was so long that its owner may have held back more.
+    /// True if the queue, empty now, was so long that its owner may have held back data.
     pub fn take_drained(&mut self) -> bool {
         self.queued_len == 0 && std::mem::take(&mut self.queued_len_max) >= DRAINED_MIN
     }
@@ -137,7 +137,7 @@ impl Sending {
         self.queued_len
     }
 
-    /// Points the header at the head of the queue; the result stays valid until `sent`.
+    /// Points the header at the head of the queue; the pointer stays valid until `sent`.
     pub fn prepare(&mut self) -> *const libc::msghdr {
         let mut parts = 0;
         for (part, bytes) in self.vector.iter_mut().zip(&self.queue) {
@@ -151,7 +151,7 @@ impl Sending {
         &self.header
     }
 
-    /// Forgets the first `length` bytes, which the kernel has taken.
+    /// Drops the first `length` bytes, which the kernel has taken.
     pub fn sent(&mut self, mut length: usize) {
         self.in_flight = false;
         self.queued_len -= length;
@@ -166,7 +166,7 @@ impl Sending {
     }
 }
 
-/// A socket address in the kernel's form.
+/// A socket address in the kernel's format.
 pub(crate) struct SockAddr {
     pub storage: libc::sockaddr_storage,
     pub length: libc::socklen_t,

@@ -1,8 +1,8 @@
-//! Whether an accepted connection starts a session, joins one that exists, or has to wait.
+//! Admission of an accepted connection: it starts a session, joins an existing one, or is told to wait.
 //!
-//! The rules are Ceph's: the peer's global sequence shows stale connections, the client's cookie
-//! shows restarts, the connect sequence shows stale reconnects, and where both ends connect at the
-//! same time, the connection of the end with the lower address wins.
+//! The rules are Ceph's: the peer's global sequence shows stale connections, the client's cookie shows
+//! restarts, the connect sequence shows stale reconnects, and where both ends connect at the same time, the
+//! connection of the end with the lower address wins.
 
 use super::{Session, State};
 use crate::event::CloseReason;
@@ -11,10 +11,10 @@ use engine::{Peer, Policy};
 use types::{EntityAddrVec, EntityType};
 use wire::frame::Control;
 
-/// What an authentic peer said about its session.
+/// Introduction of an authenticated peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Introduction {
-    /// The peer's addresses: the key under which the host may know a session with it.
+    /// The peer's addresses: the key under which the host may have a session with it.
     pub addrs: EntityAddrVec,
     pub(crate) global_seq: u64,
     pub(crate) kind: IntroductionKind,
@@ -28,21 +28,21 @@ pub(crate) enum IntroductionKind {
     Again { client_cookie: u64, connect_seq: u64, message_seq: u64 },
 }
 
-/// What became of an accepted connection.
+/// Result of an admission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
-    /// It is a session of its own, which replaces the existing one if that now reports `Closed`.
+    /// The connection is a session of its own, which replaces the existing one if that now reports `Closed`.
     Opened,
-    /// It belongs to the existing session from now on: the host gives the socket to that one,
-    /// closes the socket it had, and drops the session that was admitted.
+    /// The connection belongs to the existing session from now on: the host gives it the socket, closes its
+    /// former socket, and drops the admitted session.
     Adopted,
     /// The peer was told to introduce itself otherwise, or to wait.
     Answered,
-    /// It is over; `Closed` follows.
+    /// The connection is refused; `Closed` follows.
     Refused,
 }
 
-/// How to go on.
+/// The decision about a connection.
 enum Decision {
     Open,
     /// The existing session has ended.
@@ -55,8 +55,8 @@ enum Decision {
 }
 
 impl Session {
-    /// Accepting: answers `Introduced`. `existing` is the host's lossless session with that peer,
-    /// whichever end started it.
+    /// Accepting: answers `Introduced`. `existing` is the host's lossless session with that peer, whichever
+    /// end started it.
     pub fn admit(&mut self, mut existing: Option<&mut Session>) -> Admission {
         let State::Introduced(introduction) = std::mem::replace(&mut self.state, State::Handshake)
         else {
@@ -165,7 +165,8 @@ impl Session {
         Decision::Adopt
     }
 
-    /// Addresses and cookies are no proof: who takes a session over must be who began it.
+    /// Fails unless the peer's authenticated identity is that of the existing session; addresses and cookies
+    /// prove nothing.
     fn impostor(&self, existing: &Session) -> Option<CloseReason> {
         let known = existing.target.is_none();
         let same_name = !known || self.credentials.name == existing.credentials.name;
@@ -177,13 +178,13 @@ impl Session {
         })
     }
 
-    /// Whether this end's attempt to connect wins against the peer's.
+    /// True if this end's attempt to connect wins against the peer's.
     fn own_is_lower(&self, existing: &Session) -> bool {
         let peer = existing.target.as_ref();
         peer.is_some_and(|peer| self.is_lower_than(&peer.addrs))
     }
 
-    /// Ceph compares the addresses' bytes.
+    /// Compares the bytes of the addresses, as Ceph does.
     fn is_lower_than(&self, peer: &EntityAddrVec) -> bool {
         let bytes = |addrs: &EntityAddrVec| encode_to_bytes(&addrs.msgr2().unwrap_or_default());
         bytes(&self.config.addrs) < bytes(peer)
@@ -203,7 +204,7 @@ impl Session {
         Admission::Opened
     }
 
-    /// Goes on with this session on the connection of `other`.
+    /// Continues this session on the connection of `other`.
     fn adopt(&mut self, other: &mut Session, introduction: Introduction) {
         self.drop_link();
         self.now = self.now.max(other.now);
@@ -229,7 +230,7 @@ impl Session {
         self.open();
     }
 
-    /// The peer wants the session that this end is slow to open.
+    /// The peer requests the session that this end is about to open: skips the delay.
     fn hurry(&mut self) {
         if let State::Backoff(_) = self.state {
             self.dial();

@@ -7,9 +7,9 @@ use bytes::Bytes;
 use engine::{Duration, Message, Policy, Time};
 use wire::frame::{COPY_LENGTH_MAX, Control, Frame, MessageHeader};
 
-/// Enough for one system call; a larger message is given out whole.
+/// Bytes for one system call; a larger message is returned whole.
 pub const TRANSMIT_LENGTH: usize = 1 << 20;
-/// As many pieces as a host passes to one system call.
+/// Pieces that a host passes to one system call.
 const TRANSMIT_PIECES: usize = 62;
 /// A message that is sent acknowledges what has arrived; where none is sent for this long …
 const ACK_DELAY: Duration = Duration::from_millis(20);
@@ -41,10 +41,10 @@ impl Session {
     ) -> Result<Step, CloseReason> {
         self.acknowledge(header.ack_seq)?;
         if header.seq <= self.in_seq {
-            // Sent again because the acknowledgement was lost with a connection.
+            // A duplicate, resent because its acknowledgement was lost with a connection.
             return Ok(Step::Progress);
         }
-        // Numbers may be skipped: a peer may withdraw what it has not sent.
+        // Numbers may be skipped: a peer may withdraw unsent messages.
         self.in_seq = header.seq;
         if self.unacked.messages == 0 {
             self.unacked.since = self.now;
@@ -62,7 +62,7 @@ impl Session {
         }))
     }
 
-    /// The peer has everything up to `seq`.
+    /// The peer has received everything up to `seq`.
     pub(super) fn acknowledge(&mut self, seq: u64) -> Result<(), CloseReason> {
         if self.policy == Policy::Lossless {
             let sent = self.queue.highest_sent();
@@ -91,7 +91,7 @@ impl Session {
         }
     }
 
-    /// When what arrived must be acknowledged at the latest.
+    /// Latest time for the acknowledgement of received messages.
     fn ack_deadline(&self) -> Option<Time> {
         match (self.policy, self.unacked.messages) {
             (Policy::Lossy, _) | (_, 0) => None,

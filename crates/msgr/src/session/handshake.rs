@@ -1,4 +1,4 @@
-//! From the banner to the signatures: who are you, and can you prove it?
+//! The handshake, from the banner to the signatures.
 
 use super::{Session, Step};
 use crate::event::{CloseReason, Event};
@@ -9,15 +9,15 @@ use engine::{AuthRequest, AuthVerdict};
 use types::{EntityAddr, EntityName, EntityType};
 use wire::frame::{Control, Frame};
 
-/// What authentication found out about the other end.
+/// Result of authentication.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Credentials {
-    /// Of an accepted peer.
+    /// Name of an accepted peer.
     pub name: EntityName,
-    /// Accepting: the peer's; connecting: what the peer gave to this end.
+    /// Accepting: the peer's global id; connecting: the one that the peer assigned to this end.
     pub global_id: u64,
     pub caps: Bytes,
-    /// The method that is being tried.
+    /// The method in use.
     pub method: u32,
     pub mode: u32,
 }
@@ -117,8 +117,8 @@ impl Session {
         self.awaits_host && link.is_some_and(|link| link.phase == Phase::Auth && link.side == side)
     }
 
-    /// Connecting: the method, the modes in the order of preference, and what the method says
-    /// first. Answers `AuthBegin` and `AuthBadMethod`.
+    /// Connecting: the method, the modes in order of preference, and the method's first payload. Answers
+    /// `AuthBegin` and `AuthBadMethod`.
     pub fn authenticate(&mut self, method: u32, preferred_modes: Vec<u32>, payload: Bytes) {
         if self.is_authenticating(Side::Connecting) {
             self.awaits_host = false;
@@ -142,7 +142,7 @@ impl Session {
         }
     }
 
-    /// Connecting: the host cannot, or will not, authenticate. The session is over.
+    /// Connecting: the host cannot or will not authenticate. The session ends.
     pub fn refuse_auth(&mut self, reason: CloseReason) {
         if self.is_authenticating(Side::Connecting) {
             self.finish(reason);
@@ -188,7 +188,7 @@ impl Session {
         }
     }
 
-    /// A daemon may act as a client (`ceph -n mon.`), but nobody else as a daemon.
+    /// A daemon may act as a client (`ceph -n mon.`), but a client not as a daemon.
     fn may_act_as(&self, name: &EntityName) -> bool {
         self.peer_kind == EntityType::CLIENT || self.peer_kind == name.kind
     }

@@ -1,4 +1,4 @@
-//! From the signatures to an open session: a new one, or one that goes on.
+//! From the signatures to an open session, new or resumed.
 
 use super::admission::{Introduction, IntroductionKind};
 use super::{Session, State, Step};
@@ -10,7 +10,7 @@ use types::{AddrType, EntityAddr, EntityAddrVec, EntityName, EntityType};
 use wire::frame::{CONNECT_FLAG_LOSSY, ClientIdent, Control, Frame, Reconnect, ServerIdent, Tag};
 
 impl Session {
-    /// The connection is authentic.
+    /// The connection is authenticated.
     pub(super) fn begin_session(&mut self) {
         let side = self.link.as_ref().expect("it has just become authentic").side;
         if side == Side::Connecting {
@@ -90,8 +90,8 @@ impl Session {
         self.send_control(&Control::SessionReconnect(reconnect));
     }
 
-    /// A client without an address tells where the peer sees it, without the port, which means
-    /// nothing to others.
+    /// A client without an address sends the one under which the peer sees it, without the port, which is of
+    /// no use to others.
     fn own_addrs(&self) -> EntityAddrVec {
         if !self.config.addrs.0.is_empty() {
             return self.config.addrs.clone();
@@ -151,7 +151,7 @@ impl Session {
     fn handle_client_ident(&mut self, ident: ClientIdent) -> Result<(), CloseReason> {
         check_addrs(&ident.addrs)?;
         if ident.flags & CONNECT_FLAG_LOSSY != 0 {
-            // Beside its lossless session a peer may have others that it does not need to keep.
+            // A peer may have further sessions besides its lossless one that it need not keep.
             self.policy = Policy::Lossy;
             self.queue.retain = false;
         }
@@ -190,7 +190,7 @@ impl Session {
         Ok(())
     }
 
-    /// Lossy peers have no other session that matters; for others the host is asked.
+    /// A lossy peer needs no admission; for a lossless one the host is asked.
     fn introduced(&mut self, introduction: Introduction) {
         self.state = State::Introduced(introduction.clone());
         match self.policy {
@@ -204,7 +204,7 @@ impl Session {
         }
     }
 
-    /// Accepting: tells the peer that its session is open.
+    /// Accepting: sends SERVER_IDENT.
     pub(crate) fn send_server_ident(&mut self) {
         let lossy = self.policy == Policy::Lossy;
         if !lossy {
@@ -224,12 +224,12 @@ impl Session {
         self.send_control(&Control::ServerIdent(ident));
     }
 
-    /// The time serves as the sequence: it grows, and not even a restart sets it back.
+    /// The time serves as the sequence: it grows, also across restarts.
     pub(super) fn next_global_seq(&mut self) {
         self.global_seq = self.now.0.max(self.global_seq.saturating_add(1));
     }
 
-    /// The session is open; the host is told once.
+    /// Opens the session; the host gets `Opened` once.
     pub(crate) fn open(&mut self) {
         let peer = self.peer.clone().expect("the peer has introduced itself");
         if !std::mem::replace(&mut self.announced, true) {
@@ -238,7 +238,7 @@ impl Session {
         self.resume();
     }
 
-    /// Messages flow (again).
+    /// Messages can be sent again.
     pub(crate) fn resume(&mut self) {
         self.state = State::Open;
         self.awaits_host = false;

@@ -1,17 +1,16 @@
-//! What becomes of a session whose connection is lost, and how it ends.
+//! Loss of a connection, and the end of a session.
 
 use super::{Session, State};
 use crate::event::{CloseReason, Event};
 use engine::{Duration, Policy};
 
-/// Between attempts to connect: doubled each time, at most [`BACKOFF_MAX`] (Ceph's
-/// `ms_initial_backoff` and `ms_max_backoff`).
+/// Delay between attempts to connect: doubled each time, at most [`BACKOFF_MAX`] (Ceph's `ms_initial_backoff`
+/// and `ms_max_backoff`).
 const BACKOFF_MIN: Duration = Duration::from_millis(200);
 const BACKOFF_MAX: Duration = Duration::from_secs(15);
 
 impl Session {
-    /// The connection cannot be used any more. A lossless session that was open once goes on
-    /// without it.
+    /// The connection is unusable. A lossless session that was open once continues without it.
     pub(crate) fn fail(&mut self, reason: CloseReason) {
         let was_open = self.state == State::Open;
         let accepted_now = self.target.is_none() && self.peer.is_none();
@@ -31,7 +30,7 @@ impl Session {
         self.events.push_back(Event::Disconnect);
     }
 
-    /// WAIT: the peer's own connection to here wins; should it never come, this end tries again.
+    /// WAIT: the peer's own connection wins; if it does not come, this end tries again.
     pub(super) fn lose_race(&mut self) {
         self.drop_link();
         self.backoff = BACKOFF_MAX;
@@ -44,7 +43,7 @@ impl Session {
         self.awaits_host = false;
         self.queue.rewind();
         self.unacked.messages = 0;
-        // What asked for an answer about the lost connection needs none.
+        // Questions to the host about the lost connection are dropped.
         self.events.retain(|event| matches!(event, Event::Opened(_)));
     }
 
@@ -61,7 +60,7 @@ impl Session {
         self.events.push_back(Event::Connect { addr });
     }
 
-    /// Ends the session and says so.
+    /// Ends the session and reports `Closed`.
     pub(crate) fn finish(&mut self, reason: CloseReason) {
         if self.state == State::Closed {
             return;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use stdx::Prng;
 use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, ParticipantName};
 
-/// Turns of the pump without an end are a live-lock.
+/// Turns after which the pump is taken for livelocked.
 const TURNS_MAX: usize = 10_000;
 
 pub struct World {
@@ -19,7 +19,7 @@ pub struct World {
     pub hosts: [Host; 2],
     pub sockets: Vec<Socket>,
     pub secure: bool,
-    /// Bytes flow.
+    /// False: the network is cut.
     pub linked: bool,
 }
 
@@ -38,10 +38,10 @@ pub struct Entry {
     pub socket: Option<usize>,
 }
 
-/// A connection; end 0 is who made it.
+/// A connection; end 0 has opened it.
 pub struct Socket {
     ends: [Option<(usize, u64)>; 2],
-    /// On the way to that end.
+    /// Bytes in flight to that end.
     bytes: [VecDeque<Bytes>; 2],
     pub open: bool,
 }
@@ -106,12 +106,12 @@ impl World {
         &mut self.hosts[host].sessions.get_mut(&id).expect("the session exists").session
     }
 
-    /// Lets everything happen that can happen without time passing.
+    /// Runs everything that can happen without time passing.
     pub fn run(&mut self) {
         assert!(self.run_turns(TURNS_MAX) < TURNS_MAX, "the sessions never come to rest");
     }
 
-    /// At most `limit` turns, in each of which every session acts once and is given some bytes.
+    /// Runs at most `limit` turns; in each, every session acts once and gets some bytes.
     pub fn run_turns(&mut self, limit: usize) -> usize {
         (0..limit).find(|_| !self.turn()).unwrap_or(limit)
     }
@@ -127,7 +127,7 @@ impl World {
         busy | (self.linked && self.deliver())
     }
 
-    /// Moves time to the next timeout that is not later than `limit`; false if there is none.
+    /// Advances time to the next timeout up to `limit`; false if there is none.
     pub fn advance(&mut self, limit: Duration) -> bool {
         let entries = || self.hosts.iter().flat_map(|host| host.sessions.values());
         let next = entries().filter_map(|entry| entry.session.poll_timeout()).min();
@@ -144,7 +144,7 @@ impl World {
         true
     }
 
-    /// Breaks all connections; each end learns of it, in random order.
+    /// Breaks all connections; the ends learn of it in random order.
     pub fn cut(&mut self) {
         for index in 0..self.sockets.len() {
             let reversed = self.prng.chance(1, 2);
@@ -212,7 +212,7 @@ impl World {
             return false;
         }
         if let Some(lacking) = entry.session.receive_hint() {
-            // As a host would that receives straight into the session's buffer, in part.
+            // Receives straight into the session's buffer, in part, as a host does.
             let mut buffer = entry.session.take_receive_buffer().unwrap();
             let wanted = 1 + self.prng.below(lacking as u64) as usize;
             let filled = socket.take(end, wanted);
@@ -255,7 +255,7 @@ impl World {
         }
     }
 
-    /// The session closes the socket it has, if any.
+    /// Closes the socket of the session, if it has one.
     fn release(&mut self, host: usize, id: u64) {
         let entry = self.hosts[host].sessions.get_mut(&id).expect("it reported an event");
         if let Some(index) = entry.socket.take() {

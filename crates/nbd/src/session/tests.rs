@@ -1,4 +1,4 @@
-//! Sessions with a client that is written down byte by byte.
+//! Sessions with a client written byte by byte.
 
 use super::*;
 use crate::protocol::{
@@ -70,7 +70,7 @@ struct Client {
 }
 
 impl Client {
-    /// After the flags.
+    /// A client that has sent its flags.
     fn new() -> Self {
         Client::with_tls(Tls::Unavailable)
     }
@@ -82,7 +82,7 @@ impl Client {
         client
     }
 
-    /// In the transmission phase.
+    /// A client in the transmission phase.
     fn opened(structured: bool) -> Self {
         let mut client = Client::new();
         if structured {
@@ -116,7 +116,7 @@ impl Client {
         pieces.concat()
     }
 
-    /// The kinds of the option replies that were sent.
+    /// Kinds of the option replies that were sent.
     fn option_replies(&mut self) -> Vec<u32> {
         assert_eq!(self.event(), None);
         let sent = self.sent();
@@ -297,7 +297,7 @@ fn what_cannot_be_done_is_an_error_and_nothing_more() {
     ] {
         assert_eq!(error(&mut client, &bytes), expected as u32, "{bytes:?}");
     }
-    // The data of a write that is refused is no request.
+    // The payload of a refused write is not parsed as a request.
     let mut write = request(0, command::WRITE, 1, SIZE, 28);
     write.extend_from_slice(&request(0, command::FLUSH, 2, 0, 0));
     assert_eq!(error(&mut client, &write), CommandError::NoSpace as u32);
@@ -371,7 +371,7 @@ fn answers_about_block_status_are_bounded_and_count_as_in_flight() {
     assert_eq!(client.sent().len() as u64, 20 + 4 + length);
 }
 
-/// Things that clients say, and noise.
+/// Requests, and noise.
 fn words() -> impl Strategy<Value = Vec<u8>> {
     let small = 0u32..9000;
     prop_oneof![
@@ -390,8 +390,8 @@ fn words() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// Whatever is said, in whichever pieces it arrives, nothing panics, commands lie within the
-    /// export, and no more is in flight than may be.
+    /// For any input in any fragments there is no panic, commands lie within the export, and the bounds of
+    /// commands in flight hold.
     #[test]
     fn nothing_that_is_said_does_harm(said in prop::collection::vec(words(), 0..30), cut in 1usize..300) {
         let mut client = Client::new();
@@ -416,7 +416,7 @@ proptest! {
         }
     }
 
-    /// How the bytes are cut makes no difference.
+    /// The fragmentation of the input makes no difference.
     #[test]
     fn pieces_do_not_matter(said in prop::collection::vec(words(), 0..20), cut in 1usize..50) {
         let run = |cut: usize| {

@@ -1,4 +1,4 @@
-//! What OSDs answer, and to whom the answers go.
+//! Dispatch of OSD replies.
 
 use super::{Objecter, Pending, Purpose, REPLICA_READS, first_operation};
 use crate::effects::Effects;
@@ -26,7 +26,7 @@ impl Objecter {
             self.sessions.handle_alive(osd);
         }
         let Some(pending) = self.ops.get_mut(&id) else { return };
-        // An operation that was sent again is answered by the last time's reply only.
+        // Only the reply to the latest attempt counts.
         let is_stale = reply.retry_attempt >= 0 && reply.retry_attempt != pending.attempts - 1;
         if pending.sent_on != Some(conn) || is_stale {
             return;
@@ -61,7 +61,7 @@ impl Objecter {
         let result = check(reply.result);
         let purpose = self.ops.get(&id).map(|pending| pending.purpose.clone());
         if purpose == Some(Purpose::Notify) && result.is_ok() {
-            // Its outcome comes in a message of its own.
+            // The outcome arrives in a message of its own.
             return;
         }
         let Some(pending) = self.ops.remove(&id) else { return };
@@ -95,7 +95,7 @@ impl Objecter {
         Ok(listing::page(rules, pool, hash, listing))
     }
 
-    /// A notification of ours, whose cookie is its operation's id, is complete.
+    /// A notification of this client is complete; its cookie is the operation's id.
     pub fn handle_notified(&mut self, id: OpId, result: i32, outcome: &Bytes, fx: &mut Effects) {
         let waits = self.ops.get(&id).is_some_and(|pending| pending.purpose == Purpose::Notify);
         if !waits {
@@ -106,7 +106,7 @@ impl Objecter {
             true => Ok(NotifyResult::default()),
             false => codec::decode_all("notify outcome", outcome).map_err(|_| Errno::BADMSG),
         };
-        // Some did not answer in time: those who did have said something all the same.
+        // If some watchers timed out, the replies of the others are still reported.
         let verdict = match check(result) {
             Err(Errno::TIMEDOUT) => Ok(0),
             verdict => verdict,
@@ -130,8 +130,8 @@ impl Objecter {
         }
     }
 
-    /// After a backoff ended, all that it may have covered is sent, what was sent before it too:
-    /// the OSD has dropped it.
+    /// Sends everything that an ended backoff may have covered, including operations sent before it, since
+    /// the OSD has dropped them.
     fn send_blocked(&mut self, osd: types::OsdId, conn: ConnId, fx: &mut Effects) {
         let is_there = |pending: &Pending| {
             pending.target.as_ref().is_some_and(|(target_osd, _)| *target_osd == osd)

@@ -1,4 +1,4 @@
-//! Registering watches, again after every change, and notifying.
+//! Registration of watches, again after every change of target or session; notifications.
 
 use super::{Objecter, Purpose, first_operation};
 use crate::effects::Effects;
@@ -34,9 +34,9 @@ impl Objecter {
         }
     }
 
-    /// What registers or pings goes to another session as a new registration and a new request. A repeated
-    /// one would be answered from the log of its placement group, and the watch not be connected by that
-    /// session; a ping would find that it is not.
+    /// On another session, a registration or ping is sent as a new registration with a new request id. A
+    /// resend would be answered from the placement group's log as a duplicate without connecting the watch to
+    /// that session, and a ping would fail.
     pub(super) fn renewed(&mut self, id: OpId, fx: &mut Effects) -> OpId {
         let watch = self.ops.get(&id).filter(|pending| pending.attempts > 0);
         let Some(of) = watch.and_then(|pending| pending.purpose.watch()) else { return id };
@@ -116,7 +116,7 @@ impl Objecter {
         }
     }
 
-    /// A watch may end before its client is told that it has begun: then it is told that it never did.
+    /// A watch may end before its client knows that it has begun: then the registration fails.
     fn disconnected(&mut self, id: WatchId, fx: &mut Effects) {
         let watch = self.watches.get(&id);
         match watch.filter(|watch| watch.generation == 0).and_then(|watch| watch.operation) {
@@ -147,7 +147,7 @@ impl Objecter {
                 watch.generation += 1;
                 watch.confirm(now);
             }
-            // The first registration's error is told by its completion.
+            // The error of the first registration is reported by its completion.
             Err(error) if was_registered => self.lose_watch(id, error, fx),
             Err(_) => {
                 self.watches.remove(&id);
@@ -169,7 +169,7 @@ impl Objecter {
         }
     }
 
-    /// Registers again what is registered elsewhere than it belongs, and pings the rest in time.
+    /// Registers watches whose target or session has changed, and pings the others in time.
     pub fn tend_watches(&mut self, now: Time, fx: &mut Effects) {
         let ids: Vec<WatchId> = self.watches.keys().copied().collect();
         for id in ids {

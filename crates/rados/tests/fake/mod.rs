@@ -1,5 +1,5 @@
-//! A cluster of one monitor and a few OSDs in memory, at the level of messages, and a world that
-//! joins it with a client in virtual time.
+//! A cluster of one monitor and a few OSDs in memory, at the level of messages, and a world that joins it
+//! with a client in virtual time.
 
 mod osd;
 
@@ -76,7 +76,7 @@ impl World {
         });
     }
 
-    /// The next epoch, sent to the client if it has a session with the monitor.
+    /// Publishes the next epoch to the client, if it has a session with the monitor.
     pub fn change_map(&mut self, change: impl FnOnce(&mut Incremental)) {
         let epoch = self.map.epoch.next();
         let mut increment = Incremental::new(FSID, epoch, self.now.wall());
@@ -107,7 +107,7 @@ impl World {
         maps.encode(SUPPORTED)
     }
 
-    /// Runs until nothing happens any more, without waiting for timers.
+    /// Runs until no event is pending, without waiting for timers.
     pub fn settle(&mut self) {
         while let Some(output) = self.client.poll_output() {
             match output {
@@ -124,7 +124,7 @@ impl World {
         }
     }
 
-    /// Settles and lets timers run out until `deadline`.
+    /// Settles, and fires timers up to the deadline.
     pub fn run_for(&mut self, duration: Duration) {
         let end = self.now + duration;
         self.settle();

@@ -11,23 +11,23 @@ use wire::op::{OpCode, watch_op};
 use wire::watch::{NotifyAck, NotifyRequest, NotifyResult, WatchEvent};
 use wire::*;
 
-/// Of requests, as OSDs of Ceph 16 to 18 know them.
+/// Version of requests as OSDs of Ceph 16 to 18 read them.
 const VERSION_MAX: u16 = 8;
 
 #[derive(Default)]
 pub struct FakeOsd {
     pub is_unreachable: bool,
-    /// Refers those who read to the primary.
+    /// Redirects reads to the primary.
     pub refers: bool,
-    /// Takes requests and says nothing.
+    /// Drops requests.
     pub is_silent: bool,
-    /// Does what it is asked for, and says nothing.
+    /// Executes requests, and drops the replies.
     pub is_mute: bool,
     pub objects: BTreeMap<HObject, Bytes>,
-    /// By tid: what was done; replies are repeated.
+    /// Replies by transaction id, for duplicates.
     done: BTreeMap<u64, OsdReply>,
     pub executions: usize,
-    /// Every request: its tid and attempt.
+    /// All requests: transaction id and attempt.
     pub requests: Vec<(u64, i32)>,
     pub watchers: BTreeMap<u64, ConnId>,
     pub registrations: Vec<(u8, u32)>,

@@ -1,4 +1,4 @@
-//! What goes wrong with disks, in words that say what to do.
+//! Errors of disks, with advice.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ pub struct DiskError {
     pub reason: DiskReason,
 }
 
-/// Why.
+/// Reason of a [`DiskError`].
 #[derive(Debug, Error)]
 pub enum DiskReason {
     #[error(

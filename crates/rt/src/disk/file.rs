@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 const FLAGS: OFlags = OFlags::RDWR.union(OFlags::DIRECT).union(OFlags::CLOEXEC);
 
-/// An open file. While it is open nobody else opens it in this way, and nobody mounts it.
+/// An open file. While it is open, no other process can open it in this way or mount it.
 #[derive(Debug)]
 pub struct DiskFile {
     pub(crate) fd: OwnedFd,
@@ -19,48 +19,48 @@ pub struct DiskFile {
 }
 
 impl DiskFile {
-    /// Opens what is there: a regular file or a block device that is not in use.
+    /// Opens an existing regular file or a block device that is not in use.
     pub fn open(path: &Path) -> Result<Self, DiskError> {
         let fail = |reason: DiskReason| reason.at(path);
         let stat = rustix::fs::stat(path).map_err(|errno| fail(reason("opening it", errno)))?;
         let (flags, is_block_device) = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => (FLAGS, false),
-            // For block devices, O_EXCL means: unless somebody has claimed it.
+            // O_EXCL on a block device fails if the device is claimed (mounted, for example).
             FileType::BlockDevice => (FLAGS | OFlags::EXCL, true),
             _ => return Err(fail(DiskReason::WrongKind)),
         };
         Self::claim(path, flags, is_block_device).map_err(fail)
     }
 
-    /// Makes a regular file of `bytes` bytes whose space is its own. What it reads as is zeros.
+    /// Creates a regular file of `bytes` zeros with its space allocated.
     pub fn create(path: &Path, bytes: u64) -> Result<Self, DiskError> {
         let fail = |reason: DiskReason| reason.at(path);
         let file = Self::claim(path, FLAGS | OFlags::CREATE | OFlags::EXCL, false);
         let file = file.map_err(fail)?;
         file.forbid_copying();
         file.allocate(bytes).inspect_err(|_| {
-            // Half a file is of no use; the reason why it is half is what counts.
+            // A file of partial length is useless; the first error is the one worth reporting.
             let _ = std::fs::remove_file(path);
         })?;
         Ok(file)
     }
 
-    /// Makes a regular file at least `bytes` long and its space its own, so that writes to it cannot
-    /// fail for want of space later.
+    /// Extends a regular file to at least `bytes` and allocates its space, so that later writes cannot fail
+    /// for lack of space.
     pub fn allocate(&self, bytes: u64) -> Result<(), DiskError> {
         let fail = |reason: DiskReason| Err(reason.at(&self.path));
         match rustix::fs::fallocate(&self.fd, FallocateFlags::empty(), 0, bytes) {
             Ok(()) => Ok(()),
             Err(Errno::NOSPC | Errno::FBIG | Errno::DQUOT) => fail(DiskReason::NoSpace(bytes)),
-            // Then the space is taken as it is written.
+            // Without support, space is allocated by writes.
             Err(Errno::OPNOTSUPP) => rustix::fs::ftruncate(&self.fd, bytes)
                 .or_else(|errno| fail(reason("setting its size", errno))),
             Err(errno) => fail(reason("allocating its space", errno)),
         }
     }
 
-    /// Where files are copied on write (btrfs), space of one's own needs this, on an empty file;
-    /// elsewhere it is not supported and not needed.
+    /// Disables copy-on-write on btrfs, which must happen on an empty file; unsupported and unneeded
+    /// elsewhere.
     fn forbid_copying(&self) {
         if let Ok(flags) = rustix::fs::ioctl_getflags(&self.fd) {
             let _ = rustix::fs::ioctl_setflags(&self.fd, flags | IFlags::NOCOW);
@@ -83,12 +83,12 @@ impl DiskFile {
         self.is_block_device
     }
 
-    /// What it is and what it can do. Refuses devices that no store can be on.
+    /// Properties of the device. Fails for devices that cannot hold a store.
     pub fn probe(&self) -> Result<DiskInfo, DiskError> {
         probe::probe(&self.fd).map_err(|reason| reason.at(&self.path))
     }
 
-    /// Waits until `buffer`, which direct I/O must accept, is filled from `offset` on.
+    /// Blocks until `buffer`, which must be aligned for direct I/O, is filled from `offset` on.
     pub fn read_at(&self, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
         while !buffer.is_empty() {
             match rustix::io::pread(&self.fd, &mut *buffer, offset) {
@@ -104,7 +104,7 @@ impl DiskFile {
         Ok(())
     }
 
-    /// Waits until all of `bytes`, whose memory direct I/O must accept, is written.
+    /// Blocks until all of `bytes`, which must be aligned for direct I/O, is written.
     pub fn write_at(&self, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
         while !bytes.is_empty() {
             match rustix::io::pwrite(&self.fd, bytes, offset) {
@@ -120,12 +120,12 @@ impl DiskFile {
         Ok(())
     }
 
-    /// Waits until all that was written is durable.
+    /// Blocks until all writes are durable.
     pub fn flush(&self) -> io::Result<()> {
         Ok(rustix::fs::fdatasync(&self.fd)?)
     }
 
-    /// Waits until the range holds nothing any more.
+    /// Blocks until the range is discarded.
     pub fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
         let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         Ok(rustix::fs::fallocate(&self.fd, punch, offset, length)?)
@@ -134,7 +134,7 @@ impl DiskFile {
 
 fn reason(what: &'static str, errno: Errno) -> DiskReason {
     match errno {
-        // The latter is what a lock says that another process holds.
+        // EWOULDBLOCK means that another process holds the lock.
         Errno::BUSY | Errno::WOULDBLOCK => DiskReason::InUse,
         Errno::ACCESS | Errno::PERM => DiskReason::Denied,
         Errno::NOENT => DiskReason::Absent,

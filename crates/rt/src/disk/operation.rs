@@ -1,4 +1,4 @@
-//! One disk operation, from what was asked to its end.
+//! One disk operation, from its request to its completion.
 
 use super::pool::{BufferPool, PooledBuffer};
 use super::{DiskFault, DiskRequest, DiskResult, FileId};
@@ -9,23 +9,23 @@ use std::io;
 use std::path::Path;
 use stdx::DIRECT_ALIGNMENT;
 
-/// What the kernel lets a vectored write have; longer ones take several.
+/// Pieces of a vectored write at most; longer ones take several.
 pub(super) const PIECES_MAX: usize = libc::UIO_MAXIOV as usize;
-/// How often something is tried again that made no progress for no lasting reason.
+/// Retries without progress after transient errors.
 const RETRIES_MAX: u8 = 16;
-/// The most that the kernel moves at once, in whole blocks.
+/// Bytes that the kernel transfers at once at most, in whole blocks.
 const TRANSFER_MAX: usize = 0x7fff_f000;
 const PUNCH: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
 
-/// Lists what is still to be written, in memory that the kernel may read until the end.
+/// The vector of what is still to be written, in memory that the kernel may read until the end.
 #[derive(Default)]
 pub(crate) struct Vector {
     parts: Vec<libc::iovec>,
-    /// The first that is not written as a whole.
+    /// The first piece not completely written.
     next: usize,
 }
 
-/// What became of a completion.
+/// Result of a completion.
 pub(crate) enum Progress {
     /// The rest is to be submitted.
     More(squeue::Entry),
@@ -41,7 +41,7 @@ pub(crate) struct Operation {
     kind: Kind,
     offset: u64,
     length: u64,
-    /// What the kernel has done of it: whole blocks.
+    /// Bytes done, in whole blocks.
     done: u64,
     retries: u8,
 }
@@ -51,10 +51,10 @@ enum Kind {
         buffer: PooledBuffer,
     },
     Write {
-        /// What the vector points to.
+        /// The memory that the vector points to.
         _pieces: Vec<Bytes>,
-        /// Whether it is done only when it is durable: the kernel flushes behind it by itself, which
-        /// spares two turns and, for files, a thread that waits for a flush.
+        /// The write is done only when durable: the kernel flushes behind it, which saves two turns and, for
+        /// files, a kernel thread that waits for a flush.
         durable: bool,
     },
     Flush,
@@ -88,7 +88,7 @@ impl Operation {
         self.file
     }
 
-    /// What is left of it, as the kernel wants to be asked.
+    /// The submission entry for the rest of the operation.
     pub fn entry(&mut self, vector: &Vector) -> squeue::Entry {
         let file = Fixed(self.file.0);
         let offset = self.offset + self.done;
@@ -107,7 +107,7 @@ impl Operation {
         }
     }
 
-    /// Takes what the kernel says.
+    /// Handles the kernel's result.
     pub fn advance(&mut self, result: i32, vector: &mut Vector, path: &Path) -> Progress {
         let moves_data = matches!(self.kind, Kind::Read { .. } | Kind::Write { .. });
         match result {
@@ -121,7 +121,7 @@ impl Operation {
     }
 
     fn moved(&mut self, length: usize, vector: &mut Vector, path: &Path) -> Progress {
-        // A write that ended within a block is done again from the start of that block.
+        // A write that ended within a block is repeated from the start of that block.
         let whole = length - length % DIRECT_ALIGNMENT;
         self.done += whole as u64;
         if self.done == self.length {
@@ -141,7 +141,7 @@ impl Operation {
         Progress::More(self.entry(vector))
     }
 
-    /// `errno` is what it ends with if this does not help.
+    /// Retries; fails with `errno` when retries are exhausted.
     fn again(&mut self, errno: i32, vector: &Vector, path: &Path) -> Progress {
         if self.retries == RETRIES_MAX {
             return self.fail(io::Error::from_raw_os_error(errno), path);
@@ -172,7 +172,7 @@ impl Operation {
 }
 
 impl Vector {
-    /// Lists the pieces; those that follow each other in memory as one. Tells their length.
+    /// Fills the vector, joining pieces that are adjacent in memory; returns their length.
     fn list(&mut self, pieces: &[Bytes]) -> u64 {
         self.parts.clear();
         self.next = 0;
@@ -208,7 +208,7 @@ impl Vector {
         }
     }
 
-    /// Forgets what was written.
+    /// Drops the first `length` bytes, which were written.
     fn advance(&mut self, mut length: usize) {
         while length > 0 && self.next < self.parts.len() {
             let part = &mut self.parts[self.next];

@@ -1,7 +1,7 @@
-//! Memory for reads, used again when its last reader lets it go.
+//! Memory for reads, reused when its last reader drops it.
 //!
-//! Buffers come in powers of two. A used one is not cleared: it was initialised once, and nobody sees
-//! more of it than the kernel has filled since.
+//! Buffer sizes are powers of two. A reused buffer is not cleared: it was initialised once, and readers see
+//! only what the kernel has filled since.
 
 use bytes::Bytes;
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use stdx::{AlignedBuffer, DIRECT_ALIGNMENT};
 
 /// Sizes from 4 KiB to 4 MiB; larger buffers come from the allocator and go back to it.
 const CLASSES: usize = 11;
-/// What the pool keeps for reuse; beyond that, buffers go back to the allocator.
+/// Bytes that the pool keeps for reuse; beyond that, buffers go back to the allocator.
 const KEPT_MAX: usize = 16 << 20;
 
 #[derive(Default)]
@@ -23,7 +23,7 @@ pub(crate) struct BufferPool {
     shelves: Arc<Mutex<Shelves>>,
 }
 
-/// A buffer of which the first `length` bytes count; goes back to its pool when dropped.
+/// A buffer of which the first `length` bytes are valid; returns to its pool when dropped.
 pub(crate) struct PooledBuffer {
     buffer: Option<AlignedBuffer>,
     length: usize,
@@ -56,7 +56,7 @@ impl BufferPool {
     }
 }
 
-/// The class of a power of two, if buffers of that size are kept.
+/// The size class of a power of two, if buffers of that size are pooled.
 fn class_of(size: usize) -> Option<usize> {
     let class = (size / DIRECT_ALIGNMENT).trailing_zeros() as usize;
     (size.is_power_of_two() && class < CLASSES).then_some(class)
@@ -67,7 +67,7 @@ impl PooledBuffer {
         self.length
     }
 
-    /// Where the kernel puts what lies behind the first `done` bytes.
+    /// Pointer behind the first `done` bytes.
     pub fn pointer_at(&mut self, done: usize) -> *mut u8 {
         self.buffer.as_mut().expect("present until dropped")[done..].as_mut_ptr()
     }

@@ -1,4 +1,4 @@
-//! What a device is and can do, as the kernel tells it in `/sys/dev/block`.
+//! Properties of a device, from `/sys/dev/block`.
 
 use super::error::DiskReason;
 use rustix::fs::{FileType, SeekFrom, Stat};
@@ -7,12 +7,12 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use stdx::DIRECT_ALIGNMENT;
 
-/// Whether a write that completed may be lost with the power.
+/// Whether completed writes may be lost on a power failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteCache {
-    /// Unless it is flushed.
+    /// Writes are durable only after a flush.
     Volatile,
-    /// What completed is durable, so flushes cost nothing and may be left out.
+    /// Completed writes are durable, so flushes can be omitted.
     None,
 }
 
@@ -20,12 +20,12 @@ pub enum WriteCache {
 pub struct DiskInfo {
     pub bytes: u64,
     pub is_block_device: bool,
-    /// Files are always flushed, for their file system's sake.
+    /// Files are always flushed, because of their file system.
     pub write_cache: WriteCache,
-    /// Whether a discard frees anything.
+    /// Whether a discard has an effect.
     pub discard: bool,
     pub logical_block: u32,
-    /// Of files: whether their file system's device is; not always known.
+    /// For files, the device of the file system; not always known.
     pub rotational: bool,
 }
 
@@ -61,7 +61,7 @@ pub(super) fn probe(fd: &OwnedFd) -> Result<DiskInfo, DiskReason> {
     })
 }
 
-/// The directory that describes the device's queue. Partitions have none; their disk has.
+/// The directory of the device's queue. Partitions have none and use their disk's.
 fn queue_of(stat: &Stat, is_block_device: bool) -> PathBuf {
     let device = if is_block_device { stat.st_rdev } else { stat.st_dev };
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
@@ -73,7 +73,7 @@ fn queue_of(stat: &Stat, is_block_device: bool) -> PathBuf {
 fn write_cache(queue: &std::path::Path) -> WriteCache {
     match fs::read_to_string(queue.join("write_cache")) {
         Ok(text) if text.trim() == "write through" => WriteCache::None,
-        // If it is not known, flushes are the price of safety.
+        // Flushing is safe if the mode is unknown.
         _ => WriteCache::Volatile,
     }
 }

@@ -87,7 +87,7 @@ fn a_file_gives_back_what_was_written_in_pieces_however_many() {
     let mut world = World::new("pieces", 2 * PIECES_MAX);
     let mut prng = Prng::new(1);
     for count in [1, 2, PIECES_MAX, PIECES_MAX + 1, 2 * PIECES_MAX] {
-        // Every second block of a buffer, so that no two are neighbours.
+        // Every second block of a buffer, so that no two are adjacent.
         let source = random_blocks(&mut prng, 2 * count);
         let piece = |i: usize| source.slice(2 * i * BLOCK..(2 * i + 1) * BLOCK);
         let pieces: Vec<Bytes> = (0..count).map(piece).collect();

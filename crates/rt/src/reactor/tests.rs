@@ -1,4 +1,4 @@
-//! A reactor talking to itself over loopback.
+//! A reactor that connects to itself over loopback.
 
 use super::*;
 
@@ -153,7 +153,7 @@ fn a_call_is_an_event_and_mail_is_in_its_box_when_the_reactor_has_woken() {
     assert!(reactor.poll_event().is_none());
 }
 
-/// A wake-up that is lost would leave both asleep for ever.
+/// A lost wake-up would leave both threads asleep for ever.
 #[test]
 fn threads_that_answer_each_other_never_both_sleep() {
     const MESSAGES: u32 = 20_000;

@@ -1,4 +1,4 @@
-//! Operations, told by hand what the kernel did of them.
+//! Operations with results of the kernel given by hand.
 
 use super::*;
 use stdx::AlignedBuffer;
@@ -35,7 +35,7 @@ fn a_write_goes_on_where_the_kernel_stopped_at_whole_blocks() {
     // Two blocks and a half.
     assert!(matches!(operation.advance(2 * 4096 + 2048, &mut vector, path()), Progress::More(_)));
     assert_eq!((operation.done, vector.parts[vector.next].iov_base.addr()), (8192, starts[1]));
-    // To the middle of the last piece.
+    // The write ends in the middle of the last piece.
     assert!(matches!(operation.advance(2 * 4096, &mut vector, path()), Progress::More(_)));
     let rest = vector.parts[vector.next];
     assert_eq!((rest.iov_base.addr(), rest.iov_len), (starts[2] + 4096, 8192));
