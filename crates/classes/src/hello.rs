@@ -76,7 +76,7 @@ fn write_return_data(
     Ok(42)
 }
 
-/// Answers with more than the reply to a write may carry.
+/// Returns more output than a write's reply may carry.
 fn write_too_much_return_data(
     object: &mut dyn ObjectContext,
     _: &Bytes,

@@ -21,10 +21,10 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use types::{EntityAddr, Errno, ParticipantName, RequestId, SnapId, UTime, Uuid};
 
-/// Why a method stopped.
+/// Reason why a method stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// Something it must read is not in memory; the caller knows what, because it was asked.
+    /// Data that the method read is not in memory; the caller has recorded which.
     Missing,
     Errno(Errno),
 }
@@ -37,7 +37,7 @@ impl From<Errno> for Failure {
 
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
-/// Who called.
+/// The client that called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Caller {
     pub request: RequestId,
@@ -62,9 +62,9 @@ pub trait ObjectContext {
     fn omap_header(&mut self) -> Result<Bytes>;
     fn omap_value(&mut self, key: &Bytes) -> Result<Option<Bytes>>;
     fn omap_page(&mut self, after: &Bytes, prefix: &Bytes, entries_max: u64) -> Result<OmapPage>;
-    /// Who watches the object.
+    /// Watchers of the object.
     fn watchers(&mut self) -> Result<Vec<(ParticipantName, EntityAddr)>>;
-    /// The newest snapshot that a write to the object has known of; ENOENT if it does not exist.
+    /// The newest snapshot in the context of any write to the object; ENOENT if it does not exist.
     fn snapshot_sequence(&mut self) -> Result<SnapId>;
 
     /// EEXIST if `exclusive` and the object exists.
@@ -79,7 +79,7 @@ pub trait ObjectContext {
     fn omap_remove(&mut self, keys: Vec<Bytes>) -> Result<()>;
 }
 
-/// What a method may do; what caps and operation ordering are checked against (`CLS_METHOD_*`).
+/// Flags of a method, against which caps and operation ordering are checked (`CLS_METHOD_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Flags {
     pub read: bool,
@@ -119,7 +119,7 @@ impl Class {
     }
 }
 
-/// The methods of all classes, which are many, by the names of class and method.
+/// Methods by the names of class and method.
 type Index = BTreeMap<(&'static [u8], &'static [u8]), &'static Method>;
 
 static METHODS: LazyLock<Index> = LazyLock::new(|| {
@@ -130,7 +130,7 @@ static METHODS: LazyLock<Index> = LazyLock::new(|| {
     CLASSES.iter().flat_map(of).collect()
 });
 
-/// A table of methods, each with its name, its flags, and a function of one value to another.
+/// A table of methods, each with its name, its flags, and a typed function.
 macro_rules! methods {
     ($($name:literal: $flags:ident => $function:path,)*) => {
         &[$($crate::Method {
@@ -149,7 +149,7 @@ pub fn class(name: &[u8]) -> Option<&'static Class> {
     CLASSES.iter().find(|class| class.name.as_bytes() == name)
 }
 
-/// Calls a function that takes its input as a value and returns its output as one.
+/// Calls a function with decoded input, and encodes its output.
 fn typed<I: codec::Decode, O: codec::Encode>(
     object: &mut dyn ObjectContext,
     input: &[u8],
@@ -174,7 +174,7 @@ impl<T: codec::Decode> codec::Decode for IfPresent<T> {
     }
 }
 
-/// Bytes without a length: all that there is.
+/// The rest of the bytes, without a length.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Raw(Bytes);
 
@@ -203,7 +203,7 @@ fn exists(object: &mut dyn ObjectContext) -> Result<bool> {
     }
 }
 
-/// A UUID that no other request gets: made of the request's id and time.
+/// A unique UUID, made of the request's id and time.
 fn unique_id(object: &dyn ObjectContext) -> Uuid {
     let request = object.caller().request;
     let mut bytes = [0; 16];
@@ -213,12 +213,12 @@ fn unique_id(object: &dyn ObjectContext) -> Uuid {
     Uuid::from_entropy(bytes)
 }
 
-/// Decodes a method's input; what cannot be decoded is EINVAL, as every class answers.
+/// Decodes a method's input; fails with EINVAL, as every class does.
 fn decode_input<T: codec::Decode>(input: &[u8]) -> Result<T> {
     T::decode(&mut codec::Reader::new(input)).map_err(|_| Failure::Errno(Errno::INVAL))
 }
 
-/// Decodes what a class stored earlier; damage is EIO.
+/// Decodes stored state; fails with EIO.
 fn decode_stored<T: codec::Decode>(stored: &[u8]) -> Result<T> {
     T::decode(&mut codec::Reader::new(stored)).map_err(|_| Failure::Errno(Errno::IO))
 }

@@ -1,4 +1,4 @@
-//! Whatever a client sends, and whatever an object holds, a method answers and does not panic.
+//! Methods survive any input and any stored state without a panic.
 
 use crate::test_object::TestObject;
 use crate::{CLASSES, Method};

@@ -6,7 +6,7 @@ use codec::{Decode, Encode};
 use std::collections::BTreeMap;
 use types::Errno;
 
-/// How many pairs are asked for at once.
+/// Pairs that are read at once.
 const PAGE_ENTRIES: u64 = 1024;
 
 pub(crate) fn get<T: Decode>(
@@ -47,7 +47,7 @@ pub(crate) fn remove(object: &mut dyn ObjectContext, key: impl Into<Bytes>) -> R
     object.omap_remove(vec![key.into()])
 }
 
-/// Removes a key, if there is an object that could have it.
+/// Removes a key if the object exists.
 pub(crate) fn discard(object: &mut dyn ObjectContext, key: impl Into<Bytes>) -> Result<()> {
     match remove(object, key) {
         Err(Failure::Errno(Errno::NOENT)) => Ok(()),
@@ -59,7 +59,7 @@ pub(crate) fn key(prefix: impl AsRef<[u8]>, name: &[u8]) -> Bytes {
     [prefix.as_ref(), name].concat().into()
 }
 
-/// Numbers in keys are such that they sort.
+/// Numbers in keys are formatted so that they sort.
 pub(crate) fn number_key(prefix: &str, number: u64) -> Bytes {
     format!("{prefix}{number:016x}").into()
 }

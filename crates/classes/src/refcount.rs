@@ -1,4 +1,4 @@
-//! Class `refcount`: named references to an object, which goes with the last (`cls_refcount`).
+//! Class `refcount`: named references to an object, which is removed with the last one (`cls_refcount`).
 
 use crate::{
     Class, Failure, Flags, Method, ObjectContext, Result, decode_input, decode_stored,

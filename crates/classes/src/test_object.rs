@@ -7,7 +7,7 @@ use codec::{Decode, Encode};
 use std::collections::BTreeMap;
 use types::{EntityAddr, EntityType, Errno, ParticipantName, SnapId, UTime};
 
-/// Of an object's data.
+/// Bound for an object's data in bytes.
 const SIZE_MAX: u64 = 1 << 20;
 
 #[derive(Debug, Default, Clone)]
@@ -25,7 +25,7 @@ pub(crate) struct TestObject {
     pub watchers: Vec<(ParticipantName, EntityAddr)>,
     pub snapshot_sequence: SnapId,
     pub state: State,
-    /// What the running call makes of it.
+    /// The state after the running call.
     next: State,
 }
 

@@ -1,4 +1,4 @@
-//! Class `version`: a version number and tag kept with an object, with conditions (`cls_version`).
+//! Class `version`: a version number and tag of an object, with conditions (`cls_version`).
 
 use crate::{
     Class, Failure, Flags, Method, ObjectContext, Result, decode_input, decode_stored,

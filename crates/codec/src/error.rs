@@ -1,8 +1,8 @@
-//! Why bytes could not be decoded.
+//! Decoding errors.
 
 use thiserror::Error;
 
-/// A decoding failure: the field that was being read, where, and what was wrong with it.
+/// A decoding failure: the field that was being read, its offset, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{field} at byte {offset}: {kind}")]
 pub struct DecodeError {

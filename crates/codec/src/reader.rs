@@ -43,7 +43,7 @@ impl<'a> Reader<'a> {
         self.error(field, DecodeErrorKind::InvalidValue { value })
     }
 
-    /// The next `count` bytes.
+    /// Takes the next `count` bytes.
     pub fn take(&mut self, field: &'static str, count: usize) -> Result<&'a [u8]> {
         if count > self.remaining() {
             let kind = DecodeErrorKind::Truncated { needed: count, available: self.remaining() };
@@ -62,7 +62,7 @@ impl<'a> Reader<'a> {
         self.take(field, count).map(|_| ())
     }
 
-    /// All that is left.
+    /// Takes all remaining bytes.
     pub fn rest(&mut self) -> &'a [u8] {
         let rest = &self.bytes[self.offset..];
         self.offset = self.bytes.len();
@@ -155,7 +155,7 @@ impl<'a> Reader<'a> {
         Ok(value)
     }
 
-    /// Refuses left-over bytes.
+    /// Fails if bytes are left over.
     pub fn finish(&self, what: &'static str) -> Result<()> {
         match self.remaining() {
             0 => Ok(()),

@@ -26,7 +26,7 @@ pub fn encode_to_bytes<T: Encode + ?Sized>(value: &T) -> Bytes {
     encode_with_capacity(value, 0)
 }
 
-/// For hot paths that know how long the encoding usually is.
+/// Encodes into a buffer of the given capacity, for hot paths that know the usual length.
 pub fn encode_with_capacity<T: Encode + ?Sized>(value: &T, capacity: usize) -> Bytes {
     let mut w = Writer::with_capacity(capacity);
     value.encode(&mut w);
@@ -126,7 +126,7 @@ impl<K: Decode + Ord, V: Decode> Decode for BTreeMap<K, V> {
     }
 }
 
-/// Ceph's `optional`: whether there is a value, then the value.
+/// Ceph's `optional`: a flag, then the value if there is one.
 impl<T: Encode> Encode for Option<T> {
     fn encode(&self, w: &mut Writer) {
         w.bool(self.is_some());
@@ -140,7 +140,7 @@ impl<T: Decode> Decode for Option<T> {
     }
 }
 
-/// No bytes at all.
+/// Encoded as no bytes.
 impl Encode for () {
     fn encode(&self, _: &mut Writer) {}
 }

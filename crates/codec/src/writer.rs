@@ -26,7 +26,7 @@ impl Writer {
         Writer { bytes: Vec::with_capacity(capacity) }
     }
 
-    /// Goes on writing behind what `bytes` already holds.
+    /// Appends to `bytes`.
     pub fn append_to(bytes: Vec<u8>) -> Self {
         Writer { bytes }
     }

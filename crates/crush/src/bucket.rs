@@ -3,7 +3,7 @@
 use crate::straw;
 use thiserror::Error;
 
-/// How a bucket chooses among its items (`crush_algorithm`).
+/// Selection algorithm of a bucket (`crush_algorithm`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Algorithm {
@@ -182,7 +182,7 @@ impl Bucket {
         self.rebuild(weights, straw_version);
     }
 
-    /// Other leaves of a tree keep their places; only vacant ones at the end go away.
+    /// Other leaves of a tree keep their positions; only vacant ones at the end are removed.
     fn vacate_leaf(&mut self, position: usize, weights: &mut Vec<u32>) {
         self.items[position] = 0;
         weights[position] = 0;
@@ -213,7 +213,7 @@ impl Bucket {
         Ok(())
     }
 
-    /// Makes the bucket weigh what its items weigh.
+    /// Sets the bucket's weight to the sum of its items' weights.
     pub(crate) fn settle_weight(&mut self) -> Result<(), BucketError> {
         let total: u64 = self.item_weights().into_iter().map(u64::from).sum();
         let overflow = BucketError::WeightOverflow { bucket: self.id };
@@ -251,7 +251,7 @@ fn leaf(position: usize) -> usize {
     2 * position + 1
 }
 
-/// How many nodes a tree over `items` leaves has.
+/// Number of nodes of a tree with `items` leaves.
 pub(crate) fn tree_nodes_len(items: usize) -> usize {
     if items == 0 { 0 } else { 2 * items.next_power_of_two() }
 }

@@ -89,7 +89,7 @@ impl ChooseArgMap {
         self.args.values().any(|arg| !arg.weight_sets.is_empty())
     }
 
-    /// How many weight sets the buckets have, which is the same for all in a sound map.
+    /// Number of weight sets of the buckets, equal for all in a sound map.
     pub(crate) fn positions(&self) -> usize {
         let mut lengths = self.args.values().map(|arg| arg.weight_sets.len());
         lengths.find(|&length| length > 0).unwrap_or(1)

@@ -15,7 +15,7 @@ use crate::{TYPE_DEVICE, validate};
 use codec::{Decode, Reader, Result};
 
 impl Decode for CrushMap {
-    /// Takes all bytes there are: the encoding does not say where it ends.
+    /// Consumes all bytes: the encoding has no length.
     fn decode(r: &mut Reader<'_>) -> Result<Self> {
         let magic = r.u32("crush.magic")?;
         if magic != MAGIC {
@@ -151,7 +151,7 @@ fn decode_names(r: &mut Reader<'_>, field: &'static str) -> Result<Names> {
         }
         let at = *r;
         match r.string(field)? {
-            // It could not be written again.
+            // An empty name could not be encoded again.
             name if name.is_empty() => Err(at.invalid(field, 0)),
             name => Ok((id, name)),
         }

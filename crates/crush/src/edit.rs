@@ -1,7 +1,7 @@
-//! Edits, as a monitor makes them on command.
+//! Edits of the map by monitor commands.
 //!
-//! They leave the same map behind as Ceph's, bucket ids included: new buckets take the first
-//! vacant slot, shadow trees are rebuilt after each change of the tree with the ids they had.
+//! The results equal Ceph's, bucket ids included: new buckets take the first vacant slot, and shadow trees
+//! are rebuilt with their former ids after each change of the tree.
 
 mod classes;
 mod insert;
@@ -41,7 +41,7 @@ impl CrushMap {
         Ok(outcome)
     }
 
-    /// Brings up to date what follows from the tree, after each change of it.
+    /// Updates everything that is derived from the tree; called after each change.
     fn settle(&mut self) {
         self.rebuild_shadows();
         self.finalize();
@@ -62,7 +62,7 @@ impl CrushMap {
         id
     }
 
-    /// Forgets a bucket and all that belongs to it.
+    /// Removes a bucket with its names, classes and replacement weights.
     fn drop_bucket(&mut self, id: i32) {
         let Some(slot) = slot(id).filter(|&slot| slot < self.buckets.len()) else { return };
         self.buckets[slot] = None;
@@ -86,7 +86,7 @@ impl CrushMap {
 
     /// Takes one instance of `item` out of `bucket`, weight first so that all ancestors follow.
     fn bucket_remove_item(&mut self, bucket: i32, item: i32) {
-        // Sinking weights overflow only where ancestors' weights were nonsense; those stay so.
+        // Decreasing weights overflow only where ancestors' weights were inconsistent; those stay so.
         self.adjust_in_bucket(item, 0, bucket, true).ok();
         let straw_version = self.tunables.straw_calc_version;
         let Some(holder) = self.bucket_mut(bucket) else { return };

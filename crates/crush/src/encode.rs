@@ -1,7 +1,7 @@
-//! The map as Ceph writes it (`CrushWrapper::encode`).
+//! Encoding of the map (`CrushWrapper::encode`).
 //!
-//! The encoding has no version and no length. What newer releases added stands at the end, and
-//! the reader's features decide where the end is.
+//! The encoding has no version and no length. Additions of newer releases stand at the end, and the reader's
+//! features decide where the end is.
 
 use crate::bucket::{Bucket, Weights};
 use crate::choose_args::{ChooseArg, ChooseArgMap, DEFAULT_CHOOSE_ARGS};
@@ -14,7 +14,7 @@ use types::features;
 
 pub(crate) const MAGIC: u32 = 0x0001_0000;
 
-/// Sizes of pools that a rule serves, as told to peers that no longer look at them.
+/// Sizes of pools that a rule serves, sent to peers that ignore them.
 const ANY_MIN_SIZE: u8 = 1;
 const ANY_MAX_SIZE: u8 = 100;
 
@@ -127,7 +127,7 @@ impl Bucket {
 impl Rule {
     fn encode(&self, w: &mut Writer, id: u8, features: u64) {
         w.count(self.steps.len());
-        // Rules once had a number apart from their id; readers now insist that they are the same.
+        // Rules once had a number besides their id; readers require that both are equal.
         w.u8(id);
         w.u8(self.rule_type.0);
         let sizes = if features::has(features, features::SERVER_QUINCY) {

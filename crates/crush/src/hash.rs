@@ -7,11 +7,11 @@ const SEED: u32 = 1_315_423_911;
 const PAD_X: u32 = 231_232;
 const PAD_Y: u32 = 1_232;
 
-/// The only hash type that Ceph ever gave out (`CRUSH_HASH_RJENKINS1`).
+/// The only hash type that Ceph ever assigned (`CRUSH_HASH_RJENKINS1`).
 pub const HASH_RJENKINS1: u8 = 0;
 
-/// Mixes three words, of several inputs at once, which a processor computes together; each line of three steps
-/// diffuses one of the words into the others.
+/// Mixes three words, of several inputs at once, which a processor computes together; each line of three
+/// steps diffuses one of the words into the others.
 #[inline(always)]
 fn mix<const N: usize>(a: &mut [u32; N], b: &mut [u32; N], c: &mut [u32; N]) {
     step(a, b, c, |c| c >> 13);

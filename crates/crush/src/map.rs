@@ -1,4 +1,4 @@
-//! The map itself and questions about it.
+//! The map and queries of it.
 
 use crate::bucket::Bucket;
 use crate::choose_args::{ChooseArgMap, DEFAULT_CHOOSE_ARGS};
@@ -42,7 +42,8 @@ const DEFAULT_TYPES: [&str; 12] = [
     "root",
 ];
 
-/// Whether `name` may name an item or a type. Shadow buckets are told by names that may not.
+/// True if `name` may name an item or a type. Names of shadow buckets contain a character that is not
+/// allowed.
 pub fn is_valid_name(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     !name.is_empty() && name.bytes().all(allowed)
@@ -54,7 +55,7 @@ impl Default for CrushMap {
     }
 }
 
-/// The slot that holds `bucket`; `None` for devices.
+/// Slot of `bucket`; `None` for devices.
 pub(crate) fn slot(bucket: i32) -> Option<usize> {
     usize::try_from(-1 - i64::from(bucket)).ok()
 }
@@ -74,7 +75,7 @@ impl CrushMap {
         }
     }
 
-    /// A map without anything, types included.
+    /// A map without any content, types included.
     pub(crate) fn empty() -> Self {
         CrushMap {
             buckets: Vec::new(),
@@ -285,7 +286,7 @@ impl CrushMap {
         self.buckets().find_map(|bucket| Some(bucket.item_weight(bucket.position(item)?)))
     }
 
-    /// What [`CrushMap::item_weight`] says of every device.
+    /// [`CrushMap::item_weight`] of every device.
     pub fn device_weights(&self) -> BTreeMap<i32, u32> {
         let mut weights = BTreeMap::new();
         for bucket in self.buckets() {
@@ -313,8 +314,8 @@ impl CrushMap {
         self.choose_args.get(&pool).or_else(|| self.choose_args.get(&DEFAULT_CHOOSE_ARGS))
     }
 
-    /// Whether `rule` gives the same for `pool` in both maps, as far as that can be told without
-    /// trying: all that it walks through is equal.
+    /// True if `rule` certainly gives the same results for `pool` in both maps: all buckets that it walks
+    /// through are equal.
     pub fn chooses_alike(&self, other: &CrushMap, rule: u32, pool: i64) -> bool {
         let same_frame = self.tunables == other.tunables
             && self.max_devices == other.max_devices
@@ -332,7 +333,7 @@ impl CrushMap {
         self.choose_args.iter().map(|(&pool, args)| (pool, args))
     }
 
-    /// Recomputes what follows from the rest.
+    /// Recomputes derived state.
     pub(crate) fn finalize(&mut self) {
         let held = self.buckets().flat_map(|bucket| bucket.items.iter().copied()).max();
         let highest = held.max(self.names.id_max()).unwrap_or(-1);

@@ -1,8 +1,8 @@
-//! From an input number to devices: executing a rule (`crush_do_rule`).
+//! Executes a rule: from an input number to devices (`crush_do_rule`).
 //!
-//! Everything here must give bit for bit what Ceph gives, including what looks accidental: a
-//! rejected device that stays in the result of an exhausted `chooseleaf indep` is one example.
-//! What Ceph leaves undefined (endless searches, maps that point nowhere) ends harmlessly.
+//! Every result must equal Ceph's bit for bit, including accidental ones: a rejected device that stays in the
+//! result of an exhausted `chooseleaf indep` is one example. Cases that Ceph leaves undefined (endless
+//! searches, dangling items) end harmlessly.
 
 mod firstn;
 mod indep;
@@ -16,7 +16,7 @@ use crate::rule::{Op, Rule, Step};
 use crate::{Bucket, ITEM_NONE, hash};
 use permutation::Permutations;
 
-/// A position that is not decided yet (`CRUSH_ITEM_UNDEF`); never leaves this module.
+/// A position that is not decided yet (`CRUSH_ITEM_UNDEF`); only used within this module.
 const ITEM_UNDEFINED: i32 = 0x7fff_fffe;
 
 /// Items that one execution may examine. Sound maps stay below by orders of magnitude; a rule
@@ -34,8 +34,8 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// Whether the last execution turned down any device for its weight. If not, more weight for
-    /// whichever device leads to the same result.
+    /// True if the last execution rejected a device for its weight. If not, an increase of any device's
+    /// weight would not change the result.
     pub fn has_rejected(&self) -> bool {
         self.has_rejected
     }
@@ -105,7 +105,7 @@ impl CrushMap {
     }
 }
 
-/// What every choice of one execution depends on.
+/// Common input of all choices of one execution.
 struct Search<'a> {
     map: &'a CrushMap,
     x: u32,
@@ -116,11 +116,11 @@ struct Search<'a> {
     examined: u64,
 }
 
-/// How often a search starts over, and how retries differ from each other.
+/// Numbers of tries, and the way in which retries differ.
 #[derive(Clone, Copy)]
 struct Tries {
     choose: u32,
-    /// For the search below a chosen bucket; zero means that the rule does not say.
+    /// For the search below a chosen bucket; zero if the rule does not set it.
     leaf: u32,
     local: u32,
     local_fallback: u32,
@@ -144,7 +144,7 @@ impl Tries {
         }
     }
 
-    /// Applies a step that sets one of them. Values out of range are ignored.
+    /// Applies a step that sets one of the numbers. Values out of range are ignored.
     fn set(&mut self, step: &Step) {
         let Ok(value) = u32::try_from(step.arg1) else { return };
         match step.op {
@@ -171,7 +171,7 @@ impl Tries {
     }
 }
 
-/// What a choose step asks for.
+/// Goal of a choose step.
 #[derive(Clone, Copy)]
 struct Goal {
     count: u32,
@@ -184,7 +184,7 @@ struct Goal {
 struct Execution<'a> {
     search: Search<'a>,
     tries: Tries,
-    /// The items that the next step starts from.
+    /// Start items of the next step.
     working: &'a mut Vec<i32>,
     working_len: usize,
     chosen: &'a mut Vec<i32>,
@@ -250,20 +250,20 @@ impl Execution<'_> {
     }
 }
 
-/// How many items a step wants: its argument, counted from the result size if not positive.
+/// Number of items that a step wants: its argument, counted from the result size if not positive.
 fn wanted(argument: i32, result_max: usize) -> Option<u32> {
     let count = i64::from(argument) + if argument <= 0 { result_max as i64 } else { 0 };
     u32::try_from(count).ok().filter(|&count| count > 0)
 }
 
 impl Search<'_> {
-    /// Counts items that are about to be examined; false if there were too many.
+    /// Counts items that are about to be examined; false above the bound.
     fn charge(&mut self, bucket: &Bucket) -> bool {
         self.examined += 1 + bucket.items().len() as u64;
         self.examined <= EXAMINED_MAX
     }
 
-    /// Whether `device` is out, fully or, for this input, by its share (`is_out`).
+    /// True if `device` is out, fully or, for this input, by its weight (`is_out`).
     fn is_out(&mut self, device: i32) -> bool {
         let is_out = match usize::try_from(device).ok().and_then(|index| self.weights.get(index)) {
             None | Some(0) => true,

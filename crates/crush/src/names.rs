@@ -48,7 +48,7 @@ impl Names {
     }
 
     fn restore_duplicate(&mut self, name: String) {
-        // Without duplicates both directions are equally large and there is nothing to look for.
+        // Without duplicates both directions have the same size, and there is nothing to search.
         if self.by_id.len() == self.by_name.len() {
             return;
         }

@@ -1,4 +1,4 @@
-//! What a client must understand to compute this map's placement.
+//! Features that a client needs to compute this map's placement.
 
 use crate::map::CrushMap;
 use crate::rule::Op;
@@ -6,7 +6,7 @@ use crate::{Algorithm, Tunables};
 use types::features;
 
 impl Tunables {
-    /// Differ from the first release's in retries (`require_feature_tunables`).
+    /// True if the tunables differ from the first release's in retries (`require_feature_tunables`).
     pub fn needs_tunables(&self) -> bool {
         let legacy = Tunables::legacy();
         self.choose_local_tries != legacy.choose_local_tries
@@ -34,7 +34,7 @@ impl Tunables {
 }
 
 impl CrushMap {
-    /// Rules that keep positions or set tries.
+    /// True if there are rules that keep positions or set tries.
     pub fn has_v2_rules(&self) -> bool {
         self.uses(&[
             Op::CHOOSE_INDEP,
@@ -48,7 +48,7 @@ impl CrushMap {
         self.uses(&[Op::SET_CHOOSELEAF_VARY_R])
     }
 
-    /// Straw2 buckets.
+    /// True if there are straw2 buckets.
     pub fn has_v4_buckets(&self) -> bool {
         self.buckets().any(|bucket| bucket.algorithm() == Algorithm::Straw2)
     }
@@ -61,7 +61,7 @@ impl CrushMap {
         self.rules().any(|(_, rule)| rule.rule_type.is_msr())
     }
 
-    /// Feature bits without which a client would place objects wrongly.
+    /// Features without which a client would place objects wrongly.
     pub fn required_features(&self) -> u64 {
         let tunables = &self.tunables;
         let needs = [
@@ -79,7 +79,7 @@ impl CrushMap {
         needs.into_iter().filter(|(needed, _)| *needed).fold(0, |all, (_, bits)| all | bits)
     }
 
-    /// The first release whose clients understand the map.
+    /// The first release whose clients can compute placement with the map.
     pub fn minimum_required_version(&self) -> &'static str {
         let tunables = &self.tunables;
         if self.has_msr_rules() || tunables.needs_msr() {

@@ -3,7 +3,7 @@
 /// Rule ids fit in a byte (`CRUSH_MAX_RULES`).
 pub const RULES_MAX: usize = 256;
 
-/// What a step does (`crush_opcodes`). Unknown operations are kept and ignored.
+/// Operation of a step (`crush_opcodes`). Unknown operations are kept and ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Op(pub u32);
 
@@ -65,7 +65,7 @@ impl Step {
     }
 }
 
-/// Which pools a rule serves (`crush_rule_type`).
+/// Kind of pools that a rule serves (`crush_rule_type`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RuleType(pub u8);
 
@@ -92,7 +92,7 @@ impl RuleType {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     pub rule_type: RuleType,
-    /// Pool sizes the rule was once limited to; only peers older than Quincy are told.
+    /// Former bounds of the pool's size; sent only to peers older than Quincy.
     pub deprecated_min_size: u8,
     pub deprecated_max_size: u8,
     pub steps: Vec<Step>,
@@ -103,14 +103,13 @@ impl Rule {
         Rule { rule_type, deprecated_min_size: 1, deprecated_max_size: 100, steps }
     }
 
-    /// The items that the rule starts from.
+    /// Start items of the rule.
     pub fn takes(&self) -> impl Iterator<Item = i32> + '_ {
         self.steps.iter().filter(|step| step.op == Op::TAKE).map(|step| step.arg1)
     }
 
-    /// Whether it chooses devices only once, one after the other, with later ones taking the place
-    /// of those that are turned down: then a device that is not in the result has no part in it but
-    /// by being turned down.
+    /// True if the rule chooses devices once, in sequence, with later ones replacing rejected ones. Then a
+    /// device outside of the result influences the result only by its rejection.
     pub fn is_simple(&self) -> bool {
         let mut choices = self.steps.iter().filter(|step| {
             !matches!(step.op, Op::TAKE | Op::EMIT | Op::NOOP)

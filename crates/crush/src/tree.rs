@@ -1,4 +1,4 @@
-//! The map as a tree to look at, in the order of `ceph osd tree` (`CrushTreeDumper`).
+//! The map as a tree for display, in the order of `ceph osd tree` (`CrushTreeDumper`).
 
 use crate::map::CrushMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,19 +10,19 @@ pub struct TreeItem {
     /// `None` for a root.
     pub parent: Option<i32>,
     pub depth: usize,
-    /// The weight in the parent; a root's own.
+    /// Weight in the parent; a root's own weight.
     pub weight: u32,
-    /// What is shown below, in the reverse of the order in which it follows: Ceph's JSON has it so.
+    /// Items displayed below, in reverse order, as in Ceph's JSON.
     pub children: Vec<i32>,
 }
 
-/// Which part of the map to show.
+/// Part of the map to display.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TreeView {
     /// Only the tree at this item.
     pub root: Option<i32>,
     pub shadows: bool,
-    /// Leave out buckets with nothing to show below.
+    /// Omits buckets without displayed items below.
     pub hide_empty: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The knobs of the placement function, and the named sets of them.
+//! Tunables of the placement function, and named profiles of them.
 
 use crate::bucket::Algorithm;
 
@@ -11,13 +11,13 @@ pub struct Tunables {
     pub choose_local_fallback_tries: u32,
     /// Retries from the top; tries are one more.
     pub choose_total_tries: u32,
-    /// Whether a failed leaf sends the search back to the top at once.
+    /// A failed leaf search restarts at the top at once.
     pub chooseleaf_descend_once: u32,
-    /// How the search for a leaf varies with the replica: shifts by one less; zero is not at all.
+    /// Variation of the leaf search by replica: a shift of one less; zero disables it.
     pub chooseleaf_vary_r: u8,
-    /// Whether leaves are searched alike for all replicas, so that fewer move.
+    /// Leaves are searched alike for all replicas, so that fewer move.
     pub chooseleaf_stable: u8,
-    /// Which formula made the straws of straw buckets.
+    /// Version of the formula for the straws of straw buckets.
     pub straw_calc_version: u8,
     /// Bit `n` allows bucket algorithm `n`.
     pub allowed_bucket_algs: u32,
@@ -63,7 +63,7 @@ impl Profile {
         }
     }
 
-    /// Knows the names that `ceph osd crush tunables` takes, `legacy`, `optimal` and `default` too.
+    /// Parses the names that `ceph osd crush tunables` takes, with `legacy`, `optimal` and `default`.
     pub fn from_name(name: &str) -> Option<Profile> {
         match name {
             "legacy" => Some(Profile::Argonaut),
@@ -74,7 +74,7 @@ impl Profile {
 }
 
 impl Tunables {
-    /// What current clusters use (profile jewel, fair straws).
+    /// Tunables of current clusters (profile jewel, fair straws).
     pub fn optimal() -> Self {
         let mut tunables = Tunables::legacy();
         tunables.apply(Profile::Jewel);
@@ -82,7 +82,7 @@ impl Tunables {
         tunables
     }
 
-    /// What a map without tunables means.
+    /// Tunables of a map that has none.
     pub fn legacy() -> Self {
         Tunables {
             choose_local_tries: 2,
@@ -116,7 +116,7 @@ impl Tunables {
         }
     }
 
-    /// The profile whose values these are.
+    /// The profile with these values.
     pub fn profile(&self) -> Option<Profile> {
         Profile::ALL.into_iter().find(|&profile| {
             let mut named = self.clone();

@@ -1,7 +1,7 @@
-//! What a map must satisfy before anything walks it.
+//! Validation of maps.
 //!
-//! The mapper and the edits follow children without looking back, so a map with a missing child
-//! or a cycle is refused where it comes in.
+//! The mapper and the edits follow children without checks, so a map with a missing child or a cycle is
+//! refused when it is decoded.
 
 use crate::map::CrushMap;
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ impl TreeError {
 
 #[derive(Clone, Copy)]
 enum Mark {
-    /// On the way from the bucket where the visit began.
+    /// On the path from the bucket where the visit began.
     Open,
     Done {
         levels: usize,
@@ -53,7 +53,7 @@ pub(crate) fn check_trees(map: &CrushMap) -> Result<(), TreeError> {
     map.buckets().try_for_each(|bucket| visit(map, bucket.id, 1, &mut marks).map(|_| ()))
 }
 
-/// Levels and nodes of the tree at `id`, which is `depth` levels below where the visit began.
+/// Depth and number of nodes of the tree at `id`, which is `depth` levels below the start of the visit.
 fn visit(
     map: &CrushMap,
     id: i32,

@@ -6,9 +6,9 @@ pub const WEIGHT_ONE: u32 = 0x1_0000;
 /// The largest weight that commands accept: it must survive Ceph's signed arithmetic.
 pub const WEIGHT_MAX: u32 = i32::MAX as u32;
 
-/// The weight nearest below `value`; `None` for what is negative, absurdly large or no number.
+/// The weight nearest below `value`; `None` if it is negative, too large or NaN.
 ///
-/// Computed in single precision, because that is how Ceph's commands and tools round.
+/// Computed in single precision, as Ceph's commands and tools round.
 pub fn from_float(value: f32) -> Option<u32> {
     let scaled = value * WEIGHT_ONE as f32;
     (scaled >= 0.0 && scaled < WEIGHT_MAX as f32).then_some(scaled as u32)

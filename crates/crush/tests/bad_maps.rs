@@ -1,4 +1,4 @@
-//! Maps that nobody sane wrote: whatever decodes can be walked and edited without harm.
+//! Malformed maps: a map that decodes can be walked and edited without harm.
 
 use codec::{Decode, Reader, Writer, decode_all};
 use crush::{CrushMap, Location, RuleKind, SimpleRule, TREE_DEPTH_MAX, TreeView};
@@ -110,7 +110,7 @@ fn trees_without_end_are_refused() {
     assert!(refused(&deep(100_000)), "without exhausting the stack");
 }
 
-/// Buckets that each hold the next one twice: few bytes, more ways down than anyone can go.
+/// Buckets that each hold the next one twice: few bytes, exponentially many paths.
 #[test]
 fn trees_that_multiply_are_refused() {
     let mut w = Writer::new();
@@ -127,7 +127,7 @@ fn trees_that_multiply_are_refused() {
     assert!(refused(&w.into_vec()));
 }
 
-/// Tries near the largest number end with a result, and soon.
+/// Huge numbers of tries terminate soon.
 #[test]
 fn absurd_tries_come_to_an_end() {
     let mut map = CrushMap::new();

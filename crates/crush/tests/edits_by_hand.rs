@@ -1,4 +1,4 @@
-//! What a monitor asks of a map, and edits that `crushtool` cannot make.
+//! Queries of a map, and edits that `crushtool` cannot make.
 
 use crush::{
     AddRuleError, ClassError, CrushMap, ITEM_NONE, InsertError, Location, Op, Profile, RemoveError,

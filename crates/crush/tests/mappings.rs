@@ -32,7 +32,7 @@ fn decode(path: &Path) -> CrushMap {
     decode_all("crush map", &fs::read(path).unwrap()).unwrap_or_else(|e| panic!("{path:?}: {e}"))
 }
 
-/// What the writer of a golden file knew. Maps by Ceph 20 end with the tunables of retrying rules.
+/// Features of the writer of a golden file. Maps by Ceph 20 end with the tunables of retrying rules.
 fn writer_features(path: &Path) -> u64 {
     if path.to_string_lossy().contains("tentacle") {
         features::SUPPORTED

@@ -1,12 +1,12 @@
-//! What a daemon is to its host: sessions, authentication, storage, timers.
+//! The interface between a daemon and its host: sessions, authentication, storage, timers.
 
 use crate::{Message, Time};
 use bytes::Bytes;
 use types::{EntityAddrVec, EntityName, ParticipantName};
 
-/// Names a session between two daemons for one of them. A session outlives the connections that
-/// carry it: the messenger reconnects below. The host numbers accepted sessions from
-/// [`ConnId::ACCEPTED`] upwards, the daemon numbers those it opens itself below that.
+/// Id of a session between two daemons at one of them. A session outlives its connections: the messenger
+/// reconnects below. The host numbers accepted sessions from [`ConnId::ACCEPTED`] upwards; the daemon numbers
+/// those it opens itself below that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ConnId(pub u64);
 
@@ -19,22 +19,22 @@ impl ConnId {
     }
 }
 
-/// Names a request to storage, chosen by the daemon.
+/// Id of a storage request, chosen by the daemon.
 pub type RequestToken = u64;
 
 /// The other end of an open session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {
-    /// `client.4123`, `osd.3`; of clients the number is the global id.
+    /// `client.4123`, `osd.3`; for clients the number is the global id.
     pub participant: ParticipantName,
-    /// Who it proved to be: `client.admin`.
+    /// The authenticated name: `client.admin`.
     pub name: EntityName,
     pub addrs: EntityAddrVec,
     pub features: u64,
-    /// What the ticket of an accepted session allows, in the encoding of `auth` for this service;
-    /// empty for sessions that were opened from here.
+    /// Capabilities in the ticket of an accepted session, in the encoding of `auth` for this service; empty
+    /// for sessions that were opened from here.
     pub caps: Bytes,
-    /// Where the peer was seen to come from (differs from `addrs` behind address translation).
+    /// Address of the peer as seen here (differs from `addrs` behind address translation).
     pub seen_addr: types::EntityAddr,
 }
 
@@ -47,7 +47,7 @@ pub enum Policy {
     Lossless,
 }
 
-/// Whom to open a session with.
+/// Target of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectTarget {
     /// `osd.3`, `mon.0`, `mgr.0`
@@ -66,7 +66,7 @@ pub enum AuthRequest {
     More { payload: Bytes },
 }
 
-/// What an accepting daemon says to it.
+/// Answer of an accepting daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AuthVerdict {
     /// AUTH_REPLY_MORE
@@ -79,14 +79,14 @@ pub enum AuthVerdict {
         payload: Bytes,
         session_key: Bytes,
         connection_secret: Bytes,
-        /// Handed back in [`Peer::caps`].
+        /// Copied to [`Peer::caps`].
         caps: Bytes,
     },
-    /// AUTH_BAD_METHOD: a negative errno and what would be accepted.
+    /// AUTH_BAD_METHOD: a negative errno and the acceptable methods and modes.
     BadMethod { result: i32, allowed_methods: Vec<u32>, allowed_modes: Vec<u32> },
 }
 
-/// What a daemon that opens a session is asked, to prove who it is.
+/// Step in the authentication of a session that the daemon opens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConnectingStep {
     Begin,
@@ -105,7 +105,7 @@ pub enum ConnectingStep {
     },
 }
 
-/// What it says.
+/// Answer of the connecting daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConnectingAnswer {
     Start {
@@ -121,11 +121,11 @@ pub enum ConnectingAnswer {
         session_key: Bytes,
         connection_secret: Bytes,
     },
-    /// The session is not to be opened.
+    /// The session must not be opened.
     Refuse,
 }
 
-/// What a daemon wants done. `R` is its request to storage.
+/// Output of a daemon. `R` is its type of storage request.
 #[derive(Debug)]
 pub enum Output<R> {
     /// Sends a message; dropped silently if the session has ended.
@@ -139,7 +139,7 @@ pub enum Output<R> {
     Auth { conn: ConnId, verdict: AuthVerdict },
     /// Stops (or resumes) receiving from a session: the daemon's queues are full.
     Pause { conn: ConnId, paused: bool },
-    /// Asks storage; `handle_completion` follows.
+    /// A storage request; `handle_completion` follows.
     Storage(R),
 }
 
@@ -149,10 +149,10 @@ pub trait Daemon {
     type Request;
     type Completion;
 
-    /// A peer that is connecting to this daemon authenticates.
+    /// A connecting peer authenticates to this daemon.
     fn handle_auth(&mut self, now: Time, conn: ConnId, request: AuthRequest);
-    /// A session that this daemon opens reaches its peer, which wants to know who this is. Never asked
-    /// where the host joins daemons directly.
+    /// Authenticates this daemon on a session that it opens. Not called where the host joins daemons
+    /// directly.
     fn authenticate(
         &mut self,
         _now: Time,
@@ -161,7 +161,7 @@ pub trait Daemon {
     ) -> ConnectingAnswer {
         ConnectingAnswer::Refuse
     }
-    /// Nobody listens where a session leads: its peer does not run. A lossless session goes on trying.
+    /// The target of a session does not listen. A lossless session keeps trying.
     fn handle_refused(&mut self, _now: Time, _conn: ConnId) {}
     /// A session is open: messages may be sent and will arrive.
     fn handle_opened(&mut self, now: Time, conn: ConnId, peer: Peer);
@@ -169,7 +169,7 @@ pub trait Daemon {
     /// A session has ended (or could not be opened); nothing more arrives on it.
     fn handle_closed(&mut self, now: Time, conn: ConnId);
     fn handle_completion(&mut self, now: Time, completion: Self::Completion);
-    /// At or after the time that `poll_timeout` told.
+    /// Called at or after the time of `poll_timeout`.
     fn handle_timeout(&mut self, now: Time);
 
     fn poll_output(&mut self) -> Option<Output<Self::Request>>;

@@ -10,10 +10,10 @@ pub struct Message {
     /// `CEPH_MSG_*` or `MSG_*`.
     pub kind: u16,
     pub priority: u16,
-    /// The version of the encoding of `front`, and the oldest version that can read it.
+    /// Version of the encoding of `front`, and the oldest version that can read it.
     pub version: u16,
     pub compat_version: u16,
-    /// Names a request and its reply.
+    /// Transaction id, common to a request and its reply.
     pub tid: u64,
     pub front: Bytes,
     pub middle: Bytes,
@@ -29,7 +29,7 @@ pub mod priority {
 }
 
 impl Message {
-    /// A message of kind `kind` whose fields are `front`.
+    /// Makes a message from encoded fields.
     pub fn new(kind: u16, version: u16, compat_version: u16, front: Bytes) -> Self {
         let priority = priority::DEFAULT;
         Message { kind, priority, version, compat_version, front, ..Message::default() }
@@ -45,7 +45,7 @@ impl Message {
         self
     }
 
-    /// Payload bytes in all segments: what the message weighs in queues.
+    /// Payload bytes in all segments.
     pub fn len(&self) -> usize {
         self.front.len() + self.middle.len() + self.data.len()
     }

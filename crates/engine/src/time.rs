@@ -5,8 +5,8 @@ use std::ops::{Add, Sub};
 use std::time::Duration;
 use types::UTime;
 
-/// Nanoseconds since 1970 that never run backwards and never jump: the host reads the wall clock when it starts, adds monotonic
-/// time, and follows the wall clock slowly. So one value serves timers and timestamps.
+/// Nanoseconds since 1970 that never run backwards and never jump: the host reads the wall clock at start,
+/// adds monotonic time, and slews towards the wall clock. So one value serves timers and timestamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(pub u64);
 

@@ -75,7 +75,7 @@ impl Bench {
         bench
     }
 
-    /// Like a client's write of an object: data, an attribute, a log entry on another object.
+    /// Commits like a client's write of an object: data, an attribute, and a log entry on another object.
     fn commits(
         &mut self,
         name: &str,

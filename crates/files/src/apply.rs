@@ -1,8 +1,7 @@
-//! Carries transactions out, in memory and in the page cache, and gathers what a checkpoint writes.
+//! Applies transactions to memory and the page cache, and collects the changes for a checkpoint.
 //!
-//! Used by the one thread that commits, and before it starts by the replay of the log. Both do the
-//! same; what depended on chance or on the state of the medium at the time of the first execution
-//! (ids, copies for clones) is in the record.
+//! Used by the committing thread, and before it starts by the replay of the log. Replay is deterministic:
+//! decisions of the first execution that depended on the medium (ids, copies for clones) are in the record.
 
 use crate::FilesError;
 use crate::base::{State, Update};
@@ -25,7 +24,7 @@ use store::key::{id_key, object_key};
 use store::{Change, Collection, Hashes, Transaction};
 use types::HObject;
 
-/// Objects of a collection that is removed, or moves, are taken in steps of so many.
+/// Number of objects per step when a collection is removed or moved.
 const STEP_OBJECTS: usize = 1000;
 
 type Result<T, E = FilesError> = std::result::Result<T, E>;
@@ -33,9 +32,9 @@ type Result<T, E = FilesError> = std::result::Result<T, E>;
 pub struct Applier {
     store: Arc<Store>,
     instance: [u8; 16],
-    /// Above all ids that are in use or reserved by a record.
+    /// Larger than all ids that are in use or reserved by a record.
     next_id: u64,
-    /// The next of the ids that the record which is being applied reserved.
+    /// The next of the ids reserved by the record that is being applied.
     reserved_id: u64,
     objects: u64,
     blocks: u64,
@@ -47,7 +46,7 @@ pub struct Applier {
     dead_files: Vec<u64>,
 }
 
-/// What one checkpoint makes durable: files first, then the database.
+/// The content of one checkpoint: files are made durable first, then the database.
 pub struct Frozen {
     pub dirty_files: DirtyFiles,
     pub update: Update,
@@ -83,8 +82,8 @@ impl Applier {
         self.next_id
     }
 
-    /// Decides what the log must say besides the transaction. All transactions before this one must
-    /// have been applied if it contains clones.
+    /// Prepares the record of a transaction for the log. If the transaction contains clones, all earlier
+    /// transactions must have been applied.
     pub fn prepare(&mut self, transaction: Transaction) -> Result<Record> {
         let first_id = self.next_id;
         let origins = clone_origins(&transaction);
@@ -111,7 +110,7 @@ impl Applier {
         Ok(bytes)
     }
 
-    /// A prepared record that will not be applied.
+    /// Discards a prepared record.
     pub fn discard(&mut self, record: Record) {
         self.dead_files.extend(record.clones.iter().map(|base| base.id));
     }
@@ -198,7 +197,7 @@ impl Applier {
                 body.omap.used |= !pairs.is_empty();
                 body.omap.current.set(pairs);
             }
-            // Nothing to remove from.
+            // There are no omap keys to remove.
             Change::OmapRemove { .. } | Change::OmapRemoveRange { .. } if !body.omap.used => {}
             Change::OmapRemove { keys, .. } => {
                 keys.iter().for_each(|key| body.omap.current.remove(key));
@@ -266,7 +265,7 @@ impl Applier {
         Ok(())
     }
 
-    /// All of the source but its data, which is the base's.
+    /// Copies the source's metadata; its data is that of the clone's base.
     fn copy_metadata(&self, source: &Body, base: &CloneBase) -> Result<Option<Body>> {
         if !source.exists {
             return Ok(None);
@@ -290,7 +289,7 @@ impl Applier {
         Ok(Some(copy))
     }
 
-    /// Applies to a clone what the transaction had changed in its source.
+    /// Applies to a clone the earlier changes of the transaction to its source.
     fn repeat(
         &mut self,
         transaction: &Transaction,
@@ -325,7 +324,7 @@ impl Applier {
         })
     }
 
-    /// Changes all objects of a collection, or those with some hashes.
+    /// Changes all objects of a collection, or those of a set of hashes.
     fn each_object(
         &mut self,
         collection: Collection,
@@ -384,7 +383,7 @@ impl Applier {
         self.store.counts.blocks.store(self.blocks, Ordering::Relaxed);
     }
 
-    /// Takes out all changes since the last freeze. The state it describes is that at `log`.
+    /// Takes the changes since the last freeze. They lead to the state at log position `log`.
     pub fn freeze(&mut self, log: LogPosition) -> Frozen {
         let changed = {
             let mut cache = lock(&self.store.cache);
@@ -410,7 +409,7 @@ impl Applier {
         Frozen { dirty_files: self.store.media.take_dirty(), update }
     }
 
-    /// The checkpoint has finished.
+    /// Ends a checkpoint.
     pub fn thaw(&mut self) {
         self.slots.thaw();
     }
@@ -439,17 +438,17 @@ fn freeze_objects(changed: &Changed, update: &mut Update) {
     }
 }
 
-/// As many objects as a transaction may create, clones aside.
+/// Upper bound of the objects that a transaction creates, without clones.
 fn ids_needed(transaction: &Transaction) -> u64 {
     transaction.changes.len() as u64
 }
 
-/// Gives up the frozen layers, which are in the base now.
+/// Drops the frozen layers, which are in the database now.
 pub fn thaw_objects(changed: &Changed) {
     changed.values().for_each(|(object, _)| object.lock().omap.frozen = None);
 }
 
-/// Objects that one transaction has changed so far.
+/// Objects that a transaction has changed so far.
 #[derive(Default)]
 struct Touched {
     objects: Vec<Arc<Object>>,

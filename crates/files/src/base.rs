@@ -54,17 +54,17 @@ const DEAD: Definition = TableDefinition::new("dead");
 const STATE: &[u8] = b"state";
 const FORMAT: u32 = 1;
 
-/// What the store as a whole knows at a checkpoint.
+/// State of the store as a whole at a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct State {
-    /// Ties the log to the database.
+    /// Id that ties the log to the database.
     pub instance: [u8; 16],
-    /// The id that the next new object gets.
+    /// Id of the next new object.
     pub next_id: u64,
     pub objects: u64,
     /// Blocks in use.
     pub blocks: u64,
-    /// Where the log goes on behind the last transaction that the database holds.
+    /// Position of the log behind the last transaction in the database.
     pub log: LogPosition,
 }
 
@@ -94,17 +94,17 @@ impl Decode for State {
     }
 }
 
-/// All that a checkpoint writes.
+/// Content of a checkpoint.
 #[derive(Debug, Default)]
 pub struct Update {
     pub state: State,
-    /// Whether each changed collection exists now.
+    /// Changed collections; true if the collection exists now.
     pub collections: BTreeMap<Collection, bool>,
-    /// By key, ascending; `None` removes.
+    /// By key, ascending; `None` removes the object.
     pub onodes: Vec<(Vec<u8>, Option<Vec<u8>>)>,
     pub checksums: Vec<(Vec<u8>, Option<Vec<u8>>)>,
     pub omaps: Vec<(u64, Arc<Overlay>)>,
-    /// Ids whose checksums and omap go.
+    /// Ids whose checksums and omap are removed.
     pub dead: Vec<u64>,
     /// Ids whose files are removed once this is durable.
     pub dead_files: Vec<u64>,
@@ -149,7 +149,7 @@ impl Base {
         lock(&self.snapshot).clone()
     }
 
-    /// Applies a checkpoint, all or nothing, durably; then shows it to new readers.
+    /// Applies a checkpoint atomically and durably; later reads see it.
     pub fn write(&self, update: &Update) -> Result<()> {
         let transaction = begin(&self.database)?;
         update.write(&transaction)?;
@@ -180,7 +180,7 @@ impl Snapshot {
         })
     }
 
-    /// An object's body, which says so if there is no such object.
+    /// The body of an object; `exists` is false if there is no such object.
     pub fn body(&self, collection: Collection, name: &HObject) -> Result<Body> {
         let key = object_key(collection, name);
         let Some(raw) = self.objects.get(key.as_slice()).map_err(redb)? else {
@@ -203,7 +203,7 @@ impl Snapshot {
         for entry in self.checksums.range(first.as_slice()..last.as_slice()).map_err(redb)? {
             let (key, value) = entry.map_err(redb)?;
             let number = Reader::new(&key.value()[8..]).array("chunk").map(u32::from_be_bytes)?;
-            // A chunk that is all holes may be missing.
+            // A chunk of holes only may be missing.
             sums.resize(number as usize * SUMS_PER_CHUNK, crate::data::HOLE);
             sums.extend(read_sums(&mut Reader::new(value.value()), value.value().len() / 4)?);
         }
@@ -228,7 +228,7 @@ impl Snapshot {
         Ok(keys_in(&self.objects, range.0, range.1)?.map(|key| Ok(read_object(&key?)?.1)))
     }
 
-    /// All objects, for checking.
+    /// All objects, for fsck.
     pub fn bodies(&self) -> Result<impl Iterator<Item = Result<(Collection, HObject, Body)>> + '_> {
         let keys = keys_in(&self.objects, Bound::Unbounded, Bound::Unbounded)?;
         Ok(keys.map(|key| {
@@ -317,7 +317,7 @@ impl Update {
     }
 
     fn write_dead(&self, table: &mut WriteTable<'_>) -> Result<()> {
-        // Those of the checkpoint before are gone by now.
+        // Entries of the previous checkpoint are removed: their files are gone.
         table.retain(|_, _| false).map_err(redb)?;
         for id in &self.dead_files {
             write_pair(table, &id_key(*id, &[]), Some(&[]))?;
@@ -370,7 +370,7 @@ fn keys_in(
 fn begin(database: &Database) -> Result<WriteTransaction> {
     let mut transaction = database.begin_write().map_err(redb)?;
     transaction.set_durability(Durability::Immediate).map_err(redb)?;
-    // Keeps opening after a crash from walking the whole database.
+    // Without it, opening after a crash walks the whole database.
     transaction.set_quick_repair(true);
     Ok(transaction)
 }

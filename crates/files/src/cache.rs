@@ -1,10 +1,8 @@
-//! What is known in memory: objects, which of them the database does not have yet, and the rest of
-//! the store's shared state.
+//! Objects in memory, changes that the database does not have yet, and the store's other shared state.
 //!
 //! Invariants:
-//! * There is at most one [`Object`] per name. An object that is dirty, frozen or in use by someone
-//!   is not evicted.
-//! * Under the lock, the base's snapshot, overlaid with `frozen`, overlaid with `dirty`, is the state.
+//! * There is at most one [`Object`] per name. An object that is dirty, frozen or in use is not evicted.
+//! * Under the lock, the database snapshot, overlaid with `frozen`, overlaid with `dirty`, is the state.
 //! * Locks are taken in the order body, cache, snapshot.
 
 use crate::base::{Base, Snapshot};
@@ -19,7 +17,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use store::{Collection, StoreError};
 use types::HObject;
 
-/// How many objects one insertion looks at for eviction.
+/// Objects that one insertion considers for eviction.
 const EVICTION_TRIES: usize = 8;
 const EVICTION_STEP: usize = 256;
 /// References to an object that only the cache knows: from its map and from its queue.
@@ -33,7 +31,7 @@ pub struct Store {
     pub counts: Counts,
     pub capacity: Option<u64>,
     pub reserve: u64,
-    /// Set once a device has failed: from then on every request fails.
+    /// Set once a device has failed; all later requests fail.
     failure: OnceLock<String>,
 }
 
@@ -44,7 +42,7 @@ pub struct Counts {
     pub blocks: AtomicU64,
 }
 
-/// Objects that changed and whether they exist.
+/// Changed objects, with whether they exist.
 pub type Changed = BTreeMap<(Collection, HObject), (Arc<Object>, bool)>;
 
 #[derive(Debug, Default)]
@@ -57,13 +55,13 @@ pub struct Cache {
     weight_max: usize,
     /// Changed since the last freeze.
     pub dirty: Changed,
-    /// Changed before it; the running checkpoint is writing them.
+    /// Changed before it; the running checkpoint writes them.
     pub frozen: Changed,
-    /// How many checkpoints have finished.
+    /// Number of finished checkpoints.
     pub checkpoints: u64,
 }
 
-/// An object that is found by its name.
+/// An object, ordered by its name.
 #[derive(Debug)]
 struct ByName(Arc<Object>);
 
@@ -124,7 +122,7 @@ impl Store {
             if let Some(object) = cache.find(collection, name) {
                 return Ok(Some(object));
             }
-            // After a checkpoint, what was read may be out of date.
+            // A checkpoint that finished meanwhile makes the loaded state stale.
             if cache.checkpoints == checkpoints {
                 return Ok(Some(cache.insert(collection, name, body)));
             }
@@ -151,18 +149,18 @@ impl Store {
         Ok((names, next))
     }
 
-    /// Ends a checkpoint: its objects are in the base now.
+    /// Ends a checkpoint: its objects are in the database now.
     pub fn thaw(&self) -> Changed {
         let mut cache = lock(&self.cache);
         cache.checkpoints += 1;
         std::mem::take(&mut cache.frozen)
     }
 
-    /// Looks at every object once, for eviction; after a checkpoint, when many have become clean.
+    /// Considers every object for eviction once; called after a checkpoint, when many have become clean.
     pub fn evict(&self) {
         let mut left = lock(&self.cache).queue.len();
         while left > 0 {
-            // In steps, so that others get at the cache in between.
+            // In steps, so that other threads get the lock in between.
             lock(&self.cache).evict(EVICTION_STEP);
             left = left.saturating_sub(EVICTION_STEP);
         }
@@ -219,7 +217,7 @@ impl Cache {
             let Some((object, weight)) = self.queue.pop_front() else { return };
             let busy = Arc::strong_count(&object) > REFERENCES_IDLE;
             if busy || object.referenced.swap(false, Ordering::Relaxed) {
-                // It may have grown; a lock that is taken is looked at next time.
+                // The weight may have grown; an object whose lock is taken is updated next time.
                 let now = object.body.try_lock().map_or(weight, |body| body.weight());
                 self.weight = self.weight - weight + now;
                 self.queue.push_back((object, now));
@@ -235,14 +233,14 @@ impl Cache {
         }
     }
 
-    /// Notes that an object changed.
+    /// Marks an object as changed.
     pub fn mark(&mut self, object: &Arc<Object>, exists: bool) {
         let key = (object.collection, object.name.clone());
         self.dirty.insert(key, (object.clone(), exists));
     }
 
-    /// Changed names from `from` on with whether they exist, up to `live_max` that do; and the name
-    /// behind which nothing was looked at.
+    /// Changed names from `from` on with whether they exist, up to `live_max` existing ones; and the name at
+    /// which the search ended.
     fn changed_from(
         &self,
         collection: Collection,

@@ -1,7 +1,7 @@
-//! The checkpoint thread: makes a frozen state durable while commits go on.
+//! The checkpoint thread: makes a frozen state durable while commits continue.
 //!
-//! Files first, then the database, whose commit is the moment at which the checkpoint counts. Only
-//! then are dead files unlinked, and the log and the frozen layers given up.
+//! Files are made durable first, then the database, whose commit completes the checkpoint. Only then are dead
+//! files unlinked, and the log and the frozen layers released.
 
 use crate::FilesError;
 use crate::apply::{Frozen, thaw_objects};
@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 /// The committing thread's end.
 pub struct Checkpointer {
     jobs: Option<Sender<Frozen>>,
-    /// Positions up to which the log is no longer needed.
+    /// Log positions before which the log is no longer needed.
     finished: Receiver<LogPosition>,
     running: bool,
     thread: Option<JoinHandle<()>>,
@@ -40,7 +40,7 @@ impl Checkpointer {
         self.running
     }
 
-    /// Hands over a frozen state; the one before must have finished.
+    /// Starts a checkpoint of a frozen state; the previous one must have finished.
     pub fn begin(&mut self, frozen: Frozen) -> Result<(), FilesError> {
         debug_assert!(!self.running, "one checkpoint at a time");
         let jobs = self.jobs.as_ref().expect("there until it is dropped");
@@ -68,7 +68,7 @@ impl Drop for Checkpointer {
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
-            // A panic in it has been reported by its silence.
+            // A panic of the thread was noticed when its channel closed.
             let _ = thread.join();
         }
     }

@@ -1,10 +1,9 @@
-//! What the data of a clone consists of.
+//! The origin of a clone's data.
 //!
-//! A clone cannot be redone from its source: when the log is replayed, the source may long have
-//! changed. So the data that the source had *before the transaction* is copied to the clone's file,
-//! durably, before the transaction is logged; and what the transaction itself changed in the source
-//! before it cloned it is applied again, to the copy. This module finds out which object to copy, and
-//! which changes those are.
+//! A clone cannot be redone from its source: when the log is replayed, the source may have changed. Therefore
+//! the data that the source had *before the transaction* is copied durably to the clone's file before the
+//! transaction is logged; changes by the transaction to the source before the clone are repeated on the copy.
+//! This module determines the object to copy and those changes.
 
 use std::collections::BTreeMap;
 use store::{Change, Collection, Transaction};
@@ -15,16 +14,16 @@ type Name<'a> = (Collection, &'a HObject);
 /// The data of an object at some point of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Origin<'a> {
-    /// The object whose data before the transaction it starts from; `None` for no data.
+    /// The object whose data before the transaction is the start; `None` for no data.
     pub base: Option<Name<'a>>,
-    /// The changes since, by their place in the transaction.
+    /// Later changes, as indices into the transaction.
     pub changes: Vec<usize>,
 }
 
 /// The origins of the clones of a transaction, in order.
 pub fn clone_origins(transaction: &Transaction) -> Vec<Origin<'_>> {
     let mut objects: BTreeMap<Name<'_>, Origin<'_>> = BTreeMap::new();
-    // Of whole collections, in order.
+    // Changes of whole collections, in order.
     let mut events: Vec<(Collection, &Change)> = Vec::new();
     let mut clones = Vec::new();
     for (place, (collection, change)) in transaction.changes.iter().enumerate() {
@@ -64,7 +63,7 @@ pub fn clone_origins(transaction: &Transaction) -> Vec<Origin<'_>> {
     clones
 }
 
-/// Where an object was that no change of the transaction so far names.
+/// The place before the transaction of an object that no earlier change of the transaction names.
 fn before<'a>(
     events: &[(Collection, &Change)],
     mut collection: Collection,

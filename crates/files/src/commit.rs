@@ -1,9 +1,8 @@
-//! The committing thread: takes what has been submitted, logs it with one flush, applies it, and
-//! completes it, in order.
+//! The committing thread: logs submitted transactions with one flush, applies and completes them, in order.
 //!
-//! It is the only one that changes the state of the store, so it alone decides what is refused: a
-//! transaction is admitted before it is logged, and once it is logged it must succeed. If then a
-//! device fails, the store stops: this and every later request completes with the device's error.
+//! It alone changes the state of the store, and so it alone refuses transactions: a transaction is admitted
+//! before it is logged, and a logged one must succeed. If a device then fails, the store stops: this and all
+//! later requests complete with the device's error.
 
 use crate::apply::Applier;
 use crate::cache::Store;
@@ -23,9 +22,9 @@ use store::{Change, Collection, Completion, Fence, Outcome, StoreError, Transact
 
 /// A batch is written when its records reach this size.
 const BATCH_LEN_MAX: usize = 4 << 20;
-/// A checkpoint is made when the log has grown by so much: it bounds the memory for what is dirty.
+/// Growth of the log in bytes after which a checkpoint is made; bounds the memory for dirty state.
 const CHECKPOINT_BYTES: u64 = 64 << 20;
-/// The free space is asked for again after so many bytes or so much time.
+/// Bytes written after which the file system's free space is read again.
 const SPACE_BYTES: u64 = 16 << 20;
 const SPACE_AGE: Duration = Duration::from_secs(1);
 
@@ -33,29 +32,30 @@ pub enum Work {
     Commit {
         token: RequestToken,
         transaction: Transaction,
-        /// Whether later ones build on it.
+        /// Whether later commits build on it.
         is_append: bool,
     },
     Resume {
         token: RequestToken,
         collection: Collection,
     },
-    /// Answered when all that was submitted before is in the database.
+    /// Answered when everything submitted before is in the database.
     Checkpoint(SyncSender<()>),
-    /// Answered with the first transaction that a crash would lose, because the log is damaged.
+    /// Answered with the first transaction that a crash would lose because the log is damaged, if there is
+    /// one.
     CheckLog(SyncSender<Option<u64>>),
 }
 
-/// How the thread is to end.
+/// End of the thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// With a checkpoint.
+    /// Makes a checkpoint.
     Close,
-    /// As it is: what was not logged is lost.
+    /// Drops transactions that were not logged, as a crash would.
     Abandon,
 }
 
-/// What has been submitted.
+/// Submitted work.
 #[derive(Default)]
 pub struct Queue {
     state: Mutex<QueueState>,
@@ -112,18 +112,18 @@ pub struct Committer {
     pub log: Log,
     pub checkpointer: Checkpointer,
     pub checkpoint_interval: Duration,
-    /// Those that exist once all that was admitted is applied.
+    /// Collections that will exist once all admitted transactions are applied.
     pub collections: BTreeSet<Collection>,
     pub fence: Fence,
     pub space: Space,
-    /// Taken and not completed.
+    /// Requests taken and not completed.
     pub pending: VecDeque<RequestToken>,
     pub frozen_at: Instant,
     /// The log's position at the last freeze.
     pub frozen_position: u64,
 }
 
-/// Transactions that are logged together, and the answers that wait for them.
+/// Transactions that are logged together, with their completions.
 #[derive(Default)]
 struct Batch {
     records: Vec<Record>,
@@ -187,7 +187,7 @@ impl Committer {
             match item {
                 Work::Commit { token, transaction, is_append } => {
                     if has_clones(&transaction) {
-                        // Copies are made of what is there.
+                        // Copies need all earlier transactions to be applied.
                         self.write(&mut batch)?;
                     }
                     self.admit(token, transaction, is_append, &mut batch)?;
@@ -199,7 +199,7 @@ impl Committer {
                 Work::Checkpoint(done) => {
                     self.write(&mut batch)?;
                     self.checkpoint_and_wait()?;
-                    // Nobody may be waiting any more.
+                    // The waiting caller may be gone.
                     let _ = done.send(());
                 }
                 Work::CheckLog(done) => {
@@ -246,7 +246,7 @@ impl Committer {
         BATCH_LEN_MAX.min(self.log.record_len_max() as usize)
     }
 
-    /// Either the record to log, or why the transaction is refused.
+    /// The record to log, or the reason for a refusal.
     fn prepare(
         &mut self,
         transaction: Transaction,
@@ -296,7 +296,7 @@ impl Committer {
         Ok(())
     }
 
-    /// Waits for the running checkpoint or, if none is running, makes one.
+    /// Waits for the running checkpoint, or makes one if none is running.
     fn make_room(&mut self) -> Result<(), FilesError> {
         if !self.checkpointer.is_running() {
             self.begin_checkpoint()?;
@@ -346,7 +346,7 @@ impl Committer {
     }
 }
 
-/// Free space, asked for now and then and counted down in between.
+/// Free space, read from the file system now and then and counted down in between.
 #[derive(Debug)]
 pub struct Space {
     available: u64,
@@ -381,7 +381,7 @@ impl Space {
     }
 }
 
-/// Data takes whole blocks.
+/// Bytes that a transaction allocates, in whole blocks.
 fn bytes_needed(transaction: &Transaction) -> u64 {
     let padding = |change: &Change| match change {
         Change::Write { offset, data, .. } => {

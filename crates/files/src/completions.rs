@@ -12,7 +12,7 @@ pub type Waker = Arc<dyn Fn() + Send + Sync>;
 
 pub struct Completions {
     ready: Mutex<VecDeque<Completion>>,
-    /// The host has been woken and has not looked yet.
+    /// The host was woken and has not taken completions yet.
     woken: AtomicBool,
     waker: Waker,
 }
@@ -34,9 +34,9 @@ impl Completions {
         }
     }
 
-    /// All that are ready.
+    /// Takes all completions.
     pub fn take(&self) -> VecDeque<Completion> {
-        // Whoever pushes sets it after the push: if it is not set, nothing is there to be taken.
+        // A push sets the flag after it has pushed: if the flag is not set, the queue is empty.
         if !self.woken.swap(false, Ordering::AcqRel) {
             return VecDeque::new();
         }

@@ -18,14 +18,14 @@ use store::ReadData;
 pub const BLOCK: u64 = 4096;
 /// The checksum of a block that was never written.
 pub const HOLE: u32 = 0;
-/// Objects do not grow beyond: their checksums are held in memory as a whole.
+/// Bound for the size of an object in bytes, since its checksums are held in memory as a whole.
 pub const OBJECT_SIZE_MAX: u64 = 4 << 30;
-/// Checksums are stored in pieces of so many.
+/// Checksums per stored chunk.
 pub const SUMS_PER_CHUNK: usize = 64;
-/// Holes smaller than this are not given back to the file system.
+/// Holes smaller than this (bytes) are not punched.
 const PUNCH_MIN: u64 = 64 << 10;
 
-/// What changing data needs besides the object: it belongs to the thread that applies transactions.
+/// Context for changing data, owned by the thread that applies transactions.
 #[derive(Debug)]
 pub struct Hand<'a> {
     pub media: &'a Media,
@@ -40,20 +40,20 @@ pub struct Hand<'a> {
 pub struct Data {
     pub size: u64,
     pub location: Location,
-    /// By block; may end before the object does, in a hole.
+    /// By block; may be shorter than the object, whose rest is a hole then.
     sums: Vec<u32>,
-    /// Chunks of checksums, except the first, that the database does not have yet.
+    /// Chunks of checksums, except the first, that are not in the database yet.
     dirty_chunks: BTreeSet<u32>,
     /// Whether the database may have chunks besides the first.
     chunked: bool,
 }
 
-/// Why data could not be read.
+/// Reason why data could not be read.
 #[derive(Debug)]
 pub enum ReadError {
-    /// It is not in memory, and waiting was not allowed.
+    /// The data is not in memory, and the caller does not allow waiting.
     WouldBlock,
-    /// Blocks that do not match their checksums, or that the device did not deliver.
+    /// Blocks that do not match their checksums, or that the device failed to read.
     Corrupt { offset: u64, length: u64 },
 }
 
@@ -62,7 +62,7 @@ impl Data {
         Data::new(0, Location::Nowhere, Vec::new())
     }
 
-    /// Data as it is stored.
+    /// Makes data from its stored form.
     pub fn new(size: u64, location: Location, sums: Vec<u32>) -> Self {
         let chunked = sums.len() > SUMS_PER_CHUNK;
         Data { size, location, sums, dirty_chunks: BTreeSet::new(), chunked }
@@ -90,12 +90,12 @@ impl Data {
         std::mem::take(&mut self.dirty_chunks)
     }
 
-    /// All chunks but the first have to be stored: the object is a new copy.
+    /// Marks all chunks but the first as dirty: the object is a new copy.
     pub fn mark_all_dirty(&mut self) {
         self.dirty_chunks = (1..self.sums.len().div_ceil(SUMS_PER_CHUNK) as u32).collect();
     }
 
-    /// Ranges of blocks that are no holes, in bytes, within `start..end` blocks.
+    /// Ranges in bytes that are not holes, within blocks `start..end`.
     pub fn runs(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
         let mut runs: Vec<(u64, u64)> = Vec::new();
         let end = end.min(self.sums.len() as u64);
@@ -136,7 +136,7 @@ impl Data {
         Ok(ReadData { data, extents: runs.into_iter().map(clip).collect() })
     }
 
-    /// Blocks that do not match their checksums, as ranges of bytes.
+    /// Ranges of bytes whose blocks do not match their checksums.
     pub fn verify(&self, media: &Media) -> Vec<(u64, u64)> {
         let mut bad = Vec::new();
         let mut buffer = vec![0; BLOCK as usize];
@@ -212,7 +212,7 @@ impl Data {
         if offset >= end {
             return Ok(());
         }
-        // Up to the object's end is up to the end of its last block.
+        // A range that reaches the object's end covers its last block whole.
         let whole_end = if end == self.size { end.next_multiple_of(BLOCK) } else { end };
         let first_whole = offset.div_ceil(BLOCK);
         let last_whole = (whole_end / BLOCK).max(first_whole);
@@ -258,7 +258,7 @@ impl Data {
         *self = Data::empty();
     }
 
-    /// Sees to it that `end` bytes fit, moving what is there if need be.
+    /// Makes capacity for `end` bytes, moving the data if necessary.
     fn make_room(&mut self, hand: &mut Hand<'_>, id: u64, end: u64) -> io::Result<()> {
         if end <= self.location.capacity() {
             return Ok(());
@@ -289,19 +289,19 @@ impl Data {
         let start = block * BLOCK;
         let within = (offset - start) as usize;
         let mut buffer = [0; BLOCK as usize];
-        // Beyond the size there are only zeros to keep.
+        // Bytes behind the object's size are zeros.
         let live_end = self.size.min(start + BLOCK);
         let covered = within == 0 && offset + data.len() as u64 >= live_end;
         let intact = covered || self.load_block(hand, block, &mut buffer);
         buffer[within..within + data.len()].copy_from_slice(data);
         hand.media.write(self.location, start, &buffer)?;
         let sum = checksum(&buffer);
-        // Damage to the part that was not overwritten must not become valid.
+        // A partial write must not make a damaged block valid.
         self.set_sum(hand, block, if intact { sum } else { damaged(sum) });
         Ok(())
     }
 
-    /// Zeros within one block.
+    /// Writes zeros within one block.
     fn zero_part(&mut self, hand: &mut Hand<'_>, offset: u64, end: u64) -> io::Result<()> {
         if offset >= end || self.sum(offset / BLOCK) == HOLE {
             return Ok(());
@@ -309,7 +309,7 @@ impl Data {
         self.write_part(hand, offset, &[0; BLOCK as usize][..(end - offset) as usize])
     }
 
-    /// Whether the block is what it should be.
+    /// Reads a block; false if it does not match its checksum.
     fn load_block(&self, hand: &Hand<'_>, block: u64, buffer: &mut [u8]) -> bool {
         if self.sum(block) == HOLE {
             return true;
@@ -358,7 +358,7 @@ pub fn checksum(block: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(block).max(1)
 }
 
-/// A checksum that the block with checksum `sum` does not have.
+/// A checksum that differs from `sum`, so that the block stays invalid.
 fn damaged(sum: u32) -> u32 {
     (!sum).max(2)
 }

@@ -1,4 +1,4 @@
-//! Why the store could not be opened, or stops.
+//! Errors that keep the store from opening, or stop it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ pub enum FilesError {
 }
 
 impl FilesError {
-    /// For `map_err` on what was done with a file.
+    /// For `map_err` on file operations.
     pub fn at(path: &Path) -> impl Fn(io::Error) -> FilesError + '_ {
         |error| FilesError::Path { path: path.to_owned(), error }
     }

@@ -74,20 +74,20 @@ pub const OBJECTS: &str = "objects";
 
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where the log is; `log` in the directory if not given. May be on another device.
+    /// Path of the log; by default `log` in the directory. May be on another device.
     pub log: Option<PathBuf>,
-    /// Used when the log is created.
+    /// Size in bytes of a new log.
     pub log_size: u64,
-    /// Whether to flush at all. Without, a crash of the machine (not of the process) loses data.
+    /// Whether to flush at all. Without flushes, a crash of the machine (not of the process) loses data.
     pub sync: bool,
-    /// For objects and database pages in memory.
+    /// Bytes for cached objects and database pages.
     pub cache_size: usize,
     pub open_files_max: usize,
-    /// A checkpoint is made at least so often, if there is something to do.
+    /// Maximum time between checkpoints if there are changes.
     pub checkpoint_interval: Duration,
-    /// What the store may take of the file system's space, if not all of it.
+    /// Bound in bytes for the store's use of the file system; `None` for all of it.
     pub capacity: Option<u64>,
-    /// Space of the file system that is left free: for metadata, and for deleting.
+    /// Bytes of the file system that stay free, for metadata and for deletions.
     pub reserve: u64,
 }
 
@@ -110,7 +110,7 @@ pub struct FileStore {
     store: Arc<Store>,
     queue: Arc<Queue>,
     completions: Arc<Completions>,
-    /// Taken from the threads, or answered at once.
+    /// Completions taken from the threads, or produced at once.
     ready: VecDeque<Completion>,
     readers: Readers,
     committer: Option<JoinHandle<()>>,
@@ -137,16 +137,16 @@ impl FileStore {
         start(store, applier, log, state.log.position, options, waker)
     }
 
-    /// Waits until all that was submitted is in the database; completions are not taken.
+    /// Waits until everything submitted is in the database; does not take completions.
     pub fn checkpoint(&self) {
         let (done, wait) = std::sync::mpsc::sync_channel(1);
         self.queue.push(Work::Checkpoint(done));
-        // If the store has failed, the answer never comes: the sender is dropped.
+        // If the store has failed, the sender is dropped without an answer.
         let _ = wait.recv();
     }
 
-    /// Checks the whole store: what a crash would replay now, and all else after a checkpoint, which
-    /// makes damage of the log harmless.
+    /// Checks the whole store: the part of the log that a crash would replay, then everything else after a
+    /// checkpoint, which makes damage in the log harmless.
     pub fn verify(&mut self) -> Result<Vec<Fault>, FilesError> {
         let (done, wait) = std::sync::mpsc::sync_channel(1);
         self.queue.push(Work::CheckLog(done));
@@ -156,7 +156,7 @@ impl FileStore {
         Ok(lost.into_iter().chain(faults).collect())
     }
 
-    /// Stops as a killed process would: without a checkpoint, and what was not logged is lost.
+    /// Stops like a killed process: without a checkpoint, and without logging what is queued.
     pub fn abandon(mut self) {
         self.stop(Stop::Abandon);
     }
@@ -169,7 +169,7 @@ impl FileStore {
     }
 }
 
-/// Closes the store: all that was submitted is committed, and a checkpoint made.
+/// Closes the store: commits everything submitted and makes a checkpoint.
 impl Drop for FileStore {
     fn drop(&mut self) {
         self.stop(Stop::Close);
@@ -177,7 +177,7 @@ impl Drop for FileStore {
 }
 
 impl ObjectStore for FileStore {
-    /// Reads may be complete when this returns; the waker is not called for those.
+    /// Reads may be complete when this returns; the waker is not called for them.
     fn submit(&mut self, _now: Time, request: Request) {
         let Request { token, kind } = request;
         match kind {
@@ -203,7 +203,7 @@ impl ObjectStore for FileStore {
     }
 }
 
-/// A new store: first its log, then the state that says it exists.
+/// Creates a store: the log first, then the database state that makes the store exist.
 fn create(
     base: &Base,
     directory: &Path,
@@ -223,9 +223,9 @@ fn create(
     Ok(state)
 }
 
-/// Makes the names in a directory durable.
+/// Makes the directory's entries durable.
 fn sync_directory(path: &Path) -> Result<(), FilesError> {
-    // The parent of a bare file name.
+    // The parent of a bare file name is empty.
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     let synced = std::fs::File::open(path).and_then(|directory| directory.sync_all());
     synced.map_err(FilesError::at(path))
@@ -241,7 +241,7 @@ fn new_store(base: Base, media: Media, options: &Options) -> Result<Store, Files
     Ok(Store::new(base, media, cache, options.capacity, options.reserve))
 }
 
-/// Brings the state to the end of the log.
+/// Replays the log to its end.
 fn recover(
     store: &Arc<Store>,
     state: &State,

@@ -39,22 +39,22 @@ const RING_START: u64 = BLOCK;
 const BATCH_HEADER_LEN: usize = 48;
 const MAGIC: &[u8; 8] = b"sepiolog";
 const FORMAT: u32 = 1;
-/// Places that were never written are zeroed ahead in steps of this, for a flush after a write into
-/// unwritten space has to flush the file system's journal too.
+/// Unwritten parts of the ring are zeroed ahead in steps of this many bytes, because a flush after a write
+/// into unwritten space has to flush the file system's journal too.
 const ZERO_STEP: u64 = 1 << 20;
-/// A batch buffer larger than this is given back after use.
+/// A batch buffer larger than this (bytes) is freed after use.
 const BUFFER_KEPT_MAX: usize = 1 << 20;
 pub const LOG_SIZE_MIN: u64 = 1 << 20;
 const READ_ATTEMPTS_MAX: u32 = 3;
-/// Batches behind the end of the log are looked for in steps of this.
+/// Step in bytes of the search for batches behind the end of the log.
 const SEARCH_STEP: u64 = 1 << 20;
 
-/// Where a batch begins and what must be found there.
+/// Start of a batch, and the fields that identify it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LogPosition {
     pub position: u64,
     pub sequence: u64,
-    /// The checksum of the batch before.
+    /// Checksum of the previous batch.
     pub previous: u32,
 }
 
@@ -80,11 +80,11 @@ pub struct Log {
     instance: [u8; 16],
     size: u64,
     sync: bool,
-    /// Where the next batch goes.
+    /// Position of the next batch.
     head: LogPosition,
-    /// Up to here the log is no longer needed.
+    /// The log before this position is no longer needed.
     tail: LogPosition,
-    /// Below this place in the ring everything was written at least once.
+    /// The ring below this offset was written at least once.
     zeroed: u64,
     buffer: AlignedBuffer,
 }
@@ -102,7 +102,7 @@ impl Log {
         let options = options.write(true).create(true).truncate(true).mode(FILE_MODE);
         let file = options.open(path).map_err(FilesError::at(path))?;
         if fallocate(&file, FallocateFlags::empty(), 0, RING_START + ring).is_err() {
-            // Not everywhere; then space is taken as the log is written.
+            // Without support for allocation, space is allocated by writes.
             file.set_len(RING_START + ring).map_err(FilesError::at(path))?;
         }
         let mut w = Writer::new();
@@ -145,8 +145,8 @@ impl Log {
             tracing::warn!(missing, found, "transactions are lost: the store does not flush");
         }
         if sync {
-            // What was replayed may have come from caches; what is appended behind it must not be
-            // durable before it.
+            // Replayed batches may have come from the page cache; batches appended behind them must not be
+            // durable before them.
             ring.file.sync_all().map_err(FilesError::at(path))?;
         }
         let zeroed = if head.position >= size { size } else { head.position };
@@ -171,7 +171,7 @@ impl Log {
         self.size
     }
 
-    /// The largest record that is accepted.
+    /// Length of the largest acceptable record.
     pub fn record_len_max(&self) -> u64 {
         record_len_max(self.size)
     }
@@ -182,8 +182,8 @@ impl Log {
         }
     }
 
-    /// Reads all again that a crash would have to replay; gives what would not be replayed, as the first
-    /// transaction of a batch.
+    /// Reads again everything that a crash would replay; returns the first transaction of the batch that
+    /// would not be replayed, if there is one.
     pub fn check(&self) -> Result<Option<u64>, FilesError> {
         let file = File::open(&self.path).map_err(FilesError::at(&self.path))?;
         let ring = Ring { file, path: &self.path, size: self.size, instance: self.instance };
@@ -197,7 +197,7 @@ impl Log {
         Ok(None)
     }
 
-    /// Whether a batch of such records fits now.
+    /// True if a batch of such records fits now.
     pub fn has_room(&self, records_len: usize) -> bool {
         let (start, length) = self.place(records_len);
         start + length - self.tail.position <= self.size
@@ -237,7 +237,7 @@ impl Log {
         Ok(())
     }
 
-    /// Position and length in the ring of a batch written now.
+    /// Offset and length in the ring of a batch written now.
     fn place(&self, records_len: usize) -> (u64, u64) {
         let length = batch_len(records_len);
         (skip_end(self.head.position, length, self.size), length)
@@ -265,7 +265,7 @@ struct Batch {
     next: LogPosition,
 }
 
-/// The log's ring as a replay reads it.
+/// The log's ring during replay.
 struct Ring<'a> {
     file: File,
     path: &'a Path,
@@ -273,7 +273,7 @@ struct Ring<'a> {
     instance: [u8; 16],
 }
 
-/// What a batch begins with.
+/// Header of a batch.
 struct Header {
     sequence: u64,
     transactions: u32,
@@ -283,8 +283,8 @@ struct Header {
 }
 
 impl Ring<'_> {
-    /// The batch that continues the log at `head`: in place or, if it did not fit there, at the ring's
-    /// start. An error if a place cannot be read in which it may be.
+    /// The batch that continues the log at `head`: in place or, if it did not fit there, at the ring's start.
+    /// An error if one of the two places cannot be read.
     fn find_batch(&self, head: LogPosition) -> Result<Option<Batch>, FilesError> {
         let rounded = head.position.next_multiple_of(self.size);
         for start in [head.position, rounded] {
@@ -302,8 +302,8 @@ impl Ring<'_> {
         Ok(None)
     }
 
-    /// The sequence of an intact batch that was written after one that is missing at `head`. It begins
-    /// behind that one, which is no longer than the longest there is.
+    /// The sequence of an intact batch that was written after one that is missing at `head`. It begins at
+    /// most the maximum batch length behind `head`.
     fn find_later(&self, head: LogPosition) -> Option<u64> {
         let until =
             head.position + BLOCK + batch_len(record_len_max(self.size) as usize) + self.size / 3;
@@ -312,7 +312,7 @@ impl Ring<'_> {
         while at < until.min(head.position + self.size) {
             let place = at % self.size;
             let length = SEARCH_STEP.min(self.size - place) as usize;
-            // What cannot be read says nothing.
+            // Unreadable parts are skipped.
             let is_read = self.file.read_exact_at(&mut step[..length], RING_START + place).is_ok();
             for (index, block) in step[..length].chunks(BLOCK as usize).enumerate() {
                 if !is_read || self.decode(block).is_none_or(|it| it.sequence <= head.sequence) {
@@ -329,7 +329,7 @@ impl Ring<'_> {
         None
     }
 
-    /// The intact batch at a position, if there is one that is wanted.
+    /// The intact batch at a position, if it is the wanted one.
     fn read_batch(
         &self,
         start: u64,
@@ -356,7 +356,7 @@ impl Ring<'_> {
         Ok(Some(Batch { transactions, records: records.into(), next }))
     }
 
-    /// A read that fails is made again before it counts.
+    /// Reads; a failure is retried once.
     fn read(&self, buffer: &mut [u8], place: u64) -> io::Result<()> {
         let mut attempts = 1;
         loop {
@@ -385,7 +385,8 @@ impl Ring<'_> {
     }
 }
 
-/// The largest record that is accepted in a ring of that size: two of them fit, wherever its end falls.
+/// Length of the largest acceptable record in a ring of that size: two of them fit, wherever the ring's end
+/// falls.
 fn record_len_max(size: u64) -> u64 {
     (size / 3).min(u64::from(u32::MAX)) - BLOCK
 }
@@ -401,7 +402,7 @@ fn batch_checksum(header: &[u8], records: &[u8]) -> u32 {
     digest.finalize() as u32
 }
 
-/// The first position from `position` on at which `length` bytes lie in one piece.
+/// The first position from `position` on at which `length` bytes are contiguous.
 fn skip_end(position: u64, length: u64, size: u64) -> u64 {
     let left = size - position % size;
     if length <= left { position } else { position + left }
@@ -424,7 +425,7 @@ fn read_header(file: &File, path: &Path, instance: [u8; 16]) -> Result<u64, File
     Ok(ring)
 }
 
-/// Past the page cache where the file system allows it.
+/// Opens with O_DIRECT where the file system allows it.
 fn open_direct(path: &Path) -> io::Result<File> {
     let open =
         |flags| rustix::fs::open(path, flags | OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
@@ -448,7 +449,7 @@ fn write_at(file: &File, mut bytes: &[u8], mut offset: u64, sync: bool) -> io::R
     Ok(())
 }
 
-/// A buffer whose content starts on a block boundary, as direct I/O demands.
+/// A buffer whose content is block-aligned for direct I/O.
 #[derive(Debug, Default)]
 struct AlignedBuffer {
     bytes: Vec<u8>,
@@ -465,7 +466,7 @@ impl AlignedBuffer {
         &mut self.bytes
     }
 
-    /// What was appended, filled up with zeros to `length`.
+    /// The appended bytes, padded with zeros to `length`.
     fn finish(&mut self, length: usize) -> &mut [u8] {
         self.bytes.resize(self.start + length, 0);
         &mut self.bytes[self.start..]

@@ -1,7 +1,7 @@
-//! Where object data lies: slots of the slab files for small objects, a file each for others.
+//! Placement of object data: slots of slab files for small objects, a file each for others.
 //!
-//! This module moves bytes between memory and the page cache and remembers what must be synced. It
-//! does not know what a block means, whether it is intact, or which of them are in use.
+//! This module moves bytes between memory and the page cache and records which files must be synced. It knows
+//! nothing of blocks, checksums or allocation.
 
 use crate::slots::{CLASSES, Slot};
 use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, ioctl_ficlone, syncfs};
@@ -15,17 +15,17 @@ use std::sync::{Arc, Mutex};
 
 use crate::lock;
 
-/// Fewer dirty files than this are synced one by one, more by syncing the file system.
+/// Up to this many dirty files are synced one by one; beyond it the file system is synced.
 const FILES_SYNCED_SINGLY_MAX: usize = 16;
-/// Object files are spread over so many directories.
+/// Number of directories over which object files are spread.
 const DIRECTORIES: u64 = 256;
-/// The unit in which data is copied from file to file.
+/// Bytes per step of a copy from file to file.
 const COPY_STEP: usize = 1 << 20;
 
 /// The place of one object's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Location {
-    /// No data was ever written.
+    /// The object has no data.
     Nowhere,
     Slot(Slot),
     /// A file of its own, named after the object's id.
@@ -33,7 +33,7 @@ pub enum Location {
 }
 
 impl Location {
-    /// So many bytes fit.
+    /// Capacity in bytes.
     pub fn capacity(&self) -> u64 {
         match self {
             Location::Nowhere => 0,
@@ -43,7 +43,7 @@ impl Location {
     }
 }
 
-/// What has been written and not yet synced.
+/// Files written and not yet synced.
 #[derive(Debug, Default)]
 pub struct DirtyFiles {
     slabs: [bool; CLASSES.len()],
@@ -58,13 +58,13 @@ impl DirtyFiles {
     }
 }
 
-/// What clients store is nobody else's to read.
+/// Client data is readable by the store's user only.
 pub const FILE_MODE: u32 = 0o600;
 
 #[derive(Debug)]
 pub struct Media {
     objects: PathBuf,
-    /// For syncing the file system and asking for its free space.
+    /// For syncing the file system and reading its free space.
     root: File,
     slabs: [File; CLASSES.len()],
     open: Mutex<OpenFiles>,
@@ -80,7 +80,7 @@ struct OpenFiles {
     count_max: usize,
 }
 
-/// Makes a directory that nobody else may look into; one that is there stays as it is.
+/// Creates a directory with access for its owner only; an existing one is left unchanged.
 pub fn create_private(path: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
@@ -119,7 +119,7 @@ impl Media {
         Ok(())
     }
 
-    /// Reads up to the end of the file; what lies beyond keeps what is in `buffer`.
+    /// Reads up to the end of the file; the rest of `buffer` is left unchanged.
     pub fn read(&self, at: Location, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         match at {
             Location::Nowhere => Ok(()),
@@ -131,7 +131,7 @@ impl Media {
         }
     }
 
-    /// Reads if that needs neither a disk access nor an open: `false` if it would.
+    /// Reads if that needs neither a disk access nor an open; otherwise returns `false`.
     pub fn read_cached(&self, at: Location, offset: u64, buffer: &mut [u8]) -> bool {
         let mut read = |file: &File, offset| {
             let length = buffer.len();
@@ -150,7 +150,7 @@ impl Media {
         }
     }
 
-    /// Makes an empty file for object `id`, whatever was there.
+    /// Creates an empty file for object `id`, replacing an existing one.
     pub fn create(&self, id: u64) -> io::Result<()> {
         let path = self.path(id);
         let mut options = OpenOptions::new();
@@ -163,14 +163,14 @@ impl Media {
         Ok(())
     }
 
-    /// Gives the space beyond `size` back. What is readable does not depend on it.
+    /// Frees the space behind `size`. Readable data is unaffected.
     pub fn truncate(&self, id: u64, size: u64) -> io::Result<()> {
         self.writable(id)?.set_len(size)?;
         lock(&self.dirty).files.insert(id);
         Ok(())
     }
 
-    /// Gives the space of a range back, where the file system can.
+    /// Frees the space of a range, if the file system supports it.
     pub fn punch(&self, id: u64, offset: u64, length: u64) -> io::Result<()> {
         let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         match fallocate(self.writable(id)?, mode, offset, length) {
@@ -231,7 +231,7 @@ impl Media {
         std::mem::take(&mut *lock(&self.dirty))
     }
 
-    /// Makes durable what was written to `dirty`, and perhaps more.
+    /// Makes the writes to `dirty` durable, and possibly others.
     pub fn sync(&self, dirty: &DirtyFiles) -> io::Result<()> {
         if !self.sync || dirty.is_empty() {
             return Ok(());
@@ -245,7 +245,7 @@ impl Media {
         for id in &dirty.files {
             match self.readable(*id) {
                 Ok(file) => file.sync_data()?,
-                // Removed in the meantime.
+                // The file was removed meanwhile.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }
@@ -253,13 +253,13 @@ impl Media {
         Ok(())
     }
 
-    /// Bytes of the file system that unprivileged writers may still use.
+    /// Bytes that unprivileged writers may still use.
     pub fn bytes_available(&self) -> io::Result<u64> {
         let stat = rustix::fs::fstatvfs(&self.root)?;
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 
-    /// The ids that have a file.
+    /// Ids that have a file.
     pub fn files(&self) -> io::Result<BTreeSet<u64>> {
         let mut ids = BTreeSet::new();
         for directory in std::fs::read_dir(&self.objects)? {
@@ -284,8 +284,8 @@ impl Media {
         self.open_file(id, OFlags::RDWR)
     }
 
-    /// A file that somebody removed comes back; the blocks that were lost with it fail their
-    /// checksums until they are written again.
+    /// Creates the file again if it was removed from outside; its lost blocks fail their checksums until they
+    /// are written.
     fn writable(&self, id: u64) -> io::Result<Arc<File>> {
         self.open_file(id, OFlags::RDWR | OFlags::CREATE)
     }

@@ -15,44 +15,44 @@ use types::HObject;
 
 /// The version of the onode's encoding.
 const ONODE_VERSION: u8 = 1;
-/// The memory of an object without what varies: its structure, name and places in the cache.
+/// Memory in bytes of an object's fixed parts: structure, name and cache entries.
 const OBJECT_WEIGHT: usize = 900;
 
-/// A name and what is known about it. There is at most one `Object` per name in memory; whoever
-/// reads or changes the object's state or data holds the lock on its body.
+/// A name and the state of its object. There is at most one `Object` per name in memory; readers and writers
+/// of its state or data hold the lock on its body.
 #[derive(Debug)]
 pub struct Object {
     pub collection: Collection,
     pub name: HObject,
     pub body: Mutex<Body>,
-    /// Used since the cache last looked.
+    /// Used since the last round of eviction.
     pub referenced: AtomicBool,
 }
 
 #[derive(Debug)]
 pub struct Body {
-    /// Absence is remembered too.
+    /// Absence is cached too.
     pub exists: bool,
-    /// Names this incarnation in the database and, if its data is in a file, the file. Never reused.
+    /// Id of this incarnation in the database and, if its data is in a file, of the file. Never reused.
     pub id: u64,
     pub data: Data,
     pub attrs: Attrs,
     pub omap: Omap,
 }
 
-/// Attributes as they are stored, in one piece of memory that belongs to nobody else. (The maps that
-/// requests bring refer to the messages they came in, and would keep those.)
+/// Attributes in their stored form, in memory of their own. (The maps in requests refer to the messages they
+/// came in, and would keep those.)
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Attrs(Bytes);
 
 #[derive(Debug, Default)]
 pub struct Omap {
     pub header: Bytes,
-    /// Whether the object ever had a key: if not, there is nothing to look for.
+    /// Whether the object ever had a key: if not, no lookup is necessary.
     pub used: bool,
     /// Changes since the last freeze.
     pub current: Overlay,
-    /// Changes that the running checkpoint is writing.
+    /// Changes that the running checkpoint writes.
     pub frozen: Option<Arc<Overlay>>,
 }
 
@@ -65,14 +65,14 @@ pub struct Onode {
     pub attrs: Attrs,
     pub omap_header: Bytes,
     pub omap_used: bool,
-    /// All checksums there are; the first chunk of them follows.
+    /// Number of all checksums; the first chunk of them follows.
     pub sums_len: u32,
     pub first_sums: Vec<u32>,
 }
 
 impl Object {
     pub fn new(collection: Collection, name: &HObject, body: Body) -> Arc<Object> {
-        // The name that is asked for refers to a message, which must not live as long as this.
+        // A copy, since the name in the request refers to a message that must not live as long.
         let own = |bytes: &Bytes| Bytes::copy_from_slice(bytes);
         let (namespace, key, own_name) = (own(&name.namespace), own(&name.key), own(&name.name));
         let name = HObject { namespace, key, name: own_name, ..*name };
@@ -121,7 +121,7 @@ impl Body {
         }
     }
 
-    /// Roughly the memory it takes.
+    /// Approximate memory in bytes.
     pub fn weight(&self) -> usize {
         let sums = size_of_val(self.data.sums());
         OBJECT_WEIGHT + self.attrs.0.len() + sums + self.omap.header.len()
@@ -133,9 +133,9 @@ impl Attrs {
         if map.is_empty() { Attrs::default() } else { Attrs(encode_to_bytes(map)) }
     }
 
-    /// Names and values refer to the attributes' memory.
+    /// Names and values refer to the memory of the attributes.
     pub fn to_map(&self) -> BTreeMap<Bytes, Bytes> {
-        // They were checked when they were made.
+        // They were validated when they were made.
         self.decode().unwrap_or_default()
     }
 
@@ -152,7 +152,7 @@ impl Attrs {
 }
 
 impl Omap {
-    /// From top to bottom; what is below them is in the database.
+    /// From top to bottom; the database is below them.
     pub fn layers(&self) -> Vec<&Overlay> {
         std::iter::once(&self.current).chain(self.frozen.as_deref()).collect()
     }

@@ -12,16 +12,16 @@ use store::OmapPage;
 /// Invariants: `removed` holds disjoint, non-adjacent, non-empty ranges, and is empty if `cleared`.
 #[derive(Debug, Default)]
 pub struct Overlay {
-    /// Nothing below counts.
+    /// Hides all layers below.
     pub cleared: bool,
-    /// Ranges (first inclusive, last exclusive) of which nothing below counts.
+    /// Ranges (first inclusive, last exclusive) that are hidden in the layers below.
     pub removed: BTreeMap<Bytes, Bytes>,
     /// `None` is a removed key.
     pub pairs: BTreeMap<Bytes, Option<Bytes>>,
 }
 
 impl Overlay {
-    /// The overlay of an object that is new.
+    /// The overlay of a new object.
     pub fn cleared() -> Self {
         Overlay { cleared: true, ..Overlay::default() }
     }
@@ -31,7 +31,7 @@ impl Overlay {
     }
 
     pub fn set(&mut self, pairs: &BTreeMap<Bytes, Bytes>) {
-        // Copied out of the message that brought them, which would stay in memory.
+        // A copy, since the message would stay in memory otherwise.
         let own = |bytes: &Bytes| Bytes::copy_from_slice(bytes);
         let owned = |(key, value): (&Bytes, &Bytes)| (own(key), Some(own(value)));
         self.pairs.extend(pairs.iter().map(owned));
@@ -81,7 +81,7 @@ impl Overlay {
         self.cleared || range().is_some_and(|(_, last)| key < last)
     }
 
-    /// What this layer says of a key: `None` if it is for those below to say.
+    /// This layer's answer for a key: `None` if the layers below decide.
     fn lookup(&self, key: &Bytes) -> Option<Option<Bytes>> {
         match self.pairs.get(key) {
             Some(known) => Some(known.clone()),
@@ -90,7 +90,7 @@ impl Overlay {
     }
 }
 
-/// The value of a key, `base` being asked if no layer knows.
+/// The value of a key; `base` is called if no layer decides.
 pub fn lookup<E>(
     layers: &[&Overlay],
     key: &Bytes,
@@ -102,7 +102,7 @@ pub fn lookup<E>(
     }
 }
 
-/// Which pairs to list, as `RequestKind::OmapList` asks.
+/// Range and bounds of a listing, as in `RequestKind::OmapList`.
 #[derive(Debug, Clone)]
 pub struct PageRequest {
     pub after: Option<Bytes>,
@@ -117,7 +117,7 @@ impl PageRequest {
         PageRequest { after, prefix, entries_max: usize::MAX, bytes_max: usize::MAX }
     }
 
-    /// Where the first key lies.
+    /// Start of the listing.
     pub fn start(&self) -> Bound<&Bytes> {
         match &self.after {
             Some(after) if *after >= self.prefix => Bound::Excluded(after),

@@ -1,4 +1,4 @@
-//! Answers to reads, on the host's thread if that takes no waiting, else on a reader thread.
+//! Executes reads, on the host's thread if that needs no waiting, else on a reader thread.
 
 use crate::base::Snapshot;
 use crate::cache::Store;
@@ -17,11 +17,11 @@ use store::{
 };
 use types::HObject;
 
-/// Larger reads would hold up the host while they copy.
+/// Bytes above which a read goes to a reader thread, since copying would delay the host.
 const INLINE_READ_MAX: u64 = 64 << 10;
 const READERS: usize = 2;
 
-/// Why there is no answer.
+/// Reason why a read has no result.
 enum Failure {
     WouldWait,
     Store(StoreError),
@@ -35,7 +35,7 @@ impl From<FilesError> for Failure {
     }
 }
 
-/// The answer to a read if it can be given without waiting.
+/// The result of a read if it needs no waiting.
 pub fn answer_now(store: &Store, kind: &RequestKind) -> Option<Result<Outcome, StoreError>> {
     match answer(store, kind, false) {
         Ok(outcome) => Some(Ok(outcome)),
@@ -170,14 +170,14 @@ fn has_pairs(store: &Store, body: &Body, may_wait: bool) -> Answer<bool> {
     Ok(!omap_page(store, body, &request, may_wait)?.pairs.is_empty())
 }
 
-/// The base's snapshot if it matters for this omap and may be asked.
+/// The database snapshot, if this omap needs it and waiting is allowed.
 fn omap_base(store: &Store, body: &Body, may_wait: bool) -> Answer<Option<Arc<Snapshot>>> {
     let layers = body.omap.layers();
     if !body.omap.used || layers.iter().any(|layer| layer.cleared) {
         return Ok(None);
     }
     wait_allowed(may_wait)?;
-    // Taken while the body is locked, so that it fits the layers.
+    // Taken while the body is locked, so that it matches the layers.
     Ok(Some(store.base.snapshot()))
 }
 
@@ -224,7 +224,7 @@ fn usage(store: &Store) -> Result<Usage, FilesError> {
     })
 }
 
-/// Threads that answer the reads that have to wait.
+/// Threads for the reads that have to wait.
 pub struct Readers {
     requests: Option<Sender<Request>>,
     threads: Vec<JoinHandle<()>>,

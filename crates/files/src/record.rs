@@ -18,17 +18,17 @@ pub struct CloneBase {
     pub sums: Vec<u32>,
 }
 
-/// A transaction with what was decided about it.
+/// A transaction with the decisions made at its preparation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Applying it gives new objects ids from this one on, at most as many as it has changes.
+    /// New objects get ids from this one on, at most one per change.
     pub reserved_id: u64,
     /// One per `Change::Clone`, in order.
     pub clones: Vec<CloneBase>,
     pub transaction: Transaction,
 }
 
-/// A record's bytes, the data by reference.
+/// A record's bytes; the data is held by reference.
 #[derive(Debug)]
 pub struct Encoded {
     fields: Vec<u8>,
@@ -53,7 +53,7 @@ impl Record {
         Encoded { fields: w.into_vec(), data, data_len }
     }
 
-    /// Reads one record; the data of its writes refers to `body`, in which `r` reads.
+    /// Decodes one record; its data refers to `body`, in which `r` reads.
     pub fn decode(r: &mut Reader<'_>, body: &Bytes) -> Result<Record> {
         let fields = r.blob("record fields")?;
         let at = *r;

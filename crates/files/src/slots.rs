@@ -1,14 +1,14 @@
-//! Which slots of the slab files are in use.
+//! Allocation of the slots of slab files.
 //!
-//! A slot is a place for the data of one small object. Slots that are released stay out of use until
-//! the checkpoint that makes their release durable has finished: until then a replay of the log may
-//! still write into them ("file-store.md", recovery).
+//! A slot holds the data of one small object. A released slot stays allocated until the checkpoint that makes
+//! its release durable has finished: until then a replay of the log may still write into it ("file-store.md",
+//! recovery).
 
 use std::collections::BTreeSet;
 
-/// Capacities of the slots of each slab file. What outgrows the largest gets a file of its own.
+/// Slot sizes of the slab files, in bytes. A larger object gets a file of its own.
 pub const CLASSES: [u64; 3] = [4 << 10, 16 << 10, 64 << 10];
-/// Slots per stored piece of a bitmap.
+/// Slots per stored chunk of a bitmap.
 pub const SLOTS_PER_CHUNK: u64 = 4096;
 const WORDS_PER_CHUNK: usize = (SLOTS_PER_CHUNK / 64) as usize;
 
@@ -23,7 +23,7 @@ pub struct Slot {
     pub index: u64,
 }
 
-/// A piece of a bitmap, as it is stored.
+/// A stored chunk of a bitmap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
     pub class: u8,
@@ -36,20 +36,20 @@ pub struct Slots {
     classes: [Bitmap; CLASSES.len()],
     /// Released since the last freeze.
     released: Vec<Slot>,
-    /// Released before it; the running checkpoint makes that durable.
+    /// Released before it; the running checkpoint makes the release durable.
     frozen: Vec<Slot>,
 }
 
 #[derive(Debug, Default)]
 struct Bitmap {
     words: Vec<u64>,
-    /// No word before this one has a free slot.
+    /// All words before this one are full.
     search_from: usize,
     dirty: BTreeSet<u32>,
 }
 
 impl Slots {
-    /// Takes in a stored chunk.
+    /// Loads a stored chunk.
     pub fn load(&mut self, chunk: &Chunk) {
         let Some(bitmap) = self.classes.get_mut(usize::from(chunk.class)) else { return };
         let start = chunk.number as usize * WORDS_PER_CHUNK;
@@ -76,14 +76,14 @@ impl Slots {
         self.classes.get(usize::from(slot.class)).is_some_and(|bitmap| bitmap.get(slot.index))
     }
 
-    /// Slots in use, released ones not counted.
+    /// Slots in use, without released ones.
     pub fn used(&self) -> u64 {
         let words = self.classes.iter().flat_map(|bitmap| &bitmap.words);
         let all: u64 = words.map(|word| u64::from(word.count_ones())).sum();
         all - (self.released.len() + self.frozen.len()) as u64
     }
 
-    /// The chunks that changed, in which the slots released so far are free.
+    /// The changed chunks, in which the slots released so far are free.
     pub fn freeze(&mut self) -> Vec<Chunk> {
         debug_assert!(self.frozen.is_empty(), "one checkpoint at a time");
         self.frozen = std::mem::take(&mut self.released);
@@ -96,11 +96,11 @@ impl Slots {
         chunks
     }
 
-    /// The checkpoint has finished: the frozen slots may be used again.
+    /// Ends a checkpoint: the frozen slots can be reused.
     pub fn thaw(&mut self) {
         for slot in std::mem::take(&mut self.frozen) {
             let bitmap = &mut self.classes[usize::from(slot.class)];
-            // The stored chunk says so already.
+            // The stored chunk has the slot as free already.
             let was_dirty = bitmap.dirty.contains(&chunk_of(slot.index));
             bitmap.set(slot.index, false);
             if !was_dirty {

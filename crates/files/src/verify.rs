@@ -1,4 +1,4 @@
-//! Checks that everything in the store fits together; for tests and for doubt.
+//! Offline check (fsck) of the store.
 
 use crate::FilesError;
 use crate::cache::Store;
@@ -9,11 +9,11 @@ use std::sync::atomic::Ordering;
 use store::Collection;
 use types::HObject;
 
-/// What is wrong.
+/// A violated invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// The log is damaged at this transaction: until the next checkpoint, a crash would have lost it and
-    /// all behind it.
+    /// The log is damaged at this transaction: until the next checkpoint, a crash would have lost it and all
+    /// later ones.
     Log {
         missing: u64,
     },
@@ -29,19 +29,19 @@ pub enum Fault {
     /// Two objects have the same id.
     IdUsedTwice(u64),
     SlotUsedTwice(Slot),
-    /// In use by an object, free in the bitmap.
+    /// A slot that an object uses is free in the bitmap.
     SlotNotMarked(Slot),
-    /// Counted: slots or blocks or objects.
+    /// Wrong count of slots, blocks or objects.
     Count {
         what: &'static str,
         counted: u64,
         recorded: u64,
     },
-    /// A file that belongs to no object.
+    /// A file without an object.
     Orphan(u64),
 }
 
-/// Compares the database with itself and with the files. Nothing may be dirty or in progress.
+/// Compares the database with itself and with the files. No change may be dirty or in progress.
 pub fn verify(store: &Store) -> Result<Vec<Fault>, FilesError> {
     let snapshot = store.base.snapshot();
     let mut slots = Slots::default();

@@ -1,4 +1,4 @@
-//! What was acknowledged survives, and every transaction is there as a whole or not at all:
+//! Acknowledged transactions survive, and every transaction is atomic:
 //! * when the process is killed under load, again and again;
 //! * when the machine dies, leaving any mixture of old and new blocks in the data files;
 //! * when the last write to the log is torn anywhere.
@@ -43,8 +43,7 @@ fn prologue() -> Vec<Transaction> {
     [0, 1].map(|number| one(collection(number), Change::CreateCollection)).into()
 }
 
-/// Not a test of its own: the process that is killed. Prints the number of each transaction that
-/// was acknowledged.
+/// The process that is killed, not a test of its own. Prints the number of each acknowledged transaction.
 #[test]
 fn child_under_load() {
     let Ok(directory) = std::env::var(CHILD_DIRECTORY) else { return };
@@ -58,7 +57,7 @@ fn child_under_load() {
         store.submit(RequestKind::Commit(numbered(&mut generator, number)));
         if number >= acked + IN_FLIGHT {
             assert_eq!(store.next().outcome, Ok(Outcome::Committed));
-            // Past the test harness, which captures what is printed.
+            // Written to stderr, since the test harness captures stdout.
             writeln!(std::io::stderr(), "acked {acked}").unwrap();
             acked += 1;
         }
@@ -80,7 +79,7 @@ fn start_child(directory: &Path, start: u64) -> Child {
         .unwrap()
 }
 
-/// Kills the child after so many acknowledgements; how many it gave in the end.
+/// Kills the child after this many acknowledgements; returns the final number.
 fn kill_after(mut child: Child, acks: u64) -> u64 {
     let lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let mut acked = 0;
@@ -185,7 +184,7 @@ fn any_mixture_of_old_and_new_blocks_recovers() {
             std::fs::create_dir_all(&image).unwrap();
             copy_directory(&live, &image);
             mix(&old, &image, &mut prng);
-            // Dies again while it recovers, then comes back.
+            // The machine dies again during recovery.
             Driver::open(&image, &options).store.abandon();
             mix(&old, &image, &mut prng);
             let mut store = Driver::open(&image, &options);

@@ -1,4 +1,4 @@
-//! Damaged data, full stores, failing devices: the right error, and nothing worse.
+//! Damaged data, full stores and failing devices cause the right errors.
 
 mod common;
 
@@ -46,7 +46,7 @@ fn damage_is_found_with_its_range_and_does_not_become_valid() {
     assert_eq!(store.execute(read(7, 0, 12_288)), corrupt);
     assert_eq!(store.execute(read(7, 8191, 1)), corrupt);
     assert_eq!(data(store.execute(read(7, 0, 4096))).len(), 4096);
-    // A write of a part of the block keeps the damage visible, one of the whole repairs it.
+    // A partial write keeps the block invalid; a write of the whole block repairs it.
     store.commit(one(PG(), write(7, 4100, 10))).unwrap();
     assert_eq!(store.execute(read(7, 4096, 1)), corrupt);
     let faults = store.store.verify().unwrap();
@@ -67,7 +67,7 @@ fn damage_in_the_middle_of_the_log_keeps_the_store_from_opening_and_verify_tells
     let rot = || {
         let path = scratch.path().join("log");
         let file = std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
-        // The header and the batch of the collection have a block each, writes two.
+        // The header and the batch of the collection take one block each, writes two.
         file.write_all_at(b"rot", 4096 + 4096 + 3 * 8192 + 600).unwrap();
     };
     let mut store = open(&scratch, &options);
@@ -88,7 +88,7 @@ fn damage_in_the_middle_of_the_log_keeps_the_store_from_opening_and_verify_tells
     rot();
     let faults = store.store.verify().unwrap();
     assert_eq!(faults, [Fault::Log { missing: 4 }]);
-    // The checkpoint has made it good.
+    // The checkpoint has made the damage harmless.
     assert_sound(&mut store);
     assert_eq!(data(store.execute(read(9, 0, 10))), vec![9; 10]);
 }

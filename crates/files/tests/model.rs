@@ -1,4 +1,4 @@
-//! The store does what `MemStore` does, whatever is reopened, checkpointed or abandoned in between.
+//! The store equals `MemStore` across reopening, checkpoints and crashes.
 
 mod common;
 
@@ -14,7 +14,7 @@ fn run(seed: u64, steps: usize, options: &Options) {
     let mut model = MemStore::new();
     let mut store = Driver::open(scratch.path(), options);
     for _ in 0..steps {
-        // Several at once share a batch.
+        // Concurrent transactions share a batch.
         let burst = generator.prng.range(1..5);
         for _ in 0..burst {
             let transaction = generator.transaction();

@@ -1,4 +1,4 @@
-//! What is checked, with whom, and how.
+//! The checks, with the clients and modes for which they run.
 
 use crate::clients::Clients;
 use crate::cluster::{self, Cluster};
@@ -38,7 +38,7 @@ pub enum Check {
     Upstream,
 }
 
-/// How clients connect.
+/// Connection mode of the clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     Crc,
@@ -158,7 +158,7 @@ impl Mode {
     }
 }
 
-/// The combinations that make sense for these clients.
+/// The sensible combinations for these clients.
 pub fn plan(clients: &Clients, short: bool) -> Vec<(Check, Mode)> {
     let mut plan: Vec<(Check, Mode)> = Vec::new();
     for check in Check::ALL {
@@ -170,7 +170,7 @@ pub fn plan(clients: &Clients, short: bool) -> Vec<(Check, Mode)> {
                 plan.extend([Mode::Crc, Mode::Secure].map(|mode| (check, mode)));
             }
             Check::Upstream | Check::RadosModel if clients.name() != "20.2" => {}
-            // The release whose answers are kept.
+            // The recorded answers are of release 18.2.
             Check::CompareCommands if clients.name() != "18.2" => {}
             Check::Guest | Check::ManyGroups if short => {}
             Check::SourceTree
@@ -217,7 +217,7 @@ impl Run<'_> {
         ]
     }
 
-    /// The program under test, where these clients are.
+    /// The program under test, as a path at the clients.
     fn binary(&self) -> Result<PathBuf> {
         let binary = cluster::binary()?;
         if *self.clients == Clients::Host {
@@ -276,7 +276,7 @@ pub fn execute(run: &Run<'_>) -> Result<()> {
     result
 }
 
-/// Runs to the end; what it said is shown, indented, and is the error if it fails.
+/// Runs a command to its end; shows its output, indented, and returns it as the error on failure.
 fn finish(command: &mut Command) -> Result<()> {
     let output = command.output()?;
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
@@ -297,8 +297,8 @@ fn tail(text: &str) -> String {
 const SOURCE_TREE: &str = include_str!("../checks/source_tree.py");
 const KILLS: [u64; 4] = [2000, 2000, 2500, 3000];
 
-/// A kernel source tree stored file by file while the cluster is killed again and again; everything
-/// that was acknowledged must read back.
+/// Stores a kernel source tree file by file while the cluster is killed again and again; everything
+/// acknowledged must read back.
 fn source_tree(run: &Run<'_>, cluster: &mut Cluster) -> Result<()> {
     let script = run.write_script("source_tree.py", SOURCE_TREE)?;
     let journal = run.directory.join("journal");
@@ -316,7 +316,7 @@ fn source_tree(run: &Run<'_>, cluster: &mut Cluster) -> Result<()> {
     let store = ["store", &tarball, &journal, limit];
     for pause_ms in kills {
         let mut child = python(&store).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-        // Not a wait for something to become true: the moment of the kill is arbitrary by intent.
+        // Not a wait for a condition: the moment of the kill is arbitrary on purpose.
         std::thread::sleep(Duration::from_millis(*pause_ms));
         cluster.kill()?;
         cluster.up()?;
@@ -406,7 +406,7 @@ fn with_machine(run: &Run<'_>, name: &str, text: &str) -> Result<()> {
     script_that_starts_all(run, name, text, [])
 }
 
-/// Only the client's program runs in its root: the daemons and the script are this machine's.
+/// Only the client's program runs in its root; daemons and script run on the host.
 fn rados_model(run: &Run<'_>) -> Result<()> {
     let Clients::Chroot { root, .. } = run.clients else { bail!("needs the clients of 20.2") };
     let client = ("CLIENT", format!("chroot {}", root.display()));
@@ -435,10 +435,10 @@ fn script_that_starts_all(
 }
 
 const FULL_DISK: &str = include_str!("../checks/full_disk.py");
-/// Of each OSD. Several clusters must fit one machine.
+/// Disk size of each OSD. Several clusters must fit one machine.
 const DISK_SIZE: &str = "2G";
 const SMALL_DISK: &str = "512M";
-/// For what is written as fast as the disk takes it.
+/// Disk size for checks that write at full speed.
 const LARGE_DISK: &str = "4G";
 
 /// Disks that fill up, with a kill while they are full, and are emptied again.
@@ -462,7 +462,7 @@ fn full_disk(run: &Run<'_>, cluster: &mut Cluster) -> Result<()> {
     cluster.fsck()
 }
 
-/// Some 750 commands, whose answers by Ceph 18.2.7 are kept beside the script.
+/// Compares the results of some 750 commands with those recorded from Ceph 18.2.7.
 fn compare_commands(run: &Run<'_>, cluster: &Cluster) -> Result<()> {
     let text = include_str!("../checks/compare_commands.py");
     let script = run.write_script("compare_commands.py", text)?;
@@ -475,7 +475,7 @@ fn compare_commands(run: &Run<'_>, cluster: &Cluster) -> Result<()> {
     finish(command.arg("--answers").arg(answers).arg("--differences").arg(differences))
 }
 
-/// Memory that a daemon may keep after the attacks, for buffers it had not needed before.
+/// KiB of memory that a daemon may keep after the attacks, for buffers it had not needed before.
 const GROWTH_KIB_MAX: u64 = 48 << 10;
 
 fn bad_input(run: &Run<'_>, cluster: &Cluster) -> Result<()> {

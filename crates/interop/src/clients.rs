@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Where a set of client programs comes from.
+/// Source of a set of client programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Clients {
     /// Installed on this machine (16.2 on Debian 12).
@@ -86,7 +86,7 @@ impl Clients {
         }
     }
 
-    /// A command that runs `program` where these clients are, with nothing but the given environment.
+    /// A command that runs `program` in the clients' root, with nothing but the given environment.
     pub fn command(&self, program: &str, environment: &[(&str, String)]) -> Command {
         let path = "PATH=/usr/sbin:/usr/bin:/sbin:/bin";
         let mut command = match self {
@@ -104,7 +104,7 @@ impl Clients {
     }
 }
 
-/// Whether a chroot was made, and with all that is needed today.
+/// True if the chroot exists with all packages needed.
 fn has_packages(root: &Path, packages: &str) -> bool {
     root.join(".complete").exists()
         && shell(&format!("chroot {} dpkg -s {packages}", root.display())).is_ok()

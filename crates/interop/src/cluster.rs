@@ -8,9 +8,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// How long a start may take; it takes well under two seconds.
+/// Bound for the time of a start, which takes well under two seconds.
 const START_TIME_MAX: Duration = Duration::from_secs(60);
-/// How the line begins that `sepiola up` prints when clients may come.
+/// Beginnings of the line that `sepiola up` prints when clients can connect.
 const READY: [&str; 2] = ["healthy:", "ready:"];
 
 pub struct Cluster {
@@ -21,7 +21,7 @@ pub struct Cluster {
     process: Option<Child>,
 }
 
-/// The program under test, which lies beside this one.
+/// The program under test, in the directory of this one.
 pub fn binary() -> Result<PathBuf> {
     Ok(std::env::current_exe()?.with_file_name("sepiola"))
 }
@@ -43,7 +43,7 @@ impl Cluster {
         self.process.as_ref().map(Child::id)
     }
 
-    /// Starts the process and waits until it says that the cluster is healthy.
+    /// Starts the process and waits until it reports a healthy cluster.
     pub fn up(&mut self) -> Result<()> {
         let log =
             fs::File::options().create(true).append(true).open(self.data.with_extension("log"))?;
@@ -82,7 +82,7 @@ impl Cluster {
         format!("{last}; see {}", self.log().display())
     }
 
-    /// SIGKILL: whatever was not flushed is lost to the process.
+    /// SIGKILL: the process loses everything not flushed.
     pub fn kill(&mut self) -> Result<()> {
         if let Some(mut child) = self.process.take() {
             child.kill()?;

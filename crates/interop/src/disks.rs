@@ -1,4 +1,4 @@
-//! The disks that clusters leave behind, and their space.
+//! Disk files of finished clusters.
 
 use anyhow::{Context, Result};
 use std::fs;
@@ -7,10 +7,10 @@ use std::path::Path;
 /// A file of this length is a disk, not a log.
 const DISK_LEN_MIN: u64 = 64 << 20;
 
-/// Gives back the space of all disks below `directory` and keeps the rest.
+/// Frees the space of all disks below `directory` and keeps the other files.
 ///
-/// Removing a file does not: a ring that the kernel has not taken down yet holds the file for a
-/// while after its process has ended, and the next cluster would find no space.
+/// Removing a disk file is not enough: a ring that the kernel has not taken down yet keeps the file open
+/// after its process has ended, and the next cluster would find no space.
 pub fn empty(directory: &Path) -> Result<()> {
     for entry in fs::read_dir(directory).with_context(|| directory.display().to_string())? {
         let entry = entry?;

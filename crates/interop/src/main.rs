@@ -85,7 +85,7 @@ fn run(
     let start = std::time::Instant::now();
     let run = Run { clients, check, mode, short: options.short, directory: &directory };
     let outcome = checks::execute(&run);
-    // The disks of one cluster are gigabytes, which the next one needs.
+    // The disks of one cluster take gigabytes, which the next one needs.
     if !options.keep {
         disks::empty(&directory)?;
     }
@@ -126,7 +126,7 @@ fn parse() -> Result<Option<Options>> {
 fn scratch_directory() -> Result<PathBuf> {
     let path = std::env::temp_dir().join(format!("sepiola-interop-{}", std::process::id()));
     std::fs::create_dir_all(&path)?;
-    // Some clients leave files where they are started (fio: what it verified).
+    // Some clients leave files in the working directory (fio: its verification state).
     std::env::set_current_dir(&path)?;
     Ok(path)
 }

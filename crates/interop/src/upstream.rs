@@ -4,7 +4,7 @@ use crate::checks::Run;
 use crate::cluster::Cluster;
 use anyhow::{Result, bail};
 
-/// A program, and the tests in it that cannot pass yet, each pattern with the reason.
+/// A program, with patterns of tests that cannot pass yet and the reason for each.
 struct Program {
     name: &'static str,
     left_out: &'static [(&'static str, &'static str)],
@@ -75,14 +75,14 @@ const PROGRAMS: &[Program] = &[
     Program { name: "ceph_test_neocls_version", left_out: &[] },
 ];
 
-/// Features of the images, as librbd numbers them: none; `layering`; object maps and all else that is the default; that
-/// and journals.
+/// Feature sets of images, as librbd numbers them: none; `layering`; the default with object maps; the
+/// default with journaling.
 const LIBRBD_FEATURES: [&str; 4] = ["0", "1", "61", "127"];
 const LIBRBD_LEFT_OUT: &[(&str, &str)] = &[
     ("*Encrypt*", "the client derives keys for minutes, and the cluster sees nothing of it"),
     ("*LUKS*", "likewise"),
 ];
-/// Operations on one image and its clones, and what they are chosen by.
+/// Number of operations on one image and its clones.
 const FSX_OPERATIONS: &str = "1500";
 const FSX_SEEDS: [&str; 2] = ["11", "12"];
 
@@ -108,7 +108,7 @@ pub fn run(run: &Run<'_>, cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// One program's tests; what failed. Features are those of the images that it makes.
+/// Runs one program's tests; returns those that failed. Features are those of the images that it creates.
 fn tests(
     run: &Run<'_>,
     cluster: &Cluster,
@@ -118,7 +118,7 @@ fn tests(
 ) -> Result<Option<String>> {
     let mut environment = run.environment(cluster);
     environment.extend(features.map(|features| ("RBD_FEATURES", features.to_owned())));
-    // Else librbd makes no images of format 1 any more.
+    // Without it, librbd refuses to create images of format 1.
     environment.push(("RBD_FORCE_ALLOW_V1", "1".to_owned()));
     let patterns: Vec<&str> = left_out.iter().map(|(pattern, _)| *pattern).collect();
     let filter = format!("--gtest_filter=*-{}", patterns.join(":"));
@@ -137,7 +137,7 @@ fn tests(
     Ok((!output.status.success()).then(failed))
 }
 
-/// Random operations on an image, its clones and its deep copies, compared with files; what failed.
+/// Runs random operations on an image, its clones and deep copies, compared with files; returns failures.
 fn exercise(run: &Run<'_>, cluster: &Cluster, features: &str) -> Result<Vec<String>> {
     let pool = format!("fsx-{features}");
     let mut environment = run.environment(cluster);
@@ -180,7 +180,7 @@ fn count(text: &str, mark: &str) -> usize {
     text.lines().filter(|line| line.starts_with(mark)).count()
 }
 
-/// The names of the tests that failed, once each.
+/// Names of the failed tests, once each.
 fn failures(text: &str) -> Vec<String> {
     const MARK: &str = "[  FAILED  ] ";
     let named = text.lines().filter_map(|line| line.strip_prefix(MARK));

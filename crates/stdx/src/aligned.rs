@@ -1,13 +1,13 @@
-//! Memory that disks can be read into and written from without a copy.
+//! Memory for direct I/O without copies.
 
 use bytes::Bytes;
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 
-/// What O_DIRECT demands of addresses, offsets and lengths on every device we support.
+/// Alignment of addresses, offsets and lengths for O_DIRECT on every supported device, in bytes.
 pub const DIRECT_ALIGNMENT: usize = 4096;
 
-/// Memory that O_DIRECT accepts.
+/// Memory aligned for O_DIRECT.
 pub struct AlignedBuffer {
     pointer: *mut u8,
     length: usize,
@@ -29,8 +29,7 @@ impl AlignedBuffer {
         AlignedBuffer { pointer, length }
     }
 
-    /// The pieces one behind the other, at most `length` bytes, and zeros for what is missing up to the
-    /// next multiple of [`DIRECT_ALIGNMENT`].
+    /// Concatenates pieces up to `length` bytes, with zeros up to the next multiple of [`DIRECT_ALIGNMENT`].
     pub fn gathered(pieces: impl IntoIterator<Item = impl AsRef<[u8]>>, length: usize) -> Self {
         assert!(length > 0, "nothing to gather");
         let layout = Self::layout(length.next_multiple_of(DIRECT_ALIGNMENT));
@@ -117,7 +116,7 @@ mod tests {
         let buffer = AlignedBuffer::gathered(pieces, 5100);
         assert_eq!((buffer.len(), buffer[4999], buffer[5000], buffer[5099]), (8192, 1, 2, 2));
         assert!(buffer[5100..].iter().all(|byte| *byte == 0));
-        // What is missing counts as zeros.
+        // Missing bytes become zeros.
         let short = AlignedBuffer::gathered([[3; 10]], DIRECT_ALIGNMENT);
         assert_eq!((short[9], short[10], short.len()), (3, 0, DIRECT_ALIGNMENT));
     }

@@ -1,7 +1,7 @@
-//! Hash maps with a small fixed hasher: fast, and the same on every run.
+//! Hash maps with a small fixed hasher: fast, and deterministic.
 //!
-//! The hash is not keyed, so whoever chooses the keys can make them collide: for tables whose keys
-//! come from trusted peers or are already hashed. Iteration order must still never decide anything.
+//! The hash is not keyed, so a party that chooses the keys can make them collide: for tables whose keys come
+//! from trusted peers or are already hashed. Logic must not depend on iteration order.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -55,7 +55,7 @@ impl Hasher for FastHasher {
     }
 
     fn finish(&self) -> u64 {
-        // The table looks at the low bits as well, which multiplication hardly mixes.
+        // The table also uses the low bits, which multiplication hardly mixes.
         self.state ^ (self.state >> 32)
     }
 }

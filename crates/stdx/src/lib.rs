@@ -1,5 +1,5 @@
-//! What std lacks, in small parts: a seeded random number generator, hash maps with a fixed hasher,
-//! a slab, aligned memory, and sizes for people.
+//! Small additions to std: a seeded random number generator, hash maps with a fixed hasher, a slab, aligned
+//! memory, and formatted sizes.
 //!
 //! Deliberately without any source of entropy, time or I/O: engines depend on this crate.
 

@@ -1,4 +1,4 @@
-//! Sizes as people write them: `4K`, `128 KiB`, `4M`.
+//! Sizes in bytes as users write them: `4K`, `128 KiB`, `4M`.
 
 const UNITS: [(&str, u32); 6] = [("K", 10), ("M", 20), ("G", 30), ("T", 40), ("P", 50), ("E", 60)];
 
@@ -14,7 +14,7 @@ pub fn format_bytes(bytes: u64) -> String {
     format!("{bytes} B")
 }
 
-/// Understands `4096`, `4K`, `4k`, `4KiB`, `4 KB`; all units are powers of 1024, as Ceph's are.
+/// Parses `4096`, `4K`, `4k`, `4KiB`, `4 KB`; all units are powers of 1024, as Ceph's are.
 pub fn parse_bytes(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());

@@ -24,16 +24,16 @@ use types::HObject;
 
 const DEAD: &str = "input/output error";
 
-/// How slow and how faulty the store is.
+/// Delays and faults of the store.
 #[derive(Debug, Clone)]
 pub struct CrashOptions {
     pub commit_delay: RangeInclusive<Duration>,
     pub read_delay: RangeInclusive<Duration>,
-    /// So many of a million reads of data fail with `Corrupt`.
+    /// Of a million reads of data, this many fail with `Corrupt`.
     pub read_errors_per_million: u64,
-    /// So many of a million commits are refused with `NoSpace`.
+    /// Of a million commits, this many are refused with `NoSpace`.
     pub refusals_per_million: u64,
-    /// `MemStore`'s, if not given.
+    /// In bytes; `None` for the default of `MemStore`.
     pub capacity: Option<u64>,
 }
 
@@ -50,7 +50,7 @@ impl Default for CrashOptions {
 }
 
 impl CrashOptions {
-    /// A store that does everything at the next `advance` and fails never.
+    /// A store without faults that executes everything at the next `advance`.
     pub fn immediate() -> Self {
         let at_once = Duration::ZERO..=Duration::ZERO;
         CrashOptions { commit_delay: at_once.clone(), read_delay: at_once, ..Default::default() }
@@ -62,7 +62,7 @@ struct Pending {
     due: Time,
     token: RequestToken,
     transaction: Transaction,
-    /// Whether later ones build on it.
+    /// Whether later commits build on it.
     is_append: bool,
 }
 
@@ -71,16 +71,16 @@ pub struct CrashStore {
     prng: Prng,
     options: CrashOptions,
     durable: MemStore,
-    /// Objects whose data cannot be read until they are made anew.
+    /// Objects whose data is unreadable until they are created again.
     damaged: BTreeSet<(Collection, HObject)>,
-    /// In the order of submission; `due` never descends.
+    /// In order of submission; `due` is non-decreasing.
     commits: VecDeque<Pending>,
-    /// By due time; the number keeps those of one instant apart.
+    /// By due time; the number distinguishes reads of the same instant.
     reads: BTreeMap<(Time, u64), Request>,
     reads_submitted: u64,
     completions: VecDeque<Completion>,
     is_dead: bool,
-    /// Reads until one fails.
+    /// Number of reads before one fails.
     reads_to_failure: Option<u64>,
 }
 
@@ -135,7 +135,7 @@ impl CrashStore {
         self.commits.push_back(Pending { due, token, transaction, is_append });
     }
 
-    /// When something becomes ready next; now if completions wait.
+    /// Time of the next event; now if completions wait.
     pub fn next_event(&self) -> Option<Time> {
         if !self.completions.is_empty() {
             return Some(Time::ZERO);
@@ -145,7 +145,7 @@ impl CrashStore {
         commit.into_iter().chain(read).min()
     }
 
-    /// Does what is due, in the order in which it is due.
+    /// Executes due requests in the order of their due times.
     pub fn advance(&mut self, now: Time) {
         loop {
             let commit = self.commits.front().map(|pending| pending.due).filter(|due| *due <= now);
@@ -160,19 +160,19 @@ impl CrashStore {
         }
     }
 
-    /// Makes all that was submitted durable and answers all reads.
+    /// Makes everything submitted durable and answers all reads.
     pub fn flush(&mut self) {
         self.advance(Time::FAR_FUTURE);
     }
 
-    /// Makes a random part, in submission order, of what was submitted durable.
+    /// Makes a random prefix of the submitted commits durable.
     pub fn flush_some(&mut self) {
         let count = self.prng.below(self.commits.len() as u64 + 1);
         (0..count).for_each(|_| self.flush_first());
     }
 
-    /// The machine dies and comes back: all requests and completions are gone, and of the commits
-    /// that were not yet flushed a random prefix happens to be durable.
+    /// Crashes and restarts the machine: all requests and completions are lost, and of the commits not yet
+    /// flushed a random prefix is durable.
     pub fn crash(&mut self) {
         if !self.is_dead {
             self.flush_some();
@@ -183,18 +183,18 @@ impl CrashStore {
         self.durable.restart();
     }
 
-    /// The disk is lost.
+    /// Loses the disk's content.
     pub fn wipe(&mut self) {
         self.crash();
         self.durable = self.options.capacity.map_or_else(MemStore::new, MemStore::with_capacity);
     }
 
-    /// From now on so many of a million reads of data fail.
+    /// Sets the number of failing reads per million.
     pub fn set_read_errors(&mut self, per_million: u64) {
         self.options.read_errors_per_million = per_million;
     }
 
-    /// One read fails, after so many others, whatever it reads; if it is tried again it succeeds.
+    /// Fails one read, after `after` others; a retry succeeds.
     pub fn fail_read(&mut self, after: u64) {
         self.reads_to_failure = Some(after);
     }
@@ -203,49 +203,49 @@ impl CrashStore {
         self.reads_to_failure = None;
     }
 
-    /// The device answers nothing but errors, and keeps what is durable.
+    /// The device fails all requests, and keeps its durable content.
     pub fn kill(&mut self) {
         self.is_dead = true;
     }
 
-    /// The device lives, and reads do not fail.
+    /// Ends device and read failures.
     pub fn heal(&mut self) {
         self.is_dead = false;
         self.heal_reads();
         self.set_read_errors(0);
     }
 
-    /// From now on there is room for everything.
+    /// Ends refusals.
     pub fn stop_refusing(&mut self) {
         self.options.refusals_per_million = 0;
     }
 
-    /// The medium loses the data of an object: reading it fails with `Corrupt`.
+    /// Damages the data of an object: reads fail with `Corrupt`.
     pub fn damage(&mut self, collection: Collection, object: &HObject) {
         self.damaged.insert((collection, object.clone()));
     }
 
-    /// It can be read again.
+    /// Makes the data readable again.
     pub fn undo_damage(&mut self, collection: Collection, object: &HObject) {
         self.damaged.remove(&(collection, object.clone()));
     }
 
-    /// Whether any object has lost its data.
+    /// True if any object is damaged.
     pub fn is_damaged(&self) -> bool {
         !self.damaged.is_empty()
     }
 
-    /// Something changes what is stored without telling anybody.
+    /// Changes the stored content silently.
     pub fn tamper(&mut self, transaction: &Transaction) {
         self.durable.apply(transaction).expect("the test knows what is there");
     }
 
-    /// What a restart would find if nothing in flight survived.
+    /// The content after a crash that loses everything in flight.
     pub fn durable(&self) -> &MemStore {
         &self.durable
     }
 
-    /// Commits that are not durable yet.
+    /// Number of commits that are not durable.
     pub fn commits_pending(&self) -> usize {
         self.commits.len()
     }
@@ -277,7 +277,7 @@ impl CrashStore {
         self.completions.push_back(Completion { token, outcome });
     }
 
-    /// Objects that were removed are whole when they are made anew.
+    /// Removed objects lose their damage.
     fn mend(&mut self, transaction: &Transaction) {
         for (at, change) in &transaction.changes {
             match change {

@@ -1,6 +1,6 @@
-//! Which collections take no commits because one was refused ([`crate::RequestKind::Append`]).
+//! Collections that accept no commits, because one was refused ([`crate::RequestKind::Append`]).
 //!
-//! Kept in memory: whoever is started again has nothing on its way.
+//! Kept in memory: after a restart no commit is in flight.
 
 use crate::{Collection, StoreError, Transaction};
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 pub struct Fence(BTreeSet<Collection>);
 
 impl Fence {
-    /// Whether a commit may be tried. Usually there is no fence at all.
+    /// Fails if the transaction names an aborted collection. Usually there are none.
     pub fn check(&self, transaction: &Transaction) -> Result<(), StoreError> {
         if self.0.is_empty() {
             return Ok(());
@@ -18,7 +18,7 @@ impl Fence {
         closed.map_or(Ok(()), |closed| Err(StoreError::Behind(closed)))
     }
 
-    /// A commit to these that others build on was refused.
+    /// Aborts collections, since a commit to them on which others build was refused.
     pub fn close(&mut self, collections: impl IntoIterator<Item = Collection>) {
         self.0.extend(collections);
     }

@@ -1,7 +1,7 @@
-//! Sets of hashes that a placement group covers: those with the same lowest bits.
+//! Sets of hashes with the same lowest bits, as placement groups cover them.
 //!
-//! A listing goes by the reversed hash, so such a set is one range of it. Splitting a group halves
-//! the range again and again; that is what makes moving a part of a collection cheap.
+//! A listing is ordered by the reversed hash, so such a set is one range of it. A split halves the range;
+//! that makes moving a part of a collection cheap.
 
 use codec::{Decode, Encode, Reader, Result, Writer};
 use types::HObject;
@@ -16,7 +16,7 @@ pub struct Hashes {
 impl Hashes {
     pub const ALL: Hashes = Hashes { bits: 0, remainder: 0 };
 
-    /// Bits beyond 32 and bits of the remainder that do not count are left out.
+    /// Bits beyond 32, and bits of the remainder above `bits`, are ignored.
     pub fn new(bits: u8, remainder: u32) -> Self {
         let bits = bits.min(32);
         Hashes { bits, remainder: remainder & mask(bits) }

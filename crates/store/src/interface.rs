@@ -17,18 +17,18 @@ pub struct Request {
 pub enum RequestKind {
     /// Completes when the transaction is durable.
     Commit(Transaction),
-    /// The same, for one that later ones build on: if it is refused, so are all further commits that
-    /// name one of its collections, until the caller has understood ([`RequestKind::Resume`]). So what
-    /// a store holds of such commits is those up to some point, and none beyond.
+    /// A commit on which later ones build: if it is refused, all later commits that name one of its
+    /// collections are refused too, until the caller sends [`RequestKind::Resume`]. So the store holds a
+    /// prefix of such commits.
     Append(Transaction),
-    /// The caller knows which commits were refused, and goes on from there.
+    /// The caller has handled the refusals, and continues from there.
     Resume(Collection),
     /// Size and attributes, or `None` if there is no such object.
     Meta {
         collection: Collection,
         object: HObject,
     },
-    /// Data; what lies beyond the end is left out, holes read as zeros and are told apart.
+    /// Data up to the end of the object; holes read as zeros and are reported.
     Read {
         collection: Collection,
         object: HObject,
@@ -39,7 +39,7 @@ pub enum RequestKind {
         collection: Collection,
         object: HObject,
     },
-    /// The values of those of the keys that exist.
+    /// Values of those of the keys that exist.
     OmapGet {
         collection: Collection,
         object: HObject,
@@ -85,7 +85,7 @@ pub enum Outcome {
     OmapHeader(Bytes),
     OmapPairs(BTreeMap<Bytes, Bytes>),
     OmapPage(OmapPage),
-    /// The objects, and where to go on (`None` at the end).
+    /// The objects, and the position of the next page (`None` at the end).
     List(Vec<HObject>, Option<HObject>),
     Collections(Vec<Collection>),
     Usage(Usage),
@@ -102,15 +102,15 @@ pub struct ObjectMeta {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReadData {
     pub data: Bytes,
-    /// Allocated ranges within what was asked, as (offset in the object, length), ascending. Stores
-    /// may round them outwards to their block size.
+    /// Allocated ranges within the requested one, as (offset in the object, length), ascending. Stores may
+    /// round them outwards to their block size.
     pub extents: Vec<(u64, u64)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OmapPage {
     pub pairs: BTreeMap<Bytes, Bytes>,
-    /// Whether more follow.
+    /// Whether more pairs follow.
     pub more: bool,
 }
 
@@ -135,7 +135,7 @@ pub enum StoreError {
     Corrupt { object: HObject, offset: u64, length: u64 },
     #[error("no space: {needed} bytes needed, {available} available")]
     NoSpace { needed: u64, available: u64 },
-    /// Refused whole, whatever room there is: the caller must ask for less at once.
+    /// Refused as a whole, independent of free space: the caller must split the request.
     #[error("{what} of {size} bytes, this store takes at most {limit} at once")]
     TooLarge { what: &'static str, size: u64, limit: u64 },
     /// See [`RequestKind::Append`].
@@ -146,7 +146,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Of a read: whether it may succeed if it is tried again. What fails once is no damage yet.
+    /// For reads: true if a retry may succeed. A single failure is not yet damage.
     pub fn may_heal(&self) -> bool {
         matches!(self, StoreError::Corrupt { .. } | StoreError::Device(_))
     }

@@ -1,8 +1,8 @@
-//! Keys of metadata tables, for stores that keep ordered ones: bytes whose order is the order of what they name.
+//! Keys of metadata tables in ordered stores: byte strings in the order of the named objects.
 //!
-//! Numbers are big-endian, signed ones with their sign flipped. Names, which may hold any byte and
-//! have any length, write `00` as `00 ff` and end with `00 01`, so that a name sorts before its
-//! extensions and no name's end is mistaken for a byte of it.
+//! Numbers are big-endian, signed ones with their sign flipped. Names, which may hold any byte and have any
+//! length, write `00` as `00 ff` and end with `00 01`, so that a name sorts before its extensions and the end
+//! of a name is not mistaken for one of its bytes.
 
 use crate::Collection;
 use bytes::Bytes;
@@ -20,7 +20,7 @@ pub fn collection_key(collection: Collection) -> Vec<u8> {
     key
 }
 
-/// Behind all objects of the collection.
+/// A key behind all objects of the collection.
 pub fn collection_end(collection: Collection) -> Vec<u8> {
     let mut key = collection_key(collection);
     key.extend([0xff; 9]);
@@ -35,7 +35,7 @@ pub fn object_key(collection: Collection, object: &HObject) -> Vec<u8> {
     key
 }
 
-/// The part of a key that names an object within its collection.
+/// Appends the part of a key that names an object within its collection.
 pub fn push_object(key: &mut Vec<u8>, object: &HObject) {
     push_pool(key, object.pool);
     key.extend(object.reversed_hash().to_be_bytes());
@@ -45,7 +45,7 @@ pub fn push_object(key: &mut Vec<u8>, object: &HObject) {
     key.extend(object.snap.0.to_be_bytes());
 }
 
-/// What the part of a key that names an object begins with.
+/// Appends the beginning of the object part of a key.
 pub fn push_pool(key: &mut Vec<u8>, pool: PoolId) {
     push_signed(key, pool.0);
 }
@@ -62,7 +62,7 @@ pub fn read_object(key: &[u8]) -> Result<(Collection, HObject)> {
     Ok((collection, object))
 }
 
-/// What [`push_object`] wrote.
+/// Decodes the bytes of [`push_object`].
 pub fn take_object(r: &mut Reader<'_>) -> Result<HObject> {
     let pool = PoolId(take_signed(r)?);
     let hash = u32::from_be_bytes(r.array("hash")?).reverse_bits();
@@ -73,7 +73,7 @@ pub fn take_object(r: &mut Reader<'_>) -> Result<HObject> {
     Ok(HObject { snap, ..HObject::head(pool, namespace, key, name, hash) })
 }
 
-/// The key of something that belongs to an object's id.
+/// A key below an object's id.
 pub fn id_key(id: u64, rest: &[u8]) -> Vec<u8> {
     let mut key = Vec::with_capacity(8 + rest.len());
     key.extend(id.to_be_bytes());
@@ -91,7 +91,7 @@ fn push_signed(key: &mut Vec<u8>, value: i64) {
 }
 
 fn push_name(key: &mut Vec<u8>, name: &[u8]) {
-    // Hardly any name has a byte to escape.
+    // Few names have a byte to escape.
     for (number, part) in name.split(|byte| *byte == ESCAPE).enumerate() {
         if number > 0 {
             key.extend_from_slice(&[ESCAPE, ESCAPED_ZERO]);

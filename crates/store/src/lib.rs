@@ -14,7 +14,7 @@
 //! [`mem::MemStore`] is the executable definition: the reference that other stores are tested
 //! against. [`crash::CrashStore`] wraps it with a crash model for the simulator.
 
-// An error names its object; it is rare and never on a hot path.
+// Errors name their object; they are rare and never on a hot path.
 #![allow(clippy::result_large_err)]
 
 pub mod crash;

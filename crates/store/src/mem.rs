@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use types::HObject;
 
-/// Far more than any test writes.
+/// Capacity in bytes; far more than any test writes.
 const CAPACITY_DEFAULT: u64 = 1 << 40;
 
 /// One object.
@@ -47,7 +47,7 @@ pub struct MemStore {
     completions: VecDeque<Completion>,
 }
 
-/// Two stores are equal if they hold the same.
+/// Two stores are equal if their content is equal.
 impl PartialEq for MemStore {
     fn eq(&self, other: &Self) -> bool {
         self.collections == other.collections
@@ -76,7 +76,7 @@ impl MemStore {
         MemStore::with_capacity(CAPACITY_DEFAULT)
     }
 
-    /// A store that is full when it holds `capacity` bytes.
+    /// A store of `capacity` bytes.
     pub fn with_capacity(capacity: u64) -> Self {
         MemStore {
             capacity,
@@ -86,7 +86,7 @@ impl MemStore {
         }
     }
 
-    /// Answers a request without queueing.
+    /// Executes a request without queueing.
     pub fn execute(&mut self, kind: RequestKind) -> Result<Outcome, StoreError> {
         match kind {
             RequestKind::Commit(transaction) => {
@@ -107,7 +107,7 @@ impl MemStore {
         }
     }
 
-    /// Applies all of the transaction or, with an error, nothing.
+    /// Applies the transaction atomically.
     pub fn apply(&mut self, transaction: &Transaction) -> Result<(), StoreError> {
         self.fence.check(transaction)?;
         self.check(transaction)?;
@@ -117,7 +117,7 @@ impl MemStore {
         Ok(())
     }
 
-    /// No more commits, because this one was refused and others build on it.
+    /// Aborts the collections of a refused commit on which others build.
     pub fn close_behind(&mut self, refused: &Transaction) {
         self.fence.close(refused.collections());
     }
@@ -126,7 +126,7 @@ impl MemStore {
         self.fence.open(collection);
     }
 
-    /// What a process knows that is gone with it.
+    /// Drops the state that does not survive a restart.
     pub fn restart(&mut self) {
         self.fence = Fence::default();
         self.completions.clear();
@@ -136,7 +136,7 @@ impl MemStore {
         self.collections.keys().copied()
     }
 
-    /// The objects of a collection in `HObject` order; none if there is no such collection.
+    /// Objects of a collection in `HObject` order; none if the collection does not exist.
     pub fn objects(&self, collection: Collection) -> impl Iterator<Item = (&HObject, &MemObject)> {
         self.collections.get(&collection).into_iter().flatten()
     }
@@ -196,7 +196,7 @@ impl MemStore {
 
     fn check_space(&self, transaction: &Transaction) -> Result<(), StoreError> {
         let needed = transaction.bytes_added();
-        // Cheap for the usual store, which is nowhere near full.
+        // A shortcut for the default capacity, which is never reached.
         if needed == 0 || self.capacity == CAPACITY_DEFAULT {
             return Ok(());
         }

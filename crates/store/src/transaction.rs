@@ -1,4 +1,4 @@
-//! Transactions: what changes, together.
+//! Transactions: sets of changes that are atomic.
 
 use crate::Hashes;
 use bytes::Bytes;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use types::{HObject, PgId};
 
-/// A set of objects that move together: those of one placement group.
+/// The objects of one placement group in this store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Collection(pub PgId);
 
@@ -29,21 +29,21 @@ impl Decode for Collection {
     }
 }
 
-/// Changes that become durable together or not at all, applied in their order.
+/// Changes that become durable atomically, applied in order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Transaction {
     pub changes: Vec<(Collection, Change)>,
 }
 
-/// One change. All but `Remove` and those of collections create the object if it does not exist;
-/// `Remove` of an absent object does nothing.
+/// One change. All changes except `Remove` and those of collections create the object if it does not exist;
+/// `Remove` of an absent object has no effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     CreateCollection,
-    /// Removes the collection and all that is in it.
+    /// Removes the collection and all of its objects.
     RemoveCollection,
-    /// Moves the objects with these hashes to another collection, in place of what that has with
-    /// such hashes. With this, a placement group splits, and takes a part back when it merges.
+    /// Moves the objects with these hashes to another collection, where they replace all objects with such
+    /// hashes. A placement group splits and merges by this.
     MoveObjects {
         target: Collection,
         hashes: Hashes,
@@ -62,7 +62,7 @@ pub enum Change {
         offset: u64,
         length: u64,
     },
-    /// Cuts or extends (with a hole) to `size`.
+    /// Truncates or extends (with a hole) to `size`.
     Truncate {
         object: HObject,
         size: u64,
@@ -100,25 +100,25 @@ pub enum Change {
     OmapClear {
         object: HObject,
     },
-    /// Makes `target` an exact copy of `object` (data, attributes, omap), replacing what it was.
+    /// Makes `target` an exact copy of `object` (data, attributes, omap), replacing its former content.
     Clone {
         object: HObject,
         target: HObject,
     },
 }
 
-/// Of bytes that a transaction adds if it counts as [`Purpose::Bookkeeping`].
+/// Bound of the bytes that a transaction of [`Purpose::Bookkeeping`] adds.
 pub const BOOKKEEPING_BYTES_MAX: u64 = 64 << 10;
 
-/// What a transaction is for, as far as it matters to a store that is nearly full.
+/// Purpose of a transaction, which decides about it when a store is nearly full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// It adds nothing.
+    /// Adds no bytes.
     Removal,
-    /// It adds a little to what a placement group keeps about itself, and else only removes. Groups
-    /// keep that in objects without a name, which clients cannot address.
+    /// Adds few bytes to the metadata of a placement group, and otherwise only removes. Groups keep metadata
+    /// in objects without a name, which clients cannot address.
     Bookkeeping,
-    /// It adds to what clients store.
+    /// Adds client data.
     Addition,
 }
 
@@ -135,13 +135,13 @@ impl Transaction {
         self.changes.is_empty()
     }
 
-    /// All collections that it names, some of them more than once.
+    /// All collections named in the transaction, possibly with repetitions.
     pub fn collections(&self) -> impl Iterator<Item = Collection> + '_ {
         let targets = self.changes.iter().filter_map(|(_, change)| change.target_collection());
         self.changes.iter().map(|(collection, _)| *collection).chain(targets)
     }
 
-    /// Bytes of object data in it.
+    /// Bytes of object data in the transaction.
     pub fn data_len(&self) -> u64 {
         let data = |change: &Change| match change {
             Change::Write { data, .. } => data.len() as u64,
@@ -150,8 +150,8 @@ impl Transaction {
         self.changes.iter().map(|(_, change)| data(change)).sum()
     }
 
-    /// Bytes that the transaction adds at most: data, omap and attributes. What a clone adds is left
-    /// out, for only the store knows it.
+    /// Upper bound of the bytes that the transaction adds: data, omap and attributes. Clones are not counted,
+    /// since only the store knows the size of their source.
     pub fn bytes_added(&self) -> u64 {
         self.changes.iter().map(|(_, change)| change.bytes_added()).sum()
     }
@@ -184,7 +184,7 @@ impl Transaction {
         payloads
     }
 
-    /// Reads what `split` wrote; payloads are slices of `data`, which is not copied.
+    /// Decodes the result of `split`; payloads are slices of `data`, which is not copied.
     pub fn join(r: &mut Reader<'_>, data: &Bytes) -> Result<Transaction> {
         let mut taken = 0;
         let changes = r.list("changes", |r| {
@@ -196,7 +196,7 @@ impl Transaction {
 }
 
 impl Change {
-    /// The object that is changed, if it is one object.
+    /// The changed object, if the change concerns a single one.
     pub fn object(&self) -> Option<&HObject> {
         use Change::*;
         match self {
@@ -217,7 +217,7 @@ impl Change {
         }
     }
 
-    /// The other collection that must exist.
+    /// The second collection that must exist.
     pub fn target_collection(&self) -> Option<Collection> {
         match self {
             Change::MoveObjects { target, .. } => Some(*target),
@@ -225,8 +225,8 @@ impl Change {
         }
     }
 
-    /// The object that grows, and by how many bytes at most, as far as that is known. What copies an
-    /// object, or only makes it, adds to it, too.
+    /// The object that grows, and by how many bytes at most, as far as the change tells. Copying or creating
+    /// an object counts as well.
     fn addition(&self) -> Option<(&HObject, u64)> {
         match (self, self.bytes_added()) {
             (Change::Touch { object } | Change::Clone { target: object, .. }, _) => {

@@ -1,4 +1,4 @@
-//! Bytes that nobody sane wrote are no transaction, or a harmless one.
+//! Random bytes are refused, or decode to a harmless transaction.
 
 use bytes::Bytes;
 use codec::Reader;
@@ -11,7 +11,7 @@ proptest! {
 
     #[test]
     fn noise_is_refused_or_harmless(mut fields: Vec<u8>, data: Vec<u8>, count in 0u32..4, tag in 0u8..16) {
-        // A plausible start, so that more than the count is reached.
+        // A plausible start, so that decoding gets beyond the count.
         let mut start = count.to_le_bytes().to_vec();
         start.extend(codec::encode_to_bytes(&store::Collection::default()));
         start.push(tag);

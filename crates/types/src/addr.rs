@@ -14,10 +14,10 @@ const SOCKADDR_IN_LEN: u32 = 16;
 const SOCKADDR_IN6_LEN: u32 = 28;
 /// `sizeof(sockaddr_storage)`, which the legacy encoding always carries whole.
 const SOCKADDR_STORAGE_LEN: usize = 128;
-/// An address vector names at most a few protocols and families of one daemon.
+/// Addresses in one vector at most: a few protocols and families of one daemon.
 const ADDRS_MAX: usize = 64;
 
-/// The protocol that is spoken at an address.
+/// The protocol of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum AddrType {
     #[default]
@@ -31,7 +31,7 @@ pub enum AddrType {
     Cidr,
 }
 
-/// One address of a daemon or client. The nonce tells incarnations at the same port apart.
+/// One address of a daemon or client. The nonce distinguishes incarnations at the same port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct EntityAddr {
     pub kind: AddrType,
@@ -44,7 +44,7 @@ impl EntityAddr {
         EntityAddr { kind: AddrType::Msgr2, nonce, socket: Some(socket) }
     }
 
-    /// The encoding for a peer with `features`.
+    /// Encodes for a peer with `features`.
     pub fn encode_for(&self, w: &mut Writer, features: u64) {
         if features & MSG_ADDR2 == 0 { self.encode_legacy(w) } else { self.encode(w) }
     }
@@ -54,7 +54,7 @@ impl EntityAddr {
         w.u32(self.nonce);
         let start = w.len();
         if let Some(socket) = self.socket {
-            // The family is in network order here, unlike in the new encoding.
+            // The family is big-endian here, unlike in the new encoding.
             w.raw(&family(socket).to_be_bytes());
             encode_socket_tail(w, socket);
         }
@@ -107,7 +107,7 @@ fn family(socket: SocketAddr) -> u16 {
     if socket.is_ipv4() { FAMILY_INET } else { FAMILY_INET6 }
 }
 
-/// What follows the family in a `sockaddr_in` or `sockaddr_in6`.
+/// The rest of a `sockaddr_in` or `sockaddr_in6` after the family.
 fn encode_socket_tail(w: &mut Writer, socket: SocketAddr) {
     w.raw(&socket.port().to_be_bytes());
     match socket {
@@ -214,18 +214,18 @@ impl EntityAddrVec {
         EntityAddrVec(vec![addr])
     }
 
-    /// The address at which msgr2 is spoken.
+    /// The msgr2 address.
     pub fn msgr2(&self) -> Option<EntityAddr> {
         self.0.iter().copied().find(|addr| addr.kind == AddrType::Msgr2)
     }
 
-    /// What an old reader is told: the msgr1 address if there is one, else the first.
+    /// The address for an old reader: the msgr1 address if there is one, else the first.
     pub fn legacy(&self) -> EntityAddr {
         let legacy = self.0.iter().find(|addr| addr.kind == AddrType::Legacy);
         legacy.or(self.0.first()).copied().unwrap_or_default()
     }
 
-    /// The encoding for a peer with `features`.
+    /// Encodes for a peer with `features`.
     pub fn encode_for(&self, w: &mut Writer, features: u64) {
         if features & MSG_ADDR2 == 0 { self.legacy().encode_legacy(w) } else { self.encode(w) }
     }

@@ -1,4 +1,4 @@
-//! Who speaks: `client.admin`, `osd.3`, `mon.a`.
+//! Names of entities: `client.admin`, `osd.3`, `mon.a`.
 
 use codec::{Decode, Encode, Reader, Result, Writer};
 use std::fmt;
@@ -94,8 +94,8 @@ impl FromStr for EntityName {
     }
 }
 
-/// `entity_name_t`: the messenger's name of a participant, `client.4123` or `osd.3`. For clients
-/// the number is the global id that the monitor gave it.
+/// `entity_name_t`: the messenger's name of a participant, `client.4123` or `osd.3`. For clients the number
+/// is the global id that the monitor assigned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ParticipantName {
     pub kind: EntityType,

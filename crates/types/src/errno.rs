@@ -75,7 +75,7 @@ errnos! {
 }
 
 impl Errno {
-    /// The value as replies carry it.
+    /// The value in replies.
     pub fn negative(self) -> i32 {
         -self.0
     }

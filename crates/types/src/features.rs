@@ -77,12 +77,12 @@ pub const MSG_ADDR2: u64 = 1 << 59;
 pub const OSD_RECOVERY_DELETES: u64 = 1 << 60;
 pub const CEPHX_V2: u64 = 1 << 61;
 
-/// Whether `features` has all bits of `wanted`.
+/// True if `features` has all bits of `wanted`.
 pub fn has(features: u64, wanted: u64) -> bool {
     features & wanted == wanted
 }
 
-/// What Sepiola's daemons and clients advertise.
+/// Features that Sepiola's daemons and clients advertise.
 pub const SUPPORTED: u64 = UID
     | NOSRCADDR
     | SERVER_NAUTILUS

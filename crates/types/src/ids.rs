@@ -1,4 +1,4 @@
-//! Numbers that must not be mixed up.
+//! Typed numbers: epochs, ids, placement groups.
 
 use codec::{Decode, Encode, Reader, Result, Writer};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Names of images and their snapshots in links between clones and parents.
+//! Names of images and snapshots in links between clones and parents.
 
 use crate::SnapId;
 use bytes::Bytes;

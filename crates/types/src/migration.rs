@@ -1,33 +1,33 @@
-//! An image that moves.
+//! Migration of an image.
 
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
 use std::collections::BTreeMap;
 
-/// `MigrationSpec`: what the header of either end says of a migration, and of the other end.
+/// `MigrationSpec`: the state of a migration in the header of either end, with the name of the other end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MigrationSpec {
     pub header_type: u8,
     pub pool: i64,
     pub namespace: Bytes,
     pub image_name: Bytes,
-    /// The id; empty for a source of the old format.
+    /// Image id; empty for a source of format 1.
     pub image: Bytes,
-    /// Snapshots of the source, and what they are called in the target.
+    /// Snapshots of the source and their ids in the target.
     pub sequences: BTreeMap<u64, u64>,
     pub overlap: u64,
     pub flatten: bool,
     pub mirroring: bool,
-    /// How far it is (`MIGRATION_STATE_*`).
+    /// State of the migration (`MIGRATION_STATE_*`).
     pub state: u8,
     pub state_description: Bytes,
     pub mirror_mode: u8,
-    /// Of a source that is no image of this cluster.
+    /// Specification of a source outside of this cluster.
     pub source: Bytes,
 }
 
 impl MigrationSpec {
-    /// `MIGRATION_HEADER_TYPE_SRC`: in the header of the image that is moved away.
+    /// `MIGRATION_HEADER_TYPE_SRC`: in the header of the source.
     pub const SOURCE: u8 = 1;
     /// `MIGRATION_HEADER_TYPE_DST`
     pub const DESTINATION: u8 = 2;

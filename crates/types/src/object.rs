@@ -21,14 +21,14 @@ pub struct HObject {
     pub snap: SnapId,
     /// The placement hash (rjenkins of namespace and key or name).
     pub hash: u32,
-    /// Sorts behind all objects; used as a cursor only.
+    /// Sorts behind all objects; used in cursors only.
     pub max: bool,
 }
 
 impl HObject {
     /// The writable object `name`.
     pub fn head(pool: PoolId, namespace: Bytes, key: Bytes, name: Bytes, hash: u32) -> Self {
-        // Ceph keeps no key that equals the name.
+        // Ceph stores no key that equals the name.
         let key = if key == name { Bytes::new() } else { key };
         HObject { pool, namespace, key, name, snap: SnapId::HEAD, hash, max: false }
     }
@@ -43,22 +43,22 @@ impl HObject {
         HObject { pool, hash, ..HObject::default() }
     }
 
-    /// Another state of the same object: its head, a clone, or the directory of its snapshots.
+    /// Another version of the same object: its head, a clone, or its snapshot directory.
     pub fn at(&self, snap: SnapId) -> Self {
         HObject { snap, ..self.clone() }
     }
 
-    /// Whether it is what an object was at snapshots, instead of what it is.
+    /// True for a clone, false for the head.
     pub fn is_clone(&self) -> bool {
         self.snap < SnapId::HEAD && !self.max && !self.name.is_empty()
     }
 
-    /// Where the object begins in listing order: before its clones, which are before its head.
+    /// Start of the object in listing order: before its clones, which are before its head.
     pub fn family_start(&self) -> Self {
         if self.max || self.name.is_empty() { self.clone() } else { self.at(SnapId(0)) }
     }
 
-    /// Whether both are states of one object.
+    /// True if both are versions of one object.
     pub fn is_of_family(&self, other: &HObject) -> bool {
         self.place() == other.place()
             && is_same(&self.name, &other.name)
@@ -74,7 +74,7 @@ impl HObject {
         if self.key.is_empty() { &self.name } else { &self.key }
     }
 
-    /// What decides the order in most cases.
+    /// The fields that decide the order in most cases.
     fn place(&self) -> (bool, PoolId, u32) {
         (self.max, self.pool, self.reversed_hash())
     }
@@ -92,7 +92,7 @@ impl PartialEq for HObject {
     }
 }
 
-/// The placement hash is a hash of all names; what else differs is rare.
+/// The placement hash already hashes the names; objects seldom differ in anything else.
 impl Hash for HObject {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u32(self.hash);
@@ -118,8 +118,8 @@ impl PartialOrd for HObject {
     }
 }
 
-/// Namespaces and keys are mostly empty, and comparing empty slices is far from free: they point
-/// nowhere, and vectorised `memcmp` takes a microcode assist for the masked load.
+/// Namespaces and keys are mostly empty, and comparing empty slices is slow: their pointers are dangling, and
+/// vectorised `memcmp` takes a microcode assist for the masked load.
 fn is_same(a: &Bytes, b: &Bytes) -> bool {
     a.len() == b.len() && (a.is_empty() || a == b)
 }

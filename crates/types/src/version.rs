@@ -19,7 +19,7 @@ impl EVersion {
         EVersion { epoch: Epoch(epoch), version }
     }
 
-    /// Whether nothing was written in between. Numbers count up by one; epochs may be passed over.
+    /// True if no write lies in between. Numbers count up by one; epochs may be skipped.
     pub fn follows(self, before: EVersion) -> bool {
         before.version.checked_add(1) == Some(self.version) && self.epoch >= before.epoch
     }
@@ -45,8 +45,8 @@ impl fmt::Display for EVersion {
     }
 }
 
-/// `osd_reqid_t`: names one request of one client for ever, so that a resent one is answered
-/// from the log instead of being executed again.
+/// `osd_reqid_t`: permanent id of one request of one client, so that a resend is answered from the log
+/// instead of being executed again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct RequestId {
     pub name: ParticipantName,

@@ -1,4 +1,4 @@
-//! Bytes that nobody sane wrote are refused, or are a value that encodes to itself.
+//! Random bytes are refused, or decode to a value that encodes to itself.
 
 use codec::{Decode, Encode, Reader};
 use proptest::prelude::*;

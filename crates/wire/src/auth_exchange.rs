@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 message! {
-    /// `MAuth`: asks the monitor for something of protocol `protocol`, for example new tickets.
+    /// `MAuth`: a request to the monitor by authentication protocol `protocol`, for example for new tickets.
     Auth = 17, version 1, compat 1, paxos(version) {
         /// `CEPH_AUTH_*`; with 0, the payload lists the protocols that the client knows.
         protocol: u32;
@@ -18,7 +18,7 @@ message! {
         protocol: u32;
         /// 0 or a negative errno.
         result: i32;
-        /// 0 means nothing.
+        /// 0 if there is none.
         global_id: u64;
         payload: Bytes;
         text: String;

@@ -1,4 +1,4 @@
-//! What all messages have in common, and the macros that turn a list of fields into a codec.
+//! Common parts of all messages, and the macros that turn a list of fields into a codec.
 
 use codec::{Decode, DecodeError, Reader, Result};
 use engine::Message;
@@ -14,7 +14,7 @@ pub trait MessageBody: Sized {
     fn decode(message: &Message) -> Result<Self>;
 }
 
-/// Names that primitives give their errors, which say less than the name of the field.
+/// Field names in errors of primitives, which are less specific than the name of the field.
 const GENERIC_NAMES: [&str; 14] = [
     "u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64", "bool", "f64", "string", "bytes", "list",
     "map",
@@ -28,8 +28,8 @@ pub(crate) fn field<T: Decode>(r: &mut Reader<'_>, name: &'static str) -> Result
     })
 }
 
-/// What every message to a monitor's services begins with: the version of the map that the sender
-/// has (or for replies, knows of), and two numbers that are no longer used.
+/// Prefix of every message to a monitor's services: the version of the map that the sender has (in replies,
+/// knows of), and two numbers that are no longer used.
 pub(crate) fn encode_paxos(w: &mut codec::Writer, version: u64) {
     w.u64(version);
     w.i16(-1);

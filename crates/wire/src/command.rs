@@ -3,7 +3,7 @@
 use types::Uuid;
 
 message! {
-    /// `MMonCommand`: a command to the monitor; `input` is what the user gave with `-i`.
+    /// `MMonCommand`: a command to the monitor; `input` is the content of the user's `-i` file.
     MonCommand = 50, version 1, compat 1, paxos(version), data(input) {
         fsid: Uuid;
         /// Normally one JSON object.
@@ -16,9 +16,9 @@ message! {
     MonCommandAck = 51, version 1, compat 1, paxos(version), data(output) {
         /// 0 or a negative errno.
         result: i32;
-        /// A message for people (standard error).
+        /// Text for the user (standard error).
         text: String;
-        /// The command again.
+        /// The command, repeated.
         command: Vec<String>;
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use types::{RequestId, SnapId, UTime};
 
 structure! {
-    /// `object_copy_cursor_t`: how far a copy has come.
+    /// `object_copy_cursor_t`: progress of a copy.
     CopyCursor, version 1, compat 1 {
         attrs_complete: bool;
         data_offset: u64;

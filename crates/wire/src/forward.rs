@@ -1,30 +1,30 @@
-//! What monitors pass on to the one that leads, and what that answers.
+//! Forwarding of messages between monitors and the leader.
 //!
-//! A follower's session with a client or an OSD has a counterpart at the leader, named by the
-//! follower. It comes into being by a [`ForwardOpen`] and ends with a [`ForwardClosed`], or with the
-//! session between the two monitors.
+//! A follower's session with a client or an OSD has a counterpart at the leader, named by the follower. It is
+//! created by a [`ForwardOpen`] and ends with a [`ForwardClosed`], or with the session between the two
+//! monitors.
 
 use bytes::Bytes;
 use engine::{Message, Peer};
 use types::{EntityAddr, EntityAddrVec, EntityName, ParticipantName};
 
 message! {
-    /// A session of the follower: who is at its other end.
+    /// A new session of the follower, with its peer.
     ForwardOpen = 0x7f10, version 1, compat 1 {
         session: u64;
         participant: ParticipantName;
         name: EntityName;
         addrs: EntityAddrVec;
         features: u64;
-        /// What the monitor wrote into the peer's capabilities.
+        /// The peer's capabilities, as issued by the monitor.
         caps: Bytes;
         seen_addr: EntityAddr;
     }
 }
 
 message! {
-    /// A message that came on a session of the follower, which knew `revision` of the control store: an
-    /// answer must not be older than what its sender may have seen.
+    /// A message that arrived on a session of the follower at `revision` of the control store: the answer
+    /// must not be older than what its sender may have seen.
     Forward = 0x7f11, version 2, compat 2 {
         session: u64;
         revision: u64;
@@ -39,8 +39,8 @@ message! {
 }
 
 message! {
-    /// A message for a session of the follower. It goes on when the follower knows `revision` of the
-    /// control store, so that nobody is told of what it could not look at.
+    /// A message for a session of the follower. The follower sends it once it has reached `revision` of the
+    /// control store, so that the receiver can read the state that the message reports.
     Routed = 0x7f13, version 1, compat 1 {
         session: u64;
         revision: u64;
@@ -54,9 +54,9 @@ message! {
 }
 
 message! {
-    /// From the leader to another monitor: how late is it there?
+    /// From the leader to another monitor: asks for its clock.
     ClockAsked = 0x7f15, version 1, compat 1 {
-        /// By the leader's clock, in nanoseconds since 1970; it comes back.
+        /// By the leader's clock, in nanoseconds since 1970; the answer repeats it.
         sent: u64;
     }
 }

@@ -7,11 +7,11 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use types::{EVersion, Epoch, OsdId, PgId, PoolId, SnapId, UTime, Uuid};
 
-/// The first kind of message of the control plane's own.
+/// First message kind of Sepiola's own messages.
 pub const KIND_FIRST: u16 = 0x7f00;
 
 message! {
-    /// Asks the monitor for the secrets with which it seals the tickets for a service.
+    /// Asks the monitor for the rotating secrets that seal the tickets for a service.
     RotatingSecretsRequest = 0x7f00, version 1, compat 1 {
         /// An entity type, `CEPH_ENTITY_TYPE_*`.
         service: u32;
@@ -19,7 +19,7 @@ message! {
 }
 
 message! {
-    /// The secrets, encoded by crate `auth`. Sent again, unasked, when they rotate.
+    /// The secrets, encoded by crate `auth`. Sent again when they rotate.
     RotatingSecrets = 0x7f01, version 1, compat 1 {
         service: u32;
         secrets: Bytes;
@@ -27,7 +27,7 @@ message! {
 }
 
 message! {
-    /// What an OSD knows about itself and the placement groups whose primary it is.
+    /// Statistics of an OSD and of the placement groups whose primary it is.
     StatsReport = 0x7f02, version 3, compat 1 {
         fsid: Uuid;
         osd: OsdId;
@@ -39,26 +39,26 @@ message! {
         is_complete: bool;
         /// Messages that `ceph health` shows, by check name (`OSD_STORE_FAILED`).
         health: BTreeMap<String, String>;
-        /// What clients did to images, if somebody wants to know, in so many milliseconds.
+        /// Client requests by image, if the monitor asked for them, over this many milliseconds.
         images: Vec<ImageTraffic>, since 2;
         images_ms: u64, since 2;
         slow: SlowRequests, since 3;
-        /// Copies of objects that this OSD, as a primary, had replaced because they were bad, by the OSDs
-        /// that had them, since those were started.
+        /// Number of bad copies of objects that this OSD, as a primary, had replaced, by the OSD that held
+        /// them, since it was started.
         repaired_copies: BTreeMap<OsdId, u64>, since 3;
     }
 }
 
 message! {
-    /// The monitor has taken the report with this tid.
+    /// The monitor has recorded the report with this tid.
     StatsAck = 0x7f03, version 2, compat 1 {
-        /// For so many seconds somebody wants to know what clients do to images.
+        /// Number of seconds for which the OSD shall count client requests by image.
         count_images: u32, since 2;
     }
 }
 
 message! {
-    /// Monitor to OSD: somebody wants these groups scrubbed, or all of which it is the primary.
+    /// Monitor to OSD: requests a scrub of these groups, or of all whose primary the OSD is.
     ScrubOrder = 0x7f20, version 1, compat 1 {
         fsid: Uuid;
         pgs: Vec<PgId>;
@@ -68,20 +68,20 @@ message! {
 }
 
 message! {
-    /// Asks another OSD whether it is there, or answers that it is.
+    /// A heartbeat ping to another OSD, or the answer to one.
     Heartbeat = 0x7f30, version 1, compat 1 {
         is_answer: bool;
-        /// When it was asked, by the clock of who asks.
+        /// Time of the ping by the sender's clock.
         stamp: u64;
-        /// The newest map of who says this.
+        /// Newest map epoch of the sender.
         epoch: Epoch;
     }
 }
 
 structure! {
-    /// What clients did to the data of one image.
+    /// Client requests to the data of one image.
     ImageTraffic, version 1, compat 1 {
-        /// Of the image, not of its data.
+        /// Pool of the image, not of its data.
         pool: PoolId;
         namespace: Bytes;
         image: Bytes;
@@ -89,18 +89,18 @@ structure! {
         reads: u64;
         write_bytes: u64;
         read_bytes: u64;
-        /// From arrival to answer, of all together.
+        /// Total time from arrival to reply, in nanoseconds.
         write_ns: u64;
         read_ns: u64;
     }
 }
 
 structure! {
-    /// Requests of clients that an OSD has not answered for longer than `osd_op_complaint_time`.
+    /// Client requests that an OSD has not answered for longer than `osd_op_complaint_time`.
     SlowRequests, version 1, compat 1 {
         count: u64;
         oldest_ms: u64;
-        /// The group of the oldest one, and how it is with that.
+        /// Group and stage of the oldest one.
         oldest_in: PgId;
         state: String;
     }
@@ -122,7 +122,7 @@ structure! {
 }
 
 structure! {
-    /// One placement group, as its primary sees it.
+    /// Statistics of one placement group, reported by its primary.
     PgStat, version 5, compat 1 {
         /// See [`pg_state`].
         state: u64;
@@ -155,14 +155,14 @@ structure! {
         recovered_objects: u64;
         recovered_bytes: u64;
         scrub_errors: u64;
-        /// The last interval that ended clean: the history that members still need begins there.
+        /// The last interval that ended clean: the part of the history that members still need begins there.
         last_epoch_clean: Epoch, since 2;
         /// Members that peering waits for.
         blocked_by: Vec<OsdId>, since 2;
-        /// Removed snapshots that are still to be trimmed, and those that are (first, how many).
+        /// Removed snapshots still to be trimmed, and those already trimmed (first, number).
         snaptrim_queue: u64, since 3;
         purged_snaps: Vec<(SnapId, u64)>, since 3;
-        /// Objects that were replaced from good copies since the primary took the group up.
+        /// Objects repaired from good copies since the primary took over the group.
         repaired: u64, since 4;
         /// Objects whose omaps are larger than omaps should be, as the last deep scrub found.
         large_omaps: u64, since 5;
@@ -249,7 +249,7 @@ pub mod pg_state {
         if names.is_empty() { "unknown".to_owned() } else { names.join("+") }
     }
 
-    /// The bit of one state; that of `unknown` is none.
+    /// The bit of a state; `unknown` has none.
     pub fn from_name(name: &str) -> Option<u64> {
         if name == "unknown" {
             return Some(0);

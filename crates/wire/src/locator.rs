@@ -1,11 +1,11 @@
-//! Where an object is: locators, redirects, and placement groups with a shard.
+//! Location of an object: locators, redirects, and placement groups with a shard.
 
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
 use std::fmt;
 use types::{PgId, PoolId};
 
-/// `spg_t`: a placement group, and of erasure-coded pools the shard.
+/// `spg_t`: a placement group, and in erasure-coded pools its shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ShardPgId {
     pub pg: PgId,
@@ -53,7 +53,7 @@ impl fmt::Display for ShardPgId {
     }
 }
 
-/// `object_locator_t`: all of an object's address but its name.
+/// `object_locator_t`: the address of an object without its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectLocator {
     pub pool: PoolId,
@@ -81,7 +81,7 @@ impl Default for ObjectLocator {
 
 impl Encode for ObjectLocator {
     fn encode(&self, w: &mut Writer) {
-        // A reader that does not know the hash would misplace the object.
+        // A reader that ignores the hash would misplace the object.
         let compat = if self.hash == Self::NO_HASH { 3 } else { 6 };
         w.versioned(6, compat, |w| {
             w.value(&self.pool);
@@ -110,7 +110,7 @@ structure! {
     /// `request_redirect_t`: the object is elsewhere.
     Redirect, version 1, compat 1 {
         locator: ObjectLocator;
-        /// Empty: the name stays.
+        /// Empty if the name stays the same.
         object: Bytes;
         /// Once instructions for the other OSD; always 0.
         reserved: u32;

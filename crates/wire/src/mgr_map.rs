@@ -1,4 +1,4 @@
-//! The manager map on its way.
+//! The message that carries the manager map.
 
 use bytes::Bytes;
 use codec::Result;

@@ -1,4 +1,4 @@
-//! Clients and daemons report to the manager.
+//! Sessions of clients and daemons with the manager.
 
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct MgrOpen {
     pub daemon_name: String,
-    /// Empty: the kind of the participant names the service.
+    /// Empty: the service is the kind of the participant.
     pub service_name: String,
     /// Present if the sender is a daemon that wants to be listed in the service map.
     pub service_daemon: Option<ServiceDaemon>,
@@ -65,19 +65,19 @@ impl Decode for ServiceDaemon {
 }
 
 message! {
-    /// `MMgrClose`: the sender goes. The manager answers with the same message.
+    /// `MMgrClose`: the sender ends the session. The manager answers with the same message.
     MgrClose = 0x708, version 1, compat 1 {
         daemon_name: String;
         service_name: String;
     }
 }
 
-/// `MMgrConfigure`: how often the sender's peer shall report. We never ask for metrics beyond that,
-/// so their two fields are written empty and not read.
+/// `MMgrConfigure`: the interval of reports. Further metrics are never requested, so their two fields are
+/// written empty and not read.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct MgrConfigure {
     pub stats_period_seconds: u32,
-    /// Counters below this priority are left out; 0 asks for all.
+    /// Counters below this priority are omitted; 0 requests all.
     pub stats_threshold: u32,
 }
 
@@ -102,8 +102,8 @@ impl crate::MessageBody for MgrConfigure {
     }
 }
 
-/// `MMgrReport`: performance counters and status. Metrics behind the configuration are not asked for: they are
-/// written empty, and what follows others is not read.
+/// `MMgrReport`: performance counters and status. Metrics behind the configuration are not requested: they are
+/// written empty, and fields after those are not read.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct MgrReport {
     pub daemon_name: String,

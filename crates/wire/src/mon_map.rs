@@ -1,4 +1,4 @@
-//! The monitor map on its way.
+//! Messages for the monitor map.
 
 use bytes::Bytes;
 

@@ -1,11 +1,11 @@
-//! Subscriptions: which maps a participant wants to be sent.
+//! Subscriptions to maps.
 
 use codec::{Decode, Encode, Reader, Result, Writer};
 use std::collections::BTreeMap;
 use types::Uuid;
 
 message! {
-    /// `MMonSubscribe`: `what` names maps: `monmap`, `osdmap`, `mgrmap`, `config`, …
+    /// `MMonSubscribe`: `what` maps names (`monmap`, `osdmap`, `mgrmap`, `config`, …) to versions.
     MonSubscribe = 15, version 3, compat 1 {
         what: BTreeMap<String, SubscribeItem>;
         hostname: String, since 3;
@@ -24,7 +24,7 @@ message! {
 /// `ceph_mon_subscribe_item`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SubscribeItem {
-    /// The first version that is wanted; 0 means the current one, whole.
+    /// First version to send; 0 means the current one as a full map.
     pub start: u64,
     pub flags: u8,
 }

@@ -3,7 +3,7 @@
 message! {
     /// `MMonGetVersion`
     MonGetVersion = 19, version 1, compat 1 {
-        /// Names the question; the reply repeats it.
+        /// Id of the request; the reply repeats it.
         handle: u64;
         /// `osdmap`, `mgrmap`, …
         what: String;

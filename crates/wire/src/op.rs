@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// `CEPH_OSD_OP_*`: what one operation of a request does.
+/// `CEPH_OSD_OP_*`: code of an operation in a request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct OpCode(pub u16);
 
@@ -19,7 +19,7 @@ macro_rules! codes {
         impl OpCode {
             $(pub const $name: OpCode = OpCode($value);)*
 
-            /// Ceph's name for it.
+            /// Ceph's name of the operation.
             pub fn name(self) -> Option<&'static str> {
                 match self.0 {
                     $($value => Some($text),)*
@@ -106,7 +106,7 @@ codes! {
 }
 
 impl OpCode {
-    /// Whether it reads only. Calls of classes may do either: their method decides.
+    /// True if the operation only reads. Class calls may read or write: their method decides.
     pub fn reads(self) -> bool {
         self.0 & MODE_READ != 0 && !self.is_call()
     }
@@ -115,7 +115,7 @@ impl OpCode {
         self.0 & MODE_WRITE != 0
     }
 
-    /// Whether it belongs to cache tiering.
+    /// True for operations of cache tiering.
     pub fn is_cache(self) -> bool {
         self.0 & MODE_CACHE != 0
     }
@@ -128,12 +128,12 @@ impl OpCode {
         self.0 & TYPE_MASK == TYPE_ATTR
     }
 
-    /// Whether it is about the placement group instead of an object.
+    /// True for operations on the placement group instead of an object.
     pub fn is_pg(self) -> bool {
         self.0 & TYPE_MASK == TYPE_PG
     }
 
-    /// Whether its arguments are an extent.
+    /// True if the arguments are an extent.
     pub fn uses_extent(self) -> bool {
         matches!(
             self,
@@ -170,12 +170,12 @@ impl fmt::Debug for OpCode {
 
 /// Flags of a request and of its reply (`CEPH_OSD_FLAG_*`).
 pub mod request_flags {
-    /// Wants (or is) an acknowledgement.
+    /// The sender wants (or the message is) an acknowledgement.
     pub const ACK: u32 = 0x1;
     pub const ONNVRAM: u32 = 0x2;
     /// The effect is durable.
     pub const ONDISK: u32 = 0x4;
-    /// Sent again.
+    /// The request is a resend.
     pub const RETRY: u32 = 0x8;
     /// May read.
     pub const READ: u32 = 0x10;
@@ -192,23 +192,23 @@ pub mod request_flags {
     pub const EXEC: u32 = 0x800;
     /// May be read from a near replica.
     pub const LOCALIZE_READS: u32 = 0x2000;
-    /// Waits for reads before it as writes do.
+    /// The request waits for earlier reads as writes do.
     pub const RWORDERED: u32 = 0x4000;
     pub const IGNORE_CACHE: u32 = 0x8000;
     pub const SKIPRWLOCKS: u32 = 0x10000;
     pub const IGNORE_OVERLAY: u32 = 0x20000;
     pub const FLUSH: u32 = 0x40000;
     pub const MAP_SNAP_CLONE: u32 = 0x80000;
-    /// The given snapshot context counts, even in pools with snapshots of their own.
+    /// The given snapshot context is used even in pools with pool snapshots.
     pub const ENFORCE_SNAPC: u32 = 0x100000;
     pub const REDIRECTED: u32 = 0x200000;
     pub const KNOWN_REDIR: u32 = 0x400000;
-    /// Tried although the cluster or pool is full.
+    /// The request is tried although the cluster or pool is full.
     pub const FULL_TRY: u32 = 0x800000;
-    /// Done although the cluster or pool is full.
+    /// The request is executed although the cluster or pool is full.
     pub const FULL_FORCE: u32 = 0x1000000;
     pub const IGNORE_REDIRECT: u32 = 0x2000000;
-    /// Writes may return data, and results above 0.
+    /// Writes may return data, and positive results.
     pub const RETURNVEC: u32 = 0x4000000;
     /// The client understands pools that answer EIO.
     pub const SUPPORTSPOOLEIO: u32 = 0x8000000;
@@ -218,7 +218,7 @@ pub mod request_flags {
 pub mod op_flags {
     /// `CREATE` fails if the object exists.
     pub const EXCL: u32 = 0x1;
-    /// The request goes on although this operation failed.
+    /// The request continues although this operation failed.
     pub const FAILOK: u32 = 0x2;
     pub const FADVISE_RANDOM: u32 = 0x4;
     pub const FADVISE_SEQUENTIAL: u32 = 0x8;
@@ -229,7 +229,7 @@ pub mod op_flags {
     pub const BYPASS_CLEAN_CACHE: u32 = 0x100;
 }
 
-/// How `CMPXATTR` and `OMAP_CMP` compare (`CEPH_OSD_CMPXATTR_OP_*`).
+/// Comparison of `CMPXATTR` and `OMAP_CMP` (`CEPH_OSD_CMPXATTR_OP_*`).
 pub mod compare {
     pub const EQ: u8 = 1;
     pub const NE: u8 = 2;
@@ -238,12 +238,12 @@ pub mod compare {
     pub const LT: u8 = 5;
     pub const LTE: u8 = 6;
 
-    /// As what (`CEPH_OSD_CMPXATTR_MODE_*`).
+    /// Type of the compared values (`CEPH_OSD_CMPXATTR_MODE_*`).
     pub const MODE_STRING: u8 = 1;
     pub const MODE_U64: u8 = 2;
 }
 
-/// What `WATCH` does (`CEPH_OSD_WATCH_OP_*`).
+/// Actions of `WATCH` (`CEPH_OSD_WATCH_OP_*`).
 pub mod watch_op {
     pub const UNWATCH: u8 = 0;
     pub const LEGACY_WATCH: u8 = 1;

@@ -1,7 +1,7 @@
-//! The options that this cluster's daemons know, as `ceph config help` shows them.
+//! The options that this cluster's daemons read, as `ceph config help` shows them.
 //!
-//! One table for both sides: the monitor checks values against it and shows its defaults, daemons
-//! read their values through it. Options of clients and of what only Ceph's daemons do are in [`upstream`].
+//! One table for both sides: the monitor checks values against it and shows its defaults, and daemons read
+//! their values through it. Options of clients, and of Ceph's daemons only, are in [`upstream`].
 
 mod running;
 mod upstream;
@@ -13,7 +13,7 @@ pub use running::{COMMANDS as RUNNING_COMMANDS, Running, RunningAnswer};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// One option: its name is Ceph's, so that scripts and people know it.
+/// One option, under Ceph's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Known {
     pub name: &'static str,
@@ -22,7 +22,7 @@ pub struct Known {
     pub meaning: &'static str,
 }
 
-/// What a value must look like.
+/// Type of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Text,
@@ -37,7 +37,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As Ceph calls it.
+    /// Ceph's name of the type.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Text => "str",
@@ -67,7 +67,7 @@ macro_rules! known {
     };
 }
 
-/// Sorted by what they are about; names are unique.
+/// Sorted by subject; names are unique.
 pub const TABLE: &[Known] = known! {
     "mon_allow_pool_delete", Switch, "true", "allow pool deletions";
     "mon_allow_pool_size_one", Switch, "true", "allow pools with a single copy";
@@ -164,9 +164,9 @@ fn seconds(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(real(text)?).ok()
 }
 
-/// Values by name, with the table's defaults for those that are not set or cannot be read.
+/// Values by name, with the table's defaults for unset and unreadable ones.
 ///
-/// Asking for a name that is not in the table gives zero: tests of who asks would show it.
+/// A name that is not in the table has the value zero, which tests of the caller would show.
 #[derive(Debug, Clone, Copy)]
 pub struct Values<F>(pub F);
 

@@ -37,7 +37,7 @@ message! {
         pg: ShardPgId;
         map_epoch: Epoch;
         op: BackoffOp;
-        /// Names the backoff within the session.
+        /// Id of the backoff within the session.
         id: u64;
         /// The range `[begin, end)`; if both are equal, that one object.
         begin: HObject;

@@ -1,4 +1,4 @@
-//! An OSD reports for duty.
+//! Boot message of an OSD.
 
 use codec::{Decode, Encode, Reader, Result, Writer};
 use std::collections::BTreeMap;
@@ -13,13 +13,13 @@ message! {
         /// The epoch in which it was last marked up.
         boot_epoch: Epoch;
         heartbeat_front_addrs: EntityAddrVec;
-        /// What `ceph osd metadata` shows.
+        /// Metadata for `ceph osd metadata`.
         metadata: BTreeMap<String, String>;
         features: u64;
     }
 }
 
-/// `OSDSuperblock`: as much of it as a monitor looks at.
+/// `OSDSuperblock`: the fields that a monitor reads.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct OsdSuperblock {
     pub cluster_fsid: Uuid,

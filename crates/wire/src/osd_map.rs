@@ -1,4 +1,4 @@
-//! OSD maps on their way, whole and as differences.
+//! Messages with OSD maps, full and incremental.
 
 use bytes::Bytes;
 use codec::{Reader, Result, Writer};
@@ -7,7 +7,7 @@ use types::{Epoch, Uuid};
 
 use std::collections::BTreeMap;
 
-/// `MOSDMap`: maps as encoded by crate `maps`. They are slices of what was received.
+/// `MOSDMap`: maps as encoded by crate `maps`, as slices of the message.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct OsdMapMessage {
     pub fsid: Uuid,
@@ -62,7 +62,7 @@ fn decode_maps(r: &mut Reader<'_>, front: &Bytes) -> Result<BTreeMap<Epoch, Byte
 }
 
 message! {
-    /// `MMonGetOSDMap`: asks a monitor for ranges of maps, whole and as differences; 0 asks for none.
+    /// `MMonGetOSDMap`: requests ranges of full maps and of incrementals; 0 requests none.
     MonGetOsdMap = 6, version 1, compat 1, paxos(version) {
         full_first: Epoch;
         full_last: Epoch;

@@ -12,8 +12,8 @@ pub const ARGUMENTS_LEN: usize = 28;
 
 /// `OSDOp`: a code, arguments whose meaning depends on it, and input.
 ///
-/// Arguments are kept as they came, since a reply repeats them; the methods named after them read
-/// them, and the constructors write them.
+/// Arguments are kept in encoded form, since a reply repeats them; the methods named after them decode them,
+/// and the constructors encode them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OsdOp {
     pub code: OpCode,
@@ -166,7 +166,7 @@ impl OsdOp {
         OsdOp::new(OpCode::DELETE)
     }
 
-    /// The object becomes what it was at a snapshot.
+    /// Restores the object's version of a snapshot.
     pub fn roll_back(snap: SnapId) -> Self {
         OsdOp::new(OpCode::ROLLBACK).with_arguments(|w| w.value(&snap))
     }
@@ -253,7 +253,7 @@ impl OsdOp {
         }
     }
 
-    /// An attribute operation's name and value.
+    /// Name and value of an attribute operation.
     pub fn xattr_input(&self) -> Result<(Bytes, Bytes)> {
         let arguments = self.xattr_arguments();
         let (name, value) = (arguments.name_len as usize, arguments.value_len as usize);
@@ -295,7 +295,7 @@ impl OsdOp {
         u64_at(&self.arguments, 0)
     }
 
-    /// How many entries a listing may have, and the epoch of the map that its client used.
+    /// Maximum number of entries of a listing, and the map epoch of the client.
     pub fn list_arguments(&self) -> (u64, u32) {
         (u64_at(&self.arguments, 0), u32_at(&self.arguments, 8))
     }
@@ -310,7 +310,7 @@ impl OsdOp {
         u64_at(&self.arguments, 8)
     }
 
-    /// The most data that the reply to `COPY_GET` may have.
+    /// Maximum of bytes in the reply to `COPY_GET`.
     pub fn copy_get_max(&self) -> u64 {
         u64_at(&self.arguments, 0)
     }
@@ -350,7 +350,7 @@ impl OsdOp {
         }
     }
 
-    /// The input cut into pieces of the given lengths.
+    /// Splits the input into pieces of the given lengths.
     fn split_input<const N: usize>(
         &self,
         fields: [&'static str; N],
@@ -364,7 +364,7 @@ impl OsdOp {
         Ok(pieces)
     }
 
-    /// Writes all but the payload, whose length is given.
+    /// Encodes all but the payload, whose length is given.
     pub(crate) fn encode_head(&self, w: &mut Writer, payload_len: usize) {
         w.u16(self.code.0);
         w.u32(self.flags);
@@ -372,7 +372,7 @@ impl OsdOp {
         w.count(payload_len);
     }
 
-    /// Reads all but the payload, and its length.
+    /// Decodes all but the payload; returns the payload's length as well.
     pub(crate) fn decode_head(r: &mut Reader<'_>) -> Result<(OsdOp, usize)> {
         let code = OpCode(r.u16("operation code")?);
         let flags = r.u32("operation flags")?;
@@ -390,7 +390,7 @@ fn u64_at(arguments: &[u8; ARGUMENTS_LEN], at: usize) -> u64 {
     u64::from_le_bytes(arguments[at..at + 8].try_into().expect("eight bytes"))
 }
 
-/// The next `length` bytes of a data segment, of which `taken` are used up.
+/// The next `length` bytes of a data segment of which `taken` bytes are consumed.
 pub(crate) fn take_payload(data: &Bytes, taken: &mut usize, length: usize) -> Result<Bytes> {
     let available = data.len() - *taken;
     if length > available {

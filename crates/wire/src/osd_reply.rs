@@ -9,7 +9,7 @@ use types::{EVersion, Epoch, PgId};
 
 const VERSION: u16 = 8;
 const COMPAT: u16 = 2;
-/// The oldest encoding that is understood.
+/// Oldest supported version of the encoding.
 const VERSION_OLDEST: u16 = 7;
 /// `blkin_trace_info`: three ids.
 const BLKIN_TRACE_LEN: usize = 24;
@@ -22,19 +22,19 @@ pub struct OsdReply {
     pub flags: i64,
     /// 0 or more, or a negative errno.
     pub result: i32,
-    /// What clients before Firefly take for the object's version.
+    /// Version of the object for clients before Firefly.
     pub legacy_version: EVersion,
     pub map_epoch: Epoch,
     pub ops: Vec<OpResult>,
     pub retry_attempt: i32,
-    /// The position of a write in its placement group's log.
+    /// Position of the write in the placement group's log.
     pub version: EVersion,
     /// The version of the object as users see it.
     pub user_version: u64,
     pub redirect: Option<Redirect>,
 }
 
-/// What one operation gave.
+/// Result of one operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpResult {
     /// The operation, repeated without its input.

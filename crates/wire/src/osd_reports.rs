@@ -1,10 +1,10 @@
-//! What a running OSD tells the monitor about itself and its peers.
+//! Reports of a running OSD to the monitor about itself and its peers.
 
 use std::collections::BTreeMap;
 use types::{EntityAddrVec, Epoch, OsdId, PgId, UTime, Uuid};
 
 message! {
-    /// `MOSDAlive`: asks that the map says the OSD lived through epoch `want`.
+    /// `MOSDAlive`: asks for `up_thru` to be set to epoch `want`.
     OsdAlive = 73, version 1, compat 1, paxos(version) {
         want: Epoch;
     }
@@ -24,17 +24,17 @@ message! {
 }
 
 impl OsdFailure {
-    /// The peer failed; without it, the report takes back an earlier one.
+    /// The peer failed; without the flag, the report withdraws an earlier one.
     pub const FAILED: u8 = 1;
     /// Certain (connection refused), not a timeout.
     pub const IMMEDIATE: u8 = 2;
-    /// Our own: nobody listens at its address, so the process that did does not run any more. Other
-    /// evidence that is certain, such as a session that broke, does not say that.
+    /// Sepiola's own flag: no process listens at the peer's address, so its process does not run. Other
+    /// certain evidence, such as a broken session, does not prove that.
     pub const DEAD: u8 = 128;
 }
 
 message! {
-    /// `MOSDBeacon`: the OSD lives.
+    /// `MOSDBeacon`: the OSD is alive.
     OsdBeacon = 79, version 3, compat 1, paxos(version) {
         pgs: Vec<PgId>;
         min_last_epoch_clean: Epoch;
@@ -56,10 +56,10 @@ message! {
 }
 
 message! {
-    /// `MOSDPGTemp`: asks that placement groups be served by others than CRUSH says, for a while.
+    /// `MOSDPGTemp`: requests a temporary acting set for placement groups.
     OsdPgTemp = 78, version 2, compat 1, paxos(version) {
         map_epoch: Epoch;
-        /// An empty set takes an earlier request back.
+        /// An empty set withdraws an earlier request.
         pg_temp: BTreeMap<PgId, Vec<OsdId>>;
         forced: bool, since 2;
     }

@@ -9,7 +9,7 @@ use engine::Message;
 use types::features::{self, SERVER_SQUID};
 use types::{Epoch, HObject, RequestId, SnapId, UTime};
 
-/// The oldest encoding that supported clients use, and the newest.
+/// The oldest and the newest version that supported clients send.
 const VERSION_OLDEST: u16 = 7;
 const VERSION_NO_TRACE: u16 = 8;
 const VERSION_NEWEST: u16 = 9;
@@ -17,20 +17,20 @@ const COMPAT: u16 = 3;
 /// `blkin_trace_info`: three ids.
 const BLKIN_TRACE_LEN: usize = 24;
 
-/// `MOSDOp`: operations on one object (or placement group), done together or not at all.
+/// `MOSDOp`: operations on one object (or placement group), executed atomically.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OsdRequest {
-    /// Where the client thinks the object is.
+    /// The placement group by the client's map.
     pub pg: ShardPgId,
     pub map_epoch: Epoch,
     /// [`request_flags`]
     pub flags: u32,
-    /// Zero unless the sender acts for someone else: then the session's peer, its incarnation and
-    /// the message's tid identify the request, see [`OsdRequest::id`].
+    /// Zero unless the sender acts for another client: then the session's peer, its incarnation and the
+    /// message's tid identify the request, see [`OsdRequest::id`].
     pub request_id: RequestId,
     pub client_incarnation: u32,
     pub mtime: UTime,
-    /// Pool, namespace, key, name, hash and the snapshot that is read.
+    /// Pool, namespace, key, name, hash and the snapshot to read.
     pub object: HObject,
     pub ops: Vec<OsdOp>,
     pub snap_context: SnapContext,
@@ -44,13 +44,13 @@ impl OsdRequest {
         self.flags & flag != 0
     }
 
-    /// Whether it is about the placement group. Librados does not set [`request_flags::PGOP`] for
-    /// listings, so the operations tell.
+    /// True for operations on the placement group. Librados does not set [`request_flags::PGOP`] for
+    /// listings, so the operations decide.
     pub fn is_pg_op(&self) -> bool {
         self.has_flag(request_flags::PGOP) || self.ops.iter().any(|op| op.code.is_pg())
     }
 
-    /// The identity of the request: the same when it is sent again.
+    /// The identity of the request, which resends keep.
     pub fn id(&self, peer: types::ParticipantName, tid: u64) -> RequestId {
         let named = self.request_id.name != types::ParticipantName::default();
         if named || self.request_id.tid != 0 {
@@ -61,7 +61,7 @@ impl OsdRequest {
 
     pub fn locator(&self) -> ObjectLocator {
         let HObject { pool, key, namespace, name, hash, .. } = &self.object;
-        // A request without an object names its place by the hash alone.
+        // A request without an object has its position in the hash alone.
         let hash = if name.is_empty() { i64::from(*hash) } else { ObjectLocator::NO_HASH };
         let key = if name.is_empty() { Bytes::new() } else { key.clone() };
         ObjectLocator { pool: *pool, key, namespace: namespace.clone(), hash }
@@ -139,7 +139,7 @@ impl crate::MessageBody for OsdRequest {
     }
 }
 
-/// The first part of a request, in which the encodings differ.
+/// The first part of a request, in which the versions differ.
 struct Place {
     pg: ShardPgId,
     hash: u32,
@@ -165,7 +165,7 @@ impl Place {
         Ok(Place { pg, hash, map_epoch, flags, request_id })
     }
 
-    /// The raw placement group stands for the hash.
+    /// The seed of the raw placement group serves as the hash.
     fn decode_oldest(r: &mut Reader<'_>) -> Result<Self> {
         let pg: types::PgId = r.value()?;
         let map_epoch = r.value()?;

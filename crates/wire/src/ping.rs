@@ -1,4 +1,4 @@
-//! A message that only shows that its sender lives.
+//! A message that shows its sender to be alive.
 
 message! {
     /// `MPing`

@@ -41,7 +41,7 @@ pub struct PoolOp {
     pub pool: u32,
     pub op: PoolOpKind,
     pub snap: SnapId,
-    /// Of the pool or of the snapshot that shall be created.
+    /// Name of the pool or snapshot to create.
     pub name: String,
     /// -1 leaves the choice to the monitor.
     pub crush_rule: i16,
@@ -88,9 +88,9 @@ message! {
         fsid: Uuid;
         /// 0 or a negative errno.
         result: i32;
-        /// The epoch of the OSD map that shows the effect.
+        /// Epoch of the OSD map that shows the effect.
         epoch: u32;
-        /// A created snapshot's id.
+        /// Id of a created snapshot.
         response: Option<Bytes>;
     }
 }

@@ -9,7 +9,7 @@ use types::{EntityAddr, ParticipantName};
 /// `CEPH_WATCH_EVENT_*`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WatchEvent {
-    /// Someone notified; the watcher acknowledges with `NOTIFY_ACK`.
+    /// A notification; the watcher acknowledges with `NOTIFY_ACK`.
     #[default]
     Notify = 1,
     /// To the notifier: all watchers have acknowledged, or the time is up.
@@ -22,18 +22,18 @@ pub enum WatchEvent {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WatchNotify {
     pub event: WatchEvent,
-    /// The watcher's (or of completions the notifier's) own number for it.
+    /// Cookie of the watcher (in completions, of the notifier).
     pub cookie: u64,
     pub version: u64,
-    /// The OSD's number of the notification.
+    /// The OSD's id of the notification.
     pub notify_id: u64,
-    /// The notification.
+    /// Payload of the notification.
     pub payload: Bytes,
-    /// Of completions: 0 or a negative errno.
+    /// In completions: 0 or a negative errno.
     pub result: i32,
-    /// The global id of who notified.
+    /// Global id of the notifier.
     pub notifier: u64,
-    /// Of completions an encoded [`NotifyResult`]; travels in the data segment.
+    /// In completions an encoded [`NotifyResult`]; travels in the data segment.
     pub outcome: Bytes,
 }
 
@@ -77,7 +77,7 @@ impl crate::MessageBody for WatchNotify {
 /// The input of `NOTIFY`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NotifyRequest {
-    /// 0: the OSD's default.
+    /// 0 selects the OSD's default.
     pub timeout_seconds: u32,
     pub payload: Bytes,
 }
@@ -126,7 +126,7 @@ impl Decode for NotifyAck {
 /// A watcher: global id and cookie.
 pub type WatcherKey = (u64, u64);
 
-/// What the notifier gets in the end: the replies, and who did not reply in time.
+/// Outcome of a notification: the replies, and the watchers that timed out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NotifyResult {
     pub replies: BTreeMap<WatcherKey, Bytes>,

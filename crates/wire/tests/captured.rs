@@ -1,5 +1,4 @@
-//! What crossed the wire between real daemons and clients is understood, and comes out the same
-//! when it is encoded again.
+//! Captured messages of real daemons and clients decode, and are encoded again to the same bytes.
 
 use bytes::Bytes;
 use engine::Message;
@@ -36,7 +35,7 @@ fn unhex(text: &str) -> Bytes {
 
 fn again<T: MessageBody + std::fmt::Debug + PartialEq>(message: &Message) -> Message {
     let body = T::decode(message).unwrap_or_else(|error| panic!("{message:?}: {error}"));
-    // What these daemons and clients have in common is Pacific.
+    // The common features of these daemons and clients are Pacific's.
     let encoded = body.encode(SUPPORTED & !SERVER_SQUID);
     assert_eq!(T::decode(&encoded).unwrap(), body);
     encoded
@@ -72,7 +71,7 @@ fn captured_messages_are_encoded_to_the_same_bytes() {
             CommandReply::KIND => again::<CommandReply>(&message),
             MgrMapMessage::KIND => again::<MgrMapMessage>(&message),
             OsdBoot::KIND => {
-                // Its superblock is not kept whole.
+                // Its superblock is not decoded completely.
                 again::<OsdBoot>(&message);
                 continue;
             }

@@ -1,5 +1,4 @@
-//! What Ceph itself encoded is understood, and is encoded again to the same bytes where the
-//! encoding is still the same.
+//! Values encoded by Ceph decode, and are encoded again to the same bytes where the version is the same.
 
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, decode_all, encode_to_bytes};

@@ -150,7 +150,7 @@ fn absurd_counts_and_lengths_are_refused() {
     for at in 0..whole.front.len() - 2 {
         let mut front = whole.front.to_vec();
         front[at..at + 2].fill(0xff);
-        // Whatever it becomes, it is decided without a panic or a large allocation.
+        // Decoding succeeds or fails, without a panic or a large allocation.
         let _ = OsdRequest::decode(&Message { front: front.into(), ..whole.clone() });
     }
 }

@@ -1,4 +1,4 @@
-//! Who writes and reads a journal, and how far each has committed.
+//! Clients of a journal, and the position that each has committed.
 
 use super::values::{Client, SetPosition};
 use super::{header, tags};
@@ -40,7 +40,7 @@ fn list(object: &mut dyn ObjectContext, (after, max): (Bytes, u64)) -> Result<Ve
     Ok(listed.into_iter().map(|(_, client)| client).collect())
 }
 
-/// A new client begins where the one farthest behind is: all from there on is still in the journal.
+/// A new client begins at the position of the slowest one: everything from there on is still in the journal.
 fn register(object: &mut dyn ObjectContext, (id, data): (Bytes, Bytes)) -> Result<()> {
     header::order(object, ())?;
     if omap::contains(object, key(&id))? {
@@ -53,7 +53,7 @@ fn register(object: &mut dyn ObjectContext, (id, data): (Bytes, Bytes)) -> Resul
 fn farthest_behind(clients: &[Client]) -> SetPosition {
     let connected = clients.iter().filter(|client| client.is_connected());
     let committed = connected.map(|client| &client.committed);
-    // `None`, of a client that has committed nothing, is the least.
+    // A client that has committed nothing has `None`, the least position.
     let newest = |set: &&SetPosition| set.0.first().map(|position| (position.tag, position.entry));
     committed.min_by_key(newest).cloned().unwrap_or_default()
 }

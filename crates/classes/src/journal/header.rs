@@ -1,4 +1,4 @@
-//! A journal's layout, and which sets of data objects are in use.
+//! Layout of a journal, and the sets of data objects in use.
 
 use crate::{Method, ObjectContext, Result, methods, omap};
 use types::Errno;
@@ -37,7 +37,7 @@ pub(super) fn order(object: &mut dyn ObjectContext, (): ()) -> Result<u8> {
     omap::require(object, ORDER)
 }
 
-/// Over how many data objects entries are spread.
+/// Number of data objects over which entries are spread.
 pub(super) fn splay_width(object: &mut dyn ObjectContext, (): ()) -> Result<u8> {
     omap::require(object, SPLAY_WIDTH)
 }
@@ -54,7 +54,7 @@ fn active_set(object: &mut dyn ObjectContext, (): ()) -> Result<u64> {
     omap::require(object, ACTIVE_SET)
 }
 
-/// Sets only go up; ESTALE for one that was passed.
+/// Set numbers only grow; ESTALE for one that was passed.
 fn advance(object: &mut dyn ObjectContext, key: &'static str, old: u64, new: u64) -> Result<()> {
     match new {
         _ if new == old => Ok(()),

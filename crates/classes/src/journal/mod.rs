@@ -1,8 +1,8 @@
 //! Class `journal`: journals of changes, as images with journaling have (`cls_journal`).
 //!
-//! The header object's omap holds the layout, which sets of data objects are in use, the clients
-//! with how far each has committed, and the tags, which say who wrote entries and since when.
-//! Entries themselves are appended to data objects, and only clients understand them.
+//! The header object's omap holds the layout, the sets of data objects in use, the clients with their commit
+//! positions, and the tags, which name the writers of entries. Entries themselves are appended to data
+//! objects, and only clients interpret them.
 
 mod clients;
 mod header;

@@ -1,4 +1,4 @@
-//! Methods of the objects that hold entries: they are appended to until they are about full.
+//! Methods of the objects that hold entries: appends up to a soft maximum size.
 
 use crate::{Failure, Flags, Method, ObjectContext, Result, decode_input, exists};
 use bytes::Bytes;

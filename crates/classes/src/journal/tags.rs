@@ -1,4 +1,4 @@
-//! Tags: numbered in the order in which they came, each in a class, where the newest is in force.
+//! Tags: numbered in order of creation, each in a class, whose newest tag is in force.
 
 use super::values::{Client, SetPosition, Tag};
 use super::{clients, header};
@@ -64,8 +64,8 @@ fn in_force(tags: &[Tag], number: u64) -> BTreeMap<u64, u64> {
     tags.iter().take(end).map(|tag| (tag.class, tag.number)).collect()
 }
 
-/// Removes tags that no connected client needs any longer; `leaving` is not counted. A client that
-/// has committed nothing needs all.
+/// Removes tags that no connected client needs; `leaving` is not counted. A client that has committed nothing
+/// needs all tags.
 pub(super) fn expire(object: &mut dyn ObjectContext, leaving: Option<&Bytes>) -> Result<()> {
     let mut clients = clients::all(object)?;
     clients.retain(|client: &Client| client.is_connected() && Some(&client.id) != leaving);
@@ -78,7 +78,7 @@ pub(super) fn expire(object: &mut dyn ObjectContext, leaving: Option<&Bytes>) ->
     if replaced.is_empty() { Ok(()) } else { object.omap_remove(replaced) }
 }
 
-/// Tags that a client may meet from where it is, perhaps of one class only.
+/// Tags that a client may meet from its position on, optionally of one class only.
 fn list(
     object: &mut dyn ObjectContext,
     (after, max, client, class): (u64, u64, Bytes, Option<u64>),

@@ -87,7 +87,7 @@ fn clients_register_where_the_slowest_is() {
     let listed: Vec<Client> = call(&mut object, "client_list", ("one", 5u64)).unwrap();
     assert_eq!(listed.iter().map(|client| client.id.clone()).collect::<Vec<_>>(), ["three", "two"]);
     assert_eq!(listed[0].committed, at(1, 9));
-    // Nobody waits for a client that was cut off.
+    // A disconnected client does not delay others.
     call::<()>(&mut object, "client_update_state", ("two", Client::DISCONNECTED)).unwrap();
     call::<()>(&mut object, "client_unregister", "three").unwrap();
     register(&mut object, "four").unwrap();
@@ -95,7 +95,7 @@ fn clients_register_where_the_slowest_is() {
     assert_eq!(four.committed, at(2, 0));
 }
 
-/// An image's own client of its journal is called so.
+/// An image's own client of its journal has an empty name.
 #[test]
 fn a_client_may_have_no_name() {
     let mut object = journal();
@@ -152,7 +152,7 @@ fn appends_stop_at_the_soft_maximum() {
     assert_eq!(object.state.data, b"abcdef");
 }
 
-/// Stored by Ceph 18.2.7 for an image that was written.
+/// Recorded from Ceph 18.2.7, for an image that was written.
 #[test]
 fn clients_and_tags_are_encoded_as_ceph_does() {
     const CLIENT: &[u8] =

@@ -1,4 +1,4 @@
-//! What the journal class stores and exchanges, in Ceph's encodings.
+//! Stored and exchanged values of class `journal`, in Ceph's encodings.
 
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
@@ -42,7 +42,7 @@ impl Decode for SetPosition {
     }
 }
 
-/// `Client`: one that writes the journal, or reads it.
+/// `Client`: a writer or reader of the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Client {
     pub id: Bytes,
@@ -53,7 +53,7 @@ pub(super) struct Client {
 
 impl Client {
     pub const CONNECTED: u8 = 0;
-    /// It was so far behind that nobody waits for it any longer.
+    /// The client is so far behind that the journal is trimmed without it.
     pub const DISCONNECTED: u8 = 1;
 
     pub fn is_connected(&self) -> bool {
@@ -90,7 +90,7 @@ pub(super) struct Tag {
 }
 
 impl Tag {
-    /// As a class: a new one.
+    /// As a class: requests a new class.
     pub const CLASS_NEW: u64 = u64::MAX;
 }
 

@@ -32,7 +32,7 @@ fn attr_name(name: &[u8]) -> Vec<u8> {
     [PREFIX, name].concat()
 }
 
-/// The lock as it stands now, without those of its lockers whose time is over.
+/// The current lock, without expired lockers.
 fn read_lock(object: &mut dyn ObjectContext, name: &[u8]) -> Result<LockInfo> {
     let mut lock: LockInfo = match object.xattr(&attr_name(name)) {
         Ok(stored) => decode_stored(&stored)?,
@@ -42,7 +42,7 @@ fn read_lock(object: &mut dyn ObjectContext, name: &[u8]) -> Result<LockInfo> {
     let now = object.now();
     lock.lockers.retain(|_, info| info.expiration == UTime::ZERO || info.expiration >= now);
     if lock.lockers.is_empty() && lock.kind == LockType::EXCLUSIVE_EPHEMERAL {
-        // Only a method that may write gets this far with effect; for others it is just noted.
+        // Effective only in a method that may write; the caller ignores it for others.
         match object.remove() {
             Err(Failure::Missing) => return Err(Failure::Missing),
             Err(Failure::Errno(_)) | Ok(()) => {}
@@ -72,7 +72,7 @@ fn lock(object: &mut dyn ObjectContext, input: &Bytes, _: &mut Vec<u8>) -> Resul
         Err(Failure::Errno(Errno::NOENT)) => LockInfo::default(),
         other => other?,
     };
-    // Before the caller's own entry goes, or a wrong tag would replace it.
+    // Checked before the caller's own entry is removed, or else a wrong tag would replace it.
     if !lock.lockers.is_empty() && lock.tag != op.tag {
         return Err(Errno::BUSY.into());
     }
@@ -92,7 +92,8 @@ fn lock(object: &mut dyn ObjectContext, input: &Bytes, _: &mut Vec<u8>) -> Resul
         duration => UTime::from_nanos(object.now().as_nanos() + duration.as_nanos()),
     };
     let mut addr = object.caller().addr;
-    // The kind of address depends on which daemon the client talks to and does not identify it.
+    // The kind of the address depends on the daemon that the client talks to, and does not identify the
+    // client.
     addr.kind = AddrType::Legacy;
     lock.lockers.insert(id, LockerInfo { expiration, addr, description: op.description });
     write_lock(object, &op.name, &lock)?;
@@ -139,7 +140,7 @@ fn list_locks(object: &mut dyn ObjectContext, _: &Bytes, output: &mut Vec<u8>) -
     Ok(0)
 }
 
-/// The lock that the caller holds as it says; anything else is EBUSY.
+/// The lock, if the caller holds it as stated; otherwise EBUSY.
 fn held_lock(object: &mut dyn ObjectContext, op: &AssertOp) -> Result<(LockInfo, LockerId)> {
     if !op.kind.is_valid() || op.name.is_empty() {
         return Err(Errno::INVAL.into());

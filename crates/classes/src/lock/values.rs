@@ -1,4 +1,4 @@
-//! What the lock class stores and exchanges, in Ceph's encodings.
+//! Stored and exchanged values of class `lock`, in Ceph's encodings.
 
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};

@@ -1,5 +1,5 @@
-//! A snapshot's clones: in the header of the parent, and, as older clients keep them, in the
-//! object `rbd_children` of the clones' pool.
+//! Clones of a snapshot: in the header of the parent and, for older clients, in the object `rbd_children` of
+//! the clones' pool.
 
 use super::features::operation;
 use super::values::{NamespaceKind, Snapshot};

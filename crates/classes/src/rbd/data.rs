@@ -19,7 +19,7 @@ const ASSERT_SNAPSHOTS: &[Method; 2] = methods! {
     "sparsify": READ_WRITE => sparsify,
 };
 
-/// Writes what the parent has, unless the clone has an object already.
+/// Writes the parent's data unless the object exists.
 fn copy_up(object: &mut dyn ObjectContext, data: &Bytes, _: &mut Vec<u8>) -> Result<i32> {
     if !exists(object)? {
         object.write(0, data.clone())?;
@@ -27,7 +27,7 @@ fn copy_up(object: &mut dyn ObjectContext, data: &Bytes, _: &mut Vec<u8>) -> Res
     Ok(0)
 }
 
-/// The same for data with holes: extents, and their data one behind the other.
+/// The same for sparse data: extents, and their data concatenated.
 fn sparse_copy_up(object: &mut dyn ObjectContext, input: &Bytes, _: &mut Vec<u8>) -> Result<i32> {
     let mut r = Reader::new(input);
     let extents = BTreeMap::<u64, u64>::decode(&mut r).map_err(|_| Errno::INVAL)?;
@@ -46,7 +46,7 @@ fn sparse_copy_up(object: &mut dyn ObjectContext, input: &Bytes, _: &mut Vec<u8>
     Ok(0)
 }
 
-/// What is to hold of a write's snapshot sequence and the newest that the object knows.
+/// Required relation of a write's snapshot sequence to the object's.
 const GREATER: u8 = 0;
 const NOT_GREATER: u8 = 1;
 
@@ -63,7 +63,7 @@ fn assert_snapshot_sequence(
     }
 }
 
-/// Gives back the space of pieces that are all zeros.
+/// Punches pieces that are all zeros.
 fn sparsify(object: &mut dyn ObjectContext, (piece, remove_empty): (u64, bool)) -> Result<()> {
     require_existing(object)?;
     let piece = usize::try_from(piece).ok().filter(|piece| *piece > 0).ok_or(Errno::INVAL)?;
@@ -84,7 +84,7 @@ fn sparsify(object: &mut dyn ObjectContext, (piece, remove_empty): (u64, bool)) 
     Ok(())
 }
 
-/// Where there is anything but zeros, in whole pieces; neighbours are one range.
+/// Ranges that contain other bytes than zeros, in whole pieces; adjacent ones are joined.
 fn filled_ranges(data: &[u8], piece: usize) -> Vec<Range<usize>> {
     let mut ranges: Vec<Range<usize>> = Vec::new();
     for (number, bytes) in data.chunks(piece).enumerate() {

@@ -31,7 +31,7 @@ const NAME_PREFIX: &str = "name_";
 pub(super) const ID_PREFIX: &str = "id_";
 const STATE: &str = "state";
 const STATE_READY: u8 = 0;
-/// Images can no longer be added: the namespace is being removed.
+/// No images can be added: the namespace is being removed.
 const STATE_ADD_DISABLED: u8 = 1;
 
 pub(super) fn is_valid_id(id: &[u8]) -> bool {
@@ -93,7 +93,7 @@ fn store(object: &mut dyn ObjectContext, name: Bytes, id: Bytes) -> Result<()> {
     ]))
 }
 
-/// ESTALE if name and id do not belong together (any more).
+/// ESTALE if name and id do not belong together.
 fn remove(object: &mut dyn ObjectContext, (name, id): (Bytes, Bytes)) -> Result<()> {
     let (name_key, id_key) = (omap::key(NAME_PREFIX, &name), omap::key(ID_PREFIX, &id));
     let stored_id: Bytes = omap::require(object, name_key.clone())?;

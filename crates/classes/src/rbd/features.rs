@@ -19,16 +19,16 @@ const NON_PRIMARY: u64 = 1 << 10;
 const DIRTY_CACHE: u64 = 1 << 11;
 
 pub(super) const ALL: u64 = (1 << 12) - 1;
-/// Clients that do not know them cannot even read the image.
+/// Clients without these features cannot read the image.
 pub(super) const INCOMPATIBLE: u64 = LAYERING | STRIPING | DATA_POOL | DIRTY_CACHE;
-/// Clients that do not know them cannot write it.
+/// Clients without these features cannot write the image.
 pub(super) const WRITE_INCOMPATIBLE: u64 = ALL;
-/// May be enabled and disabled later.
+/// Can be enabled and disabled later.
 pub(super) const MUTABLE: u64 =
     EXCLUSIVE_LOCK | OBJECT_MAP | FAST_DIFF | JOURNALING | NON_PRIMARY | DIRTY_CACHE;
-/// May only be disabled later.
+/// Can only be disabled later.
 pub(super) const DISABLE_ONLY: u64 = DEEP_FLATTEN;
-/// Follow from what is done with the image.
+/// Maintained by the class itself.
 pub(super) const INTERNAL: u64 = OPERATIONS | MIGRATING;
 
 pub(super) mod operation {

@@ -25,7 +25,7 @@ pub(super) const METHODS: &[Method] = methods! {
 
 const SNAPSHOT_PREFIX: &str = "snapshot_";
 const ORDER_PREFIX: &str = "snap_order_";
-/// The number of the newest snapshot.
+/// Order of the newest snapshot.
 const ORDER_MAX: &str = "snap_max_order";
 
 fn image_key(image: &GroupImage) -> Bytes {
@@ -76,7 +76,7 @@ fn group_of_image(object: &mut dyn ObjectContext, (): ()) -> Result<GroupSpec> {
     Ok(omap::get(object, keys::GROUP)?.unwrap_or_default())
 }
 
-/// A snapshot that begins gets the next number; later calls change it.
+/// A new snapshot gets the next order; later calls update it.
 fn set_snapshot(object: &mut dyn ObjectContext, snapshot: GroupSnapshot) -> Result<()> {
     if snapshot.name.is_empty() || snapshot.id.is_empty() {
         return Err(Errno::INVAL.into());

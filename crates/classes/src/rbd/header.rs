@@ -1,4 +1,4 @@
-//! What describes an image: size, features, flags, where its data lies.
+//! Header of an image: size, features, flags, data pool.
 
 use super::values::{Parent, Snapshot};
 use super::{features, keys, stored};
@@ -65,7 +65,7 @@ fn size(object: &mut dyn ObjectContext, snapshot: SnapId) -> Result<(u8, u64)> {
     Ok((order, size))
 }
 
-/// A smaller image shows less of its parent.
+/// A shrink reduces the overlap with the parent.
 fn set_size(object: &mut dyn ObjectContext, size: u64) -> Result<()> {
     let old: u64 = omap::require(object, keys::SIZE)?;
     omap::set(object, keys::SIZE, &size)?;
@@ -80,7 +80,7 @@ fn set_size(object: &mut dyn ObjectContext, size: u64) -> Result<()> {
     }
 }
 
-/// The features, and those that a client must know. The snapshot no longer matters.
+/// The features, and the incompatible ones. The snapshot argument is ignored.
 fn get_features(
     object: &mut dyn ObjectContext,
     (_, IfPresent(read_only)): (SnapId, IfPresent<bool>),
@@ -95,7 +95,7 @@ fn get_features(
 
 fn set_features(object: &mut dyn ObjectContext, (new, mask): (u64, u64)) -> Result<()> {
     let old: u64 = omap::get(object, keys::FEATURES)?.unwrap_or(0);
-    // Newer clients may want to clear features that are not known here.
+    // Newer clients may clear features that are unknown here.
     let known = mask & features::ALL;
     let (enabled, disabled) = (new & known, !new & known);
     let may_be_disabled = features::MUTABLE | features::DISABLE_ONLY;
@@ -155,7 +155,7 @@ fn data_pool(object: &mut dyn ObjectContext, (): ()) -> Result<i64> {
     Ok(omap::get(object, keys::DATA_POOL)?.unwrap_or(NO_POOL))
 }
 
-/// The size of objects of this order, if there can be such.
+/// Object size for an order; an error if the order is invalid.
 fn object_size(order: u8) -> Result<u64> {
     1u64.checked_shl(order.into()).ok_or(Errno::INVAL.into())
 }

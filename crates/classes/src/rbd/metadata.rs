@@ -1,4 +1,4 @@
-//! Users' metadata of an image: settings of the image, and whatever users want to keep with it.
+//! Metadata of an image: settings, and arbitrary pairs of users.
 
 use super::keys::METADATA_PREFIX;
 use crate::{Method, ObjectContext, Raw, Result, methods, omap};
@@ -12,7 +12,7 @@ pub(super) const METHODS: &[Method] = methods! {
     "metadata_remove": READ_WRITE => remove,
 };
 
-/// What clients get that ask for no number.
+/// Page size for clients that request no number.
 const ENTRIES_DEFAULT: u64 = 64;
 
 fn list(

@@ -1,5 +1,5 @@
-//! An image that moves: noted in the headers of source and destination. A source of the old
-//! format is marked by its first bytes, others by a feature.
+//! Migration of an image, recorded in the headers of source and destination. A source of format 1 is marked
+//! by the text at its beginning, others by a feature.
 
 use super::{features, keys};
 use crate::{Method, ObjectContext, Result, methods, omap};
@@ -16,7 +16,7 @@ pub(super) const METHODS: &[Method] = methods! {
 const OLD_TEXT: &[u8; 34] = b"<<< Rados Block Device Image >>>\n\0";
 const OLD_TEXT_MIGRATING: &[u8; 34] = b"<<< Migrating RBD Image      >>>\n\0";
 
-/// What kind of header the object is.
+/// Format of the header.
 enum Header {
     Old { migrating: bool },
     New { features: u64 },
@@ -62,7 +62,7 @@ fn set(object: &mut dyn ObjectContext, migration: MigrationSpec) -> Result<()> {
     omap::set(object, keys::MIGRATION, &migration)
 }
 
-/// EINVAL if the image does not move.
+/// EINVAL if the image is not being migrated.
 fn get(object: &mut dyn ObjectContext, (): ()) -> Result<MigrationSpec> {
     let migrating = match header(object)? {
         Header::Old { migrating } => migrating,

@@ -28,7 +28,7 @@ mod values;
 
 use crate::Class;
 
-/// Those that clients call while they write come first.
+/// Methods that clients call while they write come first.
 pub(crate) const CLASS: Class = Class {
     name: "rbd",
     default_allowed: true,

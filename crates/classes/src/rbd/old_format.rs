@@ -14,7 +14,7 @@ pub(super) const METHODS: &[Method] = methods! {
     "snap_rename": READ_WRITE => rename,
 };
 
-/// Before the size of the image: text, block name, signature, version, options.
+/// Bytes before the size of the image: text, block name, signature, version, options.
 const PREAMBLE_LEN: usize = 80;
 const HEADER_LEN: usize = 112;
 

@@ -35,7 +35,7 @@ fn parent(object: &mut dyn ObjectContext, (): ()) -> Result<ParentSpec> {
     if let Some(parent) = stored::parent(object)? {
         return Ok(parent.spec);
     }
-    // Snapshots of the oldest format know it.
+    // Snapshots stored in the oldest format name the parent.
     let parents = stored::snapshots(object)?.into_iter().filter_map(|snapshot| snapshot.parent);
     Ok(parents.last().unwrap_or_default().spec)
 }
@@ -57,7 +57,7 @@ fn attach_parent(
     attach(object, spec, overlap, again.unwrap_or(false))
 }
 
-/// `again`: a parent that is there is replaced.
+/// `again`: an existing parent is replaced.
 fn attach(
     object: &mut dyn ObjectContext,
     spec: ParentSpec,
@@ -88,8 +88,8 @@ fn clone_features(object: &mut dyn ObjectContext) -> Result<u64> {
     features::require(object, features::LAYERING)
 }
 
-/// Snapshots lose the parent too if the image is such that flattening copies for them; else they
-/// keep it.
+/// Detaches snapshots as well if flattening copies data for them (deep-flatten); otherwise they keep the
+/// parent.
 fn detach(object: &mut dyn ObjectContext, features: u64, parent: Parent) -> Result<()> {
     if parent.overlap.is_none() {
         return Err(Errno::NOENT.into());

@@ -1,4 +1,4 @@
-//! An image's snapshots. Taking one is the monitor's work; here it gets its name.
+//! Snapshots of an image. The monitor allocates their ids; the class records them.
 
 use super::features::operation;
 use super::values::{MirrorNamespace, Namespace, NamespaceKind, Snapshot, SnapshotInfo};
@@ -102,7 +102,7 @@ fn mark_trash(object: &mut dyn ObjectContext) -> Result<()> {
     features::set_operations(object, operation::SNAPSHOT_TRASH, operation::SNAPSHOT_TRASH)
 }
 
-/// Only snapshots that users took have names that users may change.
+/// Only users' snapshots can be renamed.
 fn rename(object: &mut dyn ObjectContext, (id, name): (SnapId, Bytes)) -> Result<()> {
     let mut users = stored::snapshots(object)?.into_iter();
     if users.any(|other| other.namespace == Namespace::User && other.name == name) {
@@ -137,7 +137,7 @@ fn remove(object: &mut dyn ObjectContext, id: SnapId) -> Result<()> {
     if unused == 0 { Ok(()) } else { features::set_operations(object, 0, unused) }
 }
 
-/// A snapshot that clones still need gives up its name.
+/// A snapshot with clones gives up its name.
 fn move_to_trash(object: &mut dyn ObjectContext, id: SnapId) -> Result<()> {
     let snapshot = stored::snapshot(object, id)?;
     if snapshot.protection != UNPROTECTED {
@@ -171,7 +171,7 @@ fn set_protection(object: &mut dyn ObjectContext, (id, protection): (SnapId, u8)
     stored::set_snapshot(object, Snapshot { protection, ..snapshot })
 }
 
-/// How many snapshots the image may have.
+/// Maximum number of snapshots of the image.
 pub(super) fn limit(object: &mut dyn ObjectContext, (): ()) -> Result<u64> {
     Ok(omap::get(object, keys::SNAPSHOT_LIMIT)?.unwrap_or(NO_LIMIT))
 }
@@ -190,7 +190,7 @@ fn set_limit(object: &mut dyn ObjectContext, limit: u64) -> Result<()> {
     omap::set(object, keys::SNAPSHOT_LIMIT, &limit)
 }
 
-/// Changes what mirroring notes at its own snapshots; EINVAL for others.
+/// Changes the state of mirroring in a snapshot of the mirror namespace; EINVAL for others.
 fn change_mirror(
     object: &mut dyn ObjectContext,
     id: SnapId,

@@ -1,4 +1,4 @@
-//! Snapshots and parent as an image's header keeps them.
+//! Snapshots and parent as stored in an image's header.
 
 use super::keys;
 use super::values::{Parent, Snapshot};
@@ -11,7 +11,7 @@ pub(super) fn snapshot(object: &mut dyn ObjectContext, id: SnapId) -> Result<Sna
     omap::require(object, keys::snapshot(id))
 }
 
-/// The same, for methods to which the image itself is no snapshot.
+/// Excludes `HEAD`, for methods that work on snapshots only.
 pub(super) fn real_snapshot(object: &mut dyn ObjectContext, id: SnapId) -> Result<Snapshot> {
     match id {
         SnapId::HEAD => Err(Errno::INVAL.into()),
@@ -25,7 +25,7 @@ pub(super) fn snapshots(object: &mut dyn ObjectContext) -> Result<Vec<Snapshot>>
     Ok(listed.into_iter().map(|(_, snapshot)| snapshot).collect())
 }
 
-/// Stores a snapshot in today's format; a parent that only it knew moves to the header.
+/// Stores a snapshot in the current format; a parent in it moves to the header.
 pub(super) fn set_snapshot(object: &mut dyn ObjectContext, mut new: Snapshot) -> Result<()> {
     if let Some(Parent { spec, overlap }) = new.parent.take() {
         new.overlap = new.overlap.or(overlap);

@@ -1,4 +1,4 @@
-//! When an image was created, read and written, as far as clients say so.
+//! Times of creation, access and modification of an image, as clients report them.
 
 use super::keys;
 use crate::{Method, ObjectContext, Result, methods, omap, require_existing};

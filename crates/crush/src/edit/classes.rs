@@ -21,11 +21,11 @@ pub enum ClassError {
     InvalidName { class: String },
 }
 
-/// The shadows of before, by original and class.
+/// Former ids of shadows, by original and class.
 type ShadowIds = BTreeMap<i32, BTreeMap<i32, i32>>;
 
 impl CrushMap {
-    /// Gives a device a class; whether that changed anything.
+    /// Gives a device a class; true if that changed anything.
     pub fn set_device_class(&mut self, device: i32, class: &str) -> Result<bool, ClassError> {
         if !is_valid_name(class) {
             return Err(ClassError::InvalidName { class: class.into() });
@@ -45,7 +45,7 @@ impl CrushMap {
         }
     }
 
-    /// Takes a device's class away; whether it had one.
+    /// Removes a device's class; true if it had one.
     pub fn remove_device_class(&mut self, device: i32) -> Result<bool, ClassError> {
         if device < 0 || self.item_name(device).is_none() {
             return Err(ClassError::NoSuchDevice { device });
@@ -77,7 +77,7 @@ impl CrushMap {
         Ok(self.class_id_or_new(name))
     }
 
-    /// Takes a class away from all its devices; it goes with that unless a rule needs it.
+    /// Removes a class from all its devices; the class itself goes unless a rule needs it.
     pub fn remove_class(&mut self, class: i32) {
         self.item_classes.retain(|&item, &mut other| item < 0 || other != class);
         self.settle();
@@ -99,7 +99,7 @@ impl CrushMap {
         class
     }
 
-    /// Makes shadow trees anew (`CrushWrapper::rebuild_roots_with_classes`).
+    /// Rebuilds shadow trees (`CrushWrapper::rebuild_roots_with_classes`).
     pub(super) fn rebuild_shadows(&mut self) {
         let before = self.shadows.clone();
         self.drop_dead_classes();
@@ -117,7 +117,7 @@ impl CrushMap {
         }
     }
 
-    /// A class lives as long as a device has it or a rule starts from one of its shadows.
+    /// A class exists as long as a device has it or a rule starts from one of its shadows.
     fn drop_dead_classes(&mut self) {
         let mut alive: BTreeSet<i32> =
             self.item_classes.range(0..).map(|(_, &class)| class).collect();
@@ -131,8 +131,8 @@ impl CrushMap {
         dead.into_iter().for_each(|class| self.class_names.remove(class));
     }
 
-    /// Drops shadow roots, and then what becomes a root by that. A shadow that some visible bucket
-    /// holds, which no sound map has, stays.
+    /// Drops shadow roots, and then buckets that become roots by that. A shadow held by a visible bucket,
+    /// which no sound map has, stays.
     fn drop_shadows(&mut self) {
         let mut holders: BTreeMap<i32, usize> = BTreeMap::new();
         for child in self.buckets().flat_map(|bucket| &bucket.items) {
@@ -154,8 +154,7 @@ impl CrushMap {
         }
     }
 
-    /// The shadow of `original`, which is made if it is not there yet. Buckets without a name
-    /// have none.
+    /// The shadow of `original`, created if it does not exist. Buckets without a name have none.
     fn clone_for_class(
         &mut self,
         original: i32,
@@ -182,7 +181,7 @@ impl CrushMap {
         if let Some(each) = uniform {
             copy.weights = Weights::Uniform { each };
         }
-        // Only where weights were nonsense before can a part weigh more than a bucket may.
+        // A part can exceed the maximum weight of a bucket only if weights were inconsistent before.
         kept.retain(|item| {
             copy.add_item(item.id, uniform.unwrap_or(item.weight), straw_version).is_ok()
         });
@@ -220,7 +219,7 @@ impl CrushMap {
         self.buckets.get(slot).is_none_or(Option::is_none)
     }
 
-    /// The first vacant slot that no shadow will want back.
+    /// The first vacant slot that is not reserved for a shadow.
     fn unreserved_slot(&self, reserved: &BTreeSet<i32>) -> usize {
         let fits = |slot: &usize| {
             self.is_vacant(*slot) && !reserved.contains(&crate::map::bucket_id(*slot))
@@ -228,7 +227,7 @@ impl CrushMap {
         (0..).find(fits).expect("slots beyond the last are vacant")
     }
 
-    /// Devices keep the replacement weights of the original; children weigh what theirs add up to.
+    /// Devices keep the replacement weights of the original; child buckets get the sums of their items'.
     fn copy_replacements(&mut self, original: i32, shadow: i32, kept: &[ShadowItem]) {
         let Some(slot) = slot(shadow) else { return };
         for map in self.choose_args.values_mut() {
@@ -251,7 +250,7 @@ impl CrushMap {
     }
 }
 
-/// An item of a shadow, and where the original has it or what it is a shadow of.
+/// An item of a shadow, with its position in the original or the bucket it shadows.
 struct ShadowItem {
     id: i32,
     weight: u32,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use thiserror::Error;
 
-/// Bucket names by type name. Types that are left out are taken from what exists.
+/// Bucket names by type name. Omitted types are taken from existing buckets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Location {
     levels: BTreeMap<String, String>,

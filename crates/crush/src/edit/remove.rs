@@ -16,7 +16,7 @@ pub enum RemoveError {
 }
 
 impl CrushMap {
-    /// Takes `item` out of every bucket and forgets it. Buckets must be empty.
+    /// Removes `item` from every bucket and deletes it. Buckets must be empty.
     pub fn remove_item(&mut self, item: i32) -> Result<(), RemoveError> {
         self.check_removable(item)?;
         self.detach_everywhere(item);
@@ -26,8 +26,8 @@ impl CrushMap {
         Ok(())
     }
 
-    /// Takes `item` out of every bucket. A bucket stays, with all that is below it; a device loses
-    /// its name but keeps its class, for when it returns.
+    /// Removes `item` from every bucket. A bucket and everything below it stay in the map; a device loses its
+    /// name but keeps its class, for when it returns.
     pub fn unlink_item(&mut self, item: i32) -> Result<(), RemoveError> {
         if !self.is_held(item) {
             return Err(RemoveError::NoSuchItem { item });
@@ -36,8 +36,8 @@ impl CrushMap {
         Ok(())
     }
 
-    /// [`CrushMap::remove_item`], but only from `ancestor` and buckets below it. What is also held
-    /// elsewhere stays there.
+    /// [`CrushMap::remove_item`], limited to `ancestor` and buckets below it; items held elsewhere stay
+    /// there.
     pub fn remove_item_under(&mut self, item: i32, ancestor: i32) -> Result<(), RemoveError> {
         self.check_removable(item)?;
         self.detach_under(item, ancestor)?;
@@ -84,7 +84,7 @@ impl CrushMap {
         Ok(())
     }
 
-    /// Whether a rule starts from `bucket` or a shadow of it, or it is a shadow itself.
+    /// True if a rule starts from `bucket` or a shadow of it, or if it is a shadow itself.
     fn is_taken(&self, bucket: i32) -> bool {
         let is_start = |take| {
             take == bucket
@@ -116,14 +116,14 @@ impl CrushMap {
         while self.children(bucket).contains(&item) {
             let len = self.children(bucket).len();
             self.bucket_remove_item(bucket, item);
-            // A tree bucket keeps the place, filled with device 0, so removing that may not end.
+            // A tree bucket keeps the position, filled with device 0, so removing device 0 may not terminate.
             if self.children(bucket).len() == len {
                 break;
             }
         }
     }
 
-    /// Forgets an item that no bucket holds.
+    /// Deletes an item that no bucket holds.
     fn forget(&mut self, item: i32) {
         if item < 0 {
             self.drop_bucket(item);

@@ -1,4 +1,4 @@
-//! New names for what exists.
+//! Renaming of items and classes.
 
 use crate::map::{CrushMap, is_valid_name};
 use thiserror::Error;

@@ -1,13 +1,13 @@
-//! Rules as commands make them.
+//! Rules created by commands.
 
 use crate::map::{CrushMap, is_valid_name};
 use crate::rule::{Op, RULES_MAX, Rule, RuleType, Step};
 use thiserror::Error;
 
-/// What a simple rule is for.
+/// Kind of pools that a simple rule serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RuleKind {
-    /// Results close up (`firstn`).
+    /// Results close gaps (`firstn`).
     Replicated,
     /// Results keep their positions (`indep`), with more tries since each shard must be found.
     Erasure,
@@ -45,7 +45,7 @@ pub enum AddRuleError {
 
 const ERASURE_LEAF_TRIES: i32 = 5;
 const ERASURE_TRIES: i32 = 100;
-/// Choose as many as the pool is large.
+/// Chooses as many as the pool's size.
 const CHOOSE_ALL: i32 = 0;
 
 impl CrushMap {
@@ -84,7 +84,7 @@ impl CrushMap {
         Ok(vacant as u32)
     }
 
-    /// Removes a rule; whether it existed. Classes that only it used go with it.
+    /// Removes a rule; true if it existed. Classes that only it used are removed as well.
     pub fn remove_rule(&mut self, id: u32) -> bool {
         let Some(rule) = self.rules.get_mut(id as usize) else { return false };
         let existed = rule.take().is_some();

@@ -1,4 +1,4 @@
-//! Weights of items, and of all their ancestors with them.
+//! Weights of items, with the sums in all their ancestors.
 
 use crate::Algorithm;
 use crate::bucket::BucketError;
@@ -26,7 +26,7 @@ impl WeightError {
 }
 
 impl CrushMap {
-    /// Sets the weight of `item` wherever it is held; in how many buckets that was.
+    /// Sets the weight of `item` in all its buckets; returns their number.
     pub fn set_item_weight(&mut self, item: i32, weight: u32) -> Result<usize, WeightError> {
         WeightError::check(weight)?;
         self.atomically(|map| match map.adjust_everywhere(item, weight, true)? {
@@ -38,7 +38,7 @@ impl CrushMap {
         })
     }
 
-    /// Sets the weight of all devices below `root`; how many places that were.
+    /// Sets the weight of all devices below `root`; returns the number of places.
     pub fn set_subtree_weight(&mut self, root: i32, weight: u32) -> Result<usize, WeightError> {
         WeightError::check(weight)?;
         self.atomically(|map| {
@@ -92,7 +92,7 @@ impl CrushMap {
         Ok(weight)
     }
 
-    /// Sets the weight in every bucket that holds `item`; how many do.
+    /// Sets the weight in every bucket that holds `item`; returns their number.
     pub(super) fn adjust_everywhere(
         &mut self,
         item: i32,
@@ -106,7 +106,7 @@ impl CrushMap {
         Ok(holders.len())
     }
 
-    /// Sets the weight in the buckets that `location` names; in how many of them.
+    /// Sets the weight in the buckets that `location` names; returns their number.
     pub(super) fn adjust_in_location(
         &mut self,
         item: i32,
@@ -124,8 +124,8 @@ impl CrushMap {
         Ok(changed)
     }
 
-    /// Sets the weight of `item` in `bucket` and the weights of all ancestors; whether it is held
-    /// there. `replacements` says whether replacement weights of the item are overwritten too.
+    /// Sets the weight of `item` in `bucket` and updates the sums in all ancestors; true if the bucket holds
+    /// it. `replacements` also overwrites the item's replacement weights.
     pub(super) fn adjust_in_bucket(
         &mut self,
         item: i32,
@@ -146,8 +146,8 @@ impl CrushMap {
         Ok(true)
     }
 
-    /// After weights changed: where a set of replacement weights has any, all buckets that can have
-    /// some get them, and the sums are made right.
+    /// Called after weights changed: completes each set of replacement weights for all straw2 buckets, and
+    /// corrects the sums.
     pub(super) fn settle_weights(&mut self) {
         let mut sets = std::mem::take(&mut self.choose_args);
         for map in sets.values_mut().filter(|map| map.has_weights()) {

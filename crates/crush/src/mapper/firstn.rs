@@ -13,19 +13,19 @@ struct Level<'t> {
     r_base: u32,
 }
 
-/// What became of one choice.
+/// Result of one choice.
 enum Outcome {
     Chosen(i32),
-    /// An inner bucket on the way.
+    /// The search continues in an inner bucket.
     Descend(i32),
     Collided,
     Rejected,
-    /// The map has nothing of the wanted type there.
+    /// The map has no item of the wanted type there.
     Abandoned,
 }
 
 impl Search<'_> {
-    /// Fills `chosen` (and `leaves`, if leaves are wanted) from below `start`; how many it found.
+    /// Fills `chosen` (and `leaves`, if leaves are wanted) from below `start`; returns the number of items.
     pub(super) fn choose_firstn(
         &mut self,
         start: &Bucket,
@@ -162,14 +162,14 @@ impl Search<'_> {
 }
 
 impl Tries {
-    /// Whether to try the same bucket again before starting over from the top.
+    /// True if the same bucket is tried again before a restart from the top.
     fn retries_locally(&self, collided: bool, failures_local: u32, bucket: &Bucket) -> bool {
         let exhaustive = (bucket.items().len() as u32).saturating_add(self.local_fallback);
         collided && failures_local <= self.local
             || self.local_fallback > 0 && failures_local <= exhaustive
     }
 
-    /// Whether so many choices in this bucket failed that its items are now taken in turn.
+    /// True if so many choices in this bucket failed that its items are taken in permuted order.
     fn permutes(&self, failures_local: u32, bucket: &Bucket) -> bool {
         self.local_fallback > 0
             && failures_local >= bucket.items().len() as u32 >> 1

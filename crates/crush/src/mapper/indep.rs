@@ -4,18 +4,18 @@
 use super::{Goal, ITEM_UNDEFINED, Search, Tries};
 use crate::{Algorithm, Bucket, ITEM_NONE, TYPE_DEVICE};
 
-/// What one descent for one position came to.
+/// Result of one descent for one position.
 enum Outcome {
     Chosen(i32),
-    /// Worth another try.
+    /// The choice may be tried again.
     Failed,
-    /// The map has nothing of the wanted type there.
+    /// The map has no item of the wanted type there.
     Abandoned,
 }
 
 impl Search<'_> {
-    /// Fills the first positions of `chosen` (and of `leaves`, if leaves are wanted) from below
-    /// `start`; how many positions those are, the ones without a result included.
+    /// Fills the first positions of `chosen` (and of `leaves`, if leaves are wanted) from below `start`;
+    /// returns the number of positions, including those without a result.
     pub(super) fn choose_indep(
         &mut self,
         start: &Bucket,
@@ -48,7 +48,7 @@ impl Search<'_> {
                 left -= 1;
             }
         }
-        // A leaf that was rejected last stays: every implementation lets it pass.
+        // The last rejected leaf stays, as in every implementation.
         for position in chosen.iter_mut().chain(leaves) {
             if *position == ITEM_UNDEFINED {
                 *position = ITEM_NONE;
@@ -100,8 +100,8 @@ impl Search<'_> {
         }
     }
 
-    /// A device below `start`, or [`ITEM_NONE`]. Positions do not collide here: what they start
-    /// from differs already.
+    /// A device below `start`, or [`ITEM_NONE`]. Positions do not collide here, since their start items
+    /// differ.
     fn leaf_below(
         &mut self,
         start: &Bucket,

@@ -10,7 +10,7 @@ use crate::rule::{Op, Rule, RuleType, Step};
 use crate::{Bucket, ITEM_NONE};
 use std::ops::Range;
 
-/// Executes `rule`. A malformed rule gives nothing.
+/// Executes `rule`. A malformed rule gives no result.
 pub(super) fn execute(search: Search<'_>, rule: &Rule, result_max: usize, result: &mut Vec<i32>) {
     let tunables = &search.map.tunables;
     let mut run = Run {
@@ -44,8 +44,7 @@ struct Run<'a> {
 /// The choices of one block.
 struct Block<'s> {
     steps: &'s [Step],
-    /// Per step, what was chosen for each position of the result; each stride fills from its
-    /// start.
+    /// Per step, the items chosen for each position of the result; each stride fills from its start.
     used: Vec<Vec<i32>>,
     descent: u32,
 }
@@ -111,8 +110,8 @@ impl Run<'_> {
         Some(positions.end)
     }
 
-    /// How many strides a step cuts its positions into. A negative argument is as good as a huge
-    /// one and overflows the block's width.
+    /// Number of strides into which a step cuts its positions. A negative argument overflows the block's
+    /// width, as a huge one does.
     fn strides(&self, step: &Step) -> u32 {
         match step.arg1 {
             0 => u32::try_from(self.result_max).unwrap_or(u32::MAX),
@@ -120,8 +119,8 @@ impl Run<'_> {
         }
     }
 
-    /// Makes the choices from step `depth` on for `positions`; how many devices that emitted.
-    /// `width` is how many positions there would be if the result were long enough.
+    /// Makes the choices from step `depth` on for `positions`; returns the number of devices emitted. `width`
+    /// is the number of positions for a result of sufficient length.
     fn choose(
         &mut self,
         block: &mut Block<'_>,
@@ -131,8 +130,8 @@ impl Run<'_> {
         depth: usize,
     ) -> usize {
         let stride_len = width / self.strides(&block.steps[depth]) as usize;
-        // A bucket below which nothing was found still counts as used until this pass is over, so
-        // that one device that is out disturbs no other choice.
+        // A bucket below which no device was found counts as used until this pass is over, so that one device
+        // that is out disturbs no other choice.
         let mut fruitless = Vec::new();
         let mut emitted = 0;
         for (index, start) in positions.clone().step_by(stride_len).enumerate() {
@@ -162,7 +161,7 @@ impl Run<'_> {
         emitted
     }
 
-    /// An item that no other stride has, in as many tries as collisions are allowed.
+    /// An item that no other stride has, within the allowed number of collisions.
     fn candidate(
         &mut self,
         block: &Block<'_>,
@@ -232,7 +231,7 @@ impl Block<'_> {
         devices[stride.clone()].iter().all(|&device| device != ITEM_UNDEFINED)
     }
 
-    /// Whether `item` was chosen for none of `positions`, or for this stride already.
+    /// True if `item` was chosen for none of `positions`, or for this stride already.
     fn is_free(
         &self,
         depth: usize,
@@ -259,7 +258,7 @@ impl Block<'_> {
         false
     }
 
-    /// Forgets what was pushed last.
+    /// Removes the item pushed last.
     fn pop(&mut self, depth: usize, stride: Range<usize>) {
         let slots = &mut self.used[depth][stride];
         if let Some(last) = slots.iter_mut().rev().find(|slot| **slot != ITEM_UNDEFINED) {

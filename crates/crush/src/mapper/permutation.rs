@@ -1,4 +1,4 @@
-//! Pseudo-random orders of buckets' items, computed only as far as they are asked for.
+//! Pseudo-random permutations of buckets' items, computed as far as they are used.
 
 use crate::{Bucket, hash};
 
@@ -12,7 +12,7 @@ pub(super) struct Permutations {
 #[derive(Debug)]
 struct Permutation {
     bucket: i32,
-    /// How many leading entries of `order` are final.
+    /// Number of leading entries of `order` that are final.
     known: usize,
     order: Vec<u32>,
 }
@@ -30,7 +30,7 @@ impl Permutations {
         let first = || hash::hash3(x, bucket.id() as u32, 0) as usize % size;
         let known = self.used.iter().position(|permutation| permutation.bucket == bucket.id());
         let position = match known {
-            // By far the most common question needs no memory.
+            // By far the most common rank needs no memory.
             None if rank == 0 => first(),
             None => {
                 let order = (0..size as u32).collect();

@@ -40,7 +40,7 @@ impl Search<'_> {
     }
 }
 
-/// The winner among items that draw, by its place.
+/// Index of the item that wins the draw.
 fn straw2(x: u32, ids: &[i32], weights: &[u32], r: u32) -> usize {
     let mut best = Draw { index: 0, delay: u64::MAX };
     for (chunk, some) in ids.chunks(LANES).enumerate() {
@@ -56,7 +56,7 @@ fn straw2(x: u32, ids: &[i32], weights: &[u32], r: u32) -> usize {
     best.index
 }
 
-/// The same as its definition says it, and with weights that are negative.
+/// The draw by its definition, also for negative weights.
 fn straw2_by_definition(x: u32, ids: &[i32], weights: &[u32], r: u32) -> usize {
     let mut best = (0, i64::MIN);
     for (index, (&id, &weight)) in
@@ -81,8 +81,8 @@ struct Draw {
 }
 
 impl Draw {
-    /// An event's delay is the whole part of the negative logarithm over the weight; of equal ones the first wins.
-    /// Only who wins is divided.
+    /// An event's delay is the integer part of the negative logarithm divided by the weight; of equal ones
+    /// the first wins. Only candidates that may win are divided.
     #[inline]
     fn compare(&mut self, index: usize, uniform: u16, weight: u32) {
         if weight == 0 {

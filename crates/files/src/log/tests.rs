@@ -85,7 +85,7 @@ fn a_tail_torn_at_any_byte_loses_exactly_the_last_batch() {
     let file = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
     let mut whole = vec![0; length];
     file.read_exact_at(&mut whole, RING_START + before).unwrap();
-    // What the batch really holds; behind it is padding, which no checksum covers.
+    // Length of the records; behind them is padding, which no checksum covers.
     let records_len = u32::from_le_bytes(whole[36..40].try_into().unwrap()) as usize;
     for cut in 0..BATCH_HEADER_LEN + records_len {
         let mut torn = whole.clone();
@@ -119,7 +119,7 @@ fn damage_before_a_later_batch_is_no_end() {
     let scratch = Scratch::new("log-middle");
     let (path, mut log) = new_log(&scratch, LOG_SIZE_MIN);
     let mut starts = Vec::new();
-    // The ring goes round, so that the damaged batch and its successor lie on either side of its end.
+    // The ring wraps, so that the damaged batch and its successor lie on either side of its end.
     for number in 0..60 {
         let next = record(number, 30_000);
         if !log.has_room(next.encode().len()) {
@@ -146,7 +146,7 @@ fn damage_before_a_later_batch_is_no_end() {
             );
             assert!(is_told, "batch {number} at {at}: {opened:?}");
             assert_eq!(log.check().unwrap(), Some(missing));
-            // What is not flushed may be lost anywhere.
+            // Batches that were not flushed may be lost anywhere.
             assert_eq!(open(starts[starts.len() - 10], false).unwrap(), starts[number]);
             file.write_all_at(&old, place).unwrap();
         }
@@ -154,7 +154,7 @@ fn damage_before_a_later_batch_is_no_end() {
     assert_eq!(log.check().unwrap(), None);
 }
 
-/// Where a batch lies that ends where the next begins or, if that one had to skip, before it.
+/// Offset of a batch that ends where the next begins or, if that one had to skip, before it.
 fn log_place(start: LogPosition, next: LogPosition, log: &Log) -> u64 {
     let length = batch_len(record(0, 30_000).encode().len());
     assert!(next.position - start.position >= length);
@@ -167,7 +167,7 @@ fn a_place_that_cannot_be_read_is_no_end() {
     let (path, mut log) = new_log(&scratch, LOG_SIZE_MIN);
     append(&mut log, &[record(1, 100)]);
     let end = log.head();
-    // Reading behind the end of a file that was cut off fails as a bad block does.
+    // Reading behind the end of a truncated file fails as a bad block does.
     let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
     file.set_len(RING_START + end.position).unwrap();
     let opened = Log::open(&path, INSTANCE, LogPosition::default(), true, |_| Ok(()));

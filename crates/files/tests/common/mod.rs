@@ -59,7 +59,7 @@ impl Driver {
         }
     }
 
-    /// Does one request; nothing else may be in flight.
+    /// Executes one request; no other may be in flight.
     pub fn execute(&mut self, kind: RequestKind) -> Result<Outcome, StoreError> {
         let token = self.submit(kind);
         let completion = self.next();
@@ -86,11 +86,11 @@ pub fn one(collection: Collection, change: Change) -> Transaction {
     Transaction { changes: vec![(collection, change)] }
 }
 
-/// Random transactions over a few objects of two collections; the same seed gives the same.
+/// Generates random transactions over a few objects of two collections, from a seed.
 pub struct Generator {
     pub prng: Prng,
     pub objects: u64,
-    /// Keeps collections: what is concurrent may not lose the ground under it.
+    /// Never removes collections, for use with concurrent requests.
     pub keep_collections: bool,
 }
 
@@ -116,7 +116,7 @@ impl Generator {
         transaction
     }
 
-    /// What a placement group does that splits or merges.
+    /// The moves of objects in a split or merge of a placement group.
     fn push_move(&mut self, transaction: &mut Transaction, source: Collection) {
         let target = collection(self.prng.below(2));
         transaction.push(target, Change::CreateCollection);
@@ -134,7 +134,7 @@ impl Generator {
         object(self.prng.below(self.objects))
     }
 
-    /// Mostly small, sometimes of the size at which objects move to files or get more checksums.
+    /// Mostly small; sometimes near the sizes at which objects move to files or get more checksums.
     fn offset(&mut self) -> u64 {
         let limit = *self.prng.choose(&[100, 5000, 5000, 20_000, 70_000, 400_000]);
         let offset = self.prng.below(limit);
@@ -178,7 +178,7 @@ impl Generator {
         }
     }
 
-    /// A read of something.
+    /// A random read.
     pub fn read(&mut self) -> RequestKind {
         let (collection, object) = (collection(self.prng.below(2)), self.object());
         match self.prng.below(7) {
@@ -205,7 +205,7 @@ impl Generator {
     }
 }
 
-/// Compares one answer. Extents may be larger than the reference's.
+/// Compares one result. Extents may be larger than the reference's.
 pub fn compare_read(store: &mut Driver, model: &mut MemStore, kind: RequestKind) {
     let found = store.execute(kind.clone());
     let expected = model.execute(kind.clone());
@@ -221,14 +221,14 @@ pub fn compare_read(store: &mut Driver, model: &mut MemStore, kind: RequestKind)
     }
 }
 
-/// Without megabytes of data.
+/// The outcome without bulk data, for messages.
 fn brief(outcome: &Result<Outcome, StoreError>) -> String {
     let mut text = format!("{outcome:?}");
     text.truncate(1000);
     text
 }
 
-/// Compares all there is.
+/// Compares the whole content.
 pub fn compare(store: &mut Driver, model: &mut MemStore) {
     compare_read(store, model, RequestKind::Collections);
     for collection in model.collections().collect::<Vec<_>>() {

@@ -1,7 +1,7 @@
 //! The data of one object: a size and the ranges that hold bytes.
 //!
-//! Invariants: extents are not empty, do not overlap and end at or before `size`. What lies between
-//! them reads as zeros. Extents are kept exactly as they were written, so holes are exact to the byte.
+//! Invariants: extents are not empty, do not overlap and end at or before `size`. Bytes between them read as
+//! zeros. Extents are kept exactly as they were written, so holes are exact to the byte.
 
 use crate::ReadData;
 use bytes::Bytes;
@@ -24,7 +24,7 @@ impl SparseData {
         self.extents.values().map(|bytes| bytes.len() as u64).sum()
     }
 
-    /// A write of nothing changes nothing, wherever it is.
+    /// An empty write has no effect.
     pub fn write(&mut self, offset: u64, bytes: Bytes) {
         if bytes.is_empty() {
             return;
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What an object's data is, in the plainest terms: `None` for a byte of a hole.
+    /// The data byte by byte; `None` for a byte of a hole.
     type Plain = Vec<Option<u8>>;
 
     #[derive(Debug, Clone)]

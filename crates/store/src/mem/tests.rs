@@ -1,4 +1,4 @@
-//! The definition's own properties.
+//! Properties of the reference itself.
 
 use super::*;
 use proptest::prelude::*;

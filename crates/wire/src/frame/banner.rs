@@ -1,4 +1,4 @@
-//! What both ends say before the first frame.
+//! The banner, which both ends send before the first frame.
 
 use codec::{Reader, Writer};
 use thiserror::Error;
@@ -8,9 +8,9 @@ pub const FEATURE_REVISION_1: u64 = 1 << 0;
 pub const FEATURE_COMPRESSION: u64 = 1 << 1;
 
 const PREFIX: &[u8] = b"ceph v2\n";
-/// How a msgr1 peer starts.
+/// Beginning of a msgr1 banner.
 const PREFIX_MSGR1: &[u8] = b"ceph v0";
-/// Later releases may append to the payload, but hardly this much.
+/// Bound for the payload in bytes. Later releases may append to it.
 const PAYLOAD_LENGTH_MAX: usize = 256;
 
 /// Features of the frame protocol (`CEPH_MSGR2_FEATURE_*`), a namespace of its own.

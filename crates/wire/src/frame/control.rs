@@ -7,7 +7,7 @@ use types::{EntityAddr, EntityAddrVec, EntityType, UTime};
 
 /// `CEPH_MSG_CONNECT_LOSSY`: the session ends with its connection.
 pub const CONNECT_FLAG_LOSSY: u64 = 1;
-/// Of connection modes and authentication methods there are a handful.
+/// Bound for the lists of connection modes and authentication methods, which have a few entries.
 pub const MODES_MAX: usize = 64;
 /// HMAC-SHA256
 pub const SIGNATURE_LENGTH: usize = 32;
@@ -15,7 +15,8 @@ pub const SIGNATURE_LENGTH: usize = 32;
 /// A control frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Control {
-    /// The first frame of both ends: what the sender is, and where it sees the receiver.
+    /// The first frame of both ends: the sender's entity type, and the receiver's address as the sender sees
+    /// it.
     Hello {
         kind: EntityType,
         peer_addr: EntityAddr,
@@ -51,7 +52,7 @@ pub enum Control {
         features: u64,
     },
     SessionReconnect(Reconnect),
-    /// The sender does not know the session; `full`: messages that were on their way are lost.
+    /// The sender does not know the session; `full`: messages in flight are lost.
     SessionReset {
         full: bool,
     },
@@ -61,7 +62,7 @@ pub enum Control {
     SessionRetryGlobal {
         global_seq: u64,
     },
-    /// The last message of the session that arrived at the sender.
+    /// The last message of the session that the sender has received.
     SessionReconnectOk {
         message_seq: u64,
     },
@@ -90,7 +91,7 @@ pub enum Control {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientIdent {
     pub addrs: EntityAddrVec,
-    /// Whom the client means to talk to.
+    /// The address of the intended peer.
     pub target: EntityAddr,
     /// The number in `osd.0` or `client.4123`.
     pub number: i64,
@@ -113,7 +114,7 @@ pub struct ServerIdent {
     pub cookie: u64,
 }
 
-/// `ReconnectFrame`: goes on with a session on a new connection.
+/// `ReconnectFrame`: resumes a session on a new connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reconnect {
     pub addrs: EntityAddrVec,
@@ -121,7 +122,7 @@ pub struct Reconnect {
     pub server_cookie: u64,
     pub global_seq: u64,
     pub connect_seq: u64,
-    /// The last message that arrived.
+    /// The last message received.
     pub message_seq: u64,
 }
 
@@ -200,7 +201,7 @@ impl Control {
         }
     }
 
-    /// Bytes that are left over are a newer peer's and are ignored. `tag` is not `Message`.
+    /// Ignores trailing bytes, which a newer peer may append. `tag` is not `Message`.
     pub fn decode(tag: Tag, payload: &[u8]) -> Result<Control> {
         let r = &mut Reader::new(payload);
         Ok(match tag {

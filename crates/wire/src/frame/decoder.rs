@@ -8,9 +8,9 @@ use super::{
 use bytes::{Buf, Bytes, BytesMut};
 use codec::{Decode, Reader};
 
-/// From this length on it pays to receive straight into the frame's buffer.
+/// Missing bytes from which a body is received straight into the frame's buffer.
 pub const DIRECT_LENGTH_MIN: usize = 32 << 10;
-/// Where a large data segment that had to be gathered begins, for those who hand it on to disks.
+/// Alignment of a large gathered data segment, for direct I/O.
 const DATA_ALIGNMENT: usize = 4096;
 /// Preamble, inlined segment and tag in secure mode.
 const SECURE_HEAD_LENGTH: usize = PREAMBLE_LENGTH + INLINE_LENGTH + CIPHER_TAG_LENGTH;
@@ -26,16 +26,16 @@ pub enum Frame {
 pub struct Decoder {
     cipher: Option<Box<dyn FrameCipher>>,
     messages_allowed: bool,
-    /// The preamble as it arrives, and afterwards, in secure mode, what was inlined beside it.
+    /// The preamble as it arrives, and then, in secure mode, the inlined segment beside it.
     head: [u8; SECURE_HEAD_LENGTH],
     head_filled: usize,
-    /// Of the frame whose body is awaited.
+    /// Preamble of the frame whose body is awaited.
     preamble: Option<Preamble>,
     /// The start of that body, if it did not arrive in one chunk.
     gathered: BytesMut,
 }
 
-/// A frame's body: a slice of a chunk, or what was gathered.
+/// A frame's body: a slice of a chunk, or the gathered buffer.
 enum Body {
     Shared(Bytes),
     Gathered(BytesMut),
@@ -55,19 +55,19 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// Everything from here on is in secure mode.
+    /// Switches to secure mode.
     pub fn secure(&mut self, cipher: Box<dyn FrameCipher>) {
         assert!(self.preamble.is_none() && self.head_filled == 0, "modes change between frames");
         self.cipher = Some(cipher);
     }
 
-    /// Until then a message is refused at its preamble.
+    /// Allows messages, which are refused at their preamble before.
     pub fn allow_messages(&mut self) {
         self.messages_allowed = true;
     }
 
-    /// Takes bytes from the start of `chunk` until a frame is complete; `None` if the chunk ended
-    /// first. After an error nothing more can be decoded.
+    /// Consumes bytes from the start of `chunk` until a frame is complete; `None` if the chunk ended first.
+    /// After an error the decoder is unusable.
     pub fn decode(&mut self, chunk: &mut Bytes) -> Result<Option<Frame>, FrameError> {
         loop {
             if self.preamble.is_none() && !self.fill_head(chunk) {
@@ -83,26 +83,26 @@ impl Decoder {
                 None => finish_crc(preamble, body.share())?,
                 Some(_) => self.finish_secure(preamble, body.own())?,
             };
-            // A frame that its sender gave up half-way is as if it had never been.
+            // A frame that its sender aborted is skipped.
             if frame.is_some() {
                 return Ok(frame);
             }
         }
     }
 
-    /// How many bytes the large body that is being gathered lacks.
+    /// Missing bytes of the large body that is being gathered.
     pub fn direct_length(&self) -> Option<usize> {
         let length = self.body_length(self.preamble?);
         let lacking = length - self.gathered.len();
         (lacking >= DIRECT_LENGTH_MIN && !self.gathered.is_empty()).then_some(lacking)
     }
 
-    /// Lends the gathered body, to be extended by up to [`Decoder::direct_length`] bytes.
+    /// Takes the gathered body, to be extended by up to [`Decoder::direct_length`] bytes.
     pub fn take_gathered(&mut self) -> BytesMut {
         std::mem::take(&mut self.gathered)
     }
 
-    /// Takes the body back, and gives what was received beyond its end.
+    /// Returns the body to the decoder; the result is the bytes behind its end.
     pub fn put_gathered(&mut self, mut gathered: BytesMut) -> Bytes {
         let length = self.preamble.map_or(0, |preamble| self.body_length(preamble));
         let surplus = match gathered.len() > length {
@@ -167,7 +167,7 @@ impl Decoder {
         complete.then(|| Body::Gathered(std::mem::take(&mut self.gathered)))
     }
 
-    /// An empty buffer for a body; a large data segment in it will be aligned.
+    /// An empty buffer for a body; a large data segment in it is aligned.
     fn gather_buffer(&self, preamble: Preamble, length: usize) -> BytesMut {
         if preamble.count() < SEGMENTS_MAX || preamble.length(3) < DIRECT_LENGTH_MIN {
             return BytesMut::with_capacity(length);
@@ -219,7 +219,7 @@ impl Body {
         }
     }
 
-    /// For decryption in place; a chunk may hold other frames, so it is not written to.
+    /// A copy for decryption in place: a chunk may hold other frames, so it is not written to.
     fn own(self) -> BytesMut {
         match self {
             Body::Shared(bytes) => BytesMut::from(&bytes[..]),
@@ -228,7 +228,7 @@ impl Body {
     }
 }
 
-/// Opens a unit and cuts its tag off. An absent unit was not sealed.
+/// Opens a unit and removes its tag. An absent unit was not sealed.
 fn open(cipher: &mut dyn FrameCipher, unit: &mut BytesMut) -> Result<(), FrameError> {
     let Some(length) = unit.len().checked_sub(CIPHER_TAG_LENGTH) else { return Ok(()) };
     let tag = unit.split_off(length);
@@ -255,7 +255,7 @@ fn finish_crc(preamble: Preamble, body: Bytes) -> Result<Option<Frame>, FrameErr
     build(preamble, first, segments).map(Some)
 }
 
-/// The segments after the first, and what follows them.
+/// The segments after the first, and the rest.
 fn split_late(
     preamble: Preamble,
     late: &Bytes,
@@ -271,13 +271,13 @@ fn split_late(
     (segments, late.slice(at..))
 }
 
-/// A frame of one segment has no epilogue, and so no status.
+/// The status; `None` for a frame of one segment, which has no epilogue.
 fn late_status(epilogue: &Bytes, length: usize) -> Option<u8> {
     debug_assert!(epilogue.is_empty() || epilogue.len() == length);
     epilogue.first().copied()
 }
 
-/// Compares with the crc that `found` starts with.
+/// Compares with the crc at the start of `found`.
 fn check_crc(segment: usize, bytes: &[u8], found: &[u8]) -> Result<(), FrameError> {
     let found = u32::from_le_bytes(*found.first_chunk().expect("lengths were added up before"));
     let computed = crc32c(bytes);

@@ -7,21 +7,21 @@ use super::{
 use bytes::{BufMut, Bytes, BytesMut};
 use codec::Writer;
 
-/// Shorter segments are copied beside the headers: that costs less than a piece of their own.
+/// Segments up to this length (bytes) are copied beside the headers, which costs less than a separate piece.
 pub const COPY_LENGTH_MAX: usize = 1024;
 /// Headers, copied segments and control frames of many messages share one buffer of this size.
 const SCRATCH_LENGTH: usize = 16 << 10;
-/// Everything of a message in crc mode that is not passed on by reference.
+/// Bytes of a message in crc mode that are not passed by reference.
 const MESSAGE_SCRATCH_LENGTH: usize =
     PREAMBLE_LENGTH + 64 + EPILOGUE_CRC_LENGTH + 3 * COPY_LENGTH_MAX;
 /// The reserved half of the status byte; its receivers ignore it.
 const STATUS: u8 = STATUS_COMPLETE | 0xe0;
 
-/// One direction of a connection. Gives pieces that, sent one after the other, are the frames:
-/// large segments by reference, all between them from a shared buffer.
+/// One direction of a connection. Returns pieces that, in sequence, are the frames: large segments by
+/// reference, all other bytes in a shared buffer.
 pub struct Encoder {
     cipher: Option<Box<dyn FrameCipher>>,
-    /// What was encoded since the last piece was given out.
+    /// Bytes encoded since the last piece was returned.
     scratch: BytesMut,
 }
 
@@ -32,12 +32,12 @@ impl Default for Encoder {
 }
 
 impl Encoder {
-    /// Everything from here on is in secure mode.
+    /// Switches to secure mode.
     pub fn secure(&mut self, cipher: Box<dyn FrameCipher>) {
         self.cipher = Some(cipher);
     }
 
-    /// Bytes that the next piece starts with.
+    /// Bytes with which the next piece starts.
     pub fn pending(&self) -> &[u8] {
         &self.scratch
     }
@@ -56,7 +56,7 @@ impl Encoder {
         self.first(preamble, payload);
     }
 
-    /// Appends what became ready to `pieces`; the rest waits for [`Encoder::flush`].
+    /// Appends complete pieces to `pieces`; the rest waits for [`Encoder::flush`].
     pub fn message(&mut self, header: &MessageHeader, late: [&Bytes; 3], pieces: &mut Vec<Bytes>) {
         let header = header.to_array();
         let lengths = [header.len(), late[0].len(), late[1].len(), late[2].len()];
@@ -76,14 +76,14 @@ impl Encoder {
         }
     }
 
-    /// Gives out what is pending.
+    /// Returns the pending bytes.
     pub fn flush(&mut self, pieces: &mut Vec<Bytes>) {
         if !self.scratch.is_empty() {
             pieces.push(self.scratch.split().freeze());
         }
     }
 
-    /// Makes room, so that no frame's start is moved when its end is written.
+    /// Reserves capacity, so that a frame's start is not moved while its end is written.
     fn reserve(&mut self, length: usize) {
         if self.scratch.capacity() - self.scratch.len() < length {
             self.scratch.reserve(length.max(SCRATCH_LENGTH));
@@ -141,7 +141,7 @@ impl Encoder {
         self.scratch.put_bytes(0, padded(segment.len()) - segment.len());
     }
 
-    /// Seals what was written since `start`.
+    /// Seals the bytes written since `start`.
     fn seal(&mut self, start: usize) {
         let cipher = self.cipher.as_mut().expect("only called in secure mode");
         let tag: [u8; CIPHER_TAG_LENGTH] = cipher.seal(&mut self.scratch[start..]);

@@ -8,7 +8,7 @@ pub const MESSAGE_HEADER_LENGTH: usize = 41;
 /// `ceph_msg_header2`. The sender's name is not in it: it is the session's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MessageHeader {
-    /// Counts the messages of one direction of a session.
+    /// Sequence number of the message in its direction of the session.
     pub seq: u64,
     pub tid: u64,
     pub kind: u16,
@@ -17,7 +17,7 @@ pub struct MessageHeader {
     pub data_pre_padding_length: u32,
     /// The offset of the data within a page at its destination: a hint that is not used here.
     pub data_offset: u16,
-    /// The last message of the other direction that has arrived.
+    /// Last message received in the other direction.
     pub ack_seq: u64,
     pub flags: u8,
     pub compat_version: u16,

@@ -41,9 +41,9 @@ pub use preamble::{
 use codec::DecodeError;
 use thiserror::Error;
 
-/// How much of the first segment shares the preamble's encryption.
+/// Bytes of the first segment that are encrypted with the preamble.
 pub const INLINE_LENGTH: usize = 48;
-/// What a cipher adds to a unit that it seals.
+/// Bytes that a cipher adds to a unit that it seals.
 pub const CIPHER_TAG_LENGTH: usize = 16;
 /// Segments are padded to this in secure mode.
 const CIPHER_BLOCK_LENGTH: usize = 16;
@@ -59,11 +59,11 @@ pub trait FrameCipher: Send {
     /// Encrypts `unit` in place and gives its tag.
     fn seal(&mut self, unit: &mut [u8]) -> [u8; CIPHER_TAG_LENGTH];
 
-    /// Decrypts `unit` in place; false if the tag does not fit.
+    /// Decrypts `unit` in place; false if the tag does not match.
     fn open(&mut self, unit: &mut [u8], tag: &[u8; CIPHER_TAG_LENGTH]) -> bool;
 }
 
-/// Why bytes are not frames. The connection cannot go on after any of these.
+/// Framing errors. The connection cannot continue after any of them.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum FrameError {
     #[error("the preamble's checksum is {found:#010x}, its bytes give {computed:#010x}")]
@@ -97,7 +97,7 @@ const STATUS_MASK: u8 = 0x0f;
 const STATUS_COMPLETE: u8 = 0x0e;
 const STATUS_ABORTED: u8 = 0x01;
 
-/// Whether the sender finished the frame; it may have given up half-way.
+/// True if the sender finished the frame, false if it aborted it.
 fn is_complete(status: u8) -> Result<bool, FrameError> {
     match status & STATUS_MASK {
         STATUS_COMPLETE => Ok(true),

@@ -1,4 +1,4 @@
-//! The first 32 bytes of a frame, and what lengths they may announce.
+//! The preamble of a frame, and the bounds of the lengths in it.
 
 use super::{
     CIPHER_TAG_LENGTH, CRC_LENGTH, EPILOGUE_CRC_LENGTH, EPILOGUE_SECURE_LENGTH, FrameError,
@@ -7,9 +7,9 @@ use super::{
 
 pub const PREAMBLE_LENGTH: usize = 32;
 pub const SEGMENTS_MAX: usize = 4;
-/// Tickets and address lists are the longest payloads of control frames.
+/// In bytes; the longest payloads of control frames are tickets and address lists.
 pub const CONTROL_LENGTH_MAX: u32 = 64 << 10;
-/// A full OSD map of a very large cluster travels in the front.
+/// In bytes; a full OSD map of a very large cluster travels in the front.
 pub const FRONT_LENGTH_MAX: u32 = 128 << 20;
 pub const MIDDLE_LENGTH_MAX: u32 = 16 << 20;
 /// Ceph's largest object operation by default (`osd_max_write_size` 90 MB,
@@ -26,7 +26,7 @@ const CHECKED_LENGTH: usize = PREAMBLE_LENGTH - CRC_LENGTH;
 /// share of a crc does not depend on the bytes.
 const ZEROS_CRC: u32 = 0x0836_3896;
 
-/// What a frame is.
+/// Kind of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Tag {
@@ -132,7 +132,7 @@ impl Preamble {
         bytes
     }
 
-    /// Checks everything, bounds included: what this accepts may be received.
+    /// Checks all fields and bounds: the body of an accepted preamble may be received.
     pub fn decode(bytes: &[u8; PREAMBLE_LENGTH]) -> Result<Preamble, FrameError> {
         let word = |at: usize| {
             u32::from_le_bytes(bytes[at..at + 4].try_into().expect("a slice of four bytes"))
@@ -200,7 +200,7 @@ impl Preamble {
         self.first_secure_length() + self.late_secure_length()
     }
 
-    /// The unit that holds what of the first segment did not fit beside the preamble.
+    /// The unit that holds the rest of the first segment, behind the inlined part.
     pub(super) fn first_secure_length(&self) -> usize {
         match padded(self.length(0)).saturating_sub(INLINE_LENGTH) {
             0 => 0,

@@ -218,7 +218,7 @@ fn a_large_body_is_received_into_one_aligned_buffer() {
         let mut buffer = decoder.take_gathered();
         assert!(buffer.capacity() - buffer.len() >= lacking);
         let address = buffer.as_ptr();
-        // A host may have received more than it was asked for.
+        // A host may have received more than the hint.
         buffer.extend_from_slice(&bytes[5000..]);
         let surplus = decoder.put_gathered(buffer);
         assert_eq!(surplus.len(), bytes.len() - 5000 - lacking);

@@ -1,7 +1,8 @@
-//! The options of one running daemon, and the commands that show and change them at it (`ceph tell osd.0 config …`).
+//! The options of one running daemon, and the commands that show and change them there (`ceph tell osd.0
+//! config …`).
 //!
-//! What is set at the daemon wins over the configuration database, is told to nobody else, and is forgotten when the
-//! daemon ends.
+//! A value set at the daemon overrides the configuration database, is known to no other daemon, and is lost
+//! when the daemon ends.
 
 use super::{Kind, Known, TABLE, Upstream, known, upstream};
 use serde_json::{Map, Value, json};
@@ -38,23 +39,23 @@ pub struct Running {
     overrides: BTreeMap<String, String>,
 }
 
-/// The output, and a sentence for people; or why it was not done.
+/// The output with a text for the user; or the error.
 pub type RunningAnswer = Result<(Value, String), (Errno, String)>;
 
 impl Running {
-    /// What the configuration database says, all of it each time.
+    /// Replaces the values from the configuration database.
     pub fn take_database(&mut self, set: BTreeMap<String, String>) {
         self.database = set;
     }
 
-    /// All that is set, by whomever.
+    /// All values that are set, from either source.
     pub fn set(&self) -> BTreeMap<String, String> {
         let mut set = self.database.clone();
         set.extend(self.overrides.clone());
         set
     }
 
-    /// What is set at this daemon alone.
+    /// Values set at this daemon alone.
     pub fn overrides(&self) -> &BTreeMap<String, String> {
         &self.overrides
     }
@@ -68,7 +69,7 @@ impl Running {
         self.value(&option.name, option.default)
     }
 
-    /// Runs one of [`COMMANDS`]; nothing if it is none of them.
+    /// Runs one of [`COMMANDS`]; `None` if it is none of them.
     pub fn command(
         &mut self,
         prefix: &str,
@@ -112,7 +113,7 @@ impl Running {
         Value::Object(pairs.into_iter().collect())
     }
 
-    /// Those that are not what they are by default, and who says so.
+    /// Options that differ from their defaults, with the source of each value.
     fn diff(&self, options: impl Iterator<Item = Found>) -> Value {
         let mut found = Map::new();
         for option in options.filter(|option| self.value_of(option) != option.default) {
@@ -138,7 +139,7 @@ impl Running {
         Ok(plain(json!({ "success": "" })))
     }
 
-    /// `--osd-max-backfills 2`, `--osd_max_backfills=2`, and a switch alone. All of it, or nothing.
+    /// Parses `--osd-max-backfills 2`, `--osd_max_backfills=2`, and a switch alone. Applies all or none.
     fn inject(&mut self, given: &[String]) -> RunningAnswer {
         let mut words = given.iter().flat_map(|text| text.split_whitespace()).peekable();
         let mut changes = Vec::new();
@@ -228,7 +229,7 @@ fn find(name: &str) -> Result<Found, (Errno, String)> {
     Ok(Found { default: upstream.default, name, own: None, upstream: Some(upstream) })
 }
 
-/// One or several words, as clients send both.
+/// A string or a list of strings, as clients send both.
 fn words(value: Option<&Value>) -> Vec<String> {
     match value {
         Some(Value::String(text)) => vec![text.clone()],

@@ -1,14 +1,14 @@
-//! Every option that Ceph 18.2 has, with type, level, range and default, as `ceph config help` told them.
+//! All options of Ceph 18.2, with type, level, range and default, as printed by `ceph config help`.
 //!
-//! Clients read their options from this cluster's configuration too, so the monitor must know which names there
-//! are and what values they take: a name misspelt, or a value that a client cannot read, is refused when it is set.
+//! Clients read their options from this cluster's configuration too, so the monitor must know their names and
+//! types: a misspelt name, or a value that a client cannot read, is refused when it is set.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use stdx::parse_bytes;
 
-/// One option per line: name, type, level, flag (`r` changes at runtime, `n` is not for the monitors to set), minimum,
-/// maximum, permitted values, default; separated by tabs, sorted by name.
+/// One option per line: name, type, level, flag (`r` changes at runtime, `n` is not for the monitors to set),
+/// minimum, maximum, permitted values, default; separated by tabs, sorted by name.
 const LINES: &str = include_str!("upstream.txt");
 
 static OPTIONS: LazyLock<BTreeMap<&'static str, Upstream>> =
@@ -18,12 +18,13 @@ static OPTIONS: LazyLock<BTreeMap<&'static str, Upstream>> =
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Upstream {
     pub name: &'static str,
-    /// Ceph's name of the type: `str`, `int`, `uint`, `float`, `bool`, `size`, `secs`, `millisecs`, `uuid`, `addr`, `addrvec`.
+    /// Ceph's name of the type: `str`, `int`, `uint`, `float`, `bool`, `size`, `secs`, `millisecs`, `uuid`,
+    /// `addr`, `addrvec`.
     pub kind: &'static str,
     /// `basic`, `advanced` or `dev`.
     pub level: &'static str,
     pub can_update_at_runtime: bool,
-    /// Read before a daemon reaches the monitors, so that a value there would have no effect.
+    /// Read before a daemon reaches the monitors, so that a value in the database has no effect.
     pub is_local: bool,
     pub min: &'static str,
     pub max: &'static str,
@@ -31,7 +32,8 @@ pub struct Upstream {
     pub default: &'static str,
 }
 
-/// Looks an option up by its name. `debug_…` stands for the level of every part of Ceph that logs, which its list leaves out.
+/// Looks up an option by name. `debug_…` stands for the log level of any subsystem of Ceph, which the list
+/// omits.
 pub fn upstream(name: &str) -> Option<&'static Upstream> {
     OPTIONS.get(name).or_else(|| name.strip_prefix("debug_").map(|_| &LOG_LEVEL))
 }
@@ -68,16 +70,16 @@ fn parse(line: &'static str) -> Upstream {
 }
 
 impl Upstream {
-    /// The permitted values, if only some are.
+    /// The permitted values, if the option is an enumeration.
     pub fn permitted(&self) -> impl Iterator<Item = &'static str> {
         self.permitted.split(',').filter(|value| !value.is_empty())
     }
 
-    /// `value` as Ceph keeps it: switches as `true` or `false`, sizes in bytes, levels of logs in pairs.
+    /// Normalizes `value` as Ceph does: switches to `true` or `false`, sizes to bytes, log levels to pairs.
     ///
     /// # Errors
     ///
-    /// A sentence that says what is expected instead.
+    /// A sentence that names the expected form.
     pub fn normalize(&self, value: &str) -> Result<String, String> {
         match self.kind {
             "bool" => switch(value).map(|on| on.to_string()),
@@ -115,7 +117,7 @@ impl Upstream {
     }
 }
 
-/// Unlike a daemon, which takes `yes` and `on` too, Ceph's clients read `true`, `false` and numbers only.
+/// Ceph's clients read `true`, `false` and numbers only; daemons also take `yes` and `on`.
 fn switch(value: &str) -> Result<bool, String> {
     match value.to_ascii_lowercase().as_str() {
         "true" | "yes" | "on" => Ok(true),
@@ -182,7 +184,7 @@ fn uuid(value: &str) -> Result<String, String> {
     if is_uuid { Ok(value.to_owned()) } else { Err(format!("Expected a UUID, got '{value}'")) }
 }
 
-/// The level of what is logged, and of what is kept in memory: `5` or `1/5`.
+/// The level of logging, and of the log in memory: `5` or `1/5`.
 fn log_level(value: &str) -> Result<String, String> {
     let wrong = || format!("Expected levels of 0 to 99 such as 5 or 1/5, got '{value}'");
     let level = |text: &str| text.parse::<u8>().ok().filter(|level| *level <= 99).ok_or_else(wrong);

@@ -1,4 +1,4 @@
-//! Which images are mirrored, by image id and by the id that is the same in all clusters.
+//! Mirrored images, by image id and by global id, which is the same in all clusters.
 
 use super::status;
 use crate::rbd::values::{MirrorImage, image_state};
@@ -51,7 +51,7 @@ fn set(object: &mut dyn ObjectContext, (id, image): (Bytes, MirrorImage)) -> Res
         None if omap::contains(object, global_key(&image.global_id))? => {
             return Err(Errno::EXIST.into());
         }
-        // Somebody else has finished disabling it.
+        // Another client has finished disabling it.
         None if image.state == image_state::DISABLING => return Err(Errno::NOENT.into()),
         None => {}
     }

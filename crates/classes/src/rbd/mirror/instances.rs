@@ -1,4 +1,4 @@
-//! The daemons that mirror a pool, and which images each has.
+//! The daemons that mirror a pool, and the images assigned to each.
 
 use crate::rbd::values::MirrorImageMap;
 use crate::{Method, ObjectContext, Raw, Result, methods, omap};

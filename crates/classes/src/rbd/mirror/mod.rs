@@ -1,5 +1,5 @@
-//! The object `rbd_mirroring` of a pool: how it is mirrored, with whom, which images, and how it
-//! goes. Nothing here mirrors; daemons that do keep their state here.
+//! The object `rbd_mirroring` of a pool: mode, peers, images and status of mirroring. Mirroring daemons keep
+//! their state here; the class itself mirrors nothing.
 
 pub(super) mod images;
 pub(super) mod instances;

@@ -134,7 +134,7 @@ fn set_peer_direction(
     store_peer(object, &MirrorPeer { direction, ..peer })
 }
 
-/// A cluster that mirrors from here says so; one that is not known yet becomes a peer.
+/// A remote cluster that mirrors from here registers; an unknown one becomes a peer.
 fn ping(
     object: &mut dyn ObjectContext,
     (site, mirror_uuid, direction): (Bytes, Bytes, u8),
@@ -164,7 +164,7 @@ fn ping(
     store_peer(object, &peer)
 }
 
-/// By the name of the site or by its UUID, whichever fits better; the other is then learned.
+/// Finds the peer by site name or by UUID, whichever matches better, and learns the other.
 fn find_pinging(peers: Vec<MirrorPeer>, site: &Bytes, uuid: &Bytes) -> Option<MirrorPeer> {
     let by_site = peers.iter().find(|peer| peer.site_name == *site);
     if let Some(peer) = by_site
@@ -173,7 +173,7 @@ fn find_pinging(peers: Vec<MirrorPeer>, site: &Bytes, uuid: &Bytes) -> Option<Mi
         return Some(MirrorPeer { mirror_uuid: uuid.clone(), ..peer.clone() });
     }
     match (peers.iter().find(|peer| peer.mirror_uuid == *uuid), by_site) {
-        // The name is another peer's.
+        // Another peer has the name.
         (Some(peer), Some(_)) => Some(peer.clone()),
         (Some(peer), None) => Some(MirrorPeer { site_name: site.clone(), ..peer.clone() }),
         (None, Some(peer)) => Some(MirrorPeer { mirror_uuid: uuid.clone(), ..peer.clone() }),

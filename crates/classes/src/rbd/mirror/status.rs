@@ -1,6 +1,5 @@
-//! How mirroring of each image goes, as the sites report it: our own daemons under one key, remote
-//! ones each under their own. A report counts as "up" while the daemon that made it watches the
-//! object.
+//! Mirroring status of each image, as the sites report it: the local daemons under one key, remote sites
+//! under one each. A report counts as "up" while the daemon that made it watches the object.
 
 use super::images;
 use crate::rbd::values::{
@@ -47,7 +46,7 @@ fn watchers(object: &mut dyn ObjectContext) -> Result<Vec<Instance>> {
     Ok(watchers.map(|(name, addr)| Instance::new(name, addr)).collect())
 }
 
-/// A report about an image that is not mirrored (any more) is ignored.
+/// A report about an image that is not mirrored is ignored.
 fn set(object: &mut dyn ObjectContext, (global_id, status): (Bytes, SiteStatus)) -> Result<()> {
     let image: Option<Bytes> = omap::get(object, images::global_key(&global_id))?;
     let Some(image) = image else { return Ok(()) };
@@ -59,7 +58,7 @@ fn set(object: &mut dyn ObjectContext, (global_id, status): (Bytes, SiteStatus))
     let caller = object.caller();
     let origin = Instance::new(caller.request.name, caller.addr);
     let key = key(&global_id, &status.mirror_uuid);
-    // The key says which site, and whether it is up is found out when somebody asks.
+    // The key names the site; "up" is determined when the status is read.
     let (mirror_uuid, last_update) = (Bytes::new(), object.now());
     let status = SiteStatus { mirror_uuid, last_update, up: false, ..status };
     omap::set(object, key, &StoredStatus { origin, status })
@@ -76,13 +75,13 @@ pub(super) fn remove(object: &mut dyn ObjectContext, global_id: Bytes) -> Result
     }
 }
 
-/// ENOENT if nobody has reported.
+/// ENOENT if there is no report.
 fn statuses(
     object: &mut dyn ObjectContext,
     global_id: &[u8],
     watchers: &[Instance],
 ) -> Result<Statuses> {
-    // Both are asked for before either is looked at, so that they are loaded at once.
+    // Both are requested before either is examined, so that they are loaded at once.
     let local = omap::get::<StoredStatus>(object, local_key(global_id));
     let remote = omap::list_all::<StoredStatus>(object, remote_prefix(global_id));
     let (local, remote) = (local?.map(|report| (Bytes::new(), report)), remote?);
@@ -100,12 +99,11 @@ fn get(object: &mut dyn ObjectContext, global_id: Bytes) -> Result<Statuses> {
     statuses(object, &global_id, &watchers)
 }
 
-/// Images that are asked about at once: what is loaded of each may be as large as a page of an omap, and room is set aside
-/// for that.
+/// Images asked about at once: what is loaded of each may be as large as a page of an omap, and room is reserved for that.
 const IMAGES_AT_ONCE: usize = 16;
 
-/// What `about` says of each of the images, where it says anything. Some are asked before one that must be loaded stops
-/// the method.
+/// The results of `about` for each image, where it has one. Several are requested before a missing one stops the
+/// method.
 fn of_images<T>(
     object: &mut dyn ObjectContext,
     images: &[(Bytes, MirrorImage)],
@@ -138,7 +136,7 @@ fn list(
     Ok((images.into_iter().collect(), found))
 }
 
-/// How many images are in which state.
+/// Number of images by state.
 fn summary(
     object: &mut dyn ObjectContext,
     IfPresent(peers): IfPresent<Vec<MirrorPeer>>,
@@ -160,7 +158,7 @@ fn summary(
     Ok(counts)
 }
 
-/// Peers in both directions, or some in each, make the pool one of both.
+/// Direction of the pool: both, if peers differ or one has both.
 fn combined_direction(peers: &[MirrorPeer]) -> u8 {
     let Some(first) = peers.first() else { return peer_direction::RECEIVE };
     let senders = peers.iter().filter(|peer| peer.direction != peer_direction::RECEIVE);
@@ -168,8 +166,8 @@ fn combined_direction(peers: &[MirrorPeer]) -> u8 {
     if differs { peer_direction::BOTH } else { first.direction }
 }
 
-/// Of a pool that receives, our own report counts; of one that sends, those of all its peers, the
-/// worst first; of one that does both, all.
+/// For a pool that receives, the local report counts; for one that sends, the worst of all its peers'; for
+/// one that does both, all.
 fn summary_state(direction: u8, sends_to: &BTreeSet<Bytes>, reported: &Statuses) -> u8 {
     let sends = matches!(direction, peer_direction::SEND | peer_direction::BOTH);
     let receives = matches!(direction, peer_direction::RECEIVE | peer_direction::BOTH);
@@ -192,7 +190,7 @@ fn summary_state(direction: u8, sends_to: &BTreeSet<Bytes>, reported: &Statuses)
     }
 }
 
-/// Forgets the reports of daemons that are gone.
+/// Removes the reports of daemons that do not watch any more.
 fn remove_down(object: &mut dyn ObjectContext, (): ()) -> Result<()> {
     let watchers = watchers(object)?;
     let mut gone = Vec::new();
@@ -204,7 +202,7 @@ fn remove_down(object: &mut dyn ObjectContext, (): ()) -> Result<()> {
     if gone.is_empty() { Ok(()) } else { object.omap_remove(gone) }
 }
 
-/// The daemon that mirrors an image here; ESTALE if it is gone.
+/// The daemon that mirrors an image here; ESTALE if it is down.
 fn instance(object: &mut dyn ObjectContext, global_id: Bytes) -> Result<Instance> {
     let watchers = watchers(object)?;
     instance_of(object, &global_id, &watchers)

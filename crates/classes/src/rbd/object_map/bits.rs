@@ -7,7 +7,7 @@ use codec::{Decode, DecodeErrorKind, Encode, Reader, Result, Writer};
 use std::ops::Range;
 
 pub(super) const STATES_PER_BYTE: u64 = 4;
-/// What one checksum covers.
+/// Bytes that one checksum covers.
 pub(super) const BLOCK: usize = 4096;
 /// A length, a version header, and the number of objects.
 pub(super) const HEADER_LEN: usize = 4 + 6 + 8;
@@ -20,7 +20,7 @@ pub(super) fn checksum(bytes: &[u8]) -> u32 {
     !(digest.finalize() as u32)
 }
 
-/// How far an object's two bits are from the end of its byte.
+/// Bits between an object's state and the end of its byte.
 fn shift(number: u64) -> u32 {
     6 - 2 * (number % STATES_PER_BYTE) as u32
 }
@@ -70,7 +70,7 @@ impl ObjectMap {
         self.bytes[bytes].fill((state & 3) * 0b0101_0101);
     }
 
-    /// Gives each object the state that `new` says; whether any changed.
+    /// Sets each object to the state that `new` returns; true if any changed.
     pub fn replace(&mut self, new: impl Fn(u64, u8) -> u8) -> bool {
         let mut changed = false;
         for number in 0..self.len {

@@ -1,4 +1,4 @@
-//! The objects `rbd_object_map.<image>`: which objects of an image exist, two bits for each.
+//! The objects `rbd_object_map.<image>`: existence of an image's objects, two bits for each.
 
 mod bits;
 mod update;
@@ -16,13 +16,13 @@ pub(super) const METHODS: &[Method] = methods! {
     "object_map_snap_remove": READ_WRITE => remove_snapshot,
 };
 
-/// Of objects in a map (`MAX_OBJECT_MAP_OBJECT_COUNT`).
+/// Objects in a map at most (`MAX_OBJECT_MAP_OBJECT_COUNT`).
 const OBJECTS_MAX: u64 = 256_000_000;
 
 /// The states of an object.
 mod state {
     pub const EXISTS: u8 = 1;
-    /// Not written since the last snapshot.
+    /// Not written since the newest snapshot.
     pub const EXISTS_CLEAN: u8 = 3;
 }
 
@@ -47,7 +47,7 @@ fn save(object: &mut dyn ObjectContext, map: ObjectMap) -> Result<()> {
     write(object, &map)
 }
 
-/// Objects that go must be in the state that new ones would get.
+/// Objects that are cut off must be in the state that new ones would get.
 fn resize(object: &mut dyn ObjectContext, (count, default): (u64, u8)) -> Result<()> {
     if count > OBJECTS_MAX {
         return Err(Errno::INVAL.into());
@@ -65,7 +65,7 @@ fn resize(object: &mut dyn ObjectContext, (count, default): (u64, u8)) -> Result
     write(object, &map)
 }
 
-/// What exists is unchanged since the new snapshot.
+/// Existing objects become clean at the new snapshot.
 fn add_snapshot(object: &mut dyn ObjectContext, (): ()) -> Result<()> {
     let mut map = read(object)?;
     let changed =
@@ -73,7 +73,7 @@ fn add_snapshot(object: &mut dyn ObjectContext, (): ()) -> Result<()> {
     if changed { write(object, &map) } else { Ok(()) }
 }
 
-/// What was changed since the removed snapshot's predecessor is changed since then now.
+/// Objects changed between the removed snapshot and its predecessor count as changed since the predecessor.
 fn remove_snapshot(object: &mut dyn ObjectContext, removed: ObjectMap) -> Result<()> {
     let mut map = read(object)?;
     let changed = map.replace(|number, old| {

@@ -42,7 +42,7 @@ fn next(old: u8, new: u8, expected: Option<u8>) -> u8 {
     if applies { new & 3 } else { old }
 }
 
-/// For maps that do not look as this class writes them, and for ranges that are wrong.
+/// For maps in another layout than this class writes, and for invalid ranges.
 fn update_whole(
     object: &mut dyn ObjectContext,
     range: Range<u64>,
@@ -59,7 +59,7 @@ fn update_whole(
     if changed { write(object, &map) } else { Ok(()) }
 }
 
-/// Where things are in a stored map, which follows from its size.
+/// Layout of a stored map, which follows from its size.
 struct Layout {
     bytes: usize,
 }
@@ -81,7 +81,7 @@ impl Layout {
     }
 }
 
-/// The blocks that hold some objects.
+/// The blocks that hold a range of objects.
 struct Part {
     header: Bytes,
     footer: Bytes,
@@ -92,7 +92,7 @@ struct Part {
 }
 
 impl Part {
-    /// Everything is asked for before anything is looked at, so that it is loaded at once.
+    /// Everything is requested before anything is examined, so that it is loaded at once.
     fn load(object: &mut dyn ObjectContext, layout: &Layout, range: Range<u64>) -> Result<Part> {
         let first_block = (range.start / STATES_PER_BYTE) as usize / BLOCK;
         let end_block = ((range.end - 1) / STATES_PER_BYTE) as usize / BLOCK + 1;
@@ -117,7 +117,7 @@ impl Part {
         Reader::new(&self.header).blob("header").ok()
     }
 
-    /// How many objects the map has.
+    /// Number of objects in the map.
     fn len(&self) -> Option<u64> {
         ObjectMap::decode_header(self.encoded_header()?).ok()
     }

@@ -1,4 +1,4 @@
-//! Mirroring: what daemons and tools keep in a pool.
+//! Mirroring: the state that daemons and tools keep in a pool.
 
 use super::*;
 use crate::rbd::values::{Instance, MirrorImage, MirrorImageMap, MirrorPeer, SiteStatus, Statuses};

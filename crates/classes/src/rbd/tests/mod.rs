@@ -1,4 +1,4 @@
-//! What Ceph's own tests of the class expect, and what a client sees step by step.
+//! The class by the expectations of Ceph's own tests, and step by step as a client uses it.
 
 mod image;
 mod mirror;
@@ -20,7 +20,7 @@ const DEEP_FLATTEN: u64 = 1 << 5;
 const OPERATIONS: u64 = 1 << 8;
 const MIGRATING: u64 = 1 << 9;
 
-/// The image itself, where a snapshot can be asked for.
+/// The image itself, in place of a snapshot id.
 const HEAD: u64 = u64::MAX - 1;
 const NO_POOL: i64 = -1;
 

@@ -89,7 +89,7 @@ fn snapshots_make_objects_clean_and_their_removal_makes_them_dirty_again() {
     assert_eq!(load(&mut object).unwrap(), [0, 1, 2, 1]);
 }
 
-/// What clients of old wrote, before there were checksums.
+/// Old clients wrote maps without checksums.
 #[test]
 fn a_map_without_checksums_can_be_updated() {
     let mut object = TestObject::existing();

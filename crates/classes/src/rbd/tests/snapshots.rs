@@ -232,7 +232,7 @@ fn snapshots_of_old_versions_know_their_parents() {
     assert_eq!(object.rbd("get_protection_status", 4u64), Ok(2u8));
     assert_eq!(object.rbd("parent_overlap_get", 4u64), Ok(Some(2048u64)));
     assert_eq!(object.rbd("parent_get", ()), Ok(spec(2)));
-    // Stored again, it leaves the parent to the header.
+    // Storing it again moves the parent to the header.
     object.rbd::<()>("set_protection_status", (4u64, 0u8)).unwrap();
     assert_eq!(object.state.omap[&key][..2], [8, 8]);
     assert_eq!(object.rbd("parent_get", ()), Ok(spec(2)));

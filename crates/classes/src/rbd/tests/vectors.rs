@@ -1,4 +1,4 @@
-//! Bytes that Ceph 18.2.7 stored when the `rbd` tool worked on images.
+//! Stored bytes of Ceph 18.2.7, from work of the `rbd` tool on images.
 
 use crate::rbd::values::{
     GroupSnapshot, GroupSpec, MirrorImage, MirrorPeer, Namespace, NamespaceKind, Parent, Snapshot,
@@ -69,8 +69,8 @@ fn objects_of_the_pool() {
     assert_eq!((&peer.site_name[..], peer.direction), (&b"site"[..], 2));
 }
 
-/// Of an image of ten objects, of which the first exists and was not written since the last
-/// snapshot, or was; and of an image of two that do not exist.
+/// Maps of an image of ten objects, of which the first exists, clean or not; and of an image of two objects
+/// that do not exist.
 const OBJECT_MAPS: [(&str, u64, u8); 3] = [
     ("0e0000000101080000000a00000000000000c000000c000000c644f43a010000009af7424c", 10, 3),
     ("0e0000000101080000000a000000000000004000000c000000c644f43a01000000d98065c7", 10, 1),

@@ -5,7 +5,7 @@ use codec::{Decode, Encode, Reader, Result, Writer};
 use types::SnapId;
 
 const IMAGE_PREFIX: &str = "image_";
-/// Of a pool's number in a key.
+/// Hexadecimal digits of a pool's number in a key.
 const POOL_DIGITS: usize = 16;
 
 /// `GroupSpec`: a group; pool -1 means none.
@@ -80,7 +80,7 @@ impl Decode for GroupImage {
     }
 }
 
-/// `GroupImageStatus`: and whether it was added completely.
+/// `GroupImageStatus`: an image of a group, with whether it was added completely.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct GroupImageStatus {
     pub image: GroupImage,

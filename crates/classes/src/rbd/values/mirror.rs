@@ -1,4 +1,4 @@
-//! Mirroring of a pool: its peers, and which images are mirrored.
+//! Mirroring of a pool: peers and mirrored images.
 
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
@@ -32,7 +32,7 @@ pub(crate) struct MirrorPeer {
     pub uuid: Bytes,
     pub direction: u8,
     pub site_name: Bytes,
-    /// As whom we read from it.
+    /// Entity as which this cluster reads from the peer.
     pub client_name: Bytes,
     pub mirror_uuid: Bytes,
     pub last_seen: UTime,
@@ -105,7 +105,7 @@ impl Decode for MirrorImage {
     }
 }
 
-/// `MirrorImageMap`: which daemon mirrors an image.
+/// `MirrorImageMap`: assignment of an image to a mirroring daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MirrorImageMap {
     pub instance: Bytes,

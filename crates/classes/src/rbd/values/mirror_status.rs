@@ -1,4 +1,4 @@
-//! How mirroring of an image goes, as each site reports it.
+//! Mirroring status of an image, as each site reports it.
 
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
@@ -10,8 +10,8 @@ pub(crate) mod status_state {
     pub const ERROR: u8 = 1;
 }
 
-/// `entity_inst_t`: a daemon that mirrors. What kind of address it has depends on whom it talks to,
-/// so that is left out.
+/// `entity_inst_t`: a mirroring daemon. The kind of its address depends on the daemon it talks to, and is
+/// ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Instance {
     name: ParticipantName,
@@ -108,7 +108,7 @@ impl Decode for StoredStatus {
     }
 }
 
-/// `MirrorImageStatus`: what all sites report of one image.
+/// `MirrorImageStatus`: the status of one image at all sites.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Statuses(pub Vec<SiteStatus>);
 

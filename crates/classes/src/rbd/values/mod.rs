@@ -1,4 +1,4 @@
-//! What class `rbd` stores and exchanges, in Ceph's versioned encodings.
+//! Stored and exchanged values of class `rbd`, in Ceph's versioned encodings.
 
 mod group;
 mod mirror;

@@ -1,4 +1,4 @@
-//! An image's snapshots, and why each was taken.
+//! Snapshots of an image, with their namespaces.
 
 use super::Parent;
 use bytes::Bytes;
@@ -63,7 +63,7 @@ impl Decode for MirrorNamespace {
     }
 }
 
-/// `SnapshotNamespace`: what a snapshot is for.
+/// `SnapshotNamespace`: the purpose of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum Namespace {
     #[default]
@@ -78,7 +78,7 @@ pub(crate) enum Namespace {
         kind: NamespaceKind,
     },
     Mirror(MirrorNamespace),
-    /// A newer client's.
+    /// A namespace of a newer client.
     Unknown,
 }
 
@@ -93,7 +93,7 @@ impl Namespace {
         }
     }
 
-    /// Whether two snapshots may not have the same name. Of those in the trash the names are made up.
+    /// True if two snapshots may not have the same name. Names in the trash namespace are generated.
     pub fn is_same_as(&self, other: &Namespace) -> bool {
         self == other || self.kind() == NamespaceKind::TRASH && other.kind() == NamespaceKind::TRASH
     }
@@ -152,8 +152,8 @@ pub(crate) struct Snapshot {
     pub timestamp: UTime,
     pub children: u32,
     pub overlap: Option<u64>,
-    /// Snapshots that were written before version 8 name the parent themselves; others leave that
-    /// to the header. Not stored again.
+    /// Snapshots written before version 8 name the parent themselves; for later ones the header does. Not
+    /// stored again.
     pub parent: Option<Parent>,
 }
 
@@ -161,7 +161,7 @@ pub(crate) struct Snapshot {
 const WITHOUT_PARENT: u8 = 8;
 
 impl Snapshot {
-    /// How much of the parent the snapshot shows.
+    /// Bytes of the parent that the snapshot shows.
     pub fn parent_overlap(&self) -> Option<u64> {
         self.overlap.or(self.parent.as_ref().and_then(|parent| parent.overlap))
     }
@@ -189,7 +189,7 @@ impl Encode for Snapshot {
 
 impl Decode for Snapshot {
     fn decode(r: &mut Reader<'_>) -> Result<Self> {
-        // What follows depends on the oldest version that may read it, which `versioned` checks.
+        // Later fields depend on the compat version, which `versioned` checks.
         let mut header = *r;
         let (_, compat) = (header.u8("version")?, header.u8("compat")?);
         r.versioned("snapshot", WITHOUT_PARENT, |r, version| {
