@@ -1,4 +1,4 @@
-//! What a damaged or hostile device may hold: nothing panics, and what decodes has one encoding.
+//! Damaged or hostile devices: nothing panics, and what decodes has one encoding.
 
 #![no_main]
 

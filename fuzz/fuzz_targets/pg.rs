@@ -1,4 +1,4 @@
-//! What OSDs tell each other, and what they store about groups and objects.
+//! Messages between OSDs, and stored metadata of groups and objects.
 
 #![no_main]
 

@@ -97,7 +97,7 @@ unserve; serve $p/mine@ours2
 qemu-img compare -f raw -F raw "$uri" rbd:$p/flat@2:conf="$CEPH_CONF" >/dev/null; refused qemu-io -f raw -c "write 0 512" "$uri"; unserve
 rm "$SCRATCH/raw"
 
-# What changed between snapshots is known to librbd: differences make a copy the same.
+# librbd knows the changes between snapshots: applying the differences makes a copy equal.
 for pair in $p/mine:ours $d/yours:theirs; do
   clone=${pair%:*} snap=${pair#*:}
   command rbd export $clone@${snap}1 - --no-progress | command rbd import - $p/copy --no-progress; rbd snap create copy@${snap}1 --no-progress

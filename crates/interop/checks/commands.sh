@@ -1,4 +1,4 @@
-# What people type: status, health, pools, OSDs, auth, config; plain and JSON.
+# Common commands: status, health, pools, OSDs, auth, config; plain and JSON.
 set -euo pipefail
 json() { ceph "$@" -f json | python3 -c 'import json,sys; json.load(sys.stdin)' || { echo "ceph $* -f json: not JSON"; exit 1; }; }
 contains() { local text; text=$("${@:2}" 2>&1); grep -q -- "$1" <<<"$text" || { echo "$*: no $1 in: $text"; exit 1; }; }

@@ -143,7 +143,7 @@ def main():
     for number in range(args.rounds):
         measure_round(number, clusters, args, cells)
         save(args.json, about, cells)
-    # Whoever went first in the first round is listed first.
+    # Clusters are listed in the order of the first round.
     print(table(with_raw(cells, args.raw, args.tools) if args.raw else cells))
 
 main()

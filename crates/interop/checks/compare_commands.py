@@ -95,7 +95,7 @@ def union(one, other):
 
 
 def missing(theirs, ours, path="$"):
-    """What Ceph's shape has and ours lacks, or has otherwise."""
+    """Differences of our shape from Ceph's."""
     if theirs is None or ours is None or theirs == "null" or ours == "null": return []
     if isinstance(theirs, dict):
         if not isinstance(ours, dict): return [f"{path}: an object there, {kind(ours)} here"]
@@ -126,7 +126,7 @@ def masked(text):
 
 
 def text_of(mark, text):
-    """What is compared of plain text; of JSON without being asked for, only the shape; of measurements nothing."""
+    """The compared part of plain text; of unrequested JSON only the shape, of measurements nothing."""
     try: return {"shape": shape(json.loads(text))} if text.lstrip()[:1] in ("{", "[") else [] if mark == "?" else masked(text)
     except ValueError: return [] if mark == "?" else masked(text)
 
@@ -158,7 +158,7 @@ def answers(args, commands):
 
 
 def condensed(mark, command, given):
-    """What is compared, and kept of a real Ceph: no values."""
+    """The part that is compared and recorded from a real Ceph: no values."""
     plain = given[0]
     failed = re.search(r"Error (E[A-Z]+)", plain["err"])
     kept = {"mark": mark, "command": command, "status": plain["status"]}

@@ -67,7 +67,7 @@ class Cluster:
     def prepared(self):
         self.rbd("create", "--image-feature", "layering", "--size", f"{self.args.image_size}B", self.spec)
         try:
-            # What librbd acknowledges is durable, as it is with the other tools.
+            # An acknowledgement of librbd means durable, as with the other tools.
             self.rbd("config", "image", "set", self.spec, "rbd_cache", "false")
             fio(self.librbd(), {"kind": "linear-write", "size": LARGE, "flight": 8}, None, self.conf)
             yield

@@ -63,7 +63,7 @@ PROCESSES = Processes()
 
 
 class Cluster:
-    """What clients see of the cluster whose configuration lies in `directory`."""
+    """Clients' view of the cluster whose configuration lies in `directory`."""
 
     def __init__(self, directory):
         self.conf = directory / "ceph.conf"

@@ -9,13 +9,13 @@ import argparse, os, pathlib, shutil, signal, sys, time
 from lab import POOL, Client, Disk, Lab
 from tools import Wrong, run, until
 
-# What a stall may last: seconds where a connection breaks, and where a machine goes silent. Longer ones are told,
+# Bound of a stall: seconds where a connection breaks, and where a machine goes silent. Longer ones are told,
 # and with --strict, on a machine that does nothing else, they are a failure.
 BROKEN, SILENT = 1.0, 3.0
 PATTERN = b"a block that is going to be damaged "
 DISK_LENGTH = 512 << 20
 
-# What goes wrong. Each is given the lab, does something, yields while it lasts, and mends it.
+# Faults. Each gets the lab, causes a fault, yields while it lasts, and repairs it.
 
 
 def kill_osd(lab):

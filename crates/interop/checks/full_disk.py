@@ -17,7 +17,7 @@ FULL_TRY, FULL_FORCE = 64, 128
 # Monitors learn of usage every 5 s.
 NOTICED_TIME_MAX, REQUEST_TIME_MAX, FILL_TIME_MAX = 20, 10, 120
 REFUSALS = 50
-# What an empty cluster may have more than a new one: logs of placement groups.
+# Bytes that an emptied cluster may use beyond a new one: logs of placement groups.
 LEFT_BYTES_MAX = 4 << 20
 
 def command(*args, timeout=REQUEST_TIME_MAX):

@@ -107,7 +107,7 @@ def remove_snapshot(io):
 
 
 def look(writers):
-    """What commands tell of the pool, now that nobody writes."""
+    """Checks the commands' view of the pool, while no client writes."""
     names = {name for writer in writers for name, sent in writer.sent.items() if sent} | set(OLD)
     size = sum(RECORD.size * len(sent) for writer in writers for sent in writer.sent.values())
     size += len(OLD) * len(b"after")

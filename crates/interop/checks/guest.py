@@ -14,7 +14,7 @@ GUEST_TIME_MAX = 1200
 PACKAGES = "linux-image-cloud-amd64,systemd-sysv,udev"
 NEEDED = ["debootstrap", "qemu-system-x86_64", "mkfs.ext4", "e2fsck"]
 
-# What is compared at each start is what was installed; `boot` says how often it was started.
+# Each start compares the installed files; `boot` says how often it was started.
 WORK = r"""#!/bin/bash
 exec >/dev/ttyS1 2>&1
 trap 'echo "guest: failed in line $LINENO"; sync; systemctl --no-block poweroff; exit 1' ERR

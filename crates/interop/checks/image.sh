@@ -10,7 +10,7 @@ same() { [ "$1" = "$2" ] || { echo "expected '$2', found '$1' (line ${BASH_LINEN
 refused() { if "$@" >"$SCRATCH/refused" 2>&1; then echo "should have failed: $*"; exit 1; fi; }
 said() { grep -q "$1" "$SCRATCH/refused" || { echo "not said: $1"; cat "$SCRATCH/refused"; exit 1; }; }
 
-# What one makes the other knows.
+# Each client reads what the other has made.
 image create --size 64M $p/ours; rbd create theirs --size 64M --image-feature layering
 same "$(rbd ls | xargs)" "ours theirs"; same "$(image ls $p | xargs)" "ours theirs"
 rbd info ours | grep -q "features: layering, exclusive-lock, object-map, fast-diff, deep-flatten"; rbd info ours | grep -q "16 objects"
@@ -119,7 +119,7 @@ rados -p $p rm "rbd_object_map.${prefix#rbd_data.}"; refused image object-map ch
 refused image object-map rebuild $p/theirs; said "lacks the feature"
 image snap purge $p/map; image rm $p/map; same "$(rados -p $p ls | grep -c object_map || true)" 1
 
-# Who uses an image keeps it.
+# An image in use cannot be removed.
 command rbd -p $p bench ours --io-type write --io-size 4K --io-threads 1 --io-total 1G >/dev/null 2>&1 & user=$!
 for _ in $(seq 100); do rbd status ours | grep -q watcher && break; sleep 0.1; done
 refused image rm $p/ours; said "in use"

@@ -46,7 +46,7 @@ class Load(threading.Thread):
             self.shown[spec] = digest(spec)
 
     def verify(self):
-        """What the last pass wrote is there."""
+        """Verifies the data of the last pass."""
         self.passes -= 1
         self.fio("--verify_only=1")
         self.passes += 1

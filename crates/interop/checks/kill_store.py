@@ -88,7 +88,7 @@ def calls(name, number, steps):
 
 
 def apply(name, image, number, steps):
-    """What becomes of an object (None: there is none) by an operation."""
+    """The state of an object (None: it does not exist) after an operation."""
     for call, *args in calls(name, number, steps):
         if call == "remove": return None
         image = image or Image()
@@ -104,7 +104,7 @@ def send(io, name, number, steps, on_ack):
         io.operate_aio_write_op(op, name, oncomplete=on_ack)
 
 
-# What clients do.
+# Client operations.
 
 def next_steps(rng, image, size_max):
     """A random operation, by its weight among those that are possible."""
@@ -406,7 +406,7 @@ class Check:
         self.cluster.start()
 
     def take_in(self, journal, is_complete=False):
-        """What a client's journal says becomes the model, and what was in flight."""
+        """Builds the model, and the set of operations in flight, from a client's journal."""
         entries = [json.loads(line) for line in open(journal)]
         sent, acknowledged = collections.defaultdict(list), set()
         for entry in entries:

@@ -214,7 +214,7 @@ class Lab:
                    "--conf", self.conf, "--memory", MEMORY)
         if wait: self.wait_line(f"osd.{osd}", "started")
 
-    # What the cluster says.
+    # State of the cluster.
 
     def environment(self):
         return dict(os.environ, CEPH_CONF=str(self.conf))

@@ -1,4 +1,4 @@
-"""What `compare.py` and `raw.py` share: counters of processes and devices, runs of fio, one shape of table.
+"""Shared by `compare.py` and `raw.py`: counters of processes and devices, runs of fio, one shape of table.
 
 A cell is what one tool measured at one point (kind, size, in flight) in one round, a dictionary with
   rate            operations per second             mean_ms, p50_ms, p99_ms   latency; None where the tool does not tell

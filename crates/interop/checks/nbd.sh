@@ -15,7 +15,7 @@ same() { [ "$1" = "$2" ] || { echo "expected '$2', found '$1' (line ${BASH_LINEN
 refused() { if "$@" >"$SCRATCH/refused" 2>&1; then echo "should have failed: $*"; exit 1; fi; }
 exported() { rbd export $p/disk - --no-progress; }
 
-# What the server says of itself.
+# Capabilities that the server announces.
 nbdinfo --list "nbd+unix:///?socket=$socket" | grep -q "export=\"$p/small\""
 nbdinfo --size "$tcp" | grep -q $((64 << 20))
 nbdinfo --json "$uri" >"$SCRATCH/info.json"

@@ -71,7 +71,7 @@ for _ in $(seq 100); do [ "$(tasks)" = "[]" ] && break; sleep 0.1; done
 same "$(tasks)" "[]"; same "$(rbd info flat | grep -c parent || true)" 0
 for image in flat kept; do rbd snap purge $image 2>/dev/null; rbd rm $image 2>/dev/null; done
 
-# What images are doing: asked until somebody has counted.
+# Image statistics: polled until an OSD has counted.
 rbd create busy --size 64M
 ( while :; do rbd bench busy --io-type write --io-size 16K --io-threads 4 --io-total 8M; done ) >/dev/null 2>&1 & busy=$!
 iostat() { timeout 60 env rbd perf image iostat "$@" --format json | python3 -c 'import json,sys; print(*[i["image"] for i in json.load(sys.stdin) if i["write_ops"] > 0 and i["write_bytes"] > 0])'; }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures recovery, and what clients feel of it, on clusters side by side with the same stock clients.
+"""Measures recovery, and its effect on clients, on clusters side by side with the same stock clients.
 
   recovery.py --cluster NAME=CONF:PID[+PID…] [--cluster …] [--pool bench] [--osd 2] [--objects 200] [--size 4194304]
               [--flight 16] [--quiet-seconds 6] [--rounds 1] [--json OUT.JSON]

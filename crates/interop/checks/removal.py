@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What clients feel while groups of very many objects are removed, on a cluster of its own: a ratio within one run.
+"""Latency of clients while groups of very many objects are removed, on a cluster of its own: a ratio within one run.
 
   removal.py --sepiola BINARY --scratch DIRECTORY [--objects 200000] [--groups 4] [--osds 3] [--seconds 20] [--flight 16]
              [--how pool|out] [--worst 2.0] [--json OUT.JSON]

@@ -39,7 +39,7 @@ def store(tarball, journal_path, limit):
 def verify(journal_path):
     cluster, io = connect()
     wrong = checked = 0
-    # What is acknowledged from now on is for the next time.
+    # Later acknowledgements count for the next verification.
     for line in open(journal_path).readlines():
         digest, name = line.rstrip("\n").split(" ", 1)
         size, _ = io.stat(name)

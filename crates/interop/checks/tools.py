@@ -1,4 +1,4 @@
-"""What scripts share that start their own daemons: commands that must succeed, and waiting for something to become true."""
+"""Shared by scripts that start their own daemons: commands that must succeed, and waiting for something to become true."""
 import subprocess, time
 
 COMMAND_TIME_MAX, WAIT_TIME_MAX = 600, 60
