@@ -4,7 +4,7 @@ use crate::run::run;
 use anyhow::{Result, bail};
 use std::process::{Command, Stdio};
 
-/// The stock clients of Debian 12, what drives them, and the store of a control plane.
+/// Stock clients of Debian 12, the tools that drive them, and the store of a control plane.
 pub const TEST_PACKAGES: [&str; 13] = [
     "ceph-common",
     "python3-rados",
@@ -48,7 +48,7 @@ pub fn has(program: &str) -> bool {
     status.is_ok_and(|status| status.success())
 }
 
-/// `program` as root: by itself if that is who we are, else through sudo.
+/// A command that runs `program` as root: directly if this process is root, else through sudo.
 pub fn privileged(program: &str) -> Command {
     let id = Command::new("id").arg("-u").output();
     let mut command = if id.is_ok_and(|output| output.stdout.trim_ascii() == b"0") {

@@ -14,7 +14,7 @@ pub fn cargo(args: &[&str]) -> Result<()> {
     run(Command::new(env!("CARGO")).args(args))
 }
 
-/// Runs to the end at the top of the workspace; failure is an error that names the command.
+/// Runs a command to its end at the top of the workspace; a failure is an error that names the command.
 pub fn run(command: &mut Command) -> Result<()> {
     let shown = shown(command);
     println!("+ {shown}");

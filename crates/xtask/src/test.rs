@@ -19,7 +19,7 @@ pub fn test() -> Result<()> {
     run(Command::new(root().join("target/release/interop")).args(["--clients", "host", "--short"]))
 }
 
-/// Everything the stock clients of all supported releases can be asked to do.
+/// Runs all checks with the stock clients of all supported releases.
 pub fn interop(args: &[String]) -> Result<()> {
     ensure(&TEST_PACKAGES)?;
     ensure(&["debootstrap"])?;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Which rooms a room may use. Arrows point down: hosts, engines, formats, values.
+/// Rooms that a room may use. Arrows point down: hosts, engines, formats, values.
 const ARROWS: [(&str, &[&str]); 24] = [
     ("stdx", &[]),
     ("codec", &["stdx"]),
@@ -67,11 +67,44 @@ const OUTSIDE: [(&str, &str); 8] = [
     ("async fn", "engines are driven by calls"),
 ];
 
-/// Product files above this are looked at; none may be above the second bound.
+/// Bound for the lines of a product file.
 const FILE_LINES_MAX: usize = 1000;
-/// How many product files may have more than 500 lines. Lower it when you can.
+/// Number of product files that may have more than 500 lines. Lower it when possible.
 const LONG_FILES_MAX: usize = 40;
 const LONG_FILE_LINES: usize = 500;
+
+/// Beginnings of comments without a subject: the subject of a sentence is the thing that acts.
+const PRONOUNS: [&str; 6] = ["Who", "Whoever", "What", "Whom", "Nobody", "Somebody"];
+/// Comment lines that begin with one of them. Lower it when possible.
+const PRONOUNS_MAX: usize = 826;
+
+/// Columns of a comment line.
+const COMMENT_COLUMNS: usize = 110;
+/// Comment lines that are longer. Lower it when possible.
+const LONG_COMMENTS_MAX: usize = 170;
+
+/// Names that were given up: the room (empty for all), the name, and its replacement.
+const FORMER_NAMES: [(&str, &str, &str); 19] = [
+    ("", "Errands", "RequestRouter"),
+    ("rbd", "Asker", "RequestSource"),
+    ("rbd", "Ask", "ClusterRequest"),
+    ("rbd", "Answer", "ClusterResponse"),
+    ("rbd", "AskId", "ClusterRequestId"),
+    ("rbd", "Steps", "Workflow"),
+    ("rbd", "Crowd", "TestCluster"),
+    ("rbd", "Wish", "ProxiedRequest"),
+    ("rbd", "WishId", "ProxiedRequestId"),
+    ("rbd", "Guards", "ExistenceCache"),
+    ("rbd", "Badge", "LockIdentity"),
+    ("rbd", "MapKeeper", "ObjectMapState"),
+    ("rbd", "Found", "AccessResult"),
+    ("rados", "Asker", "EpochRequester"),
+    ("sepiola", "Asker", "CommandKey"),
+    ("sepiola", "Desk", "BlockingClient"),
+    ("sepiola", "Clerk", "ImageService"),
+    ("sepiola", "Parcel", "LocalMessage"),
+    ("sepiola", "Post", "Outbox"),
+];
 
 pub fn tidy() -> Result<()> {
     let sources = sources()?;
@@ -80,6 +113,8 @@ pub fn tidy() -> Result<()> {
     findings.extend(headers(&sources));
     findings.extend(outside_world(&sources));
     findings.extend(sizes(&sources));
+    findings.extend(comments(&sources));
+    findings.extend(former_names(&sources));
     findings.extend(paths_in_docs()?);
     findings.extend(machine_paths(&sources)?);
     findings.extend(dependencies_are_explained()?);
@@ -199,6 +234,62 @@ fn sizes(sources: &[Source]) -> Vec<String> {
     findings
 }
 
+/// Comments have subjects and fit the line, but for those that were there before.
+fn comments(sources: &[Source]) -> Vec<String> {
+    let lines = || {
+        let lines_of =
+            |source: &'_ Source| source.text.lines().map(str::to_owned).collect::<Vec<_>>();
+        sources.iter().flat_map(lines_of)
+    };
+    let pronouns = lines().filter(|line| has_pronoun(line)).count();
+    let long = lines().filter(|line| is_long_comment(line)).count();
+    let mut findings = Vec::new();
+    if pronouns > PRONOUNS_MAX {
+        let words = PRONOUNS.join(", ");
+        findings.push(format!(
+            "{pronouns} comments begin with one of {words}; {PRONOUNS_MAX} may: name the thing that acts"
+        ));
+    }
+    if long > LONG_COMMENTS_MAX {
+        findings.push(format!(
+            "{long} comment lines have over {COMMENT_COLUMNS} columns; {LONG_COMMENTS_MAX} may"
+        ));
+    }
+    findings
+}
+
+/// The text of a line that is a comment.
+fn comment(line: &str) -> Option<&str> {
+    let text = line.trim_start().strip_prefix("//")?;
+    Some(text.strip_prefix(['/', '!']).unwrap_or(text).trim_start())
+}
+
+fn has_pronoun(line: &str) -> bool {
+    let first = comment(line).and_then(|text| text.split(|c: char| !c.is_alphanumeric()).next());
+    first.is_some_and(|word| PRONOUNS.contains(&word))
+}
+
+fn is_long_comment(line: &str) -> bool {
+    comment(line).is_some() && line.chars().count() > COMMENT_COLUMNS
+}
+
+/// Names that were given up do not come back.
+fn former_names(sources: &[Source]) -> Vec<String> {
+    let mut findings = Vec::new();
+    let checked = sources.iter().filter(|source| source.path != Path::new(file!()));
+    for source in checked {
+        let code = source.text.lines().filter(|line| comment(line).is_none());
+        let words: BTreeSet<&str> =
+            code.flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_')).collect();
+        for (room, old, new) in FORMER_NAMES {
+            if (room.is_empty() || room == source.room) && words.contains(old) {
+                findings.push(format!("{}: {old} was given up: {new}", source.path.display()));
+            }
+        }
+    }
+    findings
+}
+
 /// Paths that the documents name in backquotes exist.
 fn paths_in_docs() -> Result<Vec<String>> {
     let mut findings = Vec::new();
@@ -219,7 +310,8 @@ fn paths_in_docs() -> Result<Vec<String>> {
 
 fn documents() -> Result<Vec<PathBuf>> {
     let mut documents = files_below(&root().join("docs"), "md")?;
-    documents.extend(["README.md", "CHANGELOG.md"].map(|name| root().join(name)));
+    documents
+        .extend(["README.md", "CHANGELOG.md", "CONTRIBUTING.md"].map(|name| root().join(name)));
     Ok(documents)
 }
 
@@ -227,7 +319,7 @@ fn shown(path: &Path) -> String {
     path.strip_prefix(root()).unwrap_or(path).display().to_string()
 }
 
-/// Nothing in the project depends on where somebody's checkout lies.
+/// No file names a path of a developer's machine.
 fn machine_paths(sources: &[Source]) -> Result<Vec<String>> {
     let words = [concat!("/wo", "rk/"), concat!("/ro", "ot/."), concat!("/ho", "me/")];
     let mut texts: Vec<(String, String)> = Vec::new();
@@ -255,4 +347,33 @@ fn dependencies_are_explained() -> Result<Vec<String>> {
         .filter(|name| !explained.contains(&format!("`{name}`")))
         .map(|name| format!("docs/DEPENDENCIES.md: say in one line why {name} is used"))
         .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(room: &str, text: &str) -> Source {
+        Source { path: "crates/a.rs".into(), room: room.to_owned(), text: text.to_owned() }
+    }
+
+    #[test]
+    fn comments_without_a_subject_are_found() {
+        assert!(has_pronoun("    /// Who has the lock."));
+        assert!(has_pronoun("//! What is sent"));
+        assert!(has_pronoun("// Nobody: dropped"));
+        assert!(!has_pronoun("/// Whole objects."));
+        assert!(!has_pronoun("let what = 1; // What"));
+        assert!(is_long_comment(&format!("// {}", "x".repeat(COMMENT_COLUMNS))));
+        assert!(!is_long_comment(&"x".repeat(2 * COMMENT_COLUMNS)));
+    }
+
+    #[test]
+    fn former_names_are_refused_as_words_of_code_in_their_room() {
+        let found = |room, text| former_names(&[source(room, text)]).len();
+        assert_eq!(found("rbd", "use crate::Steps;"), 1);
+        assert_eq!(found("rbd", "// Steps\nstruct StepsLeft;"), 0);
+        assert_eq!(found("pg", "struct Steps;"), 0);
+        assert_eq!(found("pg", "struct Errands;"), 1);
+    }
 }
