@@ -112,7 +112,7 @@ impl Osd {
 
     /// Takes some of that. All that comes meanwhile waits behind it (`placing.rs`).
     pub(crate) fn take_ready(&mut self, now: Time) {
-        for _ in 0..limits::HELD_INPUTS_PER_TURN {
+        for _ in 0..crate::limits::HELD_INPUTS_PER_TURN {
             match self.early.ready.pop_front() {
                 None => return,
                 Some(Early::Request(key)) => self.admit(now, key),

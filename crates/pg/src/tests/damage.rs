@@ -396,8 +396,7 @@ fn an_object_that_cannot_be_given_to_a_new_member_is_lost_until_it_is_written() 
 /// Client waits for more objects than one step of the search looks at, all unfound; what can be recovered lies behind them.
 #[test]
 fn unfound_objects_do_not_keep_others_from_being_recovered() {
-    let mut world = World::new(3);
-    world.run_script(BEGIN);
+    let mut world = World::trio();
     let names: Vec<String> =
         (0..crate::search::LOOKED_AT_MAX + 6).map(|n| format!("n{n}")).collect();
     for name in &names {
