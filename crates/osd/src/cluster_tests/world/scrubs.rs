@@ -1,0 +1,91 @@
+//! Scrubs: who orders them, and what copies remember of them.
+
+use super::World;
+use pg::scrub::STAMPS_KEY;
+use std::collections::BTreeMap;
+use store::Collection;
+use types::OsdId;
+use wire::internal::ScrubOrder;
+
+impl World {
+    /// The configuration database has this and nothing else.
+    pub fn set_option(&mut self, name: &str, value: &str) {
+        let options = BTreeMap::from([(name.to_owned(), value.to_owned())]);
+        for machine in &mut self.machines {
+            if let Some(osd) = &mut machine.osd {
+                osd.take_config(self.now, &wire::Config { options: options.clone() });
+            }
+        }
+    }
+
+    /// An administrator wants all groups scrubbed.
+    pub fn order_scrub(&mut self, level: pg::scrub::Level, repair: bool) {
+        let (now, deep) = (self.now, level == pg::scrub::Level::Deep);
+        let order = ScrubOrder { fsid: self.monitor.map.fsid, pgs: Vec::new(), deep, repair };
+        for machine in &mut self.machines {
+            if let Some(osd) = &mut machine.osd {
+                osd.take_scrub_order(now, &order);
+            }
+        }
+        self.drain();
+    }
+
+    /// A group is scrubbed as the schedule has it, without an order.
+    pub fn begin_scrub(&mut self, name: &str, level: pg::scrub::Level) {
+        let ((pg, _), primary, now) = (self.object(name), self.primary_of(name), self.now);
+        let osd = self.machine(primary).osd.as_mut().expect("it runs");
+        osd.begin_scrub(now, pg, level, None);
+        self.drain();
+    }
+
+    /// What the primary of an object's group remembers of scrubs.
+    pub fn stamps_of(&self, name: &str) -> pg::scrub::Stamps {
+        let ((pg, _), primary) = (self.object(name), self.primary_of(name));
+        let osd = self.machines[primary.0 as usize].osd.as_ref().expect("it runs");
+        osd.groups[&pg].scrub.stamps.unwrap_or_default()
+    }
+
+    /// What the disk of an OSD has for certain of them.
+    pub fn stored_stamps(&self, name: &str, osd: OsdId) -> pg::scrub::Stamps {
+        let (pg, _) = self.object(name);
+        let store = self.machines[osd.0 as usize].store.durable();
+        let mut objects = store.objects(Collection(pg));
+        let meta = objects.find(|(object, _)| **object == pg::meta_object(pg));
+        let stored = meta.and_then(|(_, meta)| meta.omap.get(&STAMPS_KEY));
+        stored.map(|stored| codec::decode_all("stamps", stored).unwrap()).unwrap_or_default()
+    }
+
+    /// The disk of an OSD has other stamps than it was told last.
+    pub fn tamper_stamps(&mut self, name: &str, osd: OsdId, stamps: pg::scrub::Stamps) {
+        let object = pg::meta_object(self.object(name).0);
+        let pairs = BTreeMap::from([(STAMPS_KEY, codec::encode_to_bytes(&stamps))]);
+        self.tamper(name, osd, |_| store::Change::OmapSet { object, pairs });
+    }
+
+    /// What each copy remembers of scrubs.
+    pub fn scrub_stamps(&self) -> Vec<pg::scrub::Stamps> {
+        let osds = self.machines.iter().filter_map(|machine| machine.osd.as_ref());
+        osds.flat_map(|osd| osd.groups.values().filter_map(|group| group.scrub.stamps)).collect()
+    }
+
+    /// What primaries remember of scrubs.
+    pub fn primary_stamps(&self) -> Vec<pg::scrub::Stamps> {
+        let osds = self.machines.iter().filter_map(|machine| machine.osd.as_ref());
+        let groups = osds.flat_map(|osd| osd.groups.values().filter(|group| group.pg.is_primary()));
+        groups.map(|group| group.scrub.stamps.unwrap_or_default()).collect()
+    }
+
+    /// Groups of which some copy knows of an order that was not carried out.
+    pub fn scrub_orders(&self) -> usize {
+        let osds = self.machines.iter().filter_map(|machine| machine.osd.as_ref());
+        let groups = osds.flat_map(|osd| osd.groups());
+        groups.filter(|pg| pg.scrub_order().is_some()).count()
+    }
+
+    /// Errors that were found and not repaired.
+    pub fn scrub_errors(&self) -> u64 {
+        let osds = self.machines.iter().filter_map(|machine| machine.osd.as_ref());
+        let groups = osds.flat_map(|osd| osd.groups.values().filter(|group| group.pg.is_primary()));
+        groups.map(|group| group.scrub.stamps.map_or(0, |stamps| stamps.errors.total())).sum()
+    }
+}
