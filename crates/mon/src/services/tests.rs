@@ -1,3 +1,5 @@
+//! The service map: registration, beacons, reports, and what an administrator is shown.
+
 use super::*;
 
 fn at(seconds: u64) -> Time {
