@@ -237,11 +237,12 @@ impl Osd {
     /// Drops a request whose client should have waited, and will send it again, with all its writes that it sent
     /// before it saw this map.
     pub(crate) fn hold_back(&mut self, key: u64) {
-        let epoch = self.epoch();
+        let (epoch, is_paused) = (self.epoch(), self.map.flags.contains(OsdMapFlags::PAUSEWR));
         let request = self.requests.get(key).expect("the caller has it");
         let writes = request.may_write() && !self.was_held_back(request);
         if let Some(group) = self.groups.get_mut(&request.pg).filter(|_| writes) {
-            group.held_back = epoch;
+            let held = &mut group.held_back;
+            *(if is_paused { &mut held.by_pause } else { &mut held.by_fullness }) = epoch;
         }
         self.forget_request(key);
     }
@@ -251,9 +252,10 @@ impl Osd {
     pub(crate) fn was_held_back(&self, request: &Request) -> bool {
         let is_client = matches!(request.origin, Origin::Client { .. });
         let forced = request.message.flags & (FULL_TRY | FULL_FORCE) != 0;
-        let group = self.groups.get(&request.pg);
-        let is_behind = group.is_some_and(|group| request.message.map_epoch < group.held_back);
-        is_client && request.may_write() && !forced && is_behind
+        let held = self.groups.get(&request.pg).map(|group| group.held_back).unwrap_or_default();
+        let epoch = request.message.map_epoch;
+        let is_behind = epoch < held.by_pause || !forced && epoch < held.by_fullness;
+        is_client && request.may_write() && is_behind
     }
 
     /// Whether the map tells clients to wait: they will send the request again when it no longer

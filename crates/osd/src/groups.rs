@@ -93,14 +93,24 @@ pub(crate) enum Fate {
     Fails,
 }
 
+/// The last maps by which writes were dropped because their clients should have waited. A client sends them again, in
+/// order, with all that it sent before it saw such a map.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct HeldBack {
+    /// A pause holds every write.
+    pub by_pause: Epoch,
+    /// Fullness does not hold writes with `FULL_TRY` or `FULL_FORCE`: their clients do not send them again.
+    pub by_fullness: Epoch,
+}
+
 #[derive(Debug)]
 pub(crate) struct Group {
     pub pg: Pg,
     pub serial: u64,
     /// Since when this OSD is the primary.
     pub primary_since: Option<Epoch>,
-    /// The map by which a client's write was dropped last that should have waited.
-    pub held_back: Epoch,
+    /// The last maps by which writes of clients were dropped.
+    pub held_back: HeldBack,
     pub objects: FastMap<HObject, ObjectContext>,
     /// The keys of `objects`, oldest first, for forgetting.
     pub cached: VecDeque<HObject>,
@@ -170,7 +180,7 @@ impl Group {
             pg,
             serial,
             primary_since: None,
-            held_back: Epoch(0),
+            held_back: HeldBack::default(),
             objects: FastMap::default(),
             cached: VecDeque::new(),
             generation: 0,

@@ -287,6 +287,24 @@ fn a_pause_drops_requests_which_their_clients_repeat() {
     }
 }
 
+/// A client that sees a pause sends all its writes again when it ends, those with FULL_TRY too.
+#[test]
+fn a_forced_write_does_not_overtake_one_that_a_pause_dropped() {
+    let mut lone = Lone::new();
+    let conn = lone.client("allow *");
+    assert_eq!(lone.call(conn, "a", append(1)), Some(0));
+    lone.held = Some(Default::default());
+    let read_tid = lone.send(conn, "a", read(), 0);
+    lone.send(conn, "a", append(1), 0);
+    lone.send(conn, "a", vec![OsdOp::remove()], request_flags::FULL_TRY);
+    let flags = lone.map.flags | OsdMapFlags::PAUSEWR;
+    lone.publish(|increment| increment.new_flags = Some(flags));
+    lone.send(conn, "b", append(1), 0);
+    while lone.answer_held() {}
+    assert_eq!(lone.replies.iter().map(|(tid, _)| *tid).collect::<Vec<_>>(), [read_tid]);
+    assert_eq!(lone.in_flight(), (0, 0));
+}
+
 /// Groups were merged: all that was not answered comes again, in order, and nothing may overtake it.
 #[test]
 fn what_clients_send_again_for_a_newer_map_is_dropped() {
