@@ -33,6 +33,8 @@ pub const POOL_ID: PoolId = PoolId(1);
 /// Where there is a quota, and more objects than that.
 pub const QUOTA_POOL: &str = "quota";
 pub const QUOTA_OBJECTS: usize = 3;
+/// Whose number of groups the autoscaler sets.
+pub const SCALED_POOL: &str = "scaled";
 const SOURCES: usize = 2;
 
 fn addr(host: u8, port: u16, nonce: u32) -> EntityAddr {

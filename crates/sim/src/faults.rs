@@ -1,6 +1,7 @@
 //! What goes wrong, and when it is over.
 
 use crate::network::{NodeId, Way};
+use crate::scaling;
 use crate::scenario::FaultMix;
 use engine::Duration;
 use stdx::Prng;
@@ -92,6 +93,12 @@ pub enum Fault {
     Rot(NodeId),
     /// The same as soon as all that it has is elsewhere, too.
     RotSoon(NodeId),
+    /// Something else takes so many percent of it, and gives them back.
+    Fill(NodeId, u64),
+    Unfill(NodeId),
+    /// It answers nothing at all until it goes on.
+    DiskStops(NodeId),
+    DiskGoesOn(NodeId),
     /// It answers nothing but errors from now on.
     DiskDies(NodeId),
     /// So many of a million reads fail.
@@ -143,6 +150,9 @@ pub enum Kind {
     PauseRequests,
     MergeRepaired,
     RefuseWrites,
+    Scale,
+    LateReports,
+    FillDisk,
 }
 
 impl Kind {
@@ -282,6 +292,9 @@ pub fn draw(prng: &mut Prng, kind: Kind, mix: &FaultMix, cast: &Cast) -> Plan {
             let follows = follows.map(|wait| (wait, Fault::Resend(client))).collect();
             (Fault::Resend(client), follows)
         }
+        Kind::FillDisk => crate::world::draw_ballast(prng, mix, &cast.osds),
+        Kind::Scale => (scaling::draw_command(prng), Vec::new()),
+        Kind::LateReports => scaling::draw_late_reports(prng, cast),
         Kind::PauseRequests => pause_requests(prng),
         Kind::MergeRepaired => merge_repaired(prng),
     }

@@ -9,7 +9,9 @@ use crate::history::{Entry, ObjectId};
 use crate::model::Action;
 use crate::process::{Contents, OsdProcess};
 use crate::restored;
+use crate::scaling;
 use crate::scenario::Scenario;
+use crate::stall;
 use crate::trace::Brief;
 use crate::world::{World, create_pool_command, out_command, purge_command, set_pool_command};
 use engine::{Duration, Time};
@@ -136,6 +138,10 @@ fn play(world: &mut World) -> Result<Report, String> {
     if let Some(restore) = world.scenario.control.restore {
         restored::play(world, restore);
         return judge_clients(world);
+    }
+    if let Some(stall) = world.scenario.stall {
+        stall::play(world, stall)?;
+        become_clean(world).map_err(|why| format!("after {stall:?}: {why}"))?;
     }
     if let Some(osd) = world.scenario.replaced {
         replace(world, osd)?;
@@ -449,7 +455,10 @@ fn prepare(world: &mut World) -> Result<(), String> {
     if !world.run_until(BOOT_LIMIT, |world| world.in_flight() == 0) {
         return Err(unanswered(world));
     }
-    if has_quota { await_quota(world) } else { Ok(()) }
+    if has_quota {
+        await_quota(world)?;
+    }
+    if world.scenario.trials.scales { scaling::prepare(world) } else { Ok(()) }
 }
 
 /// A pool has more objects than it may.
@@ -474,7 +483,7 @@ fn await_quota(world: &mut World) -> Result<(), String> {
 
 /// A person's command. An OSD that it is about may be out of reach: then a person asks again. For the control
 /// store the monitor waits by itself.
-fn command(world: &mut World, command: &str) -> Result<(), String> {
+pub fn command(world: &mut World, command: &str) -> Result<(), String> {
     let mut outcome = None;
     for _ in 0..COMMAND_ATTEMPTS {
         outcome = answer(world, command);
@@ -486,6 +495,12 @@ fn command(world: &mut World, command: &str) -> Result<(), String> {
         world.run_until(QUIET, |_| false);
     }
     Err(format!("{command}: {outcome:?}"))
+}
+
+/// What a person is told who asks the monitors for something.
+pub fn command_output(world: &mut World, asked: &str) -> Result<String, String> {
+    command(world, asked)?;
+    Ok(String::from_utf8_lossy(&world.output).into_owned())
 }
 
 fn answer(world: &mut World, command: &str) -> Option<Result<i32, Errno>> {
@@ -615,7 +630,7 @@ fn judge_history(world: &World) -> Result<usize, String> {
     let mut undecided = 0;
     for object in 0..world.workload.targets.len() {
         let may_overtake = |before: &Entry, after: &Entry| {
-            world.scenario.is_tight && before.action.is_overtaken_when_full(&after.action)
+            world.scenario.may_lack_room() && before.action.is_overtaken_when_full(&after.action)
         };
         order::check(world.history.of_object(object), may_overtake)?;
         linearizable::check_client_order(world.history.of_object(object), may_overtake)?;

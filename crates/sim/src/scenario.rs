@@ -5,6 +5,7 @@
 
 use crate::control_trials::ControlTrials;
 use crate::faults::Kind;
+use crate::stall::Stall;
 use crate::stores::{self, StoreKind};
 use crate::trials::{Circumstances, Trials};
 use crate::workload::Reach;
@@ -106,6 +107,8 @@ pub struct Scenario {
     pub has_snapshots: bool,
     pub trials: Trials,
     pub control: ControlTrials,
+    /// What stands still in the end.
+    pub stall: Option<Stall>,
     pub faults: FaultMix,
 }
 
@@ -219,6 +222,7 @@ impl Scenario {
             has_snapshots: p.chance(1, SNAPSHOTS_ONE_IN) && !is_tight,
             trials: Trials::default(),
             control: ControlTrials::default(),
+            stall: None,
             faults,
         };
         scenario.draw_trials();
@@ -251,6 +255,8 @@ impl Scenario {
         let fails_disks = self.troubled.or(self.rotting).is_some() || self.trials.fails_reads;
         let can_restore = !self.has_image && !self.is_tight && !goes && !fails_disks;
         self.control = ControlTrials::draw(self.seed, &mut self.faults, can_restore);
+        let can_stall = !self.is_tight && self.control.restore.is_none();
+        self.stall = Stall::draw(self.seed, can_stall);
     }
 
     /// What happens to it besides the faults that are drawn one by one.
@@ -268,6 +274,7 @@ impl Scenario {
             ("a disk replaced in the end", self.replaced.is_some()),
             ("an OSD leaves in the end", self.leaver.is_some()),
             ("rot in the end", self.rotten.is_some()),
+            ("something stands still in the end", self.stall.is_some()),
         ];
         let all = all.into_iter().chain(self.trials.traits()).chain(self.control.traits());
         all.filter(|(_, is_so)| *is_so).map(|(name, _)| name)
@@ -281,6 +288,11 @@ impl Scenario {
     /// Whether any device may lose data, or not tell it.
     pub fn may_lose_data(&self) -> bool {
         self.rotten.or(self.rotting).or(self.troubled).is_some() || self.trials.fails_reads
+    }
+
+    /// Whether clients may be told that there is no room.
+    pub fn may_lack_room(&self) -> bool {
+        self.is_tight || self.trials.fills
     }
 
     /// Copies of a group lie on different ones of these.

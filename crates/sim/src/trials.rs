@@ -20,10 +20,15 @@ const MERGES_ONE_IN: u64 = 4;
 const COPIES_ONE_IN: u64 = 4;
 /// In one seed of so many there is a pool over its quota.
 const QUOTA_ONE_IN: u64 = 8;
-/// In one seed of so many some clients read from any member of a group.
+/// In one seed of so many, of those with faults, the autoscaler is at work, and reports come late.
+const SCALES_ONE_IN: u64 = 4;
+/// In one seed of so many, of those with faults in which it can, a disk is full for a while, and no other.
+const FILLS_ONE_IN: u64 = 4;
+/// In one seed of so many an OSD tells few groups a map in one turn.
 const FEW_GROUPS_ONE_IN: u64 = 3;
 /// Groups that are told a map in one turn.
 const GROUPS_PLACED: [usize; 3] = [1, 2, 5];
+/// In one seed of so many some clients read from any member of a group.
 const BALANCES_ONE_IN: u64 = 4;
 /// How much of all faults those of one trial may be.
 const SHARES: [u64; 3] = [1, 3, 8];
@@ -48,6 +53,10 @@ pub struct Trials {
     pub has_copies: bool,
     /// A pool is over its quota from the beginning.
     pub has_quota: bool,
+    /// The autoscaler sets numbers of groups.
+    pub scales: bool,
+    /// Disks are full for a while, one at a time or several.
+    pub fills: bool,
 }
 
 /// What others decided about the seed.
@@ -76,6 +85,8 @@ impl Trials {
             has_copies: p.chance(1, COPIES_ONE_IN) && !is_tight,
             has_quota: p.chance(1, QUOTA_ONE_IN) && !is_tight,
             balances_reads: p.chance(1, BALANCES_ONE_IN),
+            scales: false,
+            fills: false,
             sizes: osd::Sizes::default(),
         };
         trials.has_pieces |= trials.fails_reads && p.chance(1, 2);
@@ -100,11 +111,26 @@ impl Trials {
         if p.chance(1, FEW_GROUPS_ONE_IN) {
             trials.sizes.groups_placed = *p.choose(&GROUPS_PLACED);
         }
+        trials.scales = p.chance(1, SCALES_ONE_IN) && has_faults && !is_tight;
+        // Clients may be told that there is no room.
+        trials.fills = p.chance(1, FILLS_ONE_IN) && has_faults && !is_tight && !has_image;
+        trials.fills &= !has_snapshots;
+        let kinds = [
+            (Kind::Scale, trials.scales),
+            (Kind::LateReports, trials.scales),
+            (Kind::FillDisk, trials.fills),
+        ];
+        for (kind, is_drawn) in kinds {
+            let share = *p.choose(&SHARES);
+            if is_drawn {
+                mix.weights.push((kind, 1 + total / share));
+            }
+        }
         trials
     }
 
     /// What is special about the seed.
-    pub fn traits(&self) -> [(&'static str, bool); 6] {
+    pub fn traits(&self) -> [(&'static str, bool); 8] {
         let is_placed_in_turns = self.sizes.groups_placed <= GROUPS_PLACED[GROUPS_PLACED.len() - 1];
         [
             ("maps are told over many turns", is_placed_in_turns),
@@ -113,6 +139,8 @@ impl Trials {
             ("objects are copied", self.has_copies),
             ("a pool over its quota", self.has_quota),
             ("reads from any member", self.balances_reads),
+            ("the autoscaler at work", self.scales),
+            ("a full disk among others", self.fills),
         ]
     }
 }

@@ -133,6 +133,16 @@ impl Workload {
         (object, action)
     }
 
+    /// The objects that change.
+    pub fn changing(&self) -> std::ops::Range<ObjectId> {
+        0..self.changing
+    }
+
+    /// A write that any object takes.
+    pub fn append(&mut self) -> Action {
+        Action::Append { data: self.payload(0) }
+    }
+
     /// Whether a client does something about watches now, and what.
     pub fn next_watch(&mut self) -> Option<WatchAction> {
         if !self.prng.chance(1, WATCH_ONE_IN) {

@@ -3,6 +3,7 @@
 //! One event at a time: something arrives, a timer is due, a client thinks of something, a fault
 //! happens. After each, the processes that it touched are drained and their invariants checked.
 
+mod ballast;
 mod disks;
 mod groups;
 mod image;
@@ -15,6 +16,7 @@ mod removal;
 mod snapshots;
 mod watching;
 
+pub use ballast::draw as draw_ballast;
 pub use disks::{Misread, Replacement};
 pub use removal::{out_command, purge_command};
 
@@ -30,6 +32,7 @@ use crate::process::{
     ClientProcess, ImageUser, MonitorProcess, OsdProcess, Process, ProcessOutput, Shared,
     StoreDisk, Told,
 };
+use crate::scaling::Steady;
 use crate::scenario::Scenario;
 use crate::snapshots::Snapshots;
 use crate::trace::{Brief, Trace};
@@ -141,12 +144,16 @@ pub struct World {
     pub tally: BTreeMap<Kind, u64>,
     /// OSDs whose disks fail now.
     pub bad_disks: BTreeSet<NodeId>,
+    /// OSDs whose disks something else fills.
+    filled: BTreeSet<NodeId>,
     /// OSDs whose disks fail to read once.
     pub failing_reads: BTreeSet<NodeId>,
     /// Requests that clients wait for, by client and number, where they may be sent again.
     sent: BTreeMap<(NodeId, u64), (ConnId, Message)>,
     /// The pool that has a quota, once it was seen to be over it, and by which map.
     pub over_quota: Option<(PoolId, Epoch)>,
+    /// The pool whose number of groups stays, once it was made.
+    pub steady: Option<Steady>,
     /// When disks failed to read what perhaps only they have.
     pub misreads: Vec<Misread>,
     /// A store has lost what it was told to have.
@@ -154,6 +161,8 @@ pub struct World {
     /// Somebody has changed weights or marks of OSDs.
     pub has_churned: bool,
     pub commands_done: Vec<(String, Result<i32, Errno>)>,
+    /// What the last command gave.
+    pub output: bytes::Bytes,
     pools_made: u32,
     actors_made: u32,
     instant: (Time, u64),
@@ -225,13 +234,16 @@ impl World {
             removal: None,
             tally: BTreeMap::new(),
             bad_disks: BTreeSet::new(),
+            filled: BTreeSet::new(),
             failing_reads: BTreeSet::new(),
             sent: BTreeMap::new(),
             over_quota: None,
+            steady: None,
             misreads: Vec::new(),
             has_omitted: false,
             has_churned: false,
             commands_done: Vec::new(),
+            output: bytes::Bytes::new(),
             pools_made: 0,
             actors_made: 0,
             instant: (START, 0),
@@ -390,6 +402,8 @@ impl World {
         self.check_findings(node);
         self.check_quota(node);
         self.check_issued(node);
+        self.check_memory(node);
+        self.check_steady(node);
         self.plan_wake(node);
     }
 
@@ -423,7 +437,10 @@ impl World {
             Told::Map | Told::Unwatched => {}
             Told::Command(command, outcome) => {
                 self.line(format_args!("client {node} command {command}: {outcome:?}"));
-                let outcome = outcome.map(|output| output.result);
+                let outcome = outcome.map(|output| {
+                    self.output = output.output;
+                    output.result
+                });
                 assert!(
                     outcome != Ok(-Errno::IO.0) || self.has_restored_control,
                     "{command}: monitors wait for the control store"
@@ -578,6 +595,17 @@ impl World {
     /// Whether the device of that OSD may have lost data.
     pub fn is_rotten(&self, osd: OsdId) -> bool {
         [self.scenario.rotten, self.scenario.rotting].contains(&Some(osd))
+    }
+
+    /// Whether a client knows the pool; one that does not asks.
+    pub fn knows_pool(&mut self, node: NodeId) -> bool {
+        let Body::Client(client) = &mut self.nodes[node].body else { return false };
+        let knows = client.knows_pool(crate::cluster::POOL);
+        if !knows && client.in_flight() == 0 {
+            client.fetch_map();
+            self.touch(node);
+        }
+        knows
     }
 
     /// Requests that clients wait for.

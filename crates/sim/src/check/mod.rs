@@ -1,10 +1,12 @@
 //! Checkers, one per file: each looks at what a run left behind and says what is wrong, if anything.
 
+pub mod health;
 pub mod image;
 pub mod issued;
 pub mod linearizable;
 pub mod log;
 pub mod media;
+pub mod memory;
 pub mod once;
 pub mod order;
 pub mod quiet;

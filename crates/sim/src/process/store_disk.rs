@@ -8,89 +8,105 @@ use engine::Time;
 use store::crash::CrashStore;
 use store::{Completion, ObjectStore, Request};
 
-pub enum StoreDisk {
+pub struct StoreDisk {
+    store: Store,
+    /// It takes what it is asked for, and does nothing.
+    is_stopped: bool,
+}
+
+enum Store {
     Crash(CrashStore),
     Block(Box<BlockDisk>),
 }
 
 impl StoreDisk {
     pub fn new(seed: u64, kind: StoreKind) -> Self {
-        match kind {
-            StoreKind::Crash(options) => StoreDisk::Crash(CrashStore::new(seed, options)),
-            StoreKind::Block(shape) => StoreDisk::Block(Box::new(BlockDisk::new(seed, *shape))),
-        }
+        let store = match kind {
+            StoreKind::Crash(options) => Store::Crash(CrashStore::new(seed, options)),
+            StoreKind::Block(shape) => Store::Block(Box::new(BlockDisk::new(seed, *shape))),
+        };
+        StoreDisk { store, is_stopped: false }
+    }
+
+    /// Nothing is done, and nothing answered, until it goes on.
+    pub fn stop(&mut self) {
+        self.is_stopped = true;
+    }
+
+    pub fn go_on(&mut self) {
+        self.is_stopped = false;
     }
 
     /// What a restart would find if nothing in flight survived.
     pub fn durable(&self, now: Time) -> Result<Contents, String> {
-        match self {
-            StoreDisk::Crash(store) => {
+        match &self.store {
+            Store::Crash(store) => {
                 Ok(Contents { store: store.durable().clone(), ..Contents::default() })
             }
-            StoreDisk::Block(disk) => contents::read(&mut disk.recovered(now)),
+            Store::Block(disk) => contents::read(&mut disk.recovered(now)),
         }
     }
 
     /// What it still has to do, if anything.
     pub fn unfinished(&self) -> Option<String> {
-        match self {
-            StoreDisk::Crash(store) => {
+        match &self.store {
+            Store::Crash(store) => {
                 let pending = store.commits_pending();
                 (pending > 0).then(|| format!("{pending} transactions"))
             }
-            StoreDisk::Block(disk) => (!disk.is_idle()).then(|| "the block store".to_owned()),
+            Store::Block(disk) => (!disk.is_idle()).then(|| "the block store".to_owned()),
         }
     }
 
     /// Bits of stored data flip, while nobody uses it. Only where data lies apart from everything else.
     pub fn rot(&mut self, now: Time) {
-        if let StoreDisk::Block(disk) = self {
+        if let Store::Block(disk) = &mut self.store {
             disk.rot(now);
         }
     }
 
     /// From now on it answers nothing but errors.
     pub fn kill(&mut self) {
-        match self {
-            StoreDisk::Crash(store) => store.kill(),
-            StoreDisk::Block(disk) => disk.kill(),
+        match &mut self.store {
+            Store::Crash(store) => store.kill(),
+            Store::Block(disk) => disk.kill(),
         }
     }
 
     /// From now on so many of a million reads fail.
     pub fn misread(&mut self, per_million: u64) {
-        match self {
-            StoreDisk::Crash(store) => store.set_read_errors(per_million),
-            StoreDisk::Block(disk) => disk.misread(per_million),
+        match &mut self.store {
+            Store::Crash(store) => store.set_read_errors(per_million),
+            Store::Block(disk) => disk.misread(per_million),
         }
     }
 
     /// One read fails, after so many others.
     pub fn fail_read(&mut self, after: u64) {
-        match self {
-            StoreDisk::Crash(store) => store.fail_read(after),
-            StoreDisk::Block(disk) => disk.fail_read(after),
+        match &mut self.store {
+            Store::Crash(store) => store.fail_read(after),
+            Store::Block(disk) => disk.fail_read(after),
         }
     }
 
     /// No read fails any more because of that.
     pub fn heal_reads(&mut self) {
-        match self {
-            StoreDisk::Crash(store) => store.heal_reads(),
-            StoreDisk::Block(disk) => disk.heal_reads(),
+        match &mut self.store {
+            Store::Crash(store) => store.heal_reads(),
+            Store::Block(disk) => disk.heal_reads(),
         }
     }
 
     pub fn heal(&mut self) {
-        match self {
-            StoreDisk::Crash(store) => store.heal(),
-            StoreDisk::Block(disk) => disk.heal(),
+        match &mut self.store {
+            Store::Crash(store) => store.heal(),
+            Store::Block(disk) => disk.heal(),
         }
     }
 
     /// Panics if the store has given up: nothing here gives it a reason.
     pub fn check_failure(&self) {
-        if let StoreDisk::Block(disk) = self
+        if let Store::Block(disk) = &self.store
             && let Some(failure) = disk.failure()
         {
             panic!("the block store fails: {failure}");
@@ -98,9 +114,9 @@ impl StoreDisk {
     }
 
     pub fn check_invariants(&self) {
-        match self {
-            StoreDisk::Crash(store) => store.durable().check_invariants(),
-            StoreDisk::Block(disk) => disk.check_invariants(),
+        match &self.store {
+            Store::Crash(store) => store.durable().check_invariants(),
+            Store::Block(disk) => disk.check_invariants(),
         }
     }
 }
@@ -110,43 +126,54 @@ impl Disk for StoreDisk {
     type Completion = Completion;
 
     fn submit(&mut self, now: Time, request: Request) {
-        match self {
-            StoreDisk::Crash(store) => store.submit(now, request),
-            StoreDisk::Block(disk) => disk.submit(now, request),
+        match &mut self.store {
+            Store::Crash(store) => store.submit(now, request),
+            Store::Block(disk) => disk.submit(now, request),
         }
     }
 
     fn end_turn(&mut self, now: Time) {
-        if let StoreDisk::Block(disk) = self {
+        if let Store::Block(disk) = &mut self.store
+            && !self.is_stopped
+        {
             disk.end_turn(now);
         }
     }
 
     fn poll_completion(&mut self) -> Option<Completion> {
-        match self {
-            StoreDisk::Crash(store) => store.poll_completion(),
-            StoreDisk::Block(disk) => disk.poll_completion(),
+        if self.is_stopped {
+            return None;
+        }
+        match &mut self.store {
+            Store::Crash(store) => store.poll_completion(),
+            Store::Block(disk) => disk.poll_completion(),
         }
     }
 
     fn next_event(&self) -> Option<Time> {
-        match self {
-            StoreDisk::Crash(store) => store.next_event(),
-            StoreDisk::Block(disk) => disk.next_event(),
+        if self.is_stopped {
+            return None;
+        }
+        match &self.store {
+            Store::Crash(store) => store.next_event(),
+            Store::Block(disk) => disk.next_event(),
         }
     }
 
     fn advance(&mut self, now: Time) {
-        match self {
-            StoreDisk::Crash(store) => store.advance(now),
-            StoreDisk::Block(disk) => disk.advance(now),
+        if self.is_stopped {
+            return;
+        }
+        match &mut self.store {
+            Store::Crash(store) => store.advance(now),
+            Store::Block(disk) => disk.advance(now),
         }
     }
 
     fn crash(&mut self) {
-        match self {
-            StoreDisk::Crash(store) => store.crash(),
-            StoreDisk::Block(disk) => disk.crash(),
+        match &mut self.store {
+            Store::Crash(store) => store.crash(),
+            Store::Block(disk) => disk.crash(),
         }
     }
 }

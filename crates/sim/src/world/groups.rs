@@ -1,7 +1,7 @@
 //! How it is with the placement groups.
 
 use super::{Body, World};
-use crate::check::replicas;
+use crate::check::{memory, replicas};
 use crate::network::NodeId;
 use osd::Osd;
 use pg::{Pg, State};
@@ -70,6 +70,16 @@ impl World {
             }
         }
         text
+    }
+
+    /// Panics if an OSD holds more than it may.
+    pub(super) fn check_memory(&self, node: NodeId) {
+        if let Body::Osd(osd) = &self.nodes[node].body
+            && let Some(daemon) = &osd.hosted.daemon
+            && let Err(what) = memory::check(daemon, self.scenario.is_wired)
+        {
+            panic!("{what}");
+        }
     }
 
     /// Panics if a scrub finds something wrong that no device explains.

@@ -100,6 +100,13 @@ impl World {
             Fault::Remove(node) => self.remove(node),
             Fault::Rot(node) => self.rot(node),
             Fault::RotSoon(node) => self.rot_soon(node),
+            Fault::Fill(node, percent) => self.fill(node, percent),
+            Fault::Unfill(node) => self.unfill(node),
+            Fault::DiskStops(node) => self.with_store(node, |store, _| store.stop()),
+            Fault::DiskGoesOn(node) => {
+                self.with_store(node, |store, _| store.go_on());
+                self.touch(node);
+            }
             Fault::DiskDies(node) => self.kill_disk(node),
             Fault::DiskMisreads(node, per_million) => self.misread(node, per_million),
             Fault::DiskHeals(node) => self.heal_disk(node),
@@ -184,6 +191,9 @@ impl World {
         let all: Vec<NodeId> = (0..self.nodes.len()).collect();
         self.resume(&all);
         self.fault(Fault::Start(all));
+        for node in self.filled.clone() {
+            self.unfill(node);
+        }
         self.settle();
     }
 }

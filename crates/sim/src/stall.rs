@@ -1,0 +1,143 @@
+//! Something in a healthy cluster stands still, and requests wait for it. Its health must name what that
+//! is, before an administrator mends it.
+
+use crate::check::health;
+use crate::cluster;
+use crate::faults::Fault;
+use crate::network::NodeId;
+use crate::run::{command, command_output};
+use crate::world::World;
+use engine::Duration;
+use stdx::Prng;
+use types::{OsdId, PgId};
+
+const SALT: u64 = 0x7374_616c_6c65;
+/// In one seed of so many something stands still in the end.
+const STALLS_ONE_IN: u64 = 3;
+/// Health is asked for so often, from so late on, and has to name what stands still until then.
+const INTERVAL: Duration = Duration::from_secs(5);
+const ASKED_FIRST: Duration = Duration::from_secs(20);
+const NAMED_WITHIN: u32 = 24;
+/// Hosts whose OSDs must report an OSD that says nothing (`mon_osd_min_down_reporters`).
+const REPORTERS: usize = 2;
+/// Requests come one after the other.
+const REQUEST_INTERVAL: Duration = Duration::from_millis(100);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stall {
+    /// So many members of a group are gone that it serves nobody.
+    Dead,
+    /// They neither say nor hear anything.
+    Frozen,
+    /// The disk of one answers nothing.
+    Disk,
+    /// Nobody may read or write.
+    Flag,
+    /// The pool has more than it may.
+    Quota,
+}
+
+impl Stall {
+    pub fn draw(seed: u64, can_stall: bool) -> Option<Stall> {
+        let mut prng = Prng::new(seed ^ SALT);
+        let stalls = prng.chance(1, STALLS_ONE_IN) && can_stall;
+        let all = [Stall::Dead, Stall::Frozen, Stall::Disk, Stall::Flag, Stall::Quota];
+        let stall = *prng.choose(&all);
+        stalls.then_some(stall)
+    }
+
+    fn takes_all(self) -> bool {
+        matches!(self, Stall::Dead | Stall::Frozen)
+    }
+}
+
+pub fn play(world: &mut World, stall: Stall) -> Result<(), String> {
+    let (pg, osds) = draw_members(world, stall);
+    // Silence is noticed by OSDs of other hosts. Where these are too few, health does not name it yet.
+    let hosts = world.scenario.hosts;
+    let others = (0..world.scenario.osds).filter(|osd| !osds.contains(&OsdId(*osd as i32)));
+    let others = others.map(|osd| osd % hosts).collect::<std::collections::BTreeSet<_>>().len();
+    let stall = match stall {
+        Stall::Frozen if others < REPORTERS => Stall::Dead,
+        stall => stall,
+    };
+    let nodes: Vec<NodeId> = osds.iter().map(|osd| world.cast.osds[osd.0 as usize]).collect();
+    begin(world, stall, &nodes)?;
+    ask_everything(world)?;
+    let down: &[OsdId] = if stall.takes_all() { &osds } else { &[] };
+    await_names(world, down).map_err(|why| format!("{stall:?} of {osds:?} in {pg}: {why}"))?;
+    end(world, stall, &nodes)
+}
+
+/// A group of the pool, and as many of its members as it cannot do without; of disks, one.
+fn draw_members(world: &mut World, stall: Stall) -> (PgId, Vec<OsdId>) {
+    let map = world.newest_map().expect("all is well");
+    let pool = map.pool(cluster::POOL_ID).expect("it was made");
+    let seed = world.scenario.seed as u32 % pool.pg_num;
+    let pg = PgId { pool: cluster::POOL_ID, seed };
+    let mut acting = map.pg_to_osds(pg).acting;
+    let count = if stall.takes_all() { acting.len() + 1 - usize::from(pool.min_size) } else { 1 };
+    let first = world.fault_prng.below(acting.len() as u64) as usize;
+    acting.rotate_left(first);
+    acting.truncate(count);
+    (pg, acting)
+}
+
+fn begin(world: &mut World, stall: Stall, nodes: &[NodeId]) -> Result<(), String> {
+    match stall {
+        Stall::Dead => world.fault(Fault::Crash(nodes.to_vec())),
+        Stall::Frozen => world.fault(Fault::Pause(nodes.to_vec())),
+        Stall::Disk => world.fault(Fault::DiskStops(nodes[0])),
+        Stall::Flag => command(world, r#"{"prefix":"osd set","key":"pause"}"#)?,
+        Stall::Quota => set_quota(world, 1)?,
+    }
+    Ok(())
+}
+
+fn end(world: &mut World, stall: Stall, nodes: &[NodeId]) -> Result<(), String> {
+    match stall {
+        Stall::Dead => world.fault(Fault::Start(nodes.to_vec())),
+        Stall::Frozen => world.fault(Fault::Resume(nodes.to_vec())),
+        Stall::Disk => world.fault(Fault::DiskGoesOn(nodes[0])),
+        Stall::Flag => command(world, r#"{"prefix":"osd unset","key":"pause"}"#)?,
+        Stall::Quota => set_quota(world, 0)?,
+    }
+    Ok(())
+}
+
+fn set_quota(world: &mut World, bytes: u64) -> Result<(), String> {
+    let pool = cluster::POOL;
+    let set = format!(
+        r#"{{"prefix":"osd pool set-quota","pool":"{pool}","field":"max_bytes","val":"{bytes}"}}"#
+    );
+    command(world, &set)
+}
+
+/// Each object is written once, by some client.
+fn ask_everything(world: &mut World) -> Result<(), String> {
+    let clients = world.cast.clients.clone();
+    for (object, client) in world.workload.changing().zip(clients.into_iter().cycle()) {
+        let action = world.workload.append();
+        if !world.run_until(REQUEST_INTERVAL * 10, |world| world.knows_pool(client)) {
+            return Err(format!("client {client} does not know the pool"));
+        }
+        world.request(client, object, action);
+        world.run_until(REQUEST_INTERVAL, |_| false);
+    }
+    Ok(())
+}
+
+/// Health may take some time to notice.
+fn await_names(world: &mut World, down: &[OsdId]) -> Result<(), String> {
+    world.run_until(ASKED_FIRST, |_| false);
+    let mut outcome = Ok(());
+    for _ in 0..NAMED_WITHIN {
+        let told = command_output(world, r#"{"prefix":"health","detail":"detail"}"#)?;
+        outcome = health::check(world, &told, down);
+        if outcome.is_ok() {
+            break;
+        }
+        world.run_until(INTERVAL, |_| false);
+    }
+    outcome
+}
