@@ -68,7 +68,7 @@ use store::{Completion, ObjectStore, Request, RequestKind};
 /// was not written.
 const LEFTOVER_IDS: u64 = 64;
 
-/// What a directory with a store has: its database, and its objects.
+/// Entries of a directory with a store: its database, and its objects.
 pub const DATABASE: &str = "metadata.redb";
 pub const OBJECTS: &str = "objects";
 

@@ -12,7 +12,7 @@ use wire::ServiceDaemon;
 /// Daemons of all services together, and those that one entity may have.
 const DAEMONS_MAX: usize = 4096;
 const ENTITY_DAEMONS_MAX: usize = 1024;
-/// What the map keeps of one daemon, and of all.
+/// Bounds of what the map keeps of one daemon, and of all.
 const DAEMON_BYTES_MAX: usize = 64 << 10;
 const BYTES_MAX: usize = 64 << 20;
 const NAME_LEN_MAX: usize = 256;
@@ -30,7 +30,7 @@ pub struct ServiceMap {
     modified: UTime,
     daemons: BTreeMap<Key, Registered>,
     sessions: BTreeMap<ConnId, Key>,
-    /// What all daemons say of themselves.
+    /// Metadata of all daemons.
     bytes: usize,
 }
 
@@ -51,11 +51,11 @@ pub struct Registered {
     pub start_stamp: UTime,
     pub metadata: Texts,
     pub status: Texts,
-    /// What it does at the moment, by kind of task.
+    /// Its tasks in progress, by kind.
     pub tasks: Texts,
     pub status_stamp: Option<UTime>,
     pub last_beacon: Time,
-    /// What it says of itself.
+    /// Metadata that the daemon registered.
     bytes: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What is told to one monitor alone (`ceph tell mon.a …`).
+//! Commands to one monitor alone (`ceph tell mon.a …`).
 
 mod cluster;
 
@@ -10,7 +10,7 @@ use types::Errno;
 use wire::{Command, CommandReply};
 
 const CLIENT: ConnId = ConnId(ConnId::ACCEPTED + 7);
-/// What a replicated pool of 8 groups on 3 OSDs exceeds.
+/// A bound that a replicated pool of 8 groups on 3 OSDs exceeds.
 const FEW: &str = "5";
 
 fn tell_from(cluster: &mut Cluster, conn: ConnId, command: &Value) -> CommandReply {

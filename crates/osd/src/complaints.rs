@@ -1,4 +1,4 @@
-//! What an OSD tells of its own accord: requests that take long, copies that had to be replaced, and omaps that are
+//! Reports of an OSD of its own accord: requests that take long, copies that had to be replaced, and omaps that are
 //! too large.
 
 use crate::request::{Origin, Request};

@@ -51,7 +51,7 @@ pub struct Budgets {
     pub session_requests: usize,
     pub all_bytes: usize,
     pub all_requests: usize,
-    /// What requests expand to, copies, and pieces of copies.
+    /// Bytes that requests, copies, and pieces of copies expand to.
     pub expansion: u64,
     pub copies: u64,
     pub pieces: u64,

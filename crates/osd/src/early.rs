@@ -20,7 +20,7 @@ pub(crate) enum Early {
 pub(crate) struct Waiting {
     /// In order of arrival, with the epoch that is waited for.
     all: Vec<(Epoch, Early)>,
-    /// What has waited long enough, and is taken a bounded number at a time.
+    /// Messages that have waited long enough, taken a bounded number at a time.
     ready: VecDeque<Early>,
     /// Of group messages.
     sessions: BTreeMap<ConnId, Held>,

@@ -101,7 +101,7 @@ impl Osd {
     /// is passed by the one message at most that reached it.
     pub fn excess(&self) -> Option<String> {
         let budgets = &self.config.sizes.budgets;
-        // What other OSDs ask for pieces of is not bounded here.
+        // Pieces that other OSDs ask for are not bounded here.
         let is_counted =
             |request: &Request| request.is_of_client() && request.class != Class::Piece;
         let requests = self.requests.checked().map(|(_, request)| request);

@@ -74,7 +74,7 @@ impl Osd {
             self.tell_map(*pg, &map, job);
         }
         self.map = map;
-        // What they want done is not gathered for all: with very many groups that would be much.
+        // Their outputs are not gathered for all groups at once: with very many groups that would be much.
         some.iter().for_each(|pg| self.pump_group(now, *pg));
         !job.rest.as_slice().is_empty()
     }
@@ -103,7 +103,7 @@ impl Osd {
         }
     }
 
-    /// What can be done only when all groups know the map.
+    /// Work that must wait until all groups know the map.
     pub(crate) fn placed_all(&mut self, now: Time, then: Then) {
         if self.stage != Stage::Loading {
             self.placed = Placed::of(&self.map);

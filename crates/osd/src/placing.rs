@@ -14,7 +14,7 @@ use types::PgId;
 use wire::internal::Heartbeat;
 use wire::{MessageBody, OsdMapMessage};
 
-/// What comes when all groups know the map.
+/// The continuation when all groups know the map.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Then {
     /// The rest of what a new map means.
@@ -36,7 +36,7 @@ pub(crate) struct Job {
 enum Input {
     Opened(ConnId, Peer),
     Message(ConnId, Message),
-    /// What is left of one: maps that follow the one that is being told.
+    /// The rest of a message with maps: those that follow the one that is being told.
     Maps(OsdMapMessage),
     Closed(ConnId),
     Completion(Completion),

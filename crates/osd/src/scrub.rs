@@ -398,7 +398,7 @@ impl Osd {
         let options = &self.options;
         let is_large = size.keys > options.omap_keys_usual || size.bytes > options.omap_bytes_usual;
         let Some(group) = self.groups.get_mut(&pg) else { return };
-        // What was repaired was counted before.
+        // Repaired copies were counted before.
         let Some(running) = group.scrub.running.as_mut().filter(|run| !run.is_recheck()) else {
             return;
         };

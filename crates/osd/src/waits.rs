@@ -1,4 +1,4 @@
-//! What a request waits for, in words: health names the cause of the oldest one that is slow.
+//! The cause for which a request waits, in words: health names that of the oldest slow one.
 
 use crate::Osd;
 use crate::groups::{Fate, Group};

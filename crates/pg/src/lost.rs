@@ -44,7 +44,7 @@ pub(crate) struct UnfoundCount {
     /// What this round has not looked at: the rest of what is missing, or then of what is unreadable.
     next: Option<(Kind, HObject)>,
     so_far: u64,
-    /// What the last round said.
+    /// The result of the last round.
     known: u64,
 }
 
@@ -87,7 +87,7 @@ impl Pg {
         is_known || first.any(|(_, object, need)| self.find_source(object, need).is_none())
     }
 
-    /// What the primary lacks, then what it cannot read.
+    /// Objects that the primary lacks, then those that it cannot read.
     fn lacking_from(
         &self,
         from: Option<&(Kind, HObject)>,

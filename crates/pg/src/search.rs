@@ -55,7 +55,7 @@ impl Search {
     }
 }
 
-/// What a step looks at.
+/// Objects that one step looks at.
 #[derive(Debug, Default)]
 pub(crate) struct Step {
     pub candidates: Vec<(HObject, Place)>,

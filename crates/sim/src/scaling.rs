@@ -33,7 +33,7 @@ pub struct Steady {
     pool: PoolId,
 }
 
-/// What an administrator wants of the autoscaler.
+/// The administrator's settings of the autoscaler.
 pub fn draw_command(prng: &mut Prng) -> Fault {
     let (variable, value) = match prng.below(4) {
         0 => ("pg_num_min", prng.choose(&PG_NUMS_LEAST).to_string()),

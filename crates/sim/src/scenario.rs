@@ -107,7 +107,7 @@ pub struct Scenario {
     pub has_snapshots: bool,
     pub trials: Trials,
     pub control: ControlTrials,
-    /// What stands still in the end.
+    /// The stall at the end of the run.
     pub stall: Option<Stall>,
     pub faults: FaultMix,
 }

@@ -31,7 +31,7 @@ pub enum Stall {
     Frozen,
     /// The disk of one answers nothing.
     Disk,
-    /// Nobody may read or write.
+    /// The cluster is paused: no reads, no writes.
     Flag,
     /// The pool has more than it may.
     Quota,

@@ -161,7 +161,7 @@ pub struct World {
     /// Somebody has changed weights or marks of OSDs.
     pub has_churned: bool,
     pub commands_done: Vec<(String, Result<i32, Errno>)>,
-    /// What the last command gave.
+    /// The output of the last command.
     pub output: bytes::Bytes,
     pools_made: u32,
     actors_made: u32,

@@ -116,7 +116,7 @@ pub struct MgrReport {
     pub daemon_status: Option<BTreeMap<String, String>>,
     pub health_metrics: Vec<DaemonHealthMetric>,
     pub config: Bytes,
-    /// What the daemon does at the moment; of senders without performance metrics.
+    /// Tasks in progress of the daemon; of senders without performance metrics.
     pub task_status: Option<BTreeMap<String, String>>,
 }
 

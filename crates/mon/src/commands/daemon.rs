@@ -213,7 +213,7 @@ fn slow(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     })))
 }
 
-/// What the monitor counts, by the names that Ceph's monitor gives it.
+/// Counters of the monitor, under the names that Ceph's monitor gives them.
 fn perf(context: &Context<'_>) -> Vec<(&'static str, &'static str, u64)> {
     let (state, stats) = (context.state, context.stats);
     let (map, usage, totals) = (&state.osdmap, stats.usage(&state.osdmap), stats.totals());

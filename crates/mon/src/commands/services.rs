@@ -53,7 +53,7 @@ fn status(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(context.json(&Value::Object(services)))
 }
 
-/// What daemons call themselves, by service.
+/// Names of the daemons, by service.
 pub fn versions(map: &ServiceMap) -> Vec<(&str, Vec<&str>)> {
     let mut versions = Vec::new();
     for (service, daemons) in map.services() {
@@ -97,7 +97,7 @@ fn summary(daemons: &Daemons<'_>) -> String {
     format!("{} {kind}{plural} active{groups}", daemons.len())
 }
 
-/// What daemons do at the moment, for `status`, by kind of task.
+/// Tasks in progress of daemons, for `status`, by kind.
 pub fn tasks_plain(map: &ServiceMap) -> String {
     let mut text = String::new();
     for (service, daemons) in map.services() {

@@ -207,7 +207,7 @@ impl Monitor {
         }
     }
 
-    /// What is said once entries of the log are durable: until then their sender keeps them.
+    /// Acknowledgements that wait until entries of the log are durable: until then their sender keeps them.
     pub(super) fn acknowledge_log(&self, conn: ConnId, entries: &[LogEntry]) -> Effects {
         let (Some(session), Some(last)) = (self.sessions.get(&conn), entries.last()) else {
             return Effects::default();

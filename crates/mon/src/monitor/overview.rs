@@ -33,7 +33,7 @@ pub struct Overview {
     pub store_trouble: Option<StoreTrouble>,
     /// Why and since when it takes no writes, although it may answer otherwise.
     pub store_refusal: Option<StoreTrouble>,
-    /// What the control store holds that this monitor cannot read, and since when.
+    /// The entry of the control store that this monitor cannot read, and since when.
     pub store_unreadable: Option<StoreTrouble>,
     /// Why the control store must be one that was restored.
     pub went_back: Option<WentBack>,
@@ -42,7 +42,7 @@ pub struct Overview {
     pub operations: Operations,
 }
 
-/// What clients asked to have done.
+/// Work that clients asked for.
 #[derive(Debug, Clone, Default)]
 pub struct Operations {
     waiting: Vec<Operation>,
@@ -123,7 +123,7 @@ pub struct PeerSummary {
     pub features: u64,
     pub global_id: u64,
     pub seen_addr: EntityAddr,
-    /// What it may do, as it is written.
+    /// Its capabilities, as they are written.
     pub caps: String,
 }
 

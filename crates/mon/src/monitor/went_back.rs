@@ -63,7 +63,7 @@ impl Monitor {
 
     /// The store was read: compares it with what it was, and with what OSDs have.
     pub(super) fn judge_load(&mut self, token: u64, found: Revision) {
-        // What was committed while the store was read may be missing in what was read.
+        // A commit during the read may be missing in its result.
         let known = self.known_before_load;
         if found < known {
             return self.note_went_back(WentBack::Revision { known, found });

@@ -44,7 +44,7 @@ fn a_vector_that_can_never_fit_is_refused_before_anything_is_allocated() {
     let (mut lone, client) = with_holes(&["a"]);
     let same: Vec<OsdOp> = (0..1024).map(|_| write_same(0, LARGEST)).collect();
     assert_eq!(lone.call(client, "a", same), failed(TOO_BIG));
-    // What cannot be written at all is refused for that, as by Ceph.
+    // A length that cannot be written at all is refused as such, as by Ceph.
     for (length, why) in [(u64::MAX, Errno::INVAL), (!3, Errno::FBIG)] {
         assert_eq!(lone.call(client, "a", vec![write_same(0, length); 2]), failed(why));
     }

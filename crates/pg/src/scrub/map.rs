@@ -29,7 +29,7 @@ pub enum KnownInfo {
     },
 }
 
-/// What an omap was found to have.
+/// The size of an omap, as it was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OmapSize {
     pub keys: u64,

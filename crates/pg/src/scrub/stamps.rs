@@ -39,7 +39,7 @@ impl Order {
     }
 }
 
-/// What a deep scrub found of omaps.
+/// Sizes of omaps, as a deep scrub found them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OmapTotals {
     pub size: OmapSize,

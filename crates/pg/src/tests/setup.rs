@@ -1,4 +1,4 @@
-//! What several tests begin with.
+//! Beginnings that several tests share.
 
 use super::World;
 use crate::LOG_ENTRIES_MAX;

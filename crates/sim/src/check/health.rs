@@ -23,7 +23,7 @@ pub fn check(world: &World, details: &str, down: &[OsdId]) -> Result<(), String>
     }
 }
 
-/// What a request may wait for.
+/// Reasons for which a request waits.
 fn culprits(world: &World, map: &OsdMap, entry: &Entry) -> Vec<String> {
     let target = &world.workload.targets[entry.object];
     let Some(pool) = map.pool_id(&target.pool) else { return Vec::new() };

@@ -22,7 +22,7 @@ const PERCENT_MOST: u64 = 101;
 const FILLED_MS_MAX: u64 = 40_000;
 /// One that is filled up may be away while others are written to, and come back to what it missed.
 const LEAVES_AFTER_MS_MAX: u64 = 1_000;
-/// What an OSD that does not run holds is removed later.
+/// Data of an OSD that does not run are removed later.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 pub fn draw(prng: &mut Prng, mix: &FaultMix, osds: &[NodeId]) -> Plan {

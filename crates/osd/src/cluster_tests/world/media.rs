@@ -1,4 +1,4 @@
-//! What disks do to objects.
+//! Faults of disks that objects meet.
 
 use super::World;
 use store::Collection;

@@ -1,4 +1,4 @@
-//! What the client asks, and how it is told.
+//! The client's requests, and the replies to them.
 
 use super::{Node, STEPS_MAX, World};
 use crate::cluster_tests::monitor::POOL;

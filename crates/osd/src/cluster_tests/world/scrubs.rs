@@ -38,14 +38,14 @@ impl World {
         self.drain();
     }
 
-    /// What the primary of an object's group remembers of scrubs.
+    /// Scrub stamps of the primary of an object's group.
     pub fn stamps_of(&self, name: &str) -> pg::scrub::Stamps {
         let ((pg, _), primary) = (self.object(name), self.primary_of(name));
         let osd = self.machines[primary.0 as usize].osd.as_ref().expect("it runs");
         osd.groups[&pg].scrub.stamps.unwrap_or_default()
     }
 
-    /// What the disk of an OSD has for certain of them.
+    /// The durable copies of them on the disk of an OSD.
     pub fn stored_stamps(&self, name: &str, osd: OsdId) -> pg::scrub::Stamps {
         let (pg, _) = self.object(name);
         let store = self.machines[osd.0 as usize].store.durable();
@@ -62,13 +62,13 @@ impl World {
         self.tamper(name, osd, |_| store::Change::OmapSet { object, pairs });
     }
 
-    /// What each copy remembers of scrubs.
+    /// Scrub stamps of each copy.
     pub fn scrub_stamps(&self) -> Vec<pg::scrub::Stamps> {
         let osds = self.machines.iter().filter_map(|machine| machine.osd.as_ref());
         osds.flat_map(|osd| osd.groups.values().filter_map(|group| group.scrub.stamps)).collect()
     }
 
-    /// What primaries remember of scrubs.
+    /// Scrub stamps of the primaries.
     pub fn primary_stamps(&self) -> Vec<pg::scrub::Stamps> {
         let osds = self.machines.iter().filter_map(|machine| machine.osd.as_ref());
         let groups = osds.flat_map(|osd| osd.groups.values().filter(|group| group.pg.is_primary()));
