@@ -59,6 +59,18 @@ pub enum Verdict {
     },
 }
 
+/// Heartbeats that others miss, as far as that is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reported {
+    pub reporters: Vec<OsdId>,
+    /// Failure domains that reporters lie in, and how many of this level are asked for.
+    pub domains: usize,
+    pub domains_needed: usize,
+    pub level: String,
+    /// Since when all of the reporters have missed them.
+    pub failed_for: Duration,
+}
+
 /// The bucket of the asked level that each OSD lies in.
 #[derive(Debug, Default)]
 struct Domains {
@@ -155,23 +167,29 @@ impl Failures {
             let is_dead = target.reporters.values().any(|report| report.is_dead);
             return Some(Verdict::Certain { reporter: *reporter, is_dead });
         }
-        let newest = target.reporters.values().map(|report| report.failed_since).max()?;
-        let failed_for = now.since(newest);
         let grace = grace(state, now, osd, target.reporters.keys());
-        if failed_for < grace {
-            return None;
-        }
+        let reported = self.reported(state, now, osd)?;
+        let Reported { domains, level, failed_for, .. } = reported;
+        let suffices = failed_for >= grace && domains >= reported.domains_needed;
+        let reporters = reported.reporters.len();
+        suffices.then_some(Verdict::Silent { reporters, domains, level, failed_for, grace })
+    }
+
+    /// What is said of an OSD's silence, whether or not that suffices.
+    pub fn reported(&mut self, state: &State, now: Time, osd: OsdId) -> Option<Reported> {
+        let target = self.targets.get(&osd)?;
+        let newest = target.reporters.values().map(|report| report.failed_since).max()?;
         let level = state.options().text("mon_osd_reporter_subtree_level");
         self.domains.update(&state.osdmap, level);
+        let reporters: Vec<OsdId> = target.reporters.keys().copied().collect();
         let domains: BTreeSet<i32> =
-            target.reporters.keys().map(|reporter| self.domains.of(*reporter)).collect();
-        let reporters = target.reporters.len();
-        (domains.len() >= self.domains_needed(state, osd)).then(|| Verdict::Silent {
+            reporters.iter().map(|reporter| self.domains.of(*reporter)).collect();
+        Some(Reported {
             reporters,
             domains: domains.len(),
+            domains_needed: self.domains_needed(state, osd),
             level: level.to_owned(),
-            failed_for,
-            grace,
+            failed_for: now.since(newest),
         })
     }
 

@@ -23,6 +23,7 @@ mod health_log;
 mod history;
 mod housekeeping;
 mod job;
+mod liveness;
 mod messages;
 pub mod numbers;
 mod osds;
@@ -44,11 +45,13 @@ pub use clocks::LeaderClock;
 pub(crate) use clocks::drift_allowed;
 pub(crate) use election::SILENCE_MAX;
 pub(crate) use job::first_global_id;
+pub use liveness::SilentOsd;
 pub(crate) use osds::OSD_ID_MAX;
 pub use overview::{
     OPERATIONS_KEPT, Operation, Operations, Overview, PeerSummary, Skew, StoreTrouble, WentBack,
 };
 pub(crate) use pool_ops::{remove_pool_snapshot, take_pool_snapshot};
+pub use verdicts::Hold;
 pub(crate) use verdicts::mark_down;
 
 use crate::control::{Completion, Request, Revision};
@@ -69,8 +72,8 @@ use engine::{
 use handshake::Handshake;
 use health_log::HealthSeen;
 use job::{Job, Rejection};
+use liveness::Liveness;
 use maps::RawTable;
-use osds::Liveness;
 use proxies::Proxies;
 use publish::MapMessages;
 use queue::Jobs;

@@ -158,7 +158,10 @@ fn a_number_that_no_epoch_can_have_reached_stops_no_change() {
     assert!(cluster.checks().get("CONTROL_STORE_WENT_BACK").is_none());
     assert_eq!(cluster.create_pool("data"), 0);
     // A backup of which much is missing shows all the same: half an hour passes, and two million maps may have.
-    cluster.advance(1800 * SECOND);
+    for _ in 0..3 {
+        (0..3).for_each(|osd| cluster.report(osd, 0));
+        cluster.advance(600 * SECOND);
+    }
     cluster.tell_epoch(1, Epoch(2_000_000));
     assert!(cluster.checks().get("CONTROL_STORE_WENT_BACK").is_some());
 }

@@ -15,12 +15,13 @@ use wire::{OsdFailure, OsdMarkMeDown};
 /// * `host NAME OSD…`: boots OSDs on a host.
 /// * `A silent B for S`: A reports that B has not answered for so many seconds.
 /// * `A refused B`: A found B's port closed. `A hears B`: A takes its report back.
+/// * `OSD… report for S`: so long each of these reports every five seconds.
 /// * `wait S`, `boot A` (the same process again), `restart A`, `leave A` (it says goodbye).
 /// * `lose A`: its session with the monitor ends.
 /// * `option NAME VALUE`, `osd COMMAND ARGUMENT`: what an administrator does.
 /// * `up OSD…`, `in OSD…`: exactly these are. `log TEXT`: the last entry contains this, `logged TEXT`: one
 ///   of the last ones does.
-/// * `health CHECK`, `healthy CHECK`: a check is raised, or not.
+/// * `health CHECK`, `healthy CHECK`: a check is raised, or not. `detail TEXT`: a line of one contains this.
 struct Story {
     cluster: Cluster,
     hosts: BTreeMap<i32, String>,
@@ -66,6 +67,12 @@ impl Story {
             ["wait", seconds] => {
                 self.cluster.advance(Duration::from_secs(number(seconds) as u64));
             }
+            [osds @ .., "report", "for", seconds] => {
+                for _ in 0..number(seconds) / 5 {
+                    osds.iter().for_each(|osd| self.cluster.report(number(osd), 0));
+                    self.cluster.advance(Duration::from_secs(5));
+                }
+            }
             ["boot", osd] => self.boot(number(osd), 0),
             ["restart", osd] => self.boot(number(osd), 1),
             // By an older map than the one in which the target began to live.
@@ -97,6 +104,11 @@ impl Story {
             ["logged", ..] => {
                 let log = self.cluster.plain(json!({ "prefix": "log last", "num": 20 }));
                 assert!(log.contains(line.trim_start_matches("logged ")), "{line}: {log}");
+            }
+            ["detail", ..] => {
+                let command = json!({ "prefix": "health", "detail": "detail" });
+                let details = self.cluster.plain(command);
+                assert!(details.contains(line.trim_start_matches("detail ")), "{line}: {details}");
             }
             ["health", check] => assert!(self.raised(check), "{line}"),
             ["healthy", check] => assert!(!self.raised(check), "{line}"),
@@ -559,5 +571,49 @@ fn the_log_keeps_what_was_wrong_and_that_it_is_over() {
          wait 5
          logged Health check cleared: OSD_DOWN (was: 1 osds down)
          log Cluster is now healthy",
+    );
+}
+
+#[test]
+fn an_osd_that_reports_nothing_is_named_soon_and_marked_down_in_the_end() {
+    // Its session stays open, and no other OSD says anything.
+    Story::tell(
+        "host a 0
+         host b 1
+         host c 2
+         0 1 2 report for 20
+         1 2 report for 20
+         healthy OSD_SILENT
+         1 2 report for 10
+         detail osd.0 (root=default,host=a) is up, and has not reported for 3
+         1 2 report for 860
+         up 0 1 2
+         1 2 report for 10
+         up 1 2
+         healthy OSD_SILENT
+         logged osd.0 marked down after no report for 900 seconds",
+    );
+}
+
+#[test]
+fn an_osd_that_only_one_host_misses_stays_up_and_is_named_with_the_reason() {
+    Story::tell(
+        "host a 0
+         host b 1 2
+         host c 3
+         1 silent 0 for 2
+         2 silent 0 for 2
+         0 1 2 3 report for 10
+         up 0 1 2 3
+         detail is up, and osd.1, osd.2 (of 1 host; 2 must agree) do not hear from it
+         osd set nodown
+         3 silent 0 for 9
+         0 1 2 3 report for 10
+         detail osd.1, osd.2, osd.3 (of 2 hosts; 2 must agree) do not hear from it; the flag nodown keeps it up
+         1 hears 0
+         2 hears 0
+         3 hears 0
+         0 1 2 3 report for 5
+         healthy OSD_SILENT",
     );
 }

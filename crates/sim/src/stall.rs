@@ -18,8 +18,6 @@ const STALLS_ONE_IN: u64 = 3;
 const INTERVAL: Duration = Duration::from_secs(5);
 const ASKED_FIRST: Duration = Duration::from_secs(20);
 const NAMED_WITHIN: u32 = 24;
-/// Hosts whose OSDs must report an OSD that says nothing (`mon_osd_min_down_reporters`).
-const REPORTERS: usize = 2;
 /// Requests come one after the other.
 const REQUEST_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -53,14 +51,6 @@ impl Stall {
 
 pub fn play(world: &mut World, stall: Stall) -> Result<(), String> {
     let (pg, osds) = draw_members(world, stall);
-    // Silence is noticed by OSDs of other hosts. Where these are too few, health does not name it yet.
-    let hosts = world.scenario.hosts;
-    let others = (0..world.scenario.osds).filter(|osd| !osds.contains(&OsdId(*osd as i32)));
-    let others = others.map(|osd| osd % hosts).collect::<std::collections::BTreeSet<_>>().len();
-    let stall = match stall {
-        Stall::Frozen if others < REPORTERS => Stall::Dead,
-        stall => stall,
-    };
     let nodes: Vec<NodeId> = osds.iter().map(|osd| world.cast.osds[osd.0 as usize]).collect();
     begin(world, stall, &nodes)?;
     ask_everything(world)?;

@@ -86,6 +86,7 @@ pub const TABLE: &[Known] = known! {
     "mon_osd_laggy_max_interval", Seconds, "300", "the longest absence that counts as laggy";
     "mon_osd_min_up_ratio", Real, "0.3", "the share of OSDs below which no more are marked down";
     "mon_osd_min_in_ratio", Real, "0.75", "the share of OSDs below which no more are marked out by themselves";
+    "mon_osd_report_timeout", Seconds, "900", "time without a report of an OSD after which it is marked down; 0 is never";
     "mon_osd_down_out_interval", Seconds, "600", "time until an OSD that is down is marked out; 0 is never";
     "mon_osd_down_out_subtree_limit", Text, "rack", "the smallest kind of CRUSH bucket that is not marked out if it is down as a whole";
     "mon_osd_destroyed_out_interval", Seconds, "600", "time until a destroyed OSD is marked out";

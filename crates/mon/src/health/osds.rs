@@ -2,6 +2,7 @@
 
 use super::{Health, Severity, View, next_step, plural};
 use crate::keys;
+use crate::monitor::{Hold, SilentOsd};
 use crate::state::State;
 use maps::{Osd, OsdMap, OsdMapFlags, OsdState};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +15,7 @@ pub(super) fn check(health: &mut Health, view: &View<'_>) {
         return health.warn("TOO_FEW_OSDS", 1, "no OSDs exist".to_owned(), Vec::new());
     }
     check_down(health, view.state);
+    check_silent(health, view);
     check_refusals(health, view.state);
     check_slow_requests(health, view);
     check_repairs(health, view);
@@ -49,6 +51,49 @@ fn check_down(health: &mut Health, state: &State) {
     };
     let details = next_step(lines, &step);
     health.warn("OSD_DOWN", down.len(), format!("{} osds down", down.len()), details);
+}
+
+/// OSDs that are up although they do not report, or others miss their heartbeats.
+fn check_silent(health: &mut Health, view: &View<'_>) {
+    const REPORTERS_NAMED_MAX: usize = 5;
+    let map = &view.state.osdmap;
+    let describe = |silent: &SilentOsd| {
+        let mut line = format!("osd.{} ({}) is up", silent.osd, place(map, silent.osd.0));
+        if let Some(silent_for) = silent.silent_for {
+            line += &format!(", and has not reported for {} s", silent_for.as_secs());
+        }
+        if let Some(reported) = &silent.reported {
+            let named = reported.reporters.iter().take(REPORTERS_NAMED_MAX);
+            let names: Vec<String> = named.map(|osd| format!("osd.{osd}")).collect();
+            let more = if reported.reporters.len() > names.len() { ", ..." } else { "" };
+            line += &format!(
+                ", and {}{more} (of {} {}{}; {} must agree) do not hear from it",
+                names.join(", "),
+                reported.domains,
+                reported.level,
+                plural(reported.domains),
+                reported.domains_needed
+            );
+        }
+        match silent.hold {
+            Some(Hold::NoDown) => line += "; the flag nodown keeps it up",
+            Some(Hold::FewAreUp) => {
+                line += "; it stays up because fewer than mon_osd_min_up_ratio are"
+            }
+            None => (),
+        }
+        line
+    };
+    let silent = view.overview.silent.iter().filter(|silent| map.is_up(silent.osd));
+    let lines: Vec<String> = silent.map(describe).collect();
+    let count = lines.len();
+    let timeout = view.state.options().duration("mon_osd_report_timeout").as_secs();
+    let step = format!(
+        "look at its process, its machine and its network; stop the process, or use 'ceph osd down', to let others \
+         take over at once. An OSD that does not report is marked down after {timeout} s (mon_osd_report_timeout)"
+    );
+    let details = next_step(lines, &step);
+    health.warn("OSD_SILENT", count, format!("{count} osds are up and silent"), details);
 }
 
 /// OSDs that are down because they would not start: with what they said of it themselves.

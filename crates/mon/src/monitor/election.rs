@@ -250,6 +250,7 @@ impl Monitor {
     fn take_over(&mut self, now: Time) {
         tracing::info!(monitor = self.settings.mon_name, "leads");
         self.stats = Default::default();
+        self.liveness.restart();
         self.overview.services = ServiceMap::new(now);
         let here: Vec<_> = self.sessions.values().filter_map(super::Session::osd).collect();
         for (osd, known) in self.state.osdmap.existing_osds() {

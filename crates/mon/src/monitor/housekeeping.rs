@@ -31,6 +31,10 @@ impl Monitor {
         {
             self.enqueue(Job::Probe);
         }
+        if self.leads() {
+            self.liveness.look(now, &self.state.osdmap);
+            self.overview.silent = self.silent_osds(now);
+        }
         if !self.owns_timers(now) {
             return;
         }

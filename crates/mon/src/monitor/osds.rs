@@ -1,7 +1,7 @@
 //! OSDs that come and live: what they ask the monitor for.
 //!
 //! An OSD is marked up when it boots. It is marked down when it says so, when others convince the monitor
-//! (`verdicts`), or when its session has been gone for [`DOWN_GRACE`].
+//! (`verdicts`), or when its session or its reports have been missed for too long (`liveness`).
 
 use super::job::Effects;
 use super::verdicts::mark_down;
@@ -15,12 +15,9 @@ use codec::DecodeError;
 use engine::{ConnId, Message, Time};
 use maps::{Osd, OsdState, WEIGHT_IN};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 use types::{EntityAddrVec, Epoch, OsdId, PgId, Uuid};
 use wire::{MessageBody, OsdAlive, OsdBeacon, OsdBoot, OsdFailure, OsdMarkMeDown, OsdPgTemp};
 
-/// How long an OSD may be without a session before it is marked down.
-const DOWN_GRACE: Duration = Duration::from_secs(20);
 /// Numbers of OSDs are below; the map has a slot for each.
 pub(crate) const OSD_ID_MAX: i32 = 10_000;
 
@@ -78,29 +75,6 @@ impl OsdJob {
             (_, other) => return Some(other),
         }
         None
-    }
-}
-
-/// Since when OSDs have no session.
-#[derive(Debug, Default)]
-pub(super) struct Liveness {
-    lost: BTreeMap<OsdId, Time>,
-}
-
-impl Liveness {
-    pub fn heard(&mut self, osd: OsdId, _now: Time) {
-        self.lost.remove(&osd);
-    }
-
-    pub fn lost(&mut self, osd: OsdId, now: Time) {
-        self.lost.entry(osd).or_insert(now);
-    }
-
-    pub fn overdue(&self, now: Time) -> impl Iterator<Item = OsdId> {
-        self.lost
-            .iter()
-            .filter(move |(_, since)| now.since(**since) >= DOWN_GRACE)
-            .map(|(osd, _)| *osd)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::Settings;
 use super::balance::BalancerStatus;
+use super::liveness::SilentOsd;
 use crate::control::Revision;
 use crate::progress::Progress;
 use crate::services::ServiceMap;
@@ -25,6 +26,8 @@ pub struct Overview {
     pub peers: BTreeMap<u64, PeerSummary>,
     /// OSDs that may not boot for a while because they flap.
     pub kept_down: Vec<OsdId>,
+    /// OSDs that are up although they are silent.
+    pub silent: Vec<SilentOsd>,
     pub progress: Progress,
     pub balancer: BalancerStatus,
     /// Daemons that clients run; known to the leader alone.

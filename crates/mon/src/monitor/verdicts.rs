@@ -2,6 +2,7 @@
 
 use super::Monitor;
 use super::job::Effects;
+use super::liveness::report_timeout;
 use crate::change::Change;
 use crate::failures::{Verdict, lag};
 use crate::state::State;
@@ -14,6 +15,15 @@ use wire::{MessageBody, OsdFailure, OsdMarkMeDown};
 /// Severities of the cluster log, as [`Change::note`] takes them.
 const INFO: u16 = 1;
 const WARNING: u16 = 3;
+
+/// What keeps silent OSDs up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hold {
+    /// The flag `nodown`.
+    NoDown,
+    /// `mon_osd_min_up_ratio`.
+    FewAreUp,
+}
 
 impl Monitor {
     /// Takes what one OSD says of another, and judges.
@@ -84,6 +94,18 @@ impl Monitor {
             if may_mark_down(&self.state, change, osd) {
                 mark_down(change.osdmap(&self.state), osd);
                 change.note(INFO, format!("osd.{osd} marked down: it has no session"));
+            }
+        }
+        let timeout = report_timeout(&self.state).unwrap_or(Duration::MAX);
+        let silent: Vec<(OsdId, Duration)> = self.liveness.silent(now, timeout).collect();
+        for (osd, silent) in silent {
+            if may_mark_down(&self.state, change, osd) {
+                mark_down(change.osdmap(&self.state), osd);
+                let seconds = silent.as_secs();
+                change.note(
+                    INFO,
+                    format!("osd.{osd} marked down after no report for {seconds} seconds"),
+                );
             }
         }
         self.plan_outs(now, change);
@@ -162,9 +184,19 @@ fn may_mark_down(state: &State, change: &Change, osd: OsdId) -> bool {
         .filter(|(osd, flips)| map.is_up(**osd) && flips.contains(OsdState::UP))
         .map(|(osd, _)| *osd)
         .collect();
-    let up = map.up_count() - going.len();
-    !going.contains(&osd)
-        && up as f64 >= state.options().real("mon_osd_min_up_ratio") * map.osd_count() as f64
+    !going.contains(&osd) && are_enough_up(state, map.up_count() - going.len())
+}
+
+fn are_enough_up(state: &State, up: usize) -> bool {
+    up as f64 >= state.options().real("mon_osd_min_up_ratio") * state.osdmap.osd_count() as f64
+}
+
+/// What keeps an OSD up, whatever is said of it.
+pub(super) fn hold_of(state: &State, osd: OsdId) -> Option<Hold> {
+    if state.osdmap.holds(osd, OsdState::NODOWN) {
+        return Some(Hold::NoDown);
+    }
+    (!are_enough_up(state, state.osdmap.up_count())).then_some(Hold::FewAreUp)
 }
 
 fn may_mark_out(state: &State, change: &Change, osd: OsdId) -> bool {

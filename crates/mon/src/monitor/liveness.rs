@@ -1,0 +1,139 @@
+//! Signs of life of OSDs: their sessions, their reports, and what an administrator is told of silent ones.
+//!
+//! An OSD reports every few seconds. Its session says nothing of its health: the machine of a process that is stopped
+//! goes on acknowledging what it is sent. Time in which this monitor stood still counts against no OSD.
+
+use super::verdicts::{Hold, hold_of};
+use super::{Monitor, TICK};
+use crate::failures::Reported;
+use crate::state::State;
+use engine::Time;
+use maps::OsdMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use types::OsdId;
+
+/// How long an OSD may be without a session before it is marked down.
+const DOWN_GRACE: Duration = Duration::from_secs(20);
+/// Silence of an OSD that reports every five seconds, after which health names it.
+const SILENCE_NAMED: Duration = Duration::from_secs(30);
+/// How long reports of failed heartbeats may fail to mark an OSD down before health names it, beyond the grace.
+const REPORTED_NAMED: Duration = Duration::from_secs(5);
+
+/// Since when OSDs have no session, and when each was last heard.
+#[derive(Debug, Default)]
+pub(super) struct Liveness {
+    lost: BTreeMap<OsdId, Time>,
+    heard: BTreeMap<OsdId, Time>,
+    /// The last tick in which this monitor led.
+    looked: Option<Time>,
+}
+
+/// An OSD that is up although it is silent.
+#[derive(Debug, Clone)]
+pub struct SilentOsd {
+    pub osd: OsdId,
+    /// Since its last report, if that is long ago.
+    pub silent_for: Option<Duration>,
+    /// Heartbeats that others miss.
+    pub reported: Option<Reported>,
+    /// Why neither marks it down, if that is not for want of time or reporters.
+    pub hold: Option<Hold>,
+}
+
+impl Liveness {
+    pub fn heard(&mut self, osd: OsdId, now: Time) {
+        self.lost.remove(&osd);
+        self.heard.insert(osd, now);
+    }
+
+    pub fn lost(&mut self, osd: OsdId, now: Time) {
+        self.lost.entry(osd).or_insert(now);
+    }
+
+    /// A monitor that begins to lead has heard nothing of what was said before.
+    pub fn restart(&mut self) {
+        (self.heard, self.looked) = (BTreeMap::new(), None);
+    }
+
+    /// Once per tick of a leader. What a tick is late counts as if it had not passed.
+    pub fn look(&mut self, now: Time, map: &OsdMap) {
+        let looked = self.looked.replace(now).unwrap_or(now);
+        let late = now.since(looked).saturating_sub(2 * TICK);
+        if !late.is_zero() {
+            let all = self.heard.values_mut().chain(self.lost.values_mut());
+            all.for_each(|time| *time = (*time + late).min(now));
+        }
+        self.heard.retain(|osd, _| map.is_up(*osd));
+        for (osd, _) in map.existing_osds().filter(|(_, known)| known.is_up()) {
+            self.heard.entry(osd).or_insert(now);
+        }
+    }
+
+    /// OSDs that have been without a session for too long.
+    pub fn overdue(&self, now: Time) -> impl Iterator<Item = OsdId> {
+        self.lost
+            .iter()
+            .filter(move |(_, since)| now.since(**since) >= DOWN_GRACE)
+            .map(|(osd, _)| *osd)
+    }
+
+    /// OSDs that have said nothing for so long, and for how long.
+    pub fn silent(&self, now: Time, at_least: Duration) -> impl Iterator<Item = (OsdId, Duration)> {
+        let silences = self.heard.iter().map(move |(osd, heard)| (*osd, now.since(*heard)));
+        silences.filter(move |(_, silent)| *silent >= at_least)
+    }
+}
+
+impl Monitor {
+    /// OSDs that are up, and that health names for their silence.
+    pub(super) fn silent_osds(&mut self, now: Time) -> Vec<SilentOsd> {
+        let mut silences: BTreeMap<OsdId, Duration> =
+            self.liveness.silent(now, SILENCE_NAMED).collect();
+        let grace = self.state.osd_options().duration("osd_heartbeat_grace");
+        let mut reports = BTreeMap::new();
+        for osd in self.failures.targets().collect::<Vec<_>>() {
+            let reported = self.failures.reported(&self.state, now, osd);
+            let is_old = |reported: &Reported| reported.failed_for >= grace + REPORTED_NAMED;
+            reports.extend(reported.filter(is_old).map(|reported| (osd, reported)));
+        }
+        let osds: BTreeSet<OsdId> = silences.keys().chain(reports.keys()).copied().collect();
+        let up = osds.into_iter().filter(|osd| self.state.osdmap.is_up(*osd));
+        up.map(|osd| SilentOsd {
+            osd,
+            silent_for: silences.remove(&osd),
+            reported: reports.remove(&osd),
+            hold: hold_of(&self.state, osd),
+        })
+        .collect()
+    }
+}
+
+/// How long an OSD may say nothing before it is marked down; `None` is for ever.
+pub(super) fn report_timeout(state: &State) -> Option<Duration> {
+    let timeout = state.options().duration("mon_osd_report_timeout");
+    (!timeout.is_zero()).then_some(timeout)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use maps::{Osd, OsdState};
+
+    #[test]
+    fn time_in_which_the_monitor_stood_still_counts_against_no_osd() {
+        let mut map = OsdMap::new(types::Uuid::default());
+        let up = Osd { state: OsdState::EXISTS | OsdState::UP, ..Osd::default() };
+        map.osds = vec![up.clone(), up];
+        let at = |seconds: u64| Time(seconds * 1_000_000_000);
+        let mut liveness = Liveness::default();
+        for second in 100..=110 {
+            liveness.look(at(second), &map);
+        }
+        liveness.lost(OsdId(1), at(110));
+        liveness.look(at(10_000), &map);
+        assert_eq!(liveness.overdue(at(10_000)).count(), 0);
+        let longest = liveness.silent(at(10_000), Duration::ZERO).map(|(_, silent)| silent).max();
+        assert_eq!(longest, Some(Duration::from_secs(12)));
+    }
+}
