@@ -12,6 +12,7 @@
 
 mod daemon;
 mod message;
+mod node;
 mod time;
 
 pub use daemon::{
@@ -19,5 +20,6 @@ pub use daemon::{
     Output, Peer, Policy, RequestToken,
 };
 pub use message::{Message, priority};
+pub use node::{Node, NodeOutput, Storage};
 pub use std::time::Duration;
 pub use time::Time;

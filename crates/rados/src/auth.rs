@@ -3,10 +3,10 @@
 use crate::{Config, Credentials};
 use ::auth::{CephxClient, ClientAuthorizer, ClientError, Entropy, MonAuthRequest, NoneAuthorizer};
 use bytes::Bytes;
-use engine::{ConnId, Time};
+use engine::{ConnId, ConnectingAnswer, Time};
 use std::collections::BTreeMap;
 use thiserror::Error;
-use types::{EntityType, UTime};
+use types::{EntityType, Errno, UTime};
 
 /// `CEPH_AUTH_NONE`, `CEPH_AUTH_CEPHX`
 const METHOD_NONE: u32 = 1;
@@ -14,30 +14,18 @@ const METHOD_CEPHX: u32 = 2;
 const MODE_CRC: u32 = 1;
 const MODE_SECURE: u32 = 2;
 
-/// The first frame of authentication of a session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AuthStart {
-    pub method: u32,
-    pub preferred_modes: Vec<u32>,
-    pub payload: Bytes,
-}
-
-/// Keys of an authenticated session; both are empty for method none.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct AuthSecrets {
-    pub session_key: Bytes,
-    pub connection_secret: Bytes,
-}
-
 /// Reason why a session cannot be authenticated; the host closes it.
 #[derive(Debug, Error)]
 pub enum AuthFailure {
-    #[error("no session {0:?} is being opened")]
+    #[error("authentication failed: no session {0:?} is being opened")]
     UnknownSession(ConnId),
-    #[error(transparent)]
-    Refused(#[from] ClientError),
-    #[error("the peer asks for more although the method has nothing to say")]
+    #[error("authentication failed: {0}")]
+    Cephx(#[from] ClientError),
+    #[error("authentication failed: the peer asks for more although the method has no more")]
     Unexpected,
+    /// AUTH_BAD_METHOD
+    #[error("the cluster refuses the key or the name: {0}")]
+    Refused(Errno),
 }
 
 /// A handshake in progress.
@@ -74,7 +62,11 @@ impl Authenticator {
         self.global_id
     }
 
-    pub fn begin(&mut self, conn: ConnId, service: EntityType) -> Result<AuthStart, AuthFailure> {
+    pub fn begin(
+        &mut self,
+        conn: ConnId,
+        service: EntityType,
+    ) -> Result<ConnectingAnswer, AuthFailure> {
         let (handshake, payload) = match (&mut self.cephx, service) {
             (Some(cephx), EntityType::MON) => (Handshake::Monitor, cephx.initial_request()),
             (Some(cephx), _) => {
@@ -90,7 +82,7 @@ impl Authenticator {
             true => vec![MODE_SECURE, MODE_CRC],
             false => vec![MODE_CRC, MODE_SECURE],
         };
-        Ok(AuthStart { method, preferred_modes, payload: payload.into() })
+        Ok(ConnectingAnswer::Start { method, preferred_modes, payload: payload.into() })
     }
 
     fn asserted_name(&self, service: EntityType) -> Vec<u8> {
@@ -102,7 +94,11 @@ impl Authenticator {
         payload.to_vec()
     }
 
-    pub fn proceed(&mut self, conn: ConnId, payload: &[u8]) -> Result<Bytes, AuthFailure> {
+    pub fn proceed(
+        &mut self,
+        conn: ConnId,
+        payload: &[u8],
+    ) -> Result<ConnectingAnswer, AuthFailure> {
         let handshake = self.handshakes.get_mut(&conn).ok_or(AuthFailure::UnknownSession(conn))?;
         let answer = match (handshake, &mut self.cephx) {
             (Handshake::Monitor, Some(cephx)) => {
@@ -113,7 +109,7 @@ impl Authenticator {
             }
             _ => return Err(AuthFailure::Unexpected),
         };
-        Ok(answer.into())
+        Ok(ConnectingAnswer::More { payload: answer.into() })
     }
 
     pub fn finish(
@@ -122,29 +118,30 @@ impl Authenticator {
         conn: ConnId,
         global_id: u64,
         payload: &[u8],
-    ) -> Result<AuthSecrets, AuthFailure> {
+    ) -> Result<ConnectingAnswer, AuthFailure> {
         let handshake = self.handshakes.remove(&conn).ok_or(AuthFailure::UnknownSession(conn))?;
-        match (handshake, &mut self.cephx) {
+        let (session_key, connection_secret) = match (handshake, &mut self.cephx) {
             (Handshake::Monitor, Some(cephx)) => {
                 let session = cephx.handle_done(now.wall(), global_id, payload)?;
                 self.global_id = global_id;
                 let session_key = Bytes::copy_from_slice(session.session_key.secret());
-                Ok(AuthSecrets { session_key, connection_secret: session.connection_secret.into() })
+                (session_key, session.connection_secret.into())
             }
             (Handshake::Service(authorizer), Some(_)) => {
                 let connection_secret = authorizer.handle_done(payload)?.into();
                 let session_key = Bytes::copy_from_slice(authorizer.session_key().secret());
-                Ok(AuthSecrets { session_key, connection_secret })
+                (session_key, connection_secret)
             }
             (_, None) => {
                 // Monitors assign the id; services may repeat it or not.
                 if global_id != 0 {
                     self.global_id = global_id;
                 }
-                Ok(AuthSecrets::default())
+                (Bytes::new(), Bytes::new())
             }
-            (Handshake::None, Some(_)) => Err(AuthFailure::Unexpected),
-        }
+            (Handshake::None, Some(_)) => return Err(AuthFailure::Unexpected),
+        };
+        Ok(ConnectingAnswer::Finish { session_key, connection_secret })
     }
 
     /// Drops the state of a session that has ended or failed to open.

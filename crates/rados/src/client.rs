@@ -6,15 +6,18 @@ use crate::monitor::{MonitorLink, Task, decoded};
 use crate::objecter::{MapProgress, Objecter};
 use crate::operation::PoolRequest;
 use crate::{
-    AuthFailure, AuthSecrets, AuthStart, CommandTarget, Completion, Config, ListRequest, OpId,
-    Operation, Place, Reply, WatchEvent, WatchId,
+    AuthFailure, CommandTarget, Completion, Config, ListRequest, OpId, Operation, Place, Reply,
+    WatchEvent, WatchId,
 };
 use ::auth::Entropy;
 use bytes::Bytes;
-use engine::{AuthRequest, ConnId, Daemon, Duration, Message, Output, Peer, Time};
+use engine::{
+    AuthRequest, ConnId, ConnectingAnswer, ConnectingStep, Daemon, Duration, Message, Output, Peer,
+    Time,
+};
 use maps::{MonMap, OsdMap};
 use std::collections::BTreeMap;
-use types::{EntityType, Epoch, PoolId};
+use types::{EntityType, Epoch, Errno, PoolId};
 use wire::watch::NotifyRequest;
 use wire::{
     AuthReply, CommandReply, MessageBody, MonCommandAck, MonGetVersionReply, MonMapMessage,
@@ -37,6 +40,7 @@ enum EpochRequester {
 #[derive(Debug)]
 pub struct Client {
     auth: Authenticator,
+    auth_failure: Option<AuthFailure>,
     monitor: MonitorLink,
     objecter: Objecter,
     requesters: BTreeMap<OpId, EpochRequester>,
@@ -55,6 +59,7 @@ impl Client {
             next_renewal: None,
             effects: Effects::default(),
             auth: Authenticator::new(config, entropy),
+            auth_failure: None,
         }
     }
 
@@ -180,28 +185,34 @@ impl Client {
         self.effects.watch_events.pop_front()
     }
 
-    /// The first authentication payload of a session that is being opened.
-    pub fn begin_auth(&mut self, conn: ConnId) -> Result<AuthStart, AuthFailure> {
-        let service = if self.monitor.owns(conn) { EntityType::MON } else { EntityType::OSD };
-        self.auth.begin(conn, service)
+    /// Reason why the last session could not be authenticated, once. A key that was refused will be
+    /// refused again.
+    pub fn take_auth_failure(&mut self) -> Option<AuthFailure> {
+        self.auth_failure.take()
     }
 
-    /// The answer to AUTH_REPLY_MORE.
-    pub fn continue_auth(&mut self, conn: ConnId, payload: &[u8]) -> Result<Bytes, AuthFailure> {
-        self.auth.proceed(conn, payload)
-    }
-
-    /// The secrets from the payload of AUTH_DONE.
-    pub fn finish_auth(
+    fn try_authenticate(
         &mut self,
         now: Time,
         conn: ConnId,
-        global_id: u64,
-        payload: &[u8],
-    ) -> Result<AuthSecrets, AuthFailure> {
-        let secrets = self.auth.finish(now, conn, global_id, payload)?;
-        self.next_renewal = self.auth.next_renewal();
-        Ok(secrets)
+        step: ConnectingStep,
+    ) -> Result<ConnectingAnswer, AuthFailure> {
+        match step {
+            ConnectingStep::Begin => {
+                let is_monitor = self.monitor.owns(conn);
+                let service = if is_monitor { EntityType::MON } else { EntityType::OSD };
+                self.auth.begin(conn, service)
+            }
+            ConnectingStep::More { payload } => self.auth.proceed(conn, &payload),
+            ConnectingStep::Done { global_id, payload } => {
+                let answer = self.auth.finish(now, conn, global_id, &payload)?;
+                self.next_renewal = self.auth.next_renewal();
+                Ok(answer)
+            }
+            ConnectingStep::BadMethod { result } => {
+                Err(AuthFailure::Refused(Errno(result.saturating_neg())))
+            }
+        }
     }
 
     fn ask_about_pools(&mut self) {
@@ -359,6 +370,13 @@ impl Daemon for Client {
     /// A client accepts no sessions.
     fn handle_auth(&mut self, _now: Time, conn: ConnId, _request: AuthRequest) {
         self.effects.close(conn);
+    }
+
+    fn authenticate(&mut self, now: Time, conn: ConnId, step: ConnectingStep) -> ConnectingAnswer {
+        self.try_authenticate(now, conn, step).unwrap_or_else(|failure| {
+            self.auth_failure = Some(failure);
+            ConnectingAnswer::Refuse
+        })
     }
 
     fn handle_opened(&mut self, now: Time, conn: ConnId, _peer: Peer) {

@@ -2,8 +2,7 @@
 //!
 //! A [`Client`] finds a monitor, keeps the OSD map, and sends operations to the OSDs that the map
 //! names. It is an [`engine::Daemon`] without storage: the host connects its sessions and passes
-//! messages; authentication of sessions that it opens is asked of it by [`Client::begin_auth`],
-//! [`Client::continue_auth`] and [`Client::finish_auth`].
+//! messages.
 //!
 //! ```text
 //! Client::new(config, entropy);  start(now)
@@ -33,7 +32,7 @@ mod operation;
 mod session;
 mod watch;
 
-pub use auth::{AuthFailure, AuthSecrets, AuthStart};
+pub use auth::AuthFailure;
 pub use client::Client;
 pub use config::{Config, Credentials};
 pub use listing::{ListPage, ListRequest};

@@ -4,8 +4,11 @@ use auth::{
     AuthorizeHandler, AuthorizeStep, CephxPolicy, CephxServer, CryptoKey, EntityAuth, Entropy,
     KeyType, MonAuthRequest, ServerContext, ServiceSecrets,
 };
-use engine::{ConnId, Daemon, Duration, Message, Output, Peer, Time};
-use rados::{AuthSecrets, Client, Config, Credentials};
+use bytes::Bytes;
+use engine::{
+    ConnId, ConnectingAnswer, ConnectingStep, Daemon, Duration, Message, Output, Peer, Time,
+};
+use rados::{AuthFailure, Client, Config, Credentials};
 use std::collections::BTreeMap;
 use types::features::SUPPORTED;
 use types::{EntityAddrVec, EntityName, EntityType, UTime};
@@ -56,17 +59,67 @@ fn pair() -> (Client, Monitor) {
     (client, Monitor { keys, secrets, policy, entropy, session: None })
 }
 
+/// Keys of an authenticated session; both are empty for method none.
+#[derive(Debug, PartialEq, Eq, Default)]
+struct Secrets {
+    session_key: Bytes,
+    connection_secret: Bytes,
+}
+
+/// Method, preferred modes and payload of AUTH_REQUEST.
+fn begin(client: &mut Client, conn: ConnId) -> (u32, Vec<u32>, Bytes) {
+    match client.authenticate(START, conn, ConnectingStep::Begin) {
+        ConnectingAnswer::Start { method, preferred_modes, payload } => {
+            (method, preferred_modes, payload)
+        }
+        other => panic!("{other:?}: {:?}", client.take_auth_failure()),
+    }
+}
+
+/// The payload of AUTH_REQUEST_MORE.
+fn proceed(client: &mut Client, conn: ConnId, payload: &[u8]) -> Bytes {
+    let payload = Bytes::copy_from_slice(payload);
+    match client.authenticate(START, conn, ConnectingStep::More { payload }) {
+        ConnectingAnswer::More { payload } => payload,
+        other => panic!("{other:?}: {:?}", client.take_auth_failure()),
+    }
+}
+
+fn finish(client: &mut Client, now: Time, conn: ConnId, global_id: u64, payload: &[u8]) -> Secrets {
+    let payload = Bytes::copy_from_slice(payload);
+    match client.authenticate(now, conn, ConnectingStep::Done { global_id, payload }) {
+        ConnectingAnswer::Finish { session_key, connection_secret } => {
+            Secrets { session_key, connection_secret }
+        }
+        other => panic!("{other:?}: {:?}", client.take_auth_failure()),
+    }
+}
+
+/// Takes a step that must fail.
+fn fail(client: &mut Client, conn: ConnId, step: ConnectingStep) -> AuthFailure {
+    assert_eq!(client.authenticate(START, conn, step), ConnectingAnswer::Refuse);
+    client.take_auth_failure().expect("a refusal has a reason")
+}
+
+fn more(payload: &'static [u8]) -> ConnectingStep {
+    ConnectingStep::More { payload: Bytes::from_static(payload) }
+}
+
+fn done(global_id: u64, payload: &'static [u8]) -> ConnectingStep {
+    ConnectingStep::Done { global_id, payload: Bytes::from_static(payload) }
+}
+
 /// The handshake with the monitor.
-fn enter(client: &mut Client, monitor: &mut Monitor) -> AuthSecrets {
-    let start = client.begin_auth(MONITOR).unwrap();
-    assert_eq!((start.method, start.preferred_modes), (2, vec![1, 2]));
-    let request: MonAuthRequest = codec::decode_all("request", &start.payload).unwrap();
+fn enter(client: &mut Client, monitor: &mut Monitor) -> Secrets {
+    let (method, preferred_modes, payload) = begin(client, MONITOR);
+    assert_eq!((method, preferred_modes), (2, vec![1, 2]));
+    let request: MonAuthRequest = codec::decode_all("request", &payload).unwrap();
     let entropy = &mut monitor.entropy;
     let (session, challenge) = CephxServer::start(request.name, GLOBAL_ID, true, entropy);
     monitor.session = Some(session);
-    let proof = client.continue_auth(MONITOR, &challenge).unwrap();
+    let proof = proceed(client, MONITOR, &challenge);
     let done = monitor.answer(START.wall(), &proof, Some(auth::CONNECTION_SECRET_LENGTH));
-    let secrets = client.finish_auth(START, MONITOR, GLOBAL_ID, &done).unwrap();
+    let secrets = finish(client, START, MONITOR, GLOBAL_ID, &done);
     client.handle_opened(START, MONITOR, peer());
     secrets
 }
@@ -83,19 +136,19 @@ fn peer() -> Peer {
 }
 
 /// The handshake with an OSD.
-fn authorize(client: &mut Client, monitor: &mut Monitor, now: Time) -> AuthSecrets {
+fn authorize(client: &mut Client, monitor: &mut Monitor, now: Time) -> Secrets {
     let mut osd = AuthorizeHandler::new(EntityType::OSD);
     let secrets = monitor.secrets.service(EntityType::OSD).unwrap();
     let mut judge = |authorizer: &[u8]| {
         let length = auth::CONNECTION_SECRET_LENGTH;
         osd.handle(now.wall(), secrets, authorizer, length, &mut monitor.entropy).unwrap()
     };
-    let start = client.begin_auth(OSD).unwrap();
-    let AuthorizeStep::Challenge(challenge) = judge(&start.payload) else { panic!("accepted") };
-    let answer = client.continue_auth(OSD, &challenge).unwrap();
+    let (_, _, payload) = begin(client, OSD);
+    let AuthorizeStep::Challenge(challenge) = judge(&payload) else { panic!("accepted") };
+    let answer = proceed(client, OSD, &challenge);
     let AuthorizeStep::Accepted { peer, reply } = judge(&answer) else { panic!("challenged") };
     assert_eq!((peer.name, peer.global_id), (EntityName::client("test"), GLOBAL_ID));
-    let secrets = client.finish_auth(now, OSD, 0, &reply).unwrap();
+    let secrets = finish(client, now, OSD, 0, &reply);
     assert_eq!(secrets.session_key, peer.session_key.secret());
     assert_eq!(secrets.connection_secret, peer.connection_secret);
     secrets
@@ -115,17 +168,17 @@ fn a_key_opens_the_monitor_and_its_tickets_open_osds() {
 #[test]
 fn without_a_ticket_no_osd_session_is_begun() {
     let (mut client, _) = pair();
-    assert!(client.begin_auth(OSD).is_err());
-    assert!(client.continue_auth(OSD, b"anything").is_err());
-    assert!(client.finish_auth(START, OSD, 0, b"anything").is_err());
+    assert!(matches!(fail(&mut client, OSD, ConnectingStep::Begin), AuthFailure::Cephx(_)));
+    assert!(matches!(fail(&mut client, OSD, more(b"any")), AuthFailure::UnknownSession(OSD)));
+    assert!(matches!(fail(&mut client, OSD, done(0, b"any")), AuthFailure::UnknownSession(OSD)));
 }
 
 #[test]
 fn garbage_from_the_peer_is_an_error() {
     let (mut client, _) = pair();
-    client.begin_auth(MONITOR).unwrap();
-    assert!(client.continue_auth(MONITOR, b"short").is_err());
-    assert!(client.finish_auth(START, MONITOR, GLOBAL_ID, b"short").is_err());
+    begin(&mut client, MONITOR);
+    assert!(matches!(fail(&mut client, MONITOR, more(b"short")), AuthFailure::Cephx(_)));
+    assert!(matches!(fail(&mut client, MONITOR, done(GLOBAL_ID, b"short")), AuthFailure::Cephx(_)));
 }
 
 #[test]
@@ -159,11 +212,10 @@ fn auth_none_asserts_the_name() {
     let config = Config::new(EntityName::client("x"), Credentials::None, vec![addrs]);
     let mut client = Client::new(config, Entropy::from_seed([1; 32]));
     client.start(START);
-    assert_eq!(client.begin_auth(MONITOR).unwrap().method, 1);
-    assert_eq!(client.finish_auth(START, MONITOR, 7, b"").unwrap(), AuthSecrets::default());
-    let authorizer = client.begin_auth(OSD).unwrap();
-    let authorizer: auth::NoneAuthorizer =
-        codec::decode_all("authorizer", &authorizer.payload).unwrap();
+    assert_eq!(begin(&mut client, MONITOR).0, 1);
+    assert_eq!(finish(&mut client, START, MONITOR, 7, b""), Secrets::default());
+    let (_, _, authorizer) = begin(&mut client, OSD);
+    let authorizer: auth::NoneAuthorizer = codec::decode_all("authorizer", &authorizer).unwrap();
     assert_eq!((authorizer.name, authorizer.global_id), (EntityName::client("x"), 7));
 }
 

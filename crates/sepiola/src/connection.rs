@@ -2,11 +2,11 @@
 
 use crate::cli::ClusterArgs;
 use crate::datadir::DataDir;
-use crate::host::{Core, CoreConfig, DaemonNode, Hosted, NoStorage, NodeOutput, sessions_go_to};
 use anyhow::{Context, Result, anyhow, bail};
 use auth::{Entropy, Keyring};
 use bytes::Bytes;
-use engine::{ConnId, ConnectingAnswer, ConnectingStep, Time};
+use engine::Time;
+use host::{Core, CoreConfig, DaemonNode, NoStorage};
 use rados::{
     Client, CommandOutput, CommandTarget, Config, Credentials, ListPage, ListRequest, OpId,
     Operation, OperationReply, Reply,
@@ -23,83 +23,14 @@ const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
 /// Longest wait of one turn, so that callers can look around.
 const TURN_TIME_MAX: Duration = Duration::from_millis(500);
 
-/// The client as something that a core can run.
-pub struct ClientNode {
-    inner: DaemonNode<Client, NoStorage>,
-    /// Why the cluster does not let us in: asking again would not help.
-    refused: Option<String>,
-}
+/// The client as a core runs it.
+pub type ClientNode = DaemonNode<Client, NoStorage>;
 
-impl ClientNode {
-    /// A client that begins to look for a monitor.
-    pub fn new(config: Config, seed: [u8; 32], now: Time) -> Self {
-        let mut client = Client::new(config, Entropy::from_seed(seed));
-        client.start(now);
-        let me = ParticipantName::new(EntityType::CLIENT, -1);
-        ClientNode { inner: DaemonNode::new(me, client, NoStorage), refused: None }
-    }
-
-    pub fn client(&mut self) -> &mut Client {
-        self.inner.daemon_mut()
-    }
-
-    /// Why the cluster does not let us in, once.
-    pub fn take_refusal(&mut self) -> Option<String> {
-        self.refused.take()
-    }
-}
-
-impl Hosted for ClientNode {
-    fn participant(&self) -> ParticipantName {
-        self.inner.participant()
-    }
-
-    sessions_go_to!(inner);
-
-    fn authenticate(&mut self, now: Time, conn: ConnId, step: ConnectingStep) -> ConnectingAnswer {
-        let client = self.inner.daemon_mut();
-        let answer = match step {
-            ConnectingStep::Begin => client.begin_auth(conn).map(|start| ConnectingAnswer::Start {
-                method: start.method,
-                preferred_modes: start.preferred_modes,
-                payload: start.payload,
-            }),
-            ConnectingStep::More { payload } => client
-                .continue_auth(conn, &payload)
-                .map(|payload| ConnectingAnswer::More { payload }),
-            ConnectingStep::Done { global_id, payload } => client
-                .finish_auth(now, conn, global_id, &payload)
-                .map(|secrets| ConnectingAnswer::Finish {
-                    session_key: secrets.session_key,
-                    connection_secret: secrets.connection_secret,
-                }),
-            ConnectingStep::BadMethod { result } => {
-                let errno = Errno(result.saturating_neg());
-                self.refused = Some(format!("the cluster refuses the key or the name: {errno}"));
-                return ConnectingAnswer::Refuse;
-            }
-        };
-        answer.unwrap_or_else(|error| {
-            self.refused = Some(format!("authentication failed: {error}"));
-            ConnectingAnswer::Refuse
-        })
-    }
-
-    fn handle_timeout(&mut self, now: Time) {
-        self.inner.handle_timeout(now);
-    }
-
-    fn pump_storage(&mut self, now: Time) -> bool {
-        self.inner.pump_storage(now)
-    }
-
-    fn poll_output(&mut self, now: Time) -> Option<NodeOutput> {
-        self.inner.poll_output(now)
-    }
-
-    fn poll_timeout(&self) -> Option<Time> {
-        self.inner.poll_timeout()
-    }
+/// A client that begins to look for a monitor.
+pub fn client_node(config: Config, seed: [u8; 32], now: Time) -> ClientNode {
+    let mut client = Client::new(config, Entropy::from_seed(seed));
+    client.start(now);
+    DaemonNode::new(ParticipantName::new(EntityType::CLIENT, -1), client, NoStorage)
 }
 
 /// A client on a core of its own.
@@ -125,7 +56,7 @@ impl Connection {
         fill_random(&mut seed)?;
         let core_seed = u64::from_le_bytes(seed[..8].try_into().expect("eight bytes"));
         let mut core = Core::new(CoreConfig { index: 0, seed: core_seed }, clock.clone())?;
-        core.add(ClientNode::new(config, seed, clock.now()));
+        core.add(client_node(config, seed, clock.now()));
         Ok(Connection { core, clock, answers: BTreeMap::new() })
     }
 
@@ -134,7 +65,7 @@ impl Connection {
     }
 
     pub fn client(&mut self) -> &mut Client {
-        self.core.node_mut(0).client()
+        self.core.node_mut(0).daemon_mut()
     }
 
     /// Sends what was asked, and waits for something to arrive.
@@ -156,7 +87,7 @@ impl Connection {
                 return answer.map_err(|errno| anyhow!("{errno}"));
             }
             self.turn()?;
-            if let Some(reason) = self.core.node_mut(0).take_refusal() {
+            if let Some(reason) = self.client().take_auth_failure() {
                 bail!(reason);
             }
         }

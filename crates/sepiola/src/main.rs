@@ -8,7 +8,6 @@ mod connection;
 mod control;
 mod datadir;
 mod down;
-mod host;
 mod host_facts;
 mod image;
 mod monitors;

@@ -1,12 +1,13 @@
 //! `sepiola up`: a whole cluster in one process.
 
 use crate::cli::{AuthMode, UpArgs};
-use crate::cluster::{self, Notice, RunningCluster};
+use crate::cluster::{self, RunningCluster};
 use crate::connection::Connection;
 use crate::datadir::{DataDir, write_file};
 use crate::image::Worker;
 use crate::osd::hosts;
 use anyhow::{Context, Result, bail};
+use host::Notice;
 use rt::{StopSignal, StopSignals};
 use serde_json::{Value, json};
 use std::fs;

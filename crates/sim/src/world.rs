@@ -29,8 +29,7 @@ use crate::network::{
     Arrival, Context, Delivery, Direct, Network, NetworkEvent, NodeId, Presence, Weather, Wired,
 };
 use crate::process::{
-    ClientProcess, ImageUser, MonitorProcess, OsdProcess, Process, ProcessOutput, Shared,
-    StoreDisk, Told,
+    ClientProcess, ImageUser, MonitorProcess, OsdProcess, Process, Shared, StoreDisk, Told,
 };
 use crate::scaling::Steady;
 use crate::scenario::Scenario;
@@ -38,7 +37,7 @@ use crate::snapshots::Snapshots;
 use crate::trace::{Brief, Trace};
 use crate::watching::Watching;
 use crate::workload::Workload;
-use engine::{ConnId, Duration, Message, Time};
+use engine::{ConnId, ConnectingStep, Duration, Message, NodeOutput, Time};
 use maps::OsdMap;
 use rados::OperationReply;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -348,7 +347,7 @@ impl World {
                 self.nodes[node].process().handle_auth(now, conn, request);
             }
             Arrival::Connecting(step) => {
-                self.line(format_args!("{name} {} authenticates: {}", conn.0, step.name()));
+                self.line(format_args!("{name} {} authenticates: {}", conn.0, step_name(&step)));
                 let answer = self.nodes[node].process().authenticate(now, conn, step);
                 self.network(|network, cx| network.answer(cx, node, conn, answer));
             }
@@ -417,18 +416,18 @@ impl World {
         }
     }
 
-    fn perform(&mut self, node: NodeId, output: ProcessOutput) {
-        if let ProcessOutput::Connect { conn, target } = &output {
+    fn perform(&mut self, node: NodeId, output: NodeOutput) {
+        if let NodeOutput::Connect { conn, target } = &output {
             let (name, to) = (self.presences[node].participant(), target.participant);
             self.line(format_args!("{name} {} connects to {to} at {}", conn.0, target.addrs));
         }
         self.note_sent(node, &output);
         self.network(|network, cx| match output {
-            ProcessOutput::Send { conn, message } => network.send(cx, node, conn, message),
-            ProcessOutput::Connect { conn, target } => network.connect(cx, node, conn, &target),
-            ProcessOutput::Close { conn } => network.close(cx, node, conn),
-            ProcessOutput::Auth { conn, verdict } => network.verdict(cx, node, conn, verdict),
-            ProcessOutput::Pause { conn, paused } => network.pause(cx, node, conn, paused),
+            NodeOutput::Send { conn, message } => network.send(cx, node, conn, message),
+            NodeOutput::Connect { conn, target } => network.connect(cx, node, conn, &target),
+            NodeOutput::Close { conn } => network.close(cx, node, conn),
+            NodeOutput::Auth { conn, verdict } => network.verdict(cx, node, conn, verdict),
+            NodeOutput::Pause { conn, paused } => network.pause(cx, node, conn, paused),
         });
     }
 
@@ -689,6 +688,15 @@ pub fn create_pool_command(name: &str, pg_num: u32, size: u8) -> String {
 
 pub fn set_pool_command(pool: &str, variable: &str, value: &str) -> String {
     format!(r#"{{"prefix":"osd pool set","pool":"{pool}","var":"{variable}","val":"{value}"}}"#)
+}
+
+fn step_name(step: &ConnectingStep) -> &'static str {
+    match step {
+        ConnectingStep::Begin => "begins",
+        ConnectingStep::More { .. } => "goes on",
+        ConnectingStep::Done { .. } => "is done",
+        ConnectingStep::BadMethod { .. } => "is refused",
+    }
 }
 
 #[cfg(test)]

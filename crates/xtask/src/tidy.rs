@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Rooms that a room may use. Arrows point down: hosts, engines, formats, values.
-const ARROWS: [(&str, &[&str]); 24] = [
+const ARROWS: [(&str, &[&str]); 25] = [
     ("stdx", &[]),
     ("codec", &["stdx"]),
     ("types", &["codec"]),
@@ -32,6 +32,7 @@ const ARROWS: [(&str, &[&str]); 24] = [
     ("rbd", &["codec", "types", "engine", "wire", "rados", "stdx"]),
     ("nbd", &[]),
     ("rt", &["engine", "types", "stdx"]),
+    ("host", &["types", "engine", "msgr", "rt", "stdx"]),
     ("files", &["codec", "types", "engine", "store", "stdx"]),
     (
         "sim",
@@ -44,7 +45,7 @@ const ARROWS: [(&str, &[&str]); 24] = [
         "sepiola",
         &[
             "codec", "types", "engine", "crush", "maps", "wire", "auth", "msgr", "store", "files",
-            "block", "pg", "osd", "mon", "rados", "rbd", "nbd", "rt", "stdx",
+            "block", "pg", "osd", "mon", "rados", "rbd", "nbd", "rt", "host", "stdx",
         ],
     ),
     ("interop", &[]),

@@ -1,193 +1,117 @@
-//! Which daemons run on which core, and how each is made.
+//! The daemons of this process, and how each is made on its core.
 
-use super::address;
 use super::create::{MGR_NAME, MON_NAME, Settings};
-use super::node::Node;
 use super::osd::{CONNECTION_MODES, OsdMember, default_memory};
 use crate::cli::{AuthMode, UpArgs};
 use crate::connection::fill_random;
 use crate::control::{Control, mark};
 use crate::datadir::DataDir;
-use crate::host::{Core, DaemonNode, Directory, Listening, NodeAddress};
 use crate::host_facts::host_facts;
 use crate::up::hostname;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use auth::CephxPolicy;
+use host::{AnyCore, DaemonNode, Directory, Listening, Member, NodeAddress, Plan, Prepared};
 use mon::Monitor;
 use std::net::SocketAddr;
 use types::{EntityAddr, EntityAddrVec, EntityType, ParticipantName, Uuid};
 
-/// The daemons of this process and their places, in turn over all cores.
-pub struct Plan {
-    places: Vec<(Role, NodeAddress)>,
-    cores: usize,
-}
-
-enum Role {
-    Mon(Box<MonMember>),
-    Osd(Box<OsdMember>),
-}
-
 /// A monitor of this process.
 pub struct MonMember {
     pub name: String,
-    /// As maps had it when it was started, to be called by; others find it by its address.
+    /// Rank in the maps at its start, for its name; others find it by its address.
     pub rank: usize,
     /// Of the manager that it plays.
     pub manager: String,
     pub listen: SocketAddr,
     pub auth: AuthMode,
-    /// It says where the control store is.
+    /// Its files tell where the control store is.
     pub dir: DataDir,
 }
 
-/// The sockets of one core.
-#[derive(Debug, Default)]
-pub struct Sockets {
-    pub mgr: Option<SocketAddr>,
-    osds: Vec<(i32, EntityAddr)>,
+/// A whole cluster: the monitor first, then its OSDs.
+pub(super) fn cluster_plan(dir: &DataDir, settings: &Settings, args: &UpArgs) -> Result<Plan> {
+    let monitor = MonMember {
+        name: MON_NAME.to_owned(),
+        rank: 0,
+        manager: MGR_NAME.to_owned(),
+        listen: settings.mon_addr,
+        auth: settings.auth,
+        dir: dir.clone(),
+    };
+    let osds = (0..settings.osds as i32).map(|id| OsdMember {
+        id,
+        uuid: Uuid::default(),
+        directory: dir.osd(id),
+        fsid: settings.fsid,
+        listen: SocketAddr::new(settings.mon_addr.ip(), 0),
+        monitors: vec![addrs(settings.mon_addr)],
+        auth: settings.auth,
+        key: None,
+        hostname: hostname(),
+        memory: args.memory.unwrap_or_else(|| default_memory(&dir.osd(id), settings.osds)),
+        log: settings.log.as_ref().map(|log| log.join(format!("osd.{id}.log"))),
+        capacity: Some(settings.osd_capacity),
+    });
+    let mut members: Vec<Box<dyn Member>> = vec![Box::new(monitor)];
+    members.extend(osds.map(boxed));
+    Ok(Plan::new(members, args.cores, random_seed()?))
 }
 
-impl Role {
+/// One monitor of a cluster whose other daemons run elsewhere.
+pub fn monitor_plan(monitor: MonMember) -> Result<Plan> {
+    Ok(Plan::new(vec![Box::new(monitor)], None, random_seed()?))
+}
+
+/// OSDs of a cluster whose monitors run elsewhere.
+pub fn osds_plan(osds: Vec<OsdMember>, cores: Option<usize>) -> Result<Plan> {
+    Ok(Plan::new(osds.into_iter().map(boxed).collect(), cores, random_seed()?))
+}
+
+fn boxed(osd: OsdMember) -> Box<dyn Member> {
+    Box::new(osd)
+}
+
+impl Member for MonMember {
     fn participant(&self) -> ParticipantName {
-        match self {
-            Role::Mon(mon) => ParticipantName::new(EntityType::MON, mon.rank as i64),
-            Role::Osd(osd) => ParticipantName::new(EntityType::OSD, osd.id.into()),
-        }
+        ParticipantName::new(EntityType::MON, self.rank as i64)
+    }
+
+    fn is_light(&self) -> bool {
+        true
+    }
+
+    fn register(&self, directory: &mut Directory, address: NodeAddress) {
+        directory.insert_monitor(self.listen, address);
+    }
+
+    /// The port of the manager that it plays is left open: maps tell it.
+    fn prepare<'a>(&'a self, core: &mut AnyCore, node: usize) -> Result<Prepared<'a>> {
+        let participant = self.participant();
+        core.listen(self.listen, Listening { node, participant, nonce: 0 })?;
+        let manager = ParticipantName::new(EntityType::MGR, self.rank as i64);
+        let manager = Listening { node, participant: manager, nonce: 0 };
+        let mgr_addr = core.listen(SocketAddr::new(self.listen.ip(), 0), manager)?;
+        Ok(Box::new(move |core| {
+            let control = Control::open(&self.dir, &self.name, self.listen, core.waker())?;
+            Ok(Box::new(DaemonNode::new(participant, self.daemon(mgr_addr)?, control)))
+        }))
     }
 }
 
-impl Plan {
-    /// A whole cluster: the monitor first, then its OSDs.
-    pub fn whole(dir: &DataDir, settings: &Settings, args: &UpArgs) -> Self {
-        let monitor = MonMember {
-            name: MON_NAME.to_owned(),
-            rank: 0,
-            manager: MGR_NAME.to_owned(),
-            listen: settings.mon_addr,
-            auth: settings.auth,
-            dir: dir.clone(),
-        };
-        let osds = (0..settings.osds as i32).map(|id| OsdMember {
-            id,
-            uuid: Uuid::default(),
-            directory: dir.osd(id),
-            fsid: settings.fsid,
-            listen: SocketAddr::new(settings.mon_addr.ip(), 0),
-            monitors: vec![addrs(settings.mon_addr)],
-            auth: settings.auth,
-            key: None,
-            hostname: hostname(),
-            memory: args.memory.unwrap_or_else(|| default_memory(&dir.osd(id), settings.osds)),
-            log: settings.log.as_ref().map(|log| log.join(format!("osd.{id}.log"))),
-            capacity: Some(settings.osd_capacity),
-        });
-        let osds = osds.map(Box::new).map(Role::Osd);
-        Plan::spread(std::iter::once(Role::Mon(Box::new(monitor))).chain(osds), args.cores)
+impl Member for OsdMember {
+    fn participant(&self) -> ParticipantName {
+        ParticipantName::new(EntityType::OSD, self.id.into())
     }
 
-    /// One monitor of a cluster whose other daemons run elsewhere.
-    pub fn monitor(monitor: MonMember) -> Self {
-        Plan::spread(std::iter::once(Role::Mon(Box::new(monitor))), None)
-    }
-
-    /// OSDs of a cluster whose monitors run elsewhere.
-    pub fn osds(osds: Vec<OsdMember>, cores: Option<usize>) -> Self {
-        Plan::spread(osds.into_iter().map(Box::new).map(Role::Osd), cores)
-    }
-
-    fn spread(roles: impl Iterator<Item = Role>, cores: Option<usize>) -> Self {
-        let roles: Vec<Role> = roles.collect();
-        let osds = roles.iter().filter(|role| matches!(role, Role::Osd(_))).count();
-        let available = std::thread::available_parallelism().map_or(1, |n| n.get());
-        // The other half is for the clients that run on the same machine.
-        let cores = cores.unwrap_or(available / 2).clamp(1, osds.max(1));
-        let (mut counts, mut next_osd) = (vec![0; cores], 0);
-        let places = roles.into_iter().map(|role| {
-            let core = match role {
-                Role::Mon(_) => 0,
-                Role::Osd(_) => {
-                    next_osd += 1;
-                    (next_osd - 1) % cores
-                }
-            };
-            counts[core] += 1;
-            (role, address(core, counts[core] - 1))
-        });
-        Plan { places: places.collect(), cores }
-    }
-
-    pub fn cores(&self) -> usize {
-        self.cores
-    }
-
-    pub fn directory(&self) -> Directory {
-        let mut directory = Directory::default();
-        for (role, place) in &self.places {
-            match role {
-                Role::Mon(mon) => directory.insert_monitor(mon.listen, *place),
-                Role::Osd(_) => directory.insert(role.participant(), *place),
-            }
-        }
-        directory
-    }
-
-    fn of_core(&self, core: usize) -> impl Iterator<Item = &(Role, NodeAddress)> {
-        self.places.iter().filter(move |(_, place)| place.core == core)
-    }
-
-    /// Listens for the daemons of one core. Where a port is left open any is taken: maps tell which.
-    pub fn open_sockets(&self, index: usize, core: &mut Core<Node>) -> Result<Sockets> {
-        let mut sockets = Sockets::default();
-        for (role, place) in self.of_core(index) {
-            let node = place.node;
-            let participant = role.participant();
-            match role {
-                Role::Mon(mon) => {
-                    let mon_addr = mon.listen;
-                    core.listen(mon_addr, Listening { node, participant, nonce: 0 })?;
-                    let rank = mon.rank as i64;
-                    let participant = ParticipantName::new(EntityType::MGR, rank);
-                    let listening = Listening { node, participant, nonce: 0 };
-                    sockets.mgr = Some(core.listen(SocketAddr::new(mon_addr.ip(), 0), listening)?);
-                }
-                Role::Osd(osd) => {
-                    let nonce = random_seed()? as u32;
-                    let addr = core.listen(osd.listen, Listening { node, participant, nonce })?;
-                    sockets.osds.push((osd.id, EntityAddr::msgr2(addr, nonce)));
-                }
-            }
-        }
-        Ok(sockets)
-    }
-
-    pub fn add_daemons(
-        &self,
-        index: usize,
-        core: &mut Core<Node>,
-        sockets: &Sockets,
-        mgr_addr: Option<SocketAddr>,
-    ) -> Result<()> {
-        for (role, place) in self.of_core(index) {
-            let participant = role.participant();
-            let node = match role {
-                Role::Mon(mon) => {
-                    let control = Control::open(&mon.dir, &mon.name, mon.listen, core.waker())?;
-                    let mgr_addr = mgr_addr.context("a monitor without a manager")?;
-                    let node = DaemonNode::new(participant, mon.daemon(mgr_addr)?, control);
-                    Node::Mon(Box::new(node))
-                }
-                Role::Osd(osd) => {
-                    let addr = sockets.osds.iter().find(|(id, _)| *id == osd.id).map(|(_, a)| *a);
-                    let addr = addr.context("an OSD without a socket")?;
-                    let disk = osd.disk(core)?;
-                    Node::Osd(Box::new(DaemonNode::new(participant, osd.daemon(addr)?, disk)))
-                }
-            };
-            let added = core.add(node);
-            assert_eq!(added, *place, "daemons are added in the order of the plan");
-        }
-        Ok(())
+    /// Where a port is left open any is taken: maps tell which.
+    fn prepare<'a>(&'a self, core: &mut AnyCore, node: usize) -> Result<Prepared<'a>> {
+        let (participant, nonce) = (self.participant(), random_seed()? as u32);
+        let addr = core.listen(self.listen, Listening { node, participant, nonce })?;
+        let addr = EntityAddr::msgr2(addr, nonce);
+        Ok(Box::new(move |core| {
+            let disk = self.disk(core)?;
+            Ok(Box::new(DaemonNode::new(participant, self.daemon(addr)?, disk)))
+        }))
     }
 }
 
@@ -223,6 +147,6 @@ pub(super) fn seed() -> Result<[u8; 32]> {
     Ok(seed)
 }
 
-pub fn random_seed() -> Result<u64> {
+pub(super) fn random_seed() -> Result<u64> {
     Ok(u64::from_le_bytes(seed()?[..8].try_into().expect("eight bytes")))
 }

@@ -1,12 +1,12 @@
 //! The object store of an OSD as its storage.
 
-use crate::host::{Core, Hosted, Storage, StorageIo};
 use crate::store::StoreDevices;
 use anyhow::{Result, bail};
 use block::BlockStore;
 use block::device::{BLOCK, Device, Io, IoDone, IoError, IoId};
-use engine::Time;
+use engine::{Storage, Time};
 use files::FileStore;
+use host::{AnyCore, DiskStorage, StorageIo};
 use rt::{DiskRequest, DiskResult, FileId};
 use std::path::PathBuf;
 use store::ObjectStore;
@@ -36,6 +36,21 @@ impl Storage for Disk {
         }
     }
 
+    fn poll_timeout(&self) -> Option<Time> {
+        match self {
+            Disk::Files(_) => None,
+            Disk::Block(block) => block.store.poll_timeout(),
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        if let Disk::Block(block) = self {
+            block.store.handle_timeout(now);
+        }
+    }
+}
+
+impl DiskStorage for Disk {
     fn poll_io(&mut self) -> Option<StorageIo> {
         match self {
             Disk::Files(_) => None,
@@ -47,19 +62,6 @@ impl Storage for Disk {
         match self {
             Disk::Files(_) => unreachable!("a file store has its own threads for that"),
             Disk::Block(block) => block.handle_io(now, token, result),
-        }
-    }
-
-    fn poll_timeout(&self) -> Option<Time> {
-        match self {
-            Disk::Files(_) => None,
-            Disk::Block(block) => block.store.poll_timeout(),
-        }
-    }
-
-    fn handle_timeout(&mut self, now: Time) {
-        if let Disk::Block(block) = self {
-            block.store.handle_timeout(now);
         }
     }
 
@@ -98,12 +100,12 @@ pub struct BlockDisk {
 
 impl BlockDisk {
     /// Gives the devices to the core that the OSD lives on; the store opens as the core turns.
-    pub fn open<N: Hosted>(
+    pub fn open(
         name: String,
         directory: PathBuf,
         devices: StoreDevices,
         memory: u64,
-        core: &mut Core<N>,
+        core: &mut AnyCore,
     ) -> Result<Self> {
         let store = BlockStore::open(devices.options(memory));
         let StoreDevices { main, fast } = devices;

@@ -2,14 +2,13 @@
 
 use super::daemons::seed;
 use super::disk::{BlockDisk, Disk};
-use super::node::Node;
 use crate::cli::{AuthMode, StoreKind};
-use crate::host::Core;
 use crate::host_facts::host_facts;
 use crate::store::{self, Owner, StoreDevices};
 use anyhow::{Context, Result};
 use auth::CryptoKey;
 use files::{FileStore, Options};
+use host::AnyCore;
 use osd::Osd;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -68,7 +67,7 @@ impl OsdMember {
         Ok(osd)
     }
 
-    pub fn disk(&self, core: &mut Core<Node>) -> Result<Disk> {
+    pub fn disk(&self, core: &mut AnyCore) -> Result<Disk> {
         let disk = store::kind_of(&self.directory).and_then(|kind| match kind {
             StoreKind::Files => Ok(Disk::Files(self.file_store(core)?)),
             StoreKind::Block => Ok(Disk::Block(Box::new(self.block_store(core)?))),
@@ -77,7 +76,7 @@ impl OsdMember {
         disk.with_context(|| format!("opening the store of osd.{} in {path}", self.id))
     }
 
-    fn file_store(&self, core: &Core<Node>) -> Result<FileStore> {
+    fn file_store(&self, core: &AnyCore) -> Result<FileStore> {
         let waker = core.waker();
         let options = Options {
             log: self.log.clone(),
@@ -88,7 +87,7 @@ impl OsdMember {
         Ok(FileStore::open(&self.directory, &options, Arc::new(move || waker.wake()))?)
     }
 
-    fn block_store(&self, core: &mut Core<Node>) -> Result<BlockDisk> {
+    fn block_store(&self, core: &mut AnyCore) -> Result<BlockDisk> {
         let devices = StoreDevices::open(&self.directory)?;
         devices.check_owner(Owner { cluster: self.fsid, osd: self.id })?;
         let name = format!("osd.{}", self.id);

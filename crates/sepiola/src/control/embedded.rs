@@ -12,9 +12,9 @@
 
 use super::mark::MarkKeeper;
 use crate::datadir::private_file;
-use crate::host::Storage;
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
+use engine::Storage;
 use engine::Time;
 use mon::control::{
     CommitError, Completion, Entry, LeaseError, LeaseId, Request, Revision, Transaction,

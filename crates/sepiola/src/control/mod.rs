@@ -17,9 +17,10 @@ pub use moving::{check_vacant, initialise_etcd};
 
 use crate::cli::ControlCommand;
 use crate::datadir::DataDir;
-use crate::host::Storage;
 use anyhow::Result;
+use engine::Storage;
 use engine::Time;
+use host::DiskStorage;
 use mon::control::{Completion, Request};
 use rt::Waker;
 use std::net::SocketAddr;
@@ -72,3 +73,5 @@ impl Storage for Control {
         }
     }
 }
+
+impl DiskStorage for Control {}

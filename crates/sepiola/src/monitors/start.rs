@@ -3,7 +3,7 @@
 use super::create::AUTH_OPTION;
 use super::directory::{MonSettings, check_name, write_conf};
 use crate::cli::{AuthMode, MonStartArgs};
-use crate::cluster::{MonMember, Plan, RunningDaemons, admin_args};
+use crate::cluster::{MonMember, admin_args, monitor_plan};
 use crate::control::UNFINISHED;
 use crate::control::etcd::{EtcdOptions, EtcdTool, FILE_MODE};
 use crate::datadir::{DataDir, write_file};
@@ -11,6 +11,7 @@ use crate::image::Worker;
 use crate::up::{parse_listen, start_log, watch_signals};
 use anyhow::{Context, Result, bail};
 use codec::decode_all;
+use host::RunningDaemons;
 use maps::MonMap;
 use mon::control::Entry;
 use rt::StopSignals;
@@ -40,7 +41,7 @@ pub fn start(args: &MonStartArgs) -> Result<()> {
         auth: found.auth,
         dir: dir.clone(),
     };
-    let running = RunningDaemons::start(Plan::monitor(member), &notify)?;
+    let running = RunningDaemons::start(monitor_plan(member)?, &notify)?;
     write_conf(&dir, &found.map_with(&settings), found.auth)?;
     let worker = Worker::start(admin_args(&dir))?;
     println!("mon.{} of cluster {} listens on {}", settings.name, found.map.fsid, settings.listen);

@@ -6,12 +6,12 @@ mod served;
 mod tls;
 
 use crate::cli::NbdArgs;
-use crate::connection::{ClientNode, client_config, fill_random};
-use crate::host::{Core, CoreConfig};
+use crate::connection::{client_config, client_node, fill_random};
 use crate::image::BlockingClient;
 use crate::up::start_log;
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
+use host::{Core, CoreConfig};
 use node::NbdNode;
 use rt::{Clock, StopSignals};
 use served::Served;
@@ -44,7 +44,7 @@ pub fn serve(args: &NbdArgs) -> Result<()> {
     fill_random(&mut seed)?;
     let core_seed = u64::from_le_bytes(seed[..8].try_into().expect("eight bytes"));
     let mut core = Core::new(CoreConfig { index: 0, seed: core_seed }, clock.clone())?;
-    let client = ClientNode::new(config, seed, clock.now());
+    let client = client_node(config, seed, clock.now());
     let node = core.add(NbdNode::new(client, served, tls)).node;
     let _socket =
         args.socket.as_deref().map(|path| listen_at(&mut core, path, node)).transpose()?;

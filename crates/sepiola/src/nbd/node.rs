@@ -4,10 +4,10 @@ use super::client::Client;
 use super::served::Served;
 use super::tls::TlsPolicy;
 use crate::connection::ClientNode;
-use crate::host::{Hosted, NodeOutput, StreamEvent, StreamOutput, sessions_go_to};
 use anyhow::{Result, bail};
 use bytes::Bytes;
-use engine::{ConnId, ConnectingAnswer, ConnectingStep, Time};
+use engine::{Node, NodeOutput, Time, sessions_go_to};
+use host::{Hosted, StreamEvent, StreamOutput};
 use nbd::{Event, Export, Exports};
 use rbd::{ImageEvent, RequestRouter, RequestSource};
 use rt::SocketId;
@@ -67,7 +67,7 @@ impl NbdNode {
         if let Some(error) = self.hopeless.take() {
             bail!(error);
         }
-        match self.inner.take_refusal() {
+        match self.inner.daemon_mut().take_auth_failure() {
             Some(reason) => bail!(reason),
             None => Ok(()),
         }
@@ -108,13 +108,13 @@ impl NbdNode {
         }
         let mut any = false;
         for (number, served) in self.served.iter_mut().enumerate() {
-            any |= self.router.send(self.inner.client(), now, number, &mut served.image);
+            any |= self.router.send(self.inner.daemon_mut(), now, number, &mut served.image);
         }
         any
     }
 
     fn take_answers(&mut self, now: Time) {
-        while let Some((operation, answer)) = self.inner.client().poll_completion() {
+        while let Some((operation, answer)) = self.inner.daemon_mut().poll_completion() {
             if let Some((number, id)) = self.router.take(operation) {
                 self.served[number].image.handle_response(id, answer);
             }
@@ -122,7 +122,7 @@ impl NbdNode {
         while let Some((number, id, answer)) = self.router.poll_due(now) {
             self.served[number].image.handle_response(id, answer);
         }
-        while let Some(event) = self.inner.client().poll_watch_event() {
+        while let Some(event) = self.inner.daemon_mut().poll_watch_event() {
             self.served.iter_mut().any(|served| served.image.handle_watch_event(&event));
         }
     }
@@ -232,25 +232,13 @@ fn queue(
     }
 }
 
-impl Hosted for NbdNode {
-    fn participant(&self) -> ParticipantName {
-        self.inner.participant()
-    }
-
+impl Node for NbdNode {
     sessions_go_to!(inner);
-
-    fn authenticate(&mut self, now: Time, conn: ConnId, step: ConnectingStep) -> ConnectingAnswer {
-        self.inner.authenticate(now, conn, step)
-    }
 
     fn handle_timeout(&mut self, now: Time) {
         if self.inner.poll_timeout().is_some_and(|due| due <= now) {
             self.inner.handle_timeout(now);
         }
-    }
-
-    fn pump_storage(&mut self, now: Time) -> bool {
-        self.inner.pump_storage(now)
     }
 
     fn poll_output(&mut self, now: Time) -> Option<NodeOutput> {
@@ -266,6 +254,16 @@ impl Hosted for NbdNode {
 
     fn poll_timeout(&self) -> Option<Time> {
         self.inner.poll_timeout().into_iter().chain(self.router.poll_timeout()).min()
+    }
+}
+
+impl Hosted for NbdNode {
+    fn participant(&self) -> ParticipantName {
+        self.inner.participant()
+    }
+
+    fn pump_storage(&mut self, now: Time) -> bool {
+        self.inner.pump_storage(now)
     }
 
     fn handle_stream(&mut self, _now: Time, socket: SocketId, event: StreamEvent) {

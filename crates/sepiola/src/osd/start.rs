@@ -2,11 +2,12 @@
 
 use super::directory::{self, OsdSettings};
 use crate::cli::{AuthMode, OsdStartArgs};
-use crate::cluster::{Notice, OsdMember, Plan, RunningDaemons, default_memory};
+use crate::cluster::{OsdMember, default_memory, osds_plan};
 use crate::connection::{self, Connection};
 use crate::datadir::{DataDir, DataLock};
 use crate::up::{start_log, watch_signals};
 use anyhow::{Context, Result, bail};
+use host::{Notice, RunningDaemons};
 use rados::{Config, Credentials};
 use rt::StopSignals;
 use serde_json::json;
@@ -37,7 +38,7 @@ pub fn start(args: &OsdStartArgs) -> Result<()> {
     }
     let names: Vec<String> = members.iter().map(|member| format!("osd.{}", member.id)).collect();
     let identities: Vec<Config> = members.iter().map(identity).collect();
-    let running = RunningDaemons::start(Plan::osds(members, args.cores), &notify);
+    let running = RunningDaemons::start(osds_plan(members, args.cores)?, &notify);
     let running = running.inspect_err(|error| tell_monitors(identities, error))?;
     println!("{} started", names.join(", "));
     std::io::stdout().flush()?;

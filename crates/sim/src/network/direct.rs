@@ -3,11 +3,12 @@
 //! A session of a client begins with the same authentication as a real one; only its frames are
 //! missing. Sessions between daemons open without, as those within one process do.
 
-use super::{Arrival, AuthAnswer, AuthStep, Context, NetworkEvent, NodeId, SILENCE_MS_MAX, Way};
+use super::{Arrival, Context, NetworkEvent, NodeId, SILENCE_MS_MAX, Way};
 use crate::world::Event;
 use bytes::Bytes;
 use engine::{
-    AuthRequest, AuthVerdict, ConnId, ConnectTarget, Duration, Message, Peer, Policy, Time,
+    AuthRequest, AuthVerdict, ConnId, ConnectTarget, ConnectingAnswer, ConnectingStep, Duration,
+    Message, Peer, Policy, Time,
 };
 use std::collections::{BTreeMap, VecDeque};
 use types::{EntityAddr, EntityType, ParticipantName, features};
@@ -49,7 +50,7 @@ struct End {
 
 enum Parcel {
     Auth(AuthRequest),
-    Step(AuthStep),
+    Step(ConnectingStep),
     /// The acceptor's; the opener learns of it in turn.
     Opened(Box<Peer>),
     Message(Message),
@@ -89,7 +90,7 @@ impl Direct {
         }
         self.conns.insert((acceptor, accepted), (id, ACCEPTOR));
         if cx.presences[node].is_client {
-            cx.deliver(node, conn, Arrival::Connecting(AuthStep::Begin));
+            cx.deliver(node, conn, Arrival::Connecting(ConnectingStep::Begin));
         } else {
             let peer = trusted_peer(cx, node, cx.presences[node].participant());
             self.post(cx, id, ACCEPTOR, Parcel::Opened(Box::new(peer)));
@@ -116,16 +117,22 @@ impl Direct {
         }
     }
 
-    pub fn answer(&mut self, cx: &mut Context<'_>, node: NodeId, conn: ConnId, answer: AuthAnswer) {
+    pub fn answer(
+        &mut self,
+        cx: &mut Context<'_>,
+        node: NodeId,
+        conn: ConnId,
+        answer: ConnectingAnswer,
+    ) {
         let Some((id, OPENER)) = self.conns.get(&(node, conn)).copied() else { return };
         let request = match answer {
-            AuthAnswer::Start { method, preferred_modes, payload } => {
+            ConnectingAnswer::Start { method, preferred_modes, payload } => {
                 let seen_addr = seen_addr(cx, node);
                 AuthRequest::Start { method, preferred_modes, payload, seen_addr }
             }
-            AuthAnswer::More { payload } => AuthRequest::More { payload },
-            AuthAnswer::Finished { .. } => return self.open_client(cx, id),
-            AuthAnswer::GivesUp => {
+            ConnectingAnswer::More { payload } => AuthRequest::More { payload },
+            ConnectingAnswer::Finish { .. } => return self.open_client(cx, id),
+            ConnectingAnswer::Refuse => {
                 self.leave(cx, id, OPENER);
                 return cx.deliver(node, conn, Arrival::Closed);
             }
@@ -152,8 +159,8 @@ impl Direct {
     ) {
         let Some((id, ACCEPTOR)) = self.conns.get(&(node, conn)).copied() else { return };
         let step = match verdict {
-            AuthVerdict::More { payload } => AuthStep::More { payload },
-            AuthVerdict::Done { name, global_id, mode, payload, caps, .. } => {
+            AuthVerdict::More { payload } => ConnectingStep::More { payload },
+            AuthVerdict::Done { name, global_id, payload, caps, .. } => {
                 let Some(link) = self.links.get_mut(&id) else { return };
                 let opener = link.ends[OPENER].node;
                 let number = i64::try_from(global_id).unwrap_or(i64::MAX);
@@ -165,7 +172,7 @@ impl Direct {
                     caps,
                     seen_addr: seen_addr(cx, opener),
                 });
-                AuthStep::Done { global_id, mode, payload }
+                ConnectingStep::Done { global_id, payload }
             }
             AuthVerdict::BadMethod { .. } => {
                 self.leave(cx, id, ACCEPTOR);

@@ -17,8 +17,10 @@ pub use wired::Wired;
 
 use crate::agenda::Agenda;
 use crate::world::Event;
-use bytes::Bytes;
-use engine::{AuthRequest, AuthVerdict, ConnId, ConnectTarget, Duration, Message, Peer, Time};
+use engine::{
+    AuthRequest, AuthVerdict, ConnId, ConnectTarget, ConnectingAnswer, ConnectingStep, Duration,
+    Message, Peer, Time,
+};
 use stdx::Prng;
 use types::{EntityAddrVec, EntityName, EntityType, ParticipantName};
 
@@ -34,7 +36,7 @@ pub enum Arrival {
     /// Somebody connects and authenticates.
     Auth(AuthRequest),
     /// The other end's step in the authentication of a session that this end opens.
-    Connecting(AuthStep),
+    Connecting(ConnectingStep),
     Opened(Peer),
     Message(Message),
     /// Nobody listens where the session leads.
@@ -47,33 +49,6 @@ pub struct Delivery {
     pub node: NodeId,
     pub conn: ConnId,
     pub arrival: Arrival,
-}
-
-/// What a client is asked while it authenticates.
-#[derive(Debug)]
-pub enum AuthStep {
-    Begin,
-    More { payload: Bytes },
-    Done { global_id: u64, mode: u32, payload: Bytes },
-}
-
-impl AuthStep {
-    pub fn name(&self) -> &'static str {
-        match self {
-            AuthStep::Begin => "begins",
-            AuthStep::More { .. } => "goes on",
-            AuthStep::Done { .. } => "is done",
-        }
-    }
-}
-
-/// What it answers.
-#[derive(Debug)]
-pub enum AuthAnswer {
-    Start { method: u32, preferred_modes: Vec<u32>, payload: Bytes },
-    More { payload: Bytes },
-    Finished { session_key: Bytes, connection_secret: Bytes },
-    GivesUp,
 }
 
 /// How a process is found and who it is to others.
@@ -221,7 +196,13 @@ impl Network {
         }
     }
 
-    pub fn answer(&mut self, cx: &mut Context<'_>, node: NodeId, conn: ConnId, answer: AuthAnswer) {
+    pub fn answer(
+        &mut self,
+        cx: &mut Context<'_>,
+        node: NodeId,
+        conn: ConnId,
+        answer: ConnectingAnswer,
+    ) {
         match self {
             Network::Direct(network) => network.answer(cx, node, conn, answer),
             Network::Wired(network) => network.answer(cx, node, conn, answer),

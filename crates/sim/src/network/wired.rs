@@ -4,10 +4,12 @@
 
 mod sockets;
 
-use super::{Arrival, AuthAnswer, AuthStep, Context, NetworkEvent, NodeId, SILENCE_MS_MAX};
+use super::{Arrival, Context, NetworkEvent, NodeId, SILENCE_MS_MAX};
 use crate::world::Event as WorldEvent;
 use bytes::Bytes;
-use engine::{AuthVerdict, ConnId, ConnectTarget, Duration, Message, Time};
+use engine::{
+    AuthVerdict, ConnId, ConnectTarget, ConnectingAnswer, ConnectingStep, Duration, Message, Time,
+};
 use msgr::{Admission, CloseReason, Config, Event, MODE_CRC, Session};
 use sockets::Sockets;
 use std::collections::{BTreeMap, BTreeSet};
@@ -114,18 +116,24 @@ impl Wired {
         self.drive(cx, id);
     }
 
-    pub fn answer(&mut self, cx: &mut Context<'_>, node: NodeId, conn: ConnId, answer: AuthAnswer) {
+    pub fn answer(
+        &mut self,
+        cx: &mut Context<'_>,
+        node: NodeId,
+        conn: ConnId,
+        answer: ConnectingAnswer,
+    ) {
         let Some(id) = self.find(node, conn) else { return };
         let session = &mut self.entry(id).session;
         match answer {
-            AuthAnswer::Start { method, preferred_modes, payload } => {
+            ConnectingAnswer::Start { method, preferred_modes, payload } => {
                 session.authenticate(method, preferred_modes, payload);
             }
-            AuthAnswer::More { payload } => session.continue_auth(payload),
-            AuthAnswer::Finished { session_key, connection_secret } => {
+            ConnectingAnswer::More { payload } => session.continue_auth(payload),
+            ConnectingAnswer::Finish { session_key, connection_secret } => {
                 session.finish_auth(&session_key, &connection_secret);
             }
-            AuthAnswer::GivesUp => session.refuse_auth(CloseReason::Signature),
+            ConnectingAnswer::Refuse => session.refuse_auth(CloseReason::Signature),
         }
         self.drive(cx, id);
     }
@@ -405,10 +413,10 @@ impl Wired {
 fn auth_arrival(event: Event) -> Option<Arrival> {
     Some(match event {
         Event::AuthRequest(request) => Arrival::Auth(request),
-        Event::AuthBegin => Arrival::Connecting(AuthStep::Begin),
-        Event::AuthMore { payload } => Arrival::Connecting(AuthStep::More { payload }),
-        Event::AuthDone { global_id, mode, payload } => {
-            Arrival::Connecting(AuthStep::Done { global_id, mode, payload })
+        Event::AuthBegin => Arrival::Connecting(ConnectingStep::Begin),
+        Event::AuthMore { payload } => Arrival::Connecting(ConnectingStep::More { payload }),
+        Event::AuthDone { global_id, payload, .. } => {
+            Arrival::Connecting(ConnectingStep::Done { global_id, payload })
         }
         _ => return None,
     })

@@ -6,7 +6,7 @@ use block::device::{BLOCK, Device};
 use block::disk::{Driver, Faults, FaultyDisk, ReadFault};
 use block::superblock::all_slots;
 use block::{BlockStore, StoreFailure};
-use engine::Time;
+use engine::{Storage, Time};
 use std::collections::VecDeque;
 use stdx::Prng;
 use store::{Completion, ObjectStore, Request};
@@ -142,7 +142,7 @@ impl BlockDisk {
     }
 }
 
-impl Disk for BlockDisk {
+impl Storage for BlockDisk {
     type Request = Request;
     type Completion = Completion;
 
@@ -151,6 +151,30 @@ impl Disk for BlockDisk {
         self.store.submit(now, request);
     }
 
+    fn poll_completion(&mut self) -> Option<Completion> {
+        self.completions.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        match self.completions.is_empty() {
+            true => self.disk.next_event().into_iter().chain(self.store.poll_timeout()).min(),
+            false => Some(Time::ZERO),
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.disk.advance(now);
+        while let Some(done) = self.disk.poll() {
+            self.store.handle_io(now, done);
+        }
+        if self.store.poll_timeout().is_some_and(|due| due <= now) {
+            self.store.handle_timeout(now);
+        }
+        self.pump(now);
+    }
+}
+
+impl Disk for BlockDisk {
     /// What was submitted in one turn shares a batch of the log.
     fn end_turn(&mut self, now: Time) {
         let one_in = self.shape.checkpoint_one_in;
@@ -161,28 +185,6 @@ impl Disk for BlockDisk {
         if self.prng.chance(1, CHECK_ONE_IN) {
             self.check_invariants();
         }
-    }
-
-    fn poll_completion(&mut self) -> Option<Completion> {
-        self.completions.pop_front()
-    }
-
-    fn next_event(&self) -> Option<Time> {
-        match self.completions.is_empty() {
-            true => self.disk.next_event().into_iter().chain(self.store.poll_timeout()).min(),
-            false => Some(Time::ZERO),
-        }
-    }
-
-    fn advance(&mut self, now: Time) {
-        self.disk.advance(now);
-        while let Some(done) = self.disk.poll() {
-            self.store.handle_io(now, done);
-        }
-        if self.store.poll_timeout().is_some_and(|due| due <= now) {
-            self.store.handle_timeout(now);
-        }
-        self.pump(now);
     }
 
     fn crash(&mut self) {

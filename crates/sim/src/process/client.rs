@@ -1,13 +1,12 @@
 //! A client's process: the native client and the requests that its user waits for.
 
-use super::{Disk, Hosted, ImageUser, Process, ProcessOutput, delegate_process};
+use super::{Disk, Hosted, ImageUser, Process, delegate_life};
 use crate::history::ObjectId;
 use crate::model::{Action, ActorId};
-use crate::network::{AuthAnswer, AuthStep};
 use crate::snapshots::SnapshotAction;
 use auth::Entropy;
 use bytes::Bytes;
-use engine::{AuthRequest, ConnId, Daemon, Duration, Message, Peer, Time};
+use engine::{Duration, Node, NodeOutput, Storage, Time, sessions_go_to};
 use rados::{
     Client, CommandOutput, CommandTarget, Completion, Config, OpId, Operation, OperationReply,
     Place, PoolRequest, Reply, WatchEvent, WatchId,
@@ -52,7 +51,7 @@ pub enum Told {
 #[derive(Debug, Default)]
 pub struct NoDisk;
 
-impl Disk for NoDisk {
+impl Storage for NoDisk {
     type Request = ();
     type Completion = ();
 
@@ -61,13 +60,9 @@ impl Disk for NoDisk {
     fn poll_completion(&mut self) -> Option<()> {
         None
     }
+}
 
-    fn next_event(&self) -> Option<Time> {
-        None
-    }
-
-    fn advance(&mut self, _now: Time) {}
-
+impl Disk for NoDisk {
     fn crash(&mut self) {}
 }
 
@@ -316,39 +311,14 @@ impl ClientProcess {
             ),
         })
     }
-
-    fn try_authenticate(
-        &mut self,
-        now: Time,
-        conn: ConnId,
-        step: AuthStep,
-    ) -> Result<AuthAnswer, rados::AuthFailure> {
-        let Some(client) = &mut self.hosted.daemon else { return Ok(AuthAnswer::GivesUp) };
-        Ok(match step {
-            AuthStep::Begin => {
-                let start = client.begin_auth(conn)?;
-                AuthAnswer::Start {
-                    method: start.method,
-                    preferred_modes: start.preferred_modes,
-                    payload: start.payload,
-                }
-            }
-            AuthStep::More { payload } => {
-                AuthAnswer::More { payload: client.continue_auth(conn, &payload)? }
-            }
-            AuthStep::Done { global_id, payload, .. } => {
-                let secrets = client.finish_auth(now, conn, global_id, &payload)?;
-                AuthAnswer::Finished {
-                    session_key: secrets.session_key,
-                    connection_secret: secrets.connection_secret,
-                }
-            }
-        })
-    }
 }
 
-impl Process for ClientProcess {
-    delegate_process!();
+impl Node for ClientProcess {
+    sessions_go_to!(hosted);
+
+    fn poll_output(&mut self, now: Time) -> Option<NodeOutput> {
+        self.hosted.poll_output(now)
+    }
 
     fn handle_timeout(&mut self, now: Time) {
         if self.hosted.poll_timeout().is_some_and(|due| due <= now) {
@@ -363,10 +333,10 @@ impl Process for ClientProcess {
         let of_image = self.image_user.as_ref().and_then(|user| user.poll_timeout());
         self.hosted.poll_timeout().into_iter().chain(of_image).min()
     }
+}
 
-    fn authenticate(&mut self, now: Time, conn: ConnId, step: AuthStep) -> AuthAnswer {
-        self.try_authenticate(now, conn, step).unwrap_or(AuthAnswer::GivesUp)
-    }
+impl Process for ClientProcess {
+    delegate_life!();
 
     fn check_invariants(&self) {}
 }

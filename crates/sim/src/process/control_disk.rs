@@ -11,7 +11,7 @@
 
 use super::Disk;
 use crate::cluster::MON_NAMES;
-use engine::{Duration, Time};
+use engine::{Duration, Storage, Time};
 use mon::control::{CommitError, Completion, LeaseError, MemControl, Request, Transaction};
 use mon::{HighWater, HighWaterGauge};
 use std::cell::RefCell;
@@ -332,7 +332,7 @@ fn failed(token: u64) -> Completion {
     Completion::Committed { token, outcome: Err(CommitError::Failed { reason }) }
 }
 
-impl Disk for ControlDisk {
+impl Storage for ControlDisk {
     type Request = Request;
     type Completion = Completion;
 
@@ -351,14 +351,14 @@ impl Disk for ControlDisk {
         Some(completion)
     }
 
-    fn next_event(&self) -> Option<Time> {
+    fn poll_timeout(&self) -> Option<Time> {
         let request = self.queue.front().map(|(due, ..)| *due);
         let failure = self.failures.front().map(|(due, _)| *due);
         let due = [request, failure, self.next_change()].into_iter().flatten().min();
         due.map(|due| due + self.ahead)
     }
 
-    fn advance(&mut self, clock: Time) {
+    fn handle_timeout(&mut self, clock: Time) {
         let now = self.set_clock(clock);
         while self.next_change().is_some_and(|due| due <= now) {
             let change = self.shared.borrow_mut().watchers[self.number].pop_front();
@@ -371,7 +371,9 @@ impl Disk for ControlDisk {
             self.completions.extend(self.failures.pop_front().map(|(_, completion)| completion));
         }
     }
+}
 
+impl Disk for ControlDisk {
     fn crash(&mut self) {
         let survivors = self.prng.below(self.queue.len() as u64 + 1);
         let requests: Vec<_> = self.queue.drain(..).take(survivors as usize).collect();

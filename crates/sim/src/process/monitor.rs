@@ -1,8 +1,7 @@
 //! The monitor's process.
 
-use super::{ControlDisk, Hosted, Process, ProcessOutput, delegate_process, delegate_time};
-use crate::network::{AuthAnswer, AuthStep};
-use engine::{AuthRequest, ConnId, Daemon, Message, Peer, Time};
+use super::{ControlDisk, Hosted, Process, delegate_life, delegate_time};
+use engine::{Node, NodeOutput, Time, sessions_go_to};
 use mon::{Monitor, Settings};
 
 pub struct MonitorProcess {
@@ -26,14 +25,17 @@ impl MonitorProcess {
     }
 }
 
-impl Process for MonitorProcess {
-    delegate_process!();
+impl Node for MonitorProcess {
+    sessions_go_to!(hosted);
     delegate_time!();
 
-    /// A monitor opens no sessions.
-    fn authenticate(&mut self, _now: Time, _conn: ConnId, _step: AuthStep) -> AuthAnswer {
-        AuthAnswer::GivesUp
+    fn poll_output(&mut self, now: Time) -> Option<NodeOutput> {
+        self.hosted.poll_output(now)
     }
+}
+
+impl Process for MonitorProcess {
+    delegate_life!();
 
     fn check_invariants(&self) {}
 }

@@ -1,8 +1,7 @@
 //! An OSD's process.
 
-use super::{Hosted, Process, ProcessOutput, StoreDisk, delegate_process, delegate_time};
-use crate::network::{AuthAnswer, AuthStep};
-use engine::{AuthRequest, ConnId, Daemon, Message, Peer, Time};
+use super::{Hosted, Process, StoreDisk, delegate_life, delegate_time};
+use engine::{Node, NodeOutput, Time, sessions_go_to};
 use osd::{Config, Osd};
 use types::EntityAddrVec;
 
@@ -23,14 +22,17 @@ impl OsdProcess {
     }
 }
 
-impl Process for OsdProcess {
-    delegate_process!();
+impl Node for OsdProcess {
+    sessions_go_to!(hosted);
     delegate_time!();
 
-    /// Daemons do not prove who they are to each other.
-    fn authenticate(&mut self, _now: Time, _conn: ConnId, _step: AuthStep) -> AuthAnswer {
-        AuthAnswer::GivesUp
+    fn poll_output(&mut self, now: Time) -> Option<NodeOutput> {
+        self.hosted.poll_output(now)
     }
+}
+
+impl Process for OsdProcess {
+    delegate_life!();
 
     fn check_invariants(&self) {
         if let Some(osd) = &self.hosted.daemon {

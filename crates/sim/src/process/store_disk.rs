@@ -4,7 +4,7 @@ use super::Disk;
 use super::block_disk::BlockDisk;
 use super::contents::{self, Contents};
 use crate::stores::StoreKind;
-use engine::Time;
+use engine::{Storage, Time};
 use store::crash::CrashStore;
 use store::{Completion, ObjectStore, Request};
 
@@ -121,7 +121,7 @@ impl StoreDisk {
     }
 }
 
-impl Disk for StoreDisk {
+impl Storage for StoreDisk {
     type Request = Request;
     type Completion = Completion;
 
@@ -129,14 +129,6 @@ impl Disk for StoreDisk {
         match &mut self.store {
             Store::Crash(store) => store.submit(now, request),
             Store::Block(disk) => disk.submit(now, request),
-        }
-    }
-
-    fn end_turn(&mut self, now: Time) {
-        if let Store::Block(disk) = &mut self.store
-            && !self.is_stopped
-        {
-            disk.end_turn(now);
         }
     }
 
@@ -150,23 +142,33 @@ impl Disk for StoreDisk {
         }
     }
 
-    fn next_event(&self) -> Option<Time> {
+    fn poll_timeout(&self) -> Option<Time> {
         if self.is_stopped {
             return None;
         }
         match &self.store {
             Store::Crash(store) => store.next_event(),
-            Store::Block(disk) => disk.next_event(),
+            Store::Block(disk) => disk.poll_timeout(),
         }
     }
 
-    fn advance(&mut self, now: Time) {
+    fn handle_timeout(&mut self, now: Time) {
         if self.is_stopped {
             return;
         }
         match &mut self.store {
             Store::Crash(store) => store.advance(now),
-            Store::Block(disk) => disk.advance(now),
+            Store::Block(disk) => disk.handle_timeout(now),
+        }
+    }
+}
+
+impl Disk for StoreDisk {
+    fn end_turn(&mut self, now: Time) {
+        if let Store::Block(disk) = &mut self.store
+            && !self.is_stopped
+        {
+            disk.end_turn(now);
         }
     }
 

@@ -9,6 +9,7 @@ use crate::stores::StoreKind;
 use block::device::BLOCK;
 use bytes::Bytes;
 use engine::Duration;
+use engine::Storage;
 use stdx::Prng;
 use store::{Change, Collection, Request, RequestKind, Transaction};
 use types::{HObject, PgId, PoolId};

@@ -3,16 +3,15 @@
 
 use super::{Body, World};
 use crate::network::NodeId;
-use crate::process::ProcessOutput;
-use engine::{ConnId, Message};
+use engine::{ConnId, Message, NodeOutput};
 use wire::{MessageBody, OsdReply, OsdRequest};
 
 impl World {
-    pub(super) fn note_sent(&mut self, node: NodeId, output: &ProcessOutput) {
+    pub(super) fn note_sent(&mut self, node: NodeId, output: &NodeOutput) {
         if !self.scenario.trials.resends {
             return;
         }
-        let ProcessOutput::Send { conn, message } = output else { return };
+        let NodeOutput::Send { conn, message } = output else { return };
         let Body::Client(client) = &self.nodes[node].body else { return };
         if message.kind == OsdRequest::KIND && client.waits_for_request(message.tid) {
             self.sent.insert((node, message.tid), (*conn, message.clone()));

@@ -5,6 +5,7 @@ use crate::cluster;
 use crate::network::NodeId;
 use crate::process::Disk;
 use bytes::Bytes;
+use engine::Storage;
 use osd::Osd;
 use pg::snaps::{SNAPSET_ATTR, SnapSet, index_pairs};
 use pg::{Pg, is_meta_object, meta_object};

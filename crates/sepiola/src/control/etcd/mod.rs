@@ -22,9 +22,9 @@ pub use options::{EtcdOptions, FILE_MODE, PREFIX_DEFAULT};
 
 use super::mark::MarkKeeper;
 use crate::connection::fill_random;
-use crate::host::Storage;
 use anyhow::{Context, Result, anyhow};
 use client::{COMMIT_PATIENCE, Client};
+use engine::Storage;
 use engine::Time;
 use mon::control::{CommitError, Completion, Entry, LeaseId, Request, Revision, Transaction};
 use std::cell::RefCell;

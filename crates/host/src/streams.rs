@@ -1,7 +1,7 @@
 //! Streams: connections for other protocols than msgr, which a daemon serves byte by byte.
 
-use super::core::Core;
-use super::node::Hosted;
+use crate::core::Core;
+use crate::node::Hosted;
 use anyhow::{Context, Result};
 use bytes::{Bytes, BytesMut};
 use rt::{Event, ListenerId, Reactor, SocketId};
@@ -44,7 +44,7 @@ pub enum StreamOutput {
 
 /// Daemons by stream.
 #[derive(Debug, Default)]
-pub(super) struct Streams {
+pub(crate) struct Streams {
     listeners: FastMap<ListenerId, usize>,
     sockets: FastMap<SocketId, usize>,
 }

@@ -1,8 +1,8 @@
 //! Daemons that echo, on cores that are turned by hand: over local links, mailboxes and sockets.
 
 use super::*;
-use crate::host::StorageIo;
-use engine::{AuthRequest, AuthVerdict, ConnectingAnswer, ConnectingStep, Message, Policy};
+use crate::StorageIo;
+use engine::{AuthRequest, AuthVerdict, ConnectingAnswer, ConnectingStep, Message, Node, Policy};
 use rt::{AlignedBuffer, DIRECT_ALIGNMENT, DiskRequest};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -77,11 +77,7 @@ impl EchoNode {
     }
 }
 
-impl Hosted for EchoNode {
-    fn participant(&self) -> ParticipantName {
-        self.participant
-    }
-
+impl Node for EchoNode {
     fn handle_auth(&mut self, _now: Time, conn: ConnId, _request: AuthRequest) {
         let verdict = AuthVerdict::Done {
             name: EntityName::new(self.expects, "test".to_owned()),
@@ -137,6 +133,20 @@ impl Hosted for EchoNode {
         self.called += 1;
     }
 
+    fn poll_output(&mut self, _now: Time) -> Option<NodeOutput> {
+        self.outputs.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.due
+    }
+}
+
+impl Hosted for EchoNode {
+    fn participant(&self) -> ParticipantName {
+        self.participant
+    }
+
     fn pump_storage(&mut self, _now: Time) -> bool {
         false
     }
@@ -148,14 +158,6 @@ impl Hosted for EchoNode {
 
     fn handle_io(&mut self, _now: Time, token: u64, result: DiskResult) {
         self.done.push((token, result.unwrap()));
-    }
-
-    fn poll_output(&mut self, _now: Time) -> Option<NodeOutput> {
-        self.outputs.pop_front()
-    }
-
-    fn poll_timeout(&self) -> Option<Time> {
-        self.due
     }
 }
 

@@ -4,13 +4,13 @@
 //! bytes of each socket and all disk operations to the kernel in one system call. A daemon without inputs in
 //! a turn is not polled, so the cost of a turn depends on its events, not on the number of daemons.
 
-use super::links::{Directory, LinkEnd, LocalMessage, NodeAddress, Outbox};
-use super::node::{Hosted, NodeOutput};
-use super::streams::{StreamEvent, Streams};
-use super::wire::{Listening, Wire, WireEvent, WireId};
+use crate::links::{Directory, LinkEnd, LocalMessage, NodeAddress, Outbox};
+use crate::node::Hosted;
+use crate::streams::{StreamEvent, Streams};
+use crate::wire::{Listening, Wire, WireEvent, WireId};
 use anyhow::{Context, Result};
 use bytes::Bytes;
-use engine::{ConnId, ConnectTarget, Peer, Time};
+use engine::{ConnId, ConnectTarget, NodeOutput, Peer, Time};
 use rt::{
     Clock, Config, DiskFile, DiskResult, Event, FileId, ListenerId, Mailbox, Reactor, Sender,
     Waker, mailbox,
@@ -87,8 +87,8 @@ pub struct Core<N> {
     config: CoreConfig,
     clock: Clock,
     now: Time,
-    pub(super) reactor: Reactor,
-    pub(super) streams: Streams,
+    pub(crate) reactor: Reactor,
+    pub(crate) streams: Streams,
     wire: Wire,
     slots: Vec<Slot<N>>,
     next_accepted: u64,
