@@ -145,6 +145,8 @@ pub struct World {
     pub bad_disks: BTreeSet<NodeId>,
     /// OSDs whose disks something else fills.
     filled: BTreeSet<NodeId>,
+    /// Nodes whose ballast was removed; a crash may undo that.
+    emptied: BTreeSet<NodeId>,
     /// OSDs whose disks fail to read once.
     pub failing_reads: BTreeSet<NodeId>,
     /// Requests that clients wait for, by client and number, where they may be sent again.
@@ -234,6 +236,7 @@ impl World {
             tally: BTreeMap::new(),
             bad_disks: BTreeSet::new(),
             filled: BTreeSet::new(),
+            emptied: BTreeSet::new(),
             failing_reads: BTreeSet::new(),
             sent: BTreeMap::new(),
             over_quota: None,

@@ -61,16 +61,23 @@ impl World {
         self.change_behind(node, pieces.map(write).collect());
     }
 
-    /// The disk has room again.
+    /// Removes the ballast; later, if the store takes no writes now.
     pub(super) fn unfill(&mut self, node: NodeId) {
         if !self.filled.contains(&node) {
             return;
         }
-        if !self.nodes[node].process().is_up() {
+        if !self.nodes[node].process().is_up() || self.bad_disks.contains(&node) {
             return self.agenda.after(PATIENCE, Event::Fault(Fault::Unfill(node)));
         }
         self.filled.remove(&node);
+        self.emptied.insert(node);
         self.change_behind(node, vec![Change::Remove { object: ballast() }]);
+    }
+
+    /// Removes all ballast, also where a crash undid an earlier removal.
+    pub(super) fn unfill_all(&mut self) {
+        self.filled.append(&mut self.emptied);
+        self.filled.clone().into_iter().for_each(|node| self.unfill(node));
     }
 
     /// Each is a transaction of its own. No answer is awaited; some may say that there is no room.

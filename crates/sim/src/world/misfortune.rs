@@ -191,9 +191,7 @@ impl World {
         let all: Vec<NodeId> = (0..self.nodes.len()).collect();
         self.resume(&all);
         self.fault(Fault::Start(all));
-        for node in self.filled.clone() {
-            self.unfill(node);
-        }
+        self.unfill_all();
         self.settle();
     }
 }
