@@ -124,11 +124,11 @@ impl Osd {
     }
 
     /// The service's rotating secrets, sealed with this OSD's key.
-    pub(crate) fn take_sealed_secrets(&mut self, payload: &[u8]) {
+    pub(crate) fn take_sealed_secrets(&mut self, now: Time, payload: &[u8]) {
         let Some(key) = self.config.key.clone() else { return };
         let client = CephxClient::new(EntityName::osd(self.config.id.0), key, &[]);
         match client.handle_rotating(payload) {
-            Ok(secrets) => self.secrets = secrets,
+            Ok(secrets) => self.set_secrets(now, secrets),
             Err(error) => tracing::error!(%error, "the monitor's secrets cannot be opened"),
         }
     }

@@ -90,10 +90,10 @@ impl Osd {
         match message.kind {
             Command::KIND => self.take_command(conn, message.tid, Command::decode(message)?),
             RotatingSecretsMessage::KIND if self.monitor.is(conn) => {
-                self.take_secrets(&RotatingSecretsMessage::decode(message)?);
+                self.take_secrets(self.now, &RotatingSecretsMessage::decode(message)?);
             }
             AuthReply::KIND if self.monitor.is(conn) => {
-                self.take_sealed_secrets(&AuthReply::decode(message)?.payload);
+                self.take_sealed_secrets(self.now, &AuthReply::decode(message)?.payload);
             }
             _ => {}
         }

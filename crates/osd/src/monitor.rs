@@ -65,9 +65,13 @@ impl Osd {
         let what = what.map(|(what, start)| (what.to_owned(), SubscribeItem { start, flags: 0 }));
         let hostname = self.config.hostname.clone();
         self.send(conn, MonSubscribe { what: what.into(), hostname }.encode(SUPPORTED));
+        self.ask_for_secrets(conn);
+        self.report_again(now);
+    }
+
+    fn ask_for_secrets(&mut self, conn: ConnId) {
         let secrets = RotatingSecretsRequest { service: EntityType::OSD.0.into() };
         self.send(conn, secrets.encode(SUPPORTED));
-        self.report_again(now);
     }
 
     /// The first map that is not here; zero for any.
@@ -125,7 +129,12 @@ impl Osd {
         self.monitor.next_attempt = None;
         match self.monitor.conn() {
             None => self.connect_to_monitor(),
-            Some(_) if self.stage == Stage::Booting => self.boot(now),
+            Some(conn) if self.stage == Stage::Booting => {
+                if self.lacks_secrets() {
+                    self.ask_for_secrets(conn);
+                }
+                self.boot(now);
+            }
             Some(_) => {}
         }
     }
@@ -193,10 +202,14 @@ impl Osd {
         }
     }
 
-    /// Reports for duty; again after a while if the map does not show it.
+    /// Reports for duty; again after a while if the map does not show it. Other OSDs connect once it does, and count a
+    /// refusal as the end of this one: so not before it can tell whom to let in.
     fn boot(&mut self, now: Time) {
         let Some(conn) = self.monitor.conn() else { return };
         self.monitor.next_attempt = Some(now + limits::BOOT_RETRY);
+        if self.lacks_secrets() {
+            return;
+        }
         let config = &self.config;
         let metadata = [
             ("ceph_version", VERSION.to_owned()),
@@ -236,10 +249,22 @@ impl Osd {
         self.send(conn, boot.encode(SUPPORTED));
     }
 
-    pub(crate) fn take_secrets(&mut self, message: &RotatingSecretsMessage) {
+    fn lacks_secrets(&self) -> bool {
+        !self.config.auth_none && self.secrets.is_empty()
+    }
+
+    pub(crate) fn take_secrets(&mut self, now: Time, message: &RotatingSecretsMessage) {
         match codec::decode_all::<RotatingSecrets>("secrets", &message.secrets) {
-            Ok(secrets) => self.secrets = secrets,
+            Ok(secrets) => self.set_secrets(now, secrets),
             Err(error) => tracing::error!(%error, "the monitor's secrets do not decode"),
+        }
+    }
+
+    pub(crate) fn set_secrets(&mut self, now: Time, secrets: RotatingSecrets) {
+        let lacked = self.lacks_secrets();
+        self.secrets = secrets;
+        if lacked && self.stage == Stage::Booting {
+            self.boot(now);
         }
     }
 

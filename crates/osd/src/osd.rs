@@ -297,14 +297,14 @@ impl Osd {
                 self.take_maps(now, OsdMapMessage::decode(&message)?);
             }
             RotatingSecretsMessage::KIND if self.monitor.is(conn) => {
-                self.take_secrets(&RotatingSecretsMessage::decode(&message)?);
+                self.take_secrets(now, &RotatingSecretsMessage::decode(&message)?);
             }
             wire::Config::KIND if self.monitor.is(conn) => {
                 self.take_config(now, &wire::Config::decode(&message)?);
             }
             Heartbeat::KIND => self.take_heartbeat(now, conn, &Heartbeat::decode(&message)?),
             AuthReply::KIND if self.monitor.is(conn) => {
-                self.take_sealed_secrets(&AuthReply::decode(&message)?.payload);
+                self.take_sealed_secrets(now, &AuthReply::decode(&message)?.payload);
             }
             ReportAgain::KIND if self.monitor.is(conn) => self.report_again(now),
             StatsAck::KIND if self.monitor.is(conn) => {

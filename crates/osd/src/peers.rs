@@ -207,8 +207,11 @@ impl Osd {
     ) -> codec::Result<()> {
         match self.group_sender(conn, &message) {
             Some(from) => self.deliver_group_message(now, conn, from, message),
+            // What a session said that has ended meanwhile, be it by this OSD, means nothing any more.
             None => {
-                tracing::warn!(?conn, "only OSDs may speak as members of a group");
+                if self.sessions.contains_key(&conn) {
+                    tracing::warn!(?conn, "only OSDs may speak as members of a group");
+                }
                 Ok(())
             }
         }

@@ -1,8 +1,8 @@
 //! A new map is told to the groups a bounded number at a time, so that an OSD with very many of them neither looks silent
 //! meanwhile nor holds its core.
 //!
-//! No input is taken before all groups know the map, but for heartbeats: inputs wait in their order. So nothing sees that
-//! it takes several turns. If too much would wait, all is done at once.
+//! No input is taken before all groups know the map, but for heartbeats and secrets: inputs wait in their order. So nothing
+//! sees that it takes several turns. If too much would wait, all is done at once.
 
 use crate::{Osd, limits};
 use engine::{ConnId, Message, Peer, Time};
@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use store::Completion;
 use types::PgId;
-use wire::internal::Heartbeat;
-use wire::{MessageBody, OsdMapMessage};
+use wire::internal::{Heartbeat, RotatingSecrets};
+use wire::{AuthReply, MessageBody, OsdMapMessage};
 
 /// The continuation when all groups know the map.
 #[derive(Debug, Clone, Copy)]
@@ -105,7 +105,7 @@ impl Osd {
     }
 
     pub(crate) fn hold_message_input(&mut self, now: Time, conn: ConnId, message: Message) {
-        if !self.is_behind() || message.kind == Heartbeat::KIND {
+        if !self.is_behind() || self.is_urgent(conn, message.kind) {
             self.take_message(now, conn, message);
             return self.finish_input(now);
         }
@@ -113,6 +113,13 @@ impl Osd {
             self.note_offered(conn, pg::message::sender_epoch(&message).ok());
         }
         self.hold(now, Input::Message(conn, message));
+    }
+
+    /// Whether a message changes nothing that groups know, and others depend on it: heartbeats, and the secrets without
+    /// which this OSD refuses all that the map has told of it.
+    fn is_urgent(&self, conn: ConnId, kind: u16) -> bool {
+        let has_secrets = [RotatingSecrets::KIND, AuthReply::KIND].contains(&kind);
+        kind == Heartbeat::KIND || has_secrets && self.monitor.is(conn)
     }
 
     pub(crate) fn hold_closed(&mut self, now: Time, conn: ConnId) {

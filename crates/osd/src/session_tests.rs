@@ -104,6 +104,28 @@ fn an_authorizer_proves_who_comes_and_what_it_may_do() {
 }
 
 #[test]
+fn an_osd_reports_for_duty_when_it_can_tell_whom_to_let_in() {
+    let mut lone = Lone::new();
+    let take_down = |increment: &mut maps::Incremental| {
+        increment.new_state.insert(OsdId(0), maps::OsdState::UP);
+    };
+    lone.publish(take_down);
+    assert_eq!(lone.boots, 0, "it would refuse all others");
+    let mut entropy = Entropy::from_seed([9; 32]);
+    let (_, secrets) = ticket_holder(lone.now.wall(), &mut entropy);
+    lone.tell_secrets(secrets.service(EntityType::OSD).unwrap());
+    lone.tell_secrets(secrets.service(EntityType::OSD).unwrap());
+    assert_eq!(lone.boots, 1);
+
+    let mut lone = Lone::with(MemStore::new(), true);
+    lone.publish(take_down);
+    assert_eq!(
+        lone.boots, 2,
+        "where nothing is proven it is ready at once, and when it was marked down"
+    );
+}
+
+#[test]
 fn who_proves_nothing_is_refused_unless_nothing_is_asked_for() {
     let name: EntityName = "client.a".parse().unwrap();
     let asserted = codec::encode_to_bytes(&NoneAuthorizer { name: name.clone(), global_id: 5 });
@@ -612,6 +634,13 @@ fn a_map_is_told_to_few_groups_in_one_turn_and_heartbeats_are_answered_meanwhile
     let beat = wire::internal::Heartbeat { is_answer: false, stamp: 7, epoch: lone.map.epoch };
     lone.deliver(conn, beat.encode(SUPPORTED));
     assert_eq!(lone.beats, 1, "a heartbeat is answered");
+    let mut entropy = Entropy::from_seed([9; 32]);
+    let (client, secrets) = ticket_holder(lone.now.wall(), &mut entropy);
+    let authorizer = client.authorizer(EntityType::OSD, &mut entropy).unwrap();
+    lone.tell_secrets(secrets.service(EntityType::OSD).unwrap());
+    let verdict = lone.authenticate(start(METHOD_CEPHX, authorizer.payload().to_vec()));
+    assert!(matches!(verdict, AuthVerdict::More { .. }), "others are let in");
+    assert!(lone.osd.placing.is_on());
     lone.wait(2);
     assert!(lone.osd.placing.turns - before >= 4);
     assert_eq!(lone.replies.pop_front().map(|(known, _)| known), Some(tid));

@@ -55,6 +55,10 @@ pub(super) struct SealingSecret<'a> {
 }
 
 impl RotatingSecrets {
+    pub fn is_empty(&self) -> bool {
+        self.secrets.is_empty()
+    }
+
     /// Adds secrets until three are there and the current one has not expired. Tells whether
     /// anything changed.
     pub fn rotate(

@@ -147,7 +147,7 @@ impl World {
             monitors: vec![EntityAddrVec::default()],
             key: None,
             uuid: types::Uuid::default(),
-            auth_none: false,
+            auth_none: true,
             connection_modes: vec![1, 2],
             hostname: "host".to_owned(),
             sizes: crate::Sizes::default(),

@@ -17,8 +17,8 @@ use wire::internal::{
 };
 use wire::op::request_flags;
 use wire::{
-    Command, CommandReply, MessageBody, OsdAlive, OsdFailure, OsdMapMessage, OsdMarkMeDown, OsdOp,
-    OsdReply, OsdRequest, ShardPgId, WatchNotify,
+    Command, CommandReply, MessageBody, OsdAlive, OsdBoot, OsdFailure, OsdMapMessage, OsdMarkMeDown,
+    OsdOp, OsdReply, OsdRequest, ShardPgId, WatchNotify,
 };
 
 pub const POOL: PoolId = PoolId(1);
@@ -48,6 +48,8 @@ pub struct Lone {
     pub slow: SlowRequests,
     /// Heartbeats that it answered.
     pub beats: usize,
+    /// How often the OSD reported for duty.
+    pub boots: usize,
     /// Numbers of the reports, and how much each said is available.
     pub reports: Vec<(u64, u64)>,
     /// What this OSD wrote into the cluster's log.
@@ -107,6 +109,7 @@ impl Lone {
             health: BTreeMap::new(),
             slow: SlowRequests::default(),
             beats: 0,
+            boots: 0,
             reports: Vec::new(),
             logged: Vec::new(),
             images: Vec::new(),
@@ -415,6 +418,7 @@ impl Lone {
             Heartbeat::KIND => {
                 self.beats += usize::from(Heartbeat::decode(message).unwrap().is_answer);
             }
+            OsdBoot::KIND => self.boots += 1,
             OsdMarkMeDown::KIND => self.leaves.push(OsdMarkMeDown::decode(message).unwrap()),
             StatsReport::KIND => {
                 let report = StatsReport::decode(message).unwrap();
