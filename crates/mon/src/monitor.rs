@@ -13,6 +13,7 @@
 
 mod asking;
 pub mod balance;
+mod boots;
 mod clocks;
 mod committing;
 mod connecting;
@@ -62,6 +63,7 @@ use crate::state::State;
 use crate::statistics::Statistics;
 use asking::Registries;
 use auth::{CephxPolicy, ClientAuthorizer, Entropy};
+use boots::Boots;
 use clocks::ClockChecks;
 use committing::{InFlight, Sync};
 use election::Candidacy;
@@ -130,6 +132,7 @@ pub struct Monitor {
     /// Where CRUSH puts groups, as of the map that the balancer looked at last.
     placement: RawTable,
     liveness: Liveness,
+    boots: Boots,
     failures: Failures,
     flapping: Flapping,
     health_seen: HealthSeen,
@@ -197,6 +200,7 @@ impl Monitor {
             overview,
             placement: RawTable::default(),
             liveness: Liveness::default(),
+            boots: Boots::default(),
             failures: Failures::default(),
             flapping: Flapping::default(),
             health_seen: HealthSeen::default(),
@@ -359,6 +363,8 @@ impl Daemon for Monitor {
             self.tend_candidacy(now);
             self.keep_house(now);
             self.pump(now);
+        } else if self.boots.due().is_some_and(|due| due <= now) {
+            self.pump(now);
         }
     }
 
@@ -367,7 +373,7 @@ impl Daemon for Monitor {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        let due = [self.sync.due(), self.relay.due(), self.next_tick];
+        let due = [self.sync.due(), self.relay.due(), self.boots.due(), self.next_tick];
         due.into_iter().flatten().min()
     }
 }

@@ -176,6 +176,43 @@ fn an_osd_that_returns_unnoticed_ends_its_old_life_first() {
 }
 
 #[test]
+fn osds_that_were_killed_together_come_up_in_one_map() {
+    let mut cluster = Cluster::healthy();
+    let before = cluster.epoch();
+    let kill = |cluster: &mut Cluster, osd| {
+        cluster.monitor.handle_closed(cluster.now, Cluster::osd_conn(osd));
+        cluster.drain();
+    };
+    let up_from = |cluster: &Cluster, osd| {
+        cluster.monitor.state().osdmap.osd(OsdId(osd)).unwrap().info.up_from
+    };
+    (0..3).for_each(|osd| kill(&mut cluster, osd));
+    cluster.boot_as(1, 2);
+    cluster.boot_as(0, 2);
+    assert_eq!(cluster.epoch(), before, "osd.2 has lost its session as well");
+    cluster.boot_as(2, 2);
+    let up = before.next().next();
+    assert_eq!(cluster.epoch(), up, "the old lives end in one map, the new ones begin in one");
+    assert!((0..3).all(|osd| up_from(&cluster, osd) == up));
+
+    // One that does not come is not waited for.
+    (0..3).for_each(|osd| kill(&mut cluster, osd));
+    cluster.boot_as(0, 3);
+    cluster.boot_as(1, 3);
+    cluster.advance(Duration::from_secs(1));
+    assert_eq!(cluster.epoch(), up);
+    cluster.advance(Duration::from_secs(2));
+    let up = up.next().next();
+    assert_eq!((up_from(&cluster, 0), up_from(&cluster, 1)), (up, up));
+
+    // One alone waits for nobody.
+    cluster.boot_as(2, 3);
+    kill(&mut cluster, 1);
+    cluster.boot_as(1, 4);
+    assert_eq!(up_from(&cluster, 1), cluster.epoch());
+}
+
+#[test]
 fn an_osd_says_goodbye_and_is_answered() {
     let mut cluster = Cluster::healthy();
     let target_addrs = cluster.monitor.state().osdmap.client_addrs(OsdId(2)).unwrap().clone();

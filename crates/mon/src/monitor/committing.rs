@@ -149,6 +149,7 @@ impl Monitor {
 
     /// Runs operations until one has to wait for its transaction.
     pub(super) fn pump(&mut self, now: Time) {
+        self.release_boots(now);
         while self.in_flight.is_none() && self.sync == Sync::Current {
             if !matches!(self.phase, Phase::Serving) {
                 return;

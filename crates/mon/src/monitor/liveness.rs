@@ -70,6 +70,10 @@ impl Liveness {
         }
     }
 
+    pub fn without_session(&self) -> impl Iterator<Item = OsdId> {
+        self.lost.keys().copied()
+    }
+
     /// OSDs that have been without a session for too long.
     pub fn overdue(&self, now: Time) -> impl Iterator<Item = OsdId> {
         self.lost

@@ -55,7 +55,7 @@ pub(super) struct Boot {
 
 /// Boots and reports that share a map, at most: each may write what it is on, remove what it complained of, and say
 /// something in the log, all in one transaction.
-const SHARED_MAX: usize = 300;
+pub(super) const SHARED_MAX: usize = 300;
 
 impl OsdJob {
     /// Takes in another one that can be done in the same map; gives it back if it cannot.
@@ -100,7 +100,9 @@ impl Monitor {
                     return Ok(());
                 }
                 self.note_epoch_of_osd(now, osd, boot.superblock.newest_map);
-                OsdJob::Boots(vec![Boot { conn, addrs, message: Box::new(boot) }])
+                let boot = Boot { conn, addrs, message: Box::new(boot) };
+                self.gather_boot(now, osd, boot);
+                return Ok(());
             }
             OsdAlive::KIND => {
                 let alive = OsdAlive::decode(message)?;
@@ -128,7 +130,7 @@ impl Monitor {
         Ok(())
     }
 
-    fn enqueue_osd_job(&mut self, job: OsdJob) {
+    pub(super) fn enqueue_osd_job(&mut self, job: OsdJob) {
         if let Err(job) = self.jobs.push_osd(job) {
             self.reject(job, Rejection::Busy);
         }

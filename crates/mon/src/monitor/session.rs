@@ -116,6 +116,7 @@ impl Monitor {
             Session { peer, caps, cephx, subscriptions, secrets_for: None, paused: false };
         if let Some(osd) = session.osd() {
             self.liveness.heard(osd, now);
+            self.osd_arrived(conn, osd);
         }
         self.overview.peers.insert(conn.0, session.summary());
         self.sessions.insert(conn, session);
