@@ -118,9 +118,12 @@ impl Pg {
         // None of them answers any more; of a group that waits for members that is not known yet.
         self.readers.clear();
         self.info.history.last_epoch_started = self.info.last_epoch_started;
-        self.share_history();
         self.outputs.push_back(Output::Activated);
         self.go_on_recovering();
+        // One that is clean at once has told that with it.
+        if !self.is_clean {
+            self.share_history();
+        }
     }
 
     /// Tells the members how things are, and stores it.

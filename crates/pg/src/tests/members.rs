@@ -344,3 +344,16 @@ fn replicas_of_each_interval_are_waited_for() {
          states => Active ReplicaActive ReplicaActive ReplicaActive",
     );
 }
+
+#[test]
+fn a_group_that_is_clean_at_once_stores_so_with_that_it_is_active() {
+    let mut world = World::new(2);
+    world.run_script("size 2\n map 20 0 1\n run\n clean => yes");
+    // The interval, what to follow, and that all is well.
+    world.run_script("commits 0 ok ok ok\n commits 1 ok ok ok\n map 30 1 0\n run\n clean => yes");
+    assert!(world.nodes.iter().all(|node| !node.has_fates()));
+    world.run_script(
+        "commits 0 ok ok ok ok\n commits 1 ok ok ok ok\n map 40 0 1\n run\n clean => yes",
+    );
+    assert!(world.nodes.iter().all(|node| node.has_fates()));
+}
