@@ -114,9 +114,9 @@ impl Osd {
                 known.insert(*id, snapshots);
             }
         }
-        let mut wanting = Vec::new();
+        let (mut wanting, none) = (Vec::new(), PoolSnapshots::default());
         for (pg, group) in &mut self.groups {
-            group.snapshots = known.get(&pg.pool).cloned().unwrap_or_default();
+            group.snapshots = known.get(&pg.pool).unwrap_or(&none).clone();
             group.trim.forget_purged(&group.snapshots.removed);
             if !group.snapshots.removed.is_empty() {
                 wanting.push(*pg);

@@ -9,6 +9,9 @@ use std::collections::BTreeMap;
 use store::{Change, RequestKind, Transaction};
 use types::{EVersion, Epoch};
 
+/// More than most infos and intervals take, in bytes.
+const PAIR_CAPACITY: usize = 256;
+
 /// The value of the key for intervals: those that are over, and the present one, so that the maps that
 /// an OSD missed while it was away can be compared with it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -20,10 +23,14 @@ pub(crate) struct StoredIntervals {
 
 impl Encode for StoredIntervals {
     fn encode(&self, w: &mut Writer) {
-        w.value(&self.past);
-        w.value(&self.first);
-        w.value(&self.members);
+        encode_intervals(w, &self.past, self.first, &self.members);
     }
+}
+
+fn encode_intervals(w: &mut Writer, past: &PastIntervals, first: Epoch, members: &Members) {
+    w.value(past);
+    w.value(&first);
+    w.value(members);
 }
 
 impl Decode for StoredIntervals {
@@ -82,13 +89,13 @@ impl Pg {
     }
 
     pub(crate) fn info_pair(&self) -> (Bytes, Bytes) {
-        (info::INFO_KEY, codec::encode_to_bytes(&self.info))
+        (info::INFO_KEY, codec::encode_with_capacity(&self.info, PAIR_CAPACITY))
     }
 
     pub(crate) fn intervals_pair(&self) -> (Bytes, Bytes) {
-        let (past, members) = (self.past.clone(), self.members.clone());
-        let stored = StoredIntervals { past, first: self.interval, members };
-        (info::INTERVALS_KEY, codec::encode_to_bytes(&stored))
+        let mut w = Writer::with_capacity(PAIR_CAPACITY);
+        encode_intervals(&mut w, &self.past, self.interval, &self.members);
+        (info::INTERVALS_KEY, w.into_bytes())
     }
 
     pub(crate) fn set_info(&self, transaction: &mut Transaction) {
