@@ -80,6 +80,8 @@ pub const LOG_LINES_WAITING_MAX: usize = 1000;
 /// Groups that are told a new map in one turn, at some 20 µs each; inputs that wait meanwhile, beyond which all is done at
 /// once; and how many of them are taken in one turn.
 pub const GROUPS_PLACED_MAX: usize = 128;
+/// Maps that are told before what they mean is stored.
+pub const MAPS_TOLD_MAX: usize = 32;
 pub const HELD_INPUTS_MAX: usize = 65_536;
 pub const HELD_BYTES_MAX: usize = 64 << 20;
 pub const HELD_INPUTS_PER_TURN: usize = 256;

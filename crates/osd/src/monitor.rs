@@ -3,6 +3,7 @@
 use crate::osd::Stage;
 use crate::{Osd, VERSION, limits};
 use auth::RotatingSecrets;
+use bytes::Bytes;
 use engine::{ConnId, ConnectTarget, Output, Policy, Time};
 use maps::{Incremental, OsdMap};
 use std::collections::BTreeMap;
@@ -268,48 +269,54 @@ impl Osd {
         }
     }
 
-    /// Takes the maps one by one, so that no change of members goes unnoticed.
-    pub(crate) fn take_maps(&mut self, now: Time, message: OsdMapMessage) {
+    /// Goes on to the next map that a message has; false if there is none.
+    pub(crate) fn apply_next(&mut self, message: &OsdMapMessage) -> bool {
         let first = message.full.keys().chain(message.incrementals.keys()).min().copied();
-        let Some(first) = first else { return };
+        let Some(first) = first.filter(|_| self.stage != Stage::Failed) else { return false };
+        if self.reshaping.holds_maps() {
+            return false;
+        }
         let mut epoch = first.max(self.epoch().next());
-        loop {
-            if self.reshaping.holds_maps() {
-                return;
-            }
+        while epoch <= message.newest.max(first) {
             if let Some(encoded) = message.incrementals.get(&epoch)
                 && epoch == self.epoch().next()
                 && self.epoch().0 > 0
             {
-                match codec::decode_all::<Incremental>("increment", encoded) {
-                    Ok(increment) if self.apply(&increment) => {
-                        self.stored_maps.note(Some(encoded.clone()));
-                        self.history.push(epoch, encoded.clone());
-                    }
-                    _ => return self.ask_for_full_map(),
-                }
-            } else if let Some(encoded) = message.full.get(&epoch) {
-                match codec::decode_all::<OsdMap>("map", encoded) {
-                    Ok(map) => self.map = map,
-                    Err(error) => {
-                        tracing::error!(%epoch, %error, "the map does not decode");
-                        return;
-                    }
-                }
-                self.stored_maps.note(None);
-                self.history.clear();
-            } else if epoch > message.newest.max(first) {
-                return;
-            } else {
-                epoch = epoch.next();
-                continue;
+                return self.apply_increment(encoded);
             }
-            self.map_changed(now);
-            if self.placing.is_on() || self.early.is_ready() {
-                return self.placing.put_back(message);
+            if let Some(encoded) = message.full.get(&epoch) {
+                return self.replace_map(encoded);
             }
             epoch = epoch.next();
         }
+        false
+    }
+
+    fn apply_increment(&mut self, encoded: &Bytes) -> bool {
+        match codec::decode_all::<Incremental>("increment", encoded) {
+            Ok(increment) if self.apply(&increment) => {
+                self.stored_maps.note(self.epoch(), encoded.clone());
+                self.history.push(self.epoch(), encoded.clone());
+                true
+            }
+            _ => {
+                self.ask_for_full_map();
+                false
+            }
+        }
+    }
+
+    fn replace_map(&mut self, encoded: &Bytes) -> bool {
+        match codec::decode_all::<OsdMap>("map", encoded) {
+            Ok(map) => self.map = map,
+            Err(error) => {
+                tracing::error!(%error, "the map does not decode");
+                return false;
+            }
+        }
+        self.stored_maps.note_replaced();
+        self.history.clear();
+        true
     }
 
     fn apply(&mut self, increment: &Incremental) -> bool {

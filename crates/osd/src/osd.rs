@@ -223,6 +223,8 @@ impl Osd {
     pub fn check_invariants(&self) {
         self.groups.values().for_each(Group::check_invariants);
         self.requests.check_invariants();
+        let is_due = |group: &Group| group.pg.is_store_due();
+        assert!(self.placing.is_on() || !self.groups.values().any(is_due), "intervals are stored");
         self.check_budgets();
     }
 

@@ -3,7 +3,7 @@
 use crate::Osd;
 use crate::groups::Group;
 use crate::osd::Stage;
-use crate::placing::{Job, Then};
+use crate::placing::{Job, Task, Telling, Then};
 use engine::{ConnId, Time};
 use maps::{OsdMap, stable_bits};
 use pg::{MapChange, Members, OsdStatus, Osds};
@@ -19,13 +19,12 @@ impl Osd {
         self.begin_placing(now, Then::Map);
     }
 
-    /// All groups know the new map.
+    /// All groups know the new map, and have stored what it means.
     fn map_is_told(&mut self, now: Time) {
         if self.reshaping.is_idle() {
             self.store_map();
         }
         self.heartbeats.choose_anew();
-        self.peers_changed();
         self.resend_copies(now);
         self.end_blocklisted_watches(now);
         self.take_early(now);
@@ -61,25 +60,22 @@ impl Osd {
         let is_gap = map.epoch != self.placed.epoch.next() && self.placed.epoch != map.epoch;
         let all = self.candidates.with(self.groups.keys().copied());
         let rest = Vec::from_iter(all).into_iter();
-        let job = Job { rest, osds: Arc::new(statuses(map)), is_gap, then };
-        self.placing.begin(job);
+        let task = Task::Tell(Telling { osds: Arc::new(statuses(map)), is_gap });
+        self.placing.begin(Job { rest, task, then });
         self.go_on_placing(now);
     }
 
-    /// Tells some groups; false if that was all.
-    pub(crate) fn place_some(&mut self, now: Time, job: &mut Job) -> bool {
+    pub(crate) fn tell_some(&mut self, now: Time, some: &[PgId], telling: &Telling) {
         let map = std::mem::take(&mut self.map);
-        let some: Vec<PgId> = job.rest.by_ref().take(self.config.sizes.groups_placed).collect();
-        for pg in &some {
-            self.tell_map(*pg, &map, job);
+        for pg in some {
+            self.tell_map(*pg, &map, telling);
         }
         self.map = map;
         // Their outputs are not gathered for all groups at once: with very many groups that would be much.
         some.iter().for_each(|pg| self.pump_group(now, *pg));
-        !job.rest.as_slice().is_empty()
     }
 
-    fn tell_map(&mut self, pg: PgId, map: &OsdMap, job: &Job) {
+    fn tell_map(&mut self, pg: PgId, map: &OsdMap, telling: &Telling) {
         let is_up = self.is_up();
         // Only whole copies can be held yet.
         let pool = map.pool(pg.pool).filter(|pool| pool.is_replicated());
@@ -94,8 +90,8 @@ impl Osd {
         }
         let bits = known.filter(|known| known.interval() > Epoch(0));
         let bits = bits.map(|known| known.members().hash_bits);
-        let is_new = !job.is_gap && !self.placed.pools.contains(&pg.pool);
-        let (epoch, osds, is_gap) = (map.epoch, job.osds.clone(), job.is_gap);
+        let is_new = !telling.is_gap && !self.placed.pools.contains(&pg.pool);
+        let (epoch, osds, is_gap) = (map.epoch, telling.osds.clone(), telling.is_gap);
         let change = MapChange { epoch, osds, is_up, is_gap, is_new };
         self.place_group(pg, &change, members);
         if let Some(bits) = bits {
@@ -104,13 +100,17 @@ impl Osd {
     }
 
     /// Work that must wait until all groups know the map.
+    pub(crate) fn told_all(&mut self, now: Time, then: Then) {
+        self.placed = Placed::of(&self.map);
+        self.announce_merges(now);
+        self.take_pool_snapshots(self.now);
+        self.pump_groups(now);
+        self.peers_changed();
+        self.told(then);
+    }
+
+    /// Work that must wait until they have stored the intervals that it begins.
     pub(crate) fn placed_all(&mut self, now: Time, then: Then) {
-        if self.stage != Stage::Loading {
-            self.placed = Placed::of(&self.map);
-            self.announce_merges(now);
-            self.take_pool_snapshots(self.now);
-            self.pump_groups(now);
-        }
         match then {
             Then::Map => self.map_is_told(now),
             Then::Boot => self.go_to_monitor(now),
@@ -158,7 +158,11 @@ impl Osd {
         group.pg.set_room(!self.reporting.is_disk_full());
         group.tell_time(&self.leases, self.now);
         let was_primary = group.pg.is_primary();
+        let was_due = group.pg.is_store_due();
         group.pg.handle_map(change, members);
+        if group.pg.is_store_due() && !was_due {
+            self.placing.must_store(pg);
+        }
         if !group.pg.is_primary() {
             // Nobody else knows of it, and it is not to come back when everybody has forgotten it.
             group.scrub.order = None;

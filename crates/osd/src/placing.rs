@@ -3,9 +3,13 @@
 //!
 //! No input is taken before all groups know the map, but for heartbeats and secrets: inputs wait in their order. So nothing
 //! sees that it takes several turns. If too much would wait, all is done at once.
+//!
+//! Of several maps that are there, all are told before the groups store the interval they are in then: most of the others
+//! were over before anything could be done in them. Nothing happens in between, so it is as if there had been one map.
 
 use crate::{Osd, limits};
 use engine::{ConnId, Message, Peer, Time};
+use maps::Incremental;
 use pg::Osds;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,18 +30,29 @@ pub(crate) enum Then {
 #[derive(Debug)]
 pub(crate) struct Job {
     pub rest: std::vec::IntoIter<PgId>,
+    pub task: Task,
+    pub then: Then,
+}
+
+#[derive(Debug)]
+pub(crate) enum Task {
+    Tell(Telling),
+    /// Intervals that began are stored.
+    Store,
+}
+
+/// What all groups are told.
+#[derive(Debug)]
+pub(crate) struct Telling {
     pub osds: Arc<Osds>,
     /// Whether maps before this one were passed over.
     pub is_gap: bool,
-    pub then: Then,
 }
 
 #[derive(Debug)]
 enum Input {
     Opened(ConnId, Peer),
     Message(ConnId, Message),
-    /// The rest of a message with maps: those that follow the one that is being told.
-    Maps(OsdMapMessage),
     Closed(ConnId),
     Completion(Completion),
 }
@@ -45,6 +60,13 @@ enum Input {
 #[derive(Debug, Default)]
 pub(crate) struct Placing {
     job: Option<Job>,
+    /// What follows once the intervals are stored that the maps told so far have begun.
+    told: Option<Then>,
+    /// Groups with such intervals, and how many maps they were told.
+    unstored: Vec<PgId>,
+    maps_told: usize,
+    /// Maps that follow, with the length of their messages.
+    maps: VecDeque<(OsdMapMessage, usize)>,
     waiting: VecDeque<Input>,
     /// Of messages that wait.
     bytes: usize,
@@ -59,18 +81,31 @@ impl Placing {
         self.job = Some(job);
     }
 
-    /// Whether groups do not know the map yet.
+    /// Whether groups do not know the map yet, or have not stored what it means.
     pub fn is_on(&self) -> bool {
-        self.job.is_some()
+        self.job.is_some() || self.told.is_some()
     }
 
-    /// The maps that follow come before all that waits already.
-    pub fn put_back(&mut self, maps: OsdMapMessage) {
-        self.waiting.push_front(Input::Maps(maps));
+    /// A group was told a map that begins an interval of it.
+    pub fn must_store(&mut self, pg: PgId) {
+        self.unstored.push(pg);
     }
 
     fn is_too_much(&self) -> bool {
-        self.bytes > limits::HELD_BYTES_MAX || self.waiting.len() > limits::HELD_INPUTS_MAX
+        let inputs = self.waiting.len() + self.maps.len();
+        self.bytes > limits::HELD_BYTES_MAX || inputs > limits::HELD_INPUTS_MAX
+    }
+
+    fn push_maps(&mut self, maps: OsdMapMessage, bytes: usize) {
+        self.bytes += bytes;
+        self.maps.push_back((maps, bytes));
+    }
+
+    /// The message with the next map, and what is held of it.
+    fn pop_maps(&mut self) -> Option<(OsdMapMessage, usize)> {
+        let (maps, bytes) = self.maps.pop_front()?;
+        self.bytes -= bytes;
+        Some((maps, bytes))
     }
 
     fn push(&mut self, input: Input) {
@@ -92,7 +127,9 @@ impl Placing {
 impl Osd {
     /// Whether there is more to be done before the next input, in the next turn, which should come at once.
     pub(crate) fn is_behind(&self) -> bool {
-        self.placing.is_on() || self.early.is_ready() || !self.placing.waiting.is_empty()
+        let placing = &self.placing;
+        let is_empty = placing.maps.is_empty() && placing.waiting.is_empty();
+        placing.is_on() || self.early.is_ready() || !is_empty
     }
 
     /// A session that another one opens is known at once: if groups of this OSD have something to say meanwhile, they say
@@ -109,10 +146,24 @@ impl Osd {
             self.take_message(now, conn, message);
             return self.finish_input(now);
         }
+        if message.kind == OsdMapMessage::KIND && self.monitor.is(conn) {
+            return self.hold_maps(now, conn, &message);
+        }
         if pg::message::is_pg_message(message.kind) && self.peers.of(conn).is_none() {
             self.note_offered(conn, pg::message::sender_epoch(&message).ok());
         }
         self.hold(now, Input::Message(conn, message));
+    }
+
+    /// Maps come before all else that waits, for what others say is seldom of an older one.
+    fn hold_maps(&mut self, now: Time, conn: ConnId, message: &Message) {
+        match OsdMapMessage::decode(message) {
+            Ok(maps) => self.placing.push_maps(maps, message.len()),
+            Err(error) => self.end_session(now, conn, &error),
+        }
+        while self.placing.is_too_much() {
+            self.place_turn(now);
+        }
     }
 
     /// Whether a message changes nothing that groups know, and others depend on it: heartbeats, and the secrets without
@@ -145,17 +196,71 @@ impl Osd {
     pub(crate) fn place_turn(&mut self, now: Time) -> bool {
         if self.placing.is_on() {
             self.go_on_placing(now);
+            self.go_on_with_maps(now);
         } else if self.early.is_ready() {
             self.take_ready(now);
+        } else if !self.placing.maps.is_empty() {
+            self.go_on_with_maps(now);
         } else {
             self.take_held(now);
         }
         self.placing.is_on()
     }
 
+    /// Takes the maps one by one, so that no change of members goes unnoticed.
+    pub(crate) fn take_maps(&mut self, now: Time, maps: OsdMapMessage) {
+        self.placing.push_maps(maps, 0);
+        self.go_on_with_maps(now);
+    }
+
+    /// Begins to tell the next map, or to store what those mean that were told, unless one of that is under way.
+    pub(crate) fn go_on_with_maps(&mut self, now: Time) {
+        while self.placing.job.is_none() && !self.early.is_ready() {
+            if self.placing.told.is_some() && !self.next_map_joins() {
+                self.store_intervals(now);
+                continue;
+            }
+            let Some((maps, bytes)) = self.placing.pop_maps() else { return };
+            if self.apply_next(&maps) {
+                self.placing.bytes += bytes;
+                self.placing.maps.push_front((maps, bytes));
+                self.map_changed(now);
+            }
+        }
+    }
+
+    /// Whether the next map is told before anything is stored because of those before it. A group is divided or merged
+    /// only after it has stored all before that.
+    fn next_map_joins(&mut self) -> bool {
+        let next = self.epoch().next();
+        let known = self.placing.maps.iter().find_map(|(maps, _)| maps.incrementals.get(&next));
+        let Some(encoded) = known.filter(|_| self.placing.maps_told < limits::MAPS_TOLD_MAX) else {
+            return false;
+        };
+        let increment = codec::decode_all::<Incremental>("increment", encoded);
+        let is_plain = |map: Incremental| map.new_pools.is_empty() && map.old_pools.is_empty();
+        self.reshaping.is_idle() && increment.is_ok_and(is_plain)
+    }
+
+    /// All groups know the map.
+    pub(crate) fn told(&mut self, then: Then) {
+        self.placing.maps_told += 1;
+        self.placing.told = Some(then);
+    }
+
+    fn store_intervals(&mut self, now: Time) {
+        let Some(then) = self.placing.told.take() else { return };
+        self.placing.maps_told = 0;
+        let mut groups = std::mem::take(&mut self.placing.unstored);
+        groups.sort_unstable();
+        groups.dedup();
+        self.placing.begin(Job { rest: groups.into_iter(), task: Task::Store, then });
+        self.go_on_placing(now);
+    }
+
     fn take_held(&mut self, now: Time) {
         for _ in 0..limits::HELD_INPUTS_PER_TURN {
-            if self.placing.is_on() || self.early.is_ready() {
+            if self.placing.is_on() || self.early.is_ready() || !self.placing.maps.is_empty() {
                 return;
             }
             let Some(input) = self.placing.pop() else { return };
@@ -169,9 +274,24 @@ impl Osd {
         {
             self.placing.turns += 1;
         }
-        match self.place_some(now, &mut job) {
-            true => self.placing.job = Some(job),
-            false => self.placed_all(now, job.then),
+        let some: Vec<PgId> = job.rest.by_ref().take(self.config.sizes.groups_placed).collect();
+        match &job.task {
+            Task::Tell(telling) => self.tell_some(now, &some, telling),
+            Task::Store => self.store_some(now, &some),
+        }
+        match (job.rest.as_slice().is_empty(), &job.task) {
+            (false, _) => self.placing.job = Some(job),
+            (true, Task::Tell(_)) => self.told_all(now, job.then),
+            (true, Task::Store) => self.placed_all(now, job.then),
+        }
+    }
+
+    fn store_some(&mut self, now: Time, some: &[PgId]) {
+        for pg in some {
+            if let Some(group) = self.groups.get_mut(pg) {
+                group.pg.store_interval();
+                self.pump_group(now, *pg);
+            }
         }
     }
 
@@ -179,7 +299,6 @@ impl Osd {
         match input {
             Input::Opened(conn, peer) => self.take_opened(now, conn, peer),
             Input::Message(conn, message) => self.take_message(now, conn, message),
-            Input::Maps(maps) => self.take_maps(now, maps),
             Input::Closed(conn) => self.take_closed(now, conn),
             Input::Completion(completion) => self.take_completion(now, completion),
         }

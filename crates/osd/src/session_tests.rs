@@ -645,3 +645,37 @@ fn a_map_is_told_to_few_groups_in_one_turn_and_heartbeats_are_answered_meanwhile
     assert!(lone.osd.placing.turns - before >= 4);
     assert_eq!(lone.replies.pop_front().map(|(known, _)| known), Some(tid));
 }
+
+#[test]
+fn of_maps_that_are_there_together_the_last_interval_is_stored() {
+    let down = |increment: &mut maps::Incremental| {
+        increment.new_state.insert(OsdId(0), maps::OsdState::UP);
+    };
+    let addrs = EntityAddrVec::one("v2:10.0.0.1:6800/1".parse().unwrap());
+    let up = |increment: &mut maps::Incremental| {
+        let addrs = || addrs.clone();
+        increment.mark_up(OsdId(0), addrs(), addrs(), addrs(), addrs());
+    };
+    let mut lone = Lone::new();
+    lone.wait(2);
+    let before = lone.commits;
+    lone.publish(down);
+    lone.publish(up);
+    lone.wait(2);
+    let apart = lone.commits - before;
+    let before = lone.commits;
+    lone.publish_two(down, up);
+    lone.wait(2);
+    assert!(lone.is_active());
+    assert_eq!(lone.commits - before, apart - 1, "nothing was done in the first one");
+    // The increments of both are stored: it begins there after a restart.
+    let newest = lone.map.epoch;
+    let mut osd = crate::Osd::new(lone::config(false), [2; 32]);
+    while let Some(output) = engine::Daemon::poll_output(&mut osd) {
+        if let engine::Output::Storage(store::Request { token, kind }) = output {
+            let completion = store::Completion { token, outcome: lone.store.execute(kind) };
+            engine::Daemon::handle_completion(&mut osd, lone.now, completion);
+        }
+    }
+    assert_eq!(osd.map().epoch, newest);
+}

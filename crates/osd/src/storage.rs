@@ -171,7 +171,8 @@ impl Osd {
         self.stage = Stage::Booting;
         if self.epoch() > Epoch(0) {
             self.placed = Placed::of(&self.map);
-            return self.begin_placing(now, Then::Boot);
+            self.begin_placing(now, Then::Boot);
+            return self.go_on_with_maps(now);
         }
         self.go_to_monitor(now);
     }

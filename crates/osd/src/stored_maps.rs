@@ -37,14 +37,20 @@ pub(crate) struct StoredMaps {
     pub is_loading: bool,
     /// Increments beside the whole map; `None` if that must be stored anew.
     increments: Option<usize>,
-    /// The increment that made the present map, if one did.
-    latest: Option<Bytes>,
+    /// The increments that made the present map from the one that was stored last.
+    latest: Vec<(Epoch, Bytes)>,
 }
 
 impl StoredMaps {
-    /// The map has become another by this increment, or without any.
-    pub fn note(&mut self, increment: Option<Bytes>) {
-        self.latest = increment;
+    /// The map has become another by this increment, which leads to `epoch`.
+    pub fn note(&mut self, epoch: Epoch, increment: Bytes) {
+        self.latest.push((epoch, increment));
+    }
+
+    /// The map was replaced by another one.
+    pub fn note_replaced(&mut self) {
+        self.latest.clear();
+        self.increments = None;
     }
 
     /// The store did not take one: the next is stored as a whole.
@@ -76,13 +82,14 @@ impl Osd {
             transaction.push(collection, Change::CreateCollection);
         }
         let stored = &mut self.stored_maps;
-        let room = stored.increments.filter(|count| *count < INCREMENTS_MAX);
-        let pairs = match (stored.latest.take(), room) {
-            (Some(increment), Some(count)) => {
-                stored.increments = Some(count + 1);
-                BTreeMap::from([(increment_key(self.map.epoch), increment)])
+        let latest = std::mem::take(&mut stored.latest);
+        let count = stored.increments.map(|count| count + latest.len());
+        let pairs = match count.filter(|count| !latest.is_empty() && *count <= INCREMENTS_MAX) {
+            Some(count) => {
+                stored.increments = Some(count);
+                latest.into_iter().map(|(epoch, map)| (increment_key(epoch), map)).collect()
             }
-            _ => {
+            None => {
                 stored.increments = Some(0);
                 let first = Bytes::from_static(&[INCREMENT_PREFIX]);
                 let last = Bytes::from_static(&[INCREMENT_PREFIX_END]);

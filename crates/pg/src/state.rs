@@ -200,8 +200,10 @@ pub struct Pg {
     pub(crate) in_flight: VecDeque<InFlight>,
     /// Everything up to here is durable on all members.
     pub(crate) committed: EVersion,
-    /// Transactions that the store has not confirmed.
+    /// Transactions that the store has not confirmed, with the one that is due.
     pub(crate) commits_pending: usize,
+    /// Whether the interval is to be stored ([`Pg::store_interval`]).
+    pub(crate) is_store_due: bool,
 
     /// What other OSDs said they have, in this interval.
     pub(crate) peers: BTreeMap<OsdId, Peer>,
@@ -261,6 +263,7 @@ impl Pg {
             in_flight: VecDeque::new(),
             committed: EVersion::ZERO,
             commits_pending: 0,
+            is_store_due: false,
             peers: BTreeMap::new(),
             participants: Vec::new(),
             waiting: BTreeSet::new(),
@@ -288,7 +291,12 @@ impl Pg {
     }
 
     pub fn poll_output(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        let output = self.outputs.pop_front();
+        // Of very many groups few have outputs at the same time.
+        if output.is_none() {
+            self.outputs = VecDeque::new();
+        }
+        output
     }
 
     /// A message of another OSD whose epoch is not beyond ours.

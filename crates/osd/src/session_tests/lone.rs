@@ -17,12 +17,13 @@ use wire::internal::{
 };
 use wire::op::request_flags;
 use wire::{
-    Command, CommandReply, MessageBody, OsdAlive, OsdBoot, OsdFailure, OsdMapMessage, OsdMarkMeDown,
-    OsdOp, OsdReply, OsdRequest, ShardPgId, WatchNotify,
+    Command, CommandReply, MessageBody, OsdAlive, OsdBoot, OsdFailure, OsdMapMessage,
+    OsdMarkMeDown, OsdOp, OsdReply, OsdRequest, ShardPgId, WatchNotify,
 };
 
 pub const POOL: PoolId = PoolId(1);
 pub const CLIENT_ADDR: &str = "v2:10.0.0.2:4000/77";
+const FSID: Uuid = Uuid([7; 16]);
 const OSD: OsdId = OsdId(0);
 const PG: PgId = PgId { pool: POOL, seed: 0 };
 
@@ -31,6 +32,8 @@ pub struct Lone {
     pub now: Time,
     pub map: OsdMap,
     pub store: MemStore,
+    /// Commits of groups.
+    pub commits: usize,
     /// So many of the next commits are refused.
     pub refusals: usize,
     /// The disk has failed.
@@ -79,25 +82,15 @@ impl Lone {
     }
 
     pub fn with(store: MemStore, auth_none: bool) -> Self {
-        let fsid = Uuid([7; 16]);
-        let addrs = EntityAddrVec::one("v2:10.0.0.1:6800/1".parse().unwrap());
-        let config = Config {
-            id: OSD,
-            fsid,
-            addrs: addrs.clone(),
-            monitors: vec![EntityAddrVec::default()],
-            key: None,
-            uuid: types::Uuid::default(),
-            auth_none,
-            connection_modes: vec![1, 2],
-            hostname: "host".to_owned(),
-            sizes: crate::Sizes::default(),
-        };
+        let fsid = FSID;
+        let config = config(auth_none);
+        let addrs = config.addrs.clone();
         let mut lone = Lone {
             osd: Osd::new(config, [1; 32]),
             now: Time(1_700_000_000_000_000_000),
             map: OsdMap::new(fsid),
             store,
+            commits: 0,
             refusals: 0,
             is_broken: false,
             leaves: Vec::new(),
@@ -141,6 +134,24 @@ impl Lone {
 
     /// The next map.
     pub fn publish(&mut self, change: impl FnOnce(&mut Incremental)) {
+        let mut message = self.next_map(change);
+        message.full.insert(self.map.epoch, self.map.to_bytes(SUPPORTED));
+        self.tell_map(&message);
+    }
+
+    /// The next two maps, in one message.
+    pub fn publish_two(
+        &mut self,
+        first: impl FnOnce(&mut Incremental),
+        second: impl FnOnce(&mut Incremental),
+    ) {
+        let first = self.next_map(first);
+        let mut message = self.next_map(second);
+        message.incrementals.extend(first.incrementals);
+        self.tell_map(&message);
+    }
+
+    fn next_map(&mut self, change: impl FnOnce(&mut Incremental)) -> OsdMapMessage {
         let wall = self.now.wall();
         let mut increment = Incremental::new(self.map.fsid, self.map.epoch.next(), wall);
         change(&mut increment);
@@ -148,7 +159,10 @@ impl Lone {
         let mut message = OsdMapMessage { fsid: self.map.fsid, ..OsdMapMessage::default() };
         message.newest = self.map.epoch;
         message.incrementals.insert(self.map.epoch, increment.to_bytes(SUPPORTED));
-        message.full.insert(self.map.epoch, self.map.to_bytes(SUPPORTED));
+        message
+    }
+
+    fn tell_map(&mut self, message: &OsdMapMessage) {
         let monitor = self.monitor.expect("the OSD connects at once");
         self.deliver(monitor, message.encode(SUPPORTED));
     }
@@ -391,6 +405,7 @@ impl Lone {
         if self.is_broken {
             return Err(StoreError::Device("input/output error".to_owned()));
         }
+        self.commits += usize::from(matches!(kind, RequestKind::Append(_)));
         if let RequestKind::Append(refused) = &kind
             && self.refusals > 0
         {
@@ -437,6 +452,21 @@ impl Lone {
             }
             _ => {}
         }
+    }
+}
+
+pub fn config(auth_none: bool) -> Config {
+    Config {
+        id: OSD,
+        fsid: FSID,
+        addrs: EntityAddrVec::one("v2:10.0.0.1:6800/1".parse().unwrap()),
+        monitors: vec![EntityAddrVec::default()],
+        key: None,
+        uuid: types::Uuid::default(),
+        auth_none,
+        connection_modes: vec![1, 2],
+        hostname: "host".to_owned(),
+        sizes: crate::Sizes::default(),
     }
 }
 

@@ -130,6 +130,9 @@ impl Pg {
         let mut transaction = Transaction::new();
         transaction.push(self.collection, Change::RemoveCollection);
         self.created = false;
+        if std::mem::take(&mut self.is_store_due) {
+            self.commits_pending -= 1;
+        }
         self.knows_past = false;
         self.scrub_order = None;
         self.info = PgInfo::default();

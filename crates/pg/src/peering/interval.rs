@@ -8,7 +8,8 @@ use types::{Epoch, OsdId};
 
 impl Pg {
     /// The map has a new epoch, with these members of the group. Maps are told one by one, also those
-    /// of a time in which this OSD was away; after a gap if they are not to be had.
+    /// of a time in which this OSD was away; after a gap if they are not to be had. After one map, or several, and before
+    /// anything else, comes [`Pg::store_interval`] if [`Pg::is_store_due`].
     pub fn handle_map(&mut self, change: &MapChange, members: Members) {
         let epoch = change.epoch;
         assert!(epoch >= self.epoch, "epoch {epoch} follows {}", self.epoch);
@@ -44,8 +45,10 @@ impl Pg {
         if self.reshaping.is_some() {
             return self.stand_still();
         }
-        if ends && self.created {
-            self.store_info_and_intervals(Tag::Progress);
+        if ends && self.created && !self.is_store_due {
+            // Until then nothing is said of this copy, and nothing done in the interval.
+            self.is_store_due = true;
+            self.commits_pending += 1;
         }
         match ends || is_forced || was_up != self.is_up {
             true => self.start_interval(!ends && was_up == self.is_up),
@@ -53,6 +56,23 @@ impl Pg {
                 self.forget_former_lives(lives_before.as_deref());
                 self.others_changed();
             }
+        }
+    }
+
+    /// Whether an interval has begun that is not stored yet.
+    pub fn is_store_due(&self) -> bool {
+        self.is_store_due
+    }
+
+    /// All maps are told that there are: the last interval is stored, with those before it. Stored once for all of
+    /// them, for most are over before the group could do anything in them.
+    pub fn store_interval(&mut self) {
+        if !std::mem::take(&mut self.is_store_due) {
+            return;
+        }
+        self.commits_pending -= 1;
+        if self.created {
+            self.store_info_and_intervals(Tag::Progress);
         }
     }
 

@@ -216,6 +216,7 @@ impl Node {
         for (epoch, (change, members)) in maps.range(self.seen + 1..) {
             let is_up = Some(*epoch) == newest;
             self.pg.handle_map(&MapChange { is_up, ..change.clone() }, members.clone());
+            self.pg.store_interval();
             self.seen = *epoch;
             self.begin_part(change, members);
         }
