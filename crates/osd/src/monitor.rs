@@ -203,8 +203,8 @@ impl Osd {
         }
     }
 
-    /// Reports for duty; again after a while if the map does not show it. Other OSDs connect once it does, and count a
-    /// refusal as the end of this one: so not before it can tell whom to let in.
+    /// Reports for duty; again after a while if the map does not show it. Other OSDs connect once it does,
+    /// and count a refusal as the end of this one: so not before it can tell whom to let in.
     fn boot(&mut self, now: Time) {
         let Some(conn) = self.monitor.conn() else { return };
         self.monitor.next_attempt = Some(now + limits::BOOT_RETRY);

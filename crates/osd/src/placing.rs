@@ -1,11 +1,12 @@
 //! A new map is told to the groups a bounded number at a time, so that an OSD with very many of them neither looks silent
 //! meanwhile nor holds its core.
 //!
-//! No input is taken before all groups know the map, but for heartbeats and secrets: inputs wait in their order. So nothing
-//! sees that it takes several turns. If too much would wait, all is done at once.
+//! No input is taken before all groups know the map, but for heartbeats and secrets: inputs wait in their
+//! order. So nothing sees that it takes several turns. If too much would wait, all is done at once.
 //!
-//! Of several maps that are there, all are told before the groups store the interval they are in then: most of the others
-//! were over before anything could be done in them. Nothing happens in between, so it is as if there had been one map.
+//! Of several maps that are there, all are told before the groups store the interval they are in then: most
+//! of the others were over before anything could be done in them. Nothing happens in between, so it is as if
+//! there had been one map.
 
 use crate::{Osd, limits};
 use engine::{ConnId, Message, Peer, Time};
@@ -166,8 +167,8 @@ impl Osd {
         }
     }
 
-    /// Whether a message changes nothing that groups know, and others depend on it: heartbeats, and the secrets without
-    /// which this OSD refuses all that the map has told of it.
+    /// Whether a message changes nothing that groups know, and others depend on it: heartbeats, and the
+    /// secrets without which this OSD refuses all that the map has told of it.
     fn is_urgent(&self, conn: ConnId, kind: u16) -> bool {
         let has_secrets = [RotatingSecrets::KIND, AuthReply::KIND].contains(&kind);
         kind == Heartbeat::KIND || has_secrets && self.monitor.is(conn)
@@ -213,7 +214,8 @@ impl Osd {
         self.go_on_with_maps(now);
     }
 
-    /// Begins to tell the next map, or to store what those mean that were told, unless one of that is under way.
+    /// Begins to tell the next map, or to store what those mean that were told, unless one of that is under
+    /// way.
     pub(crate) fn go_on_with_maps(&mut self, now: Time) {
         while self.placing.job.is_none() && !self.early.is_ready() {
             if self.placing.told.is_some() && !self.next_map_joins() {
@@ -229,8 +231,8 @@ impl Osd {
         }
     }
 
-    /// Whether the next map is told before anything is stored because of those before it. A group is divided or merged
-    /// only after it has stored all before that.
+    /// Whether the next map is told before anything is stored because of those before it. A group is divided
+    /// or merged only after it has stored all before that.
     fn next_map_joins(&mut self) -> bool {
         let next = self.epoch().next();
         let known = self.placing.maps.iter().find_map(|(maps, _)| maps.incrementals.get(&next));

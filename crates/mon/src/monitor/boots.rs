@@ -1,9 +1,9 @@
 //! Boots that wait for each other.
 //!
-//! Where a machine or the whole cluster starts again, each of its OSDs reports for duty when it has read what it has. If
-//! each came up in a map of its own, its groups would peer anew with every one of them. So a boot waits, for
-//! [`GATHER_MAX`] at most, while others are about to come: OSDs that the map shows up and that have no session, or one
-//! from another address than the map's.
+//! Where a machine or the whole cluster starts again, each of its OSDs reports for duty when it has read what
+//! it has. If each came up in a map of its own, its groups would peer anew with every one of them. So a boot
+//! waits, for [`GATHER_MAX`] at most, while others are about to come: OSDs that the map shows up and that
+//! have no session, or one from another address than the map's.
 
 use super::Monitor;
 use super::osds::{Boot, OsdJob};

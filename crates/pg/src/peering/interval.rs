@@ -7,9 +7,9 @@ use std::sync::Arc;
 use types::{Epoch, OsdId};
 
 impl Pg {
-    /// The map has a new epoch, with these members of the group. Maps are told one by one, also those
-    /// of a time in which this OSD was away; after a gap if they are not to be had. After one map, or several, and before
-    /// anything else, comes [`Pg::store_interval`] if [`Pg::is_store_due`].
+    /// The map has a new epoch, with these members of the group. Maps are told one by one, also those of a
+    /// time in which this OSD was away; after a gap if they are not to be had. After one map, or several, and
+    /// before anything else, comes [`Pg::store_interval`] if [`Pg::is_store_due`].
     pub fn handle_map(&mut self, change: &MapChange, members: Members) {
         let epoch = change.epoch;
         assert!(epoch >= self.epoch, "epoch {epoch} follows {}", self.epoch);
@@ -64,8 +64,8 @@ impl Pg {
         self.is_store_due
     }
 
-    /// All maps are told that there are: the last interval is stored, with those before it. Stored once for all of
-    /// them, for most are over before the group could do anything in them.
+    /// All maps are told that there are: the last interval is stored, with those before it. Stored once for
+    /// all of them, for most are over before the group could do anything in them.
     pub fn store_interval(&mut self) {
         if !std::mem::take(&mut self.is_store_due) {
             return;
