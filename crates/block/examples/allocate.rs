@@ -1,4 +1,4 @@
-//! How long allocation takes on a device of 1 TiB: empty, almost full, and after much use.
+//! Measures allocation on a device of 1 TiB: empty, almost full, and aged.
 //!
 //! `cargo run --release -p block --example allocate`
 
@@ -84,7 +84,7 @@ fn aged(prng: &mut Prng, cycles: u64) -> BlockMap {
     map
 }
 
-/// What an overwrite of a block costs in all: take a block, give one back, learn that it is durable.
+/// Cost of an overwrite of one block: allocate, free, and learn that the record is durable.
 fn measure_space(prng: &mut Prng) {
     let mut space = Space::new(Extent::new(0, BLOCKS));
     let mut held: Vec<Extent> = space.allocate(BLOCKS / 2).expect("it is empty").to_vec();

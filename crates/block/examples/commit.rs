@@ -1,7 +1,7 @@
-//! What one copy of a replicated 4 KiB write costs a store: `cargo run --release -p block --example commit`.
+//! Measures one copy of a replicated 4 KiB write: `cargo run --release -p block --example commit`.
 //!
-//! The device is simulated, and its cost is in the figure. A profiler that counts calls, such as
-//! callgrind, tells instructions and allocations of the store alone.
+//! The device is simulated, and its cost is part of the result. A profiler that counts calls, such
+//! as callgrind, shows instructions and allocations of the store alone.
 
 use block::disk::{DiskOptions, Driver, FaultyDisk};
 use block::{BlockStore, Options, format};
@@ -19,7 +19,7 @@ const GROUPS: u32 = 16;
 const OBJECTS: u64 = 64;
 const OBJECT_BLOCKS: u64 = 256;
 const ROUNDS: u64 = 20_000;
-/// Lengths as placement groups have them.
+/// Typical lengths in a placement group, in bytes.
 const OBJECT_INFO_LEN: usize = 250;
 const LOG_ENTRY_LEN: usize = 170;
 const GROUP_INFO_LEN: usize = 120;
@@ -62,7 +62,7 @@ fn at(group: u32) -> Collection {
     Collection(PgId { pool: POOL, seed: group })
 }
 
-/// Data, what is known of the object, and the group's log and info.
+/// Data, object info, and the log entry and info of the group.
 fn changes(object: u64, block: u64, version: u64) -> Vec<(Collection, Change)> {
     let group = object as u32 % GROUPS;
     let name = Bytes::from(format!("rbd_data.10226b8b4567.{object:016x}"));

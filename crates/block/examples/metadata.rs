@@ -112,7 +112,7 @@ fn tables() {
     }
 }
 
-/// Keys of a commit were just made: copies of a few at a time stand for that.
+/// Keys of a commit are in the processor's cache: copies of a few at a time have the same effect.
 fn measure_hot(what: &str, keys: &[Bytes], mut step: impl FnMut(&Bytes)) {
     const BATCH: usize = 64;
     let mut elapsed = Duration::ZERO;

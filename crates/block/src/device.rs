@@ -1,8 +1,8 @@
-//! What the store asks of its devices, and what it is told.
+//! Operations that the store sends to its devices, and their results.
 //!
-//! All addresses are in blocks of [`BLOCK`] bytes. Of a device only this is assumed: a block is
-//! written as a whole or not at all; writes become durable in any order, those that completed before
-//! a [`Io::Flush`] was asked for at the latest when it completes.
+//! All addresses are in blocks of [`BLOCK`] bytes. The store relies on two properties of a device:
+//! a block is written as a whole or not at all; and a flush makes durable all writes that completed
+//! before the [`Io::Flush`] was submitted. Otherwise writes become durable in any order.
 
 use bytes::Bytes;
 use thiserror::Error;
@@ -12,31 +12,31 @@ pub const BLOCK: usize = 4096;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Device {
-    /// Data, and everything else if there is no other device.
+    /// Data; log and metadata too if there is no other device.
     Main,
-    /// Log and metadata, where a faster device serves the main one.
+    /// Log and metadata on a faster device beside the main one.
     Fast,
 }
 
-/// Names an operation until it is done.
+/// Identifies an operation until it completes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IoId(pub u64);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Io {
-    /// Answered with `blocks` × [`BLOCK`] bytes.
+    /// Completes with `blocks` × [`BLOCK`] bytes.
     Read { id: IoId, device: Device, block: u64, blocks: u32 },
-    /// The pieces follow each other on the device; each is a multiple of [`BLOCK`] long and aligned
-    /// as `stdx::AlignedBuffer` is. If `durable`, it completes when all of it is durable (nothing is
-    /// said of other writes).
+    /// Adjacent pieces; each has a multiple of [`BLOCK`] bytes and the alignment of
+    /// `stdx::AlignedBuffer`. If `durable`, completion means that all of it is durable (other
+    /// writes need not be).
     Write { id: IoId, device: Device, block: u64, data: Vec<Bytes>, durable: bool },
-    /// Makes writes that completed before durable.
+    /// Makes durable the writes that completed before it was submitted.
     Flush { id: IoId, device: Device },
-    /// The blocks hold nothing any more; what they read as is undefined.
+    /// The content of the blocks is no longer needed; reads return undefined bytes.
     Discard { id: IoId, device: Device, block: u64, blocks: u64 },
 }
 
-/// An operation is done. Reads bring their bytes, everything else brings none.
+/// A completed operation. Reads return their bytes, other operations none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IoDone {
     pub id: IoId,
@@ -59,7 +59,7 @@ impl Extent {
         Extent { start, count }
     }
 
-    /// The first block behind it.
+    /// First block after the extent.
     pub fn end(&self) -> u64 {
         self.start + self.count
     }

@@ -1,19 +1,19 @@
-//! Simulated devices, with everything that real ones do to those who trust them too much.
+//! Fault-injecting simulated devices: torn, lost, reordered, misdirected and corrupted writes.
 //!
 //! A [`FaultyDisk`] is one store's main device and, if there is one, its fast device:
 //! * Operations take a while and overtake each other. A read shows each block as it was at some time
-//!   between its submission and its completion.
+//! between its submission and its completion.
 //! * A write that completed is *volatile* until a flush that was submitted afterwards completes,
 //!   unless it was asked to be durable or the device has no cache. In a crash each volatile block,
 //!   and each block of the writes in flight, survives or not, independently of all others.
-//! * On demand or by chance: blocks that cannot be read until they are written anew, writes that fail
+//! * On demand or by chance: blocks that are unreadable until rewritten, writes that fail
 //!   half-done, flushes that fail and lose data, flipped bits, misdirected writes, dead devices.
 //!
-//! What no store may do is an assertion: unaligned memory, addresses outside of the device, writes
-//! that overlap a write in flight (their order would be undefined).
+//! Misuse by the store fails an assertion: unaligned memory, addresses outside of the device, and
+//! writes that overlap a write in flight (their order would be undefined).
 //!
-//! The same seed and the same calls give the same. Only blocks that were written take memory, and a
-//! clone shares them, so that a test may fork a disk at every operation.
+//! A run is a function of the seed and the calls. Only written blocks take memory, and clones share
+//! them, so that a test may fork a disk at every operation.
 //!
 //! The host calls [`FaultyDisk::advance`] when [`FaultyDisk::next_event`] is due, then drains
 //! [`FaultyDisk::poll`]. A [`Driver`] is such a host, for one store in virtual time.
@@ -42,13 +42,13 @@ struct Pending {
     fails: bool,
 }
 
-/// What was settled about an operation when it was submitted.
+/// Outcome of an operation that was decided when it was submitted.
 #[derive(Debug, Clone)]
 enum Note {
     None,
-    /// The read takes what was there at its submission.
+    /// The read returns the content at its submission.
     Sampled(Bytes),
-    /// The flush covers completions up to this one.
+    /// The flush makes writes durable up to this completion.
     Covers(u64),
 }
 
@@ -58,14 +58,14 @@ pub struct FaultyDisk {
     options: DiskOptions,
     main: Medium,
     fast: Option<Medium>,
-    /// By due time; the number of the operation keeps those of one instant apart.
+    /// By due time, then by the number of the operation.
     pending: BTreeMap<(Time, u64), Pending>,
     ids: BTreeSet<IoId>,
     operations: u64,
-    /// The numbers of operations that are to fail.
+    /// Numbers of the operations that will fail.
     doomed: BTreeSet<u64>,
     reads: u64,
-    /// The same for reads alone, by their own numbers, and how they fail.
+    /// Numbers of the reads that will fail, counted among reads only, and how they fail.
     doomed_reads: BTreeMap<u64, ReadFault>,
     done: VecDeque<IoDone>,
 }
@@ -93,7 +93,7 @@ impl FaultyDisk {
         }
     }
 
-    /// From here on, chance comes from another seed: clones go different ways.
+    /// Replaces the random generator, so that clones diverge.
     pub fn reseed(&mut self, seed: u64) {
         self.prng = Prng::new(seed);
     }
@@ -122,7 +122,7 @@ impl FaultyDisk {
         self.pending.insert((due, self.operations), Pending { io, note, fails });
     }
 
-    /// When something becomes ready next; now if something waits to be polled.
+    /// Time of the next completion; `now` if a completion waits to be polled.
     pub fn next_event(&self) -> Option<Time> {
         match self.done.is_empty() {
             true => self.pending.keys().next().map(|(due, _)| *due),
@@ -130,12 +130,12 @@ impl FaultyDisk {
         }
     }
 
-    /// Does what is due, in the order in which it is due.
+    /// Performs the operations that are due, in order of their due times.
     pub fn advance(&mut self, now: Time) {
         while self.advance_one(now) {}
     }
 
-    /// Does the first operation that is due, if one is.
+    /// Performs the first operation that is due, if any.
     pub fn advance_one(&mut self, now: Time) -> bool {
         let Some(first) = self.pending.first_entry().filter(|first| first.key().0 <= now) else {
             return false;
@@ -153,7 +153,7 @@ impl FaultyDisk {
         self.done.pop_front()
     }
 
-    /// Operations that were submitted so far.
+    /// Number of operations submitted so far.
     pub fn operations(&self) -> u64 {
         self.operations
     }
@@ -162,7 +162,7 @@ impl FaultyDisk {
         self.pending.len()
     }
 
-    /// Does the operations at once, however slow and faulty the devices are, and flushes: to format.
+    /// Performs the operations at once without delays and faults, and flushes. Used to format.
     pub fn perform(&mut self, operations: Vec<Io>) {
         for io in operations {
             self.operations += 1;
@@ -176,9 +176,9 @@ impl FaultyDisk {
 
     // Crashes.
 
-    /// The power fails and comes back, with a policy by chance.
+    /// A power failure and restart, with a random policy.
     pub fn crash(&mut self) -> CrashPolicy {
-        // The first is the one that says most.
+        // The first policy covers most cases.
         let policy = match self.prng.chance(1, 2) {
             true => CrashPolicy::ALL[0],
             false => *self.prng.choose(&CrashPolicy::ALL),
@@ -187,8 +187,8 @@ impl FaultyDisk {
         policy
     }
 
-    /// The power fails and comes back: operations in flight and those that were not polled are gone,
-    /// and of what was volatile the policy keeps some.
+    /// A power failure and restart: operations in flight and completions not yet polled are lost,
+    /// and the policy decides which volatile blocks survive.
     pub fn crash_with(&mut self, policy: CrashPolicy) {
         self.forget_operations();
         let writes: BTreeSet<u64> = self.media().flat_map(|medium| medium.unsettled()).collect();
@@ -197,7 +197,7 @@ impl FaultyDisk {
         let one = (!writes.is_empty()).then(|| *self.prng.choose(&writes));
         let whole: BTreeSet<u64> = writes.into_iter().filter(|_| self.prng.chance(1, 2)).collect();
         let mut prng = self.prng.fork();
-        // Now nearly all is kept, now nearly nothing.
+        // The share of surviving blocks varies from nearly none to nearly all.
         let chance = prng.range(1..8);
         for medium in self.media() {
             medium.crash(|write| match policy {
@@ -212,8 +212,8 @@ impl FaultyDisk {
         }
     }
 
-    /// The process dies, the machine does not: blocks of writes in flight are written or not, and
-    /// what was volatile still is.
+    /// The process dies but the machine does not: blocks of writes in flight are written or not,
+    /// and volatile blocks stay volatile.
     pub fn restart(&mut self) {
         self.forget_operations();
         let mut prng = self.prng.fork();
@@ -234,39 +234,39 @@ impl FaultyDisk {
         self.options.faults = faults;
     }
 
-    /// The operation that is submitted as the `number`th from now on (1 is the next) fails.
+    /// Fails the `number`th operation submitted from now on (1 is the next).
     pub fn fail_operation(&mut self, number: u64) {
         self.doomed.insert(self.operations + number);
     }
 
-    /// The read that is submitted as the `number`th from now on (1 is the next) fails, that once.
+    /// Fails the `number`th read submitted from now on (1 is the next), once.
     pub fn fail_read(&mut self, number: u64, fault: ReadFault) {
         self.doomed_reads.insert(self.reads + number, fault);
     }
 
-    /// Whether a read is still to fail.
+    /// Set while a read is still to fail.
     pub fn will_fail_read(&self) -> bool {
         !self.doomed_reads.is_empty()
     }
 
-    /// Reads that were submitted so far.
+    /// Number of reads submitted so far.
     pub fn reads(&self) -> u64 {
         self.reads
     }
 
-    /// The device answers nothing but errors.
+    /// Every further operation on the device fails.
     pub fn kill(&mut self, device: Device) {
         self.medium(device).dead = true;
     }
 
-    /// Whether devices fail without being asked to.
+    /// Set if operations may fail by chance.
     pub fn is_faulty(&self) -> bool {
         let is_dead = [Device::Main, Device::Fast]
             .map(|device| self.has_device(device) && self.medium_of(device).dead);
         is_dead.contains(&true) || self.options.faults != Faults::default()
     }
 
-    /// The devices live and do what they are asked; what is damaged stays so.
+    /// Revives dead devices and stops injecting faults; damaged blocks stay damaged.
     pub fn heal(&mut self) {
         self.options.faults = Faults::default();
         self.doomed.clear();
@@ -276,26 +276,26 @@ impl FaultyDisk {
         }
     }
 
-    /// The block cannot be read until it is written.
+    /// Makes the block unreadable until it is written.
     pub fn make_unreadable(&mut self, device: Device, block: u64) {
         self.medium(device).unreadable.insert(block);
     }
 
-    /// Flips a bit of what the block holds, whether durable or not.
+    /// Flips a bit of the block, in its durable and its volatile versions.
     pub fn corrupt(&mut self, device: Device, block: u64, bit: usize) {
         assert!(bit < BLOCK * 8, "bit {bit} is not in a block");
         self.medium(device).change(block, |content| content[bit / 8] ^= 1 << (bit % 8));
     }
 
-    /// Puts something else into the block: what a misdirected write may leave there.
+    /// Replaces the content of the block, as a misdirected write would.
     pub fn overwrite(&mut self, device: Device, block: u64, content: &[u8]) {
         assert_eq!(content.len(), BLOCK, "a block is written as a whole");
         self.medium(device).change(block, |old| old.copy_from_slice(content));
     }
 
-    // Looking from outside.
+    // Inspection.
 
-    /// What a restart would read.
+    /// Bytes that a restart would read.
     pub fn read_now(&self, device: Device, block: u64, blocks: u32, view: View) -> Bytes {
         self.medium_of(device).read_now(block, blocks, view)
     }
@@ -304,14 +304,15 @@ impl FaultyDisk {
         self.medium_of(device).is_unreadable(block, blocks)
     }
 
-    /// The disk as a crash leaves it that keeps nothing volatile.
+    /// The disk after a crash that loses everything volatile.
     pub fn durable_image(&self) -> FaultyDisk {
         let mut image = self.clone();
         image.crash_with(CrashPolicy::KeepNone);
         image
     }
 
-    /// Equal for devices that hold the same. Blocks that were never written count as such.
+    /// Equal for devices with the same content. A block that was never written counts with its
+    /// initial content.
     pub fn content_hash(&self, device: Device, view: View) -> u64 {
         self.medium_of(device).content_hash(view)
     }
@@ -329,7 +330,7 @@ impl FaultyDisk {
         device == Device::Main || self.fast.is_some()
     }
 
-    // What operations do.
+    // Effects of operations.
 
     fn begin(&mut self, io: &Io) -> Note {
         let number = self.operations;
@@ -441,7 +442,7 @@ fn name(io: &Io) -> (IoId, Device) {
     }
 }
 
-/// Without the data.
+/// The operation without its data.
 fn describe(io: &Io) -> String {
     let (_, device) = name(io);
     match io {

@@ -1,4 +1,4 @@
-//! A new, empty store on devices.
+//! Formatting: the initial content of an empty store.
 
 use crate::device::{Device, Io, IoId};
 use crate::log::{Counters, LogPoint};
@@ -26,8 +26,8 @@ pub enum FormatError {
     Owner(usize),
 }
 
-/// The writes that make an empty store. Perform all of them, then flush both devices. `store` must
-/// never have been used before: it tells this store's log from leftovers of another one.
+/// Writes that create an empty store. Perform all of them, then flush both devices. `store` must be
+/// an id that was never used before, because it tells this store's log from remains of other ones.
 pub fn format(
     options: &Options,
     store: [u8; 16],
@@ -65,7 +65,7 @@ pub fn format(
         let label = FastLabel { store, blocks: options.fast_blocks };
         write(Device::Fast, 0, label.encode());
     }
-    // Two versions, so that all four copies are this store's.
+    // Two versions, so that all four copies belong to this store.
     for _ in 0..2 {
         for slot in superblock::slots(options.main_blocks, superblock.sequence) {
             write(Device::Main, slot, superblock.encode());
@@ -75,14 +75,14 @@ pub fn format(
     Ok(writes)
 }
 
-/// Whose store a device holds.
+/// Identity of the store on a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     pub store: [u8; 16],
     pub owner: Bytes,
 }
 
-/// What one copy of a superblock says; nothing if it is none, or damaged.
+/// Identity in a copy of the superblock; `None` if the block is no superblock or is damaged.
 pub fn identify(block: &[u8]) -> Option<Identity> {
     let Superblock { store, owner, .. } = Superblock::read_copy(block)?;
     Some(Identity { store: store.0, owner })

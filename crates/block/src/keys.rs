@@ -1,10 +1,9 @@
-//! Keys of the metadata tree: a kind, then what it names. They sort as what they name.
+//! Keys of the metadata tree: a kind byte, then fields whose order is that of their values.
 //!
-//! Every key starts with one of the kinds below, so the keys of a kind, of a collection, or of an
-//! object's id are one range. Writing a key never fails; reading one is strict and says which field is
-//! wrong.
+//! The keys of a kind, of a collection, or of an object's id form one range. Encoding a key never
+//! fails; decoding is strict, and its error names the wrong field.
 //!
-//! Knows nothing of the values.
+//! This module does not know the values.
 
 use crate::slices::Slice;
 use crate::table::PointKey;
@@ -25,19 +24,19 @@ const SHARED: u8 = b'R';
 const BITMAP: u8 = b'B';
 const GARBAGE: u8 = b'G';
 
-/// Kind and id.
+/// Length of kind and id.
 const ID_LEN: usize = 9;
 
-/// What is before the client's key in the key of an omap pair.
+/// Length of the prefix before the client's key in the key of an omap pair.
 pub const OMAP_PREFIX_LEN: usize = ID_LEN;
 
-/// Of a key of the bitmap.
+/// Length of a key of the space bitmap.
 pub const BITMAP_LEN: usize = 5;
 
-/// Pool and seed.
+/// Length of pool and seed.
 const COLLECTION_LEN: usize = 12;
 
-/// What a key names.
+/// A decoded key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Key {
     Collection(Collection),
@@ -62,7 +61,7 @@ pub fn object(collection: u64, object: &HObject) -> Bytes {
     object_bytes(collection, object).into()
 }
 
-/// The same, made for a table.
+/// The same as a [`PointKey`].
 pub fn object_point(collection: u64, object: &HObject) -> PointKey {
     object_bytes(collection, object).into()
 }
@@ -70,37 +69,37 @@ pub fn object_point(collection: u64, object: &HObject) -> PointKey {
 fn object_bytes(collection: u64, object: &HObject) -> Vec<u8> {
     let key = if object.key.is_empty() { &object.name } else { &object.key };
     let names = object.namespace.len() + key.len() + object.name.len();
-    // Without zeros in names this is the exact length: pool, hash, three ends of names, snapshot.
+    // The exact length if no name contains zeros: pool, hash, three terminators of names, snapshot.
     let mut bytes = Vec::with_capacity(ID_LEN + 8 + 4 + names + 6 + 8);
     push_id(&mut bytes, OBJECT, collection);
     push_object(&mut bytes, object);
     bytes
 }
 
-/// The id that an object is under, if this is an object's key.
+/// Collection id in the key of an object; `None` for other keys.
 pub(crate) fn collection_id(key: &[u8]) -> Option<u64> {
     let (kind, id) = key.get(..ID_LEN)?.split_first()?;
     (*kind == OBJECT).then(|| u64::from_be_bytes(id.try_into().expect("eight bytes")))
 }
 
-/// The objects under an id.
+/// Range of the objects under a collection id.
 pub fn object_range(collection: u64) -> Range<Bytes> {
     prefix_range(&id_key(OBJECT, collection))
 }
 
-/// Before the objects of a pool with this reversed hash.
+/// Before the first object of a pool with this reversed hash.
 pub fn object_hash_start(collection: u64, pool: PoolId, reversed_hash: u32) -> Bytes {
     let mut bytes = object_pool(collection, pool);
     bytes.extend(reversed_hash.to_be_bytes());
     bytes.into()
 }
 
-/// Behind the objects of a pool with this reversed hash.
+/// After the last object of a pool with this reversed hash.
 pub fn object_hash_end(collection: u64, pool: PoolId, reversed_hash: u32) -> Bytes {
     prefix_end(&object_hash_start(collection, pool, reversed_hash))
 }
 
-/// Behind the objects of a pool.
+/// After the last object of a pool.
 pub fn object_pool_end(collection: u64, pool: PoolId) -> Bytes {
     prefix_end(&object_pool(collection, pool))
 }
@@ -115,17 +114,17 @@ pub fn shard(object: u64, index: u32) -> Bytes {
     Bytes::copy_from_slice(&with_number(SHARD, object, index))
 }
 
-/// The same, made for a table.
+/// The same as a [`PointKey`].
 pub fn shard_point(object: u64, index: u32) -> PointKey {
     PointKey::from(&with_number(SHARD, object, index)[..])
 }
 
-/// The shards of an object from `from_index` on.
+/// Range of the extent segments of an object from `from_index` on.
 pub fn shard_range(object: u64, from_index: u32) -> Range<Bytes> {
     shard(object, from_index)..prefix_end(&id_key(SHARD, object))
 }
 
-/// Behind the key of the shard.
+/// After the key of the extent segment.
 pub fn shard_end(object: u64, index: u32) -> Bytes {
     prefix_end(&shard(object, index))
 }
@@ -141,7 +140,7 @@ pub fn omap(object: u64, key: &[u8]) -> Bytes {
     bytes.into()
 }
 
-/// The same, made for a table.
+/// The same as a [`PointKey`].
 pub fn omap_point(object: u64, key: &[u8]) -> PointKey {
     PointKey::joined(&id_key(OMAP, object), key)
 }
@@ -150,14 +149,14 @@ pub fn omap_range(object: u64) -> Range<Bytes> {
     prefix_range(&id_key(OMAP, object))
 }
 
-/// The id that a key of shards, omaps or shared extents begins with.
+/// Id at the beginning of a key of an extent segment, omap pair or shared id.
 pub fn counted_id(key: &[u8]) -> Option<u64> {
     let id = key.get(1..ID_LEN)?;
     let is_counted = matches!(key[0], SHARD | OMAP_HEADER | OMAP | SHARED);
     is_counted.then(|| u64::from_be_bytes(id.try_into().expect("eight bytes")))
 }
 
-/// Behind the object's omap keys that start with `prefix`.
+/// After the object's last omap key that starts with `prefix`.
 pub fn omap_prefix_end(object: u64, prefix: &[u8]) -> Bytes {
     prefix_end(&omap(object, prefix))
 }
@@ -180,7 +179,7 @@ pub fn bitmap_range() -> Range<Bytes> {
     prefix_range(&[BITMAP])
 }
 
-/// The range of hashes is left out if it is all of them.
+/// The key omits the range of hashes if the slice has all of them.
 pub fn garbage(slice: Slice) -> Bytes {
     let mut key = id_key(GARBAGE, slice.id).to_vec();
     if !slice.is_whole() {
@@ -194,12 +193,12 @@ pub fn garbage_range() -> Range<Bytes> {
     prefix_range(&[GARBAGE])
 }
 
-/// All keys that start with `prefix`, which starts with a kind.
+/// Range of all keys that start with `prefix`, which starts with a kind.
 pub fn prefix_range(prefix: &[u8]) -> Range<Bytes> {
     Bytes::copy_from_slice(prefix)..prefix_end(prefix)
 }
 
-/// The first key behind all that start with `prefix`, which starts with a kind.
+/// First key after all that start with `prefix`, which starts with a kind.
 pub fn prefix_end(prefix: &[u8]) -> Bytes {
     let last = prefix.iter().rposition(|&byte| byte != 0xff);
     let last = last.expect("a key starts with its kind, a letter");
@@ -235,7 +234,7 @@ pub fn read_omap_header(key: &[u8]) -> Result<u64> {
     read_id(key, OMAP_HEADER, "object id")
 }
 
-/// The object's id, and the client's key as a slice of `key`.
+/// Id of the object, and the client's key as a slice of `key`.
 pub fn read_omap(key: &Bytes) -> Result<(u64, Bytes)> {
     let mut r = reader(key, OMAP)?;
     let object = take_u64(&mut r, "object id")?;
@@ -271,7 +270,7 @@ pub fn read_garbage(key: &[u8]) -> Result<Slice> {
 }
 
 impl Key {
-    /// Reads a key of any kind.
+    /// Decodes a key of any kind.
     pub fn read(key: &Bytes) -> Result<Key> {
         let mut r = Reader::new(key);
         let at = r;
@@ -356,7 +355,7 @@ fn with_number(kind: u8, id: u64, number: u32) -> [u8; ID_LEN + 4] {
     key
 }
 
-/// What follows the kind.
+/// Reader of the fields after the kind.
 fn reader(key: &[u8], kind: u8) -> Result<Reader<'_>> {
     let mut r = Reader::new(key);
     let at = r;

@@ -1,13 +1,12 @@
-//! Ordered scans through the tables of memory and the tree below them.
+//! Ordered scans through the tables in memory and the tree below them.
 //!
-//! The tree is read only where no table removes a range, and in steps, for a scan restarts from the
-//! beginning when a page of the tree was missing. Removed ranges are jumped over in tables and tree
-//! alike; keys removed one by one cost their reading, once: a [`Walk`] tells the stretches in which
-//! nothing was found, so that the caller can have them jumped over the next time, and ends a scan that
-//! has passed too much of what is removed.
+//! The tree is read only where no table removes a range, and in steps, because a scan restarts from
+//! the beginning when a page of the tree was missing. Removed ranges are skipped in tables and tree
+//! alike. Keys that were removed one by one are passed once: a [`Walk`] records the ranges that
+//! were found empty, so that the next scan can skip them, and ends a scan that has passed too many
+//! removed keys.
 //!
-//! Keys are byte strings, so the first key behind `k` is `k` with a zero appended: that is how all
-//! bounds become inclusive here.
+//! The first key after `k` is `k` with a zero byte appended: this makes all bounds inclusive here.
 
 use crate::table::{PointKey, Table, View};
 use crate::tree::{Fault, Tree};
@@ -17,16 +16,16 @@ use std::cmp::Ordering;
 use std::collections::btree_map;
 use std::ops::Bound;
 
-/// Pairs that are asked of the tree at once.
+/// Pairs that are read of the tree at once.
 const STEP_ENTRIES: usize = 256;
-/// Shorter stretches without a pair are not worth being remembered.
+/// Minimum number of passed entries for an empty range to be remembered.
 pub const STRETCH_MIN: usize = 64;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ScanPage {
     /// In key order. At least one if there is one, whatever the limits.
     pub pairs: Vec<(Bytes, Bytes)>,
-    /// Whether more follow.
+    /// Set if more pairs follow.
     pub more: bool,
 }
 
@@ -34,8 +33,8 @@ pub struct ScanPage {
 pub trait TreeScan {
     type Fault;
 
-    /// Pairs from `from` on and before `end`. `bytes_max` counts keys and values. There is at least
-    /// one pair if one is left; if `more` is false, none is left behind those of the page.
+    /// Pairs from `from` on and before `end`. `bytes_max` counts keys and values. Returns at least
+    /// one pair if one is left; if `more` is false, no pair follows the returned ones.
     fn scan(
         &mut self,
         from: Bound<&[u8]>,
@@ -60,14 +59,15 @@ impl TreeScan for Tree {
     }
 }
 
-/// How much a scan passes that is removed, and what it learns by that.
+/// Budget of a scan for removed entries, and the empty ranges it finds.
 #[derive(Debug, Clone, Default)]
 pub struct Walk {
-    /// Removed entries that may still be passed, not counting the first [`STRETCH_MIN`] of a stretch.
+    /// Removed entries that may still be passed, not counting the first [`STRETCH_MIN`] of each
+    /// empty range.
     pub left: usize,
     /// Entries passed: pairs, removed ones, and steps into the tree.
     pub passed: u64,
-    /// Stretches in which no pair exists, first key (inclusive) to last (exclusive).
+    /// Key ranges without a pair, first key (inclusive) to last (exclusive).
     pub voids: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -77,9 +77,9 @@ impl Walk {
     }
 }
 
-/// The pairs from `from` on and before `end` that exist when `layers`, the newest first, lie over
-/// `tree`: at most `entries_max` pairs with `bytes_max` bytes of keys and values, but at least one if
-/// there is one. `more` is exact.
+/// Pairs from `from` on and before `end` when `layers`, newest first, lie over `tree`: at most
+/// `entries_max` pairs with `bytes_max` bytes of keys and values, but at least one if there is one.
+/// `more` is exact.
 pub fn scan<T: TreeScan>(
     layers: &[&Table],
     tree: &mut T,
@@ -93,8 +93,8 @@ pub fn scan<T: TreeScan>(
     Ok(page.expect("it may pass as much as there is"))
 }
 
-/// As [`scan`], within bounds: nothing if it would have to pass too much. Then `walk` has a stretch
-/// that was not known before, and another scan that jumps over it gets further.
+/// As [`scan`] within the budget of `walk`; `None` if that does not suffice. Then `walk` contains a
+/// new empty range, and a scan that skips it gets further.
 pub fn scan_within<T: TreeScan>(
     layers: &[&Table],
     tree: &mut T,
@@ -148,7 +148,7 @@ impl View<'_> {
     }
 }
 
-/// What still fits into the page.
+/// Remaining limits of the page.
 #[derive(Debug, Clone, Copy, Default)]
 struct Room {
     entries: usize,
@@ -163,7 +163,7 @@ fn inclusive(from: Bound<&[u8]>) -> Vec<u8> {
     }
 }
 
-/// The first key behind `key`.
+/// First key after `key`.
 fn successor(key: &[u8]) -> Vec<u8> {
     [key, &[0]].concat()
 }
@@ -184,12 +184,12 @@ impl Stretch<'_> {
         }
     }
 
-    /// What it passed is long enough to get further by remembering it.
+    /// Set if the empty range is long enough that a repeated scan gets further.
     fn is_exhausted(&self) -> bool {
         self.walk.left == 0 && self.passed > STRETCH_MIN
     }
 
-    /// No pair is before `end`.
+    /// Records that no pair lies before `end`.
     fn note(&mut self, end: &[u8]) {
         if self.passed > STRETCH_MIN && &self.start[..] < end {
             self.walk.voids.push((std::mem::take(&mut self.start), end.to_vec()));
@@ -197,7 +197,7 @@ impl Stretch<'_> {
         }
     }
 
-    /// A pair ends it, and the next one begins.
+    /// A pair ends the empty range, and a new one begins.
     fn end_at(&mut self, key: &[u8]) {
         self.note(key);
         self.start.clear();
@@ -210,7 +210,7 @@ impl Stretch<'_> {
 enum Next {
     Pair(Bytes, Bytes),
     End,
-    /// The walk is over before a pair was found.
+    /// The budget ended before a pair was found.
     Exhausted,
 }
 
@@ -221,7 +221,7 @@ struct Merged<'a, 't, 'w, T> {
 }
 
 impl<T: TreeScan> Merged<'_, '_, '_, T> {
-    /// The next pair that exists.
+    /// Next existing pair.
     fn next(&mut self, room: Room) -> Result<Next, T::Fault> {
         loop {
             if self.stretch.is_exhausted() {
@@ -249,7 +249,7 @@ impl<T: TreeScan> Merged<'_, '_, '_, T> {
         }
     }
 
-    /// The first of what is at hand: a pair, or nothing where it is removed.
+    /// Takes the first entry at hand: `Some(None)` for a removed key.
     fn take_first(&mut self) -> Option<Option<(Bytes, Bytes)>> {
         let below = self.below.pairs.as_slice().first();
         let order = match (self.memory.peek(), below) {
@@ -268,7 +268,7 @@ impl<T: TreeScan> Merged<'_, '_, '_, T> {
         Some(value.as_ref().map(|value| (Bytes::copy_from_slice(key), value.clone())))
     }
 
-    /// Everything before what is at hand was passed.
+    /// Records that everything before the entry at hand was passed.
     fn note_passed(&mut self) {
         let below = self.below.pairs.as_slice().first().map(|(key, _)| &key[..]);
         let below = below.unwrap_or(&self.below.next).min(self.below.end);
@@ -277,34 +277,34 @@ impl<T: TreeScan> Merged<'_, '_, '_, T> {
     }
 }
 
-/// The pairs of the tree that no table's range removes, read step by step.
+/// Pairs of the tree outside of the tables' removed ranges, read in steps.
 struct Below<'a, 't, T> {
     layers: &'a [&'a Table],
     tree: &'t mut T,
-    /// Where to read on; at `end` or behind it when all was read.
+    /// Key to read on from; not before `end` when all was read.
     next: Vec<u8>,
     end: &'a [u8],
-    /// Read and not yet used.
+    /// Pairs that were read and not used yet.
     pairs: std::vec::IntoIter<(Bytes, Bytes)>,
-    /// What points hid so far. As much is asked for beyond what fits, so that many removed keys are
-    /// read past in few steps even if little fits.
+    /// Pairs hidden by points so far. Reads exceed the limits by this amount, so that many removed
+    /// keys are passed in few steps even if the limits are small.
     hidden: Room,
 }
 
 impl<T: TreeScan> Below<'_, '_, T> {
-    /// No pair is at hand, and not all was read.
+    /// Set if no pair is at hand and not all pairs were read.
     fn has_to_read(&self) -> bool {
         self.pairs.as_slice().is_empty() && &self.next[..] < self.end
     }
 
-    /// Leaves the removed range that the place to read on lies in, or else reads.
+    /// Skips the removed range that contains the next key, or else reads.
     fn step(&mut self, room: Room) -> Result<(), T::Fault> {
         if let Some(end) = self.layers.iter().find_map(|layer| layer.range_end(&self.next)) {
             self.next = end.to_vec();
             return Ok(());
         }
         let until = self.gap_end();
-        // One more than fits, which tells whether more follow.
+        // One more than the limit, to learn whether more pairs follow.
         let entries_max = room.entries.saturating_add(1).saturating_add(self.hidden.entries);
         let bytes_max = room.bytes.saturating_add(self.hidden.bytes);
         let from = Bound::Included(&self.next[..]);
@@ -317,7 +317,7 @@ impl<T: TreeScan> Below<'_, '_, T> {
         Ok(())
     }
 
-    /// Leaves out the next pair, for memory knows better.
+    /// Skips the next pair, which a point in memory overrides.
     fn hide_next(&mut self) {
         if let Some((key, value)) = self.pairs.next() {
             self.hidden.entries += 1;
@@ -325,7 +325,7 @@ impl<T: TreeScan> Below<'_, '_, T> {
         }
     }
 
-    /// Where the next removed range begins.
+    /// Start of the next removed range.
     fn gap_end(&self) -> Vec<u8> {
         let ranges = self.layers.iter().filter_map(|layer| layer.next_range(&self.next));
         let first = ranges.map(|first| &first[..]).min();
@@ -333,19 +333,19 @@ impl<T: TreeScan> Below<'_, '_, T> {
     }
 }
 
-/// The points of all tables that newer tables do not hide, in key order.
+/// Points of all tables that newer tables do not hide, in key order.
 struct Memory<'a> {
     layers: SmallVec<[Layer<'a>; 2]>,
     end: &'a [u8],
-    /// Which layer's point is next.
+    /// Index of the layer with the next point.
     newest: Option<usize>,
-    /// It is known not to be removed by a newer table's range.
+    /// Set once the next point is known not to be removed by a newer table's range.
     is_settled: bool,
 }
 
 struct Layer<'a> {
     table: &'a Table,
-    /// The next point, and those behind it.
+    /// The next point, and an iterator over those after it.
     head: Option<Point<'a>>,
     points: btree_map::Range<'a, PointKey, Option<Bytes>>,
 }
@@ -358,7 +358,7 @@ impl<'a> Memory<'a> {
         Memory { layers, end, newest: None, is_settled: false }
     }
 
-    /// No point that was not passed lies before it.
+    /// Lower bound of the keys of all points that were not passed.
     fn lowest_key(&self) -> Option<&'a [u8]> {
         self.layers.iter().filter_map(|layer| layer.head).map(|(key, _)| key).min()
     }
@@ -379,8 +379,8 @@ impl<'a> Memory<'a> {
         Some(point)
     }
 
-    /// Finds the next point: of the lowest key, the newest. If a newer table's range removes it, it is
-    /// left behind with all in that range, and the next one is still to be found.
+    /// Finds the next point: the newest of the lowest key. If a newer table's range removes it, all
+    /// points in that range are skipped, and the search must be repeated.
     fn settle(&mut self) {
         self.newest = self.lowest();
         let hiding = self.newest.zip(self.peek()).and_then(|(newest, (key, _))| {
@@ -403,7 +403,7 @@ impl<'a> Memory<'a> {
 
 impl<'a> Layer<'a> {
     fn new(table: &'a Table, first: &[u8], end: &[u8]) -> Self {
-        // Ranges that end before they start panic.
+        // `BTreeMap::range` panics if a range ends before it starts.
         let range = (Bound::Included(first.min(end)), Bound::Excluded(end));
         let mut layer = Layer { table, head: None, points: table.points.range::<[u8], _>(range) };
         layer.advance();
@@ -424,12 +424,12 @@ mod tests {
     use std::collections::BTreeMap;
     use std::convert::Infallible;
 
-    /// A tree whose pages are never larger than `page_max`.
+    /// A tree whose pages have at most `page_max` pairs.
     struct Tree {
         pairs: BTreeMap<Bytes, Bytes>,
         page_max: usize,
         scans: usize,
-        /// Pairs that were read.
+        /// Number of pairs that were read.
         read: usize,
     }
 

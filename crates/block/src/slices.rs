@@ -1,24 +1,24 @@
-//! Where the objects of a collection are: under which id, by their hash.
+//! Slices: the ids of a collection's objects, by hash.
 //!
 //! Objects are keyed by an id and their reversed hash, not by the collection's name. A collection
-//! says for each range of reversed hashes which id its objects are under. A new one has a single id
-//! for all. To move a range of hashes to another collection is to exchange what the two say about it:
-//! no object is touched, however many there are, and what refers to objects (shards, omaps, shared
-//! extents) goes by their own ids.
+//! records for each range of reversed hashes the id of its objects. A new one has a single id for
+//! all hashes. Moving a range of hashes to another collection exchanges these entries of the two:
+//! no object is touched, however many there are, and metadata of objects (extent segments, omaps,
+//! shared extents) is keyed by the objects' own ids.
 //!
 //! Invariants:
-//! * The slices of a collection lie side by side and cover all hashes; neighbours have different ids.
-//! * No two collections, nor one of them and what is to be removed, have the same id for a hash.
+//! * The slices of a collection are adjacent and cover all hashes; neighbours have different ids.
+//! * No two collections, nor a collection and the garbage, have the same id for a hash.
 
 use bytes::Bytes;
 use codec::{Reader, Result, Writer};
 use std::sync::Arc;
 use types::HObject;
 
-/// Of a collection's value in one piece: its id, and a mark.
+/// Value length of a collection with one slice: id and a mark.
 const WHOLE_LEN: usize = 9;
 const WHOLE_MARK: u8 = 0xff;
-/// Of each slice of a collection in pieces: its id and its last reversed hash.
+/// Value length per slice of a collection with several: id and last reversed hash.
 const PART_LEN: usize = 12;
 
 /// The objects under an id whose reversed hash is in a range.
@@ -33,7 +33,7 @@ pub struct Slice {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Slices {
     Whole(u64),
-    /// Two at least, ascending.
+    /// At least two, ascending.
     Parts(Arc<[Slice]>),
 }
 
@@ -46,7 +46,7 @@ impl Slice {
         (self.first, self.last) == (0, u32::MAX)
     }
 
-    /// The part of it from `first` to `last`.
+    /// Part of the slice from `first` to `last` (inclusive).
     fn within(&self, first: u32, last: u32) -> Option<Slice> {
         let (first, last) = (self.first.max(first), self.last.min(last));
         (first <= last).then_some(Slice { first, last, ..*self })
@@ -61,7 +61,7 @@ impl Slices {
         }
     }
 
-    /// The id of an object's key.
+    /// Id in the key of an object.
     pub fn id_of(&self, object: &HObject) -> u64 {
         match self {
             Slices::Whole(id) => *id,
@@ -77,7 +77,7 @@ impl Slices {
         }
     }
 
-    /// All of them, ascending.
+    /// All slices, ascending.
     pub fn iter(&self) -> impl Iterator<Item = Slice> + '_ {
         let (whole, parts): (_, &[Slice]) = match self {
             Slices::Whole(id) => (Some(Slice::whole(*id)), &[]),
@@ -86,12 +86,12 @@ impl Slices {
         whole.into_iter().chain(parts.iter().copied())
     }
 
-    /// What covers the range.
+    /// Slices and parts of slices that cover the range.
     pub fn cut(&self, first: u32, last: u32) -> Vec<Slice> {
         self.iter().filter_map(|slice| slice.within(first, last)).collect()
     }
 
-    /// With other slices for the range, which they must cover.
+    /// Replaces the range by other slices, which must cover it.
     pub fn replace(&self, first: u32, last: u32, with: &[Slice]) -> Slices {
         let below = first.checked_sub(1).map(|last| self.cut(0, last)).unwrap_or_default();
         let above = last.checked_add(1).map(|first| self.cut(first, u32::MAX)).unwrap_or_default();

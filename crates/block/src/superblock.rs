@@ -1,13 +1,13 @@
-//! The superblock: what a store is, where its parts lie, and from which root and which place in the
-//! log its state is rebuilt.
+//! The superblock: identity and layout of a store, and the tree root and log point from which its
+//! state is rebuilt.
 //!
-//! There are four copies, two at either end of the main device. Version n is written to the near and
-//! the far block of parity n, in that order or at once; so the version before stays intact until
-//! this one is durable, and one bad block loses neither. A new store writes two versions, so that all
-//! four copies are its own.
+//! There are four copies, two at either end of the main device. Version n is written to the near
+//! and the far block of parity n, in that order or at once; so the previous version stays intact
+//! until this one is durable, and one bad block loses neither. A new store writes two versions, so
+//! that all four copies belong to it.
 //!
-//! A checkpoint is durable when its superblock is; only then may what the version before refers to
-//! be used again. For that reason an older version is never used silently in place of a damaged one.
+//! A checkpoint is durable when its superblock is; only then may pages and blocks of the previous
+//! version be reused. Therefore an older version is never used silently in place of a damaged one.
 
 mod geometry;
 mod head;
@@ -31,20 +31,20 @@ use std::fmt;
 use thiserror::Error;
 use types::Uuid;
 
-/// Of the bytes that this version writes and reads.
+/// Version of the format that this code writes and reads.
 pub const FORMAT: u32 = 1;
 pub const OWNER_BYTES_MAX: usize = 256;
 pub const TREE_ROOT_BYTES_MAX: usize = 64;
-/// Runs of blocks of the metadata tree that the superblock names. If there are more, only the bitmap
-/// of its pages does ([`SCATTERED_METADATA`]).
+/// Runs of the metadata space that the superblock names. If there are more, only the bitmap of
+/// pages names them ([`SCATTERED_METADATA`]).
 pub const METADATA_RUNS_MAX: usize = 128;
 /// Extents of the bitmap of pages, if the superblock names the runs,
 pub const BITMAP_EXTENTS_MAX: usize = 16;
 /// and if it does not.
 pub const SCATTERED_EXTENTS_MAX: usize = METADATA_RUNS_MAX + BITMAP_EXTENTS_MAX;
 
-/// An incompatible feature: the superblock does not name the runs of the metadata tree. Set only
-/// while it cannot.
+/// An incompatible feature: the superblock does not name the runs of the metadata space. Set only
+/// while there are too many of them.
 pub const SCATTERED_METADATA: u64 = 1 << 0;
 
 const MAGIC: [u8; 8] = *b"sepiosup";
@@ -57,34 +57,34 @@ const KNOWN_INCOMPATIBLE: u64 = SCATTERED_METADATA;
 pub struct Superblock {
     pub features: Features,
     pub store: Uuid,
-    /// Grows by one with each write.
+    /// Number of this version; grows by one with each write.
     pub sequence: u64,
-    /// Grows by one with each mount.
+    /// Number of the last mount; grows by one with each.
     pub generation: u64,
     pub geometry: Geometry,
-    /// What the store belongs to; not interpreted.
+    /// Owner of the store, not interpreted.
     pub owner: Bytes,
-    /// Where replay starts: what was logged before is in the tree.
+    /// Log point where replay starts; earlier records are in the tree.
     pub log: LogPoint,
-    /// Where the mount of this generation began to append to the log.
+    /// Log point where the mount of this generation began to append.
     pub resumed: LogPoint,
-    /// As of `log`.
+    /// Counters as of `log`.
     pub counters: Counters,
-    /// Of the metadata tree, which encodes it.
+    /// Root of the metadata tree, encoded by the tree.
     pub tree_root: Bytes,
     pub metadata: MetadataSpace,
 }
 
-/// The blocks that the metadata tree may use, and which of them it does use.
+/// The metadata space, and the bitmap of its pages in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetadataSpace {
     pub device: Device,
-    /// What the superblock names; see [`SCATTERED_METADATA`].
+    /// Runs that the superblock names; see [`SCATTERED_METADATA`].
     pub runs: Vec<Extent>,
     pub bitmap: PageBitmap,
 }
 
-/// Where the bitmap of the tree's pages was written.
+/// Place of the bitmap of the tree's pages.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PageBitmap {
     pub extents: Vec<Extent>,
@@ -92,8 +92,8 @@ pub struct PageBitmap {
     pub crc: u32,
 }
 
-/// What was added to the format, as a bit each. An older version that does not know a bit may still
-/// write to the store, only read it, or do neither.
+/// Additions to the format, one bit each. An older version that does not know a bit may still write
+/// to the store, only read it, or do neither.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Features {
     pub compatible: u64,
@@ -129,7 +129,7 @@ pub enum SuperblockError {
 }
 
 impl SuperblockError {
-    /// What a person does who cannot open a store for this reason.
+    /// Advice for the operator of a store that does not open for this reason.
     pub fn advice(&self) -> &'static str {
         match self {
             SuperblockError::Unreadable => "look at the device and what leads to it",
@@ -188,7 +188,7 @@ impl Features {
     }
 }
 
-/// Where version `sequence` goes: a near and a far block.
+/// Places of version `sequence`: a near and a far block.
 pub fn slots(main_blocks: u64, sequence: u64) -> [u64; 2] {
     let [near_even, near_odd, far_even, far_odd] = all_slots(main_blocks);
     if sequence.is_multiple_of(2) { [near_even, far_even] } else { [near_odd, far_odd] }
@@ -200,7 +200,7 @@ pub fn all_slots(main_blocks: u64) -> [u64; 4] {
     [0, 1, main_blocks - 2, main_blocks - 1]
 }
 
-/// Why a block is not a copy to be used.
+/// Reason why a block is not a usable copy.
 #[derive(Debug, Clone)]
 enum CopyFault {
     NoMagic,
@@ -210,10 +210,10 @@ enum CopyFault {
     UnknownFeatures(u64),
 }
 
-/// The newest of the copies, given in the order of [`all_slots`]; `None` for those that cannot be
-/// read. If the device has grown, the far ones are not where its size says: if this succeeds, the
-/// near ones sufficed; otherwise [`SuperblockError::MaybeOutdated`] tells the former size, with which
-/// to look again.
+/// The newest of the copies, in the order of [`all_slots`]; `None` for unreadable ones. On a device
+/// that has grown, the far copies are not where its size says: success means that the near ones
+/// sufficed; otherwise [`SuperblockError::MaybeOutdated`] contains the former size, for another
+/// attempt.
 pub fn choose(copies: &[Option<&[u8]>]) -> Result<Superblock, SuperblockError> {
     let decoded: Vec<_> = copies.iter().map(|copy| copy.map(Superblock::decode)).collect();
     if let Some(fault) = decoded.iter().flatten().find_map(fault_of_newer) {
@@ -221,7 +221,7 @@ pub fn choose(copies: &[Option<&[u8]>]) -> Result<Superblock, SuperblockError> {
     }
     let all = intact(&decoded);
     let near = intact(&decoded[..decoded.len().min(SUPERBLOCK_BLOCKS as usize)]);
-    // Far copies of another store are leftovers at the end of a device that has grown.
+    // Far copies of another store are remains at the end of a device that has grown.
     let decisive = if near.is_empty() { &all } else { &near };
     let Some(first) = decisive.first() else { return Err(why_none(decoded)) };
     if let Some(other) = decisive.iter().find(|copy| copy.store != first.store) {
@@ -235,8 +235,8 @@ pub fn choose(copies: &[Option<&[u8]>]) -> Result<Superblock, SuperblockError> {
     Ok(Superblock::clone(newest))
 }
 
-/// Copies that are not intact, by their blocks, and what is wrong with each, though `chosen` could be:
-/// places where the store has written them, which is not so at the end of a device that has grown since.
+/// Copies that are not intact although `chosen` was found: their blocks and faults, only in places
+/// that the store has written, which excludes the end of a device that has grown since.
 pub fn bad_copies(
     copies: &[Option<&[u8]>],
     chosen: &Superblock,
@@ -268,7 +268,7 @@ fn intact(copies: &[Decoded]) -> Vec<&Superblock> {
     copies.iter().flatten().filter_map(|copy| copy.as_ref().ok()).collect()
 }
 
-/// What a newer version has written must not be undone, wherever it lies.
+/// Changes of a newer version must not be undone, wherever its copy lies.
 fn fault_of_newer(copy: &Result<Superblock, CopyFault>) -> Option<CopyFault> {
     match copy {
         Err(fault @ (CopyFault::OtherFormat(_) | CopyFault::UnknownFeatures(_))) => {
@@ -278,7 +278,7 @@ fn fault_of_newer(copy: &Result<Superblock, CopyFault>) -> Option<CopyFault> {
     }
 }
 
-/// The most telling fault of copies none of which is intact.
+/// The most informative fault if no copy is intact.
 fn why_none(copies: Vec<Decoded>) -> SuperblockError {
     let faults = copies.into_iter().flatten().filter_map(Result::err);
     let severity = |fault: &CopyFault| match fault {
@@ -302,7 +302,7 @@ impl SuperblockError {
 }
 
 impl Superblock {
-    /// The block, in aligned memory. Lists and opaque bytes must be within their bounds.
+    /// Encodes the block in aligned memory. Lists and opaque bytes must be within their bounds.
     pub fn encode(&self) -> Bytes {
         assert!(self.owner.len() <= OWNER_BYTES_MAX);
         assert!(self.tree_root.len() <= TREE_ROOT_BYTES_MAX);
@@ -322,7 +322,8 @@ impl Superblock {
         })
     }
 
-    /// Names the runs of the tree if they, and the extents of the bitmap that is already set, are few.
+    /// Names the runs of the metadata space if they, and the extents of the bitmap already set, are
+    /// few enough.
     pub fn name_runs(&mut self, count: usize, runs: impl Iterator<Item = Extent>) {
         let extents = self.metadata.bitmap.extents.len();
         let is_scattered = count > METADATA_RUNS_MAX || extents > BITMAP_EXTENTS_MAX;
@@ -330,7 +331,7 @@ impl Superblock {
         self.metadata.runs = if is_scattered { Vec::new() } else { runs.collect() };
     }
 
-    /// Whether this version may write to the store.
+    /// Checks that this version may write to the store.
     pub fn check_writable(&self) -> Result<(), SuperblockError> {
         match self.features.read_only & !KNOWN_READ_ONLY {
             0 => Ok(()),
@@ -338,7 +339,7 @@ impl Superblock {
         }
     }
 
-    /// One copy, whether or not it is the newest.
+    /// Decodes one copy, whether or not it is the newest.
     pub fn read_copy(block: &[u8]) -> Option<Superblock> {
         Superblock::decode(block).ok()
     }
@@ -376,7 +377,7 @@ impl Encode for MetadataSpace {
     }
 }
 
-/// Runs and extents of the bitmap that the superblock names at most.
+/// Maximum numbers of runs and of bitmap extents in the superblock.
 fn list_limits(is_scattered: bool) -> (usize, usize) {
     match is_scattered {
         true => (0, SCATTERED_EXTENTS_MAX),
@@ -425,7 +426,7 @@ fn check_length(
     Err(at.error(field, kind))
 }
 
-/// Everything at its longest fits into the block.
+/// All fields at their maximum length fit into the block.
 const _: () = {
     let lists = SCATTERED_EXTENTS_MAX * size_of::<Extent>();
     assert!(512 + OWNER_BYTES_MAX + TREE_ROOT_BYTES_MAX + lists <= BLOCK);

@@ -1,14 +1,13 @@
-//! Changed metadata that the tree does not hold yet: pairs in memory, ordered by key.
+//! Changed metadata that the tree does not contain yet: pairs in memory, ordered by key.
 //!
-//! A [`Table`] holds all changes since some point in time. At most two are in use: the *active* one,
-//! which commits change, and while a checkpoint runs the *frozen* one below it, which is being written
-//! to the tree. A [`View`] looks through both.
+//! A [`Table`] contains all changes since some point in time. At most two are in use: the *active*
+//! one, which commits change, and during a checkpoint the *frozen* one below it, which is being
+//! written to the tree. A [`View`] looks through both.
 //!
-//! Memory: values that come in may be slices of a message or of a page, which would live as long as
-//! any slice of them. So what is stored is copied, with two exceptions: values longer than
-//! [`COPIED_MAX`] keep what they are a slice of, and cost no time to copy; and a value that nobody else
-//! knows was made to be stored here. This is decided in [`Table::set_value`] alone. Keys have memory
-//! of their own in any case.
+//! Memory: incoming values may be slices of a message or of a page, whose buffer would live as long
+//! as any slice. So values are copied, with two exceptions: values longer than [`COPIED_MAX`] keep
+//! their buffer and cost no time to copy; and a value with a single reference was made to be stored
+//! here. [`Table::set_value`] alone decides this. Keys always have memory of their own.
 
 mod point;
 
@@ -20,11 +19,11 @@ use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// Longer values are kept as they came.
+/// Values longer than this number of bytes keep their buffer.
 pub const COPIED_MAX: usize = 32 << 10;
 
-/// Memory of an entry besides its bytes: its share of the map's nodes, which are two thirds full, and
-/// what the allocator adds to key and value.
+/// Memory of an entry besides its bytes: its share of the map's nodes, which are two thirds full,
+/// and the allocator's overhead for key and value.
 const ENTRY_OVERHEAD: usize = 180;
 
 /// A change of metadata. Later ones override earlier ones.
@@ -45,7 +44,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// The key, or the first of a range.
+    /// The key, or the first key of a range.
     pub fn key(&self) -> &[u8] {
         match self {
             Op::Put { key, .. } | Op::Delete { key } => key,
@@ -54,28 +53,28 @@ impl Op {
     }
 }
 
-/// What is known of a key without looking further down.
+/// State of a key in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lookup {
     Value(Bytes),
     Removed,
-    /// Nothing: what lies below decides.
+    /// Memory does not decide; the layer below does.
     Unknown,
 }
 
-/// The changes since some point in time. Where a point lies within a range, the point is newer:
-/// adding a range removes the points that it covers.
+/// The changes since some point in time. A point within a range is newer than the range: adding a
+/// range removes the points that it covers.
 #[derive(Debug, Clone, Default)]
 pub struct Table {
     /// Values, or `None` where the key was removed.
     pub points: BTreeMap<PointKey, Option<Bytes>>,
     /// Removed ranges, first key (inclusive) to last (exclusive); disjoint and not touching.
     pub ranges: BTreeMap<Bytes, Bytes>,
-    /// Memory in use, roughly.
+    /// Estimated memory, in bytes.
     pub bytes: usize,
-    /// What taking it into the tree will cost.
+    /// Cost of applying the table to the tree.
     pub load: Load,
-    /// The tree below has no pair of an object or shared extent whose id is this or a later one.
+    /// The tree below has no pair of an object or shared extent with this id or a later one.
     pub(crate) fresh_from: Option<u64>,
 }
 
@@ -88,7 +87,7 @@ pub enum Entry<'a> {
 }
 
 impl Table {
-    /// For changes of a tree that has no pairs of objects with ids from `next_id` on.
+    /// For changes of a tree without pairs of objects with ids from `next_id` on.
     pub fn above(next_id: u64) -> Self {
         Table { fresh_from: Some(next_id), ..Table::default() }
     }
@@ -130,8 +129,8 @@ impl Table {
         debug_assert!(done, "it was allowed to take out all points");
     }
 
-    /// The same in pieces: takes out as many points as are left to be taken out. Until that was enough
-    /// the table is neither what it was nor what it will be.
+    /// The same in pieces: removes at most `left` points and counts them down. Until the last piece
+    /// the table is in an intermediate state.
     pub fn delete_range_within(&mut self, first: &[u8], last: &[u8], left: &mut usize) -> bool {
         if first >= last {
             return true;
@@ -148,7 +147,7 @@ impl Table {
         true
     }
 
-    /// Takes out a range by its first key: what is below it counts again.
+    /// Removes a range by its first key, so that the layers below it are visible again.
     pub fn forget_range(&mut self, first: &[u8]) {
         if let Some((first, last)) = self.ranges.remove_entry(first) {
             self.bytes -= cost(first.len(), last.len());
@@ -165,7 +164,7 @@ impl Table {
         }
     }
 
-    /// The end of the removed range that `key` lies in. Points on top are not regarded.
+    /// End of the removed range that contains `key`. Points are ignored.
     pub fn range_end(&self, key: &[u8]) -> Option<&Bytes> {
         if self.ranges.is_empty() {
             return None;
@@ -175,7 +174,7 @@ impl Table {
         (key < &last[..]).then_some(last)
     }
 
-    /// The start of the first removed range behind `key`.
+    /// Start of the first removed range after `key`.
     pub fn next_range(&self, key: &[u8]) -> Option<&Bytes> {
         let behind = (Bound::Excluded(key), Bound::Unbounded);
         self.ranges.range::<[u8], _>(behind).next().map(|(first, _)| first)
@@ -243,12 +242,12 @@ impl Table {
         load(key.len(), self.is_fresh(key), value)
     }
 
-    /// Whether the tree below cannot have the key.
+    /// Set if the tree below cannot contain the key.
     fn is_fresh(&self, key: &[u8]) -> bool {
         self.fresh_from.is_some_and(|from| keys::counted_id(key).is_some_and(|id| id >= from))
     }
 
-    /// What a change would add to the load at most.
+    /// Upper bound of the load that a change adds.
     pub fn load_of_op(&self, op: &Op) -> Load {
         match op {
             Op::Put { key, value } => load_of(key.len(), self.is_fresh(key), Some(value.len())),
@@ -257,7 +256,7 @@ impl Table {
         }
     }
 
-    /// Adds a range as one with all that it overlaps or touches.
+    /// Adds a range, merged with all that it overlaps or touches.
     fn add_range(&mut self, first: &[u8], last: &[u8]) {
         let (mut first, mut last) = (first, Bytes::copy_from_slice(last));
         let until = (Bound::Unbounded, Bound::Included(first));
@@ -288,7 +287,7 @@ fn load_of(key_len: usize, is_fresh: bool, value: Option<usize>) -> Load {
     }
 }
 
-/// A value to be stored that may be a slice of something larger.
+/// Copies a value that may be a slice of a larger buffer.
 pub fn detached(value: &Bytes) -> Bytes {
     if value.len() > COPIED_MAX { value.clone() } else { Bytes::copy_from_slice(value) }
 }
@@ -348,7 +347,7 @@ pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Few keys, of which some are prefixes of others.
+    /// A strategy for few keys, some of which are prefixes of others.
     pub fn any_key() -> impl Strategy<Value = Bytes> {
         prop::collection::vec(prop_oneof![Just(0u8), Just(1), Just(0xff)], 0..4)
             .prop_map(Bytes::from)
@@ -371,7 +370,7 @@ pub(crate) mod tests {
         table
     }
 
-    /// What the operations make of what lies below.
+    /// Applies the operations to a model of the layers below.
     pub fn apply_to(model: &mut BTreeMap<Bytes, Bytes>, ops: &[Op]) {
         for op in ops.iter().cloned() {
             match op {

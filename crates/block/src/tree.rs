@@ -1,26 +1,27 @@
-//! The metadata tree: a B+-tree of pages, written anew wherever it changes.
+//! The metadata tree: a copy-on-write B+-tree of pages.
 //!
-//! Keys and values are bytes; keys are ordered as bytes. The tree is read through a bounded cache of
-//! pages and changed only by checkpoints ([`Apply`]), which merge a sorted [`Table`](crate::table::Table)
-//! into it. `docs/internals/disk-format.md` has the bytes.
+//! Keys and values are bytes; keys are ordered as bytes. The tree is read through a bounded cache
+//! of pages and changed only by checkpoints ([`Apply`]), which merge a sorted
+//! [`Table`](crate::table::Table) into it. `docs/internals/disk-format.md` describes the format.
 //!
-//! **Reading.** [`Tree::get`] and [`Tree::scan`] either answer or fail with [`Fault::Missing`]: the
-//! pages to read. The caller reads those that are not being read yet ([`PageRead::asked`]), hands each
-//! to [`Tree::supply`] (or tells [`Tree::supply_failed`]) and calls again. A page that failed is not read
-//! again before [`Tree::forget_failures`]. Every page is checked against
-//! the reference that led to it before anything believes it. What a cache of any size holds, running
-//! an operation again gets it further (see `cache`).
+//! **Reading.** [`Tree::get`] and [`Tree::scan`] either return a result or fail with
+//! [`Fault::Missing`], which names pages to read. The caller reads those that are not in flight
+//! ([`PageRead::asked`]), passes each to [`Tree::supply`] or [`Tree::supply_failed`], and repeats
+//! the call. A failed page is not read again before [`Tree::forget_failures`]. Every page is
+//! verified against the reference that led to it before it is used. With a cache of any size, a
+//! repeated operation makes progress (see `cache`).
 //!
-//! **Changing.** [`Apply`] builds a new tree beside the old one: it writes to fresh pages only, so reads
-//! go on in the old tree until [`Tree::install`]. Pages of the old tree must not be used again before
-//! the superblock that names the new one is durable; [`PageSpace`] keeps account of that.
+//! **Changing.** [`Apply`] builds a new tree beside the old one: it writes to newly allocated pages
+//! only, so reads continue in the old tree until [`Tree::install`]. Pages of the old tree must not
+//! be reused before the superblock that names the new one is durable; [`PageSpace`] tracks that.
 //!
-//! **Long keys.** Keys of [`SEGMENT`] and more bytes are cut there: all keys with the same first
-//! [`SEGMENT`] bytes lie, without those, in a tree of their own (a *layer*), whose top is the value of
-//! those first bytes in the tree above. So keys may have any length, and no key in a page is longer.
+//! **Long keys.** Keys of at least [`KEY_LEN_MAX`] bytes are cut there: all keys with the same
+//! first [`KEY_LEN_MAX`] bytes are stored, without those, in a tree of their own (a *layer*), whose
+//! top is the value of those first bytes in the tree above. So keys may have any length, and no key
+//! in a page is longer.
 //!
-//! The tree knows nothing of what its keys mean, but for the statistics of [`Applied`]; nor of blocks
-//! other than its pages, nor when a checkpoint is due.
+//! The tree knows nothing of the meaning of its keys, but for the statistics of [`Applied`]; nor of
+//! blocks other than its pages, nor when a checkpoint is due.
 
 mod apply;
 mod bound;
@@ -53,19 +54,20 @@ use thiserror::Error;
 
 use crate::device::BLOCK;
 
-/// Failed reads that are remembered, so that operations that need them fail instead of asking again.
+/// Failed reads that are remembered, so that operations that need them fail instead of being
+/// repeated.
 const FAILURES_MAX: usize = 1024;
 
-/// Pages to be read in one piece, and handed to [`Tree::supply`].
+/// Adjacent pages to be read at once and passed to [`Tree::supply`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageRead {
     pub page: u64,
     pub pages: u32,
-    /// They were asked for before and have not been supplied yet: wait for them, do not read them.
+    /// Set if the read is in flight already: wait for it, do not submit it.
     pub asked: bool,
 }
 
-/// Why an operation has no answer.
+/// Reason why an operation has no result.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Fault {
     #[error("{} reads are needed first", .0.len())]
@@ -74,14 +76,14 @@ pub enum Fault {
     Damaged { page: u64, flaw: PageFlaw },
 }
 
-/// As [`Fault`], before what is missing is recorded as asked for.
+/// As [`Fault`], before the missing pages are recorded as wanted.
 #[derive(Debug)]
 enum Absent {
     Missing(Vec<Want>),
     Damaged { page: u64, flaw: PageFlaw },
 }
 
-/// A page of the tree, or a run of overflow pages, and how to recognise it.
+/// A page of the tree, or a run of overflow pages, with its checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Want {
     page: u64,
@@ -121,10 +123,10 @@ impl Want {
 pub struct Tree {
     root: Option<Root>,
     cache: Cache,
-    /// Asked for and not supplied yet.
+    /// Reads in flight.
     wanted: FastMap<u64, Want>,
     failures: FastMap<u64, (u32, PageFlaw)>,
-    /// Whether operations are parts of one that begins anew as a whole.
+    /// Set while operations are parts of one that is repeated as a whole.
     is_joint: bool,
 }
 
@@ -153,8 +155,8 @@ impl Tree {
         self.cache.pages()
     }
 
-    /// Takes in what was read. Bytes that nobody waits for (any more) are ignored. Bytes that are not what
-    /// they should be are waited for still: the caller reads them again, or tells
+    /// Supplies bytes that were read. Bytes that no operation waits for are ignored. Bytes that
+    /// fail verification leave the page wanted: the caller reads it again, or calls
     /// [`Tree::supply_failed`].
     pub fn supply(&mut self, page: u64, bytes: Bytes) -> Result<(), PageFlaw> {
         let Some(want) = self.wanted.get(&page).copied() else { return Ok(()) };
@@ -164,14 +166,14 @@ impl Tree {
         Ok(())
     }
 
-    /// It cannot be had: what needs it fails, until failures are forgotten.
+    /// Marks a page as unreadable: operations that need it fail until failures are forgotten.
     pub fn supply_failed(&mut self, page: u64, flaw: PageFlaw) {
         if let Some(want) = self.wanted.remove(&page) {
             self.remember(&want, flaw);
         }
     }
 
-    /// The end of a read that is not made again, whatever came of it.
+    /// Ends a read that is not repeated, whatever its result.
     pub fn settle_read(&mut self, page: u64, result: Result<Bytes, String>) {
         let supplied = match result {
             Ok(bytes) => self.supply(page, bytes),
@@ -182,7 +184,7 @@ impl Tree {
         }
     }
 
-    /// Whether anything fails for a page without being read.
+    /// Set if operations fail for pages without reading them.
     pub fn has_failures(&self) -> bool {
         !self.failures.is_empty()
     }
@@ -192,7 +194,7 @@ impl Tree {
         self.failures.clear();
     }
 
-    /// Reads go to the new tree from now on. To be called when nothing leads back to the old one:
+    /// Directs reads to the new tree. Must be called when no restart leads back to the old one:
     /// when the new superblock is durable.
     pub fn install(&mut self, applied: &Applied) {
         self.root = applied.root;
@@ -200,7 +202,7 @@ impl Tree {
         self.failures.clear();
     }
 
-    /// A page that the tree does not need any more. If it is used again meanwhile, it is read again.
+    /// Evicts a page that the tree does not refer to any more. A reused page is read again.
     pub fn forget(&mut self, page: u64) {
         self.cache.remove(page);
     }
@@ -212,7 +214,7 @@ impl Tree {
         self.failures.insert(want.page, (want.crc, flaw));
     }
 
-    /// It would have to be read, and nothing is known to be wrong with it.
+    /// Set if the page would have to be read and is not known to be unreadable.
     fn lacks(&self, want: &Want) -> bool {
         !self.cache.contains(want.page, want.crc) && !self.failures.contains_key(&want.page)
     }
@@ -233,18 +235,19 @@ impl Tree {
         self.fetch(Want::page(reference, level)).map(Page::checked_before)
     }
 
-    /// What follows until [`Tree::end`] is done again from here on if it misses something.
+    /// Starts a sequence of operations, up to [`Tree::end`], that is repeated as a whole if a page
+    /// is missing.
     pub fn begin(&mut self) {
         self.is_joint = true;
     }
 
-    /// Whether what was done since [`Tree::begin`] is to be done again: then all that it used is held.
+    /// Ends the sequence. If it will be repeated (`again`), all pages that it used are held.
     pub fn end(&mut self, again: bool) {
         self.is_joint = false;
         self.cache.settle(again);
     }
 
-    /// Ends an operation: what it misses is asked for from now on.
+    /// Ends an operation: its missing pages are wanted from now on.
     fn settle<T>(&mut self, result: Result<T, Absent>) -> Result<T, Fault> {
         if !self.is_joint {
             self.cache.settle(matches!(result, Err(Absent::Missing(_))));

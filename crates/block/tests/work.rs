@@ -1,5 +1,4 @@
-//! No turn does more than a bounded amount of work, however much is stored, removed or replaced: counted,
-//! not timed.
+//! Bounded work per turn, however much is stored, removed or replaced: counted, not timed.
 
 use block::disk::{DiskOptions, Driver, FaultyDisk};
 use block::{BlockStore, Options, Work, format};
@@ -10,11 +9,12 @@ use store::{Change, Collection, Outcome, RequestKind, Transaction};
 use types::{HObject, PgId, PoolId};
 
 const POOL: PoolId = PoolId(1);
-/// What a turn passes at most: what one execution may, and some that it did not expect.
+/// Entries that a turn passes at most: the budget of one execution, and some that it did not
+/// expect.
 const PASSED_MAX: u64 = 2048 + 3 * 64;
 const POINTS_MAX: u64 = 2048;
 const CHUNKS_MAX: u64 = 1024;
-/// A turn's pages, and those of its last step.
+/// Pages of a turn at most, including its last step.
 const PAGES_MAX: u64 = 256 + 128;
 
 fn at(group: u32) -> Collection {
@@ -110,7 +110,7 @@ impl Store {
         self.driver.store().work()
     }
 
-    /// The most that a turn has done.
+    /// Maximum of work in one turn.
     fn check_turns(&self) {
         let most = self.driver.store().most_work();
         assert!(most.passed <= PASSED_MAX, "{most:?}");
@@ -182,7 +182,7 @@ fn a_queue_is_listed_without_passing_what_was_taken_from_it() {
     assert_eq!(first, count);
     let passed = store.work().passed - before.passed;
     assert!(passed < 3 * count, "{passed} entries are passed");
-    // What is put where nothing was is found.
+    // A pair that is put into an empty range is found.
     let pairs = [(key(17), Bytes::from_static(b"new"))].into();
     store.commit(vec![(at(1), Change::OmapSet { object: object(1), pairs })]);
     assert_eq!(store.list(10), [key(17)]);
@@ -213,7 +213,7 @@ fn an_omap_of_which_all_is_in_memory_is_cleared_in_pieces_and_at_once_for_reader
     store.fill_omap(count);
     let clear = Transaction { changes: vec![(at(1), Change::OmapClear { object: object(1) })] };
     let cleared = store.driver.submit(RequestKind::Commit(clear));
-    // It has taken effect, and the next one is executed behind it.
+    // The commit has taken effect, and the next one is executed after it.
     let pairs = [(key(3), Bytes::from_static(b"new"))].into();
     let changes = vec![(at(1), Change::OmapSet { object: object(1), pairs })];
     let set = store.driver.submit(RequestKind::Commit(Transaction { changes }));
@@ -233,7 +233,7 @@ fn a_checkpoint_of_very_many_changes_does_some_of_them_in_each_turn() {
     store.fill_objects(count);
     store.fill_omap(count);
     store.checkpoint();
-    // All of that is in the cache, and all of it goes.
+    // All of that is in the cache, and all of it is evicted.
     let last = key(count);
     let change = Change::OmapRemoveRange { object: object(1), first: key(0), last };
     store.commit(vec![(at(1), change)]);

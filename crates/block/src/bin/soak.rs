@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 const USAGE: &str = "block_soak [--first-seed S] [--seeds N] [--only SCENARIO] [--keep-going]";
 const SEEDS_DEFAULT: u64 = 20;
-/// A line of progress after so many seeds.
+/// Seeds between two lines of progress.
 const PROGRESS_SEEDS: u64 = 20;
 
 struct Arguments {
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    // The seed is told afterwards.
+    // The seed is printed afterwards.
     std::panic::set_hook(Box::new(|info| eprintln!("{info}")));
     soak(&arguments)
 }

@@ -8,7 +8,7 @@ const CHUNK: u64 = 64;
 
 type Chunk = [Option<Bytes>; CHUNK as usize];
 
-/// Blocks that hold something, by number. A clone costs one pointer per 64 blocks.
+/// Written blocks by number. A clone costs one pointer per 64 blocks.
 #[derive(Debug, Clone, Default)]
 pub struct Blocks {
     chunks: BTreeMap<u64, Arc<Chunk>>,
@@ -25,7 +25,7 @@ impl Blocks {
         Arc::make_mut(chunk)[(block % CHUNK) as usize] = Some(content);
     }
 
-    /// Those of `start..end` that hold something, ascending.
+    /// Written blocks of `start..end`, ascending.
     pub fn range(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, &Bytes)> {
         let chunks = self.chunks.range(start / CHUNK..end.div_ceil(CHUNK));
         let blocks = chunks.flat_map(|(number, chunk)| {

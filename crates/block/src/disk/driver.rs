@@ -1,8 +1,8 @@
 //! A host for one store on simulated devices, in virtual time.
 //!
-//! The driver never waits: [`Driver::step`] does the one thing that is due next (an operation of a
-//! device or a timer of the store) and moves the clock there. What the store wants done afterwards
-//! is on its way to the devices before `step` returns.
+//! The driver never waits: [`Driver::step`] performs the next due event (a completion of a device
+//! or a timer of the store) and advances the clock to it. Operations that the store issues in
+//! response are submitted to the devices before `step` returns.
 
 use super::FaultyDisk;
 use crate::BlockStore;
@@ -10,16 +10,16 @@ use crate::device::{Io, IoDone};
 use engine::{RequestToken, Time};
 use store::{Completion, ObjectStore, Outcome, Request, RequestKind, StoreError};
 
-/// No request takes so many steps; a store that needs more hangs.
+/// Steps after which a request counts as hung.
 const STEPS_MAX: u64 = 2_000_000;
 
-/// What a host does with a store, besides passing requests.
+/// Calls of a host to a store besides requests and completions.
 pub trait Hosted: ObjectStore {
     fn poll_io(&mut self) -> Option<Io>;
     fn handle_io(&mut self, now: Time, done: IoDone);
     fn poll_timeout(&self) -> Option<Time>;
     fn handle_timeout(&mut self, now: Time);
-    /// Whether it may be asked: it is open, or it failed.
+    /// Set once the store is open or has failed.
     fn is_ready(&self) -> bool;
 }
 
@@ -55,7 +55,7 @@ pub struct Driver<S> {
 }
 
 impl<S: Hosted> Driver<S> {
-    /// The store has just been opened: it is told of nothing yet.
+    /// Drives a store that was just opened and has received no event yet.
     pub fn new(store: S, disk: FaultyDisk, now: Time) -> Self {
         let mut driver = Driver { store, disk, now, steps: 0, tokens: 0 };
         driver.submit_io();
@@ -66,7 +66,7 @@ impl<S: Hosted> Driver<S> {
         &self.store
     }
 
-    /// Does something with the store that requests do not do.
+    /// Calls the store directly, then submits its operations.
     pub fn with_store<R>(&mut self, action: impl FnOnce(&mut S) -> R) -> R {
         let result = action(&mut self.store);
         self.submit_io();
@@ -77,7 +77,7 @@ impl<S: Hosted> Driver<S> {
         &self.disk
     }
 
-    /// For faults; operations are the driver's business.
+    /// For fault injection; operations are submitted by the driver alone.
     pub fn disk_mut(&mut self) -> &mut FaultyDisk {
         &mut self.disk
     }
@@ -86,7 +86,7 @@ impl<S: Hosted> Driver<S> {
         self.now
     }
 
-    /// Operations done and timers gone off so far.
+    /// Number of completions and timers so far.
     pub fn steps(&self) -> u64 {
         self.steps
     }
@@ -102,7 +102,7 @@ impl<S: Hosted> Driver<S> {
         self.store.poll_completion()
     }
 
-    /// Does what is due next; false if nothing is going to happen any more.
+    /// Performs the next event; false if none is left.
     pub fn step(&mut self) -> bool {
         let operation = self.disk.next_event();
         let timer = self.store.poll_timeout();
@@ -126,7 +126,7 @@ impl<S: Hosted> Driver<S> {
         self.run_until("open", |driver| driver.store.is_ready());
     }
 
-    /// Waits until the devices have nothing to do, and the store nothing that is due.
+    /// Runs until neither the devices nor the store have anything due.
     pub fn run_until_idle(&mut self) {
         self.run_until("become idle", |driver| {
             let is_due = driver.store.poll_timeout().is_some_and(|due| due <= driver.now);
@@ -134,7 +134,7 @@ impl<S: Hosted> Driver<S> {
         });
     }
 
-    /// The completion that comes next.
+    /// Runs until the next completion.
     pub fn next_completion(&mut self) -> Completion {
         let mut next = None;
         self.run_until("answer", |driver| {
@@ -144,7 +144,7 @@ impl<S: Hosted> Driver<S> {
         next.expect("waited for it")
     }
 
-    /// Does one request; no other may be in flight.
+    /// Performs one request; no other may be in flight.
     pub fn execute(&mut self, kind: RequestKind) -> Result<Outcome, StoreError> {
         let token = self.submit(kind);
         let completion = self.next_completion();
@@ -152,7 +152,7 @@ impl<S: Hosted> Driver<S> {
         completion.outcome
     }
 
-    /// The store is gone; what it leaves on its devices is for the caller to decide.
+    /// Drops the store and returns its devices, without a crash.
     pub fn into_disk(self) -> FaultyDisk {
         self.disk
     }

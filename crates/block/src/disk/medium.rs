@@ -1,10 +1,10 @@
-//! What one simulated device holds: what is durable, what is volatile, what is on its way.
+//! Content of one simulated device: durable blocks, volatile blocks, and writes in flight.
 //!
 //! Invariants: the ranges of writes in flight are disjoint. The versions of a block are in the order
-//! in which they were written; the last is what reads show, and a crash leaves one of them or what
-//! is durable.
+//! in which they were written; reads return the last, and a crash keeps one of them or the durable
+//! one.
 //!
-//! Chance and time are the business of `FaultyDisk`.
+//! `FaultyDisk` owns randomness and time.
 
 use super::blocks::Blocks;
 use super::options::{Counters, View};
@@ -19,14 +19,14 @@ static ZEROS: [u8; BLOCK] = [0; BLOCK];
 #[derive(Debug, Clone)]
 pub struct Medium {
     blocks: u64,
-    /// Whether completed writes are volatile.
+    /// Set if completed writes are volatile.
     cache: bool,
-    /// Decides what unwritten blocks hold; zeros if absent.
+    /// Seed of the content of unwritten blocks; zeros if absent.
     garbage: Option<u64>,
     durable: Blocks,
-    /// Written since, by block; no entry is empty.
+    /// Versions since the durable one, by block; no entry is empty.
     volatile: BTreeMap<u64, Vec<Version>>,
-    /// By the first block of their range.
+    /// By first block.
     writing: BTreeMap<u64, InFlight>,
     completions: u64,
     pub unreadable: BTreeSet<u64>,
@@ -37,18 +37,18 @@ pub struct Medium {
 #[derive(Debug, Clone)]
 struct Version {
     content: Bytes,
-    /// The number of the operation that wrote it.
+    /// Number of the operation that wrote it.
     write: u64,
-    /// How many writes of the device had completed with it.
+    /// Number of completed writes of the device, this one included.
     completion: u64,
 }
 
 #[derive(Debug, Clone)]
 struct InFlight {
     write: u64,
-    /// Behind the range.
+    /// First block after the range.
     end: u64,
-    /// What becomes of which block, ascending.
+    /// Blocks with their new content, ascending.
     contents: Vec<(u64, Bytes)>,
 }
 
@@ -76,7 +76,7 @@ impl Medium {
         self.counters.blocks_read += u64::from(blocks);
     }
 
-    /// Blocks that are being written show the old or the new.
+    /// A block of a write in flight reads as its old or its new content.
     pub fn read(&self, block: u64, blocks: u32, prng: &mut Prng) -> Bytes {
         let content = |block| match self.being_written(block).filter(|_| prng.chance(1, 2)) {
             Some(content) => content.clone(),
@@ -118,7 +118,7 @@ impl Medium {
 
     // Writes.
 
-    /// A `drift` other than zero leads the write astray.
+    /// A `drift` other than zero misdirects the write by as many blocks.
     pub fn begin_write(&mut self, number: u64, block: u64, data: &[Bytes], drift: u64) {
         for piece in data {
             let aligned = (piece.as_ptr() as usize).is_multiple_of(DIRECT_ALIGNMENT);
@@ -131,7 +131,7 @@ impl Medium {
             0 => block,
             drift => drift % (self.blocks + 1).saturating_sub(count).max(1),
         };
-        // Copied, for a slice would hold all of the memory that it was cut from.
+        // Copied, because a slice would keep the whole buffer alive.
         let copies = data.iter().flat_map(|piece| piece.chunks(BLOCK)).map(Bytes::copy_from_slice);
         let contents = (target..).zip(copies).collect();
         self.begin("write", block, count, InFlight { write: number, end: block + count, contents });
@@ -139,7 +139,7 @@ impl Medium {
         self.counters.blocks_written += count;
     }
 
-    /// Discarded blocks become zeros or noise, or stay.
+    /// Discarded blocks become zeros or noise, or keep their content.
     pub fn begin_discard(&mut self, number: u64, block: u64, blocks: u64, prng: &mut Prng) {
         let written = self.written_within(block, block + blocks);
         let contents = written.into_iter().filter_map(|block| match prng.below(3) {
@@ -171,7 +171,7 @@ impl Medium {
         self.complete(block, durable || !self.cache, |_| true);
     }
 
-    /// Each block of it may be written.
+    /// Each block of the failed write may be written.
     pub fn fail_write(&mut self, block: u64, prng: &mut Prng) {
         self.complete(block, !self.cache, |_| prng.chance(1, 2));
     }
@@ -194,7 +194,7 @@ impl Medium {
 
     // Flushes.
 
-    /// The mark that says what the flush covers.
+    /// Returns the mark up to which the flush covers completed writes.
     pub fn begin_flush(&mut self) -> u64 {
         self.counters.flushes += 1;
         self.completions
@@ -204,7 +204,7 @@ impl Medium {
         self.settle(|version| version.completion <= mark);
     }
 
-    /// Of each block that it covers, any version may be what is left.
+    /// The flush fails: any version of each covered block may become the only one.
     pub fn fail_flush(&mut self, mark: u64, prng: &mut Prng) {
         self.settle(|version| version.completion <= mark && prng.chance(1, 2));
         self.volatile.retain(|_, versions| {
@@ -213,7 +213,7 @@ impl Medium {
         });
     }
 
-    /// Makes the newest version durable that `is_settled` says is, and with it forgets older ones.
+    /// Makes the newest version for which `is_settled` holds durable, and drops older ones.
     fn settle(&mut self, mut is_settled: impl FnMut(&Version) -> bool) {
         let durable = &mut self.durable;
         self.volatile.retain(|block, versions| {
@@ -227,20 +227,20 @@ impl Medium {
 
     // Crashes.
 
-    /// The numbers of all writes that a crash may keep or lose.
+    /// Numbers of all writes that a crash may keep or lose.
     pub fn unsettled(&self) -> Vec<u64> {
         let volatile = self.volatile.values().flatten().map(|version| version.write);
         volatile.chain(self.writing.values().map(|write| write.write)).collect()
     }
 
-    /// Everything is durable or gone afterwards: of each block the newest version that is kept.
+    /// Keeps the newest version that `keep` accepts as durable, and drops all others.
     pub fn crash(&mut self, mut keep: impl FnMut(u64) -> bool) {
         self.land_all(false, |_| true);
         self.settle(|version| keep(version.write));
         self.volatile.clear();
     }
 
-    /// Writes in flight come to rest, each block by chance; what is volatile stays so.
+    /// Ends writes in flight, each block written by chance; volatile blocks stay volatile.
     pub fn abandon(&mut self, prng: &mut Prng) {
         self.land_all(!self.cache, |_| prng.chance(1, 2));
     }
@@ -251,9 +251,9 @@ impl Medium {
         }
     }
 
-    // Damage, and looking from outside.
+    // Damage and inspection.
 
-    /// Changes what the block holds in all versions.
+    /// Edits the block in all its versions.
     pub fn change(&mut self, block: u64, edit: impl Fn(&mut [u8])) {
         self.check_range("damage", block, 1);
         let edited = |content: &Bytes| {

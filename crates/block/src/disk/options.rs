@@ -1,22 +1,22 @@
-//! How simulated devices are made, what becomes of them in crashes, and how one looks at them.
+//! Options of simulated devices, crash policies, and views of their content.
 
 use crate::device::BLOCK;
 use engine::Duration;
 use std::ops::RangeInclusive;
 
-/// How large, how slow and how faulty the devices are.
+/// Size, latency and fault rates of the devices.
 #[derive(Debug, Clone)]
 pub struct DiskOptions {
     pub main_blocks: u64,
-    /// 0 if there is no fast device.
+    /// 0 without a fast device.
     pub fast_blocks: u64,
-    /// Whether completed writes are volatile until they are flushed.
+    /// Set if completed writes are volatile until a flush.
     pub main_cache: bool,
     pub fast_cache: bool,
     pub read_delay: RangeInclusive<Duration>,
     pub write_delay: RangeInclusive<Duration>,
     pub flush_delay: RangeInclusive<Duration>,
-    /// What blocks hold that were never written.
+    /// Content of blocks that were never written.
     pub unwritten: Unwritten,
     pub faults: Faults,
 }
@@ -24,28 +24,28 @@ pub struct DiskOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unwritten {
     Zeros,
-    /// Bytes that depend on the seed and the block.
+    /// Bytes derived from the seed and the block number.
     Garbage,
 }
 
-/// So many of a million operations fail.
+/// Fault rates per million operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Faults {
     pub read_errors_per_million: u64,
-    /// Of such a write each block may be written or not.
+    /// Each block of a failed write may be written or not.
     pub write_errors_per_million: u64,
-    /// Of what such a flush should have saved, each block may be lost at once.
+    /// A failed flush may lose each block that it covered.
     pub flush_errors_per_million: u64,
-    /// Such writes succeed, but elsewhere.
+    /// The write succeeds, at another place.
     pub misdirected_writes_per_million: u64,
 }
 
-/// How a single read fails.
+/// Failure mode of a single read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadFault {
-    /// With an error.
+    /// The read fails with an error.
     Error,
-    /// It brings a bit that is not what the medium holds.
+    /// The read returns one flipped bit.
     Flip,
 }
 
@@ -65,21 +65,21 @@ impl Default for DiskOptions {
     }
 }
 
-/// What a crash leaves of writes that were not durable.
+/// Writes that survive a crash although they were not durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CrashPolicy {
-    /// All, of writes in flight too.
+    /// All, including writes in flight.
     KeepAll,
     KeepNone,
     /// Each block by chance: writes are torn and reordered.
     Blocks,
-    /// Each write as a whole by chance.
+    /// Each write by chance, as a whole.
     Writes,
-    /// Only one write, by chance.
+    /// One random write.
     OnlyOne,
-    /// Only the write that was submitted last.
+    /// The write that was submitted last.
     OnlyLast,
-    /// All but one write, by chance.
+    /// All but one random write.
     AllButOne,
 }
 
@@ -95,16 +95,16 @@ impl CrashPolicy {
     ];
 }
 
-/// What a device holds if the power fails now.
+/// Content of a device after a power failure at this moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum View {
-    /// All that is volatile or in flight is lost.
+    /// Volatile blocks and writes in flight are lost.
     Durable,
-    /// All that completed is kept, the rest is lost.
+    /// Completed writes survive, writes in flight are lost.
     Completed,
 }
 
-/// What a device did so far. Failed operations count.
+/// Counters of a device. Failed operations count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     pub reads: u64,

@@ -1,4 +1,4 @@
-//! The simulated devices keep the promises of real ones, and no others.
+//! Tests that the simulated devices keep the guarantees of real ones, and give no others.
 
 use super::*;
 use proptest::prelude::*;
@@ -39,7 +39,7 @@ fn read(id: u64, block: u64, blocks: u32) -> Io {
     Io::Read { id: IoId(id), device: MAIN, block, blocks }
 }
 
-/// Submits one operation and waits for all.
+/// Submits one operation and waits for all operations.
 fn execute(disk: &mut FaultyDisk, io: Io) -> Result<Bytes, IoError> {
     let (id, _) = name(&io);
     disk.submit(Time::ZERO, io);
@@ -48,7 +48,7 @@ fn execute(disk: &mut FaultyDisk, io: Io) -> Result<Bytes, IoError> {
     done.expect("all is done").result
 }
 
-/// The first byte of each block.
+/// First byte of each block.
 fn bytes(disk: &FaultyDisk, block: u64, blocks: u32) -> Vec<u8> {
     let content = disk.read_now(MAIN, block, blocks, View::Completed);
     content.chunks(BLOCK).map(|block| block[0]).collect()
@@ -323,7 +323,7 @@ fn any_step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Against arrays: what must be there, and all that may be there.
+    /// Compares a device with arrays of the content that each block must or may have.
     #[test]
     fn a_crash_leaves_a_version_of_each_block_that_is_at_least_as_new_as_the_last_flushed(
         steps in prop::collection::vec(any_step(), 0..30), seed in any::<u64>()
@@ -334,7 +334,7 @@ proptest! {
         for (id, step) in steps.into_iter().enumerate() {
             match step {
                 Step::Write { block, bytes, durable } => {
-                    // One at a time, for writes in flight may not overlap.
+                    // One at a time, because writes in flight must not overlap.
                     let make = if durable { durable_write } else { write };
                     execute(&mut disk, make(id as u64, block, &bytes)).unwrap();
                     for (at, byte) in (block as usize..).zip(bytes) {
@@ -361,7 +361,7 @@ proptest! {
     }
 }
 
-/// Answers each request when a write of its own is durable, and opens by a timer.
+/// A store that answers each request once a write is durable, and opens on a timer.
 #[derive(Debug, Default)]
 struct Toy {
     is_open: bool,

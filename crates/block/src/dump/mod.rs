@@ -1,8 +1,8 @@
 //! A store's metadata as text for people: superblock, log, tree, space and objects.
 //!
-//! Only reads, and goes through the devices as it writes, so that text of any length takes no memory
-//! but for what the log holds. The state that is shown is that of the end of the log. Damage is shown where
-//! it is met; what it means is [`crate::fsck`]'s part.
+//! Only reads, and streams its output, so that memory holds no more than the contents of the log.
+//! The state shown is that at the end of the log. Damage is printed where it is met;
+//! [`crate::fsck`] explains it.
 
 mod log;
 mod objects;
@@ -35,7 +35,7 @@ pub enum DumpError {
     Write(#[from] fmt::Error),
 }
 
-/// The superblock that counts.
+/// The newest valid superblock.
 fn find_superblock(source: &Source<'_>) -> Result<Superblock, DumpError> {
     choose_superblock(source).map_err(DumpError::NoSuperblock)
 }

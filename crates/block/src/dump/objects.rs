@@ -1,4 +1,4 @@
-//! Objects: a line for each, or everything that is known of those with a name.
+//! Objects: one line each, or all metadata of the objects with a given name.
 
 use super::DumpError;
 use super::output::{Output, excerpt};
@@ -13,13 +13,13 @@ use std::fmt::Write;
 use store::Collection;
 use types::HObject;
 
-/// Which objects are shown.
+/// Selects objects to show.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ObjectFilter {
-    /// Only those of this collection.
+    /// Shows only objects of this collection.
     pub collection: Option<Collection>,
-    /// Only those of this name, with all that is known of them. Either the name alone, or all of it
-    /// as listings show it.
+    /// Shows all metadata of the objects with this name: the bare name, or the full name as
+    /// listings print it.
     pub object: Option<String>,
 }
 
@@ -60,7 +60,7 @@ pub fn objects(
         }
         let onode = Onode::decode(value).map_err(damaged);
         describe(name, &object, &onode, &output);
-        // Few have one name; the lines of a listing are not kept.
+        // Few objects share one name; the lines of a listing are not kept in memory.
         if let (Some(_), Ok(onode)) = (&filter.object, onode) {
             matching.push((object, onode));
         }

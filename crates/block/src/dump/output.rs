@@ -1,9 +1,9 @@
-//! Lines of text from several sources at once.
+//! Text output shared by several writers.
 
 use std::cell::{Cell, RefCell};
 use std::fmt::{self, Arguments, Write};
 
-/// Takes lines until one cannot be written.
+/// Accepts lines until a write fails.
 pub(super) struct Output<'a> {
     out: RefCell<&'a mut dyn Write>,
     result: Cell<fmt::Result>,
@@ -26,7 +26,7 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Bytes that are mostly text, in part if they are many.
+/// Renders mostly printable bytes, shortened if they are many.
 pub(super) fn excerpt(bytes: &[u8]) -> String {
     const SHOWN_MAX: usize = 64;
     let shown = &bytes[..bytes.len().min(SHOWN_MAX)];

@@ -1,4 +1,4 @@
-//! Ranges of pairs as of the end of the log, read at once.
+//! Synchronous scans of key ranges as of the end of the log.
 
 use super::{DumpError, find_superblock};
 use crate::device::Extent;
@@ -9,9 +9,9 @@ use crate::tree::{Fault, Tree};
 use bytes::Bytes;
 use std::ops::{Bound, Range};
 
-/// Pages of the tree that are kept.
+/// Capacity of the page cache, in pages.
 const CACHE_PAGES: usize = 4096;
-/// What is read of a range in one step.
+/// Pairs that are read of a range in one step.
 const STEP_ENTRIES: usize = 1024;
 const STEP_BYTES: usize = 1 << 20;
 
@@ -31,7 +31,7 @@ impl<'s, 'a> Scanner<'s, 'a> {
         Ok(Scanner { source, superblock, journal, tree: Tree::new(root, CACHE_PAGES) })
     }
 
-    /// Shows all pairs of the range, until `visit` fails.
+    /// Visits all pairs of the range, until `visit` fails.
     pub fn each(
         &mut self,
         range: Range<Bytes>,
@@ -68,7 +68,7 @@ impl<'s, 'a> Scanner<'s, 'a> {
 
     fn supply(&mut self, page: u64, pages: u32) {
         let device = self.superblock.metadata.device;
-        // Damage is told to whoever needs the page.
+        // Damage is reported to the reader that needs the page.
         self.tree.settle_read(page, self.source.read(device, Extent::new(page, pages.into())));
     }
 }

@@ -34,7 +34,7 @@ pub fn space(image: &mut dyn Image, out: &mut dyn Write) -> Result<(), DumpError
     Ok(output.finish()?)
 }
 
-/// Runs of blocks that are all used or all free.
+/// Maximal runs of used or free blocks.
 fn runs(map: &BlockMap) -> impl Iterator<Item = (Extent, bool)> + '_ {
     let space = map.extent();
     let mut blocks = bits(map).zip(space.start..space.end()).peekable();
@@ -48,7 +48,7 @@ fn runs(map: &BlockMap) -> impl Iterator<Item = (Extent, bool)> + '_ {
     })
 }
 
-/// Whether each block is used.
+/// One bit per block, set if used.
 fn bits(map: &BlockMap) -> impl Iterator<Item = bool> + '_ {
     let chunks = (0..map.chunk_count()).map(|chunk| map.chunk(chunk));
     let of_chunk = |bytes: [u8; CHUNK_BLOCKS as usize / 8]| {

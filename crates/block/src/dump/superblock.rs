@@ -1,4 +1,4 @@
-//! All copies of the superblock, and what the one that counts says.
+//! All copies of the superblock, and the fields of the newest valid one.
 
 use super::output::Output;
 use super::{DumpError, find_superblock};
@@ -87,7 +87,7 @@ pub(super) fn counters(counters: &Counters) -> String {
     )
 }
 
-/// Blocks of several extents.
+/// A list of extents as text.
 pub(super) fn extents(extents: &[Extent]) -> String {
     if extents.is_empty() {
         return "none".into();

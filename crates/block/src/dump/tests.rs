@@ -1,4 +1,4 @@
-//! What is shown of a sound store, and that damage ends no text in a panic.
+//! Tests of the dump of a sound store, and that damage never causes a panic.
 
 use super::{DumpError, ObjectFilter, log, objects, space, superblock, tree};
 use crate::device::Device;

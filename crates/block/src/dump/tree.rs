@@ -1,5 +1,4 @@
-//! The pages of the metadata tree as of the checkpoint, in the order of a walk: each with the pairs
-//! that it holds.
+//! Pages of the metadata tree as of the checkpoint, in depth-first order, each with its pairs.
 
 use super::output::Output;
 use super::{DumpError, find_superblock};

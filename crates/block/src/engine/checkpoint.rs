@@ -1,11 +1,13 @@
-//! Checkpoints: what changed in memory goes to the tree, small data goes home, the log is trimmed.
+//! Checkpoints: write changed metadata to the tree and deferred writes to their place, and trim the
+//! log.
 //!
 //! ```text
-//! freeze ─ homes and pages, side by side ─ page bitmap ─ flush ─ superblock ─ install
+//! freeze ─ deferred writes and pages, in parallel ─ page bitmap ─ flush ─ superblock ─ install
 //! ```
 //!
-//! Clients go on meanwhile: their changes gather in the active table and behind the frozen part of
-//! the log. Each step does a bounded amount of work, and a bounded number of writes is on its way.
+//! Clients continue meanwhile: their changes go to the active table and to the log behind its
+//! frozen part. Each step does a bounded amount of work, and the number of writes in flight is
+//! bounded.
 
 use super::homes::HomeWrite;
 use super::mounted::{Mounted, Use};
@@ -24,50 +26,51 @@ use codec::encode_to_bytes;
 use stdx::AlignedBuffer;
 use store::StoreError;
 
-/// Writes of a checkpoint on their way at the same time: the more has gathered since it began, the
-/// more, so that clients neither feel a checkpoint that has time nor wait for one that has none.
+/// Writes of a checkpoint in flight. The number rises with the changes that have gathered since it
+/// began, so that a checkpoint neither disturbs clients while there is time nor blocks them when
+/// there is none.
 const WRITES_IN_FLIGHT: [usize; 5] = [4, 8, 16, 32, 64];
 /// Pages that one step of the tree may write.
 const STEP_PAGES: usize = 64;
-/// Pages that are written in one operation.
+/// Pages per write operation.
 const PAGES_PER_WRITE_MAX: usize = 64;
 /// A checkpoint begins when the log is this full, in parts of [`LOG_PARTS`].
 const LOG_PART_BEGIN: u64 = 3;
 const LOG_PARTS: u64 = 8;
-/// How often in a row it is tried to go on although a page of the old tree cannot be read; a second lies
-/// between two attempts. Then the store stops: nothing would ever be trimmed from the log again.
+/// Consecutive attempts to continue although a page of the old tree is unreadable, one second
+/// apart. After that the store stops, because the log could never be trimmed again.
 const FAILURES_MAX: u32 = 10;
 
 #[derive(Debug)]
 enum Phase {
-    /// Batches up to the frozen end become durable, and the bitmap of the space is frozen.
+    /// Waits until batches up to the frozen end are durable and the bitmap of the space is frozen.
     Settling,
-    /// Homes and pages are written.
+    /// Writes deferred writes and pages.
     Writing,
-    /// Everything is written and being flushed.
+    /// Flushes what was written.
     Flushing,
-    /// The superblock is being written.
+    /// Writes the superblock.
     Recording,
 }
 
 pub(crate) struct Checkpoint {
     phase: Phase,
-    /// Replay will start here.
+    /// Log point where replay will start.
     point: LogPoint,
-    /// The last batch before it.
+    /// Number of the last batch before `point`.
     seq: u64,
-    /// As of that batch.
+    /// Counters as of that batch.
     counters: Counters,
-    /// Runs of blocks that the tree has given back: free when the superblock is durable.
+    /// Runs taken out of the metadata space: free when the superblock is durable.
     returned: Vec<Extent>,
-    /// Small data below this block is on its way home.
+    /// Deferred writes to blocks below this one were submitted.
     home_cursor: u64,
     homes_done: bool,
     apply: Apply,
     applied: Option<Applied>,
-    /// Pages that the new tree does not need.
+    /// Pages of the old tree that the new one does not refer to.
     freed: Vec<Extent>,
-    /// Pages are being read, or could not be and will be asked for again.
+    /// Set while pages are being read, or wait for another attempt.
     is_reading: bool,
     /// See [`FAILURES_MAX`].
     failures: u32,
@@ -76,12 +79,12 @@ pub(crate) struct Checkpoint {
 }
 
 impl Mounted {
-    /// Begins a checkpoint if it is time, and moves a running one forward.
+    /// Starts a checkpoint if one is due, and advances a running one.
     pub fn run_checkpoint(&mut self) {
         if self.checkpoint.is_some() {
             self.try_advance();
         }
-        // The one before may have ended just now.
+        // The previous checkpoint may have ended just now.
         if self.checkpoint.is_none() && self.failure.is_none() {
             self.want_checkpoint =
                 self.want_checkpoint && (self.has_changes() || self.has_page_surplus());
@@ -122,7 +125,7 @@ impl Mounted {
         let mut frozen = std::mem::replace(&mut self.meta.active, active);
         self.add_lent_runs();
         let returned = self.take_back_pages(&frozen.load);
-        // What was taken back is not there any more.
+        // Pages that were taken back are no longer available.
         self.headroom = 0;
         if let Some(tried) = self.tried.take() {
             frozen.load = tried;
@@ -147,9 +150,9 @@ impl Mounted {
         });
     }
 
-    /// Begins a snapshot of the bitmap of the space, whose chunks count as changes from now on, and
-    /// makes sure that the tree has the pages that all of them can need. What is lent to the tree
-    /// changes the bitmap in turn.
+    /// Begins a snapshot of the bitmap of the space, counts its chunks as changes, and ensures that
+    /// the tree has the pages that all of them may need. Growing the metadata space changes the
+    /// bitmap in turn.
     fn freeze_space(&mut self, load: &mut Load) {
         loop {
             let mut all = *load;
@@ -167,15 +170,15 @@ impl Mounted {
         }
     }
 
-    /// Adds chunks of the snapshot to the frozen changes, as many as one turn should; true if none is
-    /// left.
+    /// Adds chunks of the snapshot to the frozen changes, within the budget of one turn; true if
+    /// none is left.
     fn freeze_chunks(&mut self) -> bool {
         let left = CHUNKS_MAX.saturating_sub(self.turn.chunks() as usize);
         let frozen = self.meta.frozen.as_mut().expect("frozen while a checkpoint runs");
         let chunks = self.space.take_snapshot(left);
         self.turn.work.chunks += chunks.len() as u64;
         for (chunk, bits) in chunks {
-            // It has counted since the snapshot began.
+            // The chunk was counted when the snapshot began.
             frozen.load.subtract(chunk_load());
             match bits.iter().all(|byte| *byte == 0) {
                 true => frozen.delete(&keys::bitmap(chunk)),
@@ -193,7 +196,7 @@ impl Mounted {
         }
     }
 
-    /// A write or flush of the checkpoint is done.
+    /// Handles the completion of a write or flush of the checkpoint.
     pub fn checkpoint_progress(&mut self) {
         if let Some(checkpoint) = &mut self.checkpoint {
             checkpoint.writes_in_flight -= 1;
@@ -274,7 +277,7 @@ impl Mounted {
             let before = checkpoint.apply.work();
             let step = checkpoint.apply.step(tree, frozen, &mut self.pages, STEP_PAGES);
             let step = match step {
-                // What was read and makes no sense will make none when it is read again.
+                // Damaged bytes with a valid checksum stay damaged when they are read again.
                 Err(ApplyError::Damaged { .. })
                     if checkpoint.failures < FAILURES_MAX && self.meta.tree.has_failures() =>
                 {
@@ -315,7 +318,7 @@ impl Mounted {
         self.finish_writing()
     }
 
-    /// When all pages are known, the bitmap of pages follows, and then the flush.
+    /// Once all pages are known, writes the bitmap of pages, then flushes.
     fn finish_writing(&mut self) -> Result<(), StoreError> {
         let Some(checkpoint) = &self.checkpoint else { return Ok(()) };
         let Some(applied) = &checkpoint.applied else { return Ok(()) };
@@ -340,7 +343,7 @@ impl Mounted {
         Ok(())
     }
 
-    /// The state as of the checkpoint; writes the bitmap of pages on the way.
+    /// Superblock of the checkpoint; writes the bitmap of pages on the way.
     fn next_superblock(&mut self, applied: &Applied) -> Result<Superblock, StoreError> {
         let checkpoint = self.checkpoint.as_ref().expect("the caller looked at it");
         let mut superblock = self.superblock.clone();
@@ -362,18 +365,18 @@ impl Mounted {
         Ok(superblock)
     }
 
-    /// Pages for the bitmap of pages.
+    /// Pages that the bitmap of pages needs.
     pub(super) fn bitmap_pages(&self) -> u64 {
         self.pages.encoded_length().div_ceil(BLOCK) as u64
     }
 
-    /// The same when all that is lent counts.
+    /// The same, including the runs that are added after the checkpoint.
     pub(super) fn bitmap_pages_later(&self) -> u64 {
         let later = self.encoded_length_later();
         (self.pages.encoded_length() + later).div_ceil(BLOCK) as u64
     }
 
-    /// The bitmap holds itself, too: the pages that it needs are allocated first.
+    /// The bitmap covers its own pages, so they are allocated first.
     fn write_page_bitmap(&mut self) -> Result<PageBitmap, StoreError> {
         let mut extents = Vec::new();
         let mut missing = self.bitmap_pages();
@@ -382,7 +385,7 @@ impl Mounted {
             missing -= extent.count;
             extents.push(extent);
         }
-        // Few extents fit into the superblock: when some are spent, long ones are looked for.
+        // The superblock names few extents; as these run short, long runs are preferred.
         if missing > 0 {
             let pieces_max = SCATTERED_EXTENTS_MAX - extents.len();
             let longest = self.pages.allocate_longest(missing, pieces_max);
@@ -426,7 +429,7 @@ impl Mounted {
         }
     }
 
-    /// The checkpoint is what a restart will find: what it replaced may go.
+    /// The superblock is durable: releases the pages, blocks and log that the checkpoint replaced.
     fn install(&mut self) {
         let Some(checkpoint) = self.checkpoint.take() else { return };
         let applied = checkpoint.applied.expect("complete");
@@ -445,18 +448,18 @@ impl Mounted {
         }
         self.headroom = 0;
         self.commits.told_durable = self.commits.told_durable.max(self.superblock.log.seq - 1);
-        // What was replayed is in the tree; all else was looked at.
+        // Replayed changes are in the tree now; all later ones passed admission.
         self.is_bound_met = true;
         self.resume_if_room();
     }
 }
 
-/// What a chunk of the bitmap of the space counts as until it is among the changes.
+/// Load of one chunk of the bitmap of the space, until it is among the changes.
 fn chunk_load() -> Load {
     Load::point(keys::BITMAP_LEN, Some(CHUNK_BYTES))
 }
 
-/// Puts pages that lie side by side into one operation.
+/// Joins adjacent pages into one write operation.
 #[derive(Default)]
 struct PageWriter {
     runs: Vec<(u64, Vec<Bytes>)>,

@@ -1,7 +1,7 @@
 //! Commits: from the queue into the log, and out again as durable.
 //!
-//! Transactions are executed in the order in which they came. What one turn of the host brings goes
-//! into one batch of the log; a batch is durable when its own writes are and all batches before it.
+//! Transactions are executed in order of submission. All transactions of one turn of the host share
+//! a batch of the log; a batch is durable when its own writes and all earlier batches are.
 
 use super::effects::{Effects, Interrupt};
 use super::execute::{Executor, Loaded};
@@ -20,9 +20,10 @@ use engine::RequestToken;
 use std::collections::VecDeque;
 use store::{Change, Collection, Completion, Fence, Outcome, StoreError, Transaction};
 
-/// Batches whose writes or flush are on their way. More would be smaller ones: a flush costs the same.
+/// Batches whose writes or flush are in flight. More batches would be smaller, at the same cost per
+/// flush.
 const BATCHES_IN_FLIGHT_MAX: usize = 1;
-/// Transactions behind the first whose metadata is fetched ahead.
+/// Queued transactions behind the first whose metadata is prefetched.
 const PREFETCH_MAX: usize = 64;
 /// Objects of a removed collection that one transaction removes.
 const CLEANUP_OBJECTS_MAX: usize = 16;
@@ -32,10 +33,10 @@ pub(crate) enum Work {
     Transaction {
         token: RequestToken,
         transaction: Transaction,
-        /// Whether later ones build on it.
+        /// Set if later commits build on this one.
         is_append: bool,
     },
-    /// Some objects of a removed collection, or of a part of one.
+    /// Removal of some objects of a removed collection or slice.
     Cleanup { slice: Slice },
 }
 
@@ -43,28 +44,28 @@ pub(crate) enum Work {
 pub(crate) struct Queued {
     work: Work,
     loaded: Loaded,
-    /// Reads of blocks that are on their way.
+    /// Reads of blocks that are in flight.
     blocks_left: usize,
-    /// Blocks whose checksum did not hold, once for each attempt at reading them.
+    /// Blocks with a wrong checksum, one entry for each attempt to read them.
     suspicious: Vec<u64>,
-    /// The superblock that was current when it first found no room.
+    /// Sequence of the superblock when the transaction first lacked space.
     waits_since: Option<u64>,
-    /// What it costs is being tried out.
+    /// The dry run that measures its pages.
     trial: Option<Box<Trial>>,
 }
 
-/// Why the first of the queue is not executed.
+/// Reason why the first commit of the queue is not executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stall {
     /// Pages or blocks are being read.
     Reading,
-    /// Blocks or log become free when a batch is durable or a checkpoint done.
+    /// Space or log becomes free when a batch is durable or a checkpoint ends.
     Room,
-    /// The next turn goes on.
+    /// The next turn continues.
     Turn,
 }
 
-/// What is to be done when a batch is durable.
+/// Action when a batch becomes durable.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Promise {
     Complete(RequestToken),
@@ -72,7 +73,7 @@ pub(crate) enum Promise {
     CleanUp(Slice),
 }
 
-/// The batch that gathers records.
+/// The batch that collects records.
 #[derive(Debug, Default)]
 pub(crate) struct OpenBatch {
     promises: Vec<Promise>,
@@ -85,7 +86,7 @@ pub(crate) struct Batch {
     seq: u64,
     promises: Vec<Promise>,
     has_large: bool,
-    /// Writes, then flushes.
+    /// Writes in flight, then flushes in flight.
     left: usize,
     is_flushing: bool,
 }
@@ -97,14 +98,15 @@ pub(crate) struct Commits {
     fence: Fence,
     pub open: OpenBatch,
     pub batches: VecDeque<Batch>,
-    /// The last batch that is durable, as all before it.
+    /// Number of the last batch that is durable together with all before it.
     pub durable: u64,
-    /// Where the last sealed batch ends.
+    /// End of the last sealed batch.
     pub sealed: LogPoint,
     pub sealed_seq: u64,
-    /// The last of them that has records.
+    /// Number of the last sealed batch that has records.
     pub sealed_records: u64,
-    /// What a replay would know to be durable by the last sealed batch, or by the superblock.
+    /// Number of the last batch that a replay would find recorded as durable, by the last sealed
+    /// batch or by the superblock.
     pub told_durable: u64,
 }
 
@@ -168,7 +170,7 @@ impl Mounted {
         self.run_commits();
     }
 
-    /// Executes what can be.
+    /// Executes commits from the queue until one must wait.
     pub fn run_commits(&mut self) {
         while self.commits.stall.is_none() && !self.commits.queue.is_empty() {
             if self.meta.is_applying() || self.turn.commits() >= COMMITS_MAX as u64 {
@@ -232,8 +234,8 @@ impl Mounted {
         }
     }
 
-    /// A trial that waits for pages gives back what it took, or the checkpoint that begins now would
-    /// store that as used. It begins anew.
+    /// Returns the allocations of a dry run that waits for pages; otherwise the checkpoint that
+    /// begins now would store them as used. The dry run restarts later.
     pub(super) fn give_up_trial(&mut self) {
         if let Some(trial) = self.commits.queue.front_mut().and_then(|queued| queued.trial.take()) {
             self.undo(trial.effects());
@@ -246,7 +248,7 @@ impl Mounted {
         outcome
     }
 
-    /// What was taken is as it was.
+    /// Returns the allocations of a transaction that was not executed.
     pub fn undo(&mut self, effects: &Effects) {
         for extent in &effects.record.taken {
             self.space.give_back(*extent).expect("taken by this attempt");
@@ -339,7 +341,7 @@ impl Mounted {
         self.commits.queue.push_front(queued);
     }
 
-    /// Refusals keep their place among the completions.
+    /// Refusals complete in order of submission.
     fn refuse(&mut self, queued: Queued, error: StoreError) {
         let (token, transaction, is_append) = match queued.work {
             Work::Transaction { token, transaction, is_append } => (token, transaction, is_append),
@@ -359,7 +361,7 @@ impl Mounted {
         }
     }
 
-    /// A block that a commit changes in part was read.
+    /// Handles the content of a block that a commit changes in part.
     pub fn block_read(&mut self, block: u64, result: Result<Bytes, StoreError>) {
         let Some(head) = self.commits.queue.front_mut() else { return };
         head.blocks_left -= 1;
@@ -375,7 +377,7 @@ impl Mounted {
         self.resume_commits();
     }
 
-    /// Seals what has gathered and sends it to the log, unless enough is on its way.
+    /// Seals the open batch and submits it to the log, unless enough batches are in flight.
     pub fn seal_if_due(&mut self) {
         if self.commits.batches.len() < BATCHES_IN_FLIGHT_MAX {
             self.seal();
@@ -390,7 +392,7 @@ impl Mounted {
 
     pub fn send(&mut self, sealed: SealedBatch) {
         let SealedBatch { seq, end, writes, data, homes, .. } = sealed;
-        // It says so; once it is durable, a replay knows.
+        // The batch says so; once it is durable, a replay knows.
         self.commits.told_durable = self.commits.told_durable.max(self.commits.durable);
         self.timers.forget_mark();
         for (block, data) in homes.into_iter().zip(data) {
@@ -421,7 +423,7 @@ impl Mounted {
         }
     }
 
-    /// One write or flush of a batch is done.
+    /// Handles the completion of a write or flush of a batch.
     pub fn batch_progress(&mut self, seq: u64) {
         let batch = self.commits.batches.iter_mut().find(|batch| batch.seq == seq);
         let batch = batch.expect("it stays until all of its operations are done");
@@ -468,7 +470,7 @@ impl Mounted {
         self.completions.push_back(Completion { token, outcome });
     }
 
-    /// Asks for the pages that the last of the queue will need.
+    /// Prefetches the pages that the last commit of the queue needs.
     fn prefetch_last(&mut self) {
         let Some(Queued { work: Work::Transaction { transaction, .. }, .. }) =
             self.commits.queue.back()
@@ -492,7 +494,7 @@ impl Mounted {
         self.read_pages(Waiter::Nobody, wanted);
     }
 
-    /// All commits fail; nothing is written any more.
+    /// Fails all commits; nothing is written any more.
     pub fn fail_commits(&mut self, error: &StoreError) {
         let open = std::mem::take(&mut self.commits.open.promises);
         let batches = std::mem::take(&mut self.commits.batches);

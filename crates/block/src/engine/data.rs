@@ -1,7 +1,7 @@
 //! Changes of an object's data, block by block.
 //!
-//! Blocks are always written whole, so that one checksum covers each. What a write covers only in
-//! part is read first (from memory if it is still there); bytes behind an object's end are zeros.
+//! Blocks are always written whole, so that one checksum covers each. A block that a write covers
+//! only in part is read first, from memory if possible; bytes after an object's end are zeros.
 
 use super::effects::Interrupt;
 use super::execute::Executor;
@@ -15,7 +15,7 @@ use store::StoreError;
 
 const BLOCK_BYTES: u64 = BLOCK as u64;
 
-/// The part of a block that a range of bytes covers.
+/// Bytes of a block that a range covers.
 fn covered(block: u64, offset: u64, end: u64) -> std::ops::Range<usize> {
     let start = block * BLOCK_BYTES;
     let first = offset.saturating_sub(start).min(BLOCK_BYTES) as usize;
@@ -47,7 +47,7 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// Ranges become holes as far as they cover whole blocks.
+    /// Punches holes where the range covers whole blocks.
     pub(super) fn zero(&mut self, index: usize, offset: u64, length: u64) -> Result<(), Interrupt> {
         let size = self.working.object(index).size();
         let end = offset.saturating_add(length).min(size);
@@ -56,7 +56,7 @@ impl Executor<'_> {
         }
         let (first, last) = (offset / BLOCK_BYTES, (end - 1) / BLOCK_BYTES);
         self.load_for_change(index, first, last)?;
-        // Behind the end of the object are zeros already: its last block is covered whole.
+        // Bytes after the object's end are zeros already, so its last block is covered whole.
         let reach = if end == size { (last + 1) * BLOCK_BYTES } else { end };
         let whole_first = offset.div_ceil(BLOCK_BYTES);
         let whole_end = reach / BLOCK_BYTES;
@@ -87,7 +87,7 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// Lets `to`, which has no data, refer to all blocks of `from`.
+    /// Makes `to`, which has no data, share all blocks of `from`.
     pub(super) fn share_data(&mut self, from: usize, to: usize) -> Result<(), Interrupt> {
         let numbers: Vec<u32> = self.working.object(from).shards.keys().copied().collect();
         for number in numbers {
@@ -122,7 +122,7 @@ impl Executor<'_> {
         first: u64,
         last: u64,
     ) -> Result<(), Interrupt> {
-        // What the data replaces only in part must be there before anything changes.
+        // Partly replaced blocks must be read before anything changes.
         let images: smallvec::SmallVec<[Bytes; 8]> = (first..=last)
             .map(|block| self.image(index, block, offset, data))
             .collect::<Result<_, _>>()?;
@@ -155,7 +155,7 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// Data beside the log: to fresh blocks, so that a crash leaves the old ones as they were.
+    /// A large write: data goes to fresh blocks, so that a crash leaves the old ones intact.
     fn write_large(
         &mut self,
         index: usize,
@@ -179,7 +179,7 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// All blocks that the data touches, as they will be, in aligned memory.
+    /// New content of all blocks that the data touches, in aligned memory.
     fn large_image(
         &mut self,
         index: usize,
@@ -210,7 +210,7 @@ impl Executor<'_> {
         Ok(buffer.into())
     }
 
-    /// A block as it will be when `data` is in it.
+    /// New content of a block after `data` is copied into it.
     fn image(
         &mut self,
         index: usize,
@@ -224,7 +224,7 @@ impl Executor<'_> {
         if part.len() == BLOCK {
             return Ok(piece);
         }
-        // What is behind the end of the object is not worth reading.
+        // Bytes after the object's end need no read.
         let size = self.working.object(index).size();
         let is_rest = part.start == 0 && block * BLOCK_BYTES + part.end as u64 >= size;
         let old = if is_rest { None } else { self.old_block(index, block)? };
@@ -236,7 +236,7 @@ impl Executor<'_> {
         Ok(image.freeze())
     }
 
-    /// Zeros in a part of a block, unless it is a hole.
+    /// Zeroes a part of a block, unless it is a hole.
     fn zero_part(
         &mut self,
         index: usize,
@@ -256,13 +256,13 @@ impl Executor<'_> {
         self.working.object(index).shards.get(&shard)?.shard.get(at)
     }
 
-    /// Where the block lies, if nobody else refers to that place.
+    /// Place of the block, if this object alone refers to it.
     fn own_place(&mut self, index: usize, block: u64) -> Option<u64> {
         let mapped = self.mapped(index, block)?;
         (mapped.shared == 0).then_some(mapped.physical)
     }
 
-    /// What is in a block now; nothing if it is a hole.
+    /// Current content of a block; `None` if it is a hole.
     fn old_block(&mut self, index: usize, block: u64) -> Result<Option<Bytes>, Interrupt> {
         let Some(Mapped { physical, crc, .. }) = self.mapped(index, block) else { return Ok(None) };
         if let Some(own) = self.effects.written(physical) {
@@ -285,7 +285,7 @@ impl Executor<'_> {
         }
     }
 
-    /// Lets blocks of the object from `block` on lie at `place` and behind it.
+    /// Maps blocks of the object from `block` on to `place` and its successors.
     fn map(&mut self, index: usize, block: u64, place: u64, crcs: &[u32]) -> Result<(), Interrupt> {
         if self.working.object(index).onode.is_none() {
             self.onode_mut(index);
@@ -304,7 +304,7 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// Makes holes of the blocks from `first` to `end` (exclusive), whose shards are loaded.
+    /// Punches holes from block `first` to `end` (exclusive), whose extent segments are loaded.
     fn clear_blocks(&mut self, index: usize, first: u64, end: u64) -> Result<(), Interrupt> {
         if first >= end {
             return Ok(());
@@ -324,7 +324,7 @@ impl Executor<'_> {
     }
 }
 
-/// The extent of blocks that a range of bytes touches.
+/// Extent of blocks that a range of bytes touches.
 pub(crate) fn blocks_of(offset: u64, length: u64) -> Extent {
     if length == 0 {
         return Extent::default();

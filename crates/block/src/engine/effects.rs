@@ -1,4 +1,4 @@
-//! What a transaction will change, and what keeps it from being executed.
+//! Effects of a transaction, and reasons why it cannot be executed.
 
 use crate::device::Extent;
 use crate::keys;
@@ -10,17 +10,17 @@ use bytes::Bytes;
 use codec::DecodeError;
 use store::StoreError;
 
-/// Collected while a transaction is executed; nothing of it has happened yet.
+/// Effects collected while a transaction is executed; none has been applied yet.
 #[derive(Debug, Default)]
 pub(crate) struct Effects {
     pub record: Record,
-    /// The data of the record's small writes.
+    /// Data of the deferred writes of the record.
     pub data: Vec<Bytes>,
-    /// Data that is written to its place at once.
+    /// Data of large writes.
     pub large: Vec<(Extent, Bytes)>,
-    /// Objects that are more afterwards.
+    /// Change of the number of objects.
     pub objects: i64,
-    /// What is to be removed from now on.
+    /// Slices whose objects must be removed.
     pub garbage: Vec<Slice>,
 }
 
@@ -57,7 +57,7 @@ impl Effects {
         self.large.push((extent, data));
     }
 
-    /// What this transaction itself has written to a block.
+    /// New content of a block that this transaction itself has written.
     pub fn written(&self, block: u64) -> Option<Bytes> {
         let small = self.record.small.iter().rposition(|write| write.block == block);
         if let Some(index) = small {
@@ -70,23 +70,23 @@ impl Effects {
     }
 }
 
-/// Why a transaction or a request cannot be executed now, or ever.
+/// Reason why a transaction or a request cannot be executed now, or ever.
 #[derive(Debug)]
 pub(crate) enum Interrupt {
-    /// These pages of the tree are needed.
+    /// Needs these pages of the tree.
     Pages(Vec<PageRead>),
-    /// The content of this block is needed; if it turns out to be damaged, that is the fault.
+    /// Needs the content of this block; if it is damaged, the fault is returned.
     Block {
         block: u64,
         fault: StoreError,
     },
-    /// So many blocks are missing, unless some become free.
+    /// Lacks as many blocks, unless some become free.
     Room {
         missing: u64,
     },
-    /// The log must be trimmed first.
+    /// Needs the log to be trimmed.
     LogFull,
-    /// Enough was done for one turn: the next goes on.
+    /// Used up the budget of the turn: the next turn continues.
     Turn,
     Refused(StoreError),
 }

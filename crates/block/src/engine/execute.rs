@@ -1,5 +1,5 @@
-//! A transaction as a function of what is stored: it either gives all its effects, or says what it
-//! waits for, having changed nothing.
+//! Executes a transaction as a function of the stored state: it either returns all its effects, or
+//! says what it waits for, without having changed anything.
 
 use super::effects::{Effects, Interrupt};
 use super::homes::Homes;
@@ -19,24 +19,24 @@ use std::ops::Bound;
 use store::{Change, Collection, Hashes, StoreError, Transaction};
 use types::HObject;
 
-/// Changes and runs of blocks in a step of a cleanup, before it takes no further object.
+/// Changes and freed runs in one step of a cleanup, after which it takes no further object.
 const CLEANUP_CHANGES_MAX: usize = 512;
 /// Pairs of an omap that are copied in one step.
 const OMAP_COPY_ENTRIES: usize = 1000;
 const OMAP_COPY_BYTES: usize = 1 << 20;
 
-/// An omap that is being copied: kept from one attempt to the next, for it may not fit the cache.
+/// Progress of copying an omap, kept between attempts because the omap may not fit the cache.
 #[derive(Debug, Default)]
 pub(crate) struct OmapCopy {
-    /// The how many-th clone of the transaction.
+    /// Index of the clone within the transaction.
     clone: usize,
     source: u64,
-    /// Key within the omap, and value.
+    /// Keys within the omap, and values.
     pairs: Vec<(Bytes, Bytes)>,
     is_complete: bool,
 }
 
-/// What attempts at one transaction have read.
+/// Data that attempts at one transaction have read.
 #[derive(Debug, Default)]
 pub(crate) struct Loaded {
     /// Blocks that are changed in part, by place.
@@ -54,7 +54,7 @@ pub(crate) struct Executor<'a> {
     pub deferred_blocks: u64,
     pub working: Working,
     pub effects: Effects,
-    /// Collections that were looked up, made, changed or removed.
+    /// Collections that were looked up, created, changed or removed.
     collections: Vec<(Collection, Option<Slices>)>,
     clones: usize,
 }
@@ -90,7 +90,7 @@ impl<'a> Executor<'a> {
         self.conclude(outcome)
     }
 
-    /// Removes some objects that belong to no collection any more, or else what reminds of them.
+    /// Removes some objects of a removed collection, or the `G` pair once none is left.
     pub fn run_cleanup(mut self, slice: Slice, objects_max: usize) -> Result<Effects, Interrupt> {
         let outcome = self.clean_up(slice, objects_max);
         self.conclude(outcome)
@@ -110,7 +110,7 @@ impl<'a> Executor<'a> {
         Ok(self.effects)
     }
 
-    /// What the tree could not take must not get into the log.
+    /// Refuses values that the tree could not take, before they get into the log.
     fn check_values(&self) -> Result<(), Interrupt> {
         let too_long = self.effects.record.ops.iter().find_map(|op| match op {
             Op::Put { value, .. } if value.len() > VALUE_MAX => Some(value.len()),
@@ -147,8 +147,8 @@ impl<'a> Executor<'a> {
         Ok(())
     }
 
-    /// Removes the keys of all objects of a slice and pool up to this one, as the range that those before
-    /// it are part of: so the next step does not meet what this one has removed.
+    /// Removes the keys of all objects of a slice and pool up to `last`, as one range that includes
+    /// those removed before. So the next step does not pass them again.
     fn remove_names(&mut self, slice: Slice, last: &HObject) {
         let first = keys::object_hash_start(slice.id, last.pool, slice.first);
         let behind = [&keys::object(slice.id, last)[..], &[0]].concat();
@@ -180,7 +180,7 @@ impl<'a> Executor<'a> {
         }
     }
 
-    /// Changes an omap without a look at its object, if that is known to have one.
+    /// Changes an omap without reading its object, if the object is known to have one.
     fn change_known_omap(&mut self, collection: u64, name: &HObject, change: &Change) -> bool {
         let Some(id) = self.meta.known_omap(collection, name) else { return false };
         if self.working.find(collection, name).is_some() {
@@ -269,13 +269,14 @@ impl<'a> Executor<'a> {
         Ok(())
     }
 
-    /// What is under these keys belongs to no collection any more.
+    /// Marks the objects under these keys for removal.
     fn discard(&mut self, slice: Slice) {
         self.effects.put(keys::garbage(slice), Bytes::new());
         self.effects.garbage.push(slice);
     }
 
-    /// The target gets the source's slices, the source a new, empty one. No object is touched.
+    /// Gives the source's slices to the target, and a new, empty one to the source. Touches no
+    /// object.
     fn move_objects(
         &mut self,
         source: Collection,
@@ -329,7 +330,7 @@ impl<'a> Executor<'a> {
         }
     }
 
-    /// The object's id; it may have an omap from now on.
+    /// Id of the object, which may have an omap from now on.
     fn with_omap(&mut self, index: usize) -> u64 {
         match &self.working.object(index).onode {
             Some(onode) if onode.has_omap => onode.id,
@@ -341,7 +342,7 @@ impl<'a> Executor<'a> {
         }
     }
 
-    /// The object's id, if it may have an omap.
+    /// Id of the object, if it may have an omap.
     fn omap_of(&mut self, index: usize) -> Option<u64> {
         let onode = self.working.object(index).onode.as_ref()?;
         onode.has_omap.then_some(onode.id)
@@ -398,7 +399,7 @@ impl<'a> Executor<'a> {
     }
 
     fn copy_omap(&mut self, source: u64, target: u64) -> Result<(), Interrupt> {
-        // What this transaction itself did to the omap lies over everything else.
+        // Changes of this transaction take precedence over stored pairs.
         let mut own = Table::default();
         self.effects.record.ops.iter().for_each(|op| own.apply(op.clone()));
         self.clones += 1;
@@ -450,7 +451,7 @@ impl<'a> Executor<'a> {
         Ok(())
     }
 
-    /// Blocks for new data, as few runs as possible.
+    /// Allocates blocks for new data, in as few runs as possible.
     pub(super) fn allocate(
         &mut self,
         count: u64,

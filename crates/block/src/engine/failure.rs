@@ -1,10 +1,10 @@
-//! Why a store cannot be opened, or does not go on.
+//! Errors that keep a store from being opened or from continuing.
 
 use crate::log::Damage;
 use crate::superblock::{MAIN_BLOCKS_MIN, SuperblockError};
 use thiserror::Error;
 
-/// Why a store cannot be opened, or does not go on.
+/// Reason why a store cannot be opened or has stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StoreFailure {
     #[error("{}; {}", .0, .0.advice())]

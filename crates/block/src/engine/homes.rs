@@ -1,36 +1,36 @@
-//! Small data that is safe in the log and on its way to where it belongs.
+//! Deferred writes: small data that is durable in the log and not yet written to its place.
 //!
-//! There are two halves, as there are two tables of changed metadata: what was logged since the last
-//! checkpoint began, and what a running checkpoint writes home. The latter goes home even if it was
-//! overwritten or given back meanwhile: whoever did that may not be durable, and what a crash then
-//! leaves is the state of the checkpoint. So a block that is given back must not be used again until
-//! it was written for the last time.
+//! There are two halves, like the two tables of changed metadata: data logged since the last
+//! checkpoint began, and data that a running checkpoint writes. The latter is written even if it
+//! was overwritten or freed meanwhile: the record that did so may not be durable, and a crash would
+//! then leave the state of the checkpoint. So a freed block must not be reused before its last
+//! deferred write has completed.
 
 use crate::device::Extent;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// Blocks that are written home in one operation.
+/// Blocks per write operation.
 const WRITE_BLOCKS_MAX: usize = 256;
 
 #[derive(Debug)]
 struct Home {
     data: Bytes,
     crc: u32,
-    /// The batch that holds it.
+    /// Number of the batch that holds the data.
     seq: u64,
-    /// It goes home although its block was given back.
+    /// Set if the block was freed but must still be written.
     is_unwanted: bool,
 }
 
-/// Blocks whose newest content is not on their place yet, by place.
+/// Blocks whose newest content is not at their place yet, by place.
 #[derive(Debug, Default)]
 pub(crate) struct Homes {
     waiting: BTreeMap<u64, Home>,
     leaving: BTreeMap<u64, Home>,
 }
 
-/// A run of blocks that goes home.
+/// A run of adjacent blocks to be written.
 #[derive(Debug)]
 pub(crate) struct HomeWrite {
     pub extent: Extent,
@@ -47,15 +47,15 @@ impl Homes {
         self.waiting.insert(block, Home { data, crc, seq, is_unwanted: false });
     }
 
-    /// The same content, in memory of its own, from which the log is written.
+    /// Replaces the content by an equal copy with memory of its own, from which the log is written.
     pub fn settle(&mut self, block: u64, seq: u64, data: Bytes) {
         if let Some(home) = self.waiting.get_mut(&block).filter(|home| home.seq == seq) {
             home.data = data;
         }
     }
 
-    /// Nobody wants the content of these blocks any more. Gives those that will be written all the
-    /// same: they must be kept from being used again until [`Homes::written`] names them.
+    /// Drops the content of freed blocks. Returns those that will be written all the same: they
+    /// must not be reused before [`DeferredWrites::written`] returns them.
     pub fn forget(&mut self, extent: Extent) -> Vec<u64> {
         if extent.count == 1 {
             self.waiting.remove(&extent.start);
@@ -70,13 +70,14 @@ impl Homes {
         unwanted.collect()
     }
 
-    /// A checkpoint begins: what is here now goes home. What went before must all be there.
+    /// Freezes the current content for a checkpoint. All of the previous frozen half must be
+    /// written.
     pub fn freeze(&mut self) {
         assert!(self.leaving.is_empty(), "the checkpoint before has not ended");
         self.leaving = std::mem::take(&mut self.waiting);
     }
 
-    /// The first run at or behind `from` that goes home.
+    /// First frozen run at or after block `from`.
     pub fn next_write(&self, from: u64) -> Option<HomeWrite> {
         let mut leaving = self.leaving.range(from..);
         let (&start, first) = leaving.next()?;
@@ -91,8 +92,8 @@ impl Homes {
         Some(write)
     }
 
-    /// A run is home. Gives its blocks that were given back; others whose content is still the newest
-    /// are told, with their checksums.
+    /// Handles a completed run. Returns its blocks that were freed meanwhile; `keep` receives those
+    /// whose content is still the newest, with their checksums.
     pub fn written(&mut self, extent: Extent, mut keep: impl FnMut(u64, u32, Bytes)) -> Vec<u64> {
         let mut unwanted = Vec::new();
         for block in extent.start..extent.end() {
@@ -107,17 +108,17 @@ impl Homes {
         unwanted
     }
 
-    /// Before anything is on its way: keeps only what goes to these blocks.
+    /// Before any write is submitted: keeps only the blocks that `is_kept` accepts.
     pub fn retain(&mut self, mut is_kept: impl FnMut(u64) -> bool) {
         self.waiting.retain(|block, _| is_kept(*block));
     }
 
-    /// Blocks in memory.
+    /// Number of blocks in memory.
     pub fn len(&self) -> usize {
         self.waiting.len() + self.leaving.len()
     }
 
-    /// Blocks that the next checkpoint will write.
+    /// Number of blocks that the next checkpoint will write.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }

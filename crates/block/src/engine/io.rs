@@ -1,14 +1,14 @@
-//! Operations on their way to the devices, and what each is for.
+//! Operations in flight, and the purpose of each.
 //!
-//! A read that fails is made again before it counts as failed: a path that was lost for a moment, or a
-//! sector that a disk reads at the second attempt, is no damage.
+//! A failed read is repeated before it counts as failed: a path failover or a marginal sector is
+//! not damage.
 
 use crate::device::{Device, Io, IoDone, IoId};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use stdx::FastMap;
 
-/// Attempts at reading something, whether the device fails or what it gives has another checksum.
+/// Attempts to read something, whether the device fails or returns a wrong checksum.
 pub(crate) const READ_ATTEMPTS_MAX: u32 = 3;
 
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(crate) struct IoQueue<U> {
 #[derive(Debug)]
 struct Pending<U> {
     what: U,
-    /// Of a read: how to make it again.
+    /// Parameters of a read, to repeat it.
     read: Option<Read>,
 }
 
@@ -30,17 +30,17 @@ struct Read {
     device: Device,
     block: u64,
     blocks: u32,
-    /// Attempts before this one.
+    /// Failed attempts before this one.
     failures: u32,
 }
 
 impl<U> IoQueue<U> {
-    /// Ids begin at `next`.
+    /// Allocates ids from `next` on.
     pub fn new(next: u64) -> Self {
         IoQueue { next, outputs: VecDeque::new(), uses: FastMap::default() }
     }
 
-    /// The first id that was not given out.
+    /// First id that was not allocated yet.
     pub fn next(&self) -> u64 {
         self.next
     }
@@ -74,7 +74,7 @@ impl<U> IoQueue<U> {
         self.outputs.pop_front()
     }
 
-    /// What the operation was for; nothing if it is not one of ours, or a failed read that is made again.
+    /// Purpose of the operation; `None` if it is unknown, or a failed read that is repeated.
     pub fn finish(&mut self, done: &IoDone) -> Option<U> {
         let Pending { what, read } = self.uses.remove(&done.id.0)?;
         match (read, &done.result) {

@@ -1,4 +1,4 @@
-//! Large data on its way to its place: until it is there, reads find it here.
+//! Large writes in flight: reads of these blocks are served from here until the write completes.
 
 use crate::device::{BLOCK, Extent};
 use bytes::Bytes;
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
 pub(crate) struct Landing {
-    /// By first block.
+    /// Data by first block.
     writes: BTreeMap<u64, Bytes>,
 }
 

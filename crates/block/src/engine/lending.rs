@@ -1,36 +1,37 @@
-//! Blocks of the space that the tree has for its pages: runs that are lent to it and taken back.
+//! Allocation of the metadata space: runs of blocks that the tree gets for its pages, and gives
+//! back.
 //!
-//! Runs are as long as possible and lent in steps that grow with the tree: each costs a few bytes in
-//! every checkpoint, and the superblock names only few of them. Where free space lies scattered there
-//! are many short ones. A run that is lent while a checkpoint is running is set aside until that ends: its superblock
-//! would name the run, but its bitmap of the space would not have it.
+//! Runs are as long as possible and grow with the tree, because each costs a few bytes in every
+//! checkpoint and the superblock names only few of them. On fragmented free space there are many
+//! short ones. A run that is added during a checkpoint is set aside until the checkpoint ends: its
+//! superblock would name the run, but its bitmap of the space would not contain it.
 
 use super::mounted::Mounted;
 use crate::device::{Device, Extent};
 use crate::tree::{Load, RUNS_MAX};
 
-/// The first run has this part of the space, within bounds, and later ones this part of what the tree
-/// has, but not too much of what is left.
+/// The first run has this share of the space, within bounds. Later runs have this share of the
+/// tree's pages, limited by the free space.
 const RUN_SPACE_SHARE: u64 = 512;
 const RUN_BLOCKS_MIN: u64 = 64;
 const RUN_BLOCKS_FIRST_MAX: u64 = 16 << 10;
 const RUN_GROWTH_SHARE: u64 = 4;
 const RUN_FREE_SHARE: u64 = 16;
-/// Shorter runs are lent while there are no more than this: there must be some left for long ones.
+/// Short runs are added only below this number, so that some remain for long ones.
 const RUNS_SHORT_MAX: usize = RUNS_MAX * 3 / 4;
 /// Bytes of a run in the bitmap of pages, besides its bits.
 const RUN_BYTES_MAX: usize = 16 + 8;
-/// Nothing is taken back while more than this part of the space is free, then nothing short,
+/// While more than this share of the space is free, nothing is taken back; then only long runs are.
 const SCARCE_SHARE: u64 = 8;
 const PIECE_BLOCKS_MIN: u64 = 8;
-/// unless no more than this is free,
+/// When no more than this share is free, short runs are taken back, too,
 const SCARCEST_SHARE: u64 = 64;
-/// and then while the tree has so many times the pages that it may need.
+/// as long as the tree has more than this multiple of the pages that it may need.
 const PAGES_KEPT_FACTOR: u64 = 2;
 
 impl Mounted {
-    /// Pages that are free for the tree, or were when the running checkpoint began: it gives back as
-    /// many as it rewrites.
+    /// Pages that are free for the tree, or were when the running checkpoint began: a checkpoint
+    /// frees as many as it rewrites.
     pub fn pages_at_hand(&self) -> u64 {
         self.pages.free_pages() + self.pages.taken_pages() + self.pages_lent_later()
     }
@@ -39,12 +40,12 @@ impl Mounted {
         self.lent_later.iter().map(|run| run.count).sum()
     }
 
-    /// Bytes of the bitmap of pages for runs that do not count yet, at most.
+    /// Upper bound for the bytes of the page bitmap that runs set aside will add.
     pub fn encoded_length_later(&self) -> usize {
         self.lent_later.iter().map(|run| RUN_BYTES_MAX + run.count as usize / 8).sum()
     }
 
-    /// Blocks of the space that the tree has and does not use.
+    /// Blocks of the metadata space that hold no page.
     pub fn idle_pages(&self) -> u64 {
         match self.meta_device {
             Device::Main => self.pages.free_pages() + self.pages_lent_later(),
@@ -52,7 +53,8 @@ impl Mounted {
         }
     }
 
-    /// Lends so many pages, or some more.
+    /// Adds at least `missing` pages to the metadata space; false if there is not enough free
+    /// space.
     pub fn lend_pages(&mut self, mut missing: u64) -> bool {
         while missing > 0 {
             let Some(run) = self.lent_run(missing) else { return false };
@@ -65,7 +67,7 @@ impl Mounted {
         true
     }
 
-    /// Blocks for a run of the tree; the more it has, the longer.
+    /// Allocates a run for the metadata space; its length grows with the tree.
     fn lent_run(&mut self, missing: u64) -> Option<Extent> {
         let runs = self.pages.run_count() + self.lent_later.len();
         if self.meta_device != Device::Main || runs >= RUNS_MAX {
@@ -83,15 +85,15 @@ impl Mounted {
         }
     }
 
-    /// No checkpoint is running: all that was lent counts.
+    /// Adds the runs that were set aside. No checkpoint may be running.
     pub fn add_lent_runs(&mut self) {
         for run in std::mem::take(&mut self.lent_later) {
             self.pages.add_run(run);
         }
     }
 
-    /// Takes back runs of which the tree needs no page, not even for what is being frozen. They are free
-    /// as of this checkpoint, but must not be used before it is durable.
+    /// Takes free runs out of the metadata space, as far as the frozen changes do not need them.
+    /// They are free as of this checkpoint and must not be used before it is durable.
     pub fn take_back_pages(&mut self, frozen: &Load) -> Vec<Extent> {
         let surplus = self.page_surplus(frozen);
         if surplus == 0 {
@@ -107,19 +109,19 @@ impl Mounted {
         returned
     }
 
-    /// Whether a checkpoint of nothing would give blocks back.
+    /// Set if a checkpoint without changes would free blocks.
     pub fn has_page_surplus(&self) -> bool {
         self.pages.has_free_runs(self.page_surplus(&Load::default()), self.piece_min())
     }
 
-    /// Blocks that are taken back in one piece at least: what tears runs apart comes last.
+    /// Shortest piece that is taken back in blocks; splitting runs is the last resort.
     fn piece_min(&self) -> u64 {
         let is_scarcest = self.space.free() < self.space.total() / SCARCEST_SHARE;
         if is_scarcest { 1 } else { PIECE_BLOCKS_MIN }
     }
 
-    /// Free pages beyond those that the changes may need. Not before data needs them: the tree would
-    /// hardly get back runs as long as it gave.
+    /// Free pages beyond those that the changes may need. None are taken back before data needs
+    /// them, because a tree that grows would need them again soon.
     fn page_surplus(&self, frozen: &Load) -> u64 {
         let is_scarce = self.space.free() < self.space.total() / SCARCE_SHARE;
         if self.meta_device != Device::Main || !is_scarce {

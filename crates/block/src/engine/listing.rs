@@ -1,8 +1,8 @@
-//! Objects in their order, where a collection is in slices: a range of keys for each pool and slice.
+//! Ordered listing of the objects of a collection: one key range per pool and slice.
 //!
-//! In keys the pool comes before the hash, and of the pools under an id nothing is known. So when all
-//! slices of a pool have been looked at, the next pool that has any object under one of the ids is
-//! sought; it may turn out to have none in the slices.
+//! Keys order the pool before the hash, and the pools under an id are not known in advance. When
+//! all slices of a pool have been listed, the next pool with any object under one of the ids is
+//! searched for; it may have none in the slices.
 
 use super::effects::Interrupt;
 use super::meta::Meta;
@@ -13,7 +13,7 @@ use std::ops::Bound;
 use types::{HObject, PoolId};
 
 impl Meta {
-    /// Names in order from `from` on, at most so many.
+    /// At most `entries_max` names in order, from `from` on.
     pub fn objects(
         &mut self,
         slices: &Slices,
@@ -42,7 +42,7 @@ impl Meta {
         Ok(names)
     }
 
-    /// Names within a slice, at most so many.
+    /// At most `entries_max` names within a slice.
     pub fn objects_within(
         &mut self,
         slice: Slice,
@@ -102,7 +102,7 @@ impl Meta {
         self.pool_from(parts, |id| keys::object_pool_end(id, pool))
     }
 
-    /// The first pool that has objects under one of the ids from some key on.
+    /// First pool with objects under one of the ids, from a key on.
     fn pool_from(
         &mut self,
         parts: &[Slice],

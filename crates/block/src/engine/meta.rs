@@ -1,4 +1,4 @@
-//! Metadata as of now: what changed lately over what the tree holds.
+//! Current metadata: recent changes over the pairs of the tree.
 
 use super::effects::Interrupt;
 use super::turn::WALK_MAX;
@@ -22,22 +22,23 @@ pub(crate) struct Meta {
     /// Changes that a running checkpoint takes into the tree.
     pub frozen: Option<Table>,
     pub tree: Tree,
-    /// Collections that were looked up since one was made, changed or removed.
+    /// Lookups of collections since one was last created, changed or removed.
     collections: FastMap<Collection, Slices>,
-    /// Of each id that objects are under, the object whose omap was changed last. A group keeps its
-    /// log in one: with this, a write need not look for it.
+    /// For each collection id, the object whose omap was changed last. A group keeps its log in one
+    /// object: with this entry, a write need not look it up.
     omaps: FastMap<u64, KnownOmap>,
-    /// Where scans have found nothing.
+    /// Key ranges that scans found empty.
     voids: Voids,
-    /// What the execution in progress may still pass.
+    /// Entries that the execution in progress may still pass.
     walk_left: usize,
-    /// Entries that scans have passed without finding a pair.
+    /// Entries that scans passed without finding a pair.
     passed: u64,
-    /// Changes that are in the log and not yet in the table: a removed range covers many points.
+    /// Changes that are in the log and not yet in the table, because a removed range covers many
+    /// points.
     applying: VecDeque<Op>,
-    /// The points and ranges of tables that the tree has taken in: given back piece by piece.
+    /// Points and ranges of tables that the tree contains now; freed in pieces.
     retired: VecDeque<Retired>,
-    /// Points that were taken out of tables in pieces.
+    /// Points that were removed from tables in pieces.
     points: u64,
 }
 
@@ -53,7 +54,7 @@ struct KnownOmap {
 }
 
 impl Meta {
-    /// The tree has no object with the id `next_id` or a later one.
+    /// For a tree without objects of id `next_id` and above.
     pub fn new(tree: Tree, next_id: u64) -> Self {
         Meta {
             active: Table::above(next_id),
@@ -70,7 +71,7 @@ impl Meta {
         }
     }
 
-    /// What follows until [`Meta::end`] is executed again as a whole if something is in its way.
+    /// Starts an execution, which is repeated as a whole if it is interrupted before [`Meta::end`].
     pub fn begin(&mut self) {
         self.walk_left = WALK_MAX;
         self.tree.begin();
@@ -106,8 +107,8 @@ impl Meta {
         scan::scan(&layers, &mut self.tree, from, end, entries_max, bytes_max)
     }
 
-    /// The same, passing a bounded number of what is removed: where there is more of it, the next turn
-    /// goes on behind.
+    /// As [`Meta::scan`], with a bound on the removed entries that it passes. Beyond it, the next
+    /// turn continues.
     pub fn search(
         &mut self,
         from: Bound<&[u8]>,
@@ -128,14 +129,14 @@ impl Meta {
         page?.ok_or(Interrupt::Turn)
     }
 
-    /// Whether there is any pair in the range.
+    /// Set if there is a pair in the range.
     pub fn has_any(&mut self, range: &Range<Bytes>) -> Result<bool, Interrupt> {
         let page = self.search(Bound::Included(&range.start), &range.end, 1, usize::MAX)?;
         Ok(!page.pairs.is_empty())
     }
 
-    /// Takes over changes. If some are left ([`Meta::is_applying`]), nothing may be asked until
-    /// [`Meta::work_on`] has taken over all of them.
+    /// Applies changes. If some are left ([`Meta::is_applying`]), no lookup is allowed before
+    /// [`Meta::work_on`] has applied all of them.
     pub fn apply(&mut self, ops: Vec<Op>, points_max: usize) {
         debug_assert!(self.applying.is_empty(), "changes take effect one after the other");
         let mut left = points_max;
@@ -150,7 +151,7 @@ impl Meta {
         self.points += (points_max - left) as u64;
     }
 
-    /// Gives back a change that would take out too many points, to be gone on with.
+    /// Returns the rest of a change that would remove too many points.
     fn apply_one(&mut self, op: Op, left: &mut usize) -> Option<Op> {
         if op.key().first() == Some(&keys::COLLECTION) {
             self.collections.clear();
@@ -175,12 +176,12 @@ impl Meta {
         !self.applying.is_empty()
     }
 
-    /// Something is left that [`Meta::work_on`] does.
+    /// Set if work is left for [`Meta::work_on`].
     pub fn has_more(&self) -> bool {
         self.is_applying() || !self.retired.is_empty()
     }
 
-    /// Takes so many points out of tables.
+    /// Removes at most `points_max` points from tables.
     pub fn work_on(&mut self, points_max: usize) {
         let mut left = points_max;
         while let Some(op) = self.applying.pop_front() {
@@ -204,7 +205,7 @@ impl Meta {
         self.points += (points_max - left) as u64;
     }
 
-    /// The tree has taken in the frozen table.
+    /// Drops the frozen table, whose changes are in the tree now.
     pub fn retire_frozen(&mut self) {
         if let Some(Table { points, ranges, .. }) = self.frozen.take() {
             self.retired.push_back(Retired::Points(points.into_iter()));
@@ -212,24 +213,24 @@ impl Meta {
         }
     }
 
-    /// Entries passed by scans, and points taken out of tables in pieces.
+    /// Entries passed by scans, and points removed from tables in pieces.
     pub fn counted(&self) -> (u64, u64) {
         (self.passed, self.points)
     }
 
-    /// The id of an object that has an omap, if that is known.
+    /// Id of an object that is known to have an omap.
     pub fn known_omap(&self, collection: u64, name: &HObject) -> Option<u64> {
         let known = self.omaps.get(&collection)?;
         (known.name == *name).then_some(known.object)
     }
 
-    /// What is stored of this object says that it may have an omap.
+    /// Notes that the stored onode says that the object may have an omap.
     pub fn remember_omap(&mut self, collection: u64, name: &HObject, key: &PointKey, object: u64) {
         let known = KnownOmap { name: name.clone(), key: key.clone(), object };
         self.omaps.insert(collection, known);
     }
 
-    /// If its object is not as it was.
+    /// Drops the known omap if the change concerns its object.
     fn forget_omap(&mut self, op: &Op) {
         let Some(collection) = keys::collection_id(op.key()) else { return };
         let is_meant = |known: &KnownOmap| match op {

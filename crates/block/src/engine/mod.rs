@@ -1,4 +1,4 @@
-//! The engine: requests in, operations on devices out.
+//! The engine: turns requests into operations on devices.
 //!
 //! ```text
 //! commit ─ queue ─ execute ─ record ─ batch ─ log ─ flush ─ completion
@@ -7,9 +7,9 @@
 //! query ─ memory, tree, data ─ completion
 //! ```
 //!
-//! The host calls [`BlockStore::poll_io`] until it gives nothing, hands in what devices answer by
-//! [`BlockStore::handle_io`], and takes completions. What it submits between two polls shares one
-//! batch of the log.
+//! The host calls [`BlockStore::poll_io`] until it returns nothing, passes completions of devices
+//! to [`BlockStore::handle_io`], and takes completions of requests. Commits submitted between two
+//! polls share one batch of the log.
 
 mod checkpoint;
 mod commit;
@@ -52,7 +52,7 @@ use store::{Completion, ObjectStore, Request, RequestKind, StoreError};
 
 enum Stage {
     Opening(Box<Opening>),
-    /// A part of the log is made a checkpoint, and then what follows is opened.
+    /// A prefix of the log becomes a checkpoint; then the store is opened again from there.
     Window(Box<Mounted>),
     Mounted(Box<Mounted>),
 }
@@ -60,16 +60,16 @@ enum Stage {
 pub struct BlockStore {
     options: Options,
     stage: Stage,
-    /// Requests that came before the store was open.
+    /// Requests submitted before the store was open.
     early: Vec<(RequestToken, RequestKind)>,
     refused: VecDeque<Completion>,
     failure: Option<StoreFailure>,
-    /// To be made before anything else.
+    /// Repairs to be made before any request.
     repairs: Option<Repairs>,
 }
 
 impl BlockStore {
-    /// Begins to open what is on the devices. Requests may be submitted at once; they wait.
+    /// Begins to open the store on the devices. Requests may be submitted at once; they wait.
     pub fn open(options: Options) -> Self {
         let mut store = BlockStore {
             stage: Stage::Opening(Box::new(Opening::new(options.clone(), 0))),
@@ -83,7 +83,7 @@ impl BlockStore {
         store
     }
 
-    /// As [`BlockStore::open`], but makes what a check has found to be made before anything else.
+    /// As [`BlockStore::open`], and makes the repairs of a check before it executes any request.
     pub fn open_for_repair(options: Options, repairs: Repairs) -> Self {
         BlockStore { repairs: Some(repairs), ..BlockStore::open(options) }
     }
@@ -92,7 +92,7 @@ impl BlockStore {
         matches!(self.stage, Stage::Mounted(_)) && self.failure.is_none()
     }
 
-    /// Why it could not be opened, or does not go on.
+    /// Reason why the store could not be opened or has stopped.
     pub fn failure(&self) -> Option<&StoreFailure> {
         self.failure.as_ref()
     }
@@ -119,7 +119,7 @@ impl BlockStore {
         self.note_failure();
     }
 
-    /// When [`BlockStore::handle_timeout`] is to be called; operations may follow from it.
+    /// Time at which [`BlockStore::handle_timeout`] must be called; operations may follow from it.
     pub fn poll_timeout(&self) -> Option<Time> {
         match &self.stage {
             Stage::Opening(_) => None,
@@ -135,16 +135,16 @@ impl BlockStore {
         self.note_failure();
     }
 
-    /// For a host that is about to end, though it may do so without: the store notes in its log at once,
-    /// and not after a second of idleness, that what it acknowledged is durable. It has done so when
-    /// [`BlockStore::is_closed`].
+    /// Prepares the end of the host, which is optional: the store marks at once in its log, and not
+    /// after a second of idleness, that all acknowledged commits are durable.
+    /// [`BlockStore::is_closed`] tells when that is done.
     pub fn close(&mut self) {
         if let Stage::Mounted(mounted) = &mut self.stage {
             mounted.close();
         }
     }
 
-    /// Whether nothing that was to be committed is on its way, and all of it is noted to be durable.
+    /// Set if no commit is in flight and all of them are marked as durable.
     pub fn is_closed(&self) -> bool {
         match &self.stage {
             Stage::Opening(_) | Stage::Window(_) => true,
@@ -154,7 +154,7 @@ impl BlockStore {
         }
     }
 
-    /// What was done since the store was opened.
+    /// Work done since the store was opened.
     pub fn work(&self) -> Work {
         match &self.stage {
             Stage::Opening(_) => Work::default(),
@@ -162,7 +162,7 @@ impl BlockStore {
         }
     }
 
-    /// The most that one turn has done since the store was opened, of each kind of work.
+    /// Maximum of each kind of work in a single turn since the store was opened.
     pub fn most_work(&self) -> Work {
         match &self.stage {
             Stage::Opening(_) => Work::default(),
@@ -170,14 +170,14 @@ impl BlockStore {
         }
     }
 
-    /// Asks for a checkpoint, so that the next start has little to replay.
+    /// Requests a checkpoint, so that the next start has little to replay.
     pub fn request_checkpoint(&mut self) {
         if let Stage::Mounted(mounted) = &mut self.stage {
             mounted.want_checkpoint = true;
         }
     }
 
-    /// Whether nothing is under way: no operation, no waiting request, no checkpoint.
+    /// Set if no operation, request or checkpoint is in progress.
     pub fn is_idle(&self) -> bool {
         match &self.stage {
             Stage::Opening(_) | Stage::Window(_) => self.failure.is_some(),
@@ -191,7 +191,7 @@ impl BlockStore {
         }
     }
 
-    /// Bytes of changed metadata, and of small data on its way home, that are in memory.
+    /// Bytes of changed metadata, and of deferred writes, that are in memory.
     pub fn buffered(&self) -> (usize, usize) {
         match &self.stage {
             Stage::Opening(opening) => opening.buffered(),
@@ -199,7 +199,7 @@ impl BlockStore {
         }
     }
 
-    /// Once the checkpoint of a window is done, the rest is opened.
+    /// Opens the rest of the log once the checkpoint of a window is done.
     fn end_window(&mut self) -> Option<Io> {
         let Stage::Window(mounted) = &self.stage else { return None };
         if !mounted.is_idle() || mounted.failure.is_some() {

@@ -1,4 +1,4 @@
-//! A store that is open: its parts, and what its operations on devices are for.
+//! An open store: its parts, and the purposes of its operations on devices.
 
 use super::checkpoint::Checkpoint;
 use super::commit::{Commits, Stall, Work};
@@ -31,19 +31,19 @@ use store::{Completion, RequestKind, StoreError};
 /// Shorter runs are not worth a discard.
 const DISCARD_BLOCKS_MIN: u64 = 16;
 
-/// What an operation on a device is for.
+/// Purpose of an operation on a device.
 #[derive(Debug)]
 pub(crate) enum Use {
     Page {
         read: PageRead,
-        /// Attempts that gave something else than the page.
+        /// Attempts that did not return the page.
         failures: u32,
     },
     /// A block that the first commit of the queue changes in part.
     Block {
         block: u64,
     },
-    /// A part of a query's data.
+    /// A part of the data of a query.
     Data {
         query: u64,
         part: usize,
@@ -55,14 +55,14 @@ pub(crate) enum Use {
         seq: u64,
         start: u64,
     },
-    /// Makes a batch with large data durable.
+    /// Makes a batch with large writes durable.
     Flush {
         seq: u64,
     },
     Home {
         extent: Extent,
     },
-    /// Pages or the superblock of a checkpoint, and the flush between.
+    /// Pages, flush or superblock of a checkpoint.
     Checkpoint,
     Discard {
         extent: Extent,
@@ -85,24 +85,24 @@ pub(crate) struct Mounted {
     pub landing: Landing,
     pub recent: Recent,
     pub counters: Counters,
-    /// Removed collections whose objects are still to be removed.
+    /// Removed slices whose objects must still be removed.
     pub garbage: Vec<Slice>,
     pub timers: Timers,
     pub commits: Commits,
     pub queries: Slab<Query>,
     pub waits: PageWaits,
     pub checkpoint: Option<Checkpoint>,
-    /// Pages that additions may cost before room is looked at again.
+    /// Pages that additions may still cost before admission computes the bound again.
     pub headroom: u64,
-    /// What the changes in memory really cost: those of one transaction that was tried out. Others
-    /// wait until a checkpoint has begun.
+    /// Measured load of the changes in memory, which are those of one transaction after a dry run.
+    /// Others wait until a checkpoint has begun.
     pub tried: Option<Load>,
-    /// Checkpoints of all that is in memory have the pages that they can need by what is known without
-    /// looking. After a restart they may have fewer, but not fewer than they do need.
+    /// Set if checkpoints of all that is in memory have the pages of the upper bound. After a
+    /// restart they may have fewer, but never fewer than they really need.
     pub is_bound_met: bool,
-    /// Runs for the tree that the running checkpoint must not know of yet.
+    /// Runs of the metadata space that the running checkpoint must not name.
     pub lent_later: Vec<Extent>,
-    /// A checkpoint should begin even if there is room yet.
+    /// Set if a checkpoint should begin although there is space.
     pub want_checkpoint: bool,
     pub turn: Turn,
     pub completions: VecDeque<Completion>,
@@ -110,7 +110,7 @@ pub(crate) struct Mounted {
 }
 
 impl Mounted {
-    /// What was found on the devices, where the log ends, and collections still to be cleaned up.
+    /// Takes the state found on the devices, the end of the log, and the slices to be cleaned up.
     pub fn new(
         options: Options,
         next_io: u64,
@@ -169,15 +169,15 @@ impl Mounted {
         }
     }
 
-    /// Goes on removing the objects of removed collections.
+    /// Continues to remove the objects of removed collections.
     pub fn clean_up(&mut self) {
         for slice in std::mem::take(&mut self.garbage) {
             self.enqueue(Work::Cleanup { slice });
         }
     }
 
-    /// Makes what a check has found to be made. Nothing was allocated since the store was opened, so
-    /// blocks that are in use and not marked are still what they were.
+    /// Makes the repairs of a check. Nothing was allocated since the store was opened, so blocks
+    /// that are in use but not marked still have their content.
     pub fn repair(&mut self, repairs: Repairs) {
         let Repairs { ops, taken, freed, counters } = repairs;
         if let Some(counters) = counters {
@@ -241,7 +241,7 @@ impl Mounted {
         if self.failure.is_some() {
             return None;
         }
-        // The end of a checkpoint may let commits go on, which are then to be sealed.
+        // The end of a checkpoint may admit commits, whose batch is then to be sealed.
         self.run_checkpoint();
         self.seal_if_due();
         self.io.poll()
@@ -259,7 +259,7 @@ impl Mounted {
             Use::Page { read, failures } => self.page_read(read, failures, result),
             Use::Block { block } => self.block_read(block, result),
             Use::Data { query, part } => self.data_read(query, part, result),
-            // Nothing is lost if the device refuses.
+            // A refused discard loses nothing.
             Use::Discard { extent } => {
                 self.space.unpin(extent).expect("withdrawn when the discard began");
                 self.resume_if_room();
@@ -289,7 +289,7 @@ impl Mounted {
         }
     }
 
-    /// A device does not do what it must: nothing can be promised any more.
+    /// Stops the store after an error of a device that leaves the state of a write unknown.
     pub fn fail(&mut self, error: StoreError) {
         tracing::error!(%error, "the store stops");
         self.fail_commits(&error);
@@ -298,7 +298,7 @@ impl Mounted {
         self.failure = Some(error);
     }
 
-    /// Nobody refers to these blocks any more once batch `seq` is durable.
+    /// Frees blocks once batch `seq` is durable.
     pub fn free(&mut self, seq: u64, extent: Extent) -> Result<(), SpaceError> {
         self.space.free_after(seq, extent)?;
         self.recent.forget(extent);
@@ -319,14 +319,14 @@ impl Mounted {
         self.resume_if_room();
     }
 
-    /// Blocks or log have become free: commits that wait for that may go on.
+    /// Resumes commits that wait for space or log.
     pub fn resume_if_room(&mut self) {
         if self.commits.stall == Some(Stall::Room) {
             self.resume_commits();
         }
     }
 
-    /// Tells the device of blocks that are free, which are not allocated before it has answered.
+    /// Discards free blocks, which are not allocated before the device has completed that.
     pub fn discard(&mut self, free: Extents) {
         if !self.options.discard {
             return;
@@ -348,7 +348,8 @@ impl Mounted {
         self.io.read(what, self.meta_device, read.page, read.pages);
     }
 
-    /// A page that is not what it should be is read again; damage is told to whoever needs it.
+    /// Repeats the read of a page that is not as expected; in the end, damage fails the operation
+    /// that needs the page.
     fn page_read(&mut self, read: PageRead, failures: u32, result: Result<Bytes, StoreError>) {
         let flaw = match result {
             Ok(bytes) => self.meta.tree.supply(read.page, bytes).err(),
@@ -373,7 +374,7 @@ impl Mounted {
         }
     }
 
-    /// The shards that hold these blocks of an object.
+    /// Extent segments that map these blocks of an object.
     pub fn shards_of(
         &mut self,
         onode: &Onode,
@@ -402,14 +403,14 @@ impl Mounted {
         }
     }
 
-    /// Devices whose writes are not durable when done.
+    /// Devices whose completed writes are volatile.
     pub fn devices_to_flush(&self) -> Vec<Device> {
         let devices = [Device::Main, Device::Fast].into_iter();
         let used = devices.filter(|device| *device == Device::Main || self.options.fast_blocks > 0);
         used.filter(|device| self.needs_flush(*device)).collect()
     }
 
-    /// Bytes of changed metadata and of small data that are in memory.
+    /// Bytes of changed metadata and of deferred writes that are in memory.
     pub fn buffered(&self) -> (usize, usize) {
         let frozen = self.meta.frozen.as_ref().map_or(0, |table| table.bytes);
         (self.meta.active.bytes + frozen, self.homes.len() * BLOCK)

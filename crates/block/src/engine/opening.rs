@@ -1,12 +1,12 @@
-//! From devices to an open store.
+//! Opening a store from its devices.
 //!
 //! ```text
 //! superblocks ─ bitmap of pages ─ bitmap of the space ─ replay ─ large data of the tail
 //!   ─ removed collections ─ flush ─ superblock of this mount
 //! ```
 //!
-//! Nothing is written before everything is read and found sound, unless memory is too short for all that
-//! the log holds (see `windows`).
+//! Nothing is written before everything is read and found valid, unless memory does not suffice for
+//! the contents of the log (see `windows`).
 
 use super::failure::{StoreFailure, metadata};
 use super::homes::Homes;
@@ -29,7 +29,7 @@ use codec::decode_all;
 use std::ops::Bound;
 use stdx::AlignedBuffer;
 
-/// Pairs of the space's bitmap that are read in one step.
+/// Pairs of the space bitmap that are read in one step.
 const CHUNKS_PER_STEP: usize = 256;
 
 #[derive(Debug)]
@@ -39,13 +39,13 @@ pub(super) enum Use {
     PageBitmap(usize),
     Page {
         read: PageRead,
-        /// Attempts that gave something else than the page.
+        /// Attempts that did not return the page.
         failures: u32,
     },
     Log {
         block: u64,
     },
-    /// Large data whose presence decides where the log ends: run of [`Tail`].
+    /// Data of large writes that decides where the log ends: index of the run in [`Tail`].
     Large(usize),
     Flush,
     Superblock,
@@ -64,7 +64,7 @@ pub(super) enum Step {
     Recording,
 }
 
-/// What was found so far.
+/// State found so far.
 pub(super) struct Found {
     pub superblock: Superblock,
     pub meta: Meta,
@@ -76,10 +76,11 @@ pub(super) struct Found {
     pub garbage: Vec<Slice>,
 }
 
-/// What an opening comes to.
+/// Result of opening.
 pub(crate) enum Opened {
     Store(Box<Mounted>),
-    /// Memory was too short. When a checkpoint of this is done, the store is to be opened anew.
+    /// Memory did not suffice for the whole log. After a checkpoint of this prefix the store must
+    /// be opened again.
     Window(Box<Mounted>),
 }
 
@@ -87,7 +88,7 @@ pub(crate) struct Opening {
     pub(super) options: Options,
     pub(super) io: IoQueue<Use>,
     pub(super) step: Step,
-    /// Operations of this step on their way.
+    /// Operations of this step in flight.
     pub(super) left: usize,
     pub(super) found: Option<Box<Found>>,
     failure: Option<StoreFailure>,
@@ -116,13 +117,13 @@ impl Opening {
         self.failure.as_ref()
     }
 
-    /// Bytes of changed metadata and of small data that were replayed.
+    /// Bytes of changed metadata and of deferred writes that were replayed.
     pub fn buffered(&self) -> (usize, usize) {
         let sizes = |found: &Found| (found.meta.active.bytes, found.homes.len() * BLOCK);
         self.found.as_deref().map_or((0, 0), sizes)
     }
 
-    /// Takes an answer; gives the store when it is open.
+    /// Handles a completion; returns the store once it is open.
     pub fn handle_io(&mut self, done: IoDone) -> Option<Opened> {
         let what = self.io.finish(&done)?;
         if self.failure.is_some() {
@@ -177,7 +178,7 @@ impl Opening {
     }
 
     fn proceed(&mut self) -> Result<Option<Opened>, StoreFailure> {
-        // Replay goes on with whatever has come; everything else waits for all of it.
+        // Replay continues with each completed read; other steps wait for all of them.
         if self.left > 0 && !matches!(self.step, Step::Replay(_) | Step::Window(_)) {
             return Ok(None);
         }
@@ -193,7 +194,7 @@ impl Opening {
             Step::Flushing => self.record(),
             Step::Recording => return Ok(Some(Opened::Store(Box::new(self.finish())))),
         }
-        // A step that needs nothing from the devices ends at once.
+        // A step without reads ends at once.
         if self.left == 0 { self.proceed() } else { Ok(None) }
     }
 
@@ -276,7 +277,7 @@ impl Opening {
         Ok(())
     }
 
-    /// Runs what reads the tree; asks for the pages that it lacks.
+    /// Runs an operation on the tree, or reads the pages that it lacks.
     fn with_tree<T>(
         &mut self,
         act: impl FnOnce(&mut Found) -> Result<T, Fault>,
@@ -296,7 +297,8 @@ impl Opening {
         }
     }
 
-    /// A page that is not what it should be is read again; damage is told to whoever needs it.
+    /// Repeats the read of a page that is not as expected; in the end, damage fails the operation
+    /// that needs the page.
     fn page_read(&mut self, read: PageRead, failures: u32, result: Result<Bytes, String>) {
         let found = self.found();
         let flaw = match result {
@@ -432,7 +434,7 @@ impl Opening {
         Ok(())
     }
 
-    /// What was replayed must not be lost once this mount appends behind it.
+    /// Replayed batches must be durable before this mount appends behind them.
     fn flush(&mut self) {
         self.step = Step::Flushing;
         for (device, blocks, is_needed) in [
@@ -500,7 +502,8 @@ impl Found {
             self.space.replay_taken(*extent)?;
         }
         for (write, data) in record.small.iter().zip(data) {
-            // In memory of its own, as `SealedBatch::data`: what was read is much larger.
+            // Copied into memory of its own, like `SealedBatch::data`: the buffer that was read is
+            // much larger.
             let data = AlignedBuffer::gathered([data], data.len()).into();
             self.homes.insert(write.block, seq, write.crc, data);
         }
@@ -514,7 +517,7 @@ impl Found {
     }
 }
 
-/// Of a store that had no checkpoint yet.
+/// Pages of a store that had no checkpoint yet.
 fn new_page_space(runs: &[Extent]) -> PageSpace {
     let mut pages = PageSpace::default();
     runs.iter().for_each(|run| pages.add_run(*run));

@@ -1,4 +1,5 @@
-//! Questions: answered from memory if possible, otherwise executed again when what they need is there.
+//! Read requests: answered from memory if possible, otherwise repeated once the missing pages are
+//! there.
 
 use super::data::blocks_of;
 use super::effects::Interrupt;
@@ -22,26 +23,26 @@ use types::HObject;
 #[derive(Debug)]
 pub(crate) struct Query {
     token: RequestToken,
-    /// Taken out while it is executed.
+    /// `None` while the query is executed.
     kind: Option<RequestKind>,
     read: Option<ReadJob>,
     doubt: Doubt,
 }
 
-/// Data that did not have its checksum. It may have been overwritten while it was read, and its blocks
-/// discarded or used again; then the table says something else by now. If it says the same, it is asked
-/// again, with the blocks kept from being used again.
+/// State of a query whose data had a wrong checksum. The data may have been overwritten during the
+/// read, and its blocks discarded or reused; then the metadata differs by now. If it is the same,
+/// the read is repeated with the blocks pinned.
 #[derive(Debug, Default)]
 struct Doubt {
-    /// Place and checksum of the block.
+    /// Place and expected checksum of the block.
     suspect: Option<(u64, u32)>,
-    /// How often it was read in vain.
+    /// Number of failed reads.
     failures: u32,
     pinned: Vec<Extent>,
 }
 
 impl Doubt {
-    /// Whether the data is damaged, and not just overwritten meanwhile.
+    /// Set if the data is damaged, and was not just overwritten during the read.
     fn is_certain(&mut self, flaw: &DataFlaw) -> bool {
         if self.suspect != Some(flaw.place) {
             (self.suspect, self.failures) = (Some(flaw.place), 0);
@@ -76,7 +77,7 @@ impl Mounted {
         self.meta.begin();
         let outcome = self.execute_query(&kind);
         self.meta.end(&outcome);
-        // It may be needed again: for another attempt, or to name what is damaged.
+        // The request is kept for another attempt, and to name the damaged object.
         if let Some(query) = self.queries.get_mut(key) {
             query.kind = Some(kind);
         }
@@ -119,13 +120,13 @@ impl Mounted {
         if query.doubt.suspect.is_some() {
             let places = job.device_reads().map(|(_, (block, blocks))| (block, blocks.into()));
             let extents = places.map(|(block, blocks)| Extent::new(block, blocks));
-            // What is damaged may name blocks that are not in use.
+            // Damaged metadata may name blocks that are not in use.
             query.doubt.pinned = extents.filter(|extent| self.space.pin(*extent).is_ok()).collect();
         }
         query.read = Some(job);
     }
 
-    /// A read is over: blocks that were given back meanwhile are free now.
+    /// Ends a read: blocks that were freed meanwhile can be allocated now.
     fn unpin_read(&mut self, key: u64) {
         let Some(query) = self.queries.get_mut(key) else { return };
         let pinned = std::mem::take(&mut query.doubt.pinned);
@@ -139,7 +140,7 @@ impl Mounted {
         self.resume_if_room();
     }
 
-    /// A part of a read has come from the device.
+    /// Handles a part of the data of a read.
     pub fn data_read(&mut self, key: u64, part: usize, result: Result<Bytes, StoreError>) {
         let Some(query) = self.queries.get_mut(key) else { return };
         let job = query.read.as_mut().expect("it has reads on their way");
@@ -265,7 +266,7 @@ impl Mounted {
             let more = !self.meta.search(from, &end, 1, usize::MAX)?.pairs.is_empty();
             return Ok(OmapPage { pairs: BTreeMap::new(), more });
         }
-        // The limit is on keys as the caller knows them.
+        // The caller's limit counts its own keys, without the prefix.
         let longer = keys::OMAP_PREFIX_LEN.saturating_mul(entries_max.min(bytes_max));
         let page = self.meta.search(from, &end, entries_max, bytes_max.saturating_add(longer))?;
         let within = |key: Bytes| key.slice(keys::OMAP_PREFIX_LEN..);
@@ -319,7 +320,7 @@ impl Mounted {
         }
     }
 
-    /// Where the data of a read lies.
+    /// Plans from which places the data of a read comes.
     fn plan_read(
         &mut self,
         at: Collection,

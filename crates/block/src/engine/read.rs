@@ -1,4 +1,4 @@
-//! Reading data: pieces from memory, from the device, and holes, put together and checked.
+//! Assembly of the data of a read from memory, device and holes, with its checksums.
 
 use super::recent::RUN_BLOCKS_MAX;
 use crate::checksum::crc32c;
@@ -21,7 +21,7 @@ struct Part {
 #[derive(Debug)]
 enum Source {
     Hole,
-    /// Blocks that are still in memory, in order.
+    /// Content of the blocks in memory, in order.
     Memory(Vec<Bytes>),
     Device {
         block: u64,
@@ -38,15 +38,15 @@ pub(crate) struct ReadJob {
     left: usize,
 }
 
-/// Data of an object that is not what was written.
+/// Damaged data of an object.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct DataFlaw {
-    /// The range of the object.
+    /// Range within the object, in bytes.
     pub offset: u64,
     pub length: u64,
-    /// Where its first block should be, and the checksum that it should have.
+    /// Place of the first block, and the expected checksum.
     pub place: (u64, u32),
-    /// The device did not give it, in several attempts.
+    /// Set if the device failed to read it in several attempts.
     pub is_unreadable: bool,
 }
 
@@ -56,7 +56,7 @@ pub(crate) enum Plan {
 }
 
 impl ReadJob {
-    /// `shards` are those that the range touches, as far as there are any.
+    /// `shards` are the existing extent segments that the range touches.
     pub fn plan(
         shards: &BTreeMap<u32, Shard>,
         offset: u64,
@@ -83,7 +83,7 @@ impl ReadJob {
         }
     }
 
-    /// What to ask of the device: the part's number, first block, and count.
+    /// Reads to submit: index of the part, first block, number of blocks.
     pub fn device_reads(&self) -> impl Iterator<Item = (usize, (u64, u32))> + '_ {
         self.parts.iter().enumerate().filter_map(|(index, part)| match &part.source {
             Source::Device { block, .. } => Some((index, (*block, part.blocks.count as u32))),
@@ -91,7 +91,7 @@ impl ReadJob {
         })
     }
 
-    /// A part's data, or nothing if it could not be read; whether that was the last.
+    /// Supplies the data of a part, or `None` if it is unreadable; true if this was the last part.
     pub fn supply(&mut self, part: usize, bytes: Option<Bytes>) -> bool {
         if let Source::Device { data, .. } = &mut self.parts[part].source {
             *data = bytes;
@@ -100,8 +100,8 @@ impl ReadJob {
         self.left == 0
     }
 
-    /// The data, or the range of the object that is damaged. Small pieces from the device are told, by
-    /// place and checksum.
+    /// Returns the data, or the damaged range of the object. `keep` receives short pieces that came
+    /// from the device, with place and checksum.
     pub fn finish(self, mut keep: impl FnMut(u64, u32, Bytes)) -> Result<ReadData, DataFlaw> {
         for part in &self.parts {
             part.check()?;
@@ -143,7 +143,7 @@ impl ReadJob {
         self.clip(&Extent::new(first, count), &all.freeze())
     }
 
-    /// What is not a hole, within the range that was asked for.
+    /// Extents of data within the range, without holes.
     fn extents(&self) -> Vec<(u64, u64)> {
         let end = self.offset + self.length;
         let mut extents: Vec<(u64, u64)> = Vec::new();
@@ -212,7 +212,7 @@ impl Part {
         }
     }
 
-    /// Names the damaged range of the object.
+    /// Returns the damaged range of the object, if any.
     fn check(&self) -> Result<(), DataFlaw> {
         let Source::Device { block, crcs, data } = &self.source else { return Ok(()) };
         let flaw = |index: u64, count: u64| DataFlaw {

@@ -1,13 +1,13 @@
-//! Data that was read or written lately: bounded, the least useful leaves first (CLOCK).
+//! Cache of data blocks: bounded, with CLOCK eviction.
 //!
-//! Only small pieces are kept: what is read or written in long runs is not likely to be read again
-//! soon, and costs a device little.
+//! Only short runs are cached: data that is read or written in long runs is not likely to be read
+//! again soon, and costs a device little.
 
 use crate::device::Extent;
 use bytes::Bytes;
 use stdx::FastMap;
 
-/// Runs of more blocks are not kept.
+/// Longer runs are not cached, in blocks.
 pub(crate) const RUN_BLOCKS_MAX: u64 = 8;
 
 #[derive(Debug)]
@@ -15,14 +15,14 @@ struct Slot {
     block: u64,
     crc: u32,
     data: Bytes,
-    /// It was used since the hand was here.
+    /// Set if the block was used since the hand passed.
     is_used: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Recent {
     slots: Vec<Slot>,
-    /// By place on the device.
+    /// Slots by place on the device.
     index: FastMap<u64, u32>,
     hand: usize,
     blocks_max: usize,
@@ -33,14 +33,15 @@ impl Recent {
         Recent { slots: Vec::new(), index: FastMap::default(), hand: 0, blocks_max }
     }
 
-    /// What the block holds, if it has this checksum.
+    /// Content of the block, if it has this checksum.
     pub fn get(&mut self, block: u64, crc: u32) -> Option<Bytes> {
         let slot = &mut self.slots[*self.index.get(&block)? as usize];
         slot.is_used = true;
         (slot.crc == crc).then(|| slot.data.clone())
     }
 
-    /// The data must not be a part of something much larger, for it would keep that alive.
+    /// Inserts a block. `data` must not be a slice of a much larger buffer, which it would keep
+    /// alive.
     pub fn insert(&mut self, block: u64, crc: u32, data: Bytes) {
         let fresh = Slot { block, crc, data, is_used: false };
         if let Some(at) = self.index.get(&block) {
@@ -56,7 +57,7 @@ impl Recent {
         }
     }
 
-    /// The blocks hold something else from now on, or nothing.
+    /// Drops blocks whose content changes or is discarded.
     pub fn forget(&mut self, extent: Extent) {
         if self.slots.is_empty() {
             return;

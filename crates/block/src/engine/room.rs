@@ -1,20 +1,21 @@
-//! Whether there is room: for data, and for the pages that checkpoints will need.
+//! Admission: a transaction takes effect only if there is space for its data and for the pages that
+//! checkpoints will need.
 //!
-//! **Pages are lent ahead.** Before a transaction takes effect, the tree has as many free pages as
-//! checkpoints of all that is in memory can need: in the course of things, and also if a crash undoes
-//! the running one and the next has to do its work, too. Blocks that are merely free do not count:
-//! they may lie scattered, and a tree has few runs. So a checkpoint never fails for want of pages.
+//! **Pages are reserved ahead.** Before a transaction takes effect, the tree has as many free pages
+//! as checkpoints of all that is in memory can need, also if a crash undoes the running checkpoint
+//! and the next one has to repeat its work. Blocks that are merely free do not count: they may be
+//! scattered, and a tree has few runs. So a checkpoint never fails for lack of pages.
 //!
-//! **Who may use the last of it** is decided by what a transaction is for ([`Purpose`]). What adds to
-//! the store leaves two reserves of pages alone. What placement groups keep about themselves, which is
-//! little but comes with every deletion and every change of members, may use one of them; removals may
-//! use both. What a checkpoint does not really need of them is back when it is done.
+//! **Two reserves of pages** are left alone by transactions that add data ([`Purpose`]). Metadata
+//! of placement groups, which is small but comes with each deletion and each change of members, may
+//! use one of them; removals may use both. A checkpoint returns the reserved pages that it did not
+//! need.
 //!
-//! **When room is short**, much of what seems to be needed is not: the bound for the changes in memory
-//! is for the worst case, and what was removed is still there. So a checkpoint begins at once, and the
-//! transaction waits for it; it is refused if there is no room even then. The fuller the device, the
-//! smaller are the checkpoints, down to one for each transaction. And a transaction that does not fit
-//! alone by the bound is tried out (see `trial`).
+//! **When space is short**, the bound for the changes in memory is too pessimistic, and removed
+//! data is not free yet. So a checkpoint begins at once and the transaction waits for it; it is
+//! refused if space is still lacking afterwards. The fuller the device, the smaller the
+//! checkpoints, down to one for each transaction. A transaction that does not fit by the bound even
+//! alone gets a dry run (see `dry_run`).
 
 use super::commit::Work;
 use super::effects::{Effects, Interrupt};
@@ -26,19 +27,20 @@ use crate::table::Op;
 use crate::tree::{self, Load, PagesBound, Root, SEGMENT, TreeSize};
 use store::{Purpose, StoreError};
 
-/// Each of the two reserves is this part of the space, within bounds.
+/// Each of the two reserves has this share of the space, within bounds.
 const RESERVE_SHARE: u64 = 64;
 const RESERVE_PAGES_MIN: u64 = 64;
 const RESERVE_PAGES_MAX: u64 = 4096;
-/// Blocks that additions leave: removals may have to copy a block that others share.
+/// Blocks that additions leave free: removals may have to copy a shared block.
 const RESERVE_BLOCKS: u64 = 32;
-/// Chunks of the bitmap that lending more blocks may change, besides those that have changed.
+/// Chunks of the bitmap that growing the metadata space may change, besides those that have
+/// changed.
 const CHUNKS_LENT: u64 = 8;
-/// A transaction is refused after it has waited for so many checkpoints.
+/// A transaction is refused after it has waited for this many checkpoints.
 pub(crate) const ROOM_CHECKPOINTS_MAX: u64 = 3;
-/// Pages for each level that a changed key takes at most, roughly.
+/// Estimate of the pages per level that a changed key takes at most.
 const PAGES_PER_LEVEL: u64 = 8;
-/// Bytes of a value for which a page more is counted.
+/// One more page is estimated for each of these bytes of a value.
 const PAGE_SHARE: usize = BLOCK / 4;
 
 impl Mounted {
@@ -46,20 +48,20 @@ impl Mounted {
         self.meta.tree.root()
     }
 
-    /// What taking changes into the tree as it is can need.
+    /// Upper bound of the pages for applying changes to the tree as it is.
     pub fn pages_bound(&self, load: &Load) -> PagesBound {
         tree::pages_bound(load, &TreeSize::of(self.root().as_ref()))
     }
 
-    /// Changes gather faster than the checkpoint takes them in.
+    /// Set if changes gather faster than the checkpoint takes them in.
     pub fn is_behind(&self) -> bool {
         self.checkpoint.is_some()
             && (self.meta.active.bytes > self.budget.table_bytes
                 || self.homes.len() * BLOCK > 2 * self.budget.home_bytes)
     }
 
-    /// Whether what a transaction does leaves room for what must still be possible. Usually there is
-    /// plenty, and all that is done is to count down.
+    /// Admits the effects of a transaction, or says what it waits for. Usually there is plenty of
+    /// space, and this only counts down the headroom.
     pub fn check_room(&mut self, effects: &Effects, work: &Work) -> Result<(), Interrupt> {
         let takes_last = !effects.record.taken.is_empty() && self.space.free() < RESERVE_BLOCKS;
         let pages = self.pages_at_most(effects);
@@ -74,7 +76,7 @@ impl Mounted {
         self.check_pages(effects, purpose)
     }
 
-    /// No less than what the transaction adds to the pages that are needed, and easy to compute.
+    /// Cheap upper bound of the pages that the transaction adds to those needed.
     fn pages_at_most(&self, effects: &Effects) -> u64 {
         let levels = self.root().map_or(1, |root| u64::from(root.height) + 1);
         let record = &effects.record;
@@ -98,7 +100,7 @@ impl Mounted {
         Ok(())
     }
 
-    /// Sees to it that the pages are at hand that are needed with what a transaction adds.
+    /// Ensures that the tree has the pages that it needs with the effects of a transaction.
     pub fn lend_for(
         &mut self,
         more: &Load,
@@ -114,8 +116,8 @@ impl Mounted {
         self.lend_enough(reserved, |store| store.pages_needed(more, chunks))
     }
 
-    /// Sees to it that so many pages are at hand besides those reserved; tells how many they are in
-    /// the end, for each run that is lent makes the bitmap of pages longer.
+    /// Ensures that the tree has `needed` pages besides the reserved ones. Returns how many are
+    /// needed in the end, because each run that is added makes the bitmap of pages longer.
     fn lend_enough(
         &mut self,
         reserved: u64,
@@ -133,8 +135,8 @@ impl Mounted {
         }
     }
 
-    /// Pages that checkpoints of all that is in memory can need, and of more, which changes so many
-    /// chunks of the bitmap of the space.
+    /// Pages that checkpoints of all that is in memory and of `more` can need, if `chunks` further
+    /// chunks of the space bitmap change.
     fn pages_needed(&self, more: &Load, chunks: u64) -> u64 {
         let mut active = self.active_load();
         active.add(*more);
@@ -144,7 +146,7 @@ impl Mounted {
             Some(frozen) => {
                 let first = self.pages_bound(&frozen.load);
                 let second = tree::pages_bound(&active, &first.size);
-                // A crash may undo the first.
+                // A crash may undo the running checkpoint.
                 active.add(frozen.load);
                 let both = self.pages_bound(&active);
                 both.pages.max(first.growth + second.pages)
@@ -153,12 +155,12 @@ impl Mounted {
         changes + 2 * self.bitmap_pages_later()
     }
 
-    /// What the changes cost that the next checkpoint takes in.
+    /// Load of the changes that the next checkpoint takes in.
     fn active_load(&self) -> Load {
         self.tried.unwrap_or(self.meta.active.load)
     }
 
-    /// Changes of the bitmap of the space that the next checkpoint will make.
+    /// Load of the changes of the space bitmap in the next checkpoint.
     fn bitmap_load(&self, more: u64) -> Load {
         let map = self.space.map();
         let chunks = (map.dirty_chunks() + more + CHUNKS_LENT).min(map.chunk_count().into());
@@ -167,7 +169,7 @@ impl Mounted {
         load
     }
 
-    /// The store was opened: what the next checkpoint needs is lent before anything else takes it.
+    /// Reserves the pages of the next checkpoint after opening, before anything else takes them.
     pub fn lend_ahead(&mut self) {
         let lent =
             self.lend_enough(self.reserves(), |store| store.pages_needed(&Load::default(), 0));
@@ -199,14 +201,15 @@ impl Mounted {
         2 * self.reserve()
     }
 
-    /// Whether blocks may become free without a further request. Sees to it that they do.
+    /// Returns whether blocks may become free without a further request, and starts what frees
+    /// them.
     pub fn wait_for_room(&mut self) -> bool {
         if self.checkpoint.is_some() {
             return true;
         }
         let may_shrink = !self.meta.active.is_empty() || self.has_page_surplus();
         self.want_checkpoint |= may_shrink;
-        // Some wait for a flush, or for being discarded.
+        // Some blocks wait for a flush or a discard.
         may_shrink || self.space.allocatable() < self.space.free()
     }
 
@@ -216,7 +219,7 @@ impl Mounted {
         StoreError::NoSpace { needed: (available + missing) * unit, available: available * unit }
     }
 
-    /// Blocks that additions may still take, once what is in memory is in the tree.
+    /// Blocks that additions may still take, once the changes in memory are in the tree.
     pub fn room_blocks(&self) -> u64 {
         let frozen = self.meta.frozen.as_ref().map(|table| table.load);
         let loads = std::iter::once(self.active_load()).chain(frozen);
@@ -234,9 +237,9 @@ impl Mounted {
         }
     }
 
-    /// The part of the space that corresponds to so many pages of the fast device. Metadata does not
-    /// spill to the main device, so the store is as full as the fuller of the two, and is said to be
-    /// so long before the fast one has no page left.
+    /// Share of the space that corresponds to these pages of the fast device. Metadata does not
+    /// spill to the main device, so the store is as full as the fuller of the two, and reports that
+    /// long before the fast device has no page left.
     fn fast_share(&self, pages: u64) -> u64 {
         let all =
             (self.pages.used_pages() + self.pages.free_pages()).saturating_sub(self.reserves());
@@ -252,7 +255,7 @@ pub(crate) fn purpose_of(work: &Work) -> Purpose {
     }
 }
 
-/// Chunks of the bitmap that extents lie in, at most.
+/// Upper bound of the bitmap chunks that the extents touch.
 fn chunks_of<'e>(extents: impl Iterator<Item = &'e Extent>) -> u64 {
     extents.map(|extent| extent.count / CHUNK_BLOCKS + 2).sum()
 }

@@ -1,4 +1,4 @@
-//! Batches at the end of the log of which nobody knows whether they were durable.
+//! Batches at the end of the log that may not have been durable.
 
 use super::failure::StoreFailure;
 use super::io::READ_ATTEMPTS_MAX;
@@ -9,20 +9,20 @@ pub(super) struct Tail {
     pub batches: Vec<Batch>,
     pub end: LogPoint,
     pub generation: u64,
-    /// Large data to check. What cannot be read in one piece is added block by block.
+    /// Large writes to check. A run that is unreadable as a whole is added again block by block.
     pub runs: Vec<TailRun>,
-    /// Batch and block of large data that is not there.
+    /// Batch and block of missing data of large writes.
     missing: Vec<(usize, u64)>,
-    /// The same for blocks of which the device does not say what they hold.
+    /// Batch and block of unreadable data of large writes.
     unreadable: Vec<(usize, u64)>,
 }
 
-/// Large data that lies in one piece.
+/// Adjacent blocks of a large write.
 #[derive(Debug, Clone)]
 pub(super) struct TailRun {
     batch: usize,
     pub write: LargeWrite,
-    /// Attempts that gave something else.
+    /// Attempts with a wrong result.
     failures: u32,
 }
 
@@ -32,7 +32,7 @@ impl Tail {
         Tail { batches, end, generation, runs, missing: Vec::new(), unreadable: Vec::new() }
     }
 
-    /// Takes what was read of a run; gives the runs to read next, by index.
+    /// Handles the content of a run; returns the runs to read next, by index.
     pub fn supply(&mut self, run: usize, bytes: Option<Bytes>) -> std::ops::Range<usize> {
         let TailRun { batch, write, failures } = self.runs[run].clone();
         let next = self.runs.len();
@@ -59,8 +59,9 @@ impl Tail {
         next..self.runs.len()
     }
 
-    /// How many of the batches count. What is not there was never durable. But of a block that cannot be
-    /// read nobody knows: its batch may have been acknowledged, and is not left out on a guess.
+    /// Number of batches that count. A batch with missing data was never durable. A batch with an
+    /// unreadable block may have been acknowledged, so it is not dropped on a guess: the store does
+    /// not open.
     pub fn valid(&self) -> Result<usize, StoreFailure> {
         let without: Vec<_> = self.missing.iter().chain(&self.unreadable).copied().collect();
         let valid = valid_batches(&self.batches, &without);
@@ -84,7 +85,7 @@ impl Tail {
     }
 }
 
-/// The large data of batches that may not have been durable.
+/// Large writes of batches that may not have been durable.
 fn runs_to_check(batches: &[Batch]) -> Vec<TailRun> {
     let writes = batches.iter().enumerate().flat_map(|(batch, content)| {
         let writes = content.records.iter().flat_map(|(record, _)| &record.large);

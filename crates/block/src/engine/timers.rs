@@ -1,40 +1,39 @@
-//! What the store does when time has passed, and at once where a step has left something over: it says in the log what is durable, and looks again at what
-//! failed.
+//! Timers: marks in the log, retries after read failures, and unfinished work.
 //!
-//! **Marks.** Each batch says which batches before it are durable, so of a log that ends nobody knows this
-//! of the last one: if a block of its large data is not there, a crash may have cut it off, and replay
-//! leaves it out. On a store that is busy that is a matter of milliseconds. On one that is idle the last
-//! batch would stay in doubt for as long as it is idle, and one bad block in it would undo all
-//! that it holds. So a second after the last batch, and when the store is about to be closed, a *mark* is
-//! written: a batch without records, which says that all is durable.
+//! **Marks.** Each batch says which earlier batches are durable, but nothing says that of the last
+//! one: if a block of its large writes is missing, a crash may have cut it off, and replay drops
+//! it. On a busy store the doubt lasts milliseconds. On an idle one the last batch would stay in
+//! doubt as long as the store is idle, and one bad block would undo the whole batch. So a second
+//! after the last batch, and when the store is about to be closed, a *mark* is written: a batch
+//! without records, which says that all is durable.
 //!
-//! **Failures.** A page of the tree that cannot be read fails what needs it, for a second. Then it is read
-//! again: what was wrong with the device may be over.
+//! **Failures.** An unreadable page of the tree fails the operations that need it for a second.
+//! Then it is read again, because the device may have recovered.
 
 use super::mounted::Mounted;
 use crate::slices::Slice;
 use engine::{Duration, Time};
 use store::StoreError;
 
-/// How long after the last batch a mark is written.
+/// Delay of a mark after the last batch.
 const MARK_DELAY: Duration = Duration::from_secs(1);
-/// How long a page that could not be read counts as such.
+/// Time for which an unreadable page counts as such.
 const FAILURE_TIME: Duration = Duration::from_secs(1);
-/// After this time what a refused cleaning step was to do is tried again.
+/// Delay before a refused cleanup step is repeated.
 const CLEANUP_DELAY: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     pub now: Time,
     mark: Option<Time>,
-    /// The host is about to close the store: marks are written at once.
+    /// Set if the host is about to close the store: marks are written at once.
     is_closing: bool,
     failures: Option<Time>,
     cleanup: Option<Time>,
 }
 
 impl Timers {
-    /// Something else will say what is durable.
+    /// Cancels the mark, because another batch or a superblock will say what is durable.
     pub fn forget_mark(&mut self) {
         self.mark = None;
     }
@@ -69,18 +68,18 @@ impl Mounted {
         }
     }
 
-    /// All that is durable is said to be, now and whenever something else becomes durable.
+    /// Marks all durable batches, now and whenever another one becomes durable.
     pub fn close(&mut self) {
         self.timers.is_closing = true;
         self.plan_mark();
     }
 
-    /// Whether replay would have to find out by itself what is durable.
+    /// Set if a replay could not tell from the log which batches are durable.
     pub fn lacks_mark(&self) -> bool {
         self.commits.told_durable < self.commits.sealed_records
     }
 
-    /// Batches became durable. If no other follows, which would say so, a mark does.
+    /// Plans a mark after batches became durable, in case that no further batch says so.
     pub fn plan_mark(&mut self) {
         let is_last = self.commits.batches.is_empty() && !self.log.is_open();
         self.timers.mark = match is_last && self.lacks_mark() {
@@ -97,19 +96,19 @@ impl Mounted {
         }
         match self.log.seal_mark(self.commits.durable) {
             Some(mark) => self.send(mark),
-            // Its superblock says it, too.
+            // The superblock of the checkpoint says it, too.
             None => self.want_checkpoint = true,
         }
     }
 
-    /// What waits for pages that failed may ask for them again later.
+    /// Plans a retry for operations that wait for failed pages.
     pub fn plan_retry(&mut self) {
         if self.meta.tree.has_failures() && self.timers.failures.is_none() {
             self.timers.failures = Some(self.timers.now + FAILURE_TIME);
         }
     }
 
-    /// The objects of a removed collection are not forgotten because one of them could not be read.
+    /// Repeats the cleanup of a removed collection later if an object could not be read.
     pub fn put_off_cleanup(&mut self, slice: Slice, error: &StoreError) {
         tracing::error!(%error, "objects of a removed collection cannot be removed yet");
         self.garbage.push(slice);
@@ -117,7 +116,7 @@ impl Mounted {
     }
 }
 
-/// Whether its time has come; if so, it is over.
+/// Returns whether the timer is due, and then clears it.
 fn is_due(timer: &mut Option<Time>, now: Time) -> bool {
     timer.take_if(|due| *due <= now).is_some()
 }

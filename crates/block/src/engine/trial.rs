@@ -1,13 +1,13 @@
-//! Trying out what a transaction costs in pages.
+//! Dry runs: measuring the pages that a transaction takes, without writing.
 //!
-//! The bound that is known without looking ([`pages_bound`](crate::tree::pages_bound)) is for the worst
-//! case: each of many keys in a leaf of its own, which splits. Where that does not fit any more, a
-//! transaction that would be alone in the next checkpoint is applied to the tree without writing
-//! anything, which tells how many pages it really takes. If they are there it takes effect, a
-//! checkpoint begins at once, and nothing else takes effect before that.
+//! The upper bound ([`pages_bound`](crate::tree::pages_bound)) assumes the worst case: each of many
+//! keys in a leaf of its own, which splits. Where that does not fit, a transaction that would be
+//! alone in the next checkpoint is applied to the tree without writing, which counts its pages. If
+//! there are enough, it takes effect and a checkpoint begins at once, before anything else takes
+//! effect.
 //!
-//! Pages that have to be read interrupt this. What the transaction has taken meanwhile stays taken,
-//! and it goes on where it was; if a checkpoint has begun, all of it begins anew.
+//! Reads of pages interrupt a dry run, which keeps the allocations of the transaction and continues
+//! where it was; if a checkpoint has begun meanwhile, it restarts.
 
 use super::commit::Work;
 use super::effects::{Effects, Interrupt};
@@ -17,8 +17,9 @@ use crate::device::Extent;
 use crate::table::Table;
 use crate::tree::{Apply, Load, PageSource, Step};
 
-/// What is allowed beyond what was counted: leaves whose long values lie in fewer runs than was assumed
-/// may be small enough to take in a neighbour, and a checkpoint that ran out of pages would be the end.
+/// Share of the counted pages that is allowed on top. Leaves whose long values lie in fewer runs
+/// than assumed may be small enough to merge with a neighbour, and a checkpoint must never run out
+/// of pages.
 const MARGIN_SHARE: u64 = 8;
 const MARGIN_PAGES: u64 = 16;
 
@@ -27,9 +28,9 @@ pub(crate) struct Trial {
     effects: Effects,
     table: Table,
     apply: Apply,
-    /// Pages that were missing by the bound.
+    /// Pages that were lacking by the upper bound.
     missing: u64,
-    /// Of the superblock whose tree it is applied to.
+    /// Sequence of the superblock whose tree the changes are applied to.
     sequence: u64,
 }
 
@@ -39,7 +40,7 @@ impl Trial {
     }
 }
 
-/// Pages without end, none of which exists.
+/// A page source without limit, whose pages do not exist.
 #[derive(Default)]
 struct Imaginary {
     next: u64,
@@ -58,7 +59,7 @@ impl PageSource for Imaginary {
 }
 
 impl Mounted {
-    /// Nothing else would be in the next checkpoint.
+    /// Set if nothing else would be in the next checkpoint.
     pub fn can_try_out(&self) -> bool {
         self.checkpoint.is_none() && self.meta.frozen.is_none() && self.meta.active.is_empty()
     }
@@ -71,7 +72,7 @@ impl Mounted {
         Trial { effects, table, apply, missing, sequence }
     }
 
-    /// Goes on with a trial; one that misses pages is given back.
+    /// Continues a dry run; one that lacks pages returns its allocations.
     pub fn try_out(
         &mut self,
         mut trial: Trial,
@@ -92,7 +93,7 @@ impl Mounted {
         }
     }
 
-    /// How many pages it takes.
+    /// Number of pages that the transaction takes.
     fn run_trial(&mut self, trial: &mut Trial) -> Result<u64, Interrupt> {
         let mut pages = Imaginary::default();
         loop {

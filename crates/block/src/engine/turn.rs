@@ -1,37 +1,38 @@
-//! Work in pieces: what takes long is done a bounded piece per turn of the host, which serves others in
-//! between.
+//! Bounded work per turn, so that the host serves others in between.
 //!
-//! A turn is one call of the host: a request, what a device answers, or a timer. What is left over asks
-//! for a timer at once ([`Mounted::has_more`]).
+//! A turn is one call of the host: a request, a completion of a device, or a timer. Unfinished work
+//! asks for a timer at once ([`Mounted::has_more`]).
 
 use super::commit::Stall;
 use super::mounted::Mounted;
 use crate::device::Extent;
 use std::collections::VecDeque;
 
-/// Entries that one execution may pass where everything is removed.
+/// Removed entries that one execution may pass.
 pub(crate) const WALK_MAX: usize = 2048;
-/// Points that one turn takes out of a table: covered by a removed range, or of a table that is done.
+/// Points per turn that are removed from a table, because a removed range covers them or the table
+/// is obsolete.
 pub(crate) const POINTS_MAX: usize = 2048;
-/// Chunks of the bitmap of the space that one turn freezes.
+/// Chunks of the space bitmap that one turn freezes.
 pub(crate) const CHUNKS_MAX: usize = 1024;
-/// Pages of the tree that one turn of a checkpoint writes, gives back or looks at, and the last step's.
+/// Pages of the tree that one turn of a checkpoint writes, frees or reads, besides those of its
+/// last step.
 pub(crate) const PAGES_MAX: u64 = 256;
 /// Pages that one turn frees after a checkpoint.
 pub(crate) const FREED_MAX: u64 = 4096;
 /// Commits of the queue that one turn executes.
 pub(crate) const COMMITS_MAX: usize = 128;
 
-/// What was done, counted since the store was opened, or in a turn.
+/// Counters of work since the store was opened, or in one turn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Entries that scans have passed without finding a pair.
+    /// Entries that scans passed without finding a pair.
     pub passed: u64,
-    /// Points taken out of tables.
+    /// Points removed from tables.
     pub points: u64,
-    /// Chunks of the bitmap of the space that were frozen.
+    /// Chunks of the space bitmap that were frozen.
     pub chunks: u64,
-    /// Pages of the tree that checkpoints wrote, gave back or looked at.
+    /// Pages of the tree that checkpoints wrote, freed or read.
     pub pages: u64,
     /// Pages freed after checkpoints.
     pub freed: u64,
@@ -65,17 +66,17 @@ impl Work {
 
 #[derive(Debug, Default)]
 pub(crate) struct Turn {
-    /// As of now.
+    /// Current counters.
     pub work: Work,
-    /// As of the beginning of the turn.
+    /// Counters at the beginning of the turn.
     before: Work,
-    /// The most of each that a turn has taken.
+    /// Maximum of each counter in one turn.
     most: Work,
-    /// Queries that go on in later turns.
+    /// Queries that continue in later turns.
     pub queries: VecDeque<u64>,
-    /// Pages that the tree does not need any more and that may be in the cache.
+    /// Pages that the tree does not refer to any more and that may be cached.
     pub stale: Vec<Extent>,
-    /// The checkpoint goes on in the next turn, without being told anything.
+    /// Set if the checkpoint continues in the next turn without waiting for an event.
     pub is_checkpoint_waiting: bool,
 }
 
@@ -110,7 +111,7 @@ impl Mounted {
         (self.turn.work.passed, self.turn.work.points) = self.meta.counted();
     }
 
-    /// The most that any turn has done so far.
+    /// Maximum of each counter in any turn so far.
     pub fn most_work(&self) -> Work {
         self.turn.most.or_more(&self.work().since(&self.turn.before))
     }
@@ -120,7 +121,7 @@ impl Mounted {
         Work { passed, points, ..self.turn.work }
     }
 
-    /// Something is to be done that waits for nothing.
+    /// Set if work is left that waits for nothing.
     pub fn has_more(&self) -> bool {
         self.failure.is_none()
             && (self.turn.is_checkpoint_waiting
@@ -130,7 +131,7 @@ impl Mounted {
                 || !self.turn.stale.is_empty())
     }
 
-    /// Pages that the tree does not need any more leave the cache.
+    /// Evicts pages that the tree does not refer to any more.
     fn forget_stale(&mut self) {
         let mut left = FREED_MAX;
         while left > 0
@@ -147,7 +148,7 @@ impl Mounted {
         self.turn.work.freed += FREED_MAX - left;
     }
 
-    /// The next piece of all that is left over.
+    /// Does the next piece of all unfinished work.
     pub fn work_on(&mut self) {
         if self.failure.is_some() {
             return;

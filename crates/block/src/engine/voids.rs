@@ -1,29 +1,30 @@
-//! Stretches of keys of which a scan has found that no pair lies there.
+//! Key ranges that scans found empty.
 //!
-//! A queue's first keys are removed one by one, and so is a directory's content: until a checkpoint has
-//! taken that into the tree, removed keys lie in memory and below, and each scan would pass them again.
-//! So what a scan has passed is remembered, and the next one jumps over it, as over a removed range.
+//! The first keys of a queue, or the contents of a directory, are removed one by one. Until a
+//! checkpoint has applied that to the tree, the removed keys are in memory and in the tree, and
+//! each scan would pass them again. So the ranges that a scan passed are remembered, and the next
+//! scan skips them like removed ranges.
 //!
-//! Nothing is lost if a stretch is forgotten. It holds whatever becomes of tables and tree, until a pair
-//! is put there.
+//! Forgetting a range is always safe. It stays valid whatever happens to tables and tree, until a
+//! pair is put there.
 
 use crate::scan::Walk;
 use crate::table::Table;
 use std::ops::Bound;
 
-/// Stretches that are remembered.
+/// Number of ranges that are remembered.
 const VOIDS_MAX: usize = 4096;
 
 #[derive(Debug, Default)]
 pub(crate) struct Voids {
-    /// Has nothing but removed ranges.
+    /// Contains removed ranges only.
     table: Table,
-    /// The range behind this key is the next to be forgotten for another one.
+    /// The range after this key is the next to be forgotten for a new one.
     hand: Vec<u8>,
 }
 
 impl Voids {
-    /// To be laid over all tables.
+    /// The ranges as the topmost layer over all tables.
     pub fn table(&self) -> &Table {
         &self.table
     }
@@ -37,7 +38,7 @@ impl Voids {
         }
     }
 
-    /// A pair is put.
+    /// Invalidates the range that contains `key`, where a pair is put.
     pub fn put(&mut self, key: &[u8]) {
         let Some(last) = self.table.range_end(key).cloned() else { return };
         let until = (Bound::Unbounded, Bound::Included(key));

@@ -1,4 +1,4 @@
-//! Who waits for which pages of the tree.
+//! Operations that wait for pages of the tree.
 
 use crate::tree::PageRead;
 use stdx::{FastMap, FastSet};
@@ -9,24 +9,24 @@ pub(crate) enum Waiter {
     Commit,
     Query(u64),
     Checkpoint,
-    /// Nobody yet: somebody will ask soon.
+    /// A prefetch: no operation waits yet.
     Nobody,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct PageWaits {
-    /// By first page of a read that is on its way.
+    /// By the first page of a read in flight.
     reads: FastMap<u64, Vec<Waiter>>,
-    /// Reads that each still waits for.
+    /// Number of reads that each waiter still needs.
     left: FastMap<Waiter, usize>,
-    /// Reads on their way whose pages may be free by now. Their bytes are worth nothing; pages must not
-    /// be used again before they are over, for then a read of the new content would be taken for one
-    /// of these.
+    /// Reads in flight whose pages may be free by now. Their bytes are dropped. Their pages must
+    /// not be reused before these reads complete, or a read of the new content could be taken for
+    /// one of them.
     expired: FastSet<u64>,
 }
 
 impl PageWaits {
-    /// Notes that `waiter` waits for these; the reads that are not yet on their way are given back.
+    /// Notes that `waiter` needs these reads; returns those that are not in flight yet.
     pub fn wait(&mut self, waiter: Waiter, reads: Vec<PageRead>) -> Vec<PageRead> {
         let mut fresh = Vec::new();
         for read in reads {
@@ -42,7 +42,7 @@ impl PageWaits {
         fresh
     }
 
-    /// The tree has changed.
+    /// Marks all reads in flight as outdated after a change of the tree.
     pub fn expire(&mut self) {
         self.expired = self.reads.keys().copied().collect();
     }
@@ -51,7 +51,7 @@ impl PageWaits {
         !self.expired.is_empty()
     }
 
-    /// A read is done; those who wait for nothing else may go on.
+    /// Handles the completion of a read; returns the waiters that need nothing else.
     pub fn done(&mut self, page: u64) -> Vec<Waiter> {
         self.expired.remove(&page);
         let waiters = self.reads.remove(&page).unwrap_or_default();

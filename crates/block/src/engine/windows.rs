@@ -1,15 +1,15 @@
-//! Replay within the memory that is granted, however much the log holds.
+//! Replay within the granted memory, however much the log holds.
 //!
-//! What replay puts into memory was bounded when it was written, but maybe by more memory than there is
-//! now. Once it exceeds its share, replay stops at the end of that batch, and what it has found so far
-//! is made a checkpoint; then the store is opened anew, from there on. A store is open when a replay
-//! comes to the end.
+//! The mount that wrote the log may have had more memory than this one. Once replay exceeds its
+//! share, it stops at the end of the batch, and a checkpoint of the state up to there is made; then
+//! the store is opened again from that point. This repeats until a replay reaches the end of the
+//! log.
 //!
-//! Such a checkpoint is of the past: what was logged behind it has used blocks that were free then.
-//! Their content must stay. So the rest of the log is read, only for the blocks that its records take
-//! (*claims*): these are neither lent to the tree, nor is small data written home to them, for whatever
-//! lay there was given back since. Nothing else is written, and the generation stays as it was: the
-//! batches behind are still those of the last mount.
+//! Such a checkpoint is of the past: records behind it have used blocks that were free then, and
+//! whose content must be kept. So the rest of the log is read only for the blocks that its records
+//! take (*claims*). These are not added to the metadata space, and no deferred write goes to them,
+//! because their earlier content was freed since. Nothing else is written, and the generation stays
+//! the same, because the batches behind are still those of the last mount.
 
 use super::failure::{StoreFailure, metadata};
 use super::mounted::Mounted;
@@ -19,8 +19,9 @@ use crate::log::{Batch, LogPoint, Replay, Replayed};
 use crate::options::Budget;
 use crate::space::Claims;
 
-/// Tables and small data may have so many times of what they have in a running store: while a store
-/// is opened there is little else. As much as this may be there when it was written with as much memory.
+/// Tables and deferred writes may have this multiple of their share of memory in a running store:
+/// little else is in memory during opening. The multiple covers a log that was written with as much
+/// memory.
 const SHARES: usize = 3;
 
 /// A replay that has stopped at a batch, and reads on for claims.
@@ -28,7 +29,7 @@ pub(super) struct Window {
     pub replay: Box<Replay>,
     point: LogPoint,
     claims: Claims,
-    /// The end of the log was seen.
+    /// Set once the end of the log was reached.
     is_complete: bool,
 }
 
@@ -39,7 +40,7 @@ impl Window {
 }
 
 impl Opening {
-    /// What was replayed exceeds its share of the memory.
+    /// Set if the replayed changes exceed their share of the memory.
     pub(super) fn is_window_full(&self) -> bool {
         let Some(found) = &self.found else { return false };
         let budget = Budget::new(self.options.memory, found.space.map().memory() as u64);
@@ -55,7 +56,7 @@ impl Opening {
         Ok(())
     }
 
-    /// Reads what follows the window; gives its store when no read is on its way any more.
+    /// Reads the rest of the log; returns the store once no read is in flight.
     pub(super) fn read_claims(&mut self) -> Result<Option<Opened>, StoreFailure> {
         let Step::Window(window) = &mut self.step else { unreachable!("called in this step") };
         let found = self.found.as_ref().expect("made from the superblock");
@@ -78,7 +79,7 @@ impl Opening {
         Ok(is_complete.then(|| Opened::Window(Box::new(self.finish_window()))))
     }
 
-    /// A store as of the end of the window, in which nothing may happen but a checkpoint.
+    /// Store as of the end of the window, which does nothing but a checkpoint.
     fn finish_window(&mut self) -> Mounted {
         let Step::Window(window) = &self.step else { unreachable!("called in this step") };
         let mut found = *self.found.take().expect("made from the superblock");

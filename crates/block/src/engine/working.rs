@@ -1,4 +1,4 @@
-//! Objects while a transaction works on them: loaded when first touched, written back at its end.
+//! Objects of a transaction: loaded on first use, written back at its end.
 
 use super::effects::{Effects, Interrupt};
 use super::meta::Meta;
@@ -12,15 +12,16 @@ use std::collections::btree_map::Entry;
 use std::ops::Bound;
 use types::HObject;
 
-/// More pairs of shards than this are removed as a range, which costs the same however many there are.
+/// Extent segments beyond this number are removed as a range, whose cost does not depend on their
+/// number.
 const SHARD_DELETES_MAX: usize = 2;
 
-/// A part of the table from an object's blocks to the device's.
+/// A part of the map from an object's blocks to the device's.
 #[derive(Debug)]
 pub(crate) struct Held {
     pub shard: Box<Shard>,
     pub changed: bool,
-    /// Whether the tree has a pair for it.
+    /// Set if the tree has a pair for it.
     is_stored: bool,
 }
 
@@ -29,16 +30,16 @@ pub(crate) struct WorkingObject {
     pub collection: u64,
     pub name: HObject,
     pub key: PointKey,
-    /// As the changes so far leave it.
+    /// The onode with the changes so far.
     pub onode: Option<Onode>,
     existed: bool,
-    /// Whether shards are pairs of their own in what is stored.
+    /// Set if the stored extent segments are pairs of their own.
     has_shard_pairs: bool,
     pub changed: bool,
     pub shards: BTreeMap<u32, Held>,
 }
 
-/// Who shares blocks that the transaction meets.
+/// Reference counts of shared blocks that the transaction changes.
 #[derive(Debug)]
 struct WorkingShared {
     extents: SharedExtents,
@@ -47,7 +48,7 @@ struct WorkingShared {
 
 #[derive(Debug, Default)]
 pub(crate) struct Working {
-    /// Keys of removed objects are removed as ranges by the caller, not one by one.
+    /// Set if the caller removes the keys of removed objects as ranges, not one by one.
     pub removes_ranges: bool,
     objects: Vec<WorkingObject>,
     shared: BTreeMap<u64, WorkingShared>,
@@ -58,13 +59,13 @@ impl WorkingObject {
         self.onode.as_ref().map_or(0, |onode| onode.size)
     }
 
-    /// The id by which its omap is found, if it is stored as it is here and says that it may have one.
+    /// Id of the object's omap, if the onode is unchanged and says that there may be one.
     pub fn stored_omap(&self) -> Option<u64> {
         let onode = self.onode.as_ref()?;
         (onode.has_omap && self.existed && !self.changed).then_some(onode.id)
     }
 
-    /// Makes it exist.
+    /// Creates the object if it does not exist.
     pub fn onode_mut(&mut self, next_id: &mut u64) -> &mut Onode {
         if self.onode.is_none() {
             self.onode = Some(Onode::new(take_id(next_id)));
@@ -73,7 +74,7 @@ impl WorkingObject {
         self.onode.as_mut().expect("made above")
     }
 
-    /// A shard for changing; it must have been loaded.
+    /// A loaded extent segment, to be changed.
     pub fn shard_mut(&mut self, index: u32) -> &mut Shard {
         let fresh = || Held { shard: Box::default(), changed: true, is_stored: false };
         let held = self.shards.entry(index).or_insert_with(fresh);
@@ -92,7 +93,7 @@ pub(crate) fn take_id(next_id: &mut u64) -> u64 {
     id
 }
 
-/// Shards from `first` to `last` (inclusive), of an object that may be large and full of holes.
+/// Extent segments from `first` to `last` (inclusive) of an object that may be large and sparse.
 fn stored_shards(
     meta: &mut Meta,
     id: u64,
@@ -105,13 +106,13 @@ fn stored_shards(
     page.pairs.into_iter().map(|(key, value)| Ok((number(&key)?.1, value))).collect()
 }
 
-/// The shard that holds a block of an object, and the block's place in it.
+/// Index of the extent segment that maps a block of an object, and the block's index in it.
 pub(crate) fn shard_of(block: u64) -> (u32, u64) {
     ((block / SHARD_BLOCKS) as u32, block % SHARD_BLOCKS)
 }
 
 impl Working {
-    /// The object's place in the working set.
+    /// Loads an object and returns its index in the working set.
     pub fn load(
         &mut self,
         meta: &mut Meta,
@@ -144,7 +145,7 @@ impl Working {
         Ok(self.objects.len() - 1)
     }
 
-    /// Its place, if it was loaded.
+    /// Index of the object, if it was loaded.
     pub fn find(&self, collection: u64, name: &HObject) -> Option<usize> {
         let is_it =
             |object: &WorkingObject| object.collection == collection && object.name == *name;
@@ -155,7 +156,7 @@ impl Working {
         &mut self.objects[index]
     }
 
-    /// Loads the shards that hold the blocks from `first` to `last` (inclusive).
+    /// Loads the extent segments that map the blocks from `first` to `last` (inclusive).
     pub fn load_shards(
         &mut self,
         meta: &mut Meta,
@@ -186,7 +187,7 @@ impl Working {
         Ok(())
     }
 
-    /// Loads all shards.
+    /// Loads all extent segments.
     pub fn load_all_shards(&mut self, meta: &mut Meta, index: usize) -> Result<(), Interrupt> {
         let blocks = self.objects[index].size().div_ceil(crate::device::BLOCK as u64);
         match blocks {
@@ -195,7 +196,7 @@ impl Working {
         }
     }
 
-    /// Loads who shares the blocks of the shards that are loaded.
+    /// Loads the reference counts of shared blocks in the loaded extent segments.
     pub fn load_shared(&mut self, meta: &mut Meta, index: usize) -> Result<(), Interrupt> {
         let shards = self.objects[index].shards.values();
         let mut ids: Vec<u64> = shards.flat_map(|held| held.shard.shared_ids()).collect();
@@ -215,7 +216,7 @@ impl Working {
         Ok(())
     }
 
-    /// Nobody of this object refers to these blocks any more.
+    /// Releases blocks that the object does not refer to any more.
     pub fn release(&mut self, effects: &mut Effects, replaced: Replaced) -> Result<(), Interrupt> {
         if replaced.shared == 0 {
             effects.free(replaced.physical);
@@ -229,14 +230,14 @@ impl Working {
         Ok(())
     }
 
-    /// One more refers to these blocks, which are shared already.
+    /// Adds a reference to blocks that are shared already.
     pub fn add_reference(&mut self, id: u64, extent: Extent) -> Result<(), Interrupt> {
         let shared = self.shared.get_mut(&id).expect("loaded with the shards that refer to it");
         shared.changed = true;
         shared.extents.add(extent).map_err(Interrupt::inconsistent)
     }
 
-    /// Blocks that two refer to from now on.
+    /// Shares blocks that two objects refer to from now on.
     pub fn begin_sharing(
         &mut self,
         id: u64,
@@ -247,7 +248,7 @@ impl Working {
         Ok(())
     }
 
-    /// Forgets the object's data and takes its pairs out of the tree; it may be made anew.
+    /// Drops the object's data and removes its pairs from the tree; it may be created again.
     pub fn remove(&mut self, effects: &mut Effects, index: usize) -> Result<(), Interrupt> {
         let object = &mut self.objects[index];
         let Some(onode) = object.onode.take() else { return Ok(()) };
@@ -272,7 +273,7 @@ impl Working {
         Ok(())
     }
 
-    /// Writes all that changed to `effects`.
+    /// Writes all changes to `effects`.
     pub fn finish(self, effects: &mut Effects) {
         for object in self.objects {
             object.finish(effects, self.removes_ranges);

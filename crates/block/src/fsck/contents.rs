@@ -1,8 +1,9 @@
-//! All pairs of the store, seen once in the order of their keys: each is what its key says, refers to
-//! what exists, and fits what refers to it.
+//! Check of all pairs in one walk in key order: each pair is well-formed, refers to existing pairs,
+//! and agrees with the pairs that refer to it.
 //!
-//! The order of kinds matters (`B C G H M O R S`): when onodes come, collections are known; when
-//! shards come, all objects are; omap pairs come before their objects, so ids are kept until then.
+//! The walk depends on the order of kinds (`B C G H M O R S`): collections come before onodes, and
+//! objects before extent segments; omap pairs come before their objects, so their ids are kept
+//! until then.
 
 use super::data::DataCheck;
 use super::finding::{FindingKind, Findings, Repair};
@@ -21,7 +22,7 @@ use crate::table::Op;
 use bytes::Bytes;
 use store::Collection;
 
-/// What a store holds.
+/// Counts of the contents of a store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Contents {
     pub collections: u64,
@@ -31,7 +32,7 @@ pub struct Contents {
     pub omap_pairs: u64,
     /// Shared ids.
     pub shared: u64,
-    /// References to blocks; shared ones count as often.
+    /// References to blocks; a shared block counts once per reference.
     pub mapped_blocks: u64,
     /// Blocks whose data was read and compared with their checksums.
     pub checked_blocks: u64,
@@ -40,14 +41,14 @@ pub struct Contents {
 pub(crate) struct ContentsCheck<'a> {
     pub findings: &'a mut Findings,
     pub references: References,
-    /// The bitmap of the space, as it is stored.
+    /// The stored bitmap of the space.
     pub stored: BlockMap,
-    /// Who the objects under an id belong to.
+    /// Collections that own the ids of objects.
     pub owners: Owners,
     pub contents: Contents,
-    /// Blocks that several claim.
+    /// Blocks that are claimed more than once.
     pub conflicts: Vec<Extent>,
-    /// Changes that remove what belongs to nothing.
+    /// Operations that remove pairs without an owner.
     pub removals: Vec<Op>,
     pub max_id: u64,
     objects: Objects,
@@ -59,7 +60,7 @@ pub(crate) struct ContentsCheck<'a> {
 }
 
 impl<'a> ContentsCheck<'a> {
-    /// Data is compared with its checksums if there is a check for it.
+    /// Compares data with its checksums if `data` is given.
     pub fn new(
         superblock: &Superblock,
         has_sound_runs: bool,
@@ -88,7 +89,7 @@ impl<'a> ContentsCheck<'a> {
         }
     }
 
-    /// Takes the next pair.
+    /// Checks the next pair.
     pub fn visit(&mut self, key: &Bytes, value: &Bytes) {
         let named = match Key::read(key) {
             Ok(named) => named,
@@ -111,7 +112,7 @@ impl<'a> ContentsCheck<'a> {
         }
     }
 
-    /// There are no more pairs.
+    /// Ends the walk.
     pub fn finish(&mut self, journal: &Journal) {
         self.know_objects();
         if let Some(data) = self.data.take() {
@@ -193,7 +194,7 @@ impl<'a> ContentsCheck<'a> {
         }
     }
 
-    /// All onodes were seen: ids, and who has omap pairs.
+    /// All onodes were seen: checks ids, and that omap pairs have objects.
     fn know_objects(&mut self) {
         if std::mem::replace(&mut self.are_objects_known, true) {
             return;
@@ -233,7 +234,7 @@ impl<'a> ContentsCheck<'a> {
         }
     }
 
-    /// What belongs to nothing may be removed only if nothing is lost that it could belong to.
+    /// A pair without an owner may be removed only if nothing is lost that could own it.
     fn removal(&self) -> Option<Repair> {
         self.findings.is_complete().then_some(Repair::Remove)
     }
@@ -279,12 +280,12 @@ impl<'a> ContentsCheck<'a> {
         self.findings.add_of(kind, id, repair, what);
         match repair {
             Some(_) => self.removals.push(Op::Delete { key: keys::shard_point(id, index) }),
-            // It stays, and so do its blocks.
+            // The segment and its blocks are kept.
             None => self.add_runs(id, u64::MAX, base, shard),
         }
     }
 
-    /// Takes the runs of a shard whose first block is `base` of the object.
+    /// Counts the runs of an extent segment whose first block is `base` of the object.
     fn add_runs(&mut self, id: u64, size: u64, base: u64, shard: &Shard) {
         let blocks = size.div_ceil(BLOCK as u64);
         if base + shard.end() > blocks {

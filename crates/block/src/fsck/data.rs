@@ -1,4 +1,4 @@
-//! Whether data has its checksums. What waits in the log for its way home is compared there.
+//! Check of data checksums. Deferred writes that are still in the log are compared there.
 
 use super::finding::{FindingKind, Findings};
 use super::image::describe_extent;
@@ -16,12 +16,12 @@ pub(crate) type ReadData<'a> = dyn Fn(Extent) -> Result<Bytes, String> + 'a;
 
 pub(crate) struct DataCheck<'a> {
     read: &'a ReadData<'a>,
-    /// Checksums of what is in the log, by place.
+    /// Checksums of deferred writes in the log, by place.
     waiting: &'a BTreeMap<u64, u32>,
     pub checked_blocks: u64,
 }
 
-/// What is wrong with an object's data: blocks of the object.
+/// Damaged data of an object, as blocks of the object.
 #[derive(Default)]
 struct Faults {
     wrong: Vec<Extent>,
@@ -33,7 +33,7 @@ impl<'a> DataCheck<'a> {
         DataCheck { read, waiting, checked_blocks: 0 }
     }
 
-    /// Compares all blocks of a shard whose first block is `base` of the object.
+    /// Compares all blocks of an extent segment whose first block is `base` of the object.
     pub fn check(&mut self, id: u64, size: u64, base: u64, shard: &Shard, findings: &mut Findings) {
         let mut faults = Faults::default();
         let mut last = None;
@@ -90,7 +90,7 @@ impl<'a> DataCheck<'a> {
         }
     }
 
-    /// Behind its end an object has zeros, so that it may grow over them.
+    /// Bytes after the object's end must be zeros, because the object may grow over them.
     fn check_end(&self, id: u64, size: u64, last: Option<(u64, Bytes)>, findings: &mut Findings) {
         let kept = (size % BLOCK_BYTES) as usize;
         let Some((_, bytes)) = last.filter(|(block, _)| kept > 0 && *block == size / BLOCK_BYTES)
@@ -104,7 +104,7 @@ impl<'a> DataCheck<'a> {
     }
 }
 
-/// Where blocks of an object, which are mapped in the shard, lie.
+/// Places of mapped blocks of an extent segment.
 fn describe_places(base: u64, shard: &Shard, blocks: Extent) -> String {
     let mut places = Vec::new();
     for block in blocks.start - base..blocks.end() - base {

@@ -2,12 +2,12 @@
 
 use crate::device::Extent;
 
-/// Ascending, disjoint, none empty or touching the next.
+/// Ascending extents, disjoint, not empty and not adjacent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ExtentSet(Vec<Extent>);
 
 impl FromIterator<Extent> for ExtentSet {
-    /// In any order; overlaps are taken once.
+    /// Accepts any order; overlaps count once.
     fn from_iter<I: IntoIterator<Item = Extent>>(extents: I) -> Self {
         let mut extents: Vec<Extent> = extents.into_iter().filter(|e| e.count > 0).collect();
         extents.sort_unstable();
@@ -35,7 +35,7 @@ impl ExtentSet {
         self.iter().chain(other.iter()).collect()
     }
 
-    /// What of `extent` is in the set.
+    /// Parts of `extent` that are in the set.
     pub fn within(&self, extent: Extent) -> impl Iterator<Item = Extent> + '_ {
         let first = self.0.partition_point(|own| own.end() <= extent.start);
         let touching = self.0[first..].iter().take_while(move |own| own.start < extent.end());
@@ -49,7 +49,7 @@ impl ExtentSet {
         other.iter().flat_map(|extent| self.within(extent)).collect()
     }
 
-    /// What is in this set and not in the other.
+    /// Extents in this set and not in the other.
     pub fn minus(&self, other: &ExtentSet) -> ExtentSet {
         let mut rest = Vec::new();
         for extent in self.iter() {

@@ -1,4 +1,4 @@
-//! What a check finds.
+//! Findings of a check.
 
 use crate::keys::Key;
 use bytes::Bytes;
@@ -7,58 +7,58 @@ use std::fmt;
 use store::Collection;
 use types::HObject;
 
-/// What is wrong, as a class.
+/// Class of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FindingKind {
-    /// The device holds no store that can be looked at.
+    /// The device holds no store that can be checked.
     NoSuperblock,
-    /// A copy of the superblock is bad, or not of the version that it should be.
+    /// A copy of the superblock is damaged, or not of the expected version.
     SuperblockCopy,
     /// A newer version may have been lost.
     SuperblockOutdated,
-    /// The devices cannot be those of the superblock.
+    /// The devices do not match the superblock.
     Geometry,
     FastLabel,
-    /// What is lent to the metadata lies where it must not.
+    /// The metadata space lies where it must not.
     MetadataRuns,
-    /// The bitmap of the tree's pages cannot be used.
+    /// The bitmap of the tree's pages is unusable.
     PageBitmap,
     PageLeaked,
     /// A page in use is free in the bitmap.
     PageFree,
-    /// A page in use belongs to no run of the metadata.
+    /// A page in use is outside of the metadata space.
     PageOutside,
     PageTwice,
-    /// A page is damaged, and keys are lost with it.
+    /// A page is damaged, and its keys are lost.
     KeysLost,
     ValueLost,
     KeyMisplaced,
     TreeSums,
-    /// Batches that were durable are damaged or missing.
+    /// Durable batches are damaged or missing.
     Log,
-    /// Data of the last batches cannot be read, so that nobody knows whether they were durable.
+    /// Data of the last batches is unreadable, so that they may or may not have been durable.
     LogUnsure,
-    /// A record of the log contradicts the format.
+    /// A record of the log violates the format.
     LogRecord,
-    /// A key of the tree names nothing.
+    /// A key of the tree is not well-formed.
     Key,
-    /// A value is not what its key says.
+    /// A value does not fit its key.
     Value,
     CollectionId,
-    /// An object of a collection that does not exist.
+    /// An object belongs to no collection.
     NoCollection,
     ObjectId,
-    /// An onode without a shard although the object is small.
+    /// A small object has no extent segment in its onode.
     ShardNotInline,
-    /// A shard of an object that keeps its shard in the onode.
+    /// An extent segment of an object that keeps its only segment in the onode.
     ShardUnexpected,
     ShardOrphan,
     OmapOrphan,
-    /// Omap pairs of an object whose onode denies that there are any.
+    /// Omap pairs of an object whose onode says that there are none.
     OmapUnannounced,
     BeyondSize,
     OutsideSpace,
-    /// Data where blocks are lent to the metadata.
+    /// Data lies in the metadata space.
     BlockInMetadata,
     BlockTwice,
     SharedReferences,
@@ -66,15 +66,15 @@ pub enum FindingKind {
     /// A block in use is free in the bitmap.
     BlockFree,
     Counter,
-    /// Data does not have its checksum.
+    /// Data has a wrong checksum.
     Data,
     DataUnreadable,
-    /// The object ends within a block, and what is behind the end is not zero.
+    /// The object ends within a block, and the bytes after its end are not zeros.
     DataBehindEnd,
 }
 
 impl FindingKind {
-    /// A name for people and scripts.
+    /// Stable name for users and scripts.
     pub fn name(self) -> &'static str {
         match self {
             FindingKind::NoSuperblock => "no-superblock",
@@ -119,8 +119,8 @@ impl FindingKind {
         }
     }
 
-    /// Whether something may be missing that refers to blocks or that others belong to. Then nothing
-    /// may be concluded from what is not referred to.
+    /// Set if pairs may be missing that refer to blocks or own other pairs. Then a missing
+    /// reference proves nothing.
     pub(crate) fn is_loss(self) -> bool {
         matches!(
             self,
@@ -142,17 +142,17 @@ impl fmt::Display for FindingKind {
     }
 }
 
-/// What a repair would do about it.
+/// Repair of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Repair {
-    /// Write the block again, from an intact copy.
+    /// Writes the block again, from an intact copy.
     Rewrite,
     Free,
     MarkUsed,
-    /// Remove pairs that belong to nothing.
+    /// Removes pairs without an owner.
     Remove,
     Recount,
-    /// Let what is in the log count, whatever became of its data.
+    /// Keeps the batches in doubt, whatever became of their data.
     Keep,
 }
 
@@ -169,17 +169,17 @@ impl Repair {
     }
 }
 
-/// An object that a finding is about.
+/// Object of a finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject {
     pub id: u64,
-    /// Unknown for removed collections.
+    /// `None` for removed collections.
     pub collection: Option<Collection>,
-    /// Unknown if there is no onode with that id, or none can be read.
+    /// `None` if there is no readable onode with that id.
     pub object: Option<HObject>,
 }
 
-/// One thing that is wrong.
+/// One inconsistency.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     pub kind: FindingKind,
@@ -220,7 +220,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Findings as they come: all are counted, and the first are kept.
+/// Collected findings: all are counted, the first ones are kept.
 #[derive(Debug)]
 pub(crate) struct Findings {
     list: Vec<Finding>,
@@ -251,7 +251,7 @@ impl Findings {
         self.push(kind, None, what.into(), repair);
     }
 
-    /// About the object with that id; its name is looked up in the end.
+    /// Adds a finding about the object with that id, whose name is looked up in the end.
     pub fn add_of(
         &mut self,
         kind: FindingKind,
@@ -277,7 +277,7 @@ impl Findings {
         }
     }
 
-    /// What would have been this repair is none, as it turned out.
+    /// Drops a repair that turned out to be unsafe.
     pub fn withdraw(&mut self, repair: Repair) {
         let refused = self.list.iter_mut().filter(|finding| finding.repair == Some(repair));
         refused.for_each(|finding| finding.repair = None);
@@ -287,7 +287,7 @@ impl Findings {
         self.counts.values().sum()
     }
 
-    /// Whether all that was stored has been seen.
+    /// Set if all stored pairs were seen.
     pub fn is_complete(&self) -> bool {
         !self.has_loss
     }
@@ -301,7 +301,7 @@ impl Findings {
     }
 }
 
-/// A key for people; one that was cut or is damaged as its bytes.
+/// A key as text; a truncated or damaged one as its bytes.
 pub(crate) fn describe_key(key: &[u8]) -> String {
     match Key::read(&Bytes::copy_from_slice(key)) {
         Ok(key) => key.to_string(),

@@ -1,29 +1,29 @@
-//! Devices as a check sees them: blocks to be read, and for a repair to be written, one after another.
+//! Devices as a check sees them: synchronous reads, and writes for a repair.
 
 use crate::device::{BLOCK, Device, Extent};
 use bytes::Bytes;
 use std::cell::RefCell;
 
-/// The devices of a store that nobody has opened. A host implements it over files.
+/// The devices of a store that is not open. A host implements it over files.
 pub trait Image {
-    /// As many whole blocks as are asked for, or why they cannot be read.
+    /// Reads whole blocks, or returns why they are unreadable.
     fn read(&mut self, device: Device, block: u64, blocks: u32) -> Result<Bytes, String>;
 
-    /// Blocks of a device, 0 if there is none.
+    /// Size of a device in blocks, 0 without such a device.
     fn blocks(&self, device: Device) -> u64;
 }
 
-/// Devices that may be changed.
+/// Devices of a repair.
 pub trait ImageMut: Image {
-    /// Whole blocks, in memory that is aligned as `stdx::AlignedBuffer` is.
+    /// Writes whole blocks with the alignment of `stdx::AlignedBuffer`.
     fn write(&mut self, device: Device, block: u64, data: Bytes) -> Result<(), String>;
 
-    /// Makes durable what was written.
+    /// Makes all completed writes durable.
     fn flush(&mut self, device: Device) -> Result<(), String>;
 }
 
-/// An image that several parts of a check read from in turn. Nothing is read from outside of the
-/// devices, whatever damaged metadata says.
+/// An image that several parts of a check read from in turn. Reads beyond the devices are refused,
+/// whatever damaged metadata says.
 pub(crate) struct Source<'a> {
     image: RefCell<&'a mut dyn Image>,
 }
@@ -53,7 +53,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// An extent for people.
+/// An extent as text.
 pub(crate) fn describe_extent(extent: Extent) -> String {
     match extent.count {
         1 => format!("block {}", extent.start),
@@ -61,7 +61,7 @@ pub(crate) fn describe_extent(extent: Extent) -> String {
     }
 }
 
-/// A device for people.
+/// A device as text.
 pub(crate) fn describe_device(device: Device) -> &'static str {
     match device {
         Device::Main => "main",

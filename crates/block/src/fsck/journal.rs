@@ -1,4 +1,4 @@
-//! What the log says on top of the last checkpoint.
+//! The log behind the last checkpoint.
 
 use super::finding::{FindingKind, Findings, Repair};
 use super::image::{Source, describe_extent};
@@ -11,51 +11,51 @@ use crate::table::{Op, Table};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// How the log ends, and what it holds.
+/// Summary and end of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogSummary {
-    /// Where replay started.
+    /// Log point where replay started.
     pub start: LogPoint,
-    /// Where it ends.
+    /// Log point where it ended.
     pub end: LogPoint,
     pub batches: u64,
     pub records: u64,
-    /// Batches at the end that do not count, for their large data is missing.
+    /// Batches at the end that do not count, because data of large writes is missing.
     pub left_out: u64,
-    /// Why nothing follows.
+    /// Reason why no further batch follows.
     pub stop: String,
 }
 
-/// Blocks of the space that a record takes or gives back.
+/// Blocks of the space that a record takes or frees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SpaceChange {
     Taken(Extent),
     Freed(Extent),
 }
 
-/// All batches that count, replayed.
+/// Replayed effects of all batches that count.
 #[derive(Debug)]
 pub(crate) struct Journal {
     pub overlay: Table,
     space: Vec<SpaceChange>,
-    /// Checksums of blocks whose newest content is in the log.
+    /// Checksums of deferred writes, by place.
     pub waiting: BTreeMap<u64, u32>,
     pub counters: Counters,
     pub summary: LogSummary,
-    /// Set if a mount would not dare to say where the log ends.
+    /// Set if a mount would refuse to decide where the log ends.
     pub kept: Option<Kept>,
 }
 
-/// Where the log ends if batches count whose data cannot be read.
+/// End of the log if batches with unreadable data count.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kept {
     pub end: LogPoint,
-    /// Of the last batch.
+    /// Generation of the last batch.
     pub generation: u64,
 }
 
 impl Journal {
-    /// Replays the log, as far as it goes.
+    /// Replays the log up to its end.
     pub fn read(source: &Source<'_>, superblock: &Superblock, findings: &mut Findings) -> Journal {
         let mut journal = Journal::new(superblock);
         let space = superblock.geometry.space;
@@ -106,10 +106,10 @@ impl Journal {
         }
     }
 
-    /// Changes a bitmap of the checkpoint to that of the end of the log.
+    /// Advances a bitmap from the checkpoint to the end of the log.
     pub fn replay_space(&self, map: &mut BlockMap) {
         for change in &self.space {
-            // What lies outside of the space was told when the log was read.
+            // Changes outside of the space were reported when the log was read.
             let _ = match change {
                 SpaceChange::Taken(extent) => map.set_used(*extent),
                 SpaceChange::Freed(extent) => map.set_free(*extent),
@@ -117,7 +117,8 @@ impl Journal {
         }
     }
 
-    /// The generation of what was found, if that is all that was durable.
+    /// Handles the end of the log; returns the generation of the last batch unless the log is
+    /// damaged.
     fn end_at(&mut self, last: Replayed, findings: &mut Findings) -> Option<u64> {
         let what = match last {
             Replayed::End { point, generation, stop } => {
@@ -170,7 +171,7 @@ impl Journal {
     }
 }
 
-/// Shows all batches of the log, and gives what it ends with.
+/// Visits all batches of the log, and returns its end.
 pub(crate) fn replay(
     source: &Source<'_>,
     superblock: &Superblock,
@@ -202,7 +203,8 @@ fn answer_reads(source: &Source<'_>, superblock: &Superblock, replay: &mut Repla
     }
 }
 
-/// All data of a record lies within the space, and only a checkpoint changes the space's bitmap.
+/// Checks that all extents of a record lie within the space, and that it leaves the space bitmap
+/// alone.
 fn check_record(record: &Record, space: Extent) -> Result<(), String> {
     let within = |what: &str, extent: Extent| {
         let end = extent.start.checked_add(extent.count);

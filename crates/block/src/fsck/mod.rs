@@ -1,22 +1,24 @@
-//! The offline check of a store: that what lies on its devices is what the format says.
+//! Offline check of a store (fsck): the devices agree with the format and with themselves.
 //!
 //! ```text
 //! superblocks ─ journal (replays the log) ─ contents (all pairs, in one walk) ─ pages
-//!      ─ second look (who claims blocks twice, wrong counts) ─ space ─ naming ─ report
+//!      ─ crossref (blocks claimed twice, wrong counts) ─ space ─ naming ─ report
 //! ```
 //!
-//! [`check`] only reads. The state that it looks at is that of the end of the log: the tree of the last
-//! checkpoint, changed by what replay finds, as an engine would open it. It goes on behind damage as
-//! far as it can, and tells of each thing what and where it is.
+//! [`check`] only reads. It checks the state at the end of the log: the tree of the last checkpoint
+//! with the changes of a replay, as an engine would open it. It continues behind damage as far as
+//! possible, and reports each finding with its place.
 //!
-//! Memory: four bits per block of the space, 8 to 24 bytes per object, what the log holds without its
-//! data, and at most [`CheckOptions::findings_max`] findings. A sound store is walked once.
+//! Memory: four bits per block of the space, 8 to 24 bytes per object, the contents of the log
+//! without its data, and at most [`CheckOptions::findings_max`] findings. A sound store is walked
+//! once.
 //!
-//! [`repair`] writes what can be written without the engine; [`repair_ops`] is the rest, for the engine
-//! to take in as one record. Nothing is removed or freed if anything is lost that it could belong to.
-//! Damaged data and damaged metadata of objects are only told: other copies of the objects have them.
+//! [`repair`] writes what is written without the engine; [`repair_ops`] returns the other changes,
+//! which the engine commits as one record. Nothing is removed or freed if a possible owner is lost.
+//! Damaged data and damaged metadata of objects are only reported, because other copies of the
+//! objects exist.
 //!
-//! It does not know the engine, only the format.
+//! This module depends on the format only, not on the engine.
 
 mod contents;
 mod data;
@@ -62,11 +64,11 @@ const FINDINGS_MAX_DEFAULT: usize = 10_000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckOptions {
-    /// Read all data and compare it with its checksums.
+    /// Reads all data and compares it with its checksums.
     pub deep: bool,
-    /// Findings that are kept; the others are only counted.
+    /// Number of findings that are kept; others are only counted.
     pub findings_max: usize,
-    /// Go by a superblock although a newer one may be lost, and let a repair make it the newest.
+    /// Accepts a superblock although a newer one may be lost, and lets a repair make it the newest.
     pub accept_outdated: bool,
 }
 
@@ -76,18 +78,18 @@ impl Default for CheckOptions {
     }
 }
 
-/// What a check has seen.
+/// Result of a check.
 #[derive(Debug, Clone)]
 pub struct Report {
-    /// The one that counts, if there is one.
+    /// The newest valid superblock, if there is one.
     pub superblock: Option<Superblock>,
     pub log: Option<LogSummary>,
     pub contents: Contents,
-    /// Blocks of the space that something refers to, those of the metadata included.
+    /// Referenced blocks of the space, including the metadata space.
     pub used_blocks: u64,
-    /// In the order in which they were found; the first ones, if there are many.
+    /// The first findings, in the order in which they were found.
     pub findings: Vec<Finding>,
-    /// How many there are of each kind.
+    /// Number of findings of each kind.
     pub counts: BTreeMap<FindingKind, u64>,
     repairs: Repairs,
     offline: Offline,
@@ -98,13 +100,13 @@ impl Report {
         self.counts.is_empty()
     }
 
-    /// How many findings are only counted.
+    /// Number of findings that were counted and not kept.
     pub fn omitted(&self) -> u64 {
         self.counts.values().sum::<u64>() - self.findings.len() as u64
     }
 }
 
-/// A line for each finding, and one for what was seen.
+/// One line per finding, and a summary.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for finding in &self.findings {
@@ -127,7 +129,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Looks at all that the devices hold.
+/// Checks the devices.
 pub fn check(image: &mut dyn Image, options: &CheckOptions) -> Report {
     let source = Source::new(image);
     let mut findings = Findings::new(options.findings_max);
@@ -148,7 +150,7 @@ pub fn check(image: &mut dyn Image, options: &CheckOptions) -> Report {
     report
 }
 
-/// The superblock that counts, or why there is none.
+/// The newest valid superblock, or why there is none.
 pub(crate) fn choose_superblock(source: &Source<'_>) -> Result<Superblock, String> {
     let mut findings = Findings::new(FINDINGS_MAX_DEFAULT);
     let chosen = superblocks::choose(source, false, &mut findings);
@@ -159,7 +161,7 @@ pub(crate) fn choose_superblock(source: &Source<'_>) -> Result<Superblock, Strin
     })
 }
 
-/// The log of a store, as far as it goes.
+/// Replays the log of a store up to its end.
 pub(crate) fn read_journal(source: &Source<'_>, superblock: &Superblock) -> Journal {
     Journal::read(source, superblock, &mut Findings::new(0))
 }

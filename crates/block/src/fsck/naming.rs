@@ -1,4 +1,4 @@
-//! A last look at the onodes: what the objects are called that findings are about.
+//! Names of the objects in findings, from a last walk over the onodes.
 
 use super::finding::Findings;
 use super::owners::Owners;
@@ -11,7 +11,7 @@ use types::HObject;
 
 pub(crate) struct Naming<'a> {
     owners: &'a Owners,
-    /// As many as findings are kept.
+    /// Ids to be named; bounded by the number of findings kept.
     wanted: BTreeSet<u64>,
     names: BTreeMap<u64, (Option<Collection>, HObject)>,
 }

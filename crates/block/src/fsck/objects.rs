@@ -1,7 +1,7 @@
-//! What a check remembers of objects: eight bytes of each, and sixteen more of each large one.
+//! Objects known to a check: eight bytes each, and sixteen more for each large one.
 //!
-//! Filled while onodes are read, in the order of their names; then sorted by id, for all that belongs
-//! to an object names its id.
+//! Filled in the order of names while onodes are read; then sorted by id, because all pairs of an
+//! object name its id.
 
 use crate::object::Onode;
 
@@ -9,14 +9,14 @@ const HAS_OMAP: u64 = 1;
 const IS_INLINE: u64 = 2;
 const FLAG_BITS: u32 = 2;
 
-/// Ids are counted from one, so no store gets as far.
+/// Ids are counted from one, so no store reaches this id.
 pub(crate) const ID_MAX: u64 = u64::MAX >> FLAG_BITS;
 
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
     /// Ids and flags.
     all: Vec<u64>,
-    /// Ids and sizes of objects whose shards are pairs of their own.
+    /// Ids and sizes of objects whose extent segments are pairs of their own.
     large: Vec<(u64, u64)>,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Known {
 }
 
 impl Objects {
-    /// The id must not be above [`ID_MAX`].
+    /// The id must not exceed [`ID_MAX`].
     pub fn push(&mut self, onode: &Onode) {
         let omap = if onode.has_omap { HAS_OMAP } else { 0 };
         let inline = if onode.inline.is_some() { IS_INLINE } else { 0 };
@@ -37,7 +37,7 @@ impl Objects {
         }
     }
 
-    /// All objects are known. Gives ids that several have.
+    /// Sorts after the last object. Returns duplicate ids.
     pub fn sort(&mut self) -> Vec<u64> {
         self.all.sort_unstable();
         self.large.sort_unstable();
@@ -53,7 +53,7 @@ impl Objects {
         Some(Known { has_omap: known & HAS_OMAP != 0, is_inline: known & IS_INLINE != 0 })
     }
 
-    /// The size of an object whose shards are pairs of their own.
+    /// Size of an object whose extent segments are pairs of their own.
     pub fn size(&self, id: u64) -> Option<u64> {
         let index = self.large.binary_search_by_key(&id, |(id, _)| *id).ok()?;
         Some(self.large[index].1)

@@ -4,10 +4,10 @@ use crate::table::{Entry, Table};
 use bytes::Bytes;
 use std::iter::Peekable;
 
-/// Is shown keys and values.
+/// Receives keys and values.
 pub(crate) type Visit<'a> = dyn FnMut(&Bytes, &Bytes) + 'a;
 
-/// Merges a table over pairs that come in order, which are the tree's.
+/// Merges a table over the pairs of the tree, which come in order.
 pub(crate) struct Overlay<'t> {
     entries: Peekable<Box<dyn Iterator<Item = Entry<'t>> + 't>>,
     removed_until: Option<&'t Bytes>,
@@ -19,7 +19,7 @@ impl<'t> Overlay<'t> {
         Overlay { entries: entries.peekable(), removed_until: None }
     }
 
-    /// Takes the tree's next pair, and shows what comes before it and what becomes of it.
+    /// Visits pairs of the table before the tree's next pair, and the resulting pair.
     pub fn pair(&mut self, key: &Bytes, value: &Bytes, visit: &mut Visit<'_>) {
         while let Some(entry) = self.entries.next_if(|entry| first_key(entry) <= key) {
             match entry {
@@ -39,7 +39,7 @@ impl<'t> Overlay<'t> {
         }
     }
 
-    /// The tree has no more pairs: shows what comes behind.
+    /// Visits the pairs of the table after the tree's last one.
     pub fn finish(mut self, visit: &mut Visit<'_>) {
         for entry in self.entries.by_ref() {
             if let Entry::Value { key, value } = entry {

@@ -1,15 +1,15 @@
-//! Which collection the objects under an id belong to, by their hash.
+//! Collections that own the ids of objects, by hash.
 
 use crate::slices::Slice;
 use std::collections::BTreeMap;
 use store::Collection;
 
-/// Slices that do not overlap, each of a collection or of nothing that still exists.
+/// Slices that do not overlap, each owned by a collection or garbage.
 #[derive(Debug, Default)]
 pub(crate) struct Owners(BTreeMap<(u64, u32), (u32, Option<Collection>)>);
 
 impl Owners {
-    /// Whether no part of the slice belonged to anybody.
+    /// Adds a slice; false if a part of it has an owner already.
     pub fn insert(&mut self, slice: Slice, owner: Option<Collection>) -> bool {
         let Slice { id, first, last } = slice;
         let before = self.0.range(..=(id, last)).next_back();
@@ -20,7 +20,8 @@ impl Owners {
         is_free
     }
 
-    /// Who has the objects of this id and reversed hash: nobody, or what was removed, or a collection.
+    /// Owner of the objects with this id and reversed hash: none, garbage (`Some(None)`), or a
+    /// collection.
     pub fn get(&self, id: u64, reversed_hash: u32) -> Option<Option<Collection>> {
         let ((other, _), (last, owner)) = self.0.range(..=(id, reversed_hash)).next_back()?;
         (*other == id && reversed_hash <= *last).then_some(*owner)

@@ -1,4 +1,4 @@
-//! The metadata tree as pages, and the bitmap that says which of them are in use.
+//! The metadata tree as pages, and the bitmap of pages in use.
 
 use super::extents::ExtentSet;
 use super::finding::{FindingKind, Findings, Repair, describe_key};
@@ -17,10 +17,10 @@ const OMAP_HEADER: u8 = b'H';
 const OMAP: u8 = b'M';
 const OBJECT: u8 = b'O';
 
-/// Keys that the tree had and that cannot be read.
+/// A range of keys that were in the tree and cannot be read.
 pub(crate) type Lost = Range<Bytes>;
 
-/// What a walk over the tree saw, as of the checkpoint.
+/// Result of a walk over the tree, as of the checkpoint.
 #[derive(Debug, Default)]
 pub(crate) struct Walked {
     pub pages: Vec<Extent>,
@@ -29,7 +29,7 @@ pub(crate) struct Walked {
     pub omap_bytes: u64,
 }
 
-/// The root of the tree; none if it is empty.
+/// Root of the tree; `None` if it is empty.
 pub(crate) fn root(superblock: &Superblock) -> codec::Result<Option<Root>> {
     match superblock.tree_root.is_empty() {
         true => Ok(None),
@@ -37,7 +37,7 @@ pub(crate) fn root(superblock: &Superblock) -> codec::Result<Option<Root>> {
     }
 }
 
-/// Shows all pairs of the tree as `table` changes them. `report` is told what is wrong.
+/// Visits all pairs of the tree as changed by `table`. `report` receives damage.
 pub(crate) fn walk(
     source: &Source<'_>,
     superblock: &Superblock,
@@ -97,7 +97,7 @@ fn describe(finding: &tree::Finding) -> (FindingKind, String) {
 }
 
 fn lost_by(finding: tree::Finding) -> Option<Lost> {
-    /// Behind all keys.
+    /// After all keys.
     const LAST: &[u8] = &[0xff];
     let (first, end) = match finding {
         tree::Finding::Lost { first, end, .. } => (first, end.unwrap_or_else(|| LAST.to_vec())),
@@ -110,7 +110,7 @@ fn lost_by(finding: tree::Finding) -> Option<Lost> {
     Some(first.into()..end.into())
 }
 
-/// The bitmap of pages as it is stored.
+/// The stored bitmap of pages.
 pub(crate) fn read_bitmap(
     source: &Source<'_>,
     superblock: &Superblock,
@@ -145,13 +145,13 @@ fn lent(runs: &[Extent]) -> PageSpace {
     pages
 }
 
-/// Takes all free pages, and gives them.
+/// Takes all free pages and returns them.
 fn take_free(pages: &mut PageSpace) -> ExtentSet {
     let most = pages.free_pages();
     std::iter::from_fn(|| pages.allocate_run(most.max(1))).collect()
 }
 
-/// What a bitmap of pages should say.
+/// Expected content of a bitmap of pages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PagesInUse {
     pub runs: Vec<Extent>,
@@ -159,7 +159,7 @@ pub(crate) struct PagesInUse {
 }
 
 impl PagesInUse {
-    /// A bitmap that says so.
+    /// A bitmap with this content.
     pub fn to_bitmap(&self) -> PageSpace {
         let mut pages = lent(&self.runs);
         let all = take_free(&mut pages);
@@ -172,8 +172,8 @@ impl PagesInUse {
     }
 }
 
-/// The bitmap of pages, whose runs are sound, has exactly those of the tree and its own. If not, gives what it should say, if
-/// that is known.
+/// Checks that the bitmap of pages, whose runs are valid, contains exactly the pages of the tree
+/// and its own. Otherwise returns the right content, if it is known.
 pub(crate) fn check_bitmap(
     source: &Source<'_>,
     superblock: &Superblock,
@@ -191,9 +191,9 @@ pub(crate) fn check_bitmap(
         let what = format!("no run has {} of the tree", describe_extent(extent));
         findings.add(FindingKind::PageOutside, what);
     }
-    // Below a page that is lost there may be others.
+    // A lost page may have had children.
     let is_known = walked.lost.is_empty();
-    // A new bitmap needs free pages, and which are lent besides those in use only the old one tells.
+    // A new bitmap needs free pages, and only the old one names the runs that are not in use.
     let is_rebuildable = is_known && !has_lost_runs(superblock);
     let mut stored = match read_bitmap(source, superblock) {
         Ok(stored) => stored,

@@ -1,13 +1,13 @@
-//! Who refers to which blocks: two bits per block, and a sum to prove that sharing is counted right.
+//! References to blocks: two bits per block, and sums that verify the counts of shared blocks.
 //!
-//! A block is *claimed* by the one shard that refers to it alone, by the record that counts who
-//! shares it, or by being lent to the metadata; nobody else may claim it. It is *used* if it is
-//! claimed, or some shard refers to it as shared.
+//! A block is *claimed* by the one extent segment that refers to it exclusively, by the record that
+//! counts its references, or by the metadata space; no second claim is allowed. It is *used* if it
+//! is claimed or referred to as shared.
 //!
-//! Whether records count as many references as there are is not remembered per block. All references
-//! that records count are added up, as numbers that depend on shared id and block, and all that are
-//! found are subtracted: in a sound store nothing is left. Sums are kept for many small groups of
-//! ids, so that only those groups have to be looked at again where something is left.
+//! Reference counts are not kept per block. The counts of all records are added up as hashes of
+//! shared id and block, and the references found are subtracted: in a sound store all sums are
+//! zero. There are sums for many small groups of ids, so that only the groups with a remainder are
+//! walked again.
 
 use crate::device::Extent;
 use crate::space::{BlockMap, CHUNK_BYTES, SpaceError};
@@ -37,8 +37,7 @@ impl References {
         extent.start >= space.start && end.is_some_and(|end| end <= space.end())
     }
 
-    /// Notes that all of `extent`, which is within the space, belongs to one alone. Gives the blocks
-    /// that belong to another.
+    /// Claims `extent`, which lies within the space. Returns the blocks that were claimed before.
     pub fn claim(&mut self, extent: Extent) -> Vec<Extent> {
         self.mark(extent);
         match self.claimed.take(extent) {
@@ -58,31 +57,31 @@ impl References {
         conflicts
     }
 
-    /// Notes that somebody refers to `extent`, which is within the space.
+    /// Notes a reference to `extent`, which lies within the space.
     pub fn mark(&mut self, extent: Extent) {
         self.used.set_used(extent).expect("the caller has checked it");
     }
 
-    /// Nobody refers to it after all.
+    /// Removes all references to `extent`.
     pub fn forget(&mut self, extent: Extent) {
         self.used.set_free(extent).expect("the caller has checked it");
     }
 
-    /// A record counts this many references to a block.
+    /// Notes that a record counts this number of references to each block.
     pub fn count(&mut self, id: u64, extent: Extent, references: u64) {
         let sum = sum(id, extent).wrapping_mul(references);
         let group = &mut self.sums[group(id)];
         *group = group.wrapping_add(sum);
     }
 
-    /// A shard refers to blocks as shared.
+    /// Notes that an extent segment refers to blocks as shared.
     pub fn refer(&mut self, id: u64, extent: Extent) {
         let sum = sum(id, extent);
         let group = &mut self.sums[group(id)];
         *group = group.wrapping_sub(sum);
     }
 
-    /// The groups of shared ids that are counted wrong.
+    /// Groups of shared ids with wrong counts.
     pub fn suspects(&self) -> Suspects {
         Suspects(self.sums.iter().map(|sum| *sum != 0).collect())
     }
@@ -95,7 +94,7 @@ impl References {
         self.used.chunk_count()
     }
 
-    /// Which blocks are used, as a chunk of the space's bitmap says it.
+    /// Used blocks in the encoding of a chunk of the space bitmap.
     pub fn used_chunk(&self, chunk: u32) -> [u8; CHUNK_BYTES] {
         self.used.chunk(chunk)
     }
@@ -115,7 +114,7 @@ impl Suspects {
     }
 }
 
-/// Adds a block behind all others.
+/// Appends a block after all others.
 pub(crate) fn push_block(extents: &mut Vec<Extent>, block: u64) {
     match extents.last_mut() {
         Some(last) if last.end() == block => last.count += 1,
@@ -133,7 +132,7 @@ fn sum(id: u64, extent: Extent) -> u64 {
     blocks.fold(0, |sum, block| sum.wrapping_add(mix(salt ^ block)))
 }
 
-/// Spreads a number over all bits (the finalizer of SplitMix64).
+/// Mixes all bits of a number (the finalizer of SplitMix64).
 fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

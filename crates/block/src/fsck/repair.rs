@@ -1,9 +1,10 @@
-//! What can be done about findings, safely.
+//! Safe repairs of findings.
 //!
-//! Two parts. [`repair`] writes to the devices of a store that is not open: copies of the superblock,
-//! the label, and the bitmap of the tree's pages, for which it makes a new version of the superblock;
-//! each step leaves a store that can be opened. [`repair_ops`] is what changes the store's state: the
-//! engine commits it as one record when it has opened the store, before it allocates anything.
+//! There are two parts. [`repair`] writes to the devices of a store that is not open: copies of the
+//! superblock, the label, and the bitmap of the tree's pages, for which it makes a new version of
+//! the superblock. Each step leaves a store that can be opened. [`repair_ops`] returns changes of
+//! the store's state, which the engine commits as one record after opening the store and before it
+//! allocates anything.
 
 use super::Report;
 use super::extents::ExtentSet;
@@ -28,7 +29,7 @@ pub struct Repairs {
     pub taken: Vec<Extent>,
     /// Blocks that are marked and not in use.
     pub freed: Vec<Extent>,
-    /// As they should be, if they are not. Only `next_id` and `objects` count.
+    /// Correct counters, if the stored ones are wrong. Only `next_id` and `objects` count.
     pub counters: Option<Counters>,
 }
 
@@ -38,12 +39,12 @@ impl Repairs {
     }
 }
 
-/// What is written while the store is not open.
+/// Writes to a store that is not open.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Offline {
     pub rewrites: Vec<Rewrite>,
     pub pages: Option<PagesInUse>,
-    /// Of the checkpoint.
+    /// Correct counters of the checkpoint.
     pub counters: Option<Counters>,
 }
 
@@ -63,12 +64,12 @@ pub enum RepairError {
     Flush { device: &'static str, reason: String },
 }
 
-/// What the engine is to take in, first of all, when it has opened the store.
+/// Changes that the engine commits first after opening the store.
 pub fn repair_ops(report: &Report) -> Repairs {
     report.repairs.clone()
 }
 
-/// Writes what a check of the same image found to be written, and tells what that was.
+/// Makes the writes that a check of the same image planned, and returns a description of each.
 pub fn repair(report: &Report, image: &mut dyn ImageMut) -> Result<Vec<String>, RepairError> {
     let superblock = report.superblock.as_ref().ok_or(RepairError::NoSuperblock)?;
     superblock.check_writable()?;
@@ -85,7 +86,7 @@ pub fn repair(report: &Report, image: &mut dyn ImageMut) -> Result<Vec<String>, 
         return Ok(done);
     }
     let mut next = Superblock { sequence: superblock.sequence + 1, ..superblock.clone() };
-    // Runs that only the bitmap names stay named there.
+    // Runs that only the bitmap names must stay named there.
     if !has_lost_runs(superblock) {
         next.name_runs(superblock.metadata.runs.len(), superblock.metadata.runs.iter().copied());
     }
@@ -107,7 +108,7 @@ pub fn repair(report: &Report, image: &mut dyn ImageMut) -> Result<Vec<String>, 
     Ok(done)
 }
 
-/// Writes a bitmap to pages that nothing uses. The old one stays until the superblock names this one.
+/// Writes a bitmap to unused pages. The old one is kept until the superblock names the new one.
 fn write_bitmap(
     pages: &PagesInUse,
     superblock: &Superblock,
@@ -134,7 +135,7 @@ fn write_bitmap(
     Ok(PageBitmap { extents, bytes, crc })
 }
 
-/// Pages for the bitmap itself.
+/// Allocates pages for the bitmap itself.
 fn allocate(space: &mut PageSpace) -> Result<Vec<Extent>, RepairError> {
     let needed = space.encoded_length().div_ceil(BLOCK) as u64;
     let free = space.free_pages();

@@ -1,5 +1,6 @@
-//! A second look at all pairs, at what the first one cannot tell: all who claim the same blocks, which
-//! shared ids are counted wrong, and whose pairs are lost.
+//! Cross-reference of all pairs in a second walk, for details that the first one cannot give: all
+//! claims of a block that is claimed twice, wrong counts of shared ids, and objects that lost
+//! pairs.
 
 use super::extents::ExtentSet;
 use super::finding::{FindingKind, Findings, Repair};
@@ -18,26 +19,26 @@ pub(crate) struct SecondLook<'a> {
     findings: &'a mut Findings,
     space: ExtentSet,
     conflicts: ExtentSet,
-    /// Blocks that are lent to the metadata.
+    /// Blocks of the metadata space.
     metadata: ExtentSet,
     suspects: Suspects,
     shared: BTreeMap<u64, SharedUse>,
     lost: &'a [Lost],
 }
 
-/// A shared id that is perhaps counted wrong.
+/// A shared id whose count may be wrong.
 #[derive(Default)]
 struct SharedUse {
     counted: SharedExtents,
-    /// Who refers to what.
+    /// References by extent segments.
     references: Vec<(Extent, u64)>,
 }
 
-/// What counts of shared ids should be.
+/// Corrections of shared ids.
 #[derive(Debug, Default)]
 pub(crate) struct Recounted {
     pub ops: Vec<Op>,
-    /// Blocks that only a wrong count keeps.
+    /// Blocks that only a wrong count keeps in use.
     pub unused: Vec<Extent>,
 }
 
@@ -65,7 +66,7 @@ impl<'a> SecondLook<'a> {
         !self.conflicts.is_empty() || !self.suspects.is_empty() || !self.lost.is_empty()
     }
 
-    /// Takes the next pair. What cannot be read was told the first time.
+    /// Handles the next pair. Unreadable pairs were reported in the first walk.
     pub fn visit(&mut self, key: &Bytes, value: &Bytes) {
         match Key::read(key) {
             Ok(Key::Object { .. }) => {
@@ -94,7 +95,7 @@ impl<'a> SecondLook<'a> {
         self.look_for_losses(onode);
     }
 
-    /// Tells what of an object may have been among the keys that are lost.
+    /// Reports pairs of an object that may have been among the lost keys.
     fn look_for_losses(&mut self, onode: &Onode) {
         let id = onode.id;
         let shards = keys::shard_range(id, 0);
@@ -149,7 +150,7 @@ impl<'a> SecondLook<'a> {
         }
     }
 
-    /// All pairs were seen: compares counts of shared ids.
+    /// Ends the walk: compares the counts of shared ids.
     pub fn finish(mut self) -> Recounted {
         let mut recounted = Recounted::default();
         for (id, shared) in std::mem::take(&mut self.shared) {
@@ -190,7 +191,7 @@ impl<'a> SecondLook<'a> {
     }
 }
 
-/// Extents with how often they are referred to, ascending; only where they are.
+/// Extents with their number of references, ascending, without extents of zero references.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Counts(Vec<(Extent, u64)>);
 
@@ -213,7 +214,7 @@ impl Counts {
         Counts(counts)
     }
 
-    /// Where two differ: extents, with either count.
+    /// Extents where two counts differ, with both counts.
     fn differences(&self, other: &Counts) -> Vec<(Extent, u64, u64)> {
         let all = self.0.iter().chain(&other.0);
         let borders: BTreeSet<u64> = all.flat_map(|(e, _)| [e.start, e.end()]).collect();
@@ -229,7 +230,7 @@ impl Counts {
         counted.map_or(0, |(_, count)| *count)
     }
 
-    /// The record that counts so.
+    /// The put of a record with these counts.
     fn to_op(&self, id: u64) -> Op {
         let key = keys::shared(id).into();
         if self.0.is_empty() {

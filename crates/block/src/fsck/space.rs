@@ -1,4 +1,4 @@
-//! The bitmap of the space against what refers to its blocks.
+//! Comparison of the space bitmap with the references to blocks.
 
 use super::finding::{FindingKind, Findings, Repair};
 use super::image::describe_extent;
@@ -7,7 +7,7 @@ use super::repair::Repairs;
 use crate::device::Extent;
 use crate::space::{BlockMap, CHUNK_BLOCKS};
 
-/// Tells which blocks are marked and not used, or used and not marked.
+/// Reports blocks that are marked and not used, or used and not marked.
 pub(crate) fn compare(
     references: &References,
     stored: &BlockMap,
@@ -26,7 +26,7 @@ pub(crate) fn compare(
             unmarked.push_bits(block, used & !marked);
         }
     }
-    // What nothing refers to may belong to what is lost.
+    // An unreferenced block may belong to lost metadata.
     let repair = findings.is_complete().then_some(Repair::Free);
     for extent in &leaked.0 {
         let what = format!("nothing refers to {}", describe_extent(*extent));
@@ -47,7 +47,7 @@ pub(crate) fn compare(
 struct Runs(Vec<Extent>);
 
 impl Runs {
-    /// Adds those of the eight blocks from `first` on whose bits are set.
+    /// Appends the blocks whose bits are set, out of eight from `first` on.
     fn push_bits(&mut self, first: u64, bits: u8) {
         for bit in (0..8).filter(|bit| bits >> bit & 1 == 1) {
             super::references::push_block(&mut self.0, first + bit);

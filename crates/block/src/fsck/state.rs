@@ -1,4 +1,4 @@
-//! The state at the end of the log, put together from checkpoint and log, and checked.
+//! Check of the state at the end of the log, composed of checkpoint and log.
 
 use super::contents::{Contents, ContentsCheck};
 use super::data::DataCheck;
@@ -19,7 +19,7 @@ use crate::space::BlockMap;
 use crate::superblock::{self, Superblock};
 use crate::table::Op;
 
-/// What is looked at, all through a check.
+/// Inputs of all steps of a check.
 struct State<'s, 'a> {
     source: &'s Source<'a>,
     superblock: Superblock,
@@ -27,7 +27,7 @@ struct State<'s, 'a> {
     journal: Journal,
 }
 
-/// What the first walk over all pairs has seen.
+/// Result of the first walk over all pairs.
 struct Seen {
     walked: Walked,
     contents: Contents,
@@ -39,7 +39,7 @@ struct Seen {
     removals: Vec<Op>,
 }
 
-/// Checks all behind the superblock.
+/// Checks everything behind the superblock.
 pub(crate) fn check(
     source: &Source<'_>,
     options: &CheckOptions,
@@ -52,7 +52,7 @@ pub(crate) fn check(
     if let Some(kept) = journal.kept {
         superblock = kept_by(&superblock, kept);
         let slots = superblock::slots(source.blocks(Device::Main), superblock.sequence);
-        // Replaces copies of two versions ago, whatever becomes of them.
+        // A rewrite replaces only copies of two versions ago, which are obsolete.
         rewrites.retain(|(device, block, _)| *device != Device::Main || !slots.contains(block));
         rewrites.extend(slots.map(|slot| (Device::Main, slot, superblock.encode())));
     }
@@ -79,7 +79,8 @@ pub(crate) fn check(
     report.superblock = Some(state.superblock);
 }
 
-/// As a mount would write it that has made durable what the log holds: all of it counts from now on.
+/// Superblock of a mount that has made all batches of the log durable: all of them count from now
+/// on.
 fn kept_by(superblock: &Superblock, kept: Kept) -> Superblock {
     Superblock {
         sequence: superblock.sequence + 1,
@@ -94,17 +95,17 @@ impl State<'_, '_> {
         walk(self.source, &self.superblock, &self.journal.overlay, visit, report)
     }
 
-    /// Once more, when all that is wrong with the tree was told.
+    /// Walks again without reporting damage of the tree.
     fn walk_again(&self, visit: &mut Visit<'_>) {
         self.walk(visit, &mut |_, _| {});
     }
 
-    /// The first walk: checks each pair.
+    /// First walk: checks each pair.
     fn look(&self, deep: bool, findings: &mut Findings) -> Seen {
         let read = |extent| self.source.read(Device::Main, extent);
         let data = deep.then(|| DataCheck::new(&read, &self.journal.waiting));
         let mut check = ContentsCheck::new(&self.superblock, self.has_sound_runs, data, findings);
-        // What is wrong with the tree is told when its pairs have been checked.
+        // Damage of the tree is reported after that of its pairs.
         let mut of_tree = Vec::new();
         let mut note = |kind, what| of_tree.push((kind, what));
         let walked = self.walk(&mut |key, value| check.visit(key, value), &mut note);
@@ -114,14 +115,15 @@ impl State<'_, '_> {
         let is_lost = of_tree.iter().any(|(kind, _): &(FindingKind, _)| kind.is_loss());
         of_tree.into_iter().for_each(|(kind, what)| findings.add(kind, what));
         if is_lost {
-            // What belonged to nothing may belong to what is lost.
+            // A pair without an owner may belong to a lost one.
             findings.withdraw(Repair::Remove);
             removals.clear();
         }
         Seen { walked, contents, max_id, references, stored, owners, conflicts, removals }
     }
 
-    /// What the superblock counts is what its tree has. If not, gives what it has.
+    /// Compares the counters of the superblock with its tree. Returns the right ones if they
+    /// differ.
     fn check_checkpoint_counters(
         &self,
         walked: &Walked,
@@ -144,7 +146,8 @@ impl State<'_, '_> {
         (found != counted).then_some(found)
     }
 
-    /// What the last record counts is what there is. If not, gives what there is.
+    /// Compares the counters of the last record with the contents. Returns the right ones if they
+    /// differ.
     fn check_counters(&self, seen: &Seen, findings: &mut Findings) -> Option<Counters> {
         let counted = self.journal.counters;
         let (max_id, objects) = (seen.max_id, seen.contents.objects);
@@ -162,7 +165,7 @@ impl State<'_, '_> {
         (found != counted).then_some(found)
     }
 
-    /// Pages of the tree are in use, even where no run says so.
+    /// Marks pages of the tree as used, even outside of the metadata space.
     fn mark_pages(&self, seen: &mut Seen) {
         let metadata = &self.superblock.metadata;
         if metadata.device != Device::Main {
@@ -175,7 +178,7 @@ impl State<'_, '_> {
         }
     }
 
-    /// The second walk, if there is anything to look for.
+    /// Second walk, if there is anything to cross-reference.
     fn look_again(
         &self,
         walked: &Walked,
@@ -196,7 +199,7 @@ impl State<'_, '_> {
         look.finish()
     }
 
-    /// The third walk, if anything was found of objects.
+    /// Third walk, if there are findings about objects.
     fn name_objects(&self, owners: &Owners, findings: &mut Findings) {
         let mut naming = Naming::new(findings, owners);
         if naming.is_needed() {

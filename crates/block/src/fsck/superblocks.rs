@@ -1,4 +1,4 @@
-//! The four copies of the superblock, the label of the fast device, and what both say of the devices.
+//! The four copies of the superblock, the label of the fast device, and their geometry.
 
 use super::finding::{FindingKind, Findings, Repair};
 use super::image::{Source, describe_device, describe_extent};
@@ -9,13 +9,13 @@ use crate::superblock::{
 };
 use bytes::Bytes;
 
-/// A block that a repair writes as it was.
+/// A block that a repair writes again.
 pub(crate) type Rewrite = (Device, u64, Bytes);
 
-/// What counts, and what is to be written so that all copies are sound.
+/// The superblock to use, and the writes that make all copies valid.
 pub(crate) struct Chosen {
     pub superblock: Superblock,
-    /// What is lent to the metadata can be.
+    /// Set if the metadata space is valid.
     pub has_sound_runs: bool,
     pub rewrites: Vec<Rewrite>,
 }
@@ -26,7 +26,7 @@ impl Chosen {
     }
 }
 
-/// A place for a copy, and what was found there.
+/// A place of a copy, and the copy found there.
 struct Copy {
     block: u64,
     found: Result<Superblock, String>,
@@ -38,7 +38,7 @@ impl Copy {
     }
 }
 
-/// Looks at all copies; gives nothing if there is no superblock to go by.
+/// Checks all copies; `None` if there is no usable superblock.
 pub(crate) fn choose(
     source: &Source<'_>,
     accept_outdated: bool,
@@ -90,16 +90,16 @@ fn read_copies(source: &Source<'_>, slots: [u64; 4]) -> [Copy; 4] {
     })
 }
 
-/// One copy on its own.
+/// Decodes one copy on its own.
 pub(crate) fn read_copy(block: &[u8]) -> Result<Superblock, SuperblockError> {
     match superblock::choose(&[Some(block)]) {
-        // Alone, it always may be.
+        // A single copy may always be outdated.
         Err(SuperblockError::MaybeOutdated(superblock)) => Ok(*superblock),
         result => result,
     }
 }
 
-/// If it is accepted, it becomes a version of the other parity too.
+/// Accepts an outdated superblock, which then becomes a version of the other parity too.
 fn outdated(
     superblock: Superblock,
     slots: [u64; 4],
@@ -121,15 +121,16 @@ fn outdated(
     Chosen::new(next, rewrites)
 }
 
-/// The places of a version's parity.
+/// Places of the version's parity.
 fn places(slots: [u64; 4], sequence: u64) -> impl Iterator<Item = u64> {
     let is_odd = sequence % 2;
     let by_parity = slots.into_iter().zip([0, 1, 0, 1]);
     by_parity.filter(move |(_, parity)| *parity == is_odd).map(|(block, _)| block)
 }
 
-/// Each copy is the newest version, or the one before, in the places of its parity. One copy of each
-/// may be older: only the other was written before a crash. The next version of that parity replaces it.
+/// Checks that each copy is the newest version or the one before, in the places of its parity. One
+/// copy of each parity may be older, because a crash hit between the two writes; the next version
+/// of that parity replaces it.
 fn check_copies(copies: &[Copy; 4], chosen: &mut Chosen, findings: &mut Findings) {
     let newest = chosen.superblock.clone();
     let is_version =
@@ -161,7 +162,7 @@ fn check_copies(copies: &[Copy; 4], chosen: &mut Chosen, findings: &mut Findings
     }
 }
 
-/// An older version of the parity that the place is for.
+/// Set for an older version of the parity of this place.
 fn is_older(copy: &Copy, newest: &Superblock, expected: u64) -> bool {
     let is_older = |found: &Superblock| {
         found.store == newest.store
@@ -186,7 +187,7 @@ fn fault_of(copy: &Copy, newest: &Superblock, expected: u64) -> Option<String> {
         .then(|| format!("it is version {} instead of {expected}", found.sequence))
 }
 
-/// False if the devices cannot be looked at any further.
+/// False if the devices cannot be checked any further.
 fn check_devices(source: &Source<'_>, chosen: &mut Chosen, findings: &mut Findings) -> bool {
     let superblock = &chosen.superblock;
     let (main, fast) = (source.blocks(Device::Main), source.blocks(Device::Fast));
@@ -198,7 +199,7 @@ fn check_devices(source: &Source<'_>, chosen: &mut Chosen, findings: &mut Findin
         check_label(source, chosen, findings);
     }
     if chosen.superblock.features.has_scattered_metadata() {
-        // That the bitmap cannot be read is told where it is compared with the tree.
+        // An unreadable bitmap is reported where it is compared with the tree.
         let bitmap = read_bitmap(source, &chosen.superblock);
         chosen.superblock.metadata.runs =
             bitmap.map_or_else(|_| Vec::new(), |b| b.runs().collect());
@@ -215,7 +216,7 @@ fn check_label(source: &Source<'_>, chosen: &mut Chosen, findings: &mut Findings
     let fault = match label {
         Ok(Ok(label)) if label == expected => return,
         Ok(Ok(label)) => format!("it is of a device of {} blocks", label.blocks),
-        // A device of another store is nothing to be written to.
+        // A device of another store must not be written to.
         Ok(Err(error @ SuperblockError::OtherStore { .. })) => {
             return findings.add(FindingKind::FastLabel, error.to_string());
         }
@@ -227,12 +228,12 @@ fn check_label(source: &Source<'_>, chosen: &mut Chosen, findings: &mut Findings
     chosen.rewrites.push((Device::Fast, 0, expected.encode()));
 }
 
-/// Only the bitmap of pages names the runs, and it cannot be read.
+/// Set if only the bitmap of pages names the runs, and it is unreadable.
 pub(crate) fn has_lost_runs(superblock: &Superblock) -> bool {
     superblock.features.has_scattered_metadata() && superblock.metadata.runs.is_empty()
 }
 
-/// What is lent to the metadata lies within the space of its device, and nothing is lent twice.
+/// Checks that the metadata space lies within its device's space and that its runs do not overlap.
 fn check_metadata_runs(superblock: &Superblock, findings: &mut Findings) -> bool {
     let before = findings.count();
     let metadata = &superblock.metadata;

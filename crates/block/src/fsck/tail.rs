@@ -1,18 +1,18 @@
-//! Batches at the end of the log of which nobody knows whether they were durable.
+//! Batches at the end of the log that may not have been durable.
 
 use super::image::Source;
 use crate::device::{Device, Extent};
 use crate::log::{Batch, LargeWrite, valid_batches};
 
-/// What became of batches that may not have been durable.
+/// Outcome for batches that may not have been durable.
 pub(crate) struct Tail {
-    /// How many count, if blocks that cannot be read hold what they should.
+    /// Number of batches that count if unreadable blocks have the right content.
     pub valid: usize,
-    /// The first such block on which it depends, and the number of its batch.
+    /// First unreadable block that decides about a batch, and the number of that batch.
     pub unsure: Option<(u64, u64)>,
 }
 
-/// How many of the batches count, by the large data that is there.
+/// Checks data of large writes to find out how many of the batches count.
 pub(crate) fn look(source: &Source<'_>, batches: &[Batch]) -> Tail {
     let (mut missing, mut unreadable) = (Vec::new(), Vec::new());
     for (index, batch) in batches.iter().enumerate() {
@@ -29,7 +29,7 @@ pub(crate) fn look(source: &Source<'_>, batches: &[Batch]) -> Tail {
     Tail { valid, unsure: unsure.map(|(batch, block)| (*block, batches[*batch].seq)) }
 }
 
-/// Blocks that hold something else, and blocks that cannot be read.
+/// Blocks with a wrong checksum, and unreadable blocks.
 fn compare(source: &Source<'_>, write: &LargeWrite) -> (Vec<u64>, Vec<u64>) {
     let extent = Extent::new(write.start, write.crcs.len() as u64);
     if let Ok(bytes) = source.read(Device::Main, extent) {

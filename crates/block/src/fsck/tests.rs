@@ -1,4 +1,4 @@
-//! Sound stores, and each kind of damage.
+//! Checks of sound stores, and of each kind of damage.
 
 pub(crate) mod builder;
 mod devices;
@@ -18,12 +18,12 @@ fn run(memory: &Memory) -> Report {
     check(&mut memory.clone(), &deep())
 }
 
-/// Kinds of findings, each once.
+/// Kinds of findings without duplicates.
 fn kinds(report: &Report) -> Vec<FindingKind> {
     report.counts.keys().copied().collect()
 }
 
-/// The check finds this, and nothing of other kinds; one finding says `text`.
+/// Asserts that a check finds this kind and no other, and that one finding contains `text`.
 #[track_caller]
 fn assert_finds(memory: &Memory, expected: &[FindingKind], text: &str) -> Report {
     let report = run(memory);
@@ -38,7 +38,7 @@ fn assert_finds(memory: &Memory, expected: &[FindingKind], text: &str) -> Report
     report
 }
 
-/// Marks pages that nothing will use.
+/// Marks unused pages as used.
 fn leak_pages(pages: &mut PageSpace) {
     pages.allocate_run(3).expect("there are free pages");
 }

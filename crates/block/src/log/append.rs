@@ -1,4 +1,4 @@
-//! Making batches of records, and keeping count of the ring.
+//! Appending: batches of records, and the free space of the ring.
 
 use super::batch::{FORMAT, HEADER_LEN, Header, batch_blocks};
 use super::{BATCH_BLOCKS_MAX, BATCH_FIELDS_MAX, LogPoint, RECORD_BYTES_MAX, RECORD_SHARE, Record};
@@ -9,14 +9,14 @@ use smallvec::{SmallVec, smallvec};
 use stdx::AlignedBuffer;
 use types::Uuid;
 
-/// The fields' buffer is given back if a batch made it larger than this.
+/// Buffer size for fields that is kept between batches, in bytes.
 const FIELDS_KEPT_MAX: usize = 1 << 20;
 
-/// A batch's fields are put together in pieces of aligned memory of this size: less than what
-/// allocators ask of the kernel anew each time (glibc: from 128 KiB on).
+/// Size of the aligned pieces of a batch's fields in bytes. Allocators request larger ones from the
+/// kernel each time (glibc: from 128 KiB on).
 const PIECE_BYTES: usize = 64 << 10;
 
-/// The end of the log at which records are added.
+/// The end of the log where records are appended.
 #[derive(Debug)]
 pub struct Log {
     area: Extent,
@@ -24,46 +24,47 @@ pub struct Log {
     generation: u64,
     /// Batches before this position are free.
     tail: u64,
-    /// Where the open batch begins.
+    /// Log point where the open batch begins.
     head: LogPoint,
-    /// Room for the header, then the fields of the open batch.
+    /// Space for the header, then the fields of the open batch.
     fields: Vec<u8>,
     records: u32,
-    /// The small data of the open batch, and where it belongs.
+    /// Data of the deferred writes of the open batch, and their places.
     data: Vec<Bytes>,
     homes: Vec<u64>,
 }
 
-/// Whether the open batch can take a record, and what must happen otherwise.
+/// Result of checking a record against the open batch and the ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Room {
     Fits,
-    /// The batch is large enough: seal it first.
+    /// The batch is large enough and must be sealed first.
     BatchFull,
-    /// The ring is full: wait until a checkpoint has trimmed it.
+    /// The ring is full until a checkpoint has trimmed it.
     RingFull,
-    /// It exceeds [`Log::record_bytes_max`].
+    /// The record exceeds [`Log::record_bytes_max`].
     RecordTooLarge,
 }
 
-/// A batch on its way to the device.
+/// A batch to be written to the device.
 #[derive(Debug, Clone)]
 pub struct SealedBatch {
     pub seq: u64,
     pub start: LogPoint,
     pub end: LogPoint,
-    /// Blocks of the log's device and what to write there: two if the batch wraps around.
+    /// Blocks of the log's device and their content; two entries if the batch wraps around.
     pub writes: SmallVec<[(u64, Vec<Bytes>); 2]>,
-    /// The small data, aligned. Each block has memory of its own, for some stay there for long.
+    /// Data of deferred writes, aligned. Each block has memory of its own, because some are kept
+    /// for long.
     pub data: Vec<Bytes>,
-    /// Where each of these blocks belongs.
+    /// Place of each of these blocks.
     pub homes: Vec<u64>,
 }
 
 impl Log {
-    /// A log in `area` whose batches from `tail` on are still needed and which continues at `head`.
-    /// The generation must be greater than that of any batch in it, and durably recorded together
-    /// with `head` before the first batch is written.
+    /// Creates a log in `area` whose batches from `tail` on are still needed, and which continues
+    /// at `head`. The generation must be greater than that of any batch in it, and must be durably
+    /// recorded together with `head` before the first batch is written.
     pub fn new(area: Extent, store: Uuid, generation: u64, tail: LogPoint, head: LogPoint) -> Log {
         assert!(area.count > 0 && tail.position <= head.position);
         assert!(head.position - tail.position <= area.count);
@@ -80,7 +81,7 @@ impl Log {
         }
     }
 
-    /// Where the open batch begins: what a checkpoint takes that freezes before it.
+    /// Log point where the open batch begins, at which a checkpoint can freeze.
     pub fn head(&self) -> LogPoint {
         self.head
     }
@@ -98,7 +99,7 @@ impl Log {
         self.head.position - self.tail
     }
 
-    /// Blocks that the open batch would take now.
+    /// Blocks of the open batch so far.
     pub fn open_blocks(&self) -> u64 {
         if self.is_open() { batch_blocks(self.fields_len(), self.data.len()) } else { 0 }
     }
@@ -107,14 +108,14 @@ impl Log {
         self.capacity() - self.used_blocks() - self.open_blocks()
     }
 
-    /// What [`Record::log_bytes`] may be at most. An engine refuses a transaction whose record could
-    /// become larger before it changes anything.
+    /// Upper bound for [`Record::log_bytes`]. The engine refuses a transaction whose record could
+    /// be larger before it changes anything.
     pub fn record_bytes_max(&self) -> u64 {
         let share = self.capacity() / RECORD_SHARE * BLOCK as u64;
         share.min(RECORD_BYTES_MAX).saturating_sub(HEADER_LEN as u64)
     }
 
-    /// Blocks that the open batch would take with `record` in it.
+    /// Blocks of the open batch with `record` in it.
     pub fn blocks_needed(&self, record: &Record) -> u64 {
         batch_blocks(self.fields_len() + record.encoded_len(), self.data.len() + record.small.len())
     }
@@ -133,8 +134,8 @@ impl Log {
         }
     }
 
-    /// Adds a record, for which there must be [`Room`], and returns the number of its batch. `data`
-    /// holds a block for each of its small writes.
+    /// Appends a record, which [`Log::room`] must have admitted, and returns the number of its
+    /// batch. `data` contains a block for each of its deferred writes.
     pub fn append(&mut self, record: &Record, data: &[Bytes]) -> u64 {
         assert_eq!(data.len(), record.small.len(), "a block for each small write");
         assert!(data.iter().all(|block| block.len() == BLOCK));
@@ -149,13 +150,13 @@ impl Log {
     }
 
     /// Closes the open batch, if anything was appended. `durable_through` is the last batch that is
-    /// known to be durable together with its large data and all before it.
+    /// known to be durable together with its large writes and all batches before it.
     pub fn seal(&mut self, durable_through: u64) -> Option<SealedBatch> {
         self.is_open().then(|| self.close(durable_through))
     }
 
-    /// A batch without records, which only says what is durable; nothing if one is open, which will say
-    /// it, or the ring is full.
+    /// Seals a mark: a batch without records that only says what is durable. `None` if a batch is
+    /// open, which will say the same, or if the ring is full.
     pub fn seal_mark(&mut self, durable_through: u64) -> Option<SealedBatch> {
         let has_room = self.used_blocks() + batch_blocks(0, 0) <= self.capacity();
         (!self.is_open() && has_room).then(|| self.close(durable_through))
@@ -186,8 +187,8 @@ impl Log {
         batch
     }
 
-    /// Frees the batches before `point`, which nothing must need any more: a durable superblock
-    /// says that replay starts there or later.
+    /// Frees the batches before `point`. A durable superblock must say that replay starts there or
+    /// later.
     pub fn trim(&mut self, point: LogPoint) {
         assert!(point.position <= self.head.position, "only what was sealed can be trimmed");
         self.tail = self.tail.max(point.position);
@@ -219,7 +220,7 @@ impl Log {
         header.write(&mut self.fields)
     }
 
-    /// Where the pieces of a batch go, cut at the end of the ring.
+    /// Places of the pieces of a batch, cut at the end of the ring.
     fn place(&self, position: u64, pieces: Vec<Bytes>) -> SmallVec<[(u64, Vec<Bytes>); 2]> {
         let offset = position % self.area.count;
         let length: usize = pieces.iter().map(Bytes::len).sum();

@@ -1,4 +1,4 @@
-//! The header of a batch, and what a replay checks of it.
+//! The header of a batch, and its validation by a replay.
 
 use super::LogPoint;
 use crate::device::BLOCK;
@@ -11,7 +11,7 @@ pub(super) const FORMAT: u32 = 1;
 
 const MAGIC: [u8; 8] = *b"sepiowal";
 const CHECKSUM_AT: usize = 8;
-/// The checksum is over all that follows it, to the end of the fields.
+/// The checksum covers the bytes from here to the end of the fields.
 const CHECKED_FROM: usize = 12;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,18 +20,18 @@ pub(super) struct Header {
     pub format: u32,
     pub store: Uuid,
     pub generation: u64,
-    /// Where it lies; `previous` is the checksum of the batch before.
+    /// Log point of the batch; `previous` is the checksum of the batch before.
     pub start: LogPoint,
     /// All batches up to this one are known to be durable.
     pub durable_through: u64,
-    /// Bytes of the records' fields, behind the header.
+    /// Bytes of the records' fields after the header.
     pub fields_len: u32,
     pub records: u32,
-    /// Blocks of data, behind the fields.
+    /// Blocks of data after the fields.
     pub data_blocks: u32,
 }
 
-/// Why no further batch was found. None of it is an error: this is what a log ends with.
+/// Reason why no further batch was found. None is an error: each log ends with one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Stop {
     #[error("the batches fill the ring")]
@@ -56,7 +56,7 @@ pub enum Stop {
     Data(usize),
 }
 
-/// Blocks of a batch with that much behind its header.
+/// Blocks of a batch with this content after its header.
 pub(super) fn batch_blocks(fields_len: usize, data_blocks: usize) -> u64 {
     ((HEADER_LEN + fields_len).div_ceil(BLOCK) + data_blocks) as u64
 }
@@ -66,7 +66,7 @@ impl Header {
         batch_blocks(self.fields_len as usize, self.data_blocks as usize)
     }
 
-    /// Writes itself over the room that was left at the start of `batch`, which holds all fields,
+    /// Writes the header to the space reserved at the start of `batch`, which contains all fields,
     /// and returns the checksum.
     pub fn write(&self, batch: &mut [u8]) -> u32 {
         let mut w = Writer::with_capacity(HEADER_LEN);
@@ -88,7 +88,8 @@ impl Header {
         checksum
     }
 
-    /// The header in the first block of a batch, if there is one; nothing of it is checked yet.
+    /// Decodes the header in the first block of a batch without validating it; `None` without
+    /// magic.
     pub fn read(block: &[u8]) -> Option<Header> {
         let mut r = Reader::new(block);
         (r.array("magic").ok()? == MAGIC).then_some(())?;
@@ -116,8 +117,8 @@ impl Header {
         })
     }
 
-    /// Whether it is the batch of `store` at `start`, of at least that generation, and ends before
-    /// `limit`.
+    /// Validates that this is the batch of `store` at `start`, of at least this generation, and
+    /// that it ends before `limit`.
     pub fn follows(
         &self,
         store: Uuid,
@@ -146,7 +147,7 @@ impl Header {
         Ok(())
     }
 
-    /// Whether `batch`, header and all fields, has the checksum.
+    /// Set if `batch`, header and all fields, has the right checksum.
     pub fn is_intact(&self, batch: &[u8]) -> bool {
         crc_fast::crc32_iscsi(&batch[CHECKED_FROM..]) == self.checksum
     }

@@ -1,32 +1,33 @@
 //! The write-ahead log: a ring of batches of records.
 //!
-//! A *record* is what one transaction changes, physically. A *batch* holds the records of all
-//! transactions that share a flush: a header and the records' fields, padded to whole blocks, then
-//! the records' small data, a block each. Batches follow each other without gaps and may wrap around
-//! the end of the ring. *Positions* count the blocks that were ever used, so that
-//! `position % blocks of the ring` is the place.
+//! A *record* contains the physical changes of one transaction. A *batch* contains the records of
+//! all transactions that share a flush: a header and the records' fields, padded to whole blocks,
+//! then the data of deferred writes, a block each. Batches follow each other without gaps and may
+//! wrap around the end of the ring. *Positions* count the blocks that were ever used; the place in
+//! the ring is `position % blocks of the ring`.
 //!
-//! [`Log`] makes batches of records and says where to write them; [`Replay`] finds them again.
+//! [`Log`] makes batches of records and returns the writes; [`Replay`] finds the batches again.
 //!
-//! What makes a replay exact:
-//! * A batch is accepted only where its header says that it lies, with the number that follows its
-//!   predecessor's, naming its predecessor's checksum; and only if the header, the fields and each
-//!   block of data have their checksums. Torn batches and those of earlier turns of the ring fail.
-//! * Generations never descend, and each mount has a greater one. Where a mount replaced a batch
-//!   that a crash had torn, what the crash had left behind that batch is therefore never taken for a
-//!   successor of the replacement, not even if their checksums are equal.
-//! * A mount records where its replay ended, and its generation, before it appends
+//! Reasons why a replay is exact:
+//! * A batch is accepted only at the position in its header, with the number after its
+//!   predecessor's and with its predecessor's checksum; and only if the header, the fields and each
+//!   block of data have the right checksums. Torn batches and those of earlier turns of the ring
+//!   fail.
+//! * Generations never descend, and each mount has a greater one. If a mount replaced a torn batch,
+//!   the batches that a crash left behind it are therefore never accepted as successors of the
+//!   replacement, not even if the checksums are equal.
+//! * A mount records the end of its replay, and its generation, before it appends
 //!   ([`Replay::new`]'s `resumed`). From there on only batches of that generation or a later one
-//!   count: what a replay once left out stays out, whatever a later one could read.
-//! * Batches before that place were durable then. If they are not found again the log is damaged,
-//!   which is told apart from its end.
+//!   count: a batch that one replay has dropped stays dropped.
+//! * Batches before that point were durable then. If they are not found again, the log is damaged,
+//!   which is distinguished from its end.
 //!
-//! For that an engine, when it mounts, replays; ends the log before the first batch in doubt whose
-//! large data is missing; flushes its devices; writes a superblock with the next generation and this
-//! end as `resumed`; flushes again; and only then appends.
+//! Therefore a mount replays; ends the log before the first batch in doubt whose large writes are
+//! missing; flushes its devices; writes a superblock with the next generation and this end as
+//! `resumed`; flushes again; and only then appends.
 //!
-//! The log does not know what a record means, when a device has flushed, nor what its large data
-//! holds: the engine compares that with its checksums if [`Batch::durable`] is not set.
+//! The log knows neither the meaning of a record, nor when a device was flushed, nor the data of
+//! large writes: the engine verifies the latter if [`Batch::durable`] is not set.
 
 mod append;
 mod batch;
@@ -46,35 +47,35 @@ pub use tail::valid_batches;
 
 use codec::{Decode, Encode, Reader, Writer};
 
-/// An open batch with as many blocks of data is sealed before it takes another record.
+/// An open batch with this number of blocks of data is sealed before it takes another record.
 pub const BATCH_BLOCKS_MAX: usize = 1024;
 
-/// Likewise for the bytes of its records' fields.
+/// The same for the bytes of its records' fields.
 pub const BATCH_FIELDS_MAX: usize = 4 << 20;
 
-/// A record takes at most this share of the ring, so that the log goes on while a checkpoint frees
-/// what lies behind.
+/// A record takes at most this share of the ring, so that the log continues while a checkpoint
+/// trims it.
 pub const RECORD_SHARE: u64 = 4;
 
-/// What a record takes at most, however large the ring is: a replay holds all of it in memory.
+/// Bytes of a record at most, however large the ring is: a replay keeps all of it in memory.
 pub const RECORD_BYTES_MAX: u64 = 128 << 20;
 
-/// No log gets as far; refusing more keeps sums of positions within their type.
+/// No log reaches this position; the bound keeps sums of positions within their type.
 const POINT_MAX: u64 = 1 << 62;
 
-/// Where a batch begins, and what must be found there.
+/// Where a batch begins, and how its header is validated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LogPoint {
-    /// Blocks since the log began.
+    /// Blocks since the beginning of the log.
     pub position: u64,
-    /// The number of the batch.
+    /// Number of the batch.
     pub seq: u64,
-    /// The checksum of the batch before.
+    /// Checksum of the batch before.
     pub previous: u32,
 }
 
 impl LogPoint {
-    /// Of a new log. Batches count from one, so that nought may stand for none.
+    /// Beginning of a new log. Batches are numbered from one; zero means none.
     pub const BEGINNING: LogPoint = LogPoint { position: 0, seq: 1, previous: 0 };
 }
 

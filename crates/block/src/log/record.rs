@@ -1,4 +1,4 @@
-//! What one transaction changes, and its bytes in a batch.
+//! The changes of one transaction, and their encoding in a batch.
 
 use crate::device::{BLOCK, Extent};
 use crate::table::Op;
@@ -10,31 +10,31 @@ const OP_PUT: u8 = 1;
 const OP_DELETE: u8 = 2;
 const OP_DELETE_RANGE: u8 = 3;
 
-/// Counters, and the lengths of five lists.
+/// Length of the counters and of the lengths of five lists.
 const FIXED_LEN: usize = Counters::LEN + 5 * 4;
 const EXTENT_LEN: usize = 16;
 const SMALL_LEN: usize = 12;
 const LARGE_LEN: usize = 12;
 
-/// One transaction's changes, as physical as they can be: replaying it computes nothing and may be
-/// repeated. Building one in a value that is used again (see [`Record::clear`]) costs no allocation.
+/// Physical changes of one transaction: replay computes nothing and may be repeated. A value that
+/// is used again (see [`Record::clear`]) costs no allocation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Record {
-    /// As they are afterwards.
+    /// Counters after the transaction.
     pub counters: Counters,
     pub ops: Vec<Op>,
     pub taken: SmallVec<[Extent; 2]>,
     pub freed: SmallVec<[Extent; 2]>,
-    /// Data that travels in the batch, in this order.
+    /// Deferred writes, whose data is in the batch in this order.
     pub small: SmallVec<[SmallWrite; 4]>,
-    /// Data that is written to its place at the same time.
+    /// Large writes, whose data is written to its place at the same time.
     pub large: SmallVec<[LargeWrite; 1]>,
 }
 
-/// What the store counts.
+/// Counters of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
-    /// The next id of a collection, an object or a shared extent.
+    /// Next id of a collection, an object or a shared extent.
     pub next_id: u64,
     pub objects: u64,
     /// Bytes of objects' data, as clients see it.
@@ -43,15 +43,15 @@ pub struct Counters {
     pub omap_bytes: u64,
 }
 
-/// A block of data in the batch.
+/// A deferred write: one block of data in the batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SmallWrite {
-    /// Its home.
+    /// Place of the block.
     pub block: u64,
     pub crc: u32,
 }
 
-/// A run of blocks written past the log.
+/// A large write: a run of blocks beside the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LargeWrite {
     pub start: u64,
@@ -60,7 +60,7 @@ pub struct LargeWrite {
 }
 
 impl Record {
-    /// Empties it, and keeps its memory.
+    /// Empties the record and keeps its memory.
     pub fn clear(&mut self) {
         self.ops.clear();
         self.taken.clear();
@@ -69,7 +69,7 @@ impl Record {
         self.large.clear();
     }
 
-    /// Bytes of its fields in the log.
+    /// Bytes of the fields in the log.
     pub fn encoded_len(&self) -> usize {
         let ops: usize = self.ops.iter().map(op_len).sum();
         let large: usize = self.large.iter().map(|write| LARGE_LEN + 4 * write.crcs.len()).sum();
@@ -77,7 +77,7 @@ impl Record {
         FIXED_LEN + ops + extents + SMALL_LEN * self.small.len() + large
     }
 
-    /// What it adds to a batch: fields, and data in whole blocks.
+    /// Bytes that the record adds to a batch: fields, and data in whole blocks.
     pub fn log_bytes(&self) -> u64 {
         (self.encoded_len() + self.small.len() * BLOCK) as u64
     }
@@ -166,7 +166,7 @@ fn encode_op(w: &mut Writer, op: &Op) {
     }
 }
 
-/// Copies keys and values: they live on in memory for long, and must not keep what lay around them.
+/// Copies keys and values, which stay in memory for long and must not keep the buffer alive.
 fn decode_op(r: &mut Reader<'_>) -> codec::Result<Op> {
     let at = *r;
     let kind = r.u8("kind of change")?;
@@ -213,7 +213,7 @@ pub(crate) fn encode_extent(w: &mut Writer, extent: &Extent) {
     w.u64(extent.count);
 }
 
-/// An extent whose end can be computed.
+/// Decodes an extent whose end does not overflow.
 pub(crate) fn decode_extent(r: &mut Reader<'_>) -> codec::Result<Extent> {
     let at = *r;
     let extent = Extent::new(r.u64("start of an extent")?, r.u64("length of an extent")?);

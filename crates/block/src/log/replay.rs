@@ -1,4 +1,4 @@
-//! Finding the batches of a log again.
+//! Replay: finding the batches of a log again.
 
 use super::batch::{FORMAT, HEADER_LEN, Header, Stop, batch_blocks};
 use super::window::{Missing, Window};
@@ -10,29 +10,29 @@ use std::collections::VecDeque;
 use thiserror::Error;
 use types::Uuid;
 
-/// Reads the log from a point on. Its driver calls [`Replay::poll`] until there is nothing, then
-/// [`Replay::next_read`] until there is nothing, and answers these reads in any order with
+/// Reads the log from a point on. The driver calls [`Replay::poll`] until it returns nothing, then
+/// [`Replay::next_read`] until it returns nothing, and completes these reads in any order by
 /// [`Replay::supply`] or [`Replay::supply_failed`]; then it polls again.
 #[derive(Debug)]
 pub struct Replay {
     store: Uuid,
     window: Window,
-    /// Where the next batch must lie.
+    /// Log point of the next batch.
     at: LogPoint,
     resumed: LogPoint,
-    /// Of the mount that resumed there.
+    /// Generation of the mount that resumed there.
     resumed_generation: u64,
-    /// Of the last batch; nought before the first.
+    /// Generation of the last batch; zero before the first.
     generation: u64,
     durable_through: u64,
-    /// Batches that were found, and not known to be durable when they were.
+    /// Batches that were found and are not yet known to be durable.
     found: VecDeque<Batch>,
     last: Last,
-    /// Where the log ends, unless something behind it tells otherwise.
+    /// End of the log, unless a batch behind it proves otherwise.
     end: Option<Replayed>,
-    /// How far was looked behind the end; nought before it was found.
+    /// Blocks that were searched behind the end; zero before it was found.
     beyond: u64,
-    /// Attempts at reading what should be the next batch and did not give it.
+    /// Failed attempts to read the next batch.
     attempts: u32,
 }
 
@@ -47,17 +47,17 @@ enum Last {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Replayed {
     Batch(Batch),
-    /// This is where the log continues. The next mount's generation must be greater than this one.
+    /// The log continues here. The generation of the next mount must be greater than this one.
     End {
         point: LogPoint,
         generation: u64,
         stop: Stop,
     },
-    /// A block of the log that may hold acknowledged batches cannot be read.
+    /// A block of the log that may contain acknowledged batches is unreadable.
     Unreadable {
         block: u64,
     },
-    /// Batches that were durable are not there any more.
+    /// Durable batches are missing.
     Damaged {
         block: u64,
         damage: Damage,
@@ -71,15 +71,15 @@ pub struct Batch {
     pub start: LogPoint,
     pub end: LogPoint,
     pub generation: u64,
-    /// It was flushed together with its large data. Otherwise, and only behind all that are durable,
-    /// it may be that nothing of it was acknowledged and its large data is missing; if so, the log
-    /// ends at `start`, whatever follows.
+    /// Set if the batch was flushed together with its large writes. Otherwise, and only behind all
+    /// durable batches, it may be that none of it was acknowledged and that data of its large
+    /// writes is missing; if so, the log ends at `start`, whatever follows.
     pub durable: bool,
-    /// The records, each with its small data: slices of what was read.
+    /// The records, each with the data of its deferred writes as slices of the read buffer.
     pub records: Vec<(Record, Vec<Bytes>)>,
 }
 
-/// Why the log cannot be what was written and flushed.
+/// Reason why the log cannot be the one that was written and flushed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Damage {
     #[error("batches up to {durable} are durable, but {missing} is not found: {stop}")]
@@ -92,24 +92,25 @@ pub enum Damage {
     Fields { seq: u64, error: DecodeError },
 }
 
-/// What keeps the next batch from being given out.
+/// Reason why the next batch is not returned.
 enum Obstacle {
     NotYet,
     Final(Replayed),
 }
 
-/// What is looked at next was not read yet.
+/// The block to be examined next was not read yet.
 struct NotRead;
 
-/// How far is looked for batches behind one that is not intact: 16 MiB. More are hardly on their way at
-/// the same time.
+/// Blocks that are searched for batches behind one that is not intact: 16 MiB. More are hardly in
+/// flight at the same time.
 const BEYOND_BLOCKS: u64 = 4096;
-/// Attempts at reading a batch: a bit that was wrong on its way from the device is no end of the log.
+/// Attempts to read a batch: a bit that was flipped on the way from the device is no end of the
+/// log.
 const ATTEMPTS_MAX: u32 = 3;
 
 impl Replay {
-    /// Replays the log of `store` from `from` on. The mount before had the given generation and
-    /// appended from `resumed` on; if that lies before `from`, all that is there was written by it.
+    /// Replays the log of `store` from `from` on. The previous mount had the given generation and
+    /// appended from `resumed` on; if that lies before `from`, it wrote all batches from `from` on.
     pub fn new(
         area: Extent,
         store: Uuid,
@@ -135,7 +136,7 @@ impl Replay {
         }
     }
 
-    /// The next blocks to read: first and number, at most 1 MiB, a few at the same time.
+    /// Next read to submit: first block and number of blocks, at most 1 MiB, a few in flight.
     pub fn next_read(&mut self) -> Option<(u64, u64)> {
         match self.last {
             Last::Unknown => {
@@ -150,7 +151,7 @@ impl Replay {
         }
     }
 
-    /// Answers a read of the blocks from `block` on. Once the end was found, this has no effect.
+    /// Completes a read of the blocks from `block` on. Has no effect once the end was found.
     pub fn supply(&mut self, block: u64, bytes: Bytes) {
         self.window.supply(block, bytes);
     }
@@ -159,7 +160,7 @@ impl Replay {
         self.window.supply_failed(block);
     }
 
-    /// The next batch or how the log ends, which is told once; nothing if reads are to be made first.
+    /// Returns the next batch, or once the end of the log; `None` if reads must be completed first.
     pub fn poll(&mut self) -> Option<Replayed> {
         loop {
             let is_known = !matches!(self.last, Last::Unknown);
@@ -196,7 +197,7 @@ impl Replay {
         }
     }
 
-    /// What is not the next batch is read anew, a few times, before that is believed.
+    /// Requests another read of a block that is not the next batch, up to [`ATTEMPTS_MAX`].
     fn reads_again(&mut self, end: &Replayed) -> bool {
         let may_be_misread = matches!(
             end,
@@ -212,8 +213,9 @@ impl Replay {
         is_again
     }
 
-    /// A batch that is not intact is the end, unless one behind it says that it was durable: then the
-    /// log is damaged, and what it lost may have been acknowledged.
+    /// Searches behind a batch that is not intact for one that says that it was durable. If there
+    /// is one the log is damaged, and acknowledged commits may be lost; otherwise the log ends
+    /// here.
     fn look_beyond(&mut self, end: &Replayed) -> Result<Option<Replayed>, NotRead> {
         if !matches!(end, Replayed::End { .. }) {
             return Ok(None);
@@ -239,25 +241,26 @@ impl Replay {
         Ok(None)
     }
 
-    /// What a later batch of this log at `position` says to be durable, if that includes the one that
-    /// is missing.
+    /// The number up to which a later batch of this log at `position` says that batches are
+    /// durable, if that includes the missing one.
     fn durable_by(&self, block: &[u8], position: u64) -> Option<u64> {
         let header = Header::read(block)?;
         let is_ours = header.store == self.store && header.start.position == position;
         let is_later = header.start.seq > self.at.seq && header.durable_through >= self.at.seq;
-        // Older ones belong to what a mount has left out.
+        // Older ones belong to batches that a mount has dropped.
         let is_old = header.generation < self.generation_least();
         (is_ours && is_later && !is_old && header.durable_through < header.start.seq)
             .then_some(header.durable_through)
     }
 
-    /// No batch from here on is of an older generation.
+    /// No batch from here on has an older generation.
     fn generation_least(&self) -> u64 {
         let least = if self.at.seq >= self.resumed.seq { self.resumed_generation } else { 0 };
         least.max(self.generation)
     }
 
-    /// Batches wait here until they are known to be durable, or no other follows that could tell.
+    /// Batches wait here until they are known to be durable, or until no further batch follows that
+    /// could say so.
     fn next_found(&mut self, is_last_known: bool) -> Option<Batch> {
         let durable = self.found.front()?.seq <= self.durable_through;
         if !durable && !is_last_known {
@@ -289,8 +292,8 @@ impl Replay {
         Ok(Batch { seq: start.seq, start, end, generation, durable: false, records })
     }
 
-    /// Which batches are durable now that this one is known to be intact: those it says are, and all
-    /// before the first of a mount, for a mount flushes what it has replayed before it appends.
+    /// Derives from an intact header which batches are durable: those that it names, and all before
+    /// the first batch of a mount, because a mount flushes what it has replayed before it appends.
     fn learn(&mut self, header: &Header) {
         let before = header.start.seq - 1;
         let is_new_mount = header.generation > self.generation;
@@ -299,7 +302,7 @@ impl Replay {
         self.generation = header.generation;
     }
 
-    /// The header at `at`, if it belongs there.
+    /// Validated header of the batch at `at`.
     fn header(&self) -> Result<Header, Obstacle> {
         if self.at.position >= self.window.limit() {
             return Err(self.ends(Stop::RingFull));
@@ -312,12 +315,12 @@ impl Replay {
         Ok(header)
     }
 
-    /// Blocks of the batch at `at`, by its header.
+    /// Blocks of the batch at `at` by its header.
     fn blocks_announced(&self) -> u64 {
         self.header().map_or(1, |header| header.blocks())
     }
 
-    /// The records of a batch whose blocks have all been read.
+    /// Records of a batch whose blocks have all been read.
     fn records(&self, header: &Header) -> Result<Vec<(Record, Vec<Bytes>)>, Obstacle> {
         let seq = header.start.seq;
         let length = HEADER_LEN + header.fields_len as usize;
@@ -348,7 +351,7 @@ impl Replay {
         with_data.collect()
     }
 
-    /// The log ends at `at`, unless more of it was durable.
+    /// Ends the log at `at`, unless more of it was durable.
     fn ends(&self, stop: Stop) -> Obstacle {
         let (missing, durable) = (self.at.seq, self.durable_through);
         if missing <= durable {
@@ -384,8 +387,8 @@ fn decode_records(header: &Header, fields: &[u8]) -> codec::Result<Vec<Record>> 
     Ok(records)
 }
 
-/// Whether a block has its checksum. Nought and one are the same here, as elsewhere in the store a
-/// checksum of nought stands for a hole and a real one is kept as one.
+/// Set if the block has this checksum. Zero and one are equivalent, because a checksum of zero
+/// denotes a hole and a real zero is stored as one.
 fn is_intact(block: &[u8], crc: u32) -> bool {
     debug_assert_eq!(block.len(), BLOCK);
     crc_fast::crc32_iscsi(block).max(1) == crc.max(1)

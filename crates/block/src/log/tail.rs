@@ -1,14 +1,14 @@
-//! Batches at the end of the log of which nobody knows whether they were durable: they count if their
-//! large data is there.
+//! Batches at the end of the log that may not have been durable: they count if the data of their
+//! large writes is there.
 
 use super::{Batch, LargeWrite};
 use crate::checksum::crc32c;
 use crate::device::{BLOCK, Extent};
 
-/// How many of the batches count, when `missing` are those blocks of large data, by batch, that do not
-/// have their checksums. That is excused where the same or a later batch that counts gave the block
-/// back or overwrote it with small data. Once that one was durable, its data may have gone there, or
-/// something else altogether; and before, neither had.
+/// Number of batches that count if the blocks of large writes in `missing` (batch, block) have
+/// wrong checksums. A wrong checksum is excused where the same or a later batch that counts freed
+/// the block or overwrote it by a deferred write: once that batch was durable, the block may have
+/// been written or reused, and not before.
 pub fn valid_batches(batches: &[Batch], missing: &[(usize, u64)]) -> usize {
     let is_excused = |batch: usize, block: u64, end: usize| {
         batches[batch..end].iter().any(|later| later.supersedes(block))
@@ -21,7 +21,7 @@ pub fn valid_batches(batches: &[Batch], missing: &[(usize, u64)]) -> usize {
 }
 
 impl LargeWrite {
-    /// Its blocks that do not have their checksums in `bytes`, which were read from its place.
+    /// Blocks of the write with wrong checksums in `bytes`, which were read from its place.
     pub fn missing_in<'a>(&'a self, bytes: &'a [u8]) -> impl Iterator<Item = u64> + 'a {
         let is_there = move |index: usize, crc: u32| {
             bytes.get(index * BLOCK..(index + 1) * BLOCK).map(crc32c) == Some(crc)

@@ -1,4 +1,4 @@
-//! The log on a ring in memory.
+//! Tests of the log on a ring in memory.
 
 mod model;
 mod ring;
@@ -95,7 +95,7 @@ fn a_point_round_trips_and_absurd_ones_are_refused() {
     }
 }
 
-/// A record with that many blocks of data, and about that many bytes of fields.
+/// A record with this number of blocks of data, and about this many bytes of fields.
 fn filled(prng: &mut Prng, blocks: usize, fields: usize) -> (Record, Vec<Bytes>) {
     let mut record = Record::default();
     record.counters.next_id = prng.next_u64();
@@ -116,7 +116,7 @@ fn random_bytes(prng: &mut Prng, length: usize) -> Bytes {
 }
 
 /// A ring with batches of one record each, of these numbers of blocks, all durable; each says that
-/// the one before is.
+/// the one before is durable.
 fn written(blocks: &[usize]) -> (Ring, Log, Vec<Content>) {
     let (mut ring, mut prng) = (Ring::new(AREA), Prng::new(1));
     let mut log = Log::new(AREA, STORE, 1, LogPoint::BEGINNING, LogPoint::BEGINNING);
@@ -227,7 +227,7 @@ fn whatever_is_flipped_replay_gives_a_prefix() {
         let block = AREA.start + (at / BLOCK) as u64;
         ring.flip(block, at % BLOCK, (at % 8) as u32);
         let (batches, last) = replay(&ring);
-        // The second batch tells that the first was durable.
+        // The second batch says that the first was durable.
         let is_told = batches.is_empty() && matches!(last, Replayed::Damaged { .. });
         assert!(is_told || matches!(last, Replayed::End { .. }));
         for (batch, content) in batches.iter().zip(&contents) {
@@ -251,14 +251,14 @@ fn every_bit_of_a_header_counts() {
 
 #[test]
 fn a_lost_block_ends_the_log_before_its_batch() {
-    // Blocks: a batch in 0 and 1, one in 2 to 4, one in 5 and 6.
+    // Blocks 0 and 1 hold the first batch, 2 to 4 the second, 5 and 6 the third.
     for (lost, complete) in [(0, 0), (1, 0), (2, 1), (3, 1), (4, 1), (5, 2), (6, 2)] {
         let (mut ring, _, _) = written(&[1, 2, 1]);
         ring.put(AREA.start + lost, Bytes::from(vec![0; BLOCK]));
         let (batches, last) = replay(&ring);
         assert_eq!(batches.len(), complete);
         let end = batches.last().map_or(LogPoint::BEGINNING, |batch| batch.end);
-        // A batch behind the one that is lost tells that it was durable.
+        // A batch behind the lost one says that it was durable.
         match complete {
             2 => assert!(matches!(last, Replayed::End { point, .. } if point == end)),
             _ => assert!(matches!(last, Replayed::Damaged { .. })),
@@ -408,7 +408,7 @@ fn a_wrong_bit_in_a_batch_is_read_again() {
 fn what_a_mount_has_left_out_says_nothing_of_what_follows() {
     let (mut ring, _, _) = written(&[1, 2, 1]);
     let (batches, _) = replay(&ring);
-    // The second batch lacked its large data, and what the next mount wrote in its place is torn.
+    // The second batch lacked its large writes, and its replacement by the next mount is torn.
     let resumed = batches[1].start;
     ring.flip(AREA.start + 2, 3, 1);
     let again = Replay::new(AREA, STORE, LogPoint::BEGINNING, resumed, 2);

@@ -1,4 +1,4 @@
-//! Reading ahead in the ring: which chunks to ask for, and what they brought.
+//! Read-ahead in the ring: chunks in flight and their content.
 
 use crate::device::{BLOCK, Extent};
 use bytes::{Bytes, BytesMut};
@@ -6,18 +6,18 @@ use std::collections::VecDeque;
 
 /// Blocks of one read.
 pub(super) const CHUNK_BLOCKS: u64 = 256;
-/// Reads under way at the same time.
+/// Number of reads in flight.
 pub(super) const READS_MAX: usize = 4;
-/// How far reads go beyond the batch that is looked for, unless that is longer.
+/// Distance of reads beyond the batch that is searched for, unless the batch is longer.
 const AHEAD_BLOCKS: u64 = CHUNK_BLOCKS * READS_MAX as u64;
 
-/// The part of the ring that was asked for and is still of interest, in order.
+/// The part of the ring that was requested and is still needed, in order.
 #[derive(Debug)]
 pub(super) struct Window {
     area: Extent,
-    /// Where the ring would be read for the second time.
+    /// Position where the ring would be read for the second time.
     limit: u64,
-    /// Chunks follow each other without gaps, up to `end`.
+    /// Adjacent chunks up to `end`.
     chunks: VecDeque<Chunk>,
     end: u64,
     reads: usize,
@@ -35,11 +35,11 @@ enum ChunkState {
     Wanted,
     Asked,
     Here(Bytes),
-    /// A single block that cannot be read.
+    /// A single unreadable block.
     Unreadable,
 }
 
-/// Some of the blocks that were asked of the window.
+/// Reason why blocks of the window cannot be returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missing {
     NotYet,
@@ -56,7 +56,8 @@ impl Window {
         self.limit
     }
 
-    /// The next run of blocks to read for a batch at `position` that has `blocks` as far as is known.
+    /// Next run of blocks to read for a batch at `position` with `blocks` blocks as far as is
+    /// known.
     pub fn next_read(&mut self, position: u64, blocks: u64) -> Option<(u64, u64)> {
         if self.reads == READS_MAX {
             return None;
@@ -74,7 +75,7 @@ impl Window {
         Some((self.block(position), blocks))
     }
 
-    /// Takes a chunk up to the end of the ring and returns its index.
+    /// Adds a chunk that ends at the end of the ring at the latest, and returns its index.
     fn extend(&mut self) -> usize {
         let to_end = self.area.count - self.end % self.area.count;
         let blocks = CHUNK_BLOCKS.min(to_end).min(self.limit - self.end);
@@ -90,8 +91,8 @@ impl Window {
         chunk.state = ChunkState::Here(bytes);
     }
 
-    /// Reads block for block what failed as a chunk, so that a bad block behind the end of the log
-    /// does no harm.
+    /// Repeats a failed chunk block by block, so that a bad block behind the end of the log does no
+    /// harm.
     pub fn supply_failed(&mut self, block: u64) {
         let Some(index) = self.asked(block) else { return };
         let Chunk { position, blocks, .. } = self.chunks[index];
@@ -106,7 +107,7 @@ impl Window {
         self.chunks.append(&mut behind);
     }
 
-    /// What was read of these blocks is not believed.
+    /// Drops the content of these blocks, so that they are read again.
     pub fn read_again(&mut self, position: u64, blocks: u64) {
         let end = position.saturating_add(blocks);
         for chunk in &mut self.chunks {
@@ -117,7 +118,7 @@ impl Window {
         }
     }
 
-    /// The chunk whose read was under way and is answered now.
+    /// The chunk whose read completes now.
     fn asked(&mut self, block: u64) -> Option<usize> {
         let index = self.chunks.iter().position(|chunk| {
             matches!(chunk.state, ChunkState::Asked) && self.block(chunk.position) == block
@@ -126,12 +127,12 @@ impl Window {
         index
     }
 
-    /// The block of the device at a position.
+    /// Block of the device at a position.
     pub fn block(&self, position: u64) -> u64 {
         self.area.start + position % self.area.count
     }
 
-    /// Drops what lies before `position`.
+    /// Drops the chunks before `position`.
     pub fn forget(&mut self, position: u64) {
         let is_past = |chunk: &Chunk| chunk.position + chunk.blocks <= position;
         while self.chunks.front().is_some_and(is_past) {
@@ -139,19 +140,19 @@ impl Window {
         }
     }
 
-    /// Whether reads of all these blocks have been answered.
+    /// Set if reads of all these blocks have completed.
     pub fn is_settled(&self, position: u64, blocks: u64) -> bool {
         let end = position + blocks;
         let is_open = |chunk: &Chunk| matches!(chunk.state, ChunkState::Wanted | ChunkState::Asked);
         self.end >= end && !self.chunks_of(position, blocks).any(is_open)
     }
 
-    /// One block, as a slice of what was read.
+    /// One block, as a slice of the read buffer.
     pub fn get(&self, position: u64) -> Result<Bytes, Missing> {
         self.piece(position, 1)
     }
 
-    /// Blocks in a row, copied if they were not read in one piece.
+    /// Adjacent blocks, copied if they were not read in one piece.
     pub fn get_all(&self, position: u64, blocks: u64) -> Result<Bytes, Missing> {
         let piece = self.piece(position, blocks)?;
         if piece.len() as u64 == blocks * BLOCK as u64 {
@@ -168,7 +169,7 @@ impl Window {
         Ok(all.freeze())
     }
 
-    /// As many of these blocks as lie in one chunk.
+    /// Those of the blocks that lie in the same chunk as the first.
     fn piece(&self, position: u64, blocks: u64) -> Result<Bytes, Missing> {
         let Some(chunk) = self.chunks_of(position, 1).next() else { return Err(Missing::NotYet) };
         let bytes = match &chunk.state {
@@ -183,7 +184,7 @@ impl Window {
         Ok(bytes.slice(skipped as usize * BLOCK..(skipped + blocks) as usize * BLOCK))
     }
 
-    /// The chunks that hold any of these blocks.
+    /// Chunks that contain any of these blocks.
     fn chunks_of(&self, position: u64, blocks: u64) -> impl Iterator<Item = &Chunk> {
         let first = self.chunks.partition_point(|chunk| chunk.position + chunk.blocks <= position);
         self.chunks.range(first..).take_while(move |chunk| chunk.position < position + blocks)

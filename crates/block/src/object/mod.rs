@@ -1,14 +1,15 @@
-//! Where an object's data lies: its onode, the shards of its block map, and what clones share.
+//! Object metadata: onodes, extent segments, and reference counts of shared blocks.
 //!
-//! An object's data is cut into blocks, and every [`SHARD_BLOCKS`] of them have one [`Shard`]: for each
-//! mapped block its place on the device and its checksum. Up to [`INLINE_SIZE_MAX`] the only shard is
-//! kept in the [`Onode`] itself, so that a small object is one pair of the tree. Runs that a clone
-//! refers to as well carry a shared id, under which [`SharedExtents`] counts who refers to what.
+//! An object's data is divided into blocks, and each [`SEGMENT_BLOCKS`] of them have one
+//! [`ExtentSegment`]: for each mapped block its place on the device and its checksum. Up to
+//! [`INLINE_SIZE_MAX`] the only segment is stored in the [`Onode`], so that a small object is one
+//! pair of the tree. Runs that a clone refers to as well carry a shared id, under which
+//! [`SharedExtents`] counts references.
 //!
-//! All of it is pure: values, their changes, and their bytes. Nothing here knows the tree, the
-//! allocator or a device. What was replaced or freed is returned to the caller, who gives it back.
+//! These are pure values: no tree, allocator or device is known here. Replaced or freed extents are
+//! returned to the caller.
 //!
-//! Decoding is strict: there is one encoding of each value, and everything else is an error.
+//! Decoding is strict: each value has one encoding, and everything else is an error.
 
 mod onode;
 mod run;
@@ -25,26 +26,26 @@ pub use shared::{Counted, SharedError, SharedExtents};
 use crate::device::BLOCK;
 use std::ops::Range;
 
-/// Blocks of an object that one shard maps.
+/// Blocks of an object that one extent segment maps.
 pub const SHARD_BLOCKS: u64 = 64;
 
-/// Bytes of an object that one shard maps.
+/// Bytes of an object that one extent segment maps.
 pub const SHARD_SIZE: u64 = SHARD_BLOCKS * BLOCK as u64;
 
-/// Objects up to this size keep their shard in the onode.
+/// Objects up to this size in bytes keep their extent segment in the onode.
 pub const INLINE_SIZE_MAX: u64 = 64 << 10;
 
-/// Blocks that an inline shard may map.
+/// Blocks that an inline extent segment may map.
 pub const INLINE_BLOCKS: u64 = INLINE_SIZE_MAX / BLOCK as u64;
 
-/// The largest object: shards are numbered with 32 bits.
+/// Maximum size of an object in bytes: extent segments have 32-bit numbers.
 pub const OBJECT_SIZE_MAX: u64 = SHARD_SIZE << 32;
 
-/// Behind the last block that a device can have: byte addresses have 64 bits.
+/// First block beyond any device: byte addresses have 64 bits.
 pub const PHYSICAL_END: u64 = 1 << (64 - BLOCK.trailing_zeros());
 
-/// Cuts a range of an object's blocks at the borders of its shards: the shard's index, and the blocks
-/// within it.
+/// Cuts a range of an object's blocks at the borders of extent segments: index of the segment, and
+/// blocks within it.
 pub fn by_shard(blocks: Range<u64>) -> impl Iterator<Item = (u32, Range<u64>)> {
     assert!(blocks.end <= OBJECT_SIZE_MAX / BLOCK as u64, "blocks {blocks:?}");
     let first = blocks.start / SHARD_BLOCKS;

@@ -1,4 +1,4 @@
-//! What is known of an object besides its data: the value of an `O` pair.
+//! Metadata of an object: the value of an `O` pair.
 
 use super::shard::Shard;
 use super::varint::{self, VARINT_LEN_MAX};
@@ -13,19 +13,20 @@ const HAS_OMAP: u8 = 1;
 const IS_INLINE: u8 = 2;
 const FLAGS: u8 = HAS_OMAP | IS_INLINE;
 
-/// Version, flags, id, size, number of attributes.
+/// Maximum length of version, flags, id, size and number of attributes.
 const HEAD_LEN_MAX: usize = 2 + 3 * VARINT_LEN_MAX;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Onode {
-    /// Names this life of the object: shards and omap keys are found by it. Never used again.
+    /// Identifies this life of the object in keys of extent segments and omap pairs. Never used
+    /// again.
     pub id: u64,
     pub size: u64,
     pub attrs: BTreeMap<Bytes, Bytes>,
-    /// Whether there may be omap keys or a header; if not, there is nothing to look for.
+    /// Set if there may be omap keys or a header.
     pub has_omap: bool,
-    /// The only shard, if it is kept here. `None` means that shards are pairs of their own. Boxed, for
-    /// onodes are moved, and this is most of one.
+    /// The only extent segment if it is stored inline; `None` if segments are pairs of their own.
+    /// Boxed, because onodes are moved and this is most of one.
     pub inline: Option<Box<Shard>>,
 }
 
@@ -35,19 +36,19 @@ impl Onode {
         Onode { id, inline: Some(Box::default()), ..Onode::default() }
     }
 
-    /// Whether an object of this size keeps its shard in the onode.
+    /// Set if an object of this size in bytes keeps its extent segment in the onode.
     pub fn fits_inline(size: u64) -> bool {
         size <= INLINE_SIZE_MAX
     }
 
-    /// Lets shards be pairs of their own from now on. Returns shard 0 if there is one to be put.
+    /// Makes extent segments pairs of their own. Returns segment 0 if it must be put.
     #[must_use]
     pub fn spill(&mut self) -> Option<Shard> {
         self.inline.take().map(|shard| *shard).filter(|shard| !shard.is_empty())
     }
 
-    /// Keeps what was shard 0 in the onode from now on; its pair is to be removed, and there must be
-    /// no others.
+    /// Stores the former segment 0 in the onode. Its pair must be removed, and no other segment may
+    /// exist.
     pub fn absorb(&mut self, shard: Shard) {
         assert!(shard.end() <= INLINE_BLOCKS, "an inline shard of {} blocks", shard.end());
         self.inline = Some(Box::new(shard));
@@ -80,7 +81,7 @@ impl Onode {
         out.into()
     }
 
-    /// Attributes become slices of `bytes`, which is not copied.
+    /// Decodes an onode. Attributes are slices of `bytes`.
     pub fn decode(bytes: &Bytes) -> Result<Onode> {
         let mut r = Reader::new(bytes);
         let flags = take_flags(&mut r)?;

@@ -1,4 +1,4 @@
-//! A run of blocks within a shard that lie side by side on the device.
+//! A run of blocks within an extent segment that are adjacent on the device.
 
 use super::SHARD_BLOCKS;
 use crate::device::Extent;
@@ -6,20 +6,20 @@ use smallvec::SmallVec;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
-    /// The first block, counted within the shard.
+    /// First block, counted within the segment.
     pub start: u64,
     pub count: u64,
-    /// Where the first block lies.
+    /// Place of the first block.
     pub physical: u64,
-    /// Under which id references to it are counted; 0 if the object alone refers to it.
+    /// Shared id that counts references to the run; 0 if the object alone refers to it.
     pub shared: u64,
 }
 
-/// Ascending and disjoint; runs that could be one are one.
+/// Ascending, disjoint and merged runs.
 pub type Runs = SmallVec<[Run; 2]>;
 
 impl Run {
-    /// The first block behind it.
+    /// First block after the run.
     pub fn end(&self) -> u64 {
         self.start + self.count
     }
@@ -28,7 +28,7 @@ impl Run {
         Extent::new(self.physical, self.count)
     }
 
-    /// The part within `start..end`.
+    /// Part of the run within `start..end`.
     pub fn clip(&self, start: u64, end: u64) -> Option<Run> {
         let (from, to) = (self.start.max(start), self.end().min(end));
         let part = || Run {
@@ -40,7 +40,7 @@ impl Run {
         (from < to).then(part)
     }
 
-    /// Whether the two are one run.
+    /// Set if `next` can be merged into this run.
     pub fn is_continued_by(&self, next: &Run) -> bool {
         self.end() == next.start
             && self.extent().end() == next.physical
@@ -48,7 +48,7 @@ impl Run {
     }
 }
 
-/// Adds a run behind all others.
+/// Appends a run, merging it with the last one if possible.
 pub fn push_merged(runs: &mut Runs, run: Run) {
     match runs.last_mut() {
         Some(last) if last.is_continued_by(&run) => last.count += run.count,
@@ -56,7 +56,7 @@ pub fn push_merged(runs: &mut Runs, run: Run) {
     }
 }
 
-/// The first run that ends behind `block`.
+/// Index of the first run that ends after `block`.
 pub fn first_behind(runs: &[Run], block: u64) -> usize {
     runs.partition_point(|run| run.end() <= block)
 }

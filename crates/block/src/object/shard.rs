@@ -1,8 +1,8 @@
-//! The block map of [`SHARD_BLOCKS`] blocks of an object.
+//! Extent segment: the map of [`SEGMENT_BLOCKS`] blocks of an object.
 //!
 //! Invariants: runs are ascending, disjoint and merged; only mapped blocks have checksums, the
-//! others have 0 in their place. Block numbers are within the shard; those out of it are the
-//! caller's mistake and panic.
+//! others have 0 in their place. Block numbers count within the segment; a number outside of it is
+//! a defect of the caller and panics.
 
 use super::run::{self, Run, Runs, first_behind, push_merged};
 use super::{PHYSICAL_END, SHARD_BLOCKS};
@@ -13,34 +13,35 @@ use std::ops::Range;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shard {
     pub(super) runs: Runs,
-    /// By block, 0 where none is mapped.
+    /// Checksum of each block, 0 where none is mapped.
     pub(super) crcs: [u32; SHARD_BLOCKS as usize],
 }
 
-/// Where a block is.
+/// Place of a mapped block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mapped {
     pub physical: u64,
     pub crc: u32,
-    /// 0 if the object alone refers to it.
+    /// Shared id; 0 if the object alone refers to the block.
     pub shared: u64,
 }
 
-/// What a shard no longer refers to: to be freed, or if shared, to be counted under that id.
+/// Extents that a segment no longer refers to: to be freed, or if shared, to be released under that
+/// id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Replaced {
     pub physical: Extent,
     pub shared: u64,
 }
 
-/// A part of a range that is mapped in one run, or not at all.
+/// Part of a range that is mapped in one run, or is a hole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Piece<'a> {
     Hole {
         start: u64,
         count: u64,
     },
-    /// As many blocks as there are checksums.
+    /// Mapped blocks; their number is that of the checksums.
     Mapped {
         start: u64,
         physical: u64,
@@ -64,22 +65,22 @@ impl Shard {
         &self.runs
     }
 
-    /// All that it refers to.
+    /// All extents that the segment refers to.
     pub fn extents(&self) -> SmallVec<[Replaced; 4]> {
         self.runs.iter().copied().map(Replaced::from).collect()
     }
 
-    /// Ids under which it shares blocks; one may come several times.
+    /// Shared ids of the runs, possibly with duplicates.
     pub fn shared_ids(&self) -> impl Iterator<Item = u64> {
         self.runs.iter().map(|run| run.shared).filter(|&id| id != 0)
     }
 
-    /// How many blocks are mapped.
+    /// Number of mapped blocks.
     pub fn mapped_blocks(&self) -> u64 {
         self.runs.iter().map(|run| run.count).sum()
     }
 
-    /// The first block behind all that are mapped.
+    /// First block after all mapped ones.
     pub fn end(&self) -> u64 {
         self.runs.last().map_or(0, Run::end)
     }
@@ -91,14 +92,15 @@ impl Shard {
         Some(Mapped { physical, crc: self.crcs[block as usize], shared })
     }
 
-    /// The range in pieces as large as possible, in order and without gaps.
+    /// Maximal pieces of the range, in order and without gaps.
     pub fn pieces(&self, range: Range<u64>) -> Pieces<'_> {
         check_range(range.start, range.end);
         let runs = &self.runs[first_behind(&self.runs, range.start)..];
         Pieces { runs, crcs: &self.crcs, range }
     }
 
-    /// Maps as many blocks as there are checksums to new places, which the object alone refers to.
+    /// Maps as many blocks as there are checksums to new places that the object alone refers to.
+    /// Returns the replaced extents.
     pub fn map(&mut self, start: u64, physical: u64, crcs: &[u32]) -> SmallVec<[Replaced; 4]> {
         let count = crcs.len() as u64;
         check_range(start, start + count);
@@ -108,14 +110,14 @@ impl Shard {
         self.replace(start, start + count, (count > 0).then_some(run))
     }
 
-    /// Makes the range a hole.
+    /// Punches a hole. Returns the replaced extents.
     pub fn clear(&mut self, range: Range<u64>) -> SmallVec<[Replaced; 4]> {
         check_range(range.start, range.end);
         self.crcs[range.start as usize..range.end as usize].fill(0);
         self.replace(range.start, range.end, None)
     }
 
-    /// New checksums of blocks that keep their places.
+    /// Sets checksums of blocks that keep their places.
     pub fn set_crcs(&mut self, start: u64, crcs: &[u32]) {
         let range = start..start + crcs.len() as u64;
         let is_mapped = |piece| matches!(piece, Piece::Mapped { .. });
@@ -127,8 +129,8 @@ impl Shard {
         self.set_crcs(block, &[crc]);
     }
 
-    /// Marks what the object alone referred to as shared, and returns it. What was shared already
-    /// keeps its id: its references are counted there.
+    /// Marks exclusive runs as shared under `id` and returns their extents. Shared runs keep their
+    /// ids, under which their references are counted.
     pub fn share(&mut self, id: u64) -> SmallVec<[Extent; 4]> {
         assert!(id != 0, "0 stands for no shared id");
         let mut extents = SmallVec::new();
@@ -168,13 +170,13 @@ impl From<Run> for Replaced {
     }
 }
 
-/// Iterator over [`Shard::pieces`].
+/// Iterator over [`ExtentSegment::pieces`].
 #[derive(Debug, Clone)]
 pub struct Pieces<'a> {
-    /// Those that end behind the start of the range.
+    /// Runs that end after the start of the range.
     runs: &'a [Run],
     crcs: &'a [u32; SHARD_BLOCKS as usize],
-    /// What is still to be told.
+    /// Rest of the range.
     range: Range<u64>,
 }
 
@@ -240,7 +242,7 @@ pub(super) mod tests {
         prop::collection::vec(step, 0..16)
     }
 
-    /// What a shard means, block by block.
+    /// An extent segment block by block.
     type Model = [Option<Mapped>; SHARD_BLOCKS as usize];
 
     fn parts(replaced: &[Replaced]) -> Vec<(u64, u64)> {

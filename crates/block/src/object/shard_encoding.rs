@@ -1,5 +1,5 @@
-//! The bytes of a shard: its runs, each where the one before ends unless it says otherwise, then the
-//! checksums of all mapped blocks.
+//! Encoding of an extent segment: its runs, each at the end of the one before unless it says
+//! otherwise, then the checksums of all mapped blocks.
 
 use super::run::{Run, push_merged};
 use super::shard::Shard;
@@ -8,22 +8,22 @@ use super::{PHYSICAL_END, SHARD_BLOCKS};
 use bytes::Bytes;
 use codec::{Reader, Result};
 
-/// The version of the value of an `S` pair.
+/// Version of the value of an `S` pair.
 const VERSION: u8 = 1;
 
-/// Of a run's first byte: its length less one, whether a hole is before it, whether it has an id.
+/// Fields of a run's first byte: length less one, hole before it, shared id present.
 const COUNT_MASK: u8 = 0x3f;
 const HOLE: u8 = 0x40;
 const SHARED: u8 = 0x80;
 
-/// A block's checksum.
+/// Length of a block's checksum.
 const CRC_LEN: usize = 4;
 
-/// A run's first byte, hole, place and id.
+/// Maximum length of a run: first byte, hole, place and id.
 const RUN_LEN_MAX: usize = 2 + 2 * VARINT_LEN_MAX;
 
 impl Shard {
-    /// The value of an `S` pair.
+    /// Encodes the value of an `S` pair.
     pub fn encode(&self) -> Bytes {
         let mut out = Vec::with_capacity(1 + self.encoded_len_max());
         out.push(VERSION);
@@ -43,7 +43,7 @@ impl Shard {
         Ok(shard)
     }
 
-    /// At least as long as what [`Shard::push`] writes.
+    /// Upper bound for the length of what [`ExtentSegment::push`] writes.
     pub(super) fn encoded_len_max(&self) -> usize {
         1 + self.runs.len() * RUN_LEN_MAX + self.mapped_blocks() as usize * CRC_LEN
     }
@@ -83,7 +83,7 @@ impl Shard {
     }
 }
 
-/// Where a run begins if nothing else is said: where the one before ended.
+/// Default start of a run: the end of the one before.
 #[derive(Debug, Clone, Copy, Default)]
 struct Expected {
     start: u64,
@@ -110,7 +110,7 @@ fn push_run(out: &mut Vec<u8>, run: &Run, expected: Expected) {
     }
 }
 
-/// Without a look at the vector's room for each of them.
+/// Appends checksums without checking the vector's capacity for each of them.
 fn push_crcs(out: &mut Vec<u8>, crcs: &[u32]) {
     let from = out.len();
     out.resize(from + crcs.len() * CRC_LEN, 0);

@@ -1,8 +1,9 @@
-//! Who shares which blocks: for one shared id, how many shards refer to each extent.
+//! Reference counts of shared blocks: for one shared id, the number of extent segments that refer
+//! to each extent.
 //!
-//! Extents are ascending, disjoint, and merged where they touch and have as many references. When
-//! references fall to one, the extent stays here: its last owner goes on treating it as shared,
-//! which only costs that it is not overwritten in place.
+//! Extents are ascending, disjoint, and merged where they are adjacent and have equal counts. An
+//! extent whose count falls to one stays here: its last owner continues to treat it as shared, and
+//! only loses the ability to overwrite it in place.
 
 use super::PHYSICAL_END;
 use super::varint::{self, VARINT_LEN_MAX};
@@ -14,7 +15,7 @@ use thiserror::Error;
 
 const VERSION: u8 = 1;
 
-/// Far above what clones could make, far below an overflow.
+/// Far above the number of possible clones, far below an overflow.
 const REFERENCES_MAX: u64 = 1 << 48;
 
 /// The value of an `R` pair.
@@ -41,7 +42,7 @@ pub enum SharedError {
 type Pieces = SmallVec<[Counted; 5]>;
 
 impl SharedExtents {
-    /// Extents in any order, each with as many references.
+    /// Counts of extents, in any order.
     pub fn new(
         extents: impl IntoIterator<Item = Extent>,
         references: u64,
@@ -59,7 +60,7 @@ impl SharedExtents {
         Ok(SharedExtents { counted: counted.into_vec() })
     }
 
-    /// Nobody refers to anything any more: the pair is to be removed.
+    /// Set if no references are left and the pair must be removed.
     pub fn is_empty(&self) -> bool {
         self.counted.is_empty()
     }
@@ -68,13 +69,13 @@ impl SharedExtents {
         self.counted.iter().copied()
     }
 
-    /// One more refers to all of `extent`. An error changes nothing.
+    /// Adds a reference to all of `extent`. An error changes nothing.
     pub fn add(&mut self, extent: Extent) -> Result<(), SharedError> {
         self.change(extent, |references| references + 1).map(|_| ())
     }
 
-    /// One less refers to all of `extent`; returns what nobody refers to any more. An error changes
-    /// nothing.
+    /// Removes a reference to all of `extent`; returns the parts without further references. An
+    /// error changes nothing.
     pub fn reduce(&mut self, extent: Extent) -> Result<SmallVec<[Extent; 4]>, SharedError> {
         self.change(extent, |references| references - 1)
     }
@@ -133,7 +134,7 @@ impl SharedExtents {
         let first = self.counted.partition_point(|counted| counted.extent.end() <= extent.start);
         let last = self.counted.partition_point(|counted| counted.extent.start < extent.end());
         self.check_counted(extent, first, last)?;
-        // Neighbours come along, for they may become one with what changes.
+        // Neighbours are included, because they may merge with the changed extents.
         let around = first.saturating_sub(1)..(last + 1).min(self.counted.len());
         let mut pieces = Pieces::new();
         let mut freed = SmallVec::new();
@@ -153,7 +154,7 @@ impl SharedExtents {
         Ok(freed)
     }
 
-    /// Whether `first..last`, all that touch `extent`, cover it.
+    /// Checks that `first..last`, all of which touch `extent`, cover it.
     fn check_counted(&self, extent: Extent, first: usize, last: usize) -> Result<(), SharedError> {
         let mut missing = extent.start;
         for counted in self.counted.get(first..last).unwrap_or_default() {
@@ -180,7 +181,7 @@ fn push_merged(pieces: &mut Pieces, next: Counted) {
     }
 }
 
-/// The parts before, within and behind `extent`.
+/// Parts before, within and after `extent`.
 fn cut(counted: &Counted, extent: Extent) -> (Option<Counted>, Option<Counted>, Option<Counted>) {
     let (start, end) = (counted.extent.start, counted.extent.end());
     let part = |from: u64, to: u64| {
@@ -220,7 +221,7 @@ mod tests {
             .prop_map(|(start, count)| Extent::new(start, count.min(BLOCKS - start)))
     }
 
-    /// Two references to every third extent that random cuts make, then additions and reductions.
+    /// Two references to every third of some random extents, then additions and reductions.
     fn any_history() -> impl Strategy<Value = (Vec<Extent>, Vec<(bool, Extent)>)> {
         let cuts = prop::collection::btree_set(0..BLOCKS, 2..12);
         let extents = cuts.prop_map(|cuts| {

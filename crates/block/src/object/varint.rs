@@ -1,9 +1,9 @@
-//! Numbers in as many bytes as they need: seven bits each, the lowest first, the top bit set in all
-//! but the last.
+//! Variable-length integers: seven bits per byte, lowest first, top bit set in all bytes but the
+//! last.
 
 use codec::{Reader, Result};
 
-/// The longest encoding.
+/// Maximum length in bytes.
 pub const VARINT_LEN_MAX: usize = 10;
 
 const MORE: u8 = 0x80;
@@ -17,17 +17,17 @@ pub fn push(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Bytes that [`push`] adds.
+/// Bytes that [`push`] appends.
 pub fn length(value: u64) -> usize {
     (u64::BITS - value.leading_zeros()).div_ceil(7).max(1) as usize
 }
 
-/// Signed numbers, small ones of either sign in few bytes.
+/// Appends a signed number; small magnitudes take few bytes.
 pub fn push_signed(out: &mut Vec<u8>, value: i64) {
     push(out, (value << 1 ^ value >> 63) as u64);
 }
 
-/// What [`push`] wrote and nothing longer.
+/// Decodes the shortest encoding of a number; others are errors.
 #[inline]
 pub fn take(r: &mut Reader<'_>, field: &'static str) -> Result<u64> {
     let mut ahead = *r;
@@ -40,14 +40,14 @@ pub fn take(r: &mut Reader<'_>, field: &'static str) -> Result<u64> {
     }
 }
 
-/// All bytes at once, if there are at most eight of them and as many can be read.
+/// Decodes up to eight bytes at once, if that many can be read.
 fn take_long(r: &mut Reader<'_>, field: &'static str) -> Result<u64> {
     let Ok(raw) = { *r }.array(field).map(u64::from_le_bytes) else { return take_bytes(r, field) };
     let last_bits = !raw & TOP_BITS;
     if last_bits == 0 {
         return take_bytes(r, field);
     }
-    // Everything up to the first byte without a top bit.
+    // Bits up to the first byte without a top bit.
     let raw = raw & (last_bits ^ (last_bits - 1));
     let length = last_bits.trailing_zeros() as usize / 8 + 1;
     if raw >> ((length - 1) * 8) == 0 {
@@ -57,7 +57,7 @@ fn take_long(r: &mut Reader<'_>, field: &'static str) -> Result<u64> {
     Ok(squeeze(raw & !TOP_BITS))
 }
 
-/// Puts the seven bits of each of eight bytes side by side.
+/// Joins the seven low bits of each of eight bytes.
 fn squeeze(raw: u64) -> u64 {
     let pairs = raw & 0x007f_007f_007f_007f | (raw & 0x7f00_7f00_7f00_7f00) >> 1;
     let fours = pairs & 0x0000_3fff_0000_3fff | (pairs & 0x3fff_0000_3fff_0000) >> 2;

@@ -3,7 +3,7 @@
 /// Blocks per word.
 pub(super) const WORD: u64 = 64;
 
-/// The words that a run touches, each with the bits that the run covers there.
+/// Words that a run touches, each with the bits of the run.
 pub(super) fn words(start: u64, count: u64) -> impl Iterator<Item = (usize, u64)> {
     let end = start + count;
     let mut position = start;
@@ -18,7 +18,7 @@ pub(super) fn words(start: u64, count: u64) -> impl Iterator<Item = (usize, u64)
     })
 }
 
-/// The runs of set bits of a word: position of the lowest bit and number of bits.
+/// Runs of set bits of a word: position of the lowest bit and number of bits.
 pub(super) fn bit_runs(mut bits: u64) -> impl Iterator<Item = (u64, u64)> {
     std::iter::from_fn(move || {
         if bits == 0 {
@@ -31,7 +31,7 @@ pub(super) fn bit_runs(mut bits: u64) -> impl Iterator<Item = (u64, u64)> {
     })
 }
 
-/// A word whose lowest `count` bits are set; all from 64 on.
+/// A word with the lowest `count` bits set; all bits from 64 on.
 pub(super) fn ones(count: u64) -> u64 {
     if count >= WORD { u64::MAX } else { (1 << count) - 1 }
 }

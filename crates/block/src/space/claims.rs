@@ -1,18 +1,18 @@
-//! Blocks that records take which are not replayed yet.
+//! Claims: blocks taken by records that are not replayed yet.
 
 use super::bits::{bit_runs, words};
 use super::set::BlockSet;
 use super::{Space, SpaceError};
 use crate::device::Extent;
 
-/// At most a bit for each block of the space.
+/// At most one bit for each block of the space.
 #[derive(Debug, Clone, Default)]
 pub struct Claims {
     blocks: BlockSet,
 }
 
 impl Space {
-    /// A record to come takes these blocks.
+    /// Claims blocks that a later record takes.
     pub fn claim(&self, claims: &mut Claims, extent: Extent) -> Result<(), SpaceError> {
         let (start, count) = self.map.position(extent)?;
         for (word, bits) in words(start, count) {
@@ -28,7 +28,7 @@ impl Space {
         })
     }
 
-    /// Keeps claimed blocks from being allocated, as if they were being written.
+    /// Keeps claimed blocks from being allocated, by pinning them.
     pub fn set_aside(&mut self, claims: &Claims) {
         for (word, bits) in claims.blocks.words() {
             let free = self.map.words[word] & bits;

@@ -1,18 +1,18 @@
-//! A set of small integers in which the next member is found without a scan.
+//! A set of small integers with a fast search for the next member.
 //!
-//! Bitmaps in levels: a bit of one level says that the word below it has a bit set. Four levels serve
+//! Levels of bitmaps: a bit of one level is set if the word below it is not zero. Four levels serve
 //! sixteen million members.
 
 use super::bits::WORD;
 
 #[derive(Debug, Clone)]
 pub(super) struct BitIndex {
-    /// Members first; the last level has one word at most.
+    /// Members first; the last level has at most one word.
     levels: Vec<Box<[u64]>>,
 }
 
 impl BitIndex {
-    /// An empty set that may hold `0..bound`.
+    /// An empty set of integers in `0..bound`.
     pub(super) fn new(bound: usize) -> Self {
         let mut levels = Vec::new();
         let mut bits = bound;
@@ -26,7 +26,7 @@ impl BitIndex {
         }
     }
 
-    /// A set that holds all of `0..count` and may hold `0..bound`.
+    /// A set of integers in `0..bound` that contains `0..count`.
     pub(super) fn filled(count: usize, bound: usize) -> Self {
         let mut index = BitIndex::new(bound);
         let mut bits = count;
@@ -74,7 +74,7 @@ impl BitIndex {
         }
     }
 
-    /// The first member that is not below `from`.
+    /// First member at or above `from`.
     pub(super) fn next(&self, from: usize) -> Option<usize> {
         let mut position = from;
         for (height, level) in self.levels.iter().enumerate() {
@@ -88,7 +88,7 @@ impl BitIndex {
         None
     }
 
-    /// The first member under a bit of a level.
+    /// First member below a bit of a level.
     fn descend(&self, height: usize, position: usize) -> usize {
         let below = self.levels[..height].iter().rev();
         below.fold(position, |position, level| {
@@ -96,7 +96,7 @@ impl BitIndex {
         })
     }
 
-    /// How many members follow each other from `from` on. Stops counting somewhere behind `enough`.
+    /// Number of consecutive members from `from` on. Stops counting somewhere beyond `enough`.
     pub(super) fn consecutive(&self, from: usize, enough: u64) -> u64 {
         let mut position = from;
         while let Some(word) = self.levels[0].get(position / 64) {
@@ -110,7 +110,7 @@ impl BitIndex {
         (position - from) as u64
     }
 
-    /// Bytes of memory of such a set.
+    /// Memory of such a set in bytes.
     pub(super) fn memory_for(bound: usize) -> usize {
         let (mut bits, mut memory) = (bound, 0);
         loop {
@@ -127,7 +127,7 @@ impl BitIndex {
         self.levels.iter().map(|level| size_of_val(&**level)).sum()
     }
 
-    /// Panics unless every level says what is below it.
+    /// Panics unless every level agrees with the one below.
     pub(super) fn check_invariants(&self) {
         for pair in self.levels.windows(2) {
             for (position, word) in pair[0].iter().enumerate() {
@@ -154,7 +154,7 @@ mod tests {
             let mut model = BTreeSet::new();
             for (seed, present) in steps {
                 let first = seed % bound;
-                // Some neighbours as well, so that there are runs.
+                // Neighbours are included, so that there are runs.
                 for member in first..(first + seed % 150).min(bound) {
                     index.set(member, present);
                     if present { model.insert(member); } else { model.remove(&member); }

@@ -1,21 +1,21 @@
-//! Which blocks are in use: a bit for each, and summaries over the words of bits.
+//! Bitmap of the blocks in use, with summaries over its words.
 //!
 //! ```text
 //!  words    a bit per block, set if it is free
-//!  some     the words that have a free block
-//!  whole    the words whose 64 blocks are all free
-//!  dirty    the chunks that changed since a snapshot began
-//!  frozen   the chunks that the snapshot has still to take
+//!  some     words that have a free block
+//!  whole    words whose 64 blocks are all free
+//!  dirty    chunks that changed since a snapshot began
+//!  frozen   chunks that the snapshot has not taken yet
 //! ```
 //!
 //! Invariants:
-//! * Bits behind the last block are never free, so that nothing has to look for the end.
+//! * Bits after the last block are never free, so that searches need no check for the end.
 //! * `some`, `whole` and the number of free blocks agree with the words.
 //!
-//! In memory a set bit is a free block, as free blocks are what is looked for; on disk it is a block
-//! in use, so that space that nothing was ever stored in reads as zeros.
+//! In memory a set bit is a free block, because searches look for free blocks; on disk it is a
+//! block in use, so that space without data reads as zeros.
 //!
-//! Knows nothing of when blocks may be used again; that is [`super::Space`]'s part.
+//! This map does not know when blocks may be reused; [`super::Space`] does.
 
 use super::SpaceError;
 use super::bits::{WORD, ones, words};
@@ -28,8 +28,8 @@ pub const CHUNK_BLOCKS: u64 = 4096;
 pub const CHUNK_BYTES: usize = CHUNK_BLOCKS as usize / 8;
 const CHUNK_WORDS: usize = CHUNK_BYTES / 8;
 
-/// Allocates blocks of a part of a device. Takes 1/16 bit of memory per block for summaries, besides
-/// the bit itself.
+/// Allocator for the blocks of a part of a device. Summaries take 1/16 bit of memory per block,
+/// besides the bit itself.
 #[derive(Debug, Clone)]
 pub struct BlockMap {
     extent: Extent,
@@ -42,20 +42,20 @@ pub struct BlockMap {
     frozen: BitIndex,
     frozen_chunks: u64,
     pub(super) free: u64,
-    /// Where the search for few blocks goes on.
+    /// Position where the search for few blocks continues.
     pub(super) cursor_small: u64,
-    /// Where the search for many blocks goes on. Far from the other at first, so that small
-    /// allocations follow each other even if large ones come between them.
+    /// Position where the search for many blocks continues. Far from the other one at first, so
+    /// that small allocations are adjacent even if large ones come between them.
     pub(super) cursor_large: u64,
 }
 
 impl BlockMap {
-    /// A map of `extent` in which all blocks are free and no chunk is dirty.
+    /// A map of `extent` with all blocks free and no chunk dirty.
     pub fn new(extent: Extent) -> Self {
         let words = extent.count.div_ceil(WORD) as usize;
         let chunks = extent.count.div_ceil(CHUNK_BLOCKS) as usize;
         let whole = (extent.count / WORD) as usize;
-        // Filled as a whole: a word at a time would take seconds on the largest devices.
+        // Filled as a whole: word by word would take seconds on the largest devices.
         let mut map = BlockMap {
             extent,
             words: vec![u64::MAX; words].into_boxed_slice(),
@@ -87,13 +87,13 @@ impl BlockMap {
         self.free
     }
 
-    /// Blocks elsewhere count as used.
+    /// Blocks outside of the map count as used.
     pub fn is_used(&self, block: u64) -> bool {
         let Ok((start, _)) = self.position(Extent::new(block, 1)) else { return true };
         self.words[(start / WORD) as usize] >> (start % WORD) & 1 == 0
     }
 
-    /// Bytes of memory that a map of so many blocks takes: about 32 MB for each TB.
+    /// Memory of a map of this many blocks in bytes: about 32 MB per TB.
     pub fn memory_for(blocks: u64) -> usize {
         let words = blocks.div_ceil(WORD) as usize;
         let chunks = blocks.div_ceil(CHUNK_BLOCKS) as usize;
@@ -101,13 +101,13 @@ impl BlockMap {
         words * size_of::<u64>() + 2 * indexes
     }
 
-    /// Bytes of memory.
+    /// Memory in use, in bytes.
     pub fn memory(&self) -> usize {
         let indexes = [&self.some, &self.whole, &self.dirty, &self.frozen];
         size_of_val(&*self.words) + indexes.map(BitIndex::memory).iter().sum::<usize>()
     }
 
-    /// Marks blocks as used, all of which must be free.
+    /// Marks blocks as used; fails unless all of them are free.
     pub fn take(&mut self, extent: Extent) -> Result<(), SpaceError> {
         let (start, count) = self.position(extent)?;
         self.all_free(start, count)?;
@@ -116,7 +116,7 @@ impl BlockMap {
         Ok(())
     }
 
-    /// Marks blocks as free, all of which must be used.
+    /// Marks blocks as free; fails unless all of them are used.
     pub fn release(&mut self, extent: Extent) -> Result<(), SpaceError> {
         let (start, count) = self.position(extent)?;
         self.all_used(start, count)?;
@@ -125,7 +125,7 @@ impl BlockMap {
         Ok(())
     }
 
-    /// Makes blocks used, whatever they were.
+    /// Makes blocks used, whatever their state.
     pub fn set_used(&mut self, extent: Extent) -> Result<(), SpaceError> {
         let (start, count) = self.position(extent)?;
         for (word, bits) in words(start, count) {
@@ -134,7 +134,7 @@ impl BlockMap {
         Ok(())
     }
 
-    /// Makes blocks free, whatever they were.
+    /// Makes blocks free, whatever their state.
     pub fn set_free(&mut self, extent: Extent) -> Result<(), SpaceError> {
         let (start, count) = self.position(extent)?;
         for (word, bits) in words(start, count) {
@@ -147,13 +147,13 @@ impl BlockMap {
         u32::try_from(self.total().div_ceil(CHUNK_BLOCKS)).expect("a device has below 2^44 blocks")
     }
 
-    /// The bits of a chunk as they are stored: set if used, zero behind the end. Panics if there is no
+    /// Stored form of a chunk: bits set for used blocks, zeros after the end. Panics if there is no
     /// such chunk.
     pub fn chunk(&self, chunk: u32) -> [u8; CHUNK_BYTES] {
         self.encode_chunk(chunk, |_| 0)
     }
 
-    /// A chunk as it is stored, in which the blocks that `also_free` gives for a word are free too.
+    /// Stored form of a chunk in which the blocks that `also_free` returns for a word are free too.
     pub(super) fn encode_chunk(
         &self,
         chunk: u32,
@@ -168,7 +168,7 @@ impl BlockMap {
         bytes
     }
 
-    /// Takes over a stored chunk. What it says of blocks behind the end is ignored.
+    /// Loads a stored chunk. Bits after the end are ignored.
     pub fn load_chunk(&mut self, chunk: u32, bytes: &[u8]) -> Result<(), SpaceError> {
         if chunk >= self.chunk_count() {
             return Err(SpaceError::NoChunk { chunk, chunks: self.chunk_count() });
@@ -189,7 +189,7 @@ impl BlockMap {
         self.dirty_chunks
     }
 
-    /// A snapshot begins: of all chunks that changed since the one before, which must have ended.
+    /// Begins a snapshot of all chunks that changed since the previous one, which must have ended.
     pub(super) fn freeze(&mut self) {
         assert_eq!(self.frozen_chunks, 0, "the snapshot before has not ended");
         std::mem::swap(&mut self.dirty, &mut self.frozen);
@@ -201,12 +201,12 @@ impl BlockMap {
         self.frozen_chunks
     }
 
-    /// The first of them from `from` on.
+    /// First such chunk from `from` on.
     pub(super) fn next_frozen(&self, from: u32) -> Option<u32> {
         self.frozen.next(from as usize).map(|chunk| chunk as u32)
     }
 
-    /// The snapshot takes a chunk; false if it has it, or does not need it.
+    /// Takes a chunk out of the snapshot; false if it is not in it.
     pub(super) fn thaw(&mut self, chunk: u32) -> bool {
         let is_frozen = self.frozen_chunks > 0 && self.frozen.contains(chunk as usize);
         if is_frozen {
@@ -216,7 +216,7 @@ impl BlockMap {
         is_frozen
     }
 
-    /// The chunks that changed since the last call, in order.
+    /// Chunks that changed since the last call, in order.
     pub fn take_dirty(&mut self) -> Vec<u32> {
         let mut chunks = Vec::new();
         let mut from = 0;
@@ -228,7 +228,7 @@ impl BlockMap {
         chunks
     }
 
-    /// Where an extent lies, counted from the first block.
+    /// Start and length of an extent, counted from the first block of the map.
     pub(super) fn position(&self, extent: Extent) -> Result<(u64, u64), SpaceError> {
         let start = extent.start.checked_sub(self.extent.start);
         match start {
@@ -249,7 +249,7 @@ impl BlockMap {
             .map_err(|block| SpaceError::Free { block })
     }
 
-    /// Gives the first block of a run, if any, whose bit is set in what `refused` gives for its word.
+    /// Fails with the first block of a run whose bit is set in what `refused` returns for its word.
     pub(super) fn refuse(
         &self,
         start: u64,
@@ -265,12 +265,12 @@ impl BlockMap {
         Ok(())
     }
 
-    /// The block that a bit stands for.
+    /// Block of a bit.
     pub(super) fn block(&self, word: usize, bit: u64) -> u64 {
         self.extent.start + word as u64 * WORD + bit
     }
 
-    /// Leaves the chunk as clean as it was.
+    /// Marks a run as used without making its chunk dirty.
     pub(super) fn use_run(&mut self, start: u64, count: u64) {
         for (word, bits) in words(start, count) {
             debug_assert_eq!(self.words[word] & bits, bits, "a block is used twice");
@@ -278,7 +278,7 @@ impl BlockMap {
         }
     }
 
-    /// Leaves the chunk as clean as it was.
+    /// Marks blocks as free without making their chunk dirty.
     pub(super) fn free_bits(&mut self, word: usize, bits: u64) {
         debug_assert_eq!(self.words[word] & bits, 0, "a block is freed twice");
         self.store(word, self.words[word] | bits);
@@ -325,7 +325,7 @@ impl BlockMap {
         }
     }
 
-    /// The bits of a word that stand for blocks: all, except in the last.
+    /// Bits of a word that stand for blocks: all, except in the last word.
     fn blocks_of(&self, word: usize) -> u64 {
         ones(self.total() - word as u64 * WORD)
     }
@@ -335,7 +335,7 @@ impl BlockMap {
         first..(first + CHUNK_WORDS).min(self.words.len())
     }
 
-    /// Panics unless the summaries agree with the bits. Looks at everything.
+    /// Panics unless the summaries agree with the bits. Examines everything.
     pub fn check_invariants(&self) {
         for (word, &free) in self.words.iter().enumerate() {
             assert_eq!(free & !self.blocks_of(word), 0, "word {word} is free behind the end");

@@ -1,4 +1,4 @@
-//! Which blocks of the space are in use, and when those that were given back may be used again.
+//! The space: blocks in use, and when freed blocks may be reused.
 //!
 //! ```text
 //!                allocate                free_after(seq)
@@ -8,17 +8,17 @@
 //!       └───────────── last unpin ───────────── held ◄──────────────────────┘
 //! ```
 //!
-//! A block that waits or is held is *logically free*: it counts as free and is stored as free, for the
-//! records that the stored bitmap contains give it back. But it is not allocated, for a crash might
-//! lose the record, or a write that is still on its way might overwrite what is stored there next.
+//! A block that waits or is held is *logically free*: it counts as free and is stored as free,
+//! because records in the stored state free it. But it is not allocated, because a crash might lose
+//! the record, or a write in flight might overwrite new data.
 //!
 //! Invariants:
 //! * A logically free block that is not allocatable waits in the queue or is held, never both.
 //! * Held blocks are pinned; allocatable blocks are not.
 //! * A chunk is dirty if a block of it was allocated or logically freed since the last snapshot began.
-//!   That a block becomes allocatable does not change what is stored.
+//! A block that becomes allocatable does not change the stored bitmap.
 //!
-//! Purely in memory: knows nothing of records, of the tree, of what blocks hold, nor who shares them.
+//! In memory only: records, the tree, the content of blocks and sharing are unknown here.
 
 mod bits;
 mod claims;
@@ -45,10 +45,10 @@ use snapshot::Snapshot;
 use std::collections::VecDeque;
 use thiserror::Error;
 
-/// In order, none touching the next.
+/// Ascending extents, none adjacent to the next.
 pub type Extents = SmallVec<[Extent; 4]>;
 
-/// What is asked for contradicts what is known of the blocks. Nothing was changed.
+/// The request contradicts the state of the blocks. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SpaceError {
     #[error(
@@ -71,19 +71,19 @@ pub enum SpaceError {
 /// The space of a device.
 #[derive(Debug, Clone)]
 pub struct Space {
-    /// What can be allocated is free here, everything else used.
+    /// Allocatable blocks are free here, all others used.
     map: BlockMap,
     /// Blocks that are logically free but used in the map.
     unready: BlockSet,
-    /// The unready blocks that wait for their record, oldest record first.
+    /// Unready blocks that wait for their record, oldest record first.
     queue: VecDeque<Freed>,
-    /// The unready blocks that wait only for pins.
+    /// Unready blocks that wait for pins only.
     held: BlockSet,
     pins: Pins,
     snapshot: Snapshot,
 }
 
-/// A run of blocks, counted from the first of the space, that wait for a record.
+/// A run of blocks, counted from the first of the space, that waits for a record.
 #[derive(Debug, Clone, Copy)]
 struct Freed {
     seq: u64,
@@ -92,7 +92,7 @@ struct Freed {
 }
 
 impl Space {
-    /// All free.
+    /// A space with all blocks free.
     pub fn new(extent: Extent) -> Self {
         Space {
             map: BlockMap::new(extent),
@@ -104,7 +104,7 @@ impl Space {
         }
     }
 
-    /// What can be allocated.
+    /// Map of allocatable blocks.
     pub fn map(&self) -> &BlockMap {
         &self.map
     }
@@ -113,17 +113,18 @@ impl Space {
         self.map.total()
     }
 
-    /// Blocks that nothing uses, including those that cannot be allocated yet.
+    /// Number of blocks that are not in use, including those that cannot be allocated yet.
     pub fn free(&self) -> u64 {
         self.map.free() + self.unready.count()
     }
 
-    /// Blocks that can be allocated now.
+    /// Number of blocks that can be allocated now.
     pub fn allocatable(&self) -> u64 {
         self.map.free()
     }
 
-    /// As [`BlockMap::allocate`]. If it fails although [`Self::free`] is enough, some are to wait for.
+    /// As [`BlockMap::allocate`]. If it fails although [`Self::free`] suffices, some blocks become
+    /// allocatable later.
     pub fn allocate(&mut self, count: u64) -> Option<Extents> {
         let extents = self.map.allocate(count)?;
         self.keep_before(&extents);
@@ -137,7 +138,7 @@ impl Space {
         Some(extent)
     }
 
-    /// Blocks that record `seq` gives back. They can be allocated when it is durable. Records come in
+    /// Frees blocks by record `seq`; they can be allocated once it is durable. Records come in
     /// order.
     pub fn free_after(&mut self, seq: u64, extent: Extent) -> Result<(), SpaceError> {
         let (start, count) = self.free_logically(extent)?;
@@ -154,14 +155,15 @@ impl Space {
         Ok(())
     }
 
-    /// Blocks that were allocated and that no record names: can be allocated at once.
+    /// Returns allocated blocks that no record names; they can be allocated at once.
     pub fn give_back(&mut self, extent: Extent) -> Result<(), SpaceError> {
         let (start, count) = self.free_logically(extent)?;
         self.make_ready(start, count, &mut Extents::new());
         Ok(())
     }
 
-    /// All records up to `seq` are durable. Gives the blocks that can be allocated from now on.
+    /// Notes that all records up to `seq` are durable. Returns the blocks that can be allocated
+    /// from now on.
     pub fn durable(&mut self, seq: u64) -> Extents {
         let mut released = Extents::new();
         while let Some(&freed) = self.queue.front().filter(|freed| freed.seq <= seq) {
@@ -172,8 +174,8 @@ impl Space {
         released
     }
 
-    /// A write to blocks begins: whatever becomes of them, they are not allocated before the write
-    /// ends. Pins of the same blocks add up.
+    /// Pins blocks for the time of a write: they are not allocated before it ends, even if they are
+    /// freed. Pins of the same block add up.
     pub fn pin(&mut self, extent: Extent) -> Result<(), SpaceError> {
         let (start, count) = self.map.position(extent)?;
         self.map.all_used(start, count)?;
@@ -181,7 +183,7 @@ impl Space {
         Ok(())
     }
 
-    /// A write to blocks has ended. Gives the blocks that can be allocated from now on.
+    /// Ends a write. Returns the blocks that can be allocated from now on.
     pub fn unpin(&mut self, extent: Extent) -> Result<Extents, SpaceError> {
         let (start, count) = self.map.position(extent)?;
         self.map
@@ -196,8 +198,8 @@ impl Space {
         Ok(released)
     }
 
-    /// Keeps allocatable blocks from being allocated while the device discards them, which is a write
-    /// as any other. Ends with [`Self::unpin`], which gives the same blocks once more.
+    /// Pins allocatable blocks while the device discards them. Ends with [`Self::unpin`], which
+    /// returns the same blocks again.
     pub fn withdraw(&mut self, extent: Extent) -> Result<(), SpaceError> {
         let (start, count) = self.map.position(extent)?;
         self.map.all_free(start, count)?;
@@ -210,25 +212,25 @@ impl Space {
         Ok(())
     }
 
-    /// Takes over a stored chunk, before anything is replayed.
+    /// Loads a stored chunk, before any replay.
     pub fn load_chunk(&mut self, chunk: u32, bytes: &[u8]) -> Result<(), SpaceError> {
         self.assert_replaying();
         self.map.load_chunk(chunk, bytes)
     }
 
-    /// A durable record takes blocks, perhaps not for the first time.
+    /// Replays that a durable record took blocks, perhaps repeatedly.
     pub fn replay_taken(&mut self, extent: Extent) -> Result<(), SpaceError> {
         self.assert_replaying();
         self.map.set_used(extent)
     }
 
-    /// A durable record gives blocks back, perhaps not for the first time.
+    /// Replays that a durable record freed blocks, perhaps repeatedly.
     pub fn replay_freed(&mut self, extent: Extent) -> Result<(), SpaceError> {
         self.assert_replaying();
         self.map.set_free(extent)
     }
 
-    /// Notes that blocks in use are free and must be waited for; gives their position.
+    /// Marks blocks in use as logically free and not allocatable; returns their position.
     fn free_logically(&mut self, extent: Extent) -> Result<(u64, u64), SpaceError> {
         let (start, count) = self.map.position(extent)?;
         self.map
@@ -263,12 +265,12 @@ impl Space {
         }
     }
 
-    /// Replay knows only what is on disk; it comes before everything that has to be waited for.
+    /// Replay knows only the stored state; it precedes everything that waits.
     fn assert_replaying(&self) {
         assert!(self.unready.count() == 0 && self.pins.is_empty(), "replay comes first");
     }
 
-    /// Panics unless the parts agree. Looks at everything.
+    /// Panics unless the parts agree. Examines everything.
     pub fn check_invariants(&self) {
         self.map.check_invariants();
         self.unready.check_invariants();
@@ -298,7 +300,7 @@ impl Space {
     }
 }
 
-/// Adds an extent, or makes the last one longer if it ends there.
+/// Appends an extent, merging it with the last one if adjacent.
 fn append(extents: &mut Extents, extent: Extent) {
     match extents.last_mut() {
         Some(last) if last.end() == extent.start => last.count += extent.count,
@@ -306,7 +308,7 @@ fn append(extents: &mut Extents, extent: Extent) {
     }
 }
 
-/// Puts disjoint extents in order and joins those that touch.
+/// Sorts disjoint extents and merges adjacent ones.
 fn join(extents: &mut Extents) {
     if extents.len() < 2 {
         return;

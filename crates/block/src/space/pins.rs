@@ -1,10 +1,10 @@
-//! Blocks that something is being written to, and by how many writes each.
+//! Pins: the number of writes in flight to each block.
 
 use super::bits::{WORD, bit_runs};
 use super::set::BlockSet;
 use std::collections::BTreeMap;
 
-/// Most blocks have one write at a time, which costs a bit.
+/// Most blocks have at most one write at a time, which costs a bit.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pins {
     pinned: BlockSet,
@@ -32,7 +32,8 @@ impl Pins {
         }
     }
 
-    /// Takes one pin from each of the blocks, all of which are pinned; gives those that have none left.
+    /// Removes one pin from each of the blocks, all of which are pinned; returns those without pins
+    /// left.
     pub(super) fn unpin(&mut self, word: usize, bits: u64) -> u64 {
         let mut last = bits;
         if !self.further.is_empty() {

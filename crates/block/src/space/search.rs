@@ -1,12 +1,12 @@
-//! Finding free blocks.
+//! Search for free blocks.
 //!
-//! Next fit: a search starts where the last one ended, so that what is allocated one after the other
-//! lies side by side. It looks at a bounded number of free runs (a *window*) and takes the first that
-//! is long enough; if none is, the longest of them. So the time depends neither on the size of the
-//! map nor on how full it is, only on how many pieces are needed.
+//! Next fit: a search starts where the last one ended, so that consecutive allocations are
+//! adjacent. It examines a bounded number of free runs (a *window*) and takes the first that is
+//! long enough; if none is, the longest of them. So the time depends neither on the size of the map
+//! nor on how full it is, only on the number of pieces.
 //!
-//! Up to 63 blocks are sought among all free runs first, so that they fill gaps; more are sought among
-//! the runs that have a word of 64 free blocks, which `whole` finds without looking at gaps.
+//! Up to 63 blocks are searched for among all free runs, so that they fill gaps; more are searched
+//! for among the runs with a word of 64 free blocks, which `whole` finds without examining gaps.
 
 use super::bits::WORD;
 use super::map::BlockMap;
@@ -14,16 +14,16 @@ use super::{Extents, join};
 use crate::device::Extent;
 use std::cmp::Reverse;
 
-/// Free runs that are looked at before the longest of them is taken instead of a longer one.
+/// Free runs that are examined before the longest of them is taken instead of a longer one.
 const WINDOW: usize = 64;
-/// Free runs that are looked at for a contiguous allocation before it fails.
+/// Free runs that are examined for a contiguous allocation before it fails.
 const CONTIGUOUS_SEARCH_MAX: usize = 4096;
 
-/// Which free runs are looked at.
+/// Free runs that a search examines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Runs {
     Any,
-    /// Those that contain a wholly free word: all from 127 blocks on, none below 64.
+    /// Runs that contain a wholly free word: all from 127 blocks on, none below 64.
     Whole,
 }
 
@@ -37,8 +37,8 @@ enum Found {
 }
 
 impl BlockMap {
-    /// Allocates `count` blocks in few extents (in order, none touching the next), or none if there are
-    /// not that many.
+    /// Allocates `count` blocks in few extents (ascending, none adjacent to the next); `None` if
+    /// there are not that many.
     pub fn allocate(&mut self, count: u64) -> Option<Extents> {
         if count > self.free {
             return None;
@@ -52,9 +52,9 @@ impl BlockMap {
         Some(extents)
     }
 
-    /// Allocates a run of at most `max` blocks: as many if a short search finds them, otherwise the
-    /// longest run found that has at least `min`. With a `min` of one, fails only if nothing is free;
-    /// with more, the search may give up on a very fragmented device.
+    /// Allocates a run of `max` blocks if a short search finds one, otherwise the longest run found
+    /// that has at least `min`. With a `min` of one, fails only if nothing is free; with more, the
+    /// search may give up on a very fragmented device.
     pub fn allocate_run(&mut self, min: u64, max: u64) -> Option<Extent> {
         assert!(0 < min && min <= max, "no run has from {min} to {max} blocks");
         if min > self.free {
@@ -72,15 +72,15 @@ impl BlockMap {
         Some(self.claim(run))
     }
 
-    /// The first free run that does not begin before a block; what is free from the block on, if it
-    /// lies within a run.
+    /// First free run that does not begin before a block; the rest of a run that contains the
+    /// block.
     pub fn next_free_run(&self, block: u64) -> Option<Extent> {
         let from = block.saturating_sub(self.extent().start);
         let run = self.next_run(Runs::Any, from, u64::MAX)?;
         Some(Extent::new(self.extent().start + run.start, run.count))
     }
 
-    /// Allocates at least one and at most `wanted` blocks, of which there is at least one.
+    /// Allocates at least one and at most `wanted` blocks. At least one must be free.
     fn allocate_some(&mut self, wanted: u64, extents: &mut Extents) -> u64 {
         match self.find(wanted) {
             Found::Fit(run) => {
@@ -117,7 +117,7 @@ impl BlockMap {
             if run.count >= wanted {
                 return Found::Fit(Extent::new(run.start, wanted));
             }
-            // The search came round to where it began, within this run.
+            // The search has wrapped around to where it began, within this run.
             if pieces
                 .first()
                 .is_some_and(|first| first.start < run.end() && run.start < first.end())
@@ -137,7 +137,7 @@ impl BlockMap {
         search(Runs::Whole).or_else(|| if min < 2 * WORD { search(Runs::Any) } else { None })
     }
 
-    /// The free runs from a position on to the end, then those from the beginning to the position.
+    /// Free runs from a position on to the end, then those from the beginning to the position.
     fn runs_around(&self, runs: Runs, from: u64, enough: u64) -> impl Iterator<Item = Extent> {
         let mut position = from;
         let mut wrapped = false;
@@ -153,7 +153,7 @@ impl BlockMap {
         })
     }
 
-    /// The first free run from a position on. If it is much longer than `enough`, only its beginning.
+    /// First free run from a position on. If it is much longer than `enough`, only its beginning.
     fn next_run(&self, runs: Runs, position: u64, enough: u64) -> Option<Extent> {
         let start = match runs {
             Runs::Any => self.next_free(position)?,
@@ -176,7 +176,7 @@ impl BlockMap {
         Some(word as u64 * WORD + u64::from(self.words[word].trailing_zeros()))
     }
 
-    /// How many blocks are free from `start` on. Stops counting somewhere behind `enough`.
+    /// Number of free blocks from `start` on. Stops counting somewhere beyond `enough`.
     fn run_length(&self, start: u64, enough: u64) -> u64 {
         let (word, low) = ((start / WORD) as usize, start % WORD);
         let here = u64::from((self.words[word] >> low).trailing_ones());
@@ -199,8 +199,8 @@ impl BlockMap {
     }
 }
 
-/// Leaves the longest pieces, at most `wanted` blocks of all; the last is cut from a piece that is just
-/// long enough. Each piece is shorter than `wanted`.
+/// Keeps the longest pieces, at most `wanted` blocks in total; the last is cut from a piece that is
+/// just long enough. Each piece is shorter than `wanted`.
 fn choose(pieces: &mut Vec<Extent>, wanted: u64) {
     if pieces.iter().map(|piece| piece.count).sum::<u64>() <= wanted {
         return;

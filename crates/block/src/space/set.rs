@@ -2,7 +2,7 @@
 
 use stdx::FastMap;
 
-/// Blocks by word, as [`super::bits`] numbers them.
+/// Blocks by word, numbered as in [`super::bits`].
 #[derive(Debug, Clone, Default)]
 pub(super) struct BlockSet {
     /// No word is zero.
@@ -19,7 +19,7 @@ impl BlockSet {
         self.words.get(&word).copied().unwrap_or(0)
     }
 
-    /// Adds blocks; gives those that were there before.
+    /// Adds blocks; returns those that were present.
     pub(super) fn insert(&mut self, word: usize, bits: u64) -> u64 {
         if bits == 0 {
             return 0;
@@ -31,7 +31,7 @@ impl BlockSet {
         before
     }
 
-    /// Removes blocks; gives those that were there.
+    /// Removes blocks; returns those that were present.
     pub(super) fn remove(&mut self, word: usize, bits: u64) -> u64 {
         let Some(present) = self.words.get_mut(&word) else { return 0 };
         let removed = *present & bits;
@@ -43,7 +43,7 @@ impl BlockSet {
         removed
     }
 
-    /// In no order.
+    /// Words in no particular order.
     pub(super) fn words(&self) -> impl Iterator<Item = (usize, u64)> {
         self.words.iter().map(|(word, bits)| (*word, *bits))
     }

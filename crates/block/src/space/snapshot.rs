@@ -1,28 +1,28 @@
-//! The bitmap as of one moment, taken a few chunks at a time while blocks are allocated and freed.
+//! Snapshot of the bitmap, taken a few chunks at a time while blocks are allocated and freed.
 //!
-//! When a snapshot begins, the chunks that changed since the one before are *frozen*. Each is taken as
-//! it was then: before something in a frozen chunk changes, the chunk is taken aside. So beginning costs
-//! the same however many chunks there are, and so does each further piece.
+//! When a snapshot begins, the chunks that changed since the previous one are *frozen*. The
+//! snapshot contains their state at that time: before a frozen chunk changes, it is copied. So
+//! beginning a snapshot and each further piece cost the same however many chunks there are.
 
 use super::Space;
 use super::bits::words;
 use super::map::{CHUNK_BLOCKS, CHUNK_BYTES};
 use crate::device::Extent;
 
-/// A chunk and what is to be stored of it.
+/// A chunk and its stored form.
 pub type StoredChunk = (u32, [u8; CHUNK_BYTES]);
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Snapshot {
-    /// Taken before they changed.
+    /// Copied before they changed.
     kept: Vec<StoredChunk>,
     /// Frozen chunks before this one have been taken.
     next: u32,
 }
 
 impl Space {
-    /// Begins a snapshot of the chunks that changed since the last one began, as they are now. That
-    /// one must have been taken to its end.
+    /// Begins a snapshot of the chunks that changed since the previous one began, in their current
+    /// state. The previous one must have been taken to its end.
     pub fn begin_snapshot(&mut self) {
         assert!(self.snapshot.kept.is_empty(), "the snapshot before was not taken");
         self.map.freeze();
@@ -34,8 +34,8 @@ impl Space {
         self.map.frozen_chunks() + self.snapshot.kept.len() as u64
     }
 
-    /// At most so many chunks of the snapshot, in no order, as they are to be stored: what is logically
-    /// free is free. None if all were taken.
+    /// Takes at most `chunks_max` chunks of the snapshot, in no particular order, in stored form:
+    /// logically free blocks are free. Empty if all were taken.
     pub fn take_snapshot(&mut self, chunks_max: usize) -> Vec<StoredChunk> {
         let kept = self.snapshot.kept.len().min(chunks_max);
         let mut taken: Vec<StoredChunk> = self.snapshot.kept.drain(..kept).collect();
@@ -55,7 +55,7 @@ impl Space {
         self.take_snapshot(usize::MAX)
     }
 
-    /// Blocks are about to change.
+    /// Copies frozen chunks before blocks in them change.
     pub(super) fn keep(&mut self, start: u64, count: u64) {
         if self.map.frozen_chunks() == 0 || count == 0 {
             return;
@@ -65,7 +65,7 @@ impl Space {
         }
     }
 
-    /// Blocks were just allocated, which were free.
+    /// Copies frozen chunks in which free blocks were just allocated.
     pub(super) fn keep_before(&mut self, allocated: &[Extent]) {
         if self.map.frozen_chunks() == 0 {
             return;

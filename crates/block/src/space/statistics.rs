@@ -1,4 +1,4 @@
-//! How fragmented the free space is.
+//! Fragmentation of the free space.
 
 use super::map::BlockMap;
 use crate::device::Extent;
@@ -6,21 +6,21 @@ use crate::device::Extent;
 /// The free runs of a map, by length.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FreeRuns {
-    /// How many runs have from 2^i up to 2^(i+1) - 1 blocks.
+    /// Number of runs with 2^i to 2^(i+1) - 1 blocks.
     pub by_size: [u64; 64],
-    /// The longest run, the first of those; of no blocks if nothing is free.
+    /// First of the longest runs; empty if nothing is free.
     pub largest: Extent,
 }
 
 impl FreeRuns {
-    /// How many there are.
+    /// Number of free runs.
     pub fn count(&self) -> u64 {
         self.by_size.iter().sum()
     }
 }
 
 impl BlockMap {
-    /// Looks at every free run: tens of milliseconds for a fragmented TiB.
+    /// Examines every free run: tens of milliseconds for a fragmented TiB.
     pub fn free_runs(&self) -> FreeRuns {
         let mut runs = FreeRuns { by_size: [0; 64], largest: Extent::default() };
         let mut from = self.extent().start;

@@ -1,4 +1,4 @@
-//! Which blocks of the devices hold what.
+//! Layout of the devices.
 
 use crate::device::{Device, Extent};
 use crate::log::{decode_extent, encode_extent};
@@ -13,30 +13,30 @@ pub const LABEL_BLOCKS: u64 = 1;
 pub const MAIN_BLOCKS_MIN: u64 = 2048;
 /// 1 MiB.
 pub const LOG_BLOCKS_MIN: u64 = 256;
-/// A log of 1/16 of its device, unless another size is asked for, within these bounds: 16 MiB, 1 GiB.
+/// Default share of the log in its device, within these bounds: 16 MiB, 1 GiB.
 const LOG_SHARE: u64 = 16;
 const LOG_BLOCKS_DEFAULT_MIN: u64 = 4096;
 const LOG_BLOCKS_DEFAULT_MAX: u64 = 262_144;
-/// On a small device the log takes no more than 1/8.
+/// Maximum share of a log of default size in a small device.
 const LOG_SHARE_MAX: u64 = 8;
-/// What a log that is asked for must leave of its device: half.
+/// Maximum share of a log of requested size.
 const LOG_SHARE_ASKED_MAX: u64 = 2;
 /// The space begins at a multiple of 1 MiB.
 const SPACE_ALIGNMENT: u64 = 256;
-/// No device has as many blocks; refusing more keeps sums of addresses within their type.
+/// No device has this many blocks; the bound keeps sums of addresses within their type.
 const DEVICE_BLOCKS_MAX: u64 = 1 << 52;
 
 /// Sizes of the devices, and their parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Geometry {
     pub main_blocks: u64,
-    /// Nought if there is no fast device.
+    /// 0 without a fast device.
     pub fast_blocks: u64,
     pub log_device: Device,
     pub log: Extent,
-    /// On the main device.
+    /// Space for data, on the main device.
     pub space: Extent,
-    /// On the fast device, for metadata; empty if there is none.
+    /// Space for metadata on the fast device; empty if there is none.
     pub fast_space: Extent,
 }
 
@@ -52,8 +52,8 @@ pub enum GeometryError {
     TooLarge(u64),
 }
 
-/// Divides devices among log, data and metadata. `fast_blocks` is nought without a fast device; the
-/// log's size is chosen if none is given.
+/// Divides the devices into log, data and metadata. `fast_blocks` is 0 without a fast device; the
+/// size of the log is chosen if none is given.
 pub fn layout(
     main_blocks: u64,
     fast_blocks: u64,
@@ -106,7 +106,7 @@ fn aligned(start: u64, end: u64) -> Extent {
 }
 
 impl Geometry {
-    /// Whether devices of these sizes can be the ones that it describes; they may have grown.
+    /// Checks that devices of these sizes can be those described; they may have grown.
     pub fn check(&self, main_blocks: u64, fast_blocks: u64) -> Result<(), GeometryError> {
         if main_blocks < self.main_blocks {
             let (found, least) = (main_blocks, self.main_blocks);
@@ -119,7 +119,7 @@ impl Geometry {
         Ok(())
     }
 
-    /// Whether the parts lie on their devices and do not overlap.
+    /// Set if the parts lie on their devices and do not overlap.
     fn is_sound(&self) -> bool {
         let far = self.main_blocks.saturating_sub(SUPERBLOCK_BLOCKS);
         let (log_first, log_limit, space_first, fast_space_first) = match self.log_device {

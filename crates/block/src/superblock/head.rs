@@ -1,5 +1,5 @@
-//! What superblock and label begin with, whatever their format: enough to tell what a block is, to
-//! whom it belongs, and whether this version may touch it.
+//! Common head of superblock and label in every format: enough to tell the kind of a block, its
+//! owner, and whether this version may use it.
 
 use super::{CopyFault, FORMAT, Features};
 use crate::device::BLOCK;
@@ -9,7 +9,7 @@ use stdx::AlignedBuffer;
 use types::Uuid;
 
 const CHECKSUM_AT: usize = 8;
-/// The checksum is over the rest of the block.
+/// The checksum covers the rest of the block from here.
 const CHECKED_FROM: usize = 12;
 
 #[derive(Debug, Clone, Copy)]
@@ -19,7 +19,7 @@ pub(super) struct Head {
     pub sequence: u64,
 }
 
-/// A block with that magic and head, and what `body` writes.
+/// Encodes a block with that magic and head, and the output of `body`.
 pub(super) fn seal(magic: [u8; 8], head: &Head, body: impl FnOnce(&mut Writer)) -> Bytes {
     let mut w = Writer::with_capacity(BLOCK);
     w.raw(&magic);
@@ -38,7 +38,7 @@ pub(super) fn seal(magic: [u8; 8], head: &Head, body: impl FnOnce(&mut Writer)) 
     block.into()
 }
 
-/// The head of an intact block that this version understands, and a reader of its body.
+/// Decodes the head of an intact block that this version understands; returns a reader of its body.
 pub(super) fn open(magic: [u8; 8], block: &[u8]) -> Result<(Head, Reader<'_>), CopyFault> {
     let mut r = Reader::new(block);
     if r.array("magic") != Ok(magic) {

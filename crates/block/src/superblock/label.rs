@@ -1,4 +1,4 @@
-//! The first block of a fast device: which store it serves.
+//! Label: the first block of a fast device, with the store that it serves.
 
 use super::head::{Head, open, seal};
 use super::{CopyFault, Features, SuperblockError};
@@ -15,13 +15,13 @@ pub struct FastLabel {
 }
 
 impl FastLabel {
-    /// The block, in aligned memory.
+    /// Encodes the block in aligned memory.
     pub fn encode(&self) -> Bytes {
         let head = Head { features: Features::default(), store: self.store, sequence: 0 };
         seal(MAGIC, &head, |w| w.u64(self.blocks))
     }
 
-    /// The label of the fast device of `store`.
+    /// Decodes the label of the fast device of `store`.
     pub fn decode(block: &[u8], store: Uuid) -> Result<FastLabel, SuperblockError> {
         let (head, mut r) = open(MAGIC, block).map_err(|fault| match fault {
             CopyFault::NoMagic => SuperblockError::NotAFastDevice,

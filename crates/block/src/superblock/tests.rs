@@ -1,4 +1,4 @@
-//! Copies of the superblock, and the division of devices.
+//! Tests of the copies of the superblock, and of the layout of devices.
 
 use super::*;
 use proptest::prelude::*;
@@ -23,7 +23,7 @@ fn superblock() -> Superblock {
     }
 }
 
-/// All four copies, as versions `sequence - 1` and `sequence` leave them.
+/// All four copies after versions `sequence - 1` and `sequence` were written.
 fn copies(newest: &Superblock) -> [Option<Bytes>; 4] {
     let blocks = newest.geometry.main_blocks;
     let mut copies = [const { None }; 4];
@@ -103,7 +103,7 @@ proptest! {
         }
     }
 
-    /// Whatever intact bytes say, reading them ends well.
+    /// Decoding any intact bytes never panics.
     #[test]
     fn intact_nonsense_is_an_error_and_no_panic(
         noise in prop::collection::vec((52..1500usize, any::<u8>()), 1..4),
@@ -169,7 +169,7 @@ fn bad_copies_are_named_where_the_store_has_written_them() {
             assert_eq!(bad(&copies, 4096), [slots[index]]);
         }
     }
-    // At the end of a device that has grown there may be anything.
+    // The end of a device that has grown may contain anything.
     let mut grown = copies(&newest);
     (grown[2], grown[3]) = (None, None);
     assert_eq!(bad(&grown, 8192), [0; 0]);

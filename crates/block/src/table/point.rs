@@ -1,4 +1,4 @@
-//! Keys of a table's points, made to be compared.
+//! Keys of a table's points, optimized for comparison.
 
 use bytes::Bytes;
 use std::borrow::Borrow;
@@ -6,26 +6,25 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::ops::Deref;
 
-/// How much of a key lies in the map itself: kind, id, pool and hash of an object's key, and all of
-/// most others. Nearly always it decides.
+/// Bytes of a key that are stored in the map itself: kind, id, pool and hash of an object's key,
+/// and all of most others. They nearly always decide a comparison.
 const HEAD_LEN: usize = 8 * WORDS;
 const WORDS: usize = 3;
 
-/// A key in memory of its own, its beginning in place: a search compares it with many others, and
-/// what each of them points to is seldom in the processor's cache. Most keys are short, and no more
-/// than that.
+/// A key with memory of its own and its head in place: a search compares it with many others, whose
+/// separate memory is seldom in the processor's cache. Most keys are no longer than the head.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PointKey {
-    /// Zeros behind the key's end.
+    /// Zeros after the key's end.
     head: [[u8; 8]; WORDS],
-    /// Of a key that is no longer than `head`.
+    /// Length of a key that is no longer than `head`.
     length: u8,
-    /// The whole of a longer one, else empty.
+    /// All bytes of a longer key, otherwise empty.
     long: Box<[u8]>,
 }
 
 impl PointKey {
-    /// A key of two parts.
+    /// A key that is the concatenation of two parts.
     pub fn joined(first: &[u8], second: &[u8]) -> Self {
         let length = first.len() + second.len();
         if length > HEAD_LEN {
@@ -45,7 +44,7 @@ impl From<&[u8]> for PointKey {
     }
 }
 
-/// Takes a long key as it is.
+/// Takes a long key without copying.
 impl From<Vec<u8>> for PointKey {
     fn from(key: Vec<u8>) -> Self {
         if key.len() <= HEAD_LEN {
@@ -81,7 +80,7 @@ impl PartialOrd for PointKey {
     }
 }
 
-/// The order is that of the bytes.
+/// Ordered like its bytes.
 impl Borrow<[u8]> for PointKey {
     fn borrow(&self) -> &[u8] {
         self

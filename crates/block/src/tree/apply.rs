@@ -1,16 +1,16 @@
-//! Merging a frozen table into the tree: the checkpoint's part.
+//! Merging a frozen table into the tree, for a checkpoint.
 //!
-//! The work goes from left to right. Where nothing changes, pages stay, and the new tree refers to
-//! them. Pages on the way to a change are read, and what they hold goes, changed, through one builder
-//! per level, which cuts it into new pages (see `layer`). What a removed range covers as a whole is
-//! only read to give back its pages (see `release`).
+//! The work goes from left to right. Unchanged pages are kept, and the new tree refers to them.
+//! Pages on the path to a change are read, and their changed contents go through one builder per
+//! level, which cuts them into new pages (see `layer`). Subtrees inside a removed range are read
+//! only to free their pages (see `release`).
 //!
 //! Invariants:
-//! * No page of the old tree is written or freed; those that the new tree lacks are in
-//!   [`Applied::freed`].
-//! * [`Apply::step`] does a bounded amount of work: about `budget` pages written, given back or looked
-//!   at, or so many times [`CHANGES_PER_PAGE`] changes, and one value.
-//! * Memory holds a path of pages, a few pages per level, and what was not taken by
+//! * No page of the old tree is written or freed; pages that the new tree does not contain are
+//!   listed in [`Applied::freed`].
+//! * [`Apply::step`] does a bounded amount of work: about `budget` pages written, freed or read, or
+//!   [`CHANGES_PER_PAGE`] changes for each, and one value.
+//! * Memory holds a path of pages, a few pages per level, and the writes not yet taken by
 //!   [`Apply::poll_write`].
 
 mod ahead;
@@ -31,15 +31,15 @@ pub(super) use output::is_inline;
 use release::Release;
 use thiserror::Error;
 
-/// Changes that cost as much as a page, even if none is written for them.
+/// Changes that cost as much as a page, even if no page is written for them.
 const CHANGES_PER_PAGE: u64 = 32;
-/// Pages that are asked for at once, at most.
+/// Maximum number of pages that are requested at once.
 const PREFETCH_MAX: usize = 128;
 
-/// Where fresh pages come from.
+/// Source of new pages.
 pub trait PageSource {
     fn allocate(&mut self) -> Option<u64>;
-    /// Adjacent pages: as many as asked for or, if there are not as many in one place, fewer.
+    /// Allocates adjacent pages: `pages` of them, or fewer if there is no place for all.
     fn allocate_run(&mut self, pages: u64) -> Option<Extent>;
 }
 
@@ -49,17 +49,17 @@ pub enum Step {
     Need(Vec<PageRead>),
     /// There is more to do, and perhaps something to write.
     Progress,
-    /// All is in [`Apply::poll_write`].
+    /// All writes are in [`Apply::poll_write`].
     Done(Applied),
 }
 
-/// The new tree, and how it differs from the old one.
+/// The new tree, and its differences from the old one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Applied {
     pub root: Option<Root>,
-    /// Pages that only the old tree needs.
+    /// Pages that only the old tree refers to.
     pub freed: Vec<Extent>,
-    /// Pages that only the new tree needs.
+    /// Pages that only the new tree refers to.
     pub pages_written: u64,
     pub changes: Totals,
 }
@@ -68,16 +68,16 @@ pub struct Applied {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
     pub pairs: i64,
-    /// Of keys and values.
+    /// Bytes of keys and values.
     pub bytes: i64,
-    /// Of keys and values of omaps: of pairs whose keys begin with `M` or `H`.
+    /// Bytes of keys and values of omaps: of pairs whose keys begin with `M` or `H`.
     pub omap_bytes: i64,
     /// Pairs whose keys begin with `O`.
     pub objects: i64,
 }
 
 impl Totals {
-    /// One pair of a key that begins with `first`.
+    /// Totals of one pair whose key begins with `first`.
     fn pair(first: Option<u8>, key: usize, value: usize) -> Self {
         let bytes = (key + value) as i64;
         let is_omap = matches!(first, Some(b'M' | b'H'));
@@ -97,7 +97,8 @@ impl Totals {
     }
 }
 
-/// Why a table cannot be applied. The old tree is as it was; what was allocated must be given back.
+/// Reason why a table cannot be applied. The old tree is unchanged; the caller must free the
+/// allocated pages.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ApplyError {
     #[error("no page is free for the metadata tree")]
@@ -108,7 +109,7 @@ pub enum ApplyError {
     TooLong { length: usize },
 }
 
-/// Why a step stopped early.
+/// Reason why a step stopped early.
 enum Stop {
     Absent(Absent),
     Error(ApplyError),
@@ -126,7 +127,7 @@ impl From<ApplyError> for Stop {
     }
 }
 
-/// What every part of a step works with.
+/// Shared state of all parts of a step.
 struct Context<'a> {
     tree: &'a mut Tree,
     table: &'a Table,
@@ -145,7 +146,7 @@ impl Context<'_> {
 #[derive(Debug)]
 pub struct Apply {
     old: Option<Root>,
-    /// The layer being changed, behind those that lead to it.
+    /// The layer being changed, after those that lead to it.
     layers: Vec<Layer>,
     release: Release,
     output: Output,
@@ -163,16 +164,16 @@ impl Apply {
         }
     }
 
-    /// Does nothing but to tell what the same would cost: there is nothing to write, the cache gets no
-    /// page of the new tree, and there will be none.
+    /// A dry run, which only counts pages: nothing is written, no page of the new tree gets into
+    /// the cache, and there will be no new tree.
     pub fn trial(root: Option<Root>, checkpoint: u64) -> Self {
         let mut apply = Apply::new(root, checkpoint);
         apply.output.is_trial = true;
         apply
     }
 
-    /// Goes on until about `budget` pages were written, given back or looked at. The table must be the same in
-    /// every step.
+    /// Continues until about `budget` pages were written, freed or read. The table must be the same
+    /// in every step.
     pub fn step(
         &mut self,
         tree: &mut Tree,
@@ -195,17 +196,18 @@ impl Apply {
         }
     }
 
-    /// The next pages to be written: where, and whole pages in aligned memory.
+    /// Next pages to be written: their place, and whole pages in aligned memory.
     pub fn poll_write(&mut self) -> Option<(u64, Bytes)> {
         self.output.writes.pop_front()
     }
 
-    /// Pages written, given back and looked at so far, and changes merged as parts of a page.
+    /// Pages written, freed and read so far, and changes merged as fractions of a page.
     pub fn work(&self) -> u64 {
         self.output.work()
     }
 
-    /// Pages that only the old tree needs, as they turn up; those are not in [`Applied::freed`].
+    /// Takes pages that only the old tree refers to, as they turn up; these are not in
+    /// [`Applied::freed`].
     pub fn take_freed(&mut self) -> Vec<Extent> {
         std::mem::take(&mut self.output.freed)
     }

@@ -1,14 +1,14 @@
-//! How many pages applying a table can need, known before it is applied.
+//! Upper bound of the pages for applying a table, known before it is applied.
 //!
-//! The bound follows from how pages are cut (`builder`): entries fill the least number of pages that
-//! they fit into in order. The entries of one old page fit into one page; each entry that is put among
-//! them takes at most one page more. So an old page that is changed becomes one page, and as many
-//! more as there are new entries in it; and if little is left of it, its neighbour is written anew,
-//! but then nothing was split. The same holds for the pages above, where the new entries are the new
-//! pages below. Where many entries come into one page, their size gives a better bound: pages are two
-//! thirds full at least, but for the few where what keys have in common changes.
+//! The bound follows from how pages are cut (`builder`): entries fill the minimum number of pages
+//! that they fit into in order. The entries of one old page fit into one page; each entry that is
+//! put among them takes at most one page more. So an old page that is changed becomes one page,
+//! plus one for each new entry in it; and if little is left of it, its neighbour is rewritten, but
+//! then nothing was split. The same holds for the pages above, where the new entries are the new
+//! pages below. Where many entries go to one page, their size gives a better bound: pages are at
+//! least two thirds full, except for the few where the common prefix of keys changes.
 //!
-//! Pairs of new objects need no page each: ids grow, so they all lie behind those that the tree holds.
+//! Pairs of new objects need no page each: ids grow, so they all lie after those in the tree.
 
 use super::apply::is_inline;
 use super::overflow::pages_for;
@@ -16,19 +16,19 @@ use super::page::{ENTRY_MAX, HEAD, SEGMENT, SLOT};
 use super::reference::{PageRef, Root};
 use crate::device::BLOCK;
 
-/// What the entries of a page fill at least, if the next one did not fit.
+/// Minimum fill of a page in bytes, if the next entry did not fit.
 const FILLED: u64 = (SLOT + ENTRY_MAX) as u64 * 2;
-/// Pages that can be split off one page whatever the size of new entries: those before the first old
-/// key, those after the last, and those that the old ones moved to.
+/// Pages that can be split off one page whatever the size of new entries: those before the first
+/// old key, those after the last, and those that the old ones moved to.
 const EDGES: u64 = 4;
 /// Entries of any size that fit into a page.
 const ENTRIES_MIN: u64 = 3;
 
-/// Gaps between old keys that pairs of new objects come into: one for each kind of key that begins with
-/// a counted id.
+/// Gaps between old keys for pairs of new objects: one for each kind of key that begins with a
+/// counted id.
 const FRESH_PLACES: u64 = 4;
 
-/// What a table will cost, kept while the table grows: the sum over its points and ranges.
+/// Cost of applying a table, maintained while the table grows: a sum over its points and ranges.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Load {
     /// Places of the tree that change: one for each point, two for each range; again for each layer
@@ -36,14 +36,14 @@ pub struct Load {
     touches: u64,
     /// Those of them below the first layer.
     touches_below: u64,
-    /// Points that lie behind all old keys of their kind: beside each other, however many they are.
+    /// Points after all old keys of their kind, hence adjacent to each other.
     fresh: u64,
-    /// Of entries in leaves.
+    /// Bytes of entries in leaves.
     entry_bytes: u64,
     overflow_pages: u64,
-    /// The longest key in a page there ever was, also if it was subtracted.
+    /// Length of the longest key ever added, even if it was subtracted, in bytes.
     longest: u16,
-    /// Pages that changes take which are in none of the sums above: they were tried out.
+    /// Pages measured by a dry run, for changes that are in none of the sums above.
     tried: u64,
 }
 
@@ -53,7 +53,7 @@ impl Load {
         Load { touches: fresh.touches + 1, fresh: 0, ..fresh }
     }
 
-    /// A point of which all old keys of its kind lie on one side.
+    /// Load of a point for which all old keys of its kind lie on one side.
     pub fn fresh_point(key: usize, value: Option<usize>) -> Self {
         let layers = (key / SEGMENT) as u64;
         let value = value.unwrap_or(0);
@@ -72,7 +72,7 @@ impl Load {
         }
     }
 
-    /// Changes of that load turned out to take so many pages.
+    /// Load of changes whose pages were measured by a dry run.
     pub fn tried(pages: u64, load: &Load) -> Self {
         Load { tried: pages, longest: load.longest, ..Load::default() }
     }
@@ -96,7 +96,7 @@ impl Load {
         self.tried += other.tried * times;
     }
 
-    /// Takes back what was added before.
+    /// Subtracts a load that was added before.
     pub fn subtract(&mut self, other: Load) {
         self.touches -= other.touches;
         self.touches_below -= other.touches_below;
@@ -105,19 +105,18 @@ impl Load {
         self.overflow_pages -= other.overflow_pages;
     }
 
-    /// Pages that it will fill, if nothing of it replaces anything: no bound, but what is likely.
+    /// Likely number of filled pages if nothing is replaced; not a bound.
     pub fn likely_pages(&self) -> u64 {
         self.tried + self.overflow_pages + self.entry_bytes * 3 / (2 * BLOCK as u64)
     }
 }
 
-/// What a bound depends on of the tree that a table is applied to, or that may come of it: the larger
-/// any of these, the larger the bound.
+/// Properties of the old tree, or of a possible new one, that the bound depends on and grows with.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TreeSize {
     height: u64,
     height_below: u64,
-    /// Pages that are no inner pages.
+    /// Pages other than inner pages.
     leaves: u64,
     inner_pages: u64,
     longest: u16,
@@ -135,18 +134,18 @@ impl TreeSize {
     }
 }
 
-/// How many pages applying a table allocates, at most.
+/// Upper bound of the pages that applying a table allocates.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PagesBound {
-    /// All of them.
+    /// All allocated pages.
     pub pages: u64,
-    /// Those beyond the pages of the old tree that the new one does not need.
+    /// Allocated pages beyond those of the old tree that become free.
     pub growth: u64,
-    /// No tree that comes of it is larger.
+    /// Upper bound of the size of the new tree.
     pub size: TreeSize,
 }
 
-/// No fewer pages than applying a table of this load to a tree of this size allocates.
+/// Upper bound of the pages for applying a table of this load to a tree of this size.
 pub fn pages_bound(load: &Load, old: &TreeSize) -> PagesBound {
     if load.tried > 0 {
         let tried = tried_bound(load, old);
@@ -171,7 +170,7 @@ pub fn pages_bound(load: &Load, old: &TreeSize) -> PagesBound {
         split = split_bound(split, split * inner_entry, places.min(old.inner_pages));
         inner_growth += split;
     }
-    // Above the old top are new pages, until one holds all.
+    // New levels above the old top, until one page holds all.
     let mut top = split + 1;
     while top > 1 {
         top = top.div_ceil(ENTRIES_MIN);
@@ -190,14 +189,14 @@ pub fn pages_bound(load: &Load, old: &TreeSize) -> PagesBound {
     PagesBound { pages: rewritten + growth, growth, size }
 }
 
-/// What was tried out, taken alone; the tree may be as much larger.
+/// Bound of a dry run alone; the tree may grow by as much.
 fn tried_bound(load: &Load, old: &TreeSize) -> PagesBound {
     let (pages, growth) = (load.tried, load.tried);
     let levels = u64::from(growth.checked_ilog2().map_or(0, |log| log + 1));
     let size = TreeSize {
         height: old.height.max(1) + levels,
         height_below: old.height_below + levels,
-        // Of which kind the pages are was not counted.
+        // The dry run did not count pages by kind.
         leaves: old.leaves + growth,
         inner_pages: old.inner_pages + growth,
         longest: old.longest.max(load.longest),
@@ -205,12 +204,12 @@ fn tried_bound(load: &Load, old: &TreeSize) -> PagesBound {
     PagesBound { pages, growth, size }
 }
 
-/// Pages of one level beyond those that there were, if so many entries come into so many pages.
+/// Upper bound of the additional pages of one level, if `entries` go to `pages` old pages.
 fn split_bound(entries: u64, bytes: u64, pages: u64) -> u64 {
     entries.min(bytes.div_ceil(FILLED) + EDGES * pages)
 }
 
-/// Trees of long keys are small or rare: each place that changes counts with its whole path.
+/// Layers are small or rare: each place that changes counts with its whole path.
 fn layers_bound(load: &Load, old: &TreeSize) -> u64 {
     load.touches_below * 2 * (old.height_below + 1)
 }
@@ -219,8 +218,7 @@ fn layers_bound(load: &Load, old: &TreeSize) -> u64 {
 mod tests {
     use super::*;
 
-    /// What a running checkpoint leaves must not need more than was assumed of it, or the next one lacks
-    /// pages.
+    /// A running checkpoint must not leave more work than was assumed, or the next one lacks pages.
     #[test]
     fn no_tree_that_comes_of_tried_changes_needs_more_than_their_bound() {
         let (pages, mut pairs) = (450, Load::default());

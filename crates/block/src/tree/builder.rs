@@ -1,8 +1,8 @@
-//! Collects the entries of one level in order of their keys and cuts them into pages.
+//! Builder: collects the entries of one level in key order and cuts them into pages.
 //!
-//! The first page that is cut off always takes as many entries as fit, or the entries left are cut
-//! into as few pages as possible; so however entries arrive, they fill the least number of pages
-//! ([`pages_bound`](super::pages_bound) relies on that).
+//! The first page that is cut off takes as many entries as fit, or the remaining entries are cut
+//! into the minimum number of pages; so entries fill the minimum number of pages in whatever
+//! portions they arrive ([`pages_bound`](super::pages_bound) relies on that).
 
 use super::page::{CellKind, ENTRY_MAX, HEAD, HEADER, SLOT, entry_head, write_header};
 use crate::device::BLOCK;
@@ -10,9 +10,9 @@ use stdx::AlignedBuffer;
 
 /// Entries are cut into pages early once they would fill this many bytes without shared prefixes.
 const SPILL: usize = 3 * BLOCK;
-/// Memory of entries that were cut off is kept until it exceeds this.
+/// Memory of entries that were cut off is kept up to this number of bytes.
 const SLACK: usize = 16 * BLOCK;
-/// New keys that must lie in one gap between old ones to be taken for an ascending sequence.
+/// New keys in one gap between old ones from which on they count as an ascending sequence.
 const SEQUENCE_MIN: usize = 4;
 /// Bisections of the fill of the fullest page: they end within 1/64 of a page.
 const BALANCE_ROUNDS: u32 = 6;
@@ -23,7 +23,7 @@ struct Span {
     key: usize,
     cell: usize,
     kind: CellKind,
-    /// Bytes that the key has in common with the one before it.
+    /// Length of the prefix shared with the previous key, in bytes.
     shared: usize,
 }
 
@@ -38,14 +38,14 @@ pub(super) struct Builder {
     level: u8,
     arena: Vec<u8>,
     spans: Vec<Span>,
-    /// Size of all entries if nothing was shared.
+    /// Size of all entries without shared prefixes, in bytes.
     raw: usize,
-    /// The size from which on it is worth looking for a full page.
+    /// Size from which on a full page is searched for.
     spill_at: usize,
-    /// Pages cut off so far, altogether.
+    /// Number of pages cut off so far.
     pub pages: u64,
-    /// Keys that were not there before, the gaps between old keys that they lie in, and whether the
-    /// last key is one.
+    /// Keys that are new, the gaps between old keys that they lie in, and whether the last key is
+    /// new.
     inserted: usize,
     gaps: usize,
     in_gap: bool,
@@ -74,12 +74,12 @@ impl Builder {
         self.spans.is_empty()
     }
 
-    /// Adds an entry behind all others.
+    /// Appends an entry after all others.
     pub(super) fn push(&mut self, key: &[u8], kind: CellKind, cell: &[u8], inserted: bool) {
         self.push_split(key, &[], kind, cell, inserted);
     }
 
-    /// As `push`, of a key in two pieces.
+    /// As `push`, with a key in two pieces.
     pub(super) fn push_split(
         &mut self,
         prefix: &[u8],
@@ -123,18 +123,18 @@ impl Builder {
         &self.arena[span.start + span.key..span.start + span.key + span.cell]
     }
 
-    /// The shortest key that separates an entry from the one before it.
+    /// Shortest key that separates an entry from the previous one.
     pub(super) fn separator(&self, index: usize) -> &[u8] {
         let span = &self.spans[index];
         &self.arena[span.start..span.start + (span.shared + 1).min(span.key)]
     }
 
-    /// The whole content fits into this part of a page.
+    /// Set if the whole content fits into this part of a page.
     pub(super) fn fits(&self, bytes: usize) -> bool {
         self.fit(0, bytes) == self.spans.len()
     }
 
-    /// If there is more than two pages' worth of entries, how many the first page takes.
+    /// Number of entries of the first page, if there are more than two pages' worth of entries.
     pub(super) fn spill(&mut self) -> Option<usize> {
         if self.raw < self.spill_at {
             return None;
@@ -145,8 +145,8 @@ impl Builder {
         spills.then_some(first)
     }
 
-    /// Where to cut all entries: the ends of pages. If keys were inserted in ascending order, pages are
-    /// full so that the next of them find the space behind; otherwise equally full.
+    /// Ends of the pages into which to cut all entries. If keys were inserted in ascending order,
+    /// pages are full so that later keys find space after them; otherwise they are equally full.
     pub(super) fn cuts(&self) -> Vec<usize> {
         let full = self.cuts_within(BLOCK);
         if full.len() < 2 || (self.gaps == 1 && self.inserted >= SEQUENCE_MIN) {
@@ -176,7 +176,7 @@ impl Builder {
         cuts
     }
 
-    /// The end of the longest sequence of entries from `start` on that fills at most `bytes`.
+    /// End of the longest sequence of entries from `start` on that fills at most `bytes`.
     fn fit(&self, start: usize, bytes: usize) -> usize {
         let mut extent = Extent::new(self.level);
         for (offset, span) in self.spans[start..].iter().enumerate() {
@@ -215,7 +215,7 @@ impl Builder {
         raw
     }
 
-    /// Forgets the first entries, which are on a page now.
+    /// Drops the first entries, which are on a page now.
     pub(super) fn remove_first(&mut self, entries: usize) {
         self.pages += 1;
         self.raw -= self.spans[..entries].iter().map(Span::raw_size).sum::<usize>();
@@ -235,7 +235,7 @@ impl Builder {
         self.spans.iter_mut().for_each(|span| span.start -= start);
     }
 
-    /// Forgets all entries: they are on a page already.
+    /// Drops all entries, which are on a page already.
     pub(super) fn clear(&mut self) {
         let pages = self.pages;
         self.remove_first(self.len());
@@ -243,9 +243,9 @@ impl Builder {
     }
 }
 
-/// The size of a page while entries are added to it.
+/// Size of a page while entries are added to it.
 struct Extent {
-    /// The first key of an inner page is not stored.
+    /// Bytes of the first key of an inner page, which is not stored.
     keyless: usize,
     entries: usize,
     keys: usize,

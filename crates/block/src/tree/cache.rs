@@ -1,22 +1,23 @@
-//! Pages of the tree in memory: bounded, the least useful leave first (CLOCK).
+//! Page cache: bounded, with CLOCK eviction.
 //!
-//! An item is a page of the tree or a run of overflow pages, known by its first page and its checksum.
-//! Inner pages survive more rounds of the clock than leaves, which survive more than overflow runs.
+//! An item is a page of the tree or a run of overflow pages, identified by its first page and its
+//! checksum. Inner pages survive more rounds of the clock than leaves, which survive more than
+//! overflow runs.
 //!
-//! An operation that misses pages is run again when they are there. So that it gets on whatever the
-//! bound is, what is supplied, and what an operation used before it missed something, is *held*: kept
-//! until an operation that used it has completed. If that never happens (the operation was given up),
-//! it is held for [`HOLD`] more insertions. The bound may be exceeded by what is held.
+//! An operation that misses pages is repeated once they are there. To make progress with any bound,
+//! supplied pages, and those that an operation used before it missed one, are *held* until an
+//! operation that used them has completed. If that never happens (the operation was given up), they
+//! are held for [`HOLD`] further insertions. Held items may exceed the bound.
 
 use bytes::Bytes;
 use stdx::FastMap;
 
 /// Insertions for which items are held at most.
 const HOLD: u64 = 1024;
-/// Insertions for which inner pages are held after an operation that used them has completed, because
-/// other operations in progress need them, too.
+/// Insertions for which inner pages are held after an operation that used them has completed,
+/// because other operations in progress need them, too.
 const HOLD_INNER: u64 = 128;
-/// Rounds of the clock that an item survives after it was used, by its level.
+/// Rounds of the clock that an item survives after its last use, by its level.
 const ROUNDS_OVERFLOW: u8 = 1;
 const ROUNDS_LEAF: u8 = 2;
 const ROUNDS_INNER: u8 = 6;
@@ -27,7 +28,7 @@ struct Item {
     crc: u32,
     bytes: Bytes,
     pages: u32,
-    /// Rounds that it survives after each use.
+    /// Rounds that the item survives after each use.
     rounds_max: u8,
     rounds: u8,
     held_until: u64,
@@ -41,7 +42,7 @@ pub(super) struct Cache {
     pages: usize,
     pages_max: usize,
     insertions: u64,
-    /// What the operation in progress used: where it was, and the page.
+    /// Slots and pages that the operation in progress used.
     trail: Vec<(u32, u64)>,
 }
 
@@ -71,7 +72,7 @@ impl Cache {
         self.pages_max
     }
 
-    /// Without being used.
+    /// Looks up a page without counting a use.
     pub(super) fn peek(&self, page: u64, crc: u32) -> Option<Bytes> {
         let item = &self.items[*self.index.get(&page)? as usize];
         (item.crc == crc).then(|| item.bytes.clone())
@@ -92,13 +93,14 @@ impl Cache {
         Some(item.bytes.clone())
     }
 
-    /// Puts in what was read. It is held.
+    /// Inserts a page that was read, and holds it.
     pub(super) fn insert_read(&mut self, page: u64, crc: u32, level: Option<u8>, bytes: Bytes) {
         let held_until = self.insertions + HOLD;
         self.insert(page, crc, level, bytes, held_until);
     }
 
-    /// Puts in what is being written. Nobody has asked for it yet, so it goes first.
+    /// Inserts a page that is being written. It is evicted first, because no operation has
+    /// requested it.
     pub(super) fn insert_written(&mut self, page: u64, crc: u32, level: Option<u8>, bytes: Bytes) {
         self.insert(page, crc, level, bytes, 0);
     }
@@ -118,10 +120,10 @@ impl Cache {
         self.evict();
     }
 
-    /// The operation in progress is over: holds what it used if it is to be run again.
+    /// Ends the operation in progress: holds the pages that it used if it will be repeated.
     pub(super) fn settle(&mut self, again: bool) {
         while let Some((index, page)) = self.trail.pop() {
-            // It may have been moved or evicted in the meantime.
+            // The item may have been moved or evicted in the meantime.
             let is_there = self.items.get(index as usize).is_some_and(|item| item.page == page);
             let index = if is_there { Some(index) } else { self.index.get(&page).copied() };
             if let Some(index) = index {
@@ -157,7 +159,7 @@ impl Cache {
     }
 
     fn evict(&mut self) {
-        // After as many steps everything was seen without rounds left, so the rest is held.
+        // After this many steps every item was seen without rounds left, so the rest is held.
         let mut steps = (usize::from(ROUNDS_INNER) + 1) * self.items.len();
         while self.pages > self.pages_max && steps > 0 {
             steps -= 1;

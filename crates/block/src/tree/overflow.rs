@@ -1,18 +1,19 @@
-//! Values too long for a leaf: which runs of pages hold them.
+//! Overflow values: the runs of pages that hold a long value.
 //!
-//! A cell of a leaf lists up to [`RUNS_MAX`] runs. If the space was so torn that there are more, the
-//! runs are themselves written as a list, and the cell tells the runs that hold the list.
+//! A cell of a leaf lists up to [`RUNS_MAX`] runs. If fragmentation required more, the runs are
+//! written as a list themselves, and the cell names the runs of the list.
 
 use super::page::PageFlaw;
 use super::reference::Run;
 use crate::device::BLOCK;
 use smallvec::SmallVec;
 
-/// Runs that a leaf's cell can list.
+/// Runs in a leaf's cell at most.
 pub(super) const RUNS_MAX: usize = 16;
-/// Runs that one page of a list holds.
+/// Runs in one page of a list.
 pub(super) const RUNS_PER_PAGE: usize = BLOCK / Run::BYTES;
-/// The longest value. Even with every page alone its list is not too long for a cell.
+/// Maximum length of a value in bytes. Even with every page in a run of its own, its list fits a
+/// cell.
 pub const VALUE_MAX: usize = RUNS_MAX * RUNS_PER_PAGE * BLOCK;
 
 const FIXED: usize = 6;
@@ -21,9 +22,9 @@ const LISTED: u8 = 1;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Overflow {
-    /// Of the value.
+    /// Length of the value in bytes.
     pub length: u32,
-    /// The runs hold a list of the value's runs.
+    /// Set if the runs hold a list of the value's runs.
     pub listed: bool,
     pub runs: SmallVec<[Run; 2]>,
 }
@@ -61,19 +62,19 @@ impl Overflow {
         Ok(overflow)
     }
 
-    /// The longest cell that a value of so many bytes can have.
+    /// Longest cell that a value of this length can have.
     pub(super) fn torn(length: u32) -> Self {
         let pages = (length as usize).div_ceil(BLOCK);
         let runs = (0..pages.min(RUNS_MAX) as u64).map(|page| Run { page, pages: 1, crc: 0 });
         Overflow { length, listed: pages > RUNS_MAX, runs: runs.collect() }
     }
 
-    /// Pages that hold the value, without the list.
+    /// Pages of the value, without the list.
     pub(super) fn value_pages(&self) -> u64 {
         u64::from(self.length).div_ceil(BLOCK as u64)
     }
 
-    /// The runs that the list in `raw` names.
+    /// Decodes the runs of the list in `raw`.
     pub(super) fn runs_in_list(&self, raw: &[u8]) -> Result<Vec<Run>, PageFlaw> {
         let runs: Vec<Run> =
             raw.chunks_exact(Run::BYTES).map(Run::from_bytes).take_while(|r| r.pages > 0).collect();
@@ -96,7 +97,7 @@ fn check_runs(runs: &[Run], pages: Option<u64>) -> Result<(), PageFlaw> {
     Ok(())
 }
 
-/// Pages that a value of `length` bytes can take, whatever the space looks like.
+/// Maximum number of pages for a value of `length` bytes under any fragmentation.
 pub(super) fn pages_for(length: usize) -> u64 {
     let pages = length.div_ceil(BLOCK);
     let list = if pages > RUNS_MAX { pages.div_ceil(RUNS_PER_PAGE) } else { 0 };

@@ -1,8 +1,8 @@
 //! A page of the tree as it lies on the device, searched in place.
 //!
-//! A page is checked as a whole when it is read ([`Page::check`]); after that its accessors rely on
-//! its layout. What all keys of a page have in common is stored once (the *prefix*). The first key of
-//! an inner page is not stored: whatever is smaller than the second one belongs to the first child.
+//! A page is validated as a whole when it is read ([`Page::check`]); its accessors rely on that.
+//! The common prefix of all keys of a page is stored once. The first key of an inner page is not
+//! stored: every key below the second one belongs to the first child.
 
 use super::overflow::Overflow;
 use super::reference::{PageRef, Top};
@@ -11,14 +11,14 @@ use bytes::Bytes;
 use std::cmp::Ordering;
 use thiserror::Error;
 
-/// Keys of at least this many bytes are cut: the rest of all keys with the same first bytes lies in a
-/// tree of its own, whose top is the value of those first bytes.
+/// Keys of at least this many bytes are cut: the rest of all keys with the same first bytes lies in
+/// a tree of its own, whose top is the value of those first bytes.
 pub const SEGMENT: usize = 1000;
 pub(super) const HEADER: usize = 24;
-/// Of an entry's slot, and of what precedes its key.
+/// Bytes of an entry's slot, and of the head before its key.
 pub(super) const SLOT: usize = 2;
 pub(super) const HEAD: usize = 2;
-/// The longest entry without its slot, so that a page holds at least three.
+/// Maximum length of an entry without its slot, so that a page holds at least three.
 pub(super) const ENTRY_MAX: usize = (BLOCK - HEADER) / 3 - SLOT;
 
 const LEAF: u8 = 1;
@@ -29,7 +29,7 @@ const KIND_SHIFT: u32 = 12;
 const _: () = assert!(SEGMENT <= SUFFIX_MASK as usize);
 const _: () = assert!(HEAD + SEGMENT + 6 + 16 * super::overflow::RUNS_MAX <= ENTRY_MAX);
 
-/// Why bytes are not the page that they should be.
+/// Reason why bytes are not the expected page.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PageFlaw {
     #[error("{found} bytes instead of {expected}")]
@@ -46,14 +46,14 @@ pub enum PageFlaw {
     Unreadable(String),
 }
 
-/// What the bytes behind a key are.
+/// Kind of the bytes after a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CellKind {
     /// The value.
     Inline = 0,
     /// An [`Overflow`].
     Overflow = 1,
-    /// The [`Top`] of the tree that continues keys of [`SEGMENT`] and more bytes.
+    /// The [`Top`] of the tree that continues keys of at least [`KEY_LEN_MAX`] bytes.
     Layer = 2,
     /// The [`PageRef`] of a child.
     Child = 3,
@@ -77,26 +77,26 @@ pub(super) fn entry_head(suffix: usize, kind: CellKind) -> u16 {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry<'a> {
-    /// The key behind the page's prefix.
+    /// The key without the page's prefix.
     pub suffix: &'a [u8],
     pub kind: CellKind,
     pub cell: &'a [u8],
 }
 
-/// A page whose layout has been checked.
+/// A page with a validated layout.
 #[derive(Debug, Clone)]
 pub(super) struct Page {
     bytes: Bytes,
 }
 
 impl Page {
-    /// Bytes that [`Page::check`] accepted before.
+    /// Wraps bytes that [`Page::check`] accepted before.
     pub(super) fn checked_before(bytes: Bytes) -> Self {
         Page { bytes }
     }
 
-    /// Checks all but the checksum: that it is the page it should be, and that no offset or length in
-    /// it leads astray, and that its keys ascend.
+    /// Validates everything but the checksum: identity of the page, offsets and lengths within
+    /// bounds, ascending keys.
     pub(super) fn check(bytes: Bytes, number: u64, level: u8) -> Result<Self, PageFlaw> {
         if bytes.len() != BLOCK {
             return Err(PageFlaw::Length { expected: BLOCK, found: bytes.len() });
@@ -137,7 +137,7 @@ impl Page {
             let (start, end) = (self.slot(index), self.slot(index + 1));
             start + HEAD <= end && start + HEAD + self.suffix_length(start) <= end
         };
-        // In order, so that no slot is followed before it is known to lie within the page.
+        // In order, so that no slot is used before it is known to lie within the page.
         for index in 0..self.len() {
             if self.slot(index + 1) > self.end() || !within(index) {
                 return Err(PageFlaw::Layout("slot"));
@@ -203,7 +203,7 @@ impl Page {
         u16::from_le_bytes([self.bytes[offset], self.bytes[offset + 1]])
     }
 
-    /// Where an entry starts; behind the last one, where it ends.
+    /// Start of an entry; for the index after the last one, the end of the entries.
     fn slot(&self, index: usize) -> usize {
         if index == self.len() {
             return self.end();
@@ -253,12 +253,12 @@ impl Page {
         key
     }
 
-    /// Where the key is in a leaf (`Ok`), or where it would be.
+    /// Index of the key in a leaf (`Ok`), or where it would be inserted (`Err`).
     pub(super) fn search(&self, key: &[u8]) -> Result<usize, usize> {
         self.search_from(0, key)
     }
 
-    /// The child whose range the key lies in.
+    /// Index of the child whose range contains the key.
     pub(super) fn child_index(&self, key: &[u8]) -> usize {
         match self.search_from(1, key) {
             Ok(index) => index,

@@ -1,4 +1,4 @@
-//! Looking up a key, and scanning a range of keys.
+//! Lookups of keys, and scans of key ranges.
 
 use super::overflow::Overflow;
 use super::page::{CellKind, Page, SEGMENT};
@@ -8,9 +8,9 @@ use crate::device::BLOCK;
 use bytes::{Bytes, BytesMut};
 use std::ops::Bound;
 
-/// Leaves that a scan asks for at once, at most.
+/// Maximum number of leaves that a scan requests at once.
 const READAHEAD_MAX: usize = 32;
-/// What is assumed of a leaf to tell how many of them a scan will need.
+/// Assumed number of pairs of a leaf, to estimate how many leaves a scan needs.
 const LEAF_PAIRS: usize = 8;
 const LEAF_BYTES: usize = 2048;
 
@@ -19,8 +19,8 @@ const LEAF_BYTES: usize = 2048;
 pub struct ScanPage {
     /// Not empty if there is more. Values may share the memory of whole pages.
     pub pairs: Vec<(Bytes, Bytes)>,
-    /// There is more in the range, to be asked for from behind the last key on. This does not mean
-    /// that a limit was reached: what could not be had without reading is left for the next call.
+    /// Set if there is more in the range, from the last key on. That need not mean that a limit was
+    /// reached: pairs that required a read are left to the next call.
     pub more: bool,
 }
 
@@ -31,7 +31,7 @@ impl Tree {
         self.settle(result)
     }
 
-    /// The pairs from `from` to `end` (exclusive), until there are `entries_max`, or `bytes_max` of
+    /// Pairs from `from` to `end` (exclusive), until there are `entries_max`, or `bytes_max` of
     /// keys and values are exceeded.
     pub fn scan(
         &mut self,
@@ -53,7 +53,7 @@ impl Tree {
             _ => Ok(Flow::Exhausted),
         };
         let result = match result {
-            // Half a scan is worth more than reading all of it again.
+            // A part of a scan is worth more than repeating all of it.
             Err(Absent::Missing(_)) if !scan.page.pairs.is_empty() => Ok(Flow::Full),
             result => result,
         };
@@ -113,7 +113,7 @@ impl Tree {
         Ok(raw.slice(..overflow.length as usize))
     }
 
-    /// The bytes of all runs, one behind the other. What is missing is missed all at once.
+    /// Concatenated bytes of all runs. Missing runs are reported all at once.
     pub(super) fn fetch_runs(&mut self, runs: &[Run]) -> Result<Bytes, Absent> {
         if let [run] = runs {
             return self.fetch(Want::run(run));
@@ -184,12 +184,12 @@ impl Tree {
         prefix.extend_from_slice(&key);
         let flow = self.scan_layer(top, prefix, from, end, scan);
         prefix.truncate(length);
-        // If the layer goes on behind the end, so does everything behind the layer.
+        // If the layer continues beyond the end, so does everything after the layer.
         flow.map(|flow| if flow == Flow::Exhausted && end.is_none() { Flow::Onward } else { flow })
     }
 
-    /// The leaf that holds `segment`, and where the next leaf begins. If the leaf is missing, so are
-    /// the leaves behind it that the scan will need.
+    /// The leaf that contains `key`, and where the next leaf begins. If the leaf is missing, the
+    /// following leaves that the scan needs are reported as missing, too.
     fn descend_ahead(
         &mut self,
         top: Top,
@@ -237,12 +237,12 @@ impl Tree {
     }
 }
 
-/// What of a key the pages of its layer hold.
+/// Part of a key that the pages of its layer hold.
 pub(super) fn segment(key: &[u8]) -> &[u8] {
     &key[..key.len().min(SEGMENT)]
 }
 
-/// A cell of a page that was checked.
+/// Decodes a cell of a validated page.
 pub(super) fn decode_overflow(cell: &[u8]) -> Overflow {
     Overflow::from_bytes(cell).expect("checked when the page was read")
 }
@@ -273,7 +273,7 @@ impl Scan {
         self.page.pairs.push((key.into(), value));
     }
 
-    /// A guess at how many leaves the rest of the scan needs.
+    /// Estimate of the number of leaves that the rest of the scan needs.
     fn leaves_left(&self) -> usize {
         let by_entries = (self.entries_max - self.page.pairs.len()) / LEAF_PAIRS + 1;
         let by_bytes = self.bytes_max.saturating_sub(self.bytes) / LEAF_BYTES.min(BLOCK) + 1;

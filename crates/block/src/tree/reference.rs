@@ -1,9 +1,9 @@
-//! How pages are referred to: always with the checksum that they must have.
+//! References to pages, always with the expected checksum.
 
 use codec::{Decode, Encode, Reader, Writer};
 
-/// A page of the tree. Its checksum lies here and not in the page, so that a page that is stale or
-/// belongs elsewhere is found, too.
+/// A page of the tree. Its checksum is stored here and not in the page, so that a stale or
+/// misdirected page is detected, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageRef {
     pub page: u64,
@@ -21,7 +21,7 @@ impl PageRef {
         raw
     }
 
-    /// The reference in the first [`PageRef::BYTES`] bytes, which the caller knows to be there.
+    /// Decodes the first [`PageRef::BYTES`] bytes, which the caller knows to be there.
     pub(super) fn from_bytes(raw: &[u8]) -> Self {
         let page = u64::from_le_bytes(raw[..8].try_into().expect("eight bytes"));
         let crc = u32::from_le_bytes(raw[8..12].try_into().expect("four bytes"));
@@ -29,7 +29,7 @@ impl PageRef {
     }
 }
 
-/// The top of a tree: of the whole one, or of the one that continues keys of one long beginning.
+/// The top of a tree: of the whole one, or of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Top {
     pub page: PageRef,
@@ -58,16 +58,16 @@ pub struct Root {
     pub page: PageRef,
     /// Levels of pages; one if the root is a leaf.
     pub height: u8,
-    /// No tree of long keys below this one was ever higher.
+    /// Maximum height that any layer below the first ever had.
     pub height_below: u8,
     pub pairs: u64,
-    /// Of all keys and values.
+    /// Bytes of all keys and values.
     pub bytes: u64,
-    /// In use by the tree, overflow pages included.
+    /// Pages in use by the tree, overflow pages included.
     pub pages: u64,
-    /// Those of them that are inner pages.
+    /// Inner pages among them.
     pub inner_pages: u64,
-    /// No key in any page was ever longer.
+    /// Maximum length that a key in a page ever had, in bytes.
     pub longest: u16,
 }
 
@@ -111,7 +111,7 @@ impl Decode for Root {
     }
 }
 
-/// A value that does not fit beside its key: where it lies.
+/// Place of a value that does not fit beside its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Run {
     pub page: u64,

@@ -1,12 +1,12 @@
-//! The pages that the tree may use: runs of blocks lent from the space of data.
+//! The metadata space: runs of blocks that the tree may use as pages.
 //!
 //! A page is free, or in use, or *leaving*: the last checkpoint's tree refers to it but the new one
-//! does not. Leaving pages are free when the new superblock is durable ([`PageSpace::commit`]). Pages
-//! are taken in ascending order from where the last one was taken, so that those of one checkpoint
-//! mostly lie beside each other.
+//! does not. Leaving pages are free when the new superblock is durable ([`PageSpace::commit`]).
+//! Pages are allocated in ascending order from the last allocation on, so that those of one
+//! checkpoint are mostly adjacent.
 //!
-//! Usually there are few runs, and long ones. Where free space lies scattered there may be many
-//! ([`RUNS_MAX`]), so nothing that is done for each page looks at all of them.
+//! Usually there are few long runs. On a fragmented device there may be many ([`RUNS_MAX`]), so no
+//! operation on a single page examines all of them.
 
 mod encoding;
 mod run;
@@ -18,13 +18,13 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use thiserror::Error;
 
-/// More runs are not lent to the tree.
+/// Maximum number of runs.
 pub const RUNS_MAX: usize = 1 << 16;
-/// Places that are looked at to find room for adjacent pages.
+/// Places that are examined to find adjacent pages.
 const PLACES_MAX: usize = 256;
-/// Places that are looked at to find the longest, if those suffice.
+/// Places that are examined to find the longest, if those suffice.
 const LONGEST_LOOKED_AT: usize = 1 << 16;
-/// Pages of a run at most, so that damaged numbers ask for no absurd memory.
+/// Maximum number of pages of a run, so that damaged numbers cannot request absurd memory.
 const RUN_MAX: u64 = 1 << 32;
 
 /// The tree refers to a page that its own account does not know to be in use.
@@ -35,31 +35,31 @@ pub struct NotInUse {
     pub count: u64,
 }
 
-/// Runs do not become more than this by giving back what is in their middle.
+/// Freeing pages in the middle of runs does not create more runs than this.
 const SPLIT_RUNS_MAX: usize = RUNS_MAX / 4;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PageSpace {
-    /// By their first page; none touches the next, unless they would be too long as one.
+    /// Runs by first page; none is adjacent to the next, unless they would be too long as one.
     runs: BTreeMap<u64, Run>,
-    /// The runs that have free pages.
+    /// Runs that have free pages.
     open: BTreeSet<u64>,
     total: u64,
     used: u64,
-    /// Bytes of all runs in the encoding of many.
+    /// Bytes of all runs in the second form of the encoding.
     bytes_of_many: usize,
-    /// Where the search for a free page goes on.
+    /// Page where the search for a free page continues.
     cursor: u64,
-    /// The runs that have leaving pages.
+    /// Runs that have leaving pages.
     losing: BTreeSet<u64>,
     leaving: u64,
-    /// Taken since the last commit.
+    /// Pages allocated since the last commit.
     taken: Vec<Extent>,
     taken_pages: u64,
 }
 
 impl PageSpace {
-    /// Lends these blocks to the tree. They must not overlap with those it has.
+    /// Adds blocks, which must not overlap with those already in the metadata space.
     pub fn add_run(&mut self, extent: Extent) {
         assert!((1..=RUN_MAX).contains(&extent.count), "run of {} pages", extent.count);
         let before = self.runs.range(..extent.end()).next_back();
@@ -119,12 +119,12 @@ impl PageSpace {
         self.total - self.used
     }
 
-    /// Pages that are not free, leaving ones included.
+    /// Pages that are not free, including leaving ones.
     pub fn used_pages(&self) -> u64 {
         self.used
     }
 
-    /// Pages that were taken since the last commit: free again if there is none.
+    /// Pages that were allocated since the last commit, and become free if there is none.
     pub fn taken_pages(&self) -> u64 {
         self.taken_pages
     }
@@ -133,7 +133,7 @@ impl PageSpace {
         self.leaving
     }
 
-    /// The new tree does not need these pages; they are free after [`PageSpace::commit`].
+    /// Marks pages that the new tree does not refer to; they are free after [`PageSpace::commit`].
     pub fn free_later(&mut self, extent: Extent) -> Result<(), NotInUse> {
         if !self.is_used(extent) {
             return Err(NotInUse { start: extent.start, count: extent.count });
@@ -149,7 +149,7 @@ impl PageSpace {
         Ok(())
     }
 
-    /// The new tree's superblock is durable.
+    /// Frees leaving pages, once the new tree's superblock is durable.
     pub fn commit(&mut self) {
         self.taken.clear();
         self.taken_pages = 0;
@@ -162,7 +162,7 @@ impl PageSpace {
         self.leaving = 0;
     }
 
-    /// There will be no new tree: its pages are free, and the old one's stay.
+    /// Drops the new tree: its pages are free, and the old one's are kept.
     pub fn abandon(&mut self) {
         for start in std::mem::take(&mut self.losing) {
             self.runs.get_mut(&start).expect("as above").stay();
@@ -174,9 +174,9 @@ impl PageSpace {
         }
     }
 
-    /// Gives back free pages, at most so many and no pieces shorter than `piece_min`: first runs of which
-    /// nothing is used and the ends of others, the last ones first; then the longest pieces within,
-    /// for each of which a run becomes two.
+    /// Removes up to `at_most` free pages in pieces of at least `piece_min`: first wholly free runs
+    /// and the ends of others, the last ones first; then the longest pieces within runs, each of
+    /// which splits a run in two.
     pub fn take_free_runs(&mut self, at_most: u64, piece_min: u64) -> Vec<Extent> {
         let mut left = at_most;
         let mut ends: Vec<Extent> = self.free_ends(at_most, piece_min).collect();
@@ -198,14 +198,14 @@ impl PageSpace {
         [ends, gaps].concat()
     }
 
-    /// Whether [`PageSpace::take_free_runs`] would give something.
+    /// Set if [`PageSpace::take_free_runs`] would return something.
     pub fn has_free_runs(&self, at_most: u64, piece_min: u64) -> bool {
         let has_gap = || self.gaps(at_most, piece_min).next().is_some();
         self.free_ends(at_most, piece_min).next().is_some()
             || self.runs.len() < SPLIT_RUNS_MAX && has_gap()
     }
 
-    /// The last free pages of each run, or as many of them as are asked for.
+    /// The last free pages of each run, up to `at_most` in total.
     fn free_ends(&self, at_most: u64, piece_min: u64) -> impl Iterator<Item = Extent> + '_ {
         let open = if at_most > 0 { self.open.iter().rev() } else { Default::default() };
         open.filter_map(move |start| {
@@ -216,7 +216,7 @@ impl PageSpace {
         })
     }
 
-    /// Free pages that lie side by side, if there are enough of them.
+    /// Adjacent free pages, if there are enough of them.
     fn gaps(&self, at_most: u64, piece_min: u64) -> impl Iterator<Item = Extent> + '_ {
         let open = if at_most >= piece_min { self.open.iter() } else { Default::default() };
         let gaps = open.flat_map(|start| {
@@ -226,7 +226,7 @@ impl PageSpace {
         gaps.filter(move |gap| gap.count >= piece_min)
     }
 
-    /// Takes free pages out of their run, of which the rest stays.
+    /// Removes free pages from their run, of which the rest stays.
     fn cut_out(&mut self, taken: Extent) {
         let (start, _) = self.runs.range(..=taken.start).next_back().expect("it is in a run");
         let start = *start;
@@ -239,7 +239,7 @@ impl PageSpace {
         }
     }
 
-    /// Fills the first runs first from now on, so that the last ones become free in time.
+    /// Restarts allocation at the first run, so that the last ones become free in time.
     pub fn rewind(&mut self) {
         self.cursor = 0;
     }
@@ -270,7 +270,7 @@ impl PageSpace {
         }
     }
 
-    /// Takes adjacent pages: from the cursor on the first place that has room for all of them, or the
+    /// Allocates adjacent pages: the first place from the cursor on that has all of them, or the
     /// largest of the next [`PLACES_MAX`].
     fn take(&mut self, pages: u64) -> Option<Extent> {
         let mut best = Extent::default();
@@ -289,9 +289,8 @@ impl PageSpace {
         Some(best)
     }
 
-    /// Takes so many pages in few pieces, no more of them than `pieces_max`: the longest of the first
-    /// places or, if those do not suffice, of all. Fewer pages if there are not as many in as many
-    /// pieces.
+    /// Allocates pages in at most `pieces_max` pieces: the longest of the first places or, if those
+    /// do not suffice, of all. Returns fewer pages if that many pieces do not have enough.
     pub fn allocate_longest(&mut self, pages: u64, pieces_max: usize) -> Vec<Extent> {
         let some = self.longest_places(pages, pieces_max, LONGEST_LOOKED_AT);
         let is_enough = some.iter().map(|place| place.count).sum::<u64>() >= pages;
@@ -310,7 +309,7 @@ impl PageSpace {
         taken
     }
 
-    /// Free pages side by side, the longest first.
+    /// Adjacent free pages, the longest first.
     fn longest_places(&self, pages: u64, pieces_max: usize, looked_at: usize) -> Vec<Extent> {
         let gaps = self.gaps(u64::MAX, 1).take(looked_at);
         let mut longest = BinaryHeap::new();

@@ -1,4 +1,4 @@
-//! The tree against a map in memory.
+//! Tests of the tree against a map in memory.
 
 mod damage;
 mod space;
@@ -27,8 +27,8 @@ fn strategy() -> impl Strategy<Value = (u64, usize, Vec<(Keys, u64)>)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// Checks after each checkpoint: every pair, every page, the account of pages, sums, the bound;
-    /// and between its steps: that the old tree is still there.
+    /// Checks after each checkpoint every pair, every page, the account of pages, totals and the
+    /// bound; and between its steps that the old tree is intact.
     #[test]
     fn checkpoints_do_what_a_map_does((seed, cache, checkpoints) in strategy()) {
         let mut prng = Prng::new(seed);
@@ -108,7 +108,7 @@ fn leaves_are_read_ahead_whatever_lies_above_them() {
 fn ascending_keys_fill_their_pages() {
     let mut prng = Prng::new(8);
     let mut world = World::new(10_000);
-    // The first pairs lie behind, so that the others are not appended to the tree.
+    // The first pairs lie at the end, so that the others are not appended to the tree.
     for round in 0..40u64 {
         let keys = (0..100).map(|i| if round == 0 { 1_000_000 + i } else { round * 100 + i });
         let points = keys.map(|i| (key(i).into(), Some(vec![1; 300].into()))).collect();
@@ -230,7 +230,7 @@ fn the_bound_is_not_absurd() {
         last = (world.checkpoint(&table, &mut prng).pages_written, bound);
     }
     assert!(last.1 < 3 * last.0, "{} pages written, {} reserved", last.0, last.1);
-    // Those of new objects need no page each.
+    // Points of new objects need no page each.
     let key = |id: u64| Bytes::from([b"M".as_slice(), &id.to_be_bytes(), b"key"].concat());
     let points = (0..4000).map(|i| (key((1 << 62) + i).into(), Some(vec![1; 30].into())));
     let table = Table { points: points.collect(), ..Table::default() };

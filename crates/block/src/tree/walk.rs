@@ -1,6 +1,6 @@
-//! Looking at every page and every pair, for a check of the whole store.
+//! Walk over every page and pair, for a check of the whole store.
 //!
-//! Where a page is damaged, the walk tells which keys are lost with it and goes on behind it.
+//! Behind a damaged page the walk reports the lost keys and continues.
 
 use super::overflow::Overflow;
 use super::page::{CellKind, Page, PageFlaw};
@@ -12,13 +12,13 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use thiserror::Error;
 
-/// Bytes of a key that are shown to people.
+/// Bytes of a key that are shown.
 const SHOWN_MAX: usize = 64;
 
-/// What is wrong with a tree.
+/// Damage of a tree.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Finding {
-    /// All keys from `first` up to `end` (exclusive; `None`: all behind) that the tree had are lost.
+    /// All keys of the tree from `first` to `end` (exclusive; `None`: all after it) are lost.
     #[error(
         "page {page} is damaged ({flaw}); keys from {} to {} are lost",
         show(first),
@@ -35,7 +35,7 @@ pub enum Finding {
     Sum { what: &'static str, expected: u64, found: u64 },
 }
 
-/// The beginning of a key.
+/// The beginning of a key as text.
 fn show(key: &[u8]) -> String {
     let more = if key.len() > SHOWN_MAX { "…" } else { "" };
     format!("'{}{more}'", key[..key.len().min(SHOWN_MAX)].escape_ascii())
@@ -45,13 +45,13 @@ fn show_end(end: &Option<Vec<u8>>) -> String {
     end.as_deref().map_or("the end".to_owned(), show)
 }
 
-/// What a walk does.
+/// Callbacks of a walk.
 pub struct Visitor<'a> {
     /// Reads adjacent pages.
     pub read: &'a mut dyn FnMut(u64, u32) -> Result<Bytes, String>,
-    /// Is shown every pair, in order.
+    /// Receives every pair, in order.
     pub pair: &'a mut dyn FnMut(&[u8], &Bytes),
-    /// Is shown the pages in use, each once.
+    /// Receives the pages in use, each once.
     pub pages: &'a mut dyn FnMut(Extent),
 }
 
@@ -73,7 +73,7 @@ pub fn walk(root: Option<&Root>, visitor: Visitor<'_>) -> Vec<Finding> {
 struct Walk<'a> {
     visitor: Visitor<'a>,
     findings: Vec<Finding>,
-    /// Extents in use, first to behind the last; adjacent ones are one.
+    /// Extents in use, start to end; adjacent ones are merged.
     used: BTreeMap<u64, u64>,
     pairs: u64,
     bytes: u64,
@@ -92,7 +92,7 @@ impl Walk<'_> {
         self.page(top.page, top.height - 1, prefix, &[], None);
     }
 
-    /// Walks a page whose keys are not below `lower` and below `upper`, all without `prefix`.
+    /// Walks a page whose keys are in `lower..upper`, all without `prefix`.
     fn page(
         &mut self,
         reference: PageRef,
@@ -204,7 +204,7 @@ impl Walk<'_> {
         Ok(bytes)
     }
 
-    /// False if some of the pages are in use already.
+    /// Notes pages in use; false if some of them are in use already.
     fn note_use(&mut self, start: u64, end: u64) -> bool {
         let before = self.used.range(..end).next_back().map(|(start, end)| (*start, *end));
         if before.is_some_and(|(_, before_end)| before_end > start) {

@@ -1,4 +1,5 @@
-//! Errors of devices: what heals is not noticed, what does not is told for what it is, and for no more.
+//! Errors of devices: transient ones go unnoticed, permanent ones are reported precisely and affect
+//! nothing else.
 
 #[path = "../properties/harness/mod.rs"]
 mod harness;
@@ -41,7 +42,7 @@ fn commit(changes: impl IntoIterator<Item = Change>) -> RequestKind {
     RequestKind::Commit(Transaction { changes })
 }
 
-/// A store with so many objects, far more than its cache has, all in the tree.
+/// A store with these objects, far more than its cache holds, all in the tree.
 fn filled(shape: &Shape, objects: u32) -> Driver<BlockStore> {
     let mut driver = shape.start(shape.format(1), Time::ZERO);
     driver.run_until_ready();
@@ -54,7 +55,7 @@ fn filled(shape: &Shape, objects: u32) -> Driver<BlockStore> {
     driver
 }
 
-/// Keys that lie scattered in the omap of one object.
+/// Keys scattered over the omap of one object.
 fn pairs(number: u64) -> Change {
     let key =
         |index: u64| format!("{:020}", (number * 40 + index).wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -62,7 +63,7 @@ fn pairs(number: u64) -> Change {
     Change::OmapSet { object: object(1), pairs: pairs.collect() }
 }
 
-/// A store whose next checkpoint has to read many pages, which nothing has read before.
+/// A store whose next checkpoint must read many pages that are not cached.
 fn with_changed_omap() -> Driver<BlockStore> {
     let shape = small();
     let mut driver = shape.start(shape.format(1), Time::ZERO);
@@ -89,7 +90,7 @@ fn checkpoint(driver: &mut Driver<BlockStore>) {
     driver.run_until_idle();
 }
 
-/// Lets time pass.
+/// Advances time until the store is idle.
 fn quiesce(driver: &mut Driver<BlockStore>) {
     while driver.step() {}
 }

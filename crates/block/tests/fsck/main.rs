@@ -1,4 +1,4 @@
-//! Whatever a store does and whenever it crashes, a check of its devices finds nothing.
+//! A check of the devices finds nothing, whatever a store does and whenever it crashes.
 
 #[path = "../properties/harness/mod.rs"]
 mod harness;
@@ -23,7 +23,7 @@ const DUMPS: [Dump; 5] = [dump::superblock, dump::log, dump::tree, dump::space, 
     dump::objects(image, &ObjectFilter::default(), out)
 }];
 
-/// Takes text that nobody reads.
+/// Discards text.
 struct Nowhere;
 
 impl Write for Nowhere {
@@ -32,7 +32,7 @@ impl Write for Nowhere {
     }
 }
 
-/// One in `interval` operations is followed by a crash of a copy of the devices.
+/// A copy of the devices crashes after one in `interval` operations.
 fn run(seed: u64, shape: &Shape, transactions: u64, interval: u64) {
     let mut prng = Prng::new(seed);
     let mut life = Life::begin(shape, seed);
@@ -82,7 +82,7 @@ fn a_store_that_does_not_fit_into_memory_is_sound() {
     }
 }
 
-/// Opens the store over these devices, lets it mend what is given, and gives back the devices.
+/// Opens the store on these devices, lets it make the repairs, and returns the devices.
 fn mended(shape: &Shape, disk: FaultyDisk, repairs: Repairs) -> FaultyDisk {
     let store = BlockStore::open_for_repair(shape.store.clone(), repairs);
     let mut driver = Driver::new(store, disk, Time::ZERO);
@@ -101,7 +101,7 @@ fn leaked_blocks_and_lost_marks_are_mended_by_the_engine() {
     life.checkpoint();
     let disk = life.driver.into_disk();
     assert_sound(&shape, &disk, "before");
-    // Blocks at the end of the device, which nothing uses.
+    // Unused blocks at the end of the device.
     let leaked = Extent::new(shape.store.main_blocks - 1000, 100);
     let disk = mended(&shape, disk, Repairs { taken: vec![leaked], ..Repairs::default() });
     let report = check(&mut DiskImage::new(&shape, &disk), &CheckOptions::default());

@@ -1,4 +1,5 @@
-//! The store equals the reference store, whatever its devices do. Short forms of what the soak runs.
+//! The store equals the reference store, whatever its devices do. Short forms of the soak's
+//! scenarios.
 
 mod harness;
 
@@ -64,7 +65,7 @@ fn a_device_that_is_too_small_is_refused() {
     }
 }
 
-/// What one batch may add to what replay is granted.
+/// Bytes that one batch may add beyond the replay's share of memory.
 const BATCH_MAX: usize = 6 << 20;
 
 #[test]
@@ -94,7 +95,7 @@ fn recovery_keeps_to_its_memory_however_much_wrote_the_log() {
     );
     let mut disk = life.driver.into_disk();
     shape.store.memory = memory;
-    // Interrupted now and then, it still gets on.
+    // A replay that is interrupted repeatedly still makes progress.
     let mut most = 0;
     for steps in [100, 300, u64::MAX] {
         let mut driver = shape.start(disk, Time::ZERO);
@@ -145,7 +146,7 @@ fn a_full_device_refuses_writes_but_not_deletes_and_gets_all_space_back() {
     run_seeds(60, 1, |seed| fullness::fullness_run(seed, 1));
 }
 
-/// A device on which a checkpoint takes runs of pages back while additions still count on them.
+/// On this device a checkpoint takes back runs of pages while additions still count on them.
 #[test]
 fn pages_that_a_checkpoint_takes_back_are_not_counted_on() {
     run_seeds(834_495_965, 1, fullness::full_devices);
@@ -178,7 +179,7 @@ fn nothing_happens_behind_a_refused_append_before_the_caller_resumes() {
         let pairs = [(Bytes::from_static(b"key"), Bytes::from(vec![1; length]))].into();
         RequestKind::Append(one(collection(0), Change::OmapSet { object: object(0), pairs }))
     };
-    // Those behind are on their way before anybody knows.
+    // Later commits are in flight before the refusal is known.
     let refused = life.ask_all(vec![append(10 << 20), append(10), append(20)]);
     assert!(matches!(refused[0], Err(StoreError::TooLarge { .. })), "{refused:?}");
     let behind = Err(StoreError::Behind(collection(0)));
@@ -195,7 +196,7 @@ fn a_seed_replays_exactly() {
     assert_eq!(run_seeds(1, 1, scenario), run_seeds(1, 1, scenario));
 }
 
-/// Where an object's omap is found is remembered from one change of it to the next.
+/// The store remembers an object's omap from one change of it to the next.
 #[test]
 fn an_omap_that_begins_anew_has_nothing_of_what_it_held() {
     let shape = Shape::new(64, 0);

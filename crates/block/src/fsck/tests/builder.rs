@@ -1,4 +1,4 @@
-//! Stores made without an engine, of whatever pairs and records a test wants, sound or not.
+//! Stores built without an engine from arbitrary pairs and records, sound or not.
 
 use crate::checksum::crc32c;
 use crate::device::{BLOCK, Device, Extent};
@@ -23,10 +23,10 @@ pub const MAIN_BLOCKS: u64 = 2048;
 pub const STORE: Uuid = Uuid([7; 16]);
 const FAST_BLOCKS: u64 = 2304;
 const LOG_BLOCKS: u64 = 256;
-/// Blocks lent to the metadata.
+/// Blocks of the metadata space.
 const RUN_BLOCKS: u64 = 64;
 
-/// Devices in memory; what was never written is zeros.
+/// Devices in memory; unwritten blocks are zeros.
 #[derive(Debug, Clone, Default)]
 pub struct Memory {
     blocks: BTreeMap<(Device, u64), Bytes>,
@@ -82,7 +82,7 @@ impl ImageMut for Memory {
     }
 }
 
-/// What a store is made of.
+/// Contents of a store.
 #[derive(Debug, Clone)]
 pub struct Builder {
     pub geometry: Geometry,
@@ -91,9 +91,9 @@ pub struct Builder {
     pub space: BlockMap,
     pub runs: Vec<Extent>,
     pub next_id: u64,
-    /// Records of the log, each a batch.
+    /// Records of the log, one batch each.
     pub records: Vec<(Record, Vec<Bytes>)>,
-    /// Added to what the superblock counts.
+    /// Added to the object counter of the superblock.
     pub objects_off: u64,
     pub omap_off: u64,
     pub data: Vec<(u64, Bytes)>,
@@ -118,11 +118,11 @@ const REMOVED: u64 = 7;
 const GARBAGE: u64 = 8;
 const NEXT_ID: u64 = 9;
 
-/// Bytes of the large object: one whole shard and a part of another.
+/// Bytes of the large object: one full extent segment and a part of another.
 pub const LARGE_SIZE: u64 = 300 << 10;
 
 impl Builder {
-    /// Nothing but a collection.
+    /// A store with one collection and no objects.
     pub fn empty(has_fast: bool) -> Builder {
         let fast_blocks = if has_fast { FAST_BLOCKS } else { 0 };
         let geometry = layout(MAIN_BLOCKS, fast_blocks, Some(LOG_BLOCKS)).unwrap();
@@ -152,7 +152,7 @@ impl Builder {
         builder
     }
 
-    /// Something of everything.
+    /// A sound store with every kind of pair.
     pub fn sound() -> Builder {
         Builder::sound_on(false)
     }
@@ -209,8 +209,8 @@ impl Builder {
         Shard::decode(&self.pairs[&keys::shard(LARGE, index)]).unwrap()
     }
 
-    /// Takes free blocks and writes something to them; the last ends after `kept` bytes if that is
-    /// not nought.
+    /// Allocates blocks and writes data to them; the last one has `kept` bytes of data if `kept` is
+    /// not zero.
     pub fn allocate(&mut self, count: u64, kept: usize) -> (u64, Vec<u32>) {
         let start = self.next_block;
         self.next_block += count;
@@ -227,20 +227,20 @@ impl Builder {
         (start, crcs.collect())
     }
 
-    /// A shard that maps these blocks (start, count) to fresh ones.
+    /// An extent segment that maps these blocks (start, count) to newly allocated ones.
     pub fn shard(&mut self, runs: &[(u64, u64)], kept: usize) -> Shard {
         let mut shard = Shard::default();
         for (start, count) in runs {
             let is_last = Some(&(*start, *count)) == runs.last();
             let (physical, crcs) = self.allocate(*count, if is_last { kept } else { 0 });
             shard.map(*start, physical, &crcs);
-            // So that runs do not become one.
+            // Keeps runs apart.
             self.next_block += 1;
         }
         shard
     }
 
-    /// A record behind the checkpoint that overwrites a block.
+    /// Adds a record behind the checkpoint that overwrites a block.
     pub fn overwrite(&mut self, block: u64, byte: u8) -> u32 {
         let content = Bytes::from(vec![byte; BLOCK]);
         let crc = crc32c(&content);
@@ -268,7 +268,7 @@ impl Builder {
         self.build_with(|_| {}, |_| {})
     }
 
-    /// Lets a test change the page space before it is written, and the superblock.
+    /// Lets a test change the page space and the superblock before they are written.
     pub fn build_with(
         &self,
         with_pages: impl FnOnce(&mut PageSpace),

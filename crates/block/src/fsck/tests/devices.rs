@@ -31,7 +31,7 @@ fn copies_of_other_versions_and_in_other_places_are_named() {
     let newest = copy(&memory, 0);
     let older = Superblock { sequence: 0, ..newest.clone() };
     memory.set(Device::Main, MAIN_BLOCKS - 2, &older.encode());
-    // Only one copy of the newest was written before a crash.
+    // A crash hit after one copy of the newest version was written.
     assert!(run(&memory).is_clean());
     let other = Superblock { generation: 77, ..newest.clone() };
     memory.set(Device::Main, MAIN_BLOCKS - 2, &other.encode());

@@ -12,7 +12,7 @@ use crate::tree::{Root, Visitor, walk};
 use bytes::Bytes;
 use codec::encode_to_bytes;
 
-/// Pages of the tree with the first key of each, if it is a leaf.
+/// Pages of the tree; leaves with the first byte of their first key.
 fn pages(memory: &Memory) -> Vec<(Extent, Option<u8>)> {
     let mut copy = memory.clone();
     let source = Source::new(&mut copy);
@@ -34,7 +34,7 @@ fn pages(memory: &Memory) -> Vec<(Extent, Option<u8>)> {
     found.into_inner()
 }
 
-/// So many objects that the tree has several leaves of them.
+/// A store with enough objects for several leaves.
 fn many_objects() -> Builder {
     let mut builder = Builder::sound();
     for id in 100..400 {
@@ -136,7 +136,7 @@ fn the_bitmap_of_pages_has_exactly_the_pages_in_use() {
     assert_finds(&memory, &[FindingKind::PageBitmap], "bytes in 4096");
 }
 
-/// The superblock does not name them.
+/// The superblock does not name the runs.
 #[test]
 fn many_runs_of_pages_are_found_in_their_bitmap() {
     let mut builder = Builder::sound();
@@ -147,7 +147,7 @@ fn many_runs_of_pages_are_found_in_their_bitmap() {
     }
     let memory = builder.build();
     assert!(run(&memory).is_clean(), "\n{}", run(&memory));
-    // What the tree has is known all the same, and what it had besides is nobody's.
+    // The pages of the tree are known all the same; other runs are lost.
     let memory = builder.build_with(|_| {}, |superblock| superblock.metadata.bitmap.crc ^= 1);
     let report = run(&memory);
     let found = kinds(&report);
@@ -169,7 +169,7 @@ fn pages_must_lie_in_the_runs() {
     let report = run(&memory);
     let found = kinds(&report);
     assert!(found.contains(&FindingKind::PageOutside), "\n{report}");
-    // The bitmap is of other runs, too. But the page is in use.
+    // The bitmap has other runs, too, and the page is in use.
     assert!(found.contains(&FindingKind::PageBitmap), "\n{report}");
     assert!(!found.contains(&FindingKind::BlockLeaked), "\n{report}");
 }
@@ -199,7 +199,7 @@ fn a_page_that_two_refer_to_is_told() {
     assert!(found.contains(&FindingKind::KeyMisplaced), "\n{report}");
 }
 
-/// A page of the tree as another page refers to it.
+/// The reference to a page of the tree.
 fn reference(memory: &Memory, page: u64) -> Vec<u8> {
     let crc = crate::checksum::crc32c(&memory.get(Device::Main, page));
     [page.to_le_bytes().as_slice(), &crc.to_le_bytes()].concat()

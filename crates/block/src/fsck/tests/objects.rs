@@ -133,7 +133,7 @@ fn all_who_claim_a_block_are_named() {
     let subjects: Vec<u64> =
         report.findings.iter().filter_map(|finding| Some(finding.subject.as_ref()?.id)).collect();
     assert_eq!(subjects, [SMALL, LARGE]);
-    // Shared blocks belong to their record.
+    // Shared blocks are claimed by their record.
     let mut builder = Builder::sound();
     let shared = builder.onode("clone").inline.unwrap().get(0).unwrap();
     let mut onode = builder.onode("small");
@@ -190,7 +190,7 @@ fn data_has_its_checksums_wherever_it_is() {
     memory.unreadable.insert((Device::Main, place));
     let text = format!("4096 bytes at offset {} (block {place})", 70 * BLOCK);
     assert_finds(&memory, &[FindingKind::DataUnreadable], &text);
-    // The newest content is in the log, and is not what the shard says.
+    // The newest content is in the log and differs from the extent segment.
     let mut builder = Builder::sound();
     builder.overwrite(place, 77);
     assert_finds(&builder.build(), &[FindingKind::Data], &text);

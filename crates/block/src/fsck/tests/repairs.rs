@@ -1,4 +1,4 @@
-//! What was repaired is sound.
+//! Tests that a repaired store is sound.
 
 use super::builder::{Builder, COLLECTION, LARGE, MAIN_BLOCKS, Memory, SHARED, SMALL};
 use super::{deep, kinds, leak_pages, run};
@@ -10,7 +10,7 @@ use crate::superblock::Features;
 use bytes::Bytes;
 use proptest::prelude::*;
 
-/// Writes what can be written offline; nothing else may be found afterwards.
+/// Makes the offline writes; a further check must find nothing else.
 #[track_caller]
 fn assert_repaired(mut memory: Memory, options: &CheckOptions) {
     let report = check(&mut memory, options);
@@ -76,7 +76,7 @@ fn what_cannot_be_repaired_is_left_alone() {
     assert!(matches!(repair(&report, &mut memory), Err(RepairError::NotWritable(_))));
 }
 
-/// As the engine would commit the repairs.
+/// Commits the repairs like the engine.
 fn commit_repairs(builder: &mut Builder, report: &crate::fsck::Report) {
     let repairs = repair_ops(report);
     let counters = repairs.counters.unwrap_or(builder.record().counters);
@@ -86,7 +86,7 @@ fn commit_repairs(builder: &mut Builder, report: &crate::fsck::Report) {
     builder.records.push((record, Vec::new()));
 }
 
-/// Something that the engine can repair.
+/// Causes damage that the engine can repair.
 fn damage(builder: &mut Builder, kind: u8) {
     match kind {
         0 => builder.space.take(Extent::new(builder.geometry.space.end() - 7, 5)).unwrap(),

@@ -1,4 +1,4 @@
-//! Histories of appends, flushes, checkpoints, crashes and mounts, compared with what was written.
+//! Random histories of appends, flushes, checkpoints, crashes and mounts, compared with a model.
 
 use super::ring::{Content, Ring, drive};
 use super::{AREA, STORE, filled};
@@ -10,14 +10,14 @@ struct World {
     prng: Prng,
     ring: Ring,
     log: Log,
-    /// What a superblock holds.
+    /// Fields of the superblock.
     from: LogPoint,
     resumed: LogPoint,
     generation: u64,
     open: Content,
-    /// The batches that count, by number.
+    /// Batches that count, by number.
     sealed: BTreeMap<u64, Sealed>,
-    /// Acknowledged up to this one.
+    /// Number of the last acknowledged batch.
     durable: u64,
     /// A batch that the last crash undid.
     lost: Option<Content>,
@@ -75,8 +75,7 @@ impl World {
         }
     }
 
-    /// After a crash, the same batch comes once more: of the same length, and with the same bytes but
-    /// for its generation.
+    /// Writes the batch that a crash undid again, with the same bytes but for its generation.
     fn write_again(&mut self) {
         let Some(content) = self.lost.take() else { return };
         if self.open.is_empty() {
@@ -98,7 +97,7 @@ impl World {
         self.durable = self.log.head().seq - 1;
     }
 
-    /// Up to any batch that is durable.
+    /// Makes a checkpoint up to any durable batch.
     fn checkpoint(&mut self) {
         if self.durable < self.from.seq {
             return;
@@ -122,7 +121,7 @@ impl World {
     fn mount(&mut self) {
         let (batches, mut end) = self.replay();
         if self.prng.chance(1, 3) {
-            // As if large data of a batch were missing.
+            // Pretends that a batch lacks data of its large writes.
             let doubtful: Vec<&Batch> = batches.iter().filter(|b| b.seq > self.durable).collect();
             if !doubtful.is_empty() {
                 end = self.prng.choose(&doubtful).start;
@@ -136,7 +135,8 @@ impl World {
         self.log = Log::new(AREA, STORE, self.generation, self.from, end);
     }
 
-    /// Everything that was acknowledged, nothing that was not written, and without gaps.
+    /// Asserts that a replay returns all acknowledged batches, in order, without gaps or foreign
+    /// ones.
     fn replay(&mut self) -> (Vec<Batch>, LogPoint) {
         let replay = Replay::new(AREA, STORE, self.from, self.resumed, self.generation);
         let (batches, last) = drive(&self.ring, replay, &mut self.prng);

@@ -1,4 +1,4 @@
-//! A device that holds a ring, and a driver of replays.
+//! A device with a ring, and a driver of replays.
 
 use crate::device::{BLOCK, Extent};
 use crate::log::window::{CHUNK_BLOCKS, READS_MAX};
@@ -16,9 +16,9 @@ pub struct Ring {
     durable: BTreeMap<u64, Bytes>,
     /// Writes since the last flush.
     cached: Vec<(u64, Bytes)>,
-    /// Blocks that cannot be read.
+    /// Unreadable blocks.
     pub bad: BTreeSet<u64>,
-    /// Blocks of which so many reads show a wrong bit.
+    /// Number of reads of a block that will return a flipped bit.
     pub misread: RefCell<BTreeMap<u64, u32>>,
 }
 
@@ -50,7 +50,7 @@ impl Ring {
         self.durable.extend(self.cached.drain(..));
     }
 
-    /// Any of the writes since the last flush may be lost, each for itself.
+    /// Loses each write since the last flush by chance.
     pub fn crash(&mut self, prng: &mut Prng) {
         let (kept, of) = (prng.below(5), 4);
         self.cached.retain(|_| prng.chance(kept, of));
@@ -88,7 +88,7 @@ impl Ring {
     }
 }
 
-/// Answers reads in random order until the replay has ended.
+/// Completes reads in random order until the replay has ended.
 pub fn drive(ring: &Ring, mut replay: Replay, prng: &mut Prng) -> (Vec<Batch>, Replayed) {
     let (mut batches, mut reads) = (Vec::new(), Vec::new());
     loop {

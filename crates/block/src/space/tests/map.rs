@@ -1,4 +1,4 @@
-//! Allocation and storage of the map.
+//! Tests of allocation and storage of the map.
 
 use super::*;
 use crate::space::{BlockMap, CHUNK_BYTES, SpaceError};
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use stdx::Prng;
 
-/// The map looks at this many free runs before it is content with less than the best.
+/// Free runs that the map examines before it takes less than the best.
 const WINDOW: usize = 64;
 
 #[derive(Debug, Clone)]
@@ -17,7 +17,7 @@ enum Step {
     Release(u64, u64),
     SetUsed(u64, u64),
     SetFree(u64, u64),
-    /// Fills the device, then frees what is in use of every n-th run of a length.
+    /// Fills the device, then frees the used blocks of every n-th run of a length.
     Comb {
         every: u64,
         length: u64,
@@ -47,7 +47,7 @@ fn step() -> impl Strategy<Value = Step> {
 struct Pair {
     first: u64,
     map: BlockMap,
-    /// Whether each block is used.
+    /// One flag per block, set if it is used.
     used: Vec<bool>,
     stored: Vec<[u8; CHUNK_BYTES]>,
 }
@@ -71,7 +71,7 @@ impl Pair {
         self.used[start as usize..(start + count) as usize].fill(used);
     }
 
-    /// The extent was free and is used from now on.
+    /// Asserts that the extent was free, and marks it as used.
     fn claim(&mut self, extent: Extent) {
         let start = extent.start.checked_sub(self.first).expect("within the device");
         let blocks = &mut self.used[start as usize..(start + extent.count) as usize];
@@ -159,7 +159,7 @@ impl Pair {
         }
     }
 
-    /// What is not dirty is stored already.
+    /// Chunks that are not dirty are stored already.
     fn store(&mut self) {
         for chunk in self.map.take_dirty() {
             self.stored[chunk as usize] = self.map.chunk(chunk);

@@ -1,4 +1,4 @@
-//! When blocks may be used again, and what is stored of them meanwhile.
+//! Tests of the reuse of blocks, and of the stored state.
 
 use super::*;
 use crate::space::{CHUNK_BYTES, Extents, Space, SpaceError};
@@ -17,7 +17,7 @@ enum Block {
 enum Step {
     Allocate(u64),
     AllocateRun(u64),
-    /// A run, and how far the number of the record is beyond the last.
+    /// A run, and the distance of the record's number from the last one.
     FreeAfter(Index, u64, u64),
     GiveBack(Index, u64),
     Durable(u64),
@@ -26,9 +26,9 @@ enum Step {
     Withdraw(Index, u64),
     Snapshot,
     BeginSnapshot,
-    /// So many chunks of it.
+    /// Number of chunks to take.
     TakeSnapshot(usize),
-    /// The number of records that are replayed although the snapshot contains them.
+    /// Number of records that are replayed although the snapshot contains them.
     Restart(Index),
 }
 
@@ -61,7 +61,8 @@ struct Pair {
     seq: u64,
     durable: u64,
     stored: Vec<[u8; CHUNK_BYTES]>,
-    /// What records say: an extent, and whether it was taken. Then how many of them are stored.
+    /// Effects of records: an extent, and whether it was taken. Then the number of records that are
+    /// stored.
     log: Vec<(Extent, bool)>,
     log_stored: usize,
     snapshot: Option<Begun>,
@@ -69,7 +70,7 @@ struct Pair {
 
 /// A snapshot that is being taken.
 struct Begun {
-    /// As it is to be.
+    /// Expected chunks.
     expected: Vec<[u8; CHUNK_BYTES]>,
     taken: Vec<[u8; CHUNK_BYTES]>,
     log: usize,
@@ -94,11 +95,11 @@ impl Pair {
         }
     }
 
-    /// A run within the device, if it is not empty, that is likely to be of one state.
+    /// A run within the device, if it is not empty, whose blocks are likely to have one state.
     fn run(&self, start: Index, count: u64) -> (std::ops::Range<usize>, Extent) {
         let start = start.index(self.blocks.len() + 1);
         let alike = self.blocks[start..].iter().take_while(|block| **block == self.blocks[start]);
-        // Sometimes one block more than is alike.
+        // Sometimes one block more than have the same state.
         let count = (count as usize).min(alike.count() + 1).min(self.blocks.len() - start);
         (start..start + count, Extent::new(self.first + start as u64, count as u64))
     }
@@ -157,7 +158,7 @@ impl Pair {
         }
     }
 
-    /// The result for a run of which all blocks must be in use.
+    /// Expected result for a run of which all blocks must be in use.
     fn all_used(&self, range: std::ops::Range<usize>) -> Result<(), SpaceError> {
         let wrong = range.clone().find(|block| self.blocks[*block] != Block::Used);
         wrong.map_or(Ok(()), |block| Err(SpaceError::Free { block: self.first + block as u64 }))
@@ -184,7 +185,7 @@ impl Pair {
         }
     }
 
-    /// Blocks that only pins can hold now.
+    /// Makes blocks ready, which only pins can hold now.
     fn make_ready(&mut self, range: impl Iterator<Item = usize>) {
         for block in range {
             let pinned = self.pins[block] > 0;
@@ -192,7 +193,7 @@ impl Pair {
         }
     }
 
-    /// The extents are the blocks that became allocatable since `before`.
+    /// Asserts that the extents are the blocks that became allocatable since `before`.
     fn check_released(&self, before: &[Block], released: &Extents) {
         let pairs: Vec<_> = before.iter().zip(&self.blocks).collect();
         let became =
@@ -268,7 +269,7 @@ impl Pair {
         }
     }
 
-    /// Whatever happened since it began, chunks are as they were then.
+    /// Asserts that chunks have their state at the beginning of the snapshot.
     fn take_snapshot(&mut self, chunks_max: usize) {
         let Some(begun) = &mut self.snapshot else { return };
         let before = self.space.snapshot_chunks();
@@ -305,7 +306,7 @@ impl Pair {
         chunks
     }
 
-    /// Everything is durable, and no write is on its way any more.
+    /// Restarts with everything durable and no write in flight.
     fn restart(&mut self, replayed: Index) {
         let extent = self.space.map().extent();
         self.space = Space::new(extent);
@@ -404,14 +405,14 @@ fn records_come_in_order() {
 
 #[test]
 fn a_snapshot_is_begun_at_once_and_taken_in_pieces_however_many_chunks_have_changed() {
-    // Sixteen TB, in each chunk of which something changed.
+    // Sixteen TB, with a change in each chunk.
     let blocks = 1 << 32;
     let mut space = Space::new(Extent::new(0, blocks));
     space.allocate(blocks).unwrap();
     space.begin_snapshot();
     let chunks = blocks / 4096;
     assert_eq!(space.snapshot_chunks(), chunks);
-    // Work is only what is taken, and what changes meanwhile.
+    // The work is proportional to the chunks taken and to those that change meanwhile.
     assert_eq!(space.take_snapshot(7).len(), 7);
     space.free_after(1, Extent::new(100 * 4096, 1)).unwrap();
     assert_eq!((space.snapshot_chunks(), space.map().dirty_chunks()), (chunks - 7, 1));

@@ -1,15 +1,15 @@
-//! What a checkpoint will need of the old tree behind the page that it misses, so that all of it is read
-//! at the same time: pages with changes, wherever they are, as far as inner pages in memory tell.
+//! Read-ahead for a checkpoint: pages with changes behind the missing one, as far as cached inner
+//! pages name them, so that all are read at the same time.
 
 use super::changes::Changes;
 use super::{Context, PREFETCH_MAX};
 use crate::tree::page::Page;
 use crate::tree::{Tree, Want};
 
-/// Pages that are looked at for each that may be asked for: where most are in memory, looking costs
+/// Pages that are examined for each that may be requested: where most are cached, looking costs
 /// more than it gains.
 const LOOKS_PER_PAGE: usize = 4;
-/// What is asked for at once takes no more than this part of the cache.
+/// Share of the cache that pages requested at once may take.
 const CACHE_SHARE: usize = 4;
 
 pub(super) struct Ahead<'a> {
@@ -21,15 +21,15 @@ pub(super) struct Ahead<'a> {
 }
 
 impl<'a> Ahead<'a> {
-    /// `wants` are needed at once.
+    /// `wants` are needed immediately.
     pub fn new(context: &'a Context<'_>, changes: Changes<'a>, wants: Vec<Want>) -> Self {
         let wants_max = PREFETCH_MAX.min(context.tree.cache.pages_max() / CACHE_SHARE);
         let looks_left = wants_max * LOOKS_PER_PAGE;
         Ahead { tree: context.tree, changes, wants, wants_max, looks_left }
     }
 
-    /// Looks at the children of an inner page from the one at `index` on, whose range begins at `lower`.
-    /// The page's own range ends at `upper`.
+    /// Examines the children of an inner page from the one at `index` on, whose range begins at
+    /// `lower`. The page's own range ends at `upper`.
     pub fn look_below(&mut self, page: &Page, index: usize, lower: &[u8], upper: Option<&[u8]>) {
         let (mut index, mut lower) = (index, lower.to_vec());
         while self.wants.len() < self.wants_max && self.looks_left > 0 {
@@ -51,7 +51,7 @@ impl<'a> Ahead<'a> {
         }
     }
 
-    /// Looks at a child in which something changes from `start` on.
+    /// Examines a child with changes from `start` on.
     fn look_at(&mut self, want: Want, start: &[u8], end: Option<&[u8]>) {
         if self.tree.lacks(&want) {
             self.wants.push(want);

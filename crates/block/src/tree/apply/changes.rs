@@ -1,5 +1,4 @@
-//! A frozen table as one layer of the tree sees it: keys without the bytes that all keys of the layer
-//! have in common.
+//! A frozen table as seen by one layer of the tree: keys without the prefix of the layer.
 
 use crate::table::{PointKey, Table};
 use bytes::Bytes;
@@ -41,7 +40,7 @@ impl<'a> Changes<'a> {
         Points { inner, skip: self.prefix.len() }
     }
 
-    /// Removed ranges that end behind `from`.
+    /// Removed ranges that end after `from`.
     pub(in crate::tree::apply) fn ranges(&self, from: &[u8]) -> Ranges<'a> {
         let from = self.absolute(from);
         let before = self
@@ -60,7 +59,7 @@ impl<'a> Changes<'a> {
         ranges
     }
 
-    /// The first key from `from` on that may be changed.
+    /// First key from `from` on that may be changed.
     pub(in crate::tree::apply) fn next_from<'k>(&self, from: &'k [u8]) -> Option<&'k [u8]>
     where
         'a: 'k,
@@ -73,20 +72,20 @@ impl<'a> Changes<'a> {
         }
     }
 
-    /// All keys from `lower` to `upper` (exclusive) are removed and none is put anew.
+    /// Set if all keys from `lower` to `upper` (exclusive) are removed and none is put again.
     pub(in crate::tree::apply) fn removes_all(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
         let covered = self.ranges(lower).current.is_some_and(|range| range.covers(lower, upper));
         covered && self.points(lower, upper).next().is_none()
     }
 
-    /// Some key from `lower` to `upper` (exclusive) is removed by a range.
+    /// Set if a range removes some key from `lower` to `upper` (exclusive).
     pub(in crate::tree::apply) fn removes_some(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
         let range = self.ranges(lower).current;
         range.is_some_and(|range| upper.is_none_or(|upper| range.first < upper))
     }
 }
 
-/// The first key behind all keys that begin with `prefix`.
+/// First key after all keys that begin with `prefix`.
 pub(in crate::tree) fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte != u8::MAX)?;
     let mut key = prefix[..=last].to_vec();
@@ -117,7 +116,7 @@ impl<'a> Iterator for Points<'a> {
 #[derive(Clone, Copy)]
 struct Range<'a> {
     first: &'a [u8],
-    /// `None` if it reaches behind the layer.
+    /// `None` if the range extends beyond the layer.
     last: Option<&'a [u8]>,
 }
 
@@ -136,7 +135,7 @@ impl Range<'_> {
     }
 }
 
-/// Removed ranges, asked about ascending keys.
+/// Removed ranges, queried by ascending keys.
 pub(in crate::tree::apply) struct Ranges<'a> {
     inner: Option<btree_map::Range<'a, Bytes, Bytes>>,
     prefix: &'a [u8],
@@ -153,7 +152,8 @@ impl<'a> Ranges<'a> {
         self.current = next.and_then(|(first, last)| self.relative(first, last));
     }
 
-    /// The range without the layer's prefix; `None` if it lies behind the layer, as those after it do.
+    /// The range without the layer's prefix; `None` if it lies after the layer, like all following
+    /// ones.
     fn relative(&self, first: &'a [u8], last: &'a [u8]) -> Option<Range<'a>> {
         let first = match first.strip_prefix(self.prefix) {
             Some(first) => first,
@@ -163,7 +163,7 @@ impl<'a> Ranges<'a> {
         Some(Range { first, last: last.strip_prefix(self.prefix) })
     }
 
-    /// The key is removed. Keys must be asked for in order.
+    /// Set if the key is removed. Keys must be queried in order.
     pub(in crate::tree::apply) fn cover(&mut self, key: &[u8]) -> bool {
         while self.current.is_some_and(|range| range.ends_before(key)) {
             self.advance();

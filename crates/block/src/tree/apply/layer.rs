@@ -1,16 +1,17 @@
 //! Changing one layer of the tree, from left to right.
 //!
-//! `frames` is the path of old inner pages down to where the work is; `levels` has a builder per level
-//! that collects the new content. A child without changes goes into its parent's builder as it is. A
-//! child with changes is opened; when it is at its end, what its builder has collected is cut into
-//! pages, and these go into the builder above.
+//! `frames` is the path of old inner pages down to the current position; `levels` has a builder per
+//! level that collects the new content. A child without changes goes into its parent's builder as
+//! it is. A child with changes is opened; at its end, the content of its builder is cut into pages,
+//! and their references go into the builder above.
 //!
-//! * If little is left of a page, the content stays in the builder and the next sibling is opened, too,
-//!   whether it has changes or not.
-//! * If nothing is left of a page, the page behind it takes over its range: it goes into the parent
-//!   with the `pending` lower bound. If there is none below the same parent, the page before it does,
-//!   which happens by itself, because a page's range ends where the next one begins.
-//! * A page that was opened and turns out to have no changes stays as it is.
+//! * If little is left of a page, the content stays in the builder and the next sibling is opened,
+//!   too, whether it has changes or not.
+//! * If nothing is left of a page, the page after it takes over its range: it goes into the parent
+//!   with the `pending` lower bound. Without a next page below the same parent, the page before it
+//!   takes over the range, which needs no action because a page's range ends where the next one
+//!   begins.
+//! * A page that was opened and turns out to have no changes is kept.
 
 use super::ahead::Ahead;
 use super::changes::{Changes, successor};
@@ -27,15 +28,14 @@ use bytes::Bytes;
 
 mod merge;
 
-/// A page that fills less takes in its neighbour.
+/// A page filled with fewer bytes is merged with its neighbour.
 const SMALL: usize = BLOCK / 4;
 /// Removals of keys that are looked up to find out whether a leaf changes at all.
 const PROBES_MAX: usize = 64;
 
 pub(super) enum Outcome {
     Onward,
-    /// The layer below the first bytes of keys must be changed next, and left with
-    /// [`Layer::leave`].
+    /// The layer of these first bytes of keys must be changed next, and ended by [`Layer::leave`].
     Enter {
         prefix: Vec<u8>,
         top: Option<Top>,
@@ -45,7 +45,7 @@ pub(super) enum Outcome {
 
 #[derive(Debug)]
 pub(super) struct Layer {
-    /// What all keys of this layer begin with. No other key here includes it.
+    /// Prefix of all keys of this layer, not stored in its pages.
     prefix: Bytes,
     base: KeyBase,
     top: Option<Top>,
@@ -55,7 +55,7 @@ pub(super) struct Layer {
     frames: Vec<Frame>,
     leaf: Option<LeafCursor>,
     levels: Vec<Level>,
-    /// The key whose layer is being changed.
+    /// Key of the layer that is being changed.
     entered: Option<Entered>,
 }
 
@@ -64,12 +64,12 @@ pub(super) struct Layer {
 struct Frame {
     page: Page,
     reference: PageRef,
-    /// The child to go on with.
+    /// Next child.
     index: usize,
     lower: Vec<u8>,
     upper: Option<Vec<u8>>,
     changed: bool,
-    /// The builder of its level was empty when it was opened.
+    /// Set if the builder of its level was empty when the page was opened.
     alone: bool,
 }
 
@@ -87,7 +87,7 @@ impl Frame {
     }
 }
 
-/// An old leaf, or none where the tree was empty.
+/// An old leaf; `None` inside if the tree was empty.
 #[derive(Debug)]
 struct LeafCursor {
     page: Option<(Page, PageRef)>,
@@ -106,9 +106,9 @@ struct Entered {
 #[derive(Debug)]
 struct Level {
     builder: Builder,
-    /// Of leaves: where the range of the next page begins. Inner pages begin with their first key.
+    /// Start of the range of the next leaf. Inner pages begin with their first key.
     lower: Vec<u8>,
-    /// Where the range of a page began of which nothing is left, and which the next page takes over.
+    /// Start of the range of an emptied page, which the next page takes over.
     pending: Option<Vec<u8>>,
     /// Pages cut since an old page of this level was opened.
     pages: usize,
@@ -135,7 +135,7 @@ impl Layer {
         }
     }
 
-    /// One piece of work. Fails for missing pages before it has changed anything.
+    /// Does one piece of work. Reports missing pages before it changes anything.
     pub(super) fn advance(&mut self, context: &mut Context<'_>) -> Result<Outcome, Stop> {
         if !self.started {
             self.start(context)?;
@@ -150,7 +150,7 @@ impl Layer {
         }
     }
 
-    /// The layer that was entered is done, and this is its top now.
+    /// Ends the entered layer, whose new top is `top`.
     pub(super) fn leave(&mut self, top: Option<Top>) {
         let entered = self.entered.take().expect("a layer is left after it was entered");
         if let Some(top) = top {
@@ -202,7 +202,7 @@ impl Layer {
         Ok(())
     }
 
-    /// Whether anything in the leaf is put or removed from the position on.
+    /// Set if anything in the leaf is put or removed from the position on.
     fn changes_leaf(&self, context: &Context<'_>, leaf: &Page, upper: Option<&[u8]>) -> bool {
         let Some(position) = &self.position else { return false };
         let changes = Changes::new(context.table, &self.prefix);
@@ -239,8 +239,8 @@ impl Layer {
         Ok(Outcome::Onward)
     }
 
-    /// Keeps children up to the next one with changes. True if that is to be opened; otherwise there
-    /// is none, or it was dropped as a whole.
+    /// Keeps children up to the next one with changes. True if that one is to be opened; otherwise
+    /// there is none, or it was dropped as a whole.
     fn keep_unchanged(&mut self, context: &mut Context<'_>) -> Result<bool, Stop> {
         let prefix = self.prefix.clone();
         let changes = Changes::new(context.table, &prefix);
@@ -262,7 +262,7 @@ impl Layer {
         Ok(next.is_some() && !dropped)
     }
 
-    /// Drops the child at hand if all of it is removed.
+    /// Drops the current child if all of it is removed.
     fn drop_child(
         &mut self,
         context: &mut Context<'_>,
@@ -290,7 +290,7 @@ impl Layer {
         result.map_err(|absent| self.absent_with_next(context, absent).into())
     }
 
-    /// What is needed next may be read at the same time: pages behind that have changes.
+    /// Adds the following pages with changes to the missing ones, to be read at the same time.
     fn absent_with_next(&self, context: &Context<'_>, absent: Absent) -> Absent {
         let Absent::Missing(wants) = absent else { return absent };
         let changes = Changes::new(context.table, &self.prefix);
@@ -331,14 +331,14 @@ impl Layer {
         }
     }
 
-    /// The content of an old page is in its builder: decides what becomes of it.
+    /// Decides the fate of an old page whose content is in its builder.
     fn page_done(
         &mut self,
         context: &mut Context<'_>,
         level: usize,
         lower: Vec<u8>,
     ) -> Result<(), Stop> {
-        // What the top becomes is decided in the end.
+        // The fate of the top is decided at the end.
         let Some(parent) = self.frames.last() else { return Ok(()) };
         let has_sibling = parent.index < parent.page.len();
         let Level { builder, pending, pages, .. } = &mut self.levels[level];
@@ -352,7 +352,7 @@ impl Layer {
         self.flush(context, level)
     }
 
-    /// The old page stays.
+    /// Keeps the old page.
     fn keep(&mut self, level: usize, lower: Vec<u8>, page: PageRef) {
         let lower = self.levels[level].pending.take().unwrap_or(lower);
         let above = self.level(level + 1);
@@ -370,7 +370,7 @@ impl Layer {
         Ok(())
     }
 
-    /// Cuts full pages off where there is more content than needs to be at hand.
+    /// Cuts off full pages if there is more content than must be kept at hand.
     fn spill(&mut self, context: &mut Context<'_>, level: usize) -> Result<(), Stop> {
         while let Some(entries) = self.levels[level].builder.spill() {
             self.emit(context, level, entries)?;
@@ -405,7 +405,7 @@ impl Layer {
         &mut self.levels[level]
     }
 
-    /// All old pages are done: cuts what is left into pages until one page holds all.
+    /// All old pages are done: cuts the remaining content into pages until one page holds all.
     fn finish(&mut self, context: &mut Context<'_>) -> Result<Outcome, Stop> {
         let mut level = self.top.map_or(0, |top| usize::from(top.height) - 1);
         loop {
@@ -423,7 +423,7 @@ impl Layer {
     }
 }
 
-/// Takes the frame's children up to `target` over as they are.
+/// Moves the frame's children up to `target` to the builder without changes.
 fn keep_children(levels: &mut [Level], frame: &mut Frame, target: usize) {
     let level = usize::from(frame.page.level());
     for index in frame.index..target {

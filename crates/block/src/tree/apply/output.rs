@@ -1,4 +1,4 @@
-//! What comes out of applying a table: pages to write, pages to free, sums.
+//! Output of applying a table: pages to write, pages to free, totals.
 
 use super::{ApplyError, CHANGES_PER_PAGE, Context, Totals};
 use crate::device::{BLOCK, Extent};
@@ -11,30 +11,30 @@ use smallvec::SmallVec;
 use std::collections::VecDeque;
 use stdx::AlignedBuffer;
 
-/// Longer overflow runs are not put into the cache when they are written.
+/// Longer overflow runs are not cached when they are written, in bytes.
 const CACHED_RUN_MAX: usize = 4 * BLOCK;
 
 #[derive(Debug)]
 pub(super) struct Output {
     checkpoint: u64,
-    /// Pages are only counted.
+    /// Set for a dry run: pages are only counted.
     pub is_trial: bool,
     pub writes: VecDeque<(u64, Bytes)>,
     pub freed: Vec<Extent>,
     pub pages_written: u64,
     pub pages_freed: u64,
     pub totals: Totals,
-    /// Inner pages written without those freed.
+    /// Inner pages written less those freed.
     pub inner_pages: i64,
-    /// The greatest height of a layer below the first.
+    /// Maximum height of a layer below the first.
     pub height_below: u8,
-    /// The longest key that was put into a page.
+    /// Longest key that was put into a page, in bytes.
     pub longest: usize,
-    /// Pages that were looked at and stay.
+    /// Pages that were read and kept.
     pub pages_seen: u64,
     /// Changes that were merged.
     pub changes_merged: u64,
-    /// The work at which the step ends.
+    /// Amount of work at which the step ends.
     exhausted_at: u64,
 }
 
@@ -70,7 +70,7 @@ impl Output {
         pages + self.changes_merged / CHANGES_PER_PAGE
     }
 
-    /// A layer below the first is done.
+    /// Notes the height of a layer below the first.
     pub(super) fn note_layer(&mut self, top: Option<Top>) {
         self.height_below = self.height_below.max(top.map_or(0, |top| top.height));
         self.longest = SEGMENT;
@@ -115,12 +115,12 @@ pub(super) fn write_page(
     Ok(PageRef { page, crc })
 }
 
-/// Whether a pair has its value beside its key.
+/// Set if a pair of these lengths has its value inline.
 pub(in crate::tree) fn is_inline(key: usize, value: usize) -> bool {
     HEAD + key + value <= ENTRY_MAX
 }
 
-/// Writes a value to overflow pages and returns the cell that tells where.
+/// Writes a value to overflow pages and returns the cell that refers to them.
 pub(super) fn write_overflow(
     context: &mut Context<'_>,
     value: &[u8],

@@ -1,7 +1,7 @@
-//! Giving back what the new tree does not need: subtrees, and overflow pages.
+//! Freeing pages that the new tree does not refer to: subtrees and overflow pages.
 //!
-//! Every page of a removed subtree is read, because only it tells what is below it and which overflow
-//! pages its values have. Jobs are a stack, so they stay few: one page's worth per level.
+//! Every page of a removed subtree is read, because only the page names its children and the
+//! overflow pages of its values. Jobs are a stack, so they stay few: one page's worth per level.
 
 use super::{Context, PREFETCH_MAX, Stop, Totals};
 use crate::tree::overflow::Overflow;
@@ -10,7 +10,7 @@ use crate::tree::read::decode_overflow;
 use crate::tree::reference::{PageRef, Run, Top};
 use crate::tree::{Absent, Want};
 
-/// What the keys of a layer begin with, as far as sums depend on it.
+/// The first byte of a layer's keys, as far as totals depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct KeyBase {
     length: usize,
@@ -22,7 +22,7 @@ impl KeyBase {
         KeyBase { length: prefix.len(), first: prefix.first().copied() }
     }
 
-    /// The sums of one pair of the layer.
+    /// Totals of one pair of the layer.
     pub(super) fn pair(&self, key_first: Option<u8>, key: usize, value: usize) -> Totals {
         Totals::pair(self.first.or(key_first), self.length + key, value)
     }
@@ -72,7 +72,7 @@ impl Release {
     }
 }
 
-/// What the next jobs need may be read at the same time.
+/// Adds the pages of the next jobs to the missing ones, to be read at the same time.
 fn absent_with_next(context: &Context<'_>, absent: Absent) -> Absent {
     let Absent::Missing(mut wants) = absent else { return absent };
     let mut next = Vec::new();
@@ -94,7 +94,7 @@ fn release_page(
     base: KeyBase,
 ) -> Result<(), Absent> {
     let page = context.tree.fetch_page(reference, level)?;
-    // Backwards, so that the stack gives them back in ascending order.
+    // In reverse, so that the stack frees them in ascending order.
     for index in (0..page.len()).rev() {
         if level == 0 {
             release_entry(context, &page, index, base);
@@ -106,7 +106,7 @@ fn release_page(
     Ok(())
 }
 
-/// A pair of the old tree, or a whole layer of it, is not in the new one.
+/// Frees a pair of the old tree, or a whole layer of it.
 pub(super) fn release_entry(context: &mut Context<'_>, leaf: &Page, index: usize, base: KeyBase) {
     let entry = leaf.entry(index);
     let key = leaf.prefix().len() + entry.suffix.len();

@@ -1,7 +1,7 @@
-//! The account of pages as bytes: the bitmap of pages.
+//! Encoding of the metadata space: the bitmap of pages.
 //!
-//! There are two forms. Up to [`RUNS_NAMED_MAX`] runs have fields of fixed length; more of them are
-//! mostly short ones, and have as few bytes as they need.
+//! There are two forms. Up to [`RUNS_NAMED_MAX`] runs have fields of fixed length; larger numbers
+//! of runs are mostly short ones, and take as few bytes as possible.
 
 use super::run::{Run, WORD, Words};
 use super::{PageSpace, RUN_MAX};
@@ -10,9 +10,9 @@ use codec::{DecodeErrorKind, Reader, Writer};
 
 const MAGIC: &[u8; 8] = b"sepioMPS";
 const MAGIC_OF_MANY: &[u8; 8] = b"sepioMPM";
-/// Of more runs the second form is written.
+/// Maximum number of runs in the first form.
 pub const RUNS_NAMED_MAX: usize = crate::superblock::METADATA_RUNS_MAX;
-/// Magic and number of runs, and the checksum at the end.
+/// Length of magic, number of runs, and the checksum at the end.
 const FRAME: usize = 8 + 8 + 4;
 const BYTE: u64 = 8;
 
@@ -48,7 +48,7 @@ impl PageSpace {
         w.into_vec()
     }
 
-    /// Reads what [`PageSpace::encode`] wrote; zeros may follow.
+    /// Decodes the output of [`PageSpace::encode`]; zeros may follow.
     pub fn decode(raw: &[u8]) -> codec::Result<Self> {
         let mut r = Reader::new(raw);
         let magic = r.take("page space", MAGIC.len())?;
@@ -115,7 +115,7 @@ impl Run {
         Run::of_words(&at, pages, raw.chunks_exact(size_of::<u64>()).map(word).collect())
     }
 
-    /// Bits behind the last page must be set.
+    /// Bits after the last page must be set.
     fn of_words(at: &Reader<'_>, pages: u64, words: Words) -> codec::Result<Self> {
         let mut run = Run::of(pages, words);
         let padding = run.padding_bits();

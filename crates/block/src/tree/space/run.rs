@@ -1,11 +1,11 @@
-//! One run of pages, and which of them are free.
+//! One run of pages, and its free pages.
 
 use smallvec::{SmallVec, smallvec};
 
 pub(super) const WORD: u64 = 64;
 
-/// A bit per page, set if it is not free. Bits behind the last page are set, so that they are never
-/// found.
+/// One bit per page, set if it is not free. Bits after the last page are set, so that they are
+/// never found.
 pub(super) type Words = SmallVec<[u64; 1]>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,12 +13,12 @@ pub(super) struct Run {
     pub pages: u64,
     pub used: u64,
     pub words: Words,
-    /// The pages that are free as of the next commit: in use until then. Empty if there are none.
+    /// Pages that are free as of the next commit, and in use until then. Empty if there are none.
     leaving: Words,
 }
 
 impl Run {
-    /// All free.
+    /// A run of free pages.
     pub(super) fn new(pages: u64) -> Self {
         let mut run = Run::of(pages, smallvec![0; pages.div_ceil(WORD) as usize]);
         if run.padding() > 0 {
@@ -27,12 +27,12 @@ impl Run {
         run
     }
 
-    /// Of which no page counts as used yet.
+    /// A run with these bits, of which no page counts as used yet.
     pub(super) fn of(pages: u64, words: Words) -> Self {
         Run { pages, used: 0, words, leaving: Words::new() }
     }
 
-    /// These pages, which are in use, are leaving; tells how many did not before.
+    /// Marks pages in use as leaving; returns how many were not leaving before.
     pub(super) fn leave(&mut self, index: u64, pages: u64) -> u64 {
         self.leaving.resize(self.words.len(), 0);
         let mut fresh = 0;
@@ -43,7 +43,7 @@ impl Run {
         fresh
     }
 
-    /// Leaving pages are free; tells how many they were.
+    /// Frees leaving pages; returns their number.
     pub(super) fn let_go(&mut self) -> u64 {
         let pages = self.leaving_pages();
         for (word, leaving) in self.words.iter_mut().zip(&self.leaving) {
@@ -54,7 +54,7 @@ impl Run {
         pages
     }
 
-    /// No page is leaving.
+    /// Keeps leaving pages in use.
     pub(super) fn stay(&mut self) {
         self.leaving = Words::new();
     }
@@ -69,12 +69,12 @@ impl Run {
         self.words.iter().zip(leaving).map(|(word, leaving)| word & !leaving)
     }
 
-    /// The bits of the last word that stand for no page.
+    /// Bits of the last word that stand for no page.
     pub(super) fn padding_bits(&self) -> u64 {
         if self.padding() > 0 { u64::MAX << (self.pages % WORD) } else { 0 }
     }
 
-    /// Pages at the end that are free.
+    /// Number of free pages at the end.
     pub(super) fn free_tail(&self) -> u64 {
         (0..self.pages).rev().take_while(|page| !self.is_set(*page)).count() as u64
     }
@@ -83,7 +83,7 @@ impl Run {
         self.used < self.pages
     }
 
-    /// Those of another run behind its own.
+    /// Appends the pages of another run.
     pub(super) fn append(&mut self, other: &Run) {
         let mut run = Run::new(self.pages + other.pages);
         run.take_over(self);
@@ -106,18 +106,18 @@ impl Run {
         self.part(from, self.pages - from)
     }
 
-    /// Whole words at a time, for the run may be as long as the device.
+    /// Copies whole words, because the run may be as long as the device.
     pub(super) fn part(&self, from: u64, pages: u64) -> Run {
         let mut run = Run::new(pages);
         shift(&self.words, from, &mut run.words);
         if !self.leaving.is_empty() {
             run.leaving = smallvec![0; run.words.len()];
             shift(&self.leaving, from, &mut run.leaving);
-            // Padding leaves nowhere.
+            // Padding is never leaving.
             let padding = run.padding_bits();
             *run.leaving.last_mut().expect("at least one page") &= !padding;
         }
-        // What was behind the part may have been in use.
+        // Pages after the part may have been in use.
         let padding = run.padding_bits();
         let last = run.words.last_mut().expect("at least one page");
         *last |= padding;
@@ -126,7 +126,7 @@ impl Run {
         run
     }
 
-    /// Sequences of free pages: where, and how many.
+    /// Sequences of free pages: start and number.
     pub(super) fn gaps(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let mut from = 0;
         std::iter::from_fn(move || {
@@ -137,11 +137,11 @@ impl Run {
         })
     }
 
-    /// The pages in use that another run with the same start has.
+    /// Adds the pages in use of another run with the same start.
     pub(super) fn take_over(&mut self, other: &Run) {
         let last = other.words.len() - 1;
         for (index, (word, old)) in self.words.iter_mut().zip(&other.words).enumerate() {
-            // What lies behind the end of the other is not in use.
+            // Bits after the end of the other run are not in use.
             let padding = if index == last { other.padding_bits() } else { 0 };
             *word |= old & !padding;
         }
@@ -165,7 +165,7 @@ impl Run {
         self.words[(page / WORD) as usize] & (1 << (page % WORD)) != 0
     }
 
-    /// How many of the pages were in use. A page that was freed twice is free.
+    /// Number of pages that were in use. A page that was freed twice is free.
     pub(super) fn clear(&mut self, from: u64, count: u64) -> u64 {
         let mut cleared = 0;
         for page in from..from + count {
@@ -176,7 +176,7 @@ impl Run {
         cleared
     }
 
-    /// The first free page from `from` on.
+    /// First free page from `from` on.
     pub(super) fn find_free(&self, from: u64) -> Option<u64> {
         if self.used == self.pages || from >= self.pages {
             return None;
@@ -193,7 +193,7 @@ impl Run {
         None
     }
 
-    /// How many pages are free in a row, up to `most`.
+    /// Number of consecutive free pages, up to `most`.
     pub(super) fn free_at(&self, from: u64, most: u64) -> u64 {
         let end = self.pages.min(from + most);
         (from..end).take_while(|page| !self.is_set(*page)).count() as u64
@@ -207,7 +207,7 @@ impl Run {
     }
 }
 
-/// Copies bits from `from` on, as many words as there are.
+/// Copies bits from `from` on into all words of `target`.
 fn shift(source: &[u64], from: u64, target: &mut [u64]) {
     let (first, low) = ((from / WORD) as usize, from % WORD);
     let word = |index: usize| source.get(index).copied().unwrap_or(0);
@@ -217,7 +217,7 @@ fn shift(source: &[u64], from: u64, target: &mut [u64]) {
     }
 }
 
-/// The words that pages lie in, each with their bits.
+/// Words that pages lie in, each with their bits.
 fn words(from: u64, pages: u64) -> impl Iterator<Item = (usize, u64)> {
     let end = from + pages;
     (from / WORD..end.div_ceil(WORD)).map(move |word| {

@@ -1,4 +1,4 @@
-//! What is wrong on the device is found.
+//! Tests that damage on the device is detected.
 
 use super::world::{Keys, World, change_randomly, key};
 use crate::table::Table;
@@ -124,7 +124,7 @@ fn a_page_that_is_being_read_is_not_read_twice_and_late_bytes_are_ignored() {
     asked(true);
     let bytes = world.read_device(read.page, read.pages).unwrap();
     world.tree.supply(read.page, bytes).unwrap();
-    // Nobody waits for it any more.
+    // No operation waits for it any more.
     world.tree.supply(read.page, Bytes::from_static(b"noise")).unwrap();
 }
 

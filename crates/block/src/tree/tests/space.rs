@@ -1,4 +1,4 @@
-//! The account of pages.
+//! Tests of the metadata space.
 
 use crate::device::Extent;
 use crate::tree::{PageSource, PageSpace};
@@ -73,7 +73,7 @@ impl Model {
                 self.end += pages + pages % 3;
             }
             Action::LendMany(runs) => {
-                // From behind, and some of them touch.
+                // In reverse order, and some of them are adjacent.
                 for run in (0..*runs).rev() {
                     space.add_run(Extent::new(self.end + 3 * run, 1 + run % 3));
                     self.total += 1 + run % 3;
@@ -140,7 +140,7 @@ fn pages_that_are_not_in_use_cannot_be_given_back() {
     assert!(space.free_later(Extent::new(5, 10)).is_err());
     assert!(space.free_later(Extent::new(taken.start, 11)).is_err());
     assert!(space.free_later(taken).is_ok());
-    // Twice is once.
+    // Freeing twice counts once.
     assert!(space.free_later(taken).is_ok());
     space.commit();
     space.check_invariants();
@@ -150,7 +150,7 @@ fn pages_that_are_not_in_use_cannot_be_given_back() {
 #[test]
 fn a_run_is_torn_to_give_back_what_is_free_in_its_middle() {
     let mut space = PageSpace::default();
-    // One run, as they touch.
+    // One run, because they are adjacent.
     space.add_run(Extent::new(10, 150));
     space.add_run(Extent::new(160, 150));
     assert_eq!(space.runs().count(), 1);
@@ -189,7 +189,7 @@ fn the_longest_piece_is_found_wherever_it_is() {
     space.check_invariants();
 }
 
-/// Each of many runs has few bytes, and a checkpoint writes all of them.
+/// Each of many runs takes few bytes, because a checkpoint writes all of them.
 #[test]
 fn many_runs_are_short_in_the_bitmap() {
     let mut space = PageSpace::default();

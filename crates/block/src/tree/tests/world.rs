@@ -18,12 +18,12 @@ pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keys {
     Random,
-    /// Long common beginnings, so that separators are long and the tree is high.
+    /// Long common prefixes, so that separators are long and the tree is high.
     Similar,
     /// Some need layers.
     Long,
     Ascending,
-    /// Of objects with ids that ascend.
+    /// Keys of objects with ascending ids.
     Fresh,
 }
 
@@ -56,7 +56,7 @@ fn random_key(prng: &mut Prng, keys: Keys) -> Vec<u8> {
     }
 }
 
-/// Some have little in common with those beside them.
+/// Some have little in common with their neighbours.
 fn fresh_key(prng: &mut Prng, number: u64) -> Bytes {
     let mut key = vec![*prng.choose(b"SHMR")];
     key.extend_from_slice(&(number / 4).to_be_bytes());
@@ -78,7 +78,7 @@ fn random_value(prng: &mut Prng) -> Vec<u8> {
     value
 }
 
-/// A table of about so many operations, made as the engine would: what comes later overrides.
+/// A table of about this many operations, built like the engine's: later ones override.
 pub fn change_randomly(prng: &mut Prng, keys: Keys, operations: u64) -> Table {
     let mut table = Table::default();
     let (removals, start) = (prng.below(4), prng.below(1 << 20));
@@ -127,7 +127,7 @@ pub struct World {
     pub model: Model,
     totals: Totals,
     checkpoints: u64,
-    /// Times that a checkpoint waited for pages, altogether.
+    /// Number of times that a checkpoint waited for pages.
     pub waits: usize,
 }
 
@@ -150,7 +150,7 @@ impl World {
         }
     }
 
-    /// With nothing in the cache.
+    /// Reopens the tree with an empty cache.
     pub fn reopen(&mut self) {
         self.tree = Tree::new(self.tree.root(), 4);
     }
@@ -166,12 +166,12 @@ impl World {
     pub fn supply(&mut self, reads: &[PageRead]) {
         for read in reads {
             assert!(!read.asked, "all that was asked for was supplied");
-            // What is wrong with it is told to the operation that needs it.
+            // Damage is reported to the operation that needs the page.
             self.tree.settle_read(read.page, self.read_device(read.page, read.pages));
         }
     }
 
-    /// Runs an operation until it has an answer.
+    /// Runs an operation until it has a result.
     pub fn run<T>(
         &mut self,
         mut operation: impl FnMut(&mut Tree) -> Result<T, Fault>,
@@ -233,7 +233,7 @@ impl World {
         let reread = PageSpace::decode(&encoded).expect("what was encoded");
         assert_eq!(reread.free_pages(), self.space.free_pages());
         for page in applied.freed.iter().flat_map(|extent| extent.start..extent.end()) {
-            // What is free may hold anything.
+            // Free pages may contain anything.
             assert!(self.device.remove(&page).is_some());
         }
         self.model.retain(|key, _| {
@@ -272,7 +272,7 @@ impl World {
         }
     }
 
-    /// Every pair, page and sum is right.
+    /// Checks every pair, page and total.
     pub fn check(&mut self) {
         self.tree.check_invariants();
         let (mut pairs, mut pages) = (Model::new(), BTreeSet::new());

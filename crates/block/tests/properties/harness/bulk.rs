@@ -1,6 +1,6 @@
-//! Very much removed at once, where memory is so large that checkpoints come late, or the device so large
-//! that the store has little memory beside its bitmap: all objects of a collection, whose name is used
-//! again at once, and a queue's keys one by one. Crashes come in the midst of that.
+//! Bulk removals, with so much memory that checkpoints come late, or on a device so large that the
+//! bitmap takes most of the memory: all objects of a collection, whose name is reused at once, and
+//! the keys of a queue one by one. Crashes occur meanwhile.
 
 use super::Report;
 use super::generator::{collection, one};
@@ -12,10 +12,10 @@ use store::{Change, Outcome, RequestKind, Transaction};
 use types::{HObject, PoolId};
 
 const OBJECTS_MAX: u64 = 8000;
-/// Entries that a step passes at most, and points that it takes out of tables.
+/// Maximum of entries that a step passes, and of points that it removes from tables.
 const PASSED_MAX: u64 = 2048 + 8 * 64;
 const POINTS_MAX: u64 = 2048;
-/// Pages of the tree in a step of a checkpoint.
+/// Maximum of pages of the tree in a step of a checkpoint.
 const PAGES_MAX: u64 = 256 + 128;
 const BATCH: u64 = 500;
 
@@ -36,7 +36,7 @@ fn key(number: u64) -> Bytes {
 fn draw(prng: &mut Prng) -> Shape {
     let is_large = prng.chance(1, 4);
     let mut shape = Shape::new(if is_large { 256 << 10 } else { 512 }, 0);
-    // Of 256 GiB the bitmap takes 9 MB.
+    // The bitmap of 256 GiB takes 9 MB.
     shape.store.memory = if is_large { 24 << 20 } else { 512 << 20 };
     shape.log_blocks = Some(128 * BLOCKS_PER_MIB);
     shape
@@ -95,7 +95,7 @@ fn fill(life: &mut Life, count: u64) {
     }
 }
 
-/// Takes so many keys from the front; tells how many have been taken then.
+/// Removes up to `count` keys from the front; returns how many have been removed in total.
 fn take_from_queue(life: &mut Life, taken: u64, count: u64, some: u64) -> u64 {
     let end = count.min(taken + some);
     for first in (taken..end).step_by(BATCH as usize) {

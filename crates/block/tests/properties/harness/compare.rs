@@ -1,4 +1,4 @@
-//! What the store holds, seen through all of its requests, beside what the reference holds.
+//! Contents of the store, observed through all of its requests, compared with the reference.
 
 use super::generator::collection;
 use block::BlockStore;
@@ -10,10 +10,10 @@ use store::mem::{MemObject, MemStore};
 use store::{Collection, ObjectMeta, OmapPage, Outcome, ReadData, RequestKind, StoreError};
 use types::HObject;
 
-/// As much of an answer as a person reads.
+/// Characters of a response that are shown.
 const SHOWN_MAX: usize = 600;
 
-/// All that there is.
+/// All contents.
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
     collections: BTreeMap<Collection, BTreeMap<HObject, Object>>,
@@ -27,7 +27,7 @@ struct Object {
     data: Bytes,
 }
 
-/// Whether an answer is the reference's. Extents may be larger than those of the reference.
+/// Compares a response with the reference's. Extents may be larger than those of the reference.
 pub fn is_same(
     found: &Result<Outcome, StoreError>,
     expected: &Result<Outcome, StoreError>,
@@ -49,7 +49,7 @@ fn is_same_data(found: &ReadData, expected: &ReadData, asked: &RequestKind) -> b
     let end = offset.saturating_add(found.data.len() as u64);
     let ordered = found.extents.windows(2).all(|two| two[0].0 + two[0].1 <= two[1].0);
     let within = found.extents.iter().all(|&(at, len)| len > 0 && at >= *offset && at + len <= end);
-    // Extents that touch may be told apart.
+    // Adjacent extents may be reported separately.
     let covered = expected.extents.iter().all(|&(start, length)| {
         let mut at = start;
         for &(from, length) in &found.extents {
@@ -147,7 +147,7 @@ impl Observer<'_> {
         omap
     }
 
-    /// Single values are what the list shows.
+    /// Checks that single values equal those of the listing.
     fn check_values(&mut self, at: Collection, name: &HObject, omap: &BTreeMap<Bytes, Bytes>) {
         let some = |_: &(&Bytes, &Bytes)| self.prng.chance(1, 8);
         let pairs: BTreeMap<Bytes, Bytes> =
@@ -179,7 +179,7 @@ impl Observer<'_> {
 }
 
 impl Observed {
-    /// The first thing that is not as in the reference.
+    /// First difference from the reference.
     pub fn difference(&self, model: &MemStore) -> Option<String> {
         let names: Vec<Collection> = model.collections().collect();
         if !self.collections.keys().eq(&names) {
@@ -229,7 +229,7 @@ impl Object {
     }
 }
 
-/// Requests that together show all that the model holds, and that nothing else is there.
+/// Requests that together show all contents of the model, and that there is nothing else.
 pub fn all_requests(model: &MemStore) -> Vec<RequestKind> {
     let mut requests = vec![RequestKind::Collections];
     let absent = collection(u64::from(u32::MAX));

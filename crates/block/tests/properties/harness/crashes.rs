@@ -1,5 +1,5 @@
-//! Crashes: whatever the devices make of them, the store holds all that it acknowledged, and of the
-//! rest the first so many transactions, whole.
+//! Crashes: the store keeps all acknowledged transactions, and of the others a prefix, each as a
+//! whole.
 
 use super::Report;
 use super::generator::Generator;
@@ -14,7 +14,7 @@ fn draw_depth(prng: &mut Prng) -> usize {
     if prng.chance(1, 4) { 1 } else { prng.range(1..IN_FLIGHT_MAX) as usize }
 }
 
-/// No crash but at the end, when all is answered: nothing may be lost at all.
+/// Crashes only at the end, when all requests have completed: nothing may be lost.
 pub fn equals_the_reference(seed: u64) -> Report {
     let mut prng = Prng::new(seed);
     let shape = Shape::draw(&mut prng);
@@ -34,17 +34,17 @@ pub fn model_run(seed: u64, shape: &Shape, transactions: u64) -> Report {
     life.report
 }
 
-/// One history; whenever a device has done something, a copy of the devices crashes and recovers.
+/// One history; a copy of the devices crashes and recovers after some of their operations.
 pub fn crash_at_boundaries(seed: u64) -> Report {
     boundary_run(seed, 40, 24)
 }
 
-/// As many crashes as operations, of a shorter history.
+/// A shorter history with a crash after each operation.
 pub fn crash_at_every_boundary(seed: u64) -> Report {
     boundary_run(seed, 12, 1)
 }
 
-/// One in `interval` operations is followed by a crash, from a random one on.
+/// A crash after one in `interval` operations, from a random one on.
 pub fn boundary_run(seed: u64, transactions: u64, interval: u64) -> Report {
     let mut prng = Prng::new(seed);
     let shape = Shape::draw(&mut prng);
@@ -72,7 +72,7 @@ pub fn boundary_run(seed: u64, transactions: u64, interval: u64) -> Report {
     report
 }
 
-/// Recovers, loads a little, crashes once more.
+/// Recovers, runs a short load, crashes again.
 fn crash_and_go_on(crashed: Crashed, generator: &Generator) -> Report {
     let mut life = crashed.recover();
     if life.prng.chance(1, 2) {
@@ -84,7 +84,7 @@ fn crash_and_go_on(crashed: Crashed, generator: &Generator) -> Report {
     life.report
 }
 
-/// One store that crashes in the middle of its work, again and again.
+/// One store that crashes during its work, repeatedly.
 pub fn crash_again_and_again(seed: u64) -> Report {
     lives_run(seed, 12)
 }
@@ -94,7 +94,7 @@ pub fn lives_run(seed: u64, lives: u64) -> Report {
     let shape = Shape::draw(&mut prng);
     let mut disk = shape.format(seed);
     if prng.chance(1, 4) {
-        // What an older store left on the devices is nobody's.
+        // Remains of an older store on the devices are ignored.
         let mut older = Life::begin_on(&shape, disk, prng.fork());
         let mut generator = older.generator();
         older.load(&mut generator, 60, 8);

@@ -1,5 +1,5 @@
-//! Damaged blocks: the store answers with an error or not at all, never with something else. It has been
-//! idle before, so that it knows what it has acknowledged; `last` has what it does not know.
+//! Damaged blocks: the store returns an error or stops, and never returns wrong data. It was idle
+//! before, so that all acknowledged batches are marked; `last` covers unmarked ones.
 
 use super::Report;
 use super::compare::{all_requests, brief, is_same};
@@ -49,7 +49,7 @@ pub fn damage_run(seed: u64, transactions: u64, trials: u64) -> Report {
     report
 }
 
-/// Loses a copy of the superblock, or both that lie near each other.
+/// Loses one copy of the superblock, or two neighbouring ones.
 pub fn superblock_damage(seed: u64) -> Report {
     let mut prng = Prng::new(seed);
     let shape = Shape::draw(&mut prng);
@@ -71,7 +71,7 @@ pub fn superblock_damage(seed: u64) -> Report {
             crashed.disk.corrupt(Device::Main, *block, bit);
         }
         let mut life = crashed.recover();
-        // The damaged copies are written anew in turn.
+        // The damaged copies are rewritten in turn.
         life.load(&mut generator.clone(), 4, 2);
         life.checkpoint();
         let mut life = life.crash().recover();
@@ -82,7 +82,7 @@ pub fn superblock_damage(seed: u64) -> Report {
     report
 }
 
-/// One block of an object, found by its content, is damaged.
+/// Damages one block of an object, found by its content.
 pub fn data_damage(seed: u64) -> Report {
     const PART: u64 = 5;
     let length = BLOCK as u64;
@@ -111,7 +111,7 @@ pub fn data_damage(seed: u64) -> Report {
     assert_eq!(life.ask(read(0, u64::MAX)), corrupt());
     assert_eq!(life.ask(read(PART * length + 9, 1)), corrupt());
     assert!(life.ask(read(0, PART * length)).is_ok());
-    // A write of a part of the block must not make what is damaged look sound.
+    // A write of a part of the block must not make the damage look valid.
     let _ = life.ask(RequestKind::Commit(one(pg, write(PART * length + 1, data.slice(..7)))));
     assert!(life.ask(read(PART * length + 2000, 1)).is_err());
     assert!(life.commit(one(pg, write(PART * length, wanted.clone()))));
@@ -133,7 +133,7 @@ enum HarmKind {
     FlippedBit(usize),
     Unreadable,
     Zeros,
-    /// Holds what another block holds: a write was misdirected.
+    /// Content of another block, as after a misdirected write.
     CopyOf(u64),
 }
 
@@ -165,7 +165,7 @@ impl Harm {
     }
 }
 
-/// One damaged copy.
+/// One damaged copy of the devices.
 struct Trial<'a> {
     driver: Driver<BlockStore>,
     shown: String,
@@ -202,7 +202,8 @@ impl Trial<'_> {
         self.driver.execute(kind.clone())
     }
 
-    /// The store shows this state where it shows anything; false if it fails on the way.
+    /// Asserts that the store shows this state where it shows anything; false if it fails on the
+    /// way.
     fn shows(&mut self, state: &MemStore) -> bool {
         let mut state = state.clone();
         for request in all_requests(&state) {
@@ -229,7 +230,8 @@ impl Trial<'_> {
         true
     }
 
-    /// Damage of data is told exactly, and a write of the whole range repairs it.
+    /// Asserts that damage of data is reported exactly, and that a write of the whole range repairs
+    /// it.
     fn repair_data(&mut self, state: &mut MemStore) {
         for request in all_requests(state) {
             let RequestKind::Read { collection, object, .. } = &request else { continue };

@@ -1,5 +1,5 @@
-//! Failing devices: requests fail, none hangs, and what was acknowledged is there when the devices
-//! are well again.
+//! Failing devices: requests fail, none hangs, and acknowledged transactions are there when the
+//! devices have recovered.
 
 use super::Report;
 use super::history::Tolerance;
@@ -9,9 +9,9 @@ use block::device::Device;
 use block::disk::Faults;
 use stdx::Prng;
 
-/// Of a million operations, when faults come by chance.
+/// Faults per million operations, by chance.
 const RATE: u64 = 20_000;
-/// Of the operations to come, one of so many fails when one is chosen.
+/// A chosen failure hits one of this many next operations.
 const FAILING_WITHIN: u64 = 200;
 
 pub fn failing_devices(seed: u64) -> Report {
@@ -36,7 +36,7 @@ pub fn failure_run(seed: u64, rounds: u64) -> Report {
         }
         life.settle();
         life.report.faults += 1;
-        // The machine is started anew with devices that are well, as far as they know.
+        // The machine restarts with devices that work, as far as they know.
         let mut crashed = life.crash();
         crashed.disk.heal();
         life = crashed.recover();
@@ -62,7 +62,7 @@ fn break_something(life: &mut Life, prng: &mut Prng) {
 }
 
 impl Life {
-    /// On healthy devices all is as if nothing had been.
+    /// On healthy devices everything works again.
     fn check_health(mut self, prng: &mut Prng) -> Report {
         let mut generator = self.generator();
         self.load(&mut generator, 10, prng.range(1..5) as usize);

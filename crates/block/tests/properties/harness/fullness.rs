@@ -1,5 +1,5 @@
-//! Full devices: they are really full when writes are refused; removals are never refused, nor what
-//! groups note about them; nothing is lost, and all space comes back.
+//! Full devices: writes are refused only when the device is really full; removals, and notes of
+//! groups about them, are never refused; nothing is lost, and all space comes back.
 
 use super::Report;
 use super::generator::{Generator, collection, object, one};
@@ -13,7 +13,7 @@ use store::{Change, Outcome, RequestKind, Transaction, Usage};
 use types::HObject;
 
 const PG: u64 = 0;
-/// A device is full when so many writes were refused.
+/// Number of refused writes after which a device counts as full.
 const REFUSALS: u64 = 12;
 /// More objects than ever fit.
 const OBJECTS: u64 = 2000;
@@ -21,15 +21,15 @@ const OBJECTS: u64 = 2000;
 const RECLAIM_CHECKPOINTS: u64 = 8;
 /// Entries of a group's log; older ones are removed.
 const LOG_ENTRIES: u64 = 100;
-/// From this size on, reserves are a small part of a device.
+/// MiB from which on reserves are a small part of a device.
 const LARGE_MIB: u64 = 128;
 
-/// Percent that are in use when additions are refused, and that are said to be available then.
+/// Minimum percentage in use when additions are refused, and maximum reported as available then.
 const USED_LEAST: u64 = 85;
 const USED_LEAST_LARGE: u64 = 90;
 const AVAILABLE_MOST: u64 = 10;
 
-/// What a device is filled with.
+/// Data that fills a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Filling {
     Data,
@@ -60,7 +60,7 @@ pub fn fullness_run(seed: u64, rounds: u64) -> Report {
     let mut fullness =
         Fullness { generator: life.generator(), prng, life, filling, has_fast, entries: 0 };
     let first = fullness.fill();
-    // Metadata has its own device, which is full if it is not the other.
+    // Metadata has its own device, which is full if the main one is not.
     let mut is_dense = !has_fast || filling == Filling::Data;
     fullness.check_available();
     if is_dense {
@@ -106,12 +106,12 @@ struct Fullness {
     prng: Prng,
     filling: Filling,
     has_fast: bool,
-    /// Of the group's log so far.
+    /// Number of entries of the group's log so far.
     entries: u64,
 }
 
 impl Fullness {
-    /// Writes until the device is full; how many bytes fitted.
+    /// Writes until the device is full; returns the bytes that fitted.
     fn fill(&mut self) -> u64 {
         let (mut fitted, mut refusals) = (0, 0);
         self.commit_always(one(collection(PG), Change::CreateCollection));
@@ -127,7 +127,7 @@ impl Fullness {
         fitted
     }
 
-    /// Little is left unused when additions are refused.
+    /// Asserts that little is unused when additions are refused.
     fn check_use(&mut self) {
         let usage = usage(&mut self.life);
         let used = usage.bytes_used * 100 / usage.bytes_total;
@@ -136,7 +136,7 @@ impl Fullness {
         assert!(used >= least, "{used} % in use when a write of {:?} is refused", self.filling);
     }
 
-    /// Nor is more said to be available, whichever device is full.
+    /// Asserts that little is reported as available, whichever device is full.
     fn check_available(&mut self) {
         let usage = usage(&mut self.life);
         let available = usage.bytes_available * 100 / usage.bytes_total;
@@ -178,7 +178,7 @@ impl Fullness {
         Change::OmapSet { object, pairs: pairs.collect() }
     }
 
-    /// As a placement group does: its log is the omap of an object without a name.
+    /// Appends like a placement group: its log is the omap of an object without a name.
     fn push_log_entry(&mut self, transaction: &mut Transaction) {
         let key = |number: u64| Bytes::from(format!("{number:020}"));
         let object = HObject::default();
@@ -189,14 +189,14 @@ impl Fullness {
         self.entries += 1;
     }
 
-    /// What the store must not refuse.
+    /// Commits a transaction that the store must not refuse.
     fn commit_always(&mut self, transaction: Transaction) {
         self.life.history.tolerance = Tolerance::None;
         assert!(self.life.commit_alone(transaction));
         self.life.history.tolerance = Tolerance::NoSpace;
     }
 
-    /// Removes about half of the objects, by all means, and notes it in the log.
+    /// Removes about half of the objects by all kinds of changes, and notes it in the log.
     fn remove_some(&mut self) {
         let objects = self.life.history.state().objects(collection(PG));
         let objects = objects.filter(|(name, _)| !name.name.is_empty());
@@ -220,7 +220,7 @@ impl Fullness {
         }
     }
 
-    /// Nothing is lost, by a crash neither.
+    /// Checks that nothing is lost, also after a crash.
     fn verified(mut self) -> Self {
         self.life.verify();
         if self.prng.chance(1, 2) {
@@ -229,7 +229,8 @@ impl Fullness {
         self
     }
 
-    /// Afterwards the store is as empty as it was at first, though it may take a while.
+    /// Removes everything; afterwards the store is as empty as at first, though it may take a
+    /// while.
     fn remove_all(&mut self, empty: &Usage) {
         self.remove_some();
         self.commit_always(one(collection(PG), Change::RemoveCollection));
@@ -246,7 +247,7 @@ impl Fullness {
     }
 }
 
-/// A checkpoint leaves a few pages of metadata, and a few more that it keeps at hand.
+/// Pages of metadata that a checkpoint leaves, in bytes, including some that it keeps at hand.
 const METADATA_LEFT_MAX: u64 = 1 << 20;
 
 fn is_as_empty(now: &Usage, empty: &Usage) -> bool {

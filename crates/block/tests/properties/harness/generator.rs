@@ -1,4 +1,4 @@
-//! Random transactions and reads over few objects, so that they meet.
+//! Random transactions and reads over few objects, so that they interact.
 
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ const COLLECTIONS: u64 = 3;
 const OBJECTS: u64 = 7;
 const BLOCK: u64 = block::device::BLOCK as u64;
 
-/// Data is cut from here at any byte: it costs nothing and no two blocks are equal.
+/// Source of data, cut at any byte: it costs nothing, and no two blocks are equal.
 fn noise() -> &'static Bytes {
     static NOISE: OnceLock<Bytes> = OnceLock::new();
     NOISE.get_or_init(|| {
@@ -25,7 +25,7 @@ pub fn collection(number: u64) -> Collection {
     Collection(PgId { pool: PoolId(1), seed: number as u32 })
 }
 
-/// Some share a hash, some a name; some are clones; one is of another pool.
+/// Some share a hash, some a name; some are clones; one is in another pool.
 pub fn object(number: u64) -> HObject {
     let name = match number % 3 {
         0 => Bytes::from(format!("object\0{}", number / 2)),
@@ -42,11 +42,11 @@ pub fn one(collection: Collection, change: Change) -> Transaction {
     Transaction { changes: vec![(collection, change)] }
 }
 
-/// The same seed gives the same transactions and reads.
+/// Generator whose output depends on the seed only.
 #[derive(Debug, Clone)]
 pub struct Generator {
     prng: Prng,
-    /// How far objects reach, about.
+    /// Approximate size of objects in bytes.
     object_size: u64,
 }
 
@@ -71,7 +71,7 @@ impl Generator {
                 transaction.push(collection, Change::RemoveCollection);
                 transaction.push(collection, Change::CreateCollection);
             }
-            // Now and then it is not there, and the transaction is refused.
+            // Sometimes the object does not exist, and the transaction is refused.
             2..=4 => {}
             5..=7 => self.push_move(transaction, collection),
             _ => transaction.push(collection, Change::CreateCollection),
@@ -80,7 +80,7 @@ impl Generator {
         (0..changes).for_each(|_| transaction.push(collection, self.change()));
     }
 
-    /// What a placement group does that splits or merges; sometimes the other half comes later.
+    /// A split or merge of placement groups; sometimes the other half comes later.
     fn push_move(&mut self, transaction: &mut Transaction, source: Collection) {
         let target = collection(self.prng.below(COLLECTIONS));
         if !self.prng.chance(1, 8) {
@@ -132,7 +132,7 @@ impl Generator {
         noise().slice(length as usize..2 * length as usize)
     }
 
-    /// Attributes are few and small, as an OSD's are.
+    /// Few and small attributes, as an OSD has.
     fn attrs(&mut self) -> BTreeMap<Bytes, Bytes> {
         let count = self.prng.below(5);
         (0..count).map(|_| (self.key(), self.value(&[0, 10, 250, 250, 2000]))).collect()
@@ -140,7 +140,7 @@ impl Generator {
 
     fn pairs(&mut self) -> BTreeMap<Bytes, Bytes> {
         let count = *self.prng.choose(&[0, 1, 1, 5, 5, 30, 300]);
-        // Large ones are few.
+        // Large values are rare.
         let limits: &[u64] = if count < 10 { &[0, 10, 200, 5000, 40_000] } else { &[10, 200] };
         (0..count).map(|_| (self.key(), self.value(limits))).collect()
     }
@@ -167,7 +167,7 @@ impl Generator {
         }
     }
 
-    /// A read of something.
+    /// A random read.
     pub fn read(&mut self) -> RequestKind {
         let (collection, object) = (collection(self.prng.below(COLLECTIONS)), self.object());
         match self.prng.below(10) {

@@ -1,7 +1,7 @@
-//! Reads that fail once: nobody notices, wherever they are.
+//! Reads that fail once: the failure goes unnoticed, wherever it occurs.
 //!
-//! A device that answers one read with an error, or with a bit that the medium does not hold, and does so
-//! never again, is not damaged: path failovers and marginal sectors look like this.
+//! A device that fails one read, or returns one flipped bit, and then works again is not damaged:
+//! path failovers and marginal sectors look like this.
 
 use super::Report;
 use super::compare::observe;
@@ -13,14 +13,14 @@ use engine::Time;
 use stdx::Prng;
 use store::mem::MemStore;
 
-/// Of the reads to come, one of so many fails in a running store.
+/// A failure hits one of this many next reads of a running store.
 const FAILING_WITHIN: u64 = 40;
 
 pub fn failed_reads(seed: u64) -> Report {
     healing_run(seed, 60, 30)
 }
 
-/// Fails reads of a store at work, then reads of one that opens and shows all that it holds.
+/// Fails reads of a store at work, then reads of one that opens and shows all contents.
 pub fn healing_run(seed: u64, transactions: u64, trials: u64) -> Report {
     let mut prng = Prng::new(seed);
     let shape = Shape::draw(&mut prng);
@@ -28,7 +28,7 @@ pub fn healing_run(seed: u64, transactions: u64, trials: u64) -> Report {
     let mut generator = life.generator();
     for _ in 0..transactions {
         let fault = *prng.choose(&[ReadFault::Error, ReadFault::Flip]);
-        // One at a time: what is read again succeeds.
+        // One at a time: the repeated read succeeds.
         if !life.driver.disk().will_fail_read() {
             life.driver.disk_mut().fail_read(prng.range(1..FAILING_WITHIN), fault);
         }
@@ -63,7 +63,7 @@ struct Opening<'a> {
 }
 
 impl Opening<'_> {
-    /// Opens the store and compares all of it; gives the number of reads.
+    /// Opens the store and compares all contents; returns the number of reads.
     fn run(&mut self, mut disk: FaultyDisk) -> u64 {
         disk.reseed(self.prng.next_u64());
         disk.restart();
@@ -71,9 +71,9 @@ impl Opening<'_> {
         let mut driver = self.shape.start(disk, Time::ZERO);
         driver.run_until_ready();
         if let Some(failure) = driver.store().failure() {
-            // A wrong bit in the bitmap of pages or the label, which are read once and as a whole, is damage as
-            // far as can be told; that the store does not open is an answer, and the next start finds it
-            // sound. The log is read again.
+            // A flipped bit in the bitmap of pages or the label, which are read once and as a
+            // whole, cannot be told from damage: the store may refuse to open, and the next start
+            // finds it sound. The log is read again.
             let is_flip = matches!(self.fault, Some((_, ReadFault::Flip)));
             let is_of_log = matches!(failure, StoreFailure::Log(_));
             assert!(is_flip && !is_of_log, "{:?}: {failure}", self.fault);

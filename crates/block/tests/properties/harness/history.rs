@@ -1,8 +1,8 @@
-//! What a store was asked, and what it may therefore hold.
+//! Requests to a store, and the states that it may therefore have.
 //!
-//! States are numbered by the transactions before them. After a crash the store holds one of the
-//! states from the last that it acknowledged to the last that it was asked for; a read shows one
-//! from the last acknowledged when it was asked to the last asked for when it is answered.
+//! States are numbered by the transactions before them. After a crash the store has one of the
+//! states from the last acknowledged to the last requested one; a read shows one from the last
+//! acknowledged at its submission to the last requested at its completion.
 
 use super::compare::{brief, is_same};
 use engine::RequestToken;
@@ -10,13 +10,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use store::mem::MemStore;
 use store::{Completion, Outcome, RequestKind, StoreError, Transaction};
 
-/// Which errors are no fault of the store.
+/// Errors that are not defects of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tolerance {
     None,
     /// The device is small.
     NoSpace,
-    /// The device fails, or holds damage.
+    /// The device fails, or contains damage.
     Faults,
 }
 
@@ -25,17 +25,17 @@ pub struct History {
     /// States that may still be seen; the first has the number `first`.
     states: VecDeque<MemStore>,
     first: u64,
-    /// The number of the last state that was acknowledged.
+    /// Number of the last acknowledged state.
     acknowledged: u64,
-    /// Commits that were not answered: those that lead to the states behind `acknowledged`.
+    /// Commits in flight, which lead to the states after `acknowledged`.
     commits: VecDeque<Commit>,
     reads: BTreeMap<RequestToken, Read>,
-    /// Requests that were not answered.
+    /// Requests in flight.
     open: BTreeSet<RequestToken>,
     pub tolerance: Tolerance,
-    /// Commits that were refused though the reference allows them.
+    /// Commits that were refused though the reference accepts them.
     pub refusals: u64,
-    /// A commit met a fault, and nobody knows what became of it and those after it.
+    /// Set after a commit met a fault: the outcome of it and of later commits is unknown.
     pub is_broken: bool,
 }
 
@@ -49,12 +49,12 @@ struct Commit {
 #[derive(Debug, Clone)]
 struct Read {
     kind: RequestKind,
-    /// The number of the first state that it may show.
+    /// Number of the first state that it may show.
     from: u64,
 }
 
 impl History {
-    /// Begins with what a store is known to hold.
+    /// Begins with the known contents of a store.
     pub fn new(state: MemStore, tolerance: Tolerance) -> Self {
         History {
             states: VecDeque::from([state]),
@@ -84,7 +84,7 @@ impl History {
         }
     }
 
-    /// Checks an answer. `has_failed` tells whether the store has stopped for good.
+    /// Checks a completion. `has_failed` is set if the store has stopped for good.
     pub fn completed(&mut self, completion: Completion, has_failed: bool) {
         let Completion { token, outcome } = completion;
         assert!(self.open.remove(&token), "an answer to nothing, or a second one");
@@ -104,7 +104,7 @@ impl History {
             let expected = state.clone().execute(read.kind.clone());
             is_same(outcome, &expected, &read.kind)
         };
-        // Where a commit was refused, but is not answered yet, what follows is without it.
+        // If a commit was refused and has not completed yet, later states are without it.
         let shown = self.states.range(from..).any(is_shown)
             || self.tolerance == Tolerance::Faults && self.candidates().iter().any(is_shown);
         let states = self.states.len() - from;
@@ -136,7 +136,8 @@ impl History {
         }
     }
 
-    /// A commit with nothing else in flight was answered: whether it took effect.
+    /// Handles the completion of a commit with nothing else in flight; returns whether it took
+    /// effect.
     pub fn committed_alone(
         &mut self,
         transaction: &Transaction,
@@ -162,7 +163,7 @@ impl History {
         }
     }
 
-    /// The first commit changes nothing; those after it build on what was before it.
+    /// The first commit changes nothing; later ones build on the state before it.
     fn refused(&mut self) {
         self.refusals += 1;
         self.commits.pop_front();
@@ -185,7 +186,7 @@ impl History {
         }
     }
 
-    /// Requests that were not answered.
+    /// Number of requests in flight.
     pub fn in_flight(&self) -> usize {
         self.open.len()
     }
@@ -194,14 +195,14 @@ impl History {
         self.states.back().expect("there is always a state")
     }
 
-    /// With nothing in flight: what the store holds.
+    /// Contents of the store, with nothing in flight.
     pub fn state(&self) -> &MemStore {
         assert_eq!(self.commits.len(), 0, "nobody knows, with commits in flight");
         self.last()
     }
 
-    /// What the store may hold after a crash, the least first. On faulty devices any commit that was
-    /// not answered may have been refused, whatever became of those behind it.
+    /// States that the store may have after a crash, the oldest first. On faulty devices any commit
+    /// in flight may have been refused, independently of later ones.
     pub fn candidates(&self) -> Vec<MemStore> {
         let mut states = self.states.range((self.acknowledged - self.first) as usize..);
         if self.tolerance != Tolerance::Faults {

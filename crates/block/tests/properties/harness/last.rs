@@ -1,5 +1,5 @@
-//! Damage in the data of the last batch of the log, which a replay has to look at to know where the log
-//! ends.
+//! Damage in the data of the last batch of the log, which a replay must verify to find the end of
+//! the log.
 
 use super::Report;
 use super::compare::{all_requests, brief, is_same, observe};
@@ -17,7 +17,7 @@ use store::mem::MemStore;
 use store::{Change, StoreError, Transaction};
 use types::HObject;
 
-/// Where nothing else writes.
+/// Number of an object that nothing else writes to.
 const ALONE: u64 = 2000;
 /// Small transactions on either side of the one whose data is damaged.
 const BESIDE: u64 = 5;
@@ -36,8 +36,8 @@ pub fn damaged_last_batch(seed: u64) -> Report {
     last_run(seed, harm, is_marked)
 }
 
-/// One block of the large data of the last batch is damaged. If the store was idle for a while before, or
-/// was closed, all that it acknowledged is there, but for the object with that block.
+/// Damages one block of a large write of the last batch. If the store was idle for a while before,
+/// or was closed, all acknowledged transactions are there, but for the object with that block.
 pub fn last_run(seed: u64, harm: Harm, is_marked: bool) -> Report {
     let mut prng = Prng::new(seed);
     let mut shape = Shape::draw(&mut prng);
@@ -46,7 +46,7 @@ pub fn last_run(seed: u64, harm: Harm, is_marked: bool) -> Report {
     let mut generator = life.generator();
     life.load(&mut generator, 20, 4);
     assert!(life.commit(one(collection(ALONE), Change::CreateCollection)));
-    // A batch that goes on with a cleanup would say that the last one is durable.
+    // A batch of an ongoing cleanup would say that the last one is durable.
     while !life.driver.store().is_idle() {
         assert!(life.step(), "what the store does of its own accord comes to an end");
     }
@@ -112,7 +112,7 @@ impl Trial {
         assert_eq!(observed.difference(state), None);
     }
 
-    /// It says what to do, and a repair keeps the batch.
+    /// Asserts that the error names the next step, and that a repair keeps the batch.
     fn expect_refusal(&self, disk: FaultyDisk) -> FaultyDisk {
         let driver = self.open(disk);
         let failure = driver.store().failure().expect("nobody knows what was acknowledged");
@@ -128,7 +128,7 @@ impl Trial {
         image.disk
     }
 
-    /// Only reads of the data of one object fail.
+    /// Asserts that only reads of the data of one object fail.
     fn expect_all_but_one(&self, disk: FaultyDisk, state: &MemStore) {
         let mut driver = self.open(disk);
         assert_eq!(driver.store().failure(), None);

@@ -1,4 +1,4 @@
-//! A store at work, and one that crashed.
+//! A store at work, and a crashed one.
 
 use super::Report;
 use super::compare::observe;
@@ -13,15 +13,15 @@ use stdx::Prng;
 use store::mem::MemStore;
 use store::{Completion, Outcome, RequestKind, StoreError, Transaction};
 
-/// Recovery is interrupted so often at most.
+/// Maximum number of interruptions of a recovery.
 const INTERRUPTIONS_MAX: u64 = 3;
-/// So many differences tell enough.
+/// Maximum number of differences that are shown.
 const SHOWN_MAX: usize = 12;
-/// One in so many steps is followed by a check of the store's invariants.
+/// Steps between two checks of the store's invariants, on average.
 const CHECK_INTERVAL: u64 = 64;
-/// One in so many crashes is followed by a check of what it left.
+/// Crashes between two checks of the devices, on average.
 const SOUND_INTERVAL: u64 = 3;
-/// One in so many transactions is followed by a checkpoint, besides those that the store makes.
+/// Transactions between two requested checkpoints, on average, besides the store's own.
 const CHECKPOINT_INTERVAL: u64 = 12;
 
 pub struct Life {
@@ -32,17 +32,17 @@ pub struct Life {
     shape: Shape,
 }
 
-/// What a crash left.
+/// Remains of a crash.
 pub struct Crashed {
     pub disk: FaultyDisk,
-    /// What the store may hold, the least first.
+    /// States that the store may have, the oldest first.
     pub candidates: Vec<MemStore>,
     pub report: Report,
     prng: Prng,
     shape: Shape,
     tolerance: Tolerance,
     now: Time,
-    /// Something was damaged that a check would tell.
+    /// Set if something was damaged that a check would report.
     pub is_damaged: bool,
 }
 
@@ -59,7 +59,7 @@ impl Life {
         Crashed::new(shape, disk, prng).reopen()
     }
 
-    /// A store that holds this state.
+    /// A store with this state.
     pub fn resume(shape: &Shape, disk: FaultyDisk, state: MemStore) -> Life {
         let candidates = vec![state];
         Crashed { candidates, ..Crashed::new(shape, disk, Prng::new(0)) }.reopen()
@@ -88,7 +88,7 @@ impl Life {
         self.collect();
     }
 
-    /// One step of the devices; false if nothing is going to happen.
+    /// One step of the devices; false if no event is left.
     pub fn step(&mut self) -> bool {
         let more = self.driver.step();
         self.report.steps += 1;
@@ -117,12 +117,12 @@ impl Life {
         while self.step() {}
     }
 
-    /// As a host does before it ends.
+    /// Closes the store like a host that ends.
     pub fn close(&mut self) {
         self.settle();
         self.driver.with_store(BlockStore::close);
         while !self.driver.store().is_closed() {
-            // Timers are an hour away, as far as a host that ends is concerned.
+            // A host that ends does not wait for timers.
             let is_timer = self.driver.disk().next_event().is_none();
             assert!(!is_timer || self.is_due(), "nothing is on its way");
             assert!(self.step());
@@ -133,7 +133,7 @@ impl Life {
         self.driver.store().poll_timeout().is_some_and(|due| due <= self.driver.now())
     }
 
-    /// So many steps, or until nothing is going to happen.
+    /// Runs this many steps, or until no event is left.
     pub fn run(&mut self, steps: u64) {
         for _ in 0..steps {
             if !self.step() {
@@ -169,7 +169,7 @@ impl Life {
         (0..transactions).for_each(|_| self.load_one(generator, depth));
     }
 
-    /// Waits for all answers. A store that fails owes them, too.
+    /// Waits for all completions, which a failed store owes, too.
     pub fn settle(&mut self) {
         self.wait_until_below(1);
     }
@@ -180,7 +180,7 @@ impl Life {
         }
     }
 
-    /// One transaction, with nothing else in flight; false if it was refused.
+    /// Commits one transaction with nothing else in flight; false if it was refused.
     pub fn commit(&mut self, transaction: Transaction) -> bool {
         let refusals = self.history.refusals;
         self.submit(RequestKind::Commit(transaction));
@@ -188,8 +188,8 @@ impl Life {
         !self.history.is_broken && self.history.refusals == refusals
     }
 
-    /// As [`Life::commit`], but cheaper where much is stored: the reference is changed only when the
-    /// answer is there.
+    /// As [`Life::commit`], but cheaper for large contents: the reference is changed only after the
+    /// completion.
     pub fn commit_alone(&mut self, transaction: Transaction) -> bool {
         self.settle();
         self.report.transactions += 1;
@@ -200,7 +200,7 @@ impl Life {
         self.history.committed_alone(&transaction, outcome)
     }
 
-    /// One request that is not compared with the reference, with nothing else in flight.
+    /// Performs one request that is not compared with the reference, with nothing else in flight.
     pub fn ask(&mut self, kind: RequestKind) -> Result<Outcome, StoreError> {
         self.report.reads += 1;
         self.driver.execute(kind)
@@ -217,7 +217,7 @@ impl Life {
         answers.collect()
     }
 
-    /// Compares everything, with nothing in flight.
+    /// Compares all contents, with nothing in flight.
     pub fn verify(&mut self) {
         self.settle();
         self.check_invariants();
@@ -227,14 +227,14 @@ impl Life {
         }
     }
 
-    /// The power fails, or only the process dies.
+    /// A power failure, or only the death of the process.
     pub fn crash(self) -> Crashed {
         let mut crashed = self.stop();
         crashed.crash_disk();
         crashed
     }
 
-    /// What a crash at this moment would leave; the store goes on.
+    /// A crash of a copy at this moment; the store continues.
     pub fn fork(&mut self) -> Crashed {
         let mut prng = self.prng.fork();
         let mut disk = self.driver.disk().clone();
@@ -253,7 +253,7 @@ impl Life {
         crashed
     }
 
-    /// The store is gone, its devices have not been told.
+    /// Drops the store; its devices have not crashed yet.
     fn stop(self) -> Crashed {
         Crashed {
             candidates: self.history.candidates(),
@@ -290,11 +290,10 @@ impl Crashed {
         }
     }
 
-    /// Opens the store, perhaps after crashes in the middle of recovery, and finds out which state
-    /// it holds.
+    /// Opens the store, perhaps after crashes during recovery, and finds out which state it has.
     pub fn recover(mut self) -> Life {
         if self.prng.chance(1, 4) {
-            // Somebody has changed how much memory there is.
+            // The memory may differ between mounts.
             self.shape.store.memory = *self.prng.choose(&[MEMORY_TINY, MEMORY_USUAL]);
         }
         for _ in 0..self.prng.below(INTERRUPTIONS_MAX + 1) {
@@ -317,7 +316,7 @@ impl Crashed {
         self.crash_disk();
     }
 
-    /// Opens the store without further accidents.
+    /// Opens the store without further faults.
     pub fn reopen(mut self) -> Life {
         if !self.is_damaged && self.prng.chance(1, SOUND_INTERVAL) {
             assert_sound(&self.shape, &self.disk, "before the store is opened");

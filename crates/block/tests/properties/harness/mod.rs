@@ -1,14 +1,14 @@
-//! What the tests of the store and its soak share: random histories on faulty devices, compared with
+//! Shared by the tests of the store and its soak: random histories on faulty devices, compared with
 //! the reference store.
 //!
-//! * `shape`: which devices and options a store gets.
+//! * `shape`: devices and options of a store.
 //! * `generator`: random transactions and reads.
-//! * `history`: what was asked, and what the store may therefore hold.
-//! * `compare`: what the store holds.
-//! * `sound`: what `fsck` says of it.
-//! * `life`: a store at work, and one that crashed.
-//! * `crashes`, `damage`, `last`, `failures`, `healing`, `races`, `fullness`, `bulk`: the scenarios. Each
-//!   runs from a seed and panics at the first wrong answer.
+//! * `history`: requests, and the states that the store may therefore have.
+//! * `compare`: contents of the store.
+//! * `sound`: `fsck` of the devices.
+//! * `life`: a store at work, and a crashed one.
+//! * `crashes`, `damage`, `last`, `failures`, `healing`, `races`, `fullness`, `bulk`: the
+//!   scenarios. Each runs from a seed and panics at the first wrong result.
 #![allow(dead_code)]
 
 pub mod bulk;
@@ -28,16 +28,16 @@ pub mod sound;
 
 use std::ops::AddAssign;
 
-/// What was done.
+/// Counters of a scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Report {
     pub transactions: u64,
     pub reads: u64,
     /// Operations of devices, and timers.
     pub steps: u64,
-    /// Crashes after which all was compared.
+    /// Crashes after which all contents were compared.
     pub crashes: u64,
-    /// Damaged blocks and failing operations that were tried.
+    /// Damaged blocks and failing operations.
     pub faults: u64,
 }
 

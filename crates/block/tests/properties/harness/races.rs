@@ -1,5 +1,5 @@
-//! Slow reads beside fast overwrites: the blocks that are being read are given back, discarded, used
-//! again and overwritten meanwhile. Each read shows some state of the object, whole.
+//! Slow reads beside fast overwrites: blocks that are being read are freed, discarded, reused and
+//! overwritten meanwhile. Each read shows one state of the object as a whole.
 
 use super::Report;
 use super::generator::{collection, object, one};
@@ -20,7 +20,7 @@ pub fn reads_beside_overwrites(seed: u64) -> Report {
 pub fn race_run(seed: u64, reads: u64) -> Report {
     let mut prng = Prng::new(seed);
     let mut shape = Shape::new(32, 0);
-    // Blocks come round soon.
+    // Blocks are reused soon.
     shape.log_blocks = Some(8 * BLOCKS_PER_MIB);
     shape.store.memory = 8 << 20;
     shape.store.discard = prng.chance(3, 4);

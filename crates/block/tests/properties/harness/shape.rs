@@ -1,4 +1,4 @@
-//! Which devices and options a store gets.
+//! Devices and options of a store.
 
 use block::disk::{DiskOptions, Driver, FaultyDisk, Unwritten};
 use block::{BlockStore, Options, format};
@@ -13,7 +13,7 @@ pub const MEMORY_USUAL: u64 = 32 << 20;
 
 const LOG_SMALL_MIB: u64 = 8;
 
-/// Objects reach this size, in bytes, on devices that are large enough.
+/// Size in bytes that objects reach on devices that are large enough.
 const OBJECT_LARGE: u64 = 2 << 20;
 const OBJECT_SMALL: u64 = 192 << 10;
 
@@ -23,12 +23,12 @@ pub struct Shape {
     pub disk: DiskOptions,
     /// Blocks of the log, if the store shall not choose.
     pub log_blocks: Option<u64>,
-    /// How far objects reach, about.
+    /// Approximate size of objects in bytes.
     pub object_size: u64,
 }
 
 impl Shape {
-    /// Anything, with room enough for what the generator writes.
+    /// Random devices with enough space for the output of the generator.
     pub fn draw(prng: &mut Prng) -> Shape {
         let large = prng.chance(1, 3);
         let main_mib = if large { prng.range(128..257) } else { prng.range(32..65) };
@@ -45,7 +45,7 @@ impl Shape {
             shape.disk.unwritten = Unwritten::Garbage;
         }
         if prng.chance(1, 4) {
-            // Writes that linger, so that much is in flight in a crash.
+            // Slow writes, so that much is in flight in a crash.
             shape.disk.write_delay = Duration::from_micros(1)..=Duration::from_millis(20);
         }
         shape
@@ -62,7 +62,7 @@ impl Shape {
         shape
     }
 
-    /// Whether completed writes are volatile; the store knows it.
+    /// Sets whether completed writes are volatile, in the devices and in the store's options.
     fn set_caches(&mut self, main: bool, fast: bool) {
         (self.disk.main_cache, self.disk.fast_cache) = (main, fast);
         (self.store.flush_main, self.store.flush_fast) = (main, fast);
@@ -74,13 +74,13 @@ impl Shape {
         disk
     }
 
-    /// Makes an empty store of whatever the devices hold. Each has a number of its own.
+    /// Formats a store over the content of the devices. Each store has a number of its own.
     pub fn format_over(&self, disk: &mut FaultyDisk, store: u8) {
         let writes = format(&self.store, [store; 16], b"osd.7", self.log_blocks);
         disk.perform(writes.expect("the devices are large enough"));
     }
 
-    /// Opens the store, but does not wait until it is open.
+    /// Opens the store without waiting until it is open.
     pub fn start(&self, disk: FaultyDisk, now: Time) -> Driver<BlockStore> {
         Driver::new(BlockStore::open(self.store.clone()), disk, now)
     }

@@ -1,4 +1,4 @@
-//! What `fsck` says of the devices, as a crash left them.
+//! Checks of the devices by `fsck`, as a crash left them.
 
 use super::shape::Shape;
 use block::device::Device;
@@ -6,7 +6,7 @@ use block::disk::{FaultyDisk, View};
 use block::fsck::{CheckOptions, Image, check};
 use bytes::Bytes;
 
-/// Devices that nobody writes to.
+/// Read-only devices.
 pub struct DiskImage<'a> {
     disk: &'a FaultyDisk,
     main_blocks: u64,
@@ -33,7 +33,7 @@ impl Image for DiskImage<'_> {
     }
 }
 
-/// Nothing is found, and all data has its checksum.
+/// Asserts that nothing is found and all data has its checksum.
 pub fn assert_sound(shape: &Shape, disk: &FaultyDisk, when: &str) {
     let mut image = DiskImage::new(shape, disk);
     let report = check(&mut image, &CheckOptions { deep: true, ..CheckOptions::default() });

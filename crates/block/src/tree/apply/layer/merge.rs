@@ -13,28 +13,28 @@ use bytes::Bytes;
 use std::cmp::Ordering;
 use std::iter::Peekable;
 
-/// What a leaf is merged with.
+/// Inputs of merging a leaf.
 struct Sources<'a> {
     changes: Changes<'a>,
     points: Peekable<Points<'a>>,
     ranges: Ranges<'a>,
 }
 
-/// What one step of the merge is about.
+/// Next entry of the merge.
 enum Next<'a> {
-    /// An old pair that no point changes.
+    /// An old pair without a change.
     Old,
     /// A put or removed key, and whether it is in the old leaf.
     Point { key: &'a [u8], value: &'a Option<Bytes>, is_old: bool },
 }
 
 impl Layer {
-    /// Goes on until the leaf is at its end, the step is exhausted or a layer must be entered.
+    /// Continues until the leaf is at its end, the step is exhausted or a layer must be entered.
     pub(super) fn merge_leaf(&mut self, context: &mut Context<'_>) -> Result<Outcome, Stop> {
         let prefix = self.prefix.clone();
         let mut cursor = self.leaf.take().expect("the caller looked");
         let mut sources = self.sources(context.table, &prefix, &cursor);
-        // The key of the old entry at hand.
+        // Key of the current old entry.
         let mut old = Vec::new();
         cursor.load_key(&mut old);
         loop {
@@ -88,7 +88,7 @@ impl Layer {
         self.leaf = Some(cursor);
     }
 
-    /// The layer of the pairs at hand, if they lie in one and it changes.
+    /// The layer of the current pairs, if they lie in one and it changes.
     fn layer_to_enter(
         &self,
         sources: &Sources<'_>,
