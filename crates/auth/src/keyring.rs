@@ -1,4 +1,4 @@
-//! Keyring files: which entity has which key and capabilities, as text.
+//! Keyring files: text with the keys and capabilities of entities.
 //!
 //! ```text
 //! [client.admin]
@@ -6,9 +6,9 @@
 //!         caps mon = "allow *"
 //! ```
 //!
-//! The text follows the rules of Ceph's configuration files as far as keyrings use them: sections,
-//! `name = value`, quotes, `#` and `;` comments, `_` for a blank in names. [`Keyring::to_string`]
-//! writes what `ceph auth export` prints.
+//! The text follows the rules of Ceph's configuration files as far as keyrings use them: sections, `name =
+//! value`, quotes, `#` and `;` comments, `_` for a blank in names. [`Keyring::to_string`] writes the format
+//! of `ceph auth export`.
 
 use crate::{CryptoKey, EntityAuth, KeyStore, KeyTextError};
 use std::{collections::BTreeMap, fmt, str::FromStr};
@@ -20,7 +20,7 @@ pub struct Keyring {
     pub entities: BTreeMap<EntityName, EntityAuth>,
 }
 
-/// Why text is no keyring; lines count from 1.
+/// Reason why text is not a keyring; lines count from 1.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyringError {
     #[error("line {line}: '{name}' is no entity name such as client.admin")]
@@ -60,7 +60,7 @@ impl Keyring {
             ["caps", service] => {
                 entity.caps.insert(service.to_owned(), value.to_owned());
             }
-            // Keyrings of very old clusters have a numeric owner that means nothing now.
+            // Keyrings of very old clusters have a numeric owner, which is ignored.
             ["auid"] => {}
             _ => return Err(KeyringError::UnknownSetting { line, setting }),
         }
@@ -79,7 +79,7 @@ impl FromStr for Keyring {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut keyring = Keyring::default();
-        // Settings of a section named `global` are not about any entity.
+        // Settings of a section named `global` belong to no entity.
         let mut section: Option<Option<EntityName>> = None;
         for (line, text) in (1..).zip(text.lines()) {
             let text = text.trim();
@@ -140,7 +140,7 @@ fn parse_key(line: usize, value: &str) -> Result<CryptoKey, KeyringError> {
     value.parse().map_err(|source| KeyringError::Key { line, source })
 }
 
-/// A value with its quotes, escapes and trailing comment resolved; `None` if a quote stays open.
+/// A value without its quotes, escapes and trailing comment; `None` if a quote is not closed.
 fn unquote(value: &str) -> Option<String> {
     let Some(quote) = value.chars().next().filter(|c| matches!(c, '"' | '\'')) else {
         let end = value.find(['#', ';']).unwrap_or(value.len());

@@ -1,13 +1,13 @@
-//! Who a peer is, what it may do, and how what it says is kept secret.
+//! Authentication, authorization, and encryption of connections.
 //!
-//! * [`crypto`]: keys and the ciphers they stand for.
+//! * [`crypto`]: keys and their ciphers.
 //! * [`cephx`]: the exchange of proofs and tickets, for monitor, service and client.
 //! * [`session`]: the ciphers of msgr2's secure mode.
 //! * [`keyring`]: keyring files.
-//! * [`caps`]: the languages in which capabilities are written, and the questions asked of them.
+//! * [`caps`]: the languages of capabilities, and the checks against them.
 //!
-//! Sans-I/O: time and entropy are arguments. The crate knows no frame, no message and no map; the
-//! messenger carries its bytes, and the daemons ask it their questions.
+//! Sans-I/O: time and entropy are arguments. The crate knows no frame, no message and no map: the messenger
+//! carries its payloads, and daemons call its checks.
 
 pub mod caps;
 pub mod cephx;

@@ -1,14 +1,12 @@
 //! The ciphers of a connection in msgr2's secure mode: AES-128-GCM, one key, a nonce for each way.
 //!
-//! Both ends cut the connection secret into `key 16 | nonce 12 | nonce 12`; the one that connected
-//! receives under the first nonce and sends under the second, the one that accepted the reverse.
-//! A nonce is a fixed little-endian u32 and a counter u64 that grows with each encryption, so both
-//! ends must seal and open in the same order. No two encryptions share a nonce: the counter would
-//! have to wrap.
+//! Both ends cut the connection secret into `key 16 | nonce 12 | nonce 12`; the connecting end receives
+//! under the first nonce and sends under the second, the accepting end the reverse. A nonce is a fixed
+//! little-endian u32 and a u64 counter that grows with each encryption, so both ends must seal and open in
+//! the same order. No two encryptions share a nonce, since the counter does not wrap.
 //!
-//! Nothing here knows frames. A sealed unit is a list of segments that are encrypted in place, with
-//! one tag for all, as if they were one stretch of bytes; so a frame's parts need not be copied
-//! together.
+//! The module knows no frames. A sealed unit is a list of segments that are encrypted in place, with one
+//! tag for all, as if they were contiguous; so the parts of a frame need not be copied together.
 
 use aes::{
     Aes128,
@@ -18,16 +16,16 @@ use ghash::{GHash, universal_hash::UniversalHash};
 use std::fmt;
 use subtle::ConstantTimeEq;
 
-/// How much secret a handshake in secure mode agrees on; the tail is spare.
+/// Length in bytes of the secret that a handshake in secure mode agrees on; the tail is not used.
 pub const CONNECTION_SECRET_LENGTH: usize = 64;
 pub const TAG_LENGTH: usize = 16;
-/// Every segment but the last of a unit is a multiple of this.
+/// Length in bytes; every segment of a unit but the last must be a multiple of it.
 pub const BLOCK_LENGTH: usize = 16;
 
 const KEY_LENGTH: usize = 16;
 const NONCE_LENGTH: usize = 12;
 
-/// Which end of the connection this is.
+/// The end of the connection that this process is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     Connecting,
@@ -65,9 +63,9 @@ impl SessionCiphers {
 
 /// One direction of one connection. Used for either sealing or opening, never both.
 ///
-/// Measured on one core of an AMD EPYC with AES and carry-less multiplication in hardware: 2.7 µs
-/// for 4 KiB (1.5 GB/s at any larger size), 0.11 µs for a frame's preamble. That is the speed of
-/// `aes-gcm`, which takes no segments; multiplying for the tag is the greater part of it.
+/// Measured on one core of an AMD EPYC with AES and carry-less multiplication in hardware: 2.7 µs for 4 KiB
+/// (1.5 GB/s at any larger size), 0.11 µs for a frame's preamble. `aes-gcm`, which takes no segments, has
+/// the same speed; multiplication for the tag takes the greater part of the time.
 pub struct SessionCipher {
     aes: Aes128,
     hash: GHash,
@@ -84,7 +82,7 @@ impl SessionCipher {
         SessionCipher { hash: GHash::new(&hash_key), aes, nonce: Nonce::new(*nonce) }
     }
 
-    /// Encrypts one unit in place and gives its tag.
+    /// Encrypts one unit in place and returns its tag.
     pub fn seal(&mut self, segments: &mut [&mut [u8]]) -> [u8; TAG_LENGTH] {
         check_segments(segments);
         let nonce = self.nonce.advance();
@@ -95,8 +93,8 @@ impl SessionCipher {
         self.tag(segments, mask)
     }
 
-    /// Decrypts one unit in place. After an error the bytes are still encrypted and the connection
-    /// is lost.
+    /// Decrypts one unit in place. After an error the bytes are still encrypted, and the connection must be
+    /// closed.
     pub fn open(
         &mut self,
         segments: &mut [&mut [u8]],
@@ -122,7 +120,7 @@ impl SessionCipher {
             hash.update_padded(segment);
             length += segment.len() as u64;
         }
-        // No associated data, so the first length is zero.
+        // There is no associated data, so the first length is zero.
         hash.update(&[(u128::from(length) * 8).to_be_bytes().into()]);
         let mut tag: [u8; TAG_LENGTH] = hash.finalize().into();
         tag.iter_mut().zip(mask).for_each(|(byte, mask)| *byte ^= mask);
@@ -193,7 +191,7 @@ mod tests {
         )
     }
 
-    /// The oracle is RustCrypto's own GCM, with the nonces that the protocol prescribes.
+    /// The reference is GCM of RustCrypto, with the nonces that the protocol prescribes.
     #[test]
     fn segments_are_sealed_as_one_message_under_counted_nonces() {
         let (mut client, _) = pair();

@@ -1,4 +1,4 @@
-//! Small helps for this crate's tests.
+//! Helpers for the tests of this crate.
 
 pub fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();

@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 pub(super) enum Constraint {
     Equal(String),
     Prefix(String),
-    /// Must match as a whole. An invalid expression matches nothing.
+    /// Must match the whole argument. An invalid expression matches nothing.
     Regex(Option<Regex>),
-    /// As [`Constraint::Regex`], but the argument need not be there.
+    /// As [`Constraint::Regex`], but the argument may be missing.
     Optional(Option<Regex>),
-    /// The argument must not be there.
+    /// The argument must be missing.
     Absent,
 }
 
@@ -48,14 +48,14 @@ fn whole(expression: &str) -> Option<Regex> {
     Regex::new(&format!("^(?:{expression})$")).ok()
 }
 
-/// An argument that a user constrains must be present.
+/// Returns true if all constraints hold. A constrained argument must be present.
 pub(super) fn all_hold(constraints: &Constraints, arguments: &BTreeMap<String, String>) -> bool {
     constraints
         .iter()
         .all(|(name, constraint)| constraint.holds(arguments.get(name).map(String::as_str)))
 }
 
-/// How a language writes `name=value`.
+/// Syntax of the equal sign in `name=value`, which differs between capability languages.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum EqualSign {
     Tight,

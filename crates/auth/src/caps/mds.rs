@@ -1,4 +1,4 @@
-//! What a client may do in a file system (`MDSAuthCaps`): only whether the text is valid.
+//! Capabilities for a file system (`MDSAuthCaps`); the text is validated and not evaluated.
 //!
 //! ```text
 //! grant = "allow" FLAGS [fsname=NAME] [path=PATH] [root_squash] [uid=N] [gids=N,N...] [network]
@@ -6,7 +6,7 @@
 
 use super::{CapsError, scanner::Scanner};
 
-/// Longer ones first, for the first that fits is taken.
+/// In order of parsing: the first match is taken, so longer flags come first.
 const FLAGS: [&str; 11] =
     ["*", "all", "rwfps", "rwps", "rwfp", "rwfs", "rwp", "rws", "rwf", "rw", "r"];
 
@@ -18,7 +18,7 @@ pub struct MdsCaps {
 
 impl MdsCaps {
     pub fn parse(text: &str) -> Result<Self, CapsError> {
-        // The word alone is what clients of the first file systems were given.
+        // Clients of the first file systems were given the word alone.
         if text != "allow" {
             Scanner::grants("mds", text, read_grant)?;
         }

@@ -1,4 +1,4 @@
-//! What an entity may ask of the manager (`MgrCap`).
+//! Capabilities for the manager (`MgrCap`).
 //!
 //! ```text
 //! grant = "allow" rwx [network]
@@ -8,7 +8,7 @@
 //!       | "allow" command PREFIX [with CONDITION...] [network]
 //! ```
 //!
-//! Permissions add up over grants, as the monitor's do.
+//! The permissions of all matching grants add up, as in the monitor's capabilities.
 
 use super::{
     CapsError, Rwx,
@@ -19,13 +19,13 @@ use super::{
 use crate::AuthCaps;
 use std::{collections::BTreeMap, net::IpAddr};
 
-/// What an entity is about to ask.
+/// A request to the manager whose permission is checked.
 #[derive(Debug, Clone, Copy)]
 pub struct MgrAccess<'a> {
     pub service: &'a str,
-    /// The module that answers, or empty for the manager itself.
+    /// The module that answers; empty for the manager itself.
     pub module: &'a str,
-    /// The command's prefix, or empty when a module checks its own arguments.
+    /// The command's prefix; empty when a module checks its own arguments.
     pub command: &'a str,
     pub arguments: &'a BTreeMap<String, String>,
     pub needed: Rwx,
@@ -45,7 +45,7 @@ impl MgrCaps {
         Ok(MgrCaps { grants })
     }
 
-    /// What a ticket grants; no text grants nothing.
+    /// Capabilities of a ticket. A ticket without text grants nothing.
     pub fn granted(caps: &AuthCaps) -> Result<Self, CapsError> {
         match caps.text.as_str() {
             _ if caps.allow_all => Ok(MgrCaps::allow_all()),
@@ -62,7 +62,7 @@ impl MgrCaps {
         self.grants.iter().any(|grant| grant.network.is_none() && grant.allows_all())
     }
 
-    /// Whether anything at all may be asked from there.
+    /// True if any request from this address may be allowed.
     pub fn grants_any(&self, peer: Option<IpAddr>) -> bool {
         self.grants.iter().any(|grant| grant.is_for(peer))
     }
@@ -90,11 +90,11 @@ struct Grant {
     network: Option<Network>,
 }
 
-/// What a grant is about.
+/// The scope of a grant.
 #[derive(Debug, Clone)]
 enum Subject {
     Everything,
-    /// A profile that is known and stands for nothing here.
+    /// A known profile that grants nothing here.
     Nothing,
     Service(String),
     Module {
@@ -121,7 +121,7 @@ impl Grant {
         self
     }
 
-    /// Replaces a profile by what it stands for.
+    /// Replaces a profile by the grant that it abbreviates.
     fn resolve(self) -> Result<Self, CapsError> {
         let Subject::Profile { profile, constraints } = self.subject else { return Ok(self) };
         let (subject, permissions) = expand(profile, constraints)?;
@@ -141,7 +141,7 @@ impl Grant {
             Subject::Everything => true,
             Subject::Nothing | Subject::Profile { .. } => false,
             Subject::Service(service) => service == access.service,
-            // A module judges a command's arguments itself, by asking again without the command.
+            // A module checks the arguments of a command itself, with a second request without the command.
             Subject::Module { module, constraints } => {
                 module == access.module
                     && (!access.command.is_empty()
@@ -241,7 +241,7 @@ fn read_command(s: &mut Scanner<'_>) -> Option<Grant> {
     Some(Grant::new(subject, Rwx::ANY).within(s.network_clause()))
 }
 
-/// ` with CONDITION...`, or nothing.
+/// ` with CONDITION...`, or no constraints.
 fn read_with(s: &mut Scanner<'_>) -> Constraints {
     let conditions = s.attempt(|s| {
         s.spaced("with")?;

@@ -1,12 +1,12 @@
-//! Capabilities: four small languages, and the questions that daemons ask of them.
+//! Capabilities: parsers for the four languages of Ceph, and the checks that daemons make.
 //!
-//! A capability is a list of grants separated by `,` or `;`. Each service has its own language, as
-//! Ceph's documentation on user management describes them: [`MonCaps`], [`OsdCaps`] and [`MgrCaps`]
-//! can be asked whether something is allowed; [`MdsCaps`] are only checked for validity.
+//! A capability is a list of grants separated by `,` or `;`. Each service has its own language, as Ceph's
+//! documentation on user management describes them: [`MonCaps`], [`OsdCaps`] and [`MgrCaps`] check
+//! requests; [`MdsCaps`] are only validated.
 //!
-//! Invariants: text that does not parse grants nothing, and what a grant does not clearly allow is
-//! denied. The languages are read as Ceph reads them: the first way in which a phrase fits is
-//! taken, and a blank or a separator more or less counts.
+//! Invariants: text that does not parse grants nothing, and a request that no grant clearly allows is
+//! denied. Parsing follows Ceph: alternatives are tried in order and the first match is taken, and the
+//! number of blanks and separators matters.
 
 mod constraint;
 mod mds;
@@ -25,7 +25,8 @@ pub use osd::{ApplicationMetadata, ClassCall, OsdAccess, OsdCaps};
 pub use permissions::Rwx;
 pub use scanner::CapsError;
 
-/// Checks the capability text for a service by its name, as commands that set capabilities must.
+/// Checks the capability text for a service, as commands that set capabilities must. An unknown service is
+/// an error.
 pub fn validate(service: &str, text: &str) -> Result<(), CapsError> {
     match service {
         "mon" => MonCaps::parse(text).map(drop),

@@ -1,4 +1,4 @@
-//! What an entity may ask of the monitor (`MonCap`).
+//! Capabilities for the monitor (`MonCap`).
 //!
 //! ```text
 //! grant = "allow" rwx [network] [fsname NAME]
@@ -7,7 +7,7 @@
 //!       | "allow" command PREFIX [with CONDITION...] [network]
 //! ```
 //!
-//! Permissions add up over grants: one may allow to read and another to write.
+//! The permissions of all matching grants add up: one may allow to read and another to write.
 
 use super::{
     CapsError, Rwx,
@@ -20,13 +20,13 @@ use crate::AuthCaps;
 use std::{collections::BTreeMap, net::IpAddr};
 use types::EntityName;
 
-/// What an entity is about to ask.
+/// A request to the monitor whose permission is checked.
 #[derive(Debug, Clone, Copy)]
 pub struct MonAccess<'a> {
     pub name: &'a EntityName,
-    /// The part of the monitor that is asked: `mon`, `osd`, `pg`, `auth`, `config-key`...
+    /// The service of the monitor that is addressed: `mon`, `osd`, `pg`, `auth`, `config-key`...
     pub service: &'a str,
-    /// The command's prefix, or empty for a message of another kind.
+    /// The command's prefix; empty for messages other than commands.
     pub command: &'a str,
     pub arguments: &'a BTreeMap<String, String>,
     pub needed: Rwx,
@@ -44,7 +44,7 @@ impl MonCaps {
         Scanner::grants("mon", text, read_grant).map(|grants| MonCaps { grants })
     }
 
-    /// What a ticket grants; no text grants nothing.
+    /// Capabilities of a ticket. A ticket without text grants nothing.
     pub fn granted(caps: &AuthCaps) -> Result<Self, CapsError> {
         match caps.text.as_str() {
             _ if caps.allow_all => Ok(MonCaps::allow_all()),
@@ -57,7 +57,7 @@ impl MonCaps {
         MonCaps { grants: vec![Grant::new(Subject::Everything, Rwx::ANY)] }
     }
 
-    /// Everything may be asked from everywhere.
+    /// True if every request from every address is allowed.
     pub fn allows_all(&self) -> bool {
         self.grants.iter().any(|grant| grant.network.is_none() && grant.allows_all())
     }
@@ -76,14 +76,14 @@ impl MonCaps {
         false
     }
 
-    /// Whether this profile is granted by its name.
+    /// True if a grant names this profile.
     pub fn has_profile(&self, name: &str) -> bool {
         let is_wanted =
             |grant: &Grant| matches!(&grant.subject, Subject::Profile(profile) if profile == name);
         self.grants.iter().any(is_wanted)
     }
 
-    /// Whether a message, not a command, to one of the monitor's services is allowed.
+    /// True if a message (not a command) to one of the monitor's services is allowed.
     pub fn allows_service(
         &self,
         name: &EntityName,
@@ -104,11 +104,11 @@ pub(super) struct Grant {
     network: Option<Network>,
 }
 
-/// What a grant is about.
+/// The scope of a grant.
 #[derive(Debug, Clone)]
 pub(super) enum Subject {
     Everything,
-    /// Like everything, but said of one file system.
+    /// As `Everything`, restricted to one file system.
     FileSystem,
     Service(String),
     Profile(String),
@@ -143,7 +143,7 @@ impl Grant {
             Subject::Command { prefix, constraints } => {
                 prefix == access.command && constraint::all_hold(constraints, access.arguments)
             }
-            // The key-value store holds secrets: nothing short of `*` opens it as a whole.
+            // The key-value store holds secrets: only `*` grants access to it as a whole.
             Subject::Everything | Subject::FileSystem => access.service != "config-key",
         };
         if applies { self.permissions } else { Rwx::NONE }

@@ -1,7 +1,7 @@
-//! What the named profiles of monitor capabilities stand for.
+//! The grants behind the named profiles of monitor capabilities.
 //!
-//! A table of facts about Ceph's daemons and clients: which services each reads and writes, and
-//! which commands it sends. Unknown profiles stand for nothing.
+//! A table of facts about Ceph's daemons and clients: the services that each reads and writes, and the
+//! commands that it sends. Unknown profiles grant nothing.
 
 use super::{
     constraint::Constraint,
@@ -10,15 +10,15 @@ use super::{
 };
 use types::EntityName;
 
-/// The services for which an entity can have capabilities.
+/// Services for which an entity can have capabilities.
 const SERVICES: [&str; 4] = ["mds", "mgr", "mon", "osd"];
 
-/// An address with a nonce: one client instance. Zero stands for all of a host.
+/// An address with a nonce, that is one client instance. Nonce zero stands for a whole host.
 const ONE_CLIENT: &str = "[^/]+/[0-9]*[1-9][0-9]*";
 const RBD_OSD_CAPS: &str =
     r#"([ ,]*profile(=|[ ]+)['"]?rbd[^ ,'"]*['"]?([ ]+pool(=|[ ]+)['"]?[^,'"]+['"]?)?)+"#;
 
-/// `name` is whose profile it is: some may touch only what is filed under their own name.
+/// `name` is the entity that holds the profile: some profiles cover only keys under the entity's own name.
 pub(super) fn expand(profile: &str, name: &EntityName) -> Vec<Grant> {
     let mut grants = by_name(profile);
     if matches!(profile, "mon" | "osd" | "mds" | "mgr") {
@@ -103,8 +103,8 @@ fn mgr() -> Vec<Grant> {
 
 fn rbd(profile: &str) -> Vec<Grant> {
     let mut grants = ["mon", "osd", "pg"].map(|service| on(service, Rwx::READ)).to_vec();
-    // Whoever takes over an exclusive lock shuts the dead owner out. The older spelling is what
-    // clients before 16 send.
+    // A client that takes over an exclusive lock blocklists the dead owner. Clients before 16 send the
+    // older spelling.
     grants.push(blocklist("osd blocklist", "blocklistop"));
     grants.push(blocklist("osd blacklist", "blacklistop"));
     match profile {
@@ -122,7 +122,7 @@ fn rbd(profile: &str) -> Vec<Grant> {
     grants
 }
 
-/// May make keys for entities of one kind, with these capabilities exactly.
+/// Allows to create keys for entities of one type, with exactly these capabilities.
 fn bootstrap(entity_prefix: &str, caps: &[(&str, &str)]) -> Vec<Grant> {
     let entity = ("entity".to_owned(), Constraint::Prefix(entity_prefix.to_owned()));
     let given = |service: &str| caps.iter().find(|(known, _)| *known == service);
@@ -157,7 +157,7 @@ fn bootstrap_rbd(mon_caps: &str) -> Vec<Grant> {
     vec![on("mon", Rwx::READ), make]
 }
 
-/// A daemon's own corner of the key-value store.
+/// Access to the keys of the key-value store that belong to one daemon.
 fn private_keys(name: &EntityName) -> Vec<Grant> {
     let prefix = format!("daemon-private/{name}/");
     ["get", "put", "set", "exists", "delete"]

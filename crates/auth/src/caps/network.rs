@@ -1,9 +1,9 @@
-//! Grants that hold only for peers within a network.
+//! Grants that are limited to peers within a network.
 
 use std::net::IpAddr;
 
-/// An IP network such as `10.0.0.0/8`. One that cannot be understood contains nobody, so that a
-/// slip in a grant never widens it.
+/// An IP network such as `10.0.0.0/8`. An invalid network contains no address, so that a typing error never
+/// widens a grant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Network {
     parsed: Option<(IpAddr, u32)>,

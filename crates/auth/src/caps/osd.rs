@@ -1,4 +1,4 @@
-//! What a client may do with objects (`OSDCap`).
+//! Capabilities for objects (`OSDCap`).
 //!
 //! ```text
 //! grant   = "allow" spec match [network]  |  "allow" match spec [network]  |  profile [network]
@@ -8,8 +8,8 @@
 //! profile = profile NAME [pool NAME] [namespace NAME[*]]
 //! ```
 //!
-//! Reading and writing must be allowed by one grant together; calls of object classes may be
-//! collected from several grants that each allow the operation's plain part.
+//! One grant must allow reading and writing together; calls of object classes may be collected from several
+//! grants that each allow the plain part of the request.
 
 use super::{CapsError, network::Network, scanner::Scanner};
 use crate::AuthCaps;
@@ -18,13 +18,13 @@ use std::{collections::BTreeMap, net::IpAddr};
 /// A pool's `application metadata`: application, key, value.
 pub type ApplicationMetadata = BTreeMap<String, BTreeMap<String, String>>;
 
-/// What an operation is about to do.
+/// A request whose permission is checked.
 #[derive(Debug, Clone, Copy)]
 pub struct OsdAccess<'a> {
     pub pool_name: &'a str,
     pub applications: &'a ApplicationMetadata,
     pub namespace: &'a str,
-    /// The locator key if the object has one, or else its name.
+    /// The locator key if the object has one, else its name.
     pub object: &'a str,
     pub may_read: bool,
     pub may_write: bool,
@@ -32,14 +32,14 @@ pub struct OsdAccess<'a> {
     pub peer: Option<IpAddr>,
 }
 
-/// A call of an object class that is part of the operation.
+/// A call of an object class within the request.
 #[derive(Debug, Clone, Copy)]
 pub struct ClassCall<'a> {
     pub class: &'a str,
     pub method: &'a str,
     pub reads: bool,
     pub writes: bool,
-    /// The class is on the list for which `x` suffices (`osd_class_default_list`).
+    /// The class is in `osd_class_default_list`: `x` suffices.
     pub allowed_by_default: bool,
 }
 
@@ -57,7 +57,7 @@ impl OsdCaps {
         Ok(OsdCaps { grants, allows_all })
     }
 
-    /// What a ticket grants; no text grants nothing.
+    /// Capabilities of a ticket. A ticket without text grants nothing.
     pub fn granted(caps: &AuthCaps) -> Result<Self, CapsError> {
         match caps.text.as_str() {
             _ if caps.allow_all => Ok(OsdCaps::allow_all()),
@@ -66,18 +66,18 @@ impl OsdCaps {
         }
     }
 
-    /// What a daemon, or a client without authentication, may do.
+    /// Capabilities of a daemon, or of a client without authentication.
     pub fn allow_all() -> Self {
         let everything = Grant::new(Match::default(), Spec::of(Permissions::ANY));
         OsdCaps { grants: vec![everything], allows_all: true }
     }
 
-    /// Everything may be done from everywhere.
+    /// True if every request from every address is allowed.
     pub fn allows_all(&self) -> bool {
         self.allows_all
     }
 
-    /// Whether nothing is allowed at all.
+    /// True if no request is allowed.
     pub fn is_empty(&self) -> bool {
         self.grants.is_empty() && !self.allows_all
     }
@@ -90,8 +90,9 @@ impl OsdCaps {
         self.grants.iter().any(|grant| grant.allows(access, &mut granted))
     }
 
-    /// Whether snapshots of a pool may be taken that its clients manage: a grant must let write everywhere, or
-    /// somewhere in the pool that it names. A tag names none. `pool` is `None` for one that does not exist.
+    /// True if self-managed snapshots of a pool may be created: a grant must allow writing everywhere, or
+    /// somewhere in the pool that it names. A tag names no pool. `pool` is `None` if the pool does not
+    /// exist.
     pub fn allows_snapshots(&self, pool: Option<&str>, peer: Option<IpAddr>) -> bool {
         let covers = |(objects, spec): &(Match, Spec)| {
             let names_pool = pool.is_some() && objects.pool.as_deref() == pool;
@@ -135,7 +136,7 @@ impl Permissions {
     }
 }
 
-/// `OSDCapSpec`: what is allowed where a grant matches.
+/// `OSDCapSpec`: the permissions of a grant.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Spec {
     permissions: Permissions,
@@ -160,7 +161,7 @@ impl Spec {
     }
 }
 
-/// `OSDCapMatch`: the objects that a grant is about.
+/// `OSDCapMatch`: the objects that a grant covers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Match {
     pool: Option<String>,
@@ -182,7 +183,7 @@ impl Match {
     }
 }
 
-/// A namespace, or the beginning of one in front of a `*`.
+/// A namespace, or the prefix of one in front of a `*`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct NamespacePattern(String);
 
@@ -193,7 +194,7 @@ impl NamespacePattern {
     }
 }
 
-/// `OSDCapPoolTag`: pools by what applications wrote on them; `*` stands for any key or value.
+/// `OSDCapPoolTag`: pools by their application metadata; `*` stands for any key or value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct PoolTag {
     application: String,
@@ -213,7 +214,7 @@ impl PoolTag {
     }
 }
 
-/// `OSDCapGrant`. A profile is kept as the parts it stands for.
+/// `OSDCapGrant`. A profile is replaced by its parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Grant {
     parts: Vec<(Match, Spec)>,
@@ -237,7 +238,7 @@ impl Grant {
         self.network.is_none() && self.parts.iter().any(all)
     }
 
-    /// `granted` collects the class calls that grants so far have allowed.
+    /// `granted` marks the class calls that a grant so far has allowed.
     fn allows(&self, access: &OsdAccess<'_>, granted: &mut [bool]) -> bool {
         self.network.as_ref().is_none_or(|network| network.contains(access.peer))
             && self.parts.iter().any(|(objects, spec)| {
@@ -306,7 +307,7 @@ fn read_permissions(s: &mut Scanner<'_>) -> Option<Permissions> {
     }
 }
 
-/// The permissions that were found, if any.
+/// The union of the permissions that were parsed, or `None`.
 fn collect<const N: usize>(found: [(bool, Permissions); N]) -> Option<Permissions> {
     found
         .into_iter()
@@ -388,7 +389,7 @@ fn read_profile(s: &mut Scanner<'_>) -> Option<Grant> {
     Some(Grant { parts, network: None }.within(s.network_clause()))
 }
 
-/// What a profile stands for; one that is not known allows nothing.
+/// The parts of a profile; an unknown profile grants nothing.
 fn profile(
     name: &str,
     pool: Option<String>,
@@ -397,7 +398,7 @@ fn profile(
     let home = Match { pool: pool.clone(), namespace, ..Match::default() };
     let anywhere = |prefix: &str| Match { object_prefix: prefix.to_owned(), ..Match::default() };
     let within = |prefix: &str| Match { object_prefix: prefix.to_owned(), ..home.clone() };
-    // The pool's own image list and settings lie in its default namespace.
+    // The image list and settings of a pool lie in its default namespace.
     let info =
         Match { pool, namespace: Some(NamespacePattern(String::new())), ..anywhere("rbd_info") };
     let read = Permissions::READ;

@@ -1,9 +1,9 @@
-//! Read, write and execute, as monitor and manager capabilities grant them.
+//! Read, write and execute permissions of monitor and manager capabilities.
 
 use std::ops::BitOr;
 
-/// A set of permissions. `*` is more than all three: it stands for whatever may yet be invented,
-/// and is needed for a few things by name.
+/// A set of permissions. `*` is more than all three: it includes permissions of later releases, and a few
+/// requests require it explicitly.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Rwx(u8);
 
@@ -22,7 +22,7 @@ impl Rwx {
         bit(read, Rwx::READ) | bit(write, Rwx::WRITE) | bit(execute, Rwx::EXECUTE)
     }
 
-    /// From letters such as `rw`, as command tables give what a command needs.
+    /// Parses letters such as `rw`, which command tables use for the needed permissions.
     pub fn from_letters(letters: &str) -> Rwx {
         Rwx::new(letters.contains('r'), letters.contains('w'), letters.contains('x'))
     }

@@ -1,12 +1,12 @@
-//! A cursor over capability text, with the words that all the languages share.
+//! Cursor over capability text, with the words that all four languages share.
 //!
-//! The readers are recursive descent with ordered choice: [`Scanner::attempt`] restores the cursor
-//! when a phrase does not fit. The furthest point at which something was missed is remembered, for
-//! that is where the author of the text went wrong.
+//! The parsers are recursive descent with ordered choice: [`Scanner::attempt`] restores the cursor when a
+//! phrase does not match. The furthest position at which a token was missing is remembered and reported in
+//! the error.
 
 use super::permissions::Rwx;
 
-/// Why capability text is refused.
+/// Reason why capability text is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CapsError {
     #[error(
@@ -31,7 +31,7 @@ pub(super) struct Scanner<'a> {
 }
 
 impl<'a> Scanner<'a> {
-    /// Reads a whole list of grants.
+    /// Parses a whole list of grants.
     pub fn grants<T>(
         service: &'static str,
         text: &'a str,
@@ -72,7 +72,7 @@ impl<'a> Scanner<'a> {
         CapsError::Syntax { service, text, rest, expected }
     }
 
-    /// Reads a phrase or nothing.
+    /// Parses a phrase, or restores the cursor and returns `None`.
     pub fn attempt<T>(&mut self, phrase: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
         let start = self.offset;
         let value = phrase(self);
@@ -90,7 +90,7 @@ impl<'a> Scanner<'a> {
         found
     }
 
-    /// A literal that must be here.
+    /// Requires a literal.
     pub fn expect(&mut self, literal: &'static str) -> Option<()> {
         if self.literal(literal) {
             return Some(());
@@ -99,12 +99,12 @@ impl<'a> Scanner<'a> {
         None
     }
 
-    /// Any number of blanks, none included.
+    /// Skips any number of blanks, including none.
     pub fn blanks(&mut self) {
         self.take_while(|c| c.is_ascii_whitespace());
     }
 
-    /// At least one blank.
+    /// Requires at least one blank.
     pub fn spaces(&mut self) -> Option<()> {
         if self.take_while(|c| c.is_ascii_whitespace()).is_empty() {
             self.miss("a blank");
@@ -113,7 +113,7 @@ impl<'a> Scanner<'a> {
         Some(())
     }
 
-    /// Blanks and then `word`.
+    /// Requires blanks and then `word`.
     pub fn spaced(&mut self, word: &'static str) -> Option<()> {
         self.attempt(|s| {
             s.spaces()?;
@@ -121,18 +121,18 @@ impl<'a> Scanner<'a> {
         })
     }
 
-    /// `word=` or `word `, in front of a value.
+    /// Requires `word=` or `word `, in front of a value.
     pub fn label(&mut self, word: &'static str) -> Option<()> {
         self.expect(word)?;
         if self.literal("=") { Some(()) } else { self.spaces() }
     }
 
-    /// A bare or quoted word.
+    /// Parses a bare or quoted word.
     pub fn word(&mut self) -> Option<String> {
         self.quoted(1).or_else(|| self.bare_word())
     }
 
-    /// A bare or quoted word; between quotes it may be empty.
+    /// Parses a bare or quoted word; a quoted word may be empty.
     pub fn word_or_empty(&mut self) -> Option<String> {
         self.quoted(0).or_else(|| self.bare_word())
     }
@@ -151,12 +151,12 @@ impl<'a> Scanner<'a> {
         self.run("a number", |c| c.is_ascii_digit())?.parse().ok()
     }
 
-    /// Whether a `*` follows.
+    /// Consumes a `*` and returns true if one follows.
     pub fn star(&mut self) -> bool {
         self.literal("*")
     }
 
-    /// `*`, `all`, or some of `r`, `w`, `x` in this order.
+    /// Parses `*`, `all`, or some of `r`, `w`, `x` in this order.
     pub fn rwx(&mut self) -> Option<Rwx> {
         if self.literal("*") || self.literal("all") {
             return Some(Rwx::ANY);
@@ -169,7 +169,7 @@ impl<'a> Scanner<'a> {
         Some(found)
     }
 
-    /// ` network 10.0.0.0/8`, if that follows.
+    /// Parses ` network 10.0.0.0/8` if it follows.
     pub fn network_clause(&mut self) -> Option<String> {
         self.attempt(|s| {
             s.spaced("network")?;

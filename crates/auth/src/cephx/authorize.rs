@@ -1,15 +1,14 @@
-//! A service's side: open the ticket that a client presents, challenge it, answer it.
+//! The service's side of cephx: opens a client's ticket, challenges the client and checks the answer.
 //!
 //! ```text
 //! client                          service
-//!   authorizer (no answer)  ---->   opens the ticket, remembers a challenge
-//!                           <----   challenge, sealed with the session key
+//!   authorizer (no answer)  ---->   opens the ticket, stores a challenge
 //!   authorizer (answer)     ---->   opens the ticket again, compares the answer
 //!                           <----   nonce + 1 and the connection secret, sealed likewise
 //! ```
 //!
-//! The challenge makes an authorizer useless on any other connection (CVE-2018-1128), so there is
-//! no way to be accepted without one.
+//! The challenge binds an authorizer to one connection (CVE-2018-1128): no authorizer is accepted without
+//! it.
 
 use super::{
     AuthCaps, Authorize, AuthorizeChallenge, AuthorizeReply, Authorizer, RotatingSecrets,
@@ -19,7 +18,7 @@ use crate::{CryptoError, CryptoKey, Entropy, KeyUsage, open, seal};
 use codec::{DecodeError, Reader, Writer};
 use types::{EntityName, EntityType, UTime};
 
-/// Why an authorizer is refused. All of them are answered with EACCES.
+/// Reason why an authorizer is refused. All of them are answered with EACCES.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuthorizeError {
     #[error("the authorizer is malformed")]
@@ -42,24 +41,24 @@ pub enum AuthorizeError {
     WrongAnswer,
 }
 
-/// One incoming connection's authorization (`CephxAuthorizeHandler`). Lives as long as the
-/// connection is being authenticated.
+/// Authorization of one incoming connection (`CephxAuthorizeHandler`). Lives until the connection is
+/// authenticated.
 #[derive(Debug)]
 pub struct AuthorizeHandler {
     service: EntityType,
     challenge: Option<u64>,
 }
 
-/// What to do with the connection.
+/// The next step of the handshake.
 #[derive(Debug)]
 pub enum AuthorizeStep {
-    /// Send this (AUTH_REPLY_MORE) and await another authorizer.
+    /// Send this payload (AUTH_REPLY_MORE) and wait for another authorizer.
     Challenge(Vec<u8>),
-    /// Send `reply` (AUTH_DONE); the peer is known.
+    /// Send `reply` (AUTH_DONE); the peer is authenticated.
     Accepted { peer: Box<AuthorizedPeer>, reply: Vec<u8> },
 }
 
-/// Who the peer is and what it may do.
+/// Identity and rights of an authenticated peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuthorizedPeer {
     pub name: EntityName,
@@ -75,13 +74,13 @@ impl AuthorizeHandler {
         AuthorizeHandler { service, challenge: None }
     }
 
-    /// As if `challenge` had been sent.
+    /// State after `challenge` was sent.
     #[cfg(test)]
     pub(super) fn resumed(service: EntityType, challenge: u64) -> Self {
         AuthorizeHandler { service, challenge: Some(challenge) }
     }
 
-    /// Judges an authorizer. `connection_secret_length` is 0 in crc mode and
+    /// Checks an authorizer. `connection_secret_length` is in bytes: 0 in crc mode,
     /// [`crate::CONNECTION_SECRET_LENGTH`] in secure mode.
     pub fn handle(
         &mut self,
@@ -122,7 +121,7 @@ impl AuthorizeHandler {
     }
 }
 
-/// Opens an authorizer's ticket and checks that its bearer holds the session key.
+/// Opens the ticket of an authorizer and checks that the sender has the session key.
 pub(super) fn open_authorizer(
     now: UTime,
     authorizer: &Authorizer,

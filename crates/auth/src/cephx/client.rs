@@ -1,11 +1,9 @@
-//! A client's side: prove the key to a monitor, hold tickets, present them to services.
+//! The client's side of cephx: proves the key to a monitor, keeps tickets, and presents them to services.
 //!
-//! The order of calls: [`CephxClient::initial_request`], then
-//! [`CephxClient::handle_challenge`] with the monitor's AUTH_REPLY_MORE, then
-//! [`CephxClient::handle_done`] with its AUTH_DONE. From then on
-//! [`CephxClient::authorizer`] for each connection to a service, and
-//! [`CephxClient::renewal_request`] from time to time, whose reply goes to
-//! [`CephxClient::handle_renewal`].
+//! Order of calls: [`CephxClient::initial_request`], then [`CephxClient::handle_challenge`] with the
+//! monitor's AUTH_REPLY_MORE, then [`CephxClient::handle_done`] with its AUTH_DONE. Afterwards
+//! [`CephxClient::authorizer`] for each connection to a service, and at [`CephxClient::next_renewal`]
+//! [`CephxClient::renewal_request`], whose reply goes to [`CephxClient::handle_renewal`].
 
 use super::{
     AuthCaps, AuthTicket, Authenticate, Authorize, AuthorizeChallenge, AuthorizeReply, Authorizer,
@@ -18,12 +16,12 @@ use codec::{DecodeError, Reader, Writer};
 use std::{collections::BTreeMap, time::Duration};
 use types::{EntityName, EntityType, UTime};
 
-/// Daemons are told apart by their names.
+/// Daemons are identified by their names, not by a global id.
 const PEER_GLOBAL_ID: u64 = 0;
-/// Good for one handshake, with room for clocks that disagree.
+/// Long enough for one handshake between hosts whose clocks disagree.
 const PEER_TICKET_TTL: Duration = Duration::from_secs(600);
 
-/// Why a reply is not accepted, or a request cannot be made.
+/// Reason why a reply is not accepted, or a request cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClientError {
     #[error("the reply is malformed")]
@@ -42,7 +40,7 @@ pub enum ClientError {
     WrongNonce { sent: u64, found: u64 },
 }
 
-/// A ticket and what its holder knows of it.
+/// A ticket with its session key and times.
 #[derive(Debug, Clone)]
 struct Ticket {
     session_key: CryptoKey,
@@ -51,14 +49,14 @@ struct Ticket {
     expires: UTime,
 }
 
-/// What a completed handshake with a monitor yields.
+/// Result of a completed handshake with a monitor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientSession {
     pub session_key: CryptoKey,
     pub connection_secret: Vec<u8>,
 }
 
-/// One entity's tickets (`CephxClientHandler`).
+/// The tickets of one entity (`CephxClientHandler`).
 #[derive(Debug)]
 pub struct CephxClient {
     name: EntityName,
@@ -70,7 +68,7 @@ pub struct CephxClient {
 }
 
 impl CephxClient {
-    /// `wanted` are the services that the client will talk to; the auth ticket goes without saying.
+    /// `wanted` are the services that the client will connect to; the auth ticket is always requested.
     pub fn new(name: EntityName, key: CryptoKey, wanted: &[EntityType]) -> Self {
         let wanted = wanted.iter().copied().filter(|s| *s != EntityType::AUTH).collect();
         let tickets = BTreeMap::new();
@@ -81,24 +79,24 @@ impl CephxClient {
         &self.name
     }
 
-    /// Zero until a monitor assigned one.
+    /// The global id; zero until a monitor has assigned one.
     pub fn global_id(&self) -> u64 {
         self.global_id
     }
 
-    /// Gives up the global id and all tickets, after a monitor refused to let us keep the id.
+    /// Drops the global id and all tickets, after a monitor refused to let the client keep the id.
     pub fn forget_identity(&mut self) {
         self.global_id = 0;
         self.tickets.clear();
     }
 
-    /// Pretends to have been assigned `global_id`.
+    /// Claims a `global_id` that no monitor assigned to this client.
     #[cfg(test)]
     pub(super) fn claim(&mut self, global_id: u64) {
         self.global_id = global_id;
     }
 
-    /// Opens a connection to a monitor.
+    /// First payload of a connection to a monitor.
     pub fn initial_request(&mut self) -> Vec<u8> {
         self.server_challenge = None;
         let request = MonAuthRequest { name: self.name.clone(), global_id: self.global_id };
@@ -117,7 +115,7 @@ impl CephxClient {
         self.authenticate(entropy)
     }
 
-    /// Takes the monitor's final word of a handshake.
+    /// Handles the monitor's AUTH_DONE; returns the session and stores the tickets.
     pub fn handle_done(
         &mut self,
         now: UTime,
@@ -130,7 +128,7 @@ impl CephxClient {
         self.read_auth_reply(now, &mut r)
     }
 
-    /// A request for an `MAuth` message, if tickets are due for renewal.
+    /// Request for an `MAuth` message if tickets are due for renewal at `now`, else `None`.
     pub fn renewal_request(
         &mut self,
         now: UTime,
@@ -153,8 +151,8 @@ impl CephxClient {
         Ok(Some(w.into_vec()))
     }
 
-    /// Takes the reply to [`CephxClient::renewal_request`]. Call that again afterwards: a new auth
-    /// ticket may be followed by requests for others.
+    /// Handles the reply to [`CephxClient::renewal_request`]. The caller then calls that again: a new auth
+    /// ticket may have to be followed by requests for service tickets.
     pub fn handle_renewal(&mut self, now: UTime, payload: &[u8]) -> Result<(), ClientError> {
         let mut r = Reader::new(payload);
         let header: ResponseHeader = r.value().map_err(ClientError::Malformed)?;
@@ -169,7 +167,7 @@ impl CephxClient {
         }
     }
 
-    /// When [`CephxClient::renewal_request`] will next have something to ask.
+    /// Time at which [`CephxClient::renewal_request`] next returns a request.
     pub fn next_renewal(&self) -> Option<UTime> {
         self.tickets.values().map(|ticket| ticket.renew_after).min()
     }
@@ -178,7 +176,7 @@ impl CephxClient {
         self.tickets.get(&service).is_some_and(|ticket| now < ticket.expires)
     }
 
-    /// Presents the ticket for `service`.
+    /// Creates an authorizer with the ticket for `service`; fails if there is no valid one.
     pub fn authorizer(
         &self,
         service: EntityType,
@@ -198,7 +196,7 @@ impl CephxClient {
         Ok(authorizer)
     }
 
-    /// A daemon's request for the secrets of its own service.
+    /// Request of a daemon for the rotating secrets of its own service.
     pub fn rotating_request(&self) -> Vec<u8> {
         RequestType::RotatingKey.number().to_le_bytes().to_vec()
     }
@@ -302,7 +300,7 @@ impl CephxClient {
     }
 }
 
-/// One presentation of a ticket, good for one connection.
+/// One presentation of a ticket, valid for one connection.
 #[derive(Debug, Clone)]
 pub struct ClientAuthorizer {
     global_id: u64,
@@ -314,8 +312,8 @@ pub struct ClientAuthorizer {
 }
 
 impl ClientAuthorizer {
-    /// A daemon presents itself to another one of its service. It holds the service's rotating secrets,
-    /// as the other one does, so it needs no monitor to seal a ticket for it.
+    /// Authorizer between two daemons of the same service. Both hold the rotating secrets of the service,
+    /// so the daemon seals a ticket itself and needs no monitor.
     pub fn among_peers(
         name: EntityName,
         now: UTime,
@@ -346,7 +344,7 @@ impl ClientAuthorizer {
         Ok(authorizer)
     }
 
-    /// What to send first.
+    /// The first payload to send.
     pub fn payload(&self) -> &[u8] {
         &self.payload
     }
@@ -366,7 +364,7 @@ impl ClientAuthorizer {
         self.present(Some(challenge.server_challenge.wrapping_add(1)), entropy)
     }
 
-    /// Checks the service's final word; gives the connection secret.
+    /// Checks the service's AUTH_DONE and returns the connection secret.
     pub fn handle_done(&self, payload: &[u8]) -> Result<Vec<u8>, ClientError> {
         let sealed =
             Reader::new(payload).blob("authorize reply").map_err(ClientError::Malformed)?;
@@ -412,7 +410,7 @@ fn check_status(header: ResponseHeader) -> Result<(), ClientError> {
     }
 }
 
-/// Service, sealed session key, whether the ticket is sealed too, ticket.
+/// Service, sealed session key, true if the ticket is sealed too, ticket.
 type TicketParts<'a> = (EntityType, &'a [u8], bool, &'a [u8]);
 
 fn read_ticket_parts<'a>(r: &mut Reader<'a>) -> codec::Result<TicketParts<'a>> {

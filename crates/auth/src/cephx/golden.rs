@@ -1,8 +1,8 @@
-//! Handshakes of real clients, monitors and OSDs, as they went over the wire.
+//! Recorded handshakes of real clients, monitors and OSDs.
 //!
-//! Each file has what one client and its two peers said, with the keys of the client and of the
-//! OSD. The OSD's reply to its request for rotating secrets lets these tests stand at any place of
-//! the exchange: they play each side against the recorded other one.
+//! Each file has the payloads of one client and its two peers, with the keys of the client and of the OSD.
+//! The OSD's reply with rotating secrets lets these tests play each side of the exchange against the
+//! recording of the other.
 
 use super::{authorize::open_authorizer, *};
 use crate::{
@@ -16,7 +16,7 @@ use types::{EntityName, EntityType, UTime};
 const PACIFIC: &str = include_str!("../../tests/golden/cephx-16.2.15-aes.txt");
 const TENTACLE: &str = include_str!("../../tests/golden/cephx-20.2.4-aes256k.txt");
 
-/// A sealed AUTH_SIGNATURE frame opens with `preamble 32 | HMAC 32`.
+/// A sealed AUTH_SIGNATURE frame begins with `preamble 32 | HMAC 32`.
 const SIGNATURE: std::ops::Range<usize> = 32..64;
 
 struct Recording(BTreeMap<&'static str, &'static str>);
@@ -152,7 +152,7 @@ fn open_reply(reply: &[u8], key: &CryptoKey) -> AuthorizeReply {
     open("reply", sealed, key, KeyUsage::AuthorizeReply).unwrap()
 }
 
-/// `aes` sealing is deterministic, so the very bytes can be made again.
+/// `aes` sealing is deterministic, so the recorded bytes can be reproduced.
 #[test]
 fn sealed_structures_are_encoded_as_ceph_encodes_them() {
     let [recording, _] = Recording::both();
@@ -182,7 +182,7 @@ fn truncated_recordings_are_errors() {
     for recording in Recording::both() {
         let done = recording.bytes("mon_done");
         for end in 0..done.len() {
-            // What follows the tickets is optional as a whole.
+            // The fields behind the tickets are optional as a whole.
             if let Ok(session) = recording.client().handle_done(UTime::ZERO, 1, &done[..end]) {
                 assert!(session.connection_secret.is_empty(), "{end}");
             }

@@ -1,7 +1,7 @@
-//! The structures that cephx exchanges in the clear, or that it seals.
+//! Structures that cephx exchanges in the clear or seals.
 //!
-//! Each opens with a version byte of the old style, without a length, so a decoder reads the fields
-//! that it knows and ignores what follows.
+//! Each begins with a version byte of the old style, without a length: a decoder reads the fields that it
+//! knows and ignores the rest.
 
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
@@ -13,7 +13,7 @@ pub const AUTH_MODE_AUTHORIZER: u8 = 1;
 pub const AUTH_MODE_MON: u8 = 10;
 const AUTH_MODE_MON_MAX: u8 = 19;
 
-/// What a client says first to a monitor. A `global_id` of zero asks for a new one.
+/// First message of a client to a monitor. A `global_id` of zero requests a new one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MonAuthRequest {
     pub name: EntityName,
@@ -39,14 +39,14 @@ impl Decode for MonAuthRequest {
     }
 }
 
-/// `CEPHX_*`: what a client asks of the monitor.
+/// `CEPHX_*`: type of a client's request to the monitor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestType {
-    /// Prove a key, get the auth ticket.
+    /// Proves a key and returns the auth ticket.
     AuthSessionKey,
-    /// Present the auth ticket, get tickets for services.
+    /// Presents the auth ticket and returns tickets for services.
     PrincipalSessionKey,
-    /// A daemon asks for the rotating secrets of its own service.
+    /// Returns the rotating secrets of a daemon's own service.
     RotatingKey,
 }
 
@@ -86,7 +86,7 @@ impl Decode for ResponseHeader {
     }
 }
 
-/// A structure that is one version byte and a few plain fields.
+/// Defines a structure of one version byte and a few plain fields.
 macro_rules! plain {
     ($(#[$doc:meta])* $name:ident v $version:literal { $($field:ident: $type:ident),* }) => {
         $(#[$doc])*
@@ -112,19 +112,19 @@ macro_rules! plain {
 }
 
 plain! {
-    /// `CephXServerChallenge`: the monitor's first answer.
+    /// `CephXServerChallenge`: the monitor's first reply.
     ServerChallenge v 1 { server_challenge: u64 }
 }
 plain! {
-    /// `CephXServiceTicketRequest`: a mask of [`EntityType`]s.
+    /// `CephXServiceTicketRequest`: bit mask of [`EntityType`]s.
     ServiceTicketRequest v 1 { keys: u32 }
 }
 plain! {
-    /// `CephXAuthorizeChallenge`: a service makes an authorizer good for one connection only.
+    /// `CephXAuthorizeChallenge`: binds an authorizer to one connection.
     AuthorizeChallenge v 1 { server_challenge: u64 }
 }
 
-/// `CephXTicketBlob`: a sealed ticket and the secret it was sealed with.
+/// `CephXTicketBlob`: a sealed ticket with the id of the secret that sealed it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TicketBlob {
     pub secret_id: u64,
@@ -147,17 +147,17 @@ impl Decode for TicketBlob {
     }
 }
 
-/// `CephXAuthenticate`: the answer to the challenge.
+/// `CephXAuthenticate`: the client's answer to the challenge.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Authenticate {
     pub client_challenge: u64,
     /// [`crate::CryptoKey::answer`] to both challenges.
     pub key: u64,
-    /// Proves the right to keep a global id.
+    /// The previous auth ticket, which proves the right to keep a global id.
     pub old_ticket: TicketBlob,
-    /// A mask of the services for which tickets are wanted at once.
+    /// Bit mask of the services for which tickets are requested at once.
     pub other_keys: u32,
-    /// Clients before version 3 do not present their ticket when they reconnect.
+    /// Clients before version 3 present no ticket when they reconnect.
     pub old_ticket_may_be_omitted: bool,
 }
 
@@ -184,7 +184,7 @@ impl Decode for Authenticate {
     }
 }
 
-/// `CephXAuthorizer`: a ticket with a sealed [`Authorize`] that shows the session key.
+/// `CephXAuthorizer`: a ticket with a sealed [`Authorize`], which proves possession of the session key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Authorizer {
     pub global_id: u64,
@@ -223,7 +223,7 @@ impl Decode for Authorizer {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Authorize {
     pub nonce: u64,
-    /// One more than the service's challenge, once that is known.
+    /// One more than the service's challenge; `None` in the first authorizer.
     pub server_challenge_plus_one: Option<u64>,
 }
 
@@ -252,7 +252,7 @@ impl Decode for Authorize {
     }
 }
 
-/// `CephXAuthorizeReply`: shows that the service could open the ticket.
+/// `CephXAuthorizeReply`: proves that the service could open the ticket.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct AuthorizeReply {
     pub nonce_plus_one: u64,

@@ -1,14 +1,14 @@
-//! cephx: how a client proves its key to the monitor, gets tickets, and uses them at services.
+//! cephx: a client proves its key to the monitor, gets tickets, and presents them to services.
 //!
-//! In the order in which a connection meets them:
-//! * [`MonAuthRequest`] opens a connection to a monitor; [`CephxServer`] is the monitor's side of
-//!   the exchange and [`CephxClient`] the client's.
-//! * [`ServiceSecrets`] are the rotating secrets that tickets are sealed with.
+//! In the order in which a connection uses them:
+//! * [`MonAuthRequest`] opens a connection to a monitor; [`CephxServer`] is the monitor's side of the
+//!   exchange and [`CephxClient`] the client's.
+//! * [`ServiceSecrets`] are the rotating secrets that seal tickets.
 //! * [`ClientAuthorizer`] presents a ticket to a service, whose side is [`AuthorizeHandler`].
 //!
-//! Invariants: nothing that a peer sent is trusted before it has been opened with a key; a refused
-//! exchange leaves no state behind that a later one could use; secrets never appear in errors or
-//! `Debug`. Time and randomness are arguments.
+//! Invariants: no data of a peer is trusted before it has been opened with a key; a refused exchange leaves
+//! no state that a later one could use; secrets never appear in errors or `Debug`. Time and randomness are
+//! arguments.
 
 mod authorize;
 mod client;

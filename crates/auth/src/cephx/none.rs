@@ -1,10 +1,10 @@
-//! Authentication by assertion (`auth none`): names are believed, nothing is secret.
+//! Authentication method `none`: names are believed, and nothing is secret.
 
 use super::AUTH_MODE_AUTHORIZER;
 use codec::{Decode, Encode, Reader, Result, Writer};
 use types::EntityName;
 
-/// `AuthNoneAuthorizer`: what a client presents to a service.
+/// `AuthNoneAuthorizer`: authorizer of a client without authentication.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoneAuthorizer {
     pub name: EntityName,

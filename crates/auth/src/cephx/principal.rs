@@ -1,11 +1,11 @@
-//! What the monitor knows of each entity: its key and its capabilities.
+//! Authentication record of an entity: its key and its capabilities.
 
 use crate::CryptoKey;
 use codec::{Decode, Encode, Reader, Result, Writer};
 use std::collections::BTreeMap;
 use types::{EntityName, EntityType};
 
-/// `CEPH_AUTH_UID_DEFAULT`, which every encoding still carries.
+/// `CEPH_AUTH_UID_DEFAULT`: constant in every encoding.
 pub(super) const LEGACY_UID: u64 = u64::MAX;
 
 /// `EntityAuth`
@@ -14,7 +14,7 @@ pub struct EntityAuth {
     pub key: CryptoKey,
     /// Capability text by service name (`mon`, `osd`, `mgr`, `mds`).
     pub caps: BTreeMap<String, String>,
-    /// A new key that becomes `key` once its owner has used it.
+    /// A new key that replaces `key` once the entity has used it.
     pub pending_key: Option<CryptoKey>,
 }
 
@@ -28,7 +28,7 @@ impl EntityAuth {
         self
     }
 
-    /// The capability text for a service, empty if there is none.
+    /// Capability text for a service; empty if there is none.
     pub fn caps_for(&self, service: EntityType) -> &str {
         self.caps.get(service.name()).map_or("", String::as_str)
     }
@@ -69,7 +69,7 @@ impl Decode for EntityAuth {
     }
 }
 
-/// Where the monitor's side of cephx looks entities up.
+/// Lookup of entities for the monitor's side of cephx.
 pub trait KeyStore {
     fn entity_auth(&self, name: &EntityName) -> Option<&EntityAuth>;
 }

@@ -1,8 +1,8 @@
-//! The secrets that tickets are sealed with, and their rotation.
+//! Rotating secrets, with which tickets are sealed.
 //!
-//! Each service has three: the previous one, which tickets still in use were sealed with; the
-//! current one, which seals new tickets; and the next one, which services already know when it
-//! becomes current. A secret is dropped no sooner than the last ticket sealed with it expires.
+//! Each service has three: the previous one, which sealed tickets still in use; the current one, which
+//! seals new tickets; and the next one, which services know before it becomes current. A secret is dropped
+//! no sooner than the last ticket sealed with it expires.
 
 use crate::{CryptoKey, Entropy, KeyType};
 use codec::{Decode, Encode, Reader, Result, Writer};
@@ -12,7 +12,7 @@ use types::{EntityType, UTime};
 /// `KEY_ROTATE_NUM`: previous, current, next.
 const SECRETS_KEPT: usize = 3;
 
-/// The services that tickets are made for.
+/// Services for which tickets are issued.
 pub const SERVICES: [EntityType; 5] =
     [EntityType::AUTH, EntityType::MON, EntityType::OSD, EntityType::MDS, EntityType::MGR];
 
@@ -45,21 +45,22 @@ pub struct RotatingSecrets {
     id_max: u64,
 }
 
-/// The secret that new tickets are sealed with.
+/// The secret that seals new tickets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SealingSecret<'a> {
     pub id: u64,
     pub key: &'a CryptoKey,
-    /// No ticket may outlive the newest secret that services know.
+    /// Longest lifetime of a ticket: none may outlive the newest secret that services know.
     pub ttl_max: Duration,
 }
 
 impl RotatingSecrets {
+    /// True before the first rotation.
     pub fn is_empty(&self) -> bool {
         self.secrets.is_empty()
     }
 
-    /// Adds secrets until three are there and the current one has not expired. Tells whether
+    /// Adds secrets until there are three and the current one has not expired at `now`. Returns true if
     /// anything changed.
     pub fn rotate(
         &mut self,
@@ -85,7 +86,7 @@ impl RotatingSecrets {
         self.secrets.get(&id).map(|secret| &secret.key)
     }
 
-    /// When [`RotatingSecrets::rotate`] will next have something to do.
+    /// Time at which [`RotatingSecrets::rotate`] is next due.
     pub fn next_rotation(&self) -> Option<UTime> {
         self.current().map(|(_, secret)| secret.expiration)
     }
@@ -131,7 +132,7 @@ impl Decode for RotatingSecrets {
     }
 }
 
-/// The rotating secrets of all services; what a monitor keeps in its store.
+/// The rotating secrets of all services, as the monitor stores them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServiceSecrets {
     version: u64,
@@ -139,7 +140,7 @@ pub struct ServiceSecrets {
 }
 
 impl ServiceSecrets {
-    /// Rotates what is due. Tells whether anything changed, and so needs to be stored.
+    /// Rotates the secrets that are due. Returns true if anything changed and must be stored.
     pub fn rotate(
         &mut self,
         now: UTime,
@@ -160,12 +161,12 @@ impl ServiceSecrets {
         self.services.get(&service.0.into())
     }
 
-    /// Counts the rotations.
+    /// Number of rotations so far.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// When [`ServiceSecrets::rotate`] will next have something to do.
+    /// Time at which [`ServiceSecrets::rotate`] is next due.
     pub fn next_rotation(&self) -> Option<UTime> {
         self.services.values().filter_map(RotatingSecrets::next_rotation).min()
     }

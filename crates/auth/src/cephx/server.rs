@@ -1,4 +1,4 @@
-//! The monitor's side of one client's session.
+//! The monitor's side of cephx, for the session of one client.
 //!
 //! ```text
 //! client                             monitor
@@ -8,9 +8,9 @@
 //!   RotatingKey                ---->   handle_request: a daemon's own service secrets
 //! ```
 //!
-//! Global ids: a client that names one it had before must present the ticket that was made out to
-//! it, or anyone could take over another's sessions (CVE-2021-20288). The ticket need not still be
-//! valid, only be sealed with a secret that we still keep.
+//! Global ids: a client that names a global id of an earlier session must present the ticket issued for it,
+//! or any client could take over another's sessions (CVE-2021-20288). The ticket may have expired, but must
+//! be sealed with a secret that the monitor still has.
 
 use super::{
     AuthCaps, AuthTicket, Authenticate, AuthorizeError, Authorizer, EntityAuth, KeyStore,
@@ -25,16 +25,17 @@ use types::{EntityName, EntityType, Errno, UTime};
 const DEFAULT_AUTH_TICKET_TTL: Duration = Duration::from_secs(72 * 3600);
 const DEFAULT_SERVICE_TICKET_TTL: Duration = Duration::from_secs(3600);
 
-/// How long tickets live and which keys are good enough.
+/// Lifetimes of tickets and accepted key types.
 #[derive(Debug, Clone)]
 pub struct CephxPolicy {
     /// `auth_mon_ticket_ttl`
     pub auth_ticket_ttl: Duration,
     /// `auth_service_ticket_ttl`
     pub service_ticket_ttl: Duration,
-    /// Type of the rotating secrets. Clients never see these, so this need not suit old ones.
+    /// Type of the rotating secrets. Clients never see these, so it is independent of the clients'
+    /// releases.
     pub service_key_type: KeyType,
-    /// The key types with which an entity may authenticate.
+    /// Key types with which an entity may authenticate.
     pub allowed_key_types: Vec<KeyType>,
     /// `auth_allow_insecure_global_id_reclaim`, for clients before the fix of CVE-2021-20288.
     pub allow_insecure_global_id_reclaim: bool,
@@ -58,7 +59,7 @@ impl CephxPolicy {
     }
 }
 
-/// What a request is judged by.
+/// Context in which a request is checked.
 pub struct ServerContext<'a> {
     pub now: UTime,
     pub keys: &'a dyn KeyStore,
@@ -67,19 +68,19 @@ pub struct ServerContext<'a> {
     pub entropy: &'a mut Entropy,
 }
 
-/// How a session came by its global id.
+/// Origin of a session's global id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GlobalIdStatus {
     NewPending,
     New,
-    /// A new id for a client that would not be able to reclaim it.
+    /// A new id for a client that is not able to reclaim it.
     NewNotExposed,
     ReclaimPending,
     Reclaimed,
     ReclaimedInsecurely,
 }
 
-/// Why a request is refused.
+/// Reason why a request is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ServerError {
     #[error("the request is malformed")]
@@ -107,7 +108,7 @@ pub enum ServerError {
 }
 
 impl ServerError {
-    /// What the client is told; which of its secrets was wrong is not its business.
+    /// The error sent to the client; it does not reveal which secret was wrong.
     pub fn errno(&self) -> Errno {
         match self {
             ServerError::Malformed(_) => Errno::PERM,
@@ -117,7 +118,7 @@ impl ServerError {
     }
 }
 
-/// An answer to a request.
+/// Reply to a request.
 #[derive(Debug)]
 pub struct CephxReply {
     pub payload: Vec<u8>,
@@ -125,18 +126,18 @@ pub struct CephxReply {
     pub authenticated: Option<Box<Authenticated>>,
 }
 
-/// What the monitor knows of a client that proved its key.
+/// A client that has proved its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Authenticated {
     pub session_key: CryptoKey,
     pub connection_secret: Vec<u8>,
     pub mon_caps: String,
-    /// The client used its pending key, which can now replace the old one.
+    /// The client used its pending key, which can replace the old one now.
     pub used_pending_key: bool,
 }
 
-/// One client's session at the monitor (`CephxServiceHandler`). Lives as long as the connection,
-/// since tickets are renewed over it.
+/// Session of one client at the monitor (`CephxServiceHandler`). Lives as long as the connection, over
+/// which tickets are renewed.
 #[derive(Debug)]
 pub struct CephxServer {
     name: EntityName,
@@ -146,8 +147,8 @@ pub struct CephxServer {
 }
 
 impl CephxServer {
-    /// Opens a session and gives the challenge to send (AUTH_REPLY_MORE). `global_id_is_new` tells
-    /// that the monitor has just assigned `global_id` rather than that the client named it.
+    /// Opens a session and returns it with the challenge to send (AUTH_REPLY_MORE). `global_id_is_new` is
+    /// true if the monitor has just assigned `global_id`, false if the client named it.
     pub fn start(
         name: EntityName,
         global_id: u64,
@@ -177,8 +178,8 @@ impl CephxServer {
         self.global_id_status
     }
 
-    /// Answers one request. `connection_secret_length` is `None` for requests in `MAuth` messages,
-    /// where the connection has its secret already; in a handshake it is 0 in crc mode and
+    /// Handles one request. `connection_secret_length` is `None` for requests in `MAuth` messages, whose
+    /// connection has its secret already; in a handshake it is in bytes: 0 in crc mode and
     /// [`crate::CONNECTION_SECRET_LENGTH`] in secure mode.
     pub fn handle_request(
         &mut self,
@@ -252,7 +253,7 @@ impl CephxServer {
         Ok(CephxReply { payload: w.into_vec(), authenticated: Some(Box::new(authenticated)) })
     }
 
-    /// The entity's key, or its pending key, whichever answered the challenge.
+    /// The key of the entity, or its pending key, that answered the challenge.
     fn proven_key<'a>(
         &self,
         policy: &CephxPolicy,
@@ -272,8 +273,8 @@ impl CephxServer {
             .ok_or_else(|| ServerError::WrongKey(self.name.clone()))
     }
 
-    /// Decides on the global id. Gives the old ticket's session key if the new ticket is to be
-    /// sealed with it, so that only the old ticket's owner can read it.
+    /// Decides on the global id. Returns the session key of the old ticket if the new ticket must be sealed
+    /// with it, so that only the owner of the old ticket can read it.
     fn check_global_id(
         &mut self,
         context: &ServerContext<'_>,
@@ -318,7 +319,7 @@ impl CephxServer {
     }
 }
 
-/// Answers a bearer of an auth ticket with tickets for the services it names.
+/// Issues tickets for the services that the bearer of an auth ticket requests.
 fn service_tickets(
     context: &mut ServerContext<'_>,
     r: &mut Reader<'_>,
@@ -335,8 +336,8 @@ fn service_tickets(
     Ok(CephxReply { payload: w.into_vec(), authenticated: None })
 }
 
-/// Makes tickets for those services in `mask` that have secrets. The auth ticket is not among
-/// them: it is only given for a proven key.
+/// Issues tickets for the services in `mask` that have secrets. The auth ticket is excluded: only a proven
+/// key gets it.
 fn issue_all<'a>(
     context: &mut ServerContext<'a>,
     parent: &ServiceTicketInfo,
@@ -370,7 +371,7 @@ fn open_old_ticket(
     (old.ticket.global_id == global_id).then_some(old)
 }
 
-/// Makes tickets for one service with its current secret.
+/// Issues tickets for one service with its current secret.
 struct Issuer<'a> {
     service: EntityType,
     now: UTime,
@@ -379,7 +380,7 @@ struct Issuer<'a> {
     secret: &'a CryptoKey,
 }
 
-/// A ticket before it is sealed.
+/// A ticket that is not sealed yet.
 struct Issued<'a> {
     service: EntityType,
     info: ServiceTicketInfo,
@@ -402,8 +403,8 @@ impl<'a> Issuer<'a> {
         })
     }
 
-    /// `kind` is what the client can handle. A service can handle its secret's type, so a session
-    /// between them uses the lesser of both; the auth ticket's session is only ours.
+    /// `kind` is the key type that the client supports. The service supports the type of its secret, and
+    /// their session uses the weaker of both; the session key of an auth ticket concerns monitors alone.
     fn issue(
         self,
         identity: AuthTicket,
@@ -442,8 +443,8 @@ fn reply_writer(request: RequestType) -> Writer {
     w
 }
 
-/// Writes tickets for a holder of `key`: for each its session key, sealed with `key`, and the
-/// ticket itself, sealed once more with `ticket_key` if there is one.
+/// Writes tickets for the holder of `key`: for each the session key, sealed with `key`, and the ticket
+/// itself, sealed once more with `ticket_key` if that is given.
 fn write_tickets(
     w: &mut Writer,
     key: &CryptoKey,
@@ -472,7 +473,7 @@ fn write_tickets(
     Ok(())
 }
 
-/// Writes and gives a fresh connection secret; without a length, an empty place for one.
+/// Writes and returns a fresh connection secret; writes an empty one if there is no length.
 fn write_connection_secret(
     w: &mut Writer,
     session_key: &CryptoKey,

@@ -13,7 +13,7 @@ const KINDS: [KeyType; 2] = [KeyType::Aes, KeyType::Aes256k];
 const WANTED: [EntityType; 3] = [EntityType::MON, EntityType::OSD, EntityType::MGR];
 const SECURE: Option<usize> = Some(CONNECTION_SECRET_LENGTH);
 
-/// A monitor with its keys and secrets, at a time of the test's choosing.
+/// A monitor with its keys and secrets, at a time that the test sets.
 struct World {
     now: UTime,
     entities: BTreeMap<EntityName, EntityAuth>,
@@ -78,7 +78,7 @@ impl World {
         server.handle_request(context, payload, secret_length)
     }
 
-    /// A monitor's part up to its challenge.
+    /// The monitor's side of a handshake up to its challenge.
     fn start(&mut self, initial: &[u8]) -> (CephxServer, Vec<u8>) {
         let request: MonAuthRequest = decode_all("request", initial).unwrap();
         let is_new = request.global_id == 0;
@@ -118,7 +118,7 @@ impl World {
         handler.handle(self.now, secrets, payload, length, &mut self.entropy)
     }
 
-    /// Both parts of a connection to an OSD.
+    /// Both sides of a connection to an OSD.
     fn connect_osd(&mut self, client: &CephxClient) -> (AuthorizedPeer, Vec<u8>) {
         let mut handler = AuthorizeHandler::new(EntityType::OSD);
         let mut authorizer = client.authorizer(EntityType::OSD, &mut self.entropy).unwrap();
@@ -160,7 +160,7 @@ fn a_client_and_a_monitor_agree_on_keys_and_secrets() {
 }
 
 #[test]
-fn a_ticket_tells_the_service_who_comes_and_what_it_may_do() {
+fn a_ticket_tells_the_service_the_name_and_capabilities_of_its_peer() {
     for kind in KINDS {
         let (mut world, client) = World::connected(kind);
         let (peer, secret) = world.connect_osd(&client);
@@ -253,7 +253,7 @@ fn a_global_id_is_reclaimed_with_its_ticket_only() {
         let (server, ..) = world.connect(&mut client, SECURE).unwrap();
         assert_eq!(server.global_id_status(), GlobalIdStatus::Reclaimed);
         assert_eq!((server.global_id(), client.global_id()), (global_id, global_id));
-        // The ticket came sealed under the old session key, and is good.
+        // The ticket was sealed under the old session key, and is valid.
         world.connect_osd(&client);
 
         let mut thief = world.client("client.a");
@@ -362,12 +362,12 @@ fn an_authorizer_is_good_for_one_connection() {
         let challenge = challenge_of(world.authorize(&mut first, authorizer.payload()));
         let answer = authorizer.handle_challenge(&challenge, &mut world.entropy).unwrap();
 
-        // The answer alone, or to another connection's challenge.
+        // The answer without a challenge, or to another connection's challenge.
         let mut second = AuthorizeHandler::new(EntityType::OSD);
         challenge_of(world.authorize(&mut second, &answer));
         let error = world.authorize(&mut second, &answer).unwrap_err();
         assert_eq!(error, AuthorizeError::WrongAnswer);
-        // Insisting without an answer.
+        // A second authorizer without an answer.
         let error = world.authorize(&mut second, authorizer.payload()).unwrap_err();
         assert_eq!(error, AuthorizeError::Unanswered);
         assert!(world.authorize(&mut first, &answer).is_ok());
@@ -382,15 +382,15 @@ fn a_tampered_authorizer_is_refused_at_every_byte() {
         let mut authorizer = client.authorizer(EntityType::OSD, &mut world.entropy).unwrap();
         let challenge = challenge_of(world.authorize(&mut handler, authorizer.payload()));
         let answer = authorizer.handle_challenge(&challenge, &mut world.entropy).unwrap();
-        // Version bytes say nothing that matters: the first byte, and the ticket's.
+        // Two version bytes are not checked: the first byte, and that of the ticket.
         for at in (0..answer.len()).filter(|at| ![0, 13].contains(at)) {
             for bit in [1, 0x80] {
                 let mut tampered = answer.clone();
                 tampered[at] ^= bit;
                 let result = world.authorize(&mut handler, &tampered);
                 let accepted = matches!(result, Ok(AuthorizeStep::Accepted { .. }));
-                // Under `aes` a bit of the ticket's body may pass unseen, but never one that
-                // changes who comes or what it may do.
+                // Under `aes` a changed bit of the ticket may go undetected, but never one that changes the
+                // identity or the rights of the peer.
                 if accepted {
                     assert_eq!(kind, KeyType::Aes, "byte {at}");
                     let Ok(AuthorizeStep::Accepted { peer, .. }) = result else { unreachable!() };

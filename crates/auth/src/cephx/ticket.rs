@@ -1,4 +1,4 @@
-//! Tickets: what the monitor seals so that a service learns who its peer is and what it may do.
+//! Tickets: sealed by the monitor, they tell a service the identity and the rights of its peer.
 
 use super::{TicketBlob, principal::LEGACY_UID};
 use crate::{CryptoError, CryptoKey, Entropy, KeyUsage, open, seal};
@@ -83,7 +83,7 @@ impl Decode for AuthTicket {
     }
 }
 
-/// `CephXServiceTicketInfo`: what a service finds in a ticket.
+/// `CephXServiceTicketInfo`: content of a ticket for a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceTicketInfo {
     pub ticket: AuthTicket,
@@ -124,11 +124,11 @@ impl Decode for ServiceTicketInfo {
     }
 }
 
-/// `CephXServiceTicket`: the part of a ticket that its holder may read.
+/// `CephXServiceTicket`: content of a ticket for its holder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceTicket {
     pub session_key: CryptoKey,
-    /// A duration.
+    /// Lifetime, as a duration.
     pub validity: UTime,
 }
 

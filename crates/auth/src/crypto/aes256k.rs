@@ -1,8 +1,8 @@
 //! The cipher of `aes256k` keys: RFC 8009's aes256-cts-hmac-sha384-192.
 //!
-//! `ciphertext = AES-256-CBC-CTS(Ke, confounder | plaintext) | HMAC-SHA-384(Ki, 0^16 | c)[..24]`,
-//! with Ke and Ki derived from the secret and a usage number, so that bytes sealed for one purpose
-//! cannot be replayed as another. The confounder must be fresh and unpredictable.
+//! `ciphertext = AES-256-CBC-CTS(Ke, confounder | plaintext) | HMAC-SHA-384(Ki, 0^16 | c)[..24]`, with Ke
+//! and Ki derived from the secret and a usage number, so that bytes sealed for one purpose cannot be
+//! replayed for another. The confounder must be fresh and unpredictable.
 
 use aes::Aes256;
 use aes::cipher::{BlockDecrypt, BlockEncrypt, KeyInit, generic_array::GenericArray};
@@ -32,7 +32,7 @@ pub(super) fn encrypt(
     bytes
 }
 
-/// `None` when the tag does not fit.
+/// Returns `None` if the tag does not match.
 pub(super) fn decrypt(secret: &[u8], usage: u32, sealed: &[u8]) -> Option<Vec<u8>> {
     let body_length = sealed.len().checked_sub(TAG_LENGTH)?;
     if body_length < CONFOUNDER_LENGTH {
@@ -92,8 +92,8 @@ fn cts_decrypt(cipher: &Aes256, bytes: &mut Vec<u8>) {
     let length = bytes.len();
     let tail = length.next_multiple_of(BLOCK_LENGTH) - length;
     if tail > 0 {
-        // The stolen end of the last-but-one block: the last plaintext block was padded with
-        // zeros there, so deciphering the final block shows it.
+        // The second to last block was truncated: the last plaintext block was padded with zeros there, so
+        // deciphering the final block yields the missing bytes.
         let at = length / BLOCK_LENGTH * BLOCK_LENGTH - BLOCK_LENGTH;
         let mut block = *GenericArray::from_slice(&bytes[at..at + BLOCK_LENGTH]);
         cipher.decrypt_block(&mut block);

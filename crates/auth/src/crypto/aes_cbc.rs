@@ -1,7 +1,7 @@
 //! The cipher of `aes` keys: AES-128-CBC under one constant initialisation vector, PKCS #7 padding.
 //!
-//! The constant vector makes it deterministic, which is the weakness that `aes256k` mends; it
-//! stays because every client before Ceph 20.2 knows nothing else.
+//! The constant vector makes the cipher deterministic, a weakness that `aes256k` mends; the cipher stays
+//! because clients before Ceph 20.2 have no other.
 
 use aes::Aes128;
 use cbc::cipher::{BlockDecryptMut, BlockEncryptMut, KeyIvInit, block_padding::Pkcs7};
@@ -16,7 +16,7 @@ pub(super) fn encrypt(key: &[u8; KEY_LENGTH], plaintext: &[u8]) -> Vec<u8> {
         .encrypt_padded_vec_mut::<Pkcs7>(plaintext)
 }
 
-/// `None` when the length or the padding is wrong.
+/// Returns `None` if the length or the padding is wrong.
 pub(super) fn decrypt(key: &[u8; KEY_LENGTH], ciphertext: &[u8]) -> Option<Vec<u8>> {
     cbc::Decryptor::<Aes128>::new(key.into(), INITIALISATION_VECTOR.into())
         .decrypt_padded_vec_mut::<Pkcs7>(ciphertext)
@@ -28,13 +28,13 @@ mod tests {
     use super::*;
     use crate::testing::hex;
 
-    /// The vector of Ceph's own `AES.Encrypt` test.
+    /// Test vector of Ceph's `AES.Encrypt` test.
     #[test]
     fn agrees_with_ceph() {
         let key: [u8; 16] = std::array::from_fn(|i| i as u8);
         let plaintext: [u8; 16] = std::array::from_fn(|i| 0x11 * i as u8);
         let sealed = encrypt(&key, &plaintext);
-        // A whole block of padding follows input that fills its blocks.
+        // Input that fills its blocks is followed by a whole block of padding.
         assert_eq!(sealed, hex("b38f5bc9354cf8c61315666f37d7793a11907be9d83c3570587b979b03d2a501"));
         assert_eq!(decrypt(&key, &sealed).unwrap(), plaintext);
     }

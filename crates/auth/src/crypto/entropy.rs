@@ -1,9 +1,9 @@
-//! A seed stretched into as many secret bytes as an exchange needs.
+//! Deterministic generator of secret bytes from a seed.
 //!
-//! Sessions, keys and confounders ask for varying amounts, so an engine is handed one seed from the
-//! host's source of randomness and draws from this generator; with the same seed a simulation
-//! replays exactly. The generator is HMAC-SHA-256 in counter mode and replaces its own key after
-//! each draw, so that its present state does not betray what it gave out before.
+//! Sessions, keys and confounders need varying amounts, so the host passes one seed from its source of
+//! randomness to an engine, which draws from this generator; with the same seed a simulation replays
+//! exactly. The generator is HMAC-SHA-256 in counter mode and replaces its own key after each draw, so that
+//! its state does not reveal earlier output.
 
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
@@ -42,7 +42,7 @@ impl Entropy {
         u64::from_le_bytes(self.array())
     }
 
-    /// A generator of its own for a part that draws independently.
+    /// An independent generator for another part of the engine.
     pub fn fork(&mut self) -> Entropy {
         Entropy::from_seed(self.array())
     }

@@ -1,6 +1,6 @@
-//! What cephx puts around each encrypted structure: `u8 1 | u64 magic | structure`, encrypted.
+//! Envelope of cephx around each encrypted structure: `u8 1 | u64 magic | structure`, encrypted.
 //!
-//! The magic tells a wrong `aes` key from a right one; `aes256k` has its own tag besides.
+//! The magic detects a wrong `aes` key; `aes256k` has a tag of its own besides.
 
 use super::{CryptoError, CryptoKey, Entropy};
 use codec::{Decode, Encode, Reader, Writer};
@@ -9,12 +9,12 @@ use codec::{Decode, Encode, Reader, Writer};
 const MAGIC: u64 = 0xff00_9cad_8826_aa55;
 const VERSION: u8 = 1;
 
-/// What a key is being used for (`CEPHX_KEY_USAGE_*`). Only `aes256k` binds ciphertext to it.
+/// Purpose for which a key is used (`CEPHX_KEY_USAGE_*`). Only `aes256k` binds ciphertext to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyUsage {
-    /// The connection secret that a monitor hands out with the auth ticket.
+    /// The connection secret that a monitor sends with the auth ticket.
     AuthConnectionSecret,
-    /// `CephXServiceTicket`: the session key that belongs to a ticket.
+    /// `CephXServiceTicket`: the session key of a ticket.
     TicketSessionKey,
     /// A new auth ticket, sealed under the session key of the old one.
     TicketBlob,
@@ -22,7 +22,7 @@ pub enum KeyUsage {
     AuthorizeChallenge,
     AuthorizeReply,
     RotatingSecret,
-    /// `CephXServiceTicketInfo`: what a service reads in a ticket.
+    /// `CephXServiceTicketInfo`: the content of a ticket for a service.
     TicketInfo,
 }
 
@@ -41,8 +41,8 @@ impl KeyUsage {
     }
 }
 
-/// Encrypts `value` in its envelope (`encode_encrypt_enc_bl`; `encode_encrypt` writes the same
-/// bytes behind their length).
+/// Encrypts `value` in its envelope (`encode_encrypt_enc_bl`; `encode_encrypt` writes the same bytes behind
+/// their length).
 pub fn seal<T: Encode + ?Sized>(
     value: &T,
     key: &CryptoKey,
@@ -52,7 +52,7 @@ pub fn seal<T: Encode + ?Sized>(
     key.encrypt(usage.number(), &enveloped(value), entropy)
 }
 
-/// Decrypts a value and checks its envelope. Bytes behind the value are a newer writer's.
+/// Decrypts a value and checks its envelope. Bytes behind the value, of a newer encoding, are ignored.
 pub fn open<T: Decode>(
     what: &'static str,
     sealed: &[u8],

@@ -1,4 +1,4 @@
-//! A secret with its type and date.
+//! A secret key with its type and creation time.
 
 use super::{CryptoError, Entropy, aes_cbc, aes256k, envelope};
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -8,15 +8,15 @@ use sha2::Sha256;
 use std::{fmt, str::FromStr};
 use types::UTime;
 
-/// Its length is encoded in sixteen bits.
+/// Bound for a secret in bytes: its length is encoded in sixteen bits.
 const SECRET_LENGTH_MAX: usize = u16::MAX as usize;
 
-/// `CEPH_CRYPTO_*`. Ordered from weak to strong: where two peers meet, the lesser is used.
+/// `CEPH_CRYPTO_*`, ordered from weak to strong: two peers use the weaker of their types.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum KeyType {
     #[default]
     None,
-    /// AES-128; all that clients before Ceph 20.2 know.
+    /// AES-128, the only type of clients before Ceph 20.2.
     Aes,
     /// AES256-CTS-HMAC384-192 of RFC 8009 (`CEPH_CRYPTO_AES256KRB5`).
     Aes256k,
@@ -39,7 +39,7 @@ impl KeyType {
         [KeyType::None, KeyType::Aes, KeyType::Aes256k].into_iter().find(|k| k.number() == number)
     }
 
-    /// The least number of secret bytes.
+    /// Minimum length of the secret in bytes.
     fn secret_length(self) -> usize {
         match self {
             KeyType::None => 0,
@@ -60,7 +60,7 @@ impl FromStr for KeyType {
     }
 }
 
-/// Why text is no key.
+/// Reason why text is not a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyTextError {
     #[error("the key is not base64")]
@@ -71,8 +71,8 @@ pub enum KeyTextError {
     UnknownType { name: String },
 }
 
-/// `CryptoKey`. Its base64 text ([`fmt::Display`], [`FromStr`]) is what keyrings hold; `Debug`
-/// never shows the secret.
+/// `CryptoKey`. Keyrings hold its base64 text ([`fmt::Display`], [`FromStr`]); `Debug` never shows the
+/// secret.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct CryptoKey {
     kind: KeyType,
@@ -85,7 +85,7 @@ impl CryptoKey {
         CryptoKey { kind, created, secret: entropy.bytes(kind.secret_length()) }
     }
 
-    /// `None` if `secret` is too short for `kind`, or longer than any key.
+    /// Returns `None` if `secret` is too short for `kind`, or longer than the bound.
     pub fn from_secret(kind: KeyType, created: UTime, secret: &[u8]) -> Option<Self> {
         let lengths = kind.secret_length()..=SECRET_LENGTH_MAX;
         let valid = secret.is_empty() || lengths.contains(&secret.len());
@@ -104,7 +104,7 @@ impl CryptoKey {
         &self.secret
     }
 
-    /// An empty key encrypts nothing and proves nothing.
+    /// True for an empty key, which encrypts nothing and proves nothing.
     pub fn is_empty(&self) -> bool {
         self.kind == KeyType::None || self.secret.is_empty()
     }
@@ -116,9 +116,8 @@ impl CryptoKey {
         mac.finalize().into_bytes().into()
     }
 
-    /// `cephx_calc_client_server_challenge`: the number with which a client proves that it holds
-    /// this key. `aes` folds the sealed challenges; `aes256k`, whose sealing is randomised, folds
-    /// their HMAC.
+    /// `cephx_calc_client_server_challenge`: the number with which a client proves that it has this key.
+    /// `aes` folds the sealed challenges; `aes256k`, whose sealing is randomised, folds their HMAC.
     pub fn answer(&self, server_challenge: u64, client_challenge: u64) -> Result<u64, CryptoError> {
         let challenges = (server_challenge, client_challenge);
         let bytes = match self.aes()? {
@@ -157,7 +156,7 @@ impl CryptoKey {
         })
     }
 
-    /// The AES-128 key, or `None` for an `aes256k` key.
+    /// The AES-128 key; `None` for an `aes256k` key.
     fn aes(&self) -> Result<Option<&[u8; aes_cbc::KEY_LENGTH]>, CryptoError> {
         match self.kind {
             _ if self.is_empty() => Err(CryptoError::EmptyKey),
@@ -236,7 +235,7 @@ mod tests {
         }
     }
 
-    /// The vector of Ceph's own HMAC test.
+    /// Test vector of Ceph's HMAC test.
     #[test]
     fn signatures_agree_with_ceph() {
         let secret: Vec<u8> = (0..16).map(|i| i * 0x11).collect();

@@ -1,11 +1,11 @@
-//! Keys and the ciphers they stand for.
+//! Keys and their ciphers.
 //!
-//! * [`CryptoKey`] is a secret with its type, as keyrings and tickets carry it.
-//! * `aes_cbc` and `aes256k` are the two ciphers a key can name; both map bytes to bytes.
-//! * [`seal`] and [`open`] add the envelope that cephx puts around each encrypted structure.
-//! * [`Entropy`] stretches a seed that the host gave; nothing here asks the system for randomness.
+//! * [`CryptoKey`] is a secret with its type, as in keyrings and tickets.
+//! * `aes_cbc` and `aes256k` are the ciphers of the two key types; both map bytes to bytes.
+//! * [`seal`] and [`open`] add the envelope of cephx around each encrypted structure.
+//! * [`Entropy`] expands a seed of the host; this module never asks the system for randomness.
 //!
-//! This part knows neither tickets nor protocol exchanges.
+//! The module knows neither tickets nor exchanges of the protocol.
 
 mod aes256k;
 mod aes_cbc;
@@ -17,8 +17,7 @@ pub use entropy::Entropy;
 pub use envelope::{KeyUsage, open, seal};
 pub use key::{CryptoKey, KeyTextError, KeyType};
 
-/// Why bytes could not be encrypted or decrypted. Deliberately says little: which check failed is
-/// nothing that a peer may learn.
+/// Failure to encrypt or decrypt. The failed check is not named on purpose: a peer must not learn it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CryptoError {
     #[error("the key is empty")]

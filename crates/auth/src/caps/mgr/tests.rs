@@ -1,4 +1,4 @@
-//! Manager capabilities that Ceph takes and refuses, and what they allow.
+//! Manager capabilities that Ceph accepts and refuses, and the requests that they allow.
 
 use super::*;
 

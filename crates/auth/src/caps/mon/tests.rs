@@ -1,4 +1,4 @@
-//! Monitor capabilities that Ceph takes and refuses, and what they allow.
+//! Monitor capabilities that Ceph accepts and refuses, and the requests that they allow.
 
 use super::*;
 
@@ -62,7 +62,7 @@ fn valid_text_is_accepted_and_invalid_text_refused() {
 }
 
 #[test]
-fn errors_say_where_and_what() {
+fn errors_name_the_position_and_the_expected_word() {
     assert_eq!(
         MonCaps::parse("allow service bar").unwrap_err().to_string(),
         "mon capability parse failed, stopped at '' of 'allow service bar': expected a blank"
@@ -149,7 +149,7 @@ fn networks_confine_grants() {
 }
 
 #[test]
-fn profiles_stand_for_what_their_owners_do() {
+fn profiles_allow_what_their_holders_need() {
     let client = Asker::new("client.x");
     for profile in ["rbd", "rbd-read-only", "simple-rados-client", "fs-client", "cephfs-mirror"] {
         let caps = format!("profile {profile}");
@@ -180,7 +180,7 @@ fn an_rbd_client_may_shut_out_one_client_but_no_host() {
     assert!(!add("osd blocklist", "rm", "10.0.0.1:0/123"));
     assert!(!add("osd blocklist", "add", "10.0.0.1"));
     assert!(!add("osd blocklist", "add", "10.0.0.1:0/123/4"));
-    // Without a nonce, or with zero, an address is that of a host; a range is that of many.
+    // Without a nonce, or with nonce zero, an address stands for a whole host; a range for many hosts.
     assert!(!add("osd blocklist", "add", "10.0.0.1:0/0"));
     assert!(!add("osd blacklist", "add", "10.0.0.1:0/000"));
     assert!(add("osd blocklist", "add", "10.0.0.1:0/100"));

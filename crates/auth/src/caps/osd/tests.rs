@@ -1,4 +1,4 @@
-//! OSD capabilities that Ceph takes and refuses, and what they allow.
+//! OSD capabilities that Ceph accepts and refuses, and the requests that they allow.
 
 use super::*;
 
@@ -39,7 +39,7 @@ const GOOD: &[&str] = &[
     "allow pool foo rwx network 1.2.3.4/24",
 ];
 
-/// Bad text and where it stops to make sense.
+/// Invalid text with the offset that the error reports.
 const BAD: &[(&str, &str)] = &[
     ("", ""),
     ("r", "r"),
@@ -82,7 +82,7 @@ fn invalid_text_is_refused_where_it_goes_wrong() {
 }
 
 #[test]
-fn errors_say_what_was_expected() {
+fn errors_name_the_position_and_the_expected_word() {
     assert_eq!(
         OsdCaps::parse("allow r pool foo r").unwrap_err().to_string(),
         "osd capability parse failed, stopped at 'r' of 'allow r pool foo r': expected ',' or the end"
@@ -227,13 +227,13 @@ fn classes_on_the_list_need_execute_others_their_name() {
     assert!(calls("allow class own get_info", &[unlisted]));
     assert!(!calls("allow class own set_info", &[unlisted]));
     assert!(!calls("allow rw", &[LISTED]));
-    // Several grants may each contribute a class.
+    // Several grants may each contribute class calls.
     assert!(calls("allow class own, allow class-read", &[unlisted, LISTED]));
     assert!(!calls("allow class own, allow r", &[unlisted, LISTED]));
 }
 
 #[test]
-fn rbd_profiles_reach_what_images_need() {
+fn rbd_profiles_allow_all_that_images_need() {
     let call = |method| ClassCall { class: "rbd", method, ..LISTED };
     let attach = ClassCall { writes: true, ..call("child_attach") };
     let create = ClassCall { writes: true, ..call("create") };
