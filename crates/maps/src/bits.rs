@@ -1,7 +1,7 @@
-//! Sets of named bits, as maps carry them.
+//! Sets of named bits in maps.
 
-/// Defines a set of flags over an integer: constants, set operations, names in both directions.
-/// `Display` joins the names of the bits that are set with commas, in the order of definition.
+/// Defines a set of flags over an integer: constants, set operations, and conversion from and to names.
+/// `Display` joins the names of the set bits with commas, in the order of definition.
 macro_rules! bit_set {
     ($(#[$doc:meta])* $set:ident($inner:ident) { $($(#[$flag_doc:meta])* $flag:ident = $bit:literal, $name:literal;)* }) => {
         $(#[$doc])*
@@ -11,10 +11,10 @@ macro_rules! bit_set {
         impl $set {
             $($(#[$flag_doc])* pub const $flag: $set = $set(1 << $bit);)*
 
-            /// Each flag with its name, in the order in which they are shown.
+            /// Each flag with its name, in the order of display.
             pub const NAMES: &'static [($set, &'static str)] = &[$(($set::$flag, $name)),*];
 
-            /// Whether all bits of `other` are set.
+            /// True if all bits of `other` are set.
             pub fn contains(self, other: $set) -> bool {
                 self.0 & other.0 == other.0
             }
@@ -44,7 +44,7 @@ macro_rules! bit_set {
                 $set(self.0 & !other.0)
             }
 
-            /// The names of the bits that are set and have one.
+            /// Names of the set bits; bits without a name are skipped.
             pub fn names(self) -> impl Iterator<Item = &'static str> {
                 Self::NAMES.iter().filter(move |(flag, _)| self.contains(*flag)).map(|(_, n)| *n)
             }
@@ -69,7 +69,7 @@ macro_rules! bit_set {
             }
         }
 
-        /// The flag of one name.
+        /// Parses the name of one flag.
         impl std::str::FromStr for $set {
             type Err = ();
             fn from_str(text: &str) -> Result<$set, ()> {

@@ -1,4 +1,4 @@
-//! The checksum that maps carry: crc-32c from all ones, without the final inversion.
+//! Checksum of maps: crc-32c with an initial value of all ones, without the final inversion.
 
 /// Continues `crc` over `bytes`. Maps start with [`SEED`].
 pub(crate) fn crc32c(mut crc: u32, bytes: &[u8]) -> u32 {

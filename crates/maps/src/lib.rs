@@ -1,17 +1,17 @@
-//! The cluster maps: monitors ([`MonMap`]), OSDs and pools ([`OsdMap`]), manager ([`MgrMap`]);
-//! their increments, their encodings for peers of different ages, and object placement.
+//! The cluster maps: monitors ([`MonMap`]), OSDs and pools ([`OsdMap`]), manager ([`MgrMap`]); their
+//! incrementals, their encodings for peers of different releases, and object placement.
 //!
-//! An [`OsdMap`] is the contract between all parties: from the same map every client and daemon
-//! computes the same OSDs for an object, without asking anyone. [`OsdMap::object_to_pg`] and
-//! [`OsdMap::pg_to_osds`] therefore agree bit for bit with Ceph's.
+//! All parties compute placement from the [`OsdMap`]: with the same map every client and daemon computes
+//! the same OSDs for an object. [`OsdMap::object_to_pg`] and [`OsdMap::pg_to_osds`] therefore agree bit for
+//! bit with Ceph's.
 //!
 //! Invariants:
 //! * `Incremental` of epoch n+1 applied to the map of epoch n gives the map of epoch n+1, and its
 //!   `full_crc` is the checksum of that map's canonical encoding.
 //! * Decoding never panics and never allocates more than the received bytes justify.
 //!
-//! The crate deliberately does not know who changes a map and why, when a map is sent, or how a
-//! command prints it.
+//! The crate does not decide when or why a map changes, does not send maps, and does not format them for
+//! commands.
 
 mod bits;
 mod checksum;

@@ -1,4 +1,4 @@
-//! `MgrMap`: where the active manager is and what it offers.
+//! `MgrMap`: the address of the active manager, and its modules and services.
 
 mod encoding;
 
@@ -12,9 +12,9 @@ pub struct MgrMap {
     /// Global id of the active manager; zero if there is none.
     pub active_gid: u64,
     pub active_addrs: EntityAddrVec,
-    /// Whether the active manager serves already.
+    /// True once the active manager serves requests.
     pub available: bool,
-    /// `x` of `mgr.x`.
+    /// The name without its prefix: `x` of `mgr.x`.
     pub active_name: String,
     pub active_change: UTime,
     pub active_mgr_features: u64,
@@ -25,7 +25,7 @@ pub struct MgrMap {
     pub always_on_modules: BTreeMap<u32, BTreeSet<String>>,
     pub force_disabled_modules: BTreeSet<String>,
     pub available_modules: Vec<ModuleInfo>,
-    /// Module -> URI of what it serves.
+    /// Module -> URI of its service.
     pub services: BTreeMap<String, String>,
     pub last_failure_osd_epoch: Epoch,
     /// RADOS clients of the active manager, to be blocklisted when it fails.

@@ -1,4 +1,4 @@
-//! `MonMap`: where the monitors are.
+//! `MonMap`: names, ranks and addresses of the monitors.
 
 mod decode;
 mod encode;
@@ -10,14 +10,14 @@ use types::{EntityAddrVec, Epoch, UTime, Uuid};
 
 /// `MonMap`
 ///
-/// `ranks` holds each key of `mon_info` once; a monitor's rank is its place in it.
+/// `ranks` holds each key of `mon_info` once; the rank of a monitor is its index in `ranks`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MonMap {
     pub epoch: Epoch,
     pub fsid: Uuid,
     pub last_changed: UTime,
     pub created: UTime,
-    /// Features that stay required once all monitors had them.
+    /// Features that stay required once all monitors have had them.
     pub persistent_features: MonFeatures,
     pub optional_features: MonFeatures,
     /// By name, `a` of `mon.a`.
@@ -46,7 +46,7 @@ pub struct MonInfo {
     pub time_added: UTime,
 }
 
-/// Which ciphers cephx may use; known to 20.2.4 and later.
+/// Ciphers that cephx may use; encoded by 20.2.4 and later.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuthCiphers {
     pub epoch: Epoch,
@@ -62,7 +62,7 @@ impl AuthCiphers {
     pub const AES256K: i32 = 2;
 }
 
-/// What a map without these fields means.
+/// The meaning of a map without these fields.
 impl Default for AuthCiphers {
     fn default() -> Self {
         AuthCiphers {
@@ -122,7 +122,7 @@ impl MonMap {
         self.ranks.iter().position(|known| known == name)
     }
 
-    /// The monitor of a rank.
+    /// The monitor with a rank.
     pub fn mon(&self, rank: usize) -> Option<&MonInfo> {
         self.mon_info.get(self.ranks.get(rank)?)
     }

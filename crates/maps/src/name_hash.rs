@@ -2,13 +2,13 @@
 
 /// `CEPH_STR_HASH_LINUX`
 pub const LINUX: u8 = 1;
-/// `CEPH_STR_HASH_RJENKINS`, what every pool of the last decade uses.
+/// `CEPH_STR_HASH_RJENKINS`, the hash of all pools of the last decade.
 pub const RJENKINS: u8 = 2;
 
 /// Separates a namespace from the name behind it.
 const NAMESPACE_SEPARATOR: u8 = 0x1f;
 
-/// Hashes by the pool's kind of hash; an unknown kind maps everything to one value, as in Ceph.
+/// Hashes with a pool's kind of hash; an unknown kind maps everything to one value, as in Ceph.
 pub fn name_hash(kind: u8, bytes: &[u8]) -> u32 {
     match kind {
         LINUX => linux(bytes),
@@ -38,7 +38,7 @@ pub fn rjenkins(bytes: &[u8]) -> u32 {
         add_words(&mut state, block);
         mix(&mut state);
     }
-    // The lowest byte of the last word is the length's; the tail continues behind it.
+    // The lowest byte of the last word holds the length; the tail follows behind it.
     let tail = blocks.remainder();
     let mut last = [0; 12];
     let head = tail.len().min(8);

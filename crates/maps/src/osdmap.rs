@@ -34,7 +34,7 @@ use types::{EntityAddr, EntityAddrVec, Epoch, OsdId, PgId, PoolId, UTime, Uuid};
 /// Plugin, k, m and so on, by name.
 pub type ErasureCodeProfile = BTreeMap<String, String>;
 
-/// Addresses that must not be served -> until when. Entries have [`types::AddrType::Any`].
+/// Blocklisted addresses with their expiry times. Entries have [`types::AddrType::Any`].
 pub type Blocklist = BTreeMap<EntityAddr, UTime>;
 
 /// `OSDMap`
@@ -47,31 +47,31 @@ pub struct OsdMap {
     pub pools: BTreeMap<PoolId, Pool>,
     /// Each pool of `pools` has a name; names are unique.
     pub pool_names: BTreeMap<PoolId, String>,
-    /// The highest pool number ever given.
+    /// The highest pool id ever assigned.
     pub pool_max: PoolId,
     pub flags: OsdMapFlags,
     /// By OSD number; the length is `max_osd`. Check [`Osd::exists`].
     pub osds: Vec<Osd>,
-    /// Acting sets that differ from the up set while data moves.
+    /// Acting sets that differ from the up set, set while data moves.
     pub pg_temp: BTreeMap<PgId, Vec<OsdId>>,
     pub primary_temp: BTreeMap<PgId, OsdId>,
-    /// Up sets set by hand, instead of CRUSH's.
+    /// Up sets that an administrator set instead of CRUSH's.
     pub pg_upmap: BTreeMap<PgId, Vec<OsdId>>,
-    /// Single exchanges (from, to) in CRUSH's result.
+    /// Exchanges (from, to) of single OSDs in CRUSH's result.
     pub pg_upmap_items: BTreeMap<PgId, Vec<(OsdId, OsdId)>>,
     pub pg_upmap_primaries: BTreeMap<PgId, OsdId>,
     pub crush: Arc<CrushMap>,
-    /// Counts the changes of `crush`.
+    /// Number of changes of `crush`.
     pub crush_version: u32,
     pub erasure_code_profiles: BTreeMap<String, ErasureCodeProfile>,
     pub blocklist: Blocklist,
-    /// Networks: the nonce is the length of the prefix.
+    /// Blocklisted networks: the nonce is the length of the prefix.
     pub range_blocklist: Blocklist,
     /// Snapshots that were removed in this epoch.
     pub new_removed_snaps: BTreeMap<PoolId, SnapIntervals>,
     /// Snapshots that left `removed_snaps_queue` in this epoch.
     pub new_purged_snaps: BTreeMap<PoolId, SnapIntervals>,
-    /// Snapshots that are removed but whose clones are not all trimmed.
+    /// Removed snapshots whose clones are not all trimmed.
     pub removed_snaps_queue: BTreeMap<PoolId, SnapIntervals>,
     pub cluster_snapshot_epoch: Epoch,
     pub cluster_snapshot: String,
@@ -90,7 +90,7 @@ pub struct OsdMap {
     pub allow_crimson: bool,
 }
 
-/// Replication across two sites with a tie-breaking monitor.
+/// Stretch mode: replication across two sites with a tie-breaking monitor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StretchMode {
     pub enabled: bool,
@@ -131,7 +131,7 @@ bit_set! {
 }
 
 impl OsdMapFlags {
-    /// What a cluster of a current release always has set.
+    /// Flags that a cluster of a current release always has set.
     pub const BASE: OsdMapFlags = OsdMapFlags(
         Self::SORTBITWISE.0
             | Self::RECOVERY_DELETES.0
@@ -139,7 +139,7 @@ impl OsdMapFlags {
             | Self::PGLOG_HARDLIMIT.0,
     );
 
-    /// Flags of the years before `require_osd_release`.
+    /// Flags of releases before `require_osd_release`.
     pub(crate) const LEGACY_REQUIRE: OsdMapFlags =
         OsdMapFlags(Self::REQUIRE_JEWEL.0 | Self::REQUIRE_KRAKEN.0 | Self::REQUIRE_LUMINOUS.0);
 }
@@ -172,7 +172,7 @@ impl OsdMap {
         self.osd(id).is_some_and(Osd::is_in)
     }
 
-    /// Where clients reach an OSD that is up.
+    /// The addresses of an OSD for clients, if it is up.
     pub fn client_addrs(&self, id: OsdId) -> Option<&EntityAddrVec> {
         self.osd(id).filter(|osd| osd.is_up()).map(|osd| &osd.client_addrs)
     }
@@ -198,7 +198,7 @@ impl OsdMap {
         self.pools.get(&id)
     }
 
-    /// Whether there is such a placement group.
+    /// True if the pool exists and has this placement group.
     pub fn has_pg(&self, pg: PgId) -> bool {
         self.pool(pg.pool).is_some_and(|pool| pg.seed < pool.pg_num)
     }

@@ -1,4 +1,4 @@
-//! `pg_pool_t`: the rules of one pool.
+//! `pg_pool_t`: settings and state of one pool.
 
 mod decode;
 mod encode;
@@ -19,9 +19,9 @@ use types::{EVersion, Epoch, PgId, PoolId, SnapId, UTime};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pool {
     pub kind: PoolType,
-    /// Replicas, or data and coding shards, of each object.
+    /// Number of replicas, or of data and coding shards, of each object.
     pub size: u8,
-    /// Writes are refused while fewer are up.
+    /// Writes are refused while fewer members are up.
     pub min_size: u8,
     pub crush_rule: u8,
     /// See [`name_hash`].
@@ -34,9 +34,9 @@ pub struct Pool {
     pub pg_autoscale_mode: AutoscaleMode,
     pub create_time: UTime,
     pub flags: PoolFlags,
-    /// The epoch of the last change, snapshots excepted.
+    /// Epoch of the last change, without changes of snapshots.
     pub last_change: Epoch,
-    /// Clients resend operations in flight when this epoch passes.
+    /// Clients resend operations in flight when a map passes this epoch.
     pub last_force_op_resend: Epoch,
     pub last_force_op_resend_prenautilus: Epoch,
     pub last_force_op_resend_preluminous: Epoch,
@@ -45,9 +45,9 @@ pub struct Pool {
     pub snap_epoch: Epoch,
     /// Pool snapshots; excludes self-managed ones.
     pub snaps: BTreeMap<SnapId, PoolSnap>,
-    /// Removed self-managed snapshots (as older releases kept them).
+    /// Removed self-managed snapshots (kept here by older releases).
     pub removed_snaps: SnapIntervals,
-    /// Once the owner; always zero.
+    /// Formerly the owner; always zero.
     pub auid: u64,
     /// Zero: no limit.
     pub quota_max_bytes: u64,
@@ -60,7 +60,7 @@ pub struct Pool {
     /// Application -> key -> value.
     pub application_metadata: BTreeMap<String, BTreeMap<String, String>>,
     pub peering_crush: Option<PeeringCrush>,
-    /// Shards that cannot become primary, one bit each.
+    /// Shards that cannot become primary, as a bit mask.
     pub nonprimary_shards: [u64; 2],
     /// Obsolete, but part of the encoding.
     pub properties: BTreeMap<String, String>,
@@ -204,7 +204,7 @@ pub struct PoolSnap {
     pub name: String,
 }
 
-/// `pg_merge_meta_t`: what the last merge of two PGs saw.
+/// `pg_merge_meta_t`: state of the two PGs of the last merge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MergeMeta {
     pub source: PgId,
@@ -215,7 +215,7 @@ pub struct MergeMeta {
     pub target_version: EVersion,
 }
 
-/// What stretch mode demands of a pool's acting sets.
+/// Constraints of stretch mode on the pool's acting sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeeringCrush {
     pub bucket_count: u32,
@@ -224,7 +224,7 @@ pub struct PeeringCrush {
     pub mandatory_member: i32,
 }
 
-/// `HitSet::Params`: kept for the encoding; there is no cache tiering.
+/// `HitSet::Params`: kept for the encoding; cache tiering is not supported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HitSetParams {
     #[default]
@@ -323,19 +323,19 @@ impl Pool {
         self
     }
 
-    /// The group that is going to be merged into another one, and that one's number.
+    /// The group that will be merged, and the group that it will be merged into.
     pub fn merging(&self) -> Option<(u32, u32)> {
         let source = self.pg_num.checked_sub(1)?;
         (self.pg_num_pending < self.pg_num && source > 0)
             .then(|| (source, stable_mod(source, source)))
     }
 
-    /// Whether a group is going to be merged, or to take another one in.
+    /// True if a group will be merged, or another one will be merged into it.
     pub fn is_merging(&self, seed: u32) -> bool {
         self.merging().is_some_and(|(source, target)| seed == source || seed == target)
     }
 
-    /// One group less from this epoch on. All clients send again what was not answered.
+    /// Lowers `pg_num` by one from this epoch on. All clients resend requests in flight.
     pub fn merge_last_group(&mut self, epoch: Epoch) {
         self.pg_num -= 1;
         self.pg_num_pending = self.pg_num;
@@ -345,15 +345,15 @@ impl Pool {
         self.last_force_op_resend_preluminous = epoch;
     }
 
-    /// More groups from this epoch on. Clients that do not know that those are others than before are told
-    /// to send again what was not answered.
+    /// Sets `pg_num` from this epoch on. Clients that do not recognise a split as a change of interval are
+    /// told to resend requests in flight.
     pub fn set_pg_num(&mut self, pg_num: u32, epoch: Epoch) {
         self.pg_num = pg_num;
         self.pg_num_pending = pg_num;
         self.last_force_op_resend_preluminous = epoch;
     }
 
-    /// Whether it has, or had, snapshots.
+    /// True if the pool has, or had, snapshots.
     pub fn may_have_clones(&self) -> bool {
         self.flags.contains(PoolFlags::SELFMANAGED_SNAPS)
             || self.flags.contains(PoolFlags::POOL_SNAPS)
@@ -367,7 +367,7 @@ impl Pool {
         self.kind == PoolType::Erasure
     }
 
-    /// Whether every read must find whole objects (no overwrites in place).
+    /// True if objects cannot be overwritten in place, so that appends must be aligned to stripes.
     pub fn requires_aligned_append(&self) -> bool {
         self.is_erasure() && !self.flags.contains(PoolFlags::EC_OVERWRITES)
     }

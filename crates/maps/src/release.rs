@@ -1,4 +1,4 @@
-//! Ceph's releases, by which maps say what daemons and clients must understand.
+//! Ceph's releases; maps use them to require features of daemons and clients.
 
 use codec::{Decode, Encode, Reader, Result, Writer};
 use std::fmt;

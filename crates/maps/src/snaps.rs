@@ -19,7 +19,7 @@ impl SnapIntervals {
         self.0.iter().map(|(start, length)| (SnapId(*start), *length))
     }
 
-    /// How many snapshots the set holds.
+    /// Number of snapshots in the set.
     pub fn len(&self) -> u64 {
         self.0.values().sum()
     }
@@ -29,7 +29,7 @@ impl SnapIntervals {
         below.is_some_and(|(start, length)| snap.0 - start < *length)
     }
 
-    /// The first that the other one does not have.
+    /// The first snapshot of this set that the other set does not contain.
     pub fn first_not_in(&self, other: &SnapIntervals) -> Option<SnapId> {
         let beyond = |(start, length): (&u64, &u64)| start.saturating_add(*length);
         self.0.iter().find_map(|(start, length)| {
@@ -60,7 +60,8 @@ impl SnapIntervals {
         }
     }
 
-    /// Adds so many snapshots from `first` on; they merge with every interval that overlaps or touches.
+    /// Adds `length` snapshots from `first` on; they merge with every interval that overlaps or is
+    /// adjacent.
     pub fn insert_interval(&mut self, first: SnapId, length: u64) {
         let (mut start, mut end) = (first.0, first.0.saturating_add(length));
         if start == end {
@@ -124,7 +125,7 @@ impl Decode for SnapIntervals {
     }
 }
 
-/// `[1~3,8~1]`, as Ceph prints it (hexadecimal).
+/// Formats as `[1~3,8~1]`, as Ceph does (hexadecimal).
 impl fmt::Display for SnapIntervals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts: Vec<String> = self.0.iter().map(|(s, l)| format!("{s:x}~{l:x}")).collect();

@@ -1,8 +1,8 @@
-//! Maps that Ceph's own monitors made.
+//! Maps made by Ceph's own monitors.
 //!
-//! `golden/RELEASE.osdmaps` holds a full OSD map and the increments that followed it, each behind
-//! its length. Pacific is 16.2.15, Reef 18.2.7 (with three OSDs that came, went and moved data),
-//! Tentacle 20.2.4. The monitor and manager maps are of the same clusters.
+//! `golden/RELEASE.osdmaps` holds a full OSD map and the incrementals that followed it, each behind its
+//! length. Pacific is 16.2.15, Reef 18.2.7 (with three OSDs that joined, left and moved data), Tentacle
+//! 20.2.4. The monitor and manager maps are of the same clusters.
 
 use bytes::Bytes;
 use codec::{Decode, Encode, Writer, decode_all, encode_to_bytes};
@@ -17,7 +17,7 @@ const PACIFIC: &[u8] = include_bytes!("golden/pacific.osdmaps");
 const REEF: &[u8] = include_bytes!("golden/reef.osdmaps");
 const TENTACLE: &[u8] = include_bytes!("golden/tentacle.osdmaps");
 
-/// What the Linux client advertises that matters here: nothing after Nautilus.
+/// The features of the Linux client that affect encodings: none after Nautilus.
 const KERNEL: u64 = features::SERVER_NAUTILUS
     | features::SERVER_MIMIC
     | features::SERVER_LUMINOUS
@@ -29,7 +29,7 @@ const KERNEL: u64 = features::SERVER_NAUTILUS
     | features::NEW_OSDOP_ENCODING
     | features::CRUSH_TUNABLES5;
 
-/// A full map and the increments that follow it, as bytes.
+/// A full map and the incrementals that follow it, as bytes.
 fn series(raw: &[u8]) -> (Bytes, Vec<Bytes>) {
     let mut maps = decode_all::<Vec<Bytes>>("series", raw).unwrap();
     let full = maps.remove(0);
@@ -62,8 +62,8 @@ fn osd_maps_encode_as_ceph_did() {
         for raw in increments {
             let inc = increment(&raw);
             assert_eq!(increment(&encode_to_bytes(&inc)), inc);
-            // With Tentacle's monitors the CRUSH map of an increment has two tunables more than
-            // that of the full map it leads to; ours has not.
+            // With Tentacle's monitors the CRUSH map of an incremental has two tunables more than that of
+            // the full map that results; the maps here have them in neither.
             if inc.crush.is_none() || map.require_osd_release < Release::TENTACLE {
                 assert_eq!(encode_to_bytes(&inc), raw, "epoch {}", inc.epoch);
             }
@@ -72,7 +72,7 @@ fn osd_maps_encode_as_ceph_did() {
 }
 
 #[test]
-fn increments_lead_to_the_map_whose_checksum_they_carry() {
+fn incrementals_lead_to_the_map_whose_checksum_they_carry() {
     for raw in [PACIFIC, REEF, TENTACLE] {
         let (base, increments) = series(raw);
         let mut map = full(&base);
@@ -89,7 +89,7 @@ fn increments_lead_to_the_map_whose_checksum_they_carry() {
 }
 
 #[test]
-fn osd_maps_say_what_the_cluster_was_told() {
+fn decoded_osd_maps_match_the_settings_of_the_cluster() {
     let map = last(REEF);
     assert_eq!(map.require_osd_release, Release::REEF);
     assert_eq!(map.require_min_compat_client, Release::REEF);
@@ -128,7 +128,7 @@ fn peers_that_know_less_get_a_map_they_can_read() {
     expected.pg_upmap_primaries.clear();
     assert_eq!(full(&reencode_full(&raw, without_reef).unwrap()), expected);
 
-    // Before Octopus the extended info ended earlier.
+    // Before Octopus the extended info was shorter.
     expected.osds.iter_mut().for_each(|osd| {
         osd.xinfo = OsdXinfo {
             last_purged_snaps_scrub: Default::default(),
@@ -218,15 +218,15 @@ fn every_truncation_and_every_flipped_byte_of_an_osd_map_is_an_error() {
     }
 }
 
-/// Cuts the encoding at every byte, as it is and with the outermost length set to what is left,
-/// so that the cut is found by the innermost reader.
+/// Truncates the encoding at every byte, unchanged and with the outermost length adjusted, so that the
+/// innermost reader detects the end.
 fn check_truncations<T: Decode + Encode>(raw: &[u8]) {
     for end in 0..raw.len() {
         assert!(decode_all::<T>("cut", &raw[..end]).is_err());
         if end >= 6 {
             let mut w = Writer::append_to(raw[..end].to_vec());
             w.patch_u32(2, end as u32 - 6);
-            // A cut at the end of an older version's fields is that version's encoding.
+            // A cut at the end of an older version's fields yields that version's encoding.
             if let Ok(value) = decode_all::<T>("cut", w.as_slice()) {
                 let _ = encode_to_bytes(&value);
             }

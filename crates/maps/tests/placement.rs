@@ -1,10 +1,10 @@
-//! Placement against Ceph's own.
+//! Placement compared with Ceph's own.
 //!
-//! `golden/placement.osdmap` is the map that [`crowded_map`] builds: replicated and erasure-coded
-//! pools over OSDs that are up, down, out, half in and absent, with every kind of override.
-//! `golden/placement.pgs` is what Ceph 20.2.4 makes of it (`osdmaptool --test-map-pgs-dump-all`),
-//! one line per placement group. `golden/placement.objects` holds names of objects in awkward
-//! forms with the placement group that `osdmaptool --test-map-object` gives in pool 1.
+//! `golden/placement.osdmap` is the map built by [`crowded_map`]: replicated and erasure-coded pools over
+//! OSDs that are up, down, out, half in and absent, with every kind of override. `golden/placement.pgs` is
+//! the output of Ceph 20.2.4 for it (`osdmaptool --test-map-pgs-dump-all`), one line per placement group.
+//! `golden/placement.objects` holds object names in unusual forms with the placement group that `osdmaptool
+//! --test-map-object` gives in pool 1.
 
 use codec::decode_all;
 use crush::{CrushMap, Location, RuleKind, SimpleRule};
@@ -132,7 +132,7 @@ fn override_for_a_time(map: &mut OsdMap) {
     map.primary_temp.insert(pg(1, 12), OsdId(13));
 }
 
-/// `1.0 raw ([1,2], p1) up ([1,2], p1) acting ([1,2], p1)` without what is raw.
+/// Parses `1.0 raw ([1,2], p1) up ([1,2], p1) acting ([1,2], p1)` without the raw set.
 fn parse(line: &str) -> Option<(PgId, Mapping)> {
     let (pg, rest) = line.split_once(" raw ")?;
     let (_, rest) = rest.split_once(" up ")?;

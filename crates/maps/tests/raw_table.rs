@@ -1,4 +1,4 @@
-//! A table that is kept from map to map says the same as asking CRUSH about each map.
+//! A table updated from map to map equals CRUSH's results for each map.
 
 use crush::{CrushMap, Location, RuleKind, SimpleRule};
 use maps::{
@@ -123,7 +123,7 @@ fn increment(map: &OsdMap, step: &Step) -> Incremental {
     inc
 }
 
-/// Both from the table and from CRUSH itself.
+/// Compares the table with CRUSH.
 fn check(map: &OsdMap, table: &RawTable) {
     let mut placement = map.placement();
     let groups: Vec<PgId> = map.pools.keys().flat_map(|pool| map.pgs(*pool)).collect();
@@ -142,7 +142,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
-    fn a_kept_table_is_what_crush_says_after_every_step(steps in steps()) {
+    fn an_updated_table_equals_crush_after_every_step(steps in steps()) {
         let mut map = first_map();
         let mut table = RawTable::default();
         table.update(&map);

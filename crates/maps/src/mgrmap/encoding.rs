@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use types::EntityAddrVec;
 
 const VERSION: u8 = 14;
-/// The version that brought address vectors.
+/// The version that introduced address vectors.
 const COMPAT: u8 = 6;
 
-/// One encoding for all: readers skip what is newer than they are.
+/// The same encoding for all peers: readers skip fields that are newer than they are.
 impl Encode for MgrMap {
     fn encode(&self, w: &mut Writer) {
         w.versioned(VERSION, COMPAT, |w| {
@@ -83,7 +83,7 @@ fn decode_base(r: &mut Reader<'_>) -> Result<MgrMap> {
     })
 }
 
-/// Addresses came before names did, so the two lists stand one behind the other.
+/// Addresses were added before names, so the two lists follow one another.
 fn decode_clients(r: &mut Reader<'_>, version: u8) -> Result<Vec<(String, EntityAddrVec)>> {
     let addrs: Vec<EntityAddrVec> = r.value()?;
     if version < 12 {
@@ -117,7 +117,7 @@ impl Decode for StandbyInfo {
             let mut standby =
                 StandbyInfo { gid: r.u64("gid")?, name: r.value()?, ..StandbyInfo::default() };
             if version >= 2 {
-                // Names only; what follows since version 3 says more.
+                // Only the names; the details since version 3 are skipped.
                 r.value::<BTreeSet<String>>()?;
             }
             if version >= 3 {

@@ -5,11 +5,11 @@ use codec::{Encode, Writer};
 
 impl MonMap {
     pub(super) const VERSION: u8 = 10;
-    /// The version that brought address vectors and ranks.
+    /// The version that introduced address vectors and ranks.
     pub(super) const COMPAT: u8 = 6;
 }
 
-/// One encoding for all: readers skip what is newer than they are.
+/// The same encoding for all peers: readers skip fields that are newer than they are.
 impl Encode for MonMap {
     fn encode(&self, w: &mut Writer) {
         w.versioned(Self::VERSION, Self::COMPAT, |w| {

@@ -1,4 +1,4 @@
-//! From one epoch's map to the next.
+//! Application of an incremental to the map of the epoch before.
 
 use super::{Incremental, Osd, OsdMap, OsdMapFlags, OsdState, WEIGHT_IN};
 use crate::Release;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use thiserror::Error;
 use types::{EntityAddrVec, Epoch, OsdId, PoolId, Uuid};
 
-/// Slots for OSDs that a map may have; bounds what one small increment can make us allocate.
+/// Upper bound of OSD slots in a map; bounds the memory that one small incremental can allocate.
 const OSDS_MAX: i32 = 1 << 16;
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -30,7 +30,7 @@ pub enum ApplyError {
 }
 
 impl OsdMap {
-    /// Makes this the map of the next epoch. A failed increment changes nothing.
+    /// Makes this the map of the next epoch. A failed incremental changes nothing.
     pub fn apply(&mut self, inc: &Incremental) -> Result<(), ApplyError> {
         if inc.epoch != Epoch(1) && inc.fsid != self.fsid {
             return Err(ApplyError::Fsid { found: inc.fsid, expected: self.fsid });
@@ -134,7 +134,7 @@ impl OsdMap {
         }
     }
 
-    /// The slot of an OSD; `check` saw that it exists.
+    /// The slot of an OSD; `check` has verified that it exists.
     fn slot(&mut self, osd: &OsdId) -> &mut Osd {
         &mut self.osds[osd.0 as usize]
     }
@@ -178,7 +178,7 @@ impl OsdMap {
             slot.xinfo.down_stamp = modified;
         }
         if slot.state.contains(OsdState::EXISTS) && flips.contains(OsdState::EXISTS) {
-            // The OSD is gone; only its weight stays.
+            // The OSD is removed; only its weight stays.
             *slot = Osd { weight: slot.weight, primary_affinity: WEIGHT_IN, ..Osd::default() };
         } else {
             slot.state.0 ^= flips.0;
@@ -217,7 +217,7 @@ impl OsdMap {
         self.pg_upmap_primaries.retain(|pg, _| !inc.old_pg_upmap_primaries.contains(pg));
     }
 
-    /// An address that is listed already keeps its time.
+    /// An address that is listed already keeps its expiry time.
     fn apply_blocklist(&mut self, inc: &Incremental) {
         for (addr, until) in &inc.new_blocklist {
             self.blocklist.entry(*addr).or_insert(*until);
@@ -273,7 +273,7 @@ fn set_or_remove(flags: &mut BTreeMap<i32, OsdState>, changes: &BTreeMap<i32, Os
 }
 
 impl Incremental {
-    /// Fills in what depends on the result, and returns that: the map of the new epoch.
+    /// Sets the fields that depend on the result, and returns the result: the map of the new epoch.
     pub fn seal(&mut self, base: &OsdMap) -> Result<OsdMap, ApplyError> {
         let mut next = base.clone();
         next.apply(self)?;
@@ -282,7 +282,7 @@ impl Incremental {
         Ok(next)
     }
 
-    /// Marks an OSD existing and up at these addresses.
+    /// Marks an OSD as existing and up with these addresses.
     pub fn mark_up(
         &mut self,
         osd: OsdId,
@@ -297,8 +297,8 @@ impl Incremental {
         self.new_heartbeat_front_up.insert(osd, heartbeat_front);
     }
 
-    /// Whether any placement group may map to other OSDs than before. If not, targets that were
-    /// computed earlier stay right.
+    /// True if the placement of any group may change. Otherwise placement computed from the base map stays
+    /// valid.
     pub fn may_move_pgs(&self) -> bool {
         self.fullmap.is_some()
             || self.crush.is_some()
@@ -316,7 +316,7 @@ impl Incremental {
             || !(self.new_pg_upmap_primaries.is_empty() && self.old_pg_upmap_primaries.is_empty())
     }
 
-    /// Every OSD whose slot changes.
+    /// OSDs whose slots change.
     fn osds(&self) -> impl Iterator<Item = OsdId> + '_ {
         self.new_weight
             .keys()

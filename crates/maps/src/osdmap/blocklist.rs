@@ -1,11 +1,11 @@
-//! Who is locked out.
+//! Queries of the blocklist.
 
 use super::OsdMap;
 use std::net::IpAddr;
 use types::{AddrType, EntityAddr, EntityAddrVec};
 
 impl OsdMap {
-    /// Whether an address is listed: this instance, its whole host, or its network.
+    /// True if an address is listed: its instance, its host, or its network.
     pub fn is_blocklisted(&self, addr: &EntityAddr) -> bool {
         if self.blocklist.is_empty() && self.range_blocklist.is_empty() {
             return false;

@@ -1,12 +1,12 @@
-//! Entries of the map that have lost their meaning: temporary sets of OSDs that are gone, upmaps that
-//! a change of the CRUSH map, of weights or of pools has made useless or wrong.
+//! Removal of obsolete entries: `pg_temp` entries of OSDs that are gone, and upmaps that a change of the
+//! CRUSH map, of weights or of pools has made useless or invalid.
 
 use super::{Incremental, OsdMap};
 use types::{OsdId, PgId};
 
 impl Incremental {
-    /// Removes what means nothing in `next`, the map that this leads to. Whether there was anything;
-    /// then this must be sealed again.
+    /// Removes the entries that are obsolete in `next`, the map that this incremental leads to. Returns
+    /// true if there were any; the incremental must be sealed again then.
     pub fn clean(&mut self, next: &OsdMap) -> bool {
         let temps = self.clean_temporary(next);
         let changes_placement = self.crush.is_some()
@@ -66,7 +66,7 @@ impl Incremental {
     }
 }
 
-/// Groups of whose exchanges some have no effect, or break the rule, with those that are to stay.
+/// Groups with upmap items that have no effect or violate the rule, with the items that are kept.
 fn useless_items(map: &OsdMap) -> Vec<(PgId, Vec<(OsdId, OsdId)>)> {
     let (mut placement, mut domains) = (map.placement(), map.domains());
     let mut found = Vec::new();

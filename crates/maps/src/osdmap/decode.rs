@@ -1,4 +1,4 @@
-//! Reading full maps of Nautilus and later.
+//! Decoding of full maps of Nautilus and later.
 
 use super::encode::VERSION;
 use super::parts::*;
@@ -29,7 +29,7 @@ impl Decode for OsdMap {
     }
 }
 
-/// Reads the checksum and compares it with the bytes since `start`, up to the wrapper's end.
+/// Reads the checksum and compares it with that of the bytes from `start` to the end of the wrapper.
 pub(super) fn verify_checksum(start: Reader<'_>, r: &mut Reader<'_>) -> Result<()> {
     let here = *r;
     let at = r.offset() - start.offset();
@@ -73,7 +73,7 @@ impl OsdMap {
         Ok(())
     }
 
-    /// The states come first and say how many OSDs there are; all other lists are as long.
+    /// The states come first and determine the number of OSDs; all other lists have the same length.
     fn decode_osds(&mut self, r: &mut Reader<'_>) -> Result<()> {
         let at = *r;
         let max_osd = r.i32("max_osd")?;
@@ -143,7 +143,7 @@ impl OsdMap {
         Ok(())
     }
 
-    /// What the required release implies is a flag as well.
+    /// Flags implied by the required release are set as well.
     pub(super) fn settle_flags(&mut self) {
         if self.require_osd_release >= Release::LUMINOUS {
             self.flags.remove(OsdMapFlags::LEGACY_REQUIRE);
@@ -154,7 +154,7 @@ impl OsdMap {
         }
     }
 
-    /// A list with one entry for each OSD.
+    /// Decodes a list with one entry for each OSD.
     fn decode_each<'a>(
         &mut self,
         r: &mut Reader<'a>,

@@ -1,4 +1,4 @@
-//! Which OSDs may stand in for each other in a placement group without breaking its rule.
+//! OSDs that may replace each other in a placement group without violating its CRUSH rule.
 
 use super::OsdMap;
 use crate::Pool;
@@ -6,19 +6,19 @@ use crush::{Op, Rule};
 use std::collections::{BTreeMap, BTreeSet};
 use types::OsdId;
 
-/// What rules demand of the members of a group, worked out once per rule.
+/// Constraints of rules on the members of a group, computed once per rule.
 #[derive(Debug)]
 pub struct Domains<'a> {
     map: &'a OsdMap,
     rules: BTreeMap<u8, Vec<Branch>>,
 }
 
-/// One `take` of a rule with what is chosen below it.
+/// One `take` of a rule with the choices below it.
 #[derive(Debug)]
 struct Branch {
     devices: BTreeSet<OsdId>,
-    /// For each choice, from the root down, the bucket that each device lies in. Choices of devices
-    /// are `None`: devices differ anyway.
+    /// For each choice, from the root down, the bucket that contains each device. Choices of devices are
+    /// `None`: devices differ in any case.
     levels: Vec<Option<BTreeMap<OsdId, i32>>>,
 }
 
@@ -29,11 +29,11 @@ impl OsdMap {
 }
 
 impl Domains<'_> {
-    /// Whether `to` may take the place of `from` in the set of a group of this pool.
+    /// True if `to` may take the place of `from` in the set of a group of this pool.
     ///
-    /// It must lie below the same root. Where the rule chooses among buckets, it must lie in the
-    /// same one, or, at the last of these choices, in one that no other member lies in. Rules that
-    /// are not understood allow nothing.
+    /// It must lie below the same root. Where the rule chooses among buckets, it must lie in the same
+    /// bucket, or, at the last of these choices, in one that contains no other member. A rule with steps
+    /// that this module does not support allows nothing.
     pub fn allow(&mut self, pool: &Pool, set: &[OsdId], from: OsdId, to: OsdId) -> bool {
         if from == to || !set.contains(&from) || set.contains(&to) {
             return false;
@@ -44,13 +44,13 @@ impl Domains<'_> {
         branches.iter().find(both).is_some_and(|branch| branch.allows(set, from, to))
     }
 
-    /// The OSDs that the pool's rule can choose.
+    /// OSDs that the pool's rule can choose.
     pub fn devices(&mut self, pool: &Pool) -> BTreeSet<OsdId> {
         self.branches(pool).iter().flat_map(|branch| branch.devices.iter().copied()).collect()
     }
 
-    /// The failure domains that a group's members must differ in and that have a device which
-    /// `serves`: how many there are, and their type ("host", "osd").
+    /// Number and type ("host", "osd") of the failure domains that have a device which `serves`; the
+    /// members of a group must lie in different ones.
     pub fn available(&mut self, pool: &Pool, serves: impl Fn(OsdId) -> bool) -> (usize, &str) {
         let map = self.map;
         let mut kind = None;
@@ -101,7 +101,7 @@ fn branches(map: &OsdMap, rule: &Rule) -> Vec<Branch> {
     branches
 }
 
-/// The bucket of a kind that each device lies in.
+/// The bucket of a type that contains each device.
 fn buckets(map: &OsdMap, type_id: u16) -> BTreeMap<OsdId, i32> {
     let mut of_device = BTreeMap::new();
     for bucket in map.crush.buckets().filter(|bucket| bucket.type_id() == type_id) {

@@ -1,4 +1,4 @@
-//! The full map's encoding: a section for clients, one for OSDs, a checksum.
+//! Encoding of the full map: a section for clients, one for OSDs, a checksum.
 
 use super::parts::*;
 use super::{Osd, OsdMap, WEIGHT_IN};
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use codec::{Encode, Writer};
 use types::features::{self, *};
 
-/// What decides the encoding and every supported peer has: msgr2 came with Nautilus.
+/// Features that affect the encoding and that every supported peer has: msgr2 came with Nautilus.
 const FLOOR: u64 = PGID64
     | PGPOOL3
     | OSDENC
@@ -26,8 +26,8 @@ const VERSION_NAUTILUS: u8 = 9;
 pub(super) const VERSION: u8 = 10;
 
 impl OsdMap {
-    /// The features of the canonical encoding, whose checksum increments carry: what all OSDs
-    /// that may join understand.
+    /// Features of the canonical encoding, whose checksum incrementals carry: those that all OSDs that may
+    /// join have.
     pub fn encoding_features(&self) -> u64 {
         let since = |release, feature| {
             if self.require_osd_release >= release { feature } else { 0 }
@@ -38,13 +38,13 @@ impl OsdMap {
             | since(Release::TENTACLE, SERVER_TENTACLE)
     }
 
-    /// Those of a peer's features that make a difference for this map; peers for which they are
-    /// equal get equal bytes.
+    /// The features of a peer that affect the encoding of this map; peers with equal results get equal
+    /// bytes.
     pub fn features_for(&self, peer_features: u64) -> u64 {
         effective_features(self.encoding_features(), peer_features)
     }
 
-    /// The encoding for a peer with `features`, at most the canonical one.
+    /// Encoding for a peer with `features`, restricted to the canonical features.
     pub fn to_bytes(&self, features: u64) -> Bytes {
         let mut w = Writer::new();
         self.encode_for(&mut w, features);
@@ -149,9 +149,9 @@ impl OsdMap {
     }
 }
 
-/// The canonical features that a peer has too; never fewer than Nautilus's.
+/// The canonical features that the peer has too; at least those of Nautilus.
 pub(super) fn effective_features(canonical: u64, peer: u64) -> u64 {
-    // A feature counts only with all its bits, the markers of its incarnation included.
+    // A feature counts only with all its bits, including the markers of its incarnation.
     [SERVER_OCTOPUS, SERVER_REEF, SERVER_TENTACLE]
         .into_iter()
         .filter(|f| features::has(canonical, *f) && features::has(peer, *f))

@@ -1,11 +1,11 @@
-//! `noup`, `nodown`, `noin`, `noout`: for all OSDs, for one, for all below a CRUSH bucket, or for all
-//! of a device class.
+//! The flags `noup`, `nodown`, `noin` and `noout`: for all OSDs, for one, for all below a CRUSH bucket, or
+//! for all of a device class.
 
 use super::{OsdMap, OsdMapFlags, OsdState};
 use types::OsdId;
 
 impl OsdMap {
-    /// Whether one of the four flags holds for an OSD, wherever it was set.
+    /// True if one of the four flags applies to an OSD, at any of the four levels.
     pub fn holds(&self, osd: OsdId, flag: OsdState) -> bool {
         let everywhere = match flag {
             OsdState::NOUP => OsdMapFlags::NOUP,

@@ -1,4 +1,4 @@
-//! `OSDMap::Incremental`: what changes from one epoch to the next.
+//! `OSDMap::Incremental`: the difference between an epoch and the one before.
 
 use super::{Blocklist, ErasureCodeProfile, OsdMapFlags, OsdState, OsdXinfo, StretchMode};
 use crate::{Pool, Release, SnapIntervals};
@@ -11,15 +11,15 @@ use types::{EntityAddr, EntityAddrVec, Epoch, OsdId, PgId, PoolId, UTime, Uuid};
 /// `OSDMap::Incremental`. A field that is `None` or empty changes nothing.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Incremental {
-    /// The features with which the monitor encodes this and the full map.
+    /// Features with which the monitor encodes this incremental and the full map.
     pub encode_features: u64,
     pub fsid: Uuid,
-    /// The epoch that this leads to.
+    /// The epoch that results.
     pub epoch: Epoch,
     pub modified: UTime,
     pub new_pool_max: Option<PoolId>,
     pub new_flags: Option<OsdMapFlags>,
-    /// An encoded full map, instead of all else.
+    /// An encoded full map, which replaces all other fields.
     pub fullmap: Option<Bytes>,
     pub crush: Option<Arc<CrushMap>>,
     pub new_max_osd: Option<i32>,
@@ -28,13 +28,12 @@ pub struct Incremental {
     pub old_pools: BTreeSet<PoolId>,
     pub new_erasure_code_profiles: BTreeMap<String, ErasureCodeProfile>,
     pub old_erasure_code_profiles: Vec<String>,
-    /// Marks an OSD existing and up; the heartbeat addresses belong to it.
+    /// Marks an OSD as existing and up; the heartbeat addresses belong to it.
     pub new_up_client: BTreeMap<OsdId, EntityAddrVec>,
     pub new_up_cluster: BTreeMap<OsdId, EntityAddrVec>,
     pub new_heartbeat_back_up: BTreeMap<OsdId, EntityAddrVec>,
     pub new_heartbeat_front_up: BTreeMap<OsdId, EntityAddrVec>,
-    /// Bits to flip. Nothing set means [`OsdState::UP`]; flipping EXISTS of an existing OSD
-    /// removes it.
+    /// Bits to flip. An empty set means [`OsdState::UP`]; flipping EXISTS of an existing OSD removes it.
     pub new_state: BTreeMap<OsdId, OsdState>,
     pub new_weight: BTreeMap<OsdId, u32>,
     pub new_primary_affinity: BTreeMap<OsdId, u32>,
@@ -59,7 +58,7 @@ pub struct Incremental {
     pub old_pg_upmap_primaries: BTreeSet<PgId>,
     pub new_removed_snaps: BTreeMap<PoolId, SnapIntervals>,
     pub new_purged_snaps: BTreeMap<PoolId, SnapIntervals>,
-    /// No flags remove the entry.
+    /// An empty set of flags removes the entry.
     pub new_crush_node_flags: BTreeMap<i32, OsdState>,
     pub new_device_class_flags: BTreeMap<i32, OsdState>,
     pub cluster_snapshot: String,
@@ -72,12 +71,12 @@ pub struct Incremental {
     pub new_last_in_change: Option<UTime>,
     pub new_stretch: Option<StretchMode>,
     pub new_allow_crimson: Option<bool>,
-    /// The checksum of the full map that results, in its canonical encoding.
+    /// Checksum of the resulting full map in its canonical encoding.
     pub full_crc: u32,
 }
 
 impl Incremental {
-    /// An empty change to the given epoch.
+    /// An incremental to the given epoch without changes.
     pub fn new(fsid: Uuid, epoch: Epoch, modified: UTime) -> Self {
         Incremental { fsid, epoch, modified, ..Incremental::default() }
     }

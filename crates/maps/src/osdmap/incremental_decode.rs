@@ -1,4 +1,4 @@
-//! Reading increments of Nautilus and later.
+//! Decoding of incrementals of Nautilus and later.
 
 use super::decode::verify_checksum;
 use super::incremental::Incremental;

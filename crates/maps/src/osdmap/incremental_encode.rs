@@ -1,4 +1,4 @@
-//! The increment's encoding, laid out like the full map's.
+//! Encoding of the incremental, laid out like the full map's.
 
 use super::encode::effective_features;
 use super::incremental::Incremental;
@@ -16,7 +16,7 @@ const NO_RELEASE: Release = Release(0xff);
 const NO_RATIO: f32 = -1.0;
 
 impl Incremental {
-    /// The encoding for a peer with `features`, at most those of the canonical encoding.
+    /// Encoding for a peer with `features`, restricted to those of the canonical encoding.
     pub fn to_bytes(&self, features: u64) -> Bytes {
         let mut w = Writer::new();
         self.encode_for(&mut w, features);
@@ -131,7 +131,7 @@ impl Incremental {
         }
     }
 
-    /// The epoch that this builds upon.
+    /// The epoch that this applies to.
     pub fn base(&self) -> Epoch {
         Epoch(self.epoch.0.saturating_sub(1))
     }

@@ -1,18 +1,18 @@
-//! What the map says about one OSD.
+//! State of one OSD in the map.
 
 use crate::bits::bit_set;
 use types::{EntityAddrVec, Epoch, UTime, Uuid};
 
-/// A weight or affinity of one, in 16.16 fixed point.
+/// Weight or affinity 1.0 in 16.16 fixed point.
 pub const WEIGHT_IN: u32 = 0x1_0000;
 
-/// One slot of the OSD map, also for an OSD that does not exist.
+/// One slot of the OSD map; the OSD may not exist.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Osd {
     pub state: OsdState,
     /// 16.16 fixed point: [`WEIGHT_IN`] is in, zero is out.
     pub weight: u32,
-    /// 16.16 fixed point: [`WEIGHT_IN`] is the usual, zero never primary.
+    /// 16.16 fixed point: [`WEIGHT_IN`] is the default, zero means never primary.
     pub primary_affinity: u32,
     pub client_addrs: EntityAddrVec,
     pub cluster_addrs: EntityAddrVec,
@@ -23,7 +23,7 @@ pub struct Osd {
     pub xinfo: OsdXinfo,
 }
 
-/// A slot of an OSD that does not exist.
+/// The slot of an OSD that does not exist.
 impl Default for Osd {
     fn default() -> Self {
         Osd {
@@ -56,11 +56,11 @@ impl Osd {
 }
 
 bit_set! {
-    /// `CEPH_OSD_EXISTS` and so on.
+    /// `CEPH_OSD_*`: state bits of an OSD.
     OsdState(u32) {
         EXISTS = 0, "exists";
         UP = 1, "up";
-        /// Marked out because it was down too long, not by hand.
+        /// Marked out by the monitor because it was down too long, not by an administrator.
         AUTOOUT = 2, "autoout";
         /// Never marked in.
         NEW = 3, "new";
@@ -76,14 +76,14 @@ bit_set! {
     }
 }
 
-/// `osd_info_t`: when the OSD was alive.
+/// `osd_info_t`: epochs in which the OSD was alive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OsdInfo {
     /// The last interval that ended with a clean shutdown.
     pub last_clean_begin: Epoch,
     pub last_clean_end: Epoch,
     pub up_from: Epoch,
-    /// It certainly lived until here.
+    /// The last epoch in which the OSD is known to have been alive.
     pub up_thru: Epoch,
     pub down_at: Epoch,
     pub lost_at: Epoch,
@@ -93,11 +93,11 @@ pub struct OsdInfo {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OsdXinfo {
     pub down_stamp: UTime,
-    /// Zero: certainly not; `u32::MAX`: certainly.
+    /// 0: not laggy; `u32::MAX`: certainly laggy.
     pub laggy_probability: u32,
     pub laggy_interval: u32,
     pub features: u64,
-    /// Its weight before it was marked out automatically.
+    /// The weight before the OSD was marked out automatically.
     pub old_weight: u32,
     pub last_purged_snaps_scrub: UTime,
     pub dead_epoch: Epoch,

@@ -1,4 +1,4 @@
-//! What the full map's and the increment's encodings have in common.
+//! Parts common to the encodings of the full map and the incremental.
 
 use super::{Blocklist, OsdInfo, OsdState, OsdXinfo, StretchMode};
 use crate::checksum::{SEED, crc32c};
@@ -12,13 +12,13 @@ use types::{EntityAddr, Epoch, PoolId, UTime, features};
 pub(super) const WRAPPER_VERSION: u8 = 8;
 pub(super) const WRAPPER_COMPAT: u8 = 7;
 
-/// The client's section since Nautilus. Reef added upmapped primaries; they count alike in the
-/// full map and the increment, whose numbers differ by one.
+/// True if the client's section has upmapped primaries, which Reef added to that of Nautilus. Full map and
+/// incremental gain the same fields, under section versions that differ by one.
 pub(super) fn has_upmap_primaries(features: u64) -> bool {
     features::has(features, features::SERVER_REEF)
 }
 
-/// The OSDs' section: the lowest version that holds what is set.
+/// Version of the OSDs' section: the lowest one that can hold all fields that are set.
 pub(super) const OSD_VERSION: u8 = 9;
 pub(super) const OSD_VERSION_STRETCH: u8 = 10;
 pub(super) const OSD_VERSION_RANGE_BLOCKLIST: u8 = 11;
@@ -40,7 +40,7 @@ pub(super) fn too_old(r: &Reader<'_>, what: &'static str, version: u8, oldest: u
     }
 }
 
-/// The checksum over `encoded` except for the four bytes at `at`, where it stands.
+/// Checksum over `encoded` without the four bytes at `at`, which hold the checksum.
 pub(super) fn checksum_around(encoded: &[u8], at: usize) -> u32 {
     crc32c(crc32c(SEED, &encoded[..at]), &encoded[at + 4..])
 }
@@ -70,7 +70,7 @@ pub(super) fn encode_pools(w: &mut Writer, pools: &BTreeMap<PoolId, Pool>, featu
     }
 }
 
-/// In Ceph's order, which is that of the bytes in memory.
+/// Encoded in Ceph's order, which is that of the bytes in memory.
 pub(super) fn encode_blocklist(w: &mut Writer, blocklist: &Blocklist) {
     let mut entries: Vec<_> =
         blocklist.iter().map(|(addr, until)| (encode_to_bytes(addr), until)).collect();
@@ -90,7 +90,7 @@ pub(super) fn f32(r: &mut Reader<'_>, field: &'static str) -> Result<f32> {
     r.u32(field).map(f32::from_bits)
 }
 
-/// Newer-than-anything stands for "none"; Ceph has written it both as -1 and as 255.
+/// A release newer than all others stands for "none"; Ceph has written it both as -1 and as 255.
 pub(super) fn some_release(release: Release) -> Option<Release> {
     (release.0 < 0x80).then_some(release)
 }
@@ -108,7 +108,7 @@ impl Encode for StretchMode {
     }
 }
 
-/// Without `enabled`, which stands elsewhere.
+/// Decodes all fields but `enabled`, which is encoded elsewhere.
 impl Decode for StretchMode {
     fn decode(r: &mut Reader<'_>) -> Result<Self> {
         Ok(StretchMode {
@@ -121,7 +121,7 @@ impl Decode for StretchMode {
     }
 }
 
-/// The one structure of the map that never got a length.
+/// The only structure of the map that is encoded without a length.
 impl Encode for OsdInfo {
     fn encode(&self, w: &mut Writer) {
         w.u8(1);

@@ -1,8 +1,8 @@
-//! Object -> placement group -> OSDs, as every client and daemon must compute it.
+//! Placement: object -> placement group -> OSDs; all clients and daemons must compute the same.
 //!
-//! The stages for a placement group: CRUSH gives *raw* devices, upmaps exchange some of them by
-//! hand, dropping what is down gives *up*, primary affinity picks its primary; a temporary
-//! mapping, set while data moves, overrides the result as *acting*.
+//! Stages for a placement group: CRUSH gives *raw* devices, upmaps exchange some of them, dropping OSDs
+//! that are down gives *up*, and primary affinity selects its primary; a temporary mapping, set while data
+//! moves, overrides the result as *acting*.
 
 use super::{OsdMap, RawTable, WEIGHT_IN};
 use crate::{Pool, PoolFlags};
@@ -10,30 +10,30 @@ use crush::Workspace;
 use crush::hash::hash2;
 use types::{OsdId, PgId, PoolId};
 
-/// The OSDs of one placement group. Members of erasure-coded sets that are absent are
-/// [`OsdId::NONE`]; replicated sets leave them out.
+/// The OSDs of one placement group. Absent members of erasure-coded sets are [`OsdId::NONE`]; replicated
+/// sets leave them out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Mapping {
-    /// Who should hold the data.
+    /// The up set: OSDs that should hold the data.
     pub up: Vec<OsdId>,
     pub up_primary: Option<OsdId>,
-    /// Who serves it now.
+    /// The acting set: OSDs that serve the group now.
     pub acting: Vec<OsdId>,
     pub acting_primary: Option<OsdId>,
 }
 
-/// Maps many placement groups of one map with buffers that are used again.
+/// Maps many placement groups of one map, reusing buffers.
 #[derive(Debug)]
 pub struct Placement<'a> {
     map: &'a OsdMap,
-    /// What CRUSH is told of each OSD.
+    /// Weights of all OSDs as input of CRUSH.
     weights: Vec<u32>,
     workspace: Workspace,
 }
 
 impl OsdMap {
-    /// The placement group of an object, and the hash that led to it (which `PgId { pool, seed:
-    /// hash }` carries where the protocol wants a raw id). `None` if there is no such pool.
+    /// The placement group of an object, and the hash of the object (carried by `PgId { pool, seed: hash }`
+    /// where the protocol needs a raw id). `None` if there is no such pool.
     pub fn object_to_pg(
         &self,
         pool: PoolId,
@@ -46,17 +46,17 @@ impl OsdMap {
         Some((rules.pg_of_hash(pool, hash), hash))
     }
 
-    /// The placement group that a raw id stands for.
+    /// The placement group of a raw id.
     pub fn raw_pg_to_pg(&self, raw: PgId) -> Option<PgId> {
         Some(self.pool(raw.pool)?.raw_pg_to_pg(raw))
     }
 
-    /// Where a placement group, given by its own or a raw id, lives. Empty without the pool.
+    /// The OSDs of a placement group, given by its own or a raw id. Empty if there is no such pool.
     pub fn pg_to_osds(&self, pg: PgId) -> Mapping {
         self.placement().pg_to_osds(pg)
     }
 
-    /// [`OsdMap::pg_to_osds`] with a table that was brought up to date with this map.
+    /// As [`OsdMap::pg_to_osds`], from a table that was updated to this map.
     pub fn look_up(&self, table: &RawTable, pg: PgId) -> Mapping {
         let Some(pool) = self.pool(pg.pool) else { return Mapping::default() };
         let pg = pool.raw_pg_to_pg(pg);
@@ -65,14 +65,14 @@ impl OsdMap {
         placement.resolve(pool, pg, raw)
     }
 
-    /// [`Placement::pg_to_raw`] with such a table.
+    /// As [`Placement::pg_to_raw`], from a table that was updated to this map.
     pub fn look_up_raw(&self, table: &RawTable, pg: PgId) -> Vec<OsdId> {
         let Some(pool) = self.pool(pg.pool) else { return Vec::new() };
         let pg = pool.raw_pg_to_pg(pg);
         self.decided().exchange(pool, pg, devices(table, pg))
     }
 
-    /// [`Placement::pg_to_crush`] with such a table.
+    /// As [`Placement::pg_to_crush`], from a table that was updated to this map.
     pub fn look_up_crush(&self, table: &RawTable, pg: PgId) -> Vec<OsdId> {
         let Some(pool) = self.pool(pg.pool) else { return Vec::new() };
         let mut raw = devices(table, pool.raw_pg_to_pg(pg));
@@ -80,7 +80,7 @@ impl OsdMap {
         raw
     }
 
-    /// CRUSH has spoken, so it needs no weights.
+    /// A placement that needs no weights, since the table holds CRUSH's results.
     fn decided(&self) -> Placement<'_> {
         Placement { map: self, weights: Vec::new(), workspace: Workspace::default() }
     }
@@ -102,7 +102,7 @@ impl OsdMap {
     }
 }
 
-/// Exchanges single OSDs of a set, where that means anything.
+/// Exchanges single OSDs of a set where upmap items apply.
 pub fn exchange(map: &OsdMap, items: &[(OsdId, OsdId)], raw: &mut [OsdId]) {
     for (from, to) in items {
         let place = raw.iter().position(|osd| osd == from);
@@ -116,7 +116,7 @@ fn devices(table: &RawTable, pg: PgId) -> Vec<OsdId> {
     table.devices(pg).iter().copied().map(OsdId).collect()
 }
 
-/// CRUSH's own choice for a placement group.
+/// CRUSH's result for a placement group.
 pub(super) fn choose(
     map: &OsdMap,
     weights: &[u32],
@@ -156,13 +156,13 @@ impl Placement<'_> {
         Mapping { up, up_primary, acting, acting_primary }
     }
 
-    /// Who CRUSH and upmaps choose for a placement group, whether up or not.
+    /// OSDs that CRUSH and upmaps choose for a placement group, up or not.
     pub fn pg_to_raw(&mut self, pg: PgId) -> Vec<OsdId> {
         let Some(pool) = self.map.pool(pg.pool) else { return Vec::new() };
         self.raw(pool, pool.raw_pg_to_pg(pg))
     }
 
-    /// Who CRUSH alone chooses for a placement group, without upmaps.
+    /// OSDs that CRUSH alone chooses for a placement group, without upmaps.
     pub fn pg_to_crush(&mut self, pg: PgId) -> Vec<OsdId> {
         let Some(pool) = self.map.pool(pg.pool) else { return Vec::new() };
         let mut devices = Vec::new();
@@ -173,7 +173,7 @@ impl Placement<'_> {
         raw
     }
 
-    /// CRUSH's choice with upmaps, whether up or not.
+    /// CRUSH's result with upmaps applied, up or not.
     fn raw(&mut self, pool: &Pool, pg: PgId) -> Vec<OsdId> {
         let mut devices = Vec::new();
         choose(self.map, &self.weights, pool, pg, &mut self.workspace, &mut devices);
@@ -192,7 +192,7 @@ impl Placement<'_> {
         up
     }
 
-    /// Drops OSDs, or blanks their places if places matter.
+    /// Drops OSDs that are not `wanted`, or blanks their places if positions matter.
     fn keep(&self, pool: &Pool, osds: &mut Vec<OsdId>, wanted: impl Fn(OsdId) -> bool) {
         if pool.can_shift_osds() {
             osds.retain(|osd| wanted(*osd));
@@ -205,7 +205,7 @@ impl Placement<'_> {
         let map = self.map;
         if let Some(whole) = map.pg_upmap.get(&pg) {
             if whole.iter().any(|osd| map.is_marked_out(*osd)) {
-                // The entry is stale; then exchanges do not apply either.
+                // The upmap entry is stale; then upmap items do not apply either.
                 return;
             }
             raw.clone_from(whole);
@@ -222,7 +222,7 @@ impl Placement<'_> {
         }
     }
 
-    /// The primary of `up`; it moves to the front where places do not matter.
+    /// The primary of `up`; it moves to the front if positions do not matter.
     fn choose_primary(&self, pool: &Pool, seed: u32, up: &mut [OsdId]) -> Option<OsdId> {
         let place = self.primary_by_affinity(seed, up)?;
         let primary = up[place];
@@ -232,8 +232,8 @@ impl Placement<'_> {
         Some(primary)
     }
 
-    /// An OSD with affinity below one declines in proportion, by a hash of group and OSD. If all
-    /// decline, it is the first after all.
+    /// An OSD with affinity below one declines in proportion, by a hash of group and OSD. If all decline,
+    /// the first one is primary.
     fn primary_by_affinity(&self, seed: u32, up: &[OsdId]) -> Option<usize> {
         let declines = |osd: OsdId| {
             let affinity = self.map.osd(osd).map_or(WEIGHT_IN, |osd| osd.primary_affinity);
@@ -244,8 +244,7 @@ impl Placement<'_> {
         willing.or_else(|| present().next()).map(|(place, _)| place)
     }
 
-    /// The acting set and primary that were set for the time of a move. A set of which no one is
-    /// left does not count.
+    /// The temporary acting set and primary of a group. A set without any remaining member does not count.
     fn temporary(&self, pool: &Pool, pg: PgId) -> (Option<Vec<OsdId>>, Option<OsdId>) {
         let mut set = self.map.pg_temp.get(&pg).cloned().unwrap_or_default();
         self.keep(pool, &mut set, |osd| self.map.is_up(osd));
@@ -256,8 +255,8 @@ impl Placement<'_> {
     }
 }
 
-/// Pools with `ec_optimizations` store temporary sets with the shards that may be primary in
-/// front, so that old clients pick one of them.
+/// Pools with `ec_optimizations` store temporary sets with the shards that may be primary first, so that
+/// old clients select one of them. Restores the order of shards.
 fn undo_primaries_first(pool: &Pool, set: Vec<OsdId>) -> Vec<OsdId> {
     let size = usize::from(pool.size);
     if !pool.flags.contains(PoolFlags::EC_OPTIMIZATIONS) || set.len() != size {

@@ -1,13 +1,14 @@
-//! What CRUSH gives for every placement group, kept from one map to the next.
+//! Table of CRUSH's results for all placement groups, kept from one map to the next.
 //!
-//! Most epochs change nothing that CRUSH looks at: OSDs go down and come up, temporary sets come and
-//! go, groups are exchanged by upmaps. Most others change a few OSDs' weights, and with them few
-//! groups. [`RawTable::update`] finds out which, and computes only those anew.
+//! Most epochs do not change CRUSH's input: OSDs go down and come up, temporary sets come and go, groups
+//! are exchanged by upmaps. Most others change the weights of a few OSDs, and with them few groups.
+//! [`RawTable::update`] determines these and computes only them.
 //!
-//! Invariant: after `update(map)` every group of `map` has here what [`crush::CrushMap::do_rule`]
-//! gives for it.
+//! Invariant: after `update(map)` the table holds for every group of `map` the result of
+//! [`crush::CrushMap::do_rule`].
 //!
-//! Memory: four bytes per copy and two per group. It does not know upmaps, nor who is up; see
+//! Memory: four bytes per copy and two per group. The table covers neither upmaps nor the up state of OSDs;
+//! see [`OsdMap::look_up`].
 //! [`OsdMap::look_up`] for those.
 
 use super::OsdMap;
@@ -28,7 +29,7 @@ pub struct RawTable {
     computed: u64,
 }
 
-/// What a pool's groups depend on besides the CRUSH map and weights.
+/// Inputs of a pool's placement besides the CRUSH map and weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Shape {
     rule: u32,
@@ -41,14 +42,14 @@ struct Shape {
 #[derive(Debug)]
 struct PoolTable {
     shape: Shape,
-    /// `size` of them per group; those behind the group's length are unused.
+    /// `size` entries per group; those behind the group's length are unused.
     devices: Vec<i32>,
     lengths: Vec<u8>,
-    /// Groups for which CRUSH met a device that is out, in part or altogether.
+    /// Groups for which CRUSH rejected a device that is out, in part or altogether.
     has_rejected: Vec<bool>,
 }
 
-/// How weights changed.
+/// Change of weights between two maps.
 struct Shift {
     lowered: Vec<bool>,
     has_lowered: bool,
@@ -56,7 +57,7 @@ struct Shift {
 }
 
 impl RawTable {
-    /// Brings the table up to date; whether it may have changed.
+    /// Updates the table to this map; returns true if any entry may have changed.
     pub fn update(&mut self, map: &OsdMap) -> bool {
         let weights: Vec<u32> = map.osds.iter().map(|osd| osd.weight).collect();
         let shift = Shift::between(&self.weights, &weights);
@@ -85,7 +86,7 @@ impl RawTable {
         changed
     }
 
-    /// CRUSH's choice for a group; nothing for one that does not exist.
+    /// CRUSH's result for a group; empty if the group does not exist.
     pub fn devices(&self, pg: PgId) -> &[i32] {
         let Some(table) = self.pools.get(&pg.pool) else { return &[] };
         let Some(length) = table.lengths.get(pg.seed as usize) else { return &[] };
@@ -93,7 +94,7 @@ impl RawTable {
         &table.devices[start..start + usize::from(*length)]
     }
 
-    /// All groups that CRUSH gives to `osd`.
+    /// All groups that CRUSH maps to `osd`.
     pub fn groups_of(&self, osd: OsdId) -> Vec<PgId> {
         let mut groups = Vec::new();
         for (pool, table) in &self.pools {
@@ -105,12 +106,12 @@ impl RawTable {
         groups
     }
 
-    /// How often CRUSH was asked so far.
+    /// Number of CRUSH computations so far.
     pub fn computed(&self) -> u64 {
         self.computed
     }
 
-    /// Bytes that the table takes.
+    /// Memory of the table in bytes.
     pub fn memory(&self) -> usize {
         let of_pool = |table: &PoolTable| 4 * table.devices.len() + 2 * table.lengths.len();
         4 * self.weights.len() + self.pools.values().map(of_pool).sum::<usize>()
@@ -144,7 +145,7 @@ impl RawTable {
         self.computed += 1;
     }
 
-    /// Computes the groups anew that other weights may have changed.
+    /// Computes the groups that a change of weights may affect.
     fn adjust(
         &mut self,
         map: &OsdMap,
@@ -180,7 +181,7 @@ impl Shape {
 }
 
 impl Shift {
-    /// CRUSH takes more than one for one, and devices without weight for out.
+    /// CRUSH treats weights above one as one, and devices without a weight as out.
     fn between(old: &[u32], new: &[u32]) -> Self {
         let weight = |weights: &[u32], device: usize| {
             weights.get(device).copied().unwrap_or(0).min(WEIGHT_ONE)
@@ -197,8 +198,8 @@ impl Shift {
 }
 
 impl PoolTable {
-    /// Under a simple rule a device that loses weight matters to groups that have it, one that gains
-    /// weight to groups for which any was turned down.
+    /// Under a simple rule, a device that loses weight affects the groups that contain it, and one that
+    /// gains weight those for which CRUSH rejected any device.
     fn is_touched(&self, index: usize, shift: &Shift) -> bool {
         let size = usize::from(self.shape.size);
         let lost = |device: &i32| shift.lowered.get(*device as usize) == Some(&true);

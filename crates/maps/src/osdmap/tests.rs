@@ -1,4 +1,4 @@
-//! OSD maps against those of real clusters, and damaged ones.
+//! OSD maps compared with those of real clusters, and damaged ones.
 
 use super::parts::checksum_around;
 use super::*;
@@ -39,7 +39,7 @@ fn first() -> Incremental {
     inc
 }
 
-/// Touches every field, with values that differ from what absent ones mean.
+/// Sets every field, to values that differ from the defaults.
 fn rich() -> Incremental {
     let address = |kind| EntityAddr { kind, ..addrs(7).0[0] };
     let snaps: SnapIntervals = [SnapId(2), SnapId(3)].into_iter().collect();
@@ -93,7 +93,7 @@ fn rich() -> Incremental {
     }
 }
 
-/// The maps of epochs one and two with the increment between them.
+/// The maps of epochs one and two with the incremental between them.
 fn epochs() -> (OsdMap, Incremental, OsdMap) {
     let one = first().seal(&OsdMap::new(Uuid::default())).unwrap();
     let mut inc = rich();
@@ -101,7 +101,7 @@ fn epochs() -> (OsdMap, Incremental, OsdMap) {
     (one, inc, two)
 }
 
-/// The encoding with one byte changed and the checksum put right, so that decoders see it.
+/// The encoding with one byte changed and the checksum corrected, so that decoders see the change.
 fn mutated(raw: &[u8], at: usize, to: u8, checksum_at: usize) -> Vec<u8> {
     let mut bytes = raw.to_vec();
     bytes[at] = to;

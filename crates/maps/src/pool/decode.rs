@@ -1,4 +1,4 @@
-//! Reading pools of Hammer (version 21) and later.
+//! Decoding of pools of Hammer (version 21) and later.
 
 use super::encode::VERSION;
 use super::{
@@ -55,7 +55,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Pools from before the two flags existed tell by their contents.
+    /// For pools from before the two flags existed, the contents tell the mode.
     fn infer_snap_mode(&mut self) {
         let modes = PoolFlags::SELFMANAGED_SNAPS | PoolFlags::POOL_SNAPS;
         if self.snap_seq.0 > 0 && !self.flags.intersects(modes) {

@@ -1,17 +1,17 @@
-//! The pool's encoding, for peers since Nautilus.
+//! Encoding of the pool, for peers since Nautilus.
 
 use super::{HitSetParams, MergeMeta, Pool, PoolSnap};
 use codec::{Encode, Writer};
 use types::{Epoch, PoolId, features};
 
-/// Newest version that is read and written.
+/// Newest version that is decoded and encoded.
 pub(super) const VERSION: u8 = 32;
 const VERSION_STRETCH: u8 = 30;
 const VERSION_NAUTILUS: u8 = 29;
 const COMPAT: u8 = 5;
 
 impl Pool {
-    /// The encoding for a peer with `features`.
+    /// Encoding for a peer with `features`.
     pub fn encode_for(&self, w: &mut Writer, features: u64) {
         let version = if features::has(features, features::SERVER_TENTACLE) {
             VERSION
@@ -113,7 +113,7 @@ fn encode_tier(w: &mut Writer, tier: Option<PoolId>) {
     w.value(&tier.unwrap_or(PoolId(-1)));
 }
 
-/// Seven bits per byte, lowest first; the top bit says that more follow.
+/// Seven bits per byte, lowest first; the top bit is set if more bytes follow.
 fn encode_varint(w: &mut Writer, mut value: u64) {
     while value >= 0x80 {
         w.u8(value as u8 | 0x80);

@@ -1,9 +1,9 @@
-//! `pool_opts_t`: settings of a pool that most pools leave alone.
+//! `pool_opts_t`: optional settings of a pool.
 
 use codec::{Decode, Encode, Reader, Result, Writer};
 use std::collections::BTreeMap;
 
-/// Number, name, type of each option. The number is the one in the encoding.
+/// Number in the encoding, name, and type of each option.
 const OPTIONS: [(&str, OptionType); 26] = [
     ("scrub_min_interval", OptionType::Double),
     ("scrub_max_interval", OptionType::Double),
@@ -77,7 +77,7 @@ pub enum PoolOptionValue {
     Double(f64),
 }
 
-/// The options that are set.
+/// The options that are set, with their values.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PoolOptions(pub BTreeMap<PoolOption, PoolOptionValue>);
 

@@ -1,4 +1,4 @@
-//! From hashes to placement groups of a pool, and to what CRUSH is asked.
+//! Hash -> placement group of a pool, and the input of CRUSH for a group.
 
 use super::{Pool, PoolFlags};
 use crate::name_hash;
@@ -11,21 +11,20 @@ impl Pool {
         name_hash::object_hash(self.object_hash, namespace, decisive)
     }
 
-    /// The placement group of a hash.
+    /// The placement group of an object's hash.
     pub fn pg_of_hash(&self, id: PoolId, hash: u32) -> PgId {
         PgId { pool: id, seed: stable_mod(hash, self.pg_num) }
     }
 
-    /// The placement group that a raw id, with a full hash as its seed, stands for.
+    /// The placement group of a raw id, which has a full hash as its seed.
     pub fn raw_pg_to_pg(&self, pg: PgId) -> PgId {
         self.pg_of_hash(pg.pool, pg.seed)
     }
 
-    /// What CRUSH gets as input for a placement group. Two groups share it while `pgp_num` is
-    /// below `pg_num`.
+    /// Input of CRUSH for a placement group. Two groups share it while `pgp_num` is below `pg_num`.
     pub fn placement_seed(&self, pg: PgId) -> u32 {
         let seed = stable_mod(pg.seed, self.pgp_num);
-        // The pool's number is cut to 32 bits, as in Ceph.
+        // The pool id is cut to 32 bits, as in Ceph.
         let pool = pg.pool.0 as u32;
         if self.flags.contains(PoolFlags::HASHPSPOOL) {
             crush::hash::hash2(seed, pool)
@@ -34,7 +33,7 @@ impl Pool {
         }
     }
 
-    /// Whether an absent OSD's place is taken by the next. Erasure-coded shards keep theirs.
+    /// True if the next OSD takes the place of an absent one. Erasure-coded shards keep their positions.
     pub fn can_shift_osds(&self) -> bool {
         self.is_replicated()
     }
@@ -58,7 +57,7 @@ pub fn stable_mod(x: u32, buckets: u32) -> u32 {
     if x & mask < buckets { x & mask } else { x & mask >> 1 }
 }
 
-/// How many of the lowest bits of `x` decide that [`stable_mod`] selects this bucket: one less for those
+/// Number of lowest bits of `x` that decide that [`stable_mod`] selects this bucket: one less for buckets
 /// that are not split yet on the way to a power of two.
 pub fn stable_bits(bucket: u32, buckets: u32) -> u8 {
     if buckets <= 1 {
