@@ -32,6 +32,7 @@ pub enum Side {
     Accepting,
 }
 
+/// Failure of a session cipher. All are fatal for the connection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SessionError {
     #[error("the connection secret has {length} bytes, {} are needed", KEY_LENGTH + 2 * NONCE_LENGTH)]
@@ -48,6 +49,7 @@ pub struct SessionCiphers {
 }
 
 impl SessionCiphers {
+    /// Fails if the connection secret is too short for a key and two nonces.
     pub fn new(connection_secret: &[u8], side: Side) -> Result<Self, SessionError> {
         let short = || SessionError::ShortSecret { length: connection_secret.len() };
         let (key, rest) = connection_secret.split_first_chunk().ok_or_else(short)?;

@@ -19,6 +19,7 @@ macro_rules! bit_set {
                 self.0 & other.0 == other.0
             }
 
+            /// True if any bit of `other` is set.
             pub fn intersects(self, other: $set) -> bool {
                 self.0 & other.0 != 0
             }
@@ -39,6 +40,7 @@ macro_rules! bit_set {
                 if on { self.insert(other) } else { self.remove(other) }
             }
 
+            /// The set without the bits of `other`.
             #[must_use]
             pub fn without(self, other: $set) -> $set {
                 $set(self.0 & !other.0)

@@ -74,6 +74,7 @@ impl Default for AuthCiphers {
     }
 }
 
+/// Ceph's strategy of monitor elections; kept for the encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct ElectionStrategy(pub u8);
 
@@ -118,6 +119,7 @@ impl MonMap {
         }
     }
 
+    /// The rank of a monitor, by name.
     pub fn rank(&self, name: &str) -> Option<usize> {
         self.ranks.iter().position(|known| known == name)
     }

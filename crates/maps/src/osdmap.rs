@@ -150,6 +150,7 @@ impl OsdMap {
         OsdMap { fsid, crush_version: 1, ..OsdMap::default() }
     }
 
+    /// Number of slots; OSD numbers are below it.
     pub fn max_osd(&self) -> i32 {
         self.osds.len() as i32
     }
@@ -182,14 +183,17 @@ impl OsdMap {
         self.osds.iter().enumerate().filter(|(_, o)| o.exists()).map(|(i, o)| (OsdId(i as i32), o))
     }
 
+    /// Number of OSDs that exist.
     pub fn osd_count(&self) -> usize {
         self.existing_osds().count()
     }
 
+    /// Number of OSDs that are up.
     pub fn up_count(&self) -> usize {
         self.existing_osds().filter(|(_, osd)| osd.is_up()).count()
     }
 
+    /// Number of OSDs that are in.
     pub fn in_count(&self) -> usize {
         self.existing_osds().filter(|(_, osd)| osd.is_in()).count()
     }

@@ -313,6 +313,7 @@ impl Pool {
         .with_pg_num(pg_num)
     }
 
+    /// Sets `pg_num` and `pgp_num` of a new pool.
     #[must_use]
     pub fn with_pg_num(mut self, pg_num: u32) -> Self {
         self.pg_num = pg_num;

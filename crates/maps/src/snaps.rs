@@ -54,6 +54,7 @@ impl SnapIntervals {
         }
     }
 
+    /// Removes the snapshots of the other set.
     pub fn subtract(&mut self, other: &SnapIntervals) {
         for (start, length) in &other.0 {
             self.remove_interval(*start, *length);

@@ -17,6 +17,7 @@ pub struct MdsCaps {
 }
 
 impl MdsCaps {
+    /// Validates the text; the error names the position of the first token that does not fit.
     pub fn parse(text: &str) -> Result<Self, CapsError> {
         // Clients of the first file systems were given the word alone.
         if text != "allow" {

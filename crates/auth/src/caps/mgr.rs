@@ -39,6 +39,7 @@ pub struct MgrCaps {
 }
 
 impl MgrCaps {
+    /// Parses a whole text; on an error nothing is granted.
     pub fn parse(text: &str) -> Result<Self, CapsError> {
         let grants = Scanner::grants("mgr", text, read_grant)?;
         let grants = grants.into_iter().map(Grant::resolve).collect::<Result<_, _>>()?;
@@ -67,6 +68,7 @@ impl MgrCaps {
         self.grants.iter().any(|grant| grant.is_for(peer))
     }
 
+    /// True if the permissions of all matching grants together include `access.needed`.
     pub fn allows(&self, access: &MgrAccess<'_>) -> bool {
         let mut allowed = Rwx::NONE;
         for grant in &self.grants {

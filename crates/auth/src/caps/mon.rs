@@ -40,6 +40,7 @@ pub struct MonCaps {
 }
 
 impl MonCaps {
+    /// Parses a whole text; on an error nothing is granted.
     pub fn parse(text: &str) -> Result<Self, CapsError> {
         Scanner::grants("mon", text, read_grant).map(|grants| MonCaps { grants })
     }
@@ -62,6 +63,7 @@ impl MonCaps {
         self.grants.iter().any(|grant| grant.network.is_none() && grant.allows_all())
     }
 
+    /// True if the permissions of all matching grants together include `access.needed`.
     pub fn allows(&self, access: &MonAccess<'_>) -> bool {
         let mut allowed = Rwx::NONE;
         for grant in &self.grants {

@@ -14,6 +14,7 @@ impl Network {
         Network { parsed: parse(text) }
     }
 
+    /// An unknown peer address is in no network.
     pub fn contains(&self, peer: Option<IpAddr>) -> bool {
         match (self.parsed, peer) {
             (Some((IpAddr::V4(network), prefix)), Some(IpAddr::V4(peer))) => {

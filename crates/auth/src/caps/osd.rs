@@ -51,6 +51,7 @@ pub struct OsdCaps {
 }
 
 impl OsdCaps {
+    /// Parses a whole text; on an error nothing is granted.
     pub fn parse(text: &str) -> Result<Self, CapsError> {
         let grants = Scanner::grants("osd", text, read_grant)?;
         let allows_all = grants.iter().any(Grant::allows_all);
@@ -82,6 +83,8 @@ impl OsdCaps {
         self.grants.is_empty() && !self.allows_all
     }
 
+    /// True if one grant allows the plain part of the request, and the matching grants up to it all class
+    /// calls.
     pub fn allows(&self, access: &OsdAccess<'_>) -> bool {
         if self.allows_all {
             return true;

@@ -27,6 +27,7 @@ impl Rwx {
         Rwx::new(letters.contains('r'), letters.contains('w'), letters.contains('x'))
     }
 
+    /// True if all of `needed` are in the set.
     pub fn contains(self, needed: Rwx) -> bool {
         self.0 & needed.0 == needed.0
     }

@@ -70,6 +70,7 @@ pub struct AuthorizedPeer {
 }
 
 impl AuthorizeHandler {
+    /// `service` is the type of the accepting daemon; tickets for others are refused.
     pub fn new(service: EntityType) -> Self {
         AuthorizeHandler { service, challenge: None }
     }

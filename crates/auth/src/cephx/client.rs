@@ -172,6 +172,7 @@ impl CephxClient {
         self.tickets.values().map(|ticket| ticket.renew_after).min()
     }
 
+    /// True if there is a ticket for `service` that is valid at `now`.
     pub fn has_ticket(&self, service: EntityType, now: UTime) -> bool {
         self.tickets.get(&service).is_some_and(|ticket| now < ticket.expires)
     }
@@ -201,6 +202,7 @@ impl CephxClient {
         RequestType::RotatingKey.number().to_le_bytes().to_vec()
     }
 
+    /// Opens the reply to [`CephxClient::rotating_request`] with the entity's key.
     pub fn handle_rotating(&self, payload: &[u8]) -> Result<RotatingSecrets, ClientError> {
         let mut r = Reader::new(payload);
         read_header(&mut r, RequestType::RotatingKey)?;

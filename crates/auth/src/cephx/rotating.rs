@@ -82,6 +82,7 @@ impl RotatingSecrets {
         changed
     }
 
+    /// The secret with an id; `None` for one that was dropped or is not known yet.
     pub fn secret(&self, id: u64) -> Option<&CryptoKey> {
         self.secrets.get(&id).map(|secret| &secret.key)
     }

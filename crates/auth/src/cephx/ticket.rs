@@ -13,6 +13,7 @@ pub struct AuthCaps {
 }
 
 impl AuthCaps {
+    /// Capability text without `allow_all`.
     pub fn new(text: &str) -> Self {
         AuthCaps { allow_all: false, text: text.to_owned() }
     }

@@ -9,6 +9,7 @@ use hmac::{Hmac, Mac};
 use sha2::Sha256;
 use std::fmt;
 
+/// Generator of secret bytes. Its owner must not clone it: equal states give equal secrets.
 pub struct Entropy {
     key: [u8; 32],
 }

@@ -81,6 +81,7 @@ pub struct CryptoKey {
 }
 
 impl CryptoKey {
+    /// A new key with as many secret bytes as `kind` needs.
     pub fn generate(kind: KeyType, created: UTime, entropy: &mut Entropy) -> Self {
         CryptoKey { kind, created, secret: entropy.bytes(kind.secret_length()) }
     }
@@ -109,6 +110,7 @@ impl CryptoKey {
         self.kind == KeyType::None || self.secret.is_empty()
     }
 
+    /// HMAC-SHA-256 under the secret; used for signatures of handshakes.
     pub fn hmac_sha256(&self, bytes: &[u8]) -> [u8; 32] {
         let mut mac =
             <Hmac<Sha256> as Mac>::new_from_slice(&self.secret).expect("any length is a key");

@@ -11,6 +11,7 @@ use types::{EntityAddrVec, Epoch, OsdId, PoolId, Uuid};
 /// Upper bound of OSD slots in a map; bounds the memory that one small incremental can allocate.
 const OSDS_MAX: i32 = 1 << 16;
 
+/// Reason why an incremental does not fit a map. The map is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ApplyError {
     #[error("increment is of cluster {found}, the map of {expected}")]

@@ -17,6 +17,7 @@ impl OsdMap {
             || self.range_blocklist.keys().any(|range| is_in_range(range, addr))
     }
 
+    /// True if any of the addresses is listed.
     pub fn is_any_blocklisted(&self, addrs: &EntityAddrVec) -> bool {
         addrs.0.iter().any(|addr| self.is_blocklisted(addr))
     }

@@ -50,6 +50,7 @@ impl Osd {
         self.state.contains(OsdState::EXISTS | OsdState::UP)
     }
 
+    /// True if the OSD exists and has a weight.
     pub fn is_in(&self) -> bool {
         self.exists() && self.weight != 0
     }

@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use types::{OsdId, PgId, PoolId};
 
+/// CRUSH's results for all groups of one map. Owned by one engine, and updated with each map.
 #[derive(Debug, Default)]
 pub struct RawTable {
     crush: Arc<CrushMap>,
