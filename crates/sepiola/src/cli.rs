@@ -1,6 +1,5 @@
 //! Command-line syntax; each subcommand has a module of its own.
 
-mod bench;
 mod control;
 mod image;
 mod monitors;
@@ -8,12 +7,11 @@ mod nbd;
 mod osd;
 mod snapshot;
 
-pub use bench::{BenchArgs, ImageBenchArgs, StabilityArgs, Workload};
+use access::{ClusterArgs, DataArgs, PoolArgs, parse_size};
 pub use control::{CollectArgs, ControlCommand, EtcdArgs, MoveArgs, RebuildArgs};
 pub use image::{
-    CreateArgs, ExportArgs, FeatureCommand, ImageArgs, ImageCommand, ImageName, ImagePoolArgs,
-    ImportArgs, InfoArgs, MoveImageArgs, ObjectMapCommand, PoolName, ResizeArgs, ShapeArgs,
-    UsageArgs,
+    CreateArgs, ExportArgs, FeatureCommand, ImageCommand, ImagePoolArgs, ImportArgs, InfoArgs,
+    MoveImageArgs, ObjectMapCommand, ResizeArgs, ShapeArgs, UsageArgs,
 };
 pub use monitors::{ClusterCommand, ClusterCreateArgs, MonCommand, MonStartArgs};
 pub use nbd::NbdArgs;
@@ -22,9 +20,10 @@ pub use osd::{
 };
 pub use snapshot::{
     ChildrenArgs, CloneArgs, CloneFormatArg, SnapArgs, SnapCommand, SnapListArgs, SnapRenameArgs,
-    SourceArgs, SourceName,
+    SourceArgs,
 };
 
+use bench::BenchArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -104,13 +103,6 @@ pub enum StoreKind {
 }
 
 #[derive(Debug, Clone, Args)]
-pub struct DataArgs {
-    /// Where the cluster keeps its configuration and data
-    #[arg(long, env = "SEPIOLA_DATA", default_value = "sepiola-data")]
-    pub data: PathBuf,
-}
-
-#[derive(Debug, Clone, Args)]
 pub struct UpArgs {
     #[command(flatten)]
     pub data: DataArgs,
@@ -158,35 +150,6 @@ pub struct UpArgs {
     /// Where a new cluster has its control store [default: a file in the data directory]
     #[command(flatten)]
     pub etcd: EtcdArgs,
-}
-
-#[derive(Debug, Clone, Args)]
-pub struct ClusterArgs {
-    #[command(flatten)]
-    pub data: DataArgs,
-    /// ceph.conf of the cluster [default: the one in the data directory]
-    #[arg(short, long)]
-    pub conf: Option<PathBuf>,
-    /// Keyring with the client's key [default: the one that the configuration names]
-    #[arg(short, long)]
-    pub keyring: Option<PathBuf>,
-    /// Entity to authenticate as
-    #[arg(short, long, default_value = "client.admin")]
-    pub name: String,
-    /// Encrypt what goes over the wire
-    #[arg(long)]
-    pub secure: bool,
-}
-
-#[derive(Debug, Clone, Args)]
-pub struct PoolArgs {
-    #[command(flatten)]
-    pub cluster: ClusterArgs,
-    #[arg(short, long)]
-    pub pool: String,
-    /// Namespace within the pool
-    #[arg(short = 'N', long, default_value = "")]
-    pub namespace: String,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -310,11 +273,6 @@ pub struct StorePath {
     pub memory: u64,
 }
 
-fn parse_size(text: &str) -> Result<u64, String> {
-    let bytes = stdx::parse_bytes(text).filter(|bytes| *bytes > 0);
-    bytes.ok_or_else(|| "expected a size such as 512M or 10G".to_owned())
-}
-
 /// Runs what the command line asks for; errors go to standard error with their causes.
 pub fn main() -> ExitCode {
     let result = match Cli::parse().command {
@@ -326,7 +284,7 @@ pub fn main() -> ExitCode {
         Command::Ls(args) => crate::client::list(&args),
         Command::Rm(args) => crate::client::remove(&args),
         Command::Stat(args) => crate::client::stat(&args),
-        Command::Bench(args) => crate::bench::bench(&args),
+        Command::Bench(args) => bench::bench(&args),
         Command::Image { command } => crate::image::run(&command),
         Command::Nbd(args) => crate::nbd::serve(&args),
         Command::Cluster { command } => crate::monitors::run_cluster(&command),

@@ -1,16 +1,14 @@
 //! `sepiola status | put | get | ls | rm | stat`: the native client, one request at a time.
 
-use crate::cli::{ClusterArgs, GetArgs, ObjectArgs, ObjectsArgs, PoolArgs, PutArgs};
-use crate::connection::Connection;
+use crate::cli::{GetArgs, ObjectArgs, ObjectsArgs, PutArgs};
+use access::{ClusterArgs, Connection, PoolArgs, progress};
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rados::{ListRequest, Operation, OperationReply, Place};
 use serde_json::json;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
-use stdx::format_bytes;
 use types::UTime;
 use wire::OsdOp;
 
@@ -159,16 +157,4 @@ fn read_chunk(input: &mut dyn Read) -> io::Result<Bytes> {
     let mut chunk = Vec::with_capacity(CHUNK_LEN);
     input.take(CHUNK_LEN as u64).read_to_end(&mut chunk)?;
     Ok(Bytes::from(chunk))
-}
-
-/// Shown for what is large enough to take a while, on a terminal.
-pub fn progress(length: Option<u64>) -> ProgressBar {
-    const SHOWN_FROM: u64 = 64 << 20;
-    if length.is_some_and(|length| length < SHOWN_FROM) {
-        return ProgressBar::hidden();
-    }
-    let style = "{bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
-    let bar = ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr());
-    bar.with_style(ProgressStyle::with_template(style).expect("a constant template"))
-        .with_message(length.map(format_bytes).unwrap_or_default())
 }

@@ -10,7 +10,7 @@ pub use daemons::{MonMember, monitor_plan, osds_plan};
 pub use osd::{OsdMember, default_memory, machine_memory};
 
 use crate::cli::{AuthMode, UpArgs};
-use crate::datadir::DataDir;
+use access::DataDir;
 use anyhow::Result;
 use host::{Notice, RunningDaemons};
 use std::net::SocketAddr;

@@ -1,7 +1,6 @@
 //! `sepiola down`: stops the cluster of a data directory.
 
-use crate::cli::DataArgs;
-use crate::datadir::DataDir;
+use access::{DataArgs, DataDir};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use std::time::{Duration, Instant};

@@ -1,12 +1,9 @@
 //! The `sepiola` command.
 
-mod bench;
 mod cli;
 mod client;
 mod cluster;
-mod connection;
 mod control;
-mod datadir;
 mod down;
 mod host_facts;
 mod image;

@@ -20,7 +20,7 @@ pub use offline::OfflineStore;
 pub use verbs::run;
 
 use crate::cli::StoreKind;
-use crate::datadir::write_file;
+use access::write_file;
 use anyhow::{Context, Result, anyhow, bail};
 use std::fs;
 use std::io;

@@ -2,10 +2,9 @@
 
 use crate::cli::{AuthMode, UpArgs};
 use crate::cluster::{self, RunningCluster};
-use crate::connection::Connection;
-use crate::datadir::{DataDir, write_file};
 use crate::image::Worker;
 use crate::osd::hosts;
+use access::{Connection, DataDir, write_file};
 use anyhow::{Context, Result, bail};
 use host::Notice;
 use rt::{StopSignal, StopSignals};

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Rooms that a room may use. Arrows point down: hosts, engines, formats, values.
-const ARROWS: [(&str, &[&str]); 25] = [
+const ARROWS: [(&str, &[&str]); 27] = [
     ("stdx", &[]),
     ("codec", &["stdx"]),
     ("types", &["codec"]),
@@ -33,6 +33,8 @@ const ARROWS: [(&str, &[&str]); 25] = [
     ("nbd", &[]),
     ("rt", &["engine", "types", "stdx"]),
     ("host", &["types", "engine", "msgr", "rt", "stdx"]),
+    ("access", &["types", "engine", "auth", "rados", "rbd", "host", "rt", "stdx"]),
+    ("bench", &["codec", "types", "engine", "wire", "rados", "rbd", "access", "stdx"]),
     ("files", &["codec", "types", "engine", "store", "stdx"]),
     (
         "sim",
@@ -45,7 +47,8 @@ const ARROWS: [(&str, &[&str]); 25] = [
         "sepiola",
         &[
             "codec", "types", "engine", "crush", "maps", "wire", "auth", "msgr", "store", "files",
-            "block", "pg", "osd", "mon", "rados", "rbd", "nbd", "rt", "host", "stdx",
+            "block", "pg", "osd", "mon", "rados", "rbd", "nbd", "rt", "host", "access", "bench",
+            "stdx",
         ],
     ),
     ("interop", &[]),

@@ -1,7 +1,7 @@
 //! Syntax of what has to do with the control store.
 
-use super::DataArgs;
 use crate::control::etcd::{EtcdOptions, PREFIX_DEFAULT};
+use access::DataArgs;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 

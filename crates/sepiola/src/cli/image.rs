@@ -1,10 +1,10 @@
 //! Syntax of `sepiola image`.
 
 use super::snapshot::{ChildrenArgs, CloneArgs, SnapCommand, SourceArgs};
-use super::{ClusterArgs, ImageBenchArgs};
+use access::{ClusterArgs, ImageArgs, ImageName, POOL_DEFAULT, PoolName, image_name, pool_name};
+use bench::ImageBenchArgs;
 use clap::{Args, Subcommand};
 use rbd::Features;
-use std::fmt;
 use std::path::PathBuf;
 
 #[derive(Debug, Clone, Subcommand)]
@@ -55,56 +55,6 @@ pub enum ImageCommand {
     Flatten(ImageArgs),
 }
 
-/// `[POOL/[NAMESPACE/]]IMAGE`
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ImageName {
-    pub pool: PoolName,
-    pub name: String,
-}
-
-impl fmt::Display for ImageName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/", self.pool.pool)?;
-        if !self.pool.namespace.is_empty() {
-            write!(f, "{}/", self.pool.namespace)?;
-        }
-        f.write_str(&self.name)
-    }
-}
-
-/// `POOL[/NAMESPACE]`
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PoolName {
-    pub pool: String,
-    pub namespace: String,
-}
-
-/// The pool of images whose names do not say another.
-const POOL_DEFAULT: &str = "rbd";
-
-pub fn image_name(text: &str) -> Result<ImageName, String> {
-    let words: Vec<&str> = text.split('/').collect();
-    let (pool, namespace, name) = match words[..] {
-        [name] => (POOL_DEFAULT, "", name),
-        [pool, name] => (pool, "", name),
-        [pool, namespace, name] => (pool, namespace, name),
-        _ => return Err("an image is named [POOL/[NAMESPACE/]]IMAGE".to_owned()),
-    };
-    if pool.is_empty() || name.is_empty() || name.contains('@') {
-        return Err("an image is named [POOL/[NAMESPACE/]]IMAGE".to_owned());
-    }
-    let pool = PoolName { pool: pool.to_owned(), namespace: namespace.to_owned() };
-    Ok(ImageName { pool, name: name.to_owned() })
-}
-
-fn pool_name(text: &str) -> Result<PoolName, String> {
-    let (pool, namespace) = text.split_once('/').unwrap_or((text, ""));
-    if pool.is_empty() || namespace.contains('/') {
-        return Err("a pool is named POOL[/NAMESPACE]".to_owned());
-    }
-    Ok(PoolName { pool: pool.to_owned(), namespace: namespace.to_owned() })
-}
-
 /// As `rbd` reads sizes: a number without a unit is MiB.
 pub fn image_size(text: &str) -> Result<u64, String> {
     let is_bare = text.chars().all(|c| c.is_ascii_digit());
@@ -122,15 +72,6 @@ pub fn object_order(text: &str) -> Result<u8, String> {
 
 pub fn features(text: &str) -> Result<Features, String> {
     Features::parse(text).map_err(|error| error.to_string())
-}
-
-#[derive(Debug, Clone, Args)]
-pub struct ImageArgs {
-    #[command(flatten)]
-    pub cluster: ClusterArgs,
-    /// [POOL/[NAMESPACE/]]IMAGE; the pool is `rbd` unless it is named
-    #[arg(value_parser = image_name)]
-    pub image: ImageName,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -272,20 +213,6 @@ pub struct ExportArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn images_are_named_as_rbd_names_them() {
-        let name = |pool: &str, namespace: &str, name: &str| ImageName {
-            pool: PoolName { pool: pool.into(), namespace: namespace.into() },
-            name: name.into(),
-        };
-        assert_eq!(image_name("disk"), Ok(name("rbd", "", "disk")));
-        assert_eq!(image_name("pool/disk"), Ok(name("pool", "", "disk")));
-        assert_eq!(image_name("pool/space/disk"), Ok(name("pool", "space", "disk")));
-        for bad in ["", "/disk", "pool/", "a/b/c/d", "disk@snap"] {
-            assert!(image_name(bad).is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn sizes_without_a_unit_are_mebibytes() {

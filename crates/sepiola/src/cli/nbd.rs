@@ -1,7 +1,6 @@
 //! Syntax of `sepiola nbd`.
 
-use super::ClusterArgs;
-use super::snapshot::{SourceName, source_name};
+use access::{ClusterArgs, SourceName, source_name};
 use clap::Args;
 use std::path::PathBuf;
 

@@ -1,6 +1,7 @@
 //! Syntax of `sepiola osd`.
 
-use super::{StoreKind, parse_size};
+use super::StoreKind;
+use access::parse_size;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 

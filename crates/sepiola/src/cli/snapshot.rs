@@ -1,7 +1,7 @@
 //! Syntax of `sepiola image snap`, and of names of snapshots.
 
-use super::ClusterArgs;
-use super::image::{ImageArgs, ImageName, features, image_name, object_order};
+use super::image::{features, object_order};
+use access::{ClusterArgs, ImageArgs, ImageName, SourceName, image_name, source_name};
 use clap::{Args, Subcommand, ValueEnum};
 use rbd::Features;
 use std::fmt;
@@ -34,25 +34,9 @@ pub struct SnapName {
     pub snap: String,
 }
 
-/// `[POOL/[NAMESPACE/]]IMAGE[@SNAP]`: something that can be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SourceName {
-    pub image: ImageName,
-    pub snap: Option<String>,
-}
-
 impl fmt::Display for SnapName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}@{}", self.image, self.snap)
-    }
-}
-
-impl fmt::Display for SourceName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.snap {
-            None => self.image.fmt(f),
-            Some(snap) => write!(f, "{}@{snap}", self.image),
-        }
     }
 }
 
@@ -61,16 +45,6 @@ pub fn snap_name(text: &str) -> Result<SnapName, String> {
     let snap = source.snap;
     let snap = snap.ok_or("a snapshot is named [POOL/[NAMESPACE/]]IMAGE@SNAP")?;
     Ok(SnapName { image: source.image, snap })
-}
-
-pub fn source_name(text: &str) -> Result<SourceName, String> {
-    let Some((image, snap)) = text.split_once('@') else {
-        return Ok(SourceName { image: image_name(text)?, snap: None });
-    };
-    if snap.is_empty() || snap.contains(['@', '/']) {
-        return Err("a snapshot is named [POOL/[NAMESPACE/]]IMAGE@SNAP".to_owned());
-    }
-    Ok(SourceName { image: image_name(image)?, snap: Some(snap.to_owned()) })
 }
 
 #[derive(Debug, Clone, Args)]

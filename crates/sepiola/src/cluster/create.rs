@@ -1,12 +1,11 @@
 //! A new cluster: keys, first maps, empty stores, and the settings that a restart needs.
 
-use crate::cli::{AuthMode, ClusterArgs, DataArgs, StoreKind, UpArgs};
+use crate::cli::{AuthMode, StoreKind, UpArgs};
 use crate::cluster::daemons::random_seed;
-use crate::connection::fill_random;
 use crate::control;
-use crate::datadir::{DataDir, create_private, write_file};
 use crate::store::{self, Owner, Preparation};
 use crate::up::{hostname, write_keyring};
+use access::{ClusterArgs, DataArgs, DataDir, create_private, fill_random, write_file};
 use anyhow::{Context, Result, bail};
 use auth::{Entropy, KeyType};
 use mon::Parameters;

@@ -3,11 +3,10 @@
 use super::create::{MGR_NAME, MON_NAME, Settings};
 use super::osd::{CONNECTION_MODES, OsdMember, default_memory};
 use crate::cli::{AuthMode, UpArgs};
-use crate::connection::fill_random;
 use crate::control::{Control, mark};
-use crate::datadir::DataDir;
 use crate::host_facts::host_facts;
 use crate::up::hostname;
+use access::{DataDir, fill_random};
 use anyhow::Result;
 use auth::CephxPolicy;
 use host::{AnyCore, DaemonNode, Directory, Listening, Member, NodeAddress, Plan, Prepared};

@@ -11,7 +11,7 @@
 //! was read from the disk.
 
 use super::mark::MarkKeeper;
-use crate::datadir::private_file;
+use access::private_file;
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use engine::Storage;

@@ -4,7 +4,7 @@
 //! store which is restored later could make again unnoticed. A mark that cannot be written holds nothing up:
 //! then OSDs that hold newer maps are what shows that a store went back.
 
-use crate::datadir::{DataDir, write_file};
+use access::{DataDir, write_file};
 use anyhow::{Context, Result};
 use mon::control::{Completion, Request};
 use mon::{HighWater, HighWaterGauge};

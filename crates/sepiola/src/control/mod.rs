@@ -16,7 +16,7 @@ pub use moving::UNFINISHED;
 pub use moving::{check_vacant, initialise_etcd};
 
 use crate::cli::ControlCommand;
-use crate::datadir::DataDir;
+use access::DataDir;
 use anyhow::Result;
 use engine::Storage;
 use engine::Time;

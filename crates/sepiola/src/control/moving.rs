@@ -5,8 +5,8 @@
 
 use super::embedded::ControlStore;
 use super::etcd::{EtcdOptions, EtcdTool, FILE_MODE};
-use crate::cli::{DataArgs, MoveArgs};
-use crate::datadir::{DataDir, write_file};
+use crate::cli::MoveArgs;
+use access::{DataArgs, DataDir, write_file};
 use anyhow::{Context, Result, bail};
 use mon::control::{CommitError, Entry, Revision, Transaction};
 use std::collections::BTreeMap;

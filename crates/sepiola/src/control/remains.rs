@@ -4,9 +4,9 @@
 //! newest of the maps, and the keys: whoever has it can pose as these OSDs.
 
 use crate::cli::{AuthMode, CollectArgs, StoreKind};
-use crate::datadir::write_file;
 use crate::osd::{OsdSettings, key_of};
 use crate::store::{OfflineStore, kind_of};
+use access::write_file;
 use anyhow::{Context, Result, anyhow, bail};
 use auth::CryptoKey;
 use engine::Time;

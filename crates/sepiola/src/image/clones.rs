@@ -1,7 +1,8 @@
 //! `sepiola image clone`, `children` and `flatten`
 
-use super::{begin, new_id, spec_of};
-use crate::cli::{ChildrenArgs, CloneArgs, CloneFormatArg, ImageArgs};
+use super::begin;
+use crate::cli::{ChildrenArgs, CloneArgs, CloneFormatArg};
+use access::{ImageArgs, new_id, spec_of};
 use anyhow::Result;
 use rbd::{Child, CloneFormat, CloneSpec};
 use serde_json::json;

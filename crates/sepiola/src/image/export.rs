@@ -1,9 +1,8 @@
 //! Export of an image to a file. Zeros become holes where the output supports them.
 
-use super::blocking_client::BlockingClient;
 use super::window::Window;
 use crate::cli::ExportArgs;
-use crate::client::progress;
+use access::{BlockingClient, progress};
 use anyhow::{Context, Result};
 use indicatif::ProgressBar;
 use rbd::{Image, Outcome, Piece, Request};

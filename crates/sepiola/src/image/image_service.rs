@@ -1,9 +1,8 @@
 //! Background thread beside a monitor that resolves image names and purges trash for it, since monitors have
 //! no RBD client. It polls the monitor every second.
 
-use super::BlockingClient;
 use super::worker::{PAUSE, now};
-use crate::cli::ClusterArgs;
+use access::{BlockingClient, ClusterArgs};
 use anyhow::{Context, Result};
 use rbd::Pool;
 use serde_json::{Value, json};

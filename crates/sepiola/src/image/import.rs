@@ -1,11 +1,10 @@
 //! Import of a file into a new image. Zeros are not written, since absent objects read as zeros.
 
-use super::blocking_client::BlockingClient;
 use super::export::is_zero;
 use super::window::Window;
 use super::{begin, shaped};
 use crate::cli::ImportArgs;
-use crate::client::progress;
+use access::{BlockingClient, progress};
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use indicatif::ProgressBar;

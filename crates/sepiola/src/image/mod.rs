@@ -1,6 +1,5 @@
 //! `sepiola image`: block device images with the native client.
 
-mod blocking_client;
 mod clones;
 mod export;
 mod image_service;
@@ -11,14 +10,11 @@ mod snapshot;
 mod window;
 mod worker;
 
-use crate::cli::{
-    ClusterArgs, CreateArgs, FeatureCommand, ImageArgs, ImageCommand, ImageName, MoveImageArgs,
-};
-use crate::cli::{PoolName, ResizeArgs, ShapeArgs};
-use crate::connection::fill_random;
-use anyhow::{Context, Result};
-pub use blocking_client::BlockingClient;
-use rbd::{CreateSpec, ImageSpec, Pool};
+use crate::cli::{CreateArgs, FeatureCommand, ImageCommand, MoveImageArgs};
+use crate::cli::{ResizeArgs, ShapeArgs};
+use access::{BlockingClient, ClusterArgs, ImageArgs, ImageName, new_id, spec_of};
+use anyhow::Result;
+use rbd::{CreateSpec, ImageSpec};
 pub use worker::Worker;
 
 pub fn run(command: &ImageCommand) -> Result<()> {
@@ -34,21 +30,12 @@ pub fn run(command: &ImageCommand) -> Result<()> {
         ImageCommand::ObjectMap { command } => object_map::run(command),
         ImageCommand::Du(args) => show::usage(args),
         ImageCommand::Export(args) => export::export(args),
-        ImageCommand::Bench(args) => crate::bench::bench_image(args),
+        ImageCommand::Bench(args) => bench::bench_image(args),
         ImageCommand::Snap { command } => snapshot::run(command),
         ImageCommand::Clone(args) => clones::clone(args),
         ImageCommand::Children(args) => clones::children(args),
         ImageCommand::Flatten(args) => clones::flatten(args),
     }
-}
-
-fn pool(client: &mut BlockingClient, name: &PoolName) -> Result<Pool> {
-    let id = client.pool(&name.pool)?;
-    Ok(Pool { id, name: name.pool.clone(), namespace: name.namespace.clone() })
-}
-
-pub fn spec_of(client: &mut BlockingClient, image: &ImageName) -> Result<ImageSpec> {
-    Ok(ImageSpec { pool: pool(client, &image.pool)?, name: image.name.clone() })
 }
 
 /// Connects, and resolves the pool in the image's name.
@@ -81,13 +68,6 @@ fn shaped(
         data_pool,
         striping: shape.stripe_unit.zip(shape.stripe_count),
     })
-}
-
-/// A random id as short as librbd's.
-pub fn new_id() -> Result<String> {
-    let mut random = [0; 7];
-    fill_random(&mut random).context("making an id for the image")?;
-    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 fn remove(args: &ImageArgs) -> Result<()> {

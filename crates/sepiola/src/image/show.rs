@@ -1,8 +1,8 @@
 //! Listings and details of images, as text and JSON.
 
-use super::blocking_client::BlockingClient;
-use super::{begin, pool};
+use super::begin;
 use crate::cli::{ImagePoolArgs, InfoArgs, UsageArgs};
+use access::{BlockingClient, pool_of};
 use anyhow::Result;
 use rbd::{Features, Info};
 use serde_json::json;
@@ -12,7 +12,7 @@ use stdx::format_bytes;
 
 pub fn list(args: &ImagePoolArgs) -> Result<()> {
     let mut client = BlockingClient::open(&args.cluster)?;
-    let pool = pool(&mut client, &args.pool)?;
+    let pool = pool_of(&mut client, &args.pool)?;
     let names = client.run(rbd::list(pool))?;
     let mut output = io::stdout().lock();
     if args.json {

@@ -1,7 +1,8 @@
 //! `sepiola image snap`
 
 use super::begin;
-use crate::cli::{ImageArgs, SnapArgs, SnapCommand, SnapListArgs, SnapRenameArgs};
+use crate::cli::{SnapArgs, SnapCommand, SnapListArgs, SnapRenameArgs};
+use access::ImageArgs;
 use anyhow::{Result, bail};
 use rbd::{Purpose, Snapshot};
 use serde_json::json;

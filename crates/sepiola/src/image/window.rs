@@ -1,6 +1,6 @@
 //! A window of requests on an image, completed in order of submission.
 
-use super::blocking_client::BlockingClient;
+use access::BlockingClient;
 use anyhow::{Context, Result};
 use rbd::{Error, Image, Outcome, Request, RequestId};
 use std::collections::VecDeque;

@@ -5,9 +5,7 @@
 //! over by another worker or resumed later.
 
 use super::image_service::ImageService;
-use super::{BlockingClient, new_id};
-use crate::cli::{ClusterArgs, PoolName};
-use crate::connection::{Connection, client_config};
+use access::{BlockingClient, ClusterArgs, Connection, PoolName, client_config, new_id};
 use anyhow::{Context, Result, bail};
 use rbd::{ImageSpec, Migration, Pool, Progress, Task};
 use serde_json::{Value, json};
@@ -172,7 +170,7 @@ fn ask(connection: &mut Connection, command: &Value) -> Result<Value> {
 fn task(client: &mut BlockingClient, refs: &Value) -> Result<Task<()>> {
     let text = |key: &str| refs[key].as_str().unwrap_or_default().to_owned();
     let pool = PoolName { pool: text("pool_name"), namespace: text("pool_namespace") };
-    let pool: Pool = super::pool(client, &pool)?;
+    let pool: Pool = access::pool_of(client, &pool)?;
     let mut migrate = |pool: Pool, action| {
         let mut pools = client.pools();
         if !pool.namespace.is_empty() {

@@ -2,10 +2,9 @@
 
 use super::directory::{MonSettings, check_name, write_conf};
 use crate::cli::{AuthMode, ClusterCreateArgs};
-use crate::connection::fill_random;
 use crate::control::{check_vacant, initialise_etcd};
-use crate::datadir::DataDir;
 use crate::up::{hostname, parse_listen, write_keyring};
+use access::{DataDir, fill_random};
 use anyhow::{Context, Result, bail};
 use auth::{Entropy, KeyType};
 use codec::decode_all;

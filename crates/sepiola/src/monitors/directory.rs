@@ -8,7 +8,7 @@
 //! ```
 
 use crate::cli::AuthMode;
-use crate::datadir::{DataDir, write_file};
+use access::{DataDir, write_file};
 use anyhow::{Context, Result, bail};
 use maps::MonMap;
 use serde::{Deserialize, Serialize};

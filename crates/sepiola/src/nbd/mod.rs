@@ -6,9 +6,8 @@ mod served;
 mod tls;
 
 use crate::cli::NbdArgs;
-use crate::connection::{client_config, client_node, fill_random};
-use crate::image::BlockingClient;
 use crate::up::start_log;
+use access::{BlockingClient, client_config, client_node, fill_random};
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use host::{Core, CoreConfig};

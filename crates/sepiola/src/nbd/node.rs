@@ -3,7 +3,7 @@
 use super::client::Client;
 use super::served::Served;
 use super::tls::TlsPolicy;
-use crate::connection::ClientNode;
+use access::ClientNode;
 use anyhow::{Result, bail};
 use bytes::Bytes;
 use engine::{Node, NodeOutput, Time, sessions_go_to};

@@ -3,10 +3,9 @@
 use super::directory::{self, OsdSettings};
 use super::registry::Registry;
 use crate::cli::{OsdCreateArgs, OsdStoreArgs, StoreKind};
-use crate::connection::fill_random;
-use crate::datadir::create_private;
 use crate::store::{self, Owner, Preparation};
 use crate::up::hostname;
+use access::{create_private, fill_random};
 use anyhow::{Context, Result, bail};
 use auth::{CryptoKey, Entropy, KeyType};
 use rt::Clock;

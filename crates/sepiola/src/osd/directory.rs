@@ -1,7 +1,7 @@
 //! Settings in an OSD's directory.
 
 use crate::cli::AuthMode;
-use crate::datadir::write_file;
+use access::write_file;
 use anyhow::{Context, Result, anyhow, bail};
 use auth::{CryptoKey, EntityAuth, Keyring};
 use serde::{Deserialize, Serialize};

@@ -7,7 +7,7 @@ use super::create::{self, Identity};
 use super::directory::OsdSettings;
 use super::registry::Registry;
 use crate::cli::{OsdClusterArgs, OsdStoreArgs, UpArgs};
-use crate::datadir::DataDir;
+use access::DataDir;
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;

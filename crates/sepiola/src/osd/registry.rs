@@ -1,7 +1,7 @@
 //! Commands to the monitors when OSDs are created.
 
-use crate::cli::{AuthMode, ClusterArgs, DataArgs, OsdClusterArgs};
-use crate::connection::{self, Connection};
+use crate::cli::{AuthMode, OsdClusterArgs};
+use access::{self, ClusterArgs, Connection, DataArgs};
 use anyhow::{Context, Result, bail};
 use auth::CryptoKey;
 use bytes::Bytes;
@@ -19,7 +19,7 @@ pub struct Registry {
 
 impl Registry {
     pub fn open(args: &OsdClusterArgs) -> Result<Self> {
-        let conf = connection::read_conf(&args.conf)?;
+        let conf = access::read_conf(&args.conf)?;
         let auth = if conf.auth_none { AuthMode::None } else { AuthMode::Cephx };
         let args = ClusterArgs {
             data: DataArgs { data: args.conf.parent().unwrap_or(&args.conf).to_owned() },
@@ -31,7 +31,7 @@ impl Registry {
         let mut connection = Connection::open(&args)?;
         let map = connection.client().osd_map().context("the cluster sent no map")?;
         let fsid = map.fsid;
-        Ok(Registry { connection, monitors: connection::monitors(&conf.mon_host)?, auth, fsid })
+        Ok(Registry { connection, monitors: access::monitors(&conf.mon_host)?, auth, fsid })
     }
 
     /// Gives the new OSD an id, unless it is to have that one, and makes its key known.

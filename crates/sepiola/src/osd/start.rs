@@ -3,9 +3,8 @@
 use super::directory::{self, OsdSettings};
 use crate::cli::{AuthMode, OsdStartArgs};
 use crate::cluster::{OsdMember, default_memory, osds_plan};
-use crate::connection::{self, Connection};
-use crate::datadir::{DataDir, DataLock};
 use crate::up::{start_log, watch_signals};
+use access::{self, Connection, DataDir, DataLock};
 use anyhow::{Context, Result, bail};
 use host::{Notice, RunningDaemons};
 use rados::{Config, Credentials};
@@ -82,7 +81,7 @@ fn member(path: &Path, args: &OsdStartArgs) -> Result<OsdMember> {
     let directory = std::path::absolute(path)?;
     let settings = OsdSettings::load(&directory)?;
     let monitors = match &args.conf {
-        Some(conf) => connection::monitors(&connection::read_conf(conf)?.mon_host)?,
+        Some(conf) => access::monitors(&access::read_conf(conf)?.mon_host)?,
         None => settings.monitors,
     };
     let key = match settings.auth {

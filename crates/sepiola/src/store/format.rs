@@ -3,7 +3,7 @@
 use super::devices::{OpenDevice, Owner, StoreDevices};
 use super::{fast_path, main_path};
 use crate::cluster::machine_memory;
-use crate::connection::fill_random;
+use access::fill_random;
 use anyhow::{Context, Result, bail};
 use block::device::BLOCK;
 use rt::{DiskError, DiskFile, DiskReason};

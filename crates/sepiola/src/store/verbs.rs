@@ -4,7 +4,7 @@ use super::devices::StoreDevices;
 use super::transfer::{Content, contents, export, import, usage};
 use super::{OfflineStore, check, kind_of};
 use crate::cli::{StoreArgs, StoreCommand, StoreKind, StorePath};
-use crate::datadir::private_file;
+use access::private_file;
 use anyhow::{Context, Result, bail};
 use block::device::BLOCK;
 use bytes::Bytes;

@@ -21,7 +21,7 @@ mod values;
 pub use options::{EtcdOptions, FILE_MODE, PREFIX_DEFAULT};
 
 use super::mark::MarkKeeper;
-use crate::connection::fill_random;
+use access::fill_random;
 use anyhow::{Context, Result, anyhow};
 use client::{COMMIT_PATIENCE, Client};
 use engine::Storage;

@@ -20,8 +20,8 @@ mod report;
 mod target;
 mod verify;
 
-use crate::cli::BenchArgs;
-use crate::connection::Connection;
+use crate::BenchArgs;
+use access::Connection;
 use ager::{Ager, Tally};
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;

@@ -1,7 +1,7 @@
 //! Syntax of `sepiola bench`, and of `sepiola image bench`.
 
-use super::{ImageArgs, PoolArgs, parse_size};
-use crate::bench::{Fill, Mix, Pattern};
+use crate::{Fill, Mix, Pattern};
+use access::{ImageArgs, PoolArgs, parse_size};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Capacity and usage of the cluster, and the number of bytes of a fill.
 
-use crate::connection::Connection;
+use access::Connection;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use std::str::FromStr;

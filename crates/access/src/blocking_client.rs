@@ -1,8 +1,7 @@
 //! Blocking RBD client with its own connection: one task or image at a time.
 
-use super::spec_of;
-use crate::cli::{ClusterArgs, SourceName};
-use crate::connection::Connection;
+use crate::connection::{Connection, fill_random};
+use crate::{ClusterArgs, ImageName, PoolName, SourceName};
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use engine::Time;
@@ -186,4 +185,22 @@ fn show(bar: &ProgressBar, progress: Progress) {
     }
     bar.set_length(progress.total);
     bar.set_position(progress.done);
+}
+
+/// Resolves a pool's name.
+pub fn pool_of(client: &mut BlockingClient, name: &PoolName) -> Result<Pool> {
+    let id = client.pool(&name.pool)?;
+    Ok(Pool { id, name: name.pool.clone(), namespace: name.namespace.clone() })
+}
+
+/// Resolves the pool in an image's name.
+pub fn spec_of(client: &mut BlockingClient, image: &ImageName) -> Result<ImageSpec> {
+    Ok(ImageSpec { pool: pool_of(client, &image.pool)?, name: image.name.clone() })
+}
+
+/// A random id as short as librbd's.
+pub fn new_id() -> Result<String> {
+    let mut random = [0; 7];
+    fill_random(&mut random).context("making an id for the image")?;
+    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
 }

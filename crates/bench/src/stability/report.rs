@@ -1,8 +1,8 @@
 //! Report of the measurement, as a table, JSON, or a series for other tools.
 
 use super::steadiness::{CV_MAX, DRIFT_MAX, LEAST_MIN, Steadiness, steadiness};
-use crate::bench::image::Pattern;
-use crate::cli::StabilityArgs;
+use crate::StabilityArgs;
+use crate::image::Pattern;
 use anyhow::{Context, Result};
 use serde::Serialize;
 use std::fmt::Write;

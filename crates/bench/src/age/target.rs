@@ -1,7 +1,7 @@
 //! Location and names of the objects, and the note about a pool's aging.
 
 use super::mix::Mix;
-use crate::connection::Connection;
+use access::Connection;
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use rados::{Operation, Place, Reply};

@@ -1,8 +1,8 @@
 //! A load on a pool: operations in flight and their generation.
 
 use super::reads;
-use crate::cli::{BenchArgs, Workload};
-use crate::connection::Connection;
+use crate::{BenchArgs, Workload};
+use access::Connection;
 use anyhow::{Context, Result, anyhow, bail};
 use bytes::Bytes;
 use engine::Time;

@@ -10,6 +10,7 @@
 //! measures an image as objects are measured here.
 
 mod age;
+mod args;
 mod histogram;
 mod image;
 mod measurement;
@@ -19,11 +20,10 @@ mod series;
 mod stability;
 mod workload;
 
-use crate::cli::{BenchArgs, ClusterArgs, Workload};
-use crate::connection::Connection;
-use crate::datadir::DataDir;
+use access::{ClusterArgs, Connection, DataDir};
 pub use age::{Fill, Mix};
 use anyhow::{Context, Result, bail};
+pub use args::{BenchArgs, ImageBenchArgs, StabilityArgs, Workload};
 use engine::Time;
 pub use image::{Pattern, bench_image};
 use measurement::{Measurement, Work};

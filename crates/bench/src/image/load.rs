@@ -1,8 +1,8 @@
 //! A load on an image: requests in flight and their generation.
 
 use super::pattern::Pattern;
-use crate::bench::measurement::Work;
-use crate::image::BlockingClient;
+use crate::measurement::Work;
+use access::BlockingClient;
 use anyhow::{Result, bail};
 use bytes::Bytes;
 use engine::Time;

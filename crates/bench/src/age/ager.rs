@@ -3,7 +3,7 @@
 use super::pattern::PatternKey;
 use super::plan::{Action, ActionKind, Phase, Plan, Step};
 use super::target::Target;
-use crate::connection::Connection;
+use access::Connection;
 use anyhow::{Context, Result, anyhow};
 use bytes::Bytes;
 use engine::Time;

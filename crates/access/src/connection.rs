@@ -1,7 +1,6 @@
 //! A connection to a cluster, for commands that ask one thing after another.
 
-use crate::cli::ClusterArgs;
-use crate::datadir::DataDir;
+use crate::{ClusterArgs, DataDir};
 use anyhow::{Context, Result, anyhow, bail};
 use auth::{Entropy, Keyring};
 use bytes::Bytes;

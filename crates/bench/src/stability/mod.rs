@@ -9,8 +9,8 @@ mod steadiness;
 
 use super::image::{ImageLoad, Pattern, Shape, fill};
 use super::measurement::Work;
-use crate::cli::{BenchArgs, ImageName, PoolName};
-use crate::image::{BlockingClient, new_id, spec_of};
+use crate::BenchArgs;
+use access::{BlockingClient, ImageName, PoolName, new_id, spec_of};
 use anyhow::{Context, Result, bail};
 use engine::Time;
 use rbd::{CreateSpec, Features, Image, ImageSpec};

@@ -3,7 +3,7 @@
 use super::plan::Plan;
 use super::population::Expected;
 use super::target::Target;
-use crate::connection::Connection;
+use access::Connection;
 use anyhow::Result;
 use rados::{OpId, Operation, Reply};
 use serde::Serialize;
