@@ -1,12 +1,12 @@
-//! What happens when: the queue that drives virtual time.
+//! Event queue that drives virtual time.
 //!
-//! Events of one instant happen in the order in which they were scheduled, so a seed decides all.
+//! Events of one instant run in the order in which they were scheduled, so a run is deterministic.
 
 use engine::{Duration, Time};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Virtual time that no fault touches. What daemons are told is this plus the clock's jumps.
+/// Virtual time without faults of clocks. Daemons see this time plus the jumps of their clocks.
 #[derive(Debug)]
 pub struct Agenda<E> {
     now: Time,
@@ -30,7 +30,7 @@ impl<E> Agenda<E> {
         self.now
     }
 
-    /// What should have happened already happens at once.
+    /// Schedules an event; an event in the past runs at the current instant.
     pub fn at(&mut self, at: Time, event: E) {
         self.scheduled += 1;
         let entry = Entry { at: at.max(self.now), number: self.scheduled, event };
@@ -41,7 +41,7 @@ impl<E> Agenda<E> {
         self.at(self.now + delay, event);
     }
 
-    /// The next event, unless it is later than `limit`; time moves to it.
+    /// Takes the next event and moves time to it, or returns `None` if it is later than `limit`.
     pub fn next(&mut self, limit: Time) -> Option<E> {
         let Reverse(first) = self.entries.peek()?;
         if first.at > limit {
@@ -52,7 +52,7 @@ impl<E> Agenda<E> {
         Some(entry.event)
     }
 
-    /// Moves time forward over a stretch in which nothing happens.
+    /// Moves time forward over a stretch without events.
     pub fn skip_to(&mut self, at: Time) {
         let first = self.entries.peek().map(|Reverse(entry)| entry.at);
         assert!(first.is_none_or(|first| first >= at), "events are not skipped");

@@ -1,4 +1,4 @@
-//! The cluster that a scenario asks for, before anything runs.
+//! Construction of a scenario's cluster, before it runs.
 
 use crate::network::Presence;
 use crate::process::{
@@ -22,18 +22,18 @@ const OSD_HOSTS: u8 = 10;
 const CLIENT_HOSTS: u8 = 100;
 const MON_PORT: u16 = 3300;
 const MGR_PORT: u16 = 6789;
-/// An OSD takes another port at every start.
+/// An OSD uses another port at every start.
 const OSD_PORT_FIRST: u16 = 6800;
-/// crc and secure
+/// Connection modes: crc and secure.
 const CONNECTION_MODES: [u32; 2] = [1, 2];
 pub const MON_NAMES: [&str; 3] = ["a", "b", "c"];
 pub const POOL: &str = "data";
-/// The first one that is made.
+/// The first pool.
 pub const POOL_ID: PoolId = PoolId(1);
-/// Where there is a quota, and more objects than that.
+/// Exists in scenarios with a quota, which it exceeds.
 pub const QUOTA_POOL: &str = "quota";
 pub const QUOTA_OBJECTS: usize = 3;
-/// Whose number of groups the autoscaler sets.
+/// The autoscaler sets its number of groups.
 pub const SCALED_POOL: &str = "scaled";
 const SOURCES: usize = 2;
 
@@ -46,7 +46,7 @@ pub fn osd_addrs(osd: OsdId, start: u32) -> EntityAddrVec {
     EntityAddrVec::one(addr(OSD_HOSTS + osd.0 as u8, port, 0))
 }
 
-/// A world in which nothing runs yet.
+/// A world in which no process runs yet.
 pub fn build(scenario: Scenario, printed: bool) -> World {
     let mut seeds = Prng::new(scenario.seed.wrapping_add(1));
     let monitors: Vec<EntityAddrVec> = (0..scenario.monitors).map(mon_addrs).collect();
@@ -87,7 +87,7 @@ pub fn build(scenario: Scenario, printed: bool) -> World {
         config.prefers_secure = scenario.prefers_secure && scenario.uses_cephx;
         let (mut body, presence) = client(number, config);
         if let Body::Client(process) = &mut body {
-            // Others ask the primary, and must see the same.
+            // The other clients read from the primary, and must see the same.
             process.balances_reads = scenario.trials.balances_reads && number % 2 == 0;
         }
         nodes.push((body, presence));
@@ -112,7 +112,7 @@ fn mgr_addrs(rank: usize) -> EntityAddrVec {
     EntityAddrVec::one(addr(MON_HOST + rank as u8, MGR_PORT, 0))
 }
 
-/// OSDs come into the map when they boot, and monitors but the first when they start.
+/// OSDs enter the map when they boot; monitors but the first, when they start.
 fn parameters(scenario: &Scenario) -> Parameters {
     Parameters {
         mon_name: MON_NAMES[0].to_owned(),
@@ -176,7 +176,7 @@ fn client(number: usize, config: Config) -> (Body, Presence) {
     (Body::Client(Box::new(ClientProcess::new(config))), presence)
 }
 
-/// One who has an image to himself and never dies, or several who share one.
+/// One client with an image of its own that never dies, or several that share one.
 fn image_users(scenario: &Scenario, config: &Config) -> Vec<(Body, Presence)> {
     let with = |number: u64, user: Box<dyn ImageUser>| {
         let (mut body, presence) = client(scenario.clients + number as usize, config.clone());
@@ -199,7 +199,7 @@ fn targets(scenario: &Scenario) -> Vec<Target> {
     let target = |index: usize| Target {
         pool: POOL.to_owned(),
         name: format!("object.{index}"),
-        // What is only appended to would leave no room in the end.
+        // In a tight cluster, objects that only grow would leave no room in the end.
         is_journal: index.is_multiple_of(3) && !scenario.is_tight,
         is_source: false,
     };

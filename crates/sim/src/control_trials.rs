@@ -1,17 +1,17 @@
-//! What the control store of a seed is put to besides: it takes no writes for a while, or is restored from a backup.
+//! Faults of the control store: it refuses writes for a while, or is restored from a backup.
 //!
-//! Drawn apart from everything else, like [`crate::trials`].
+//! Drawn from a generator of their own, like [`crate::trials`].
 
 use crate::faults::Kind;
 use crate::scenario::FaultMix;
 use stdx::Prng;
 
 const SALT: u64 = 0x0063_6f6e_7472_6f6c;
-/// In one seed of so many, of those with faults, the store takes no writes now and then.
+/// One in so many seeds with faults has a store that refuses writes now and then.
 const REFUSALS_ONE_IN: u64 = 4;
-/// One seed of so many, of those in which it can, ends with a store that went back.
+/// One in so many seeds that allow it ends with a restored store.
 const RESTORES_ONE_IN: u64 = 2;
-/// How much of all faults the refusals may be.
+/// Weight of refusals relative to the sum of all other faults.
 const SHARES: [u64; 3] = [1, 4, 10];
 const MAPS_LOST_MAX: u64 = 4;
 
@@ -21,16 +21,16 @@ pub struct ControlTrials {
     pub restore: Option<Restore>,
 }
 
-/// A control store that is restored from a backup while no monitor runs.
+/// Restore of the control store from a backup while no monitor runs.
 #[derive(Debug, Clone, Copy)]
 pub struct Restore {
-    /// In which part of the load the backup is made, in percent; nothing: when all is over, and no map is lost.
+    /// Time of the backup in percent of the load; `None`: after the load, so that no map is lost.
     pub made_at: Option<u64>,
-    /// So many maps are made in the end, that the backup lacks in any case.
+    /// Number of maps made in the end that the backup lacks in any case.
     pub maps: u64,
-    /// Monitors go back with it: their marks are lost, too.
+    /// The monitors' high-water marks are lost, too.
     pub loses_marks: bool,
-    /// An OSD is away at the same time, so that there would be a map to make.
+    /// An OSD is away at the same time, so that a map is due.
     pub loses_osd: bool,
 }
 
@@ -45,7 +45,7 @@ impl ControlTrials {
             mix.weights.push((Kind::RefuseWrites, 1 + total / share));
         }
         let restores = p.chance(1, RESTORES_ONE_IN) && can_restore;
-        // Where nothing but OSDs could tell that maps are lost, none are.
+        // No maps are lost where only OSDs could detect it.
         let loses_marks = p.chance(1, 2);
         let made_at = (!loses_marks).then(|| p.below(100));
         let maps = if loses_marks { 0 } else { 1 + p.below(MAPS_LOST_MAX) };

@@ -1,4 +1,4 @@
-//! What goes wrong, and when it is over.
+//! Faults: what each draws, and when it ends.
 
 use crate::network::{NodeId, Way};
 use crate::scaling;
@@ -10,7 +10,7 @@ const PARTITION_MS_MAX: u64 = 40_000;
 const SHARER_PARTITION_MS_MAX: u64 = 70_000;
 const STORM_MS_MAX: u64 = 5_000;
 const STORM_FACTOR_MAX: u64 = 200;
-/// Longer than leases, and than a transaction is tried.
+/// Longer than leases, and than retries of a transaction.
 const STORE_DOWN_MS_MAX: u64 = 30_000;
 const DISK_FAILS_MS_MAX: u64 = 20_000;
 const MISREADS_PER_MILLION: [u64; 4] = [1_000, 30_000, 300_000, 1_000_000];
@@ -20,7 +20,7 @@ const FLAP_MS_MAX: u64 = 3_000;
 const WEAK_LINK_MS_MAX: u64 = 20_000;
 const SLOW_FACTOR_MAX: u64 = 60;
 const LOSS_PER_MILLE_MAX: u64 = 300;
-/// Longer than everybody's patience.
+/// Longer than all timeouts of peers.
 const PAUSE_MS_MAX: u64 = 60_000;
 const READS_FAIL_MS_MAX: u64 = 3_000;
 const READS_BEFORE_MAX: u64 = 4;
@@ -29,95 +29,96 @@ const FAILED_READ_MS_MAX: u64 = 1_500;
 const REPAIRS: u64 = 3;
 const RESENDS_MAX: u64 = 12;
 const RESEND_MS_MAX: u64 = 150;
-/// How long data is elsewhere, and what goes on then.
+/// Time for which data moves, during which other faults happen.
 const MOVED_MS_MAX: u64 = 8_000;
 const DOWNS_MAX: u64 = 3;
 const DOWN_MS_MAX: u64 = 2_500;
-/// All that waits must come before much else: see `THINK_WITH_PARTITIONS_US` of scenarios.
+/// Requests that wait must be executed before many others: see `THINK_WITH_PARTITIONS_US` of scenarios.
 const REQUESTS_PAUSE_MS_MAX: u64 = 5_000;
-/// Weights that OSDs are given, in tenths.
+/// Weights of OSDs, in tenths.
 const WEIGHTS: [u64; 5] = [0, 3, 5, 10, 10];
 const CRUSH_WEIGHTS: [u64; 4] = [2, 10, 10, 30];
-/// Numbers of groups that an administrator wants.
+/// Values of `pg_num` that an administrator sets.
 const PG_NUMS: [u64; 8] = [2, 4, 6, 8, 11, 16, 24, 32];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// Processes die, losing all that is not durable.
+    /// Processes die and lose all state that is not durable.
     Crash(Vec<NodeId>),
-    /// The same, and their host with them: nobody is told that their connections are gone.
+    /// Processes die with their host: peers are not told that their connections are closed.
     Vanish(Vec<NodeId>),
     Start(Vec<NodeId>),
-    /// About so many percent of a process's connections break.
+    /// About this percentage of a process's connections breaks.
     Cut {
         node: NodeId,
         share: u64,
     },
-    /// Nothing gets through between these and all others.
+    /// Messages between these processes and all others are blocked.
     Partition(Vec<NodeId>),
-    /// Others are not heard by these.
+    /// Messages of others to these processes are blocked.
     Deafness(Vec<NodeId>),
-    /// Others do not hear these.
+    /// Messages of these processes to others are blocked.
     Muteness(Vec<NodeId>),
     Slow(Vec<Way>, u64),
     Lossy(Vec<Way>, u64),
     Storm {
         factor: u64,
     },
-    /// Partitions, weak links and storms are over.
+    /// Ends partitions, weak links and storms.
     Mend,
-    /// Processes stand still.
+    /// Processes are suspended.
     Pause(Vec<NodeId>),
     Resume(Vec<NodeId>),
-    /// Clocks stand still and then jump, as on a machine that slept.
+    /// Clocks stop and then jump, as on a machine that was suspended.
     ClockJump(Duration),
     CreatePool,
-    /// No monitor reaches the control store.
+    /// All monitors lose the control store.
     StoreDown(Duration),
-    /// It answers, and takes no writes.
+    /// The control store answers, and refuses writes.
     ControlRefuses(Duration),
-    /// A backup of it is made; all monitors being down, it is restored, with or without what they remember.
+    /// A backup of the control store is made; while all monitors are down, it is restored, with or without
+    /// their high-water marks.
     BackUpControl,
     RestoreControl {
         with_marks: bool,
     },
-    /// An administrator changes the map.
+    /// A command of an administrator.
     Command(String),
-    /// An administrator wants groups scrubbed or repaired.
+    /// A scrub or repair command of an administrator.
     Order(String),
-    /// An administrator takes the OSD out of the cluster for good, as soon as nothing is on it alone.
+    /// An administrator removes the OSD from the cluster, once no group depends on it alone.
     Remove(NodeId),
-    /// One monitor does not reach it, the others do.
+    /// One monitor loses the control store, the others keep it.
     StoreCut(NodeId, Duration),
     /// The device of an OSD that does not run loses data.
     Rot(NodeId),
-    /// The same as soon as all that it has is elsewhere, too.
+    /// The same, once all data of the OSD is on others, too.
     RotSoon(NodeId),
-    /// Something else takes so many percent of it, and gives them back.
+    /// Other data takes this percentage of the device, and is removed later.
     Fill(NodeId, u64),
     Unfill(NodeId),
-    /// It answers nothing at all until it goes on.
+    /// The disk completes nothing until it resumes.
     DiskStops(NodeId),
     DiskGoesOn(NodeId),
-    /// It answers nothing but errors from now on.
+    /// The disk fails all requests from now on.
     DiskDies(NodeId),
-    /// So many of a million reads fail.
+    /// Reads of the disk fail, so many per million.
     DiskMisreads(NodeId, u64),
-    /// It is as good as before, and its OSD is started again.
+    /// The disk is repaired, and its OSD restarted.
     DiskHeals(NodeId),
-    /// An administrator gives the OSD another one, as soon as that is safe.
+    /// An administrator replaces the OSD's disk, once that is safe.
     Replace(NodeId),
-    /// Its disk fails to read once, after so many reads.
+    /// One read of the disk fails, after so many others.
     FailRead(NodeId, u64),
-    /// By now it would not fail any more; an OSD that gave up for it is started again.
+    /// The pending read failure is cancelled; an OSD that shut down because of it is restarted.
     ReadsHeal(NodeId),
-    /// A client sends again, over the same sessions, what it waits for.
+    /// A client resends its requests in flight over the same sessions.
     Resend(NodeId),
-    /// Some OSD loses what its index has of clones.
+    /// Some OSD loses index entries of clones.
     Unindex,
 }
 
-/// What is drawn.
+/// Kinds of faults that are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     CrashOsd,
@@ -156,31 +157,32 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether requests may take very long while it lasts.
+    /// True if requests may take very long while the fault lasts.
     pub fn is_slow(self) -> bool {
         use Kind::*;
         matches!(self, Partition | OneWay | Flap | Storm | WeakLink | Pause | Vanish)
     }
 }
 
-/// Who is who.
+/// Node ids by role.
 #[derive(Debug, Clone)]
 pub struct Cast {
     pub monitors: Vec<NodeId>,
     pub osds: Vec<NodeId>,
-    /// The OSDs on each host.
+    /// OSDs of each host.
     pub hosts: Vec<Vec<NodeId>>,
     /// Those of `osds` that join later.
     pub spares: Vec<NodeId>,
     pub clients: Vec<NodeId>,
-    /// The OSD whose disk misreads now and then, if there is one: of two, nobody may have anything.
+    /// The OSD whose disk misreads now and then, if there is one. With a second one, both might fail to
+    /// read the same data.
     pub troubled: Option<NodeId>,
-    /// The OSD that leaves for good meanwhile, and the one whose data rots.
+    /// The OSD that is removed while faults happen, and the one whose data rots.
     pub removed: Option<NodeId>,
     pub rotting: Option<NodeId>,
     /// Clients with an image.
     pub image_users: Vec<NodeId>,
-    /// Those of them who may die.
+    /// Those of `image_users` that may die.
     pub sharers: Vec<NodeId>,
 }
 
@@ -198,10 +200,10 @@ impl Cast {
     }
 }
 
-/// A fault now, and what follows after which time.
+/// A fault that happens now, and later ones with their delays.
 pub type Plan = (Fault, Vec<(Duration, Fault)>);
 
-/// A fault of that kind, and what follows from it.
+/// Draws a fault of a kind, with the later ones that belong to it.
 pub fn draw(prng: &mut Prng, kind: Kind, mix: &FaultMix, cast: &Cast) -> Plan {
     match kind {
         Kind::CrashOsd => {
@@ -230,7 +232,7 @@ pub fn draw(prng: &mut Prng, kind: Kind, mix: &FaultMix, cast: &Cast) -> Plan {
             let node = *prng.choose(&cast.all());
             (Fault::Cut { node, share: 10 + prng.below(91) }, Vec::new())
         }
-        // Long enough that others may take him for dead.
+        // Long enough for others to take the client for dead.
         Kind::Partition if !cast.sharers.is_empty() && prng.chance(1, 2) => {
             let apart = vec![*prng.choose(&cast.sharers)];
             until_mended(prng, Fault::Partition(apart), SHARER_PARTITION_MS_MAX)
@@ -323,7 +325,7 @@ fn fail_disk(prng: &mut Prng, cast: &Cast) -> Plan {
     (fault, vec![(after, end)])
 }
 
-/// Up to so many moments, each up to so long after the one before.
+/// Up to `count_max` delays of up to `ms_max` milliseconds, cumulated.
 fn waits(prng: &mut Prng, count_max: u64, ms_max: u64) -> impl Iterator<Item = Duration> + use<> {
     let count = 1 + prng.below(count_max);
     let waits: Vec<u64> = (0..count).map(|_| 1 + prng.below(ms_max)).collect();
@@ -333,7 +335,7 @@ fn waits(prng: &mut Prng, count_max: u64, ms_max: u64) -> impl Iterator<Item = D
     })
 }
 
-/// One OSD's data goes elsewhere and comes back, and nobody is left in peace meanwhile.
+/// Data of one OSD moves away and back, while OSDs are marked down.
 fn break_backfill(prng: &mut Prng, cast: &Cast) -> Plan {
     let osds = cast.osds.len() as u64;
     let mark =
@@ -349,7 +351,7 @@ fn break_backfill(prng: &mut Prng, cast: &Cast) -> Plan {
     (mark("out", moved), follows)
 }
 
-/// Reads of some OSDs fail, one after the other; in one of two cases while copies are compared.
+/// Reads of several OSDs fail, one after the other; in half of the cases during a scrub.
 fn fail_reads(prng: &mut Prng, cast: &Cast) -> Plan {
     let (first, mut follows) = match prng.chance(1, 2) {
         true => break_backfill(prng, cast),
@@ -364,7 +366,8 @@ fn fail_reads(prng: &mut Prng, cast: &Cast) -> Plan {
     (first, follows)
 }
 
-/// An administrator lets nobody read, or write, for a while. Those who give commands may die: some are said again.
+/// An administrator pauses reads or writes for a while. Clients that send commands may die, so some are
+/// repeated.
 fn pause_requests(prng: &mut Prng) -> Plan {
     let what = *prng.choose(&["pauserd", "pausewr", "pause"]);
     let order = |verb: &str, what: &str| {
@@ -375,7 +378,7 @@ fn pause_requests(prng: &mut Prng) -> Plan {
     (order("set", what), ends.map(|end| (end, order("unset", "pause"))).into())
 }
 
-/// Groups that were divided are repaired and, while that goes on, merged.
+/// Groups are split, repaired, and merged during the repair.
 fn merge_repaired(prng: &mut Prng) -> Plan {
     let pg_num = |number: u64| {
         let pool = crate::cluster::POOL;
@@ -399,7 +402,7 @@ fn merge_repaired(prng: &mut Prng) -> Plan {
     (pg_num(many), follows)
 }
 
-/// A partition that comes and goes.
+/// A flapping partition.
 fn flap(prng: &mut Prng, cast: &Cast) -> Plan {
     let apart = draw_island(prng, cast);
     let mut at = Duration::ZERO;
@@ -415,7 +418,7 @@ fn flap(prng: &mut Prng, cast: &Cast) -> Plan {
     (Fault::Partition(apart), follows)
 }
 
-/// What some of the processes say, or what is said to them, comes late.
+/// Messages from or to some of the processes are delayed.
 fn weak_link(prng: &mut Prng, cast: &Cast) -> Plan {
     let (one, others) = (*prng.choose(&cast.all()), cast.all());
     let others = others.into_iter().filter(|other| *other != one);
@@ -431,7 +434,7 @@ fn weak_link(prng: &mut Prng, cast: &Cast) -> Plan {
     until_mended(prng, fault, WEAK_LINK_MS_MAX)
 }
 
-/// What an administrator, or a balancer, does to an OSD. See [`restore`].
+/// A command of an administrator or balancer that concerns one OSD. See [`restore`].
 fn churn(prng: &mut Prng, cast: &Cast) -> String {
     let id = prng.below(cast.osds.len() as u64);
     match prng.below(8) {
@@ -452,7 +455,7 @@ fn churn(prng: &mut Prng, cast: &Cast) -> String {
     }
 }
 
-/// More groups or less as soon as all is well, or more at once, whatever is going on.
+/// Changes `pg_num`: in steps once the cluster is healthy, or upwards at once, regardless of health.
 fn divide_groups(prng: &mut Prng) -> String {
     let (pool, pg_num) = (crate::cluster::POOL, *prng.choose(&PG_NUMS));
     let variable = *prng.choose(&["pg_num", "pg_num_actual", "pg_num_actual"]);
@@ -479,13 +482,13 @@ fn crush_reweight(id: u64, tenths: u64) -> String {
     format!(r#"{{"prefix":"osd crush reweight","name":"osd.{id}","weight":{weight:.1}}}"#)
 }
 
-/// The commands after which an OSD counts as much as any other.
+/// Commands that give an OSD its normal weight again.
 pub fn restore(id: u64) -> [String; 2] {
     [reweight(id, 10), crush_reweight(id, 10)]
 }
 
-/// Some clients, or some daemons, or all of a host, or anybody: primaries hold leases for reads, so that a
-/// client that shares an island with one that is deposed is answered nothing from the past.
+/// Some clients, some daemons, a whole host, or any processes: primaries hold read leases, so a client
+/// within an island with a deposed primary reads no stale data.
 fn draw_island(prng: &mut Prng, cast: &Cast) -> Vec<NodeId> {
     let (one_in, candidates) = match prng.below(5) {
         0 | 1 => (2, cast.mortal_clients()),

@@ -1,11 +1,11 @@
-//! What clients asked, when, and what they were told.
+//! History of requests: invocations and responses with their times.
 
 use crate::model::{Action, ActorId, Outcome};
 use engine::Time;
 use types::EVersion;
 use wire::SnapContext;
 
-/// The index of an object that clients work on.
+/// Index of an object that clients use.
 pub type ObjectId = usize;
 
 #[derive(Debug, Clone)]
@@ -13,12 +13,12 @@ pub struct Entry {
     pub actor: ActorId,
     pub object: ObjectId,
     pub action: Action,
-    /// The snapshots that a write must preserve.
+    /// The snapshot context of a write.
     pub context: SnapContext,
     pub invoked: Time,
-    /// It looks at a snapshot that was removed meanwhile, so that its answer says nothing.
+    /// The request reads a snapshot that was removed meanwhile, so that its response is not checked.
     pub is_blurred: bool,
-    /// `None`: the client died before it was told, or never was.
+    /// `None`: the client died before the response, or there never was one.
     pub completed: Option<Completed>,
 }
 
@@ -26,7 +26,7 @@ pub struct Entry {
 pub struct Completed {
     pub at: Time,
     pub outcome: Outcome,
-    /// Where the write stands in its placement group's log.
+    /// The version of the write in its placement group's log.
     pub version: EVersion,
 }
 
@@ -36,14 +36,14 @@ impl Entry {
     }
 }
 
-/// Of data that clients have seen; more takes long to judge, and much memory.
+/// Bytes of data read by clients; more takes long to check, and much memory.
 const SEEN_BYTES_MAX: usize = 512 << 20;
 
 /// In the order of invocation.
 #[derive(Debug, Default)]
 pub struct History {
     entries: Vec<Entry>,
-    /// How much data clients have seen.
+    /// Bytes of data that clients have read.
     seen_bytes: usize,
 }
 
@@ -70,12 +70,12 @@ impl History {
         entry.completed = Some(Completed { at, outcome, version });
     }
 
-    /// Whether there is enough to be judged.
+    /// True once the history is large enough for the checkers.
     pub fn is_full(&self) -> bool {
         self.seen_bytes >= SEEN_BYTES_MAX
     }
 
-    /// What still waits for an answer.
+    /// Requests without a response.
     pub fn waiting_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
         self.entries.iter_mut().filter(|entry| entry.completed.is_none())
     }

@@ -1,14 +1,16 @@
-//! The deterministic simulator: a whole cluster, its clients, its network and its disks under one
-//! seed, in one thread and in virtual time.
+//! Deterministic simulator: a whole cluster with its clients, network and disks, in one thread and in
+//! virtual time.
 //!
-//! The engines are the very ones that `rt` drives over sockets and files. A seed decides the size of
-//! the cluster, the load and the faults ([`scenario`]), every delay, and what a crash leaves on a
-//! disk. The same seed always does the same, so whatever goes wrong once can be watched again.
+//! The engines are those that `rt` drives over sockets and files. A seed decides the size of the cluster,
+//! the load and the faults ([`scenario`]), every delay, and the state that a crash leaves on a disk. A run
+//! is a function of its seed, so every failure can be replayed.
 //!
 //! * [`world`]: time, processes and faults. [`network`]: links, with or without `msgr` sessions.
-//! * [`process`]: a daemon and its disk. [`stores`]: which kind of store that is. [`cluster`]: what a scenario builds.
-//! * [`workload`], [`snapshots`], [`model`], [`history`], [`watching`]: what clients ask, what objects are, what was answered.
-//! * [`check`]: one checker per file. [`run`]: one seed from beginning to end.
+//! * [`process`]: a daemon and its disk. [`stores`]: the kind of its store. [`cluster`]: construction of a
+//!   scenario's cluster.
+//! * [`workload`], [`snapshots`], [`model`], [`history`], [`watching`]: requests of clients, the model of
+//!   objects, and recorded responses.
+//! * [`check`]: one checker per file. [`run`]: the phases of a run.
 //!
 //! See `docs/internals/simulator.md`.
 

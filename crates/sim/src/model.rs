@@ -1,8 +1,7 @@
-//! What an object is to its users: actions, what they give, and a sequential object that says what
-//! each must give.
+//! Actions of clients, their results, and the sequential object that defines the expected results.
 //!
-//! Semantics are Ceph's: reading an absent object is ENOENT, most writes create, a guard that does
-//! not hold is ECANCELED and changes nothing.
+//! Semantics are Ceph's: reading an absent object is ENOENT, most writes create, a guard that does not hold
+//! is ECANCELED and changes nothing.
 
 use crate::cluster::POOL_ID;
 use bytes::Bytes;
@@ -15,15 +14,15 @@ use wire::op::{OpCode, compare};
 use wire::osd_op::CopyFromArguments;
 use wire::{ObjectLocator, OpResult, OsdOp, SnapContext};
 
-/// An incarnation of a client: who holds a lock.
+/// An incarnation of a client, which may hold a lock.
 pub type ActorId = u32;
 
-/// The one lock that objects have here.
+/// The only lock that objects have here.
 const LOCK_NAME: &[u8] = b"l";
 const LOCK_ATTR_PREFIX: &[u8] = b"lock.";
 const LOCK_EXCLUSIVE: u8 = 1;
 const LOCK_COOKIE: &[u8] = b"";
-/// The attribute that guards.
+/// The attribute that guards an update.
 const GUARD: &[u8] = b"guard";
 const PAIRS_MAX: u64 = 1000;
 
@@ -45,13 +44,13 @@ pub enum Action {
     },
     Create,
     Remove,
-    /// Sets the guard and replaces the data, if the guard is as expected.
+    /// Sets the guard and replaces the data, if the guard has the expected value.
     Swap {
         expected: Bytes,
         new: Bytes,
         data: Bytes,
     },
-    /// Sets the guard, and a pair of the omap, and appends: three parts in one request.
+    /// Sets the guard, sets an omap pair, and appends, in one request.
     Mix {
         guard: Bytes,
         key: Bytes,
@@ -67,21 +66,21 @@ pub enum Action {
     Lock,
     Unlock,
     Read,
-    /// Data, guard and omap at once.
+    /// Reads data, guard and omap at once.
     Look,
-    /// What `Read` and `Look` would have given at a snapshot.
+    /// As `Read` and `Look`, at a snapshot.
     ReadAt(SnapId),
     LookAt(SnapId),
-    /// Makes the object what it was at a snapshot.
+    /// Restores the object to a snapshot.
     Rollback(SnapId),
-    /// Makes the object what another one is, which does not change.
+    /// Replaces the object by a copy of another one, which never changes.
     CopyFrom {
         source: Bytes,
         content: Arc<State>,
     },
 }
 
-/// What an action gave.
+/// Result of an action.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Observation {
     pub data: Option<Bytes>,
@@ -96,7 +95,7 @@ impl Action {
         !matches!(self, Action::Read | Action::Look | Action::ReadAt(_) | Action::LookAt(_))
     }
 
-    /// The snapshot that it reads.
+    /// The snapshot that the action reads.
     pub fn snapshot(&self) -> Option<SnapId> {
         match self {
             Action::ReadAt(snap) | Action::LookAt(snap) => Some(*snap),
@@ -104,7 +103,7 @@ impl Action {
         }
     }
 
-    /// The unique data that it puts into the object, if any.
+    /// The unique data that the action writes, if any.
     pub fn payload(&self) -> Option<&Bytes> {
         match self {
             Action::Write { data, .. }
@@ -154,32 +153,33 @@ impl Action {
         }
     }
 
-    /// Whether a full cluster takes a later request of the same client before this one. Its client holds back what
-    /// is no removal. What it sends before it knows, and what adds, an OSD drops, as Ceph's do; what adds nothing
-    /// goes on. What was refused for want of room is judged anew if the answer is lost and the request sent again,
-    /// and by then there may have been room for a later one.
+    /// True if a full cluster may execute a later request of the same client before this one. The client
+    /// holds back requests that are not removals. Of requests sent before the client knew, an OSD drops
+    /// those that add data, as Ceph's do; others are executed. A request refused for lack of space is
+    /// executed anew if the response is lost and the request resent, and a later one may have found space
+    /// by then.
     pub fn is_overtaken_when_full(&self, later: &Action) -> bool {
         let is_held = later.is_let_through() && !self.is_let_through();
         is_held || self.may_add()
     }
 
-    /// Whether a client sends the request although the cluster is full.
+    /// True if a client sends the request although the cluster is full.
     pub fn is_let_through(&self) -> bool {
         *self == Action::Remove
     }
 
-    /// Whether the request perhaps adds to the data or to the number of objects.
+    /// True if the request may add data or objects.
     fn may_add(&self) -> bool {
         self.is_write()
             && !matches!(self, Action::Remove | Action::OmapRemove { .. } | Action::Unlock)
     }
 
-    /// Whether the request is a write although no single operation tells.
+    /// True if the request is a write by a class call, which no single operation shows.
     pub fn calls_writing_class(&self) -> bool {
         matches!(self, Action::Lock | Action::Unlock)
     }
 
-    /// What the reply to it says.
+    /// Decodes the result from the reply.
     pub fn observe(&self, ops: &[OpResult]) -> codec::Result<Observation> {
         let mut seen = Observation::default();
         let output = |index: usize| ops.get(index).map_or(Bytes::new(), |op| op.output.clone());
@@ -251,22 +251,22 @@ fn unlock_input() -> Bytes {
     w.into_bytes()
 }
 
-/// Whether an attribute belongs to the lock class.
+/// True if an attribute belongs to the lock class.
 pub fn is_lock_attr(name: &[u8]) -> bool {
     name.starts_with(LOCK_ATTR_PREFIX)
 }
 
-/// The sequential object: what it is, and what snapshots see of it.
+/// The sequential object: its state, and the states that snapshots preserve.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub struct Object {
     pub state: State,
-    /// The newest snapshot that a write knew of.
+    /// The newest snapshot in the context of any write so far.
     newest: SnapId,
     /// Oldest first.
     clones: Vec<Preserved>,
 }
 
-/// What an object was before the first write that knew of some snapshots.
+/// State of an object before the first write whose context had some snapshots.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Preserved {
     newest: SnapId,
@@ -275,7 +275,7 @@ struct Preserved {
 }
 
 impl Object {
-    /// What `action` must give, and its effect.
+    /// Applies `action`, and returns its expected result.
     pub fn apply(&mut self, actor: ActorId, action: &Action, context: &SnapContext) -> Outcome {
         match action {
             Action::ReadAt(snap) => return self.at(*snap).apply(actor, &Action::Read),
@@ -295,7 +295,7 @@ impl Object {
         Ok(Observation::default())
     }
 
-    /// What it was at a snapshot; nothing, if nobody who wrote since knew of it.
+    /// The state at a snapshot; absent if no write since knew of the snapshot.
     fn at(&self, snap: SnapId) -> State {
         if snap > self.newest {
             return self.state.clone();
@@ -318,7 +318,7 @@ impl Object {
     }
 }
 
-/// What an object is to those who do not look back.
+/// State of an object at its head.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub struct State {
     pub exists: bool,
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_is_full_removals_overtake_what_is_held_back() {
+    fn in_a_full_cluster_removals_overtake_writes_that_are_held_back() {
         let remove_pair = Action::OmapRemove { key: "key.1".into() };
         assert!(remove_pair.is_overtaken_when_full(&Action::Remove));
         assert!(Action::Create.is_overtaken_when_full(&remove_pair));
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn snapshots_show_what_was_there_when_they_were_new() {
+    fn snapshots_show_the_state_at_their_creation() {
         let write =
             |data: &'static str| Action::WriteFull { data: Bytes::from_static(data.as_bytes()) };
         let context = |snaps: &[u64]| {

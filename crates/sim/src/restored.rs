@@ -1,8 +1,9 @@
-//! The end of a seed whose control store is restored from a backup: what may happen then, and what may not.
+//! End of a seed whose control store is restored from a backup.
 //!
-//! All monitors stop, the store becomes what it was at an earlier time, and they start again. Clients come and go and
-//! ask on. From then on OSDs and clients may get stuck, for no map can be made any more; but no id of a client and no
-//! epoch of a map comes twice ([`crate::check::issued`]), and what clients saw stays true.
+//! All monitors stop, the store goes back to an earlier state, and the monitors restart. Clients come and
+//! go and continue with requests. OSDs and clients may be stuck from then on, because no map can be made
+//! any more; but no client id and no epoch of a map is issued twice ([`crate::check::issued`]), and the
+//! history of clients stays consistent.
 
 use crate::control_trials::Restore;
 use crate::faults::Fault;
@@ -11,16 +12,16 @@ use crate::network::NodeId;
 use crate::world::{Event, World};
 use engine::Duration;
 
-/// For what was asked of monitors to be done, or what has changed to be known.
+/// Time for requests to monitors to complete, and for changes to propagate.
 const SETTLED: Duration = Duration::from_secs(8);
 /// Longer than an OSD may be silent before it is marked down.
 const AFTERWARDS: Duration = Duration::from_secs(40);
-/// How long a look at one object may take; it may never end.
+/// Time for the read of one object, which may never complete.
 const LOOK: Duration = Duration::from_secs(10);
 const LOOKS: Duration = Duration::from_secs(60);
 const MONITORS_AWAY_MS_MAX: u64 = 5_000;
 
-/// Plans the backup, when the load begins.
+/// Schedules the backup when the load begins.
 pub fn plan(world: &mut World) {
     let Some(Restore { made_at: Some(percent), .. }) = world.scenario.control.restore else {
         return;
@@ -29,7 +30,7 @@ pub fn plan(world: &mut World) {
     world.agenda.after(Duration::from_millis(at), Event::Fault(Fault::BackUpControl));
 }
 
-/// All is well, and then the store goes back.
+/// Restores the store of a healthy cluster.
 pub fn play(world: &mut World, restore: Restore) {
     if !world.control().borrow().has_backup() {
         world.fault(Fault::BackUpControl);
@@ -40,7 +41,7 @@ pub fn play(world: &mut World, restore: Restore) {
     look_at_everything(world);
 }
 
-/// What the backup does not know: maps, and ids that monitors reserved since.
+/// Makes history that the backup lacks: maps, and ids that monitors reserved since.
 fn make_history(world: &mut World, restore: Restore) {
     for _ in 0..restore.maps {
         world.fault(Fault::CreatePool);
@@ -52,7 +53,7 @@ fn make_history(world: &mut World, restore: Restore) {
     world.run_until(SETTLED, |_| false);
     renew_clients(world);
     world.run_until(SETTLED, |_| false);
-    // Clocks of monitors may differ by so much from one start to the next.
+    // Clocks of monitors may differ by this much from one start to the next.
     world.run_until(Duration::from_millis(world.scenario.skew_ms_max), |_| false);
 }
 
@@ -72,7 +73,7 @@ fn go_back(world: &mut World, restore: Restore) {
     world.fault(Fault::Start(monitors));
 }
 
-/// Clients ask on, an administrator wants changes, and an OSD comes back late.
+/// Clients continue with requests, an administrator changes the map, and an OSD comes back late.
 fn go_on(world: &mut World) {
     world.scenario.faults.weights.clear();
     world.set_busy(true);
@@ -86,7 +87,7 @@ fn go_on(world: &mut World) {
     world.run_until(AFTERWARDS, |_| false);
 }
 
-/// Some clients end, and others begin, that get ids of their own.
+/// Some clients end, and new ones get ids of their own.
 fn renew_clients(world: &mut World) {
     let clients: Vec<NodeId> = world.cast.clients.clone();
     let clients: Vec<NodeId> =
@@ -95,7 +96,7 @@ fn renew_clients(world: &mut World) {
     world.fault(Fault::Start(clients));
 }
 
-/// As far as there is an answer.
+/// Reads all objects, as far as there are responses.
 fn look_at_everything(world: &mut World) {
     let client = world.cast.clients[0];
     for object in 0..world.workload.targets.len() {

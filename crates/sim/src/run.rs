@@ -1,4 +1,4 @@
-//! One seed from beginning to end: build, load, faults, healing, and the judgement.
+//! One run of a seed: construction, load, faults, healing, and checks.
 
 use crate::check::{
     image, linearizable, log, media, once, order, quiet, replicas, snapshots, stores, watches,
@@ -24,57 +24,57 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use store::Collection;
 use types::{Errno, OsdId, PgId, UTime};
 
-/// How often a command is given again that may not have been done.
+/// Attempts for a command that may not have been executed.
 const COMMAND_ATTEMPTS: usize = 5;
 /// Groups of the pool that has a quota.
 const QUOTA_GROUPS: u32 = 16;
-/// How long a new cluster may take until its pool is made.
+/// Time for a new cluster to create its pool.
 const BOOT_LIMIT: Duration = Duration::from_secs(120);
 /// One in so many seeds is scrubbed in the end.
 const SCRUBBED_SEEDS: u64 = 3;
-/// How long a healed cluster may take until every request is answered.
+/// Time for a healed cluster to answer every request.
 const LIVENESS_LIMIT: Duration = Duration::from_secs(400);
-/// The same for one that has nothing else to do than to answer.
+/// The same without any other work.
 const REPLY_LIMIT: Duration = Duration::from_secs(120);
-/// How often all groups are looked at.
+/// Interval of checks that examine all groups.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
-/// OSDs tell how full they are more often than this.
+/// Longer than the interval at which OSDs report their usage.
 const ROOM_NOTICED_WITHIN: Duration = Duration::from_secs(20);
-/// What finds no room is tried again more often than this.
+/// Longer than the interval at which work that found no space is retried.
 const ROOM_TRIED_WITHIN: Duration = Duration::from_secs(20);
-/// So many kinds of faults in one seed are worth being counted.
+/// Number of kinds of faults in one seed from which the tally counts it as mixed.
 const MANY_KINDS: usize = 6;
-/// For what was acknowledged to become what all copies hold.
+/// Time for acknowledged data to reach all copies.
 const QUIET: Duration = Duration::from_secs(15);
-/// For the slowest of disks to be done.
+/// Time for the slowest disk to finish.
 const DISKS_LIMIT: Duration = Duration::from_secs(120);
 
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Print every line of the log.
+    /// Prints every line of the trace.
     pub trace: bool,
 }
 
-/// What became of a seed.
+/// Result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     pub seed: u64,
-    /// The same for the same seed.
+    /// Hash of the trace: equal for equal seeds.
     pub hash: u64,
     pub events: u64,
     pub requests: usize,
     pub answered: usize,
-    /// Objects whose history was too entangled to judge.
+    /// Objects whose history the checker could not decide.
     pub undecided: usize,
     /// Reads that failed because a device had lost the data.
     pub damaged: usize,
-    /// Some group stands still for want of room or of an object, so that nothing can be said of its copies.
+    /// A group is blocked for lack of space or of an object, so that its copies cannot be checked.
     pub is_stuck: bool,
-    /// How often each kind of fault happened, and what else makes the seed special.
+    /// Number of faults by kind, and special traits of the seed.
     pub met: BTreeMap<String, u64>,
 }
 
-/// A seed that shows something wrong.
+/// A seed that violates a check.
 #[derive(Debug, Clone)]
 pub struct Failure {
     pub seed: u64,
@@ -124,10 +124,10 @@ fn play(world: &mut World) -> Result<Report, String> {
         make_room(world)?;
     }
     match become_clean(world) {
-        Err(_) if is_stuck_for_room(world) => return judge_stuck(world),
+        Err(_) if is_stuck_for_room(world) => return check_stuck(world),
         Err(_) if is_stuck_for_rot(world)? => {
             look_at_the_undamaged(world)?;
-            return judge_stuck(world);
+            return check_stuck(world);
         }
         Err(_) if is_filled_again(world) => {
             remove_half(world, 1)?;
@@ -137,7 +137,7 @@ fn play(world: &mut World) -> Result<Report, String> {
     }
     if let Some(restore) = world.scenario.control.restore {
         restored::play(world, restore);
-        return judge_clients(world);
+        return check_clients(world);
     }
     if let Some(stall) = world.scenario.stall {
         stall::play(world, stall)?;
@@ -155,7 +155,7 @@ fn play(world: &mut World) -> Result<Report, String> {
     if let Some(osd) = world.scenario.rotten {
         rot(world, osd)?;
     } else if is_scrubbed(&world.scenario) {
-        // What rots may be the only other copy.
+        // The corrupted copy may be the only other one.
         if world.scenario.rotting.is_none() && world.omit()? {
             fall_silent(world);
         }
@@ -164,19 +164,19 @@ fn play(world: &mut World) -> Result<Report, String> {
     }
     world.run_until(watches::LOSS_NOTICED, |_| false);
     watches::check_open(&world.watching, world.agenda.now())?;
-    let undecided = judge_history(world)?;
-    let damaged = judge_stores(world)?;
+    let undecided = check_history(world)?;
+    let damaged = check_stores(world)?;
     Ok(Report { undecided, damaged, ..report(world) })
 }
 
-/// Nothing can be said of copies: maps that are needed cannot be made.
-fn judge_clients(world: &World) -> Result<Report, String> {
-    let undecided = judge_history(world)?;
+/// Checks the history only: copies cannot be checked, because needed maps cannot be made.
+fn check_clients(world: &World) -> Result<Report, String> {
+    let undecided = check_history(world)?;
     Ok(Report { undecided, ..report(world) })
 }
 
-fn judge_stuck(world: &World) -> Result<Report, String> {
-    let undecided = judge_history(world)?;
+fn check_stuck(world: &World) -> Result<Report, String> {
+    let undecided = check_history(world)?;
     Ok(Report { undecided, is_stuck: true, ..report(world) })
 }
 
@@ -185,7 +185,7 @@ fn is_scrubbed(scenario: &Scenario) -> bool {
     is_damaged || scenario.seed.is_multiple_of(SCRUBBED_SEEDS) && !scenario.is_tight
 }
 
-/// Of snapshots whose removal was confirmed nothing is left.
+/// Waits until all confirmed removals of snapshots are complete.
 fn purge(world: &mut World) -> Result<(), String> {
     match world.run_until(LIVENESS_LIMIT, |world| snapshots::are_purged(world)) {
         true => Ok(()),
@@ -206,8 +206,9 @@ fn become_clean(world: &mut World) -> Result<(), String> {
     }
 }
 
-/// A group whose copies do not fit their devices while they are being made equal may stand still; so
-/// may one that finds no room to be divided, and one whose only member refused a write and took a later one.
+/// Groups that may be blocked for lack of space: those whose copies do not fit their devices during
+/// recovery, those without space to be split, and those whose only member refused a write and accepted a
+/// later one.
 fn without_room(world: &World) -> impl Iterator<Item = PgId> {
     let groups = world.osds().flat_map(|osd| osd.hosted.daemon.iter().flat_map(Osd::groups));
     let stalled = |pg: &&Pg| {
@@ -218,7 +219,7 @@ fn without_room(world: &World) -> impl Iterator<Item = PgId> {
     groups.filter(stalled).map(Pg::id)
 }
 
-/// Whether each group that is not clean lacks room now and then: what is being tried again just now lacks it a
+/// True if each group that is not clean lacks space now or at a later look: a retry in progress lacks it a
 /// moment later.
 fn is_stuck_for_room(world: &mut World) -> bool {
     let mut found = BTreeSet::new();
@@ -229,12 +230,13 @@ fn is_stuck_for_room(world: &mut World) -> bool {
         })
 }
 
-/// Whether each group that is not clean misses objects, and the OSD whose data rots has damaged ones of it. What
-/// changes no data is written to a damaged object, too; what changes some is refused there, and may be written to
-/// the other copies alone. If those who have it die before all do, nobody has the object in the version that the
-/// others go on with, and nobody knows that the write was not acknowledged.
+/// True if each group that is not clean misses objects, and the OSD with rotten data has damaged copies of
+/// objects of it. Requests that change no data are executed on a damaged object, too; those that change
+/// data are refused there, and may be written to the other copies only. If those copies die before all have
+/// the write, no copy has the version that the group continues with, and no OSD knows that the write was
+/// not acknowledged.
 fn is_stuck_for_rot(world: &World) -> Result<bool, String> {
-    let Some(found) = what_rots(world)? else { return Ok(false) };
+    let Some(found) = rotten_contents(world)? else { return Ok(false) };
     let is_damaged =
         |pg| found.store.objects(Collection(pg)).any(|(object, _)| found.damaged.contains(object));
     let misses = |pg| {
@@ -246,17 +248,18 @@ fn is_stuck_for_rot(world: &World) -> Result<bool, String> {
     Ok(!unclean.is_empty() && unclean.into_iter().all(|pg| misses(pg) && is_damaged(pg)))
 }
 
-/// What the OSD has whose data rots.
-fn what_rots(world: &World) -> Result<Option<Contents>, String> {
+/// Content of the OSD whose data rots.
+fn rotten_contents(world: &World) -> Result<Option<Contents>, String> {
     let Some(node) = world.cast.rotting else { return Ok(None) };
     let of_node = |osd: &&OsdProcess| Some(osd.config.id) == world.scenario.rotting;
     let osd = world.osds().find(of_node).expect("the cast knows it");
     osd.hosted.disk.durable(world.clock(node)).map(Some)
 }
 
-/// A group that misses objects serves all others: only what is damaged may stay without an answer.
+/// A group that misses objects serves all others: only requests to damaged objects may stay without a
+/// response.
 fn look_at_the_undamaged(world: &mut World) -> Result<(), String> {
-    let damaged = what_rots(world)?.unwrap_or_default().damaged;
+    let damaged = rotten_contents(world)?.unwrap_or_default().damaged;
     let is_damaged = |name: &str| damaged.iter().any(|object| object.name == name.as_bytes());
     let targets = &world.workload.targets;
     let damaged: Vec<bool> = targets.iter().map(|target| is_damaged(&target.name)).collect();
@@ -272,16 +275,16 @@ fn look_at_the_undamaged(world: &mut World) -> Result<(), String> {
     }
 }
 
-/// One OSD's device loses data, of what is certain to be there, and everything is read once more.
+/// The device of one OSD loses data that is certainly stored, and everything is read once more.
 fn rot(world: &mut World, osd: OsdId) -> Result<(), String> {
     let node = world.cast.osds[osd.0 as usize];
-    // What it has in memory hides damage.
+    // The OSD's memory would hide damage.
     world.fault(Fault::Crash(vec![node]));
     world.fault(Fault::Rot(node));
     world.fault(Fault::Start(vec![node]));
     fall_silent(world);
     become_clean(world)?;
-    // Either who reads or a scrub comes first.
+    // Half of the seeds read before they scrub.
     let looks_first = world.scenario.seed.is_multiple_of(2);
     if looks_first {
         look_at_everything(world)?;
@@ -294,7 +297,7 @@ fn rot(world: &mut World, osd: OsdId) -> Result<(), String> {
     Ok(())
 }
 
-/// A disk dies for good when all is well, and its OSD gets an empty one.
+/// A disk of a healthy cluster dies for good, and its OSD gets an empty one.
 fn replace(world: &mut World, osd: OsdId) -> Result<(), String> {
     let node = world.cast.osds[osd.0 as usize];
     world.fault(Fault::DiskDies(node));
@@ -311,7 +314,7 @@ fn replace(world: &mut World, osd: OsdId) -> Result<(), String> {
     Err(format!("osd.{osd} is not up, and cannot be done without:\n{}", world.groups()))
 }
 
-/// An OSD whose old disk is gone becomes known with its new one.
+/// Announces the new disk of an OSD whose old disk is gone.
 fn finish_replacement(world: &mut World) -> Result<(), String> {
     let Some(replacement) = world.replacement.clone() else { return Ok(()) };
     await_commands(world)?;
@@ -323,7 +326,7 @@ fn finish_replacement(world: &mut World) -> Result<(), String> {
     Ok(())
 }
 
-/// What was asked for before must not be done afterwards, nor its answer pass for another one.
+/// Waits for earlier commands: they must not be executed later, nor their responses be mistaken for others.
 fn await_commands(world: &mut World) -> Result<(), String> {
     match world.run_until(BOOT_LIMIT, |world| !world.has_commands()) {
         true => Ok(()),
@@ -331,7 +334,7 @@ fn await_commands(world: &mut World) -> Result<(), String> {
     }
 }
 
-/// Every OSD counts as much as any other again.
+/// Gives every OSD its normal weight again.
 fn restore(world: &mut World) -> Result<(), String> {
     let removed = world.removed();
     let all = world.cast.osds.len() - usize::from(removed.is_some());
@@ -350,7 +353,7 @@ fn restore(world: &mut World) -> Result<(), String> {
     Ok(())
 }
 
-/// An OSD is taken out of the cluster for good, the others take over what it has.
+/// Removes an OSD from the cluster; the others take over its data.
 fn leave(world: &mut World, osd: OsdId) -> Result<(), String> {
     command(world, &out_command(osd))?;
     become_clean(world).map_err(|why| format!("osd.{osd} is out: {why}"))?;
@@ -359,21 +362,21 @@ fn leave(world: &mut World, osd: OsdId) -> Result<(), String> {
     become_clean(world).map_err(|why| format!("osd.{osd} has left: {why}"))
 }
 
-/// One that was stopped while faults happened is forgotten, if it is not yet.
+/// Purges an OSD that was stopped while faults happened, if it is not purged yet.
 fn finish_removal(world: &mut World) -> Result<(), String> {
     let Some(osd) = world.removed() else { return Ok(()) };
     await_commands(world)?;
     purge_osd(world, osd)
 }
 
-/// An OSD that was stopped for good.
+/// Purges an OSD that was stopped for good.
 fn purge_osd(world: &mut World, osd: OsdId) -> Result<(), String> {
     await_down(world, osd)?;
     command(world, &purge_command(osd))
 }
 
 fn await_down(world: &mut World, osd: OsdId) -> Result<(), String> {
-    // What it said before is heard first: it may just have come up.
+    // Earlier messages of the OSD are handled first: it may just have booted.
     world.run_until(QUIET, |_| false);
     let is_down = |world: &mut World| map(world).is_some_and(|map| !map.is_up(osd));
     match world.run_until(BOOT_LIMIT, is_down) {
@@ -382,14 +385,14 @@ fn await_down(world: &mut World, osd: OsdId) -> Result<(), String> {
     }
 }
 
-/// The newest that a running monitor has: one may have answered before another has heard.
+/// The newest map of a running monitor: one may have answered before another learned of the change.
 fn map(world: &World) -> Option<&OsdMap> {
     world.newest_map()
 }
 
-/// All groups are scrubbed thoroughly. What has another copy is repaired, and then nothing is wrong.
+/// Deep-scrubs all groups. Damage with another copy is repaired, and no error may remain.
 fn scrub(world: &mut World) -> Result<(), String> {
-    // The answer to an earlier order like this is not the answer to this one.
+    // The response to an earlier command like this must not be mistaken for that to this one.
     await_commands(world)?;
     let before: BTreeMap<PgId, UTime> = primaries(world).map(last_deep).collect();
     command(world, r#"{"prefix":"osd deep-scrub","who":"all"}"#)?;
@@ -408,7 +411,7 @@ fn scrub(world: &mut World) -> Result<(), String> {
     }
 }
 
-/// Whether all groups have other stamps than before. Clocks differ, and cannot be compared.
+/// True if the scrub stamps of all groups have changed. Clocks differ, so stamps cannot be ordered.
 fn are_scrubbed(world: &World, before: &BTreeMap<PgId, UTime>) -> bool {
     primaries(world).all(|(pg, stamps, is_busy)| {
         !is_busy && before.get(&pg).is_none_or(|before| last_deep((pg, stamps, false)).1 != *before)
@@ -437,7 +440,7 @@ fn boot(world: &mut World) -> Result<(), String> {
     command(world, &set_pool_command(cluster::POOL, "min_size", &min_size.to_string()))
 }
 
-/// Makes what does not change afterwards.
+/// Writes the objects that do not change afterwards.
 fn prepare(world: &mut World) -> Result<(), String> {
     let (size, has_quota) = (world.scenario.size, world.scenario.trials.has_quota);
     if has_quota {
@@ -461,7 +464,7 @@ fn prepare(world: &mut World) -> Result<(), String> {
     if world.scenario.trials.scales { scaling::prepare(world) } else { Ok(()) }
 }
 
-/// A pool has more objects than it may.
+/// Waits until a pool exceeds its quota.
 fn await_quota(world: &mut World) -> Result<(), String> {
     let (pool, most) = (cluster::QUOTA_POOL, cluster::QUOTA_OBJECTS - 1);
     let set = format!(
@@ -481,8 +484,8 @@ fn await_quota(world: &mut World) -> Result<(), String> {
     }
 }
 
-/// A person's command. An OSD that it is about may be out of reach: then a person asks again. For the control
-/// store the monitor waits by itself.
+/// Runs a command of an administrator, with retries, since the OSD that it concerns may be out of reach.
+/// The monitor itself waits for the control store.
 pub fn command(world: &mut World, command: &str) -> Result<(), String> {
     let mut outcome = None;
     for _ in 0..COMMAND_ATTEMPTS {
@@ -497,7 +500,7 @@ pub fn command(world: &mut World, command: &str) -> Result<(), String> {
     Err(format!("{command}: {outcome:?}"))
 }
 
-/// What a person is told who asks the monitors for something.
+/// Runs a command at the monitors and returns its output.
 pub fn command_output(world: &mut World, asked: &str) -> Result<String, String> {
     command(world, asked)?;
     Ok(String::from_utf8_lossy(&world.output).into_owned())
@@ -507,7 +510,7 @@ fn answer(world: &mut World, command: &str) -> Option<Result<i32, Errno>> {
     let client = world.cast.clients[0];
     world.commands_done.clear();
     world.command(client, command);
-    // Answers to what was asked before may come late.
+    // Responses to earlier commands may come late.
     let is_answer = |(of, _): &&(String, _)| of == command;
     world.run_until(BOOT_LIMIT, |world| world.commands_done.iter().any(|done| is_answer(&done)));
     world.commands_done.iter().find(is_answer).map(|(_, outcome)| *outcome)
@@ -524,7 +527,7 @@ fn unanswered(world: &World) -> String {
     format!("{count} requests are never answered, among them:\n{waiting}\n{others}\n{groups}")
 }
 
-/// What takes a look at all groups is not asked after each event, but when some time has passed.
+/// Evaluates a condition over all groups at intervals, not after each event.
 fn now_and_then(is_done: impl Fn(&World) -> bool) -> impl FnMut(&mut World) -> bool {
     let mut next = Time::ZERO;
     move |world| {
@@ -537,8 +540,8 @@ fn now_and_then(is_done: impl Fn(&World) -> bool) -> impl FnMut(&mut World) -> b
     }
 }
 
-/// Recovery needs room: whoever sees a full cluster removes something. What is left may fill a device all the
-/// same, one that never had what was removed; then the rest goes, too.
+/// Recovery needs space: clients remove objects from a full cluster. The remaining data may still fill a
+/// device that never had the removed objects; then the rest is removed, too.
 fn make_room(world: &mut World) -> Result<(), String> {
     remove_half(world, 0)?;
     match world.run_until(ROOM_NOTICED_WITHIN, |world| !is_full(world)) {
@@ -547,8 +550,8 @@ fn make_room(world: &mut World) -> Result<(), String> {
     }
 }
 
-/// Whether writes that had waited took the room that was made before others heard of it, and these are all that is
-/// left to be done: they wait for as long as the pool is full.
+/// True if waiting writes filled the space again before other clients learned of it, and only these writes
+/// remain: they wait as long as the pool is full.
 fn is_filled_again(world: &World) -> bool {
     let is_held = |action: &Action| action.is_write() && !action.is_let_through();
     world.scenario.is_tight
@@ -559,7 +562,7 @@ fn is_filled_again(world: &World) -> bool {
         && world.unanswered().all(|entry| is_held(&entry.action))
 }
 
-/// Whether clients hold writes back.
+/// True if clients hold writes back.
 fn is_full(world: &World) -> bool {
     map(world)
         .is_some_and(|map| map.pools.values().any(|pool| pool.flags.contains(PoolFlags::FULL)))
@@ -575,7 +578,7 @@ fn remove_half(world: &mut World, first: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// Every object is read once all is over, so that what was acknowledged must show.
+/// Reads every object in the end, so that acknowledged data must be visible.
 fn look_at_everything(world: &mut World) -> Result<(), String> {
     let client = world.cast.clients[0];
     for object in 0..world.workload.targets.len() {
@@ -611,14 +614,14 @@ fn ask_to_look(
     }
 }
 
-/// What was acknowledged becomes what all copies hold, and disks finish what they do besides.
+/// Waits until all copies have the acknowledged data, and disks have no background work.
 fn fall_silent(world: &mut World) {
     world.run_until(QUIET, |_| false);
     world.run_until(DISKS_LIMIT, |world| quiet::check(world).is_ok());
 }
 
-/// Whether clients saw what they may see; how many objects could not be decided.
-fn judge_history(world: &World) -> Result<usize, String> {
+/// Checks the history of clients; returns the number of undecided objects.
+fn check_history(world: &World) -> Result<usize, String> {
     image::check(world)?;
     once::check_seen(&world.history)?;
     watches::check(&world.watching)?;
@@ -646,8 +649,8 @@ fn judge_history(world: &World) -> Result<usize, String> {
     Ok(undecided)
 }
 
-/// Whether OSDs hold what they must; how many reads met damage.
-fn judge_stores(world: &World) -> Result<usize, String> {
+/// Checks the content of OSDs; returns the number of reads that met damage.
+fn check_stores(world: &World) -> Result<usize, String> {
     quiet::check(world)?;
     let stores = stores::read(world)?;
     replicas::check(world, &stores)?;

@@ -1,7 +1,8 @@
-//! The autoscaler changes numbers of groups during all other faults, from reports of which some are late.
+//! Faults with the autoscaler: it changes `pg_num` during all other faults, based on reports of which some
+//! are late.
 //!
-//! Of one pool, whose expected size says how many groups it should have, the number never changes, whoever has not
-//! reported yet.
+//! The number of groups of one pool, whose expected size determines it, never changes, whichever OSDs have
+//! not reported yet.
 
 use crate::cluster::{self, SCALED_POOL};
 use crate::faults::{Cast, Fault, Plan};
@@ -14,26 +15,26 @@ use mon::statistics::Statistics;
 use stdx::Prng;
 use types::{OsdId, PoolId};
 
-/// Groups of the pool whose number stays, and the share of a hundred groups for each OSD that this is.
+/// Number of groups of that pool, and its share of a hundred groups per OSD.
 const SCALED_GROUPS: u32 = 16;
 const GROUPS_PER_OSD: u64 = 100;
 const REPORTED_WITHIN: Duration = Duration::from_secs(120);
 const MODES: [&str; 4] = ["on", "on", "warn", "off"];
 const PG_NUMS_LEAST: [u64; 4] = [1, 2, 8, 16];
 const PG_NUMS_MOST: [u64; 4] = [4, 8, 16, 32];
-/// How many times longer reports take than other messages, and what OSDs say to each other.
+/// Factor of delays of reports and of messages between OSDs.
 const REPORT_FACTOR_MAX: u64 = 500;
 const SLOW_PEER_FACTOR_MAX: u64 = 150;
 const LATE_MS_MAX: u64 = 30_000;
 const MONITORS_AWAY_MS_MAX: u64 = 3_000;
 
-/// The pool whose number of groups stays what it is.
+/// The pool with a constant number of groups.
 #[derive(Debug, Clone, Copy)]
 pub struct Steady {
     pool: PoolId,
 }
 
-/// The administrator's settings of the autoscaler.
+/// Draws settings of the autoscaler.
 pub fn draw_command(prng: &mut Prng) -> Fault {
     let (variable, value) = match prng.below(4) {
         0 => ("pg_num_min", prng.choose(&PG_NUMS_LEAST).to_string()),
@@ -43,7 +44,7 @@ pub fn draw_command(prng: &mut Prng) -> Fault {
     Fault::Command(crate::world::set_pool_command(cluster::POOL, variable, &value))
 }
 
-/// What some OSDs say comes late to monitors that know nothing else yet; or to other OSDs, which report them.
+/// Delays the messages of some OSDs to restarted monitors, or to other OSDs, which then report them.
 pub fn draw_late_reports(prng: &mut Prng, cast: &Cast) -> Plan {
     let late: Vec<NodeId> = cast.osds.iter().copied().filter(|_| prng.chance(1, 2)).collect();
     let over = Duration::from_millis(1 + prng.below(LATE_MS_MAX));
@@ -65,13 +66,13 @@ fn ways(from: &[NodeId], to: &[NodeId]) -> Vec<Way> {
     all.filter(|(from, to)| from != to).collect()
 }
 
-/// Whether OSDs are of about one size, so that it does not matter much which of them count.
+/// True if OSDs have similar sizes, so that the result hardly depends on which of them are counted.
 fn are_alike(stores: &[StoreKind]) -> bool {
     let blocks = stores.iter().filter(|store| matches!(store, StoreKind::Block(_))).count();
     blocks == 0 || blocks == stores.len()
 }
 
-/// Makes the pool, once all OSDs have said how large they are.
+/// Creates the pool, once all OSDs have reported their sizes.
 pub fn prepare(world: &mut World) -> Result<(), String> {
     if !are_alike(&world.scenario.stores) {
         return Ok(());
@@ -98,7 +99,7 @@ fn mean_size(world: &World) -> Option<u64> {
         Body::Monitor(monitor) => monitor.hosted.daemon.as_ref(),
         _ => None,
     });
-    // The one that leads is told.
+    // OSDs report to the leader.
     let size_of = |stats: &Statistics, osd| Some(stats.osd(OsdId(osd))?.usage.bytes_total);
     let sum = |stats: &Statistics| (0..osds as i32).map(|osd| size_of(stats, osd)).sum();
     let mut sums = monitors.filter_map(|monitor| sum(monitor.statistics()));
@@ -106,7 +107,7 @@ fn mean_size(world: &World) -> Option<u64> {
 }
 
 impl World {
-    /// Panics if a monitor wants another number of groups than the expected size makes.
+    /// Panics if a monitor chooses another number of groups than the expected size determines.
     pub fn check_steady(&self, node: NodeId) {
         let (Some(steady), Body::Monitor(monitor)) = (self.steady, &self.nodes[node].body) else {
             return;

@@ -1,7 +1,7 @@
-//! What a seed decides at the start: the cluster, its load, and which faults it meets.
+//! Scenario drawn from a seed: the cluster, its load, and the faults.
 //!
-//! Every seed leaves out some kinds of faults and exaggerates others, because rare combinations
-//! drown when everything happens all the time.
+//! Every seed leaves out some kinds of faults and exaggerates others, because rare combinations do not
+//! occur when everything happens all the time.
 
 use crate::control_trials::ControlTrials;
 use crate::faults::Kind;
@@ -13,56 +13,58 @@ use engine::Duration;
 use stdx::Prng;
 use types::OsdId;
 
-/// One seed of so many runs over `msgr` sessions, which is slower.
+/// One in so many seeds runs over `msgr` sessions, which is slower.
 const WIRED_ONE_IN: u64 = 4;
-/// One seed of so many has objects of many blocks.
+/// One in so many seeds has objects of many blocks.
 const FAR_ONE_IN: u64 = 4;
-/// One seed of so many has devices that are full soon.
+/// One in so many seeds has devices that fill up soon.
 const TIGHT_ONE_IN: u64 = 16;
-/// Large requests follow each other slowly.
+/// Think time in microseconds with large requests.
 const THINK_WHEN_TIGHT_US: u64 = 100_000;
-/// One seed of so many, of those in which it can, ends with damaged data.
+/// One in so many seeds that allow it ends with damaged data.
 const ROT_ONE_IN: u64 = 3;
-/// One seed of so many has an image. Nothing is drawn for it, so that all others stay what they are.
+/// One in so many seeds has an image. No random number is drawn for it, so that other seeds are not
+/// affected.
 const IMAGE_ONE_IN: u64 = 4;
 const IMAGE_REST: u64 = 2;
-/// One seed of so many has many OSDs, up to so many.
+/// One in so many seeds has up to so many OSDs.
 const LARGE_ONE_IN: u64 = 12;
 const OSDS_MAX: u64 = 50;
-/// One seed of so many, of those in which it can, ends with an OSD that leaves.
+/// One in so many seeds that allow it ends with the removal of an OSD.
 const LEAVE_ONE_IN: u64 = 4;
-/// In one seed of so many clients take and remove snapshots.
+/// One in so many seeds has snapshots.
 const SNAPSHOTS_ONE_IN: u64 = 2;
-/// One seed of so many has a single kind of fault.
+/// One in so many seeds has a single kind of fault.
 const ONE_KIND_ONE_IN: u64 = 4;
-/// One seed of so many, of those with faults, has groups that are divided.
+/// One in so many seeds with faults has splits and merges.
 const DIVIDES_ONE_IN: u64 = 2;
 const DIVIDES: u64 = 0x6469_7669_6465;
-/// One seed of so many, of those with faults, has a disk that fails, and monitors that lose their store alone.
+/// One in so many seeds with faults has a failing disk, and monitors that lose the control store alone.
 const TROUBLES_ONE_IN: u64 = 3;
 const TROUBLES: u64 = 0x7472_6f75_626c;
-/// In one seed of so many, of those with faults, groups are scrubbed meanwhile.
+/// One in so many seeds with faults has scrubs during the load.
 const SCRUBS_ONE_IN: u64 = 3;
-/// In one seed of so many, of those with faults in which it can, an OSD leaves meanwhile; in another one data rots.
+/// One in so many seeds with faults that allow it removes an OSD during the load; another one has rotting
+/// data.
 const REMOVAL_ONE_IN: u64 = 3;
 const ROTTING_ONE_IN: u64 = 2;
-/// In one seed of so many, of those with faults and spares, these join early.
+/// One in so many seeds with faults and spare OSDs starts these early.
 const JOINING_ONE_IN: u64 = 2;
 const UPKEEP: u64 = 0x7570_6b65_6570;
-/// A group remembers the requests of its last four thousand writes. Who is cut off for longer than those
-/// take, and sends a request again, is not recognised, in Ceph neither; so while clients may be
-/// cut off for long, all together must not write faster.
+/// A group remembers the request ids of its last four thousand writes. A request resent after more writes
+/// than that is executed again, as in Ceph; so while clients may be cut off for long, all together must
+/// write slowly enough.
 const THINK_WITH_PARTITIONS_US: u64 = 60_000;
 
 #[derive(Debug, Clone)]
 pub struct Scenario {
     pub seed: u64,
-    /// From the beginning.
+    /// Monitors at the start.
     pub monitors: usize,
     pub osds: usize,
     /// OSDs that join later.
     pub spares: usize,
-    /// OSDs are dealt out to so many hosts.
+    /// Number of hosts over which OSDs are spread.
     pub hosts: usize,
     pub clients: usize,
     pub size: u8,
@@ -70,39 +72,39 @@ pub struct Scenario {
     pub pg_num: u32,
     pub objects: usize,
     pub reach: Reach,
-    /// Devices are so small that there is not always room.
+    /// Devices are so small that space runs out.
     pub is_tight: bool,
-    /// Sessions of `msgr` over streams of bytes.
+    /// Sessions of `msgr` over byte streams.
     pub is_wired: bool,
     pub uses_cephx: bool,
     pub prefers_secure: bool,
-    /// How long requests are made and faults happen.
+    /// Duration of load and faults.
     pub duration: Duration,
-    /// Between requests of one client, on average.
+    /// Mean time between requests of one client, in microseconds.
     pub think_us: u64,
     pub in_flight_max: usize,
     pub delay_us: (u64, u64),
-    /// Clocks differ by up to this.
+    /// Largest difference between clocks.
     pub skew_ms_max: u64,
-    /// One for each OSD.
+    /// Store of each OSD.
     pub stores: Vec<StoreKind>,
-    /// Somebody works with an image besides.
+    /// A client uses an image.
     pub has_image: bool,
-    /// So many share it; nobody: it is one client's alone.
+    /// Number of clients that share the image; zero: one client uses it alone.
     pub image_sharers: u64,
-    /// One OSD's device takes many times longer than the others.
+    /// The OSD whose device is many times slower than the others.
     pub lame: Option<OsdId>,
-    /// Whose device loses data in the end.
+    /// The OSD whose device loses data in the end.
     pub rotten: Option<OsdId>,
-    /// And while faults happen.
+    /// The OSD whose device loses data while faults happen.
     pub rotting: Option<OsdId>,
-    /// Whose disk misreads while faults happen; all disks may die.
+    /// The OSD whose disk misreads while faults happen; all disks may die.
     pub troubled: Option<OsdId>,
-    /// Whose disk dies for good in the end, and is replaced.
+    /// The OSD whose disk dies in the end, and is replaced.
     pub replaced: Option<OsdId>,
-    /// Who is taken out of the cluster for good in the end.
+    /// The OSD that is removed in the end.
     pub leaver: Option<OsdId>,
-    /// Who is taken out of the cluster for good while faults happen.
+    /// The OSD that is removed while faults happen.
     pub removed: Option<OsdId>,
     pub has_snapshots: bool,
     pub trials: Trials,
@@ -112,24 +114,25 @@ pub struct Scenario {
     pub faults: FaultMix,
 }
 
-/// How often each kind of fault is drawn, relative to the others; most seeds leave some out.
+/// Weight of each kind of fault; most seeds leave some out.
 #[derive(Debug, Clone, Default)]
 pub struct FaultMix {
-    /// Between faults, on average; zero: none at all.
+    /// Mean time between faults; zero: no faults.
     pub interval_ms: u64,
     pub weights: Vec<(Kind, u64)>,
-    /// A crashed process is away for up to this long.
+    /// Longest time for which a crashed process is away.
     pub away_ms_max: u64,
 }
 
-/// Who leaves for good, and whose data rots, while faults happen.
+/// The OSDs that are removed, and whose data rots, while faults happen.
 #[derive(Debug, Default)]
 struct Upkeep {
     removed: Option<OsdId>,
     rotting: Option<OsdId>,
 }
 
-/// Pieces of the largest object that clients make, also where a device is lame; and the smallest piece of an image's objects.
+/// Pieces of the largest object of clients, also for a slow device; and the smallest piece of an image's
+/// objects.
 const PIECES_MAX: u64 = 100;
 const PIECES_MAX_LAME: u64 = 10;
 const IMAGE_PIECE_MIN: u64 = 4_096;
@@ -165,7 +168,7 @@ impl Scenario {
         let can_leave = osds.min(hosts) > size.into() && rotten.is_none() && !is_tight;
         let leaver =
             (can_leave && p.chance(1, LEAVE_ONE_IN)).then(|| OsdId(p.below(osds as u64) as i32));
-        // What one OSD alone has must not rot, nor be on the disk that is given away.
+        // Data that only one OSD has must not rot, nor be on a disk that is replaced.
         let is_sound = min_size > 1 && troubled.is_none() && !is_tight;
         let can_rot = match rotten {
             _ if !is_sound => Vec::new(),
@@ -179,8 +182,8 @@ impl Scenario {
         let can_go = (0..osds as i32).map(OsdId).filter(|osd| !stay.contains(osd));
         let can_go = if has_spare_place && !is_tight { can_go.collect() } else { Vec::new() };
         let Upkeep { removed, rotting } = faults.add_upkeep(seed, can_go, can_rot, spares);
-        // Whoever works with an image takes no error for an answer. A dead disk need not be a reason for one,
-        // where it has nothing alone; and nothing misreads then.
+        // The user of an image tolerates no error. A dead disk causes none where it has no data alone; such
+        // seeds have no misreads.
         let has_image = seed % IMAGE_ONE_IN == IMAGE_REST
             && !is_tight
             && rotten.or(rotting).is_none()
@@ -214,11 +217,11 @@ impl Scenario {
             rotten,
             rotting,
             troubled,
-            // Groups must serve without it.
+            // Groups must serve without the replaced disk.
             replaced: troubled.filter(|_| seed.is_multiple_of(2) && size > min_size),
             leaver,
             removed,
-            // A clone needs room that its removal gives back too late.
+            // A clone takes space that its removal frees too late.
             has_snapshots: p.chance(1, SNAPSHOTS_ONE_IN) && !is_tight,
             trials: Trials::default(),
             control: ControlTrials::default(),
@@ -239,7 +242,7 @@ impl Scenario {
         self.trials = Trials::draw(self.seed, &mut self.faults, circumstances);
         if self.trials.has_pieces {
             self.reach = self.reach.in_pieces();
-            // A lame device takes two seconds for a piece: it must be done before the seed gives up.
+            // A slow device takes two seconds per piece; the seed must not time out.
             let longest = self.reach.offset_max + self.reach.long_max;
             let pieces_max = if self.lame.is_some() { PIECES_MAX_LAME } else { PIECES_MAX };
             let least = if self.has_image { IMAGE_PIECE_MIN } else { longest / pieces_max };
@@ -250,7 +253,7 @@ impl Scenario {
                 sizes.groups.piece_omap_entries_max = sizes.groups.piece_omap_entries_max.max(5);
             }
         }
-        // In the end only what clients saw is judged, and nothing can be changed any more.
+        // A restored control store excludes later changes, and ends with checks of the history alone.
         let goes = self.leaver.or(self.removed).is_some();
         let fails_disks = self.troubled.or(self.rotting).is_some() || self.trials.fails_reads;
         let can_restore = !self.has_image && !self.is_tight && !goes && !fails_disks;
@@ -259,7 +262,7 @@ impl Scenario {
         self.stall = Stall::draw(self.seed, can_stall);
     }
 
-    /// What happens to it besides the faults that are drawn one by one.
+    /// Special traits of the seed besides its drawn faults.
     pub fn traits(&self) -> impl Iterator<Item = &'static str> {
         let all = [
             ("several monitors", self.monitors > 1),
@@ -285,17 +288,17 @@ impl Scenario {
         self.troubled.filter(|_| !self.has_image)
     }
 
-    /// Whether any device may lose data, or not tell it.
+    /// True if any device may lose data, with or without an error.
     pub fn may_lose_data(&self) -> bool {
         self.rotten.or(self.rotting).or(self.troubled).is_some() || self.trials.fails_reads
     }
 
-    /// Whether clients may be told that there is no room.
+    /// True if clients may receive ENOSPC.
     pub fn may_lack_room(&self) -> bool {
         self.is_tight || self.trials.fills
     }
 
-    /// Copies of a group lie on different ones of these.
+    /// Bucket type over which the copies of a group are spread.
     pub fn failure_domain(&self) -> &'static str {
         if self.hosts > self.size.into() { "host" } else { "osd" }
     }
@@ -316,7 +319,7 @@ fn draw_reach(p: &mut Prng, is_tight: bool) -> Reach {
     }
 }
 
-/// An OSD whose data lies apart from everything else.
+/// Draws an OSD whose data lies on a device of its own.
 fn draw_rotten(p: &mut Prng, stores: &[StoreKind]) -> Option<OsdId> {
     let can_rot = rottable(stores);
     (!can_rot.is_empty() && p.chance(1, ROT_ONE_IN)).then(|| *p.choose(&can_rot))
@@ -327,7 +330,7 @@ fn rottable(stores: &[StoreKind]) -> Vec<OsdId> {
     ids.filter(|(_, kind)| kind.can_rot()).map(|(id, _)| id).collect()
 }
 
-/// What a mix is drawn from.
+/// Kinds of faults with their weights.
 const KINDS: [(Kind, u64); 18] = [
     (Kind::CrashOsd, 10),
     (Kind::CrashMonitor, 3),
@@ -349,7 +352,7 @@ const KINDS: [(Kind, u64); 18] = [
     (Kind::AddOsd, 1),
 ];
 
-/// Sometimes there is nothing else.
+/// Sets of faults that some seeds have alone.
 const ALONE: [&[Kind]; 10] = [
     &[Kind::CrashOsd],
     &[Kind::CrashAll],
@@ -377,7 +380,7 @@ impl FaultMix {
         }
     }
 
-    /// Drawn apart, so that other seeds stay what they were.
+    /// Drawn from a generator of its own, so that other draws are not affected.
     fn with_divisions(mut self, seed: u64) -> Self {
         let mut prng = Prng::new(seed ^ DIVIDES);
         if prng.chance(1, DIVIDES_ONE_IN) && !self.weights.is_empty() {
@@ -387,7 +390,7 @@ impl FaultMix {
         self
     }
 
-    /// Drawn apart, too. The OSD whose disk fails.
+    /// Drawn from a generator of its own. Returns the OSD whose disk fails.
     fn add_troubles(&mut self, seed: u64, osds: usize) -> Option<OsdId> {
         let mut prng = Prng::new(seed ^ TROUBLES);
         if !prng.chance(1, TROUBLES_ONE_IN) || self.weights.is_empty() {
@@ -400,7 +403,8 @@ impl FaultMix {
         Some(OsdId(prng.below(osds as u64) as i32))
     }
 
-    /// Drawn apart, too. Scrubs are ordered; one who can go leaves, one who can rots, and spares join more often.
+    /// Drawn from a generator of its own. Scrubs run; an OSD that can be removed is; one whose data can rot
+    /// does; spare OSDs join more often.
     fn add_upkeep(
         &mut self,
         seed: u64,
@@ -437,7 +441,7 @@ impl FaultMix {
         upkeep
     }
 
-    /// Those who share an image die more often.
+    /// Clients that share an image die more often.
     fn with_sharers(mut self, sharers: u64) -> Self {
         if sharers > 0 && !self.weights.is_empty() {
             let total: u64 = self.weights.iter().map(|(_, weight)| weight).sum();
@@ -451,7 +455,7 @@ impl FaultMix {
         self.weights.iter().any(|(kind, _)| kind.is_slow())
     }
 
-    /// A kind, as often as its weight says.
+    /// Draws a kind by the weights.
     pub fn draw_kind(&self, p: &mut Prng) -> Option<Kind> {
         let total = self.weights.iter().map(|(_, weight)| weight).sum();
         let mut left = if total > 0 { p.below(total) } else { 0 };

@@ -1,9 +1,9 @@
-//! Snapshots that clients take and remove, and what they ask of them.
+//! Snapshots of clients: creation, removal, and requests that use them.
 //!
-//! All clients share what they know of snapshots, as the users of one image would. A snapshot is *sharp*
-//! for an object if nothing was being written to that object when it came to be known: only then no
-//! write that does not know of it can come later. Nobody looks at a snapshot that is not: whoever takes
-//! one has to see to that. Those with odd numbers may be removed; the others are gone back to.
+//! All clients share their knowledge of snapshots, as the users of one image would. A snapshot is *sharp*
+//! for an object if no write to that object was in flight when the snapshot became known: only then can no
+//! later write have a context without it. Clients read only sharp snapshots: the creator of a snapshot is
+//! responsible for that. Snapshots with odd numbers may be removed; the others are used for rollback.
 
 use crate::history::{History, ObjectId};
 use crate::model::Action;
@@ -13,16 +13,16 @@ use stdx::Prng;
 use types::SnapId;
 use wire::SnapContext;
 
-/// Of so many requests one is about a snapshot as a whole.
+/// One in so many requests creates or removes a snapshot.
 const CHANGE_ONE_IN: u64 = 30;
-/// Of so many requests to an object one looks at a snapshot, or goes back to one.
+/// One in so many requests to an object reads a snapshot, or rolls back to one.
 const LOOK_ONE_IN: u64 = 5;
 const ROLLBACK_ONE_IN: u64 = 40;
 const LIVE_MAX: usize = 6;
-/// What a client asked that has died since may still come to be.
+/// Time in which requests of a dead client may still take effect.
 const AFTERMATH: Duration = Duration::from_secs(90);
 
-/// What a client does about snapshots of the pool.
+/// An operation on snapshots of the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SnapshotAction {
     Take,
@@ -33,10 +33,10 @@ pub enum SnapshotAction {
 pub struct Snapshots {
     prng: Prng,
     is_used: bool,
-    /// Known, and not to be removed, with the objects for which each is sharp.
+    /// Known snapshots that are not to be removed, with the objects for which each is sharp.
     live: BTreeMap<SnapId, BTreeSet<ObjectId>>,
     newest: SnapId,
-    /// Whose removal was asked for; whether that was answered.
+    /// Snapshots whose removal was requested; true once confirmed.
     pub removed: BTreeMap<SnapId, bool>,
 }
 
@@ -46,7 +46,7 @@ impl Snapshots {
         Snapshots { prng, is_used, live, newest: SnapId(0), removed }
     }
 
-    /// What a write must preserve.
+    /// The snapshot context of a write.
     pub fn context(&self) -> SnapContext {
         SnapContext { seq: self.newest, snaps: self.live.keys().rev().copied().collect() }
     }
@@ -65,7 +65,7 @@ impl Snapshots {
         }
     }
 
-    /// A request for a snapshot's sake instead of `action`.
+    /// Replaces `action` by a request that uses a snapshot, now and then.
     pub fn instead(&mut self, object: ObjectId, action: Action, is_journal: bool) -> Action {
         if !self.is_used {
             return action;
@@ -84,7 +84,7 @@ impl Snapshots {
         }
     }
 
-    /// The snapshots that say what an object was.
+    /// Snapshots with known content of the object.
     pub fn sharp_for(&self, object: ObjectId) -> Vec<SnapId> {
         let sharp = self.live.iter().filter(|(_, objects)| objects.contains(&object));
         sharp.map(|(snap, _)| *snap).collect()
@@ -101,7 +101,7 @@ impl Snapshots {
         self.newest = self.newest.max(snap);
     }
 
-    /// Someone asks for the removal: from now on nobody needs it.
+    /// Marks a removal as requested; from then on no read uses the snapshot.
     pub fn removing(&mut self, snap: SnapId, history: &mut History) {
         self.live.remove(&snap);
         self.removed.insert(snap, false);

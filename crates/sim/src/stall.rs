@@ -1,5 +1,5 @@
-//! Something in a healthy cluster stands still, and requests wait for it. Its health must name what that
-//! is, before an administrator mends it.
+//! Stall of a healthy cluster: requests wait, and health must name the cause before an administrator mends
+//! it.
 
 use crate::check::health;
 use crate::cluster;
@@ -12,26 +12,26 @@ use stdx::Prng;
 use types::{OsdId, PgId};
 
 const SALT: u64 = 0x7374_616c_6c65;
-/// In one seed of so many something stands still in the end.
+/// One in so many seeds ends with a stall.
 const STALLS_ONE_IN: u64 = 3;
-/// Health is asked for so often, from so late on, and has to name what stands still until then.
+/// Interval of health queries, their first time, and the time by which health must name the cause.
 const INTERVAL: Duration = Duration::from_secs(5);
 const ASKED_FIRST: Duration = Duration::from_secs(20);
 const NAMED_WITHIN: u32 = 24;
-/// Requests come one after the other.
+/// Time between requests.
 const REQUEST_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stall {
-    /// So many members of a group are gone that it serves nobody.
+    /// So many members of a group are dead that it serves no requests.
     Dead,
-    /// They neither say nor hear anything.
+    /// The members neither send nor receive.
     Frozen,
-    /// The disk of one answers nothing.
+    /// The disk of one member completes nothing.
     Disk,
     /// The cluster is paused: no reads, no writes.
     Flag,
-    /// The pool has more than it may.
+    /// The pool exceeds its quota.
     Quota,
 }
 
@@ -59,7 +59,7 @@ pub fn play(world: &mut World, stall: Stall) -> Result<(), String> {
     end(world, stall, &nodes)
 }
 
-/// A group of the pool, and as many of its members as it cannot do without; of disks, one.
+/// Draws a group of the pool, and enough of its members to stop it; for disks, one.
 fn draw_members(world: &mut World, stall: Stall) -> (PgId, Vec<OsdId>) {
     let map = world.newest_map().expect("all is well");
     let pool = map.pool(cluster::POOL_ID).expect("it was made");
@@ -103,7 +103,7 @@ fn set_quota(world: &mut World, bytes: u64) -> Result<(), String> {
     command(world, &set)
 }
 
-/// Each object is written once, by some client.
+/// Writes each object once, by some client.
 fn ask_everything(world: &mut World) -> Result<(), String> {
     let clients = world.cast.clients.clone();
     for (object, client) in world.workload.changing().zip(clients.into_iter().cycle()) {
@@ -117,13 +117,13 @@ fn ask_everything(world: &mut World) -> Result<(), String> {
     Ok(())
 }
 
-/// Health may take some time to notice.
+/// Polls health, which may take some time to notice.
 fn await_names(world: &mut World, down: &[OsdId]) -> Result<(), String> {
     world.run_until(ASKED_FIRST, |_| false);
     let mut outcome = Ok(());
     for _ in 0..NAMED_WITHIN {
-        let told = command_output(world, r#"{"prefix":"health","detail":"detail"}"#)?;
-        outcome = health::check(world, &told, down);
+        let output = command_output(world, r#"{"prefix":"health","detail":"detail"}"#)?;
+        outcome = health::check(world, &output, down);
         if outcome.is_ok() {
             break;
         }

@@ -1,8 +1,7 @@
-//! Which store each OSD keeps its objects in, and on which devices.
+//! Kind of store and devices of each OSD.
 //!
-//! In some seeds all use the store that defines what stores do, in others all use the block store,
-//! and in others each has another one: what the copies of a group must agree on, both kinds must
-//! then agree on too.
+//! In some seeds all OSDs use the reference store, in others all use the block store, and in others they
+//! are mixed: then the copies of a group must agree across both kinds of store.
 
 use block::Options;
 use block::disk::{DiskOptions, Unwritten};
@@ -13,19 +12,19 @@ use store::crash::CrashOptions;
 use types::OsdId;
 
 const BLOCKS_PER_MIB: u64 = 256;
-/// Much more than a scenario writes.
+/// Size of the main device in MiB: much more than a scenario writes.
 const MAIN_MIB: (u64, u64) = (32, 65);
-/// A few large objects.
+/// Size in MiB in tight clusters: a few large objects.
 const MAIN_MIB_TIGHT: (u64, u64) = (8, 17);
 const FAST_MIB: (u64, u64) = (16, 33);
-/// The log that a device of its size gets by itself is several times as long. It takes the record by which a
-/// group with a full log is divided, of up to 300 KiB.
+/// Blocks of the log; the default for a device of this size is several times as large. The record of a
+/// split of a group with a full log, of up to 300 KiB, fits.
 const LOG_BLOCKS_SMALL: u64 = 512;
-/// So that the log takes a record of so many blocks: one in four is the most.
+/// Blocks of the log per block of a deferred write: a record may take at most a quarter of the log.
 const LOG_BLOCKS_PER_DEFERRED: u64 = 16;
 const MEMORY_SMALL: u64 = 1 << 20;
 const MEMORY_USUAL: u64 = 64 << 20;
-/// In one seed of so many, one device takes up to so many times longer than the others.
+/// One in so many seeds has one device that is up to so many times slower than the others.
 const LAME_ONE_IN: u64 = 8;
 const LAME_FACTOR_MAX: u64 = 60;
 const READ_DELAY_MAX: Duration = Duration::from_millis(1);
@@ -39,7 +38,7 @@ pub enum StoreKind {
 }
 
 impl StoreKind {
-    /// Whether data lies on a device of its own, but for superblocks.
+    /// True if data lies on a device of its own, without metadata other than superblocks.
     pub fn can_rot(&self) -> bool {
         matches!(self, StoreKind::Block(shape) if shape.store.fast_blocks > 0)
     }
@@ -49,22 +48,21 @@ impl StoreKind {
 pub struct BlockShape {
     pub store: Options,
     pub disk: DiskOptions,
-    /// If the store shall not choose.
+    /// `None`: the store's default.
     pub log_blocks: Option<u64>,
-    /// One in so many turns in which the daemon commits is followed by a checkpoint; zero: only
-    /// those that the store makes by itself.
+    /// A checkpoint follows one in so many turns with commits; zero: only the store's own checkpoints.
     pub checkpoint_one_in: u64,
 }
 
-/// A store for each OSD, and which of them is lame. Commits take about as long as asked. If it shall be tight,
-/// all are as small as can be.
+/// Draws a store for each OSD, and the slow one among them. `commit_us` is the usual time of a commit. In a
+/// tight cluster all devices have the smallest size.
 pub fn draw(
     p: &mut Prng,
     osds: usize,
     commit_us: (u64, u64),
     is_tight: bool,
 ) -> (Vec<StoreKind>, Option<OsdId>) {
-    // Of four.
+    // Probability of a block store, in quarters.
     let block = if is_tight { 4 } else { *p.choose(&[0, 0, 4, 4, 4, 2]) };
     let low = Duration::from_micros(commit_us.0);
     let commit = low..=Duration::from_micros(commit_us.1).max(low);

@@ -1,4 +1,4 @@
-//! The log of a run: every line counts in a hash, the last lines are kept, all are printed on demand.
+//! Trace of a run: every line enters a hash, the last lines are kept, and all are printed on demand.
 
 use engine::Time;
 use std::collections::VecDeque;
@@ -6,13 +6,13 @@ use std::fmt::{self, Arguments, Debug, Display, Formatter, Write};
 use std::hash::Hasher;
 use stdx::FastHasher;
 
-/// Lines that a failure shows.
+/// Lines shown with a failure.
 const LINES_KEPT: usize = 400;
-/// Of what is shown in brief so many bytes: the names of payloads are at their beginnings.
+/// Bytes of a value shown in brief: the names of payloads are at their beginnings.
 const BRIEF_LEN: usize = 160;
 
-/// The beginning of what a value looks like. Payloads may be long, and showing all of them takes longer
-/// than the cluster takes to store them.
+/// The beginning of a value's debug output. Payloads may be long, and formatting all of them takes longer
+/// than storing them.
 pub struct Brief<'a, T>(pub &'a T);
 
 impl<T: Debug> Display for Brief<'_, T> {
@@ -25,7 +25,7 @@ impl<T: Debug> Display for Brief<'_, T> {
     }
 }
 
-/// Passes on so many bytes, and then fails.
+/// Writer that passes on so many bytes, and then fails.
 struct Beginning<'a, 'b> {
     f: &'a mut Formatter<'b>,
     left: usize,
@@ -43,7 +43,7 @@ impl Write for Beginning<'_, '_> {
 
 #[derive(Debug)]
 pub struct Trace {
-    /// The moment that lines are counted from.
+    /// The time that lines are relative to.
     start: Time,
     lines: VecDeque<String>,
     hasher: FastHasher,
@@ -74,7 +74,7 @@ impl Trace {
         self.lines.push_back(line);
     }
 
-    /// Differs between runs that differ.
+    /// Hash of all lines so far.
     pub fn hash(&self) -> u64 {
         self.hasher.finish()
     }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_long_is_shown_in_brief() {
+    fn long_values_are_shown_in_brief() {
         assert_eq!(Brief(&"short").to_string(), "\"short\"");
         let long = Brief(&"ä".repeat(1000)).to_string();
         assert!(long.starts_with("\"ää") && long.ends_with("ä…") && long.len() <= BRIEF_LEN + 3);

@@ -1,41 +1,41 @@
-//! What a seed is put to besides: objects of many pieces, logs that backfill must stand in for, reads that fail once,
-//! requests that are sent again, pauses, copies of objects, quotas.
+//! Special conditions of a seed: small pieces, short logs that require backfill, reads that fail once,
+//! resent requests, pauses, copies of objects, quotas.
 //!
-//! Drawn apart from everything else, one by one, each with faults of its own.
+//! Each is drawn from a generator of its own, with faults of its own.
 
 use crate::faults::Kind;
 use crate::scenario::FaultMix;
 use stdx::Prng;
 
 const TRIALS: u64 = 0x7472_6961_6c73;
-/// One seed of so many has small pieces and short logs.
+/// One in so many seeds has small pieces and short logs.
 const PIECES_ONE_IN: u64 = 3;
-/// In one seed of so many, of those with faults, reads fail once; requests are sent again; the cluster pauses; groups
-/// merge while they are repaired.
+/// One in so many seeds with faults has, each independently: reads that fail once; resent requests; pauses;
+/// merges of groups under repair.
 const READS_ONE_IN: u64 = 2;
 const RESENDS_ONE_IN: u64 = 4;
 const PAUSES_ONE_IN: u64 = 5;
 const MERGES_ONE_IN: u64 = 4;
-/// In one seed of so many objects are copied.
+/// One in so many seeds copies objects.
 const COPIES_ONE_IN: u64 = 4;
-/// In one seed of so many there is a pool over its quota.
+/// One in so many seeds has a pool over its quota.
 const QUOTA_ONE_IN: u64 = 8;
-/// In one seed of so many, of those with faults, the autoscaler is at work, and reports come late.
+/// One in so many seeds with faults runs the autoscaler, with late reports.
 const SCALES_ONE_IN: u64 = 4;
-/// In one seed of so many, of those with faults in which it can, a disk is full for a while, and no other.
+/// One in so many seeds with faults that allow it has full disks for a while, one at a time or several.
 const FILLS_ONE_IN: u64 = 4;
-/// In one seed of so many an OSD tells few groups a map in one turn.
+/// One in so many seeds has OSDs that pass a map to few groups per turn.
 const FEW_GROUPS_ONE_IN: u64 = 3;
-/// Groups that are told a map in one turn.
+/// Groups per turn that receive a map.
 const GROUPS_PLACED: [usize; 3] = [1, 2, 5];
-/// In one seed of so many some clients read from any member of a group.
+/// One in so many seeds has clients that read from any member of a group.
 const BALANCES_ONE_IN: u64 = 4;
-/// How much of all faults those of one trial may be.
+/// Weight of the faults of one condition relative to all other faults.
 const SHARES: [u64; 3] = [1, 3, 8];
 const PIECE_DATA: [u64; 4] = [48, 256, 1_000, 4_096];
 const PIECE_ENTRIES: [usize; 3] = [1, 2, 5];
 const PAGE_OBJECTS: [usize; 3] = [1, 2, 5];
-/// When a log is trimmed, and to what.
+/// Lengths from which a log is trimmed, and lengths to which.
 const LOGS: [(usize, usize); 4] = [(6, 4), (20, 12), (60, 50), (1100, 1000)];
 
 #[derive(Debug, Clone, Default)]
@@ -59,13 +59,13 @@ pub struct Trials {
     pub fills: bool,
 }
 
-/// What others decided about the seed.
+/// Parts of the scenario that the conditions depend on.
 #[derive(Debug, Clone, Copy)]
 pub struct Circumstances {
-    /// Somebody takes no error for an answer.
+    /// The user of an image tolerates no error.
     pub has_image: bool,
     pub is_tight: bool,
-    /// Data may be lost: a copy that is replaced leaves no other one.
+    /// Data may be lost: a replaced copy may have been the only one.
     pub may_lose_data: bool,
     pub has_snapshots: bool,
 }
@@ -112,7 +112,7 @@ impl Trials {
             trials.sizes.groups_placed = *p.choose(&GROUPS_PLACED);
         }
         trials.scales = p.chance(1, SCALES_ONE_IN) && has_faults && !is_tight;
-        // Clients may be told that there is no room.
+        // Clients may receive ENOSPC.
         trials.fills = p.chance(1, FILLS_ONE_IN) && has_faults && !is_tight && !has_image;
         trials.fills &= !has_snapshots;
         let kinds = [
@@ -129,7 +129,7 @@ impl Trials {
         trials
     }
 
-    /// What is special about the seed.
+    /// Special traits of the seed.
     pub fn traits(&self) -> [(&'static str, bool); 8] {
         let is_placed_in_turns = self.sizes.groups_placed <= GROUPS_PLACED[GROUPS_PLACED.len() - 1];
         [

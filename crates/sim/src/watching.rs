@@ -1,4 +1,4 @@
-//! What watchers and notifiers went through.
+//! History of watches and notifications.
 
 use crate::history::ObjectId;
 use crate::model::ActorId;
@@ -6,22 +6,22 @@ use engine::{Duration, Time};
 use rados::WatchId;
 use std::collections::BTreeSet;
 
-/// A watch, from when its client was told that it is there.
+/// A watch, from the confirmation to its client on.
 #[derive(Debug, Clone)]
 pub struct Span {
     pub actor: ActorId,
     pub object: ObjectId,
     pub watch: WatchId,
     pub begun: Time,
-    /// When it was there for certain: its client asked no earlier, and was told so.
+    /// Latest time at which the watch certainly existed: the time of the newest request that was confirmed.
     pub confirmed: Time,
-    /// When its client was told that it is no more, ended it, or died.
+    /// Time at which its client learned of its end, ended it, or died.
     pub end: Option<Time>,
-    /// The notifications that it heard of.
+    /// Notifications that it received.
     pub heard: BTreeSet<usize>,
 }
 
-/// A notification; its number is its place in [`Watching::notifications`].
+/// A notification; its number is its index in [`Watching::notifications`].
 #[derive(Debug, Clone)]
 pub struct Notification {
     pub object: ObjectId,
@@ -32,9 +32,9 @@ pub struct Notification {
 #[derive(Debug, Clone)]
 pub struct Completed {
     pub at: Time,
-    /// Who answered, as they called themselves.
+    /// Acknowledgements, by the identity that each watcher gave.
     pub answers: BTreeSet<(ActorId, WatchId)>,
-    /// The numbers of watches that did not answer in time.
+    /// Ids of watches that did not acknowledge in time.
     pub missed: BTreeSet<WatchId>,
 }
 
@@ -42,7 +42,7 @@ pub struct Completed {
 pub struct Watching {
     pub spans: Vec<Span>,
     pub notifications: Vec<Notification>,
-    /// Heard by watches of which nobody knew: a client is told of its watch after the watch is there.
+    /// Notifications received before the watch was confirmed to its client.
     pub early: Vec<(ActorId, WatchId, usize)>,
 }
 
@@ -54,7 +54,7 @@ impl Watching {
         self.spans.push(Span { actor, object, watch, begun, confirmed, end: None, heard });
     }
 
-    /// `age` is how long ago a client asked for the newest thing that the OSD of its watch has confirmed.
+    /// `age` is the time since the newest request about the watch that its OSD has confirmed.
     pub fn confirm(
         &mut self,
         now: Time,
@@ -86,7 +86,7 @@ impl Watching {
         self.open(actor).for_each(|span| span.end = Some(now));
     }
 
-    /// A watch that a client has on an object.
+    /// The watch of a client on an object.
     pub fn of(&self, actor: ActorId, object: ObjectId) -> Option<WatchId> {
         let mut open = self.spans.iter().filter(|span| span.end.is_none());
         open.find(|span| span.actor == actor && span.object == object).map(|span| span.watch)

@@ -1,4 +1,4 @@
-//! What clients ask for: random requests to few objects, so that they meet.
+//! Load of clients: random requests to few objects, so that they conflict.
 
 use crate::cluster::POOL;
 use crate::history::ObjectId;
@@ -9,42 +9,42 @@ use stdx::Prng;
 use wire::SnapContext;
 
 const FILLER_MAX: u64 = 40;
-/// Longer ones are nothing that a log of any size must take.
+/// Bound for values in bytes: larger ones do not fit the smallest logs.
 const VALUE_LONG_MAX: u64 = 9_000;
 const KEYS: u64 = 5;
 const KEYS_IN_PIECES: u64 = 24;
-/// Of so many requests one is about watches.
+/// One in so many requests concerns watches.
 const WATCH_ONE_IN: u64 = 12;
-/// Of so many requests one copies another object, where objects are copied.
+/// One in so many requests copies another object, in seeds with copies.
 const COPY_ONE_IN: u64 = 8;
 const SOURCE_LEN: u64 = 2_500;
 const SOURCE_KEYS: u64 = 7;
-/// One client of so many only reads.
+/// One in so many clients only reads.
 const READER_ONE_IN: ActorId = 4;
 
-/// How much clients write, and where.
+/// Sizes and places of writes.
 #[derive(Debug, Clone, Copy)]
 pub struct Reach {
-    /// Offsets and sizes that clients ask for are below.
+    /// Upper bound of offsets and sizes in bytes.
     pub offset_max: u64,
     /// One in so many payloads is long enough for several blocks and frames.
     pub long_one_in: u64,
     pub long_max: u64,
-    /// Of the omap so many keys are written to.
+    /// Number of omap keys in use.
     pub keys: u64,
 }
 
 impl Reach {
-    /// What meets in one block.
+    /// Writes that overlap in one block.
     pub const NEAR: Reach = Reach { offset_max: 96, long_one_in: 60, long_max: 9_000, keys: KEYS };
-    /// What small devices are full of soon.
+    /// Writes that fill small devices soon.
     pub const WIDE: Reach =
         Reach { offset_max: 200_000, long_one_in: 2, long_max: 800_000, keys: KEYS };
     /// Objects of many blocks, with holes.
     pub const FAR: Reach =
         Reach { offset_max: 30_000, long_one_in: 50, long_max: 24_000, keys: KEYS };
 
-    /// The same, so that more objects are worth being cut into pieces.
+    /// The same with lengths that make objects span more pieces.
     pub fn in_pieces(self) -> Reach {
         let Reach { offset_max, long_one_in, long_max, .. } = self;
         let (offset_max, long_one_in) = (offset_max.max(3_000), long_one_in.min(15));
@@ -63,10 +63,10 @@ pub struct Target {
     pub is_source: bool,
 }
 
-/// What a client does about watches of an object.
+/// A request that concerns watches of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WatchAction {
-    /// Watches it, or does no longer.
+    /// Starts or ends a watch.
     Toggle(ObjectId),
     Notify(ObjectId),
 }
@@ -78,9 +78,9 @@ pub struct Workload {
     payloads_made: u64,
     /// The guard that a client saw last, per object.
     guards: Vec<Bytes>,
-    /// Targets that change; the others come behind them.
+    /// Number of targets that change; the others follow them.
     changing: usize,
-    /// What objects hold that are copied.
+    /// Contents of the objects that are copied.
     sources: Vec<(Bytes, Arc<State>)>,
 }
 
@@ -92,7 +92,7 @@ impl Workload {
         Workload { prng, reach, targets, payloads_made: 0, guards, changing, sources }
     }
 
-    /// What makes the objects that do not change afterwards.
+    /// Requests that create the objects that do not change afterwards.
     pub fn preparation(&mut self) -> Vec<(ObjectId, Action)> {
         let mut all = Vec::new();
         for object in self.changing..self.targets.len() {
@@ -120,8 +120,8 @@ impl Workload {
     /// The next request of a client.
     pub fn next(&mut self, actor: ActorId) -> (ObjectId, Action) {
         let object = self.prng.below(self.changing as u64) as usize;
-        // Who only reads never waits for a write that cannot be replicated, and so sees what an OSD
-        // says that others have given up.
+        // A client that only reads never waits for a write that cannot be replicated, and so observes the
+        // responses of an OSD that others have already replaced.
         if actor.is_multiple_of(READER_ONE_IN) {
             let action = if self.prng.chance(1, 2) { Action::Read } else { Action::Look };
             return (object, action);
@@ -138,12 +138,12 @@ impl Workload {
         0..self.changing
     }
 
-    /// A write that any object takes.
+    /// A write that any object accepts.
     pub fn append(&mut self) -> Action {
         Action::Append { data: self.payload(0) }
     }
 
-    /// Whether a client does something about watches now, and what.
+    /// Draws a request that concerns watches, now and then.
     pub fn next_watch(&mut self) -> Option<WatchAction> {
         if !self.prng.chance(1, WATCH_ONE_IN) {
             return None;
@@ -159,7 +159,7 @@ impl Workload {
         self.guards[object] = guard.clone();
     }
 
-    /// In milliseconds on average; the distribution has a long tail.
+    /// Think time in microseconds with mean `average`; the distribution has a long tail.
     pub fn think_us(&mut self, average: u64) -> u64 {
         let spread = self.prng.below(2 * average + 1);
         if self.prng.chance(1, 40) { spread * 10 } else { spread }
@@ -209,12 +209,12 @@ impl Workload {
         format!("key.{}", self.prng.below(self.reach.keys)).into()
     }
 
-    /// Data that nobody else writes.
+    /// Unique data.
     fn payload(&mut self, actor: ActorId) -> Bytes {
         self.unique(actor, self.reach.long_max)
     }
 
-    /// Likewise, of a length that attributes and pairs have.
+    /// Unique data of a length for attributes and omap pairs.
     fn value(&mut self, actor: ActorId) -> Bytes {
         self.unique(actor, self.reach.long_max.min(VALUE_LONG_MAX))
     }

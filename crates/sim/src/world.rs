@@ -1,18 +1,18 @@
-//! The virtual world: processes, the network between them, and time.
+//! Virtual world: processes, the network between them, and time.
 //!
-//! One event at a time: something arrives, a timer is due, a client thinks of something, a fault
-//! happens. After each, the processes that it touched are drained and their invariants checked.
+//! Events run one at a time: an arrival, a timer, a client's request, a fault. After each, the processes
+//! involved are drained and their invariants checked.
 
 mod ballast;
 mod disks;
+mod fault_injection;
 mod groups;
 mod image;
-mod insistence;
 mod issued;
-mod misfortune;
 mod omission;
 mod quota;
 mod removal;
+mod resending;
 mod snapshots;
 mod watching;
 
@@ -26,10 +26,11 @@ use crate::faults::{Cast, Fault, Kind};
 use crate::history::{Entry, History};
 use crate::model::Observation;
 use crate::network::{
-    Arrival, Context, Delivery, Direct, Network, NetworkEvent, NodeId, Presence, Weather, Wired,
+    Arrival, Context, Delivery, Direct, Network, NetworkEvent, NetworkFaults, NodeId, Presence,
+    Wired,
 };
 use crate::process::{
-    ClientProcess, ImageUser, MonitorProcess, OsdProcess, Process, Shared, StoreDisk, Told,
+    ClientEvent, ClientProcess, ImageUser, MonitorProcess, OsdProcess, Process, Shared, StoreDisk,
 };
 use crate::scaling::Steady;
 use crate::scenario::Scenario;
@@ -45,13 +46,13 @@ use stdx::Prng;
 use types::{Epoch, Errno, OsdId, PoolId};
 
 const SNAPSHOTS_SALT: u64 = 0x5eaf_00d5;
-/// Where virtual time begins.
+/// Start of virtual time.
 pub const START: Time = Time(1_750_000_000_000_000_000);
-/// So far apart are the nonces of a client's starts: whoever shuts out one means no other.
+/// Nonce stride between incarnations, so that a blocklist entry matches exactly one.
 const NONCES: u32 = 1 << 16;
-/// Events within one instant; more are a live-lock.
+/// Bound for events within one instant; more are a live-lock.
 const EVENTS_PER_INSTANT_MAX: u64 = 200_000;
-/// A client that has nothing to do, or cannot, looks again after this.
+/// Interval at which a client without a request to make looks again.
 const IDLE: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,14 +60,14 @@ pub enum Event {
     Network(NetworkEvent),
     /// A timer or the disk of a process is due.
     Wake(NodeId),
-    /// A client makes its next request; the number of its start tells whether it is still the same.
+    /// A client makes its next request; `start` is compared with the process's, which may have restarted.
     Think {
         node: NodeId,
         start: u32,
     },
     Fault(Fault),
-    /// The next fault is drawn.
-    Mischief,
+    /// Draws the next fault.
+    InjectFault,
 }
 
 pub enum Body {
@@ -90,7 +91,7 @@ impl Body {
 
 pub struct Node {
     pub body: Body,
-    /// When the agenda wakes it.
+    /// The scheduled time of the next wake-up.
     wake: Option<Time>,
     starts: u32,
 }
@@ -112,12 +113,12 @@ impl Node {
 pub struct World {
     pub scenario: Scenario,
     pub agenda: Agenda<Event>,
-    /// How far clocks have jumped.
+    /// Total of all clock jumps.
     jumped: Duration,
-    /// By how much each process's clock is ahead of the agenda.
+    /// By how much the clock of each process is ahead of the agenda.
     skews: Vec<Duration>,
     network: Network,
-    pub weather: Weather,
+    pub network_faults: NetworkFaults,
     presences: Vec<Presence>,
     deliveries: VecDeque<Delivery>,
     pub nodes: Vec<Node>,
@@ -129,37 +130,37 @@ pub struct World {
     pub history: History,
     pub watching: Watching,
     pub issued: Issued,
-    /// The control store is an earlier one than it was: what it does not know cannot be changed.
+    /// The control store was restored: state that it lacks cannot be changed any more.
     pub has_restored_control: bool,
     pub workload: Workload,
     pub snapshots: Snapshots,
-    /// Clients make requests, and faults happen.
+    /// True while clients make requests and faults happen.
     pub is_busy: bool,
-    /// An OSD that is being given another disk.
+    /// The OSD whose disk is being replaced.
     pub replacement: Option<Replacement>,
-    /// An OSD that leaves for good.
+    /// The OSD that is being removed.
     removal: Option<removal::Removal>,
-    /// How often each kind of fault happened.
+    /// Number of faults by kind.
     pub tally: BTreeMap<Kind, u64>,
     /// OSDs whose disks fail now.
     pub bad_disks: BTreeSet<NodeId>,
-    /// OSDs whose disks something else fills.
+    /// OSDs whose disks other data fills.
     filled: BTreeSet<NodeId>,
     /// Nodes whose ballast was removed; a crash may undo that.
     emptied: BTreeSet<NodeId>,
-    /// OSDs whose disks fail to read once.
+    /// OSDs whose disks fail one read.
     pub failing_reads: BTreeSet<NodeId>,
-    /// Requests that clients wait for, by client and number, where they may be sent again.
+    /// Requests in flight of clients that may resend them, by client and tid.
     sent: BTreeMap<(NodeId, u64), (ConnId, Message)>,
-    /// The pool that has a quota, once it was seen to be over it, and by which map.
+    /// The pool that exceeds its quota, with the epoch of the map that says so.
     pub over_quota: Option<(PoolId, Epoch)>,
-    /// The pool whose number of groups stays, once it was made.
+    /// The pool with a constant number of groups, once it exists.
     pub steady: Option<Steady>,
-    /// When disks failed to read what perhaps only they have.
+    /// Times in which disks failed to read data of which they may have the only copy.
     pub misreads: Vec<Misread>,
-    /// A store has lost what it was told to have.
+    /// A store has lost data that it was told to keep.
     has_omitted: bool,
-    /// Somebody has changed weights or marks of OSDs.
+    /// Weights or states of OSDs were changed.
     pub has_churned: bool,
     pub commands_done: Vec<(String, Result<i32, Errno>)>,
     /// The output of the last command.
@@ -206,7 +207,7 @@ impl World {
             osds,
         };
         let (delay_min_us, delay_max_us) = scenario.delay_us;
-        // A source of its own: other seeds stay what they are.
+        // A generator of its own: other draws are not affected.
         let prng = Prng::new(scenario.seed ^ SNAPSHOTS_SALT);
         let snapshots = Snapshots::new(prng, scenario.has_snapshots);
         World {
@@ -215,7 +216,7 @@ impl World {
             jumped: Duration::ZERO,
             skews: vec![Duration::ZERO; nodes.len()],
             network,
-            weather: Weather::fair(delay_min_us, delay_max_us),
+            network_faults: NetworkFaults::none(delay_min_us, delay_max_us),
             presences,
             deliveries: VecDeque::new(),
             nodes,
@@ -253,12 +254,12 @@ impl World {
         }
     }
 
-    /// What that process's clock shows.
+    /// The clock of that process.
     pub fn clock(&self, node: NodeId) -> Time {
         self.agenda.now() + self.skews[node]
     }
 
-    /// Does what comes next, unless it is later than `limit`.
+    /// Runs the next event, unless it is later than `limit`.
     pub fn step(&mut self, limit: Time) -> bool {
         let Some(event) = self.agenda.next(limit) else { return false };
         self.events += 1;
@@ -271,16 +272,16 @@ impl World {
             Event::Network(event) => self.network(|network, cx| network.handle(cx, event)),
             Event::Wake(node) => self.wake(node),
             Event::Think { node, start } => self.think(node, start),
-            // Once all is healed, nothing happens any more that was planned before.
+            // Faults scheduled before healing are dropped.
             Event::Fault(_) if !self.is_busy => {}
             Event::Fault(fault) => self.fault(fault),
-            Event::Mischief => self.mischief(),
+            Event::InjectFault => self.inject_fault(),
         }
         self.settle();
         true
     }
 
-    /// Goes on until `done`, or until `limit`; says whether it came to be.
+    /// Runs until `done`, or until `limit`; returns true if `done` was reached.
     pub fn run_until(&mut self, limit: Duration, mut done: impl FnMut(&mut World) -> bool) -> bool {
         let limit = self.agenda.now() + limit;
         loop {
@@ -300,7 +301,7 @@ impl World {
             agenda: &mut self.agenda,
             prng: &mut self.network_prng,
             presences: &self.presences,
-            weather: &self.weather,
+            network_faults: &self.network_faults,
             deliveries: &mut self.deliveries,
         };
         act(&mut self.network, &mut context);
@@ -310,10 +311,10 @@ impl World {
         while let Some(delivery) = self.deliveries.pop_front() {
             self.deliver(delivery);
         }
-        // What one monitor commits, all are told.
+        // All monitors learn of changes that one commits.
         for index in 0..self.cast.monitors.len() {
             let monitor = self.cast.monitors[index];
-            if !self.weather.is_paused(monitor) {
+            if !self.network_faults.is_paused(monitor) {
                 self.plan_wake(monitor);
             }
         }
@@ -367,7 +368,7 @@ impl World {
             return; // it was woken earlier, and planned anew
         }
         self.nodes[node].wake = None;
-        if self.weather.is_paused(node) {
+        if self.network_faults.is_paused(node) {
             return;
         }
         let now = self.clock(node);
@@ -377,9 +378,9 @@ impl World {
         self.touch(node);
     }
 
-    /// Lets a process speak, and plans when it is woken.
+    /// Drains the outputs of a process, and schedules its next wake-up.
     pub fn touch(&mut self, node: NodeId) {
-        if self.weather.is_paused(node) {
+        if self.network_faults.is_paused(node) {
             return;
         }
         let now = self.clock(node);
@@ -391,8 +392,8 @@ impl World {
                 self.perform(node, output);
             }
             while let Body::Client(client) = &mut self.nodes[node].body {
-                let Some(told) = client.poll_told() else { break };
-                self.told(node, told);
+                let Some(event) = client.poll_event() else { break };
+                self.handle_client_event(node, event);
             }
             let Body::Client(client) = &mut self.nodes[node].body else { break };
             if !client.send_for_image(now) {
@@ -434,10 +435,10 @@ impl World {
         });
     }
 
-    fn told(&mut self, node: NodeId, told: Told) {
-        match told {
-            Told::Map | Told::Unwatched => {}
-            Told::Command(command, outcome) => {
+    fn handle_client_event(&mut self, node: NodeId, event: ClientEvent) {
+        match event {
+            ClientEvent::Map | ClientEvent::Unwatched => {}
+            ClientEvent::Command(command, outcome) => {
                 self.line(format_args!("client {node} command {command}: {outcome:?}"));
                 let outcome = outcome.map(|output| {
                     self.output = output.output;
@@ -449,9 +450,9 @@ impl World {
                 );
                 self.commands_done.push((command, outcome));
             }
-            Told::Request(request, outcome) => self.answered(request, outcome),
-            Told::Snapshot(action, outcome) => self.told_of_snapshot(action, outcome),
-            about => self.told_of_watch(node, about),
+            ClientEvent::Request(request, outcome) => self.answered(request, outcome),
+            ClientEvent::Snapshot(action, outcome) => self.handle_snapshot_event(action, outcome),
+            about => self.handle_watch_event(node, about),
         }
     }
 
@@ -478,7 +479,7 @@ impl World {
         self.history.complete(request, now, outcome, version);
     }
 
-    /// A client makes a request, if it may, and plans the next.
+    /// A client makes a request, if it may; schedules the next one.
     fn think(&mut self, node: NodeId, start: u32) {
         if self.nodes[node].starts != start || !self.is_busy {
             return;
@@ -489,7 +490,7 @@ impl World {
             return;
         }
         let Body::Client(client) = &mut self.nodes[node].body else { return };
-        let is_awake = client.hosted.daemon.is_some() && !self.weather.is_paused(node);
+        let is_awake = client.hosted.daemon.is_some() && !self.network_faults.is_paused(node);
         let ready = is_awake && client.in_flight() < in_flight_max;
         if ready && client.image_user.is_some() {
             self.think_of_image(node);
@@ -510,7 +511,7 @@ impl World {
         self.agenda.after(wait, Event::Think { node, start });
     }
 
-    /// A client makes a request; false if it does not know the pool yet, and asks.
+    /// A client makes a request; returns false if it does not know the pool yet, and requests a map.
     pub fn request(
         &mut self,
         node: NodeId,
@@ -594,12 +595,12 @@ impl World {
         }
     }
 
-    /// Whether the device of that OSD may have lost data.
+    /// True if the device of that OSD may have lost data.
     pub fn is_rotten(&self, osd: OsdId) -> bool {
         [self.scenario.rotten, self.scenario.rotting].contains(&Some(osd))
     }
 
-    /// Whether a client knows the pool; one that does not asks.
+    /// True if a client knows the pool; one that does not requests a map.
     pub fn knows_pool(&mut self, node: NodeId) -> bool {
         let Body::Client(client) = &mut self.nodes[node].body else { return false };
         let knows = client.knows_pool(crate::cluster::POOL);
@@ -610,7 +611,7 @@ impl World {
         knows
     }
 
-    /// Requests that clients wait for.
+    /// Number of requests in flight.
     pub fn in_flight(&self) -> usize {
         let of = |node: &Node| match &node.body {
             Body::Client(client) => client.in_flight(),
@@ -619,19 +620,19 @@ impl World {
         self.nodes.iter().map(of).sum()
     }
 
-    /// The requests to which running clients wait for answers.
+    /// Requests of running clients without a response.
     pub fn unanswered(&self) -> impl Iterator<Item = &Entry> {
         let entries = self.history.entries().iter();
         let open = entries.filter(|entry| entry.completed.is_none());
         open.filter(|entry| self.clients().any(|client| client.actor == entry.actor))
     }
 
-    /// What clients wait for besides answers to requests.
+    /// Requests of clients that are not in the history and have no response.
     pub fn waiting_for(&self) -> Vec<String> {
         self.clients().flat_map(ClientProcess::waits_for).collect()
     }
 
-    /// Whether a command was not answered yet, so that it may be done at any time.
+    /// True while a command has no response, so that it may be executed at any time.
     pub fn has_commands(&self) -> bool {
         self.clients().any(ClientProcess::has_commands)
     }
@@ -657,8 +658,8 @@ impl World {
         }
     }
 
-    /// The newest map that a running monitor has: one may answer before another has heard. One that has not
-    /// read the control store yet has none.
+    /// The newest map of a running monitor: one may answer before another learns of it. A monitor that has
+    /// not loaded the control store yet has none.
     pub fn newest_map(&self) -> Option<&OsdMap> {
         let monitors = self.cast.monitors.iter().filter_map(|node| match &self.nodes[*node].body {
             Body::Monitor(monitor) => monitor.hosted.daemon.as_ref(),
@@ -668,13 +669,13 @@ impl World {
         maps.filter(|map| map.epoch > Epoch(0)).max_by_key(|map| map.epoch)
     }
 
-    /// The store that all monitors share.
+    /// The control store shared by all monitors.
     pub fn control(&self) -> Shared {
         self.monitor().hosted.disk.shared()
     }
 }
 
-/// The OSDs on each host, except for those that join later.
+/// OSDs of each host, without those that join later.
 fn hosts(scenario: &Scenario, osds: &[NodeId]) -> Vec<Vec<NodeId>> {
     let mut hosts = vec![Vec::new(); scenario.hosts];
     for (number, osd) in osds[..scenario.osds].iter().enumerate() {

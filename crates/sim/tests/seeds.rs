@@ -1,4 +1,4 @@
-//! A few seeds, and that a seed is all there is to a run.
+//! Runs a few seeds, and checks that a run is a function of its seed.
 
 use sim::run::{Options, run};
 

@@ -1,4 +1,4 @@
-//! Runs seeds until one fails, or all are done.
+//! Runs seeds until one fails or all are done.
 
 use sim::run::{Failure, Options, run};
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::time::Instant;
 const USAGE: &str =
     "soak [--first-seed S] [--seeds N] [--seed X [--trace]] [--keep-going] [--tally]";
 const SEEDS_DEFAULT: u64 = 40;
-/// A line of progress at least this often.
+/// Longest time in seconds between lines of progress.
 const PROGRESS_SECONDS: u64 = 10;
 
 #[derive(Default)]
@@ -28,7 +28,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    // A panic is reported with its seed; where it happened is all that is said at once.
+    // The seed of a panic is reported later; here only its location is printed.
     std::panic::set_hook(Box::new(|info| eprintln!("{info}")));
     if arguments.trace {
         show_log();
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     soak(&arguments)
 }
 
-/// What engines log stands between the events that made them do so.
+/// Prints the log lines of engines between the events that caused them.
 fn show_log() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("SEPIOLA_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));

@@ -1,12 +1,13 @@
-//! The cluster's health names everything that stands still. The check asks for it as an administrator would.
+//! Health details name every cause for which something waits. The check reads them with an administrator's
+//! command.
 
 use crate::history::Entry;
 use crate::world::World;
 use maps::OsdMap;
 use types::OsdId;
 
-/// Whether details name each of these OSDs, and for each request that waits its group, one of that group's OSDs, its
-/// pool, or the flag that holds it back.
+/// Checks that details name each of these OSDs, and for each waiting request its group, one of the group's
+/// OSDs, its pool, or the flag that holds it back.
 pub fn check(world: &World, details: &str, down: &[OsdId]) -> Result<(), String> {
     let names = |name: &str| is_named(details, name);
     if let Some(osd) = down.iter().find(|osd| !names(&format!("osd.{osd}"))) {
@@ -23,7 +24,7 @@ pub fn check(world: &World, details: &str, down: &[OsdId]) -> Result<(), String>
     }
 }
 
-/// Reasons for which a request waits.
+/// Causes for which a request may wait.
 fn culprits(world: &World, map: &OsdMap, entry: &Entry) -> Vec<String> {
     let target = &world.workload.targets[entry.object];
     let Some(pool) = map.pool_id(&target.pool) else { return Vec::new() };
@@ -36,7 +37,7 @@ fn culprits(world: &World, map: &OsdMap, entry: &Entry) -> Vec<String> {
     names
 }
 
-/// As a word: `osd.1` is not named by `osd.12`.
+/// Matches whole words: `osd.12` does not name `osd.1`.
 fn is_named(text: &str, name: &str) -> bool {
     text.match_indices(name).any(|(at, _)| {
         let next = text[at + name.len()..].chars().next();

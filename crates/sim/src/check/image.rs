@@ -1,5 +1,5 @@
-//! Whoever has an image, or a part of it, to himself finds in it what he wrote, each time he reads and in the end; and
-//! its object map knows all its objects.
+//! A client with exclusive use of an image, or of a part of it, reads what it wrote, each time and in the
+//! end; the object map covers all objects.
 
 use super::snapshots::info;
 use super::stores::Stores;
@@ -8,9 +8,9 @@ use store::Collection;
 use store::mem::MemObject;
 use types::{HObject, SnapId};
 
-/// Ids of the images that are made, see `process`.
+/// Ids of the images; see `process`.
 const IDS: [&str; 2] = ["1a", "2b"];
-/// A length, a version, and the number of objects come before the states.
+/// The states follow a length, a version, and the number of objects.
 const STATES_AT: u64 = 4 + 6 + 8;
 /// `RBD_FLAG_OBJECT_MAP_INVALID`
 const MAP_INVALID: u8 = 1;
@@ -23,7 +23,7 @@ pub fn check(world: &World) -> Result<(), String> {
     }
 }
 
-/// What is durable.
+/// Checks the durable object maps.
 pub fn check_maps(world: &World, stores: &Stores) -> Result<(), String> {
     let objects = all_objects(world, stores);
     let find = |name: String| objects.iter().find(|(of, _)| of.name == name.as_bytes());
@@ -39,7 +39,7 @@ pub fn check_maps(world: &World, stores: &Stores) -> Result<(), String> {
             let Some(number) = name.name.strip_prefix(prefix.as_bytes()) else { continue };
             let number = String::from_utf8_lossy(number);
             let number = u64::from_str_radix(&number, 16).expect("objects are numbered");
-            // A removed object with clones leaves a mark, which nobody sees.
+            // A removed object with clones leaves a whiteout, which is not visible.
             let exists = name.snap == SnapId::HEAD && !info(object)?.is_whiteout;
             if exists && !may_exist(map, number) {
                 return Err(format!("{name} exists, but not for its object map"));

@@ -1,5 +1,5 @@
-//! What the control plane gives out once and never again, whatever its store remembers: ids of clients, and epochs of
-//! the OSD map. Looked at after every step, over the whole run.
+//! Client ids and epochs of the OSD map: the control plane issues each only once, even after its store was
+//! restored. Checked after every step of the run.
 
 use crate::model::ActorId;
 use crate::network::NodeId;
@@ -10,15 +10,15 @@ use types::Epoch;
 
 #[derive(Debug, Default)]
 pub struct Issued {
-    /// The checksum of each map, and who had it first.
+    /// The checksum of each map, and the first process that had it.
     maps: BTreeMap<Epoch, (u32, NodeId)>,
-    /// What each process had when it was looked at last, by its start.
+    /// The map of each process at the last check, with the number of its start.
     had: BTreeMap<NodeId, (u32, Epoch)>,
     ids: BTreeMap<u64, ActorId>,
 }
 
 impl Issued {
-    /// All who have a map of one epoch have the same.
+    /// Checks that all processes with a map of one epoch have the same map.
     pub fn note_map(&mut self, node: NodeId, start: u32, map: &OsdMap) -> Result<(), String> {
         let had = (start, map.epoch);
         if map.epoch == Epoch(0) || self.had.insert(node, had) == Some(had) {
@@ -39,7 +39,7 @@ impl Issued {
         }
     }
 
-    /// An id is one client's, from its start to its end.
+    /// Checks that an id belongs to one client, from its start to its end.
     pub fn note_id(&mut self, id: u64, actor: ActorId) -> Result<(), String> {
         match *self.ids.entry(id).or_insert(actor) {
             owner if owner == actor => Ok(()),
@@ -47,7 +47,7 @@ impl Issued {
         }
     }
 
-    /// The newest map that anybody had.
+    /// The newest epoch that any process had.
     pub fn newest(&self) -> Epoch {
         self.maps.last_key_value().map_or(Epoch(0), |(epoch, _)| *epoch)
     }
@@ -65,7 +65,7 @@ mod tests {
         assert_eq!(issued.note_map(1, 1, &map(4)), Ok(()));
         assert_eq!(issued.note_map(2, 1, &map(4)), Ok(()));
         assert!(issued.note_map(3, 1, &map(5)).unwrap_err().contains("epoch 3"));
-        // One that starts again is looked at anew.
+        // A restarted process is checked anew.
         assert!(issued.note_map(2, 2, &map(5)).is_err());
         assert_eq!(issued.note_id(7, 1), Ok(()));
         assert_eq!(issued.note_id(7, 1), Ok(()));

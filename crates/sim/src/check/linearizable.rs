@@ -1,10 +1,10 @@
-//! Linearizability of one object: there is an order of all requests, compatible with real time and
-//! with the versions that writes were told, in which a sequential object gives every answer that
-//! clients saw (Herlihy and Wing; the search is Wing and Gong's with Lowe's memory of states seen).
+//! Linearizability of one object: there is an order of all requests, compatible with real time and with the
+//! versions that writes returned, in which a sequential object returns every response that clients observed
+//! (Herlihy and Wing; the search is Wing and Gong's with Lowe's memory of visited states).
 //!
-//! A request whose client died may have taken effect at any time after it was sent, or never.
-//! What changes nothing is put into the order as soon as it fits: moving it to the front of what is
-//! left never harms. So only requests that were never answered make the search branch.
+//! A request whose client died may have taken effect at any time after it was sent, or never. Steps that do
+//! not change the object are ordered as soon as they fit: moving such a step to the front of the remaining
+//! ones never excludes an order. So the search branches only for requests without a response.
 
 use super::media::is_void;
 use crate::history::Entry;
@@ -16,15 +16,15 @@ use std::hash::{Hash, Hasher};
 use stdx::FastHasher;
 use types::EVersion;
 
-/// States that are looked at before the search is given up without a verdict.
+/// Bound for visited states; beyond it the search ends undecided.
 const STATES_MAX: usize = 300_000;
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
     Linearizable,
-    /// With the longest order that was found, and what could not follow it.
+    /// With the longest order that was found, and the steps that could not follow it.
     Violated(String),
-    /// The history is too entangled to decide.
+    /// The search exceeded its bound.
     Undecided,
 }
 
@@ -36,10 +36,10 @@ struct Step<'a> {
 }
 
 struct Search<'a> {
-    /// In the order of invocation: what was answered, then what was not.
+    /// In the order of invocation: steps with a response, then those without.
     steps: Vec<Step<'a>>,
     answered: usize,
-    /// Hashes of what was taken, and the object then.
+    /// Hashes of the steps taken and of the object after them.
     seen: BTreeSet<(u64, u64)>,
     /// The longest order that was found.
     longest: Vec<usize>,
@@ -50,13 +50,13 @@ struct Search<'a> {
 struct Path {
     order: Vec<usize>,
     taken: Vec<bool>,
-    /// All answered steps before it are taken.
+    /// All steps with a response before this index are taken.
     first: usize,
     object: Object,
 }
 
 pub fn check<'a>(entries: impl Iterator<Item = &'a Entry>) -> Verdict {
-    // A read of unknown result says nothing.
+    // A read of unknown result constrains nothing.
     let entries = entries.filter(|entry| !is_void(entry));
     let known = |entry: &&Entry| entry.completed.is_some();
     let (answered, others): (Vec<&Entry>, Vec<&Entry>) = entries.partition(known);
@@ -89,7 +89,7 @@ fn chain_versions(steps: &mut [Step<'_>]) {
 impl Search<'_> {
     fn run(&mut self) -> Verdict {
         let path = Path { taken: vec![false; self.steps.len()], ..Path::default() };
-        // Paths to be continued with these steps, the last one first.
+        // Paths with the steps that continue them, the last one first.
         let mut open: Vec<(Path, Vec<usize>)> = Vec::new();
         let mut current = Some(path);
         loop {
@@ -107,7 +107,7 @@ impl Search<'_> {
                 current = Some(branch);
                 continue;
             };
-            self.take_what_changes_nothing(&mut path);
+            self.take_unchanging_steps(&mut path);
             if path.order.len() > self.longest.len() {
                 self.longest = path.order.clone();
             }
@@ -119,7 +119,7 @@ impl Search<'_> {
             }
             if self.seen.insert((hash(&path.taken), hash(&path.object))) {
                 let mut options = self.options(&path);
-                // The likeliest is taken first: what was answered, in its order.
+                // The likeliest option is explored first: steps with a response, in their order.
                 options.reverse();
                 match options.as_slice() {
                     [] => {}
@@ -135,7 +135,7 @@ impl Search<'_> {
 
     fn take(&self, path: &mut Path, step: usize) {
         let Entry { actor, action, context, .. } = self.steps[step].entry;
-        // Whether the answer fits was seen when it became an option.
+        // The response was compared when the step became an option.
         let _ = path.object.apply(*actor, action, context);
         path.taken[step] = true;
         path.order.push(step);
@@ -144,8 +144,8 @@ impl Search<'_> {
         }
     }
 
-    /// Steps that real time and versions allow to come next. Whatever was invoked after some request
-    /// returned comes after that request.
+    /// Steps that real time and versions allow to come next. A request invoked after another one returned
+    /// comes after it.
     fn allowed(&self, path: &Path) -> Vec<usize> {
         let mut limit = Time::FAR_FUTURE;
         let mut allowed = Vec::new();
@@ -164,14 +164,15 @@ impl Search<'_> {
         allowed
     }
 
-    /// Reads, and writes that failed. Other writes may change nothing now and something later.
+    /// Reads, and writes that failed. Other writes may change nothing in one state and something in
+    /// another.
     fn never_changes(&self, step: usize) -> bool {
         let Entry { action, completed, .. } = self.steps[step].entry;
         let failed = completed.as_ref().is_some_and(|completed| completed.outcome.is_err());
         failed || !action.is_write()
     }
 
-    fn take_what_changes_nothing(&self, path: &mut Path) {
+    fn take_unchanging_steps(&self, path: &mut Path) {
         loop {
             let fits =
                 |step: &usize| self.never_changes(*step) && self.result(path, *step).is_some();
@@ -180,7 +181,7 @@ impl Search<'_> {
         }
     }
 
-    /// Writes that may come next. One that was never answered matters only if it changes something.
+    /// Writes that may come next. One without a response matters only if it changes something.
     fn options(&self, path: &Path) -> Vec<usize> {
         let matters = |step: &usize| {
             let after = self.result(path, *step);
@@ -190,7 +191,7 @@ impl Search<'_> {
         writes.filter(matters).collect()
     }
 
-    /// The object after that step, if the step's answer fits.
+    /// The object after that step, if the response matches.
     fn result(&self, path: &Path, step: usize) -> Option<Object> {
         let Entry { actor, action, context, completed, .. } = self.steps[step].entry;
         let mut after = path.object.clone();
@@ -219,8 +220,8 @@ impl Search<'_> {
     }
 }
 
-/// Writes of one client that succeeded happened in the order in which it asked, unless the later one may
-/// overtake the earlier one.
+/// Checks that successful writes of one client happened in the order of their invocation, unless the later
+/// one may overtake the earlier one.
 pub fn check_client_order<'a>(
     entries: impl Iterator<Item = &'a Entry>,
     may_overtake: impl Fn(&Entry, &Entry) -> bool,

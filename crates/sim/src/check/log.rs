@@ -1,6 +1,6 @@
-//! The log of a placement group tells the truth: for each object its last entry names the version
-//! that the object has, or its deletion; versions ascend without a gap; no request is in it twice, nor is one that was
-//! trimmed executed again.
+//! Consistency of a placement group's log: the last entry of each object names the version of the object,
+//! or its deletion; versions ascend without a gap; no request is in the log twice, and none was executed
+//! again after it was trimmed.
 
 use super::replicas::all_groups;
 use super::stores::Stores;

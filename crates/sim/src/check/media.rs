@@ -1,7 +1,6 @@
-//! A device that loses data, or that is full, is told to clients as an error, where it does, and to
-//! nobody else.
+//! Clients receive errors for lost data and full devices only where a device lost data or was full.
 //!
-//! That no client was told wrong data instead is for the other checkers to see.
+//! Other checkers detect wrong data.
 
 use super::stores::Stores;
 use crate::history::Entry;
@@ -9,7 +8,7 @@ use crate::model::Action;
 use crate::world::{Misread, World};
 use types::Errno;
 
-/// How many requests met damage.
+/// Returns the number of requests that met damage.
 pub fn check(world: &World, stores: &Stores) -> Result<usize, String> {
     let met: Vec<&Entry> =
         world.history.entries().iter().filter(|entry| met_damage(entry)).collect();
@@ -17,7 +16,7 @@ pub fn check(world: &World, stores: &Stores) -> Result<usize, String> {
         if let Some(entry) = met.iter().find(|entry| !was_misread(world, entry)) {
             return Err(format!("an error although there are other copies: {entry:?}"));
         }
-        // No scrub reaches what an OSD took with it that is purged.
+        // Scrubs do not reach the store of a purged OSD.
         let map = world.newest_map().expect("all is healed");
         if let Some((osd, object)) = stores.damaged().find(|(osd, _)| map.exists(*osd)) {
             return Err(format!(
@@ -45,7 +44,7 @@ pub fn check(world: &World, stores: &Stores) -> Result<usize, String> {
     Ok(met.len())
 }
 
-/// Whether it was a read while a disk could not read what perhaps nobody else had.
+/// True for a read during which a disk could not read data of which it may have had the only copy.
 fn was_misread(world: &World, entry: &Entry) -> bool {
     let answered = entry.completed.as_ref().map_or(entry.invoked, |completed| completed.at);
     let overlaps = |misread: &Misread| {
@@ -55,12 +54,13 @@ fn was_misread(world: &World, entry: &Entry) -> bool {
     reads && world.misreads.iter().any(overlaps)
 }
 
-/// Such a request changed nothing, and says nothing about its object.
+/// True for a request that changed nothing and returned nothing about its object.
 pub fn is_void(entry: &Entry) -> bool {
     met_damage(entry) || found_no_room(entry) || entry.is_blurred || was_watched(entry)
 }
 
-/// What is watched is not removed by going back to before it was; of watches the model knows nothing.
+/// Rollback to a snapshot before its creation does not remove a watched object, and the model does not
+/// cover watches.
 fn was_watched(entry: &Entry) -> bool {
     let is_busy =
         entry.completed.as_ref().is_some_and(|completed| completed.outcome == Err(Errno::BUSY));

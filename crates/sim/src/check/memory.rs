@@ -1,9 +1,9 @@
-//! OSDs hold no more than their budgets allow, after every step.
+//! Memory budgets of OSDs hold after every step.
 
 use osd::Osd;
 
-/// Where a session that is to be paused is not read from any more. Sessions of `msgr` give what they have received
-/// already.
+/// Checks the budgets of messages, unless the sessions are those of `msgr`: these deliver messages that they
+/// have received even after the session was paused.
 pub fn check(osd: &Osd, is_wired: bool) -> Result<(), String> {
     match osd.excess().filter(|_| !is_wired) {
         None => Ok(()),

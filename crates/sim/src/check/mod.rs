@@ -1,4 +1,4 @@
-//! Checkers, one per file: each looks at what a run left behind and says what is wrong, if anything.
+//! Checkers, one per file: each examines the result of a run and returns a description of any violation.
 
 pub mod health;
 pub mod image;

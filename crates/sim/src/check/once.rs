@@ -1,18 +1,18 @@
-//! Requests are executed once, and what was acknowledged is there in the end.
+//! Requests are executed once, and acknowledged data is present in the end.
 //!
-//! Every write carries a payload that no other has. So a payload that is twice in an object was
-//! written twice; and an object that is only appended to must hold all acknowledged payloads, in an
-//! order that contradicts neither real time nor its clients.
+//! Every write carries a unique payload. So a payload that is twice in an object was written twice; and an
+//! object that is only appended to must hold all acknowledged payloads, in an order that contradicts
+//! neither real time nor the order of its clients.
 
 use super::media::is_void;
 use crate::history::{Entry, History, ObjectId};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Longer than the name of any payload.
+/// Longer than the name of any payload, in bytes.
 const NAME_MAX: usize = 32;
 
-/// No payload is twice in any data that a client has seen.
+/// No payload occurs twice in any data that a client has read.
 pub fn check_seen(history: &History) -> Result<(), String> {
     for entry in history.entries() {
         let Some(data) = seen_data(entry) else { continue };
@@ -29,13 +29,13 @@ fn seen_data(entry: &Entry) -> Option<&Bytes> {
     entry.completed.as_ref()?.outcome.as_ref().ok()?.data.as_ref()
 }
 
-/// What names a payload: all up to its colon.
+/// The name of a payload: its bytes up to the colon.
 fn id(payload: &[u8]) -> &[u8] {
     let end = payload.iter().position(|byte| *byte == b':');
     &payload[..end.unwrap_or(payload.len())]
 }
 
-/// The names of the payloads whose beginning is in `data`, and where.
+/// Offsets and names of payloads whose beginning is in `data`.
 fn payloads(data: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let starts = data.iter().enumerate().filter(|(_, byte)| **byte == b'<');
     starts.filter_map(|(start, _)| {
@@ -46,8 +46,8 @@ fn payloads(data: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     })
 }
 
-/// An object that was only appended to holds what it must when it is looked at last. One that nobody finds does not
-/// answer that.
+/// Checks the last read of an object that was only appended to. A read that did not find the object is no
+/// evidence.
 pub fn check_journal(history: &History, object: ObjectId) -> Result<(), String> {
     let says = |entry: &&Entry| !is_void(entry) && entry.action.snapshot().is_none();
     let last = history.of_object(object).filter(says).last();
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_nobody_finds_is_not_judged_by_its_last_look() {
+    fn an_object_that_is_not_found_is_not_checked_by_its_last_read() {
         let mut history = history(&[(1, 2, "<1:a>")]);
         let look = |history: &mut History, at| {
             history.invoke(Time(at), 1, 0, Action::Look, SnapContext::default())

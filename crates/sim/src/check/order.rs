@@ -1,5 +1,5 @@
-//! Writes of one client to one object are acknowledged in the order in which it asked, also those that it sent
-//! several times.
+//! Writes of one client to one object are acknowledged in the order of invocation, including those that it
+//! resent.
 
 use super::linearizable::describe;
 use crate::history::Entry;
@@ -7,12 +7,12 @@ use crate::model::ActorId;
 use engine::Time;
 use std::collections::BTreeMap;
 
-/// Unless the later one may overtake the earlier one.
+/// Checks the order of acknowledgements. `may_overtake(earlier, later)` exempts pairs of writes.
 pub fn check<'a>(
     entries: impl Iterator<Item = &'a Entry>,
     may_overtake: impl Fn(&Entry, &Entry) -> bool,
 ) -> Result<(), String> {
-    // Of each client what was acknowledged last so far.
+    // The write of each client that was acknowledged last so far.
     let mut last: BTreeMap<ActorId, (Time, &Entry)> = BTreeMap::new();
     for entry in entries.filter(|entry| entry.succeeded() && entry.action.is_write()) {
         let Some(done) = &entry.completed else { continue };
@@ -37,7 +37,7 @@ mod tests {
     use types::EVersion;
     use wire::SnapContext;
 
-    /// Writes of one client that were answered at these times, in the order in which it asked.
+    /// Writes of one client with these times of acknowledgement, in the order of invocation.
     fn answered(times: &[u64]) -> History {
         let mut history = History::default();
         for _ in times {

@@ -1,4 +1,4 @@
-//! When everything is answered, nothing is left over: nobody waits, and no disk has anything to do.
+//! Quiescence: after all responses, no request waits anywhere and no disk has unfinished work.
 
 use crate::world::World;
 

@@ -1,7 +1,7 @@
-//! All members of a placement group hold the same objects, to the last byte.
+//! All members of a placement group hold identical objects.
 //!
-//! Looks at what is durable, once nothing happens any more. The object that holds a group's log is
-//! left to another checker.
+//! Compares the durable state of a quiescent cluster. Another checker covers the object that holds a
+//! group's log.
 
 use super::stores::Stores;
 use crate::world::World;
@@ -53,8 +53,7 @@ fn check_pair(stores: &Stores, pg: PgId, a: OsdId, b: OsdId) -> Result<(), Strin
     Ok(())
 }
 
-/// How data is cut into extents, and whether zeros are stored, may differ. Of a damaged object the
-/// data is unknown.
+/// The division into extents and the storage of zeros may differ. The data of a damaged object is unknown.
 fn is_equal(a: &MemObject, b: &MemObject, is_damaged: bool) -> bool {
     let data = |object: &MemObject| object.data.read(0, object.data.size()).data;
     let same_pairs = a.attrs == b.attrs && a.omap == b.omap && a.omap_header == b.omap_header;

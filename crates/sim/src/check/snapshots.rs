@@ -1,5 +1,5 @@
-//! Of each object there are exactly the clones that its set of snapshots names, as the set says; each
-//! is in the index; and of removed snapshots nothing is left.
+//! Each object has exactly the clones of its snapshot set, as the set describes them; each is in the index;
+//! and removed snapshots leave no clones.
 
 use super::replicas::all_groups;
 use super::stores::Stores;
@@ -12,7 +12,7 @@ use store::Collection;
 use store::mem::{MemObject, MemStore};
 use types::{HObject, PgId, SnapId};
 
-/// Whether all removals that were confirmed have come to their end.
+/// True once all confirmed removals are complete.
 pub fn are_purged(world: &World) -> bool {
     world.newest_map().is_some_and(|map| map.removed_snaps_queue.is_empty())
 }
@@ -69,7 +69,7 @@ fn check_copy(
     }
     let mut clones = store.objects(collection).map(|(name, _)| name).filter(|name| name.is_clone());
     match clones.find(|clone| !named.contains(clone)) {
-        Some(clone) => Err(format!("{clone} belongs to nobody")),
+        Some(clone) => Err(format!("{clone} belongs to no object")),
         None => Ok(()),
     }
 }
@@ -79,7 +79,7 @@ pub(super) fn info(object: &MemObject) -> Result<ObjectInfo, String> {
     codec::decode_all("info", info).map_err(|error| error.to_string())
 }
 
-/// Of a damaged clone the data is unknown.
+/// The data of a damaged clone is unknown.
 fn check_clone(
     clone: &SnapClone,
     object: Option<&MemObject>,

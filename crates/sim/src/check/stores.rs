@@ -1,4 +1,4 @@
-//! What is durable on each OSD, which the other checkers look at, and whether the stores are sound.
+//! Durable content of each OSD, for other checkers, and consistency of the stores.
 
 use crate::process::Contents;
 use crate::world::World;
@@ -16,12 +16,12 @@ impl Stores {
         &self.contents(osd).store
     }
 
-    /// Whether a copy of the object has lost data to its device.
+    /// True if the copy of the object on this OSD has lost data to its device.
     pub fn is_damaged(&self, osd: OsdId, object: &HObject) -> bool {
         self.contents(osd).damaged.contains(object)
     }
 
-    /// Which OSDs have such copies, and of which objects.
+    /// OSDs and objects of all damaged copies.
     pub fn damaged(&self) -> impl Iterator<Item = (OsdId, &HObject)> {
         self.durable
             .iter()
@@ -33,8 +33,7 @@ impl Stores {
     }
 }
 
-/// Block stores are opened once more, over copies of their devices after a loss of power, and say
-/// themselves what they hold.
+/// Opens block stores over copies of their devices after a power loss, and reads their content.
 pub fn read(world: &World) -> Result<Stores, String> {
     let mut stores = Stores::default();
     let nodes = world.cast.osds.iter().copied();

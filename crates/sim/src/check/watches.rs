@@ -1,17 +1,17 @@
-//! A watcher that stays hears of every notification before its notifier is told that all have, or the
-//! notifier is told that this one did not answer.
+//! Notifications reach all watchers: a watch that stays hears of every notification before the notifier
+//! learns that all have acknowledged, or the notifier learns that this watch did not.
 //!
-//! A watch may be gone without its client's knowledge, because its object was removed, or because nothing was
-//! heard of the client for long. What is asked for on behalf of such a watch is refused; so a watch of which
-//! something was confirmed that was asked for after a notification was there all the time before.
+//! A watch may end without its client's knowledge, because its object was removed, or because the client
+//! was not heard for long. Requests on behalf of such a watch are refused; so a watch for which a request
+//! made after a notification was confirmed existed all the time before.
 //!
-//! When all is well, each client either finds out that its watch is gone, or gets it confirmed.
+//! In a healthy cluster, each client either learns that its watch is gone, or gets it confirmed.
 
 use crate::watching::{Completed, Notification, Span, Watching};
 use engine::{Duration, Time};
 
-/// A client that reaches everybody finds out within this whether its watch is there: it pings three times
-/// within a watch's timeout of 30 seconds.
+/// Time in which a client that reaches all OSDs learns about its watch: it pings three times within a
+/// watch's timeout of 30 seconds.
 pub const LOSS_NOTICED: Duration = Duration::from_secs(60);
 
 pub fn check(watching: &Watching) -> Result<(), String> {
@@ -26,18 +26,18 @@ pub fn check(watching: &Watching) -> Result<(), String> {
             let is_known = spans.any(|span| (span.actor, span.watch) == *answer);
             let is_early = watching.early.iter().any(|early| (early.0, early.1) == *answer);
             if !is_known && !is_early {
-                return Err(format!("notification {number}: nobody is {answer:?}"));
+                return Err(format!("notification {number}: no watch is {answer:?}"));
             }
         }
     }
     Ok(())
 }
 
-/// `now` is when everything has been well for [`LOSS_NOTICED`].
+/// `now` is when the cluster has been healthy for [`LOSS_NOTICED`].
 pub fn check_open(watching: &Watching, now: Time) -> Result<(), String> {
     let mut open = watching.spans.iter().filter(|span| span.end.is_none());
     match open.find(|span| span.confirmed + LOSS_NOTICED < now) {
-        Some(span) => Err(format!("nobody confirms that there is {span:?}")),
+        Some(span) => Err(format!("no OSD confirms {span:?}")),
         None => Ok(()),
     }
 }
@@ -51,7 +51,9 @@ fn check_pair(
     let answered = completed.answers.contains(&(span.actor, span.watch));
     let heard = span.heard.contains(&number);
     if answered && !heard {
-        return Err(format!("notification {number} was answered by who did not hear it: {span:?}"));
+        return Err(format!(
+            "notification {number} was acknowledged by a watch that did not receive it: {span:?}"
+        ));
     }
     let was_there = span.begun < notification.invoked && span.confirmed >= completed.at;
     if was_there && !heard && !completed.missed.contains(&span.watch) {
@@ -92,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_watch_may_have_been_gone_need_not_hear() {
+    fn a_watch_that_may_have_ended_need_not_hear() {
         let mut early = watching(false, false);
         early.spans[0].confirmed = Time(8);
         assert!(check(&early).is_ok());
@@ -108,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_come_from_those_who_heard() {
+    fn only_watches_that_heard_acknowledge() {
         let mut watching = watching(false, true);
         let answers = BTreeSet::from([(1, WatchId(7))]);
         watching.notifications[0].completed.as_mut().unwrap().answers = answers;

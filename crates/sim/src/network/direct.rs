@@ -1,7 +1,7 @@
-//! Messages handed over as they are, after a delay.
+//! Network that delivers messages as values, after a delay.
 //!
-//! A session of a client begins with the same authentication as a real one; only its frames are
-//! missing. Sessions between daemons open without, as those within one process do.
+//! A session of a client begins with the same authentication as a real one, without frames. Sessions
+//! between daemons open without authentication, as those within one process do.
 
 use super::{Arrival, Context, NetworkEvent, NodeId, SILENCE_MS_MAX, Way};
 use crate::world::Event;
@@ -13,9 +13,9 @@ use engine::{
 use std::collections::{BTreeMap, VecDeque};
 use types::{EntityAddr, EntityType, ParticipantName, features};
 
-/// After which an attempt to reach a process that does not answer is given up.
+/// Time after which connecting to a process that does not answer fails.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a lossless session may need to find a new connection.
+/// Longest time in which a lossless session reconnects.
 const RECONNECT_MS_MAX: u64 = 2_000;
 const OPENER: usize = 0;
 const ACCEPTOR: usize = 1;
@@ -31,27 +31,27 @@ struct Link {
     ends: [End; 2],
     target: ParticipantName,
     policy: Policy,
-    /// Whom the acceptor takes the opener for.
+    /// The opener, as the acceptor knows it.
     peer: Option<Peer>,
-    /// Nothing more is sent.
+    /// The link is broken; nothing more is sent.
     is_cut: bool,
 }
 
 struct End {
     node: NodeId,
     conn: ConnId,
-    /// It knows nothing of the link, or nothing any more.
+    /// This end has closed the link, or never learned of it.
     is_gone: bool,
     is_paused: bool,
-    /// The first parcel's time is on the agenda.
+    /// The arrival of the first message is scheduled.
     is_scheduled: bool,
-    inbox: VecDeque<(Time, Parcel)>,
+    inbox: VecDeque<(Time, LinkMessage)>,
 }
 
-enum Parcel {
+enum LinkMessage {
     Auth(AuthRequest),
     Step(ConnectingStep),
-    /// The acceptor's; the opener learns of it in turn.
+    /// Sent by the acceptor, and then in turn by the opener.
     Opened(Box<Peer>),
     Message(Message),
     Closed,
@@ -78,7 +78,7 @@ impl Direct {
         let acceptor = found.unwrap_or(node);
         let accepted = ConnId(ConnId::ACCEPTED + id);
         let mut ends = [End::new(node, conn), End::new(acceptor, accepted)];
-        let reachable = found.is_some() && !cx.weather.is_cut(node, acceptor);
+        let reachable = found.is_some() && !cx.network_faults.is_cut(node, acceptor);
         ends[ACCEPTOR].is_gone = !reachable;
         let (participant, policy) = (target.participant, target.policy);
         let link = Link { ends, target: participant, policy, peer: None, is_cut: !reachable };
@@ -86,20 +86,20 @@ impl Direct {
         self.conns.insert((node, conn), (id, OPENER));
         if !reachable {
             let wait = if found.is_some() { CONNECT_TIMEOUT } else { cx.delay((node, node)) };
-            return self.post_after(cx, id, OPENER, Parcel::Closed, wait);
+            return self.post_after(cx, id, OPENER, LinkMessage::Closed, wait);
         }
         self.conns.insert((acceptor, accepted), (id, ACCEPTOR));
         if cx.presences[node].is_client {
             cx.deliver(node, conn, Arrival::Connecting(ConnectingStep::Begin));
         } else {
             let peer = trusted_peer(cx, node, cx.presences[node].participant());
-            self.post(cx, id, ACCEPTOR, Parcel::Opened(Box::new(peer)));
+            self.post(cx, id, ACCEPTOR, LinkMessage::Opened(Box::new(peer)));
         }
     }
 
     pub fn send(&mut self, cx: &mut Context<'_>, node: NodeId, conn: ConnId, message: Message) {
         if let Some((link, end)) = self.conns.get(&(node, conn)).copied() {
-            self.post(cx, link, 1 - end, Parcel::Message(message));
+            self.post(cx, link, 1 - end, LinkMessage::Message(message));
         }
     }
 
@@ -137,17 +137,17 @@ impl Direct {
                 return cx.deliver(node, conn, Arrival::Closed);
             }
         };
-        self.post(cx, id, ACCEPTOR, Parcel::Auth(request));
+        self.post(cx, id, ACCEPTOR, LinkMessage::Auth(request));
     }
 
-    /// Both ends are satisfied with each other.
+    /// Both ends have authenticated each other.
     fn open_client(&mut self, cx: &mut Context<'_>, id: u64) {
         let Some(link) = self.links.get_mut(&id) else { return };
         let Some(peer) = link.peer.take() else { return };
         let [opener, acceptor] = &link.ends;
         let daemon = trusted_peer(cx, acceptor.node, link.target);
         cx.deliver(opener.node, opener.conn, Arrival::Opened(daemon));
-        self.post(cx, id, ACCEPTOR, Parcel::Opened(Box::new(peer)));
+        self.post(cx, id, ACCEPTOR, LinkMessage::Opened(Box::new(peer)));
     }
 
     pub fn verdict(
@@ -179,12 +179,12 @@ impl Direct {
                 return cx.deliver(node, conn, Arrival::Closed);
             }
         };
-        self.post(cx, id, OPENER, Parcel::Step(step));
+        self.post(cx, id, OPENER, LinkMessage::Step(step));
     }
 
     pub fn handle(&mut self, cx: &mut Context<'_>, event: NetworkEvent) {
         let (id, end) = match event {
-            NetworkEvent::Parcel { link, end } => (link, end),
+            NetworkEvent::LinkMessage { link, end } => (link, end),
             NetworkEvent::Silence { link } => return self.silent(cx, link),
             _ => return,
         };
@@ -197,27 +197,27 @@ impl Direct {
         if early {
             return self.schedule(cx, id, end);
         }
-        let Some((_, parcel)) = link.ends[end].inbox.pop_front() else { return };
-        self.arrive(cx, id, end, parcel);
+        let Some((_, message)) = link.ends[end].inbox.pop_front() else { return };
+        self.arrive(cx, id, end, message);
         self.schedule(cx, id, end);
     }
 
-    fn arrive(&mut self, cx: &mut Context<'_>, id: u64, end: usize, parcel: Parcel) {
+    fn arrive(&mut self, cx: &mut Context<'_>, id: u64, end: usize, message: LinkMessage) {
         let Some(link) = self.links.get_mut(&id) else { return };
         let (node, conn) = (link.ends[end].node, link.ends[end].conn);
-        let arrival = match parcel {
-            Parcel::Auth(request) => Arrival::Auth(request),
-            Parcel::Step(step) => Arrival::Connecting(step),
-            Parcel::Message(message) => Arrival::Message(message),
-            Parcel::Opened(peer) => {
+        let arrival = match message {
+            LinkMessage::Auth(request) => Arrival::Auth(request),
+            LinkMessage::Step(step) => Arrival::Connecting(step),
+            LinkMessage::Message(message) => Arrival::Message(message),
+            LinkMessage::Opened(peer) => {
                 let opener = link.ends[OPENER].node;
                 if end == ACCEPTOR && !cx.presences[opener].is_client {
                     let daemon = trusted_peer(cx, node, link.target);
-                    self.post(cx, id, OPENER, Parcel::Opened(Box::new(daemon)));
+                    self.post(cx, id, OPENER, LinkMessage::Opened(Box::new(daemon)));
                 }
                 Arrival::Opened(*peer)
             }
-            Parcel::Closed => {
+            LinkMessage::Closed => {
                 self.forget(id, end);
                 Arrival::Closed
             }
@@ -225,11 +225,11 @@ impl Direct {
         cx.deliver(node, conn, arrival);
     }
 
-    fn post(&mut self, cx: &mut Context<'_>, id: u64, end: usize, parcel: Parcel) {
+    fn post(&mut self, cx: &mut Context<'_>, id: u64, end: usize, message: LinkMessage) {
         let Some(link) = self.links.get(&id) else { return };
         let delay = cx.delay(link.way(end));
         if !link.is_cut {
-            self.post_after(cx, id, end, parcel, delay);
+            self.post_after(cx, id, end, message, delay);
         }
     }
 
@@ -238,7 +238,7 @@ impl Direct {
         cx: &mut Context<'_>,
         id: u64,
         end: usize,
-        parcel: Parcel,
+        message: LinkMessage,
         delay: Duration,
     ) {
         let Some(link) = self.links.get_mut(&id) else { return };
@@ -248,7 +248,7 @@ impl Direct {
         let due = cx.agenda.now() + delay;
         let inbox = &mut link.ends[end].inbox;
         let due = inbox.back().map_or(due, |(last, _)| due.max(*last));
-        inbox.push_back((due, parcel));
+        inbox.push_back((due, message));
         self.schedule(cx, id, end);
     }
 
@@ -260,11 +260,11 @@ impl Direct {
         if let Some((due, _)) = link.ends[end].inbox.front() {
             let due = *due;
             link.ends[end].is_scheduled = true;
-            cx.agenda.at(due, Event::Network(NetworkEvent::Parcel { link: id, end }));
+            cx.agenda.at(due, Event::Network(NetworkEvent::LinkMessage { link: id, end }));
         }
     }
 
-    /// The end knows nothing of the link from now on; the other one learns of it.
+    /// Closes the link at this end; the other end is notified.
     fn leave(&mut self, cx: &mut Context<'_>, id: u64, end: usize) {
         self.leave_after(cx, id, end, Duration::ZERO);
     }
@@ -277,7 +277,7 @@ impl Direct {
             link.ends[1 - end].inbox.clear();
         }
         let delay = cx.delay(link.way(1 - end)) + silence;
-        self.post_after(cx, id, 1 - end, Parcel::Closed, delay);
+        self.post_after(cx, id, 1 - end, LinkMessage::Closed, delay);
         self.forget(id, end);
     }
 
@@ -323,11 +323,11 @@ impl Direct {
         let ways = [OPENER, ACCEPTOR].map(|end| link.way(end));
         for end in [OPENER, ACCEPTOR] {
             let delay = cx.delay(ways[end]);
-            self.post_after(cx, id, end, Parcel::Closed, delay);
+            self.post_after(cx, id, end, LinkMessage::Closed, delay);
         }
     }
 
-    /// The session outlives its connection: all that is on its way comes later.
+    /// The session outlives its connection: messages in flight arrive later.
     fn interrupt_link(&mut self, cx: &mut Context<'_>, id: u64) {
         let pause = Duration::from_millis(1 + cx.prng.below(RECONNECT_MS_MAX));
         let resumed = cx.agenda.now() + pause;
@@ -337,7 +337,7 @@ impl Direct {
         }
     }
 
-    /// Lossy sessions end when nothing is heard for long.
+    /// Lossy sessions end after a long silence.
     pub fn partitioned(&mut self, cx: &mut Context<'_>) {
         for (id, link) in &self.links {
             if link.policy == Policy::Lossy && link.crosses_partition(cx) {
@@ -364,30 +364,30 @@ impl Direct {
 }
 
 impl Link {
-    /// To that end.
+    /// The direction of messages to that end.
     fn way(&self, end: usize) -> Way {
         (self.ends[1 - end].node, self.ends[end].node)
     }
 
     fn crosses_partition(&self, cx: &Context<'_>) -> bool {
-        cx.weather.is_cut(self.ends[OPENER].node, self.ends[ACCEPTOR].node)
+        cx.network_faults.is_cut(self.ends[OPENER].node, self.ends[ACCEPTOR].node)
     }
 
-    /// Whether what comes next at that end has to wait.
+    /// True if the next message for that end must wait.
     fn is_held(&self, cx: &Context<'_>, end: usize) -> bool {
         let here = &self.ends[end];
-        if cx.weather.is_paused(here.node) {
+        if cx.network_faults.is_paused(here.node) {
             return true;
         }
         match here.inbox.front() {
-            Some((_, Parcel::Closed)) => false,
-            Some((_, Parcel::Message(_))) if here.is_paused => true,
-            _ => cx.weather.is_blocked(self.way(end)),
+            Some((_, LinkMessage::Closed)) => false,
+            Some((_, LinkMessage::Message(_))) if here.is_paused => true,
+            _ => cx.network_faults.is_blocked(self.way(end)),
         }
     }
 }
 
-/// A daemon, for those that need no proof.
+/// A daemon, for listeners that require no proof.
 fn trusted_peer(cx: &Context<'_>, node: NodeId, participant: ParticipantName) -> Peer {
     let presence = &cx.presences[node];
     Peer {

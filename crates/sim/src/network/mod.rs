@@ -1,18 +1,17 @@
-//! Links between processes: order is kept within a link and never between links.
+//! Links between processes: order is kept within a link, and never between links.
 //!
-//! Two networks carry the same sessions. [`direct`] hands messages over as they are; [`wired`] puts
-//! a `msgr` session and a stream of bytes, cut anywhere, between the two ends. Either way a process
-//! sees what a real host would show it: authentication, sessions opened, messages, sessions closed.
+//! Two networks carry the same sessions. [`direct`] delivers messages as values; [`wired`] puts a `msgr`
+//! session and a stream of bytes, cut anywhere, between the two ends. Either way a process sees the events
+//! of a real host: authentication, sessions opened, messages, sessions closed.
 //!
-//! The network knows no process: it says what arrives where ([`Delivery`]), and is told what a
-//! process wants by calls.
+//! The network knows no process: it returns arrivals ([`Delivery`]), and processes act on it by calls.
 
 mod direct;
-mod weather;
+mod faults;
 mod wired;
 
 pub use direct::Direct;
-pub use weather::{Way, Weather};
+pub use faults::{NetworkFaults, Way};
 pub use wired::Wired;
 
 use crate::agenda::Agenda;
@@ -24,22 +23,22 @@ use engine::{
 use stdx::Prng;
 use types::{EntityAddrVec, EntityName, EntityType, ParticipantName};
 
-/// The index of a process.
+/// Index of a process.
 pub type NodeId = usize;
 
-/// How long silence is borne.
+/// Longest time in milliseconds before silence ends a session.
 const SILENCE_MS_MAX: u64 = 30_000;
 
-/// What arrives at a process.
+/// An event that arrives at a process.
 #[derive(Debug)]
 pub enum Arrival {
-    /// Somebody connects and authenticates.
+    /// A peer connects and authenticates.
     Auth(AuthRequest),
-    /// The other end's step in the authentication of a session that this end opens.
+    /// A step of the other end in the authentication of a session that this end opens.
     Connecting(ConnectingStep),
     Opened(Peer),
     Message(Message),
-    /// Nobody listens where the session leads.
+    /// No process listens at the session's target.
     Refused,
     Closed,
 }
@@ -51,14 +50,14 @@ pub struct Delivery {
     pub arrival: Arrival,
 }
 
-/// How a process is found and who it is to others.
+/// Addresses and identity of a process.
 #[derive(Debug, Clone)]
 pub struct Presence {
-    /// All names under which it is looked for: a monitor is the manager too.
+    /// All names under which others connect to it: a monitor is the manager too.
     pub participants: Vec<ParticipantName>,
     pub name: EntityName,
     pub addrs: EntityAddrVec,
-    /// Daemons trust each other; clients authenticate.
+    /// Clients authenticate; daemons trust each other.
     pub is_client: bool,
     pub is_up: bool,
 }
@@ -70,7 +69,7 @@ impl Presence {
 
     fn answers_to(&self, target: &ConnectTarget) -> bool {
         let same_addr = target.addrs.0.iter().any(|addr| self.addrs.0.contains(addr));
-        // Ranks of monitors change; they are told apart by their addresses.
+        // Ranks of monitors change, so monitors are identified by their addresses.
         let is_it = |mine: &ParticipantName| {
             *mine == target.participant
                 || mine.kind == EntityType::MON && mine.kind == target.participant.kind
@@ -79,46 +78,46 @@ impl Presence {
     }
 }
 
-/// What a network needs of the world while it works.
+/// Parts of the world that a network uses.
 pub struct Context<'a> {
-    /// What each process's clock shows beyond the agenda's time.
+    /// By how much the clock of each process is ahead of the agenda's time.
     pub skews: &'a [Duration],
     pub agenda: &'a mut Agenda<Event>,
     pub prng: &'a mut Prng,
     pub presences: &'a [Presence],
-    pub weather: &'a Weather,
+    pub network_faults: &'a NetworkFaults,
     pub deliveries: &'a mut std::collections::VecDeque<Delivery>,
 }
 
 impl Context<'_> {
-    /// What that process's clock shows.
+    /// The clock of that process.
     fn clock(&self, node: NodeId) -> Time {
         self.agenda.now() + self.skews[node]
     }
 
     fn delay(&mut self, way: Way) -> Duration {
-        self.weather.delay(self.prng, way)
+        self.network_faults.delay(self.prng, way)
     }
 
     fn deliver(&mut self, node: NodeId, conn: ConnId, arrival: Arrival) {
         self.deliveries.push_back(Delivery { node, conn, arrival });
     }
 
-    /// The process that a session is opened with, if it is there.
+    /// The process that a session's target names, if it exists.
     fn find(&self, target: &ConnectTarget) -> Option<NodeId> {
         self.presences.iter().position(|node| node.is_up && node.answers_to(target))
     }
 }
 
-/// What happens in a network, at a time.
+/// A scheduled event of a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NetworkEvent {
-    /// The first parcel for that end is due.
-    Parcel {
+    /// The first message for that end is due.
+    LinkMessage {
         link: u64,
         end: usize,
     },
-    /// An end has heard nothing for too long.
+    /// An end has not heard from the other for too long.
     Silence {
         link: u64,
     },
@@ -127,12 +126,12 @@ pub enum NetworkEvent {
         socket: u64,
         end: usize,
     },
-    /// The attempt to connect succeeds or fails.
+    /// A connection attempt succeeds or fails.
     Dialed {
         session: u64,
         socket: u64,
     },
-    /// An end learns that its connection is gone.
+    /// An end learns that its connection is lost.
     Lost {
         session: u64,
         socket: u64,
@@ -142,7 +141,7 @@ pub enum NetworkEvent {
     },
 }
 
-/// Either network.
+/// One of the two networks.
 pub enum Network {
     Direct(Direct),
     Wired(Wired),
@@ -216,7 +215,7 @@ impl Network {
         }
     }
 
-    /// The process is gone. Its peers find out: soon, or, if its host went silent with it, late.
+    /// Removes a process that died. Its peers are notified: soon, or late if its host went silent with it.
     pub fn node_died(&mut self, cx: &mut Context<'_>, node: NodeId, silently: bool) {
         match self {
             Network::Direct(network) => network.node_died(cx, node, silently),
@@ -224,7 +223,7 @@ impl Network {
         }
     }
 
-    /// Breaks about `share` percent of all connections that `node` takes part in.
+    /// Breaks about `share` percent of all connections of `node`.
     pub fn cut(&mut self, cx: &mut Context<'_>, node: NodeId, share: u64) {
         match self {
             Network::Direct(network) => network.cut(cx, node, share),
@@ -232,16 +231,16 @@ impl Network {
         }
     }
 
-    /// Some processes do not reach each other any more.
+    /// Called after a partition has begun.
     pub fn partitioned(&mut self, cx: &mut Context<'_>) {
         match self {
             Network::Direct(network) => network.partitioned(cx),
-            // Sessions find out by themselves.
+            // `msgr` sessions detect a partition by themselves.
             Network::Wired(_) => {}
         }
     }
 
-    /// The weather has changed: what was held back may go on.
+    /// Called after faults of the network have changed: messages held back may continue.
     pub fn resume(&mut self, cx: &mut Context<'_>) {
         match self {
             Network::Direct(network) => network.resume(cx),

@@ -1,6 +1,6 @@
-//! Sessions of `msgr` over streams of bytes that arrive late, in pieces, and break anywhere.
+//! Network of `msgr` sessions over byte streams that arrive late, in pieces, and break anywhere.
 //!
-//! Daemons know each other: the network answers their authentication. Clients use their own.
+//! Between daemons the network answers authentication itself. Clients authenticate with their own method.
 
 mod sockets;
 
@@ -16,9 +16,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use types::{EntityAddrVec, EntityType, ParticipantName};
 
-/// Of the authentication between daemons; the simulation's own.
+/// Authentication method between daemons; private to the simulation.
 const METHOD_TRUSTED: u32 = 1;
-/// When it is looked again whether a process that stands still goes on.
+/// Interval at which delivery to a suspended process is retried.
 const PAUSED_AGAIN: Duration = Duration::from_millis(100);
 
 #[derive(Default)]
@@ -34,10 +34,10 @@ struct Entry {
     socket: Option<u64>,
     node: NodeId,
     conn: ConnId,
-    /// The other end proves nothing, because it is a daemon.
+    /// The daemon at the other end, which proves nothing.
     trusts: Option<NodeId>,
     paused: bool,
-    /// What the agenda has for it.
+    /// The scheduled timeout.
     timeout: Option<Time>,
 }
 
@@ -77,7 +77,7 @@ impl Wired {
 
     pub fn send(&mut self, cx: &mut Context<'_>, node: NodeId, conn: ConnId, message: Message) {
         let Some(id) = self.find(node, conn) else { return };
-        // A session that has just ended reports it by an event.
+        // A session that has just ended reports that by an event.
         let _ = self.entry(id).session.send(message);
         self.drive(cx, id);
     }
@@ -143,7 +143,7 @@ impl Wired {
             return cx.agenda.after(PAUSED_AGAIN, WorldEvent::Network(event));
         }
         match event {
-            NetworkEvent::Parcel { .. } | NetworkEvent::Silence { .. } => {}
+            NetworkEvent::LinkMessage { .. } | NetworkEvent::Silence { .. } => {}
             NetworkEvent::Bytes { socket, end } => self.bytes_due(cx, socket, end),
             NetworkEvent::Dialed { session, socket } => self.dialed(cx, session, socket),
             NetworkEvent::Lost { session, socket } => self.lost(cx, session, socket),
@@ -151,16 +151,17 @@ impl Wired {
         }
     }
 
-    /// Whether this happens to a process that is paused, which will find it later. Its kernel
-    /// takes bytes for it; whoever reads them holds them back.
+    /// True if the event is for a suspended process, which handles it later. Bytes are accepted, as by a
+    /// kernel, and held back by the reader.
     fn stands_still(&self, cx: &Context<'_>, event: NetworkEvent) -> bool {
         let is_paused = |session: u64| {
-            self.sessions.get(&session).is_some_and(|entry| cx.weather.is_paused(entry.node))
+            self.sessions.get(&session).is_some_and(|entry| cx.network_faults.is_paused(entry.node))
         };
         match event {
             NetworkEvent::Dialed { session, socket } => {
                 let acceptor = self.sockets.acceptor(socket);
-                is_paused(session) || acceptor.is_some_and(|(to, _)| cx.weather.is_paused(to))
+                is_paused(session)
+                    || acceptor.is_some_and(|(to, _)| cx.network_faults.is_paused(to))
             }
             NetworkEvent::Lost { session, .. } | NetworkEvent::Timeout { session } => {
                 is_paused(session)
@@ -177,7 +178,7 @@ impl Wired {
         }
     }
 
-    /// The connection that the session asked for comes about, or not.
+    /// Reports the result of a connection attempt to the session.
     fn dialed(&mut self, cx: &mut Context<'_>, id: u64, socket: u64) {
         let Some(entry) = self.sessions.get_mut(&id) else { return };
         if entry.socket != Some(socket) {
@@ -188,7 +189,8 @@ impl Wired {
         if acceptor.is_none() && !cx.presences[node].is_client {
             cx.deliver(node, conn, Arrival::Refused);
         }
-        let Some((to, participant)) = acceptor.filter(|to| !cx.weather.is_cut(node, to.0)) else {
+        let Some((to, participant)) = acceptor.filter(|to| !cx.network_faults.is_cut(node, to.0))
+        else {
             self.sockets.remove(socket);
             self.entry(id).socket = None;
             self.entry(id).session.handle_disconnected(clock);
@@ -222,8 +224,8 @@ impl Wired {
         let Some(entry) = self.sessions.get_mut(&id) else { return };
         let clock = cx.clock(entry.node);
         let held = entry.paused
-            || cx.weather.is_paused(entry.node)
-            || peer.is_some_and(|peer| cx.weather.is_blocked((peer, entry.node)));
+            || cx.network_faults.is_paused(entry.node)
+            || peer.is_some_and(|peer| cx.network_faults.is_blocked((peer, entry.node)));
         let Some(chunk) = self.sockets.take(cx, socket, end, held) else { return };
         if entry.socket != Some(socket) {
             return;
@@ -231,7 +233,7 @@ impl Wired {
         if let Some(lacking) = entry.session.receive_hint()
             && let Some(mut buffer) = entry.session.take_receive_buffer()
         {
-            // As a host that receives straight into the session's buffer.
+            // Like a host that receives straight into the session's buffer.
             let direct = chunk.len().min(lacking);
             buffer.extend_from_slice(&chunk[..direct]);
             entry.session.handle_filled(clock, buffer);
@@ -247,7 +249,7 @@ impl Wired {
         self.drive(cx, id);
     }
 
-    /// Lets a session say what happened and what is to be sent.
+    /// Processes a session's events and sends its output.
     fn drive(&mut self, cx: &mut Context<'_>, id: u64) {
         while let Some(entry) = self.sessions.get_mut(&id) {
             let Some(event) = (!entry.paused).then(|| entry.session.poll_event()).flatten() else {
@@ -304,7 +306,7 @@ impl Wired {
         cx.deliver(node, conn, arrival);
     }
 
-    /// Daemons do not prove who they are: the session's other end is the daemon that opened it.
+    /// Daemons prove no identity: the other end of the session is the daemon that opened it.
     fn trust(&mut self, cx: &mut Context<'_>, id: u64, opener: NodeId, event: Event) {
         let clock = cx.clock(self.entry(id).node);
         let name = cx.presences[opener].name.clone();
@@ -347,7 +349,7 @@ impl Wired {
         cx.agenda.after(delay, WorldEvent::Network(NetworkEvent::Dialed { session: id, socket }));
     }
 
-    /// The session closes the socket it has, if any; the other end learns of it.
+    /// Closes the session's socket, if any; the other end is notified.
     fn release(&mut self, cx: &mut Context<'_>, id: u64) {
         let Some(socket) = self.sessions.get_mut(&id).and_then(|entry| entry.socket.take()) else {
             return;
@@ -422,7 +424,7 @@ fn auth_arrival(event: Event) -> Option<Arrival> {
     })
 }
 
-/// As whom a process presents itself at the listener of `participant`.
+/// Identity that a process presents at the listener of `participant`.
 fn config_of(cx: &Context<'_>, node: NodeId, participant: ParticipantName) -> Arc<Config> {
     let presence = &cx.presences[node];
     if presence.is_client {

@@ -11,11 +11,11 @@ use std::collections::VecDeque;
 use stdx::Prng;
 use store::{Completion, ObjectStore, Request};
 
-/// Of so many crashes one takes the process and not the machine: its devices keep their caches.
+/// One in so many crashes takes the process only: devices keep their caches.
 const RESTART_ONE_IN: u64 = 4;
-/// Of so many blocks with data one rots.
+/// One in so many blocks with data is corrupted.
 const ROT_ONE_IN: u64 = 3;
-/// After one of so many turns the store's invariants are checked.
+/// The store's invariants are checked after one in so many turns.
 const CHECK_ONE_IN: u64 = 200;
 const OWNER: &[u8] = b"simulated";
 
@@ -24,17 +24,17 @@ pub struct BlockDisk {
     prng: Prng,
     disk: FaultyDisk,
     store: BlockStore,
-    /// Whether anything was committed in this turn.
+    /// Set if a transaction was committed in this turn.
     has_commits: bool,
     completions: VecDeque<Completion>,
-    /// Whether the store has a reason to give up.
+    /// Set once faults of the devices may make the store shut down.
     is_faulty: bool,
-    /// Whether a read may fail once.
+    /// Set while a read may fail once.
     fails_read: bool,
 }
 
 impl BlockDisk {
-    /// An empty store.
+    /// Creates an empty store.
     pub fn new(seed: u64, shape: BlockShape) -> Self {
         let mut prng = Prng::new(seed);
         let mut disk = FaultyDisk::new(prng.next_u64(), shape.disk.clone());
@@ -48,12 +48,12 @@ impl BlockDisk {
         BlockDisk { shape, prng, disk, store, has_commits, completions, is_faulty, fails_read }
     }
 
-    /// Why it does not go on, if it has no reason.
+    /// The reason of a shutdown that no device fault explains.
     pub fn failure(&self) -> Option<&StoreFailure> {
         self.store.failure().filter(|_| !self.is_faulty)
     }
 
-    /// Whether everything is done that was asked for, and that the store does of its own accord.
+    /// True if all requests and all background work of the store are done.
     pub fn is_idle(&self) -> bool {
         self.store.is_idle()
     }
@@ -62,8 +62,8 @@ impl BlockDisk {
         self.store.check_invariants();
     }
 
-    /// Flips a bit in some blocks that hold data. Log and metadata lie on the fast device; there is a checkpoint
-    /// first, since nothing tells damage of what the log wrote last from a torn write.
+    /// Flips a bit in some blocks that hold data. Log and metadata lie on the fast device. A checkpoint
+    /// comes first, since damage at the end of the log cannot be distinguished from a torn write.
     pub fn rot(&mut self, now: Time) {
         assert!(self.disk.has_device(Device::Fast), "data lies among everything else");
         let mut driver = Driver::new(self.open(), self.disk.clone(), now);
@@ -82,7 +82,7 @@ impl BlockDisk {
         }
     }
 
-    /// The device with log and metadata, or that with the data, answers nothing but errors.
+    /// The device with log and metadata, or the one with data, fails all requests.
     pub fn kill(&mut self) {
         self.is_faulty = true;
         let devices =
@@ -92,15 +92,15 @@ impl BlockDisk {
         self.disk.kill(*self.prng.choose(&present));
     }
 
-    /// So many of a million reads fail.
+    /// Makes so many of a million reads fail.
     pub fn misread(&mut self, per_million: u64) {
         self.is_faulty = true;
         let faults = Faults { read_errors_per_million: per_million, ..Faults::default() };
         self.disk.set_faults(faults);
     }
 
-    /// One read fails, after so many others. That is a reason for a store that is being opened to give up, and for
-    /// no other.
+    /// Makes one read fail, after `after` others. Only a store that is being opened may shut down because
+    /// of it.
     pub fn fail_read(&mut self, after: u64) {
         self.is_faulty |= !self.store.is_open();
         self.fails_read = true;
@@ -113,13 +113,13 @@ impl BlockDisk {
         self.disk.heal();
     }
 
-    /// The devices are as good as they were, while their OSD is not up, and the store is being opened anew.
+    /// Repairs the devices while their OSD is not up; the store is opened anew.
     pub fn heal(&mut self) {
         self.disk.heal();
         self.is_faulty = false;
     }
 
-    /// A store of its own over what is left of the devices if the power fails now.
+    /// A second store over copies of the devices as a power loss now would leave them.
     pub fn recovered(&self, now: Time) -> Driver<BlockStore> {
         let store = self.open();
         let mut driver = Driver::new(store, self.disk.durable_image(), now);
@@ -131,7 +131,7 @@ impl BlockDisk {
         BlockStore::open(self.shape.store.clone())
     }
 
-    /// Passes on what the store wants of its devices, and what it has to say.
+    /// Submits the store's I/O to the devices, and collects its completions.
     fn pump(&mut self, now: Time) {
         while let Some(io) = self.store.poll_io() {
             self.disk.submit(now, io);
@@ -175,7 +175,7 @@ impl Storage for BlockDisk {
 }
 
 impl Disk for BlockDisk {
-    /// What was submitted in one turn shares a batch of the log.
+    /// Transactions submitted in one turn share a batch of the log.
     fn end_turn(&mut self, now: Time) {
         let one_in = self.shape.checkpoint_one_in;
         if std::mem::take(&mut self.has_commits) && one_in > 0 && self.prng.chance(1, one_in) {
@@ -197,7 +197,7 @@ impl Disk for BlockDisk {
         }
         self.store = self.open();
         self.is_faulty &= self.disk.is_faulty();
-        // Who opens it may meet that.
+        // The next opening may meet the failing read.
         self.is_faulty |= self.fails_read;
         self.completions.clear();
     }

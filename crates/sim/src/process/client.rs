@@ -1,4 +1,4 @@
-//! A client's process: the native client and the requests that its user waits for.
+//! Process of a client: the native client and the requests of its user.
 
 use super::{Disk, Hosted, ImageUser, Process, delegate_life};
 use crate::history::ObjectId;
@@ -17,10 +17,10 @@ use wire::SnapContext;
 use wire::op::request_flags;
 use wire::watch::{NotifyRequest, NotifyResult};
 
-/// How long watchers may take to answer.
+/// Time in seconds in which watchers must acknowledge.
 const NOTIFY_TIMEOUT_SECONDS: u32 = 10;
 
-/// What a client waits for.
+/// A request of the user that has no response yet.
 #[derive(Debug, Clone)]
 pub enum Submitted {
     /// The index of the request in the history.
@@ -28,15 +28,15 @@ pub enum Submitted {
     Command(String),
     Map,
     Watch(ObjectId),
-    /// The number of the notification.
+    /// Index of the notification.
     Notify(usize),
     Unwatch,
     Snapshot(SnapshotAction),
 }
 
-/// What it was told.
+/// An event for the user.
 #[derive(Debug)]
-pub enum Told {
+pub enum ClientEvent {
     Request(usize, Result<OperationReply, Errno>),
     Command(String, Result<CommandOutput, Errno>),
     Map,
@@ -47,7 +47,7 @@ pub enum Told {
     Event(WatchEvent),
 }
 
-/// Clients keep nothing.
+/// Clients have no durable state.
 #[derive(Debug, Default)]
 pub struct NoDisk;
 
@@ -69,14 +69,14 @@ impl Disk for NoDisk {
 pub struct ClientProcess {
     pub hosted: Hosted<Client, NoDisk>,
     config: Config,
-    /// Another one after each start.
+    /// Changes with each start.
     pub actor: ActorId,
     submitted: BTreeMap<OpId, Submitted>,
-    /// Any member of a group may answer what it reads.
+    /// Any member of a group may serve reads.
     pub balances_reads: bool,
-    /// Who works with an image instead of single objects.
+    /// User of an image instead of single objects.
     pub image_user: Option<Box<dyn ImageUser>>,
-    /// Answers that are not for him.
+    /// Completions that belong to the user's own requests.
     of_others: VecDeque<Completion>,
 }
 
@@ -102,7 +102,7 @@ impl ClientProcess {
         self.submitted.len() + on_image
     }
 
-    /// Whether the message with that number carries a request of the history.
+    /// True if the message with that tid carries a request of the history.
     pub fn waits_for_request(&self, tid: u64) -> bool {
         matches!(self.submitted.get(&OpId(tid)), Some(Submitted::Request(_)))
     }
@@ -119,7 +119,7 @@ impl ClientProcess {
         others.chain(user.map(|user| user.describe()))
     }
 
-    /// Asks for the newest map.
+    /// Requests the newest map.
     pub fn fetch_map(&mut self) {
         if let Some(client) = &mut self.hosted.daemon {
             let id = client.fetch_map();
@@ -127,17 +127,17 @@ impl ClientProcess {
         }
     }
 
-    /// How long ago it asked for the newest thing about a watch that was confirmed.
+    /// Age of the newest confirmed request about a watch.
     pub fn watch_age(&self, now: Time, watch: WatchId) -> Option<Duration> {
         Some(now.since(self.hosted.daemon.as_ref()?.watch_confirmed(watch)?))
     }
 
-    /// Whether the client knows that pool.
+    /// True if the client's map has that pool.
     pub fn knows_pool(&self, pool: &str) -> bool {
         self.hosted.daemon.as_ref().is_some_and(|client| client.pool_id(pool).is_some())
     }
 
-    /// `request` is its index in the history.
+    /// Submits a request; `request` is its index in the history.
     pub fn submit(
         &mut self,
         now: Time,
@@ -172,7 +172,7 @@ impl ClientProcess {
         self.submitted.insert(id, Submitted::Command(command.to_owned()));
     }
 
-    /// Whether that command was given and not answered.
+    /// True if that command was sent and has no response yet.
     pub fn is_asking(&self, command: &str) -> bool {
         let mut others = self.submitted.values();
         others.any(|what| matches!(what, Submitted::Command(asked) if asked == command))
@@ -203,7 +203,7 @@ impl ClientProcess {
         self.submitted.insert(id, Submitted::Unwatch);
     }
 
-    /// Says a number to all who watch.
+    /// Sends a number to all watchers.
     pub fn notify(&mut self, now: Time, number: usize, pool: &str, name: &str) {
         let Some((client, place)) = self.place(pool, name) else { return };
         let payload = number.to_string().into();
@@ -212,7 +212,7 @@ impl ClientProcess {
         self.submitted.insert(id, Submitted::Notify(number));
     }
 
-    /// Says who it is that has heard.
+    /// Acknowledges a notification with the client's identity.
     pub fn acknowledge(&mut self, now: Time, watch: WatchId, notify_id: u64) {
         let reply = format!("{}.{}", self.actor, watch.0).into();
         if let Some(client) = &mut self.hosted.daemon {
@@ -226,14 +226,14 @@ impl ClientProcess {
         Some((client, Place::new(pool, Bytes::copy_from_slice(name.as_bytes()))))
     }
 
-    /// Who works with an image does something.
+    /// Lets the user of an image make a request.
     pub fn think_of_image(&mut self) {
         if let (Some(client), Some(user)) = (&self.hosted.daemon, &mut self.image_user) {
             user.think(client);
         }
     }
 
-    /// Passes on what the image's user asks; whether there was anything.
+    /// Sends the requests of the image's user; returns true if there were any.
     pub fn send_for_image(&mut self, now: Time) -> bool {
         match (&mut self.hosted.daemon, &mut self.image_user) {
             (Some(client), Some(user)) => user.send(client, now),
@@ -241,12 +241,12 @@ impl ClientProcess {
         }
     }
 
-    /// What the image's user is to know; whether there was anything.
+    /// Passes completions to the image's user; returns true if there were any.
     fn tell_image_user(&mut self) -> bool {
         let (Some(client), Some(user)) = (&mut self.hosted.daemon, &mut self.image_user) else {
             return false;
         };
-        // A watch is known before anything is told of it.
+        // The user must know of a watch before it receives events of it.
         if let Some((id, outcome)) = client.poll_completion() {
             if !user.handle_completion(client, id, &outcome) {
                 self.of_others.push_back((id, outcome));
@@ -263,46 +263,46 @@ impl ClientProcess {
         first.or_else(|| self.hosted.daemon.as_mut()?.poll_completion())
     }
 
-    /// What the client has been told since.
-    pub fn poll_told(&mut self) -> Option<Told> {
+    /// Takes the next event for the user.
+    pub fn poll_event(&mut self) -> Option<ClientEvent> {
         while self.tell_image_user() {}
         if let Some(event) = self.hosted.daemon.as_mut()?.poll_watch_event() {
-            return Some(Told::Event(event));
+            return Some(ClientEvent::Event(event));
         }
         let (id, outcome) = self.poll_completion()?;
         let submitted = self.submitted.remove(&id).expect("what completes was submitted, once");
         Some(match submitted {
-            Submitted::Request(request) => Told::Request(
+            Submitted::Request(request) => ClientEvent::Request(
                 request,
                 outcome.map(|reply| match reply {
                     Reply::Operation(reply) => reply,
                     other => panic!("an operation was answered by {other:?}"),
                 }),
             ),
-            Submitted::Command(command) => Told::Command(
+            Submitted::Command(command) => ClientEvent::Command(
                 command,
                 outcome.map(|reply| match reply {
                     Reply::Command(output) => output,
                     other => panic!("a command was answered by {other:?}"),
                 }),
             ),
-            Submitted::Map => Told::Map,
-            Submitted::Unwatch => Told::Unwatched,
-            Submitted::Snapshot(action) => Told::Snapshot(
+            Submitted::Map => ClientEvent::Map,
+            Submitted::Unwatch => ClientEvent::Unwatched,
+            Submitted::Snapshot(action) => ClientEvent::Snapshot(
                 action,
                 outcome.map(|reply| match reply {
                     Reply::Pool { snap, .. } => snap,
                     other => panic!("a change of snapshots was answered by {other:?}"),
                 }),
             ),
-            Submitted::Watch(object) => Told::Watching(
+            Submitted::Watch(object) => ClientEvent::Watching(
                 object,
                 outcome.map(|reply| match reply {
                     Reply::Watching(watch) => watch,
                     other => panic!("a watch was answered by {other:?}"),
                 }),
             ),
-            Submitted::Notify(number) => Told::Notified(
+            Submitted::Notify(number) => ClientEvent::Notified(
                 number,
                 outcome.map(|reply| match reply {
                     Reply::Notified(result) => result,

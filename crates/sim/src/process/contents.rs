@@ -1,4 +1,4 @@
-//! Everything that a block store holds, as the store that defines what stores do.
+//! Complete content of a block store, as a reference store.
 
 use block::BlockStore;
 use block::disk::Driver;
@@ -10,18 +10,18 @@ use store::{
 };
 use types::HObject;
 
-/// Entries of a page: few, so that most things need several.
+/// Entries per page: few, so that most listings take several pages.
 const PAGE_ENTRIES: usize = 16;
 const PAGE_BYTES: usize = 64 << 10;
 
 #[derive(Debug, Clone, Default)]
 pub struct Contents {
     pub store: MemStore,
-    /// Objects whose data is damaged; it is left out.
+    /// Objects whose data is damaged, which is left out.
     pub damaged: BTreeSet<HObject>,
 }
 
-/// Reads a store that is open and has nothing else to do. Its own answers must agree.
+/// Reads an open store without other work. Its responses must be consistent with each other.
 pub fn read(driver: &mut Driver<BlockStore>) -> Result<Contents, String> {
     if let Some(failure) = driver.store().failure() {
         return Err(format!("the block store does not open: {failure}"));
@@ -42,7 +42,7 @@ pub fn read(driver: &mut Driver<BlockStore>) -> Result<Contents, String> {
 
 struct Reader<'a> {
     driver: &'a mut Driver<BlockStore>,
-    /// Makes what was read.
+    /// Transaction that builds the copy.
     copy: Transaction,
     damaged: BTreeSet<HObject>,
 }

@@ -1,13 +1,14 @@
-//! The control store of simulated monitors: one for all, as an etcd would be.
+//! Control store of simulated monitors: one shared by all, like an etcd.
 //!
-//! Each monitor reaches it by its own [`ControlDisk`]: requests arrive late, changes are told late and
-//! in order. A store that is out of reach answers transactions with failures, some of which were
-//! applied all the same, and loads nothing until it is back. Leases end by the store's clock, which
-//! stands still while the store is down, as those of etcd are extended by its next leader.
+//! Each monitor reaches it by its own [`ControlDisk`]: requests arrive late; changes are delivered late and
+//! in order. While the store is out of reach, transactions fail, some of which were applied all the same,
+//! and loads wait until it is back. Leases end by the store's clock, which stops while the store is down,
+//! as the next leader of an etcd extends leases.
 //!
-//! A store that refuses writes answers everything else. One that is restored is what it was when its backup was made.
+//! A store that refuses writes answers everything else. A restored store has the state at the time of its
+//! backup.
 //!
-//! Of all that monitors write as leaders, only what the one does that the store names may succeed.
+//! Of writes that monitors make as leaders, only those of the leader named in the store may succeed.
 
 use super::Disk;
 use crate::cluster::MON_NAMES;
@@ -22,31 +23,31 @@ use types::Epoch;
 
 const DELAY_MIN_US: u64 = 100;
 const DELAY_MAX_US: u64 = 8_000;
-/// How long a request to a store that is down takes to fail.
+/// Time after which a request to a store that is down fails.
 const FAILURE: Duration = Duration::from_secs(2);
-/// Of so many transactions that are answered in time, the answer of one is lost.
+/// The response of one in so many transactions is lost.
 const LOST_ONE_IN: u64 = 500;
 
 const LEADER: &str = "leader";
 const MAPS: &str = "osdmap/full/";
 const VERSIONS: &str = "version/";
 
-/// What all monitors share.
+/// State shared by all monitors.
 pub struct SharedControl {
     control: MemControl,
     prng: Prng,
-    /// True time; clocks of monitors are ahead of it.
+    /// True time; the clocks of monitors are ahead of it.
     now: Time,
-    /// Nobody reaches it until then.
+    /// No monitor reaches the store before this time.
     down_until: Time,
-    /// For how long it has been down so far.
+    /// Total time for which the store was down.
     lost: Duration,
-    /// It takes no writes until then.
+    /// The store refuses writes before this time.
     refuses_until: Time,
     backup: Option<MemControl>,
-    /// What each monitor is yet to be told, and when.
+    /// Pending change notifications of each monitor, with their times.
     watchers: Vec<VecDeque<(Time, Completion)>>,
-    /// Until when each monitor alone does not reach it.
+    /// Each monitor alone does not reach the store before its time.
     cut_until: Vec<Time>,
 }
 
@@ -83,12 +84,12 @@ impl SharedControl {
         }
     }
 
-    /// It goes on to answer.
+    /// Refuses writes for a while; other requests are answered.
     pub fn refuse(&mut self, duration: Duration) {
         self.refuses_until = self.refuses_until.max(self.now + duration);
     }
 
-    /// Whether that is a write, and the store takes none. Leases that are there are renewed.
+    /// True for a write while the store refuses them. Existing leases are still renewed.
     fn refuses(&self, request: &Request) -> bool {
         let writes = match request {
             Request::Commit { transaction, .. } => !transaction.is_empty(),
@@ -106,26 +107,26 @@ impl SharedControl {
         self.backup.is_some()
     }
 
-    /// The newest OSD map that the backup knows.
+    /// Epoch of the newest OSD map in the backup.
     pub fn backup_epoch(&self) -> Epoch {
         let maps = self.backup.as_ref().map(|backup| backup.range(MAPS)).unwrap_or_default();
         let newest = maps.last().and_then(|entry| entry.key.strip_prefix(MAPS)?.parse().ok());
         Epoch(newest.unwrap_or(0))
     }
 
-    /// What was changed since the backup was never there. No monitor runs.
+    /// Discards all changes since the backup. No monitor may be running.
     pub fn restore(&mut self) {
         self.control = self.backup.take().expect("a backup was made");
         self.watchers.iter_mut().for_each(VecDeque::clear);
         self.end_leases();
     }
 
-    /// One monitor loses it; for all others it is there.
+    /// One monitor loses the store; all others keep it.
     pub fn cut(&mut self, monitor: usize, duration: Duration) {
         self.cut_until[monitor] = self.now + duration;
     }
 
-    /// Until when that monitor does not reach it.
+    /// Time until which that monitor does not reach the store.
     fn out_of_reach(&self, monitor: usize) -> Time {
         self.down_until.max(self.cut_until[monitor])
     }
@@ -144,7 +145,7 @@ impl SharedControl {
         self.now < self.down_until
     }
 
-    /// The clock that leases end by.
+    /// The clock that ends leases.
     fn clock(&self) -> Time {
         let ahead = self.down_until.since(self.now);
         self.now - self.lost.saturating_sub(ahead)
@@ -155,21 +156,21 @@ impl SharedControl {
             return;
         }
         let clock = self.clock();
-        while let Some(told) = self.control.end_lease(clock) {
-            self.tell(&told);
+        while let Some(change) = self.control.end_lease(clock) {
+            self.publish(&change);
         }
     }
 
-    fn tell(&mut self, told: &Completion) {
+    fn publish(&mut self, change: &Completion) {
         let now = self.now;
         for watcher in &mut self.watchers {
             let due = now + Duration::from_micros(self.prng.range(DELAY_MIN_US..DELAY_MAX_US));
             let due = watcher.back().map_or(due, |(last, _)| due.max(*last));
-            watcher.push_back((due, told.clone()));
+            watcher.push_back((due, change.clone()));
         }
     }
 
-    /// Does what a monitor asks for, and sees that none that leads no more writes as if it did.
+    /// Executes a monitor's request, and checks that no monitor other than the leader writes as leader.
     fn execute_for(&mut self, monitor: usize, leads: bool, request: &Request) -> Completion {
         let leader = self.control.range(LEADER).pop();
         let completion = self.execute(request);
@@ -198,7 +199,7 @@ impl SharedControl {
         ) = (request, &completion)
             && !transaction.is_empty()
         {
-            self.tell(&MemControl::events(transaction, *revision));
+            self.publish(&MemControl::events(transaction, *revision));
         }
         completion
     }
@@ -207,16 +208,16 @@ impl SharedControl {
 pub struct ControlDisk {
     shared: Shared,
     number: usize,
-    /// How far the monitor's clock is ahead of the true time, in which all else here is.
+    /// By how much the monitor's clock is ahead of true time; all other times here are true time.
     ahead: Duration,
     prng: Prng,
-    /// The monitor takes itself for the leader.
+    /// The monitor believes that it is the leader.
     pub leads: bool,
-    /// In order; due times never descend. Whether it was asked for by a leader.
+    /// In order; due times never descend. The flag is set for requests made as leader.
     queue: VecDeque<(Time, Request, bool)>,
-    /// What the monitor's directory remembers of the store.
+    /// The high-water mark in the monitor's directory.
     gauge: HighWaterGauge,
-    /// Failures that become known only then.
+    /// Failures that are reported later.
     failures: VecDeque<(Time, Completion)>,
     completions: VecDeque<Completion>,
 }
@@ -239,12 +240,12 @@ impl ControlDisk {
         }
     }
 
-    /// The store that this monitor and the others share.
+    /// The store shared by this monitor and the others.
     pub fn shared(&self) -> Shared {
         self.shared.clone()
     }
 
-    /// How far the monitor has seen the store go.
+    /// The newest state of the store that the monitor has seen.
     pub fn mark(&self) -> HighWater {
         self.gauge.mark().clone()
     }
@@ -264,7 +265,7 @@ impl ControlDisk {
         }
         let mut shared = self.shared.borrow_mut();
         if let Request::Range { .. } = request {
-            // What was changed before is part of what is loaded.
+            // Earlier changes are part of the loaded state.
             shared.watchers[self.number].clear();
         }
         let completion = shared.execute_for(self.number, leads, &request);
@@ -279,7 +280,7 @@ impl ControlDisk {
 
     fn fail(&mut self, now: Time, request: Request, leads: bool) {
         let completion = match request {
-            // Loading goes on until it succeeds.
+            // A load is retried until it succeeds.
             request @ Request::Range { .. } => {
                 let back = self.shared.borrow().out_of_reach(self.number);
                 return self.queue.push_front((back, request, leads));
@@ -293,7 +294,7 @@ impl ControlDisk {
         self.failures.push_back((now + FAILURE, completion));
     }
 
-    /// What the monitor's clock shows now; returns the true time.
+    /// Sets the monitor's clock and returns the true time.
     fn set_clock(&mut self, clock: Time) -> Time {
         let now = self.shared.borrow().now;
         self.ahead = clock.since(now);
@@ -307,7 +308,7 @@ impl ControlDisk {
     }
 }
 
-/// Whether it changes what services have, and not only who is there.
+/// True if the transaction changes state of services, not only leases.
 fn writes_state(transaction: &Transaction) -> bool {
     transaction.writes.keys().any(|key| key.starts_with(VERSIONS))
 }

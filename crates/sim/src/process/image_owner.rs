@@ -1,4 +1,4 @@
-//! One who has an image to himself: he knows what must be in it, whatever happens to the cluster.
+//! Exclusive user of an image: knows its expected content, whatever happens to the cluster.
 
 mod chores;
 mod looking;
@@ -18,46 +18,46 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use stdx::Prng;
 
-/// Objects of 4 KiB.
+/// Order of objects: 4 KiB.
 const ORDER: u8 = 12;
 const OBJECT: u64 = 1 << ORDER;
 const OBJECTS_MAX: u64 = 12;
-/// Of so many requests one is about the image as a whole.
+/// One in so many requests concerns the image as a whole.
 const CHORE_ONE_IN: u64 = 40;
-/// The same for those who also take snapshots and make clones.
+/// The same for users that also take snapshots and make clones.
 const SNAPSHOT_CHORE_ONE_IN: u64 = 12;
-/// Requests reach over up to so many bytes.
+/// Longest request in bytes.
 const LENGTH_MAX: u64 = 3 * OBJECT;
 
 enum Stage {
     Creating(Task<()>),
     Opening(Task<Header>),
     Open(Box<Image>),
-    /// Meanwhile the image hears of it as of anybody's doing.
+    /// A task on the image; the open image is notified as it would be of another client's task.
     Busy(Box<Image>, Task<()>, Chore),
-    /// Looks at a snapshot.
+    /// Reads a snapshot.
     Looking(Box<Image>, Look),
-    /// The next image is another one.
+    /// The next image is a different one.
     Closing(Box<Image>),
 }
 
-/// Who asks.
+/// Source of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Who {
+enum RequestOrigin {
     Task,
     Image,
     Look,
 }
 
-/// What must come of a request.
+/// Expected result of a request.
 enum Expected {
     Done,
-    /// From this offset on.
+    /// Expected bytes from this offset on.
     Contents(usize, Vec<u8>),
 }
 
 impl Expected {
-    /// Whether a write there might be seen by it, or not.
+    /// True if a concurrent write in the range may or may not be visible to it.
     fn reads(&self, range: &Range<usize>) -> bool {
         match self {
             Expected::Done => false,
@@ -72,15 +72,15 @@ pub struct ImageOwner {
     prng: Prng,
     pool: String,
     stage: Option<Stage>,
-    router: RequestRouter<Who>,
-    /// Whether he takes snapshots and makes clones.
+    router: RequestRouter<RequestOrigin>,
+    /// The user takes snapshots and makes clones.
     takes_snapshots: bool,
-    /// Images that he has made, the last of which he uses.
+    /// Number of images made; the last one is in use.
     images: u64,
     contents: Vec<u8>,
-    /// Of the image, by name.
+    /// Contents of the image's snapshots, by name.
     snapshots: BTreeMap<String, Vec<u8>>,
-    /// The snapshot that the image was made of.
+    /// Image and snapshot of which the image is a clone.
     origin: Option<(ImageSpec, String)>,
     expected: BTreeMap<RequestId, Expected>,
     requests: u64,
@@ -125,7 +125,7 @@ impl ImageOwner {
         self.prng.chance(1, 3).then_some((OBJECT / 4, 3))
     }
 
-    /// Of the image that he uses.
+    /// Name of the image in use.
     fn id(&self) -> String {
         format!("{}a", self.images)
     }
@@ -174,15 +174,19 @@ impl ImageOwner {
     fn handle_response(
         &mut self,
         client: &Client,
-        who: Who,
+        origin: RequestOrigin,
         id: ClusterRequestId,
         answer: ClusterResponse,
     ) {
-        match (self.stage.as_mut(), who) {
-            (Some(Stage::Creating(task)), Who::Task) => task.handle_response(id, answer),
-            (Some(Stage::Opening(task)), Who::Task) => task.handle_response(id, answer),
-            (Some(Stage::Busy(_, task, _)), Who::Task) => task.handle_response(id, answer),
-            (Some(Stage::Looking(_, look)), Who::Look) => look.handle_response(id, answer),
+        match (self.stage.as_mut(), origin) {
+            (Some(Stage::Creating(task)), RequestOrigin::Task) => task.handle_response(id, answer),
+            (Some(Stage::Opening(task)), RequestOrigin::Task) => task.handle_response(id, answer),
+            (Some(Stage::Busy(_, task, _)), RequestOrigin::Task) => {
+                task.handle_response(id, answer)
+            }
+            (Some(Stage::Looking(_, look)), RequestOrigin::Look) => {
+                look.handle_response(id, answer)
+            }
             (
                 Some(
                     Stage::Open(image)
@@ -190,16 +194,16 @@ impl ImageOwner {
                     | Stage::Busy(image, _, _)
                     | Stage::Looking(image, _),
                 ),
-                Who::Image,
+                RequestOrigin::Image,
             ) => image.handle_response(id, answer),
-            // Whoever asked is gone.
+            // The source of the request is gone.
             _ => {}
         }
         self.advance(client);
         self.check();
     }
 
-    /// From one stage to the next.
+    /// Moves from one stage to the next.
     fn advance(&mut self, client: &Client) {
         let next = match self.stage.as_mut() {
             Some(Stage::Creating(task)) => {
@@ -236,10 +240,10 @@ impl ImageOwner {
     }
 
     fn fail(&mut self, error: rbd::Error) {
-        self.failure.get_or_insert(format!("the user of an image is told: {error}"));
+        self.failure.get_or_insert(format!("a request of the image's user failed: {error}"));
     }
 
-    /// Looks at what the image says.
+    /// Checks the responses of the image.
     fn check(&mut self) {
         let Some(Stage::Open(image) | Stage::Busy(image, _, _) | Stage::Looking(image, _)) =
             &mut self.stage
@@ -295,7 +299,7 @@ impl ImageUser for ImageOwner {
             Some(Stage::Open(_)) if self.failure.is_none() => self.request(client),
             Some(_) => {}
         }
-        // Some requests are answered without asking the cluster.
+        // Some requests complete without a request to the cluster.
         self.check();
     }
 
@@ -309,18 +313,18 @@ impl ImageUser for ImageOwner {
         let router = &mut self.router;
         match &mut self.stage {
             None => false,
-            Some(Stage::Creating(task)) => router.send(client, now, Who::Task, task),
-            Some(Stage::Opening(task)) => router.send(client, now, Who::Task, task),
+            Some(Stage::Creating(task)) => router.send(client, now, RequestOrigin::Task, task),
+            Some(Stage::Opening(task)) => router.send(client, now, RequestOrigin::Task, task),
             Some(Stage::Open(image) | Stage::Closing(image)) => {
-                router.send(client, now, Who::Image, &mut **image)
+                router.send(client, now, RequestOrigin::Image, &mut **image)
             }
             Some(Stage::Busy(image, task, _)) => {
-                router.send(client, now, Who::Image, &mut **image)
-                    | router.send(client, now, Who::Task, task)
+                router.send(client, now, RequestOrigin::Image, &mut **image)
+                    | router.send(client, now, RequestOrigin::Task, task)
             }
             Some(Stage::Looking(image, look)) => {
-                router.send(client, now, Who::Image, &mut **image)
-                    | router.send(client, now, Who::Look, look)
+                router.send(client, now, RequestOrigin::Image, &mut **image)
+                    | router.send(client, now, RequestOrigin::Look, look)
             }
         }
     }
@@ -331,8 +335,8 @@ impl ImageUser for ImageOwner {
         operation: OpId,
         answer: &ClusterResponse,
     ) -> bool {
-        let Some((who, id)) = self.router.take(operation) else { return false };
-        self.handle_response(client, who, id, answer.clone());
+        let Some((origin, id)) = self.router.take(operation) else { return false };
+        self.handle_response(client, origin, id, answer.clone());
         true
     }
 
@@ -353,8 +357,8 @@ impl ImageUser for ImageOwner {
     }
 
     fn handle_timeout(&mut self, client: &Client, now: Time) {
-        while let Some((who, id, answer)) = self.router.poll_due(now) {
-            self.handle_response(client, who, id, answer);
+        while let Some((origin, id, answer)) = self.router.poll_due(now) {
+            self.handle_response(client, origin, id, answer);
         }
     }
 

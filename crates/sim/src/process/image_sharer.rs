@@ -1,9 +1,9 @@
-//! One of several who have the same image open, each with a part of it to himself. Parts end within objects, so
-//! that everybody needs the exclusive lock again and again.
+//! One of several users of the same image, each with a part of it of its own. Parts end within objects, so
+//! that the exclusive lock changes its owner again and again.
 //!
-//! Whoever starts again after a crash does not know which of his last writes were done. With the lock, which
-//! he gets by a write, he finds out, and from then on it must stay so: nothing of the time before may
-//! come later.
+//! After a crash a user does not know which of its last writes were done. It reacquires the lock by a
+//! write, then reads; from then on the content must not change: no write from before the crash may take
+//! effect later.
 
 use super::ImageUser;
 use super::image_owner::bytes;
@@ -20,23 +20,23 @@ use std::ops::Range;
 use stdx::Prng;
 use types::Errno;
 
-/// Objects of 4 KiB.
+/// Order of objects: 4 KiB.
 const ORDER: u8 = 12;
-/// Of the image, for each who shares it; not a number of objects.
+/// Size of each user's part in bytes; not a multiple of the object size.
 const PART: u64 = 10_000;
-/// Requests reach over up to so many bytes.
+/// Longest request in bytes.
 const LENGTH_MAX: u64 = 6_000;
 
 enum Stage {
     Creating(Task<()>),
     Opening(Task<Header>),
     Open(Box<Image>),
-    /// The cluster has shut this client out.
+    /// The cluster has blocklisted this client.
     ShutOut,
 }
 
 enum Expected {
-    /// These bytes of the part become that one; what they were before.
+    /// A range of the part gets a new value; with its previous content.
     Change {
         at: usize,
         before: Vec<u8>,
@@ -46,7 +46,7 @@ enum Expected {
         at: usize,
         contents: Vec<u8>,
     },
-    /// What was uncertain becomes what is read.
+    /// Uncertain bytes get the values that are read.
     Discovery,
 }
 
@@ -57,11 +57,11 @@ pub struct ImageSharer {
     pool: String,
     stage: Option<Stage>,
     router: RequestRouter<()>,
-    /// Of the part.
+    /// Expected content of the part.
     contents: Vec<u8>,
-    /// What bytes may be besides, since a crash.
+    /// Other values that bytes may have since a crash.
     possible: BTreeMap<usize, BTreeSet<u8>>,
-    /// He has had the lock since he started.
+    /// The user has had the lock since its start.
     has_written: bool,
     expected: BTreeMap<RequestId, Expected>,
     requests: u64,
@@ -129,7 +129,7 @@ impl ImageSharer {
         })
     }
 
-    /// One thing after the other: the lock, and what is there.
+    /// Acquires the lock by a write, then reads the content.
     fn find_out(&mut self) {
         if !self.expected.is_empty() {
             return;
@@ -195,7 +195,7 @@ impl ImageSharer {
                 self.stage = None;
                 self.begin(client);
             }
-            // It is not made yet; or a crash came between making it and knowing that.
+            // The image is not made yet; or a crash followed its creation.
             Some(Err(error)) if error.errno() == Errno::NOENT => self.stage = None,
             Some(Err(error)) if error.errno() == Errno::EXIST => {
                 self.requests += 1;
@@ -216,7 +216,7 @@ impl ImageSharer {
         self.wrong(error.to_string());
     }
 
-    /// What was under way was done, or not.
+    /// Requests in flight may or may not have been done.
     fn forget(&mut self) {
         for expected in std::mem::take(&mut self.expected).into_values() {
             let Expected::Change { at, before, new } = expected else { continue };
@@ -224,7 +224,7 @@ impl ImageSharer {
                 self.possible.entry(byte).or_default().extend([old, new]);
             }
         }
-        // Where nothing was under way, too, it is worth a look.
+        // A read is made even if no request was in flight.
         self.possible.entry(0).or_default().insert(self.contents[0]);
         self.has_written = false;
     }
@@ -234,7 +234,7 @@ impl ImageSharer {
         self.failure.get_or_insert_with(|| format!("sharer {number} of an image: {what}"));
     }
 
-    /// Looks at what the image says.
+    /// Checks the responses of the image.
     fn check(&mut self) {
         while let Some(Stage::Open(image)) = &mut self.stage {
             if let Some(event) = image.poll_event() {
@@ -245,7 +245,7 @@ impl ImageSharer {
             }
             let Some((id, outcome)) = image.poll_completion() else { return };
             match outcome {
-                // What became of it is as uncertain as if he had died.
+                // The result is as uncertain as after a crash.
                 Err(error) => self.failed(&error),
                 Ok(outcome) => {
                     let expected = self.expected.remove(&id).expect("it was submitted, once");
@@ -370,7 +370,7 @@ impl ImageUser for ImageSharer {
         }
     }
 
-    /// An image that is half made is for somebody else to deal with.
+    /// False while the image is being made: no other client completes a partial image.
     fn may_crash(&self) -> bool {
         self.number > 0 || self.requests > 0
     }

@@ -1,30 +1,30 @@
-//! Those who work with an image instead of single objects.
+//! Interface of clients that use an image instead of single objects.
 
 use engine::Time;
 use rados::{Client, OpId, WatchEvent};
 use rbd::ClusterResponse;
 
 pub trait ImageUser {
-    /// What he was told and must not have been told.
+    /// The first violation that the user has observed.
     fn failure(&self) -> Option<&str>;
     fn in_flight(&self) -> usize;
 
-    /// How it stands with what he waits for.
+    /// The user's state, and the request that it waits for.
     fn describe(&self) -> String;
 
-    /// Whether he can make a request.
+    /// True if the user can make a request.
     fn is_open(&self) -> bool;
 
     /// Makes an image, opens it, or makes a request on it.
     fn think(&mut self, client: &Client);
 
-    /// Reads all there is.
+    /// Starts to read the whole image.
     fn look(&mut self);
 
-    /// Passes on what is asked of the cluster; whether there was anything.
+    /// Sends requests to the cluster; returns true if there were any.
     fn send(&mut self, client: &mut Client, now: Time) -> bool;
 
-    /// An answer to the client; false if it is for somebody else.
+    /// Handles a completion of the client; returns false if it belongs to another user.
     fn handle_completion(
         &mut self,
         client: &Client,
@@ -35,18 +35,18 @@ pub trait ImageUser {
     fn handle_watch_event(&mut self, event: &WatchEvent) -> bool;
     fn poll_timeout(&self) -> Option<Time>;
 
-    /// What has waited for time to pass goes on.
+    /// Continues operations that wait for time to pass.
     fn handle_timeout(&mut self, client: &Client, now: Time);
 
-    /// Whether he can live with that.
+    /// True if a crash in the current state can be tolerated.
     fn may_crash(&self) -> bool {
         false
     }
 
-    /// The process is gone, with all that was under way.
+    /// The process has died with all requests in flight.
     fn crash(&mut self) {}
 
-    /// Nothing works any more before the process starts again.
+    /// True if no request succeeds before the process restarts.
     fn is_shut_out(&self) -> bool {
         false
     }

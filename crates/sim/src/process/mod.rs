@@ -1,7 +1,7 @@
-//! Processes: a daemon, what it keeps its state on, and what outlives it.
+//! Processes: a daemon, its durable state, and the state that outlives a crash.
 //!
-//! A crash takes the daemon and everything its disk had not made durable. A start makes a new
-//! daemon over the same disk.
+//! A crash loses the daemon and everything that its disk had not made durable. A start creates a new daemon
+//! over the same disk.
 
 mod block_disk;
 mod client;
@@ -14,7 +14,7 @@ mod monitor;
 mod osd;
 mod store_disk;
 
-pub use client::{ClientProcess, Submitted, Told};
+pub use client::{ClientEvent, ClientProcess, Submitted};
 pub use contents::Contents;
 pub use control_disk::{ControlDisk, Shared, SharedControl};
 pub use image_owner::ImageOwner;
@@ -31,9 +31,9 @@ use engine::{
 
 /// Simulated storage of a daemon: its timers are the completions of disk operations.
 pub trait Disk: Storage {
-    /// The daemon has submitted all that its last input causes.
+    /// Called when the daemon has submitted all requests that its last input causes.
     fn end_turn(&mut self, _now: Time) {}
-    /// Loses what is not durable.
+    /// Loses state that is not durable.
     fn crash(&mut self);
 }
 
@@ -70,7 +70,7 @@ where
     }
 }
 
-/// Without a daemon, inputs are lost and there are no outputs.
+/// Without a daemon, inputs are lost, and there are no outputs.
 impl<D, S> Node for Hosted<D, S>
 where
     D: Daemon,
@@ -132,7 +132,7 @@ where
     }
 }
 
-/// The methods of [`Node`] that concern time, of a process without timers of its own.
+/// The methods of [`Node`] that concern time, for a process without timers of its own.
 macro_rules! delegate_time {
     () => {
         fn handle_timeout(&mut self, now: engine::Time) {
@@ -146,7 +146,7 @@ macro_rules! delegate_time {
 }
 pub(crate) use delegate_time;
 
-/// The methods of [`Process`] that are the same for all.
+/// The methods of [`Process`] that are the same for all processes.
 macro_rules! delegate_life {
     () => {
         fn is_up(&self) -> bool {

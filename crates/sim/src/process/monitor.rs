@@ -1,4 +1,4 @@
-//! The monitor's process.
+//! Process of a monitor.
 
 use super::{ControlDisk, Hosted, Process, delegate_life, delegate_time};
 use engine::{Node, NodeOutput, Time, sessions_go_to};
@@ -19,7 +19,7 @@ impl MonitorProcess {
         self.hosted.daemon = Some(monitor.with_high_water(self.hosted.disk.mark()));
     }
 
-    /// Its disk tells the store what it does as the leader.
+    /// Tells the disk whether the monitor acts as leader.
     pub fn note_leadership(&mut self) {
         self.hosted.disk.leads = self.hosted.daemon.as_ref().is_some_and(Monitor::leads);
     }

@@ -1,4 +1,4 @@
-//! An OSD's process.
+//! Process of an OSD.
 
 use super::{Hosted, Process, StoreDisk, delegate_life, delegate_time};
 use engine::{Node, NodeOutput, Time, sessions_go_to};
@@ -15,7 +15,7 @@ impl OsdProcess {
         OsdProcess { hosted: Hosted::new(disk), config }
     }
 
-    /// It may be found elsewhere than before.
+    /// Starts the OSD at these addresses, which may differ from those before.
     pub fn start(&mut self, addrs: EntityAddrVec, seed: [u8; 32]) {
         self.config.addrs = addrs;
         self.hosted.daemon = Some(Osd::new(self.config.clone(), seed));

@@ -1,4 +1,4 @@
-//! The disk of a simulated OSD: the definition of a store with delays and crashes, or the block store.
+//! Disk of a simulated OSD: the reference store with delays and crashes, or the block store.
 
 use super::Disk;
 use super::block_disk::BlockDisk;
@@ -10,7 +10,7 @@ use store::{Completion, ObjectStore, Request};
 
 pub struct StoreDisk {
     store: Store,
-    /// It takes what it is asked for, and does nothing.
+    /// The disk accepts requests and completes none.
     is_stopped: bool,
 }
 
@@ -28,7 +28,7 @@ impl StoreDisk {
         StoreDisk { store, is_stopped: false }
     }
 
-    /// Nothing is done, and nothing answered, until it goes on.
+    /// Completes no requests until it resumes.
     pub fn stop(&mut self) {
         self.is_stopped = true;
     }
@@ -37,7 +37,7 @@ impl StoreDisk {
         self.is_stopped = false;
     }
 
-    /// What a restart would find if nothing in flight survived.
+    /// The content that a restart would find if no request in flight survived.
     pub fn durable(&self, now: Time) -> Result<Contents, String> {
         match &self.store {
             Store::Crash(store) => {
@@ -47,7 +47,7 @@ impl StoreDisk {
         }
     }
 
-    /// What it still has to do, if anything.
+    /// A description of unfinished work, if there is any.
     pub fn unfinished(&self) -> Option<String> {
         match &self.store {
             Store::Crash(store) => {
@@ -58,14 +58,14 @@ impl StoreDisk {
         }
     }
 
-    /// Bits of stored data flip, while nobody uses it. Only where data lies apart from everything else.
+    /// Flips bits of stored data while no store uses it. Only for devices that hold nothing but data.
     pub fn rot(&mut self, now: Time) {
         if let Store::Block(disk) = &mut self.store {
             disk.rot(now);
         }
     }
 
-    /// From now on it answers nothing but errors.
+    /// Fails all requests from now on.
     pub fn kill(&mut self) {
         match &mut self.store {
             Store::Crash(store) => store.kill(),
@@ -73,7 +73,7 @@ impl StoreDisk {
         }
     }
 
-    /// From now on so many of a million reads fail.
+    /// Makes so many of a million reads fail from now on.
     pub fn misread(&mut self, per_million: u64) {
         match &mut self.store {
             Store::Crash(store) => store.set_read_errors(per_million),
@@ -81,7 +81,7 @@ impl StoreDisk {
         }
     }
 
-    /// One read fails, after so many others.
+    /// Makes one read fail, after `after` others.
     pub fn fail_read(&mut self, after: u64) {
         match &mut self.store {
             Store::Crash(store) => store.fail_read(after),
@@ -89,7 +89,7 @@ impl StoreDisk {
         }
     }
 
-    /// No read fails any more because of that.
+    /// Cancels a read failure that is pending.
     pub fn heal_reads(&mut self) {
         match &mut self.store {
             Store::Crash(store) => store.heal_reads(),
@@ -104,7 +104,7 @@ impl StoreDisk {
         }
     }
 
-    /// Panics if the store has given up: nothing here gives it a reason.
+    /// Panics if the store has shut down without a device fault.
     pub fn check_failure(&self) {
         if let Store::Block(disk) = &self.store
             && let Some(failure) = disk.failure()

@@ -1,4 +1,4 @@
-//! A disk that something else than the OSD's groups fills for a while. All others have room.
+//! Ballast: data outside of the OSD's groups that fills a disk for a while. All others have space.
 
 use super::{Body, Event, World};
 use crate::faults::{Fault, Plan};
@@ -15,15 +15,15 @@ use store::{Change, Collection, Request, RequestKind, Transaction};
 use types::{HObject, PgId, PoolId};
 
 const PIECE: u64 = 1 << 20;
-/// Where an OSD keeps its map, which no group is divided from or scrubbed with.
+/// Collection of the OSD's maps, which no split or scrub touches.
 const OWN: Collection = Collection(PgId { pool: PoolId(-1), seed: 0 });
-/// Of what the disk holds.
+/// Lowest fill level in percent.
 const PERCENT_LEAST: u64 = 75;
 const PERCENT_MOST: u64 = 101;
 const FILLED_MS_MAX: u64 = 40_000;
-/// One that is filled up may be away while others are written to, and come back to what it missed.
+/// An OSD with a full disk may be away while others are written to, and come back to the missed writes.
 const LEAVES_AFTER_MS_MAX: u64 = 1_000;
-/// Data of an OSD that does not run are removed later.
+/// Interval at which removal from the disk of an OSD that does not run is retried.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 pub fn draw(prng: &mut Prng, mix: &FaultMix, osds: &[NodeId]) -> Plan {
@@ -44,7 +44,7 @@ fn ballast() -> HObject {
 }
 
 impl World {
-    /// So many percent of the disk are taken, as far as they are free.
+    /// Fills the disk with ballast of `percent` of its size, as far as there is free space.
     pub(super) fn fill(&mut self, node: NodeId, percent: u64) {
         let Body::Osd(osd) = &self.nodes[node].body else { return };
         let id = osd.config.id.0 as usize;
@@ -61,7 +61,7 @@ impl World {
         self.change_behind(node, pieces.map(write).collect());
     }
 
-    /// Removes the ballast; later, if the store takes no writes now.
+    /// Removes the ballast; retries later if the store accepts no writes now.
     pub(super) fn unfill(&mut self, node: NodeId) {
         if !self.filled.contains(&node) {
             return;
@@ -80,7 +80,7 @@ impl World {
         self.filled.clone().into_iter().for_each(|node| self.unfill(node));
     }
 
-    /// Each is a transaction of its own. No answer is awaited; some may say that there is no room.
+    /// Submits each change as a transaction of its own. Results are ignored: some may lack space.
     fn change_behind(&mut self, node: NodeId, changes: Vec<Change>) {
         self.with_store(node, |store, now| {
             for (number, change) in changes.into_iter().enumerate() {

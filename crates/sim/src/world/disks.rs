@@ -1,4 +1,4 @@
-//! Disks that fail, and are repaired or replaced; and monitors that lose their store alone.
+//! Disks that fail and are repaired or replaced, and monitors that lose the control store alone.
 
 use super::{Body, Event, World};
 use crate::faults::{Fault, Kind};
@@ -8,13 +8,13 @@ use engine::{Duration, Time};
 use osd::Osd;
 use types::{OsdId, Uuid};
 
-/// How long an administrator waits before trying again.
+/// Interval at which an administrator tries again.
 pub(super) const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What waits for a moment of calm looks so often whether it is there.
+/// Interval at which a delayed fault checks whether it is safe.
 const MOMENT: Duration = Duration::from_millis(50);
 
-/// A time in which a disk failed to read what perhaps nobody else had.
+/// A period in which a disk failed to read data of which it may have had the only copy.
 #[derive(Debug, Clone)]
 pub struct Misread {
     node: NodeId,
@@ -22,7 +22,7 @@ pub struct Misread {
     pub until: Option<Time>,
 }
 
-/// An OSD whose old disk is gone, and that is not known with its new one yet. It does not run.
+/// An OSD whose old disk is gone and whose new one is not announced yet. It does not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replacement {
     pub node: NodeId,
@@ -31,7 +31,7 @@ pub struct Replacement {
 }
 
 impl Replacement {
-    /// What `sepiola osd replace` says to the monitors.
+    /// Commands that `sepiola osd replace` sends to the monitors.
     pub fn commands(&self) -> [String; 2] {
         let (osd, uuid) = (self.osd, self.uuid);
         [
@@ -48,8 +48,9 @@ impl World {
         self.control().borrow_mut().cut(number, duration);
     }
 
-    /// Data of an OSD is lost while it does not run, nothing of which it has alone: not even a write that was not
-    /// acknowledged, for nobody knows that it was not. Later, for a while, it may be alone within reach.
+    /// Corrupts data of an OSD that does not run, at a time when it has no data alone: not even a write
+    /// that was not acknowledged, since no OSD knows that it was not. Later, it may be the only reachable
+    /// copy for a while.
     pub(super) fn rot_soon(&mut self, node: NodeId) {
         if !self.nodes[node].process().is_up() {
             return;
@@ -65,7 +66,7 @@ impl World {
         *self.tally.entry(Kind::Rot).or_default() += 1;
     }
 
-    /// Whether all that any group has was confirmed by all its members.
+    /// True if all members of each group have confirmed everything that it has.
     fn is_settled(&self) -> bool {
         let groups = self.osds().filter_map(|osd| osd.hosted.daemon.as_ref()).flat_map(Osd::groups);
         let mut primaries = groups.filter(|group| group.is_primary());
@@ -80,8 +81,8 @@ impl World {
         if self.is_removed(node) {
             return;
         }
-        // What nobody else has cannot be read from a dead disk, as long as its OSD does not know. Others have all
-        // that is acknowledged, unless they are being made whole, or their disks fail, too.
+        // Data on a dead disk that no other OSD has cannot be read as long as its OSD has not noticed.
+        // Others have all acknowledged data, unless they are recovering, or their disks fail, too.
         let may_be_alone =
             self.scenario.min_size == 1 || !self.bad_disks.is_empty() || !self.is_clean();
         self.bad_disks.insert(node);
@@ -92,7 +93,7 @@ impl World {
     }
 
     pub(super) fn misread(&mut self, node: NodeId, per_million: u64) {
-        // What one OSD alone has is lost if it cannot read it.
+        // Data that one OSD alone has is lost if the OSD cannot read it.
         if self.scenario.min_size > 1 {
             self.bad_disks.insert(node);
             self.note_misread(node);
@@ -100,7 +101,7 @@ impl World {
         }
     }
 
-    /// A read fails, and would not if it were tried again.
+    /// One read fails; a retry would succeed.
     pub(super) fn fail_read(&mut self, node: NodeId, after: u64) {
         if self.is_removed(node) || self.bad_disks.contains(&node) {
             return;
@@ -135,8 +136,8 @@ impl World {
         self.misreads.iter_mut().filter(going_on).for_each(|misread| misread.until = Some(now));
     }
 
-    /// The disk is as it was; an OSD that gave up is started again. It stops first: what a disk refused, it
-    /// does not take later, while what came behind it is taken.
+    /// Repairs the disk and restarts an OSD that gave up. The OSD stops first: otherwise the disk would
+    /// accept requests that follow those which it refused.
     pub(super) fn heal_disk(&mut self, node: NodeId) {
         self.end_misread(node);
         let restarts = self.bad_disks.remove(&node) && self.nodes[node].process().is_up();
@@ -153,9 +154,9 @@ impl World {
         self.replacement.as_ref().is_some_and(|replacement| replacement.node == node)
     }
 
-    /// One step of giving an OSD an empty disk. Each is tried again until it succeeds.
+    /// One step of replacing an OSD's disk. Each is retried until it succeeds.
     pub(super) fn replace(&mut self, node: NodeId) {
-        // One after the other.
+        // Replacements run one after the other.
         let is_other = self.replacement.is_some() && !self.is_being_replaced(node);
         if self.is_being_replaced(node) || !is_other && self.give_disk(node) {
             self.ask_next();
@@ -179,7 +180,7 @@ impl World {
         self.ask_unless_asked(&next);
     }
 
-    /// A command, unless it was given and not answered yet.
+    /// Sends a command, unless the same one is in flight.
     pub(super) fn ask_unless_asked(&mut self, command: &str) {
         let client = self.cast.clients[0];
         let Body::Client(process) = &self.nodes[client].body else { return };
@@ -188,7 +189,7 @@ impl World {
         }
     }
 
-    /// Takes the old disk away, if nobody needs it.
+    /// Replaces the disk, if no group needs the old one.
     fn give_disk(&mut self, node: NodeId) -> bool {
         let Body::Osd(process) = &self.nodes[node].body else { return false };
         let osd = process.config.id;
@@ -216,7 +217,8 @@ impl World {
         true
     }
 
-    /// Of an OSD that is down, groups that serve have all that was ever acknowledged, if they find it.
+    /// True if the groups that serve without this OSD, which is down, find everything that was ever
+    /// acknowledged.
     fn does_without(&self, osd: OsdId) -> bool {
         let Some(map) = self.newest_map().filter(|map| map.exists(osd) && !map.is_up(osd)) else {
             return false;
@@ -234,7 +236,7 @@ impl World {
         groups.into_iter().all(serves)
     }
 
-    /// The OSD is known, and starts over its new disk.
+    /// Starts the OSD over its new disk, which is announced.
     pub fn end_replacement(&mut self) {
         if let Some(replacement) = self.replacement.take() {
             self.start(replacement.node);

@@ -1,4 +1,4 @@
-//! How it is with the placement groups.
+//! Queries of the state of placement groups.
 
 use super::{Body, World};
 use crate::check::{memory, replicas};
@@ -10,10 +10,10 @@ use std::fmt::Write;
 use types::PgId;
 
 impl World {
-    /// Whether all groups are clean, by the newest map.
+    /// True if all groups are clean in the newest map.
     pub fn is_clean(&self) -> bool {
         let Some(map) = self.newest_map() else { return false };
-        // The monitor does not get there while anything is unclean.
+        // The monitor does not reach this state while anything is unclean.
         if map
             .pools
             .values()
@@ -21,7 +21,7 @@ impl World {
         {
             return false;
         }
-        // The monitors may be the ones who are behind, if they have lost their store.
+        // Monitors may be behind OSDs if they have lost the control store.
         let differs = |osd: &Osd| osd.map().epoch != map.epoch;
         if self.osds().any(|osd| osd.hosted.daemon.as_ref().is_some_and(differs)) {
             return false;
@@ -37,7 +37,7 @@ impl World {
         all
     }
 
-    /// What each OSD thinks of the groups that are not clean.
+    /// Views of the groups that are not clean, by OSD.
     pub fn groups(&self) -> String {
         let mut text = String::new();
         for osd in self.osds() {
@@ -72,7 +72,7 @@ impl World {
         text
     }
 
-    /// Panics if an OSD holds more than it may.
+    /// Panics if an OSD exceeds its memory budget.
     pub(super) fn check_memory(&self, node: NodeId) {
         if let Body::Osd(osd) = &self.nodes[node].body
             && let Some(daemon) = &osd.hosted.daemon
@@ -82,7 +82,7 @@ impl World {
         }
     }
 
-    /// Panics if a scrub finds something wrong that no device explains.
+    /// Panics if a scrub finds an error that no device fault explains.
     pub(super) fn check_findings(&self, node: NodeId) {
         if let Body::Osd(osd) = &self.nodes[node].body
             && let Some(daemon) = &osd.hosted.daemon

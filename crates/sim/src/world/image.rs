@@ -1,11 +1,11 @@
-//! The clients that work with an image.
+//! Clients that use an image.
 
 use super::{Body, World};
 use crate::network::NodeId;
 use crate::process::ImageUser;
 
 impl World {
-    /// Its user does the next thing, once it knows the pool.
+    /// Lets the user of an image act, once it knows the pool.
     pub(super) fn think_of_image(&mut self, node: NodeId) {
         if let Body::Client(client) = &mut self.nodes[node].body {
             match client.knows_pool(crate::cluster::POOL) {
@@ -16,7 +16,7 @@ impl World {
         self.touch(node);
     }
 
-    /// Who was taken for dead by others starts again, as another client.
+    /// Restarts a blocklisted client as a new one.
     pub(super) fn restart_if_shut_out(&mut self, node: NodeId) -> bool {
         let is_shut_out = self.nodes[node].body.image_user().is_some_and(ImageUser::is_shut_out);
         if is_shut_out {
@@ -27,7 +27,7 @@ impl World {
         is_shut_out
     }
 
-    /// Whether all users of images know what must be in them; those who do not are led there.
+    /// True if all users of images know the expected content; others are led to that state.
     pub fn image_users_are_ready(&mut self) -> bool {
         let mut are_ready = true;
         for node in self.cast.image_users.clone() {
@@ -43,7 +43,7 @@ impl World {
         are_ready
     }
 
-    /// Each reads what is his.
+    /// Each user reads its image or part.
     pub fn look_at_images(&mut self) {
         for node in self.cast.image_users.clone() {
             if let Body::Client(client) = &mut self.nodes[node].body {

@@ -1,10 +1,10 @@
-//! Looks at what each process was given by the control plane.
+//! Check of the ids and maps that the control plane issues.
 
 use super::{Body, Node, World};
 use crate::network::NodeId;
 
 impl World {
-    /// After each step of a process: which map, and which id, it has now.
+    /// Called after each step of a process, with its map and id of that moment.
     pub(super) fn check_issued(&mut self, node: NodeId) {
         let Node { body, starts, .. } = &self.nodes[node];
         let map = match body {

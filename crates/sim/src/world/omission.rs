@@ -1,4 +1,4 @@
-//! A store that has not what it was told to have: a clone, and what the index of clones has of one.
+//! Stores that lose data silently: a clone, or index entries of one.
 
 use super::{Body, World};
 use crate::cluster;
@@ -15,7 +15,7 @@ use store::{Change, Collection, Request, RequestKind, Transaction};
 use types::{HObject, OsdId, PgId};
 
 impl World {
-    /// Some running OSD loses what its index has of an object's clones, whatever else goes on.
+    /// A running OSD loses the index entries of an object's clones, during other faults.
     pub(super) fn unindex(&mut self) {
         let mut nodes = self.cast.osds.clone();
         let first = self.fault_prng.below(nodes.len() as u64) as usize;
@@ -36,7 +36,7 @@ impl World {
         groups.find_map(|pg| Some((osd.config.id, pg, indexed_for_good(&durable.store, pg)?)))
     }
 
-    /// A store loses what its OSD believes to be there. Nobody waits for the answer.
+    /// A store loses data without its OSD's knowledge. No daemon waits for the completion.
     fn lose(&mut self, node: NodeId, changes: Vec<(Collection, Change)>) {
         self.has_omitted = true;
         let kind = RequestKind::Commit(Transaction { changes });
@@ -48,8 +48,8 @@ impl World {
         self.touch(node);
     }
 
-    /// The first OSD that has clones loses one, if there are other copies, and all that its index has
-    /// of an object. Nothing else goes on. Whether anything was found to be lost.
+    /// The first OSD with clones loses one, if there are other copies, and all index entries of an object.
+    /// Called in a quiescent cluster. Returns true if any loss happened.
     pub fn omit(&mut self) -> Result<bool, String> {
         for node in self.cast.osds.clone() {
             let clock = self.clock(node);
@@ -77,12 +77,12 @@ impl World {
     }
 }
 
-/// What an index has of clones that no removal of a snapshot needs.
+/// Index entries of clones that no removal of a snapshot needs.
 fn indexed_for_good(store: &MemStore, pg: PgId) -> Option<BTreeSet<Bytes>> {
     let (head, mut set) = family(store, pg)?;
     let mut keys = BTreeSet::new();
     for clone in &mut set.clones {
-        // The others may be removed; see `Snapshots`.
+        // The other snapshots may be removed; see `Snapshots`.
         clone.snaps.retain(|snap| snap.0.is_multiple_of(2));
     }
     keys.extend(index_pairs(&head, &set).into_keys());

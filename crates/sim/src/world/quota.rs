@@ -1,11 +1,11 @@
-//! A pool that is over its quota and stays so.
+//! A pool that exceeds its quota and keeps exceeding it.
 
 use super::{Body, World};
 use crate::network::NodeId;
 use maps::PoolFlags;
 
 impl World {
-    /// Panics if a monitor lifts what nobody gave it a reason to lift.
+    /// Panics if a monitor clears the flag without a cause.
     pub(super) fn check_quota(&self, node: NodeId) {
         let Some((pool, since)) = self.over_quota else { return };
         let Body::Monitor(monitor) = &self.nodes[node].body else { return };
@@ -13,7 +13,7 @@ impl World {
         let map = &daemon.state().osdmap;
         let is_lifted = |pool: &maps::Pool| !pool.flags.contains(PoolFlags::FULL_QUOTA);
         let epoch = map.epoch;
-        // Some monitors hear of it later than others.
+        // Some monitors learn of it later than others.
         if epoch < since {
             return;
         }

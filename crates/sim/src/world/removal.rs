@@ -1,4 +1,4 @@
-//! An OSD that an administrator takes out of the cluster for good, while everything goes on.
+//! Removal of an OSD from the cluster while everything else continues.
 
 use super::disks::PATIENCE;
 use super::{Body, Event, World};
@@ -10,9 +10,9 @@ use types::OsdId;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Removal {
-    /// The next step is not taken before.
+    /// Earliest time of the next step.
     not_before: Time,
-    /// It does not run any more, and nobody needs what it has.
+    /// The OSD is stopped, and no group needs its data.
     is_stopped: bool,
 }
 
@@ -25,7 +25,7 @@ pub fn purge_command(osd: OsdId) -> String {
 }
 
 impl World {
-    /// One step: out, drained, stopped, purged. Each is tried again until it succeeds.
+    /// One step: out, drained, stopped, purged. Each is retried until it succeeds.
     pub(super) fn remove(&mut self, node: NodeId) {
         let now = self.agenda.now();
         let Body::Osd(process) = &self.nodes[node].body else { return };
@@ -59,18 +59,18 @@ impl World {
         !self.bad_disks.contains(&node) && !self.is_being_replaced(node)
     }
 
-    /// Whether it has left, or is gone and only the map still knows it.
+    /// True if the OSD is removed, or stopped and only present in the map.
     pub fn is_removed(&self, node: NodeId) -> bool {
         self.cast.removed == Some(node) && self.removal.as_ref().is_some_and(|it| it.is_stopped)
     }
 
-    /// Who has left, if anybody has.
+    /// The OSD that was removed, if any.
     pub fn removed(&self) -> Option<OsdId> {
         self.cast.removed.filter(|node| self.is_removed(*node)).and(self.scenario.removed)
     }
 }
 
-/// Whether no group is to have anything on that OSD.
+/// True if no group is mapped to that OSD.
 fn is_without(map: &OsdMap, osd: OsdId) -> bool {
     let mut groups = map.pools.keys().flat_map(|pool| map.pgs(*pool));
     groups.all(|pg| {

@@ -28,7 +28,7 @@ impl World {
         self.touch(node);
     }
 
-    pub(super) fn told_of_snapshot(
+    pub(super) fn handle_snapshot_event(
         &mut self,
         action: SnapshotAction,
         outcome: Result<Option<SnapId>, Errno>,

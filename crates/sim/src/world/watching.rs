@@ -2,7 +2,7 @@
 
 use super::{Body, World};
 use crate::network::NodeId;
-use crate::process::Told;
+use crate::process::ClientEvent;
 use crate::watching::Completed;
 use crate::workload::WatchAction;
 use engine::Time;
@@ -10,7 +10,7 @@ use rados::WatchEvent;
 use wire::watch::NotifyResult;
 
 impl World {
-    /// A client watches an object, stops doing so, or notifies whoever watches it.
+    /// A client watches an object, ends its watch, or notifies its watchers.
     pub(super) fn watch(&mut self, node: NodeId, action: WatchAction) {
         let (at, clock) = (self.agenda.now(), self.clock(node));
         let (WatchAction::Toggle(object) | WatchAction::Notify(object)) = action;
@@ -36,16 +36,20 @@ impl World {
         self.touch(node);
     }
 
-    pub(super) fn told_of_watch(&mut self, node: NodeId, told: Told) {
+    pub(super) fn handle_watch_event(&mut self, node: NodeId, event: ClientEvent) {
         let now = self.agenda.now();
         let Body::Client(client) = &self.nodes[node].body else { return };
         let actor = client.actor;
-        self.trace.line(now, format_args!("client {node}: {told:?}"));
-        match told {
-            Told::Watching(object, Ok(watch)) => self.watching.begin(now, actor, object, watch),
-            Told::Notified(number, Ok(result)) => self.notified(now, number, &result),
-            Told::Event(WatchEvent::Lost { watch, .. }) => self.watching.ended(now, actor, watch),
-            Told::Event(WatchEvent::Notified { watch, notify_id, payload, .. }) => {
+        self.trace.line(now, format_args!("client {node}: {event:?}"));
+        match event {
+            ClientEvent::Watching(object, Ok(watch)) => {
+                self.watching.begin(now, actor, object, watch)
+            }
+            ClientEvent::Notified(number, Ok(result)) => self.notified(now, number, &result),
+            ClientEvent::Event(WatchEvent::Lost { watch, .. }) => {
+                self.watching.ended(now, actor, watch)
+            }
+            ClientEvent::Event(WatchEvent::Notified { watch, notify_id, payload, .. }) => {
                 let number = std::str::from_utf8(&payload).ok().and_then(|text| text.parse().ok());
                 self.watching.heard(actor, watch, number.expect("only we notify"));
                 let clock = self.clock(node);
@@ -57,7 +61,7 @@ impl World {
         }
     }
 
-    /// Clocks jump forward only, so that what a client asked for was asked for no earlier than it seems.
+    /// Clocks jump forward only, so a request was made no earlier than its age says.
     pub(super) fn note_confirmed_watches(&mut self, node: NodeId) {
         let (at, clock) = (self.agenda.now(), self.clock(node));
         if let Body::Client(client) = &self.nodes[node].body {

@@ -1,4 +1,4 @@
-//! The map of the cluster that is measured: racks of hosts of OSDs, all up, and a few pools.
+//! Map of the measured cluster: racks of hosts of OSDs, all up, and a few pools.
 
 use super::report::{Report, timed};
 use crush::{CrushMap, Location, RuleKind, SimpleRule};
@@ -11,7 +11,7 @@ pub const FSID: Uuid = Uuid([9; 16]);
 pub const OSDS_PER_HOST: usize = 25;
 pub const HOSTS_PER_RACK: usize = 20;
 const COPIES: u8 = 3;
-/// One large pool, and three smaller ones: of 32 parts so many.
+/// One large pool and three smaller ones, with their shares of all groups in 1/32.
 const POOLS: [(&str, u32); 4] = [("rbd", 16), ("objects", 8), ("archive", 4), ("meta", 4)];
 pub const NOW: UTime = UTime { seconds: 1_750_000_000, nanoseconds: 0 };
 
@@ -48,7 +48,7 @@ fn location(osd: usize) -> Location {
     Location::parse(levels.iter().map(String::as_str)).expect("these are types")
 }
 
-/// The CRUSH map of so many OSDs, with one rule that puts copies into different racks.
+/// The CRUSH map of `osds` OSDs, with one rule that puts copies into different racks.
 pub fn crush(osds: usize) -> CrushMap {
     let mut crush = CrushMap::new();
     for osd in 0..osds {
@@ -95,7 +95,7 @@ pub fn build(shape: Shape, report: &mut Report) -> OsdMap {
     map
 }
 
-/// The next map, by a change to this one.
+/// The incremental of an edit, and the next map.
 pub fn change(map: &OsdMap, edit: impl FnOnce(&mut Incremental)) -> (Incremental, OsdMap) {
     let mut increment = Incremental::new(FSID, map.epoch.next(), NOW);
     edit(&mut increment);

@@ -1,11 +1,11 @@
-//! Measures what a large cluster costs, with the engines that a real one runs.
+//! Measures the costs of a large cluster with the engines of a real one.
 //!
 //! ```text
 //! cargo run --release -p sim --bin scale -- --osds 10000 [--groups N] [--only maps,placement,…]
 //! ```
 //!
-//! Nothing is simulated but the cluster around each engine: there is no network and no disk, so what is
-//! measured is the engines' own CPU time and what they want sent. `docs/SCALE.md` explains the numbers.
+//! Only the surroundings of each engine are simulated: there is no network and no disk, so the figures are
+//! the CPU time of the engines and the messages that they send. `docs/SCALE.md` explains the numbers.
 
 mod cluster;
 mod maps;
@@ -24,7 +24,7 @@ const USAGE: &str =
 
 struct Arguments {
     shape: Shape,
-    /// Placement groups that `peering` follows, at most.
+    /// Upper bound of placement groups that `peering` follows.
     sample: u32,
     only: Vec<String>,
 }

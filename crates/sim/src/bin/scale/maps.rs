@@ -1,4 +1,4 @@
-//! Sizes of maps and increments, and what making, encoding, decoding and applying them costs.
+//! Sizes of maps and incrementals, and the CPU time to make, encode, decode and apply them.
 
 use super::cluster::{self, Shape, addrs, change};
 use super::report::{Report, bytes, fastest, resident, timed};
@@ -7,7 +7,7 @@ use types::features::SUPPORTED;
 use types::{OsdId, PgId, PoolId};
 
 const RUNS: usize = 5;
-/// Exchanges of one round of balancing.
+/// Upmap items of one round of balancing.
 const BALANCING_ROUND: u32 = 1_000;
 
 pub fn measure(map: &OsdMap, shape: Shape, report: &mut Report) {

@@ -1,4 +1,4 @@
-//! The monitor: a rack fails under it, with a session for every OSD.
+//! Cost of a rack failure for the monitor, with a session for every OSD.
 
 use super::cluster::{Shape, addrs};
 use super::report::{Report, bytes, resident, timed};
@@ -15,14 +15,14 @@ use types::{EntityAddrVec, EntityName, EntityType, Epoch, OsdId, ParticipantName
 use wire::{MessageBody, MonSubscribe, OsdFailure, SubscribeItem};
 
 const START: Time = Time(1_750_000_000_000_000_000);
-/// Who reports each failed OSD.
+/// Number of OSDs that report each failed OSD.
 const REPORTERS: usize = 3;
 
 struct Lone {
     monitor: Monitor,
     control: MemControl,
     now: Time,
-    /// The control store takes its time.
+    /// The control store delays its answers.
     is_slow: bool,
     waiting: Vec<mon::control::Request>,
     commits: usize,
@@ -52,7 +52,7 @@ fn fail_rack(lone: &mut Lone, shape: Shape, report: &mut Report) {
     let survivors: Vec<usize> = (rack.len()..shape.osds).collect();
     let ((), took) = timed(|| {
         rack.iter().for_each(|osd| lone.close(*osd));
-        // All of this comes while the first change is on its way to the disk.
+        // All of this arrives while the first change is being written.
         lone.is_slow = true;
         for (number, osd) in rack.iter().enumerate() {
             for nth in 0..REPORTERS {
@@ -187,7 +187,7 @@ impl Lone {
         self.drain();
     }
 
-    /// What it asks of the control store is answered at once.
+    /// Answers the requests to the control store at once.
     fn drain(&mut self) {
         loop {
             self.drain_outputs();

@@ -1,4 +1,4 @@
-//! One OSD: what following the map costs it.
+//! Cost of following the map for one OSD.
 
 use super::cluster::{self, FSID, Shape, addrs, change};
 use super::maps::reweight;
@@ -16,27 +16,27 @@ use types::{EntityAddrVec, EntityName, EntityType, HObject, OsdId, ParticipantNa
 use wire::op::request_flags;
 use wire::{MessageBody, OsdMapMessage, OsdOp, OsdRequest, ShardPgId};
 
-/// No pool here has more groups than fit in so many bits.
+/// Upper bound for the bits of a group number.
 const HASH_BITS_OF_GROUPS: u32 = 20;
-/// Sessions that other OSDs open have their numbers.
+/// First session id of clients; the session of another OSD has the number of that OSD.
 const CLIENT: u64 = 1 << 24;
-/// So few that what is said of them does not hide what is said of the group.
+/// Few, so that state of objects does not dominate that of the group.
 const OBJECTS: u32 = 4;
 
-/// An OSD whose store does everything at once, and that is told maps by hand.
+/// An OSD whose store completes everything at once, and that receives maps from the benchmark.
 pub struct Lone {
     pub osd: Osd,
     pub now: Time,
     store: MemStore,
     monitor: Option<ConnId>,
     has_client: bool,
-    /// To whom each of its sessions goes.
+    /// The OSD at the other end of each session.
     peers: BTreeMap<ConnId, OsdId>,
     accepted: BTreeMap<OsdId, ConnId>,
-    /// What it wants sent to other OSDs, and to the monitor.
+    /// Messages of this OSD to other OSDs, and to the monitor.
     pub sent: Vec<(OsdId, Message)>,
     pub asked: Vec<Message>,
-    /// What it took to handle maps and messages.
+    /// CPU time spent on maps and messages.
     pub spent: Duration,
 }
 
@@ -95,7 +95,7 @@ impl Lone {
             let name = ParticipantName::new(EntityType::CLIENT, 1);
             self.open(client, name, EntityAddrVec::default());
         }
-        // The group's seed are the lowest bits of its objects' hashes.
+        // The seed of the group is the lowest bits of its objects' hashes.
         let object = number % OBJECTS;
         let hash = pg.seed | object << HASH_BITS_OF_GROUPS;
         let name = format!("rbd_data.5e1f3a.{object:016x}").into();
@@ -123,7 +123,7 @@ impl Lone {
         self.spent += started.elapsed();
     }
 
-    /// Lets time pass until then.
+    /// Advances time to `until`.
     pub fn wait(&mut self, until: Time) {
         while let Some(due) = self.osd.poll_timeout().filter(|due| *due <= until) {
             self.now = self.now.max(due);
@@ -139,7 +139,7 @@ impl Lone {
             None => {
                 let conn = ConnId(ConnId::ACCEPTED + from.0 as u64);
                 self.accepted.insert(from, conn);
-                // What it wants to say to that one may take the same way back.
+                // Messages to that OSD may use the same session.
                 self.peers.insert(conn, from);
                 self.open(conn, ParticipantName::new(EntityType::OSD, from.0.into()), addrs(from));
                 conn
@@ -185,7 +185,7 @@ impl Lone {
     }
 }
 
-/// An OSD whose rack stays, which follows the map through a rack's failure.
+/// Measures an OSD outside of the failing rack, which follows the map through the failure.
 pub fn measure(map: &OsdMap, shape: Shape, report: &mut Report) {
     report.section("One OSD, told of new maps");
     let own = OsdId(shape.osds as i32 - 1);

@@ -1,9 +1,9 @@
-//! What the members of groups say to each other when a rack fails, by a sample.
+//! Messages between the members of a sample of groups when a rack fails.
 //!
-//! Of all OSDs that stay, the one that shares most groups with the rack is taken, and of these groups some, or all.
-//! All OSDs that have to do with them run: those that they are on before and after. Messages between these are
-//! delivered at once, and a monitor that thinks about nothing gives them the maps that they ask for; what they send
-//! to anybody else, for other groups, is dropped. Of what is sent, only messages of the sample are counted.
+//! Of the OSDs outside of the rack, the one that shares most groups with the rack is selected, and a sample
+//! of these groups. All members of these groups before and after the failure run. Messages between them are
+//! delivered at once, and a monitor without any logic of its own supplies the maps that they request;
+//! messages to other OSDs, for other groups, are dropped. Only messages of the sample are counted.
 
 use super::cluster::{self, Shape, change};
 use super::osd::Lone;
@@ -16,14 +16,14 @@ use std::time::Duration;
 use types::{OsdId, PgId};
 use wire::{MessageBody, OsdAlive, OsdPgTemp};
 
-/// Writes to each group before the rack fails: a full log, which begins behind the first of them.
+/// Writes to each group before the rack fails: the log is full, and its first entries are trimmed.
 const WRITES: u32 = 1300;
-/// What a log keeps at least, of that.
+/// Log entries that trimming keeps at least.
 const LOG_LEAST: usize = 1000;
-/// A step of time while nothing else happens, and how many of them groups get to become active.
+/// A step of time without other events, and the number of steps in which groups must become active.
 const STEP: Duration = Duration::from_millis(500);
 const STEPS_MAX: usize = 200;
-/// Steps in which they become clean.
+/// Number of steps in which groups must become clean.
 const STEPS_BEHIND: usize = 60;
 
 #[derive(Default)]
@@ -35,12 +35,12 @@ struct Count {
 struct Sample {
     map: OsdMap,
     groups: BTreeSet<PgId>,
-    /// Who shares all of them.
+    /// The OSD that is a member of all groups of the sample.
     busiest: OsdId,
     osds: BTreeMap<OsdId, Lone>,
-    /// By kind, of the sample's groups.
+    /// Messages of the sample's groups, by kind.
     sent: BTreeMap<u16, Count>,
-    /// What the busiest sent and heard.
+    /// Messages that the busiest OSD sent and received.
     own: Count,
     epochs: u32,
 }
@@ -64,7 +64,7 @@ pub fn measure(map: &OsdMap, shape: Shape, count: u32, report: &mut Report) {
     report.line("of one OSD that stays, at most", sizes.max().unwrap_or(0));
     report.line("groups of the sample, and OSDs", format!("{}, {}", groups.len(), members.len()));
     let osds = members.iter().map(|osd| (*osd, Lone::new(*osd))).collect();
-    // All see the pools begin to exist, else they would look for what had been before.
+    // All OSDs see the creation of the pools, else they would look for earlier intervals.
     let mut bare = map.clone();
     (bare.pools, bare.pool_names) = Default::default();
     let (pools, map) = change(&bare, |increment| {
@@ -86,7 +86,7 @@ pub fn measure(map: &OsdMap, shape: Shape, count: u32, report: &mut Report) {
     sample.step("the rack is out", concerned.len(), report, out);
 }
 
-/// Of each OSD outside of the rack, the groups that have a member in the rack.
+/// For each OSD outside of the rack, the groups that have a member in the rack.
 fn groups_shared_with(map: &OsdMap, rack: &BTreeSet<OsdId>) -> BTreeMap<OsdId, BTreeSet<PgId>> {
     let mut placement = map.placement();
     let mut shared: BTreeMap<OsdId, BTreeSet<PgId>> = BTreeMap::new();
@@ -102,20 +102,20 @@ fn groups_shared_with(map: &OsdMap, rack: &BTreeSet<OsdId>) -> BTreeMap<OsdId, B
 }
 
 impl Sample {
-    /// An event, and what follows until all groups are active, and until nobody has anything to say.
+    /// Applies an event and runs until all groups are active, and then until no messages are left.
     fn step(&mut self, what: &str, concerned: usize, report: &mut Report, increment: Incremental) {
         self.sent.clear();
         (self.own, self.epochs) = (Count::default(), 0);
         self.osds.values_mut().for_each(|osd| osd.spent = Duration::ZERO);
         self.map.apply(&increment).expect("it fits");
         self.tell(&increment);
-        let told = self.busiest().spent;
+        let spent_before = self.busiest().spent;
         self.settle();
-        self.report(&format!("{what}, until active"), concerned, told, report);
+        self.report(&format!("{what}, until active"), concerned, spent_before, report);
         for _ in 0..STEPS_BEHIND {
             self.go_on();
         }
-        self.report(&format!("{what}, in the end"), concerned, told, report);
+        self.report(&format!("{what}, in the end"), concerned, spent_before, report);
     }
 
     fn busiest(&self) -> &Lone {
@@ -148,7 +148,7 @@ impl Sample {
         panic!("groups did not become active: {states:?}");
     }
 
-    /// Maps that are wished for, and else some time.
+    /// Delivers requested maps, or else advances time.
     fn go_on(&mut self) {
         if !self.grant() {
             for osd in self.osds.values_mut() {
@@ -158,7 +158,7 @@ impl Sample {
         self.pass_on_all();
     }
 
-    /// What OSDs want of the monitor, in one epoch.
+    /// Grants the requests of OSDs to the monitor, in one epoch.
     fn grant(&mut self) -> bool {
         let (mut alive, mut temporary) = (BTreeMap::new(), BTreeMap::new());
         for (id, osd) in &mut self.osds {
@@ -209,15 +209,15 @@ impl Sample {
         while self.pass_on() {}
     }
 
-    /// Delivers what was said last.
+    /// Delivers the messages of the last step.
     fn pass_on(&mut self) -> bool {
-        let mut parcels: Vec<(OsdId, OsdId, Message)> = Vec::new();
+        let mut messages: Vec<(OsdId, OsdId, Message)> = Vec::new();
         for (from, osd) in &mut self.osds {
             let sent = std::mem::take(&mut osd.sent);
-            parcels.extend(sent.into_iter().map(|(to, message)| (*from, to, message)));
+            messages.extend(sent.into_iter().map(|(to, message)| (*from, to, message)));
         }
         let mut any = false;
-        for (from, to, message) in parcels {
+        for (from, to, message) in messages {
             let Ok((header, _)) = Body::decode(&message) else { continue };
             if !self.groups.contains(&header.pg) {
                 continue;
@@ -235,7 +235,7 @@ impl Sample {
         any
     }
 
-    fn report(&self, what: &str, concerned: usize, told: Duration, report: &mut Report) {
+    fn report(&self, what: &str, concerned: usize, spent_before: Duration, report: &mut Report) {
         let groups = self.groups.len();
         let messages: usize = self.sent.values().map(|count| count.messages).sum();
         let size: usize = self.sent.values().map(|count| count.bytes).sum();
@@ -259,7 +259,7 @@ impl Sample {
             line(self.own.messages as f64, self.own.bytes),
         );
         report.line(format!("{what}: epochs"), self.epochs);
-        let spent = self.busiest().spent - told;
+        let spent = self.busiest().spent - spent_before;
         report.line(
             format!("{what}: CPU of the busiest OSD, besides the event's map"),
             duration(spent),

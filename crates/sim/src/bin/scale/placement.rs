@@ -1,4 +1,4 @@
-//! Where groups lie: what it costs to know, and how evenly it is spread.
+//! Cost of computing placement, and how evenly groups are spread.
 
 use super::cluster::{self, Shape, change};
 use super::maps::reweight;
@@ -8,10 +8,10 @@ use mon::balancer::{Limits, plan};
 use std::time::Duration;
 use types::{OsdId, PgId};
 
-/// `upmap_max_deviation` and `upmap_max_optimizations`, if nobody sets them.
+/// Defaults of `upmap_max_deviation` and `upmap_max_optimizations`.
 const DEVIATION_DEFAULT: f64 = 5.0;
 const STEP_DEFAULT: usize = 10;
-/// Exchanges of one step here, so that there are not too many.
+/// Upmap items per step; bounds the number of steps.
 const STEP: usize = 1000;
 
 pub fn measure(map: &OsdMap, shape: Shape, report: &mut Report) {
@@ -56,7 +56,7 @@ fn update(table: &mut RawTable, map: &OsdMap, what: &str, report: &mut Report) {
     report.time(format!("{what}: update ({asked} groups asked about)"), took);
 }
 
-/// As it is, and as the balancer leaves it that allows an OSD so many groups more or less.
+/// The spread as it is, and after the balancer with a given deviation in groups per OSD.
 fn balance(map: &OsdMap, shape: Shape, report: &mut Report) {
     report.section("Balance of placement, copies per OSD");
     let (mut map, mut table) = (map.clone(), RawTable::default());

@@ -1,4 +1,4 @@
-//! Lines of a Markdown table, printed as they come.
+//! Lines of a Markdown table, printed as they are measured.
 
 use std::fmt::Display;
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ pub fn bytes(count: usize) -> String {
     }
 }
 
-/// The CPU time that something takes: others may use the machine too.
+/// CPU time of `act`, which is independent of other load on the machine.
 pub fn timed<T>(act: impl FnOnce() -> T) -> (T, Duration) {
     let (started, cpu_before) = (Instant::now(), cpu());
     let result = act();
@@ -48,7 +48,7 @@ pub fn timed<T>(act: impl FnOnce() -> T) -> (T, Duration) {
     }
 }
 
-/// What Linux counts is precise for times beyond this.
+/// The resolution of Linux's CPU clock suffices for times beyond this.
 const PRECISE: Duration = Duration::from_millis(40);
 
 fn cpu() -> Option<Duration> {
@@ -56,12 +56,12 @@ fn cpu() -> Option<Duration> {
     statistics.split(' ').next()?.parse().ok().map(Duration::from_nanos)
 }
 
-/// The fastest of some runs.
+/// The fastest of several runs.
 pub fn fastest(runs: usize, mut act: impl FnMut()) -> Duration {
     (0..runs).map(|_| timed(&mut act).1).min().unwrap_or_default()
 }
 
-/// What the process has of memory, as far as Linux says so.
+/// Resident memory of the process in bytes; 0 if Linux does not report it.
 pub fn resident() -> usize {
     const PAGE: usize = 4096;
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Connections between sessions: two streams of bytes each, late and in pieces.
+//! Connections between sessions: two byte streams each, delayed and delivered in pieces.
 
 use crate::network::{Context, NetworkEvent, NodeId, Way};
 use crate::world::Event;
@@ -7,12 +7,12 @@ use engine::{Duration, Time};
 use std::collections::{BTreeMap, VecDeque};
 use types::ParticipantName;
 
-/// A piece of a stream that arrives at once.
+/// Largest piece of a stream that arrives at once, in bytes.
 const CHUNK_MAX: u64 = 16 << 10;
-/// Some pieces are tiny, so that frames are cut in their headers too.
+/// Some pieces are at most this many bytes, so that headers of frames are cut too.
 const CHUNK_TINY: u64 = 40;
 
-/// Of what concerns no particular direction.
+/// For delays without a direction.
 const NOWHERE: Way = (usize::MAX, usize::MAX);
 
 #[derive(Default)]
@@ -22,10 +22,10 @@ pub struct Sockets {
 }
 
 struct Socket {
-    /// End 0 dialed.
+    /// End 0 is the connecting one.
     sessions: [Option<u64>; 2],
     acceptor: Option<(NodeId, ParticipantName)>,
-    /// On the way to that end.
+    /// Bytes in flight to each end.
     streams: [Stream; 2],
 }
 
@@ -36,7 +36,7 @@ struct Stream {
 }
 
 impl Sockets {
-    /// A connection that is being made, to whoever listens there.
+    /// Starts a connection to a listener.
     pub fn make(&mut self, acceptor: Option<(NodeId, ParticipantName)>) -> u64 {
         self.made += 1;
         let socket = Socket { sessions: [None, None], acceptor, streams: Default::default() };
@@ -54,7 +54,7 @@ impl Sockets {
         }
     }
 
-    /// The connection belongs to another session of the same process from now on.
+    /// Transfers the connection to another session of the same process.
     pub fn hand_over(&mut self, socket: u64, from: u64, to: u64) {
         let Some(socket) = self.sockets.get_mut(&socket) else { return };
         for session in &mut socket.sessions {
@@ -64,7 +64,7 @@ impl Sockets {
         }
     }
 
-    /// The session at that end, and the one at the other.
+    /// The session at that end, and the one at the other end.
     pub fn ends(&self, socket: u64, end: usize) -> Option<(u64, Option<u64>)> {
         let socket = self.sockets.get(&socket)?;
         Some((socket.sessions[end]?, socket.sessions[1 - end]))
@@ -74,12 +74,12 @@ impl Sockets {
         self.sockets.remove(&socket);
     }
 
-    /// What is on its way is lost. Its ends learn of it, except the one that closes it.
+    /// Drops the bytes in flight. Both ends are notified, except the one that closes.
     pub fn close(&mut self, cx: &mut Context<'_>, id: u64, closer: Option<u64>) {
         self.close_after(cx, id, closer, Duration::ZERO);
     }
 
-    /// The same, but nobody is told for that long.
+    /// The same, with notification after the given delay.
     pub fn close_after(
         &mut self,
         cx: &mut Context<'_>,
@@ -133,7 +133,7 @@ impl Sockets {
         }
     }
 
-    /// The chunk that is due, unless the receiver is `held` back: then `resume` goes on.
+    /// Takes the due chunk, unless the receiver is `held` back: then `resume` continues.
     pub fn take(&mut self, cx: &mut Context<'_>, id: u64, end: usize, held: bool) -> Option<Bytes> {
         let stream = &mut self.sockets.get_mut(&id)?.streams[end];
         stream.is_scheduled = false;

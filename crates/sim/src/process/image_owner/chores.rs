@@ -1,16 +1,16 @@
-//! What the user of an image does with it as a whole: sizes, snapshots, clones.
+//! Operations of an image's user on the image as a whole: sizes, snapshots, clones.
 
 use super::looking::Look;
 use super::{ImageOwner, OBJECT, OBJECTS_MAX, ORDER, Stage};
 use rados::Client;
 use rbd::{CloneFormat, CloneSpec, Features, ImageSpec, Task};
 
-/// Of one image.
+/// Bound for the snapshots of one image.
 const SNAPSHOTS_MAX: usize = 4;
-/// Clones of clones are not made without end.
+/// Bound for the chain of clones.
 const IMAGES_MAX: u64 = 5;
 
-/// What is different when it is done.
+/// An operation, with the change that its success makes.
 #[derive(Debug, Clone)]
 pub(super) enum Chore {
     Resize(usize),
@@ -18,9 +18,9 @@ pub(super) enum Chore {
     Remove(String),
     RollBack(String),
     Flatten,
-    /// The user goes on with a clone of that snapshot.
+    /// The user continues with a clone of that snapshot.
     Clone(String),
-    /// The parent's snapshot gives up its name.
+    /// The parent's snapshot loses its name.
     Abandon,
 }
 

@@ -1,4 +1,4 @@
-//! Reading a whole snapshot.
+//! Read and check of a whole snapshot.
 
 use super::{Expected, ImageOwner, Stage, difference};
 use rbd::{
@@ -16,7 +16,7 @@ impl Look {
         Look::Opening(Box::new(rbd::open_snapshot(spec, snapshot)), contents)
     }
 
-    /// What is wrong with it, once it has been read.
+    /// The result of the check, once the snapshot has been read.
     pub fn poll_outcome(&mut self) -> Option<Result<(), String>> {
         match self {
             Look::Opening(task, contents) => {

@@ -1,5 +1,5 @@
-//! Clients that send requests again over the session on which they wait for the answer, as they do when a map says that
-//! OSDs may have forgotten them.
+//! Clients that resend requests over the session on which they wait for the response, as after a map that
+//! says that OSDs may have lost them.
 
 use super::{Body, World};
 use crate::network::NodeId;
@@ -28,9 +28,9 @@ impl World {
         self.sent.retain(|(sender, _), (on, _)| (*sender, *on) != (node, conn));
     }
 
-    /// All that the client waits for, in the order in which it asked.
+    /// Resends all requests in flight of a client, in order.
     pub(super) fn resend(&mut self, node: NodeId) {
-        if self.weather.is_paused(node) {
+        if self.network_faults.is_paused(node) {
             return;
         }
         let of_node = self.sent.range((node, 0)..=(node, u64::MAX));

@@ -1,4 +1,4 @@
-//! Faults: when they happen, and what they do to the world.
+//! Fault injection: schedules faults, and applies them to the world.
 
 use super::{Event, World, create_pool_command};
 use crate::faults::{self, Fault};
@@ -6,7 +6,7 @@ use crate::network::NodeId;
 use engine::Duration;
 
 impl World {
-    /// Lets clients make requests and faults happen, or not.
+    /// Starts or stops the load and the faults.
     pub fn set_busy(&mut self, busy: bool) {
         self.is_busy = busy;
         if !busy {
@@ -18,18 +18,18 @@ impl World {
             let start = self.nodes[node].starts;
             self.agenda.after(Duration::ZERO, Event::Think { node, start });
         }
-        self.plan_mischief();
+        self.plan_fault();
     }
 
-    fn plan_mischief(&mut self) {
+    fn plan_fault(&mut self) {
         let interval = self.scenario.faults.interval_ms;
         if interval > 0 && !self.scenario.faults.weights.is_empty() {
             let wait = Duration::from_millis(self.fault_prng.below(2 * interval) + 1);
-            self.agenda.after(wait, Event::Mischief);
+            self.agenda.after(wait, Event::InjectFault);
         }
     }
 
-    pub(super) fn mischief(&mut self) {
+    pub(super) fn inject_fault(&mut self) {
         if !self.is_busy {
             return;
         }
@@ -43,10 +43,11 @@ impl World {
             self.agenda.after(wait, Event::Fault(next));
         }
         self.fault(fault);
-        self.plan_mischief();
+        self.plan_fault();
     }
 
-    /// Whether it happens at once: who is there already does not come, and some things wait until they may happen.
+    /// True if the fault happens now: a process that runs cannot join, and some faults wait until they are
+    /// safe.
     fn takes_place(&mut self, fault: &Fault) -> bool {
         match fault {
             Fault::Start(nodes) => nodes.iter().any(|node| !self.nodes[*node].process().is_up()),
@@ -66,19 +67,19 @@ impl World {
             Fault::Deafness(apart) => self.part(&apart, true, false),
             Fault::Muteness(apart) => self.part(&apart, false, true),
             Fault::Slow(ways, factor) => {
-                ways.into_iter().for_each(|way| self.weather.slow_down(way, factor));
+                ways.into_iter().for_each(|way| self.network_faults.slow_down(way, factor));
             }
             Fault::Lossy(ways, share) => {
-                ways.into_iter().for_each(|way| self.weather.lose(way, share));
+                ways.into_iter().for_each(|way| self.network_faults.lose(way, share));
             }
-            Fault::Storm { factor } => self.weather.storm_factor = factor,
+            Fault::Storm { factor } => self.network_faults.storm_factor = factor,
             Fault::Mend => {
                 self.control().borrow_mut().mend();
-                self.weather.mend();
+                self.network_faults.mend();
                 self.network(|network, cx| network.resume(cx));
             }
             Fault::Pause(nodes) => {
-                nodes.into_iter().for_each(|node| self.weather.set_paused(node, true));
+                nodes.into_iter().for_each(|node| self.network_faults.set_paused(node, true));
             }
             Fault::Resume(nodes) => self.resume(&nodes),
             Fault::ClockJump(by) => {
@@ -118,15 +119,15 @@ impl World {
         }
     }
 
-    /// Some do not hear the others, or are not heard by them.
+    /// Blocks directions between some processes and the others.
     fn part(&mut self, apart: &[NodeId], inward: bool, outward: bool) {
         for inner in apart.iter().copied() {
             for other in (0..self.nodes.len()).filter(|other| !apart.contains(other)) {
                 if inward {
-                    self.weather.block((other, inner));
+                    self.network_faults.block((other, inner));
                 }
                 if outward {
-                    self.weather.block((inner, other));
+                    self.network_faults.block((inner, other));
                 }
             }
         }
@@ -134,7 +135,7 @@ impl World {
     }
 
     fn resume(&mut self, nodes: &[NodeId]) {
-        nodes.iter().for_each(|node| self.weather.set_paused(*node, false));
+        nodes.iter().for_each(|node| self.network_faults.set_paused(*node, false));
         self.network(|network, cx| network.resume(cx));
         nodes.iter().for_each(|node| self.touch(*node));
     }
@@ -143,7 +144,7 @@ impl World {
         if self.nodes[node].body.image_user().is_some_and(|user| !user.may_crash()) {
             return;
         }
-        self.weather.set_paused(node, false);
+        self.network_faults.set_paused(node, false);
         if self.nodes[node].process().is_up() {
             self.nodes[node].process().crash();
             self.presences[node].is_up = false;
@@ -153,7 +154,7 @@ impl World {
             }
             self.sent.retain(|(sender, _), _| *sender != node);
             self.network(|network, cx| network.node_died(cx, node, silently));
-            // What was delivered to it and not looked at is lost with it.
+            // Messages delivered to it and not handled are lost with it.
             self.deliveries.retain(|delivery| delivery.node != node);
         }
     }
@@ -177,7 +178,7 @@ impl World {
         self.command(client, &command);
     }
 
-    /// All faults are over: everything runs and everything gets through.
+    /// Ends all faults: all processes run, and all messages are delivered.
     pub fn heal(&mut self) {
         self.set_busy(false);
         self.fault(Fault::Mend);

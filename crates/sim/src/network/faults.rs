@@ -1,20 +1,20 @@
-//! How the network fares at the moment.
+//! Network faults: blocked, slow and lossy directions, storms, and suspended processes.
 //!
-//! Everything is said of one direction: what goes from one process to another may be held back, slow or
-//! lossy while the way back is fine.
+//! All faults concern one direction: messages from one process to another may be held back, slow or lossy
+//! while the way back is not affected.
 
 use super::NodeId;
 use engine::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::Prng;
 
-/// Of a thousand deliveries so many take much longer than usual.
+/// Number of deliveries in a thousand that take much longer than usual.
 const SPIKES_PER_MILLE: u64 = 3;
 const SPIKE_FACTOR_MAX: u64 = 40;
-/// Spikes, slow links and storms are multiplied with each other, but nothing is on its way for longer: whatever
-/// comes behind it over the same connection would wait, long after the weather is fair again.
+/// Spikes, slow links and storms multiply, up to this delay: later messages of the same connection would
+/// otherwise wait long after the faults have ended.
 const DELAY_MAX: Duration = Duration::from_secs(20);
-/// After which a lost packet is sent again, at first; then after twice as long, and so on.
+/// Time after which a lost packet is resent; doubled with each further loss.
 const RETRANSMIT: Duration = Duration::from_millis(200);
 const RETRANSMITS_MAX: u32 = 5;
 
@@ -22,25 +22,25 @@ const RETRANSMITS_MAX: u32 = 5;
 pub type Way = (NodeId, NodeId);
 
 #[derive(Debug, Clone, Default)]
-pub struct Weather {
-    /// Usual delays, in microseconds.
+pub struct NetworkFaults {
+    /// Delays without faults, in microseconds.
     pub delay_min_us: u64,
     pub delay_max_us: u64,
-    /// All delays are multiplied with this in a storm.
+    /// Factor of all delays in a storm.
     pub storm_factor: u64,
-    /// Nothing gets through.
+    /// Directions without any delivery.
     blocked: BTreeSet<Way>,
-    /// Delays are multiplied with this.
+    /// Factors of delays.
     slow: BTreeMap<Way, u64>,
-    /// Of a thousand packets so many are lost, and sent again.
+    /// Lost packets per thousand; lost packets are resent.
     lossy: BTreeMap<Way, u64>,
-    /// Processes that stand still.
+    /// Suspended processes.
     paused: BTreeSet<NodeId>,
 }
 
-impl Weather {
-    pub fn fair(delay_min_us: u64, delay_max_us: u64) -> Self {
-        Weather { delay_min_us, delay_max_us, storm_factor: 1, ..Weather::default() }
+impl NetworkFaults {
+    pub fn none(delay_min_us: u64, delay_max_us: u64) -> Self {
+        NetworkFaults { delay_min_us, delay_max_us, storm_factor: 1, ..NetworkFaults::default() }
     }
 
     pub fn delay(&self, prng: &mut Prng, way: Way) -> Duration {
@@ -60,12 +60,12 @@ impl Weather {
         lost.map(|nth| RETRANSMIT * 2u32.pow(nth)).sum()
     }
 
-    /// Whether nothing gets from one to the other.
+    /// True if no message gets from one process to the other.
     pub fn is_blocked(&self, way: Way) -> bool {
         self.blocked.contains(&way)
     }
 
-    /// Whether two cannot have a connection: it takes both directions.
+    /// True if two processes cannot have a connection, which takes both directions.
     pub fn is_cut(&self, a: NodeId, b: NodeId) -> bool {
         self.is_blocked((a, b)) || self.is_blocked((b, a))
     }
@@ -93,7 +93,7 @@ impl Weather {
         };
     }
 
-    /// The network is fair again; who stands still goes on doing so.
+    /// Ends all faults of links; suspended processes stay suspended.
     pub fn mend(&mut self) {
         self.blocked.clear();
         self.slow.clear();
