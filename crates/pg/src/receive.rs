@@ -6,6 +6,10 @@
 //!
 //! Pieces count in order only, and as long as they are of one version: each repeats the object's info. Of a piece
 //! of another version the object begins anew.
+//!
+//! A first piece begins the object anew, too, whatever came before it: an object is asked for twice if its
+//! source went away and came back meanwhile. Pieces that the store was given before, perhaps the last one
+//! among them, then ask for nothing and complete nothing when the store confirms them.
 
 use crate::message::{Body, Cursor, Push};
 use crate::missing::Item;
@@ -99,7 +103,7 @@ impl Receiving {
     fn judge(&mut self, push: &Push) -> Verdict {
         let info = push.attrs.as_ref().map(|attrs| attrs.get(&INFO_ATTR));
         if push.cursor.is_start() {
-            self.begun.remove(&push.object);
+            self.forget(&push.object);
             if let Some(next) = push.next.clone() {
                 let info = info.flatten().cloned();
                 self.begun.insert(push.object.clone(), Begun { info, next });

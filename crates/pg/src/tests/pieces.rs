@@ -264,6 +264,23 @@ fn an_object_that_is_fetched_twice_is_missing_until_its_last_piece_is_stored_aga
     assert_copies(&world, &model, &[1, 2], "after all");
 }
 
+/// The source goes away and comes back while a piece is on its way to the primary's store. The primary asks
+/// for the piece behind it when the store confirms it, and for all of the object when the source is back.
+#[test]
+fn the_last_piece_of_an_earlier_fetch_does_not_end_a_later_one() {
+    let (mut world, mut model) = (World::new(2), Model::new());
+    world.run_script("size 1\n min 1\n map 20 0\n run");
+    write(&mut world, &mut model, "big", 1, 2 * MIB + MIB / 2, 0);
+    go_on(&mut world, "map EPOCH 1");
+    let fetched = |world: &World| world.nodes[1].value(&object("big"));
+    step_until(&mut world, |world| fetched(world).is_some_and(|data| data[MIB] != 0));
+    go_on(&mut world, "down 0\n map EPOCH 1\n up 0");
+    go_on(&mut world, "map EPOCH 1");
+    world.finish_commits(OsdId(1));
+    go_on(&mut world, "run\n clean => yes");
+    assert_copies(&world, &model, &[1], "fetched twice");
+}
+
 /// The object has its final version and another content, as it may be after a fault of the medium.
 fn falsify(world: &mut World, osd: i32, name: &str) {
     let object = object(name);
