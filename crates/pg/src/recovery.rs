@@ -10,6 +10,9 @@
 //! listed as missing until the transaction that stores its last piece, or lies in the range that is not
 //! filled in yet. Nor is a part taken for the whole later on, when those who lack something are told apart by other
 //! means: only the last piece gives the object its info, and with it a version.
+//!
+//! An object may be given to a member again before its answer to an earlier attempt is here. So an answer
+//! counts only if it is one to the piece that the member was sent last.
 
 use crate::lost::UnfoundCount;
 use crate::message::{Body, Cursor};
@@ -46,7 +49,27 @@ struct Operation {
     /// From whom the primary fetches it.
     pulling: Option<OsdId>,
     /// Who is being given it.
-    pushing: BTreeSet<OsdId>,
+    pushing: BTreeMap<OsdId, Sent>,
+}
+
+/// The piece of an object that a member was sent last in this operation.
+#[derive(Debug, PartialEq)]
+enum Sent {
+    Nothing,
+    /// A piece, and where the next one begins.
+    Piece(Option<Cursor>),
+}
+
+impl Operation {
+    /// Whether a member means the piece that it was sent last, and no piece of an operation before this one.
+    fn is_answer(&self, from: OsdId, next: Option<&Cursor>) -> bool {
+        match self.pushing.get(&from) {
+            // It has begun, and wants to begin anew.
+            Some(_) if next.is_some_and(Cursor::is_start) => true,
+            Some(Sent::Piece(sent)) => sent.as_ref() == next,
+            _ => false,
+        }
+    }
 }
 
 impl Recovery {
@@ -245,7 +268,8 @@ impl Pg {
         if is_bad || self.is_being_written(object) {
             return false;
         }
-        let operation = Operation { pulling: None, pushing: targets.iter().copied().collect() };
+        let pushing = targets.iter().map(|target| (*target, Sent::Nothing)).collect();
+        let operation = Operation { pulling: None, pushing };
         self.recovery.begin_one(object, operation);
         self.recovery.wanted.remove(object);
         for target in targets {
@@ -314,7 +338,16 @@ impl Pg {
 
     /// Those who were being given it do not get it from here.
     pub(crate) fn give_up_pushing(&mut self, object: &HObject) -> BTreeSet<OsdId> {
-        self.recovery.active.remove(object).map(|operation| operation.pushing).unwrap_or_default()
+        let operation = self.recovery.active.remove(object);
+        operation.into_iter().flat_map(|operation| operation.pushing.into_keys()).collect()
+    }
+
+    /// A piece goes to a member, which says when it has stored it.
+    pub(crate) fn note_sent(&mut self, to: OsdId, object: &HObject, next: Option<&Cursor>) {
+        let operation = self.recovery.active.get_mut(object);
+        if let Some(sent) = operation.and_then(|operation| operation.pushing.get_mut(&to)) {
+            *sent = Sent::Piece(next.cloned());
+        }
     }
 
     pub(crate) fn has_write_in_flight(&self, object: &HObject) -> bool {
@@ -376,7 +409,10 @@ impl Pg {
         has_room: bool,
     ) {
         let Some(operation) = self.recovery.active.get_mut(object) else { return };
-        if !operation.pushing.contains(&from) {
+        // One without room takes no more of it, whichever piece that was.
+        if !operation.pushing.contains_key(&from)
+            || has_room && !operation.is_answer(from, next.as_ref())
+        {
             return;
         }
         if let (Some(next), true) = (next, has_room) {

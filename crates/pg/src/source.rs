@@ -96,7 +96,10 @@ impl Pg {
                 self.sources.pieces.insert(job, piece);
                 self.ask_store(Tag::Source(job), kind);
             }
-            Ok(None) => self.send(piece.to, &Body::Push(Box::new(piece.push))),
+            Ok(None) => {
+                self.note_sent(piece.to, &piece.push.object, piece.push.next.as_ref());
+                self.send(piece.to, &Body::Push(Box::new(piece.push)));
+            }
             Err(error) => {
                 let version = version_of(&piece.meta);
                 let object = piece.push.object;

@@ -6,6 +6,7 @@ use super::world::{PG, object};
 use crate::message::{Body, Cursor, Push};
 use crate::{INFO_ATTR, LOG_ENTRIES_MAX, State, is_meta_object};
 use bytes::Bytes;
+use engine::Message;
 use std::collections::BTreeMap;
 use store::{Change, Collection, RequestKind, Transaction};
 use types::{HObject, OsdId, SnapId};
@@ -279,6 +280,45 @@ fn the_last_piece_of_an_earlier_fetch_does_not_end_a_later_one() {
     world.finish_commits(OsdId(1));
     go_on(&mut world, "run\n clean => yes");
     assert_copies(&world, &model, &[1], "fetched twice");
+}
+
+/// Takes from the way what a member says when it has stored all of an object.
+fn take_end(world: &mut World, member: OsdId) -> (OsdId, OsdId, Message) {
+    let is_end = |(from, _, message): &(OsdId, OsdId, Message)| {
+        *from == member && matches!(Body::decode(message), Ok((_, Body::Pushed(_, None, true))))
+    };
+    loop {
+        world.drain();
+        if let Some(at) = world.messages.iter().position(is_end) {
+            return world.messages.remove(at).unwrap();
+        }
+        assert!(world.step(true) || world.grant(), "it is never said");
+    }
+}
+
+/// The primary fails to read the object for one of two members when the other one has stored all of it, and
+/// has not been heard yet.
+#[test]
+fn an_answer_to_an_earlier_push_does_not_end_a_later_one() {
+    let (mut world, mut model) = (World::new(3), Model::new());
+    world.run_script("min 1\n map 20 0 1 2\n run\n down 1\n down 2\n map 25 0\n run");
+    write(&mut world, &mut model, "big", 1, 2 * MIB + MIB / 2, 0);
+    world.run_script("up 1\n up 2\n restart 1\n restart 2\n map 30 0 1 2");
+    let end = take_end(&mut world, OsdId(1));
+    world.run_script("damage 0 big\n run\n clean => no\n mend 0 big\n again");
+    world.messages.push_back(end);
+    world.run_script("run\n clean => yes");
+    assert_copies(&world, &model, &[0, 1, 2], "pushed twice");
+}
+
+#[test]
+fn a_member_without_room_for_a_piece_in_the_middle_gets_the_object_when_it_has_some() {
+    let (mut world, model) = begin_recovery();
+    step_until(&mut world, |world| info_of_stored(world, "big") == Some(false));
+    world.run_script("commits 2 ok full\n run\n clean => no");
+    assert_eq!((info_of_stored(&world, "big"), world.nodes[0].pg.recovering()), (None, 0));
+    world.run_script("retry 0\n run\n clean => yes");
+    assert_copies(&world, &model, &[0, 2], "without room");
 }
 
 /// The object has its final version and another content, as it may be after a fault of the medium.
