@@ -55,7 +55,7 @@ fn store() -> Driver<BlockStore> {
 }
 
 fn commit(driver: &mut Driver<BlockStore>, changes: Vec<(Collection, Change)>) {
-    driver.execute(RequestKind::Append(Transaction { changes })).expect("there is room");
+    driver.execute(RequestKind::Append(Transaction { changes })).expect("the device has space");
 }
 
 fn at(group: u32) -> Collection {

@@ -1,7 +1,7 @@
 //! Measures what a commit does with metadata in memory: `cargo run --release -p block --example metadata`.
 
 use block::keys;
-use block::object::{Onode, SHARD_BLOCKS, Shard};
+use block::object::{ExtentSegment, Onode, SEGMENT_BLOCKS};
 use block::scan::{ScanPage, TreeScan};
 use block::table::{Op, Table, View};
 use bytes::Bytes;
@@ -17,7 +17,7 @@ const ENTRIES: u64 = 100_000;
 
 fn main() {
     onodes();
-    shards();
+    segments();
     tables();
 }
 
@@ -41,34 +41,36 @@ fn onodes() {
         drop(black_box(Onode::decode(&bytes).unwrap().encode()));
     });
     onode.size = 4096;
-    onode.absorb(Shard::default());
+    onode.absorb(ExtentSegment::default());
     onode.inline.as_mut().unwrap().map(0, 1 << 28, &[7]);
     let bytes = onode.encode();
-    measure("the same with an inline shard of one block: both", ROUNDS, |_| {
+    measure("the same with an inline extent segment of one block: both", ROUNDS, |_| {
         drop(black_box(Onode::decode(&bytes).unwrap().encode()));
     });
 }
 
-fn shards() {
-    let mut whole = Shard::default();
-    whole.map(0, 1 << 28, &[7; SHARD_BLOCKS as usize]);
-    let mut scattered = Shard::default();
-    (0..SHARD_BLOCKS).for_each(|block| drop(scattered.map(block, 1 << (block % 32), &[7])));
-    for (name, shard) in [("whole", whole), ("scattered", scattered)] {
-        let bytes = shard.encode();
-        let what = format!("{name} shard of {} bytes", bytes.len());
-        measure(&format!("{what}: decode"), ROUNDS, |_| drop(black_box(Shard::decode(&bytes))));
-        measure(&format!("{what}: encode"), ROUNDS, |_| drop(black_box(shard.encode())));
-        let mut changed = shard.clone();
+fn segments() {
+    let mut whole = ExtentSegment::default();
+    whole.map(0, 1 << 28, &[7; SEGMENT_BLOCKS as usize]);
+    let mut scattered = ExtentSegment::default();
+    (0..SEGMENT_BLOCKS).for_each(|block| drop(scattered.map(block, 1 << (block % 32), &[7])));
+    for (name, segment) in [("whole", whole), ("scattered", scattered)] {
+        let bytes = segment.encode();
+        let what = format!("{name} extent segment of {} bytes", bytes.len());
+        measure(&format!("{what}: decode"), ROUNDS, |_| {
+            drop(black_box(ExtentSegment::decode(&bytes)))
+        });
+        measure(&format!("{what}: encode"), ROUNDS, |_| drop(black_box(segment.encode())));
+        let mut changed = segment.clone();
         measure(&format!("{what}: map one block there and back"), ROUNDS, |i| {
-            let block = u64::from(i) / 2 % SHARD_BLOCKS;
-            let place = [1 << 30, shard.get(block).unwrap().physical][i as usize % 2];
+            let block = u64::from(i) / 2 % SEGMENT_BLOCKS;
+            let place = [1 << 30, segment.get(block).unwrap().physical][i as usize % 2];
             black_box(changed.map(block, place, &[i]));
         });
         measure(&format!("{what}: decode, set a checksum, encode"), ROUNDS, |i| {
-            let mut shard = Shard::decode(&bytes).unwrap();
-            shard.set_crc(u64::from(i) % SHARD_BLOCKS, i);
-            black_box(shard.encode());
+            let mut segment = ExtentSegment::decode(&bytes).unwrap();
+            segment.set_crc(u64::from(i) % SEGMENT_BLOCKS, i);
+            black_box(segment.encode());
         });
     }
 }
@@ -132,7 +134,7 @@ fn table(name: &str, keys: &[Bytes]) {
     let before = resident_bytes();
     keys.iter().for_each(|key| table.put(key, value.clone()));
     let resident = resident_bytes().saturating_sub(before);
-    println!("{name}: memory {} told, {resident} resident", table.bytes);
+    println!("{name}: memory {} counted, {resident} resident", table.bytes);
     table.clear();
     measure_hot(&format!("{name}: put into a growing table"), keys, |key| {
         table.put(key, value.clone());

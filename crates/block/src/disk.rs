@@ -63,10 +63,10 @@ pub struct FaultyDisk {
     ids: BTreeSet<IoId>,
     operations: u64,
     /// Numbers of the operations that will fail.
-    doomed: BTreeSet<u64>,
+    failing: BTreeSet<u64>,
     reads: u64,
     /// Numbers of the reads that will fail, counted among reads only, and how they fail.
-    doomed_reads: BTreeMap<u64, ReadFault>,
+    failing_reads: BTreeMap<u64, ReadFault>,
     done: VecDeque<IoDone>,
 }
 
@@ -86,9 +86,9 @@ impl FaultyDisk {
             pending: BTreeMap::new(),
             ids: BTreeSet::new(),
             operations: 0,
-            doomed: BTreeSet::new(),
+            failing: BTreeSet::new(),
             reads: 0,
-            doomed_reads: BTreeMap::new(),
+            failing_reads: BTreeMap::new(),
             done: VecDeque::new(),
         }
     }
@@ -103,11 +103,11 @@ impl FaultyDisk {
         assert!(self.ids.insert(id), "{id:?} is in flight already: {}", describe(&io));
         self.operations += 1;
         let mut note = self.begin(&io);
-        let fails = self.doomed.remove(&self.operations) || self.draw_fault(&io);
+        let fails = self.failing.remove(&self.operations) || self.draw_fault(&io);
         let mut fails = fails || self.medium(device).dead;
         if let Io::Read { block, blocks, .. } = io {
             self.reads += 1;
-            match self.doomed_reads.remove(&self.reads) {
+            match self.failing_reads.remove(&self.reads) {
                 Some(ReadFault::Error) => fails = true,
                 Some(ReadFault::Flip) => {
                     let mut bytes = self.read(device, block, blocks).to_vec();
@@ -236,17 +236,17 @@ impl FaultyDisk {
 
     /// Fails the `number`th operation submitted from now on (1 is the next).
     pub fn fail_operation(&mut self, number: u64) {
-        self.doomed.insert(self.operations + number);
+        self.failing.insert(self.operations + number);
     }
 
     /// Fails the `number`th read submitted from now on (1 is the next), once.
     pub fn fail_read(&mut self, number: u64, fault: ReadFault) {
-        self.doomed_reads.insert(self.reads + number, fault);
+        self.failing_reads.insert(self.reads + number, fault);
     }
 
     /// Set while a read is still to fail.
     pub fn will_fail_read(&self) -> bool {
-        !self.doomed_reads.is_empty()
+        !self.failing_reads.is_empty()
     }
 
     /// Number of reads submitted so far.
@@ -269,8 +269,8 @@ impl FaultyDisk {
     /// Revives dead devices and stops injecting faults; damaged blocks stay damaged.
     pub fn heal(&mut self) {
         self.options.faults = Faults::default();
-        self.doomed.clear();
-        self.doomed_reads.clear();
+        self.failing.clear();
+        self.failing_reads.clear();
         for medium in self.media() {
             medium.dead = false;
         }

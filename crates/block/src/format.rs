@@ -94,7 +94,7 @@ mod tests {
     use crate::device::BLOCK;
 
     #[test]
-    fn a_formatted_device_tells_whose_it_is() {
+    fn a_formatted_device_identifies_its_store() {
         let options = Options { main_blocks: 8192, ..Options::default() };
         for io in format(&options, [7; 16], b"osd.3", None).unwrap() {
             let Io::Write { data, .. } = io else { panic!("{io:?}") };

@@ -17,7 +17,7 @@ use types::{HObject, PoolId};
 
 pub(crate) const COLLECTION: u8 = b'C';
 const OBJECT: u8 = b'O';
-const SHARD: u8 = b'S';
+const SEGMENT: u8 = b'S';
 const OMAP_HEADER: u8 = b'H';
 const OMAP: u8 = b'M';
 const SHARED: u8 = b'R';
@@ -41,7 +41,7 @@ const COLLECTION_LEN: usize = 12;
 pub enum Key {
     Collection(Collection),
     Object { collection: u64, object: HObject },
-    Shard { object: u64, index: u32 },
+    ExtentSegment { object: u64, index: u32 },
     OmapHeader { object: u64 },
     Omap { object: u64, key: Bytes },
     Shared { id: u64 },
@@ -110,23 +110,23 @@ fn object_pool(collection: u64, pool: PoolId) -> Vec<u8> {
     bytes
 }
 
-pub fn shard(object: u64, index: u32) -> Bytes {
-    Bytes::copy_from_slice(&with_number(SHARD, object, index))
+pub fn segment(object: u64, index: u32) -> Bytes {
+    Bytes::copy_from_slice(&with_number(SEGMENT, object, index))
 }
 
 /// The same as a [`PointKey`].
-pub fn shard_point(object: u64, index: u32) -> PointKey {
-    PointKey::from(&with_number(SHARD, object, index)[..])
+pub fn segment_point(object: u64, index: u32) -> PointKey {
+    PointKey::from(&with_number(SEGMENT, object, index)[..])
 }
 
 /// Range of the extent segments of an object from `from_index` on.
-pub fn shard_range(object: u64, from_index: u32) -> Range<Bytes> {
-    shard(object, from_index)..prefix_end(&id_key(SHARD, object))
+pub fn segment_range(object: u64, from_index: u32) -> Range<Bytes> {
+    segment(object, from_index)..prefix_end(&id_key(SEGMENT, object))
 }
 
 /// After the key of the extent segment.
-pub fn shard_end(object: u64, index: u32) -> Bytes {
-    prefix_end(&shard(object, index))
+pub fn segment_end(object: u64, index: u32) -> Bytes {
+    prefix_end(&segment(object, index))
 }
 
 pub fn omap_header(object: u64) -> Bytes {
@@ -152,7 +152,7 @@ pub fn omap_range(object: u64) -> Range<Bytes> {
 /// Id at the beginning of a key of an extent segment, omap pair or shared id.
 pub fn counted_id(key: &[u8]) -> Option<u64> {
     let id = key.get(1..ID_LEN)?;
-    let is_counted = matches!(key[0], SHARD | OMAP_HEADER | OMAP | SHARED);
+    let is_counted = matches!(key[0], SEGMENT | OMAP_HEADER | OMAP | SHARED);
     is_counted.then(|| u64::from_be_bytes(id.try_into().expect("eight bytes")))
 }
 
@@ -222,11 +222,11 @@ pub fn read_object(key: &[u8]) -> Result<(u64, HObject)> {
     Ok((collection, object))
 }
 
-pub fn read_shard(key: &[u8]) -> Result<(u64, u32)> {
-    let mut r = reader(key, SHARD)?;
+pub fn read_segment(key: &[u8]) -> Result<(u64, u32)> {
+    let mut r = reader(key, SEGMENT)?;
     let object = take_u64(&mut r, "object id")?;
-    let index = take_u32(&mut r, "shard index")?;
-    r.finish("shard key")?;
+    let index = take_u32(&mut r, "extent segment index")?;
+    r.finish("extent segment key")?;
     Ok((object, index))
 }
 
@@ -280,9 +280,9 @@ impl Key {
                 let (collection, object) = read_object(key)?;
                 Key::Object { collection, object }
             }
-            SHARD => {
-                let (object, index) = read_shard(key)?;
-                Key::Shard { object, index }
+            SEGMENT => {
+                let (object, index) = read_segment(key)?;
+                Key::ExtentSegment { object, index }
             }
             OMAP_HEADER => Key::OmapHeader { object: read_omap_header(key)? },
             OMAP => {
@@ -300,7 +300,7 @@ impl Key {
         match self {
             Key::Collection(name) => collection(*name),
             Key::Object { collection, object: name } => object(*collection, name),
-            Key::Shard { object, index } => shard(*object, *index),
+            Key::ExtentSegment { object, index } => segment(*object, *index),
             Key::OmapHeader { object } => omap_header(*object),
             Key::Omap { object, key } => omap(*object, key),
             Key::Shared { id } => shared(*id),
@@ -317,7 +317,9 @@ impl fmt::Display for Key {
             Key::Object { collection, object } => {
                 write!(f, "object {object} in collection id {collection}")
             }
-            Key::Shard { object, index } => write!(f, "shard {index} of object id {object}"),
+            Key::ExtentSegment { object, index } => {
+                write!(f, "extent segment {index} of object id {object}")
+            }
             Key::OmapHeader { object } => write!(f, "omap header of object id {object}"),
             Key::Omap { object, key } => {
                 write!(f, "omap key \"{}\" of object id {object}", key.escape_ascii())
@@ -406,7 +408,7 @@ mod tests {
             }),
             (id(), any_object())
                 .prop_map(|(collection, object)| Key::Object { collection, object }),
-            (id(), number()).prop_map(|(object, index)| Key::Shard { object, index }),
+            (id(), number()).prop_map(|(object, index)| Key::ExtentSegment { object, index }),
             id().prop_map(|object| Key::OmapHeader { object }),
             (id(), any_name()).prop_map(|(object, key)| Key::Omap { object, key }),
             id().prop_map(|id| Key::Shared { id }),
@@ -443,12 +445,12 @@ mod tests {
             let bytes = key.write();
             let of_object = matches!(&key, Key::Object { collection, .. } if *collection == id);
             prop_assert_eq!(object_range(id).contains(&bytes), of_object);
-            let of_shard = matches!(&key, Key::Shard { object, index } if *object == id && *index >= 1);
-            prop_assert_eq!(shard_range(id, 1).contains(&bytes), of_shard);
+            let of_segment = matches!(&key, Key::ExtentSegment { object, index } if *object == id && *index >= 1);
+            prop_assert_eq!(segment_range(id, 1).contains(&bytes), of_segment);
             let of_omap = matches!(&key, Key::Omap { object, .. } if *object == id);
             prop_assert_eq!(omap_range(id).contains(&bytes), of_omap);
-            let until_shard = matches!(&key, Key::Shard { object, index } if *object == id && *index <= 1);
-            prop_assert_eq!((shard(id, 0)..shard_end(id, 1)).contains(&bytes), until_shard);
+            let until_segment = matches!(&key, Key::ExtentSegment { object, index } if *object == id && *index <= 1);
+            prop_assert_eq!((segment(id, 0)..segment_end(id, 1)).contains(&bytes), until_segment);
             let with_prefix = matches!(&key, Key::Omap { object, key } if *object == id && key.starts_with(b"\xff"));
             prop_assert_eq!((omap(id, b"\xff")..omap_prefix_end(id, b"\xff")).contains(&bytes), with_prefix);
             prop_assert_eq!(shared_range().contains(&bytes), matches!(key, Key::Shared { .. }));
@@ -480,7 +482,7 @@ mod tests {
                 object(5, &name),
                 b"O\0\0\0\0\0\0\0\x05\x80\0\0\0\0\0\0\x01\x80\0\0\0\0\x01a\0\x01a\0\x01\0\0\0\0\0\0\0\x02",
             ),
-            (shard(5, 258), b"S\0\0\0\0\0\0\0\x05\0\0\x01\x02"),
+            (segment(5, 258), b"S\0\0\0\0\0\0\0\x05\0\0\x01\x02"),
             (omap_header(5), b"H\0\0\0\0\0\0\0\x05"),
             (omap(5, b"key"), b"M\0\0\0\0\0\0\0\x05key"),
             (shared(256), b"R\0\0\0\0\0\0\x01\0"),

@@ -85,9 +85,9 @@ pub(crate) struct Budget {
     /// gather.
     pub table_bytes: usize,
     /// Bytes of deferred writes at which a checkpoint begins.
-    pub home_bytes: usize,
+    pub deferred_bytes: usize,
     /// Blocks of data in the cache.
-    pub recent_blocks: usize,
+    pub cached_blocks: usize,
 }
 
 impl Budget {
@@ -98,8 +98,8 @@ impl Budget {
             cache_pages: (rest / 4 / (BLOCK as u64 + 64)) as usize,
             // Twice, for the frozen and the active half; the same holds for deferred writes.
             table_bytes: (rest / 6) as usize,
-            home_bytes: (rest / 12) as usize,
-            recent_blocks: (rest / 8 / (BLOCK as u64 + 64)) as usize,
+            deferred_bytes: (rest / 12) as usize,
+            cached_blocks: (rest / 8 / (BLOCK as u64 + 64)) as usize,
         }
     }
 }

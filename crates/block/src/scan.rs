@@ -68,7 +68,7 @@ pub struct Walk {
     /// Entries passed: pairs, removed ones, and steps into the tree.
     pub passed: u64,
     /// Key ranges without a pair, first key (inclusive) to last (exclusive).
-    pub voids: Vec<(Vec<u8>, Vec<u8>)>,
+    pub empty_ranges: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 impl Walk {
@@ -112,22 +112,22 @@ pub fn scan_within<T: TreeScan>(
     let memory = Memory::new(layers, &first, end);
     let pairs = Vec::new().into_iter();
     let stretch = Stretch { walk, start: first.clone(), passed: 0 };
-    let below = Below { layers, tree, next: first, end, pairs, hidden: Room::default() };
+    let below = Below { layers, tree, next: first, end, pairs, hidden: PageLimits::default() };
     let mut merged = Merged { memory, below, stretch };
-    let mut room = Room { entries: entries_max, bytes: bytes_max };
+    let mut limits = PageLimits { entries: entries_max, bytes: bytes_max };
     loop {
-        let (key, value) = match merged.next(room)? {
+        let (key, value) = match merged.next(limits)? {
             Next::Pair(key, value) => (key, value),
             Next::End => break,
             Next::Exhausted => return Ok(None),
         };
         let length = key.len() + value.len();
-        if !page.pairs.is_empty() && (room.entries == 0 || length > room.bytes) {
+        if !page.pairs.is_empty() && (limits.entries == 0 || length > limits.bytes) {
             page.more = true;
             break;
         }
-        room.entries = room.entries.saturating_sub(1);
-        room.bytes = room.bytes.saturating_sub(length);
+        limits.entries = limits.entries.saturating_sub(1);
+        limits.bytes = limits.bytes.saturating_sub(length);
         page.pairs.push((key, value));
     }
     Ok(Some(page))
@@ -150,7 +150,7 @@ impl View<'_> {
 
 /// Remaining limits of the page.
 #[derive(Debug, Clone, Copy, Default)]
-struct Room {
+struct PageLimits {
     entries: usize,
     bytes: usize,
 }
@@ -192,7 +192,7 @@ impl Stretch<'_> {
     /// Records that no pair lies before `end`.
     fn note(&mut self, end: &[u8]) {
         if self.passed > STRETCH_MIN && &self.start[..] < end {
-            self.walk.voids.push((std::mem::take(&mut self.start), end.to_vec()));
+            self.walk.empty_ranges.push((std::mem::take(&mut self.start), end.to_vec()));
             self.passed = 0;
         }
     }
@@ -222,7 +222,7 @@ struct Merged<'a, 't, 'w, T> {
 
 impl<T: TreeScan> Merged<'_, '_, '_, T> {
     /// Next existing pair.
-    fn next(&mut self, room: Room) -> Result<Next, T::Fault> {
+    fn next(&mut self, limits: PageLimits) -> Result<Next, T::Fault> {
         loop {
             if self.stretch.is_exhausted() {
                 self.note_passed();
@@ -231,7 +231,7 @@ impl<T: TreeScan> Merged<'_, '_, '_, T> {
             if !self.memory.is_settled {
                 self.memory.settle();
             } else if self.below.has_to_read() {
-                self.below.step(room).inspect_err(|_| self.note_passed())?;
+                self.below.step(limits).inspect_err(|_| self.note_passed())?;
             } else {
                 match self.take_first() {
                     Some(Some((key, value))) => {
@@ -288,7 +288,7 @@ struct Below<'a, 't, T> {
     pairs: std::vec::IntoIter<(Bytes, Bytes)>,
     /// Pairs hidden by points so far. Reads exceed the limits by this amount, so that many removed
     /// keys are passed in few steps even if the limits are small.
-    hidden: Room,
+    hidden: PageLimits,
 }
 
 impl<T: TreeScan> Below<'_, '_, T> {
@@ -298,15 +298,15 @@ impl<T: TreeScan> Below<'_, '_, T> {
     }
 
     /// Skips the removed range that contains the next key, or else reads.
-    fn step(&mut self, room: Room) -> Result<(), T::Fault> {
+    fn step(&mut self, limits: PageLimits) -> Result<(), T::Fault> {
         if let Some(end) = self.layers.iter().find_map(|layer| layer.range_end(&self.next)) {
             self.next = end.to_vec();
             return Ok(());
         }
         let until = self.gap_end();
         // One more than the limit, to learn whether more pairs follow.
-        let entries_max = room.entries.saturating_add(1).saturating_add(self.hidden.entries);
-        let bytes_max = room.bytes.saturating_add(self.hidden.bytes);
+        let entries_max = limits.entries.saturating_add(1).saturating_add(self.hidden.entries);
+        let bytes_max = limits.bytes.saturating_add(self.hidden.bytes);
         let from = Bound::Included(&self.next[..]);
         let page = self.tree.scan(from, &until, entries_max.min(STEP_ENTRIES), bytes_max)?;
         self.next = match page.pairs.last() {
@@ -537,16 +537,18 @@ mod tests {
         let mut tree = tree_of(numbers(0..10_000));
         let mut table = Table::default();
         (0..9_999).for_each(|i| table.apply(Op::Delete { key: number(i).into() }));
-        let mut voids = Table::default();
+        let mut empty_ranges = Table::default();
         let mut most = 0;
         for attempt in 0.. {
             assert!(attempt < 25, "each attempt gets further");
             let mut walk = Walk { left: 500, ..Walk::default() };
-            let layers = [&voids, &table];
+            let layers = [&empty_ranges, &table];
             let from = Bound::Unbounded;
             let page = scan_within(&layers, &mut tree, from, b"\xff", 1, 8, &mut walk).unwrap();
             most = most.max(walk.passed);
-            walk.voids.iter().for_each(|(first, last)| voids.delete_range(first, last));
+            walk.empty_ranges
+                .iter()
+                .for_each(|(first, last)| empty_ranges.delete_range(first, last));
             if let Some(page) = page {
                 assert_eq!(page.pairs, [(number(9_999), number(9_999))]);
                 break;
@@ -554,14 +556,14 @@ mod tests {
         }
         assert!(most <= (500 + STRETCH_MIN) as u64 + 1, "{most} were passed in one attempt");
         let mut walk = Walk { left: 500, ..Walk::default() };
-        let layers = [&voids, &table];
+        let layers = [&empty_ranges, &table];
         scan_within(&layers, &mut tree, Bound::Unbounded, b"\xff", 1, 8, &mut walk).unwrap();
         assert!(walk.passed < 8, "{} are passed again", walk.passed);
     }
 
     proptest! {
         #[test]
-        fn walks_that_remember_where_nothing_is_find_what_a_scan_finds(
+        fn walks_with_empty_ranges_return_the_same_as_scans(
             removed in prop::collection::vec((0u32..1500, 1u32..200), 0..12),
             left in 1usize..100, entries_max in 1usize..8,
         ) {
@@ -578,12 +580,12 @@ mod tests {
             let end = number(u32::MAX);
             let from = || Bound::Unbounded;
             let plain = scan(&[&active, &frozen], &mut tree, from(), &end, entries_max, 900).unwrap();
-            let mut voids = Table::default();
+            let mut empty_ranges = Table::default();
             let found = (0..1000).find_map(|_| {
                 let mut walk = Walk { left, ..Walk::default() };
-                let layers = [&voids, &active, &frozen];
+                let layers = [&empty_ranges, &active, &frozen];
                 let page = scan_within(&layers, &mut tree, from(), &end, entries_max, 900, &mut walk);
-                walk.voids.iter().for_each(|(first, last)| voids.delete_range(first, last));
+                walk.empty_ranges.iter().for_each(|(first, last)| empty_ranges.delete_range(first, last));
                 page.unwrap()
             });
             prop_assert_eq!(found, Some(plain));
@@ -591,7 +593,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tree_is_not_asked_for_much_more_than_fits() {
+    fn scans_read_little_more_of_the_tree_than_fits() {
         let mut tree = tree_of(numbers(0..10_000));
         let page = scan(&[], &mut tree, Bound::Unbounded, b"\xff", 3, 1 << 20).unwrap();
         assert_eq!((page.pairs.len(), page.more, tree.read), (3, true, 4));

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_back_makes_it_whole_again() {
+    fn adjacent_slices_of_one_id_merge() {
         let (first, last) = Hashes::new(2, 1).reversed();
         let parent = Slices::Whole(1);
         let child = Slices::Whole(2).replace(first, last, &parent.cut(first, last));

@@ -398,7 +398,7 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn a_view_over_a_tree_knows_what_all_changes_together_made(
+        fn a_view_over_a_tree_shows_all_changes(
             tree in prop::collection::btree_map(any_key(), any_key(), 0..16),
             (older, newer) in (any_ops(), any_ops()),
         ) {
@@ -417,7 +417,7 @@ pub(crate) mod tests {
         }
 
         #[test]
-        fn entries_in_their_order_make_what_the_operations_made(
+        fn entries_reproduce_the_operations(
             tree in prop::collection::btree_map(any_key(), any_key(), 0..16), ops in any_ops(),
         ) {
             let (mut expected, mut found) = (tree.clone(), tree);
@@ -450,7 +450,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_stored_does_not_keep_the_message_it_came_in() {
+    fn stored_values_do_not_keep_their_message_alive() {
         let message = Bytes::from(vec![7; 3 * COPIED_MAX]);
         let mut table = Table::default();
         let key = message.slice(..10);

@@ -6,7 +6,7 @@
 //!
 //! **Reading.** [`Tree::get`] and [`Tree::scan`] either return a result or fail with
 //! [`Fault::Missing`], which names pages to read. The caller reads those that are not in flight
-//! ([`PageRead::asked`]), passes each to [`Tree::supply`] or [`Tree::supply_failed`], and repeats
+//! ([`PageRead::is_in_flight`]), passes each to [`Tree::supply`] or [`Tree::supply_failed`], and repeats
 //! the call. A failed page is not read again before [`Tree::forget_failures`]. Every page is
 //! verified against the reference that led to it before it is used. With a cache of any size, a
 //! repeated operation makes progress (see `cache`).
@@ -39,7 +39,7 @@ mod walk;
 pub use apply::{Applied, Apply, ApplyError, PageSource, Step, Totals};
 pub use bound::{Load, PagesBound, TreeSize, pages_bound};
 pub use overflow::VALUE_MAX;
-pub use page::{PageFlaw, SEGMENT};
+pub use page::{KEY_LEN_MAX, PageFlaw};
 pub use read::ScanPage;
 pub use reference::{PageRef, Root};
 pub use space::{NotInUse, PageSpace, RUNS_MAX};
@@ -64,7 +64,7 @@ pub struct PageRead {
     pub page: u64,
     pub pages: u32,
     /// Set if the read is in flight already: wait for it, do not submit it.
-    pub asked: bool,
+    pub is_in_flight: bool,
 }
 
 /// Reason why an operation has no result.
@@ -260,8 +260,8 @@ impl Tree {
 
     fn ask(&mut self, wants: Vec<Want>) -> Vec<PageRead> {
         let ask = |want: Want| {
-            let asked = self.wanted.insert(want.page, want) == Some(want);
-            PageRead { page: want.page, pages: want.pages, asked }
+            let is_in_flight = self.wanted.insert(want.page, want) == Some(want);
+            PageRead { page: want.page, pages: want.pages, is_in_flight }
         };
         wants.into_iter().map(ask).collect()
     }

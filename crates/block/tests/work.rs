@@ -101,7 +101,7 @@ impl Store {
 
     fn objects(&mut self) -> u64 {
         let Ok(Outcome::Usage(usage)) = self.driver.execute(RequestKind::Usage) else {
-            panic!("usage is told")
+            panic!("usage returns usage")
         };
         usage.objects
     }
@@ -274,7 +274,7 @@ fn terabytes_and_little_memory_are_served_with_bounded_turns() {
 }
 
 #[test]
-fn a_device_whose_bitmap_does_not_fit_into_memory_is_refused_with_what_it_needs() {
+fn a_device_whose_bitmap_exceeds_memory_is_refused_with_the_needed_size() {
     let options = Options { main_blocks: 60_000_000_000_000 / 4096, ..Options::default() };
     let refusal = format(&options, [1; 16], b"osd.0", None).unwrap_err().to_string();
     assert!(refusal.contains("for the bitmap of its blocks"), "{refusal}");

@@ -79,14 +79,14 @@ fn soak(arguments: &Arguments) -> ExitCode {
             }
         }
         if (number + 1).is_multiple_of(PROGRESS_SEEDS) {
-            println!("{} of {} seeds: {}", number + 1, arguments.seeds, told(&total));
+            println!("{} of {} seeds: {}", number + 1, arguments.seeds, shown(&total));
         }
     }
-    println!("{} seeds, {failures} failed: {}", arguments.seeds, told(&total));
+    println!("{} seeds, {failures} failed: {}", arguments.seeds, shown(&total));
     if failures > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-fn told(report: &Report) -> String {
+fn shown(report: &Report) -> String {
     let Report { transactions, reads, steps, crashes, faults } = report;
     format!(
         "{transactions} transactions, {reads} reads, {steps} operations, {crashes} crashes, \

@@ -235,17 +235,17 @@ impl Medium {
 
     /// Keeps the newest version that `keep` accepts as durable, and drops all others.
     pub fn crash(&mut self, mut keep: impl FnMut(u64) -> bool) {
-        self.land_all(false, |_| true);
+        self.complete_all(false, |_| true);
         self.settle(|version| keep(version.write));
         self.volatile.clear();
     }
 
     /// Ends writes in flight, each block written by chance; volatile blocks stay volatile.
     pub fn abandon(&mut self, prng: &mut Prng) {
-        self.land_all(!self.cache, |_| prng.chance(1, 2));
+        self.complete_all(!self.cache, |_| prng.chance(1, 2));
     }
 
-    fn land_all(&mut self, durable: bool, mut keep: impl FnMut(u64) -> bool) {
+    fn complete_all(&mut self, durable: bool, mut keep: impl FnMut(u64) -> bool) {
         while let Some(block) = self.writing.keys().next().copied() {
             self.complete(block, durable, &mut keep);
         }

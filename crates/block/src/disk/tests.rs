@@ -55,7 +55,7 @@ fn bytes(disk: &FaultyDisk, block: u64, blocks: u32) -> Vec<u8> {
 }
 
 #[test]
-fn what_was_flushed_survives_every_crash_and_what_was_not_survives_in_any_combination() {
+fn flushed_writes_survive_every_crash_and_others_in_any_combination() {
     let mut seen = BTreeSet::new();
     for seed in 0..300 {
         let mut disk = disk(seed);
@@ -74,7 +74,7 @@ fn what_was_flushed_survives_every_crash_and_what_was_not_survives_in_any_combin
 }
 
 #[test]
-fn a_flush_covers_what_completed_before_it_was_asked_for() {
+fn a_flush_covers_writes_completed_before_its_submission() {
     let mut disk = disk(1);
     execute(&mut disk, write(1, 0, &[1])).unwrap();
     disk.submit(Time::ZERO, flush(2));
@@ -101,7 +101,7 @@ fn durable_writes_and_devices_without_cache_need_no_flush() {
 }
 
 #[test]
-fn policies_keep_what_they_say() {
+fn crash_policies_keep_the_writes_they_name() {
     let survivors = |seed, policy| {
         let mut disk = disk(seed);
         for number in 1..=4 {
@@ -194,7 +194,7 @@ fn a_failed_write_may_be_half_done_and_a_failed_flush_may_lose_what_reads_showed
 }
 
 #[test]
-fn faults_come_as_often_as_asked_and_end_when_healed() {
+fn faults_occur_at_their_rate_and_end_when_healed() {
     let mut disk = disk(1);
     disk.set_faults(Faults { read_errors_per_million: MILLION, ..Faults::default() });
     assert!(execute(&mut disk, read(1, 0, 1)).is_err());
@@ -429,7 +429,7 @@ fn a_driver_moves_time_from_event_to_event_and_does_one_at_a_time() {
 
 #[test]
 #[should_panic(expected = "the store does not answer, and nothing is on its way")]
-fn a_driver_tells_that_a_store_hangs() {
+fn a_driver_detects_a_hanging_store() {
     let mut driver = Driver::new(Toy::default(), disk(1), Time::ZERO);
     driver.run_until_ready();
     driver.next_completion();

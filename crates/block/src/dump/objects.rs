@@ -6,7 +6,7 @@ use super::scanner::Scanner;
 use crate::device::{BLOCK, Extent};
 use crate::fsck::{Image, Owners, Source, describe_extent};
 use crate::keys::{self, Key};
-use crate::object::{Onode, Piece, SHARD_BLOCKS, Shard};
+use crate::object::{ExtentSegment, Onode, Piece, SEGMENT_BLOCKS};
 use crate::slices::Slices;
 use bytes::Bytes;
 use std::fmt::Write;
@@ -91,8 +91,8 @@ fn describe(
         Err(error) => return output.line(format_args!("{collection} {object}: {error}")),
     };
     let data = match &onode.inline {
-        Some(shard) => format!("{} blocks", shard.mapped_blocks()),
-        None => "shards".into(),
+        Some(segment) => format!("{} blocks", segment.mapped_blocks()),
+        None => "extent segments".into(),
     };
     let omap = if onode.has_omap { ", omap" } else { "" };
     output.line(format_args!(
@@ -112,13 +112,13 @@ fn describe_details(
         let (name, length) = (excerpt(name), value.len());
         output.line(format_args!("  attribute {name}, {length} bytes: {}", excerpt(value)));
     }
-    if let Some(shard) = &onode.inline {
-        describe_shard(0, shard, output);
+    if let Some(segment) = &onode.inline {
+        describe_segment(0, segment, output);
     }
-    scanner.each(keys::shard_range(onode.id, 0), |key, value| {
-        let (_, index) = keys::read_shard(key).map_err(damaged)?;
-        let shard = Shard::decode(value).map_err(damaged)?;
-        describe_shard(index, &shard, output);
+    scanner.each(keys::segment_range(onode.id, 0), |key, value| {
+        let (_, index) = keys::read_segment(key).map_err(damaged)?;
+        let segment = ExtentSegment::decode(value).map_err(damaged)?;
+        describe_segment(index, &segment, output);
         Ok(())
     })?;
     let header = keys::omap_header(onode.id);
@@ -134,10 +134,10 @@ fn describe_details(
     })
 }
 
-fn describe_shard(index: u32, shard: &Shard, output: &Output<'_>) {
-    let base = u64::from(index) * SHARD_BLOCKS;
-    output.line(format_args!("  shard {index}, {} blocks", shard.mapped_blocks()));
-    for piece in shard.pieces(0..shard.end()) {
+fn describe_segment(index: u32, segment: &ExtentSegment, output: &Output<'_>) {
+    let base = u64::from(index) * SEGMENT_BLOCKS;
+    output.line(format_args!("  extent segment {index}, {} blocks", segment.mapped_blocks()));
+    for piece in segment.pieces(0..segment.end()) {
         let Piece::Mapped { start, physical, shared, crcs } = piece else { continue };
         let offset = (base + start) * BLOCK as u64;
         let extent = describe_extent(Extent::new(physical, crcs.len() as u64));

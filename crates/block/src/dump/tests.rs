@@ -22,7 +22,7 @@ fn text(memory: &Memory, dump: Dump) -> String {
 
 fn store() -> (Builder, Memory) {
     let mut builder = Builder::sound();
-    let place = builder.stored_shard(0).get(0).unwrap().physical;
+    let place = builder.stored_segment(0).get(0).unwrap().physical;
     builder.overwrite(place, 5);
     let memory = builder.build();
     (builder, memory)
@@ -93,7 +93,10 @@ fn objects_are_listed_and_shown_in_detail_by_name() {
         text
     };
     let text = details("small", Some(collection()));
-    assert_contains(&text, &["attribute \"_\", 4 bytes: \"info\"\n", "shard 0, 2 blocks\n"]);
+    assert_contains(
+        &text,
+        &["attribute \"_\", 4 bytes: \"info\"\n", "extent segment 0, 2 blocks\n"],
+    );
     assert_contains(
         &text,
         &["omap header, 6 bytes: \"header\"\n", "omap \"key\", 5 bytes: \"value\"\n"],
@@ -101,12 +104,12 @@ fn objects_are_listed_and_shown_in_detail_by_name() {
     let text = details("clone", None);
     assert_contains(&text, &["offset 0: blocks ", "shared id 6: "]);
     let text = details("large", None);
-    assert_contains(&text, &["shard 1, 9 blocks\n", &format!("offset {}: ", 69 << 12)]);
+    assert_contains(&text, &["extent segment 1, 9 blocks\n", &format!("offset {}: ", 69 << 12)]);
     assert_eq!(details("large", Some(store::Collection::default())), "");
 }
 
 #[test]
-fn damage_is_told_and_nothing_panics() {
+fn damage_is_reported_without_panics() {
     let (builder, memory) = store();
     let run = builder.runs[0];
     for block in (run.start..run.start + 12).chain(0..6) {

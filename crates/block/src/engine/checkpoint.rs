@@ -9,7 +9,7 @@
 //! frozen part. Each step does a bounded amount of work, and the number of writes in flight is
 //! bounded.
 
-use super::homes::HomeWrite;
+use super::deferred::DeferredRun;
 use super::mounted::{Mounted, Use};
 use super::turn::{CHUNKS_MAX, PAGES_MAX};
 use super::waits::Waiter;
@@ -64,8 +64,8 @@ pub(crate) struct Checkpoint {
     /// Runs taken out of the metadata space: free when the superblock is durable.
     returned: Vec<Extent>,
     /// Deferred writes to blocks below this one were submitted.
-    home_cursor: u64,
-    homes_done: bool,
+    deferred_cursor: u64,
+    deferred_done: bool,
     apply: Apply,
     applied: Option<Applied>,
     /// Pages of the old tree that the new one does not refer to.
@@ -109,7 +109,7 @@ impl Mounted {
             && (self.want_checkpoint
                 || used > self.log.capacity() * LOG_PART_BEGIN
                 || self.meta.active.bytes > self.budget.table_bytes
-                || self.homes.waiting() * BLOCK > self.budget.home_bytes)
+                || self.deferred.waiting() * BLOCK > self.budget.deferred_bytes)
     }
 
     fn has_changes(&self) -> bool {
@@ -118,17 +118,17 @@ impl Mounted {
 
     fn begin_checkpoint(&mut self) {
         self.want_checkpoint = false;
-        self.give_up_trial();
+        self.give_up_dry_run();
         self.seal();
-        self.homes.freeze();
+        self.deferred.freeze();
         let active = Table::above(self.counters.next_id);
         let mut frozen = std::mem::replace(&mut self.meta.active, active);
-        self.add_lent_runs();
+        self.add_set_aside_runs();
         let returned = self.take_back_pages(&frozen.load);
         // Pages that were taken back are no longer available.
         self.headroom = 0;
-        if let Some(tried) = self.tried.take() {
-            frozen.load = tried;
+        if let Some(measured) = self.measured.take() {
+            frozen.load = measured;
         }
         self.freeze_space(&mut frozen.load);
         self.meta.frozen = Some(frozen);
@@ -138,8 +138,8 @@ impl Mounted {
             seq: self.commits.sealed_seq,
             counters: self.counters,
             returned,
-            home_cursor: 0,
-            homes_done: false,
+            deferred_cursor: 0,
+            deferred_done: false,
             apply: Apply::new(self.root(), self.superblock.sequence + 1),
             applied: None,
             freed: Vec::new(),
@@ -159,9 +159,9 @@ impl Mounted {
             all.add_times(chunk_load(), self.space.map().dirty_chunks());
             let needed = self.pages_bound(&all).pages + self.bitmap_pages();
             let missing = needed.saturating_sub(self.pages.free_pages());
-            let is_lent = missing == 0 || self.lend_pages(missing);
-            if missing == 0 || !is_lent {
-                if !is_lent {
+            let is_added = missing == 0 || self.grow_metadata_space(missing);
+            if missing == 0 || !is_added {
+                if !is_added {
                     tracing::warn!(missing, "the metadata tree may run out of pages");
                 }
                 load.add_times(chunk_load(), self.space.map().dirty_chunks());
@@ -212,11 +212,11 @@ impl Mounted {
                     return Ok(());
                 }
                 self.set_phase(Phase::Writing);
-                self.write_homes();
+                self.write_deferred();
                 self.write_pages()
             }
             Phase::Writing => {
-                self.write_homes();
+                self.write_deferred();
                 self.write_pages()
             }
             Phase::Flushing if checkpoint.writes_in_flight == 0 => {
@@ -240,23 +240,29 @@ impl Mounted {
     /// See [`WRITES_IN_FLIGHT`].
     fn writes_allowed(&self) -> usize {
         let tables = self.meta.active.bytes * 4 / self.budget.table_bytes;
-        let homes = self.homes.waiting() * BLOCK * 4 / self.budget.home_bytes;
+        let deferred = self.deferred.waiting() * BLOCK * 4 / self.budget.deferred_bytes;
         let log = (self.log.used_blocks() * 8 / self.log.capacity()).saturating_sub(LOG_PART_BEGIN);
-        let urgency = tables.max(homes).max(log as usize);
+        let urgency = tables.max(deferred).max(log as usize);
         WRITES_IN_FLIGHT[urgency.min(WRITES_IN_FLIGHT.len() - 1)]
     }
 
-    fn write_homes(&mut self) {
+    fn write_deferred(&mut self) {
         let allowed = self.writes_allowed();
         let Some(checkpoint) = &mut self.checkpoint else { return };
-        while checkpoint.writes_in_flight < allowed && !checkpoint.homes_done {
-            match self.homes.next_write(checkpoint.home_cursor) {
-                Some(HomeWrite { extent, data }) => {
-                    checkpoint.home_cursor = extent.end();
+        while checkpoint.writes_in_flight < allowed && !checkpoint.deferred_done {
+            match self.deferred.next_write(checkpoint.deferred_cursor) {
+                Some(DeferredRun { extent, data }) => {
+                    checkpoint.deferred_cursor = extent.end();
                     checkpoint.writes_in_flight += 1;
-                    self.io.write(Use::Home { extent }, Device::Main, extent.start, data, false);
+                    self.io.write(
+                        Use::Deferred { extent },
+                        Device::Main,
+                        extent.start,
+                        data,
+                        false,
+                    );
                 }
-                None => checkpoint.homes_done = true,
+                None => checkpoint.deferred_done = true,
             }
         }
     }
@@ -322,7 +328,7 @@ impl Mounted {
     fn finish_writing(&mut self) -> Result<(), StoreError> {
         let Some(checkpoint) = &self.checkpoint else { return Ok(()) };
         let Some(applied) = &checkpoint.applied else { return Ok(()) };
-        if !checkpoint.homes_done {
+        if !checkpoint.deferred_done {
             return Ok(());
         }
         if checkpoint.superblock.is_none() {
@@ -447,10 +453,11 @@ impl Mounted {
             self.discard(free);
         }
         self.headroom = 0;
-        self.commits.told_durable = self.commits.told_durable.max(self.superblock.log.seq - 1);
+        self.commits.recorded_durable =
+            self.commits.recorded_durable.max(self.superblock.log.seq - 1);
         // Replayed changes are in the tree now; all later ones passed admission.
         self.is_bound_met = true;
-        self.resume_if_room();
+        self.resume_if_space();
     }
 }
 

@@ -3,17 +3,17 @@
 //! Transactions are executed in order of submission. All transactions of one turn of the host share
 //! a batch of the log; a batch is durable when its own writes and all earlier batches are.
 
+use super::admission::SPACE_CHECKPOINTS_MAX;
+use super::dry_run::DryRun;
 use super::effects::{Effects, Interrupt};
 use super::execute::{Executor, Loaded};
 use super::io::READ_ATTEMPTS_MAX;
 use super::mounted::{Mounted, Use};
-use super::room::ROOM_CHECKPOINTS_MAX;
-use super::trial::Trial;
 use super::turn::{COMMITS_MAX, POINTS_MAX};
 use super::waits::Waiter;
 use crate::device::{Device, Extent};
 use crate::keys;
-use crate::log::{LogPoint, Room, SealedBatch};
+use crate::log::{Admission, LogPoint, SealedBatch};
 use crate::slices::Slice;
 use bytes::Bytes;
 use engine::RequestToken;
@@ -51,7 +51,7 @@ pub(crate) struct Queued {
     /// Sequence of the superblock when the transaction first lacked space.
     waits_since: Option<u64>,
     /// The dry run that measures its pages.
-    trial: Option<Box<Trial>>,
+    dry_run: Option<Box<DryRun>>,
 }
 
 /// Reason why the first commit of the queue is not executed.
@@ -60,14 +60,14 @@ pub(crate) enum Stall {
     /// Pages or blocks are being read.
     Reading,
     /// Space or log becomes free when a batch is durable or a checkpoint ends.
-    Room,
+    NoSpace,
     /// The next turn continues.
     Turn,
 }
 
 /// Action when a batch becomes durable.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Promise {
+pub(crate) enum PendingAck {
     Complete(RequestToken),
     Fail(RequestToken, StoreError),
     CleanUp(Slice),
@@ -76,7 +76,7 @@ pub(crate) enum Promise {
 /// The batch that collects records.
 #[derive(Debug, Default)]
 pub(crate) struct OpenBatch {
-    promises: Vec<Promise>,
+    acks: Vec<PendingAck>,
     has_large: bool,
     larges_left: usize,
 }
@@ -84,7 +84,7 @@ pub(crate) struct OpenBatch {
 #[derive(Debug)]
 pub(crate) struct Batch {
     seq: u64,
-    promises: Vec<Promise>,
+    acks: Vec<PendingAck>,
     has_large: bool,
     /// Writes in flight, then flushes in flight.
     left: usize,
@@ -107,7 +107,7 @@ pub(crate) struct Commits {
     pub sealed_records: u64,
     /// Number of the last batch that a replay would find recorded as durable, by the last sealed
     /// batch or by the superblock.
-    pub told_durable: u64,
+    pub recorded_durable: u64,
 }
 
 impl Commits {
@@ -124,12 +124,12 @@ impl Commits {
             sealed: end,
             sealed_seq: durable,
             sealed_records: durable,
-            told_durable: durable,
+            recorded_durable: durable,
         }
     }
 
     pub fn is_idle(&self) -> bool {
-        self.queue.is_empty() && self.batches.is_empty() && self.open.promises.is_empty()
+        self.queue.is_empty() && self.batches.is_empty() && self.open.acks.is_empty()
     }
 }
 
@@ -141,7 +141,7 @@ impl Queued {
             blocks_left: 0,
             suspicious: Vec::new(),
             waits_since: None,
-            trial: None,
+            dry_run: None,
         }
     }
 }
@@ -195,7 +195,7 @@ impl Mounted {
     }
 
     fn execute(&mut self, queued: &mut Queued) -> Result<Effects, Interrupt> {
-        if self.tried.is_some() {
+        if self.measured.is_some() {
             return Err(Interrupt::LogFull);
         }
         if let Work::Transaction { transaction, .. } = &queued.work {
@@ -204,14 +204,14 @@ impl Mounted {
                 return Err(Interrupt::LogFull);
             }
         }
-        if let Some(trial) = queued.trial.take() {
-            return self.try_out_queued(*trial, queued);
+        if let Some(dry_run) = queued.dry_run.take() {
+            return self.continue_queued_dry_run(*dry_run, queued);
         }
         let executor = Executor::new(
             &mut self.meta,
             &mut self.space,
-            &self.homes,
-            &self.landing,
+            &self.deferred,
+            &self.inflight,
             &mut queued.loaded,
             self.counters,
             self.deferred_blocks,
@@ -220,12 +220,12 @@ impl Mounted {
             Work::Transaction { transaction, .. } => executor.run(transaction)?,
             Work::Cleanup { slice } => executor.run_cleanup(*slice, CLEANUP_OBJECTS_MAX)?,
         };
-        let room = self.check_room(&effects, &queued.work);
-        match room.and_then(|()| self.check_log(&effects)) {
+        let admitted = self.check_space(&effects, &queued.work);
+        match admitted.and_then(|()| self.check_log(&effects)) {
             Ok(()) => Ok(effects),
-            Err(Interrupt::Room { missing }) if self.can_try_out() => {
-                let trial = self.begin_trial(effects, missing);
-                self.try_out_queued(trial, queued)
+            Err(Interrupt::NoSpace { missing }) if self.can_dry_run() => {
+                let dry_run = self.begin_dry_run(effects, missing);
+                self.continue_queued_dry_run(dry_run, queued)
             }
             Err(interrupt) => {
                 self.undo(&effects);
@@ -236,15 +236,21 @@ impl Mounted {
 
     /// Returns the allocations of a dry run that waits for pages; otherwise the checkpoint that
     /// begins now would store them as used. The dry run restarts later.
-    pub(super) fn give_up_trial(&mut self) {
-        if let Some(trial) = self.commits.queue.front_mut().and_then(|queued| queued.trial.take()) {
-            self.undo(trial.effects());
+    pub(super) fn give_up_dry_run(&mut self) {
+        if let Some(dry_run) =
+            self.commits.queue.front_mut().and_then(|queued| queued.dry_run.take())
+        {
+            self.undo(dry_run.effects());
         }
     }
 
-    fn try_out_queued(&mut self, trial: Trial, queued: &mut Queued) -> Result<Effects, Interrupt> {
-        let (outcome, trial) = self.try_out(trial, &queued.work);
-        queued.trial = trial.map(Box::new);
+    fn continue_queued_dry_run(
+        &mut self,
+        dry_run: DryRun,
+        queued: &mut Queued,
+    ) -> Result<Effects, Interrupt> {
+        let (outcome, dry_run) = self.continue_dry_run(dry_run, &queued.work);
+        queued.dry_run = dry_run.map(Box::new);
         outcome
     }
 
@@ -257,11 +263,11 @@ impl Mounted {
 
     pub fn check_log(&mut self, effects: &Effects) -> Result<(), Interrupt> {
         loop {
-            match self.log.room(&effects.record) {
-                Room::Fits => return Ok(()),
-                Room::BatchFull => self.seal(),
-                Room::RingFull => return Err(Interrupt::LogFull),
-                Room::RecordTooLarge => {
+            match self.log.admit(&effects.record) {
+                Admission::Fits => return Ok(()),
+                Admission::BatchFull => self.seal(),
+                Admission::RingFull => return Err(Interrupt::LogFull),
+                Admission::RecordTooLarge => {
                     return Err(Interrupt::Refused(StoreError::TooLarge {
                         what: "a transaction",
                         size: effects.record.log_bytes(),
@@ -276,8 +282,8 @@ impl Mounted {
         let Effects { record, data, large, objects, garbage } = effects;
         let seq = self.log.append(&record, &data);
         for (write, data) in record.small.iter().zip(data) {
-            self.recent.forget(Extent::new(write.block, 1));
-            self.homes.insert(write.block, seq, write.crc, data);
+            self.block_cache.forget(Extent::new(write.block, 1));
+            self.deferred.insert(write.block, seq, write.crc, data);
         }
         for extent in &record.freed {
             if let Err(error) = self.free(seq, *extent) {
@@ -287,7 +293,7 @@ impl Mounted {
         for (extent, data) in large {
             self.commits.open.has_large = true;
             self.commits.open.larges_left += 1;
-            self.landing.insert(extent, data.clone());
+            self.inflight.insert(extent, data.clone());
             let what = Use::Large { seq, start: extent.start };
             self.io.write(what, Device::Main, extent.start, vec![data], false);
         }
@@ -295,13 +301,13 @@ impl Mounted {
         let is_last =
             matches!(work, Work::Cleanup { .. }) && record.freed.is_empty() && objects == 0;
         self.meta.apply(record.ops, POINTS_MAX);
-        let promises = &mut self.commits.open.promises;
+        let acks = &mut self.commits.open.acks;
         match work {
-            Work::Transaction { token, .. } => promises.push(Promise::Complete(token)),
+            Work::Transaction { token, .. } => acks.push(PendingAck::Complete(token)),
             Work::Cleanup { .. } if is_last => {}
-            Work::Cleanup { slice } => promises.push(Promise::CleanUp(slice)),
+            Work::Cleanup { slice } => acks.push(PendingAck::CleanUp(slice)),
         }
-        promises.extend(garbage.into_iter().map(Promise::CleanUp));
+        acks.extend(garbage.into_iter().map(PendingAck::CleanUp));
     }
 
     fn interrupted(&mut self, mut queued: Queued, interrupt: Interrupt) {
@@ -322,17 +328,17 @@ impl Mounted {
                 queued.blocks_left += 1;
                 self.io.read(Use::Block { block }, Device::Main, block, 1);
             }
-            Interrupt::Room { missing } => {
+            Interrupt::NoSpace { missing } => {
                 let since = *queued.waits_since.get_or_insert(self.superblock.sequence);
                 let waited = self.superblock.sequence - since;
-                if waited >= ROOM_CHECKPOINTS_MAX || !self.wait_for_room() {
+                if waited >= SPACE_CHECKPOINTS_MAX || !self.wait_for_space() {
                     let error = self.no_space(missing);
                     return self.refuse(queued, error);
                 }
-                self.commits.stall = Some(Stall::Room);
+                self.commits.stall = Some(Stall::NoSpace);
             }
             Interrupt::LogFull => {
-                self.commits.stall = Some(Stall::Room);
+                self.commits.stall = Some(Stall::NoSpace);
                 self.want_checkpoint = true;
             }
             Interrupt::Turn => self.commits.stall = Some(Stall::Turn),
@@ -350,11 +356,11 @@ impl Mounted {
         if is_append {
             self.commits.fence.close(transaction.collections());
         }
-        let open = &mut self.commits.open.promises;
-        let batch = self.commits.batches.back_mut().map(|batch| &mut batch.promises);
+        let open = &mut self.commits.open.acks;
+        let batch = self.commits.batches.back_mut().map(|batch| &mut batch.acks);
         match (open.is_empty(), batch) {
-            (false, _) => open.push(Promise::Fail(token, error)),
-            (true, Some(promises)) => promises.push(Promise::Fail(token, error)),
+            (false, _) => open.push(PendingAck::Fail(token, error)),
+            (true, Some(acks)) => acks.push(PendingAck::Fail(token, error)),
             (true, None) => {
                 self.completions.push_back(Completion { token, outcome: Err(error) });
             }
@@ -391,27 +397,21 @@ impl Mounted {
     }
 
     pub fn send(&mut self, sealed: SealedBatch) {
-        let SealedBatch { seq, end, writes, data, homes, .. } = sealed;
+        let SealedBatch { seq, end, writes, data, places, .. } = sealed;
         // The batch says so; once it is durable, a replay knows.
-        self.commits.told_durable = self.commits.told_durable.max(self.commits.durable);
+        self.commits.recorded_durable = self.commits.recorded_durable.max(self.commits.durable);
         self.timers.forget_mark();
-        for (block, data) in homes.into_iter().zip(data) {
-            self.homes.settle(block, seq, data);
+        for (block, data) in places.into_iter().zip(data) {
+            self.deferred.settle(block, seq, data);
         }
-        let OpenBatch { promises, has_large, larges_left } = std::mem::take(&mut self.commits.open);
+        let OpenBatch { acks, has_large, larges_left } = std::mem::take(&mut self.commits.open);
         let left = writes.len() + larges_left;
         let device = self.log_device;
         let durable = self.needs_flush(device) && !has_large;
         for (block, pieces) in writes {
             self.io.write(Use::Log { seq }, device, block, pieces, durable);
         }
-        self.commits.batches.push_back(Batch {
-            seq,
-            promises,
-            has_large,
-            left,
-            is_flushing: false,
-        });
+        self.commits.batches.push_back(Batch { seq, acks, has_large, left, is_flushing: false });
         (self.commits.sealed, self.commits.sealed_seq) = (end, seq);
     }
 
@@ -449,23 +449,23 @@ impl Mounted {
             let batch = self.commits.batches.pop_front().expect("checked above");
             self.commits.durable = batch.seq;
             any = true;
-            for promise in batch.promises {
-                self.keep(promise);
+            for ack in batch.acks {
+                self.acknowledge(ack);
             }
         }
         if any {
             let free = self.space.durable(self.commits.durable);
             self.discard(free);
-            self.resume_if_room();
+            self.resume_if_space();
             self.plan_mark();
         }
     }
 
-    fn keep(&mut self, promise: Promise) {
-        let (token, outcome) = match promise {
-            Promise::Complete(token) => (token, Ok(Outcome::Committed)),
-            Promise::Fail(token, error) => (token, Err(error)),
-            Promise::CleanUp(slice) => return self.enqueue(Work::Cleanup { slice }),
+    fn acknowledge(&mut self, ack: PendingAck) {
+        let (token, outcome) = match ack {
+            PendingAck::Complete(token) => (token, Ok(Outcome::Committed)),
+            PendingAck::Fail(token, error) => (token, Err(error)),
+            PendingAck::CleanUp(slice) => return self.enqueue(Work::Cleanup { slice }),
         };
         self.completions.push_back(Completion { token, outcome });
     }
@@ -491,20 +491,20 @@ impl Mounted {
                 wanted.extend(pages);
             }
         }
-        self.read_pages(Waiter::Nobody, wanted);
+        self.read_pages(Waiter::Prefetch, wanted);
     }
 
     /// Fails all commits; nothing is written any more.
     pub fn fail_commits(&mut self, error: &StoreError) {
-        let open = std::mem::take(&mut self.commits.open.promises);
+        let open = std::mem::take(&mut self.commits.open.acks);
         let batches = std::mem::take(&mut self.commits.batches);
-        let promises = batches.into_iter().flat_map(|batch| batch.promises).chain(open);
-        let promised: Vec<Promise> = promises.collect();
-        for promise in promised {
-            let (token, error) = match promise {
-                Promise::Complete(token) => (token, error.clone()),
-                Promise::Fail(token, error) => (token, error),
-                Promise::CleanUp(_) => continue,
+        let acks = batches.into_iter().flat_map(|batch| batch.acks).chain(open);
+        let acks: Vec<PendingAck> = acks.collect();
+        for ack in acks {
+            let (token, error) = match ack {
+                PendingAck::Complete(token) => (token, error.clone()),
+                PendingAck::Fail(token, error) => (token, error),
+                PendingAck::CleanUp(_) => continue,
             };
             self.completions.push_back(Completion { token, outcome: Err(error) });
         }

@@ -5,10 +5,10 @@
 
 use super::effects::Interrupt;
 use super::execute::Executor;
-use super::working::{shard_of, take_id};
+use super::working::{segment_of, take_id};
 use crate::checksum::crc32c;
 use crate::device::{BLOCK, Extent};
-use crate::object::{Mapped, SHARD_BLOCKS, Shard};
+use crate::object::{ExtentSegment, Mapped, SEGMENT_BLOCKS};
 use bytes::{Bytes, BytesMut};
 use stdx::AlignedBuffer;
 use store::StoreError;
@@ -75,7 +75,7 @@ impl Executor<'_> {
     pub(super) fn truncate(&mut self, index: usize, size: u64) -> Result<(), Interrupt> {
         let before = self.working.object(index).size();
         if size < before {
-            self.working.load_all_shards(self.meta, index)?;
+            self.working.load_all_segments(self.meta, index)?;
             self.working.load_shared(self.meta, index)?;
             self.clear_blocks(index, size.div_ceil(BLOCK_BYTES), before.div_ceil(BLOCK_BYTES))?;
             let kept = (size % BLOCK_BYTES) as usize;
@@ -89,28 +89,28 @@ impl Executor<'_> {
 
     /// Makes `to`, which has no data, share all blocks of `from`.
     pub(super) fn share_data(&mut self, from: usize, to: usize) -> Result<(), Interrupt> {
-        let numbers: Vec<u32> = self.working.object(from).shards.keys().copied().collect();
+        let numbers: Vec<u32> = self.working.object(from).segments.keys().copied().collect();
         for number in numbers {
-            let shard = &self.working.object(from).shards[&number].shard;
+            let segment = &self.working.object(from).segments[&number].segment;
             let (shared, owned): (Vec<_>, Vec<_>) =
-                shard.extents().into_iter().partition(|replaced| replaced.shared != 0);
+                segment.extents().into_iter().partition(|replaced| replaced.shared != 0);
             for replaced in shared {
                 self.working.add_reference(replaced.shared, replaced.physical)?;
             }
             if !owned.is_empty() {
                 let id = take_id(&mut self.counters.next_id);
-                let shard = self.working.object(from).shard_mut(number);
-                let owned = shard.share(id);
+                let segment = self.working.object(from).segment_mut(number);
+                let owned = segment.share(id);
                 self.working.begin_sharing(id, owned)?;
             }
-            let copy = Shard::clone(&self.working.object(from).shards[&number].shard);
-            *self.working.object(to).shard_mut(number) = copy;
+            let copy = ExtentSegment::clone(&self.working.object(from).segments[&number].segment);
+            *self.working.object(to).segment_mut(number) = copy;
         }
         Ok(())
     }
 
     fn load_for_change(&mut self, index: usize, first: u64, last: u64) -> Result<(), Interrupt> {
-        self.working.load_shards(self.meta, index, first, last)?;
+        self.working.load_segments(self.meta, index, first, last)?;
         self.working.load_shared(self.meta, index)
     }
 
@@ -131,8 +131,8 @@ impl Executor<'_> {
             match self.own_place(index, block) {
                 Some(place) => {
                     let crc = crc32c(image);
-                    let (shard, at) = shard_of(block);
-                    self.working.object(index).shard_mut(shard).set_crc(at, crc);
+                    let (segment, at) = segment_of(block);
+                    self.working.object(index).segment_mut(segment).set_crc(at, crc);
                     self.effects.write_small(place, crc, image.clone());
                 }
                 None => fresh += 1,
@@ -252,8 +252,8 @@ impl Executor<'_> {
     }
 
     fn mapped(&mut self, index: usize, block: u64) -> Option<Mapped> {
-        let (shard, at) = shard_of(block);
-        self.working.object(index).shards.get(&shard)?.shard.get(at)
+        let (segment, at) = segment_of(block);
+        self.working.object(index).segments.get(&segment)?.segment.get(at)
     }
 
     /// Place of the block, if this object alone refers to it.
@@ -268,11 +268,11 @@ impl Executor<'_> {
         if let Some(own) = self.effects.written(physical) {
             return Ok(Some(own));
         }
-        if let Some(waiting) = self.homes.get(physical) {
+        if let Some(waiting) = self.deferred.get(physical) {
             return Ok(Some(waiting.clone()));
         }
-        if let Some(landing) = self.landing.get(physical) {
-            return Ok(Some(landing));
+        if let Some(data) = self.inflight.get(physical) {
+            return Ok(Some(data));
         }
         match self.loaded.blocks.get(&physical) {
             Some(read) if crc32c(read) == crc => Ok(Some(read.clone())),
@@ -292,11 +292,11 @@ impl Executor<'_> {
         }
         let mut done = 0;
         while done < crcs.len() as u64 {
-            let (number, at) = shard_of(block + done);
-            let count = (SHARD_BLOCKS - at).min(crcs.len() as u64 - done);
+            let (number, at) = segment_of(block + done);
+            let count = (SEGMENT_BLOCKS - at).min(crcs.len() as u64 - done);
             let part = &crcs[done as usize..(done + count) as usize];
-            let shard = self.working.object(index).shard_mut(number);
-            for replaced in shard.map(at, place + done, part) {
+            let segment = self.working.object(index).segment_mut(number);
+            for replaced in segment.map(at, place + done, part) {
                 self.working.release(&mut self.effects, replaced)?;
             }
             done += count;
@@ -309,14 +309,14 @@ impl Executor<'_> {
         if first >= end {
             return Ok(());
         }
-        let numbers = shard_of(first).0..=shard_of(end - 1).0;
-        let known = self.working.object(index).shards.range(numbers);
+        let numbers = segment_of(first).0..=segment_of(end - 1).0;
+        let known = self.working.object(index).segments.range(numbers);
         let known: Vec<u32> = known.map(|(number, _)| *number).collect();
         for number in known {
-            let start = u64::from(number) * SHARD_BLOCKS;
-            let range = first.saturating_sub(start)..(end - start).min(SHARD_BLOCKS);
-            let shard = self.working.object(index).shard_mut(number);
-            for replaced in shard.clear(range) {
+            let start = u64::from(number) * SEGMENT_BLOCKS;
+            let range = first.saturating_sub(start)..(end - start).min(SEGMENT_BLOCKS);
+            let segment = self.working.object(index).segment_mut(number);
+            for replaced in segment.clear(range) {
                 self.working.release(&mut self.effects, replaced)?;
             }
         }

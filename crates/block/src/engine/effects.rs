@@ -81,7 +81,7 @@ pub(crate) enum Interrupt {
         fault: StoreError,
     },
     /// Lacks as many blocks, unless some become free.
-    Room {
+    NoSpace {
         missing: u64,
     },
     /// Needs the log to be trimmed.

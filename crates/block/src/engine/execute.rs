@@ -1,9 +1,9 @@
 //! Executes a transaction as a function of the stored state: it either returns all its effects, or
 //! says what it waits for, without having changed anything.
 
+use super::deferred::DeferredWrites;
 use super::effects::{Effects, Interrupt};
-use super::homes::Homes;
-use super::landing::Landing;
+use super::inflight::InflightWrites;
 use super::meta::Meta;
 use super::working::{Working, WorkingObject, take_id};
 use crate::device::Extent;
@@ -47,8 +47,8 @@ pub(crate) struct Loaded {
 pub(crate) struct Executor<'a> {
     pub meta: &'a mut Meta,
     pub space: &'a mut Space,
-    pub homes: &'a Homes,
-    pub landing: &'a Landing,
+    pub deferred: &'a DeferredWrites,
+    pub inflight: &'a InflightWrites,
     pub loaded: &'a mut Loaded,
     pub counters: Counters,
     pub deferred_blocks: u64,
@@ -63,8 +63,8 @@ impl<'a> Executor<'a> {
     pub fn new(
         meta: &'a mut Meta,
         space: &'a mut Space,
-        homes: &'a Homes,
-        landing: &'a Landing,
+        deferred: &'a DeferredWrites,
+        inflight: &'a InflightWrites,
         loaded: &'a mut Loaded,
         counters: Counters,
         deferred_blocks: u64,
@@ -72,8 +72,8 @@ impl<'a> Executor<'a> {
         Executor {
             meta,
             space,
-            homes,
-            landing,
+            deferred,
+            inflight,
             loaded,
             counters,
             deferred_blocks,
@@ -299,7 +299,7 @@ impl<'a> Executor<'a> {
 
     fn remove(&mut self, collection: u64, name: &HObject) -> Result<(), Interrupt> {
         let index = self.working.load(self.meta, collection, name)?;
-        self.working.load_all_shards(self.meta, index)?;
+        self.working.load_all_segments(self.meta, index)?;
         self.working.load_shared(self.meta, index)?;
         self.working.remove(&mut self.effects, index)
     }
@@ -384,7 +384,7 @@ impl<'a> Executor<'a> {
         let from = self.working.load(self.meta, source.0, source.1)?;
         let to = self.working.load(self.meta, target.0, target.1)?;
         for index in [from, to] {
-            self.working.load_all_shards(self.meta, index)?;
+            self.working.load_all_segments(self.meta, index)?;
             self.working.load_shared(self.meta, index)?;
         }
         self.working.remove(&mut self.effects, to)?;
@@ -463,7 +463,7 @@ impl<'a> Executor<'a> {
             }
             None => {
                 let missing = count.saturating_sub(self.space.allocatable()).max(1);
-                Err(Interrupt::Room { missing })
+                Err(Interrupt::NoSpace { missing })
             }
         }
     }

@@ -25,7 +25,7 @@ pub enum StoreFailure {
     #[error(
         "block {block} of the main device cannot be read: it holds data of batch {seq}, one of the last of \
          the log, which may have been acknowledged. `sepiola store fsck --deep DIR` shows it; with \
-         `--repair` the batch counts, and the object without its data is told as damaged"
+         `--repair` the batch counts, and the object without its data is reported as damaged"
     )]
     Unsure { block: u64, seq: u64 },
     #[error(

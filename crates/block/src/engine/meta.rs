@@ -1,8 +1,8 @@
 //! Current metadata: recent changes over the pairs of the tree.
 
 use super::effects::Interrupt;
+use super::empty_ranges::EmptyRanges;
 use super::turn::WALK_MAX;
-use super::voids::Voids;
 use crate::keys;
 use crate::scan::{self, ScanPage, Walk};
 use crate::slices::Slices;
@@ -28,7 +28,7 @@ pub(crate) struct Meta {
     /// object: with this entry, a write need not look it up.
     omaps: FastMap<u64, KnownOmap>,
     /// Key ranges that scans found empty.
-    voids: Voids,
+    empty_ranges: EmptyRanges,
     /// Entries that the execution in progress may still pass.
     walk_left: usize,
     /// Entries that scans passed without finding a pair.
@@ -62,7 +62,7 @@ impl Meta {
             tree,
             collections: FastMap::default(),
             omaps: FastMap::default(),
-            voids: Voids::default(),
+            empty_ranges: EmptyRanges::default(),
             walk_left: WALK_MAX,
             passed: 0,
             applying: VecDeque::new(),
@@ -118,14 +118,15 @@ impl Meta {
     ) -> Result<ScanPage, Interrupt> {
         let mut walk = Walk { left: self.walk_left, ..Walk::default() };
         let page = {
-            let layers = [Some(self.voids.table()), Some(&self.active), self.frozen.as_ref()];
+            let layers =
+                [Some(self.empty_ranges.table()), Some(&self.active), self.frozen.as_ref()];
             let layers: SmallVec<[&Table; 3]> = layers.into_iter().flatten().collect();
             let tree = &mut self.tree;
             scan::scan_within(&layers, tree, from, end, entries_max, bytes_max, &mut walk)
         };
         self.walk_left = walk.left;
         self.passed += walk.passed;
-        self.voids.learn(&mut walk);
+        self.empty_ranges.learn(&mut walk);
         page?.ok_or(Interrupt::Turn)
     }
 
@@ -164,7 +165,7 @@ impl Meta {
             }
             op => {
                 if let Op::Put { key, .. } = &op {
-                    self.voids.put(key);
+                    self.empty_ranges.put(key);
                 }
                 self.active.apply(op);
                 None

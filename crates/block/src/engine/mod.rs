@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! commit ─ queue ─ execute ─ record ─ batch ─ log ─ flush ─ completion
-//!                     │                 └─ small data: home, later
-//!                     └─ large data: to its place, beside the log
+//!                     │                 └─ deferred writes: to their place, later
+//!                     └─ large writes: to their place, beside the log
 //! query ─ memory, tree, data ─ completion
 //! ```
 //!
@@ -11,29 +11,29 @@
 //! to [`BlockStore::handle_io`], and takes completions of requests. Commits submitted between two
 //! polls share one batch of the log.
 
+mod admission;
+mod block_cache;
 mod checkpoint;
 mod commit;
 mod data;
+mod deferred;
+mod dry_run;
 mod effects;
+mod empty_ranges;
 mod execute;
 mod failure;
-mod homes;
+mod inflight;
 mod io;
-mod landing;
-mod lending;
 mod listing;
 mod meta;
+mod metadata_space;
 mod mounted;
 mod opening;
 mod query;
 mod read;
-mod recent;
-mod room;
 mod tail;
 mod timers;
-mod trial;
 mod turn;
-mod voids;
 mod waits;
 mod windows;
 mod working;
@@ -61,7 +61,7 @@ pub struct BlockStore {
     options: Options,
     stage: Stage,
     /// Requests submitted before the store was open.
-    early: Vec<(RequestToken, RequestKind)>,
+    waiting: Vec<(RequestToken, RequestKind)>,
     refused: VecDeque<Completion>,
     failure: Option<StoreFailure>,
     /// Repairs to be made before any request.
@@ -74,7 +74,7 @@ impl BlockStore {
         let mut store = BlockStore {
             stage: Stage::Opening(Box::new(Opening::new(options.clone(), 0))),
             options,
-            early: Vec::new(),
+            waiting: Vec::new(),
             refused: VecDeque::new(),
             failure: None,
             repairs: None,
@@ -216,10 +216,10 @@ impl BlockStore {
         if let Some(repairs) = self.repairs.take() {
             mounted.repair(repairs);
         }
-        mounted.lend_ahead();
+        mounted.reserve_pages_ahead();
         mounted.plan_retry();
         mounted.clean_up();
-        for (token, kind) in self.early.drain(..) {
+        for (token, kind) in self.waiting.drain(..) {
             mounted.submit(token, kind);
         }
         self.stage = Stage::Mounted(mounted);
@@ -237,8 +237,9 @@ impl BlockStore {
         };
         if let Some(failure) = &self.failure {
             let error = StoreError::Device(failure.to_string());
-            let early = self.early.drain(..);
-            let refused = early.map(|(token, _)| Completion { token, outcome: Err(error.clone()) });
+            let waiting = self.waiting.drain(..);
+            let refused =
+                waiting.map(|(token, _)| Completion { token, outcome: Err(error.clone()) });
             self.refused.extend(refused);
         }
     }
@@ -252,7 +253,7 @@ impl ObjectStore for BlockStore {
                 mounted.timers.now = mounted.timers.now.max(now);
                 mounted.submit(token, kind);
             }
-            (Stage::Opening(_) | Stage::Window(_), None) => self.early.push((token, kind)),
+            (Stage::Opening(_) | Stage::Window(_), None) => self.waiting.push((token, kind)),
             (Stage::Opening(_) | Stage::Window(_), Some(failure)) => {
                 let outcome = Err(StoreError::Device(failure.to_string()));
                 self.refused.push_back(Completion { token, outcome });

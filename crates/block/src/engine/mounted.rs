@@ -1,22 +1,22 @@
 //! An open store: its parts, and the purposes of its operations on devices.
 
+use super::block_cache::BlockCache;
 use super::checkpoint::Checkpoint;
 use super::commit::{Commits, Stall, Work};
+use super::deferred::DeferredWrites;
 use super::effects::Interrupt;
-use super::homes::Homes;
+use super::inflight::InflightWrites;
 use super::io::{IoQueue, READ_ATTEMPTS_MAX};
-use super::landing::Landing;
 use super::meta::Meta;
 use super::query::Query;
-use super::recent::Recent;
 use super::timers::Timers;
 use super::turn::Turn;
 use super::waits::{PageWaits, Waiter};
 use crate::device::{BLOCK, Device, Extent, Io, IoDone};
 use crate::fsck::Repairs;
 use crate::keys;
-use crate::log::{Counters, Log, LogPoint, Record, Room};
-use crate::object::{Onode, SHARD_BLOCKS, Shard};
+use crate::log::{Admission, Counters, Log, LogPoint, Record};
+use crate::object::{ExtentSegment, Onode, SEGMENT_BLOCKS};
 use crate::options::{Budget, MEMORY_MIN, Options};
 use crate::slices::Slice;
 use crate::space::{Extents, Space, SpaceError};
@@ -59,7 +59,7 @@ pub(crate) enum Use {
     Flush {
         seq: u64,
     },
-    Home {
+    Deferred {
         extent: Extent,
     },
     /// Pages, flush or superblock of a checkpoint.
@@ -81,9 +81,9 @@ pub(crate) struct Mounted {
     pub pages: PageSpace,
     pub space: Space,
     pub log: Log,
-    pub homes: Homes,
-    pub landing: Landing,
-    pub recent: Recent,
+    pub deferred: DeferredWrites,
+    pub inflight: InflightWrites,
+    pub block_cache: BlockCache,
     pub counters: Counters,
     /// Removed slices whose objects must still be removed.
     pub garbage: Vec<Slice>,
@@ -96,12 +96,12 @@ pub(crate) struct Mounted {
     pub headroom: u64,
     /// Measured load of the changes in memory, which are those of one transaction after a dry run.
     /// Others wait until a checkpoint has begun.
-    pub tried: Option<Load>,
+    pub measured: Option<Load>,
     /// Set if checkpoints of all that is in memory have the pages of the upper bound. After a
     /// restart they may have fewer, but never fewer than they really need.
     pub is_bound_met: bool,
     /// Runs of the metadata space that the running checkpoint must not name.
-    pub lent_later: Vec<Extent>,
+    pub runs_set_aside: Vec<Extent>,
     /// Set if a checkpoint should begin although there is space.
     pub want_checkpoint: bool,
     pub turn: Turn,
@@ -118,7 +118,7 @@ impl Mounted {
         meta: Meta,
         pages: PageSpace,
         space: Space,
-        homes: Homes,
+        deferred: DeferredWrites,
         counters: Counters,
         end: LogPoint,
         garbage: Vec<Slice>,
@@ -138,7 +138,7 @@ impl Mounted {
         }
         Mounted {
             budget,
-            recent: Recent::new(budget.recent_blocks),
+            block_cache: BlockCache::new(budget.cached_blocks),
             io: IoQueue::new(next_io),
             log_device: geometry.log_device,
             meta_device: superblock.metadata.device,
@@ -148,9 +148,9 @@ impl Mounted {
             waits: PageWaits::default(),
             checkpoint: None,
             headroom: 0,
-            tried: None,
+            measured: None,
             is_bound_met: true,
-            lent_later: Vec::new(),
+            runs_set_aside: Vec::new(),
             want_checkpoint: false,
             turn: Turn::default(),
             completions: VecDeque::new(),
@@ -161,8 +161,8 @@ impl Mounted {
             pages,
             space,
             log,
-            homes,
-            landing: Landing::default(),
+            deferred,
+            inflight: InflightWrites::default(),
             counters,
             garbage,
             timers: Timers::default(),
@@ -196,7 +196,7 @@ impl Mounted {
     }
 
     fn apply_repair(&mut self, record: Record) -> Result<(), String> {
-        if self.log.room(&record) != Room::Fits {
+        if self.log.admit(&record) != Admission::Fits {
             return Err(format!("it needs {} bytes of log", record.log_bytes()));
         }
         for extent in &record.taken {
@@ -262,7 +262,7 @@ impl Mounted {
             // A refused discard loses nothing.
             Use::Discard { extent } => {
                 self.space.unpin(extent).expect("withdrawn when the discard began");
-                self.resume_if_room();
+                self.resume_if_space();
             }
             written => match result {
                 Ok(_) => self.written(written),
@@ -275,11 +275,11 @@ impl Mounted {
         match what {
             Use::Log { seq } | Use::Flush { seq } => self.batch_progress(seq),
             Use::Large { seq, start } => {
-                self.landing.landed(start);
+                self.inflight.completed(start);
                 self.large_written(seq);
             }
-            Use::Home { extent } => {
-                self.home_written(extent);
+            Use::Deferred { extent } => {
+                self.deferred_written(extent);
                 self.checkpoint_progress();
             }
             Use::Checkpoint => self.checkpoint_progress(),
@@ -301,27 +301,27 @@ impl Mounted {
     /// Frees blocks once batch `seq` is durable.
     pub fn free(&mut self, seq: u64, extent: Extent) -> Result<(), SpaceError> {
         self.space.free_after(seq, extent)?;
-        self.recent.forget(extent);
-        for block in self.homes.forget(extent) {
+        self.block_cache.forget(extent);
+        for block in self.deferred.forget(extent) {
             self.space.pin(Extent::new(block, 1))?;
         }
         Ok(())
     }
 
-    fn home_written(&mut self, extent: Extent) {
-        let recent = &mut self.recent;
-        let keep = |block, crc, data| recent.insert(block, crc, data);
-        for block in self.homes.written(extent, keep) {
+    fn deferred_written(&mut self, extent: Extent) {
+        let block_cache = &mut self.block_cache;
+        let keep = |block, crc, data| block_cache.insert(block, crc, data);
+        for block in self.deferred.written(extent, keep) {
             let unwanted = Extent::new(block, 1);
-            let free = self.space.unpin(unwanted).expect("pinned when it was given back");
+            let free = self.space.unpin(unwanted).expect("pinned when it was freed");
             self.discard(free);
         }
-        self.resume_if_room();
+        self.resume_if_space();
     }
 
     /// Resumes commits that wait for space or log.
-    pub fn resume_if_room(&mut self) {
-        if self.commits.stall == Some(Stall::Room) {
+    pub fn resume_if_space(&mut self) {
+        if self.commits.stall == Some(Stall::NoSpace) {
             self.resume_commits();
         }
     }
@@ -369,31 +369,32 @@ impl Mounted {
                 Waiter::Commit => self.resume_commits(),
                 Waiter::Query(key) => self.run_query(key),
                 Waiter::Checkpoint => self.resume_checkpoint(),
-                Waiter::Nobody => {}
+                Waiter::Prefetch => {}
             }
         }
     }
 
     /// Extent segments that map these blocks of an object.
-    pub fn shards_of(
+    pub fn segments_of(
         &mut self,
         onode: &Onode,
         blocks: Extent,
-    ) -> Result<BTreeMap<u32, Shard>, Interrupt> {
-        let mut shards = BTreeMap::new();
-        if let Some(shard) = &onode.inline {
-            shards.insert(0, Shard::clone(shard));
-            return Ok(shards);
+    ) -> Result<BTreeMap<u32, ExtentSegment>, Interrupt> {
+        let mut segments = BTreeMap::new();
+        if let Some(segment) = &onode.inline {
+            segments.insert(0, ExtentSegment::clone(segment));
+            return Ok(segments);
         }
-        let numbers = blocks.start / SHARD_BLOCKS..=(blocks.end() - 1) / SHARD_BLOCKS;
+        let numbers = blocks.start / SEGMENT_BLOCKS..=(blocks.end() - 1) / SEGMENT_BLOCKS;
         for number in numbers.map(|number| number as u32) {
-            let Some(value) = self.meta.get(&keys::shard_point(onode.id, number))? else {
+            let Some(value) = self.meta.get(&keys::segment_point(onode.id, number))? else {
                 continue;
             };
-            let shard = Shard::decode(&value).map_err(Interrupt::decoding("shard"))?;
-            shards.insert(number, shard);
+            let segment =
+                ExtentSegment::decode(&value).map_err(Interrupt::decoding("extent segment"))?;
+            segments.insert(number, segment);
         }
-        Ok(shards)
+        Ok(segments)
     }
 
     pub fn needs_flush(&self, device: Device) -> bool {
@@ -413,13 +414,13 @@ impl Mounted {
     /// Bytes of changed metadata and of deferred writes that are in memory.
     pub fn buffered(&self) -> (usize, usize) {
         let frozen = self.meta.frozen.as_ref().map_or(0, |table| table.bytes);
-        (self.meta.active.bytes + frozen, self.homes.len() * BLOCK)
+        (self.meta.active.bytes + frozen, self.deferred.len() * BLOCK)
     }
 
     pub fn check_invariants(&self) {
         self.space.check_invariants();
         self.log.check_invariants();
-        self.recent.check_invariants();
+        self.block_cache.check_invariants();
         self.pages.check_invariants();
         self.meta.active.check_invariants();
         self.check_pages_at_hand();

@@ -8,8 +8,8 @@
 //! Nothing is written before everything is read and found valid, unless memory does not suffice for
 //! the contents of the log (see `windows`).
 
+use super::deferred::DeferredWrites;
 use super::failure::{StoreFailure, metadata};
-use super::homes::Homes;
 use super::io::{IoQueue, READ_ATTEMPTS_MAX};
 use super::meta::Meta;
 use super::mounted::Mounted;
@@ -70,7 +70,7 @@ pub(super) struct Found {
     pub meta: Meta,
     pages: PageSpace,
     pub space: Space,
-    pub homes: Homes,
+    pub deferred: DeferredWrites,
     counters: Counters,
     pub end: LogPoint,
     pub garbage: Vec<Slice>,
@@ -119,7 +119,7 @@ impl Opening {
 
     /// Bytes of changed metadata and of deferred writes that were replayed.
     pub fn buffered(&self) -> (usize, usize) {
-        let sizes = |found: &Found| (found.meta.active.bytes, found.homes.len() * BLOCK);
+        let sizes = |found: &Found| (found.meta.active.bytes, found.deferred.len() * BLOCK);
         self.found.as_deref().map_or((0, 0), sizes)
     }
 
@@ -228,7 +228,7 @@ impl Opening {
             meta: Meta::new(Tree::new(root, budget.cache_pages), superblock.counters.next_id),
             pages: PageSpace::default(),
             space,
-            homes: Homes::default(),
+            deferred: DeferredWrites::default(),
             counters: superblock.counters,
             end: superblock.log,
             garbage: Vec::new(),
@@ -286,7 +286,7 @@ impl Opening {
             Ok(value) => Ok(Some(value)),
             Err(Fault::Missing(pages)) => {
                 let device = self.found().superblock.metadata.device;
-                for read in pages.into_iter().filter(|read| !read.asked) {
+                for read in pages.into_iter().filter(|read| !read.is_in_flight) {
                     self.left += 1;
                     let what = Use::Page { read, failures: 0 };
                     self.io.read(what, device, read.page, read.pages);
@@ -478,7 +478,7 @@ impl Found {
             self.meta,
             self.pages,
             self.space,
-            self.homes,
+            self.deferred,
             self.counters,
             self.end,
             self.garbage,
@@ -505,10 +505,10 @@ impl Found {
             // Copied into memory of its own, like `SealedBatch::data`: the buffer that was read is
             // much larger.
             let data = AlignedBuffer::gathered([data], data.len()).into();
-            self.homes.insert(write.block, seq, write.crc, data);
+            self.deferred.insert(write.block, seq, write.crc, data);
         }
         for extent in &record.freed {
-            self.homes.forget(*extent);
+            self.deferred.forget(*extent);
             self.space.replay_freed(*extent)?;
         }
         record.ops.iter().for_each(|op| self.meta.active.apply(op.clone()));

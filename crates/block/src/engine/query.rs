@@ -137,7 +137,7 @@ impl Mounted {
             let free = self.space.unpin(extent).expect("pinned when the read began");
             self.discard(free);
         }
-        self.resume_if_room();
+        self.resume_if_space();
     }
 
     /// Handles a part of the data of a read.
@@ -148,8 +148,8 @@ impl Mounted {
             return;
         }
         let job = query.read.take().expect("taken from above");
-        let recent = &mut self.recent;
-        let outcome = job.finish(|block, crc, data| recent.insert(block, crc, data));
+        let block_cache = &mut self.block_cache;
+        let outcome = job.finish(|block, crc, data| block_cache.insert(block, crc, data));
         self.unpin_read(key);
         let Some(query) = self.queries.get_mut(key) else { return };
         match outcome {
@@ -308,12 +308,12 @@ impl Mounted {
     pub fn usage(&self) -> Usage {
         let unit = crate::device::BLOCK as u64;
         let total = self.space.total();
-        let bytes_available = self.room_blocks() * unit;
-        let lent = self.idle_pages();
+        let bytes_available = self.available_blocks() * unit;
+        let idle = self.idle_pages();
         Usage {
             bytes_total: total * unit,
             bytes_available,
-            bytes_used: (total - self.space.free()).saturating_sub(lent) * unit,
+            bytes_used: (total - self.space.free()).saturating_sub(idle) * unit,
             bytes_omap: self.superblock.counters.omap_bytes,
             bytes_meta: self.pages.used_pages() * unit,
             objects: self.counters.objects,
@@ -334,11 +334,12 @@ impl Mounted {
             return Ok(Plan::Done(ReadData::default()));
         }
         let blocks = blocks_of(offset, end - offset);
-        let shards = self.shards_of(&onode, blocks)?;
-        Ok(ReadJob::plan(&shards, offset, end - offset, |mapped| {
-            let home = self.homes.get(mapped.physical).cloned();
-            home.or_else(|| self.landing.get(mapped.physical))
-                .or_else(|| self.recent.get(mapped.physical, mapped.crc))
+        let segments = self.segments_of(&onode, blocks)?;
+        Ok(ReadJob::plan(&segments, offset, end - offset, |mapped| {
+            let deferred = self.deferred.get(mapped.physical).cloned();
+            deferred
+                .or_else(|| self.inflight.get(mapped.physical))
+                .or_else(|| self.block_cache.get(mapped.physical, mapped.crc))
         }))
     }
 }

@@ -1,9 +1,9 @@
 //! Assembly of the data of a read from memory, device and holes, with its checksums.
 
-use super::recent::RUN_BLOCKS_MAX;
+use super::block_cache::RUN_BLOCKS_MAX;
 use crate::checksum::crc32c;
 use crate::device::{BLOCK, Extent};
-use crate::object::{Mapped, SHARD_BLOCKS, Shard};
+use crate::object::{ExtentSegment, Mapped, SEGMENT_BLOCKS};
 use bytes::{Bytes, BytesMut};
 use std::collections::BTreeMap;
 use store::ReadData;
@@ -56,9 +56,9 @@ pub(crate) enum Plan {
 }
 
 impl ReadJob {
-    /// `shards` are the existing extent segments that the range touches.
+    /// `segments` are the existing extent segments that the range touches.
     pub fn plan(
-        shards: &BTreeMap<u32, Shard>,
+        segments: &BTreeMap<u32, ExtentSegment>,
         offset: u64,
         length: u64,
         mut in_memory: impl FnMut(&Mapped) -> Option<Bytes>,
@@ -66,8 +66,8 @@ impl ReadJob {
         let blocks = super::data::blocks_of(offset, length);
         let mut job = ReadJob { offset, length, parts: Vec::new(), left: 0 };
         for block in blocks.start..blocks.end() {
-            let shard = shards.get(&((block / SHARD_BLOCKS) as u32));
-            match shard.and_then(|shard| shard.get(block % SHARD_BLOCKS)) {
+            let segment = segments.get(&((block / SEGMENT_BLOCKS) as u32));
+            match segment.and_then(|segment| segment.get(block % SEGMENT_BLOCKS)) {
                 None => job.add_hole(block),
                 Some(mapped) => match in_memory(&mapped) {
                     Some(data) => job.add_memory(block, data),

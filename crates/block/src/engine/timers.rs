@@ -76,7 +76,7 @@ impl Mounted {
 
     /// Set if a replay could not tell from the log which batches are durable.
     pub fn lacks_mark(&self) -> bool {
-        self.commits.told_durable < self.commits.sealed_records
+        self.commits.recorded_durable < self.commits.sealed_records
     }
 
     /// Plans a mark after batches became durable, in case that no further batch says so.

@@ -10,7 +10,7 @@ pub(crate) enum Waiter {
     Query(u64),
     Checkpoint,
     /// A prefetch: no operation waits yet.
-    Nobody,
+    Prefetch,
 }
 
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ impl PageWaits {
                 fresh.push(read);
                 Vec::new()
             });
-            if waiter != Waiter::Nobody && !waiters.contains(&waiter) {
+            if waiter != Waiter::Prefetch && !waiters.contains(&waiter) {
                 waiters.push(waiter);
                 *self.left.entry(waiter).or_default() += 1;
             }

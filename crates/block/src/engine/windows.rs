@@ -45,7 +45,7 @@ impl Opening {
         let Some(found) = &self.found else { return false };
         let budget = Budget::new(self.options.memory, found.space.map().memory() as u64);
         found.meta.active.bytes > SHARES * budget.table_bytes
-            || found.homes.len() * BLOCK > SHARES * budget.home_bytes
+            || found.deferred.len() * BLOCK > SHARES * budget.deferred_bytes
     }
 
     pub(super) fn begin_window(&mut self, point: LogPoint) -> Result<(), StoreFailure> {
@@ -86,12 +86,12 @@ impl Opening {
         found.end = window.point;
         found.garbage.clear();
         let space = &found.space;
-        found.homes.retain(|block| !space.is_claimed(&window.claims, block));
+        found.deferred.retain(|block| !space.is_claimed(&window.claims, block));
         found.space.set_aside(&window.claims);
         tracing::info!(position = window.point.position, "memory is short: a checkpoint of a part");
         let mut mounted = found.mount(self.options.clone(), self.io.next());
         mounted.options.discard = false;
-        mounted.lend_ahead();
+        mounted.reserve_pages_ahead();
         mounted.want_checkpoint = true;
         mounted
     }

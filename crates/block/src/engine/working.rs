@@ -4,7 +4,7 @@ use super::effects::{Effects, Interrupt};
 use super::meta::Meta;
 use crate::device::Extent;
 use crate::keys;
-use crate::object::{Onode, Replaced, SHARD_BLOCKS, Shard, SharedExtents};
+use crate::object::{ExtentSegment, Onode, Replaced, SEGMENT_BLOCKS, SharedExtents};
 use crate::table::PointKey;
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -14,12 +14,12 @@ use types::HObject;
 
 /// Extent segments beyond this number are removed as a range, whose cost does not depend on their
 /// number.
-const SHARD_DELETES_MAX: usize = 2;
+const SEGMENT_DELETES_MAX: usize = 2;
 
 /// A part of the map from an object's blocks to the device's.
 #[derive(Debug)]
 pub(crate) struct Held {
-    pub shard: Box<Shard>,
+    pub segment: Box<ExtentSegment>,
     pub changed: bool,
     /// Set if the tree has a pair for it.
     is_stored: bool,
@@ -34,9 +34,9 @@ pub(crate) struct WorkingObject {
     pub onode: Option<Onode>,
     existed: bool,
     /// Set if the stored extent segments are pairs of their own.
-    has_shard_pairs: bool,
+    has_segment_pairs: bool,
     pub changed: bool,
-    pub shards: BTreeMap<u32, Held>,
+    pub segments: BTreeMap<u32, Held>,
 }
 
 /// Reference counts of shared blocks that the transaction changes.
@@ -75,11 +75,11 @@ impl WorkingObject {
     }
 
     /// A loaded extent segment, to be changed.
-    pub fn shard_mut(&mut self, index: u32) -> &mut Shard {
-        let fresh = || Held { shard: Box::default(), changed: true, is_stored: false };
-        let held = self.shards.entry(index).or_insert_with(fresh);
+    pub fn segment_mut(&mut self, index: u32) -> &mut ExtentSegment {
+        let fresh = || Held { segment: Box::default(), changed: true, is_stored: false };
+        let held = self.segments.entry(index).or_insert_with(fresh);
         held.changed = true;
-        &mut held.shard
+        &mut held.segment
     }
 
     fn is_inline(&self) -> bool {
@@ -94,21 +94,22 @@ pub(crate) fn take_id(next_id: &mut u64) -> u64 {
 }
 
 /// Extent segments from `first` to `last` (inclusive) of an object that may be large and sparse.
-fn stored_shards(
+fn stored_segments(
     meta: &mut Meta,
     id: u64,
     first: u32,
     last: u32,
 ) -> Result<Vec<(u32, Bytes)>, Interrupt> {
-    let (from, end) = (keys::shard(id, first), keys::shard_end(id, last));
+    let (from, end) = (keys::segment(id, first), keys::segment_end(id, last));
     let page = meta.search(Bound::Included(&from), &end, usize::MAX, usize::MAX)?;
-    let number = |key: &[u8]| keys::read_shard(key).map_err(Interrupt::decoding("shard key"));
+    let number =
+        |key: &[u8]| keys::read_segment(key).map_err(Interrupt::decoding("extent segment key"));
     page.pairs.into_iter().map(|(key, value)| Ok((number(&key)?.1, value))).collect()
 }
 
 /// Index of the extent segment that maps a block of an object, and the block's index in it.
-pub(crate) fn shard_of(block: u64) -> (u32, u64) {
-    ((block / SHARD_BLOCKS) as u32, block % SHARD_BLOCKS)
+pub(crate) fn segment_of(block: u64) -> (u32, u64) {
+    ((block / SEGMENT_BLOCKS) as u32, block % SEGMENT_BLOCKS)
 }
 
 impl Working {
@@ -132,14 +133,14 @@ impl Working {
             name: name.clone(),
             key,
             existed: onode.is_some(),
-            has_shard_pairs: onode.as_ref().is_some_and(|onode| onode.inline.is_none()),
+            has_segment_pairs: onode.as_ref().is_some_and(|onode| onode.inline.is_none()),
             onode,
             changed: false,
-            shards: BTreeMap::new(),
+            segments: BTreeMap::new(),
         };
-        if let Some(shard) = object.onode.as_mut().and_then(|onode| onode.inline.take()) {
-            let held = Held { shard, changed: false, is_stored: false };
-            object.shards.insert(0, held);
+        if let Some(segment) = object.onode.as_mut().and_then(|onode| onode.inline.take()) {
+            let held = Held { segment, changed: false, is_stored: false };
+            object.segments.insert(0, held);
         }
         self.objects.push(object);
         Ok(self.objects.len() - 1)
@@ -157,7 +158,7 @@ impl Working {
     }
 
     /// Loads the extent segments that map the blocks from `first` to `last` (inclusive).
-    pub fn load_shards(
+    pub fn load_segments(
         &mut self,
         meta: &mut Meta,
         index: usize,
@@ -166,40 +167,42 @@ impl Working {
     ) -> Result<(), Interrupt> {
         let object = &mut self.objects[index];
         let Some(onode) = &object.onode else { return Ok(()) };
-        if !object.has_shard_pairs {
+        if !object.has_segment_pairs {
             return Ok(());
         }
-        let (first, last) = (shard_of(first).0, shard_of(last).0);
+        let (first, last) = (segment_of(first).0, segment_of(last).0);
         let id = onode.id;
         let stored = match first == last {
             true => {
-                let stored = meta.get(&keys::shard_point(id, first))?;
+                let stored = meta.get(&keys::segment_point(id, first))?;
                 stored.map(|value| (first, value)).into_iter().collect()
             }
-            false => stored_shards(meta, id, first, last)?,
+            false => stored_segments(meta, id, first, last)?,
         };
         for (number, value) in stored {
-            if let Entry::Vacant(vacant) = object.shards.entry(number) {
-                let shard = Shard::decode(&value).map_err(Interrupt::decoding("shard"))?.into();
-                vacant.insert(Held { shard, changed: false, is_stored: true });
+            if let Entry::Vacant(vacant) = object.segments.entry(number) {
+                let segment = ExtentSegment::decode(&value)
+                    .map_err(Interrupt::decoding("extent segment"))?
+                    .into();
+                vacant.insert(Held { segment, changed: false, is_stored: true });
             }
         }
         Ok(())
     }
 
     /// Loads all extent segments.
-    pub fn load_all_shards(&mut self, meta: &mut Meta, index: usize) -> Result<(), Interrupt> {
+    pub fn load_all_segments(&mut self, meta: &mut Meta, index: usize) -> Result<(), Interrupt> {
         let blocks = self.objects[index].size().div_ceil(crate::device::BLOCK as u64);
         match blocks {
             0 => Ok(()),
-            blocks => self.load_shards(meta, index, 0, blocks - 1),
+            blocks => self.load_segments(meta, index, 0, blocks - 1),
         }
     }
 
     /// Loads the reference counts of shared blocks in the loaded extent segments.
     pub fn load_shared(&mut self, meta: &mut Meta, index: usize) -> Result<(), Interrupt> {
-        let shards = self.objects[index].shards.values();
-        let mut ids: Vec<u64> = shards.flat_map(|held| held.shard.shared_ids()).collect();
+        let segments = self.objects[index].segments.values();
+        let mut ids: Vec<u64> = segments.flat_map(|held| held.segment.shared_ids()).collect();
         ids.sort_unstable();
         ids.dedup();
         for id in ids {
@@ -223,7 +226,7 @@ impl Working {
             return Ok(());
         }
         let shared = self.shared.get_mut(&replaced.shared);
-        let shared = shared.expect("loaded with the shards that refer to it");
+        let shared = shared.expect("loaded with the extent segments that refer to it");
         shared.changed = true;
         let freed = shared.extents.reduce(replaced.physical).map_err(Interrupt::inconsistent)?;
         freed.into_iter().for_each(|extent| effects.free(extent));
@@ -232,7 +235,8 @@ impl Working {
 
     /// Adds a reference to blocks that are shared already.
     pub fn add_reference(&mut self, id: u64, extent: Extent) -> Result<(), Interrupt> {
-        let shared = self.shared.get_mut(&id).expect("loaded with the shards that refer to it");
+        let shared =
+            self.shared.get_mut(&id).expect("loaded with the extent segments that refer to it");
         shared.changed = true;
         shared.extents.add(extent).map_err(Interrupt::inconsistent)
     }
@@ -253,17 +257,18 @@ impl Working {
         let object = &mut self.objects[index];
         let Some(onode) = object.onode.take() else { return Ok(()) };
         object.changed = true;
-        object.has_shard_pairs = false;
-        let shards = std::mem::take(&mut object.shards);
-        let stored = || shards.iter().filter(|(_, held)| held.is_stored).map(|(number, _)| *number);
-        if stored().count() > SHARD_DELETES_MAX {
-            let range = keys::shard_range(onode.id, 0);
+        object.has_segment_pairs = false;
+        let segments = std::mem::take(&mut object.segments);
+        let stored =
+            || segments.iter().filter(|(_, held)| held.is_stored).map(|(number, _)| *number);
+        if stored().count() > SEGMENT_DELETES_MAX {
+            let range = keys::segment_range(onode.id, 0);
             effects.delete_range(range.start, range.end);
         } else {
-            stored().for_each(|number| effects.delete(keys::shard_point(onode.id, number)));
+            stored().for_each(|number| effects.delete(keys::segment_point(onode.id, number)));
         }
-        for held in shards.into_values() {
-            for replaced in held.shard.extents() {
+        for held in segments.into_values() {
+            for replaced in held.segment.extents() {
                 self.release(effects, replaced)?;
             }
         }
@@ -301,18 +306,18 @@ impl WorkingObject {
             return;
         };
         onode.inline = is_inline.then(Box::default);
-        for (number, held) in std::mem::take(&mut self.shards) {
-            let is_empty = held.shard.is_empty();
+        for (number, held) in std::mem::take(&mut self.segments) {
+            let is_empty = held.segment.is_empty();
             if is_inline && number == 0 {
                 self.changed |= held.changed || held.is_stored;
                 if held.is_stored {
-                    effects.delete(keys::shard_point(onode.id, 0));
+                    effects.delete(keys::segment_point(onode.id, 0));
                 }
-                onode.inline = Some(held.shard);
+                onode.inline = Some(held.segment);
             } else if is_empty && held.is_stored {
-                effects.delete(keys::shard_point(onode.id, number));
+                effects.delete(keys::segment_point(onode.id, number));
             } else if !is_empty && (held.changed || !held.is_stored) {
-                effects.put(keys::shard_point(onode.id, number), held.shard.encode());
+                effects.put(keys::segment_point(onode.id, number), held.segment.encode());
             }
         }
         if !self.existed {

@@ -14,7 +14,7 @@ use super::owners::Owners;
 use super::references::References;
 use crate::device::{BLOCK, Device, Extent};
 use crate::keys::{self, Key};
-use crate::object::{Onode, Run, SHARD_BLOCKS, Shard, SharedExtents};
+use crate::object::{ExtentSegment, Onode, Run, SEGMENT_BLOCKS, SharedExtents};
 use crate::slices::{Slice, Slices};
 use crate::space::BlockMap;
 use crate::superblock::Superblock;
@@ -28,7 +28,7 @@ pub struct Contents {
     pub collections: u64,
     pub removed_collections: u64,
     pub objects: u64,
-    pub shards: u64,
+    pub segments: u64,
     pub omap_pairs: u64,
     /// Shared ids.
     pub shared: u64,
@@ -98,13 +98,13 @@ impl<'a> ContentsCheck<'a> {
                 return self.findings.add(FindingKind::Key, what);
             }
         };
-        if matches!(named, Key::Shared { .. } | Key::Shard { .. }) {
+        if matches!(named, Key::Shared { .. } | Key::ExtentSegment { .. }) {
             self.know_objects();
         }
         if let Err(fault) = self.check(&named, value) {
             let what = format!("{named}: {fault}");
             match named {
-                Key::Shard { object, .. } => {
+                Key::ExtentSegment { object, .. } => {
                     self.findings.add_of(FindingKind::Value, object, None, what);
                 }
                 _ => self.findings.add(FindingKind::Value, what),
@@ -153,9 +153,9 @@ impl<'a> ContentsCheck<'a> {
                 let shared = SharedExtents::decode(value).map_err(text)?;
                 self.add_shared(id, &shared);
             }
-            Key::Shard { object, index } => {
-                let shard = Shard::decode(value).map_err(text)?;
-                self.add_shard(object, index, &shard);
+            Key::ExtentSegment { object, index } => {
+                let segment = ExtentSegment::decode(value).map_err(text)?;
+                self.add_segment(object, index, &segment);
             }
         }
         Ok(())
@@ -185,10 +185,11 @@ impl<'a> ContentsCheck<'a> {
             self.findings.add_of(FindingKind::NoCollection, onode.id, None, what);
         }
         match &onode.inline {
-            Some(shard) => self.add_runs(onode.id, onode.size, 0, shard),
+            Some(segment) => self.add_runs(onode.id, onode.size, 0, segment),
             None if Onode::fits_inline(onode.size) => {
-                let what = format!("it has {} bytes and no shard in its onode", onode.size);
-                self.findings.add_of(FindingKind::ShardNotInline, onode.id, None, what);
+                let what =
+                    format!("it has {} bytes and no extent segment in its onode", onode.size);
+                self.findings.add_of(FindingKind::SegmentNotInline, onode.id, None, what);
             }
             None => {}
         }
@@ -258,46 +259,46 @@ impl<'a> ContentsCheck<'a> {
         }
     }
 
-    fn add_shard(&mut self, id: u64, index: u32, shard: &Shard) {
+    fn add_segment(&mut self, id: u64, index: u32, segment: &ExtentSegment) {
         self.see_id(id);
-        self.contents.shards += 1;
-        let base = u64::from(index) * SHARD_BLOCKS;
+        self.contents.segments += 1;
+        let base = u64::from(index) * SEGMENT_BLOCKS;
         let (kind, what) = match self.objects.get(id) {
-            None => (FindingKind::ShardOrphan, format!("shard {index} of no object")),
+            None => (FindingKind::SegmentOrphan, format!("extent segment {index} of no object")),
             Some(known) if known.is_inline => {
-                let what = format!("it has a shard {index} besides the one in its onode");
-                (FindingKind::ShardUnexpected, what)
+                let what = format!("it has an extent segment {index} besides the one in its onode");
+                (FindingKind::SegmentUnexpected, what)
             }
-            Some(_) if shard.is_empty() => {
-                (FindingKind::ShardUnexpected, format!("its shard {index} maps nothing"))
+            Some(_) if segment.is_empty() => {
+                (FindingKind::SegmentUnexpected, format!("its extent segment {index} maps nothing"))
             }
             Some(_) => {
                 let size = self.objects.size(id).unwrap_or(u64::MAX);
-                return self.add_runs(id, size, base, shard);
+                return self.add_runs(id, size, base, segment);
             }
         };
         let repair = self.removal();
         self.findings.add_of(kind, id, repair, what);
         match repair {
-            Some(_) => self.removals.push(Op::Delete { key: keys::shard_point(id, index) }),
+            Some(_) => self.removals.push(Op::Delete { key: keys::segment_point(id, index) }),
             // The segment and its blocks are kept.
-            None => self.add_runs(id, u64::MAX, base, shard),
+            None => self.add_runs(id, u64::MAX, base, segment),
         }
     }
 
     /// Counts the runs of an extent segment whose first block is `base` of the object.
-    fn add_runs(&mut self, id: u64, size: u64, base: u64, shard: &Shard) {
+    fn add_runs(&mut self, id: u64, size: u64, base: u64, segment: &ExtentSegment) {
         let blocks = size.div_ceil(BLOCK as u64);
-        if base + shard.end() > blocks {
+        if base + segment.end() > blocks {
             let what =
-                format!("it has {size} bytes, and block {} is mapped", base + shard.end() - 1);
+                format!("it has {size} bytes, and block {} is mapped", base + segment.end() - 1);
             self.findings.add_of(FindingKind::BeyondSize, id, None, what);
         }
-        for run in shard.runs() {
+        for run in segment.runs() {
             self.add_run(id, base, run);
         }
         if let Some(data) = &mut self.data {
-            data.check(id, size, base, shard, self.findings);
+            data.check(id, size, base, segment, self.findings);
         }
     }
 

@@ -5,7 +5,7 @@ use super::image::describe_extent;
 use super::references::push_block;
 use crate::checksum::crc32c;
 use crate::device::{BLOCK, Extent};
-use crate::object::{Run, Shard};
+use crate::object::{ExtentSegment, Run};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
@@ -34,18 +34,25 @@ impl<'a> DataCheck<'a> {
     }
 
     /// Compares all blocks of an extent segment whose first block is `base` of the object.
-    pub fn check(&mut self, id: u64, size: u64, base: u64, shard: &Shard, findings: &mut Findings) {
+    pub fn check(
+        &mut self,
+        id: u64,
+        size: u64,
+        base: u64,
+        segment: &ExtentSegment,
+        findings: &mut Findings,
+    ) {
         let mut faults = Faults::default();
         let mut last = None;
-        for run in shard.runs() {
-            self.check_run(base, run, shard, &mut faults, &mut last);
+        for run in segment.runs() {
+            self.check_run(base, run, segment, &mut faults, &mut last);
         }
         for (kind, extents) in
             [(FindingKind::Data, faults.wrong), (FindingKind::DataUnreadable, faults.unreadable)]
         {
             for extent in extents {
                 let (offset, length) = (extent.start * BLOCK_BYTES, extent.count * BLOCK_BYTES);
-                let at = describe_places(base, shard, extent);
+                let at = describe_places(base, segment, extent);
                 findings.add_of(
                     kind,
                     id,
@@ -61,7 +68,7 @@ impl<'a> DataCheck<'a> {
         &mut self,
         base: u64,
         run: &Run,
-        shard: &Shard,
+        segment: &ExtentSegment,
         faults: &mut Faults,
         last: &mut Option<(u64, Bytes)>,
     ) {
@@ -69,7 +76,7 @@ impl<'a> DataCheck<'a> {
         let whole = (self.read)(run.extent());
         for (index, place) in (run.physical..run.extent().end()).enumerate() {
             let block = run.start + index as u64;
-            let expected = shard.get(block).expect("blocks of runs are mapped").crc;
+            let expected = segment.get(block).expect("blocks of runs are mapped").crc;
             if let Some(crc) = self.waiting.get(&place) {
                 if crc.max(&1) != &expected.max(1) {
                     push_block(&mut faults.wrong, base + block);
@@ -105,10 +112,10 @@ impl<'a> DataCheck<'a> {
 }
 
 /// Places of mapped blocks of an extent segment.
-fn describe_places(base: u64, shard: &Shard, blocks: Extent) -> String {
+fn describe_places(base: u64, segment: &ExtentSegment, blocks: Extent) -> String {
     let mut places = Vec::new();
     for block in blocks.start - base..blocks.end() - base {
-        if let Some(mapped) = shard.get(block) {
+        if let Some(mapped) = segment.get(block) {
             push_block(&mut places, mapped.physical);
         }
     }

@@ -49,10 +49,10 @@ pub enum FindingKind {
     NoCollection,
     ObjectId,
     /// A small object has no extent segment in its onode.
-    ShardNotInline,
+    SegmentNotInline,
     /// An extent segment of an object that keeps its only segment in the onode.
-    ShardUnexpected,
-    ShardOrphan,
+    SegmentUnexpected,
+    SegmentOrphan,
     OmapOrphan,
     /// Omap pairs of an object whose onode says that there are none.
     OmapUnannounced,
@@ -100,9 +100,9 @@ impl FindingKind {
             FindingKind::CollectionId => "collection-id",
             FindingKind::NoCollection => "no-collection",
             FindingKind::ObjectId => "object-id",
-            FindingKind::ShardNotInline => "shard-not-inline",
-            FindingKind::ShardUnexpected => "shard-unexpected",
-            FindingKind::ShardOrphan => "shard-orphan",
+            FindingKind::SegmentNotInline => "segment-not-inline",
+            FindingKind::SegmentUnexpected => "segment-unexpected",
+            FindingKind::SegmentOrphan => "segment-orphan",
             FindingKind::OmapOrphan => "omap-orphan",
             FindingKind::OmapUnannounced => "omap-unannounced",
             FindingKind::BeyondSize => "beyond-size",
@@ -164,7 +164,7 @@ impl Repair {
             Repair::MarkUsed => "mark it as used",
             Repair::Remove => "remove it",
             Repair::Recount => "count again",
-            Repair::Keep => "keep the batch; an object without its data is told as damaged",
+            Repair::Keep => "keep the batch; an object without its data is reported as damaged",
         }
     }
 }

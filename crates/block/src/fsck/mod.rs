@@ -21,6 +21,7 @@
 //! This module depends on the format only, not on the engine.
 
 mod contents;
+mod crossref;
 mod data;
 mod extents;
 mod finding;
@@ -33,7 +34,6 @@ mod owners;
 mod pages;
 mod references;
 mod repair;
-mod second;
 mod space;
 mod state;
 mod superblocks;
@@ -112,11 +112,11 @@ impl fmt::Display for Report {
         for finding in &self.findings {
             writeln!(f, "{finding}")?;
         }
-        let Contents { collections, objects, shards, omap_pairs, shared, .. } = self.contents;
+        let Contents { collections, objects, segments, omap_pairs, shared, .. } = self.contents;
         let counts = [
             (collections, "collections"),
             (objects, "objects"),
-            (shards, "shards"),
+            (segments, "extent segments"),
             (omap_pairs, "omap pairs"),
             (shared, "shared ids"),
             (self.used_blocks, "used blocks"),

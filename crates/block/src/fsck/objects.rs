@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn objects_are_found_by_id_and_ids_used_twice_are_told() {
+    fn objects_are_found_by_id_and_duplicate_ids_are_reported() {
         let mut objects = Objects::default();
         let large = |id| Onode { id, size: 1 << 20, ..Onode::default() };
         let small = |id| Onode { has_omap: true, ..Onode::new(id) };

@@ -77,7 +77,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_shown_are_the_pairs_with_all_changes(
+        fn the_overlay_shows_pairs_with_all_changes(
             stored in prop::collection::btree_map(0u8..12, any::<u8>(), 0..12),
             ops in prop::collection::vec(any_op(), 0..12),
         ) {

@@ -117,7 +117,7 @@ pub(crate) fn read_bitmap(
 ) -> Result<PageSpace, String> {
     let metadata = &superblock.metadata;
     if metadata.bitmap.bytes == 0 {
-        return Ok(lent(&metadata.runs));
+        return Ok(space_of(&metadata.runs));
     }
     let mut raw = BytesMut::new();
     for extent in &metadata.bitmap.extents {
@@ -139,7 +139,7 @@ pub(crate) fn read_bitmap(
     }
 }
 
-fn lent(runs: &[Extent]) -> PageSpace {
+fn space_of(runs: &[Extent]) -> PageSpace {
     let mut pages = PageSpace::default();
     runs.iter().for_each(|run| pages.add_run(*run));
     pages
@@ -161,7 +161,7 @@ pub(crate) struct PagesInUse {
 impl PagesInUse {
     /// A bitmap with this content.
     pub fn to_bitmap(&self) -> PageSpace {
-        let mut pages = lent(&self.runs);
+        let mut pages = space_of(&self.runs);
         let all = take_free(&mut pages);
         pages.commit();
         for extent in all.minus(&self.used).iter() {
@@ -182,11 +182,11 @@ pub(crate) fn check_bitmap(
 ) -> Option<PagesInUse> {
     let own = superblock.metadata.bitmap.extents.iter().copied();
     let needed: ExtentSet = walked.pages.iter().copied().chain(own).collect();
-    let lent: Vec<Extent> = match has_lost_runs(superblock) {
+    let named: Vec<Extent> = match has_lost_runs(superblock) {
         true => needed.iter().collect(),
         false => superblock.metadata.runs.clone(),
     };
-    let runs: ExtentSet = lent.iter().copied().collect();
+    let runs: ExtentSet = named.iter().copied().collect();
     for extent in needed.minus(&runs).iter() {
         let what = format!("no run has {} of the tree", describe_extent(extent));
         findings.add(FindingKind::PageOutside, what);
@@ -202,7 +202,7 @@ pub(crate) fn check_bitmap(
             let repair = is_rebuildable.then_some(Repair::Recount);
             findings.add_maybe_repairable(FindingKind::PageBitmap, repair, what);
             let used = needed.intersection(&runs);
-            return is_rebuildable.then_some(PagesInUse { runs: lent, used });
+            return is_rebuildable.then_some(PagesInUse { runs: named, used });
         }
     };
     let free = take_free(&mut stored);
@@ -217,5 +217,5 @@ pub(crate) fn check_bitmap(
         findings.add_repairable(FindingKind::PageFree, Repair::MarkUsed, what);
     }
     let used = if is_known { needed } else { needed.union(&stored_used) }.intersection(&runs);
-    (used != stored_used).then_some(PagesInUse { runs: lent, used })
+    (used != stored_used).then_some(PagesInUse { runs: named, used })
 }

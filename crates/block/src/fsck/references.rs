@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_claimed_twice_is_told_block_by_block() {
+    fn double_claims_are_reported_block_by_block() {
         let mut references = References::new(Extent::new(100, 200));
         assert_eq!(references.claim(Extent::new(100, 10)), []);
         assert_eq!(references.claim(Extent::new(112, 2)), []);

@@ -57,7 +57,7 @@ pub enum RepairError {
     #[error(
         "the bitmap of pages needs {needed} pages in at most {SCATTERED_EXTENTS_MAX} extents, {free} are free"
     )]
-    NoRoom { needed: u64, free: u64 },
+    NoSpace { needed: u64, free: u64 },
     #[error("the {device} device failed at block {block}: {reason}")]
     Write { device: &'static str, block: u64, reason: String },
     #[error("the {device} device failed: {reason}")]
@@ -142,13 +142,13 @@ fn allocate(space: &mut PageSpace) -> Result<Vec<Extent>, RepairError> {
     let mut extents = Vec::new();
     let mut missing = needed;
     while missing > 0 {
-        let extent = space.allocate_run(missing).ok_or(RepairError::NoRoom { needed, free })?;
+        let extent = space.allocate_run(missing).ok_or(RepairError::NoSpace { needed, free })?;
         missing -= extent.count;
         extents.push(extent);
     }
     match extents.len() <= SCATTERED_EXTENTS_MAX {
         true => Ok(extents),
-        false => Err(RepairError::NoRoom { needed, free }),
+        false => Err(RepairError::NoSpace { needed, free }),
     }
 }
 

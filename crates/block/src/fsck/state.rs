@@ -1,6 +1,7 @@
 //! Check of the state at the end of the log, composed of checkpoint and log.
 
 use super::contents::{Contents, ContentsCheck};
+use super::crossref::{CrossReference, Recounted};
 use super::data::DataCheck;
 use super::finding::{FindingKind, Findings, Repair};
 use super::image::Source;
@@ -10,7 +11,6 @@ use super::overlay::Visit;
 use super::owners::Owners;
 use super::pages::{Walked, check_bitmap, walk};
 use super::references::{References, Suspects};
-use super::second::{Recounted, SecondLook};
 use super::superblocks::Chosen;
 use super::{CheckOptions, Report, space};
 use crate::device::{Device, Extent};
@@ -192,7 +192,8 @@ impl State<'_, '_> {
             Device::Fast => Vec::new(),
         };
         let space = self.superblock.geometry.space;
-        let mut look = SecondLook::new(findings, space, conflicts, runs, suspects, &walked.lost);
+        let mut look =
+            CrossReference::new(findings, space, conflicts, runs, suspects, &walked.lost);
         if look.is_needed() {
             self.walk_again(&mut |key, value| look.visit(key, value));
         }

@@ -246,7 +246,7 @@ fn check_metadata_runs(superblock: &Superblock, findings: &mut Findings) -> bool
     for run in &runs {
         if run.start < space.start || run.end() > space.end() || run.count == 0 {
             let what = format!(
-                "lent: {} of the {} device, but its space is {}",
+                "metadata space: {} of the {} device, but its space is {}",
                 describe_extent(*run),
                 describe_device(metadata.device),
                 describe_extent(space)
@@ -255,7 +255,7 @@ fn check_metadata_runs(superblock: &Superblock, findings: &mut Findings) -> bool
         }
     }
     for pair in runs.windows(2).filter(|pair| pair[0].end() > pair[1].start) {
-        let what = format!("lent twice: {}", describe_extent(pair[1]));
+        let what = format!("metadata runs overlap: {}", describe_extent(pair[1]));
         findings.add(FindingKind::MetadataRuns, what);
     }
     let is_within = |extent: &Extent| {

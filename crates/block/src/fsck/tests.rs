@@ -50,7 +50,7 @@ fn a_sound_store_has_no_findings() {
         let report = run(&builder.build());
         assert!(report.is_clean(), "\n{report}");
         let contents = report.contents;
-        assert_eq!((contents.objects, contents.shards, contents.omap_pairs), (5, 2, 2));
+        assert_eq!((contents.objects, contents.segments, contents.omap_pairs), (5, 2, 2));
         assert_eq!(contents.checked_blocks, contents.mapped_blocks);
         builder.records.push((builder.record(), Vec::new()));
         let report = run(&builder.build());

@@ -31,12 +31,12 @@ pub struct Log {
     records: u32,
     /// Data of the deferred writes of the open batch, and their places.
     data: Vec<Bytes>,
-    homes: Vec<u64>,
+    places: Vec<u64>,
 }
 
 /// Result of checking a record against the open batch and the ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Room {
+pub enum Admission {
     Fits,
     /// The batch is large enough and must be sealed first.
     BatchFull,
@@ -58,7 +58,7 @@ pub struct SealedBatch {
     /// for long.
     pub data: Vec<Bytes>,
     /// Place of each of these blocks.
-    pub homes: Vec<u64>,
+    pub places: Vec<u64>,
 }
 
 impl Log {
@@ -77,7 +77,7 @@ impl Log {
             fields: vec![0; HEADER_LEN],
             records: 0,
             data: Vec::new(),
-            homes: Vec::new(),
+            places: Vec::new(),
         }
     }
 
@@ -120,32 +120,32 @@ impl Log {
         batch_blocks(self.fields_len() + record.encoded_len(), self.data.len() + record.small.len())
     }
 
-    pub fn room(&self, record: &Record) -> Room {
+    pub fn admit(&self, record: &Record) -> Admission {
         let full = self.fields_len() >= BATCH_FIELDS_MAX
             || self.data.len() + record.small.len() > BATCH_BLOCKS_MAX;
         if record.log_bytes() > self.record_bytes_max() {
-            Room::RecordTooLarge
+            Admission::RecordTooLarge
         } else if self.is_open() && full {
-            Room::BatchFull
+            Admission::BatchFull
         } else if self.blocks_needed(record) > self.capacity() - self.used_blocks() {
-            Room::RingFull
+            Admission::RingFull
         } else {
-            Room::Fits
+            Admission::Fits
         }
     }
 
-    /// Appends a record, which [`Log::room`] must have admitted, and returns the number of its
+    /// Appends a record, which [`Log::admit`] must have admitted, and returns the number of its
     /// batch. `data` contains a block for each of its deferred writes.
     pub fn append(&mut self, record: &Record, data: &[Bytes]) -> u64 {
         assert_eq!(data.len(), record.small.len(), "a block for each small write");
         assert!(data.iter().all(|block| block.len() == BLOCK));
-        debug_assert_eq!(self.room(record), Room::Fits);
+        debug_assert_eq!(self.admit(record), Admission::Fits);
         let mut w = Writer::append_to(std::mem::take(&mut self.fields));
         record.encode(&mut w);
         self.fields = w.into_vec();
         self.records += 1;
         self.data.extend_from_slice(data);
-        self.homes.extend(record.small.iter().map(|write| write.block));
+        self.places.extend(record.small.iter().map(|write| write.block));
         self.head.seq
     }
 
@@ -158,15 +158,15 @@ impl Log {
     /// Seals a mark: a batch without records that only says what is durable. `None` if a batch is
     /// open, which will say the same, or if the ring is full.
     pub fn seal_mark(&mut self, durable_through: u64) -> Option<SealedBatch> {
-        let has_room = self.used_blocks() + batch_blocks(0, 0) <= self.capacity();
-        (!self.is_open() && has_room).then(|| self.close(durable_through))
+        let has_space = self.used_blocks() + batch_blocks(0, 0) <= self.capacity();
+        (!self.is_open() && has_space).then(|| self.close(durable_through))
     }
 
     fn close(&mut self, durable_through: u64) -> SealedBatch {
         let start = self.head;
         let blocks = batch_blocks(self.fields_len(), self.data.len());
         assert!(durable_through < start.seq, "{durable_through} is not written yet");
-        assert!(blocks <= self.capacity() - self.used_blocks(), "the caller asked for room");
+        assert!(blocks <= self.capacity() - self.used_blocks(), "the caller checked admission");
         let previous = self.write_header(durable_through);
         let fields = self.fields.chunks(PIECE_BYTES);
         let mut pieces: Vec<Bytes> =
@@ -181,7 +181,7 @@ impl Log {
             end: self.head,
             writes: self.place(start.position, pieces),
             data,
-            homes: std::mem::take(&mut self.homes),
+            places: std::mem::take(&mut self.places),
         };
         self.reset();
         batch
@@ -197,7 +197,7 @@ impl Log {
     pub fn check_invariants(&self) {
         assert!(self.tail <= self.head.position);
         assert!(self.used_blocks() + self.open_blocks() <= self.capacity());
-        assert_eq!(self.data.len(), self.homes.len());
+        assert_eq!(self.data.len(), self.places.len());
         assert_eq!(self.is_open(), self.fields.len() > HEADER_LEN);
     }
 

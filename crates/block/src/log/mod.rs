@@ -38,7 +38,7 @@ mod tail;
 mod tests;
 mod window;
 
-pub use append::{Log, Room, SealedBatch};
+pub use append::{Admission, Log, SealedBatch};
 pub use batch::Stop;
 pub use record::{Counters, LargeWrite, Record, SmallWrite};
 pub(crate) use record::{decode_extent, encode_extent};

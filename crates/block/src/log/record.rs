@@ -132,7 +132,7 @@ impl Decode for Record {
             taken: decode_list(r, "number of taken extents", decode_extent)?,
             freed: decode_list(r, "number of freed extents", decode_extent)?,
             small: decode_list(r, "number of small writes", |r| {
-                Ok(SmallWrite { block: r.u64("home")?, crc: r.u32("checksum")? })
+                Ok(SmallWrite { block: r.u64("place")?, crc: r.u32("checksum")? })
             })?,
             large: decode_list(r, "number of large writes", decode_large)?,
         })

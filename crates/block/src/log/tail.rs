@@ -69,13 +69,13 @@ mod tests {
     }
 
     #[test]
-    fn what_a_later_valid_batch_gave_back_or_overwrote_may_be_missing() {
+    fn blocks_freed_or_overwritten_by_a_later_valid_batch_may_be_missing() {
         let freeing = [batch(&[], &[]), batch(&[], &[Extent::new(5, 4)])];
         assert_eq!(valid_batches(&freeing, &[(0, 7)]), 2);
         assert_eq!(valid_batches(&freeing, &[(0, 9)]), 0, "another block");
         let overwriting = [batch(&[], &[]), batch(&[7], &[])];
         assert_eq!(valid_batches(&overwriting, &[(0, 7)]), 2);
-        assert_eq!(valid_batches(&overwriting, &[(0, 7), (1, 8)]), 0, "the excuse itself is void");
+        assert_eq!(valid_batches(&overwriting, &[(0, 7), (1, 8)]), 0, "the excuse does not count");
     }
 
     #[test]

@@ -101,8 +101,8 @@ fn filled(prng: &mut Prng, blocks: usize, fields: usize) -> (Record, Vec<Bytes>)
     record.counters.next_id = prng.next_u64();
     let data: Vec<Bytes> = (0..blocks).map(|_| random_bytes(prng, BLOCK)).collect();
     for block in &data {
-        let home = prng.below(1 << 40);
-        record.small.push(SmallWrite { block: home, crc: crc_fast::crc32_iscsi(block) });
+        let place = prng.below(1 << 40);
+        record.small.push(SmallWrite { block: place, crc: crc_fast::crc32_iscsi(block) });
     }
     let (key, value) = (random_bytes(prng, 16), random_bytes(prng, fields));
     record.ops.push(Op::Put { key: key.into(), value });
@@ -165,7 +165,7 @@ fn a_batch_is_written_in_two_pieces_where_the_ring_ends() {
     assert_eq!(log.append(&record, &data), 40);
     assert_eq!((log.open_blocks(), log.free_blocks()), (5, 59));
     let batch = log.seal(39).unwrap();
-    assert_eq!(batch.homes, record.small.iter().map(|w| w.block).collect::<Vec<_>>());
+    assert_eq!(batch.places, record.small.iter().map(|w| w.block).collect::<Vec<_>>());
     assert_eq!(batch.data, data);
     let written: Vec<(u64, usize)> = batch
         .writes
@@ -179,21 +179,21 @@ fn a_batch_is_written_in_two_pieces_where_the_ring_ends() {
 }
 
 #[test]
-fn room_tells_what_must_happen_first() {
+fn admission_says_what_must_happen_first() {
     let mut prng = Prng::new(4);
     let mut log = Log::new(AREA, STORE, 1, LogPoint::BEGINNING, LogPoint::BEGINNING);
     let (largest, data) = filled(&mut prng, 15, 3700);
     assert!(largest.log_bytes() <= log.record_bytes_max());
     let (too_large, _) = filled(&mut prng, 15, 3800);
-    assert_eq!(log.room(&too_large), Room::RecordTooLarge);
+    assert_eq!(log.admit(&too_large), Admission::RecordTooLarge);
     for seq in 1..=4 {
-        assert_eq!((log.room(&largest), log.blocks_needed(&largest)), (Room::Fits, 16));
+        assert_eq!((log.admit(&largest), log.blocks_needed(&largest)), (Admission::Fits, 16));
         log.append(&largest, &data);
         log.seal(seq - 1).unwrap();
     }
-    assert_eq!((log.room(&largest), log.free_blocks()), (Room::RingFull, 0));
+    assert_eq!((log.admit(&largest), log.free_blocks()), (Admission::RingFull, 0));
     log.trim(LogPoint { position: 16, seq: 2, previous: 0 });
-    assert_eq!((log.room(&largest), log.free_blocks()), (Room::Fits, 16));
+    assert_eq!((log.admit(&largest), log.free_blocks()), (Admission::Fits, 16));
 }
 
 #[test]
@@ -203,13 +203,13 @@ fn a_batch_that_is_large_enough_is_sealed_first() {
     let block = Bytes::from(vec![0; BLOCK]);
     let small = smallvec![SmallWrite { block: 0, crc: 0 }; BATCH_BLOCKS_MAX];
     let record = Record { small, ..Record::default() };
-    assert_eq!(log.room(&record), Room::Fits);
+    assert_eq!(log.admit(&record), Admission::Fits);
     log.append(&record, &vec![block; BATCH_BLOCKS_MAX]);
-    assert_eq!(log.room(&Record::default()), Room::Fits);
+    assert_eq!(log.admit(&Record::default()), Admission::Fits);
     let one = Record { small: smallvec![SmallWrite { block: 0, crc: 0 }], ..Record::default() };
-    assert_eq!(log.room(&one), Room::BatchFull);
+    assert_eq!(log.admit(&one), Admission::BatchFull);
     log.seal(0).unwrap();
-    assert_eq!(log.room(&one), Room::Fits);
+    assert_eq!(log.admit(&one), Admission::Fits);
 }
 
 #[test]
@@ -221,15 +221,15 @@ fn a_ring_may_be_filled_to_the_last_block() {
 }
 
 #[test]
-fn whatever_is_flipped_replay_gives_a_prefix() {
+fn replay_returns_a_prefix_after_any_flipped_bit() {
     let (mut ring, _, contents) = written(&[1, 2]);
     for at in (0..5 * BLOCK).step_by(11) {
         let block = AREA.start + (at / BLOCK) as u64;
         ring.flip(block, at % BLOCK, (at % 8) as u32);
         let (batches, last) = replay(&ring);
         // The second batch says that the first was durable.
-        let is_told = batches.is_empty() && matches!(last, Replayed::Damaged { .. });
-        assert!(is_told || matches!(last, Replayed::End { .. }));
+        let is_recorded = batches.is_empty() && matches!(last, Replayed::Damaged { .. });
+        assert!(is_recorded || matches!(last, Replayed::End { .. }));
         for (batch, content) in batches.iter().zip(&contents) {
             assert_eq!(&batch.records, content);
         }
@@ -405,7 +405,7 @@ fn a_wrong_bit_in_a_batch_is_read_again() {
 }
 
 #[test]
-fn what_a_mount_has_left_out_says_nothing_of_what_follows() {
+fn batches_dropped_by_a_mount_do_not_prove_damage() {
     let (mut ring, _, _) = written(&[1, 2, 1]);
     let (batches, _) = replay(&ring);
     // The second batch lacked its large writes, and its replacement by the next mount is torn.

@@ -85,16 +85,20 @@ impl Window {
     }
 
     pub fn supply(&mut self, block: u64, bytes: Bytes) {
-        let Some(index) = self.asked(block) else { return };
+        let Some(index) = self.chunk_in_flight(block) else { return };
         let chunk = &mut self.chunks[index];
-        assert_eq!(bytes.len() as u64, chunk.blocks * BLOCK as u64, "as much as was asked for");
+        assert_eq!(
+            bytes.len() as u64,
+            chunk.blocks * BLOCK as u64,
+            "reads return as many bytes as requested"
+        );
         chunk.state = ChunkState::Here(bytes);
     }
 
     /// Repeats a failed chunk block by block, so that a bad block behind the end of the log does no
     /// harm.
     pub fn supply_failed(&mut self, block: u64) {
-        let Some(index) = self.asked(block) else { return };
+        let Some(index) = self.chunk_in_flight(block) else { return };
         let Chunk { position, blocks, .. } = self.chunks[index];
         if blocks == 1 {
             self.chunks[index].state = ChunkState::Unreadable;
@@ -119,7 +123,7 @@ impl Window {
     }
 
     /// The chunk whose read completes now.
-    fn asked(&mut self, block: u64) -> Option<usize> {
+    fn chunk_in_flight(&mut self, block: u64) -> Option<usize> {
         let index = self.chunks.iter().position(|chunk| {
             matches!(chunk.state, ChunkState::Asked) && self.block(chunk.position) == block
         });

@@ -13,24 +13,24 @@
 
 mod onode;
 mod run;
-mod shard;
-mod shard_encoding;
+mod segment;
+mod segment_encoding;
 mod shared;
 pub(crate) mod varint;
 
 pub use onode::Onode;
 pub use run::Run;
-pub use shard::{Mapped, Piece, Pieces, Replaced, Shard};
+pub use segment::{ExtentSegment, Mapped, Piece, Pieces, Replaced};
 pub use shared::{Counted, SharedError, SharedExtents};
 
 use crate::device::BLOCK;
 use std::ops::Range;
 
 /// Blocks of an object that one extent segment maps.
-pub const SHARD_BLOCKS: u64 = 64;
+pub const SEGMENT_BLOCKS: u64 = 64;
 
 /// Bytes of an object that one extent segment maps.
-pub const SHARD_SIZE: u64 = SHARD_BLOCKS * BLOCK as u64;
+pub const SEGMENT_SIZE: u64 = SEGMENT_BLOCKS * BLOCK as u64;
 
 /// Objects up to this size in bytes keep their extent segment in the onode.
 pub const INLINE_SIZE_MAX: u64 = 64 << 10;
@@ -39,21 +39,21 @@ pub const INLINE_SIZE_MAX: u64 = 64 << 10;
 pub const INLINE_BLOCKS: u64 = INLINE_SIZE_MAX / BLOCK as u64;
 
 /// Maximum size of an object in bytes: extent segments have 32-bit numbers.
-pub const OBJECT_SIZE_MAX: u64 = SHARD_SIZE << 32;
+pub const OBJECT_SIZE_MAX: u64 = SEGMENT_SIZE << 32;
 
 /// First block beyond any device: byte addresses have 64 bits.
 pub const PHYSICAL_END: u64 = 1 << (64 - BLOCK.trailing_zeros());
 
 /// Cuts a range of an object's blocks at the borders of extent segments: index of the segment, and
 /// blocks within it.
-pub fn by_shard(blocks: Range<u64>) -> impl Iterator<Item = (u32, Range<u64>)> {
+pub fn by_segment(blocks: Range<u64>) -> impl Iterator<Item = (u32, Range<u64>)> {
     assert!(blocks.end <= OBJECT_SIZE_MAX / BLOCK as u64, "blocks {blocks:?}");
-    let first = blocks.start / SHARD_BLOCKS;
-    let last = if blocks.is_empty() { first } else { blocks.end.div_ceil(SHARD_BLOCKS) };
+    let first = blocks.start / SEGMENT_BLOCKS;
+    let last = if blocks.is_empty() { first } else { blocks.end.div_ceil(SEGMENT_BLOCKS) };
     (first..last).map(move |index| {
-        let base = index * SHARD_BLOCKS;
+        let base = index * SEGMENT_BLOCKS;
         let start = blocks.start.max(base) - base;
-        let end = blocks.end.min(base + SHARD_BLOCKS) - base;
+        let end = blocks.end.min(base + SEGMENT_BLOCKS) - base;
         (index as u32, start..end)
     })
 }
@@ -63,8 +63,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_cut_at_the_borders_of_shards() {
-        let cut = |blocks| by_shard(blocks).collect::<Vec<_>>();
+    fn ranges_are_cut_at_the_borders_of_segments() {
+        let cut = |blocks| by_segment(blocks).collect::<Vec<_>>();
         assert_eq!(cut(5..5), []);
         assert_eq!(cut(64..64), []);
         assert_eq!(cut(3..64), [(0, 3..64)]);

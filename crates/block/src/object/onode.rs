@@ -1,6 +1,6 @@
 //! Metadata of an object: the value of an `O` pair.
 
-use super::shard::Shard;
+use super::segment::ExtentSegment;
 use super::varint::{self, VARINT_LEN_MAX};
 use super::{INLINE_BLOCKS, INLINE_SIZE_MAX, OBJECT_SIZE_MAX};
 use bytes::Bytes;
@@ -27,7 +27,7 @@ pub struct Onode {
     pub has_omap: bool,
     /// The only extent segment if it is stored inline; `None` if segments are pairs of their own.
     /// Boxed, because onodes are moved and this is most of one.
-    pub inline: Option<Box<Shard>>,
+    pub inline: Option<Box<ExtentSegment>>,
 }
 
 impl Onode {
@@ -43,23 +43,35 @@ impl Onode {
 
     /// Makes extent segments pairs of their own. Returns segment 0 if it must be put.
     #[must_use]
-    pub fn spill(&mut self) -> Option<Shard> {
-        self.inline.take().map(|shard| *shard).filter(|shard| !shard.is_empty())
+    pub fn spill(&mut self) -> Option<ExtentSegment> {
+        self.inline.take().map(|segment| *segment).filter(|segment| !segment.is_empty())
     }
 
     /// Stores the former segment 0 in the onode. Its pair must be removed, and no other segment may
     /// exist.
-    pub fn absorb(&mut self, shard: Shard) {
-        assert!(shard.end() <= INLINE_BLOCKS, "an inline shard of {} blocks", shard.end());
-        self.inline = Some(Box::new(shard));
+    pub fn absorb(&mut self, segment: ExtentSegment) {
+        assert!(
+            segment.end() <= INLINE_BLOCKS,
+            "an inline extent segment of {} blocks",
+            segment.end()
+        );
+        self.inline = Some(Box::new(segment));
     }
 
     pub fn check_invariants(&self) {
         assert!(self.size <= OBJECT_SIZE_MAX, "size {}", self.size);
-        if let Some(shard) = &self.inline {
-            shard.check_invariants();
-            assert!(Onode::fits_inline(self.size), "size {} with an inline shard", self.size);
-            assert!(shard.end() <= INLINE_BLOCKS, "an inline shard of {} blocks", shard.end());
+        if let Some(segment) = &self.inline {
+            segment.check_invariants();
+            assert!(
+                Onode::fits_inline(self.size),
+                "size {} with an inline extent segment",
+                self.size
+            );
+            assert!(
+                segment.end() <= INLINE_BLOCKS,
+                "an inline extent segment of {} blocks",
+                segment.end()
+            );
         }
     }
 
@@ -75,8 +87,8 @@ impl Onode {
             push_blob(&mut out, name);
             push_blob(&mut out, value);
         }
-        if let Some(shard) = &self.inline {
-            shard.push(&mut out);
+        if let Some(segment) = &self.inline {
+            segment.push(&mut out);
         }
         out.into()
     }
@@ -102,7 +114,7 @@ impl Onode {
     fn encoded_len_max(&self) -> usize {
         let blob = |bytes: &Bytes| bytes.len() + blob_head_len_max(bytes.len());
         let attrs: usize = self.attrs.iter().map(|(name, value)| blob(name) + blob(value)).sum();
-        HEAD_LEN_MAX + attrs + self.inline.as_ref().map_or(0, |shard| shard.encoded_len_max())
+        HEAD_LEN_MAX + attrs + self.inline.as_ref().map_or(0, |segment| segment.encoded_len_max())
     }
 }
 
@@ -150,18 +162,18 @@ fn take_blob(r: &mut Reader<'_>, field: &'static str, bytes: &Bytes) -> Result<B
     Ok(bytes.slice(start..r.offset()))
 }
 
-fn take_inline(r: &mut Reader<'_>) -> Result<Shard> {
+fn take_inline(r: &mut Reader<'_>) -> Result<ExtentSegment> {
     let at = *r;
-    let shard = Shard::take(r)?;
-    if shard.end() > INLINE_BLOCKS {
-        return Err(at.invalid("end of the inline shard", shard.end()));
+    let segment = ExtentSegment::take(r)?;
+    if segment.end() > INLINE_BLOCKS {
+        return Err(at.invalid("end of the inline extent segment", segment.end()));
     }
-    Ok(shard)
+    Ok(segment)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::shard::tests::{any_steps, shard_of};
+    use super::super::segment::tests::{any_steps, segment_of};
     use super::*;
     use proptest::prelude::*;
 
@@ -175,9 +187,9 @@ mod tests {
         (any::<u64>(), sizes, attrs, any::<bool>(), inline).prop_map(
             |(id, (small, large), attrs, has_omap, steps)| {
                 let inline = steps.map(|steps| {
-                    let mut shard = shard_of(&steps);
-                    shard.clear(INLINE_BLOCKS..super::super::SHARD_BLOCKS);
-                    Box::new(shard)
+                    let mut segment = segment_of(&steps);
+                    segment.clear(INLINE_BLOCKS..super::super::SEGMENT_BLOCKS);
+                    Box::new(segment)
                 });
                 let size = if inline.is_some() { small } else { large };
                 Onode { id, size, attrs, has_omap, inline }
@@ -199,7 +211,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_decodes_is_sound_and_has_these_bytes(
+        fn decodable_values_are_valid_and_encode_to_the_same_bytes(
             onode in any_onode(), at: prop::sample::Index, bit in 0u8..8
         ) {
             let mut bytes = onode.encode().to_vec();
@@ -224,8 +236,8 @@ mod tests {
         let mut onode = Onode { size: 300, has_omap: true, attrs: attrs.into(), ..Onode::new(7) };
         onode.inline.as_mut().unwrap().map(0, 3, &[0x0403_0201]);
         let head = [1, 3, 7, 0xac, 2, 2, 1, b'_', 2, b'x', b'y', 1, b'a', 0];
-        let shard = [1, 0, 6, 1, 2, 3, 4];
-        assert_eq!(onode.encode()[..], [&head[..], &shard].concat());
+        let segment = [1, 0, 6, 1, 2, 3, 4];
+        assert_eq!(onode.encode()[..], [&head[..], &segment].concat());
 
         onode.spill().unwrap();
         assert_eq!(onode.encode()[..2], [1, 1]);
@@ -242,13 +254,13 @@ mod tests {
     }
 
     #[test]
-    fn an_inline_shard_spills_and_comes_back() {
+    fn an_inline_segment_spills_and_comes_back() {
         let mut onode = Onode::new(1);
         assert_eq!(onode.spill(), None);
-        let mut shard = Shard::default();
-        shard.map(0, 9, &[1; INLINE_BLOCKS as usize]);
-        onode.absorb(shard.clone());
-        assert_eq!(onode.spill(), Some(shard));
+        let mut segment = ExtentSegment::default();
+        segment.map(0, 9, &[1; INLINE_BLOCKS as usize]);
+        onode.absorb(segment.clone());
+        assert_eq!(onode.spill(), Some(segment));
         assert_eq!(onode.inline, None);
     }
 
@@ -263,6 +275,6 @@ mod tests {
         let unordered = message(&[1, 0, 7, 0, 2, 1, b'b', 0, 1, b'a', 0]);
         assert!(unordered.starts_with("order of attributes at byte 8"), "{unordered}");
         let outside = message(&[1, 2, 7, 0, 0, 1, 0x40, 16, 6, 1, 1, 1, 1]);
-        assert!(outside.starts_with("end of the inline shard at byte 5"), "{outside}");
+        assert!(outside.starts_with("end of the inline extent segment at byte 5"), "{outside}");
     }
 }

@@ -1,6 +1,6 @@
 //! A run of blocks within an extent segment that are adjacent on the device.
 
-use super::SHARD_BLOCKS;
+use super::SEGMENT_BLOCKS;
 use crate::device::Extent;
 use smallvec::SmallVec;
 
@@ -67,7 +67,7 @@ pub fn check_invariants(runs: &[Run]) {
         assert!(run.count > 0 && run.start >= end, "{run:?} behind block {end}");
         end = run.end();
     }
-    assert!(end <= SHARD_BLOCKS, "runs end at block {end}");
+    assert!(end <= SEGMENT_BLOCKS, "runs end at block {end}");
     for pair in runs.windows(2) {
         assert!(!pair[0].is_continued_by(&pair[1]), "{pair:?} are one run");
     }

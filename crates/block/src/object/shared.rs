@@ -47,7 +47,7 @@ impl SharedExtents {
         extents: impl IntoIterator<Item = Extent>,
         references: u64,
     ) -> Result<Self, SharedError> {
-        assert!(references > 0, "extents that nobody refers to");
+        assert!(references > 0, "extents have references");
         let mut extents: Vec<Extent> = extents.into_iter().collect();
         extents.sort_unstable();
         if let Some(pair) = extents.windows(2).find(|pair| pair[0].end() > pair[1].start) {
@@ -286,7 +286,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_decodes_is_sound_and_has_these_bytes(
+        fn decodable_values_are_valid_and_encode_to_the_same_bytes(
             history in any_history(), at: prop::sample::Index, bit in 0u8..8
         ) {
             let mut bytes = result_of(&history).encode().to_vec();

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_without_room_has_no_members() {
+    fn a_set_of_bound_zero_has_no_members() {
         let index = BitIndex::new(0);
         assert_eq!(index.next(0), None);
         assert_eq!(index.consecutive(0, 1), 0);

@@ -204,7 +204,7 @@ fn near_copies_suffice_on_a_device_that_has_grown() {
 }
 
 #[test]
-fn what_is_no_usable_store_is_told_apart() {
+fn unusable_superblocks_are_distinguished() {
     let copies = copies(&superblock());
     let all = |block: Option<Bytes>| [const { None }; 4].map(|_: Option<Bytes>| block.clone());
     assert_eq!(choose_of(&all(None)), Err(SuperblockError::Unreadable));
@@ -254,7 +254,7 @@ fn devices_are_divided_by_their_size() {
 }
 
 #[test]
-fn devices_that_are_too_small_are_refused_with_what_is_needed() {
+fn devices_that_are_too_small_are_refused_with_the_needed_size() {
     let error = layout(2047, 0, None).unwrap_err();
     assert_eq!(error, GeometryError::MainTooSmall { found: 2047, least: 2048 });
     assert!(matches!(layout(4096, 100, None), Err(GeometryError::FastTooSmall { .. })));

@@ -166,9 +166,9 @@ impl Apply {
 
     /// A dry run, which only counts pages: nothing is written, no page of the new tree gets into
     /// the cache, and there will be no new tree.
-    pub fn trial(root: Option<Root>, checkpoint: u64) -> Self {
+    pub fn dry_run(root: Option<Root>, checkpoint: u64) -> Self {
         let mut apply = Apply::new(root, checkpoint);
-        apply.output.is_trial = true;
+        apply.output.is_dry_run = true;
         apply
     }
 

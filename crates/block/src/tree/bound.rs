@@ -12,7 +12,7 @@
 
 use super::apply::is_inline;
 use super::overflow::pages_for;
-use super::page::{ENTRY_MAX, HEAD, SEGMENT, SLOT};
+use super::page::{ENTRY_MAX, HEAD, KEY_LEN_MAX, SLOT};
 use super::reference::{PageRef, Root};
 use crate::device::BLOCK;
 
@@ -44,7 +44,7 @@ pub struct Load {
     /// Length of the longest key ever added, even if it was subtracted, in bytes.
     longest: u16,
     /// Pages measured by a dry run, for changes that are in none of the sums above.
-    tried: u64,
+    measured: u64,
 }
 
 impl Load {
@@ -55,9 +55,9 @@ impl Load {
 
     /// Load of a point for which all old keys of its kind lie on one side.
     pub fn fresh_point(key: usize, value: Option<usize>) -> Self {
-        let layers = (key / SEGMENT) as u64;
+        let layers = (key / KEY_LEN_MAX) as u64;
         let value = value.unwrap_or(0);
-        let tail = key % SEGMENT;
+        let tail = key % KEY_LEN_MAX;
         let overflows = !is_inline(tail, value);
         let cell = if overflows { ENTRY_MAX - HEAD - tail } else { value };
         let entry = SLOT + HEAD + tail + cell;
@@ -67,18 +67,18 @@ impl Load {
             fresh: 1,
             entry_bytes: entry as u64 + layers * (SLOT + ENTRY_MAX) as u64,
             overflow_pages: if overflows { pages_for(value) } else { 0 },
-            longest: key.min(SEGMENT) as u16,
-            tried: 0,
+            longest: key.min(KEY_LEN_MAX) as u16,
+            measured: 0,
         }
     }
 
     /// Load of changes whose pages were measured by a dry run.
-    pub fn tried(pages: u64, load: &Load) -> Self {
-        Load { tried: pages, longest: load.longest, ..Load::default() }
+    pub fn measured(pages: u64, load: &Load) -> Self {
+        Load { measured: pages, longest: load.longest, ..Load::default() }
     }
 
     pub fn range(first: usize, last: usize) -> Self {
-        let layers = (first / SEGMENT + last / SEGMENT) as u64;
+        let layers = (first / KEY_LEN_MAX + last / KEY_LEN_MAX) as u64;
         Load { touches: 2 + layers, touches_below: layers, ..Load::default() }
     }
 
@@ -93,7 +93,7 @@ impl Load {
         self.entry_bytes += other.entry_bytes * times;
         self.overflow_pages += other.overflow_pages * times;
         self.longest = self.longest.max(other.longest);
-        self.tried += other.tried * times;
+        self.measured += other.measured * times;
     }
 
     /// Subtracts a load that was added before.
@@ -107,7 +107,7 @@ impl Load {
 
     /// Likely number of filled pages if nothing is replaced; not a bound.
     pub fn likely_pages(&self) -> u64 {
-        self.tried + self.overflow_pages + self.entry_bytes * 3 / (2 * BLOCK as u64)
+        self.measured + self.overflow_pages + self.entry_bytes * 3 / (2 * BLOCK as u64)
     }
 }
 
@@ -147,10 +147,10 @@ pub struct PagesBound {
 
 /// Upper bound of the pages for applying a table of this load to a tree of this size.
 pub fn pages_bound(load: &Load, old: &TreeSize) -> PagesBound {
-    if load.tried > 0 {
-        let tried = tried_bound(load, old);
-        let rest = pages_bound(&Load { tried: 0, ..*load }, &tried.size);
-        let (pages, growth) = (tried.pages + rest.pages, tried.growth + rest.growth);
+    if load.measured > 0 {
+        let measured = measured_bound(load, old);
+        let rest = pages_bound(&Load { measured: 0, ..*load }, &measured.size);
+        let (pages, growth) = (measured.pages + rest.pages, measured.growth + rest.growth);
         return PagesBound { pages, growth, size: rest.size };
     }
     let entries = load.touches + load.fresh;
@@ -190,8 +190,8 @@ pub fn pages_bound(load: &Load, old: &TreeSize) -> PagesBound {
 }
 
 /// Bound of a dry run alone; the tree may grow by as much.
-fn tried_bound(load: &Load, old: &TreeSize) -> PagesBound {
-    let (pages, growth) = (load.tried, load.tried);
+fn measured_bound(load: &Load, old: &TreeSize) -> PagesBound {
+    let (pages, growth) = (load.measured, load.measured);
     let levels = u64::from(growth.checked_ilog2().map_or(0, |log| log + 1));
     let size = TreeSize {
         height: old.height.max(1) + levels,
@@ -220,10 +220,10 @@ mod tests {
 
     /// A running checkpoint must not leave more work than was assumed, or the next one lacks pages.
     #[test]
-    fn no_tree_that_comes_of_tried_changes_needs_more_than_their_bound() {
+    fn trees_after_measured_changes_stay_within_their_bound() {
         let (pages, mut pairs) = (450, Load::default());
         pairs.add_times(Load::fresh_point(30, Some(200)), 5000);
-        let size = pages_bound(&Load::tried(pages, &pairs), &TreeSize::default()).size;
+        let size = pages_bound(&Load::measured(pages, &pairs), &TreeSize::default()).size;
         let mut next = Load::default();
         next.add_times(Load::point(30, Some(200)), 400);
         let bound = pages_bound(&next, &size);

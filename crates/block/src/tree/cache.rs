@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_stays_until_it_was_used() {
+    fn pages_read_stay_until_they_are_used() {
         let mut cache = Cache::new(2);
         for number in 0..10 {
             cache.insert_read(number, 0, Some(0), page());
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_used_is_not_held_for_ever() {
+    fn unused_pages_are_not_held_forever() {
         let mut cache = Cache::new(2);
         for number in 0..5000 {
             cache.insert_read(number, 0, Some(0), page());

@@ -13,7 +13,7 @@ use thiserror::Error;
 
 /// Keys of at least this many bytes are cut: the rest of all keys with the same first bytes lies in
 /// a tree of its own, whose top is the value of those first bytes.
-pub const SEGMENT: usize = 1000;
+pub const KEY_LEN_MAX: usize = 1000;
 pub(super) const HEADER: usize = 24;
 /// Bytes of an entry's slot, and of the head before its key.
 pub(super) const SLOT: usize = 2;
@@ -26,8 +26,8 @@ const INNER: u8 = 2;
 const SUFFIX_MASK: u16 = 0x0fff;
 const KIND_SHIFT: u32 = 12;
 
-const _: () = assert!(SEGMENT <= SUFFIX_MASK as usize);
-const _: () = assert!(HEAD + SEGMENT + 6 + 16 * super::overflow::RUNS_MAX <= ENTRY_MAX);
+const _: () = assert!(KEY_LEN_MAX <= SUFFIX_MASK as usize);
+const _: () = assert!(HEAD + KEY_LEN_MAX + 6 + 16 * super::overflow::RUNS_MAX <= ENTRY_MAX);
 
 /// Reason why bytes are not the expected page.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -123,7 +123,7 @@ impl Page {
             return Err(PageFlaw::Number { found });
         }
         let (end, start) = (self.end(), self.entries_start());
-        if self.len() == 0 || start > end || end > BLOCK || self.prefix_length() > SEGMENT {
+        if self.len() == 0 || start > end || end > BLOCK || self.prefix_length() > KEY_LEN_MAX {
             return Err(PageFlaw::Layout("header"));
         }
         Ok(())
@@ -152,17 +152,17 @@ impl Page {
         let entry = self.entry(index);
         let key_length = self.prefix_length() + entry.suffix.len();
         let fits = match kind {
-            CellKind::Inline => key_length < SEGMENT,
+            CellKind::Inline => key_length < KEY_LEN_MAX,
             CellKind::Overflow => {
                 Overflow::from_bytes(entry.cell)?;
-                key_length < SEGMENT
+                key_length < KEY_LEN_MAX
             }
             CellKind::Layer => {
-                key_length == SEGMENT
+                key_length == KEY_LEN_MAX
                     && entry.cell.len() == Top::BYTES
                     && Top::from_bytes(entry.cell).height > 0
             }
-            CellKind::Child => key_length <= SEGMENT && entry.cell.len() == PageRef::BYTES,
+            CellKind::Child => key_length <= KEY_LEN_MAX && entry.cell.len() == PageRef::BYTES,
         };
         if !fits || (kind == CellKind::Child) != (self.level() > 0) {
             return Err(PageFlaw::Layout("cell"));

@@ -1,7 +1,7 @@
 //! Lookups of keys, and scans of key ranges.
 
 use super::overflow::Overflow;
-use super::page::{CellKind, Page, SEGMENT};
+use super::page::{CellKind, KEY_LEN_MAX, Page};
 use super::reference::{Run, Top};
 use super::{Absent, Fault, Tree, Want};
 use crate::device::BLOCK;
@@ -67,23 +67,23 @@ impl Tree {
         let Some(root) = self.root else { return Ok(None) };
         let (mut top, mut rest) = (root.top(), key);
         loop {
-            let segment = segment(rest);
-            let leaf = self.descend(top, segment)?;
-            let Ok(index) = leaf.search(segment) else { return Ok(None) };
+            let page_key = page_key(rest);
+            let leaf = self.descend(top, page_key)?;
+            let Ok(index) = leaf.search(page_key) else { return Ok(None) };
             match leaf.entry(index).kind {
                 CellKind::Layer => {
                     top = Top::from_bytes(leaf.entry(index).cell);
-                    rest = &rest[SEGMENT..];
+                    rest = &rest[KEY_LEN_MAX..];
                 }
                 _ => return self.value(&leaf, index).map(Some),
             }
         }
     }
 
-    fn descend(&mut self, top: Top, segment: &[u8]) -> Result<Page, Absent> {
+    fn descend(&mut self, top: Top, page_key: &[u8]) -> Result<Page, Absent> {
         let mut page = self.fetch_page(top.page, top.height - 1)?;
         while page.level() > 0 {
-            let child = page.child(page.child_index(segment));
+            let child = page.child(page.child_index(page_key));
             page = self.fetch_page(child, page.level() - 1)?;
         }
         Ok(page)
@@ -141,8 +141,8 @@ impl Tree {
     ) -> Result<Flow, Absent> {
         let mut position = from.to_vec();
         loop {
-            let (leaf, upper) = self.descend_ahead(top, segment(&position), end, scan)?;
-            let (Ok(first) | Err(first)) = leaf.search(segment(&position));
+            let (leaf, upper) = self.descend_ahead(top, page_key(&position), end, scan)?;
+            let (Ok(first) | Err(first)) = leaf.search(page_key(&position));
             for index in first..leaf.len() {
                 let flow = self.scan_entry(&leaf, index, prefix, &position, end, scan)?;
                 if flow != Flow::Onward {
@@ -193,14 +193,14 @@ impl Tree {
     fn descend_ahead(
         &mut self,
         top: Top,
-        segment: &[u8],
+        page_key: &[u8],
         end: Option<&[u8]>,
         scan: &Scan,
     ) -> Result<(Page, Option<Vec<u8>>), Absent> {
         let mut upper = None;
         let mut page = self.fetch_page(top.page, top.height - 1)?;
         while page.level() > 0 {
-            let index = page.child_index(segment);
+            let index = page.child_index(page_key);
             let level = page.level() - 1;
             let child = match self.fetch_page(page.child(index), level) {
                 Err(Absent::Missing(mut wants)) if level == 0 => {
@@ -238,8 +238,8 @@ impl Tree {
 }
 
 /// Part of a key that the pages of its layer hold.
-pub(super) fn segment(key: &[u8]) -> &[u8] {
-    &key[..key.len().min(SEGMENT)]
+pub(super) fn page_key(key: &[u8]) -> &[u8] {
+    &key[..key.len().min(KEY_LEN_MAX)]
 }
 
 /// Decodes a cell of a validated page.

@@ -29,7 +29,7 @@ const RUN_MAX: u64 = 1 << 32;
 
 /// The tree refers to a page that its own account does not know to be in use.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{count} pages from {start} on are given back and not all of them are in use")]
+#[error("{count} pages from {start} on are freed and not all of them are in use")]
 pub struct NotInUse {
     pub start: u64,
     pub count: u64,

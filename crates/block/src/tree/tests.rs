@@ -4,7 +4,7 @@ mod damage;
 mod space;
 mod world;
 
-use super::{Fault, Load, PageSpace, Root, SEGMENT, Tree};
+use super::{Fault, KEY_LEN_MAX, Load, PageSpace, Root, Tree};
 use crate::device::{BLOCK, Extent};
 use crate::table::Table;
 use bytes::Bytes;
@@ -60,13 +60,13 @@ fn all_that_was_put_can_be_removed_again() {
 }
 
 #[test]
-fn what_changes_nothing_writes_nothing() {
+fn changes_without_effect_write_nothing() {
     let mut prng = Prng::new(6);
     let mut world = World::new(1000);
     world.checkpoint(&change_randomly(&mut prng, Keys::Random, 500), &mut prng);
     let mut table = Table::default();
     table.points.insert(b"not there".as_slice().into(), None);
-    table.points.insert(vec![b'z'; 2 * SEGMENT].into(), None);
+    table.points.insert(vec![b'z'; 2 * KEY_LEN_MAX].into(), None);
     table.ranges.insert(b"not".as_slice().into(), b"not quite".as_slice().into());
     let root = world.tree.root();
     let applied = world.checkpoint(&table, &mut prng);
@@ -195,7 +195,7 @@ fn many_operations_at_once_get_on_with_a_tiny_cache() {
         waiting.retain(|key| match world.tree.get(key) {
             Ok(value) => value.is_none(),
             Err(Fault::Missing(more)) => {
-                reads.extend(more.into_iter().filter(|read| !read.asked));
+                reads.extend(more.into_iter().filter(|read| !read.is_in_flight));
                 true
             }
             Err(fault) => panic!("{fault}"),

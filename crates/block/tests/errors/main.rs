@@ -164,7 +164,7 @@ fn reads_that_fail_once_are_not_noticed() {
 }
 
 #[test]
-fn a_page_that_could_not_be_read_is_asked_for_again() {
+fn an_unreadable_page_is_read_again() {
     let mut driver = filled(&small(), 3000);
     driver.disk_mut().set_faults(ALL_READS);
     let failed = (0..3000).find(|number| driver.execute(meta(*number)).is_err());
@@ -235,7 +235,7 @@ fn a_removed_collection_is_cleaned_up_though_a_page_could_not_be_read() {
 }
 
 #[test]
-fn data_that_cannot_be_read_is_asked_for_a_few_times_only() {
+fn unreadable_data_is_read_a_bounded_number_of_times() {
     let shape = Shape::new(64, 0);
     let mut driver = shape.start(shape.format(1), Time::ZERO);
     driver.run_until_ready();

@@ -24,9 +24,9 @@ const DUMPS: [Dump; 5] = [dump::superblock, dump::log, dump::tree, dump::space, 
 }];
 
 /// Discards text.
-struct Nowhere;
+struct Discarding;
 
-impl Write for Nowhere {
+impl Write for Discarding {
     fn write_str(&mut self, _: &str) -> std::fmt::Result {
         Ok(())
     }
@@ -61,7 +61,7 @@ fn recover_and_check(seed: u64, shape: &Shape, life: Life, generator: &mut Gener
     assert_sound(shape, life.driver.disk(), &format!("seed {seed}, after a checkpoint"));
     let mut image = DiskImage::new(shape, life.driver.disk());
     for dump in DUMPS {
-        dump(&mut image, &mut Nowhere).expect("a sound store is shown");
+        dump(&mut image, &mut Discarding).expect("a sound store is shown");
     }
 }
 
@@ -83,7 +83,7 @@ fn a_store_that_does_not_fit_into_memory_is_sound() {
 }
 
 /// Opens the store on these devices, lets it make the repairs, and returns the devices.
-fn mended(shape: &Shape, disk: FaultyDisk, repairs: Repairs) -> FaultyDisk {
+fn repaired(shape: &Shape, disk: FaultyDisk, repairs: Repairs) -> FaultyDisk {
     let store = BlockStore::open_for_repair(shape.store.clone(), repairs);
     let mut driver = Driver::new(store, disk, Time::ZERO);
     driver.run_until_ready();
@@ -93,7 +93,7 @@ fn mended(shape: &Shape, disk: FaultyDisk, repairs: Repairs) -> FaultyDisk {
 }
 
 #[test]
-fn leaked_blocks_and_lost_marks_are_mended_by_the_engine() {
+fn leaked_blocks_and_lost_marks_are_repaired_by_the_engine() {
     let shape = Shape::new(64, 0);
     let mut life = Life::begin(&shape, 7);
     let mut generator = life.generator();
@@ -103,11 +103,11 @@ fn leaked_blocks_and_lost_marks_are_mended_by_the_engine() {
     assert_sound(&shape, &disk, "before");
     // Unused blocks at the end of the device.
     let leaked = Extent::new(shape.store.main_blocks - 1000, 100);
-    let disk = mended(&shape, disk, Repairs { taken: vec![leaked], ..Repairs::default() });
+    let disk = repaired(&shape, disk, Repairs { taken: vec![leaked], ..Repairs::default() });
     let report = check(&mut DiskImage::new(&shape, &disk), &CheckOptions::default());
     assert!(!report.is_clean());
     let repairs = repair_ops(&report);
     assert_eq!(repairs.freed, [leaked]);
-    let disk = mended(&shape, disk, repairs);
+    let disk = repaired(&shape, disk, repairs);
     assert_sound(&shape, &disk, "after");
 }

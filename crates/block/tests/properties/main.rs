@@ -16,8 +16,8 @@ use store::{Change, Outcome, RequestKind, StoreError, Transaction};
 fn run_seeds(first: u64, count: u64, scenario: impl Fn(u64) -> Report) -> Report {
     let mut report = Report::default();
     for seed in first..first + count {
-        let told = std::panic::AssertUnwindSafe(|| scenario(seed));
-        match std::panic::catch_unwind(told) {
+        let run = std::panic::AssertUnwindSafe(|| scenario(seed));
+        match std::panic::catch_unwind(run) {
             Ok(more) => report += more,
             Err(panic) => {
                 eprintln!("seed {seed} failed");
@@ -88,10 +88,10 @@ fn recovery_keeps_to_its_memory_however_much_wrote_the_log() {
         transaction.push(collection(0), change);
         assert!(life.commit(transaction));
     }
-    let (tables, homes) = life.driver.store().buffered();
+    let (tables, deferred) = life.driver.store().buffered();
     assert!(
-        tables + homes > memory as usize + BATCH_MAX,
-        "{tables} bytes of metadata, {homes} of data"
+        tables + deferred > memory as usize + BATCH_MAX,
+        "{tables} bytes of metadata, {deferred} of data"
     );
     let mut disk = life.driver.into_disk();
     shape.store.memory = memory;
@@ -104,8 +104,8 @@ fn recovery_keeps_to_its_memory_however_much_wrote_the_log() {
                 break;
             }
             driver.store().check_invariants();
-            let (tables, homes) = driver.store().buffered();
-            most = most.max(tables + homes);
+            let (tables, deferred) = driver.store().buffered();
+            most = most.max(tables + deferred);
         }
         assert!(driver.store().failure().is_none(), "{:?}", driver.store().failure());
         disk = driver.into_disk();
@@ -127,7 +127,7 @@ fn damaged_superblocks_do_no_harm_while_a_copy_of_the_newest_is_left() {
 }
 
 #[test]
-fn damaged_data_is_told_exactly_and_repaired_by_a_write_of_the_whole_block() {
+fn damaged_data_is_reported_exactly_and_repaired_by_a_write_of_the_whole_block() {
     run_seeds(90, 1, damage::data_damage);
 }
 
@@ -153,7 +153,7 @@ fn pages_that_a_checkpoint_takes_back_are_not_counted_on() {
 }
 
 #[test]
-fn what_the_log_cannot_take_at_once_is_refused_by_its_size_and_harms_nothing() {
+fn records_too_large_for_the_log_are_refused_without_effect() {
     let shape = Shape::new(64, 0);
     let mut life = Life::begin(&shape, 70);
     assert!(life.commit(one(collection(0), Change::CreateCollection)));
@@ -161,7 +161,7 @@ fn what_the_log_cannot_take_at_once_is_refused_by_its_size_and_harms_nothing() {
         let pairs = [(Bytes::from_static(b"key"), Bytes::from(vec![1; length]))].into();
         RequestKind::Commit(one(collection(0), Change::OmapSet { object: object(0), pairs }))
     };
-    let refused = life.ask(set(10 << 20));
+    let refused = life.execute(set(10 << 20));
     assert!(
         matches!(refused, Err(StoreError::TooLarge { size, limit, .. }) if size > limit),
         "{refused:?}"
@@ -180,14 +180,14 @@ fn nothing_happens_behind_a_refused_append_before_the_caller_resumes() {
         RequestKind::Append(one(collection(0), Change::OmapSet { object: object(0), pairs }))
     };
     // Later commits are in flight before the refusal is known.
-    let refused = life.ask_all(vec![append(10 << 20), append(10), append(20)]);
+    let refused = life.execute_all(vec![append(10 << 20), append(10), append(20)]);
     assert!(matches!(refused[0], Err(StoreError::TooLarge { .. })), "{refused:?}");
     let behind = Err(StoreError::Behind(collection(0)));
     assert_eq!(refused[1..], [behind.clone(), behind]);
     life.verify();
-    let resumed = life.ask(RequestKind::Resume(collection(0)));
+    let resumed = life.execute(RequestKind::Resume(collection(0)));
     assert_eq!(resumed, Ok(Outcome::Resumed));
-    assert_eq!(life.ask(append(10)), Ok(Outcome::Committed));
+    assert_eq!(life.execute(append(10)), Ok(Outcome::Committed));
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn a_seed_replays_exactly() {
 
 /// The store remembers an object's omap from one change of it to the next.
 #[test]
-fn an_omap_that_begins_anew_has_nothing_of_what_it_held() {
+fn a_cleared_omap_has_none_of_its_former_pairs() {
     let shape = Shape::new(64, 0);
     let mut driver = shape.start(shape.format(1), Time::ZERO);
     driver.run_until_ready();

@@ -5,7 +5,7 @@ use crate::device::{BLOCK, Device, Extent};
 use crate::fsck::{Image, ImageMut};
 use crate::keys;
 use crate::log::{Counters, Log, LogPoint, Record, SmallWrite};
-use crate::object::{Onode, Shard, SharedExtents};
+use crate::object::{ExtentSegment, Onode, SharedExtents};
 use crate::slices::{Slice, Slices};
 use crate::space::BlockMap;
 use crate::superblock::{
@@ -163,7 +163,7 @@ impl Builder {
         small.size = 10_000;
         small.has_omap = true;
         small.attrs.insert(Bytes::from_static(b"_"), Bytes::from_static(b"info"));
-        small.inline = Some(Box::new(builder.shard(&[(0, 1), (2, 1)], 10_000 % BLOCK)));
+        small.inline = Some(Box::new(builder.segment(&[(0, 1), (2, 1)], 10_000 % BLOCK)));
         builder.put_object(COLLECTION, "small", &small);
         builder.put(keys::omap_header(SMALL), Bytes::from_static(b"header"));
         builder.put(keys::omap(SMALL, b"key"), Bytes::from_static(b"value"));
@@ -172,23 +172,23 @@ impl Builder {
         let large = Onode { id: LARGE, size: LARGE_SIZE, ..Onode::default() };
         builder.put_object(COLLECTION, "large", &large);
         for (index, runs) in [(0, [(0, 60), (62, 2)]), (1, [(0, 3), (5, 6)])] {
-            let shard = builder.shard(&runs, 0);
-            builder.put(keys::shard(LARGE, index), shard.encode());
+            let segment = builder.segment(&runs, 0);
+            builder.put(keys::segment(LARGE, index), segment.encode());
         }
 
-        let mut shard = builder.shard(&[(0, 4)], 0);
-        let shared = shard.share(SHARED);
+        let mut segment = builder.segment(&[(0, 4)], 0);
+        let shared = segment.share(SHARED);
         for (id, name) in [(ORIGIN, "origin"), (CLONE, "clone")] {
             let onode =
-                Onode { size: 16384, inline: Some(Box::new(shard.clone())), ..Onode::new(id) };
+                Onode { size: 16384, inline: Some(Box::new(segment.clone())), ..Onode::new(id) };
             builder.put_object(COLLECTION, name, &onode);
         }
         let counts = SharedExtents::new(shared, 2).unwrap();
         builder.put(keys::shared(SHARED), counts.encode());
 
         builder.put(keys::garbage(Slice::whole(REMOVED)), Bytes::new());
-        let shard = builder.shard(&[(0, 1)], 0);
-        let onode = Onode { size: 4096, inline: Some(Box::new(shard)), ..Onode::new(GARBAGE) };
+        let segment = builder.segment(&[(0, 1)], 0);
+        let onode = Onode { size: 4096, inline: Some(Box::new(segment)), ..Onode::new(GARBAGE) };
         builder.put_object(REMOVED, "removed", &onode);
         builder
     }
@@ -205,8 +205,8 @@ impl Builder {
         Onode::decode(&self.pairs[&keys::object(COLLECTION, &name(text))]).unwrap()
     }
 
-    pub fn stored_shard(&self, index: u32) -> Shard {
-        Shard::decode(&self.pairs[&keys::shard(LARGE, index)]).unwrap()
+    pub fn stored_segment(&self, index: u32) -> ExtentSegment {
+        ExtentSegment::decode(&self.pairs[&keys::segment(LARGE, index)]).unwrap()
     }
 
     /// Allocates blocks and writes data to them; the last one has `kept` bytes of data if `kept` is
@@ -228,16 +228,16 @@ impl Builder {
     }
 
     /// An extent segment that maps these blocks (start, count) to newly allocated ones.
-    pub fn shard(&mut self, runs: &[(u64, u64)], kept: usize) -> Shard {
-        let mut shard = Shard::default();
+    pub fn segment(&mut self, runs: &[(u64, u64)], kept: usize) -> ExtentSegment {
+        let mut segment = ExtentSegment::default();
         for (start, count) in runs {
             let is_last = Some(&(*start, *count)) == runs.last();
             let (physical, crcs) = self.allocate(*count, if is_last { kept } else { 0 });
-            shard.map(*start, physical, &crcs);
+            segment.map(*start, physical, &crcs);
             // Keeps runs apart.
             self.next_block += 1;
         }
-        shard
+        segment
     }
 
     /// Adds a record behind the checkpoint that overwrites a block.

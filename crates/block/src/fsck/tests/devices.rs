@@ -46,7 +46,7 @@ fn copies_of_other_versions_and_in_other_places_are_named() {
 }
 
 #[test]
-fn a_superblock_that_may_be_outdated_is_told_and_looked_at_all_the_same() {
+fn a_possibly_outdated_superblock_is_reported_and_checked() {
     let mut memory = Builder::sound().build();
     memory.flip(Device::Main, 0);
     memory.flip(Device::Main, MAIN_BLOCKS - 2);
@@ -63,7 +63,7 @@ fn far_copies_of_a_device_that_has_grown_are_found() {
 }
 
 #[test]
-fn devices_without_a_store_and_too_small_ones_are_told() {
+fn devices_without_a_store_or_too_small_are_reported() {
     let mut memory = Builder::sound().build();
     memory.sizes.insert(Device::Main, 100);
     assert_finds(&memory, &[FindingKind::Geometry], "the main device has 100 blocks");
@@ -112,7 +112,7 @@ fn runs_of_the_metadata_must_lie_in_the_space_once() {
         },
     );
     let report = run(&memory);
-    assert!(report.to_string().contains("lent twice: "), "\n{report}");
+    assert!(report.to_string().contains("metadata runs overlap: "), "\n{report}");
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn batches_that_were_durable_and_are_not_there_are_damage() {
 }
 
 #[test]
-fn records_that_contradict_the_format_are_told() {
+fn invalid_records_are_reported() {
     let mut builder = Builder::sound();
     let mut record = builder.record();
     record.ops.push(Op::Delete { key: keys::bitmap(0).into() });
@@ -182,7 +182,7 @@ fn records_that_contradict_the_format_are_told() {
 }
 
 #[test]
-fn what_the_log_changes_is_checked_as_changed() {
+fn changes_of_the_log_are_checked() {
     let mut builder = Builder::sound();
     let mut record = builder.record();
     record.counters.objects += 1;
@@ -200,7 +200,7 @@ fn what_the_log_changes_is_checked_as_changed() {
 }
 
 #[test]
-fn an_outdated_superblock_is_accepted_if_told_so() {
+fn an_outdated_superblock_is_accepted_on_request() {
     let mut memory = Builder::sound().build();
     memory.flip(Device::Main, 1);
     memory.flip(Device::Main, MAIN_BLOCKS - 1);

@@ -48,7 +48,7 @@ fn many_objects() -> Builder {
 }
 
 #[test]
-fn a_damaged_page_tells_which_keys_are_lost_and_whose_they_are() {
+fn a_damaged_page_reports_lost_keys_and_their_objects() {
     let memory = many_objects().build();
     let pages = pages(&memory);
     let (omap_page, _) = pages.iter().rfind(|(_, first)| *first == Some(b'M')).unwrap();
@@ -63,7 +63,7 @@ fn a_damaged_page_tells_which_keys_are_lost_and_whose_they_are() {
 }
 
 #[test]
-fn nothing_is_removed_or_freed_while_what_it_may_belong_to_is_lost() {
+fn nothing_is_removed_or_freed_while_its_owner_may_be_lost() {
     let mut memory = many_objects().build();
     let pages = pages(&memory);
     for (page, _) in pages.iter().filter(|(_, first)| *first == Some(b'O')) {
@@ -176,7 +176,7 @@ fn pages_must_lie_in_the_runs() {
 
 /// Points an inner page's second child to the first one's page.
 #[test]
-fn a_page_that_two_refer_to_is_told() {
+fn a_page_with_two_references_is_reported() {
     let builder = many_objects();
     let memory = builder.build();
     let pages = pages(&memory);
@@ -206,18 +206,18 @@ fn reference(memory: &Memory, page: u64) -> Vec<u8> {
 }
 
 #[test]
-fn keys_that_name_nothing_are_told() {
+fn invalid_keys_are_reported() {
     let mut builder = Builder::sound();
     builder.put(Bytes::from_static(b"X\x01"), Bytes::new());
     assert_finds(&builder.build(), &[FindingKind::Key], "key \"X\\x01\"");
 }
 
 #[test]
-fn values_that_do_not_decode_are_told_with_their_keys() {
+fn undecodable_values_are_reported_with_their_keys() {
     let bad = Bytes::from_static(&[9, 9]);
     for (key, text) in [
         (keys::object(COLLECTION, &name("small")), "small:head in collection id 1"),
-        (keys::shard(LARGE, 1), "large:head of collection 1.3: shard 1 of object id 3"),
+        (keys::segment(LARGE, 1), "large:head of collection 1.3: extent segment 1 of object id 3"),
         (keys::shared(6), "shared id 6"),
         (keys::collection(super::builder::collection()), "collection 1.3"),
         (keys::garbage(Slice::whole(7)), "removed collection id 7"),
@@ -238,7 +238,7 @@ fn chunks_of_the_bitmap_must_be_of_the_space() {
 }
 
 #[test]
-fn what_the_superblock_counts_is_what_there_is() {
+fn counters_of_the_superblock_are_checked() {
     let mut builder = Builder::sound();
     builder.objects_off = 3;
     assert_finds(&builder.build(), &[FindingKind::Counter], "8 objects are counted, there are 5");
@@ -251,7 +251,7 @@ fn what_the_superblock_counts_is_what_there_is() {
 }
 
 #[test]
-fn no_flipped_block_makes_the_check_panic_or_go_unnoticed() {
+fn flipped_blocks_are_found_without_panics() {
     let memory = many_objects().build();
     for (page, _) in pages(&memory) {
         let mut damaged = memory.clone();

@@ -5,7 +5,7 @@ use super::{assert_finds, kinds, run};
 use crate::device::{BLOCK, Device, Extent};
 use crate::fsck::{FindingKind, Repair};
 use crate::keys;
-use crate::object::{Onode, Shard, SharedExtents};
+use crate::object::{ExtentSegment, Onode, SharedExtents};
 use crate::slices::Slices;
 use bytes::Bytes;
 use store::Collection;
@@ -41,32 +41,32 @@ fn ids_of_objects_are_their_own() {
 }
 
 #[test]
-fn small_objects_keep_their_shard_in_the_onode() {
+fn small_objects_keep_their_segment_in_the_onode() {
     let mut builder = Builder::sound();
     let onode = Onode { id: 8, size: 4096, ..Onode::default() };
     builder.pairs.remove(&keys::object(7, &super::builder::name("removed")));
     builder.put_object(COLLECTION, "bare", &onode);
     let report = run(&builder.build());
-    assert!(kinds(&report).contains(&FindingKind::ShardNotInline), "\n{report}");
+    assert!(kinds(&report).contains(&FindingKind::SegmentNotInline), "\n{report}");
     let mut builder = Builder::sound();
-    let shard = builder.shard(&[(0, 1)], 0);
-    builder.put(keys::shard(SMALL, 0), shard.encode());
-    let expected = [FindingKind::ShardUnexpected, FindingKind::BlockLeaked];
+    let segment = builder.segment(&[(0, 1)], 0);
+    builder.put(keys::segment(SMALL, 0), segment.encode());
+    let expected = [FindingKind::SegmentUnexpected, FindingKind::BlockLeaked];
     let report = assert_finds(&builder.build(), &expected, "besides the one in its onode");
     assert!(report.findings.iter().all(|finding| finding.is_repairable()));
     let mut builder = Builder::sound();
-    builder.put(keys::shard(LARGE, 0), Shard::default().encode());
-    let expected = [FindingKind::ShardUnexpected, FindingKind::BlockLeaked];
-    assert_finds(&builder.build(), &expected, "its shard 0 maps nothing");
+    builder.put(keys::segment(LARGE, 0), ExtentSegment::default().encode());
+    let expected = [FindingKind::SegmentUnexpected, FindingKind::BlockLeaked];
+    assert_finds(&builder.build(), &expected, "its extent segment 0 maps nothing");
 }
 
 #[test]
-fn shards_and_omaps_belong_to_objects() {
+fn segments_and_omaps_belong_to_objects() {
     let mut builder = Builder::sound();
-    let shard = builder.shard(&[(0, 1)], 0);
-    builder.put(keys::shard(1, 0), shard.encode());
-    let expected = [FindingKind::ShardOrphan, FindingKind::BlockLeaked];
-    assert_finds(&builder.build(), &expected, "object id 1: shard 0 of no object");
+    let segment = builder.segment(&[(0, 1)], 0);
+    builder.put(keys::segment(1, 0), segment.encode());
+    let expected = [FindingKind::SegmentOrphan, FindingKind::BlockLeaked];
+    assert_finds(&builder.build(), &expected, "object id 1: extent segment 0 of no object");
     let mut builder = Builder::sound();
     builder.put(keys::omap(1, b"k"), Bytes::new());
     builder.put(keys::omap_header(7), Bytes::from_static(b"h"));
@@ -122,9 +122,9 @@ fn data_does_not_lie_among_metadata() {
 }
 
 #[test]
-fn all_who_claim_a_block_are_named() {
+fn all_claims_of_a_block_are_reported() {
     let mut builder = Builder::sound();
-    let stolen = builder.stored_shard(0).get(7).unwrap();
+    let stolen = builder.stored_segment(0).get(7).unwrap();
     let mut onode = builder.onode("small");
     onode.inline.as_mut().unwrap().map(1, stolen.physical, &[stolen.crc]);
     builder.put_object(COLLECTION, "small", &onode);
@@ -162,7 +162,7 @@ fn references_to_shared_blocks_are_counted() {
 }
 
 #[test]
-fn the_bitmap_of_the_space_is_what_is_referred_to() {
+fn the_space_bitmap_equals_the_references() {
     let mut builder = Builder::sound();
     let last = builder.geometry.space.end() - 6;
     builder.space.take(Extent::new(last, 5)).unwrap();
@@ -170,7 +170,7 @@ fn the_bitmap_of_the_space_is_what_is_referred_to() {
     let report = assert_finds(&builder.build(), &[FindingKind::BlockLeaked], &text);
     assert_eq!(report.findings[0].repair, Some(Repair::Free));
     let mut builder = Builder::sound();
-    let place = builder.stored_shard(0).get(0).unwrap().physical;
+    let place = builder.stored_segment(0).get(0).unwrap().physical;
     builder.space.release(Extent::new(place, 3)).unwrap();
     let text = format!("in use and marked as free: blocks {place}..{}", place + 3);
     let report = assert_finds(&builder.build(), &[FindingKind::BlockFree], &text);
@@ -180,7 +180,7 @@ fn the_bitmap_of_the_space_is_what_is_referred_to() {
 #[test]
 fn data_has_its_checksums_wherever_it_is() {
     let builder = Builder::sound();
-    let place = builder.stored_shard(1).get(6).unwrap().physical;
+    let place = builder.stored_segment(1).get(6).unwrap().physical;
     let mut memory = builder.build();
     memory.flip(Device::Main, place);
     memory.flip(Device::Main, place + 1);

@@ -65,7 +65,7 @@ fn the_bitmap_of_pages_and_counters_are_written_anew() {
 }
 
 #[test]
-fn what_cannot_be_repaired_is_left_alone() {
+fn unrepairable_findings_are_left_alone() {
     let mut memory = Memory::default();
     memory.sizes.insert(Device::Main, MAIN_BLOCKS);
     let report = run(&memory);
@@ -91,13 +91,13 @@ fn damage(builder: &mut Builder, kind: u8) {
     match kind {
         0 => builder.space.take(Extent::new(builder.geometry.space.end() - 7, 5)).unwrap(),
         1 => {
-            let place = builder.stored_shard(1).get(6).unwrap().physical;
+            let place = builder.stored_segment(1).get(6).unwrap().physical;
             builder.space.release(Extent::new(place, 2)).unwrap();
         }
         2 => {
-            let shard = builder.shard(&[(3, 2)], 0);
-            builder.put(keys::shard(1, 5), shard.encode());
-            builder.put(keys::shard(SMALL, 1), shard.encode());
+            let segment = builder.segment(&[(3, 2)], 0);
+            builder.put(keys::segment(1, 5), segment.encode());
+            builder.put(keys::segment(SMALL, 1), segment.encode());
         }
         3 => {
             builder.put(keys::omap(1, b"a"), Bytes::from_static(b"x"));
@@ -118,7 +118,7 @@ fn damage(builder: &mut Builder, kind: u8) {
         }
         6 => drop(builder.pairs.remove(&keys::shared(SHARED))),
         7 => builder.next_id = 3,
-        _ => drop(builder.pairs.remove(&keys::shard(LARGE, 0))),
+        _ => drop(builder.pairs.remove(&keys::segment(LARGE, 0))),
     }
 }
 
@@ -126,7 +126,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_the_engine_takes_in_leaves_a_sound_store(
+    fn committed_repairs_leave_a_sound_store(
         kinds in prop::collection::btree_set(0u8..9, 1..5)
     ) {
         let mut builder = Builder::sound();

@@ -2,7 +2,7 @@
 
 use super::ring::{Content, Ring, drive};
 use super::{AREA, STORE, filled};
-use crate::log::{Batch, Log, LogPoint, Replay, Replayed, Room};
+use crate::log::{Admission, Batch, Log, LogPoint, Replay, Replayed};
 use std::collections::BTreeMap;
 use stdx::Prng;
 
@@ -66,7 +66,7 @@ impl World {
 
     fn append(&mut self, content: Content) {
         for (record, data) in content {
-            if self.log.room(&record) != Room::Fits {
+            if self.log.admit(&record) != Admission::Fits {
                 self.checkpoint();
                 continue;
             }

@@ -104,7 +104,7 @@ pub fn drive(ring: &Ring, mut replay: Replay, prng: &mut Prng) -> (Vec<Batch>, R
                     reads.push((block, blocks));
                 }
                 assert!(reads.len() <= READS_MAX);
-                assert!(!reads.is_empty(), "a replay that waits has asked");
+                assert!(!reads.is_empty(), "a waiting replay has reads in flight");
                 let (block, blocks) = reads.remove(prng.below(reads.len() as u64) as usize);
                 match ring.read(block, blocks) {
                     Some(bytes) => replay.supply(block, bytes),

@@ -65,11 +65,11 @@ struct Pair {
     /// stored.
     log: Vec<(Extent, bool)>,
     log_stored: usize,
-    snapshot: Option<Begun>,
+    snapshot: Option<RunningSnapshot>,
 }
 
 /// A snapshot that is being taken.
-struct Begun {
+struct RunningSnapshot {
     /// Expected chunks.
     expected: Vec<[u8; CHUNK_BYTES]>,
     taken: Vec<[u8; CHUNK_BYTES]>,
@@ -265,7 +265,7 @@ impl Pair {
         if self.snapshot.is_none() {
             self.space.begin_snapshot();
             let (expected, taken) = (self.logical_chunks(), self.stored.clone());
-            self.snapshot = Some(Begun { expected, taken, log: self.log.len() });
+            self.snapshot = Some(RunningSnapshot { expected, taken, log: self.log.len() });
         }
     }
 
@@ -370,7 +370,7 @@ fn a_block_is_not_given_back_twice() {
 }
 
 #[test]
-fn what_records_free_is_released_joined() {
+fn blocks_freed_by_records_are_released_as_joined_extents() {
     let mut space = space_in_use();
     for (seq, start) in [(1, 20), (2, 10), (2, 12), (3, 16), (4, 14)] {
         space.free_after(seq, Extent::new(start, 2)).unwrap();

@@ -22,7 +22,7 @@ use crate::device::BLOCK;
 use crate::tree::Absent;
 use crate::tree::builder::Builder;
 use crate::tree::page::{CellKind, Page};
-use crate::tree::read::segment;
+use crate::tree::read::page_key;
 use crate::tree::reference::{PageRef, Top};
 use bytes::Bytes;
 
@@ -98,7 +98,7 @@ struct LeafCursor {
 
 #[derive(Debug)]
 struct Entered {
-    segment: Vec<u8>,
+    page_key: Vec<u8>,
     inserted: bool,
 }
 
@@ -155,8 +155,8 @@ impl Layer {
         let entered = self.entered.take().expect("a layer is left after it was entered");
         if let Some(top) = top {
             let builder = &mut self.levels[0].builder;
-            let Entered { segment, inserted } = entered;
-            builder.push(&segment, CellKind::Layer, &top.to_bytes(), inserted);
+            let Entered { page_key, inserted } = entered;
+            builder.push(&page_key, CellKind::Layer, &top.to_bytes(), inserted);
         }
     }
 
@@ -207,7 +207,7 @@ impl Layer {
         let Some(position) = &self.position else { return false };
         let changes = Changes::new(context.table, &self.prefix);
         for (probes, (key, value)) in changes.points(position, upper).enumerate() {
-            if value.is_some() || probes == PROBES_MAX || leaf.search(segment(key)).is_ok() {
+            if value.is_some() || probes == PROBES_MAX || leaf.search(page_key(key)).is_ok() {
                 return true;
             }
         }

@@ -4,7 +4,7 @@ use super::{ApplyError, CHANGES_PER_PAGE, Context, Totals};
 use crate::device::{BLOCK, Extent};
 use crate::tree::builder::Builder;
 use crate::tree::overflow::{Overflow, RUNS_MAX, VALUE_MAX, pages_for};
-use crate::tree::page::{ENTRY_MAX, HEAD, SEGMENT};
+use crate::tree::page::{ENTRY_MAX, HEAD, KEY_LEN_MAX};
 use crate::tree::reference::{PageRef, Run, Top};
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -18,7 +18,7 @@ const CACHED_RUN_MAX: usize = 4 * BLOCK;
 pub(super) struct Output {
     checkpoint: u64,
     /// Set for a dry run: pages are only counted.
-    pub is_trial: bool,
+    pub is_dry_run: bool,
     pub writes: VecDeque<(u64, Bytes)>,
     pub freed: Vec<Extent>,
     pub pages_written: u64,
@@ -42,7 +42,7 @@ impl Output {
     pub(super) fn new(checkpoint: u64) -> Self {
         Output {
             checkpoint,
-            is_trial: false,
+            is_dry_run: false,
             writes: VecDeque::new(),
             freed: Vec::new(),
             pages_written: 0,
@@ -73,7 +73,7 @@ impl Output {
     /// Notes the height of a layer below the first.
     pub(super) fn note_layer(&mut self, top: Option<Top>) {
         self.height_below = self.height_below.max(top.map_or(0, |top| top.height));
-        self.longest = SEGMENT;
+        self.longest = KEY_LEN_MAX;
     }
 
     pub(super) fn free_page(&mut self, page: u64, level: u8) {
@@ -104,7 +104,7 @@ pub(super) fn write_page(
 ) -> Result<PageRef, ApplyError> {
     let page = context.pages.allocate().ok_or(ApplyError::NoSpace)?;
     context.output.inner_pages += i64::from(level > 0);
-    if context.output.is_trial {
+    if context.output.is_dry_run {
         context.output.pages_written += 1;
         return Ok(PageRef { page, crc: 0 });
     }
@@ -129,7 +129,7 @@ pub(super) fn write_overflow(
         return Err(ApplyError::TooLong { length: value.len() });
     }
     let length = value.len() as u32;
-    if context.output.is_trial {
+    if context.output.is_dry_run {
         context.output.pages_written += pages_for(value.len());
         return Ok(Overflow::torn(length).to_bytes());
     }

@@ -115,7 +115,7 @@ fn a_page_that_is_being_read_is_not_read_twice_and_late_bytes_are_ignored() {
     world.reopen();
     let mut asked = |expected: bool| match world.tree.get(b"O") {
         Err(Fault::Missing(reads)) => {
-            assert_eq!(reads[0].asked, expected);
+            assert_eq!(reads[0].is_in_flight, expected);
             reads[0]
         }
         other => panic!("{other:?}"),

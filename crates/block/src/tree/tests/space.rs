@@ -11,9 +11,9 @@ enum Action {
     Free(usize),
     Commit,
     Abandon,
-    Lend(u64),
+    AddRun(u64),
     Return(u64),
-    LendMany(u64),
+    AddRuns(u64),
 }
 
 fn action() -> impl Strategy<Value = Action> {
@@ -22,9 +22,9 @@ fn action() -> impl Strategy<Value = Action> {
         3 => any::<usize>().prop_map(Action::Free),
         1 => Just(Action::Commit),
         1 => Just(Action::Abandon),
-        1 => (1u64..200).prop_map(Action::Lend),
+        1 => (1u64..200).prop_map(Action::AddRun),
         1 => prop_oneof![1..100u64, Just(u64::MAX)].prop_map(Action::Return),
-        1 => (1u64..100).prop_map(Action::LendMany),
+        1 => (1u64..100).prop_map(Action::AddRuns),
     ]
 }
 
@@ -67,12 +67,12 @@ impl Model {
                 self.new.clear();
                 self.leaving.clear();
             }
-            Action::Lend(pages) => {
+            Action::AddRun(pages) => {
                 space.add_run(Extent::new(self.end, *pages));
                 self.total += pages;
                 self.end += pages + pages % 3;
             }
-            Action::LendMany(runs) => {
+            Action::AddRuns(runs) => {
                 // In reverse order, and some of them are adjacent.
                 for run in (0..*runs).rev() {
                     space.add_run(Extent::new(self.end + 3 * run, 1 + run % 3));

@@ -5,7 +5,7 @@ use crate::device::Extent;
 use crate::keys;
 use crate::table::Table;
 use crate::tree::{
-    Applied, Apply, Fault, Load, PageRead, PageSpace, SEGMENT, Step, Totals, Tree, TreeSize,
+    Applied, Apply, Fault, KEY_LEN_MAX, Load, PageRead, PageSpace, Step, Totals, Tree, TreeSize,
     Visitor, pages_bound, walk,
 };
 use bytes::Bytes;
@@ -47,7 +47,8 @@ fn random_key(prng: &mut Prng, keys: Keys) -> Vec<u8> {
             [&[first, group], middle.as_slice(), &[small(prng), small(prng)]].concat()
         }
         Keys::Long => {
-            let lengths = [0, 10, SEGMENT - 2, SEGMENT - 1, SEGMENT, 2 * SEGMENT, 2500];
+            let lengths =
+                [0, 10, KEY_LEN_MAX - 2, KEY_LEN_MAX - 1, KEY_LEN_MAX, 2 * KEY_LEN_MAX, 2500];
             let middle = vec![small(prng) / 2 * 255; *prng.choose(&lengths)];
             let tail = vec![small(prng) / 2; prng.below(3) as usize];
             [&[first | small(prng)], middle.as_slice(), &tail, &[prng.below(30) as u8]].concat()
@@ -165,7 +166,7 @@ impl World {
 
     pub fn supply(&mut self, reads: &[PageRead]) {
         for read in reads {
-            assert!(!read.asked, "all that was asked for was supplied");
+            assert!(!read.is_in_flight, "every wanted page was supplied");
             // Damage is reported to the operation that needs the page.
             self.tree.settle_read(read.page, self.read_device(read.page, read.pages));
         }

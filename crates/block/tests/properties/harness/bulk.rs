@@ -70,7 +70,9 @@ pub fn bulk_run(seed: u64, objects_max: u64) -> Report {
     }
     life.verify();
     life.checkpoint();
-    let Ok(Outcome::Usage(usage)) = life.ask(RequestKind::Usage) else { panic!("it is told") };
+    let Ok(Outcome::Usage(usage)) = life.execute(RequestKind::Usage) else {
+        panic!("usage returns usage")
+    };
     assert_eq!(usage.objects, 2, "one in each collection");
     check_work(&life);
     life.report.steps += life.driver.steps();
@@ -111,7 +113,7 @@ fn take_from_queue(life: &mut Life, taken: u64, count: u64, some: u64) -> u64 {
         entries_max: 3,
         bytes_max: 1 << 10,
     };
-    let Ok(Outcome::OmapPage(page)) = life.ask(list) else { panic!("the object is there") };
+    let Ok(Outcome::OmapPage(page)) = life.execute(list) else { panic!("the object is there") };
     assert!(page.pairs.into_keys().eq((end..count.min(end + 3)).map(key)));
     end
 }

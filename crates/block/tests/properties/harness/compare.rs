@@ -75,7 +75,7 @@ pub fn brief(what: &impl std::fmt::Debug) -> String {
 /// Reads everything, in pages of random size, with nothing else in flight.
 pub fn observe(driver: &mut Driver<BlockStore>, prng: &mut Prng) -> Observed {
     let mut observer = Observer { driver, prng };
-    let Outcome::Collections(collections) = observer.ask(RequestKind::Collections) else {
+    let Outcome::Collections(collections) = observer.execute(RequestKind::Collections) else {
         panic!("not collections")
     };
     let all = collections.into_iter().map(|collection| (collection, observer.objects(collection)));
@@ -88,7 +88,7 @@ struct Observer<'a> {
 }
 
 impl Observer<'_> {
-    fn ask(&mut self, kind: RequestKind) -> Outcome {
+    fn execute(&mut self, kind: RequestKind) -> Outcome {
         let answer = self.driver.execute(kind.clone());
         answer.unwrap_or_else(|error| panic!("{}: {error}", brief(&kind)))
     }
@@ -98,7 +98,7 @@ impl Observer<'_> {
         while let Some(start) = from {
             let entries_max = self.prng.range(1..9) as usize;
             let list = RequestKind::List { collection, from: start.clone(), entries_max };
-            let Outcome::List(page, next) = self.ask(list) else { panic!("not a list") };
+            let Outcome::List(page, next) = self.execute(list) else { panic!("not a list") };
             assert!(page.len() <= entries_max && page.iter().all(|object| *object >= start));
             assert!(page.is_sorted(), "{}", brief(&page));
             for object in page {
@@ -113,9 +113,9 @@ impl Observer<'_> {
 
     fn object(&mut self, collection: Collection, name: &HObject) -> Object {
         let object = || name.clone();
-        let meta = self.ask(RequestKind::Meta { collection, object: object() });
+        let meta = self.execute(RequestKind::Meta { collection, object: object() });
         let Outcome::Meta(Some(meta)) = meta else { panic!("{name} is listed but has no meta") };
-        let header = self.ask(RequestKind::OmapHeader { collection, object: object() });
+        let header = self.execute(RequestKind::OmapHeader { collection, object: object() });
         let Outcome::OmapHeader(header) = header else { panic!("not a header") };
         let omap = self.omap(collection, name);
         let data = self.data(collection, name);
@@ -133,7 +133,7 @@ impl Observer<'_> {
                 entries_max: self.prng.range(1..200) as usize,
                 bytes_max: self.prng.range(1..20_000) as usize,
             };
-            let Outcome::OmapPage(OmapPage { pairs, more }) = self.ask(list) else {
+            let Outcome::OmapPage(OmapPage { pairs, more }) = self.execute(list) else {
                 panic!("not a page")
             };
             after = pairs.keys().next_back().cloned();
@@ -155,7 +155,7 @@ impl Observer<'_> {
         let mut keys: Vec<Bytes> = pairs.keys().cloned().collect();
         keys.push(Bytes::from_static(b"a key that no object has"));
         let get = RequestKind::OmapGet { collection: at, object: name.clone(), keys };
-        let found = self.ask(get);
+        let found = self.execute(get);
         assert!(found == Outcome::OmapPairs(pairs), "values of {name} differ from the list");
     }
 
@@ -172,7 +172,7 @@ impl Observer<'_> {
 
     fn read(&mut self, collection: Collection, name: &HObject, offset: u64, length: u64) -> Bytes {
         let object = name.clone();
-        let read = self.ask(RequestKind::Read { collection, object, offset, length });
+        let read = self.execute(RequestKind::Read { collection, object, offset, length });
         let Outcome::Read(read) = read else { panic!("not data") };
         read.data
     }

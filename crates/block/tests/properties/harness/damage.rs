@@ -21,7 +21,7 @@ pub fn damaged_blocks(seed: u64) -> Report {
 }
 
 /// Loads a store, then damages one block after the other, each on a copy of its own.
-pub fn damage_run(seed: u64, transactions: u64, trials: u64) -> Report {
+pub fn damage_run(seed: u64, transactions: u64, rounds: u64) -> Report {
     let mut prng = Prng::new(seed);
     let shape = Shape::draw(&mut prng);
     let mut life = Life::begin(&shape, seed);
@@ -35,7 +35,7 @@ pub fn damage_run(seed: u64, transactions: u64, trials: u64) -> Report {
     let state = life.history.state().clone();
     let mut report = life.report;
     let disk = life.driver.disk().clone();
-    for _ in 0..trials {
+    for _ in 0..rounds {
         let mut damaged = disk.clone();
         damaged.reseed(prng.next_u64());
         damaged.restart();
@@ -43,7 +43,8 @@ pub fn damage_run(seed: u64, transactions: u64, trials: u64) -> Report {
         harm.apply(&mut damaged);
         let shown = format!("{:?} of {:?} {}", harm.kind, harm.device, harm.block);
         let started = shape.start(damaged, Time::ZERO);
-        Trial { driver: started, shown, report: &mut report }.run(&state, &mut generator.clone());
+        DamagedCopy { driver: started, shown, report: &mut report }
+            .run(&state, &mut generator.clone());
         report.faults += 1;
     }
     report
@@ -108,12 +109,12 @@ pub fn data_damage(seed: u64) -> Report {
         |offset, length| RequestKind::Read { collection: pg, object: object(1), offset, length };
     let corrupt =
         || Err(StoreError::Corrupt { object: name.clone(), offset: PART * length, length });
-    assert_eq!(life.ask(read(0, u64::MAX)), corrupt());
-    assert_eq!(life.ask(read(PART * length + 9, 1)), corrupt());
-    assert!(life.ask(read(0, PART * length)).is_ok());
+    assert_eq!(life.execute(read(0, u64::MAX)), corrupt());
+    assert_eq!(life.execute(read(PART * length + 9, 1)), corrupt());
+    assert!(life.execute(read(0, PART * length)).is_ok());
     // A write of a part of the block must not make the damage look valid.
-    let _ = life.ask(RequestKind::Commit(one(pg, write(PART * length + 1, data.slice(..7)))));
-    assert!(life.ask(read(PART * length + 2000, 1)).is_err());
+    let _ = life.execute(RequestKind::Commit(one(pg, write(PART * length + 1, data.slice(..7)))));
+    assert!(life.execute(read(PART * length + 2000, 1)).is_err());
     assert!(life.commit(one(pg, write(PART * length, wanted.clone()))));
     life.verify();
     life = life.crash().recover();
@@ -166,13 +167,13 @@ impl Harm {
 }
 
 /// One damaged copy of the devices.
-struct Trial<'a> {
+struct DamagedCopy<'a> {
     driver: Driver<BlockStore>,
     shown: String,
     report: &'a mut Report,
 }
 
-impl Trial<'_> {
+impl DamagedCopy<'_> {
     fn run(mut self, state: &MemStore, generator: &mut Generator) {
         self.driver.run_until_ready();
         if self.has_failed() {
@@ -197,7 +198,7 @@ impl Trial<'_> {
         true
     }
 
-    fn ask(&mut self, kind: &RequestKind) -> Result<Outcome, StoreError> {
+    fn execute(&mut self, kind: &RequestKind) -> Result<Outcome, StoreError> {
         self.report.reads += 1;
         self.driver.execute(kind.clone())
     }
@@ -207,7 +208,7 @@ impl Trial<'_> {
     fn shows(&mut self, state: &MemStore) -> bool {
         let mut state = state.clone();
         for request in all_requests(&state) {
-            let answer = self.ask(&request);
+            let answer = self.execute(&request);
             let expected = state.execute(request.clone());
             let is_right = is_fault(&answer) || is_same(&answer, &expected, &request);
             assert!(is_right, "{}: {}: {}", self.shown, brief(&request), brief(&answer));
@@ -219,7 +220,7 @@ impl Trial<'_> {
     fn commit(&mut self, state: &mut MemStore, transaction: Transaction) -> bool {
         self.report.transactions += 1;
         let expected = state.clone().apply(&transaction).map(|()| Outcome::Committed);
-        let answer = self.ask(&RequestKind::Commit(transaction.clone()));
+        let answer = self.execute(&RequestKind::Commit(transaction.clone()));
         if self.has_failed() {
             return false;
         }
@@ -235,7 +236,7 @@ impl Trial<'_> {
     fn repair_data(&mut self, state: &mut MemStore) {
         for request in all_requests(state) {
             let RequestKind::Read { collection, object, .. } = &request else { continue };
-            let Err(StoreError::Corrupt { .. }) = self.ask(&request) else { continue };
+            let Err(StoreError::Corrupt { .. }) = self.execute(&request) else { continue };
             let size = state.object(*collection, object).expect("it is listed").data.size();
             for (offset, length) in self.damaged_ranges(&request, size, state) {
                 let found = state.object(*collection, object).expect("it is listed");
@@ -246,7 +247,7 @@ impl Trial<'_> {
                 }
             }
             let expected = state.execute(request.clone());
-            let repaired = self.ask(&request);
+            let repaired = self.execute(&request);
             assert!(is_same(&repaired, &expected, &request), "{}: {repaired:?}", self.shown);
         }
     }
@@ -265,7 +266,7 @@ impl Trial<'_> {
             let (collection, object) = (*collection, name.clone());
             let read = RequestKind::Read { collection, object, offset, length };
             let expected = state.execute(read.clone());
-            match self.ask(&read) {
+            match self.execute(&read) {
                 Err(StoreError::Corrupt { object, offset: from, length: count }) => {
                     self.check_range(name, &object, (from, count), offset);
                     damaged.push((offset, length.min(size - offset)));
@@ -279,9 +280,9 @@ impl Trial<'_> {
         damaged
     }
 
-    fn check_range(&self, asked: &HObject, told: &HObject, range: (u64, u64), offset: u64) {
+    fn check_range(&self, asked: &HObject, reported: &HObject, range: (u64, u64), offset: u64) {
         let (from, count) = range;
-        assert_eq!(asked, told, "{}: damage of another object", self.shown);
+        assert_eq!(asked, reported, "{}: damage of another object", self.shown);
         let meets = from < offset + BLOCK as u64 && offset < from + count;
         assert!(meets, "{}: damage at {from}+{count}, asked at {offset}", self.shown);
     }

@@ -94,7 +94,7 @@ pub fn fullness_run(seed: u64, rounds: u64) -> Report {
 }
 
 fn usage(life: &mut Life) -> Usage {
-    match life.ask(RequestKind::Usage) {
+    match life.execute(RequestKind::Usage) {
         Ok(Outcome::Usage(usage)) => usage,
         other => panic!("{other:?}"),
     }

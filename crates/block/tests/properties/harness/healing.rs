@@ -21,7 +21,7 @@ pub fn failed_reads(seed: u64) -> Report {
 }
 
 /// Fails reads of a store at work, then reads of one that opens and shows all contents.
-pub fn healing_run(seed: u64, transactions: u64, trials: u64) -> Report {
+pub fn healing_run(seed: u64, transactions: u64, rounds: u64) -> Report {
     let mut prng = Prng::new(seed);
     let shape = Shape::draw(&mut prng);
     let mut life = Life::begin(&shape, seed);
@@ -43,7 +43,7 @@ pub fn healing_run(seed: u64, transactions: u64, trials: u64) -> Report {
     let mut opening = Opening { shape: &shape, state, prng, fault: None };
     let disk = life.driver.disk().clone();
     let reads = opening.run(disk.clone());
-    for _ in 0..trials {
+    for _ in 0..rounds {
         let mut disk = disk.clone();
         let number = opening.prng.range(1..reads + 1);
         let fault = *opening.prng.choose(&[ReadFault::Error, ReadFault::Flip]);

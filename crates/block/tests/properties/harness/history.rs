@@ -197,7 +197,7 @@ impl History {
 
     /// Contents of the store, with nothing in flight.
     pub fn state(&self) -> &MemStore {
-        assert_eq!(self.commits.len(), 0, "nobody knows, with commits in flight");
+        assert_eq!(self.commits.len(), 0, "unknown with commits in flight");
         self.last()
     }
 

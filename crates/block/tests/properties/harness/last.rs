@@ -70,13 +70,13 @@ pub fn last_run(seed: u64, harm: Harm, is_marked: bool) -> Report {
     let mut disk = life.driver.into_disk();
     disk.restart();
     damage(&mut disk, &blocks, harm, &mut prng);
-    let mut trial = Trial { shape, victim: object(BESIDE), prng };
+    let mut copy = DamagedCopy { shape, victim: object(BESIDE), prng };
     match (is_marked, harm) {
-        (true, _) => trial.expect_all_but_one(disk, &after),
-        (false, Harm::Flip) => trial.expect(disk, &before),
+        (true, _) => copy.expect_all_but_one(disk, &after),
+        (false, Harm::Flip) => copy.expect(disk, &before),
         (false, Harm::Unreadable) => {
-            let disk = trial.expect_refusal(disk);
-            trial.expect_all_but_one(disk, &after);
+            let disk = copy.expect_refusal(disk);
+            copy.expect_all_but_one(disk, &after);
         }
     }
     report
@@ -93,13 +93,13 @@ fn damage(disk: &mut FaultyDisk, blocks: &[Bytes], harm: Harm, prng: &mut Prng) 
     }
 }
 
-struct Trial {
+struct DamagedCopy {
     shape: Shape,
     victim: HObject,
     prng: Prng,
 }
 
-impl Trial {
+impl DamagedCopy {
     fn open(&self, disk: FaultyDisk) -> Driver<BlockStore> {
         let mut driver = self.shape.start(disk, Time::ZERO);
         driver.run_until_ready();
@@ -115,7 +115,7 @@ impl Trial {
     /// Asserts that the error names the next step, and that a repair keeps the batch.
     fn expect_refusal(&self, disk: FaultyDisk) -> FaultyDisk {
         let driver = self.open(disk);
-        let failure = driver.store().failure().expect("nobody knows what was acknowledged");
+        let failure = driver.store().failure().expect("the last batch is in doubt");
         assert!(failure.to_string().contains("sepiola store fsck"), "{failure}");
         let mut disk = driver.into_disk();
         disk.restart();

@@ -201,13 +201,13 @@ impl Life {
     }
 
     /// Performs one request that is not compared with the reference, with nothing else in flight.
-    pub fn ask(&mut self, kind: RequestKind) -> Result<Outcome, StoreError> {
+    pub fn execute(&mut self, kind: RequestKind) -> Result<Outcome, StoreError> {
         self.report.reads += 1;
         self.driver.execute(kind)
     }
 
     /// The same for several commits at once.
-    pub fn ask_all(&mut self, kinds: Vec<RequestKind>) -> Vec<Result<Outcome, StoreError>> {
+    pub fn execute_all(&mut self, kinds: Vec<RequestKind>) -> Vec<Result<Outcome, StoreError>> {
         let tokens: Vec<_> = kinds.into_iter().map(|kind| self.driver.submit(kind)).collect();
         let answers = tokens.into_iter().map(|token| {
             let Completion { token: of, outcome } = self.driver.next_completion();

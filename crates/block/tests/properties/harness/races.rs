@@ -43,8 +43,8 @@ pub fn race_run(seed: u64, reads: u64) -> Report {
         length: length as u64,
     };
     let create = RequestKind::Commit(one(at, Change::CreateCollection));
-    driver.execute(create).expect("there is room");
-    driver.execute(write(0)).expect("there is room");
+    driver.execute(create).expect("the device has space");
+    driver.execute(write(0)).expect("the device has space");
     let mut report = Report { reads, ..Report::default() };
     let mut next = 1;
     for _ in 0..reads {

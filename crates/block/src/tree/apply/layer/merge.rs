@@ -6,8 +6,8 @@ use crate::tree::apply::changes::{Changes, Points, Ranges, successor};
 use crate::tree::apply::output::{is_inline, write_overflow};
 use crate::tree::apply::release::release_entry;
 use crate::tree::apply::{Context, Stop};
-use crate::tree::page::{CellKind, Page, SEGMENT};
-use crate::tree::read::segment;
+use crate::tree::page::{CellKind, KEY_LEN_MAX, Page};
+use crate::tree::read::page_key;
 use crate::tree::reference::Top;
 use bytes::Bytes;
 use std::cmp::Ordering;
@@ -97,16 +97,16 @@ impl Layer {
         old: &[u8],
     ) -> Option<(Entered, Option<Top>)> {
         match next {
-            Next::Point { key, is_old, .. } if key.len() >= SEGMENT => {
-                let entered = Entered { segment: segment(key).to_vec(), inserted: !is_old };
+            Next::Point { key, is_old, .. } if key.len() >= KEY_LEN_MAX => {
+                let entered = Entered { page_key: page_key(key).to_vec(), inserted: !is_old };
                 Some((entered, is_old.then(|| cursor.layer())))
             }
-            Next::Old if old.len() == SEGMENT => {
+            Next::Old if old.len() == KEY_LEN_MAX => {
                 let behind = successor(old);
                 let changes = sources.changes;
                 let changed = changes.removes_some(old, behind.as_deref())
                     && !changes.removes_all(old, behind.as_deref());
-                let entered = Entered { segment: old.to_vec(), inserted: false };
+                let entered = Entered { page_key: old.to_vec(), inserted: false };
                 changed.then(|| (entered, Some(cursor.layer())))
             }
             _ => None,
@@ -114,8 +114,8 @@ impl Layer {
     }
 
     fn enter(&mut self, (entered, top): (Entered, Option<Top>), mut cursor: LeafCursor) -> Outcome {
-        let prefix = [&self.prefix, entered.segment.as_slice()].concat();
-        self.position = successor(&entered.segment);
+        let prefix = [&self.prefix, entered.page_key.as_slice()].concat();
+        self.position = successor(&entered.page_key);
         cursor.index += usize::from(top.is_some());
         self.leaf = Some(cursor);
         self.entered = Some(entered);
@@ -198,7 +198,7 @@ fn next<'a>(sources: &mut Sources<'a>, cursor: &LeafCursor, old: &[u8]) -> Optio
         (false, None) => return None,
         (true, None) => Ordering::Less,
         (false, Some(_)) => Ordering::Greater,
-        (true, Some((key, _))) => old.cmp(segment(key)),
+        (true, Some((key, _))) => old.cmp(page_key(key)),
     };
     match point {
         Some((key, value)) if order != Ordering::Less => {

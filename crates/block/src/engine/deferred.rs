@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 const WRITE_BLOCKS_MAX: usize = 256;
 
 #[derive(Debug)]
-struct Home {
+struct Deferred {
     data: Bytes,
     crc: u32,
     /// Number of the batch that holds the data.
@@ -25,32 +25,32 @@ struct Home {
 
 /// Blocks whose newest content is not at their place yet, by place.
 #[derive(Debug, Default)]
-pub(crate) struct Homes {
-    waiting: BTreeMap<u64, Home>,
-    leaving: BTreeMap<u64, Home>,
+pub(crate) struct DeferredWrites {
+    waiting: BTreeMap<u64, Deferred>,
+    leaving: BTreeMap<u64, Deferred>,
 }
 
 /// A run of adjacent blocks to be written.
 #[derive(Debug)]
-pub(crate) struct HomeWrite {
+pub(crate) struct DeferredRun {
     pub extent: Extent,
     pub data: Vec<Bytes>,
 }
 
-impl Homes {
+impl DeferredWrites {
     pub fn get(&self, block: u64) -> Option<&Bytes> {
-        let leaving = || self.leaving.get(&block).map(|home| &home.data);
-        self.waiting.get(&block).map(|home| &home.data).or_else(leaving)
+        let leaving = || self.leaving.get(&block).map(|write| &write.data);
+        self.waiting.get(&block).map(|write| &write.data).or_else(leaving)
     }
 
     pub fn insert(&mut self, block: u64, seq: u64, crc: u32, data: Bytes) {
-        self.waiting.insert(block, Home { data, crc, seq, is_unwanted: false });
+        self.waiting.insert(block, Deferred { data, crc, seq, is_unwanted: false });
     }
 
     /// Replaces the content by an equal copy with memory of its own, from which the log is written.
     pub fn settle(&mut self, block: u64, seq: u64, data: Bytes) {
-        if let Some(home) = self.waiting.get_mut(&block).filter(|home| home.seq == seq) {
-            home.data = data;
+        if let Some(write) = self.waiting.get_mut(&block).filter(|write| write.seq == seq) {
+            write.data = data;
         }
     }
 
@@ -63,8 +63,8 @@ impl Homes {
             remove_range(&mut self.waiting, extent);
         }
         let range = self.leaving.range_mut(extent.start..extent.end());
-        let unwanted = range.filter(|(_, home)| !home.is_unwanted).map(|(block, home)| {
-            home.is_unwanted = true;
+        let unwanted = range.filter(|(_, write)| !write.is_unwanted).map(|(block, write)| {
+            write.is_unwanted = true;
             *block
         });
         unwanted.collect()
@@ -78,16 +78,17 @@ impl Homes {
     }
 
     /// First frozen run at or after block `from`.
-    pub fn next_write(&self, from: u64) -> Option<HomeWrite> {
+    pub fn next_write(&self, from: u64) -> Option<DeferredRun> {
         let mut leaving = self.leaving.range(from..);
         let (&start, first) = leaving.next()?;
-        let mut write = HomeWrite { extent: Extent::new(start, 1), data: vec![first.data.clone()] };
-        for (&block, home) in leaving {
+        let mut write =
+            DeferredRun { extent: Extent::new(start, 1), data: vec![first.data.clone()] };
+        for (&block, deferred) in leaving {
             if block != write.extent.end() || write.data.len() == WRITE_BLOCKS_MAX {
                 break;
             }
             write.extent.count += 1;
-            write.data.push(home.data.clone());
+            write.data.push(deferred.data.clone());
         }
         Some(write)
     }
@@ -98,9 +99,9 @@ impl Homes {
         let mut unwanted = Vec::new();
         for block in extent.start..extent.end() {
             match self.leaving.remove(&block) {
-                Some(home) if home.is_unwanted => unwanted.push(block),
-                Some(home) if !self.waiting.contains_key(&block) => {
-                    keep(block, home.crc, home.data);
+                Some(write) if write.is_unwanted => unwanted.push(block),
+                Some(write) if !self.waiting.contains_key(&block) => {
+                    keep(block, write.crc, write.data);
                 }
                 _ => {}
             }
@@ -124,14 +125,14 @@ impl Homes {
     }
 }
 
-fn remove_range<T>(homes: &mut BTreeMap<u64, T>, extent: Extent) {
-    if homes.is_empty() {
+fn remove_range<T>(deferred: &mut BTreeMap<u64, T>, extent: Extent) {
+    if deferred.is_empty() {
         return;
     }
     let known: Vec<u64> =
-        homes.range(extent.start..extent.end()).map(|(block, _)| *block).collect();
+        deferred.range(extent.start..extent.end()).map(|(block, _)| *block).collect();
     for block in known {
-        homes.remove(&block);
+        deferred.remove(&block);
     }
 }
 
@@ -139,21 +140,21 @@ fn remove_range<T>(homes: &mut BTreeMap<u64, T>, extent: Extent) {
 mod tests {
     use super::*;
 
-    fn homes(blocks: &[u64]) -> Homes {
-        let mut homes = Homes::default();
+    fn deferred(blocks: &[u64]) -> DeferredWrites {
+        let mut deferred = DeferredWrites::default();
         for block in blocks {
-            homes.insert(*block, 1, 0, Bytes::from(vec![*block as u8; 1]));
+            deferred.insert(*block, 1, 0, Bytes::from(vec![*block as u8; 1]));
         }
-        homes.freeze();
-        homes
+        deferred.freeze();
+        deferred
     }
 
     #[test]
-    fn neighbours_go_home_together() {
-        let homes = homes(&[1, 2, 4, 7]);
+    fn adjacent_blocks_are_written_together() {
+        let deferred = deferred(&[1, 2, 4, 7]);
         let mut found = Vec::new();
         let mut from = 0;
-        while let Some(write) = homes.next_write(from) {
+        while let Some(write) = deferred.next_write(from) {
             from = write.extent.end();
             found.push((write.extent.start, write.extent.count));
         }
@@ -161,30 +162,30 @@ mod tests {
     }
 
     #[test]
-    fn what_changed_on_its_way_home_is_kept() {
-        let mut homes = homes(&[1, 2]);
-        homes.insert(2, 5, 0, Bytes::from_static(b"new"));
+    fn newer_content_is_kept_when_the_older_was_written() {
+        let mut deferred = deferred(&[1, 2]);
+        deferred.insert(2, 5, 0, Bytes::from_static(b"new"));
         assert_eq!(
-            homes.next_write(0).unwrap().data[1],
+            deferred.next_write(0).unwrap().data[1],
             [2][..],
-            "the checkpoint's state goes home"
+            "the checkpoint writes its own state"
         );
         let mut kept = Vec::new();
-        homes.written(Extent::new(1, 2), |block, _, _| kept.push(block));
+        deferred.written(Extent::new(1, 2), |block, _, _| kept.push(block));
         assert_eq!(kept, [1]);
-        assert!(homes.get(1).is_none());
-        assert_eq!(homes.get(2).unwrap(), &b"new"[..]);
+        assert!(deferred.get(1).is_none());
+        assert_eq!(deferred.get(2).unwrap(), &b"new"[..]);
     }
 
     #[test]
-    fn blocks_that_are_given_back_still_go_home_and_are_named_then() {
-        let mut homes = homes(&[1, 2, 3]);
-        homes.insert(4, 5, 0, Bytes::new());
-        assert_eq!(homes.forget(Extent::new(2, 5)), [2, 3]);
-        assert!(homes.get(4).is_none());
-        assert_eq!(homes.forget(Extent::new(3, 1)), [0; 0], "once is enough");
-        assert_eq!(homes.next_write(0).unwrap().extent, Extent::new(1, 3));
-        assert_eq!(homes.written(Extent::new(1, 3), |_, _, _| {}), [2, 3]);
-        assert_eq!(homes.len(), 0);
+    fn frozen_blocks_that_were_freed_are_written_and_returned() {
+        let mut deferred = deferred(&[1, 2, 3]);
+        deferred.insert(4, 5, 0, Bytes::new());
+        assert_eq!(deferred.forget(Extent::new(2, 5)), [2, 3]);
+        assert!(deferred.get(4).is_none());
+        assert_eq!(deferred.forget(Extent::new(3, 1)), [0; 0], "once is enough");
+        assert_eq!(deferred.next_write(0).unwrap().extent, Extent::new(1, 3));
+        assert_eq!(deferred.written(Extent::new(1, 3), |_, _, _| {}), [2, 3]);
+        assert_eq!(deferred.len(), 0);
     }
 }

@@ -13,26 +13,26 @@ use crate::table::Table;
 use std::ops::Bound;
 
 /// Number of ranges that are remembered.
-const VOIDS_MAX: usize = 4096;
+const EMPTY_RANGES_MAX: usize = 4096;
 
 #[derive(Debug, Default)]
-pub(crate) struct Voids {
+pub(crate) struct EmptyRanges {
     /// Contains removed ranges only.
     table: Table,
     /// The range after this key is the next to be forgotten for a new one.
     hand: Vec<u8>,
 }
 
-impl Voids {
+impl EmptyRanges {
     /// The ranges as the topmost layer over all tables.
     pub fn table(&self) -> &Table {
         &self.table
     }
 
     pub fn learn(&mut self, walk: &mut Walk) {
-        for (first, last) in walk.voids.drain(..) {
+        for (first, last) in walk.empty_ranges.drain(..) {
             self.table.delete_range(&first, &last);
-            while self.table.ranges.len() > VOIDS_MAX {
+            while self.table.ranges.len() > EMPTY_RANGES_MAX {
                 self.forget_one();
             }
         }
@@ -63,37 +63,37 @@ impl Voids {
 mod tests {
     use super::*;
 
-    fn learn(voids: &mut Voids, first: &[u8], last: &[u8]) {
+    fn learn(empty_ranges: &mut EmptyRanges, first: &[u8], last: &[u8]) {
         let stretch = (first.to_vec(), last.to_vec());
-        voids.learn(&mut Walk { voids: vec![stretch], ..Walk::default() });
+        empty_ranges.learn(&mut Walk { empty_ranges: vec![stretch], ..Walk::default() });
     }
 
     #[test]
     fn a_pair_that_is_put_is_in_no_stretch() {
-        let mut voids = Voids::default();
-        learn(&mut voids, b"b", b"f");
-        voids.put(b"a");
-        voids.put(b"d");
-        voids.put(b"f");
-        let holds = |key: &[u8]| voids.table().range_end(key).is_some();
+        let mut empty_ranges = EmptyRanges::default();
+        learn(&mut empty_ranges, b"b", b"f");
+        empty_ranges.put(b"a");
+        empty_ranges.put(b"d");
+        empty_ranges.put(b"f");
+        let holds = |key: &[u8]| empty_ranges.table().range_end(key).is_some();
         assert_eq!(
             [b"a", b"b", b"c", b"d", b"e", b"f"].map(|key| holds(key)),
             [false, true, true, false, true, false]
         );
         assert!(holds(b"d\0"));
-        voids.table().check_invariants();
+        empty_ranges.table().check_invariants();
     }
 
     #[test]
     fn stretches_are_bounded_and_all_are_forgotten_in_turn() {
-        let mut voids = Voids::default();
+        let mut empty_ranges = EmptyRanges::default();
         let key = |number: usize| format!("{number:06}").into_bytes();
-        for number in 0..3 * VOIDS_MAX {
-            learn(&mut voids, &key(2 * number), &key(2 * number + 1));
+        for number in 0..3 * EMPTY_RANGES_MAX {
+            learn(&mut empty_ranges, &key(2 * number), &key(2 * number + 1));
         }
-        assert_eq!(voids.table().ranges.len(), VOIDS_MAX);
-        let last = key(2 * (3 * VOIDS_MAX - 1));
-        assert!(voids.table().range_end(&last).is_some(), "the newest stays");
-        voids.table().check_invariants();
+        assert_eq!(empty_ranges.table().ranges.len(), EMPTY_RANGES_MAX);
+        let last = key(2 * (3 * EMPTY_RANGES_MAX - 1));
+        assert!(empty_ranges.table().range_end(&last).is_some(), "the newest stays");
+        empty_ranges.table().check_invariants();
     }
 }

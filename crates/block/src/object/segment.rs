@@ -5,16 +5,16 @@
 //! a defect of the caller and panics.
 
 use super::run::{self, Run, Runs, first_behind, push_merged};
-use super::{PHYSICAL_END, SHARD_BLOCKS};
+use super::{PHYSICAL_END, SEGMENT_BLOCKS};
 use crate::device::Extent;
 use smallvec::SmallVec;
 use std::ops::Range;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shard {
+pub struct ExtentSegment {
     pub(super) runs: Runs,
     /// Checksum of each block, 0 where none is mapped.
-    pub(super) crcs: [u32; SHARD_BLOCKS as usize],
+    pub(super) crcs: [u32; SEGMENT_BLOCKS as usize],
 }
 
 /// Place of a mapped block.
@@ -50,13 +50,13 @@ pub enum Piece<'a> {
     },
 }
 
-impl Default for Shard {
+impl Default for ExtentSegment {
     fn default() -> Self {
-        Shard { runs: Runs::new(), crcs: [0; SHARD_BLOCKS as usize] }
+        ExtentSegment { runs: Runs::new(), crcs: [0; SEGMENT_BLOCKS as usize] }
     }
 }
 
-impl Shard {
+impl ExtentSegment {
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
@@ -149,7 +149,7 @@ impl Shard {
         for run in &self.runs {
             assert!(run.physical <= PHYSICAL_END - run.count, "{run:?}");
         }
-        for block in 0..SHARD_BLOCKS {
+        for block in 0..SEGMENT_BLOCKS {
             assert!(self.get(block).is_some() || self.crcs[block as usize] == 0, "block {block}");
         }
     }
@@ -157,7 +157,7 @@ impl Shard {
     fn replace(&mut self, start: u64, end: u64, new: Option<Run>) -> SmallVec<[Replaced; 4]> {
         let old = std::mem::take(&mut self.runs);
         let parts = |from, to| old.iter().filter_map(move |run| run.clip(from, to));
-        for run in parts(0, start).chain(new).chain(parts(end, SHARD_BLOCKS)) {
+        for run in parts(0, start).chain(new).chain(parts(end, SEGMENT_BLOCKS)) {
             push_merged(&mut self.runs, run);
         }
         parts(start, end).map(Replaced::from).collect()
@@ -175,7 +175,7 @@ impl From<Run> for Replaced {
 pub struct Pieces<'a> {
     /// Runs that end after the start of the range.
     runs: &'a [Run],
-    crcs: &'a [u32; SHARD_BLOCKS as usize],
+    crcs: &'a [u32; SEGMENT_BLOCKS as usize],
     /// Rest of the range.
     range: Range<u64>,
 }
@@ -208,7 +208,7 @@ impl<'a> Iterator for Pieces<'a> {
 }
 
 fn check_range(start: u64, end: u64) {
-    assert!(start <= end && end <= SHARD_BLOCKS, "blocks {start}..{end} of a shard");
+    assert!(start <= end && end <= SEGMENT_BLOCKS, "blocks {start}..{end} of an extent segment");
 }
 
 #[cfg(test)]
@@ -225,7 +225,7 @@ pub(super) mod tests {
     }
 
     pub fn any_range() -> impl Strategy<Value = Range<u64>> {
-        (0..SHARD_BLOCKS + 1, 0..SHARD_BLOCKS + 1).prop_map(|(a, b)| a.min(b)..a.max(b))
+        (0..SEGMENT_BLOCKS + 1, 0..SEGMENT_BLOCKS + 1).prop_map(|(a, b)| a.min(b)..a.max(b))
     }
 
     pub fn any_steps() -> impl Strategy<Value = Vec<Step>> {
@@ -236,14 +236,14 @@ pub(super) mod tests {
         let step = prop_oneof![
             6 => map,
             2 => any_range().prop_map(Step::Clear),
-            1 => (0..SHARD_BLOCKS, 1u32..).prop_map(|(block, crc)| Step::SetCrc(block, crc)),
+            1 => (0..SEGMENT_BLOCKS, 1u32..).prop_map(|(block, crc)| Step::SetCrc(block, crc)),
             1 => (1u64..1 << 40).prop_map(Step::Share),
         ];
         prop::collection::vec(step, 0..16)
     }
 
     /// An extent segment block by block.
-    type Model = [Option<Mapped>; SHARD_BLOCKS as usize];
+    type Model = [Option<Mapped>; SEGMENT_BLOCKS as usize];
 
     fn parts(replaced: &[Replaced]) -> Vec<(u64, u64)> {
         let blocks = |part: &Replaced| {
@@ -258,14 +258,14 @@ pub(super) mod tests {
         old.map(|mapped| (mapped.physical, mapped.shared)).collect()
     }
 
-    pub fn apply(shard: &mut Shard, step: &Step) {
-        let mut model = [None; SHARD_BLOCKS as usize];
-        for block in 0..SHARD_BLOCKS {
-            model[block as usize] = shard.get(block);
+    pub fn apply(segment: &mut ExtentSegment, step: &Step) {
+        let mut model = [None; SEGMENT_BLOCKS as usize];
+        for block in 0..SEGMENT_BLOCKS {
+            model[block as usize] = segment.get(block);
         }
         match step {
             Step::Map { start, physical, crcs } => {
-                let replaced = shard.map(*start, *physical, crcs);
+                let replaced = segment.map(*start, *physical, crcs);
                 let range = *start..*start + crcs.len() as u64;
                 assert_eq!(parts(&replaced), taken(&mut model, range));
                 for (i, &crc) in crcs.iter().enumerate() {
@@ -274,56 +274,56 @@ pub(super) mod tests {
                 }
             }
             Step::Clear(range) => {
-                let replaced = shard.clear(range.clone());
+                let replaced = segment.clear(range.clone());
                 assert_eq!(parts(&replaced), taken(&mut model, range.clone()));
             }
             Step::SetCrc(block, crc) => {
                 if let Some(mapped) = &mut model[*block as usize] {
                     mapped.crc = *crc;
-                    shard.set_crc(*block, *crc);
+                    segment.set_crc(*block, *crc);
                 }
             }
             Step::Share(id) => {
-                let told: u64 = shard.share(*id).iter().map(|extent| extent.count).sum();
+                let shared: u64 = segment.share(*id).iter().map(|extent| extent.count).sum();
                 let own = model.iter_mut().flatten().filter(|mapped| mapped.shared == 0);
-                assert_eq!(told, own.map(|mapped| mapped.shared = *id).count() as u64);
+                assert_eq!(shared, own.map(|mapped| mapped.shared = *id).count() as u64);
             }
         }
-        shard.check_invariants();
-        for block in 0..SHARD_BLOCKS {
-            assert_eq!(shard.get(block), model[block as usize], "block {block}");
+        segment.check_invariants();
+        for block in 0..SEGMENT_BLOCKS {
+            assert_eq!(segment.get(block), model[block as usize], "block {block}");
         }
     }
 
-    pub fn shard_of(steps: &[Step]) -> Shard {
-        let mut shard = Shard::default();
-        steps.iter().for_each(|step| apply(&mut shard, step));
-        shard
+    pub fn segment_of(steps: &[Step]) -> ExtentSegment {
+        let mut segment = ExtentSegment::default();
+        steps.iter().for_each(|step| apply(&mut segment, step));
+        segment
     }
 
     proptest! {
         #[test]
-        fn a_shard_behaves_as_one_entry_per_block(steps in any_steps()) {
-            shard_of(&steps);
+        fn a_segment_behaves_as_one_entry_per_block(steps in any_steps()) {
+            segment_of(&steps);
         }
 
         #[test]
-        fn pieces_tell_every_block_of_a_range_once(steps in any_steps(), range in any_range()) {
-            let shard = shard_of(&steps);
+        fn pieces_cover_every_block_of_a_range_once(steps in any_steps(), range in any_range()) {
+            let segment = segment_of(&steps);
             let mut next = range.start;
             let mut was_hole = false;
-            for piece in shard.pieces(range.clone()) {
+            for piece in segment.pieces(range.clone()) {
                 match piece {
                     Piece::Hole { start, count } => {
                         prop_assert!(start == next && count > 0 && !was_hole);
-                        prop_assert!((start..start + count).all(|block| shard.get(block).is_none()));
+                        prop_assert!((start..start + count).all(|block| segment.get(block).is_none()));
                         (next, was_hole) = (start + count, true);
                     }
                     Piece::Mapped { start, physical, shared, crcs } => {
                         prop_assert!(start == next && !crcs.is_empty());
                         for (i, &crc) in crcs.iter().enumerate() {
                             let mapped = Mapped { physical: physical + i as u64, crc, shared };
-                            prop_assert_eq!(shard.get(start + i as u64), Some(mapped));
+                            prop_assert_eq!(segment.get(start + i as u64), Some(mapped));
                         }
                         (next, was_hole) = (start + crcs.len() as u64, false);
                     }
@@ -335,27 +335,27 @@ pub(super) mod tests {
 
     #[test]
     fn neighbours_merge_and_a_hole_in_the_middle_splits() {
-        let mut shard = Shard::default();
-        shard.map(0, 100, &[1; 8]);
-        shard.map(16, 116, &[3; 8]);
-        assert_eq!(shard.runs().len(), 2);
-        shard.map(8, 108, &[2; 8]);
-        assert_eq!(shard.runs(), [Run { start: 0, count: 24, physical: 100, shared: 0 }]);
-        let replaced = shard.clear(4..6);
+        let mut segment = ExtentSegment::default();
+        segment.map(0, 100, &[1; 8]);
+        segment.map(16, 116, &[3; 8]);
+        assert_eq!(segment.runs().len(), 2);
+        segment.map(8, 108, &[2; 8]);
+        assert_eq!(segment.runs(), [Run { start: 0, count: 24, physical: 100, shared: 0 }]);
+        let replaced = segment.clear(4..6);
         assert_eq!(replaced[..], [Replaced { physical: Extent::new(104, 2), shared: 0 }]);
-        assert_eq!((shard.runs().len(), shard.mapped_blocks(), shard.end()), (2, 22, 24));
+        assert_eq!((segment.runs().len(), segment.mapped_blocks(), segment.end()), (2, 22, 24));
     }
 
     #[test]
-    fn what_is_shared_stays_under_its_id() {
-        let mut shard = Shard::default();
-        shard.map(0, 10, &[1; 4]);
-        assert_eq!(shard.share(7)[..], [Extent::new(10, 4)]);
-        let replaced = shard.map(1, 50, &[9]);
+    fn shared_runs_keep_their_id() {
+        let mut segment = ExtentSegment::default();
+        segment.map(0, 10, &[1; 4]);
+        assert_eq!(segment.share(7)[..], [Extent::new(10, 4)]);
+        let replaced = segment.map(1, 50, &[9]);
         assert_eq!(replaced[..], [Replaced { physical: Extent::new(11, 1), shared: 7 }]);
-        assert_eq!(shard.share(8)[..], [Extent::new(50, 1)]);
-        shard.map(3, 60, &[9]);
-        assert_eq!(shard.shared_ids().collect::<Vec<_>>(), [7, 8, 7]);
-        assert_eq!(shard.extents().len(), 4);
+        assert_eq!(segment.share(8)[..], [Extent::new(50, 1)]);
+        segment.map(3, 60, &[9]);
+        assert_eq!(segment.shared_ids().collect::<Vec<_>>(), [7, 8, 7]);
+        assert_eq!(segment.extents().len(), 4);
     }
 }

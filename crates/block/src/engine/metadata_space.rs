@@ -33,34 +33,34 @@ impl Mounted {
     /// Pages that are free for the tree, or were when the running checkpoint began: a checkpoint
     /// frees as many as it rewrites.
     pub fn pages_at_hand(&self) -> u64 {
-        self.pages.free_pages() + self.pages.taken_pages() + self.pages_lent_later()
+        self.pages.free_pages() + self.pages.taken_pages() + self.pages_set_aside()
     }
 
-    fn pages_lent_later(&self) -> u64 {
-        self.lent_later.iter().map(|run| run.count).sum()
+    fn pages_set_aside(&self) -> u64 {
+        self.runs_set_aside.iter().map(|run| run.count).sum()
     }
 
     /// Upper bound for the bytes of the page bitmap that runs set aside will add.
     pub fn encoded_length_later(&self) -> usize {
-        self.lent_later.iter().map(|run| RUN_BYTES_MAX + run.count as usize / 8).sum()
+        self.runs_set_aside.iter().map(|run| RUN_BYTES_MAX + run.count as usize / 8).sum()
     }
 
     /// Blocks of the metadata space that hold no page.
     pub fn idle_pages(&self) -> u64 {
         match self.meta_device {
-            Device::Main => self.pages.free_pages() + self.pages_lent_later(),
+            Device::Main => self.pages.free_pages() + self.pages_set_aside(),
             Device::Fast => 0,
         }
     }
 
     /// Adds at least `missing` pages to the metadata space; false if there is not enough free
     /// space.
-    pub fn lend_pages(&mut self, mut missing: u64) -> bool {
+    pub fn grow_metadata_space(&mut self, mut missing: u64) -> bool {
         while missing > 0 {
-            let Some(run) = self.lent_run(missing) else { return false };
+            let Some(run) = self.allocate_metadata_run(missing) else { return false };
             missing = missing.saturating_sub(run.count);
             match self.checkpoint.is_some() {
-                true => self.lent_later.push(run),
+                true => self.runs_set_aside.push(run),
                 false => self.pages.add_run(run),
             }
         }
@@ -68,8 +68,8 @@ impl Mounted {
     }
 
     /// Allocates a run for the metadata space; its length grows with the tree.
-    fn lent_run(&mut self, missing: u64) -> Option<Extent> {
-        let runs = self.pages.run_count() + self.lent_later.len();
+    fn allocate_metadata_run(&mut self, missing: u64) -> Option<Extent> {
+        let runs = self.pages.run_count() + self.runs_set_aside.len();
         if self.meta_device != Device::Main || runs >= RUNS_MAX {
             return None;
         }
@@ -86,8 +86,8 @@ impl Mounted {
     }
 
     /// Adds the runs that were set aside. No checkpoint may be running.
-    pub fn add_lent_runs(&mut self) {
-        for run in std::mem::take(&mut self.lent_later) {
+    pub fn add_set_aside_runs(&mut self) {
+        for run in std::mem::take(&mut self.runs_set_aside) {
             self.pages.add_run(run);
         }
     }

@@ -2,9 +2,9 @@
 //! otherwise, then the checksums of all mapped blocks.
 
 use super::run::{Run, push_merged};
-use super::shard::Shard;
+use super::segment::ExtentSegment;
 use super::varint::{self, VARINT_LEN_MAX};
-use super::{PHYSICAL_END, SHARD_BLOCKS};
+use super::{PHYSICAL_END, SEGMENT_BLOCKS};
 use bytes::Bytes;
 use codec::{Reader, Result};
 
@@ -22,7 +22,7 @@ const CRC_LEN: usize = 4;
 /// Maximum length of a run: first byte, hole, place and id.
 const RUN_LEN_MAX: usize = 2 + 2 * VARINT_LEN_MAX;
 
-impl Shard {
+impl ExtentSegment {
     /// Encodes the value of an `S` pair.
     pub fn encode(&self) -> Bytes {
         let mut out = Vec::with_capacity(1 + self.encoded_len_max());
@@ -31,16 +31,16 @@ impl Shard {
         out.into()
     }
 
-    pub fn decode(bytes: &[u8]) -> Result<Shard> {
+    pub fn decode(bytes: &[u8]) -> Result<ExtentSegment> {
         let mut r = Reader::new(bytes);
         let at = r;
-        let version = r.u8("shard version")?;
+        let version = r.u8("extent segment version")?;
         if version != VERSION {
-            return Err(at.invalid("shard version", version.into()));
+            return Err(at.invalid("extent segment version", version.into()));
         }
-        let shard = Shard::take(&mut r)?;
-        r.finish("shard")?;
-        Ok(shard)
+        let segment = ExtentSegment::take(&mut r)?;
+        r.finish("extent segment")?;
+        Ok(segment)
     }
 
     /// Upper bound for the length of what [`ExtentSegment::push`] writes.
@@ -60,26 +60,26 @@ impl Shard {
         }
     }
 
-    pub(super) fn take(r: &mut Reader<'_>) -> Result<Shard> {
+    pub(super) fn take(r: &mut Reader<'_>) -> Result<ExtentSegment> {
         let at = *r;
         let count = r.u8("runs")?;
-        if u64::from(count) > SHARD_BLOCKS {
+        if u64::from(count) > SEGMENT_BLOCKS {
             return Err(at.invalid("runs", count.into()));
         }
-        let mut shard = Shard::default();
-        shard.runs.reserve_exact(count.into());
+        let mut segment = ExtentSegment::default();
+        segment.runs.reserve_exact(count.into());
         let mut expected = Expected::default();
         for taken in 0..usize::from(count) {
             let at = *r;
             let run = take_run(r, expected)?;
             expected = Expected::behind(&run);
-            push_merged(&mut shard.runs, run);
-            if shard.runs.len() == taken {
+            push_merged(&mut segment.runs, run);
+            if segment.runs.len() == taken {
                 return Err(at.invalid("run that continues the one before", run.physical));
             }
         }
-        take_crcs(r, &mut shard)?;
-        Ok(shard)
+        take_crcs(r, &mut segment)?;
+        Ok(segment)
     }
 }
 
@@ -124,7 +124,7 @@ fn take_run(r: &mut Reader<'_>, expected: Expected) -> Result<Run> {
     let count = u64::from(head & COUNT_MASK) + 1;
     let hole = if head & HOLE != 0 { take_nonzero(r, "hole", |r| r.u8("hole"))?.into() } else { 0 };
     let start = expected.start + hole;
-    if start + count > SHARD_BLOCKS {
+    if start + count > SEGMENT_BLOCKS {
         return Err(at.invalid("run's end", start + count));
     }
     let at = *r;
@@ -148,10 +148,10 @@ fn take_nonzero<T: Copy + Into<u64>>(
     if value.into() == 0 { Err(at.invalid(field, 0)) } else { Ok(value) }
 }
 
-fn take_crcs(r: &mut Reader<'_>, shard: &mut Shard) -> Result<()> {
-    for run in &shard.runs {
+fn take_crcs(r: &mut Reader<'_>, segment: &mut ExtentSegment) -> Result<()> {
+    for run in &segment.runs {
         let raw = r.take("block checksums", run.count as usize * CRC_LEN)?;
-        let crcs = &mut shard.crcs[run.start as usize..run.end() as usize];
+        let crcs = &mut segment.crcs[run.start as usize..run.end() as usize];
         let (raw, _) = raw.as_chunks::<CRC_LEN>();
         crcs.iter_mut().zip(raw).for_each(|(crc, raw)| *crc = u32::from_le_bytes(*raw));
     }
@@ -160,71 +160,71 @@ fn take_crcs(r: &mut Reader<'_>, shard: &mut Shard) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::shard::tests::{any_steps, shard_of};
+    use super::super::segment::tests::{any_steps, segment_of};
     use super::*;
     use proptest::prelude::*;
 
     proptest! {
         #[test]
-        fn shards_round_trip_and_truncations_are_errors(steps in any_steps()) {
-            let shard = shard_of(&steps);
-            let bytes = shard.encode();
-            prop_assert!(bytes.len() <= 1 + shard.encoded_len_max());
-            prop_assert_eq!(Shard::decode(&bytes).unwrap(), shard);
+        fn segments_round_trip_and_truncations_are_errors(steps in any_steps()) {
+            let segment = segment_of(&steps);
+            let bytes = segment.encode();
+            prop_assert!(bytes.len() <= 1 + segment.encoded_len_max());
+            prop_assert_eq!(ExtentSegment::decode(&bytes).unwrap(), segment);
             for end in 0..bytes.len() {
-                prop_assert!(Shard::decode(&bytes[..end]).is_err());
+                prop_assert!(ExtentSegment::decode(&bytes[..end]).is_err());
             }
-            prop_assert!(Shard::decode(&[&bytes[..], &[0]].concat()).is_err());
+            prop_assert!(ExtentSegment::decode(&[&bytes[..], &[0]].concat()).is_err());
         }
 
         #[test]
-        fn whatever_decodes_is_sound_and_has_these_bytes(
+        fn decodable_values_are_valid_and_encode_to_the_same_bytes(
             steps in any_steps(), at: prop::sample::Index, bit in 0u8..8
         ) {
-            let mut bytes = shard_of(&steps).encode().to_vec();
+            let mut bytes = segment_of(&steps).encode().to_vec();
             let at = at.index(bytes.len().min(24));
             bytes[at] ^= 1 << bit;
-            if let Ok(shard) = Shard::decode(&bytes) {
-                shard.check_invariants();
-                prop_assert_eq!(&shard.encode()[..], &bytes[..]);
+            if let Ok(segment) = ExtentSegment::decode(&bytes) {
+                segment.check_invariants();
+                prop_assert_eq!(&segment.encode()[..], &bytes[..]);
             }
         }
 
         #[test]
         fn no_bytes_make_decoding_panic(raw in prop::collection::vec(any::<u8>(), 0..64), runs in 0u8..6) {
             let bytes = [&[VERSION, runs], &raw[..]].concat();
-            if let Ok(shard) = Shard::decode(&bytes) {
-                shard.check_invariants();
+            if let Ok(segment) = ExtentSegment::decode(&bytes) {
+                segment.check_invariants();
             }
         }
     }
 
     #[test]
     fn the_bytes_are_those_of_the_format() {
-        let mut shard = Shard::default();
-        shard.map(2, 1000, &[0x0403_0201]);
-        shard.share(5);
-        shard.map(3, 990, &[0x0807_0605, 0x0c0b_0a09]);
+        let mut segment = ExtentSegment::default();
+        segment.map(2, 1000, &[0x0403_0201]);
+        segment.share(5);
+        segment.map(3, 990, &[0x0807_0605, 0x0c0b_0a09]);
         let golden = [
             1, 2, // version, runs
             0xc0, 2, 0xd0, 0x0f, 5, // one block behind a hole of 2, at 1000, shared under 5
             0x01, 0x15, // two blocks at 1001 - 11
             1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12,
         ];
-        assert_eq!(&shard.encode()[..], golden);
+        assert_eq!(&segment.encode()[..], golden);
     }
 
     #[test]
-    fn a_full_contiguous_shard_takes_few_bytes_besides_its_checksums() {
-        let mut shard = Shard::default();
-        shard.map(0, 1 << 31, &[7; SHARD_BLOCKS as usize]);
-        assert_eq!(shard.encode().len(), 2 + 1 + 5 + 256);
+    fn a_full_contiguous_segment_takes_few_bytes_besides_its_checksums() {
+        let mut segment = ExtentSegment::default();
+        segment.map(0, 1 << 31, &[7; SEGMENT_BLOCKS as usize]);
+        assert_eq!(segment.encode().len(), 2 + 1 + 5 + 256);
     }
 
     #[test]
     fn faults_are_named() {
-        let message = |bytes: &[u8]| Shard::decode(bytes).unwrap_err().to_string();
-        assert_eq!(message(&[2]), "shard version at byte 0: value 2 is not valid here");
+        let message = |bytes: &[u8]| ExtentSegment::decode(bytes).unwrap_err().to_string();
+        assert_eq!(message(&[2]), "extent segment version at byte 0: value 2 is not valid here");
         assert_eq!(message(&[1, 65]), "runs at byte 1: value 65 is not valid here");
         assert_eq!(message(&[1, 1, 0x7f, 1, 0]), "run's end at byte 2: value 65 is not valid here");
         assert_eq!(message(&[1, 1, 0x40, 0, 0]), "hole at byte 3: value 0 is not valid here");

@@ -9,13 +9,13 @@ use super::pages::Lost;
 use super::references::Suspects;
 use crate::device::Extent;
 use crate::keys::{self, Key};
-use crate::object::{Onode, SHARD_BLOCKS, Shard, SharedExtents};
+use crate::object::{ExtentSegment, Onode, SEGMENT_BLOCKS, SharedExtents};
 use crate::table::Op;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-pub(crate) struct SecondLook<'a> {
+pub(crate) struct CrossReference<'a> {
     findings: &'a mut Findings,
     space: ExtentSet,
     conflicts: ExtentSet,
@@ -42,7 +42,7 @@ pub(crate) struct Recounted {
     pub unused: Vec<Extent>,
 }
 
-impl<'a> SecondLook<'a> {
+impl<'a> CrossReference<'a> {
     pub fn new(
         findings: &'a mut Findings,
         space: Extent,
@@ -51,7 +51,7 @@ impl<'a> SecondLook<'a> {
         suspects: Suspects,
         lost: &'a [Lost],
     ) -> Self {
-        SecondLook {
+        CrossReference {
             findings,
             space: [space].into_iter().collect(),
             conflicts: conflicts.into_iter().collect(),
@@ -79,9 +79,9 @@ impl<'a> SecondLook<'a> {
                     self.look_at_shared(id, counted);
                 }
             }
-            Ok(Key::Shard { object, index }) => {
-                if let Ok(shard) = Shard::decode(value) {
-                    self.look_at_runs(object, u64::from(index) * SHARD_BLOCKS, &shard);
+            Ok(Key::ExtentSegment { object, index }) => {
+                if let Ok(segment) = ExtentSegment::decode(value) {
+                    self.look_at_runs(object, u64::from(index) * SEGMENT_BLOCKS, &segment);
                 }
             }
             _ => {}
@@ -89,8 +89,8 @@ impl<'a> SecondLook<'a> {
     }
 
     fn look_at_object(&mut self, onode: &Onode) {
-        if let Some(shard) = &onode.inline {
-            self.look_at_runs(onode.id, 0, shard);
+        if let Some(segment) = &onode.inline {
+            self.look_at_runs(onode.id, 0, segment);
         }
         self.look_for_losses(onode);
     }
@@ -98,12 +98,12 @@ impl<'a> SecondLook<'a> {
     /// Reports pairs of an object that may have been among the lost keys.
     fn look_for_losses(&mut self, onode: &Onode) {
         let id = onode.id;
-        let shards = keys::shard_range(id, 0);
+        let segments = keys::segment_range(id, 0);
         let (omap, header) = (keys::omap_range(id), keys::omap_header(id));
         for lost in self.lost {
             let touches = |range: &Range<Bytes>| range.start < lost.end && lost.start < range.end;
-            if onode.inline.is_none() && touches(&shards) {
-                let what = "parts of its data may be lost with the pages of its shards";
+            if onode.inline.is_none() && touches(&segments) {
+                let what = "parts of its data may be lost with the pages of its extent segments";
                 self.findings.add_of(FindingKind::KeysLost, id, None, what);
             }
             if onode.has_omap && (touches(&omap) || lost.contains(&header)) {
@@ -126,8 +126,8 @@ impl<'a> SecondLook<'a> {
         }
     }
 
-    fn look_at_runs(&mut self, id: u64, base: u64, shard: &Shard) {
-        for run in shard.runs() {
+    fn look_at_runs(&mut self, id: u64, base: u64, segment: &ExtentSegment) {
+        for run in segment.runs() {
             let conflicts: Vec<Extent> = self.conflicts.within(run.extent()).collect();
             for conflict in conflicts {
                 let (kind, what) = self.describe_conflict(conflict);

@@ -20,7 +20,7 @@ struct Slot {
 }
 
 #[derive(Debug)]
-pub(crate) struct Recent {
+pub(crate) struct BlockCache {
     slots: Vec<Slot>,
     /// Slots by place on the device.
     index: FastMap<u64, u32>,
@@ -28,9 +28,9 @@ pub(crate) struct Recent {
     blocks_max: usize,
 }
 
-impl Recent {
+impl BlockCache {
     pub fn new(blocks_max: usize) -> Self {
-        Recent { slots: Vec::new(), index: FastMap::default(), hand: 0, blocks_max }
+        BlockCache { slots: Vec::new(), index: FastMap::default(), hand: 0, blocks_max }
     }
 
     /// Content of the block, if it has this checksum.
@@ -104,36 +104,36 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_is_what_was_inserted_last_and_not_forgotten() {
+    fn lookups_return_the_last_insert_unless_it_was_dropped() {
         let mut prng = Prng::new(1);
-        let mut recent = Recent::new(20);
+        let mut block_cache = BlockCache::new(20);
         let mut crcs = std::collections::BTreeMap::new();
         for crc in 0..5000 {
             let block = prng.below(60);
             if prng.chance(1, 5) {
                 let count = prng.below(12);
-                recent.forget(Extent::new(block, count));
+                block_cache.forget(Extent::new(block, count));
                 crcs.retain(|known, _| !(block..block + count).contains(known));
             } else {
-                recent.insert(block, crc, data(block));
+                block_cache.insert(block, crc, data(block));
                 crcs.insert(block, crc);
             }
-            recent.check_invariants();
+            block_cache.check_invariants();
             let block = prng.below(60);
             let known = crcs.get(&block).copied();
-            let found = known.and_then(|crc| recent.get(block, crc));
+            let found = known.and_then(|crc| block_cache.get(block, crc));
             assert!(found.is_none_or(|found| found == data(block)));
-            assert_eq!(recent.get(block, u32::MAX), None);
+            assert_eq!(block_cache.get(block, u32::MAX), None);
         }
     }
 
     #[test]
-    fn what_is_used_stays_longer() {
-        let mut recent = Recent::new(10);
-        recent.insert(1000, 7, data(1000));
+    fn used_blocks_stay_longer() {
+        let mut block_cache = BlockCache::new(10);
+        block_cache.insert(1000, 7, data(1000));
         for block in 0..200 {
-            assert!(recent.get(1000, 7).is_some(), "at block {block}");
-            recent.insert(block, 0, data(block));
+            assert!(block_cache.get(1000, 7).is_some(), "at block {block}");
+            block_cache.insert(block, 0, data(block));
         }
     }
 }

@@ -9,10 +9,10 @@
 //! Reads of pages interrupt a dry run, which keeps the allocations of the transaction and continues
 //! where it was; if a checkpoint has begun meanwhile, it restarts.
 
+use super::admission::purpose_of;
 use super::commit::Work;
 use super::effects::{Effects, Interrupt};
 use super::mounted::Mounted;
-use super::room::purpose_of;
 use crate::device::Extent;
 use crate::table::Table;
 use crate::tree::{Apply, Load, PageSource, Step};
@@ -24,7 +24,7 @@ const MARGIN_SHARE: u64 = 8;
 const MARGIN_PAGES: u64 = 16;
 
 #[derive(Debug)]
-pub(crate) struct Trial {
+pub(crate) struct DryRun {
     effects: Effects,
     table: Table,
     apply: Apply,
@@ -34,7 +34,7 @@ pub(crate) struct Trial {
     sequence: u64,
 }
 
-impl Trial {
+impl DryRun {
     pub fn effects(&self) -> &Effects {
         &self.effects
     }
@@ -42,11 +42,11 @@ impl Trial {
 
 /// A page source without limit, whose pages do not exist.
 #[derive(Default)]
-struct Imaginary {
+struct UnlimitedPages {
     next: u64,
 }
 
-impl PageSource for Imaginary {
+impl PageSource for UnlimitedPages {
     fn allocate(&mut self) -> Option<u64> {
         self.allocate_run(1).map(|extent| extent.start)
     }
@@ -60,44 +60,45 @@ impl PageSource for Imaginary {
 
 impl Mounted {
     /// Set if nothing else would be in the next checkpoint.
-    pub fn can_try_out(&self) -> bool {
+    pub fn can_dry_run(&self) -> bool {
         self.checkpoint.is_none() && self.meta.frozen.is_none() && self.meta.active.is_empty()
     }
 
-    pub fn begin_trial(&self, effects: Effects, missing: u64) -> Trial {
+    pub fn begin_dry_run(&self, effects: Effects, missing: u64) -> DryRun {
         let mut table = Table::above(self.superblock.counters.next_id);
         effects.record.ops.iter().for_each(|op| table.apply(op.clone()));
         let sequence = self.superblock.sequence;
-        let apply = Apply::trial(self.root(), sequence + 1);
-        Trial { effects, table, apply, missing, sequence }
+        let apply = Apply::dry_run(self.root(), sequence + 1);
+        DryRun { effects, table, apply, missing, sequence }
     }
 
     /// Continues a dry run; one that lacks pages returns its allocations.
-    pub fn try_out(
+    pub fn continue_dry_run(
         &mut self,
-        mut trial: Trial,
+        mut dry_run: DryRun,
         work: &Work,
-    ) -> (Result<Effects, Interrupt>, Option<Trial>) {
-        let outcome = match trial.sequence == self.superblock.sequence && self.can_try_out() {
-            true => self.run_trial(&mut trial),
-            false => Err(Interrupt::Room { missing: trial.missing }),
+    ) -> (Result<Effects, Interrupt>, Option<DryRun>) {
+        let outcome = match dry_run.sequence == self.superblock.sequence && self.can_dry_run() {
+            true => self.count_pages(&mut dry_run),
+            false => Err(Interrupt::NoSpace { missing: dry_run.missing }),
         };
-        let outcome = outcome.and_then(|pages| self.admit_tried(&trial, pages, work));
+        let outcome = outcome.and_then(|pages| self.admit_measured(&dry_run, pages, work));
         match outcome {
-            Ok(()) => (Ok(trial.effects), None),
-            Err(Interrupt::Pages(pages)) => (Err(Interrupt::Pages(pages)), Some(trial)),
+            Ok(()) => (Ok(dry_run.effects), None),
+            Err(Interrupt::Pages(pages)) => (Err(Interrupt::Pages(pages)), Some(dry_run)),
             Err(interrupt) => {
-                self.undo(&trial.effects);
+                self.undo(&dry_run.effects);
                 (Err(interrupt), None)
             }
         }
     }
 
     /// Number of pages that the transaction takes.
-    fn run_trial(&mut self, trial: &mut Trial) -> Result<u64, Interrupt> {
-        let mut pages = Imaginary::default();
+    fn count_pages(&mut self, dry_run: &mut DryRun) -> Result<u64, Interrupt> {
+        let mut pages = UnlimitedPages::default();
         loop {
-            let step = trial.apply.step(&mut self.meta.tree, &trial.table, &mut pages, usize::MAX);
+            let step =
+                dry_run.apply.step(&mut self.meta.tree, &dry_run.table, &mut pages, usize::MAX);
             match step.map_err(|error| Interrupt::damaged(error.to_string()))? {
                 Step::Progress => {}
                 Step::Need(reads) => return Err(Interrupt::Pages(reads)),
@@ -106,14 +107,19 @@ impl Mounted {
         }
     }
 
-    fn admit_tried(&mut self, trial: &Trial, pages: u64, work: &Work) -> Result<(), Interrupt> {
+    fn admit_measured(
+        &mut self,
+        dry_run: &DryRun,
+        pages: u64,
+        work: &Work,
+    ) -> Result<(), Interrupt> {
         let pages = pages + pages / MARGIN_SHARE + MARGIN_PAGES;
-        let tried = Load::tried(pages, &trial.table.load);
+        let measured = Load::measured(pages, &dry_run.table.load);
         let purpose = purpose_of(work);
-        self.lend_for(&tried, &trial.effects, purpose)?;
-        self.check_log(&trial.effects)?;
+        self.reserve_pages_for(&measured, &dry_run.effects, purpose)?;
+        self.check_log(&dry_run.effects)?;
         self.headroom = 0;
-        self.tried = Some(tried);
+        self.measured = Some(measured);
         self.want_checkpoint = true;
         Ok(())
     }

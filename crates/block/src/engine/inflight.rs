@@ -5,17 +5,17 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
-pub(crate) struct Landing {
+pub(crate) struct InflightWrites {
     /// Data by first block.
     writes: BTreeMap<u64, Bytes>,
 }
 
-impl Landing {
+impl InflightWrites {
     pub fn insert(&mut self, extent: Extent, data: Bytes) {
         self.writes.insert(extent.start, data);
     }
 
-    pub fn landed(&mut self, start: u64) {
+    pub fn completed(&mut self, start: u64) {
         self.writes.remove(&start);
     }
 
@@ -31,13 +31,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_are_found_until_they_have_landed() {
-        let mut landing = Landing::default();
+    fn blocks_are_found_until_the_write_completes() {
+        let mut inflight = InflightWrites::default();
         let block = |byte| vec![byte; BLOCK];
-        landing.insert(Extent::new(10, 2), [block(1), block(2)].concat().into());
-        assert_eq!(landing.get(11), Some(block(2).into()));
-        assert!(landing.get(9).is_none() && landing.get(12).is_none());
-        landing.landed(10);
-        assert!(landing.get(10).is_none());
+        inflight.insert(Extent::new(10, 2), [block(1), block(2)].concat().into());
+        assert_eq!(inflight.get(11), Some(block(2).into()));
+        assert!(inflight.get(9).is_none() && inflight.get(12).is_none());
+        inflight.completed(10);
+        assert!(inflight.get(10).is_none());
     }
 }

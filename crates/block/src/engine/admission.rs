@@ -24,7 +24,7 @@ use crate::device::{BLOCK, Device, Extent};
 use crate::keys;
 use crate::space::{CHUNK_BLOCKS, CHUNK_BYTES};
 use crate::table::Op;
-use crate::tree::{self, Load, PagesBound, Root, SEGMENT, TreeSize};
+use crate::tree::{self, KEY_LEN_MAX, Load, PagesBound, Root, TreeSize};
 use store::{Purpose, StoreError};
 
 /// Each of the two reserves has this share of the space, within bounds.
@@ -35,9 +35,9 @@ const RESERVE_PAGES_MAX: u64 = 4096;
 const RESERVE_BLOCKS: u64 = 32;
 /// Chunks of the bitmap that growing the metadata space may change, besides those that have
 /// changed.
-const CHUNKS_LENT: u64 = 8;
+const CHUNKS_GROWN: u64 = 8;
 /// A transaction is refused after it has waited for this many checkpoints.
-pub(crate) const ROOM_CHECKPOINTS_MAX: u64 = 3;
+pub(crate) const SPACE_CHECKPOINTS_MAX: u64 = 3;
 /// Estimate of the pages per level that a changed key takes at most.
 const PAGES_PER_LEVEL: u64 = 8;
 /// One more page is estimated for each of these bytes of a value.
@@ -57,12 +57,12 @@ impl Mounted {
     pub fn is_behind(&self) -> bool {
         self.checkpoint.is_some()
             && (self.meta.active.bytes > self.budget.table_bytes
-                || self.homes.len() * BLOCK > 2 * self.budget.home_bytes)
+                || self.deferred.len() * BLOCK > 2 * self.budget.deferred_bytes)
     }
 
     /// Admits the effects of a transaction, or says what it waits for. Usually there is plenty of
     /// space, and this only counts down the headroom.
-    pub fn check_room(&mut self, effects: &Effects, work: &Work) -> Result<(), Interrupt> {
+    pub fn check_space(&mut self, effects: &Effects, work: &Work) -> Result<(), Interrupt> {
         let takes_last = !effects.record.taken.is_empty() && self.space.free() < RESERVE_BLOCKS;
         let pages = self.pages_at_most(effects);
         if pages <= self.headroom && !takes_last {
@@ -71,7 +71,7 @@ impl Mounted {
         }
         let purpose = purpose_of(work);
         if takes_last && purpose != Purpose::Removal {
-            return Err(Interrupt::Room { missing: RESERVE_BLOCKS });
+            return Err(Interrupt::NoSpace { missing: RESERVE_BLOCKS });
         }
         self.check_pages(effects, purpose)
     }
@@ -83,9 +83,11 @@ impl Mounted {
         let chunks = chunks_of(record.taken.iter().chain(&record.freed));
         let pages = |op: &Op| {
             let (layers, value) = match op {
-                Op::Put { key, value } => (1 + key.len() / SEGMENT, value.len()),
-                Op::Delete { key } => (1 + key.len() / SEGMENT, 0),
-                Op::DeleteRange { first, last } => (2 + (first.len() + last.len()) / SEGMENT, 0),
+                Op::Put { key, value } => (1 + key.len() / KEY_LEN_MAX, value.len()),
+                Op::Delete { key } => (1 + key.len() / KEY_LEN_MAX, 0),
+                Op::DeleteRange { first, last } => {
+                    (2 + (first.len() + last.len()) / KEY_LEN_MAX, 0)
+                }
             };
             layers as u64 * levels * PAGES_PER_LEVEL + (value / PAGE_SHARE) as u64
         };
@@ -95,13 +97,13 @@ impl Mounted {
     fn check_pages(&mut self, effects: &Effects, purpose: Purpose) -> Result<(), Interrupt> {
         let mut more = Load::default();
         effects.record.ops.iter().for_each(|op| more.add(self.meta.active.load_of_op(op)));
-        let needed = self.lend_for(&more, effects, purpose)?;
+        let needed = self.reserve_pages_for(&more, effects, purpose)?;
         self.headroom = self.pages_at_hand().saturating_sub(needed + self.reserves());
         Ok(())
     }
 
     /// Ensures that the tree has the pages that it needs with the effects of a transaction.
-    pub fn lend_for(
+    pub fn reserve_pages_for(
         &mut self,
         more: &Load,
         effects: &Effects,
@@ -113,12 +115,12 @@ impl Mounted {
             Purpose::Bookkeeping => self.reserve(),
             Purpose::Addition => self.reserves(),
         };
-        self.lend_enough(reserved, |store| store.pages_needed(more, chunks))
+        self.reserve_pages(reserved, |store| store.pages_needed(more, chunks))
     }
 
     /// Ensures that the tree has `needed` pages besides the reserved ones. Returns how many are
     /// needed in the end, because each run that is added makes the bitmap of pages longer.
-    fn lend_enough(
+    fn reserve_pages(
         &mut self,
         reserved: u64,
         needed: impl Fn(&Mounted) -> u64,
@@ -129,8 +131,8 @@ impl Mounted {
             if missing == 0 {
                 return Ok(pages);
             }
-            if !self.lend_pages(missing) {
-                return Err(Interrupt::Room { missing });
+            if !self.grow_metadata_space(missing) {
+                return Err(Interrupt::NoSpace { missing });
             }
         }
     }
@@ -157,26 +159,26 @@ impl Mounted {
 
     /// Load of the changes that the next checkpoint takes in.
     fn active_load(&self) -> Load {
-        self.tried.unwrap_or(self.meta.active.load)
+        self.measured.unwrap_or(self.meta.active.load)
     }
 
     /// Load of the changes of the space bitmap in the next checkpoint.
     fn bitmap_load(&self, more: u64) -> Load {
         let map = self.space.map();
-        let chunks = (map.dirty_chunks() + more + CHUNKS_LENT).min(map.chunk_count().into());
+        let chunks = (map.dirty_chunks() + more + CHUNKS_GROWN).min(map.chunk_count().into());
         let mut load = Load::default();
         load.add_times(Load::point(keys::BITMAP_LEN, Some(CHUNK_BYTES)), chunks);
         load
     }
 
     /// Reserves the pages of the next checkpoint after opening, before anything else takes them.
-    pub fn lend_ahead(&mut self) {
-        let lent =
-            self.lend_enough(self.reserves(), |store| store.pages_needed(&Load::default(), 0));
-        if lent.is_err() {
+    pub fn reserve_pages_ahead(&mut self) {
+        let reserved =
+            self.reserve_pages(self.reserves(), |store| store.pages_needed(&Load::default(), 0));
+        if reserved.is_err() {
             let needed = self.pages_needed(&Load::default(), 0);
             self.is_bound_met = needed <= self.pages_at_hand();
-            tracing::info!("little room is left: additions wait for a checkpoint");
+            tracing::info!("space is short: additions wait for a checkpoint");
         }
     }
 
@@ -203,7 +205,7 @@ impl Mounted {
 
     /// Returns whether blocks may become free without a further request, and starts what frees
     /// them.
-    pub fn wait_for_room(&mut self) -> bool {
+    pub fn wait_for_space(&mut self) -> bool {
         if self.checkpoint.is_some() {
             return true;
         }
@@ -215,12 +217,12 @@ impl Mounted {
 
     pub fn no_space(&self, missing: u64) -> StoreError {
         let unit = BLOCK as u64;
-        let available = self.room_blocks();
+        let available = self.available_blocks();
         StoreError::NoSpace { needed: (available + missing) * unit, available: available * unit }
     }
 
     /// Blocks that additions may still take, once the changes in memory are in the tree.
-    pub fn room_blocks(&self) -> u64 {
+    pub fn available_blocks(&self) -> u64 {
         let frozen = self.meta.frozen.as_ref().map(|table| table.load);
         let loads = std::iter::once(self.active_load()).chain(frozen);
         let likely: u64 = loads.map(|load| load.likely_pages()).sum();
