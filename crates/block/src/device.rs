@@ -40,6 +40,7 @@ pub enum Io {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IoDone {
     pub id: IoId,
+    /// The bytes that were read; empty for other operations.
     pub result: Result<Bytes, IoError>,
 }
 
@@ -50,7 +51,9 @@ pub struct IoError(pub String);
 /// A run of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Extent {
+    /// First block.
     pub start: u64,
+    /// Number of blocks.
     pub count: u64,
 }
 

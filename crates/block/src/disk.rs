@@ -98,6 +98,7 @@ impl FaultyDisk {
         self.prng = Prng::new(seed);
     }
 
+    /// Submits an operation, which completes after its latency. Panics on misuse (see above).
     pub fn submit(&mut self, now: Time, io: Io) {
         let (id, device) = name(&io);
         assert!(self.ids.insert(id), "{id:?} is in flight already: {}", describe(&io));
@@ -149,6 +150,7 @@ impl FaultyDisk {
         true
     }
 
+    /// Next completion, in order of completion.
     pub fn poll(&mut self) -> Option<IoDone> {
         self.done.pop_front()
     }
@@ -158,6 +160,7 @@ impl FaultyDisk {
         self.operations
     }
 
+    /// Number of operations that have not completed.
     pub fn in_flight(&self) -> usize {
         self.pending.len()
     }
@@ -230,6 +233,7 @@ impl FaultyDisk {
 
     // Faults on demand.
 
+    /// Sets the rates of faults by chance.
     pub fn set_faults(&mut self, faults: Faults) {
         self.options.faults = faults;
     }
@@ -300,6 +304,7 @@ impl FaultyDisk {
         self.medium_of(device).read_now(block, blocks, view)
     }
 
+    /// Set if a read of these blocks fails.
     pub fn is_unreadable(&self, device: Device, block: u64, blocks: u32) -> bool {
         self.medium_of(device).is_unreadable(block, blocks)
     }

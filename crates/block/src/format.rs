@@ -78,7 +78,9 @@ pub fn format(
 /// Identity of the store on a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
+    /// Id of the store (UUID).
     pub store: [u8; 16],
+    /// Owner given at formatting, not interpreted.
     pub owner: Bytes,
 }
 

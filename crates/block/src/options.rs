@@ -12,6 +12,7 @@ pub const DEFERRED_BLOCKS_DEFAULT: u64 = 8;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
+    /// Size of the main device in blocks.
     pub main_blocks: u64,
     /// Size of the device for log and metadata in blocks; 0 if there is none.
     pub fast_blocks: u64,
@@ -19,6 +20,7 @@ pub struct Options {
     pub memory: u64,
     /// Set if the main device has a volatile write cache; otherwise a completed write is durable.
     pub flush_main: bool,
+    /// The same for the fast device.
     pub flush_fast: bool,
     /// Set if free blocks of the main device should be discarded.
     pub discard: bool,

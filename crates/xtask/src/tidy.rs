@@ -88,7 +88,7 @@ const COMMENT_COLUMNS: usize = 110;
 const LONG_COMMENTS_MAX: usize = 149;
 
 /// Names that were given up: the room (empty for all), the name, and its replacement.
-const FORMER_NAMES: [(&str, &str, &str); 24] = [
+const FORMER_NAMES: [(&str, &str, &str); 34] = [
     ("", "Errands", "RequestRouter"),
     ("rbd", "Asker", "RequestSource"),
     ("rbd", "Ask", "ClusterRequest"),
@@ -113,6 +113,16 @@ const FORMER_NAMES: [(&str, &str, &str); 24] = [
     ("sim", "Parcel", "LinkMessage"),
     ("sim", "Told", "ClientEvent"),
     ("sim", "Who", "RequestOrigin"),
+    ("block", "Homes", "DeferredWrites"),
+    ("block", "Landing", "InflightWrites"),
+    ("block", "Recent", "BlockCache"),
+    ("block", "Promise", "PendingAck"),
+    ("block", "Trial", "DryRun"),
+    ("block", "Room", "Admission"),
+    ("block", "Shard", "ExtentSegment"),
+    ("block", "SecondLook", "CrossReference"),
+    ("block", "Voids", "EmptyRanges"),
+    ("block", "told_durable", "recorded_durable"),
 ];
 
 pub fn tidy() -> Result<()> {

@@ -82,6 +82,7 @@ impl<S: Hosted> Driver<S> {
         &mut self.disk
     }
 
+    /// Virtual time of the last event.
     pub fn now(&self) -> Time {
         self.now
     }
@@ -91,6 +92,7 @@ impl<S: Hosted> Driver<S> {
         self.steps
     }
 
+    /// Submits a request without waiting.
     pub fn submit(&mut self, kind: RequestKind) -> RequestToken {
         self.tokens += 1;
         self.store.submit(self.now, Request { token: self.tokens, kind });
@@ -98,6 +100,7 @@ impl<S: Hosted> Driver<S> {
         self.tokens
     }
 
+    /// Next completion that is there already.
     pub fn poll_completion(&mut self) -> Option<Completion> {
         self.store.poll_completion()
     }

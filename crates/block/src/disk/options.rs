@@ -7,14 +7,19 @@ use std::ops::RangeInclusive;
 /// Size, latency and fault rates of the devices.
 #[derive(Debug, Clone)]
 pub struct DiskOptions {
+    /// Size of the main device in blocks.
     pub main_blocks: u64,
     /// 0 without a fast device.
     pub fast_blocks: u64,
     /// Set if completed writes are volatile until a flush.
     pub main_cache: bool,
+    /// The same for the fast device.
     pub fast_cache: bool,
+    /// Latency of reads.
     pub read_delay: RangeInclusive<Duration>,
+    /// Latency of writes and discards.
     pub write_delay: RangeInclusive<Duration>,
+    /// Latency of flushes.
     pub flush_delay: RangeInclusive<Duration>,
     /// Content of blocks that were never written.
     pub unwritten: Unwritten,

@@ -57,6 +57,7 @@ enum Stage {
     Mounted(Box<Mounted>),
 }
 
+/// The object store of one OSD on its devices: an engine without I/O or clock of its own.
 pub struct BlockStore {
     options: Options,
     stage: Stage,
@@ -88,6 +89,7 @@ impl BlockStore {
         BlockStore { repairs: Some(repairs), ..BlockStore::open(options) }
     }
 
+    /// Set once requests are executed; false again after a failure.
     pub fn is_open(&self) -> bool {
         matches!(self.stage, Stage::Mounted(_)) && self.failure.is_none()
     }
@@ -97,6 +99,7 @@ impl BlockStore {
         self.failure.as_ref()
     }
 
+    /// Next operation to submit to the devices; `None` if there is none for now.
     pub fn poll_io(&mut self) -> Option<Io> {
         let io = match &mut self.stage {
             Stage::Opening(opening) => opening.poll_io(),
@@ -107,6 +110,7 @@ impl BlockStore {
         io
     }
 
+    /// Handles a completed operation, in any order of completion.
     pub fn handle_io(&mut self, now: Time, done: IoDone) {
         match &mut self.stage {
             Stage::Opening(opening) => match opening.handle_io(done) {
@@ -127,6 +131,7 @@ impl BlockStore {
         }
     }
 
+    /// Runs timers that are due, and continues unfinished work.
     pub fn handle_timeout(&mut self, now: Time) {
         match &mut self.stage {
             Stage::Opening(_) => {}
@@ -185,6 +190,7 @@ impl BlockStore {
         }
     }
 
+    /// Panics if parts of the state contradict each other. Examines everything.
     pub fn check_invariants(&self) {
         if let Stage::Mounted(mounted) | Stage::Window(mounted) = &self.stage {
             mounted.check_invariants();

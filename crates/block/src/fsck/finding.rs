@@ -183,12 +183,16 @@ pub struct Subject {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     pub kind: FindingKind,
+    /// The object that the finding is about, if any.
     pub subject: Option<Subject>,
+    /// Description for users.
     pub what: String,
+    /// The repair that `--repair` makes; `None` if there is none.
     pub repair: Option<Repair>,
 }
 
 impl Finding {
+    /// Set if a repair is known.
     pub fn is_repairable(&self) -> bool {
         self.repair.is_some()
     }

@@ -83,6 +83,7 @@ impl Default for CheckOptions {
 pub struct Report {
     /// The newest valid superblock, if there is one.
     pub superblock: Option<Superblock>,
+    /// End of the log; `None` without a usable superblock.
     pub log: Option<LogSummary>,
     pub contents: Contents,
     /// Referenced blocks of the space, including the metadata space.
@@ -96,6 +97,7 @@ pub struct Report {
 }
 
 impl Report {
+    /// Set if nothing was found.
     pub fn is_clean(&self) -> bool {
         self.counts.is_empty()
     }

@@ -24,6 +24,7 @@ use thiserror::Error;
 /// Changes of the state, to be committed as one record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Repairs {
+    /// Changes of pairs.
     pub ops: Vec<Op>,
     /// Blocks that are in use and marked as free.
     pub taken: Vec<Extent>,
@@ -34,6 +35,7 @@ pub struct Repairs {
 }
 
 impl Repairs {
+    /// Set if the engine has nothing to commit.
     pub fn is_empty(&self) -> bool {
         *self == Repairs::default()
     }
