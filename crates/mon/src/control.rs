@@ -74,6 +74,11 @@ pub enum Completion {
         token: RequestToken,
         outcome: Result<Revision, CommitError>,
     },
+    /// A load could not be answered yet, for this reason. It goes on, and need not be asked for again.
+    Unread {
+        token: RequestToken,
+        reason: String,
+    },
     /// A lease was granted or renewed, or not.
     Leased {
         token: RequestToken,
@@ -92,6 +97,9 @@ pub enum CommitError {
     /// A compared key has another revision; nothing was written.
     #[error("the control store was changed by another monitor")]
     Conflict,
+    /// Nothing was written, and the same transaction would be refused whenever it is asked for.
+    #[error("the control store does not take this: {reason}")]
+    Refused { reason: String },
     /// Whether anything was written is unknown.
     #[error("the control store failed: {reason}")]
     Failed { reason: String },

@@ -96,7 +96,7 @@ impl HighWaterGauge {
                     self.mark.raise(epoch, global_id);
                 }
             }
-            Completion::Leased { .. } | Completion::Missed => {}
+            Completion::Unread { .. } | Completion::Leased { .. } | Completion::Missed => {}
         }
         self.mark != before
     }

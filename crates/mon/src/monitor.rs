@@ -16,6 +16,7 @@ pub mod balance;
 mod boots;
 mod clocks;
 mod committing;
+mod complaints;
 mod connecting;
 mod election;
 mod fullness;
@@ -34,6 +35,7 @@ mod proxies;
 mod publish;
 mod purge;
 mod queue;
+mod reading;
 mod registration;
 mod relay;
 mod services;
@@ -49,7 +51,8 @@ pub(crate) use job::first_global_id;
 pub use liveness::SilentOsd;
 pub(crate) use osds::OSD_ID_MAX;
 pub use overview::{
-    OPERATIONS_KEPT, Operation, Operations, Overview, PeerSummary, Skew, StoreTrouble, WentBack,
+    OPERATIONS_KEPT, Operation, Operations, Overview, PeerSummary, RefusedChange, Skew,
+    StoreTrouble, WentBack,
 };
 pub(crate) use pool_ops::{remove_pool_snapshot, take_pool_snapshot};
 pub use verdicts::Hold;
@@ -66,6 +69,7 @@ use auth::{CephxPolicy, ClientAuthorizer, Entropy};
 use boots::Boots;
 use clocks::ClockChecks;
 use committing::{InFlight, Sync};
+use complaints::Complaints;
 use election::Candidacy;
 use engine::{
     AuthRequest, AuthVerdict, ConnId, ConnectingAnswer, ConnectingStep, Daemon, Message, Output,
@@ -126,6 +130,9 @@ pub struct Monitor {
     entropy: Entropy,
     phase: Phase,
     sync: Sync,
+    /// Times in a row that the store failed.
+    failures_in_row: u32,
+    complaints: Complaints,
     state: State,
     stats: Statistics,
     overview: Overview,
@@ -195,6 +202,8 @@ impl Monitor {
             entropy,
             phase: Phase::Starting { waiting: VecDeque::new() },
             sync: Sync::Current,
+            failures_in_row: 0,
+            complaints: Complaints::default(),
             state: State::default(),
             stats: Statistics::default(),
             overview,
@@ -349,6 +358,7 @@ impl Daemon for Monitor {
                 self.claimed(now, outcome);
             }
             Completion::Committed { token, outcome } => self.committed(now, token, outcome),
+            Completion::Unread { reason, .. } => self.unread(now, reason),
             Completion::Leased { token, outcome } => self.leased(now, token, outcome),
             Completion::Changed { events } => self.changed(now, &events),
             Completion::Missed => self.load(),

@@ -73,6 +73,14 @@ impl Cluster {
         }
     }
 
+    /// Asks for a pool, and waits for no answer.
+    fn create_later(&mut self, name: &str) {
+        let command = json!({ "prefix": "osd pool create", "pool": name, "pg_num": 8 }).to_string();
+        let fsid = self.monitor.fsid();
+        let create = wire::MonCommand { fsid, command: vec![command], ..Default::default() };
+        self.send(ADMIN, 42, &create);
+    }
+
     fn create_pool(&mut self, name: &str) -> i32 {
         self.command(json!({ "prefix": "osd pool create", "pool": name, "pg_num": 8 })).result
     }
@@ -239,10 +247,7 @@ fn a_store_that_counts_less_than_before_under_a_running_monitor_went_back() {
 fn a_store_that_takes_no_writes_is_an_error_until_it_does() {
     let mut cluster = Cluster::healthy();
     cluster.refuses_writes = Some("no space left".to_owned());
-    let command = json!({ "prefix": "osd pool create", "pool": "p", "pg_num": 8 }).to_string();
-    let fsid = cluster.monitor.fsid();
-    let create = wire::MonCommand { fsid, command: vec![command], ..Default::default() };
-    cluster.send(ADMIN, 42, &create);
+    cluster.create_later("p");
     cluster.advance(6 * SECOND);
     let check = cluster.checks()["CONTROL_STORE_REFUSES_WRITES"].take();
     assert_eq!(check["severity"], "HEALTH_ERR");
@@ -255,6 +260,44 @@ fn a_store_that_takes_no_writes_is_an_error_until_it_does() {
     cluster.refuses_writes = None;
     cluster.advance(5 * SECOND);
     assert!(cluster.checks().get("CONTROL_STORE_REFUSES_WRITES").is_none());
+}
+
+#[test]
+fn a_change_that_the_store_will_never_take_fails_at_once_and_holds_nothing_up() {
+    let mut cluster = Cluster::healthy();
+    cluster.never_takes = Some("osdmap/");
+    let create = json!({ "prefix": "osd pool create", "pool": "data", "pg_num": 8 });
+    let reply = cluster.command(create.clone());
+    assert_eq!(reply.result, types::Errno::FBIG.negative());
+    assert!(reply.text.contains("request is too large"), "{}", reply.text);
+    let set = json!({ "prefix": "config-key set", "key": "k", "val": "v" });
+    assert_eq!(cluster.command(set).result, 0);
+    // The monitor's own changes are dropped, and are due again.
+    cluster.monitor.handle_closed(cluster.now, Cluster::osd_conn(1));
+    cluster.advance(30 * SECOND);
+    let details = cluster.checks()["CONTROL_STORE_REFUSES_WRITES"]["detail"].to_string();
+    assert!(details.contains("request is too large") && details.contains("next: "), "{details}");
+    assert!(cluster.monitor.state().osdmap.is_up(OsdId(1)));
+    cluster.never_takes = None;
+    cluster.advance(3 * SECOND);
+    assert!(!cluster.monitor.state().osdmap.is_up(OsdId(1)));
+    cluster.advance(60 * SECOND);
+    assert!(cluster.checks().get("CONTROL_STORE_REFUSES_WRITES").is_none());
+    assert_eq!(cluster.create_pool("data"), 0);
+}
+
+#[test]
+fn a_store_that_goes_on_failing_is_not_read_again_and_again() {
+    let mut cluster = Cluster::healthy();
+    cluster.refuses_writes = Some("no space left".to_owned());
+    cluster.create_later("data");
+    let before = cluster.loads;
+    cluster.advance(60 * SECOND);
+    let loads = cluster.loads - before;
+    assert!((10..20).contains(&loads), "{loads} in a minute");
+    cluster.refuses_writes = None;
+    cluster.advance(6 * SECOND);
+    assert_eq!(cluster.take::<MonCommandAck>(ADMIN)[0].result, 0);
 }
 
 fn blocklisted(cluster: &Cluster) -> usize {

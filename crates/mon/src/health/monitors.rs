@@ -2,11 +2,16 @@
 
 use super::{Health, Severity, View, next_step};
 use crate::monitor::{SILENCE_MAX, Skew, WentBack, drift_allowed};
+use std::time::Duration;
+
+/// How long health reports a refused change. The monitor tries it again meanwhile if it is still due.
+const REFUSED_SHOWN: Duration = Duration::from_secs(60);
 
 pub(super) fn check(health: &mut Health, view: &View<'_>) {
     check_absent(health, view);
     check_store(health, view);
     check_refusal(health, view);
+    check_refused_change(health, view);
     check_unreadable(health, view);
     check_went_back(health, view);
     check_clocks(health, view);
@@ -54,6 +59,22 @@ fn check_store(health: &mut Health, view: &View<'_>) {
     let details = next_step(lines, step);
     let summary = "control store out of reach: nothing can be changed".to_owned();
     health.add("CONTROL_STORE_DOWN", Severity::Error, 1, summary, details);
+}
+
+/// A change of the monitor's own was refused of late, and would be again.
+fn check_refused_change(health: &mut Health, view: &View<'_>) {
+    let Some(refused) = &view.overview.refused_change else { return };
+    if view.now.since(refused.when) >= REFUSED_SHOWN
+        || health.checks.contains_key("CONTROL_STORE_REFUSES_WRITES")
+    {
+        return;
+    }
+    let line = format!("mon.{}: {}", view.overview.mon_name, refused.reason);
+    let step = "raise the limit that the reason names ('--max-request-bytes' and '--max-txn-ops' of an etcd need not be \
+                below their defaults), and start its members again one after the other";
+    let summary = "control store does not take a change that is due".to_owned();
+    let details = next_step([line], step);
+    health.add("CONTROL_STORE_REFUSES_WRITES", Severity::Error, 1, summary, details);
 }
 
 /// The store answers, and takes no writes.

@@ -17,7 +17,7 @@
 //! the leader before this one may just have made a change of which this one was not told yet.
 
 use super::job::{Effects, Job, Rejection};
-use super::{Input, Monitor, Phase, StoreTrouble, TICK};
+use super::{Input, Monitor, Phase, RefusedChange, StoreTrouble, TICK};
 use crate::control::{CommitError, Entry, Event, Request, Revision, Transaction};
 use crate::keys::{self, Service};
 use crate::state::{CorruptKey, State};
@@ -25,8 +25,9 @@ use engine::{Output, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Pause before the store is read again after it failed.
+/// Pause before the store is read again after a failure; doubles with each failure in a row.
 const RELOAD_PAUSE: Duration = Duration::from_millis(500);
+const RELOAD_PAUSE_MAX: Duration = Duration::from_secs(5);
 /// How long the change that a transaction lost against may take to be told.
 const BEHIND_MAX: Duration = Duration::from_secs(1);
 
@@ -84,6 +85,8 @@ impl Monitor {
             Err(error) => return self.pause_unreadable(now, &[error]),
         }
         self.overview.store_unreadable = None;
+        self.complaints.is_over("unreadable");
+        self.note_read();
         self.sync = Sync::Current;
         let waiting = match std::mem::replace(&mut self.phase, Phase::Serving) {
             Phase::Starting { waiting } => {
@@ -224,19 +227,52 @@ impl Monitor {
                 }
                 self.pump(now);
             }
+            Err(CommitError::Refused { reason }) => {
+                self.refused(now, in_flight.job, reason);
+                self.pump(now);
+            }
             Err(CommitError::Failed { reason }) => {
-                tracing::error!(reason, "the control store failed");
+                if self.complaints.is_due(now, "commit", &reason) {
+                    tracing::error!(reason, "the control store failed");
+                }
                 self.note_refused(now, &reason);
                 self.doubtful = Some(in_flight);
-                self.sync = Sync::Paused { until: now + RELOAD_PAUSE };
+                self.pause(now);
             }
         }
     }
 
+    /// Pauses reads and writes, so that a store that is full, or wants another password, is not read as a
+    /// whole twice a second.
+    fn pause(&mut self, now: Time) {
+        let pause = RELOAD_PAUSE * (1 << self.failures_in_row.min(4));
+        self.sync = Sync::Paused { until: now + pause.min(RELOAD_PAUSE_MAX) };
+        self.failures_in_row += 1;
+    }
+
+    /// A change that the store will never take: what waits behind it goes on.
+    fn refused(&mut self, now: Time, job: Job, reason: String) {
+        if job.is_answered() {
+            return self.reject(job, Rejection::Refused(reason));
+        }
+        if self.complaints.is_due(now, "change", &reason) {
+            tracing::error!(
+                reason,
+                ?job,
+                "the control store does not take a change; it is dropped"
+            );
+        }
+        self.overview.refused_change = Some(RefusedChange { when: now, reason });
+    }
+
     /// The store took a write.
     pub(super) fn note_written(&mut self, transaction: &Transaction) {
+        self.failures_in_row = 0;
         if !transaction.is_empty() {
             self.overview.store_refusal = None;
+            if self.complaints.is_over("commit") {
+                tracing::warn!("the control store takes changes again");
+            }
         }
     }
 
@@ -293,9 +329,9 @@ impl Monitor {
     /// Something was written that cannot be read here, perhaps by a monitor of a newer release. Versions say that it is
     /// known, so whatever was decided without it would be taken, and would write over it.
     fn pause_unreadable(&mut self, now: Time, errors: &[CorruptKey]) {
-        self.sync = Sync::Paused { until: now + RELOAD_PAUSE };
+        self.pause(now);
         let reason = errors.iter().map(CorruptKey::to_string).collect::<Vec<_>>().join("; ");
-        if self.overview.store_unreadable.is_none() {
+        if self.complaints.is_due(now, "unreadable", &reason) {
             tracing::error!(reason, "the control store is unreadable");
         }
         let since = self.overview.store_unreadable.as_ref().map_or(now, |known| known.since);

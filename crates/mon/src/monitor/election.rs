@@ -139,6 +139,7 @@ impl Monitor {
         self.overview.store_trouble = self.candidacy.trouble(now);
         match outcome {
             Ok(lease) => {
+                self.complaints.is_over("lease");
                 self.candidacy.lease = Some(lease);
                 self.candidacy.valid_until = asked_at + (LEASE_TTL - LEASE_MARGIN);
                 self.claim(now);
@@ -150,9 +151,10 @@ impl Monitor {
                 // were set aside before has been given out since.
                 self.global_ids = 0..0;
             }
-            Err(LeaseError::Failed { reason }) => {
+            Err(LeaseError::Failed { reason }) if self.complaints.is_due(now, "lease", &reason) => {
                 tracing::warn!(reason, "the lease of this monitor could not be renewed");
             }
+            Err(LeaseError::Failed { .. }) => {}
         }
     }
 
@@ -208,7 +210,7 @@ impl Monitor {
                 self.follow_leader(now);
                 self.pump(now);
             }
-            Err(CommitError::Failed { reason }) => {
+            Err(CommitError::Failed { reason } | CommitError::Refused { reason }) => {
                 tracing::debug!(reason, "the store failed");
                 self.note_refused(now, &reason);
             }

@@ -137,6 +137,8 @@ pub(super) enum Rejection {
         "nothing was changed: it is more than the control store takes at once; make it in parts"
     )]
     TooLarge,
+    #[error("nothing was changed: the control store does not take it: {0}")]
+    Refused(String),
     #[error("the monitor has too many operations to do already; try again later")]
     Busy,
     #[error(
@@ -160,7 +162,7 @@ impl Rejection {
     fn errno(&self) -> Errno {
         match self {
             Rejection::Invalid(_) | Rejection::WentBack => Errno::IO,
-            Rejection::TooLarge => Errno::FBIG,
+            Rejection::TooLarge | Rejection::Refused(_) => Errno::FBIG,
             Rejection::Busy => Errno::AGAIN,
             Rejection::NotDone | Rejection::Doubtful | Rejection::Unled => Errno::TIMEDOUT,
         }

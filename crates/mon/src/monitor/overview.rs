@@ -36,6 +36,8 @@ pub struct Overview {
     pub store_trouble: Option<StoreTrouble>,
     /// Why and since when it takes no writes, although it may answer otherwise.
     pub store_refusal: Option<StoreTrouble>,
+    /// The last change of the monitor's own that it will never take.
+    pub refused_change: Option<RefusedChange>,
     /// The entry of the control store that this monitor cannot read, and since when.
     pub store_unreadable: Option<StoreTrouble>,
     /// Why the control store must be one that was restored.
@@ -115,6 +117,12 @@ pub struct Skew {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreTrouble {
     pub since: Time,
+    pub reason: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusedChange {
+    pub when: Time,
     pub reason: String,
 }
 

@@ -36,14 +36,22 @@ pub struct Cluster {
     pub abilities: Vec<&'static str>,
     /// The store answers, and takes no writes, for this reason.
     pub refuses_writes: Option<String>,
+    /// The store never takes transactions that write keys with this in their name.
+    pub never_takes: Option<&'static str>,
     /// Transactions that the store was asked for.
     pub commits: usize,
+    /// Loads of all that it holds.
+    pub loads: usize,
     /// The most keys that one of them wrote.
     pub largest: usize,
 }
 
 pub fn addrs(text: &str) -> EntityAddrVec {
     EntityAddrVec::one(text.parse().unwrap())
+}
+
+fn writes(transaction: &Transaction, name: &str) -> bool {
+    transaction.writes.keys().any(|key| key.contains(name))
 }
 
 pub fn parameters(osd_count: u32) -> Parameters {
@@ -107,7 +115,9 @@ impl Cluster {
             rivals: VecDeque::new(),
             abilities: Vec::new(),
             refuses_writes: None,
+            never_takes: None,
             commits: 0,
+            loads: 0,
             largest: 0,
         };
         cluster.drain();
@@ -139,6 +149,7 @@ impl Cluster {
                         self.commits += 1;
                         self.largest = self.largest.max(transaction.writes.len());
                     }
+                    self.loads += usize::from(matches!(request, Request::Range { .. }));
                     let rival = match request {
                         Request::Commit { .. } => self.rivals.pop_front(),
                         _ => None,
@@ -147,6 +158,13 @@ impl Cluster {
                     let completion = match (&self.refuses_writes, &request) {
                         (Some(reason), Request::Commit { token, .. }) => {
                             let outcome = Err(CommitError::Failed { reason: reason.clone() });
+                            Completion::Committed { token: *token, outcome }
+                        }
+                        (None, Request::Commit { token, transaction })
+                            if self.never_takes.is_some_and(|name| writes(transaction, name)) =>
+                        {
+                            let reason = "request is too large".to_owned();
+                            let outcome = Err(CommitError::Refused { reason });
                             Completion::Committed { token: *token, outcome }
                         }
                         _ => self.control.execute(self.now, &request),

@@ -149,16 +149,12 @@ impl ControlStore {
         Ok(())
     }
 
-    /// No answer to a load that found the store unreadable: it is to be asked for again.
-    fn handle(&self, request: &Request) -> Option<Completion> {
+    fn handle(&self, request: &Request) -> Completion {
         let reason = |error: anyhow::Error| format!("{}: {error:#}", self.path.display());
-        Some(match request {
+        match request {
             Request::Range { token, prefix } => match self.range(prefix) {
                 Ok((entries, revision)) => Completion::Loaded { token: *token, entries, revision },
-                Err(error) => {
-                    tracing::error!(reason = reason(error), "the control store cannot be read");
-                    return None;
-                }
+                Err(error) => Completion::Unread { token: *token, reason: reason(error) },
             },
             Request::Commit { token, transaction } => {
                 let outcome = self.commit(transaction);
@@ -170,7 +166,7 @@ impl ControlStore {
                 let failed = |error| LeaseError::Failed { reason: reason(error) };
                 Completion::Leased { token: *token, outcome: outcome.map_err(failed) }
             }
-        })
+        }
     }
 
     pub fn range(&self, prefix: &str) -> Result<(Vec<Entry>, Revision)> {
@@ -313,13 +309,13 @@ fn serve(
             Err(RecvTimeoutError::Disconnected) => return,
         };
         for request in asked {
-            match store.handle(&request) {
-                Some(completion) => {
-                    if !tell(&request, completion) {
-                        return;
-                    }
-                }
-                None => waiting.push(request),
+            let completion = store.handle(&request);
+            let is_unread = matches!(completion, Completion::Unread { .. });
+            if !tell(&request, completion) {
+                return;
+            }
+            if is_unread {
+                waiting.push(request);
             }
         }
     }
@@ -424,15 +420,11 @@ mod tests {
         let store = ControlStore::open_on(&path, opener(&is_full)).unwrap();
         let commit = |token, key| Request::Commit { token, transaction: put(key, "v") };
         let answer = |request: Request| store.handle(&request);
-        assert_eq!(
-            answer(commit(1, "a")),
-            Some(Completion::Committed { token: 1, outcome: Ok(1) })
-        );
+        assert_eq!(answer(commit(1, "a")), Completion::Committed { token: 1, outcome: Ok(1) });
         is_full.store(true, Ordering::Relaxed);
         for token in 2..5 {
-            let Some(Completion::Committed {
-                outcome: Err(CommitError::Failed { reason }), ..
-            }) = answer(commit(token, "b"))
+            let Completion::Committed { outcome: Err(CommitError::Failed { reason }), .. } =
+                answer(commit(token, "b"))
             else {
                 panic!("it has no room");
             };
@@ -440,15 +432,19 @@ mod tests {
         }
         // Whether or not it can be opened for reading meanwhile: nothing is answered that is wrong.
         let all = || Request::Range { token: 9, prefix: String::new() };
-        if let Some(Completion::Loaded { revision, .. }) = answer(all()) {
-            assert_eq!(revision, 1);
+        match answer(all()) {
+            Completion::Loaded { revision, .. } => assert_eq!(revision, 1),
+            Completion::Unread { reason, .. } => {
+                assert!(reason.contains("sepiola-full"), "{reason}")
+            }
+            other => panic!("{other:?}"),
         }
         is_full.store(false, Ordering::Relaxed);
         let renewed = answer(Request::Renew { token: 10, lease: LEASE });
-        assert_eq!(renewed, Some(Completion::Leased { token: 10, outcome: Ok(LEASE) }));
+        assert_eq!(renewed, Completion::Leased { token: 10, outcome: Ok(LEASE) });
         let written = answer(commit(11, "b"));
-        assert_eq!(written, Some(Completion::Committed { token: 11, outcome: Ok(2) }));
-        let Some(Completion::Loaded { entries, .. }) = answer(all()) else { panic!("unreadable") };
+        assert_eq!(written, Completion::Committed { token: 11, outcome: Ok(2) });
+        let Completion::Loaded { entries, .. } = answer(all()) else { panic!("unreadable") };
         let keys: Vec<&str> = entries.iter().map(|entry| entry.key.as_str()).collect();
         assert_eq!(keys, ["a", "b"], "a lease lives as long as the process");
         drop(store);

@@ -12,7 +12,7 @@ use super::proto::{
     WatchRequest, WatchResponse,
 };
 use anyhow::{Context, Result};
-use mon::control::{Entry, LeaseError, LeaseId, Revision};
+use mon::control::{CommitError, Entry, LeaseError, LeaseId, Revision};
 use prost::Message;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -40,7 +40,8 @@ pub const COMMIT_PATIENCE: Duration = Duration::from_secs(10);
 const LEASE_PATIENCE: Duration = Duration::from_secs(2);
 /// The pieces of a value that a watch has told are there.
 const PIECE_PATIENCE: Duration = Duration::from_secs(5);
-pub const ENDLESS: Duration = Duration::from_secs(u32::MAX as u64);
+/// A page of a load, until somebody is told that it is not answered. The load goes on.
+pub const LOAD_PATIENCE: Duration = Duration::from_secs(5);
 /// Keys of one answer; all of them follow in several.
 const KEYS_PER_PAGE: i64 = 256;
 /// Larger than anything that etcd takes.
@@ -318,27 +319,60 @@ impl Client {
 
     /// The error with advice for the operator.
     pub fn reason(&self, status: &Status) -> String {
-        let advice = match status.code() {
-            Code::ResourceExhausted => "; see `etcdctl alarm list` and `etcdctl endpoint status`",
-            Code::InvalidArgument => "; see etcd's --max-request-bytes and --max-txn-ops",
-            Code::PermissionDenied | Code::Unauthenticated => "; see user and password",
-            Code::Unavailable | Code::DeadlineExceeded => "; is its quorum up?",
-            _ => "",
-        };
-        format!("{}: {}{advice}", self.shown(), status.message())
+        format!("{}: {}{}", self.shown(), status.message(), advice(status))
+    }
+
+    pub fn commit_error(&self, status: &Status) -> CommitError {
+        let reason = self.reason(status);
+        match is_refusal(status) {
+            true => CommitError::Refused { reason },
+            false => CommitError::Failed { reason },
+        }
     }
 }
 
 pub(super) type Outcome<T> = std::result::Result<T, Status>;
 
 /// Whether another member, or the same one later, may well answer.
-fn is_passing(status: &Status) -> bool {
-    let is_full = status.message().contains("space exceeded");
+pub(super) fn is_passing(status: &Status) -> bool {
     match status.code() {
         Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Aborted => true,
         Code::Unknown | Code::Internal | Code::Unauthenticated => true,
-        Code::ResourceExhausted => !is_full,
+        Code::ResourceExhausted => !is_full(status) && !is_refusal(status),
         _ => false,
+    }
+}
+
+/// The members' databases have reached their quota.
+fn is_full(status: &Status) -> bool {
+    status.message().contains("space exceeded")
+}
+
+/// Whether etcd will never take this request, whatever it takes otherwise.
+fn is_refusal(status: &Status) -> bool {
+    const LIMITS: [&str; 3] = ["too large", "too many operations", "larger than max"];
+    LIMITS.iter().any(|limit| status.message().contains(limit))
+}
+
+/// The operator's next step.
+fn advice(status: &Status) -> &'static str {
+    match status.code() {
+        _ if is_refusal(status) => "; see etcd's --max-request-bytes and --max-txn-ops",
+        Code::ResourceExhausted if is_full(status) => {
+            "; see `etcdctl alarm list`, then compact, defragment and disarm it, or raise --quota-backend-bytes"
+        }
+        Code::ResourceExhausted => "; see `etcdctl endpoint status`",
+        Code::OutOfRange => {
+            "; it forgets revisions faster than they are read: see --auto-compaction-retention"
+        }
+        Code::InvalidArgument
+        | Code::PermissionDenied
+        | Code::Unauthenticated
+        | Code::FailedPrecondition => {
+            "; see --etcd-user and its password, and what roles it has (`etcdctl user get`, `etcdctl role get`)"
+        }
+        Code::Unavailable | Code::DeadlineExceeded => "; is its quorum up?",
+        _ => "",
     }
 }
 
@@ -391,4 +425,36 @@ fn described(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_member_will_never_take_is_neither_asked_again_nor_taken_for_a_full_store() {
+        let too_large = Status::invalid_argument("etcdserver: request is too large");
+        let too_many = Status::invalid_argument("etcdserver: too many operations in txn request");
+        let beyond = Status::resource_exhausted("grpc: received message larger than max (9 vs. 8)");
+        for status in [too_large, too_many, beyond] {
+            assert!(is_refusal(&status) && !is_passing(&status), "{status}");
+            assert!(advice(&status).contains("--max-request-bytes"));
+        }
+        let full = Status::resource_exhausted("etcdserver: mvcc: database space exceeded");
+        assert!(!is_refusal(&full) && !is_passing(&full));
+        assert!(advice(&full).contains("alarm list"));
+        let busy = Status::resource_exhausted("etcdserver: too many requests");
+        assert!(is_passing(&busy));
+    }
+
+    #[test]
+    fn who_may_not_write_is_told_to_look_at_user_and_roles() {
+        let wrong = "etcdserver: authentication failed, invalid user ID or password";
+        let none = "etcdserver: user name is empty";
+        let denied = Status::permission_denied("etcdserver: permission denied");
+        for status in [Status::invalid_argument(wrong), Status::invalid_argument(none), denied] {
+            assert!(!is_passing(&status) && !is_refusal(&status), "{status}");
+            assert!(advice(&status).contains("--etcd-user"), "{status}");
+        }
+    }
 }

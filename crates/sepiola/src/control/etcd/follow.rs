@@ -1,12 +1,12 @@
 //! Loading the state and following what is changed in it.
 
 use super::Outbox;
-use super::client::{Client, ENDLESS, Watch};
+use super::client::{Client, LOAD_PATIENCE, Watch, is_passing};
 use super::proto::{WatchAsked, WatchProgressRequest, WatchRequest, WatchResponse};
 use engine::RequestToken;
 use mon::control::{Completion, Revision};
 use std::time::Duration;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tonic::Code;
 
 /// How often a quiet watch is asked whether it is still one, and how long it may then be silent.
@@ -16,41 +16,67 @@ const SILENCE_MAX: Duration = Duration::from_secs(3);
 const REOPEN_PAUSE: Duration = Duration::from_millis(100);
 /// Pause before a load that is refused is tried again: somebody has to do something about it.
 const REFUSED_PAUSE: Duration = Duration::from_secs(5);
+/// Loads in a row that may be overtaken by others' writes before that is told.
+const OVERTAKEN_MAX: u32 = 5;
+/// While nothing can be watched, all is loaded so often.
+const UNWATCHED_MAX: Duration = Duration::from_secs(5);
 
 /// How a watch ended.
 enum End {
     /// It can go on elsewhere.
     Broken(String),
+    /// The members answer, and allow none.
+    Refused(String),
     /// Revisions that it was to tell are no longer kept.
     Compacted,
 }
 
 /// Answers a request for everything below `prefix`, and then tells all changes until it is dropped.
 pub async fn load_and_follow(client: &Client, out: &Outbox, token: RequestToken, prefix: &str) {
+    let mut overtaken = 0;
     let revision = loop {
-        match client.range(prefix, ENDLESS).await {
+        let status = match client.range(prefix, LOAD_PATIENCE).await {
             Ok((entries, revision)) => {
                 out.tell(Completion::Loaded { token, entries, revision });
                 break revision;
             }
-            Err(status) => {
-                tracing::error!(reason = client.reason(&status), "the state cannot be loaded");
-                sleep(REFUSED_PAUSE).await;
-            }
+            Err(status) => status,
+        };
+        // It took so long that what it began with is no longer kept.
+        if matches!(status.code(), Code::DataLoss | Code::OutOfRange) && overtaken < OVERTAKEN_MAX {
+            overtaken += 1;
+            continue;
         }
+        out.tell(Completion::Unread { token, reason: client.reason(&status) });
+        sleep(if is_passing(&status) { REOPEN_PAUSE } else { REFUSED_PAUSE }).await;
     };
-    follow(client, out, revision).await;
+    follow(client, out, token, revision).await;
 }
 
-async fn follow(client: &Client, out: &Outbox, mut known: Revision) {
+async fn follow(client: &Client, out: &Outbox, token: RequestToken, mut known: Revision) {
+    let mut watched = Instant::now();
     loop {
         let end = match client.watch(known + 1).await {
-            Ok(watch) => relay(client, out, watch, &mut known).await,
-            Err(status) => End::Broken(status.to_string()),
+            Ok(watch) => {
+                let opened = Instant::now();
+                let end = relay(client, out, watch, &mut known).await;
+                // One that is refused was open for a moment, too.
+                if opened.elapsed() >= UNWATCHED_MAX {
+                    watched = Instant::now();
+                }
+                end
+            }
+            Err(status) if is_passing(&status) => End::Broken(status.to_string()),
+            Err(status) => End::Refused(client.reason(&status)),
         };
         match end {
             End::Compacted => return out.tell(Completion::Missed),
-            End::Broken(reason) => {
+            End::Refused(reason) if watched.elapsed() >= UNWATCHED_MAX => {
+                let reason = format!("changes cannot be watched: {reason}");
+                out.tell(Completion::Unread { token, reason });
+                return out.tell(Completion::Missed);
+            }
+            End::Broken(reason) | End::Refused(reason) => {
                 tracing::debug!(reason, "the watch of etcd is opened again");
                 client.give_up_member();
                 sleep(REOPEN_PAUSE).await;
@@ -95,7 +121,7 @@ async fn take(
         return Err(End::Compacted);
     }
     if response.canceled {
-        return Err(End::Broken(response.cancel_reason));
+        return Err(End::Refused(response.cancel_reason));
     }
     let newest = response.events.iter().filter_map(|event| event.kv.as_ref());
     let newest = newest.map(|kv| kv.mod_revision as Revision).max();

@@ -233,8 +233,8 @@ fn so_many_keys_may_change_at_once_and_no_more() {
     };
     // One more is written, by which the writer knows its own.
     let most = txn::OPERATIONS_MAX - 1;
-    let CommitError::Failed { reason } = store.commit(of(most + 1)).unwrap_err() else {
-        panic!("there is no rival")
+    let CommitError::Refused { reason } = store.commit(of(most + 1)).unwrap_err() else {
+        panic!("it fits no etcd")
     };
     assert!(reason.contains("make it in parts"), "{reason}");
     store.commit(of(most)).unwrap();

@@ -43,7 +43,7 @@ impl Client {
         transaction: &Transaction,
         patience: Duration,
     ) -> Result<Revision, CommitError> {
-        let failed = |status: Status| CommitError::Failed { reason: self.reason(&status) };
+        let failed = |status: Status| self.commit_error(&status);
         let mark_key = format!("{}/writer/{}/{slot}", self.options.prefix, self.writer);
         let mark = format!("{:016x}/{token}", self.nonce);
         let mut transaction = transaction.clone();
@@ -55,7 +55,7 @@ impl Client {
                 "a change of {} keys at once, and fewer than {OPERATIONS_MAX} fit an etcd: make it in parts",
                 operations.len()
             );
-            return Err(CommitError::Failed { reason });
+            return Err(CommitError::Refused { reason });
         }
         for (key, value) in &large {
             if let Err(status) = self.write_pieces(key, &write, value, patience).await {
