@@ -83,6 +83,7 @@ use maps::RawTable;
 use proxies::Proxies;
 use publish::MapMessages;
 use queue::Jobs;
+use reading::Reading;
 use relay::Relay;
 use session::Session;
 use std::collections::{BTreeMap, VecDeque};
@@ -132,6 +133,7 @@ pub struct Monitor {
     sync: Sync,
     /// Times in a row that the store failed.
     failures_in_row: u32,
+    reading: Reading,
     complaints: Complaints,
     state: State,
     stats: Statistics,
@@ -203,6 +205,7 @@ impl Monitor {
             phase: Phase::Starting { waiting: VecDeque::new() },
             sync: Sync::Current,
             failures_in_row: 0,
+            reading: Reading::default(),
             complaints: Complaints::default(),
             state: State::default(),
             stats: Statistics::default(),
@@ -370,6 +373,7 @@ impl Daemon for Monitor {
         self.relay_timeout(now);
         if self.next_tick.is_some_and(|tick| tick <= now) {
             self.next_tick = Some(now + TICK);
+            self.watch_reading(now);
             self.tend_candidacy(now);
             self.keep_house(now);
             self.pump(now);

@@ -40,6 +40,8 @@ struct Monitors {
     unanswered: VecDeque<(usize, Request)>,
     /// Two that cannot reach each other.
     parted: Option<[usize; 2]>,
+    /// Whose loads are not answered, while the store answers all else.
+    unread: Option<usize>,
     /// Who is told of changes later.
     untold: Option<usize>,
     /// Whose next operation the store does not answer in time, and whether it does it all the same.
@@ -86,6 +88,7 @@ impl Monitors {
             closed: Vec::new(),
             unanswered: VecDeque::new(),
             parted: None,
+            unread: None,
             untold: None,
             failing: None,
             is_done_unanswered: false,
@@ -152,6 +155,14 @@ impl Monitors {
             match output {
                 Output::Storage(request) if self.is_silent => {
                     self.unanswered.push_back((index, request));
+                }
+                Output::Storage(request @ Request::Range { token, .. })
+                    if self.unread == Some(index) =>
+                {
+                    self.unanswered.push_back((index, request));
+                    let (now, reason) = (self.clock(index), "the disk fails".to_owned());
+                    let told = Completion::Unread { token, reason };
+                    self.with(index, |monitor| monitor.handle_completion(now, told));
                 }
                 Output::Storage(request) => self.execute(index, &request),
                 Output::Connect { conn, target } => self.connect(index, conn, target.addrs),
@@ -276,9 +287,17 @@ impl Monitors {
         self.drain();
     }
 
+    /// A monitor missed changes, and cannot load what it has to.
+    fn cannot_read(&mut self, index: usize) {
+        self.unread = Some(index);
+        let now = self.clock(index);
+        self.with(index, |monitor| monitor.handle_completion(now, Completion::Missed));
+        self.drain();
+    }
+
     /// The store answers what it was asked, and goes on.
     fn answer_all(&mut self) {
-        self.is_silent = false;
+        (self.is_silent, self.unread) = (false, None);
         while let Some((index, request)) = self.unanswered.pop_front() {
             self.execute(index, &request);
             self.drain();
@@ -555,6 +574,47 @@ fn health_says_that_the_store_is_out_of_reach_until_it_answers() {
     monitors.answer_all();
     monitors.advance(Duration::from_secs(2));
     assert!(monitors.health(1).get("CONTROL_STORE_DOWN").is_none());
+}
+
+#[test]
+fn a_leader_that_cannot_read_the_store_gives_its_lease_up_and_sends_its_osds_to_others() {
+    let mut monitors = Monitors::start(3);
+    monitors.boot(0, 1 << 30);
+    monitors.cannot_read(0);
+    monitors.advance(Duration::from_secs(6));
+    let check = monitors.health(0)["CONTROL_STORE_DOWN"].take();
+    assert_eq!(check["severity"], "HEALTH_ERR");
+    let details = check["detail"].to_string();
+    assert!(details.contains("mon.a could read nothing for"), "{details}");
+    assert!(details.contains("the disk fails"), "{details}");
+    monitors.advance(Duration::from_secs(10));
+    assert!(monitors.closed.contains(&(0, OSD)), "no OSD stays with a monitor that learns nothing");
+    monitors.advance(TTL + Duration::from_secs(2));
+    let leader = monitors.leader(1);
+    assert!(["b", "c"].contains(&leader.as_str()), "{leader}");
+    assert!(monitors.health(1).get("MON_DOWN").is_some());
+    monitors.json(1, json!({ "prefix": "osd pool create", "pool": "data" }));
+    monitors.answer_all();
+    monitors.advance(Duration::from_secs(3));
+    monitors.open(0, ADMIN, EntityName::client("admin"));
+    assert_eq!(monitors.leader(0), leader, "it follows");
+    assert!(monitors.health(0).get("CONTROL_STORE_DOWN").is_none());
+    assert!(monitors.health(0).get("MON_DOWN").is_none());
+    assert_eq!(monitors.json(0, json!({ "prefix": "osd pool ls" })), json!(["data"]));
+}
+
+#[test]
+fn a_lone_monitor_that_cannot_read_the_store_goes_on_answering_and_says_so() {
+    let mut monitors = Monitors::start(1);
+    monitors.boot(0, 1 << 30);
+    monitors.cannot_read(0);
+    monitors.advance(Duration::from_secs(60));
+    assert!(monitors.closed.is_empty());
+    assert!(monitors.health(0).get("CONTROL_STORE_DOWN").is_some());
+    monitors.answer_all();
+    monitors.advance(Duration::from_secs(2));
+    assert!(monitors.health(0).get("CONTROL_STORE_DOWN").is_none());
+    monitors.json(0, json!({ "prefix": "osd pool create", "pool": "data" }));
 }
 
 #[test]

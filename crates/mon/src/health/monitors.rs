@@ -10,6 +10,7 @@ const REFUSED_SHOWN: Duration = Duration::from_secs(60);
 pub(super) fn check(health: &mut Health, view: &View<'_>) {
     check_absent(health, view);
     check_store(health, view);
+    check_unread(health, view);
     check_refusal(health, view);
     check_refused_change(health, view);
     check_unreadable(health, view);
@@ -58,6 +59,30 @@ fn check_store(health: &mut Health, view: &View<'_>) {
                 by itself then";
     let details = next_step(lines, step);
     let summary = "control store out of reach: nothing can be changed".to_owned();
+    health.add("CONTROL_STORE_DOWN", Severity::Error, 1, summary, details);
+}
+
+/// The store renews leases, and cannot be read.
+fn check_unread(health: &mut Health, view: &View<'_>) {
+    let overview = view.overview;
+    let Some(trouble) = overview
+        .store_unread
+        .as_ref()
+        .filter(|_| overview.store_trouble.is_none() && overview.store_unreadable.is_none())
+    else {
+        return;
+    };
+    let seconds = view.now.since(trouble.since).as_secs();
+    let lines = [
+        format!("mon.{} could read nothing for {seconds} s: {}", overview.mon_name, trouble.reason),
+        "this monitor knows nothing of what was changed since, and changes nothing; if another one is there, it gives \
+         up its lease, and that one leads"
+            .to_owned(),
+    ];
+    let step = "see the reason above; for an etcd, whether 'etcdctl get --prefix' with the same user reads its keys; \
+                everything goes on by itself when it can be read";
+    let details = next_step(lines, step);
+    let summary = "control store cannot be read: nothing can be changed by this monitor".to_owned();
     health.add("CONTROL_STORE_DOWN", Severity::Error, 1, summary, details);
 }
 

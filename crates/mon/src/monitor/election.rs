@@ -114,9 +114,25 @@ impl Monitor {
         self.leads() && now >= self.candidacy.valid_until
     }
 
+    /// Whether this monitor's lease lives, as far as it knows.
+    pub(super) fn holds_lease(&self, now: Time) -> bool {
+        self.candidacy.lease.is_some() && now < self.candidacy.valid_until
+    }
+
+    /// The lease ends by itself, and its keys go with it.
+    pub(super) fn give_up_lease(&mut self) {
+        self.candidacy.lease = None;
+        self.candidacy.announced = None;
+    }
+
     /// Once per tick: keeps the lease, and uses it.
     pub(super) fn tend_candidacy(&mut self, now: Time) {
         if !matches!(self.phase, Phase::Serving) {
+            return;
+        }
+        if self.reading.yields() {
+            self.candidacy.heard = now;
+            self.overview.store_trouble = None;
             return;
         }
         if self.candidacy.asked.is_none() {
@@ -134,7 +150,7 @@ impl Monitor {
 
     pub(super) fn leased(&mut self, now: Time, token: u64, outcome: Result<LeaseId, LeaseError>) {
         let asked = self.candidacy.asked.take_if(|(asked, _)| *asked == token);
-        let Some((_, asked_at)) = asked else { return };
+        let Some((_, asked_at)) = asked.filter(|_| !self.reading.yields()) else { return };
         self.candidacy.note_answer(now, &outcome);
         self.overview.store_trouble = self.candidacy.trouble(now);
         match outcome {

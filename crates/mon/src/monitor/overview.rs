@@ -36,6 +36,8 @@ pub struct Overview {
     pub store_trouble: Option<StoreTrouble>,
     /// Why and since when it takes no writes, although it may answer otherwise.
     pub store_refusal: Option<StoreTrouble>,
+    /// Why and since when it cannot be read, although it answers otherwise.
+    pub store_unread: Option<StoreTrouble>,
     /// The last change of the monitor's own that it will never take.
     pub refused_change: Option<RefusedChange>,
     /// The entry of the control store that this monitor cannot read, and since when.
