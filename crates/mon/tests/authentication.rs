@@ -172,6 +172,25 @@ fn many_clients_get_ids_of_their_own_beyond_one_reservation() {
     }
 }
 
+#[test]
+fn a_flood_of_clients_that_prove_nothing_costs_no_ids_and_no_writes() {
+    let mut cluster = Cluster::new();
+    cluster.advance(std::time::Duration::from_secs(2));
+    let (reserved, commits) = (cluster.monitor.state().global_id_next, cluster.commits);
+    let wrong = CryptoKey::from_secret(auth::KeyType::Aes, Default::default(), &[1; 16]).unwrap();
+    for round in 0..3000 {
+        let hello = client("client.admin".parse().unwrap(), wrong.clone()).initial_request();
+        answer(&mut cluster, start(&hello, 2));
+        if round % 100 == 0 {
+            log_in(&mut cluster, "client.admin", wrong.clone());
+            cluster.advance(std::time::Duration::from_secs(1));
+        }
+    }
+    assert_eq!((cluster.monitor.state().global_id_next, cluster.commits), (reserved, commits));
+    let key = key_of(&cluster, "client.admin");
+    assert!(matches!(log_in(&mut cluster, "client.admin", key), AuthVerdict::Done { .. }));
+}
+
 /// A client asks for an id where names are believed, and is not answered yet.
 fn ask_for_id(cluster: &mut Cluster, conn: ConnId) {
     let mut w = codec::Writer::new();

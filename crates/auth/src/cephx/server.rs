@@ -148,7 +148,8 @@ pub struct CephxServer {
 
 impl CephxServer {
     /// Opens a session and returns it with the challenge to send (AUTH_REPLY_MORE). `global_id_is_new` is
-    /// true if the monitor has just assigned `global_id`, false if the client named it.
+    /// true if the monitor has just assigned `global_id`, or will with [`CephxServer::assign_global_id`]
+    /// before the proof is handled; false if the client named it.
     pub fn start(
         name: EntityName,
         global_id: u64,
@@ -172,6 +173,17 @@ impl CephxServer {
 
     pub fn global_id(&self) -> u64 {
         self.global_id
+    }
+
+    /// Whether the client is to get a new id, and has not proved its key yet.
+    pub fn needs_global_id(&self) -> bool {
+        self.global_id_status == GlobalIdStatus::NewPending
+    }
+
+    /// Sets the id that a client gets which needs one, if it proves its key now.
+    pub fn assign_global_id(&mut self, global_id: u64) {
+        assert!(self.needs_global_id(), "a client that proved its key keeps its id");
+        self.global_id = global_id;
     }
 
     pub fn global_id_status(&self) -> GlobalIdStatus {

@@ -40,8 +40,8 @@ enum Step {
     Authorizer(AuthorizeHandler, EntityType),
     /// Proven; the session is about to open.
     Done(Option<CephxServer>),
-    /// Waits until global ids have been reserved.
-    AwaitsGlobalId(AuthRequest),
+    /// Waits for the reservation of global ids; a client that is about to prove its key has a session.
+    AwaitsGlobalId(Option<CephxServer>, AuthRequest),
 }
 
 impl Handshake {
@@ -125,17 +125,18 @@ impl Monitor {
         }
         let asked: MonAuthRequest =
             Reader::new(payload).value().map_err(|_| Refused(Errno::INVAL))?;
-        let is_new = asked.global_id == 0;
-        let Some(global_id) = self.global_id_for(asked.global_id) else {
-            let step = Step::AwaitsGlobalId(request);
-            self.handshakes.insert(conn, Handshake { started: now, mode, step });
-            return Ok(None);
-        };
         if self.settings.auth == AuthMode::None {
+            let Some(global_id) = self.global_id_for(asked.global_id) else {
+                let step = Step::AwaitsGlobalId(None, request);
+                self.handshakes.insert(conn, Handshake { started: now, mode, step });
+                return Ok(None);
+            };
             return Ok(Some(self.believe(now, conn, asked.name, global_id)));
         }
+        // One that has proved nothing costs no id: reservations are writes.
+        let is_new = asked.global_id == 0;
         let (server, challenge) =
-            CephxServer::start(asked.name, global_id, is_new, &mut self.entropy);
+            CephxServer::start(asked.name, asked.global_id, is_new, &mut self.entropy);
         let step = Step::Cephx(server);
         self.handshakes.insert(conn, Handshake { started: now, mode, step });
         Ok(Some(AuthVerdict::More { payload: challenge.into() }))
@@ -155,14 +156,39 @@ impl Monitor {
         let handshake = self.handshakes.remove(&conn).ok_or(Refused(Errno::INVAL))?;
         let Handshake { started, mode, step } = handshake;
         let (verdict, step) = match step {
+            Step::Cephx(server) if server.needs_global_id() => {
+                self.prove_new(now, server, mode, payload)?
+            }
             Step::Cephx(server) => self.prove(now, server, mode, payload)?,
             Step::Authorizer(handler, service) => {
                 self.authorize(now, handler, service, mode, payload)?
             }
-            Step::Done(_) | Step::AwaitsGlobalId(_) => return Err(Refused(Errno::INVAL)),
+            Step::Done(_) | Step::AwaitsGlobalId(..) => return Err(Refused(Errno::INVAL)),
         };
         self.handshakes.insert(conn, Handshake { started, mode, step });
-        Ok(Some(verdict))
+        Ok(verdict)
+    }
+
+    /// [`Monitor::prove`] of a client that gets an id if it succeeds.
+    fn prove_new(
+        &mut self,
+        now: Time,
+        mut server: CephxServer,
+        mode: u32,
+        payload: &[u8],
+    ) -> Result<(Option<AuthVerdict>, Step), Refused> {
+        let Some(global_id) = self.global_ids.next() else {
+            let request = AuthRequest::More { payload: Bytes::copy_from_slice(payload) };
+            return Ok((None, Step::AwaitsGlobalId(Some(server), request)));
+        };
+        server.assign_global_id(global_id);
+        let outcome = self.prove(now, server, mode, payload);
+        let is_proved = matches!(&outcome, Ok((_, Step::Done(_))));
+        if !is_proved {
+            // The id was told to no client.
+            self.global_ids.start = global_id;
+        }
+        outcome
     }
 
     fn prove(
@@ -171,7 +197,7 @@ impl Monitor {
         mut server: CephxServer,
         mode: u32,
         payload: &[u8],
-    ) -> Result<(AuthVerdict, Step), Refused> {
+    ) -> Result<(Option<AuthVerdict>, Step), Refused> {
         let context = ServerContext {
             now: now.wall(),
             keys: &self.state.entities,
@@ -186,7 +212,7 @@ impl Monitor {
         })?;
         let Some(authenticated) = reply.authenticated else {
             let verdict = AuthVerdict::More { payload: reply.payload.into() };
-            return Ok((verdict, Step::Cephx(server)));
+            return Ok((Some(verdict), Step::Cephx(server)));
         };
         if authenticated.used_pending_key {
             self.enqueue(super::Job::PromotePendingKey(server.name().clone()));
@@ -200,7 +226,7 @@ impl Monitor {
             connection_secret: authenticated.connection_secret.into(),
             caps: Caps::encode_mon(&authenticated.mon_caps),
         };
-        Ok((verdict, Step::Done(Some(server))))
+        Ok((Some(verdict), Step::Done(Some(server))))
     }
 
     fn authorize(
@@ -210,7 +236,7 @@ impl Monitor {
         service: EntityType,
         mode: u32,
         payload: &[u8],
-    ) -> Result<(AuthVerdict, Step), Refused> {
+    ) -> Result<(Option<AuthVerdict>, Step), Refused> {
         let none = RotatingSecrets::default();
         let secrets = self.state.secrets.service(service).unwrap_or(&none);
         let entropy = &mut self.entropy;
@@ -222,7 +248,7 @@ impl Monitor {
             }
             Ok(AuthorizeStep::Challenge(challenge)) => {
                 let verdict = AuthVerdict::More { payload: challenge.into() };
-                Ok((verdict, Step::Authorizer(handler, service)))
+                Ok((Some(verdict), Step::Authorizer(handler, service)))
             }
             // Clients have tickets for monitors, too, but a session with one begins by a key.
             Ok(AuthorizeStep::Accepted { peer, .. })
@@ -241,7 +267,7 @@ impl Monitor {
                     connection_secret: peer.connection_secret.into(),
                     caps: Caps::encode_mgr(peer.caps.allow_all, &peer.caps.text),
                 };
-                Ok((verdict, Step::Done(None)))
+                Ok((Some(verdict), Step::Done(None)))
             }
         }
     }
@@ -283,7 +309,7 @@ impl Monitor {
 
     /// New global ids are there.
     pub(super) fn serve_waiting_handshakes(&mut self, now: Time) {
-        let waiting = |handshake: &Handshake| matches!(handshake.step, Step::AwaitsGlobalId(_));
+        let waiting = |handshake: &Handshake| matches!(handshake.step, Step::AwaitsGlobalId(..));
         let conns: Vec<ConnId> = self
             .handshakes
             .iter()
@@ -291,9 +317,13 @@ impl Monitor {
             .map(|(conn, _)| *conn)
             .collect();
         for conn in conns {
-            if let Some(Handshake { step: Step::AwaitsGlobalId(request), .. }) =
+            if let Some(Handshake { started, mode, step: Step::AwaitsGlobalId(server, request) }) =
                 self.handshakes.remove(&conn)
             {
+                if let Some(server) = server {
+                    let step = Step::Cephx(server);
+                    self.handshakes.insert(conn, Handshake { started, mode, step });
+                }
                 self.authenticate(now, conn, request);
             }
         }
