@@ -128,6 +128,8 @@ pub struct Context<'a> {
 pub struct Caller {
     pub name: EntityName,
     pub addrs: EntityAddrVec,
+    /// Whether it may change all of the OSD map, and not only what its profile or single commands allow.
+    pub administers_osds: bool,
     /// What a session with the manager may do, and where it comes from.
     pub mgr_caps: Option<(MgrCaps, Option<IpAddr>)>,
 }

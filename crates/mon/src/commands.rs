@@ -47,6 +47,7 @@ mod status;
 mod testing;
 mod tiers;
 
+pub(crate) use blocklist::LIMITED_ENTRIES_MAX;
 pub(crate) use crash::{Crash, RECENT_SECONDS, crashes};
 pub(crate) use crush_edit::crush_create_or_move;
 pub(crate) use daemon::is_told_to_managers;

@@ -4,10 +4,14 @@ use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::dump::{addrs, osdmap::stamp};
 use serde_json::{Value, json};
 use std::time::Duration;
-use types::{AddrType, EntityAddr};
+use types::{AddrType, EntityAddr, Errno};
 
 /// `mon_osd_blocklist_default_expire`
 const EXPIRE_DEFAULT_SECONDS: f64 = 3600.0;
+
+/// Entries from which on clients without `osd rw` (`profile rbd`) add none: more than client instances
+/// that are fenced within an hour when a large site fails. Every OSD map contains all entries.
+pub(crate) const LIMITED_ENTRIES_MAX: usize = 16_384;
 
 pub const COMMANDS: &[Command] = &[
     command(
@@ -84,6 +88,11 @@ fn edit(context: &mut Context<'_>, operation: &str) -> Result<Answer, Refusal> {
             context.change.extend_blocklist(context.state, &addr, until);
         }
         Some(_) => {}
+        None if !context.caller.administers_osds
+            && map.blocklist.len() + map.range_blocklist.len() >= LIMITED_ENTRIES_MAX =>
+        {
+            return Err(full());
+        }
         None => {
             let incremental = context.change.osdmap(context.state);
             let list = match is_range {
@@ -94,6 +103,14 @@ fn edit(context: &mut Context<'_>, operation: &str) -> Result<Answer, Refusal> {
         }
     }
     Ok(Answer::said(format!("blocklisting {name} until {} ({seconds} sec)", until.to_iso())))
+}
+
+fn full() -> Refusal {
+    let text = format!(
+        "{LIMITED_ENTRIES_MAX} addresses are blocklisted already, and only clients that may change the OSD map ('osd rw') add \
+         more: entries end by themselves, and an administrator removes others with 'ceph osd blocklist rm ADDR'"
+    );
+    Refusal::new(Errno::DQUOT, text)
 }
 
 fn list(context: &mut Context<'_>) -> Result<Answer, Refusal> {
@@ -119,4 +136,30 @@ fn clear(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         incremental.old_range_blocklist = map.range_blocklist.keys().copied().collect();
     }
     Ok(Answer::said(" removed all blocklist entries"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::Caller;
+    use crate::commands::testing::{run, run_as, state};
+    use types::UTime;
+
+    #[test]
+    fn clients_of_little_power_add_no_more_than_so_many_entries_and_an_administrator_any() {
+        let mut state = state();
+        for number in 0..LIMITED_ENTRIES_MAX as u32 {
+            let addr = format!("any:10.0.0.1:0/{}", number + 1).parse().unwrap();
+            state.osdmap.blocklist.insert(addr, UTime::from_nanos(9_000_000_000));
+        }
+        let add = |addr: &str| json!({ "blocklistop": "add", "addr": addr });
+        let refusal = run(&mut state, "osd blocklist", add("10.0.0.2:0/1")).unwrap_err();
+        assert_eq!(refusal.errno, Errno::DQUOT);
+        assert!(refusal.text.contains("blocklist rm"), "{}", refusal.text);
+        // An entry that is there may be extended.
+        run(&mut state, "osd blocklist", add("10.0.0.1:0/7")).unwrap();
+        let administrator = Caller { administers_osds: true, ..Caller::default() };
+        run_as(&administrator, &mut state, "osd blocklist", add("10.0.0.2:0/1")).unwrap();
+        assert_eq!(state.osdmap.blocklist.len(), LIMITED_ENTRIES_MAX + 1);
+    }
 }

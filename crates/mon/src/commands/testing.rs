@@ -16,6 +16,16 @@ use types::{PoolId, Uuid};
 
 /// Runs a command and applies what it changes.
 pub(super) fn run(state: &mut State, prefix: &str, given: Value) -> Result<Answer, Refusal> {
+    run_as(&Caller::default(), state, prefix, given)
+}
+
+/// The same for a certain caller.
+pub(super) fn run_as(
+    caller: &Caller,
+    state: &mut State,
+    prefix: &str,
+    given: Value,
+) -> Result<Answer, Refusal> {
     let registry = crate::commands::registry();
     let (signature, command) = registry.find(prefix)?[0];
     let Value::Object(given) = given else { panic!("arguments are an object") };
@@ -26,7 +36,7 @@ pub(super) fn run(state: &mut State, prefix: &str, given: Value) -> Result<Answe
         overview: &Overview::default(),
         registry: &registry,
         now,
-        caller: &Caller::default(),
+        caller,
         prefix: prefix.to_owned(),
         arguments: Arguments::validate(signature, &given)?,
         input: Bytes::new(),

@@ -1,6 +1,7 @@
 //! Checks of OSDs: who is down, what holds them, how full they are.
 
 use super::{Health, Severity, View, next_step, plural};
+use crate::commands::LIMITED_ENTRIES_MAX;
 use crate::keys;
 use crate::monitor::{Hold, SilentOsd};
 use crate::state::State;
@@ -23,6 +24,7 @@ pub(super) fn check(health: &mut Health, view: &View<'_>) {
     check_flapping(health, view);
     check_flags(health, map);
     check_holds(health, map);
+    check_blocklist(health, map);
     check_fullness(health, map);
     check_ratios(health, map);
 }
@@ -89,7 +91,7 @@ fn check_silent(health: &mut Health, view: &View<'_>) {
     let count = lines.len();
     let timeout = view.state.options().duration("mon_osd_report_timeout").as_secs();
     let step = format!(
-        "look at its process, its machine and its network; stop the process, or use 'ceph osd down', to let others \
+        "look at its process, its disk, its machine and its network; stop the process, or use 'ceph osd down', to let others \
          take over at once. An OSD that does not report is marked down after {timeout} s (mon_osd_report_timeout)"
     );
     let details = next_step(lines, &step);
@@ -255,6 +257,21 @@ fn check_holds(health: &mut Health, map: &OsdMap) {
     let count = lines.len();
     let details = next_step(lines, "clear them with 'ceph osd unset-group FLAGS WHO'");
     health.warn("OSD_FLAGS", count, summary, details);
+}
+
+/// Clients that shut others out, such as owners of images, are refused from then on.
+fn check_blocklist(health: &mut Health, map: &OsdMap) {
+    let count = map.blocklist.len() + map.range_blocklist.len();
+    if count < LIMITED_ENTRIES_MAX {
+        return;
+    }
+    let line = format!(
+        "{count} addresses are blocklisted; clients may add none from {LIMITED_ENTRIES_MAX} on"
+    );
+    let step = "'ceph osd blocklist ls' shows whom and until when; 'ceph osd blocklist rm ADDR' removes an entry, once \
+                that client is known to be gone";
+    let summary = "the blocklist is full: images of dead clients cannot be taken over".to_owned();
+    health.warn("OSD_BLOCKLIST_FULL", 1, summary, next_step([line], step));
 }
 
 /// The marks in the map decide, not the usage of this moment: OSDs act on the marks, which have

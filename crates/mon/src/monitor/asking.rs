@@ -252,7 +252,8 @@ impl Monitor {
             Caps::Mon(_) => None,
         };
         let peer = &session.peer;
-        Caller { name: peer.name.clone(), addrs: peer.addrs.clone(), mgr_caps }
+        let administers_osds = session.may("osd", Rwx::READ_WRITE);
+        Caller { name: peer.name.clone(), addrs: peer.addrs.clone(), administers_osds, mgr_caps }
     }
 }
 
