@@ -208,7 +208,9 @@ fn ratios_out_of_order_are_told_by_health() {
 fn exceptions_in_the_map_and_the_clients_that_understand_them_go_together() {
     let mut cluster = with_pool();
     let acting = cluster.json(json!({ "prefix": "pg map", "pgid": "1.0" }))["acting"].clone();
-    let upmap = json!({ "prefix": "osd pg-upmap", "pgid": "1.0", "id": acting });
+    let turned: Vec<String> =
+        acting.as_array().unwrap().iter().rev().map(|osd| osd.to_string()).collect();
+    let upmap = json!({ "prefix": "osd pg-upmap", "pgid": "1.0", "id": turned });
     let allow = |release: &str| json!({ "prefix": "osd set-require-min-compat-client", "version": release });
     assert_eq!(said(&mut cluster, allow("jewel")).0, 0);
     refused(&mut cluster, upmap.clone(), Errno::PERM);

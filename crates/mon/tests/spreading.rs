@@ -256,6 +256,63 @@ fn mappings_of_what_is_gone_are_removed() {
 }
 
 #[test]
+fn whole_sets_that_break_the_rule_are_removed_and_others_stay() {
+    let mut cluster = cluster(&[], 8);
+    let rule = json!({
+        "prefix": "osd crush rule create-replicated", "name": "hosts", "root": "default", "type": "host",
+    });
+    run(&mut cluster, rule);
+    let use_it = |rule: &str| json!({ "prefix": "osd pool set", "pool": "data", "var": "crush_rule", "val": rule });
+    run(&mut cluster, use_it("hosts"));
+    let pg = PgId { pool: POOL, seed: 0 };
+    let whole = |cluster: &Cluster| cluster.monitor.state().osdmap.pg_upmap.get(&pg).cloned();
+    let upmap = |osds: [i32; 2]| {
+        let ids = osds.map(|osd| osd.to_string());
+        json!({ "prefix": "osd pg-upmap", "pgid": "1.0", "id": ids })
+    };
+    // Two of one host.
+    run(&mut cluster, upmap([2, 3]));
+    assert_eq!(whole(&cluster), None);
+    let chosen = cluster.monitor.state().osdmap.pg_to_osds(pg).up;
+    let turned = [chosen[1].0, chosen[0].0];
+    run(&mut cluster, upmap(turned));
+    assert_eq!(whole(&cluster), Some(turned.map(OsdId).to_vec()));
+    // One that CRUSH chooses anyway means nothing.
+    run(&mut cluster, upmap([chosen[0].0, chosen[1].0]));
+    assert_eq!(whole(&cluster), None);
+    run(&mut cluster, upmap(turned));
+    // The host of one becomes the other's.
+    let host = format!("host=h{}", chosen[0].0 / 2);
+    let moved = format!("osd.{}", chosen[1]);
+    let to = json!({ "prefix": "osd crush move", "name": moved, "args": [host, "root=default"] });
+    run(&mut cluster, to);
+    assert_eq!(whole(&cluster), None);
+    // By a rule over OSDs these two may be together.
+    run(&mut cluster, use_it("replicated_rule"));
+    run(&mut cluster, upmap(turned));
+    let chosen = cluster.monitor.state().osdmap.placement().pg_to_crush(pg);
+    assert_eq!(whole(&cluster).is_some(), chosen != turned.map(OsdId));
+}
+
+#[test]
+fn a_temporary_primary_is_a_member_of_the_acting_set() {
+    let mut cluster = cluster(&[], 8);
+    let pg = PgId { pool: POOL, seed: 1 };
+    let acting = cluster.monitor.state().osdmap.pg_to_osds(pg).acting;
+    let outside = (0..8).find(|osd| !acting.contains(&OsdId(*osd))).unwrap();
+    let lead = |osd: i32| json!({ "prefix": "osd primary-temp", "pgid": "1.1", "id": osd });
+    let reply = cluster.command(lead(outside));
+    assert_eq!(reply.result, types::Errno::INVAL.negative(), "{}", reply.text);
+    run(&mut cluster, lead(acting[1].0));
+    assert_eq!(cluster.monitor.state().osdmap.pg_to_osds(pg).acting_primary, Some(acting[1]));
+    // Another set acts: the map names nobody who is not part of it.
+    let others: Vec<String> =
+        (0..8).filter(|osd| *osd != acting[1].0).take(2).map(|osd| osd.to_string()).collect();
+    run(&mut cluster, json!({ "prefix": "osd pg-temp", "pgid": "1.1", "id": others }));
+    assert!(cluster.monitor.state().osdmap.primary_temp.is_empty());
+}
+
+#[test]
 fn no_group_is_put_on_one_osd_twice() {
     let mut cluster = cluster(&[], 8);
     for prefix in ["osd pg-upmap", "osd pg-temp"] {

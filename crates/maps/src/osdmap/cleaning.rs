@@ -14,7 +14,9 @@ impl Incremental {
             || !self.new_weight.is_empty()
             || !self.new_pools.is_empty()
             || !self.old_pools.is_empty()
-            || !self.new_state.is_empty();
+            || !self.new_state.is_empty()
+            || !self.new_pg_upmap.is_empty()
+            || !self.new_pg_upmap_items.is_empty();
         let has_upmaps = !next.pg_upmap.is_empty()
             || !next.pg_upmap_items.is_empty()
             || !next.pg_upmap_primaries.is_empty();
@@ -29,10 +31,13 @@ impl Incremental {
             .filter(|(pg, set)| !next.has_pg(**pg) || !set.iter().any(serves))
             .map(|(pg, _)| *pg)
             .collect();
+        // Daemons take the OSD in the map for the primary even if it is not a member, and its group would
+        // never become active.
+        let leads = |pg: PgId, osd: &OsdId| serves(osd) && next.pg_to_osds(pg).acting.contains(osd);
         let primaries: Vec<PgId> = next
             .primary_temp
             .iter()
-            .filter(|(pg, osd)| !next.has_pg(**pg) || !serves(osd))
+            .filter(|(pg, osd)| !next.has_pg(**pg) || !leads(**pg, osd))
             .map(|(pg, _)| *pg)
             .collect();
         let found = !sets.is_empty() || !primaries.is_empty();
@@ -43,17 +48,16 @@ impl Incremental {
 
     fn clean_upmaps(&mut self, next: &OsdMap) -> bool {
         let is_usable = |osd: OsdId| next.is_in(osd);
-        let whole = |(pg, set): (&PgId, &Vec<OsdId>)| {
-            let fits = next.has_pg(*pg) && set.iter().all(|osd| is_usable(*osd));
-            (!fits).then_some(*pg)
-        };
-        let wholes: Vec<PgId> = next.pg_upmap.iter().filter_map(whole).collect();
+        let wholes = useless_sets(next);
         let primary =
             |(pg, osd): (&PgId, &OsdId)| (!next.has_pg(*pg) || !is_usable(*osd)).then_some(*pg);
         let primaries: Vec<PgId> = next.pg_upmap_primaries.iter().filter_map(primary).collect();
         let items = useless_items(next);
         let found = !(wholes.is_empty() && primaries.is_empty() && items.is_empty());
-        self.old_pg_upmap.extend(wholes);
+        for pg in wholes {
+            self.new_pg_upmap.remove(&pg);
+            self.old_pg_upmap.insert(pg);
+        }
         self.old_pg_upmap_primaries.extend(primaries);
         for (pg, kept) in items {
             self.new_pg_upmap_items.remove(&pg);
@@ -64,6 +68,20 @@ impl Incremental {
         }
         found
     }
+}
+
+/// Groups with a set in `pg_upmap` that names OSDs that are out or have no CRUSH weight, that violates
+/// the rule, or that equals the choice of CRUSH.
+fn useless_sets(map: &OsdMap) -> Vec<PgId> {
+    let (mut placement, mut domains) = (map.placement(), map.domains());
+    let takes_data = |osd: &OsdId| {
+        map.is_in(*osd) && map.crush.item_weight(osd.0).is_some_and(|weight| weight > 0)
+    };
+    let mut is_useful = |pg: PgId, set: &[OsdId]| {
+        let Some(pool) = map.pool(pg.pool).filter(|_| map.has_pg(pg)) else { return false };
+        set.iter().all(takes_data) && domains.fits(pool, set) && placement.pg_to_crush(pg) != set
+    };
+    map.pg_upmap.iter().filter(|(pg, set)| !is_useful(**pg, set)).map(|(pg, _)| *pg).collect()
 }
 
 /// Groups with upmap items that have no effect or violate the rule, with the items that are kept.

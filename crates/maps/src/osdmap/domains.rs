@@ -17,9 +17,19 @@ pub struct Domains<'a> {
 #[derive(Debug)]
 struct Branch {
     devices: BTreeSet<OsdId>,
-    /// For each choice, from the root down, the bucket that contains each device. Choices of devices are
-    /// `None`: devices differ in any case.
-    levels: Vec<Option<BTreeMap<OsdId, i32>>>,
+    /// Its choices, from the root down.
+    levels: Vec<Level>,
+}
+
+/// One choice of a rule.
+#[derive(Debug)]
+struct Level {
+    /// The bucket that contains each device; `None` for choices of devices, which differ in any case.
+    buckets: Option<BTreeMap<OsdId, i32>>,
+    /// How many are chosen; zero or less is relative to the size of the pool.
+    count: i32,
+    /// One device is chosen below each bucket.
+    is_leaf: bool,
 }
 
 impl OsdMap {
@@ -44,6 +54,22 @@ impl Domains<'_> {
         branches.iter().find(both).is_some_and(|branch| branch.allows(set, from, to))
     }
 
+    /// Whether the pool's rule permits a group to have this set: its roots and its failure domains. A
+    /// rule that is not understood permits any, as in Ceph's check of upmaps.
+    pub fn fits(&mut self, pool: &Pool, set: &[OsdId]) -> bool {
+        let branches = self.branches(pool);
+        let mut left: BTreeSet<OsdId> =
+            set.iter().copied().filter(|osd| *osd != OsdId::NONE).collect();
+        for branch in branches {
+            let (within, others) = left.into_iter().partition(|osd| branch.devices.contains(osd));
+            left = others;
+            if !branch.fits(pool.size, &within) {
+                return false;
+            }
+        }
+        branches.is_empty() || left.is_empty()
+    }
+
     /// OSDs that the pool's rule can choose.
     pub fn devices(&mut self, pool: &Pool) -> BTreeSet<OsdId> {
         self.branches(pool).iter().flat_map(|branch| branch.devices.iter().copied()).collect()
@@ -57,7 +83,7 @@ impl Domains<'_> {
         let mut count = 0;
         for branch in self.branches(pool) {
             let serving = || branch.devices.iter().filter(|osd| serves(**osd));
-            match branch.levels.iter().rev().flatten().next() {
+            match branch.levels.iter().rev().find_map(|level| level.buckets.as_ref()) {
                 None => count += serving().count(),
                 Some(level) => {
                     let buckets: BTreeSet<i32> =
@@ -92,8 +118,10 @@ fn branches(map: &OsdMap, rule: &Rule) -> Vec<Branch> {
             }
             Op::CHOOSE_FIRSTN | Op::CHOOSE_INDEP | Op::CHOOSELEAF_FIRSTN | Op::CHOOSELEAF_INDEP => {
                 let Some(branch) = branches.last_mut() else { continue };
-                let level = u16::try_from(step.arg2).ok().filter(|type_id| *type_id > 0);
-                branch.levels.push(level.map(|type_id| buckets(map, type_id)));
+                let type_id = u16::try_from(step.arg2).ok().filter(|type_id| *type_id > 0);
+                let buckets = type_id.map(|type_id| buckets(map, type_id));
+                let is_leaf = matches!(step.op, Op::CHOOSELEAF_FIRSTN | Op::CHOOSELEAF_INDEP);
+                branch.levels.push(Level { buckets, count: step.arg1, is_leaf });
             }
             _ => {}
         }
@@ -114,10 +142,34 @@ fn buckets(map: &OsdMap, type_id: u16) -> BTreeMap<OsdId, i32> {
 }
 
 impl Branch {
+    /// Whether a rule could choose these of its devices together.
+    fn fits(&self, size: u8, set: &BTreeSet<OsdId>) -> bool {
+        let chosen = |level: &Level| match level.count {
+            count if count > 0 => count.unsigned_abs() as usize,
+            less => usize::from(size).saturating_sub(less.unsigned_abs() as usize),
+        };
+        for (depth, level) in self.levels.iter().enumerate() {
+            let Some(buckets) = &level.buckets else { continue };
+            let mut members = BTreeMap::<i32, usize>::new();
+            for osd in set {
+                let Some(bucket) = buckets.get(osd) else { return false };
+                *members.entry(*bucket).or_default() += 1;
+            }
+            let below: usize = match level.is_leaf {
+                true => 1,
+                false => self.levels[depth + 1..].iter().map(chosen).product(),
+            };
+            if members.len() > chosen(level) || members.values().any(|count| *count > below) {
+                return false;
+            }
+        }
+        true
+    }
+
     fn allows(&self, set: &[OsdId], from: OsdId, to: OsdId) -> bool {
         let last = self.levels.len().saturating_sub(1);
         for (depth, level) in self.levels.iter().enumerate() {
-            let Some(level) = level else { continue };
+            let Some(level) = &level.buckets else { continue };
             let (Some(left), Some(entered)) = (level.get(&from), level.get(&to)) else {
                 return false;
             };

@@ -202,6 +202,9 @@ fn pg_temp(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 
 fn primary_temp(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let (pg, osd) = (group(context)?, super::osd::existing(context, "id")?);
+    if !context.state.osdmap.pg_to_osds(pg).acting.contains(&osd) {
+        return Err(Refusal::invalid(format!("osd.{osd} is not in acting set for pg {pg}")));
+    }
     context.change.osdmap(context.state).new_primary_temp.insert(pg, osd);
     Ok(Answer::said(format!("set {pg} primary_temp mapping to {osd}")))
 }
