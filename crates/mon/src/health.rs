@@ -5,6 +5,7 @@
 
 mod crashes;
 mod groups;
+mod history;
 mod monitors;
 mod osds;
 mod pools;
@@ -76,6 +77,7 @@ pub fn health(view: &View<'_>) -> Health {
     monitors::check(&mut health, view);
     osds::check(&mut health, view);
     groups::check(&mut health, view);
+    history::check(&mut health, view);
     pools::check(&mut health, view);
     scrubs::check(&mut health, view);
     crashes::check(&mut health, view);

@@ -1,0 +1,106 @@
+//! The check of how many OSD maps are kept, and for which groups.
+
+use super::{Health, View, next_step};
+use crate::state::INCREMENTALS_KEPT;
+use maps::OsdMap;
+use std::collections::BTreeMap;
+use types::{Epoch, PgId, PoolId};
+
+/// Maps beyond which health asks for whom they are kept.
+const KEPT_MAX: usize = 10 * INCREMENTALS_KEPT;
+/// Groups that are named of those that were clean last so long ago.
+const NAMED_MAX: usize = 10;
+
+/// A map is kept as long as an OSD may need it to find out which OSDs wrote while it was away. For a
+/// group without a report that is not known, so there is no bound: health says so while there is room.
+pub(super) fn check(health: &mut Health, view: &View<'_>) {
+    let (map, kept) = (&view.state.osdmap, &view.state.incrementals);
+    let Some(oldest) = kept.keys().next().filter(|_| kept.len() >= KEPT_MAX) else { return };
+    let mut unknown = BTreeMap::<PoolId, Vec<PgId>>::new();
+    let mut behind = Vec::<(Epoch, PgId)>::new();
+    for pg in map.pools.keys().flat_map(|pool| map.pgs(*pool)) {
+        match view.stats.pg(pg) {
+            None => unknown.entry(pg.pool).or_default().push(pg),
+            Some(stat) => behind.push((stat.last_epoch_clean, pg)),
+        }
+    }
+    let lines = unknown.iter().map(|(pool, groups)| unreported(map, *pool, groups));
+    let mut lines: Vec<String> = lines.collect();
+    if lines.is_empty() {
+        behind.sort_unstable();
+        let first = behind.into_iter().take(NAMED_MAX);
+        let long_ago = first.filter(|(epoch, _)| epoch.0 + KEPT_MAX as u32 / 2 < map.epoch.0);
+        lines
+            .extend(long_ago.map(|(epoch, pg)| format!("pg {pg} was clean last in epoch {epoch}")));
+    }
+    lines.insert(0, format!("epochs {oldest} to {} are kept", map.epoch));
+    let step = "let OSDs that hold these groups come up (PG_AVAILABILITY says what they wait for), or remove a pool that is \
+                not needed any more; old maps go then by themselves. The control store needs room for them until then";
+    let summary = format!("{} OSD maps are kept for groups that are not clean", kept.len());
+    health.warn("OSDMAP_HISTORY", 1, summary, next_step(lines, step));
+}
+
+fn unreported(map: &OsdMap, pool: PoolId, groups: &[PgId]) -> String {
+    let name = map.pool_name(pool).unwrap_or_default();
+    let all = map.pool(pool).map_or(0, |pool| pool.pg_num);
+    let first = groups.first().map(PgId::to_string).unwrap_or_default();
+    format!("no OSD reports {} of {all} groups of pool '{name}' (such as {first})", groups.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::health::health;
+    use crate::monitor::Overview;
+    use crate::state::State;
+    use crate::statistics::Statistics;
+    use bytes::Bytes;
+    use engine::Time;
+    use maps::{Pool, PoolType};
+    use types::OsdId;
+    use wire::internal::{PgStat, StatsReport};
+
+    #[test]
+    fn maps_that_are_kept_for_groups_without_reports_or_long_unclean_are_told_with_these_groups() {
+        let mut state = State::default();
+        for (id, name) in [(PoolId(1), "seen"), (PoolId(2), "lost")] {
+            state.osdmap.pools.insert(id, Pool::new(PoolType::Replicated, 3, 2, 0));
+            state.osdmap.pool_names.insert(id, name.to_owned());
+        }
+        let mut stats = Statistics::default();
+        let mut report = |map: &OsdMap, pool: i64, clean: [u32; 2]| {
+            let stat = |(seed, epoch)| {
+                let stat = PgStat { last_epoch_clean: Epoch(epoch), ..PgStat::default() };
+                (PgId { pool: PoolId(pool), seed }, stat)
+            };
+            let pgs = (0..).zip(clean).map(stat).collect();
+            let report = StatsReport { osd: OsdId(pool as i32), pgs, ..StatsReport::default() };
+            stats.record(Time(1), map, report);
+            let check = |state: &State| {
+                let overview = &Overview::default();
+                let view = View { state, stats: &stats, overview, now: Time(1) };
+                health(&view).checks.get("OSDMAP_HISTORY").map(|check| check.details.join("\n"))
+            };
+            let mut state = State::default();
+            state.osdmap = map.clone();
+            let mut told = Vec::new();
+            for kept in [KEPT_MAX as u32 - 1, KEPT_MAX as u32] {
+                state.osdmap.epoch = Epoch(kept + 100);
+                state.incrementals = (1..=kept).map(|e| (Epoch(e + 100), Bytes::new())).collect();
+                told.push(check(&state));
+            }
+            assert_eq!(told[0], None);
+            told.remove(1).expect("so many are kept for some reason")
+        };
+        let told = report(&state.osdmap, 1, [5000, 101]);
+        assert!(told.contains("epochs 101 to 5100 are kept"), "{told}");
+        assert!(
+            told.contains("no OSD reports 2 of 2 groups of pool 'lost' (such as 2.0)"),
+            "{told}"
+        );
+        assert!(!told.contains("'seen'") && told.contains("next: "), "{told}");
+        let told = report(&state.osdmap, 2, [5000, 5000]);
+        assert!(told.contains("pg 1.1 was clean last in epoch 101"), "{told}");
+        assert!(!told.contains("pg 1.0"), "{told}");
+    }
+}
