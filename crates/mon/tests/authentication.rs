@@ -134,6 +134,34 @@ fn tickets_are_renewed_over_the_open_session() {
 }
 
 #[test]
+fn a_session_keeps_its_capabilities_when_its_key_is_removed_and_its_tickets_are_not_renewed() {
+    let mut cluster = Cluster::new();
+    let made = json!({
+        "prefix": "auth get-or-create-key", "entity": "client.user", "caps": ["mon", "allow r"],
+    });
+    let key: CryptoKey = cluster.json(made)["key"].as_str().unwrap().parse().unwrap();
+    let mut user = client("client.user".parse().unwrap(), key.clone());
+    let AuthVerdict::Done { global_id, payload, caps, .. } = log_in_as(&mut cluster, &mut user)
+    else {
+        panic!("refused")
+    };
+    user.handle_done(cluster.now.wall(), global_id, &payload).unwrap();
+    let caps = String::from_utf8(caps.to_vec()).unwrap();
+    cluster.open_with(CONN, "client.user", 5, &caps);
+    let status = json!({ "prefix": "status" });
+    let removed = cluster.command(json!({ "prefix": "auth rm", "entity": "client.user" }));
+    assert_eq!(removed.result, 0);
+    assert_eq!(cluster.command_on(CONN, &status, b"").result, 0);
+    cluster.advance(std::time::Duration::from_secs(3000));
+    let mut entropy = Entropy::from_seed([5; 32]);
+    let request = user.renewal_request(cluster.now.wall(), &mut entropy).unwrap().unwrap();
+    let message = wire::Auth { version: 0, protocol: 2, payload: request.into(), monmap_epoch: 1 };
+    cluster.send(CONN, 0, &message);
+    assert!(cluster.take::<wire::AuthReply>(CONN).remove(0).result < 0);
+    assert!(!matches!(log_in(&mut cluster, "client.user", key), AuthVerdict::Done { .. }));
+}
+
+#[test]
 fn keys_of_both_types_are_accepted() {
     let mut cluster = Cluster::new();
     let command = json!({
