@@ -2,7 +2,7 @@
 //!
 //! A [`FaultyDisk`] is one store's main device and, if there is one, its fast device:
 //! * Operations take a while and overtake each other. A read shows each block as it was at some time
-//! between its submission and its completion.
+//!   between its submission and its completion.
 //! * A write that completed is *volatile* until a flush that was submitted afterwards completes,
 //!   unless it was asked to be durable or the device has no cache. In a crash each volatile block,
 //!   and each block of the writes in flight, survives or not, independently of all others.

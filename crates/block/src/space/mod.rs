@@ -16,7 +16,7 @@
 //! * A logically free block that is not allocatable waits in the queue or is held, never both.
 //! * Held blocks are pinned; allocatable blocks are not.
 //! * A chunk is dirty if a block of it was allocated or logically freed since the last snapshot began.
-//! A block that becomes allocatable does not change the stored bitmap.
+//!   A block that becomes allocatable does not change the stored bitmap.
 //!
 //! In memory only: records, the tree, the content of blocks and sharing are unknown here.
 
