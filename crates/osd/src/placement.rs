@@ -72,7 +72,7 @@ impl Osd {
         }
         self.map = map;
         // Their outputs are not gathered for all groups at once: with very many groups that would be much.
-        some.iter().for_each(|pg| self.pump_group(now, *pg));
+        some.iter().for_each(|pg| self.pump_and_release(now, *pg));
     }
 
     fn tell_map(&mut self, pg: PgId, map: &OsdMap, telling: &Telling) {

@@ -292,8 +292,16 @@ impl Osd {
         for pg in some {
             if let Some(group) = self.groups.get_mut(pg) {
                 group.pg.store_interval();
-                self.pump_group(now, *pg);
+                self.pump_and_release(now, *pg);
             }
+        }
+    }
+
+    /// Does what a group wants done, as all groups do after a map, and frees the memory of its outputs.
+    pub(crate) fn pump_and_release(&mut self, now: Time, pg: PgId) {
+        self.pump_group(now, pg);
+        if let Some(group) = self.groups.get_mut(&pg) {
+            group.pg.release_outputs();
         }
     }
 

@@ -291,12 +291,13 @@ impl Pg {
     }
 
     pub fn poll_output(&mut self) -> Option<Output> {
-        let output = self.outputs.pop_front();
-        // Of very many groups few have outputs at the same time.
-        if output.is_none() {
-            self.outputs = VecDeque::new();
-        }
-        output
+        self.outputs.pop_front()
+    }
+
+    /// Frees the memory of outputs that were taken. Of very many groups all have some after a map, and few
+    /// in service, where the memory is used again.
+    pub fn release_outputs(&mut self) {
+        self.outputs.shrink_to_fit();
     }
 
     /// A message of another OSD whose epoch is not beyond ours.
