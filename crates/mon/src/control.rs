@@ -97,7 +97,7 @@ pub enum CommitError {
     /// A compared key has another revision; nothing was written.
     #[error("the control store was changed by another monitor")]
     Conflict,
-    /// Nothing was written, and the same transaction would be refused whenever it is asked for.
+    /// The store wrote nothing, and will refuse the same transaction each time.
     #[error("the control store does not take this: {reason}")]
     Refused { reason: String },
     /// Whether anything was written is unknown.

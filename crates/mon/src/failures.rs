@@ -175,7 +175,7 @@ impl Failures {
         suffices.then_some(Verdict::Silent { reporters, domains, level, failed_for, grace })
     }
 
-    /// What is said of an OSD's silence, whether or not that suffices.
+    /// Failure reports about an OSD, whether or not they suffice to mark it down.
     pub fn reported(&mut self, state: &State, now: Time, osd: OsdId) -> Option<Reported> {
         let target = self.targets.get(&osd)?;
         let newest = target.reporters.values().map(|report| report.failed_since).max()?;

@@ -14,10 +14,12 @@ use mon::{Monitor, Settings, bootstrap};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::time::Duration;
-use types::{EntityAddrVec, EntityName, EntityType, ParticipantName, UTime};
+use types::{EntityAddrVec, EntityName, EntityType, OsdId, ParticipantName, UTime};
 use wire::forward::ReportAgain;
 use wire::internal::{OsdUsage, ScrubOrder, StatsReport};
-use wire::{MessageBody, MonCommand, MonCommandAck, OsdBoot, OsdMapMessage, OsdSuperblock};
+use wire::{
+    MessageBody, MonCommand, MonCommandAck, OsdBoot, OsdFailure, OsdMapMessage, OsdSuperblock,
+};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 const ADMIN: ConnId = ConnId(ConnId::ACCEPTED);
@@ -40,7 +42,7 @@ struct Monitors {
     unanswered: VecDeque<(usize, Request)>,
     /// Two that cannot reach each other.
     parted: Option<[usize; 2]>,
-    /// Whose loads are not answered, while the store answers all else.
+    /// Monitors whose loads the store does not answer; it answers all else.
     unread: Option<usize>,
     /// Who is told of changes later.
     untold: Option<usize>,
@@ -601,6 +603,40 @@ fn a_leader_that_cannot_read_the_store_gives_its_lease_up_and_sends_its_osds_to_
     assert!(monitors.health(0).get("CONTROL_STORE_DOWN").is_none());
     assert!(monitors.health(0).get("MON_DOWN").is_none());
     assert_eq!(monitors.json(0, json!({ "prefix": "osd pool ls" })), json!(["data"]));
+}
+
+#[test]
+fn failure_reports_from_before_another_monitor_led_count_no_more() {
+    const REPORTER: ConnId = ConnId(OSD.0 + 1000);
+    let mut monitors = Monitors::start(2);
+    monitors.boot(0, 1 << 30);
+    monitors.open(0, REPORTER, EntityName::osd(1));
+    let fsid = monitors.running[0].as_ref().unwrap().fsid();
+    let superblock =
+        OsdSuperblock { whoami: OsdId(1), cluster_fsid: fsid, ..OsdSuperblock::default() };
+    monitors.send(0, REPORTER, 0, &OsdBoot { superblock, ..OsdBoot::default() });
+    let map = &monitors.running[0].as_ref().unwrap().state().osdmap;
+    assert!(map.is_up(OsdId(0)) && map.is_up(OsdId(1)));
+    let failure = OsdFailure {
+        target: OsdId(0),
+        target_addrs: map.client_addrs(OsdId(0)).unwrap().clone(),
+        epoch: map.epoch,
+        flags: OsdFailure::FAILED,
+        failed_for_seconds: 1,
+        ..OsdFailure::default()
+    };
+    monitors.send(0, REPORTER, 0, &failure);
+    // The report is taken back at the monitor that leads next.
+    monitors.cannot_read(0);
+    monitors.advance(Duration::from_secs(16) + TTL + Duration::from_secs(2));
+    assert_eq!(monitors.leader(1), "b");
+    monitors.answer_all();
+    monitors.crash(1);
+    monitors.advance(TTL + Duration::from_secs(2));
+    monitors.open(0, ADMIN, EntityName::client("admin"));
+    assert_eq!(monitors.leader(0), "a");
+    assert!(monitors.running[0].as_ref().unwrap().state().osdmap.is_up(OsdId(0)));
+    assert!(monitors.health(0).get("OSD_SILENT").is_none());
 }
 
 #[test]

@@ -207,7 +207,7 @@ impl Osd {
     ) -> codec::Result<()> {
         match self.group_sender(conn, &message) {
             Some(from) => self.deliver_group_message(now, conn, from, message),
-            // What a session said that has ended meanwhile, be it by this OSD, means nothing any more.
+            // Messages of a session that has ended meanwhile are dropped.
             None => {
                 if self.sessions.contains_key(&conn) {
                     tracing::warn!(?conn, "only OSDs may speak as members of a group");

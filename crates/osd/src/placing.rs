@@ -42,7 +42,7 @@ pub(crate) enum Task {
     Store,
 }
 
-/// What all groups are told.
+/// The map that all groups are told.
 #[derive(Debug)]
 pub(crate) struct Telling {
     pub osds: Arc<Osds>,
@@ -61,7 +61,7 @@ enum Input {
 #[derive(Debug, Default)]
 pub(crate) struct Placing {
     job: Option<Job>,
-    /// What follows once the intervals are stored that the maps told so far have begun.
+    /// The continuation when the intervals are stored that began with the maps told so far.
     told: Option<Then>,
     /// Groups with such intervals, and how many maps they were told.
     unstored: Vec<PgId>,

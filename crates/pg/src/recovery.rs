@@ -64,7 +64,7 @@ impl Operation {
     /// Whether a member means the piece that it was sent last, and no piece of an operation before this one.
     fn is_answer(&self, from: OsdId, next: Option<&Cursor>) -> bool {
         match self.pushing.get(&from) {
-            // It has begun, and wants to begin anew.
+            // The member found a piece of another version, and asks for the object from its start.
             Some(_) if next.is_some_and(Cursor::is_start) => true,
             Some(Sent::Piece(sent)) => sent.as_ref() == next,
             _ => false,

@@ -15,6 +15,7 @@
 
 use super::{Monitor, Phase, StoreTrouble};
 use crate::control::{CommitError, LeaseError, LeaseId, Request, Revision, Transaction};
+use crate::failures::Failures;
 use crate::keys;
 use crate::services::ServiceMap;
 use crate::state::{Leader, Presence};
@@ -269,6 +270,8 @@ impl Monitor {
         tracing::info!(monitor = self.settings.mon_name, "leads");
         self.stats = Default::default();
         self.liveness.restart();
+        // OSDs report again what they see now, and took back elsewhere what they no longer see.
+        self.failures = Failures::default();
         self.overview.services = ServiceMap::new(now);
         let here: Vec<_> = self.sessions.values().filter_map(super::Session::osd).collect();
         for (osd, known) in self.state.osdmap.existing_osds() {

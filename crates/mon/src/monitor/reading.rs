@@ -85,7 +85,7 @@ impl Monitor {
         } else if stage != Stage::Holds || self.holds_lease(now) {
             self.reading.since.get_or_insert(now);
         } else {
-            // It is out of reach altogether.
+            // The store is out of reach for writes as well.
             self.reading.since = None;
         }
         self.overview.store_unread = self.reading.trouble(now);

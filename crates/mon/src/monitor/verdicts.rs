@@ -16,7 +16,7 @@ use wire::{MessageBody, OsdFailure, OsdMarkMeDown};
 const INFO: u16 = 1;
 const WARNING: u16 = 3;
 
-/// What keeps silent OSDs up.
+/// The reasons why silent OSDs stay up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hold {
     /// The flag `nodown`.
@@ -191,7 +191,7 @@ fn are_enough_up(state: &State, up: usize) -> bool {
     up as f64 >= state.options().real("mon_osd_min_up_ratio") * state.osdmap.osd_count() as f64
 }
 
-/// What keeps an OSD up, whatever is said of it.
+/// The reason why an OSD stays up in spite of failure reports.
 pub(super) fn hold_of(state: &State, osd: OsdId) -> Option<Hold> {
     if state.osdmap.holds(osd, OsdState::NODOWN) {
         return Some(Hold::NoDown);
