@@ -85,7 +85,8 @@ pub struct Osd {
     pub(crate) monitor: MonitorLink,
     pub(crate) peers: Peers,
     pub(crate) heartbeats: Heartbeats,
-    pub(crate) groups: BTreeMap<PgId, Group>,
+    /// Boxed: a node of the tree has room for eleven, and a group takes 3 kB.
+    pub(crate) groups: BTreeMap<PgId, Box<Group>>,
     /// Requests in work; their keys are the tickets of their writes.
     pub(crate) requests: Requests,
     /// All groups before this one have been read from the store.
@@ -221,10 +222,10 @@ impl Osd {
     }
 
     pub fn check_invariants(&self) {
-        self.groups.values().for_each(Group::check_invariants);
+        self.groups.values().for_each(|group| group.check_invariants());
         self.requests.check_invariants();
-        let is_due = |group: &Group| group.pg.is_store_due();
-        assert!(self.placing.is_on() || !self.groups.values().any(is_due), "intervals are stored");
+        let is_due = self.groups.values().any(|group| group.pg.is_store_due());
+        assert!(self.placing.is_on() || !is_due, "intervals are stored");
         self.check_budgets();
     }
 

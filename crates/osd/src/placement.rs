@@ -153,7 +153,7 @@ impl Osd {
         let serial = &mut self.group_serial;
         let group = self.groups.entry(pg).or_insert_with(|| {
             *serial += 1;
-            Group::new(pg::Pg::new(pg, whoami).with_sizes(sizes), *serial)
+            Box::new(Group::new(pg::Pg::new(pg, whoami).with_sizes(sizes), *serial))
         });
         group.pg.set_room(!self.reporting.is_disk_full());
         group.tell_time(&self.leases, self.now);

@@ -239,7 +239,7 @@ impl Osd {
     fn stats(&mut self, now: Time) -> BTreeMap<PgId, PgStat> {
         let (epoch, sequence) = (self.epoch(), self.reporting.sequence);
         let primaries = self.groups.iter_mut().filter(|(_, group)| group.pg.is_primary());
-        let mut primaries: Vec<(PgId, &mut Group)> =
+        let mut primaries: Vec<(PgId, &mut Box<Group>)> =
             primaries.map(|(pg, group)| (*pg, group)).collect();
         let lacking = primaries.iter().filter(|(_, group)| !group.pg.is_whole()).count();
         let looks = limits::UNFOUND_LOOKS_MAX / lacking.max(1);

@@ -96,7 +96,7 @@ impl Osd {
         self.forget_group(self.now, part);
         self.group_serial += 1;
         let copy = self.groups[&pg].pg.new_part(part);
-        self.groups.insert(part, Group::new(copy, self.group_serial));
+        self.groups.insert(part, Box::new(Group::new(copy, self.group_serial)));
         true
     }
 
@@ -107,7 +107,12 @@ impl Osd {
             let is_gone = id.pool == pg.pool && id.seed >= pool.pg_num;
             is_gone && stable_mod(id.seed, pool.pg_num) == pg.seed && !group.pg.is_absent()
         };
-        let sources = self.groups.iter().filter(is_source).map(|(id, _)| *id);
+        let sources = self
+            .groups
+            .iter()
+            .map(|(id, group)| (id, &**group))
+            .filter(is_source)
+            .map(|(id, _)| *id);
         let mut sources: BTreeSet<PgId> = sources.collect();
         for id in &sources {
             self.groups.get_mut(id).expect("it was just listed").pg.begin_merging();

@@ -156,9 +156,10 @@ impl Osd {
             let Some(pg) = self.trims.next() else { break };
             let group = self.groups.get(&pg).filter(|group| group.pg.is_primary());
             // The end of its step brings it back.
-            let wants =
-                |group: &&Group| group.trim.step.is_none() && group.next_to_trim().is_some();
-            let Some(group) = group.filter(wants) else { continue };
+            let Some(group) = group else { continue };
+            if group.trim.step.is_some() || group.next_to_trim().is_none() {
+                continue;
+            }
             let is_ready = group.pg.is_clean() && group.pg.committed() >= group.trim.since;
             let again = if is_ready { group.trim.not_before } else { now + RETRY };
             match again <= now {

@@ -148,7 +148,7 @@ impl Osd {
             self.group_serial += 1;
             let pg = Pg::load(collection.0, self.config.id).with_sizes(self.config.sizes.groups);
             let group = Group::new(pg, self.group_serial);
-            self.groups.insert(collection.0, group);
+            self.groups.insert(collection.0, Box::new(group));
             self.pump_group(now, collection.0);
         }
         self.finish_loading(now);

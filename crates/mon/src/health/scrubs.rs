@@ -2,8 +2,9 @@
 
 use super::{Health, View, next_step, plural};
 use maps::{Pool, PoolOption, PoolOptionValue};
+use std::collections::BTreeMap;
 use std::time::Duration;
-use types::{PgId, UTime};
+use types::{PgId, PoolId, UTime};
 use wire::internal::PgStat;
 
 /// A kind of scrub that is late, as options and stamps name it.
@@ -44,12 +45,17 @@ fn check_kind(health: &mut Health, view: &View<'_>, kind: &Kind) {
     if ratio == 0.0 {
         return;
     }
-    let map = &view.state.osdmap;
+    let pools = view.state.osdmap.pools.iter();
+    // Options are looked up once a pool: there may be 100,000 groups, and this runs with every report of health.
+    let limits: BTreeMap<PoolId, (Duration, UTime)> = pools
+        .map(|(&id, pool)| {
+            (id, (interval(view, pool, kind).mul_f64(1.0 + ratio), pool.create_time))
+        })
+        .collect();
     let late = view.stats.pgs().filter_map(|(pg, stat)| {
-        let pool = map.pool(pg.pool)?;
+        let &(limit, created) = limits.get(&pg.pool)?;
         // A group that was never scrubbed waits since its pool exists.
-        let last = (kind.stamp)(stat).max(pool.create_time);
-        let limit = interval(view, pool, kind).mul_f64(1.0 + ratio);
+        let last = (kind.stamp)(stat).max(created);
         let age = Duration::from_nanos(view.now.0.saturating_sub(last.as_nanos()));
         let is_known = last != UTime::ZERO && !limit.is_zero();
         (is_known && age > limit).then_some((pg, last))
@@ -85,7 +91,7 @@ mod tests {
     use crate::statistics::Statistics;
     use engine::Time;
     use maps::PoolType;
-    use types::{OsdId, PoolId};
+    use types::OsdId;
     use wire::internal::StatsReport;
 
     const DAY: u64 = 86_400;

@@ -43,7 +43,7 @@ impl Osd {
         self.load_stamps(now);
         while self.scrubs.own.len() < self.options.max_scrubs.max(1) {
             let Some(Candidate { pg, level, .. }) = self.next_scrub(now) else { break };
-            let order = self.groups.get(&pg).and_then(Group::wanted_scrub);
+            let order = self.groups.get(&pg).and_then(|group| group.wanted_scrub());
             self.begin_scrub(now, pg, order.map_or(level, |order| order.level), order);
         }
         let resting = self.groups.values().filter_map(|group| group.scrub.not_before);
@@ -68,7 +68,8 @@ impl Osd {
                 "forced": is_forced,
             }))
         };
-        let primaries = self.groups.iter().filter(|(_, group)| group.pg.is_primary());
+        let groups = self.groups.iter().map(|(pg, group)| (pg, &**group));
+        let primaries = groups.filter(|(_, group)| group.pg.is_primary());
         Value::from(primaries.filter_map(row).collect::<Vec<_>>())
     }
 
