@@ -177,8 +177,8 @@ impl Osd {
             assert!(loaded <= request.reserved, "{loaded} loaded, {} reserved", request.reserved);
         }
         let of_clients = self.requests.checked().filter(|(_, request)| request.is_of_client());
-        let (count, bytes) = of_clients
-            .fold((0, 0), |(count, bytes), (_, request)| (count + 1, bytes + request.bytes));
+        let in_work = of_clients.map(|(_, request)| request.bytes).chain(self.placing.charged());
+        let (count, bytes) = in_work.fold((0, 0), |(count, sum), bytes| (count + 1, sum + bytes));
         assert_eq!((count, bytes), (self.inflight.requests, self.inflight.bytes));
     }
 }

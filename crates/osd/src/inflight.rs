@@ -52,16 +52,21 @@ impl Osd {
         }
     }
 
-    /// It is done with.
-    pub(crate) fn discharge(&mut self, conn: ConnId, bytes: usize) {
+    /// It counts no more, without a change for its session.
+    pub(crate) fn uncharge(&mut self, conn: ConnId, bytes: usize) {
         self.inflight.requests -= 1;
         self.inflight.bytes -= bytes;
         if let Some(session) = self.sessions.get_mut(&conn) {
             session.requests -= 1;
             session.bytes -= bytes;
-            if session.paused {
-                self.throttle(conn);
-            }
+        }
+    }
+
+    /// It is done with.
+    pub(crate) fn discharge(&mut self, conn: ConnId, bytes: usize) {
+        self.uncharge(conn, bytes);
+        if self.sessions.get(&conn).is_some_and(|session| session.paused) {
+            self.throttle(conn);
         }
         let Inflight { requests, bytes, is_full, .. } = self.inflight;
         let budgets = &self.config.sizes.budgets;
@@ -106,7 +111,7 @@ impl Osd {
             |request: &Request| request.is_of_client() && request.class != Class::Piece;
         let requests = self.requests.checked().map(|(_, request)| request);
         let sizes = requests.filter(|request| is_counted(request)).map(|request| request.bytes);
-        let sizes: Vec<usize> = sizes.collect();
+        let sizes: Vec<usize> = sizes.chain(self.placing.charged()).collect();
         let (requests, bytes) = (sizes.len(), sizes.iter().sum::<usize>());
         let largest = sizes.into_iter().max().unwrap_or(0);
         let passed = |count: usize, bytes: usize, counts: usize, sizes: usize| {

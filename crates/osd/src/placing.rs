@@ -17,7 +17,7 @@ use std::sync::Arc;
 use store::Completion;
 use types::PgId;
 use wire::internal::{Heartbeat, RotatingSecrets};
-use wire::{AuthReply, MessageBody, OsdMapMessage};
+use wire::{AuthReply, MessageBody, OsdMapMessage, OsdRequest};
 
 /// The continuation when all groups know the map.
 #[derive(Debug, Clone, Copy)]
@@ -54,8 +54,20 @@ pub(crate) struct Telling {
 enum Input {
     Opened(ConnId, Peer),
     Message(ConnId, Message),
+    /// A client's request, which counts among those in work.
+    Request(ConnId, Message),
     Closed(ConnId),
     Completion(Completion),
+}
+
+impl Input {
+    /// Of its message.
+    fn bytes(&self) -> usize {
+        match self {
+            Input::Message(_, message) | Input::Request(_, message) => message.len(),
+            Input::Opened(..) | Input::Closed(_) | Input::Completion(_) => 0,
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -110,18 +122,20 @@ impl Placing {
     }
 
     fn push(&mut self, input: Input) {
-        if let Input::Message(_, message) = &input {
-            self.bytes += message.len();
-        }
+        self.bytes += input.bytes();
         self.waiting.push_back(input);
     }
 
     fn pop(&mut self) -> Option<Input> {
         let input = self.waiting.pop_front()?;
-        if let Input::Message(_, message) = &input {
-            self.bytes -= message.len();
-        }
+        self.bytes -= input.bytes();
         Some(input)
+    }
+
+    /// The messages of requests that wait here and count among those in work.
+    pub fn charged(&self) -> impl Iterator<Item = usize> {
+        let is_request = |input: &&Input| matches!(input, Input::Request(..));
+        self.waiting.iter().filter(is_request).map(Input::bytes)
     }
 }
 
@@ -153,7 +167,13 @@ impl Osd {
         if pg::message::is_pg_message(message.kind) && self.peers.of(conn).is_none() {
             self.note_offered(conn, pg::message::sender_epoch(&message).ok());
         }
-        self.hold(now, Input::Message(conn, message));
+        // A client is throttled by what waits, too.
+        let is_request = message.kind == OsdRequest::KIND && self.sessions.contains_key(&conn);
+        if !is_request {
+            return self.hold(now, Input::Message(conn, message));
+        }
+        self.charge(conn, message.len());
+        self.hold(now, Input::Request(conn, message));
     }
 
     /// Maps come before all else that waits, for what others say is seldom of an older one.
@@ -309,6 +329,11 @@ impl Osd {
         match input {
             Input::Opened(conn, peer) => self.take_opened(now, conn, peer),
             Input::Message(conn, message) => self.take_message(now, conn, message),
+            Input::Request(conn, message) => {
+                self.uncharge(conn, message.len());
+                self.take_message(now, conn, message);
+                self.throttle(conn);
+            }
             Input::Closed(conn) => self.take_closed(now, conn),
             Input::Completion(completion) => self.take_completion(now, completion),
         }

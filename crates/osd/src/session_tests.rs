@@ -7,6 +7,7 @@ mod early;
 mod lone;
 mod tell;
 
+use crate::limits;
 use auth::{
     AUTH_MODE_AUTHORIZER, CephxClient, CephxPolicy, CephxServer, CryptoKey, EntityAuth, Entropy,
     KeyType, NoneAuthorizer, ServerContext, ServiceSecrets,
@@ -14,7 +15,7 @@ use auth::{
 use bytes::Bytes;
 use engine::{AuthRequest, AuthVerdict, Duration, Policy};
 use lone::{CLIENT_ADDR, Lone, POOL};
-use maps::{OsdMapFlags, PoolFlags};
+use maps::{OsdMapFlags, Pool, PoolFlags, PoolType};
 use std::collections::BTreeMap;
 use store::mem::MemStore;
 use types::features::SUPPORTED;
@@ -358,6 +359,31 @@ fn a_session_with_too_much_in_work_is_paused_until_it_has_less() {
     lone.publish(|_| {});
     assert_eq!(lone.replies.len(), 17);
     assert_eq!(lone.pauses, [true, false]);
+}
+
+#[test]
+fn a_session_is_paused_for_requests_that_wait_until_all_groups_know_the_map() {
+    let mut lone = Lone::new();
+    let conn = lone.client("allow *");
+    let (many, other) = (2 * limits::GROUPS_PLACED_MAX as u32, PoolId(POOL.0 + 1));
+    lone.publish(|increment| {
+        increment.new_pool_max = Some(other);
+        increment.new_pools.insert(other, Pool::new(PoolType::Replicated, 1, many, 0));
+        increment.new_pool_names.insert(other, "other".to_owned());
+        for seed in 0..many {
+            increment.new_pg_upmap.insert(PgId { pool: other, seed }, vec![OsdId(0)]);
+        }
+    });
+    let too_many = limits::SESSION_REQUESTS_MAX + 1;
+    for _ in 0..too_many {
+        lone.send(conn, "a", vec![OsdOp::stat()], 0);
+    }
+    assert_eq!(lone.replies.len(), 0);
+    assert_eq!(lone.pauses, [true]);
+    lone.wait(1);
+    assert_eq!(lone.replies.len(), too_many);
+    assert_eq!(lone.pauses, [true, false]);
+    assert_eq!(lone.in_flight(), (0, 0));
 }
 
 #[test]

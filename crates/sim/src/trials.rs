@@ -33,6 +33,15 @@ const BALANCES_ONE_IN: u64 = 4;
 /// Weight of the faults of one condition relative to all other faults.
 const SHARES: [u64; 3] = [1, 3, 8];
 const PIECE_DATA: [u64; 4] = [48, 256, 1_000, 4_096];
+/// One in so many seeds has small budgets for requests in work, per session and for so many sessions together.
+const BUDGETS_ONE_IN: u64 = 4;
+const SESSION_REQUESTS: [usize; 3] = [2, 4, 16];
+const SESSION_BYTES: [usize; 3] = [1 << 10, 16 << 10, 1 << 20];
+const SESSIONS: [usize; 3] = [1, 2, 4];
+/// Enough for any one request.
+const EXPANSION: u64 = 20 << 20;
+const EARLY_MESSAGES: [usize; 3] = [1, 4, 64];
+const EARLY_BYTES: [usize; 2] = [1 << 10, 1 << 20];
 const PIECE_ENTRIES: [usize; 3] = [1, 2, 5];
 const PAGE_OBJECTS: [usize; 3] = [1, 2, 5];
 /// Lengths from which a log is trimmed, and lengths to which.
@@ -108,6 +117,9 @@ impl Trials {
                 mix.weights.push((kind, 1 + total / share));
             }
         }
+        if p.chance(1, BUDGETS_ONE_IN) {
+            trials.sizes.budgets = draw_budgets(p);
+        }
         if p.chance(1, FEW_GROUPS_ONE_IN) {
             trials.sizes.groups_placed = *p.choose(&GROUPS_PLACED);
         }
@@ -130,8 +142,9 @@ impl Trials {
     }
 
     /// Special traits of the seed.
-    pub fn traits(&self) -> [(&'static str, bool); 8] {
+    pub fn traits(&self) -> [(&'static str, bool); 9] {
         let is_placed_in_turns = self.sizes.groups_placed <= GROUPS_PLACED[GROUPS_PLACED.len() - 1];
+        let has_small_budgets = self.sizes.budgets.expansion == EXPANSION;
         [
             ("maps are told over many turns", is_placed_in_turns),
             ("objects of many pieces", self.has_pieces),
@@ -141,6 +154,7 @@ impl Trials {
             ("reads from any member", self.balances_reads),
             ("the autoscaler at work", self.scales),
             ("a full disk among others", self.fills),
+            ("small budgets for requests", has_small_budgets),
         ]
     }
 }
@@ -156,4 +170,21 @@ fn draw_sizes(p: &mut Prng) -> osd::Sizes {
         page_objects_max: *p.choose(&PAGE_OBJECTS),
     };
     osd::Sizes { groups, copy_chunk_max: piece_data_max, ..osd::Sizes::default() }
+}
+
+/// Bounds that a few clients reach: one that waits for another must not wait for ever.
+fn draw_budgets(p: &mut Prng) -> osd::Budgets {
+    let session_requests = *p.choose(&SESSION_REQUESTS);
+    let session_bytes = *p.choose(&SESSION_BYTES);
+    osd::Budgets {
+        session_requests,
+        session_bytes,
+        all_requests: session_requests * *p.choose(&SESSIONS),
+        all_bytes: session_bytes * *p.choose(&SESSIONS),
+        early_messages: *p.choose(&EARLY_MESSAGES),
+        early_bytes: *p.choose(&EARLY_BYTES),
+        expansion: EXPANSION,
+        copies: EXPANSION,
+        pieces: EXPANSION,
+    }
 }
