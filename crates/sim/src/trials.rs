@@ -33,7 +33,7 @@ const BALANCES_ONE_IN: u64 = 4;
 /// Weight of the faults of one condition relative to all other faults.
 const SHARES: [u64; 3] = [1, 3, 8];
 const PIECE_DATA: [u64; 4] = [48, 256, 1_000, 4_096];
-/// One in so many seeds has small budgets for requests in work, per session and for so many sessions together.
+/// One in so many seeds has small budgets for requests, per session and for so many sessions together.
 const BUDGETS_ONE_IN: u64 = 4;
 const SESSION_REQUESTS: [usize; 3] = [2, 4, 16];
 const SESSION_BYTES: [usize; 3] = [1 << 10, 16 << 10, 1 << 20];

@@ -46,7 +46,7 @@ fn check_kind(health: &mut Health, view: &View<'_>, kind: &Kind) {
         return;
     }
     let pools = view.state.osdmap.pools.iter();
-    // Options are looked up once a pool: there may be 100,000 groups, and this runs with every report of health.
+    // Once a pool: there may be 100,000 groups, and this runs with every report of health.
     let limits: BTreeMap<PoolId, (Duration, UTime)> = pools
         .map(|(&id, pool)| {
             (id, (interval(view, pool, kind).mul_f64(1.0 + ratio), pool.create_time))
