@@ -95,6 +95,8 @@ pub const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 pub const MONITOR_RETRY: Duration = Duration::from_secs(1);
 /// How long the monitor may take to mark a booting OSD up before it is asked again.
 pub const BOOT_RETRY: Duration = Duration::from_secs(5);
+/// Retries of a boot after which the OSD turns to another monitor, if there is one.
+pub const BOOT_RETRIES_MAX: u32 = 4;
 /// How long a group rests that a full disk brought to a halt, before it tries again.
 pub const STALL_RETRY: Duration = Duration::from_secs(2);
 /// How long a promise lasts that lets a primary answer reads (`osd_read_lease`), and how often it is asked

@@ -25,6 +25,8 @@ pub(crate) struct MonitorLink {
     open: bool,
     /// When to connect, or to boot, again.
     next_attempt: Option<Time>,
+    /// Retries of a boot in this session that no map has granted.
+    ungranted: u32,
 }
 
 impl MonitorLink {
@@ -48,8 +50,7 @@ impl Osd {
         let rank = self.monitor.rank % self.config.monitors.len().max(1);
         let addrs = self.config.monitors.get(rank).cloned().unwrap_or_default();
         let failures = self.monitor.failures;
-        self.monitor =
-            MonitorLink { rank, failures, conn: Some(conn), open: false, next_attempt: None };
+        self.monitor = MonitorLink { rank, failures, conn: Some(conn), ..MonitorLink::default() };
         let target = ConnectTarget {
             participant: ParticipantName::new(EntityType::MON, rank as i64),
             addrs,
@@ -131,6 +132,11 @@ impl Osd {
         match self.monitor.conn() {
             None => self.connect_to_monitor(),
             Some(conn) if self.stage == Stage::Booting => {
+                self.monitor.ungranted += 1;
+                if self.should_leave_monitor() {
+                    self.outputs.push_back(Output::Close { conn });
+                    return self.monitor_closed(now);
+                }
                 if self.lacks_secrets() {
                     self.ask_for_secrets(conn);
                 }
@@ -138,6 +144,11 @@ impl Osd {
             }
             Some(_) => {}
         }
+    }
+
+    /// A monitor that cannot read its store serves sessions, but neither secrets nor maps. Another one may.
+    fn should_leave_monitor(&self) -> bool {
+        self.config.monitors.len() > 1 && self.monitor.ungranted >= limits::BOOT_RETRIES_MAX
     }
 
     pub(crate) fn want_interval(&mut self, now: Time) {
@@ -345,7 +356,7 @@ impl Osd {
                 self.stage = Stage::Up;
                 self.forget_broken();
                 self.heartbeat_if_due(now);
-                self.monitor.next_attempt = None;
+                (self.monitor.next_attempt, self.monitor.ungranted) = (None, 0);
                 tracing::info!(osd = %self.config.id, epoch = %self.epoch(), "up");
             }
             (Stage::Up, false) => {

@@ -127,6 +127,25 @@ fn an_osd_reports_for_duty_when_it_can_tell_whom_to_let_in() {
 }
 
 #[test]
+fn an_osd_whose_boot_is_not_granted_turns_to_another_monitor_if_there_is_one() {
+    for (monitors, left) in [(1, 0), (2, 1)] {
+        let mut lone = Lone::with(MemStore::new(), true);
+        lone.osd.config.monitors = vec![Default::default(); monitors];
+        lone.publish(|increment| {
+            increment.new_state.insert(OsdId(0), maps::OsdState::UP);
+        });
+        lone.closed = Some(Vec::new());
+        let retry = limits::BOOT_RETRY.as_secs();
+        lone.wait(retry * u64::from(limits::BOOT_RETRIES_MAX) - 1);
+        assert_eq!(lone.closed, Some(Vec::new()), "a monitor may be slow");
+        let boots = lone.boots;
+        lone.wait(2);
+        assert_eq!(lone.closed.as_ref().map(Vec::len), Some(left));
+        assert_eq!(lone.boots, boots + 1, "it boots in either session");
+    }
+}
+
+#[test]
 fn who_proves_nothing_is_refused_unless_nothing_is_asked_for() {
     let name: EntityName = "client.a".parse().unwrap();
     let asserted = codec::encode_to_bytes(&NoneAuthorizer { name: name.clone(), global_id: 5 });
