@@ -10,8 +10,9 @@
 //! * `Committed { outcome: Ok(_) }` is sent only when the transaction survives a power failure.
 //! * Revisions grow with each transaction that writes; the first is at least 1. One that only compares is
 //!   answered as of now, and told to nobody.
-//! * A `Loaded` shows all transactions that were answered before it and no part of a later one.
-//!   Changes behind it follow as `Changed`; those up to it may, and are ignored by revision.
+//! * A `Loaded` shows all transactions that were answered before it was asked for, and whole transactions only.
+//!   Others may be answered before it although it does not show them. Changes behind it follow as `Changed`;
+//!   those up to it may, and are ignored by revision.
 //! * Of several writers, each is told by `Changed` of all that others commit, and maybe of what it
 //!   committed itself. One `Changed` holds whole transactions, in the order of their revisions.
 //! * A lease does not end before its time has passed since it was granted, or its renewal was asked

@@ -58,7 +58,7 @@ pub(crate) use pool_ops::{remove_pool_snapshot, take_pool_snapshot};
 pub use verdicts::Hold;
 pub(crate) use verdicts::mark_down;
 
-use crate::control::{Completion, Request, Revision};
+use crate::control::{Completion, Event, Request, Revision};
 use crate::failures::Failures;
 use crate::flapping::Flapping;
 use crate::high_water::HighWater;
@@ -161,6 +161,8 @@ pub struct Monitor {
     doubtful: Option<InFlight>,
     /// The newest transaction that was known when the store was asked for all that it holds.
     known_before_load: Revision,
+    /// Own transactions that were committed during the load, which may have been executed before them.
+    committed_during_load: Vec<Event>,
     claimed_maps: ClaimedMaps,
     /// How far earlier runs have seen the store.
     high_water: HighWater,
@@ -228,6 +230,7 @@ impl Monitor {
             in_flight: None,
             doubtful: None,
             known_before_load: 0,
+            committed_during_load: Vec::new(),
             claimed_maps: ClaimedMaps::default(),
             high_water: HighWater::default(),
             clock_checks: ClockChecks::default(),

@@ -640,6 +640,25 @@ fn failure_reports_from_before_another_monitor_led_count_no_more() {
 }
 
 #[test]
+fn a_commit_that_is_answered_during_a_load_stays_known_when_the_load_was_executed_before_it() {
+    let mut monitors = Monitors::start(1);
+    (monitors.is_silent, monitors.untold) = (true, Some(0));
+    monitors.ask(0, 7, &json!({ "prefix": "osd pool create", "pool": "data" }));
+    monitors.cannot_read(0);
+    let [(_, commit), (_, load)] = monitors.unanswered.make_contiguous() else { panic!() };
+    let (commit, load) = (commit.clone(), load.clone());
+    assert!(matches!(load, Request::Range { .. }));
+    let loaded = monitors.control.execute(monitors.now, &load);
+    monitors.execute(0, &commit);
+    let now = monitors.now;
+    monitors.with(0, |monitor| monitor.handle_completion(now, loaded));
+    monitors.drain();
+    let answers = monitors.take::<MonCommandAck>(0, ADMIN);
+    assert_eq!((answers.len(), answers[0].1.result), (1, 0));
+    assert_eq!(monitors.json(0, json!({ "prefix": "osd pool ls" })), json!(["data"]));
+}
+
+#[test]
 fn a_lone_monitor_that_cannot_read_the_store_goes_on_answering_and_says_so() {
     let mut monitors = Monitors::start(1);
     monitors.boot(0, 1 << 30);

@@ -39,7 +39,7 @@ const SESSION_REQUESTS: [usize; 3] = [2, 4, 16];
 const SESSION_BYTES: [usize; 3] = [1 << 10, 16 << 10, 1 << 20];
 const SESSIONS: [usize; 3] = [1, 2, 4];
 /// Enough for any one request.
-const EXPANSION: u64 = 20 << 20;
+const EXPANSION: u64 = 64 << 20;
 const EARLY_MESSAGES: [usize; 3] = [1, 4, 64];
 const EARLY_BYTES: [usize; 2] = [1 << 10, 1 << 20];
 const PIECE_ENTRIES: [usize; 3] = [1, 2, 5];

@@ -72,13 +72,16 @@ impl Monitor {
     pub(super) fn load(&mut self) {
         self.sync = Sync::Loading;
         self.known_before_load = self.state.newest();
+        self.committed_during_load.clear();
         let token = self.token();
         self.outputs.push_back(Output::Storage(Request::Range { token, prefix: String::new() }));
     }
 
     pub(super) fn loaded(&mut self, now: Time, token: u64, entries: &[Entry], revision: Revision) {
         match State::load(entries, revision) {
-            Ok(state) => {
+            Ok(mut state) => {
+                // Whatever it wrote itself, this monitor can read.
+                state.follow(&std::mem::take(&mut self.committed_during_load));
                 self.state = state;
                 self.state.running = self.running.overrides().clone();
             }
@@ -315,6 +318,9 @@ impl Monitor {
     pub(super) fn apply_own(&mut self, now: Time, transaction: Transaction, revision: Revision) {
         let event = |(key, value)| Event { key, value, revision };
         let events: Vec<Event> = transaction.writes.into_iter().map(event).collect();
+        if self.sync == Sync::Loading {
+            self.committed_during_load.extend_from_slice(&events);
+        }
         self.apply(now, &events);
     }
 

@@ -27,6 +27,8 @@ const DELAY_MAX_US: u64 = 8_000;
 const FAILURE: Duration = Duration::from_secs(2);
 /// The response of one in so many transactions is lost.
 const LOST_ONE_IN: u64 = 500;
+/// The response to one in so many requests is late, and later ones may overtake it.
+const LATE_ONE_IN: u64 = 4;
 
 const LEADER: &str = "leader";
 const MAPS: &str = "osdmap/full/";
@@ -219,6 +221,8 @@ pub struct ControlDisk {
     gauge: HighWaterGauge,
     /// Failures that are reported later.
     failures: VecDeque<(Time, Completion)>,
+    /// Late responses, in no order.
+    late: Vec<(Time, Completion)>,
     completions: VecDeque<Completion>,
 }
 
@@ -236,6 +240,7 @@ impl ControlDisk {
             queue: VecDeque::new(),
             gauge: HighWaterGauge::default(),
             failures: VecDeque::new(),
+            late: Vec::new(),
             completions: VecDeque::new(),
         }
     }
@@ -274,8 +279,20 @@ impl ControlDisk {
             Completion::Committed { token, .. } if self.prng.chance(1, LOST_ONE_IN) => {
                 self.failures.push_back((now + FAILURE, failed(token)));
             }
+            completion if self.prng.chance(1, LATE_ONE_IN) => {
+                let delay = self.prng.range(DELAY_MIN_US..DELAY_MAX_US);
+                self.late.push((now + Duration::from_micros(delay), completion));
+            }
             completion => self.completions.push_back(completion),
         }
+    }
+
+    /// Delivers the late responses that are due, in order of their times.
+    fn deliver_late(&mut self, now: Time) {
+        let due = |late: &mut (Time, Completion)| late.0 <= now;
+        let mut due: Vec<_> = self.late.extract_if(.., due).collect();
+        due.sort_by_key(|(due, _)| *due);
+        self.completions.extend(due.into_iter().map(|(_, completion)| completion));
     }
 
     fn fail(&mut self, now: Time, request: Request, leads: bool) {
@@ -301,7 +318,11 @@ impl ControlDisk {
         now
     }
 
+    /// Changes behind a load follow it.
     fn next_change(&self) -> Option<Time> {
+        if self.late.iter().any(|(_, late)| matches!(late, Completion::Loaded { .. })) {
+            return None;
+        }
         let shared = self.shared.borrow();
         let (due, _) = shared.watchers[self.number].front()?;
         Some((*due).max(shared.out_of_reach(self.number)))
@@ -355,12 +376,14 @@ impl Storage for ControlDisk {
     fn poll_timeout(&self) -> Option<Time> {
         let request = self.queue.front().map(|(due, ..)| *due);
         let failure = self.failures.front().map(|(due, _)| *due);
-        let due = [request, failure, self.next_change()].into_iter().flatten().min();
+        let late = self.late.iter().map(|(due, _)| *due).min();
+        let due = [request, failure, late, self.next_change()].into_iter().flatten().min();
         due.map(|due| due + self.ahead)
     }
 
     fn handle_timeout(&mut self, clock: Time) {
         let now = self.set_clock(clock);
+        self.deliver_late(now);
         while self.next_change().is_some_and(|due| due <= now) {
             let change = self.shared.borrow_mut().watchers[self.number].pop_front();
             self.completions.extend(change.map(|(_, change)| change));
@@ -386,6 +409,7 @@ impl Disk for ControlDisk {
         }
         self.gauge = HighWaterGauge::new(self.mark());
         self.failures.clear();
+        self.late.clear();
         self.completions.clear();
     }
 }
