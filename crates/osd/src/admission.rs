@@ -1,5 +1,5 @@
-//! From a message to a request that waits for its object: everything that can be said about it
-//! without looking at the object.
+//! Admission of requests: from a message to a request in the queue of its object. All checks that
+//! do not depend on the object's state.
 
 use crate::budget::Class;
 use crate::execute::{copy_source, repeated_extent};
@@ -20,6 +20,7 @@ use wire::{MessageBody, OsdRequest};
 const TOO_BIG: Errno = Errno(90);
 
 impl Osd {
+    /// Handles a client's request. Fails if it does not decode, which ends the session.
     pub(crate) fn take_request(
         &mut self,
         now: Time,
@@ -45,7 +46,7 @@ impl Osd {
         Ok(())
     }
 
-    /// Checks a request and hands it on to its group.
+    /// Checks a request and passes it to its group.
     pub(crate) fn admit(&mut self, now: Time, key: u64) {
         let Some(request) = self.requests.get(key) else { return };
         let epoch = request.message.map_epoch;
@@ -62,11 +63,11 @@ impl Osd {
         }
     }
 
-    /// The group of this OSD that should serve the request.
+    /// The group of this OSD that should serve the request; `None` if its client has to resend it.
     fn route(&mut self, key: u64) -> Option<PgId> {
         let request = self.requests.get(key)?;
         let pool = self.map.pool(request.message.pg.pg.pool)?;
-        // What its client sent before groups were merged it sends again, and in order.
+        // Requests sent before groups were merged are resent by their clients, and in order.
         let is_client = matches!(request.origin, Origin::Client { .. });
         if is_client && request.message.map_epoch < pool.last_force_op_resend {
             return None;
@@ -83,13 +84,14 @@ impl Osd {
         let since = group.primary_since.unwrap_or_default();
         let members = group.pg.members();
         if group.pg.is_primary() {
-            // What was sent to an earlier primary is sent again to this one.
+            // Requests sent to an earlier primary are resent to this one.
             return (request.message.map_epoch >= since).then_some(pg);
         }
         is_member(self.config.id, &members.acting).then_some(pg)
     }
 
-    /// Refuses what may not be, and queues the rest.
+    /// Refuses an invalid or forbidden request, drops one that the map tells clients to hold, and
+    /// starts others.
     fn enter_group(&mut self, now: Time, pg: PgId, key: u64) {
         let request = self.requests.get(key).expect("it was just routed");
         let (nature, calls) = match Nature::of(&request.message) {
@@ -138,7 +140,8 @@ impl Osd {
         if request.may_write() && data > limits::REQUEST_DATA_MAX {
             return Err(TOO_BIG);
         }
-        // What is repeated is written, and sent to replicas, at full length; but for what fails by itself.
+        // Repetitions are written, and sent to replicas, at full length. Invalid ones fail when
+        // they are executed.
         let repeated = message.ops.iter().filter(|op| op.code == OpCode::WRITESAME);
         let lengths = repeated.filter_map(|op| repeated_extent(op).ok());
         let repeated = lengths.fold(0u64, |sum, (_, length)| sum.saturating_add(length));
@@ -148,8 +151,8 @@ impl Osd {
         Ok(())
     }
 
-    /// Whether a client has any capability here. What a request needs may depend on a map that has not
-    /// come yet; one of a client without any is not kept until then.
+    /// Whether a client has any capability here. The capabilities that a request needs may depend
+    /// on a map that has not come yet; a request of a client without any is not kept until then.
     fn may_anything(&self, request: &Request) -> bool {
         let Origin::Client { conn } = request.origin else { return true };
         self.sessions.get(&conn).is_none_or(|session| !session.caps.is_empty())
@@ -164,7 +167,7 @@ impl Osd {
         let calls: Vec<_> = calls.iter().map(Call::as_access).collect();
         let nature = request.nature;
         let target = HObject { pool: request.pg.pool, ..request.object().clone() };
-        // It tells of objects in all namespaces, whatever is asked for.
+        // It lists objects in all namespaces, whatever namespace it names.
         let is_of_pool = request.message.ops.iter().any(|op| op.code == OpCode::SCRUBLS);
         let target = match is_of_pool {
             true => HObject {
@@ -175,7 +178,7 @@ impl Osd {
             false => target,
         };
         self.check_access(session, &target, (nature.may_read, nature.may_write), &calls)?;
-        // Other OSDs let this one read everything, so it must not read what its client may not.
+        // Other OSDs let this one read everything, so the source must be readable by the client.
         for op in &request.message.ops {
             if matches!(op.code, OpCode::COPY_FROM | OpCode::COPY_FROM2) {
                 let source = copy_source(op).map_err(|_| Errno::INVAL)?;
@@ -208,7 +211,8 @@ impl Osd {
         if session.caps.allows(&access) { Ok(()) } else { Err(Errno::PERM) }
     }
 
-    /// Asked when the request runs: the client may have been shut out while it waited.
+    /// Refuses a blocklisted client. Checked when the request runs, as it may have been blocklisted
+    /// while the request waited.
     pub(crate) fn check_blocklist(&self, request: &Request) -> Result<(), Errno> {
         let Origin::Client { conn } = request.origin else { return Ok(()) };
         let Some(session) = self.sessions.get(&conn) else { return Ok(()) };
@@ -218,8 +222,8 @@ impl Osd {
         }
     }
 
-    /// Where a member's disk is nearly full, nothing is taken that is not a deletion by its nature. One
-    /// that leaves a clone behind is none.
+    /// Refuses a request with `ENOSPC` while a member's disk is nearly full, unless it only deletes or forces
+    /// it. `adds` says that it adds bytes nevertheless, as a deletion that leaves a clone behind.
     pub(crate) fn check_space(&self, request: &Request, adds: bool) -> Result<(), Errno> {
         let has_room = self.groups.get(&request.pg).is_some_and(|group| group.pg.has_room());
         if has_room && !self.reporting.is_disk_full() {
@@ -234,8 +238,8 @@ impl Osd {
         if may { Ok(()) } else { Err(Errno::NOSPC) }
     }
 
-    /// Drops a request whose client should have waited, and will send it again, with all its writes that it sent
-    /// before it saw this map.
+    /// Drops a request that its client should have held. The client resends it, together with all
+    /// writes that it sent before it saw this map.
     pub(crate) fn hold_back(&mut self, key: u64) {
         let (epoch, is_paused) = (self.epoch(), self.map.flags.contains(OsdMapFlags::PAUSEWR));
         let request = self.requests.get(key).expect("the caller has it");
@@ -247,8 +251,8 @@ impl Osd {
         self.forget_request(key);
     }
 
-    /// Whether the client has not seen a map by which a write before this one may have been dropped, and will send
-    /// both again: this one must not overtake.
+    /// Whether a write may have been dropped before this one by a map that its client has not seen.
+    /// The client resends both, so this one must not overtake.
     pub(crate) fn was_held_back(&self, request: &Request) -> bool {
         let is_client = matches!(request.origin, Origin::Client { .. });
         let forced = request.message.flags & (FULL_TRY | FULL_FORCE) != 0;
@@ -258,8 +262,7 @@ impl Osd {
         is_client && request.may_write() && is_behind
     }
 
-    /// Whether the map tells clients to wait: they will send the request again when it no longer
-    /// does.
+    /// Whether the map tells clients to hold the request: they resend it when it no longer does.
     fn is_held_back(&self, key: u64) -> bool {
         let request = self.requests.get(key).expect("the caller has it");
         if request.origin == Origin::WatchTimeout {
@@ -274,8 +277,8 @@ impl Osd {
             || !writes && flags.contains(OsdMapFlags::PAUSERD)
     }
 
-    /// What a pool that is full says to a write that would add to it; `Ok(false)` drops it, since
-    /// its client should have waited.
+    /// Whether a write may add to its pool. An error if the pool is full and the client asked to
+    /// hear of it; `Ok(false)` if the request is dropped, since its client should have held it.
     pub(crate) fn may_grow(&self, request: &Request) -> Result<bool, Errno> {
         let Some(pool) = self.map.pool(request.pg.pool) else { return Ok(false) };
         let full = pool.flags.contains(PoolFlags::FULL);

@@ -1,15 +1,16 @@
-//! How much memory requests may take, besides their messages: for answers, for what they load to find
-//! them, and for writes that are longer than what was sent.
+//! Reservation of memory for requests beside their messages: replies, loaded state, and writes that
+//! are longer than their input.
 //!
-//! What a request takes is known before it is allocated: execution adds up the cost of its operations
-//! (`execute/cost.rs`), and nothing is loaded or built before so much is reserved here. What does not fit
-//! waits, in order of arrival; nothing is dropped. A reservation ends with its request, of a write when it
-//! is durable everywhere, or when the request begins anew.
+//! The memory a request needs is known before it is allocated: execution adds up the cost of its
+//! operations (`execute/cost.rs`), and nothing is loaded or built before so much is reserved here.
+//! Requests that do not fit wait, in order of arrival; nothing is dropped. A reservation ends with
+//! its request, for a write when it is durable on all members, or when the request restarts.
 //!
-//! Whoever holds a reservation waits for no other one of its class: a request that needs more than it
-//! thought gets it at once, or gives back all that it has. There are three classes, because a copy waits
-//! for pieces of its source, and a piece for requests before it in its object's queue. So pieces wait for
-//! requests, copies for pieces, and nothing in a circle.
+//! To exclude deadlock, a request that holds a reservation never waits for another one of its
+//! class: if it needs more than estimated, it gets the difference at once or gives back everything.
+//! There are three classes, because a copy waits for pieces of its source, and a piece for requests
+//! before it in its object's queue. So pieces wait for requests, copies for pieces, and there is no
+//! cycle.
 
 use crate::request::Request;
 use crate::requests::Requests;
@@ -19,20 +20,22 @@ use std::collections::VecDeque;
 use types::Errno;
 use wire::op::OpCode;
 
-/// What a request is to others that wait.
+/// The account from which a request reserves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
     Request,
-    /// It waits for other OSDs.
+    /// A copy from another object: it waits for other OSDs.
     Copy,
-    /// It is what copies wait for.
+    /// A read of a piece, for which copies wait.
     Piece,
 }
 
+/// Memory of one class.
 #[derive(Debug, Default)]
 struct Account {
+    /// Bytes.
     held: u64,
-    /// Requests that wait, with the attempt that they wait in and what they need.
+    /// Requests that wait: key, attempt in which they wait, bytes they need.
     waiting: VecDeque<(u64, u32, u64)>,
 }
 
@@ -83,13 +86,13 @@ impl Budget {
         }
     }
 
-    /// Gives back what a request holds.
+    /// Returns the reservation of a request to its account.
     pub fn release(&mut self, request: &mut Request) {
         let held = std::mem::take(&mut request.reserved);
         self.account(request.class).held -= held;
     }
 
-    /// The next request that may go on, with what it has now.
+    /// Reserves for the next request that fits, and returns its key.
     fn grant(&mut self, requests: &mut Requests, budgets: &Budgets) -> Option<u64> {
         for class in Class::ALL {
             let account = self.account(class);
@@ -112,8 +115,9 @@ impl Budget {
 }
 
 impl Osd {
-    /// Sees to it that a request holds `needed`. True if it does, false if it waits, as one that begins
-    /// anew when its turn comes.
+    /// Reserves memory, so that a request holds `needed` bytes. False if it waits: the request has
+    /// restarted, and runs again when the memory is granted. `TOOBIG` if it needs more than the
+    /// whole account.
     pub(crate) fn reserve_memory(&mut self, key: u64, needed: u64) -> Result<bool, Errno> {
         let request = self.requests.get_mut(key).expect("the caller has it");
         if needed <= request.reserved {
@@ -140,14 +144,14 @@ impl Osd {
         Ok(false)
     }
 
-    /// A request begins anew, as if it had just arrived, and holds nothing.
+    /// Restarts a request, as if it had just arrived, and returns its reservation.
     pub(crate) fn start_over(&mut self, key: u64) {
         let Some(request) = self.requests.get_mut(key) else { return };
         self.budget.release(request);
         request.reset();
     }
 
-    /// Lets those go on for whom there is room now.
+    /// Continues the requests for which there is memory now.
     pub(crate) fn grant_memory(&mut self, now: Time) {
         let budgets = self.config.sizes.budgets;
         while let Some(key) = self.budget.grant(&mut self.requests, &budgets) {
@@ -158,7 +162,8 @@ impl Osd {
         }
     }
 
-    /// What is held is what requests hold, and no more than there is; what they have loaded they hold.
+    /// Panics unless each account holds the sum of its requests' reservations within its limit, and
+    /// no request has loaded more than it reserved.
     pub(crate) fn check_budgets(&self) {
         let sum = |class: Class| {
             let of_class = self.requests.checked().filter(|(_, request)| request.class == class);

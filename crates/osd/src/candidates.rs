@@ -1,9 +1,9 @@
-//! Which groups a map may give to this OSD.
+//! Groups that a map may assign to this OSD.
 //!
-//! A cluster has a hundred thousand groups and more, an OSD a hundred. So an OSD does not ask of every
-//! group at every epoch where it lies: it keeps what CRUSH says ([`RawTable`]) and looks only at groups
-//! that CRUSH gives it, at those that the map gives it by name (temporary sets, upmaps), and at those
-//! that it has.
+//! A cluster has a hundred thousand groups and more, an OSD a hundred. So an OSD does not compute
+//! the members of every group at every epoch: it keeps the results of CRUSH ([`RawTable`]) and
+//! examines only the groups that CRUSH assigns to it, those for which the map names it (temporary
+//! sets, upmaps), and those that it has.
 //!
 //! Invariant: a group whose `up` or `acting` set has this OSD is among the candidates.
 
@@ -11,15 +11,18 @@ use maps::{Mapping, OsdMap, RawTable};
 use std::collections::BTreeSet;
 use types::{OsdId, PgId};
 
+/// The groups that a map may assign to this OSD.
 #[derive(Debug, Default)]
 pub(crate) struct Candidates {
     table: RawTable,
-    /// CRUSH's, ascending.
+    /// Assigned by CRUSH, ascending.
     chosen: Vec<PgId>,
+    /// Assigned by temporary sets or upmaps.
     named: Vec<PgId>,
 }
 
 impl Candidates {
+    /// Follows a new map; `own` is this OSD.
     pub fn update(&mut self, map: &OsdMap, own: OsdId) {
         if self.table.update(map) {
             self.chosen = self.table.groups_of(own);
@@ -27,12 +30,12 @@ impl Candidates {
         self.named = named(map, own);
     }
 
-    /// All of them and `others`.
+    /// All candidates and `others`.
     pub fn with(&self, others: impl Iterator<Item = PgId>) -> BTreeSet<PgId> {
         self.chosen.iter().chain(&self.named).copied().chain(others).collect()
     }
 
-    /// Where a group lies under the map of the last update.
+    /// The up and acting set of a group under the map of the last update.
     pub fn mapping(&self, map: &OsdMap, pg: PgId) -> Mapping {
         map.look_up(&self.table, pg)
     }

@@ -1,27 +1,29 @@
-//! What an OSD must be told.
+//! Configuration of an OSD at its start.
 
 use crate::limits;
 use auth::CryptoKey;
 use types::{EntityAddrVec, OsdId, Uuid};
 
-/// What the daemons call themselves. Scripts look for `ceph version X`.
+/// The version that daemons report. Scripts look for `ceph version X`.
 pub const VERSION: &str = concat!(
     "sepiola version ",
     env!("CARGO_PKG_VERSION"),
     ", like ceph version 18.2.0 reef (stable)"
 );
 
+/// Configuration of an OSD at its start.
 #[derive(Debug, Clone)]
 pub struct Config {
     pub id: OsdId,
-    /// Of its store's incarnation, as it was registered; zeros if it was not.
+    /// Of its store's incarnation, as registered at the monitor; zeros if it was not.
     pub uuid: Uuid,
     pub fsid: Uuid,
-    /// Where clients and other OSDs reach this one. The nonce should differ from start to start.
+    /// Public addresses for clients and other OSDs. The nonce should differ at each start.
     pub addrs: EntityAddrVec,
-    /// Of each monitor, in the order of their ranks.
+    /// Addresses of each monitor, in the order of their ranks.
     pub monitors: Vec<EntityAddrVec>,
-    /// By which monitors know this OSD. It may be missing where the host joins daemons directly.
+    /// The key by which the monitors authenticate this OSD. May be missing where the host joins
+    /// daemons directly.
     pub key: Option<CryptoKey>,
     /// Accept names as asserted (`auth none`).
     pub auth_none: bool,
@@ -31,31 +33,30 @@ pub struct Config {
     pub sizes: Sizes,
 }
 
-/// How much goes at once, of what a host may want less than usual of: simulated clusters, so that little data is
-/// many pieces.
+/// Sizes of batches. Simulated clusters use small ones, so that little data is many pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizes {
     pub groups: pg::Sizes,
-    /// Data in one piece of an object that is copied.
+    /// Bytes in one piece of an object that is copied.
     pub copy_chunk_max: u64,
-    /// Groups that are told a new map in one turn.
+    /// Groups that handle a new map in one turn.
     pub groups_placed: usize,
     pub budgets: Budgets,
 }
 
-/// How much memory requests may take.
+/// Bounds of the memory that requests may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budgets {
-    /// Messages of clients' requests in work, of one session and of all together, and how many these are.
+    /// Message bytes and number of clients' requests in progress, per session and in total.
     pub session_bytes: usize,
     pub session_requests: usize,
     pub all_bytes: usize,
     pub all_requests: usize,
-    /// Bytes that requests, copies, and pieces of copies expand to.
+    /// Bytes reserved for requests, copies, and pieces of copies beside their messages.
     pub expansion: u64,
     pub copies: u64,
     pub pieces: u64,
-    /// Messages of groups that one session has sent from ahead of the map.
+    /// Group messages for newer maps from one session: number and bytes.
     pub early_messages: usize,
     pub early_bytes: usize,
 }

@@ -1,8 +1,8 @@
-//! What came from ahead of this OSD's map, and waits for that map.
+//! Inputs that were sent by a newer map than this OSD has, and wait for that map.
 //!
-//! Requests are bounded as all requests are (`inflight.rs`). What other OSDs say as members of groups is
-//! bounded by session: one that has said much is not read from until the map has come. Nothing is dropped,
-//! for nobody says it again; what a session has said goes with it.
+//! Requests are bounded as all requests are (`inflight.rs`). Group messages of other OSDs are
+//! bounded per session: a session beyond its bound is paused until the map has come. Nothing is
+//! dropped, because members do not resend; when a session ends, its waiting messages end with it.
 
 use crate::request::Origin;
 use crate::{Budgets, Osd};
@@ -10,22 +10,25 @@ use engine::{ConnId, Message, Output, Time};
 use std::collections::{BTreeMap, VecDeque};
 use types::{Epoch, OsdId};
 
+/// An input that waits for a map: a request by its key, or a group message.
 #[derive(Debug)]
 pub(crate) enum Early {
     Request(u64),
     Group { conn: ConnId, from: OsdId, message: Message },
 }
 
+/// All inputs that wait for a map.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     /// In order of arrival, with the epoch that is waited for.
     all: Vec<(Epoch, Early)>,
-    /// Messages that have waited long enough, taken a bounded number at a time.
+    /// Inputs whose map has come, handled a bounded number at a time.
     ready: VecDeque<Early>,
-    /// Of group messages.
+    /// Group messages that wait, by session.
     sessions: BTreeMap<ConnId, Held>,
 }
 
+/// Group messages of one session.
 #[derive(Debug, Default, Clone, Copy)]
 struct Held {
     messages: usize,
@@ -40,7 +43,7 @@ impl Held {
 }
 
 impl Waiting {
-    /// A session from which more is held than its bound and the message that reached it.
+    /// Describes a session that exceeds its bound by more than the message that reached it.
     pub fn excess(&self, budgets: &Budgets) -> Option<String> {
         let messages = self.all.iter().filter_map(|(_, early)| match early {
             Early::Group { message, .. } => Some(message.len()),
@@ -59,26 +62,27 @@ impl Waiting {
         self.all.len()
     }
 
+    /// Whether the map of some inputs has come.
     pub fn is_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 }
 
 impl Osd {
-    /// The epoch that is waited for, if something of this epoch cannot be judged yet.
+    /// The epoch to wait for, if an input of this epoch cannot be handled yet.
     fn awaited(&self, epoch: Epoch) -> Option<Epoch> {
         let is_early = epoch > self.epoch() || !self.is_up();
         is_early.then(|| epoch.max(self.epoch().next()))
     }
 
-    /// Whether the request must wait for a map, and does.
+    /// Makes a request wait if its epoch is not known yet; true if it waits.
     pub(crate) fn await_map(&mut self, epoch: Epoch, key: u64) -> bool {
         let Some(awaited) = self.awaited(epoch) else { return false };
         self.early.all.push((awaited, Early::Request(key)));
         true
     }
 
-    /// The same of a member's message; gives back one that need not.
+    /// Likewise for a group message; returns one that need not wait.
     pub(crate) fn hold_message(
         &mut self,
         conn: ConnId,
@@ -99,7 +103,7 @@ impl Osd {
         None
     }
 
-    /// What waited for the map that there is now.
+    /// Handles the inputs that waited for the present map.
     pub(crate) fn take_early(&mut self, now: Time) {
         let epoch = self.epoch();
         let all = std::mem::take(&mut self.early.all);
@@ -110,7 +114,8 @@ impl Osd {
         self.take_ready(now);
     }
 
-    /// Takes some of that. All that comes meanwhile waits behind it (`placing.rs`).
+    /// Handles a bounded number of them. Inputs that arrive meanwhile wait behind them
+    /// (`placing.rs`).
     pub(crate) fn take_ready(&mut self, now: Time) {
         for _ in 0..crate::limits::HELD_INPUTS_PER_TURN {
             match self.early.ready.pop_front() {
@@ -119,7 +124,7 @@ impl Osd {
                 Some(Early::Group { conn, from, message }) => {
                     self.release_message(conn, &message);
                     if let Err(error) = self.deliver_group_message(now, conn, from, message) {
-                        // And with it all else that it has said.
+                        // Its other messages are forgotten with it.
                         self.end_session(now, conn, &error);
                     }
                 }
@@ -140,7 +145,7 @@ impl Osd {
         }
     }
 
-    /// A session has ended, and with it what it has said too early.
+    /// Forgets the waiting inputs of a session that has ended.
     pub(crate) fn forget_early(&mut self, conn: ConnId) {
         self.early.sessions.remove(&conn);
         let mut gone = Vec::new();

@@ -1,29 +1,30 @@
-//! How many requests of clients are in work at the same time, and how large their messages are: in each
-//! session, and together.
+//! Bounds on the requests of clients in progress: their number and the bytes of their messages, per
+//! session and in total.
 //!
-//! Where a bound is reached, sessions are not read from until there is less; nothing is dropped. When half
-//! of what all may have is in use, sessions wait that have more than a share of what is left, so that
-//! clients of a group that stands still do not stop those of others. Sessions of other OSDs never wait: over
-//! them goes what requests wait for.
+//! Beyond a bound, sessions are paused (not read from) until less is in progress; nothing is
+//! dropped. Once half of the total is in use, each session is also limited to a share of the
+//! remainder, so that clients of an inactive group do not stop those of others. Sessions of other
+//! OSDs are never paused: they carry the messages that requests wait for.
 
 use crate::budget::Class;
 use crate::request::Request;
 use crate::{Budgets, Osd};
 use engine::{ConnId, Output};
 
-/// Of the room that is left, a session may have one in so many parts.
+/// A session may use one part in so many of the remaining bytes.
 const SHARES: usize = 4;
 
+/// Number and message bytes of clients' requests in progress.
 #[derive(Debug, Default)]
 pub(crate) struct Inflight {
     pub requests: usize,
     pub bytes: usize,
-    /// No client is read from.
+    /// All sessions of clients are paused.
     is_full: bool,
 }
 
 impl Inflight {
-    /// What one session may have where room is scarce: the less there is, the less.
+    /// The bytes one session may use while room is scarce; it shrinks with the room.
     fn share(&self, budgets: &Budgets) -> usize {
         budgets.all_bytes.saturating_sub(self.bytes) / SHARES
     }
@@ -38,7 +39,7 @@ impl Inflight {
 }
 
 impl Osd {
-    /// A client's request has come.
+    /// Charges a client's request to its session.
     pub(crate) fn charge(&mut self, conn: ConnId, bytes: usize) {
         let Some(session) = self.sessions.get_mut(&conn) else { return };
         session.requests += 1;
@@ -52,7 +53,7 @@ impl Osd {
         }
     }
 
-    /// It counts no more, without a change for its session.
+    /// Ends a charge, without a change to the session's pause.
     pub(crate) fn uncharge(&mut self, conn: ConnId, bytes: usize) {
         self.inflight.requests -= 1;
         self.inflight.bytes -= bytes;
@@ -62,7 +63,7 @@ impl Osd {
         }
     }
 
-    /// It is done with.
+    /// Ends a charge and resumes sessions that may be read from again.
     pub(crate) fn discharge(&mut self, conn: ConnId, bytes: usize) {
         self.uncharge(conn, bytes);
         if self.sessions.get(&conn).is_some_and(|session| session.paused) {
@@ -82,7 +83,8 @@ impl Osd {
         conns.into_iter().for_each(|conn| self.throttle(conn));
     }
 
-    /// Pauses a session that has too much in work, or where all have, and resumes it when that has gone down.
+    /// Pauses a session that exceeds its bounds, or all sessions' bounds, and resumes it at half of
+    /// them.
     pub(crate) fn throttle(&mut self, conn: ConnId) {
         let (inflight, budgets) = (&self.inflight, &self.config.sizes.budgets);
         let (share, is_scarce) = (inflight.share(budgets), inflight.is_scarce(budgets));
@@ -102,11 +104,11 @@ impl Osd {
         }
     }
 
-    /// What is above its bound, where hosts read nothing from a session once they were told to pause it: each bound
-    /// is passed by the one message at most that reached it.
+    /// Describes a bound that is exceeded by more than the one message that reached it. Only for
+    /// hosts that read nothing from a paused session.
     pub fn excess(&self) -> Option<String> {
         let budgets = &self.config.sizes.budgets;
-        // Pieces that other OSDs ask for are not bounded here.
+        // Pieces that other OSDs read are not bounded here.
         let is_counted =
             |request: &Request| request.is_of_client() && request.class != Class::Piece;
         let requests = self.requests.checked().map(|(_, request)| request);

@@ -1,18 +1,19 @@
-//! The OSD engine: many placement groups on one disk, clients, and the operations they ask for.
+//! The OSD engine: the placement groups of one disk and the requests of their clients.
 //!
 //! ```text
 //! request ─ admission ─ group active? ─ object's queue ─ execute ─ group's log ─ store + members ─ reply
 //! ```
 //!
 //! [`Osd`] is a daemon engine: sessions, timers and the disk belong to its host. It loads its
-//! groups, boots at the monitor, follows the maps, and from then on everything is caused by
-//! messages and by completions of the store.
+//! groups, boots at the monitor and follows the maps; from then on every action follows from a
+//! message, a timeout or a completion of the store.
 //!
 //! Invariants:
 //! * Per object, requests take effect in the order in which they arrived on a session. Writes are
-//!   pipelined: each sees the state that the ones before it will leave. What a reply says is durable.
-//! * A request is either answered, or its client will send it again (because of a newer map that it
-//!   gets, or because its session ends).
+//!   pipelined: each sees the state that the ones before it will leave. A reply reports only
+//!   durable state.
+//! * A request is either answered, or its client resends it, because of a newer map that it gets or
+//!   because its session ends.
 //! * Nothing depends on the order of a hash map.
 
 mod admission;

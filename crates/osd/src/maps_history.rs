@@ -1,18 +1,20 @@
-//! The latest map increments as they came, for clients that are behind.
+//! The latest map increments as received, for clients that are behind.
 
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use types::Epoch;
 
-/// Increments that are kept; who is further behind gets the whole map.
+/// Increments that are kept; a client that is further behind gets the full map.
 const INCREMENTS_MAX: usize = 200;
 
+/// The latest increments, by the epoch that each leads to.
 #[derive(Debug, Default)]
 pub(crate) struct MapsHistory {
     increments: BTreeMap<Epoch, Bytes>,
 }
 
 impl MapsHistory {
+    /// Adds an increment in its encoded form.
     pub fn push(&mut self, epoch: Epoch, encoded: Bytes) {
         self.increments.insert(epoch, encoded);
         while self.increments.len() > INCREMENTS_MAX {
@@ -20,7 +22,7 @@ impl MapsHistory {
         }
     }
 
-    /// From which epoch on there are maps here.
+    /// The oldest epoch of an increment that is kept.
     pub fn oldest(&self) -> Option<Epoch> {
         self.increments.first_key_value().map(|(epoch, _)| *epoch)
     }
@@ -30,7 +32,7 @@ impl MapsHistory {
     }
 
     /// The increments that lead from `from` to `to`, encoded for a reader with `features`; `None`
-    /// if not all are there.
+    /// if not all of them are kept.
     pub fn range(&self, from: Epoch, to: Epoch, features: u64) -> Option<BTreeMap<Epoch, Bytes>> {
         let mut increments = BTreeMap::new();
         let mut epoch = from.next();

@@ -1,8 +1,8 @@
-//! Operations in flight and those of late, with the times at which they came to each point: `dump_ops_in_flight`,
-//! `dump_historic_ops` and their like.
+//! Operations in flight and recent ones, with the time of each event: `dump_ops_in_flight`,
+//! `dump_historic_ops` and related commands.
 //!
-//! What is done is kept without its data: the last ones, the slowest of the last minutes, and the last of those that
-//! were slow, each kind in a ring of bounded length.
+//! Completed operations are kept without their data in rings of bounded length: the latest, the
+//! slowest of the last minutes, and the latest of those that exceeded the threshold.
 
 use crate::dumps::PerfBase;
 use crate::options::Options;
@@ -16,7 +16,7 @@ use types::{EntityAddr, PgId, RequestId};
 use wire::op::OpCode;
 use wire::{OsdOp, OsdRequest};
 
-/// An operation that is done.
+/// A completed operation.
 #[derive(Debug)]
 struct Ended {
     message: OsdRequest,
@@ -35,7 +35,7 @@ impl Ended {
     }
 }
 
-/// How many there were, and how long they took together.
+/// Number and total duration of operations.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Latency {
     pub count: u64,
@@ -48,6 +48,7 @@ impl Latency {
         self.sum += duration;
     }
 
+    /// The difference to an earlier count.
     pub fn since(self, earlier: Latency) -> Latency {
         let sum = self.sum.saturating_sub(earlier.sum);
         Latency { count: self.count.saturating_sub(earlier.count), sum }
@@ -57,27 +58,30 @@ impl Latency {
         Latency { count: self.count + other.count, sum: self.sum + other.sum }
     }
 
+    /// As `perf dump` shows an average; times in seconds.
     pub fn json(self) -> Value {
         let average = self.sum.as_secs_f64() / self.count.max(1) as f64;
         json!({ "avgcount": self.count, "sum": self.sum.as_secs_f64(), "avgtime": average })
     }
 }
 
+/// Completed operations, and latencies since the OSD started.
 #[derive(Debug, Default)]
 pub(crate) struct Operations {
     /// Oldest first.
     recent: VecDeque<Arc<Ended>>,
     /// Slowest first.
     slowest: Vec<Arc<Ended>>,
+    /// Those that exceeded the threshold, oldest first.
     slow: VecDeque<Arc<Ended>>,
     pub reads: Latency,
     pub writes: Latency,
-    /// What was counted at the last `perf reset`.
+    /// The counters at the last `perf reset`.
     pub base: PerfBase,
 }
 
 impl Operations {
-    /// A client's request was answered.
+    /// Notes a client's request that was answered.
     pub fn note(&mut self, now: Time, mut request: Request, options: &Options) {
         let writes = request.may_write();
         let took = now.since(request.arrived);
@@ -121,7 +125,7 @@ impl Operations {
         self.slowest.truncate(options.history_size);
     }
 
-    /// `dump_historic_ops`, in the order in which they ended or the slowest first.
+    /// `dump_historic_ops`, in order of completion, or `dump_historic_ops_by_duration`, slowest first.
     pub fn history(&mut self, now: Time, options: &Options, by_duration: bool) -> Value {
         self.forget(now, options);
         let ops: Vec<Value> = match by_duration {
@@ -146,14 +150,14 @@ impl Operations {
         })
     }
 
-    /// How many are kept, in all rings.
+    /// Entries of all rings: recent, slowest, slow.
     #[cfg(test)]
     pub fn kept(&self) -> (usize, usize, usize) {
         (self.recent.len(), self.slowest.len(), self.slow.len())
     }
 }
 
-/// Keeps of an operation's input only the names of a method that it calls.
+/// Drops the input of an operation, except for the names of class and method of a call.
 fn forget_data(op: &mut OsdOp) {
     let length = match op.code.is_call() {
         true => names_len(op).min(op.input.len()),
@@ -167,7 +171,7 @@ fn names_len(op: &OsdOp) -> usize {
     usize::from(arguments.class_len) + usize::from(arguments.method_len)
 }
 
-/// Requests of clients in flight, those for at least so long.
+/// Clients' requests in flight that are at least so old.
 pub(crate) fn in_flight<'a>(
     now: Time,
     requests: impl Iterator<Item = &'a Request>,
@@ -263,7 +267,7 @@ fn event(name: &str, before: Time, time: Time) -> Value {
     json!({ "event": name, "time": time.wall().to_iso(), "duration": duration })
 }
 
-/// As logs show a request.
+/// The request in the format of Ceph's logs.
 fn description(message: &OsdRequest, id: RequestId, pg: PgId) -> String {
     let mut ops = String::new();
     for (index, op) in message.ops.iter().enumerate() {

@@ -5,11 +5,11 @@ use engine::{Duration, Time};
 use std::collections::BTreeMap;
 use wire::{Config, options};
 
-/// Operations that are remembered, however many are asked for.
+/// Upper bound of the history sizes, whatever is configured: operations kept per ring.
 const HISTORY_MAX: usize = 1000;
 
-/// The options that the engine reads, each with the name it has in the configuration database less
-/// its `osd_`. What is not set there has the default of [`wire::options`].
+/// The options that the engine reads, each named as in the configuration database without `osd_`.
+/// Unset ones have the default of [`wire::options`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     pub heartbeat_interval: Duration,
@@ -22,12 +22,12 @@ pub struct Options {
     pub deep_scrub_interval: Duration,
     pub max_scrubs: usize,
     pub scrub_auto_repair: bool,
-    /// Of one object's omap, beyond which a deep scrub warns of it.
+    /// Keys and bytes of one object's omap beyond which a deep scrub warns of it.
     pub omap_keys_usual: u64,
     pub omap_bytes_usual: u64,
     pub snap_trim_sleep: Duration,
     pub op_complaint_time: Duration,
-    /// Of `dump_historic_ops`, and of `dump_historic_slow_ops`.
+    /// Bounds of `dump_historic_ops` and `dump_historic_slow_ops`.
     pub history_size: usize,
     pub history_duration: Duration,
     pub history_slow_size: usize,
@@ -35,11 +35,14 @@ pub struct Options {
     pub bench: BenchLimits,
 }
 
-/// What `ceph tell osd.N bench` may be asked for.
+/// Limits of `ceph tell osd.N bench`.
+/// Writes per second, for small blocks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BenchLimits {
+    /// Bytes per second, for large blocks.
     pub small_iops: u64,
     pub large_throughput: u64,
+    /// Bytes.
     pub block_max: u64,
     pub seconds: u64,
 }
@@ -51,7 +54,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// From what the monitor says is set for this OSD.
+    /// The options that follow from those set for this OSD, by name.
     pub fn read(set: &BTreeMap<String, String>) -> Self {
         let values = options::values(set);
         let count = |name: &str| usize::try_from(values.number(name)).unwrap_or(usize::MAX);
@@ -85,13 +88,14 @@ impl Options {
 }
 
 impl Osd {
-    /// What the monitor's configuration database says, all of it each time.
+    /// Takes the content of the monitor's configuration database, which is sent as a whole each
+    /// time.
     pub(crate) fn take_config(&mut self, _now: Time, config: &Config) {
         self.running.take_database(config.options.clone());
         self.apply_options();
     }
 
-    /// Goes by what is set now, in the database and at this OSD alone.
+    /// Applies the options that are set now, in the database and at this OSD alone.
     pub(crate) fn apply_options(&mut self) {
         let options = Options::read(&self.running.set());
         if options != self.options {

@@ -1,4 +1,4 @@
-//! The daemon: its state, and the dispatch of what arrives.
+//! The state of the daemon, and the dispatch of its inputs.
 
 use crate::authentication::Handshake;
 use crate::bench::Bench;
@@ -47,29 +47,33 @@ use wire::forward::ReportAgain;
 use wire::internal::{Heartbeat, RotatingSecrets as RotatingSecretsMessage, ScrubOrder, StatsAck};
 use wire::{AuthReply, Command, MessageBody, OsdMapMessage, OsdReply, OsdRequest, Ping};
 
-/// How far the OSD has come since it was started.
+/// Life cycle of the OSD since its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Reads which groups it has, then their logs.
+    /// Lists its collections, then reads the logs of its groups.
     Loading,
-    /// Waits for the monitor to mark it up.
+    /// Asks the monitor to mark it up.
     Booting,
+    /// The map says that it is up: it serves requests.
     Up,
-    /// The disk has failed: nothing is served any more.
+    /// The disk has failed: no request is served any more, until the next start.
     Failed,
 }
 
+/// The OSD daemon. Its host drives it through [`Daemon`]; inputs are handled one at a time, and
+/// outputs polled until there are none.
 #[derive(Debug)]
 pub struct Osd {
     pub(crate) config: Config,
-    /// What is said of the machine in the metadata.
+    /// Facts about the machine for the metadata (`ceph osd metadata`).
     pub(crate) host_facts: BTreeMap<String, String>,
-    /// What the configuration database says, and what was set at this OSD; and what comes of it.
+    /// The configuration: set in the monitor's database, and set at this OSD alone.
     pub(crate) running: wire::options::Running,
+    /// The options that follow from `running`.
     pub(crate) options: Options,
     pub(crate) entropy: Entropy,
     pub(crate) stage: Stage,
-    /// What the disk said when it failed.
+    /// The error that stopped the disk.
     pub(crate) failure: Option<String>,
     pub(crate) map: OsdMap,
     pub(crate) candidates: Candidates,
@@ -79,7 +83,7 @@ pub struct Osd {
     pub(crate) history: MapsHistory,
     pub(crate) secrets: RotatingSecrets,
     pub(crate) handshakes: BTreeMap<ConnId, Handshake>,
-    /// Of sessions that this OSD is opening.
+    /// Authorizers of sessions that this OSD is opening.
     pub(crate) proofs: BTreeMap<ConnId, Proof>,
     pub(crate) sessions: BTreeMap<ConnId, Session>,
     pub(crate) monitor: MonitorLink,
@@ -87,16 +91,17 @@ pub struct Osd {
     pub(crate) heartbeats: Heartbeats,
     /// Boxed: a node of the tree has room for eleven, and a group takes 3 kB.
     pub(crate) groups: BTreeMap<PgId, Box<Group>>,
-    /// Requests in work; their keys are the tickets of their writes.
+    /// Requests in progress; the key of one is the ticket of its write.
     pub(crate) requests: Requests,
-    /// All groups before this one have been read from the store.
+    /// All groups below this one have been read from the store.
     pub(crate) loaded_below: PgId,
-    /// What was asked of the store, by token.
+    /// Requests to the store, by token.
     pub(crate) storage: Slab<Pending>,
-    /// What came from ahead of our map.
+    /// Inputs that wait for a newer map.
     pub(crate) early: early::Waiting,
-    /// What requests hold, and how many there are.
+    /// Memory that requests have reserved.
     pub(crate) budget: Budget,
+    /// Number and message bytes of clients' requests in progress.
     pub(crate) inflight: Inflight,
     pub(crate) copies: Copies,
     pub(crate) notifications: Notifications,
@@ -105,40 +110,42 @@ pub struct Osd {
     pub(crate) operations: Operations,
     pub(crate) state_times: StateTimes,
     pub(crate) bench: Option<Box<Bench>>,
-    /// Numbers what this OSD writes into the cluster's log.
+    /// Sequence number of the next entry that this OSD sends to the cluster log.
     pub(crate) log_sequence: u64,
     pub(crate) leases: Leases,
-    /// When groups are to look again whether earlier primaries still answer reads.
+    /// When to check again whether read leases of prior intervals have expired, by group.
     pub(crate) waits: BTreeSet<(Time, PgId)>,
     pub(crate) scheduler: Scheduler,
     pub(crate) reservations: Reservations,
     pub(crate) reshaping: Reshaping,
-    /// Groups that want something of the monitor, since the present input.
+    /// Groups that need something of the monitor (`up_thru`, `pg_temp`), noted during the present
+    /// input.
     pub(crate) asking: BTreeSet<PgId>,
-    /// When to try again what waits for room, or for a map that the monitor did not make yet.
+    /// When to retry work that waits for space or for a map that the monitor has not made yet.
     pub(crate) retry_due: Option<Time>,
     pub(crate) scrubs: Scrubs,
     pub(crate) repairs: Repairs,
     pub(crate) trims: Trims,
     pub(crate) lost: LostCommands,
-    /// Of each pool, as far as maps told.
+    /// Removed snapshots of each pool, as far as the maps told.
     pub(crate) removed_snaps: BTreeMap<PoolId, SnapIntervals>,
-    /// When the present input came.
+    /// Time of the present input.
     pub(crate) now: Time,
     pub(crate) next_tick: Time,
     pub(crate) next_conn: u64,
-    /// Counts groups made, so that completions for a forgotten one are recognised.
+    /// Serial number of the latest group, so that completions for a removed one are recognised.
     pub(crate) group_serial: u64,
     pub(crate) outputs: VecDeque<Output<store::Request>>,
 }
 
 impl Osd {
-    /// `seed` must come from the system's random source, except in simulations and tests.
-    /// What `ceph osd metadata` shows of the machine that this OSD runs on.
+    /// Sets the facts that `ceph osd metadata` shows of this OSD's machine.
     pub fn describe_host(&mut self, facts: BTreeMap<String, String>) {
         self.host_facts = facts;
     }
 
+    /// An OSD that has asked its store for its collections. `seed` must come from the system's
+    /// random source, except in simulations and tests.
     pub fn new(config: Config, seed: [u8; 32]) -> Self {
         let mut osd = Osd {
             map: OsdMap::new(config.fsid),
@@ -202,25 +209,27 @@ impl Osd {
         self.config.id
     }
 
+    /// The newest map that the OSD has applied.
     pub fn map(&self) -> &OsdMap {
         &self.map
     }
 
-    /// Whether the map says that this OSD is up, and it knows.
+    /// Whether the OSD serves requests: a map that it has applied says that it is up.
     pub fn is_up(&self) -> bool {
         self.stage == Stage::Up
     }
 
-    /// The options that it goes by.
+    /// The options in effect.
     pub fn options(&self) -> &Options {
         &self.options
     }
 
-    /// The copies on this OSD.
+    /// The copies of groups on this OSD, ascending by id.
     pub fn groups(&self) -> impl Iterator<Item = &pg::Pg> {
         self.groups.values().map(|group| &group.pg)
     }
 
+    /// Panics if the state contradicts itself. Call it between inputs.
     pub fn check_invariants(&self) {
         self.groups.values().for_each(|group| group.check_invariants());
         self.requests.check_invariants();
@@ -237,13 +246,13 @@ impl Osd {
         self.outputs.push_back(Output::Send { conn, message });
     }
 
-    /// A number for a session that we open.
+    /// An id for a session that this OSD opens.
     pub(crate) fn new_conn(&mut self) -> ConnId {
         self.next_conn += 1;
         ConnId(self.next_conn - 1)
     }
 
-    /// What an input led to is done all at once.
+    /// Work that inputs only note, done once at the end of each input.
     pub(crate) fn finish_input(&mut self, now: Time) {
         if self.stage == Stage::Failed || self.placing.is_on() {
             return;
@@ -257,8 +266,8 @@ impl Osd {
         }
     }
 
-    /// Ends a session over which came what nobody can read. If it led to another OSD, what that said may
-    /// be lost: as where a session breaks, the members begin a new interval.
+    /// Ends a session on which a message could not be decoded. If the peer is an OSD, messages may
+    /// be lost: as when a session breaks, the members begin a new interval.
     pub(crate) fn end_session(&mut self, now: Time, conn: ConnId, error: &codec::DecodeError) {
         tracing::warn!(?conn, %error, "a message does not decode; its session ends");
         self.outputs.push_back(Output::Close { conn });
@@ -320,7 +329,7 @@ impl Osd {
     }
 }
 
-/// Inputs, when it is their turn (`placing.rs`).
+/// Handlers of inputs, called when no input is held before them (`placing.rs`).
 impl Osd {
     pub(crate) fn take_opened(&mut self, now: Time, conn: ConnId, peer: Peer) {
         self.handshakes.remove(&conn);

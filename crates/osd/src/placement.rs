@@ -1,4 +1,4 @@
-//! What a new map means for the groups on this OSD.
+//! The effect of a new map on the groups of this OSD.
 
 use crate::Osd;
 use crate::groups::Group;
@@ -13,13 +13,14 @@ use types::{Epoch, OsdId, PgId, PoolId};
 use wire::{MessageBody, OsdMapMessage};
 
 impl Osd {
+    /// Starts the distribution of the map that was just applied.
     pub(crate) fn map_changed(&mut self, now: Time) {
         self.check_own_state(now);
         self.remove_groups_of_deleted_pools(now);
         self.begin_placing(now, Then::Map);
     }
 
-    /// All groups know the new map, and have stored what it means.
+    /// All groups have handled the new map and stored their intervals.
     fn map_is_told(&mut self, now: Time) {
         if self.reshaping.is_idle() {
             self.store_map();
@@ -33,7 +34,7 @@ impl Osd {
     fn remove_groups_of_deleted_pools(&mut self, now: Time) {
         let map = &self.map;
         let is_deleted = |pg: &PgId| map.pool(pg.pool).is_none_or(|pool| pg.seed >= pool.pg_num);
-        // What is stored of a group may be ahead of the map that was stored.
+        // The stored state of a group may be ahead of the stored map.
         let deleted = self
             .groups
             .iter()
@@ -48,9 +49,9 @@ impl Osd {
         }
     }
 
-    /// Tells the groups their members. Also those of a time in which this OSD is not up: what happens
-    /// then must be known when it is. Where there are many, the rest waits for the next turns, and all else with it
-    /// (`placing.rs`).
+    /// Starts telling groups their members. This includes times in which this OSD is not up,
+    /// because the groups must know these intervals later. With many groups, the rest follows in
+    /// the next turns, and inputs are held meanwhile (`placing.rs`).
     pub(crate) fn begin_placing(&mut self, now: Time, then: Then) {
         if self.stage == Stage::Loading {
             return self.placed_all(now, then);
@@ -71,13 +72,13 @@ impl Osd {
             self.tell_map(*pg, &map, telling);
         }
         self.map = map;
-        // Their outputs are not gathered for all groups at once: with very many groups that would be much.
+        // Their outputs are not collected for all groups at once, which would need much memory.
         some.iter().for_each(|pg| self.pump_and_release(now, *pg));
     }
 
     fn tell_map(&mut self, pg: PgId, map: &OsdMap, telling: &Telling) {
         let is_up = self.is_up();
-        // Only whole copies can be held yet.
+        // Erasure-coded pools are not supported yet.
         let pool = map.pool(pg.pool).filter(|pool| pool.is_replicated());
         if pool.is_none_or(|pool| pg.seed >= pool.pg_num) {
             return;
@@ -99,7 +100,7 @@ impl Osd {
         }
     }
 
-    /// Work that must wait until all groups know the map.
+    /// Work that must wait until all groups have handled the map.
     pub(crate) fn told_all(&mut self, now: Time, then: Then) {
         self.placed = Placed::of(&self.map);
         self.announce_merges(now);
@@ -109,7 +110,7 @@ impl Osd {
         self.told(then);
     }
 
-    /// Work that must wait until they have stored the intervals that it begins.
+    /// Work that must wait until groups have stored the intervals that it began.
     pub(crate) fn placed_all(&mut self, now: Time, then: Then) {
         match then {
             Then::Map => self.map_is_told(now),
@@ -117,19 +118,19 @@ impl Osd {
         }
     }
 
-    /// Groups learn whether they are going to be merged, and go on if they are not any more.
+    /// Tells groups whether they are about to be merged, and resumes those that are not any more.
     fn announce_merges(&mut self, now: Time) {
         let mut resumed = Vec::new();
         for (pg, group) in &mut self.groups {
             let pool = self.map.pool(pg.pool);
             group.is_merging = pool.is_some_and(|pool| pool.is_merging(pg.seed));
-            // One that is not active any more begins anew with all that waits, or gives it up.
+            // An inactive one restarts or drops all waiting requests anyway.
             if group.rests && !group.is_merging && group.pg.is_active() {
                 group.resume();
                 resumed.push(*pg);
             }
         }
-        // The monitor waits for what groups say.
+        // The monitor waits for the state of the groups.
         if self.map.pools.values().any(|pool| pool.pg_num_target != pool.pg_num) {
             self.reporting.request(now);
         }
@@ -141,12 +142,13 @@ impl Osd {
         pgs.into_iter().for_each(|pg| self.pump_group(now, pg));
     }
 
-    /// Who holds a group by the map that the candidates know.
+    /// The up and acting set of a group under the map of the last update of the candidates.
     pub(crate) fn members(&self, map: &OsdMap, pg: PgId) -> Members {
         let Some(pool) = map.pool(pg.pool) else { return Members::default() };
         members(map, pg, pool, self.candidates.mapping(map, pg))
     }
 
+    /// Tells a group its members under a new map; creates the group if there is none.
     pub(crate) fn place_group(&mut self, pg: PgId, change: &MapChange, members: Members) {
         let (whoami, sizes) = (self.config.id, self.config.sizes.groups);
         let epoch = change.epoch;
@@ -164,11 +166,11 @@ impl Osd {
             self.placing.must_store(pg);
         }
         if !group.pg.is_primary() {
-            // Nobody else knows of it, and it is not to come back when everybody has forgotten it.
+            // No replica has the order, and it must not be repeated if this OSD becomes primary again.
             group.scrub.order = None;
         }
         if group.pg.is_primary() && !was_primary {
-            // A primary that was just started may have been it for others since it is up.
+            // A primary that has just restarted may have been primary for clients since its `up_from`.
             let up_from = group.pg.members().acting.iter().position(|osd| *osd == whoami);
             let up_from = up_from.map(|index| group.pg.members().up_from[index]);
             let first = group.primary_since.is_none();
@@ -176,7 +178,8 @@ impl Osd {
         }
     }
 
-    /// Gives a client that is behind the maps that it lacks; clients rely on it.
+    /// Sends a client that is behind the maps that it lacks; clients rely on it. `known` is the
+    /// epoch of its request.
     pub(crate) fn share_map(&mut self, conn: ConnId, known: Epoch) {
         let newest = self.epoch();
         let Some(session) = self.sessions.get_mut(&conn) else { return };
@@ -206,7 +209,7 @@ impl Osd {
     }
 }
 
-/// The map that the groups were told last.
+/// The map that the groups have handled last.
 #[derive(Debug, Default)]
 pub(crate) struct Placed {
     epoch: Epoch,

@@ -1,12 +1,13 @@
-//! A new map is told to the groups a bounded number at a time, so that an OSD with very many of them neither looks silent
-//! meanwhile nor holds its core.
+//! Distribution of a new map to the groups, a bounded number per turn, so that an OSD with very
+//! many groups neither misses heartbeats meanwhile nor blocks its core.
 //!
-//! No input is taken before all groups know the map, but for heartbeats and secrets: inputs wait in their
-//! order. So nothing sees that it takes several turns. If too much would wait, all is done at once.
+//! Until all groups have handled the map, inputs are held in order, except for heartbeats and
+//! secrets; so the several turns cannot be observed. Beyond a bound of held inputs, the rest is
+//! done in one turn.
 //!
-//! Of several maps that are there, all are told before the groups store the interval they are in then: most
-//! of the others were over before anything could be done in them. Nothing happens in between, so it is as if
-//! there had been one map.
+//! If several maps are there, groups handle all of them before they store the intervals that began:
+//! most of the earlier intervals ended before anything could happen in them. No input is handled in
+//! between, so the effect is that of a single map.
 
 use crate::{Osd, limits};
 use engine::{ConnId, Message, Peer, Time};
@@ -19,15 +20,16 @@ use types::PgId;
 use wire::internal::{Heartbeat, RotatingSecrets};
 use wire::{AuthReply, MessageBody, OsdMapMessage, OsdRequest};
 
-/// The continuation when all groups know the map.
+/// The continuation when all groups have handled the map.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Then {
-    /// The rest of what a new map means.
+    /// Finish a map change.
     Map,
-    /// The first word to a monitor.
+    /// Connect to a monitor for the first time.
     Boot,
 }
 
+/// Work that remains for a list of groups.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub rest: std::vec::IntoIter<PgId>,
@@ -38,30 +40,31 @@ pub(crate) struct Job {
 #[derive(Debug)]
 pub(crate) enum Task {
     Tell(Telling),
-    /// Intervals that began are stored.
+    /// Groups store the intervals that began.
     Store,
 }
 
-/// The map that all groups are told.
+/// The map that groups handle.
 #[derive(Debug)]
 pub(crate) struct Telling {
     pub osds: Arc<Osds>,
-    /// Whether maps before this one were passed over.
+    /// Maps before this one were skipped.
     pub is_gap: bool,
 }
 
+/// A held input.
 #[derive(Debug)]
 enum Input {
     Opened(ConnId, Peer),
     Message(ConnId, Message),
-    /// A client's request, which counts among those in work.
+    /// A client's request, charged to its session.
     Request(ConnId, Message),
     Closed(ConnId),
     Completion(Completion),
 }
 
 impl Input {
-    /// Of its message.
+    /// Length of its message.
     fn bytes(&self) -> usize {
         match self {
             Input::Message(_, message) | Input::Request(_, message) => message.len(),
@@ -70,36 +73,38 @@ impl Input {
     }
 }
 
+/// State of the distribution, and the inputs that it holds.
 #[derive(Debug, Default)]
 pub(crate) struct Placing {
     job: Option<Job>,
-    /// The continuation when the intervals are stored that began with the maps told so far.
+    /// The continuation when the intervals are stored that began with the maps handled so far.
     told: Option<Then>,
-    /// Groups with such intervals, and how many maps they were told.
+    /// Groups with such intervals, and the number of these maps.
     unstored: Vec<PgId>,
     maps_told: usize,
-    /// Maps that follow, with the length of their messages.
+    /// Maps that follow, with the bytes of their messages that are counted in `bytes`.
     maps: VecDeque<(OsdMapMessage, usize)>,
     waiting: VecDeque<Input>,
-    /// Of messages that wait.
+    /// Message bytes of `maps` and `waiting`.
     bytes: usize,
-    /// Turns that told groups.
+    /// Number of turns that worked on groups.
     #[cfg(test)]
     pub turns: usize,
 }
 
 impl Placing {
+    /// Starts a job. There must be none.
     pub fn begin(&mut self, job: Job) {
         assert!(self.job.is_none(), "maps are told one after the other");
         self.job = Some(job);
     }
 
-    /// Whether groups do not know the map yet, or have not stored what it means.
+    /// Whether groups have not handled the map, or have not stored the intervals that it began.
     pub fn is_on(&self) -> bool {
         self.job.is_some() || self.told.is_some()
     }
 
-    /// A group was told a map that begins an interval of it.
+    /// Notes a group that has begun an interval and must store it.
     pub fn must_store(&mut self, pg: PgId) {
         self.unstored.push(pg);
     }
@@ -114,7 +119,7 @@ impl Placing {
         self.maps.push_back((maps, bytes));
     }
 
-    /// The message with the next map, and what is held of it.
+    /// The message with the next map, and its bytes.
     fn pop_maps(&mut self) -> Option<(OsdMapMessage, usize)> {
         let (maps, bytes) = self.maps.pop_front()?;
         self.bytes -= bytes;
@@ -132,7 +137,7 @@ impl Placing {
         Some(input)
     }
 
-    /// The messages of requests that wait here and count among those in work.
+    /// Message bytes of held requests that are charged to their sessions.
     pub fn charged(&self) -> impl Iterator<Item = usize> {
         let is_request = |input: &&Input| matches!(input, Input::Request(..));
         self.waiting.iter().filter(is_request).map(Input::bytes)
@@ -140,15 +145,16 @@ impl Placing {
 }
 
 impl Osd {
-    /// Whether there is more to be done before the next input, in the next turn, which should come at once.
+    /// Whether work is left for the next turn that must precede further inputs; the host should
+    /// call at once.
     pub(crate) fn is_behind(&self) -> bool {
         let placing = &self.placing;
         let is_empty = placing.maps.is_empty() && placing.waiting.is_empty();
         placing.is_on() || self.early.is_ready() || !is_empty
     }
 
-    /// A session that another one opens is known at once: if groups of this OSD have something to say meanwhile, they say
-    /// it there, for a session of ours beside it would end it.
+    /// Registers an accepted session immediately: if groups of this OSD send to that peer
+    /// meanwhile, they must use it, because a session of ours beside it would end it.
     pub(crate) fn hold_opened(&mut self, now: Time, conn: ConnId, peer: Peer) {
         match conn.is_accepted() {
             true => self.take_opened(now, conn, peer),
@@ -167,7 +173,7 @@ impl Osd {
         if pg::message::is_pg_message(message.kind) && self.peers.of(conn).is_none() {
             self.note_offered(conn, pg::message::sender_epoch(&message).ok());
         }
-        // A client is throttled by what waits, too.
+        // Held requests, too, count for the throttle of their client.
         let is_request = message.kind == OsdRequest::KIND && self.sessions.contains_key(&conn);
         if !is_request {
             return self.hold(now, Input::Message(conn, message));
@@ -176,7 +182,7 @@ impl Osd {
         self.hold(now, Input::Request(conn, message));
     }
 
-    /// Maps come before all else that waits, for what others say is seldom of an older one.
+    /// Maps precede all other held inputs, as these seldom depend on an older map.
     fn hold_maps(&mut self, now: Time, conn: ConnId, message: &Message) {
         match OsdMapMessage::decode(message) {
             Ok(maps) => self.placing.push_maps(maps, message.len()),
@@ -187,8 +193,8 @@ impl Osd {
         }
     }
 
-    /// Whether a message changes nothing that groups know, and others depend on it: heartbeats, and the
-    /// secrets without which this OSD refuses all that the map has told of it.
+    /// Whether a message must not be held: it changes no state of groups, and others depend on it.
+    /// So are heartbeats, and the secrets without which this OSD refuses sessions.
     fn is_urgent(&self, conn: ConnId, kind: u16) -> bool {
         let has_secrets = [RotatingSecrets::KIND, AuthReply::KIND].contains(&kind);
         kind == Heartbeat::KIND || has_secrets && self.monitor.is(conn)
@@ -213,7 +219,7 @@ impl Osd {
         }
     }
 
-    /// One turn's share of what is left; true if groups still do not know the map.
+    /// One turn's share of the remaining work; true if groups have still not handled the map.
     pub(crate) fn place_turn(&mut self, now: Time) -> bool {
         if self.placing.is_on() {
             self.go_on_placing(now);
@@ -228,14 +234,14 @@ impl Osd {
         self.placing.is_on()
     }
 
-    /// Takes the maps one by one, so that no change of members goes unnoticed.
+    /// Applies the maps one by one, so that no change of members is missed.
     pub(crate) fn take_maps(&mut self, now: Time, maps: OsdMapMessage) {
         self.placing.push_maps(maps, 0);
         self.go_on_with_maps(now);
     }
 
-    /// Begins to tell the next map, or to store what those mean that were told, unless one of that is under
-    /// way.
+    /// Begins to distribute the next map, or to store the intervals that earlier ones began, unless
+    /// a job is running.
     pub(crate) fn go_on_with_maps(&mut self, now: Time) {
         while self.placing.job.is_none() && !self.early.is_ready() {
             if self.placing.told.is_some() && !self.next_map_joins() {
@@ -251,8 +257,8 @@ impl Osd {
         }
     }
 
-    /// Whether the next map is told before anything is stored because of those before it. A group is divided
-    /// or merged only after it has stored all before that.
+    /// Whether groups handle the next map before they store the intervals of earlier ones. A group
+    /// splits or merges only after it has stored all earlier intervals.
     fn next_map_joins(&mut self) -> bool {
         let next = self.epoch().next();
         let known = self.placing.maps.iter().find_map(|(maps, _)| maps.incrementals.get(&next));
@@ -264,7 +270,7 @@ impl Osd {
         self.reshaping.is_idle() && increment.is_ok_and(is_plain)
     }
 
-    /// All groups know the map.
+    /// All groups have handled the map.
     pub(crate) fn told(&mut self, then: Then) {
         self.placing.maps_told += 1;
         self.placing.told = Some(then);
@@ -317,7 +323,7 @@ impl Osd {
         }
     }
 
-    /// Does what a group wants done, as all groups do after a map, and frees the memory of its outputs.
+    /// Performs the outputs of a group, as for all groups after a map, and frees the memory that they used.
     pub(crate) fn pump_and_release(&mut self, now: Time, pg: PgId) {
         self.pump_group(now, pg);
         if let Some(group) = self.groups.get_mut(&pg) {

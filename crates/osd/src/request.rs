@@ -1,4 +1,4 @@
-//! A request in work.
+//! One request in progress, and the flags that follow from its operations.
 
 use crate::budget::Class;
 use crate::execute::{Execution, Loaded};
@@ -12,24 +12,24 @@ use wire::op::op_flags::EXCL;
 use wire::op::{OpCode, request_flags, watch_op};
 use wire::{OsdOp, OsdRequest};
 
-/// Who gets the reply.
+/// The origin of a request, which decides where its outcome goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
     Client {
         conn: ConnId,
     },
-    /// Our own fetching of an object that lies here, for the copy with this number.
+    /// Our own read of a local source object, for the copy with this number.
     Copy {
         copy: u64,
     },
-    /// Our own removal of a watch whose time is over.
+    /// Our own removal of a watch that has timed out.
     WatchTimeout,
     /// Our own removal of a snapshot from a clone of the request's object.
     SnapTrim {
         snap: SnapId,
         clone: SnapId,
     },
-    /// Our own removal of the request's object, or of a clone of it, that an administrator gives up.
+    /// Our own removal of the request's object, or of a clone of it, that was declared lost.
     Lost {
         clone: SnapId,
         command: u64,
@@ -37,23 +37,26 @@ pub(crate) enum Origin {
 }
 
 impl Origin {
-    /// Whether whoever asked asks again if the request is dropped.
+    /// Whether the origin asks again if the request is dropped.
     pub fn is_repeated(self) -> bool {
         matches!(self, Origin::Client { .. } | Origin::Copy { .. })
     }
 }
 
-/// What a request does, from its operations' codes and the methods they call.
+/// Flags of a request, from the codes of its operations and the methods they call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Nature {
+    /// Ordinary operations read or write.
     pub may_read: bool,
     pub may_write: bool,
+    /// Class methods read or write.
     pub class_reads: bool,
     pub class_writes: bool,
+    /// It addresses the group instead of an object.
     pub is_pg_op: bool,
-    /// It speaks to an object's watchers, which the primary alone knows.
+    /// It concerns an object's watchers, which only the primary knows.
     pub is_to_watchers: bool,
-    /// It goes back to a snapshot.
+    /// It rolls back to a snapshot.
     pub rolls_back: bool,
 }
 
@@ -78,7 +81,7 @@ impl Call {
     }
 }
 
-/// When a request came to each of the points that `dump_historic_ops` shows.
+/// When a request reached each of the points that `dump_historic_ops` shows.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Times {
     pub queued: Option<Time>,
@@ -87,47 +90,49 @@ pub(crate) struct Times {
     pub committed: Option<Time>,
 }
 
+/// One request in progress.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub origin: Origin,
     pub message: OsdRequest,
     pub tid: u64,
     pub id: RequestId,
-    /// What it weighs in its session's account.
+    /// Length of its message in bytes, as charged to its session.
     pub bytes: usize,
-    /// Memory that is reserved for it, and from which account.
+    /// Memory in bytes that is reserved for it, from the account of its `class`.
     pub reserved: u64,
     pub class: Class,
-    /// What it turned out to need at an earlier attempt.
+    /// Bytes that an earlier attempt turned out to need.
     pub expected: u64,
     pub arrived: Time,
     pub times: Times,
     pub pg: PgId,
     pub nature: Nature,
     pub caller: Caller,
-    /// Changes with each try, so that what was loaded for an earlier one is recognised.
+    /// Increases with each attempt, so that completions of loads of an earlier one are recognised.
     pub attempt: u32,
     pub loaded: Loaded,
-    /// Where the state is that it reads, if that is one at a snapshot.
+    /// The place of the state that it reads, if that is one at a snapshot.
     pub at: Option<At>,
-    /// Loads on their way.
+    /// Loads in flight.
     pub outstanding: usize,
-    /// A load failed and was tried again.
+    /// A load failed and was retried.
     pub is_reread: bool,
-    /// A listing that is nearly done.
+    /// The listing that it builds.
     pub page: Option<Box<Page>>,
-    /// Its object knows that it has begun.
+    /// Counted in its object context: among `readers`, or as `has_writer`.
     pub is_marked: bool,
-    /// It could be answered, but its client waits for the answer to an earlier read of the object.
+    /// It could be answered, but waits for the reply to an earlier read of its client on the
+    /// object.
     pub is_ready: bool,
-    /// The outcome of a write that is on its way to the disks, and its version.
+    /// The outcome of a write in flight, and its version.
     pub outcome: Option<(Box<Execution>, EVersion)>,
-    /// Why our store did not take it, at earlier attempts, and how many those were.
+    /// The error by which our store refused it at earlier attempts, and their number.
     pub refused: Option<(Errno, u32)>,
 }
 
 impl Request {
-    /// Whether its message counts among those of clients.
+    /// Whether its message is charged to a client's session.
     pub fn is_of_client(&self) -> bool {
         matches!(self.origin, Origin::Client { .. })
     }
@@ -172,13 +177,13 @@ impl Request {
         self.nature.may_write || self.nature.class_writes
     }
 
-    /// Whether nobody sees the object afterwards, whatever it was.
+    /// Whether all its operations are deletions, so that the object does not exist afterwards.
     pub fn only_deletes(&self) -> bool {
         let ops = &self.message.ops;
         !ops.is_empty() && ops.iter().all(|op| op.code == OpCode::DELETE)
     }
 
-    /// Whether nothing that the object was is left before it writes anything.
+    /// Whether it removes the object before it writes to it.
     pub fn removes_first(&self) -> bool {
         let mut ops = self.message.ops.iter();
         let prepares = |op: &&OsdOp| matches!(op.code, OpCode::CREATE | OpCode::SETALLOCHINT);
@@ -186,8 +191,7 @@ impl Request {
             || ops.find(|op| !prepares(op)).is_some_and(|op| op.code == OpCode::DELETE)
     }
 
-    /// Whether it says what the data of the object are from now on, whatever it was: all of them first, and nothing of
-    /// it is looked at.
+    /// Whether it defines all data of the object and depends on no earlier state of it.
     pub fn replaces_object(&self) -> bool {
         if matches!(self.origin, Origin::Lost { .. }) {
             return true;
@@ -209,7 +213,7 @@ impl Request {
         ops[..first].iter().all(depends_not) && ops[first..].iter().all(adds)
     }
 
-    /// Its operations, if nothing is to be left of what the object was; and whether a removal comes before them.
+    /// Its operations with the old object removed first; true if that removal was added in front.
     pub fn as_replacement(&self) -> (Vec<OsdOp>, bool) {
         let ops = &self.message.ops;
         if ops.first().is_some_and(|op| op.code == OpCode::DELETE) {
@@ -218,7 +222,7 @@ impl Request {
         (std::iter::once(OsdOp::remove()).chain(ops.iter().cloned()).collect(), true)
     }
 
-    /// Whether it looks at what the object was at a snapshot.
+    /// Whether it reads an object's state at a snapshot.
     pub fn asks_of_clones(&self) -> bool {
         self.object().snap < SnapId::DIR && !self.may_write()
     }
@@ -233,18 +237,18 @@ impl Request {
         self.message.flags & flags != 0 && !self.may_write()
     }
 
-    /// Whether it has begun and waits for something else than the store, or its turn: memory, or a lease.
+    /// Whether it has begun and waits for memory or a lease, not for the store or its turn.
     pub fn waits_outside(&self) -> bool {
         self.is_marked && self.outstanding == 0 && !self.is_ready
     }
 
-    /// Begins anew, as if it had just arrived.
+    /// Restarts the request, as if it had just arrived.
     pub fn reset(&mut self) {
         self.unload();
         self.is_marked = false;
     }
 
-    /// Begins anew, but keeps its place in the order of its object.
+    /// Restarts the request, but keeps its place in the order of its object.
     pub fn unload(&mut self) {
         self.attempt += 1;
         self.loaded.clear();
@@ -255,7 +259,7 @@ impl Request {
         self.outcome = None;
     }
 
-    /// What its log entry remembers: our own requests are not asked for again.
+    /// The id for its log entry: our own requests are never resent, so they have none.
     pub fn logged_id(&self) -> RequestId {
         match self.origin {
             Origin::Client { .. } => self.id,
@@ -265,17 +269,18 @@ impl Request {
 }
 
 impl Nature {
-    /// Fails if a class or method is called that does not exist, if an input is too short, or if the
-    /// snapshots that a write is to preserve are not in order.
+    /// The flags of a request, and its class calls. Fails if a class or method does not exist
+    /// (`ENOTSUPP`), if an input is too short, or if the snapshots of a write's context are not in
+    /// order (`EINVAL`).
     pub fn of(message: &OsdRequest) -> Result<(Nature, Vec<Call>), Errno> {
-        // Reads wait for the writes before them, and writes for the reads before them, so RWORDERED asks
-        // for nothing more.
+        // Reads wait for the writes before them, and writes for the reads before them, so RWORDERED
+        // adds nothing.
         let mut nature = Nature::default();
         let mut calls = Vec::new();
         for op in &message.ops {
             let is_ping = op.code == OpCode::WATCH && op.watch_arguments().op == watch_op::PING;
             nature.may_write |= op.code.writes() && !is_ping;
-            // A watch depends on those that are there.
+            // A watch depends on the object's present watches.
             nature.may_read |= op.code.reads() || op.code.is_cache() || op.code == OpCode::WATCH;
             nature.is_pg_op |= op.code.is_pg();
             nature.is_to_watchers |=
@@ -304,7 +309,7 @@ impl Nature {
     }
 }
 
-/// Where a request that cannot be served here should have gone.
+/// Whether an OSD belongs to an acting set, and so may serve the group's requests.
 pub(crate) fn is_member(osd: OsdId, acting: &[OsdId]) -> bool {
     acting.contains(&osd)
 }

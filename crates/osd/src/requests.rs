@@ -1,19 +1,20 @@
-//! All requests in work, and those of each group.
+//! All requests in progress, indexed by group.
 //!
-//! When many groups begin a new interval at once, each must find its own requests without looking at those of
-//! all others.
+//! When many groups begin a new interval at once, each must find its own requests without a scan
+//! over those of all others.
 
 use crate::request::Request;
 use std::collections::BTreeSet;
 use stdx::{FastMap, Slab};
 use types::PgId;
 
+/// All requests in progress, by a key that is reused once its request has ended.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     all: Slab<Request>,
     /// By [`Request::pg`].
     of_groups: FastMap<PgId, BTreeSet<u64>>,
-    /// So many were looked at one after the other.
+    /// Number of requests visited by iteration.
     #[cfg(test)]
     looked_at: std::cell::Cell<usize>,
 }
@@ -27,7 +28,7 @@ impl Requests {
         self.all.get(key)
     }
 
-    /// Its group changes only by [`Requests::assign`].
+    /// The caller must not change [`Request::pg`]; [`Requests::assign`] does that.
     pub fn get_mut(&mut self, key: u64) -> Option<&mut Request> {
         self.all.get_mut(key)
     }
@@ -36,7 +37,7 @@ impl Requests {
         self.all.iter().inspect(|_| self.note_look())
     }
 
-    /// The same for checks of invariants, whose looks do not count.
+    /// The same for checks of invariants, whose visits are not counted.
     pub fn checked(&self) -> impl Iterator<Item = (u64, &Request)> {
         self.all.iter()
     }
@@ -54,7 +55,7 @@ impl Requests {
         Some(request)
     }
 
-    /// The request turns out to be another group's.
+    /// Moves a request to another group.
     pub fn assign(&mut self, key: u64, pg: PgId) {
         let Some(request) = self.all.get_mut(key) else { return };
         let before = std::mem::replace(&mut request.pg, pg);
@@ -64,7 +65,7 @@ impl Requests {
         }
     }
 
-    /// In the order of their keys.
+    /// The requests of a group, in the order of their keys.
     pub fn of_group(&self, pg: PgId) -> impl Iterator<Item = (u64, &Request)> {
         let keys = self.of_groups.get(&pg).into_iter().flatten();
         keys.filter_map(|key| Some((*key, self.all.get(*key)?))).inspect(|_| self.note_look())

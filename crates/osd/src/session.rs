@@ -1,4 +1,4 @@
-//! A session that a client (or another OSD) opened.
+//! One session with a client or another OSD.
 
 use auth::{AuthCaps, OsdCaps};
 use engine::Peer;
@@ -6,26 +6,29 @@ use pg::WatcherKey;
 use std::collections::BTreeSet;
 use types::{EntityAddr, EntityName, EntityType, Epoch, HObject, OsdId, PgId};
 
+/// One session with a client or another OSD.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub peer: Peer,
-    /// Which OSD it is, if it is one.
+    /// The OSD at the other end, if it proved to be one.
     pub osd: Option<OsdId>,
     pub caps: OsdCaps,
     /// The newest map that the peer is known to have.
     pub map_epoch: Epoch,
-    /// Requests in work, and their size.
+    /// Number and message bytes of its requests in progress.
     pub requests: usize,
     pub bytes: usize,
+    /// The host was told not to read from it.
     pub paused: bool,
-    /// Another OSD's, for groups: the newest map by which it spoke.
+    /// The newest map epoch of a group message from this peer, if it is an OSD.
     pub groups_epoch: Option<Epoch>,
     /// Watches that are connected by this session.
     pub watches: BTreeSet<(PgId, HObject, WatcherKey)>,
 }
 
 impl Session {
-    /// Other OSDs may do everything; of clients the ticket tells.
+    /// A session that the peer opened. Other OSDs may do everything; a client's capabilities come
+    /// from its ticket.
     pub fn new(peer: Peer) -> Self {
         let osd = osd_of(&peer);
         let caps = if osd.is_some() { OsdCaps::allow_all() } else { caps_of(&peer) };
@@ -42,18 +45,18 @@ impl Session {
         }
     }
 
-    /// One that we opened to another OSD: it may ask us over it, too.
+    /// A session that this OSD opened to another one. The peer may send requests over it, too.
     pub fn to_osd(peer: Peer, osd: OsdId) -> Self {
         Session { osd: Some(osd), caps: OsdCaps::allow_all(), ..Session::new(peer) }
     }
 
-    /// The address under which watchers and lockers are known.
+    /// The address under which watches and locks of this peer are registered.
     pub fn addr(&self) -> EntityAddr {
         self.peer.addrs.0.first().copied().unwrap_or(self.peer.seen_addr)
     }
 }
 
-/// What it calls itself is not enough: its proven name must say so too.
+/// The OSD that the peer claims to be, if its authenticated name says so too.
 fn osd_of(peer: &Peer) -> Option<OsdId> {
     let is_claimed = peer.participant.kind == EntityType::OSD;
     let number = i32::try_from(peer.participant.number).ok().filter(|_| is_claimed)?;

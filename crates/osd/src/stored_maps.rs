@@ -1,12 +1,12 @@
-//! The map as the disk knows it.
+//! The OSD's map in its store.
 //!
-//! An OSD that starts must learn which members its groups had while it was away: in any of those times
-//! they may have been written to. So it keeps its map, and goes on from there with the increments that
-//! the monitor has. The map lies in a collection of its own, which no group has: a whole one, and the
-//! increments since.
+//! An OSD that starts must learn which members its groups had while it was down: writes may have
+//! been accepted in any of these intervals. So it stores its map and continues from there with the
+//! increments of the monitor. The map lies in a collection of its own, which belongs to no group: a
+//! full map, and the increments since.
 //!
-//! A map is stored after what the groups store because of it. So what the groups know reaches at least
-//! as far as the stored map.
+//! A map is stored after the changes that groups store because of it. So the stored state of groups
+//! is never older than the stored map.
 
 use crate::Osd;
 use crate::snapshots::note_removed;
@@ -19,46 +19,48 @@ use store::{Change, Collection, OmapPage, Outcome, RequestKind, StoreError, Tran
 use types::features::SUPPORTED;
 use types::{Epoch, HObject, PgId, PoolId};
 
-/// No pool has this number.
+/// The id of no real pool.
 pub(crate) const OWN_POOL: PoolId = PoolId(-1);
 const FULL_KEY: Bytes = Bytes::from_static(b"full");
-/// Snapshots of pools that maps up to the whole one said are removed.
+/// Removed snapshots of pools, up to the full map.
 const REMOVED_KEY: Bytes = Bytes::from_static(b"removed");
 const INCREMENT_PREFIX: u8 = b'i';
 const INCREMENT_PREFIX_END: u8 = INCREMENT_PREFIX + 1;
-/// Increments beside one whole map.
+/// Increments beside one full map, beyond which a new full map is stored.
 const INCREMENTS_MAX: usize = 64;
 const PAGE_ENTRIES_MAX: usize = 2 * INCREMENTS_MAX;
 const PAGE_BYTES_MAX: usize = 64 << 20;
 
+/// State of the stored map.
 #[derive(Debug, Default)]
 pub(crate) struct StoredMaps {
     exists: bool,
     pub is_loading: bool,
-    /// Increments beside the whole map; `None` if that must be stored anew.
+    /// Increments beside the full map; `None` if a full map must be stored next.
     increments: Option<usize>,
-    /// The increments that made the present map from the one that was stored last.
+    /// The increments since the map that was stored last.
     latest: Vec<(Epoch, Bytes)>,
 }
 
 impl StoredMaps {
-    /// The map has become another by this increment, which leads to `epoch`.
+    /// Notes an increment that was applied and led to `epoch`.
     pub fn note(&mut self, epoch: Epoch, increment: Bytes) {
         self.latest.push((epoch, increment));
     }
 
-    /// The map was replaced by another one.
+    /// Notes that the map was replaced by a full one.
     pub fn note_replaced(&mut self) {
         self.latest.clear();
         self.increments = None;
     }
 
-    /// The store did not take one: the next is stored as a whole.
+    /// The store refused a map: the next one is stored in full.
     pub fn failed(&mut self) {
         self.increments = None;
     }
 }
 
+/// The collection that holds the map.
 pub(crate) fn collection() -> Collection {
     Collection(PgId { pool: OWN_POOL, seed: 0 })
 }
@@ -134,7 +136,7 @@ impl Osd {
     }
 }
 
-/// How a store is asked for the map that an OSD keeps in it.
+/// The request that reads the map of an OSD from its store.
 pub fn stored_map_request() -> RequestKind {
     RequestKind::OmapList {
         collection: collection(),
@@ -146,12 +148,12 @@ pub fn stored_map_request() -> RequestKind {
     }
 }
 
-/// The newest map that the answer shows.
+/// The newest map in the answer to [`stored_map_request`]; `None` if there is none.
 pub fn stored_map(page: &OmapPage) -> codec::Result<Option<OsdMap>> {
     walk_stored_map(page, |_| {})
 }
 
-/// Likewise, looking at each map on the way.
+/// Likewise; calls `look` with each map on the way.
 fn walk_stored_map(
     page: &OmapPage,
     mut look: impl FnMut(&OsdMap),

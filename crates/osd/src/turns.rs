@@ -1,9 +1,9 @@
-//! The order in which a client is answered about an object.
+//! The order of replies to a client about one object.
 //!
-//! Requests that wait for their object are in its queue. Those that have begun and cannot be answered at
-//! once keep their places: writes among those in flight, reads among the object's readers. A read that
-//! could be answered, but not before others of its client, waits until it is the first of them. It holds
-//! memory meanwhile only if those before it need no more of it to go on.
+//! Requests that wait for their object are in its queue. Those that have begun and cannot be answered at once
+//! keep their places: writes among those in flight, reads among the object's readers. A read that could be
+//! answered, but not before earlier ones of its client, waits until it is the first of them. It keeps its
+//! memory meanwhile only if the earlier ones need no more memory.
 
 use crate::Osd;
 use crate::budget::Class;
@@ -13,7 +13,7 @@ use engine::Time;
 use types::{Errno, HObject, PgId};
 
 impl Osd {
-    /// The request has begun and cannot be answered at once; others must respect that.
+    /// Notes in the object context that the request has begun and cannot be answered at once.
     pub(crate) fn mark_begun(&mut self, pg: PgId, object: &HObject, key: u64) {
         let request = self.requests.get_mut(key).expect("the caller has it");
         if std::mem::replace(&mut request.is_marked, true) {
@@ -28,7 +28,7 @@ impl Osd {
         }
     }
 
-    /// Tells a client why its request is not executed, when all before it on the object are answered.
+    /// Refuses a request with an error, once all earlier ones of its client on the object are answered.
     pub(crate) fn reject(
         &mut self,
         pg: PgId,
@@ -43,9 +43,9 @@ impl Osd {
         Progress::Ran
     }
 
-    /// Whether a request must not be answered yet, without a write of its own: what it says of the object
-    /// is true only when the writes before it are durable, and its client hears in the order in which it
-    /// asked.
+    /// Makes a request without a write of its own wait if it must not be answered yet: the state
+    /// that it reports is true only when earlier writes are durable, and its client gets replies in
+    /// order. `None` if it may be answered.
     pub(crate) fn wait_for_turn(
         &mut self,
         pg: PgId,
@@ -71,14 +71,15 @@ impl Osd {
         Some(Progress::Begun)
     }
 
-    /// Gives back what a request has loaded; it keeps its place.
+    /// Returns the memory of a request and forgets its loaded state; it keeps its place.
     pub(crate) fn unload(&mut self, key: u64) {
         let request = self.requests.get_mut(key).expect("the caller has it");
         self.budget.release(request);
         request.unload();
     }
 
-    /// The request waits for memory or a lease: reads that wait for its answer hold nothing meanwhile.
+    /// The request waits for memory or a lease: later reads of its client, which wait for its
+    /// reply, return their memory.
     pub(crate) fn unload_behind(&mut self, pg: PgId, object: &HObject, key: u64) {
         let Some(origin) = self.requests.get(key).map(|request| request.origin) else { return };
         let Some(context) = self.groups[&pg].objects.get(object) else { return };
@@ -93,7 +94,7 @@ impl Osd {
         }
     }
 
-    /// A request that has begun runs again, and then those that waited only for its answer.
+    /// Runs a request again that has begun, and then the reads that waited only for its reply.
     pub(crate) fn go_on(&mut self, now: Time, key: u64) {
         let Some(request) = self.requests.get(key) else { return };
         let (pg, object, origin) = (request.pg, head_of(request.object()), request.origin);
@@ -110,13 +111,13 @@ impl Osd {
         self.pump_object(now, pg, &object);
     }
 
-    /// The write that waited only until pieces of its object were read.
+    /// The write that waited only for readers of its object, if these are done.
     fn unpark(&mut self, pg: PgId, object: &HObject) -> Option<u64> {
         let context = self.context_mut(pg, object).filter(|context| context.readers.is_empty())?;
         std::mem::take(&mut context.is_parked).then_some(context.copier).flatten()
     }
 
-    /// Whether it has ended, or waits in the queue again.
+    /// Runs a request again; true if it has ended or waits in the queue again.
     fn run_again(&mut self, now: Time, pg: PgId, object: &HObject, key: u64) -> bool {
         let request = self.requests.get_mut(key).expect("the caller has it");
         request.is_ready = false;
@@ -144,9 +145,8 @@ impl Osd {
         true
     }
 
-    /// Puts a request that had begun back into the queue of its object, and with it the reads of its
-    /// client that began later: they must not be answered before. They may wait for long, and hold
-    /// nothing meanwhile.
+    /// Puts a request that had begun back into the queue of its object, and with it the later reads of its
+    /// client, which must not be answered before. They may wait for long, and return their memory.
     fn queue_again(&mut self, pg: PgId, object: &HObject, key: u64) {
         let request = self.requests.get(key).expect("it waits");
         let (origin, writes) = (request.origin, request.may_write());

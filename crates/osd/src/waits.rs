@@ -1,4 +1,4 @@
-//! The cause for which a request waits, in words: health names that of the oldest slow one.
+//! The cause for which a request waits, in words: health reports that of the oldest slow request.
 
 use crate::Osd;
 use crate::groups::{Fate, Group};
@@ -8,8 +8,8 @@ use engine::Time;
 use types::{EVersion, OsdId};
 
 impl Osd {
-    /// What a request waits for besides its group. The first that holds, as the table in `docs/internals/waits.md` has
-    /// them.
+    /// The cause for which a request waits while its group is active; the first that applies, in
+    /// the order of the table in `docs/internals/waits.md`.
     pub(crate) fn cause_of_wait(&self, now: Time, key: u64, request: &Request) -> Option<String> {
         let group = self.groups.get(&request.pg).filter(|group| group.pg.is_active())?;
         let version = request.outcome.as_ref().map(|(_, version)| *version);
